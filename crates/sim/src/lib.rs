@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Virtual clock, seeded chance, event queue and fault injection.
+//!
+//! Only this crate owns time and randomness; every other crate is handed them.
+
+mod chance;
+
+pub use chance::Chance;

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Words and traits shared by every crate: records, requests, devices, time.
+//!
+//! The terms are those of `spec/glossary.md`; the fields of [`IoRecord`] are those of `spec/trace-record.md`.
+
+/// Nanoseconds: a point on a clock that starts at zero, or a length of time. Wraps after 584 years.
+pub type Nanos = u64;
+
+/// What an I/O does. Readers count every other kind (flush, discard) as skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Op {
+    /// Reads data.
+    Read = 0,
+    /// Writes data.
+    Write = 1,
+}
+
+impl Op {
+    /// True for [`Op::Read`].
+    pub fn is_read(self) -> bool {
+        self == Op::Read
+    }
+}
+
+/// One I/O of a trace (`spec/trace-record.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoRecord {
+    /// When the I/O reached the device, from the start of the trace.
+    pub arrive_ns: Nanos,
+    /// From arrival to completion, where the trace carries it.
+    pub latency_ns: Option<Nanos>,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length; at least 1.
+    pub size_bytes: u32,
+    /// The device, disk or volume number that the trace gives; 0 where it gives none.
+    pub device: u32,
+    /// Read or write.
+    pub op: Op,
+}
+
+impl IoRecord {
+    /// The part of a record that a device is asked to serve.
+    pub fn request(&self) -> Request {
+        Request { offset_bytes: self.offset_bytes, size_bytes: self.size_bytes, op: self.op }
+    }
+}
+
+/// A live I/O, as it is handed to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// First byte. A device smaller than the offset wraps it around its capacity.
+    pub offset_bytes: u64,
+    /// Length; at least 1.
+    pub size_bytes: u32,
+    /// Read or write.
+    pub op: Op,
+}
+
+/// What became of a request that was handed to a virtual-time device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Completes at this time.
+    Done(Nanos),
+    /// Fails with an I/O error at this time.
+    Error(Nanos),
+    /// Never answers.
+    Lost,
+}
+
+/// A device in virtual time. Calls come with `now` never decreasing.
+pub trait Device {
+    /// Hands one request to the device and tells when it will answer.
+    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome;
+
+    /// What [`Device::submit`] would answer to this request now. Leaves later answers as they were.
+    fn peek(&self, now: Nanos, request: &Request) -> Outcome;
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
+        (**self).submit(now, request)
+    }
+
+    fn peek(&self, now: Nanos, request: &Request) -> Outcome {
+        (**self).peek(now, request)
+    }
+}
