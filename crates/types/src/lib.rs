@@ -58,6 +58,25 @@ pub struct Request {
     pub op: Op,
 }
 
+/// What was learned of one device from a profiling run, apart from its model: the thresholds that policies use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct DeviceProfile {
+    /// The latency that splits fast reads from slow ones on this device and workload.
+    pub inflection_ns: Nanos,
+    /// 95th percentile of read latency.
+    pub latency_ns_p95: Nanos,
+    /// 99th percentile of read latency.
+    pub latency_ns_p99: Nanos,
+    /// Hedge delay of LinnOS+HL: the read latency at percentile min(95, 100 - false-submit %) (LinnOS, section 4.4).
+    pub hedge_ns: Nanos,
+    /// I/Os in flight that an arriving read saw, at the inflection point's percentile (HeurSim's threshold).
+    pub queue_inflection: u32,
+    /// Median of the I/Os in flight that an arriving read saw.
+    pub queue_median: u32,
+    /// Lower quartile of the I/Os in flight that an arriving read saw.
+    pub queue_lower_quartile: u32,
+}
+
 /// What became of a request that was handed to a virtual-time device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
