@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Two commands matter to a newcomer: `make demo` and `make test`. `make help` lists the rest.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SEED   ?= 0
+
+# What the command line is compiled from; Python files are used in place.
+NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+.PHONY: help demo test build test-core test-rust test-python lint sim clean tools
+
+help:            ## list the targets
+	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
+
+demo: build      ## learn a three-drive array and show what admission does to its read tail
+	@$(BIN)/linnet demo --out demo-out
+
+test: build lint test-core test-rust test-python   ## every quick test: no root, no KVM, no SSD
+	@echo "all tests passed"
+
+build: $(BIN)/linnet   ## set up .venv and compile; leaves the command at .venv/bin/linnet
+
+tools:
+	@sh tools/check-tools.sh $(PYTHON)
+
+$(VENV)/.deps: python/requirements.lock | tools
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r python/requirements.lock
+	@touch $@
+
+$(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
+	@echo "compiling (a few minutes the first time)"
+	@. $(BIN)/activate && cd python && maturin develop --release --quiet
+	@touch $@
+
+test-core: tools       ## the C core: golden vectors, kernel flags, clean symbols
+	@$(MAKE) --no-print-directory -C core test
+
+test-rust:             ## every crate
+	@cargo test --workspace --locked --quiet
+
+test-python: build     ## the command line and the Python library
+	@$(BIN)/python -m pytest python/tests
+
+lint: build            ## formatting, lints, types, layering
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	@$(BIN)/ruff check --quiet python bench tests && $(BIN)/ruff format --quiet --check python bench tests
+	@cd python && ../$(BIN)/mypy --no-error-summary
+	@$(BIN)/python tests/layering.py
+
+sim: tools             ## one long random simulation of the array: make sim SEED=n
+	@LINNET_SIM_SEED=$(SEED) LINNET_SIM_RUNS=200 cargo test --release --locked -p linnet-array -- --nocapture sim
+
+clean:           ## remove what the build made (not your demo-out)
+	@rm -rf $(VENV) target core/build
