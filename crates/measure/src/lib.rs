@@ -1,2 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exact quantiles, histograms, classification scores.
+//! Exact quantiles, histograms, classification scores: every figure the project reports is computed here.
+//!
+//! There is one definition of a quantile, the nearest rank ([`rank`]): a reported latency is one that was observed.
+
+mod auc;
+mod cdf;
+mod confusion;
+mod gap;
+mod histogram;
+mod quantile;
+
+pub use auc::{roc_auc, roc_auc_integers};
+pub use cdf::{TailPoint, nines, tail_cdf};
+pub use confusion::Confusion;
+pub use gap::share_of_gap;
+pub use histogram::{Bucket, Histogram};
+pub use quantile::{Summary, quantile, quantile_unsorted, rank};
