@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one device is doing, as the features of LinnOS see it (`core/feature.c`, `spec/features.md`).
+
+use linnet_types::{Nanos, Op};
+
+use crate::{DIGITS, ffi};
+
+/// The tracker of one device. Told of every arrival and completion, it describes each arriving read in 31 digits.
+///
+/// Give completions before arrivals when both carry the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Tracker {
+    pending_pages: u32,
+    history_len: u32,
+    digits: [u8; DIGITS],
+    spare: u8,
+}
+
+impl Tracker {
+    /// An idle device without history.
+    pub fn new() -> Tracker {
+        let mut tracker = Tracker { pending_pages: 0, history_len: 0, digits: [0; DIGITS], spare: 0 };
+        // SAFETY: the struct has the layout of `struct linnet_tracker`; so in every call below.
+        unsafe { ffi::linnet_tracker_init(&mut tracker) };
+        tracker
+    }
+
+    /// An I/O arrives. Returns its snapshot: the 4 KiB pages outstanding, reads and writes, this I/O included.
+    pub fn arrive(&mut self, size_bytes: u32) -> u32 {
+        unsafe { ffi::linnet_tracker_arrive(self, size_bytes) }
+    }
+
+    /// An I/O completes. A read enters the history, with the `snapshot` that its own arrival returned.
+    pub fn complete(&mut self, op: Op, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
+        match op {
+            Op::Read => unsafe { ffi::linnet_tracker_complete_read(self, size_bytes, latency_ns, snapshot) },
+            Op::Write => unsafe { ffi::linnet_tracker_complete_write(self, size_bytes) },
+        }
+    }
+
+    /// An I/O leaves without completing (revoked, failed, cancelled): its pages go, the history stays.
+    pub fn withdraw(&mut self, size_bytes: u32) {
+        unsafe { ffi::linnet_tracker_withdraw(self, size_bytes) }
+    }
+
+    /// 4 KiB pages outstanding, reads and writes.
+    pub fn pending_pages(&self) -> u32 {
+        self.pending_pages
+    }
+
+    /// Completed reads in the history, 0..=4.
+    pub fn history_len(&self) -> u32 {
+        self.history_len
+    }
+
+    /// The features of an I/O whose arrival returned `snapshot`. Each digit is 0..=9.
+    pub fn digits(&self, snapshot: u32) -> [u8; DIGITS] {
+        let mut digits = [0; DIGITS];
+        unsafe { ffi::linnet_tracker_digits(self, snapshot, digits.as_mut_ptr()) };
+        digits
+    }
+}
+
+impl Default for Tracker {
+    fn default() -> Self {
+        Tracker::new()
+    }
+}
