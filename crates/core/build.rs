@@ -1,18 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles the C core for user space. Always at full optimisation: debugging happens in the C tests.
 
+use std::env;
 use std::path::Path;
 
-/// Translation units without a variant per instruction set.
-const UNITS: &[&str] = &["feature.c"];
+/// Units of which one build serves every machine.
+const UNITS: &[&str] = &["feature.c", "network.c", "infer.c", "dense.c"];
+
+fn build() -> cc::Build {
+    let mut build = cc::Build::new();
+    build.std("c11").opt_level(3).warnings(true).extra_warnings(true).flag("-ffp-contract=off");
+    build
+}
+
+/// Compiles `unit` once more for each instruction set that `src/simd.rs` may find at run time.
+fn variants(core: &Path, unit: &str, symbol: &str) {
+    let sets: [(&str, &[&str]); 2] =
+        [("avx2", &["-mavx2"]), ("avx512", &["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni"])];
+    for (set, flags) in sets {
+        let mut build = build();
+        build.file(core.join(unit)).define(&symbol.to_uppercase(), format!("{symbol}_{set}").as_str());
+        for flag in flags {
+            build.flag(flag);
+        }
+        build.compile(&format!("{symbol}_{set}"));
+    }
+}
 
 fn main() {
     let core = Path::new("../../core");
-    let mut build = cc::Build::new();
-    build.std("c11").opt_level(3).warnings(true).extra_warnings(true).flag("-ffp-contract=off");
+    let mut portable = build();
     for unit in UNITS {
-        build.file(core.join(unit));
+        portable.file(core.join(unit));
     }
-    build.compile("linnet_core");
+    portable.compile("linnet_core");
+    if env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
+        variants(core, "dense.c", "linnet_dense");
+    }
     println!("cargo:rerun-if-changed=../../core");
 }

@@ -3,9 +3,15 @@
 //!
 //! Everything that decides or learns is C (`core/`); this crate owns the memory and checks the shapes.
 
+mod error;
 mod ffi;
+mod memory;
+mod network;
+mod simd;
 mod tracker;
 
+pub use error::Error;
+pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
 pub use tracker::Tracker;
 
 /// Features of one read: decimal digits (`spec/features.md`).
