@@ -24,6 +24,25 @@ pub enum Error {
         /// Its place in the input.
         device: usize,
     },
+    /// No record that could become a row.
+    #[error(
+        "none of {records} records is a read with a latency ({without} reads lack one): use a trace with completions, \
+         or run it through the SSD model"
+    )]
+    NoReads {
+        /// Records given.
+        records: usize,
+        /// Reads among them that carry no latency.
+        without: u64,
+    },
+    /// What went wrong with one device of several.
+    #[error("device {device}: {source}")]
+    Device {
+        /// Its place in the input.
+        device: usize,
+        /// What went wrong.
+        source: Box<Error>,
+    },
     /// Too few rows to learn or to judge from.
     #[error("{rows} rows for {purpose}, at least {least} are needed: give a longer trace or another split")]
     TooFewRows {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Labels without a look at the future: the inflection point comes from the training part alone, and the test part,
+//! later in time and never filtered, is labelled with it.
+
+use linnet_types::{IoRecord, Nanos};
+
+use crate::error::Error;
+use crate::inflection::{Inflection, InflectionOptions, inflection_points};
+use crate::set::{TrainingSet, check_train_share};
+
+/// One device's rows, labelled and cut in time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Labelled {
+    /// Found on the training part of this device and of its peers.
+    pub inflection: Inflection,
+    /// The earlier rows.
+    pub train: TrainingSet,
+    /// The later rows. A read that was still pending at the cut belongs to the training part by its arrival; its
+    /// latency enters the history of test rows once it completes, as it would live.
+    pub test: TrainingSet,
+}
+
+/// Labels the records of each device of an array. `train_share` of each device's rows, in the order of arrival, are for
+/// training; the latencies of those rows, and no others, give the inflection points. With the records of one device, all
+/// replicas are taken to behave like it ([`inflection_point`](crate::inflection_point)).
+///
+/// # Errors
+/// [`Error::NoDevice`]; [`Error::Setting`]; [`Error::Device`] around [`Error::NoReads`], or [`Error::TooFewRows`] for a
+/// device that leaves one of the parts empty.
+pub fn label(devices: &[&[IoRecord]], train_share: f64, options: &InflectionOptions) -> Result<Vec<Labelled>, Error> {
+    check_train_share(train_share)?;
+    let mut parts = Vec::with_capacity(devices.len());
+    for (device, records) in devices.iter().enumerate() {
+        let part = split(records, train_share);
+        parts.push(part.map_err(|error| Error::Device { device, source: Box::new(error) })?);
+    }
+    let latencies: Vec<&[Nanos]> = parts.iter().map(|(train, _)| &train.latency_ns[..]).collect();
+    let found = inflection_points(&latencies, options)?;
+    let labelled = |((mut train, mut test), inflection): ((TrainingSet, TrainingSet), Inflection)| {
+        train.relabel(inflection.latency_ns);
+        test.relabel(inflection.latency_ns);
+        Labelled { inflection, train, test }
+    };
+    Ok(parts.into_iter().zip(found).map(labelled).collect())
+}
+
+fn split(records: &[IoRecord], train_share: f64) -> Result<(TrainingSet, TrainingSet), Error> {
+    let set = TrainingSet::from_records(records, Nanos::MAX)?;
+    let (train, test) = set.split_at_share(train_share);
+    for (purpose, part) in [("training", &train), ("testing", &test)] {
+        if part.is_empty() {
+            return Err(Error::TooFewRows { purpose, rows: 0, least: 1 });
+        }
+    }
+    Ok((train, test))
+}
