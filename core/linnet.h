@@ -22,6 +22,14 @@ enum linnet_error {
 	LINNET_E_RANGE = -2,    /* the network's sums could leave 127 bits, or a number its range */
 	LINNET_E_MEMORY = -3,   /* the caller's memory is too small or not aligned */
 	LINNET_E_INPUT = -4,    /* an input exceeds the bound that the network was proven for */
+	LINNET_E_TRUNCATED = -5, /* model file: ends early */
+	LINNET_E_MAGIC = -6,    /* model file: is something else */
+	LINNET_E_VERSION = -7,  /* model file: unknown version */
+	LINNET_E_LENGTH = -8,   /* model file: its size field is wrong */
+	LINNET_E_CHECKSUM = -9, /* model file: damaged */
+	LINNET_E_KIND = -10,    /* model file: unknown kind */
+	LINNET_E_SCHEMA = -11,  /* model file: unknown features */
+	LINNET_E_FIELD = -12,   /* model file: a number out of range */
 };
 
 /* ---- features: schema linnos-31 (spec/features.md) ---- */
@@ -152,6 +160,43 @@ int linnet_network_score(const struct linnet_network *network, const uint8_t *in
 
 /* The loops that every build has. User-space builds add linnet_dense_avx2 and linnet_dense_avx512. */
 extern const struct linnet_dense linnet_dense_portable;
+
+/* ---- model file (spec/model-file.md) ---- */
+
+#define LINNET_MODEL_VERSION 1
+#define LINNET_KIND_ADMISSION 1
+#define LINNET_SCHEMA_LINNOS31 1
+
+/* A model file as read. The layers point into the bytes that were read. */
+struct linnet_model {
+	uint16_t version;
+	uint16_t kind;
+	uint16_t schema;
+	uint16_t input_max;
+	uint32_t layer_count;
+	uint32_t queue_inflection;     /* I/Os in flight at arrival, at the inflection percentile */
+	uint32_t queue_median;
+	uint32_t queue_lower_quartile;
+	uint32_t inflection_percentile; /* 0.0001 of a percentile, 0..1000000 */
+	uint32_t false_submit;         /* millionths of all reads, 0..1000000 */
+	uint64_t inflection_ns;
+	uint64_t latency_ns_p95;
+	uint64_t latency_ns_p99;
+	uint64_t hedge_ns;
+	uint64_t rows;
+	uint64_t seed;
+	struct linnet_source layers[LINNET_LAYERS_MAX];
+	int64_t scales[LINNET_LAYERS_MAX];
+};
+
+/*
+ * Reads a model file of `size` bytes. Any refusal of the table in spec/model-file.md, with the byte in *offset,
+ * which is written only then. The network is proven later, by linnet_network_plan.
+ */
+int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *model, size_t *offset);
+
+/* CRC-32C of these bytes. */
+uint32_t linnet_crc32c(const uint8_t *bytes, size_t size);
 
 #ifdef __cplusplus
 }

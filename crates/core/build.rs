@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 
 /// Units of which one build serves every machine.
-const UNITS: &[&str] = &["feature.c", "network.c", "infer.c", "dense.c"];
+const UNITS: &[&str] = &["feature.c", "network.c", "infer.c", "dense.c", "model.c"];
 
 fn build() -> cc::Build {
     let mut build = cc::Build::new();

@@ -18,12 +18,89 @@ pub enum Error {
         /// Largest input that was to be allowed.
         input_max: u8,
     },
+    /// A model file that is not one, or is damaged.
+    #[error("model file, byte {offset}: {fault}")]
+    Model {
+        /// What is wrong.
+        fault: ModelFault,
+        /// Where, from the start of the file.
+        offset: usize,
+    },
+    /// A model that no file can hold.
+    #[error("model cannot be written: {0}")]
+    Unwritable(String),
     /// An input beyond the bound that the network was proven for, or too few or too many inputs.
     #[error("{0}")]
     Input(String),
 }
 
+/// The refusals of `spec/model-file.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelFault {
+    /// Ends early.
+    #[error("the file ends early; copy it again")]
+    Truncated,
+    /// Does not begin as a model file does.
+    #[error("not a model file")]
+    Magic,
+    /// A version that this program does not know.
+    #[error("unknown version; read it with a newer release")]
+    Version,
+    /// Longer than it says, or shorter than any model.
+    #[error("the size in the file is not its length; copy it again")]
+    Length,
+    /// Damaged.
+    #[error("checksum mismatch, the file is damaged; copy it again")]
+    Checksum,
+    /// Not a model for admission.
+    #[error("unknown kind of model")]
+    Kind,
+    /// Features that this program does not compute.
+    #[error("unknown feature schema; read it with a newer release")]
+    Schema,
+    /// A number out of its range.
+    #[error("number out of range; the program that wrote the file is at fault")]
+    Field,
+    /// Layers that fit neither the features nor each other nor the file.
+    #[error("layer shape out of bounds; the program that wrote the file is at fault")]
+    Shape,
+}
+
+impl ModelFault {
+    /// The name that `spec/model-file.md` gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelFault::Truncated => "truncated",
+            ModelFault::Magic => "magic",
+            ModelFault::Version => "version",
+            ModelFault::Length => "length",
+            ModelFault::Checksum => "checksum",
+            ModelFault::Kind => "kind",
+            ModelFault::Schema => "schema",
+            ModelFault::Field => "field",
+            ModelFault::Shape => "shape",
+        }
+    }
+}
+
 impl Error {
+    /// The error behind a negative code of `linnet_model_read`.
+    pub(crate) fn of_model(code: i32, offset: usize) -> Error {
+        let fault = match code {
+            ffi::E_TRUNCATED => ModelFault::Truncated,
+            ffi::E_MAGIC => ModelFault::Magic,
+            ffi::E_VERSION => ModelFault::Version,
+            ffi::E_LENGTH => ModelFault::Length,
+            ffi::E_CHECKSUM => ModelFault::Checksum,
+            ffi::E_KIND => ModelFault::Kind,
+            ffi::E_SCHEMA => ModelFault::Schema,
+            ffi::E_FIELD => ModelFault::Field,
+            _ => ModelFault::Shape,
+        };
+        Error::Model { fault, offset }
+    }
+
     /// The error behind a negative code of `linnet_network_plan`, for layers whose shape was checked before.
     pub(crate) fn of_plan(code: i32, input_max: u8) -> Error {
         match code {

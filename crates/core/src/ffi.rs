@@ -8,6 +8,14 @@ use crate::Tracker;
 pub const E_SHAPE: i32 = -1;
 pub const E_RANGE: i32 = -2;
 pub const E_INPUT: i32 = -4;
+pub const E_TRUNCATED: i32 = -5;
+pub const E_MAGIC: i32 = -6;
+pub const E_VERSION: i32 = -7;
+pub const E_LENGTH: i32 = -8;
+pub const E_CHECKSUM: i32 = -9;
+pub const E_KIND: i32 = -10;
+pub const E_SCHEMA: i32 = -11;
+pub const E_FIELD: i32 = -12;
 
 pub const LAYERS_MAX: usize = 8;
 pub const SIZE_MAX: usize = 4096;
@@ -50,6 +58,29 @@ pub struct Network {
     pub layers: [Layer; LAYERS_MAX],
 }
 
+#[repr(C)]
+pub struct Model {
+    pub version: u16,
+    pub kind: u16,
+    pub schema: u16,
+    pub input_max: u16,
+    pub layer_count: u32,
+    pub queue_inflection: u32,
+    pub queue_median: u32,
+    pub queue_lower_quartile: u32,
+    pub inflection_percentile: u32,
+    pub false_submit: u32,
+    pub inflection_ns: u64,
+    pub latency_ns_p95: u64,
+    pub latency_ns_p99: u64,
+    pub hedge_ns: u64,
+    pub rows: u64,
+    pub seed: u64,
+    pub layers: [Source; LAYERS_MAX],
+    pub scales: [i64; LAYERS_MAX],
+}
+
+const _: () = assert!(size_of::<Model>() == 80 + 40 * LAYERS_MAX);
 const _: () = assert!(size_of::<Source>() == 32 && size_of::<Layer>() == 32);
 const _: () = assert!(size_of::<Network>() == 48 + 32 * LAYERS_MAX);
 
@@ -94,6 +125,9 @@ unsafe extern "C" {
         scratch: *mut c_void,
         score: *mut i64,
     ) -> i32;
+
+    pub fn linnet_model_read(bytes: *const u8, size: usize, model: *mut Model, offset: *mut usize) -> i32;
+    pub fn linnet_crc32c(bytes: *const u8, size: usize) -> u32;
 
     #[cfg(target_arch = "x86_64")]
     pub static linnet_dense_avx2: Dense;

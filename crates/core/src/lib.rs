@@ -6,11 +6,13 @@
 mod error;
 mod ffi;
 mod memory;
+mod model;
 mod network;
 mod simd;
 mod tracker;
 
-pub use error::Error;
+pub use error::{Error, ModelFault};
+pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
 pub use tracker::Tracker;
 

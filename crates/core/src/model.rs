@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A network with what was learned of its device, and its file (`spec/model-file.md`). Read by `core/model.c`.
+
+use linnet_types::DeviceProfile;
+
+use crate::{DIGIT_MAX, DIGITS, Error, Layer, Network, ffi};
+
+const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
+const VERSION: u16 = 1;
+const KIND_ADMISSION: u16 = 1;
+const SCHEMA_LINNOS31: u16 = 1;
+/// Units of a percentile in the file: 0.0001.
+const PERCENTILE_UNITS: f64 = 1e4;
+/// Units of a share in the file: millionths.
+const SHARE_UNITS: f64 = 1e6;
+
+/// An admission model: decides reads of one device from the 31 digits of `spec/features.md`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// 31 inputs, 2 outputs.
+    pub network: Network,
+    /// Thresholds of the device.
+    pub profile: DeviceProfile,
+    /// Percentile of read latency at which `profile.inflection_ns` lies, 0..=100; kept to 0.0001.
+    pub inflection_percentile: f64,
+    /// Share of all reads that the model submits though they are slow, 0..=1; kept to a millionth.
+    pub false_submit: f64,
+    /// Reads that it was trained on.
+    pub rows: u64,
+    /// Seed of the training.
+    pub seed: u64,
+}
+
+impl Model {
+    /// The model as a file. Fails when a field is out of the range that the file allows.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let layers = self.network.layers();
+        let percentile = units(self.inflection_percentile, PERCENTILE_UNITS, 100.0, "inflection_percentile")?;
+        let false_submit = units(self.false_submit, SHARE_UNITS, 1.0, "false_submit")?;
+        if self.network.inputs() != DIGITS || self.network.outputs() != 2 || self.network.input_max() != DIGIT_MAX {
+            return Err(Error::Unwritable(format!(
+                "{:?} with inputs up to {} does not take the 31 digits to two outputs",
+                self.network,
+                self.network.input_max()
+            )));
+        }
+
+        let mut file = Vec::new();
+        file.extend(MAGIC);
+        for number in [VERSION, KIND_ADMISSION, SCHEMA_LINNOS31, u16::from(DIGIT_MAX)] {
+            file.extend(number.to_le_bytes());
+        }
+        file.extend([0; 4]); // The size, when it is known.
+        file.extend((layers.len() as u32).to_le_bytes());
+        let p = &self.profile;
+        for number in [p.inflection_ns, p.latency_ns_p95, p.latency_ns_p99, p.hedge_ns] {
+            file.extend(number.to_le_bytes());
+        }
+        for number in [p.queue_inflection, p.queue_median, p.queue_lower_quartile, percentile, false_submit, 0] {
+            file.extend(number.to_le_bytes());
+        }
+        file.extend(self.rows.to_le_bytes());
+        file.extend(self.seed.to_le_bytes());
+        for (layer, scale) in layers.iter().zip(self.network.scales()) {
+            for number in [layer.inputs as u32, layer.outputs as u32, weight_bytes(layer) as u32, 0] {
+                file.extend(number.to_le_bytes());
+            }
+            file.extend(scale.to_le_bytes());
+        }
+        for layer in &layers {
+            let width = weight_bytes(layer);
+            for weight in &layer.weights {
+                file.extend(&weight.to_le_bytes()[..width]);
+            }
+            for bias in &layer.biases {
+                file.extend(bias.to_le_bytes());
+            }
+        }
+        // Eight layers of 4096 x 4096 x 8 bytes are 2^30 and a little: the size fits.
+        let size = (file.len() + 4) as u32;
+        file[16..20].copy_from_slice(&size.to_le_bytes());
+        // SAFETY: reads `len` bytes.
+        let checksum = unsafe { ffi::linnet_crc32c(file.as_ptr(), file.len()) };
+        file.extend(checksum.to_le_bytes());
+        Ok(file)
+    }
+
+    /// Reads a model file of any version up to this one's. Damage is told by kind and place.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Model, Error> {
+        // SAFETY: C reads at most `len` bytes; zeros are a valid `ffi::Model`, whose pointers are used only for the
+        // layers that a successful read has set, while `bytes` lives.
+        let (read, layers) = unsafe {
+            let mut read: ffi::Model = std::mem::zeroed();
+            let mut offset = 0;
+            let code = ffi::linnet_model_read(bytes.as_ptr(), bytes.len(), &mut read, &mut offset);
+            if code < 0 {
+                return Err(Error::of_model(code, offset));
+            }
+            let layers: Vec<Layer> = read.layers[..read.layer_count as usize].iter().map(|s| layer(s)).collect();
+            (read, layers)
+        };
+        let scales = read.scales[..layers.len()].to_vec();
+        Ok(Model {
+            network: Network::with_input_max(layers, scales, read.input_max as u8)?,
+            profile: DeviceProfile {
+                inflection_ns: read.inflection_ns,
+                latency_ns_p95: read.latency_ns_p95,
+                latency_ns_p99: read.latency_ns_p99,
+                hedge_ns: read.hedge_ns,
+                queue_inflection: read.queue_inflection,
+                queue_median: read.queue_median,
+                queue_lower_quartile: read.queue_lower_quartile,
+            },
+            inflection_percentile: f64::from(read.inflection_percentile) / PERCENTILE_UNITS,
+            false_submit: f64::from(read.false_submit) / SHARE_UNITS,
+            rows: read.rows,
+            seed: read.seed,
+        })
+    }
+}
+
+/// Narrowest of 2, 4 and 8 bytes that holds every weight.
+fn weight_bytes(layer: &Layer) -> usize {
+    let fits = |low: i64, high: i64| layer.weights.iter().all(|w| (low..=high).contains(w));
+    if fits(i16::MIN.into(), i16::MAX.into()) {
+        2
+    } else if fits(i32::MIN.into(), i32::MAX.into()) {
+        4
+    } else {
+        8
+    }
+}
+
+fn units(value: f64, per_one: f64, max: f64, name: &str) -> Result<u32, Error> {
+    if !(0.0..=max).contains(&value) {
+        return Err(Error::Unwritable(format!("{name} is {value}, outside 0 to {max}")));
+    }
+    Ok((value * per_one).round() as u32)
+}
+
+/// SAFETY: `source` points to as many numbers as its shape says.
+unsafe fn layer(source: &ffi::Source) -> Layer {
+    let (inputs, outputs) = (source.inputs as usize, source.outputs as usize);
+    let width = source.weight_bytes as usize;
+    // SAFETY: as the caller promises.
+    let (weights, biases) = unsafe {
+        (
+            std::slice::from_raw_parts(source.weights, inputs * outputs * width),
+            std::slice::from_raw_parts(source.biases, outputs * 8),
+        )
+    };
+    Layer {
+        inputs,
+        outputs,
+        weights: weights.chunks_exact(width).map(signed).collect(),
+        biases: biases.chunks_exact(8).map(signed).collect(),
+    }
+}
+
+fn signed(bytes: &[u8]) -> i64 {
+    let mut wide = [if bytes[bytes.len() - 1] & 0x80 == 0 { 0 } else { 0xff }; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    i64::from_le_bytes(wide)
+}
