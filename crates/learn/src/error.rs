@@ -43,6 +43,12 @@ pub enum Error {
         /// What went wrong.
         source: Box<Error>,
     },
+    /// The core refused a network or a training run.
+    #[error(transparent)]
+    Core(#[from] linnet_core::Error),
+    /// The caller's progress function asked to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// Too few rows to learn or to judge from.
     #[error("{rows} rows for {purpose}, at least {least} are needed: give a longer trace or another split")]
     TooFewRows {

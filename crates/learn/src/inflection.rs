@@ -11,8 +11,8 @@
 //! Thresholds are tried from 10 percentiles below the starting point to 10 above, in steps of 0.1. The starting point
 //! is where the slope of the CDF is one. The paper draws a 45 degree line and leaves the axes open; ours are the share
 //! of reads, 0 to 1, against latency, where 0 is the least latency and 1 the latency at
-//! [`InflectionOptions::axis_percentile`]. (With the greatest latency as the end of the axis, one outlier would move
-//! the point.) An empirical CDF is a staircase without slopes, so the slope is taken on its least concave majorant,
+//! [`InflectionOptions::axis_percentile`], the 99th unless set otherwise. (With the greatest latency there, one outlier
+//! would move the point.) An empirical CDF is a staircase without slopes, so the slope is taken on its least concave majorant,
 //! which falls through one exactly at the read that maximises `share - latency`: that read is the starting point, the
 //! lowest if several do.
 //!
@@ -113,6 +113,15 @@ pub struct Inflection {
     pub start_latency_ns: Nanos,
     /// Every candidate, percentiles ascending.
     pub boost: Vec<BoostPoint>,
+}
+
+impl Inflection {
+    /// True when the best threshold is the lowest or the highest that was tried: the window ended the search, and a
+    /// threshold beyond it might save more. Usual where the distribution has no knee.
+    pub fn on_edge(&self) -> bool {
+        let ends = [self.boost.first(), self.boost.last()];
+        ends.into_iter().flatten().any(|end| end.percentile == self.percentile)
+    }
 }
 
 /// Finds the inflection point of `latencies[device]`, the read latencies of one device in any order; the other elements

@@ -30,6 +30,7 @@ fn the_gap_of_a_bimodal_distribution_is_found() {
         // A threshold is an observed latency, and the draws leave it a few tenths of a percentile of freedom.
         assert!(wrong as f64 <= 0.003 * reads.len() as f64, "{slow_share}: {wrong} at p{}", found.percentile);
         assert!((found.percentile - 100.0 * (1.0 - slow_share)).abs() < 0.5, "{}", found.percentile);
+        assert!(!found.on_edge());
         assert!(found.boost_ns > 0.9 * slow_share * 2_800_000.0, "{}", found.boost_ns);
     }
 }
@@ -52,6 +53,8 @@ fn boosts_are_those_of_the_formula() {
     }
     let best = found.boost.iter().map(|p| p.boost_ns).fold(f64::MIN, f64::max);
     assert_eq!(best, found.boost_ns);
+    // No knee: the lower the threshold, the better, down to the end of the window.
+    assert!(found.on_edge() && found.percentile < found.start_percentile);
 }
 
 #[test]
