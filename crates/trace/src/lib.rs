@@ -1,2 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Block trace readers, writers, statistics, re-rating and synthetic workloads.
+//!
+//! A trace becomes a sequence of [`linnet_types::IoRecord`], as `spec/trace-record.md` defines it:
+//!
+//! * [`read_all`] reads a file of any known format into a sorted [`Trace`]; [`open`] streams it in bounded memory;
+//!   [`FORMATS`] is the table of formats and [`detect`] says which of them a file is;
+//! * [`ParquetWriter`], [`CsvWriter`] and [`FioWriter`] write;
+//! * [`TraceStats`] is what the columns of LinnOS, Table 1, are made of;
+//! * [`rerate`], [`rerate_to_target`], [`scale_sizes`] and [`slice_by_time`] make one workload from another;
+//! * [`synth()`] makes the eight workloads of Table 1.
+
+mod error;
+mod format;
+mod formats;
+mod input;
+mod read;
+mod rerate;
+mod stat;
+pub mod synth;
+mod text;
+mod write;
+
+pub use error::{At, Error};
+pub use format::{FORMATS, Format, detect, format_named};
+pub use read::{Options, Progress, Records, Trace, open, open_files, read_all, read_files};
+pub use rerate::{LatencyTarget, Rerated, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time};
+pub use stat::{LatencyUs, TraceStats};
+pub use synth::synth;
+pub use write::{CsvWriter, FioWriter, Metadata, ParquetWriter, write_csv, write_fio, write_parquet};

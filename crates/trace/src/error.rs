@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can go wrong with a trace. Each message names the file, the place, the field and its text, and what to do.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A place in a trace file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// Line, from 1.
+    Line(u64),
+    /// First byte of a binary record, counted after decompression, from 0.
+    Byte(u64),
+    /// Row of a table, from 0.
+    Row(u64),
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Line(n) => write!(f, "line {n}"),
+            At::Byte(n) => write!(f, "byte {n}"),
+            At::Row(n) => write!(f, "row {n}"),
+        }
+    }
+}
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file or directory cannot be opened.
+    #[error("{}: cannot open: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// Reading or decompressing failed part of the way.
+    #[error("{}: {at}: cannot read on: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Where reading stopped.
+        at: At,
+        /// The system's or the decompressor's word.
+        source: io::Error,
+    },
+    /// The trace holds no I/O at all.
+    #[error("{}: the trace holds no I/O ({why})", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// What was found instead.
+        why: String,
+    },
+    /// A field of a record does not hold what its format demands.
+    #[error("{}: {at}: field {field}: `{text}` {problem}; {advice}", path.display())]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// The record.
+        at: At,
+        /// The field.
+        field: &'static str,
+        /// Its text, shortened.
+        text: String,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// What to do.
+        advice: String,
+    },
+    /// The last record is cut off.
+    #[error("{}: {at}: the last record is cut off ({what}); read leniently to leave it out", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// The record.
+        at: At,
+        /// What is missing.
+        what: String,
+    },
+    /// A line is longer than any trace format's, so the file is hardly a text trace.
+    #[error("{}: {at}: longer than {limit} bytes without a line end: not a text trace", path.display())]
+    LongLine {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        at: At,
+        /// The bound, in bytes.
+        limit: usize,
+    },
+    /// The content fits no known format.
+    #[error("{}: {why}; if you know what it is, give one of the formats {known}", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+        /// What was seen.
+        why: String,
+        /// The names of the known formats.
+        known: String,
+    },
+    /// The content fits several formats that would give different records.
+    #[error("{}: could be any of {candidates} ({why}); choose one with --format", path.display())]
+    Ambiguous {
+        /// The file.
+        path: PathBuf,
+        /// The formats that fit.
+        candidates: String,
+        /// What leaves it open.
+        why: String,
+    },
+    /// No format has this name.
+    #[error("no trace format is called `{name}`; known are {known}")]
+    NoSuchFormat {
+        /// The name that was asked for.
+        name: String,
+        /// The names of the known formats.
+        known: String,
+    },
+    /// A Parquet file is damaged or not in the canonical form.
+    #[error("{}: {problem}", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the column where there is one.
+        problem: String,
+    },
+    /// Writing failed; nothing was left under the final name.
+    #[error("{}: cannot write: {source}; nothing was left there", path.display())]
+    Write {
+        /// The file that was asked for.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// An argument is out of its range.
+    #[error("{name} = {value}: {problem}")]
+    Argument {
+        /// The argument.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        problem: &'static str,
+    },
+    /// The progress callback asked to stop.
+    #[error("{}: reading was stopped", path.display())]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// A field of a line or record that is not as it should be; the source adds file and place.
+#[derive(Debug)]
+pub(crate) struct Bad {
+    pub field: &'static str,
+    pub text: String,
+    pub problem: &'static str,
+}
+
+impl Bad {
+    pub fn new(field: &'static str, text: &[u8], problem: &'static str) -> Self {
+        Bad { field, text: shown(text), problem }
+    }
+
+    pub fn of(field: &'static str, value: impl fmt::Display, problem: &'static str) -> Self {
+        Bad { field, text: value.to_string(), problem }
+    }
+
+    pub fn place(self, path: &Path, at: At, format: &str) -> Error {
+        Error::Field {
+            path: path.to_path_buf(),
+            at,
+            field: self.field,
+            text: self.text,
+            problem: self.problem,
+            advice: format!(
+                "read as {format}: correct the record, read leniently to leave it out, or give another format"
+            ),
+        }
+    }
+}
+
+/// At most 60 characters of a text, with what cannot be printed escaped.
+pub(crate) fn shown(text: &[u8]) -> String {
+    const LIMIT: usize = 60;
+    let mut out: String = text[..text.len().min(LIMIT)].escape_ascii().to_string();
+    if text.len() > LIMIT {
+        out.push_str("...");
+    }
+    out
+}

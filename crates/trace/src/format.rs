@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of trace formats, and telling them apart by content.
+//!
+//! Several formats look alike: five columns of numbers, with time in ms, us or ns and places in bytes or sectors. Where the
+//! content leaves open which one it is, detection says so and names the candidates; it never picks one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use linnet_types::IoRecord;
+
+use crate::error::{At, Error, shown};
+use crate::formats;
+use crate::input::Input;
+
+/// What a source left out and noticed, so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    pub skipped: BTreeMap<String, u64>,
+    pub warnings: Vec<String>,
+    pub reordered: u64,
+}
+
+/// A stream of records in the order of the file, with times as the file has them.
+pub(crate) trait Source: Send {
+    /// The next record; `None` at the end.
+    fn next(&mut self) -> Result<Option<IoRecord>, Error>;
+    /// Where the record returned last came from.
+    fn at(&self) -> At;
+    fn report(&self) -> Report;
+}
+
+/// The files of one trace, opened.
+pub(crate) struct Opening {
+    pub inputs: Vec<Input>,
+    pub lenient: bool,
+}
+
+impl Opening {
+    /// The only file of a format that has one file.
+    pub fn single(mut self) -> Result<(Input, bool), Error> {
+        if self.inputs.len() != 1 {
+            return Err(Error::Argument {
+                name: "files",
+                value: self.inputs.len().to_string(),
+                problem: "only binary blktrace is one trace in several files; read the others one by one",
+            });
+        }
+        Ok((self.inputs.remove(0), self.lenient))
+    }
+}
+
+/// How well the beginning of a file fits a format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    No,
+    /// It may be, but so may something else; why.
+    Maybe(&'static str),
+    Yes,
+}
+
+/// The beginning of a file.
+pub(crate) struct Head<'a> {
+    pub bytes: &'a [u8],
+    /// Complete lines, without empty ones.
+    pub lines: Vec<&'a [u8]>,
+}
+
+impl<'a> Head<'a> {
+    fn new(bytes: &'a [u8], whole: bool) -> Self {
+        let mut lines: Vec<&[u8]> = bytes.split(|&b| b == b'\n').collect();
+        if !whole && lines.len() > 1 {
+            lines.pop();
+        }
+        let lines = lines.into_iter().map(|l| l.strip_suffix(b"\r").unwrap_or(l)).filter(|l| !l.is_empty()).collect();
+        Head { bytes, lines }
+    }
+
+    /// Lines without the first, where that one is not data; at most this many.
+    pub fn some(&self, skip: usize, most: usize) -> &[&'a [u8]] {
+        let from = skip.min(self.lines.len());
+        &self.lines[from..self.lines.len().min(from + most)]
+    }
+}
+
+/// One trace format.
+pub struct Format {
+    /// The name for `--format`.
+    pub name: &'static str,
+    /// Its columns or origin, in one line.
+    pub about: &'static str,
+    /// True when records may carry a latency.
+    pub has_latency: bool,
+    pub(crate) fit: fn(&Head) -> Fit,
+    pub(crate) open: fn(Opening) -> Result<Box<dyn Source>, Error>,
+}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Every format that can be read.
+pub static FORMATS: &[Format] = &[
+    formats::canonical::FORMAT,
+    formats::replay::MS_BYTES,
+    formats::replay::MS_SECTORS,
+    formats::replay::US_SECTORS,
+    formats::replay::DISKSIM,
+    formats::replay::MQSIM,
+    formats::flashnet::FORMAT,
+    formats::cloudphysics::FORMAT,
+    formats::vscsi::FORMAT,
+    formats::blkparse::FORMAT,
+    formats::blktrace::FORMAT,
+    formats::msr::FORMAT,
+    formats::alibaba::FORMAT,
+    formats::tencent::FORMAT,
+    formats::spc::FORMAT,
+    formats::systor::FORMAT,
+    formats::fio::FORMAT,
+    formats::workload::FORMAT,
+];
+
+fn names<'a>(formats: impl IntoIterator<Item = &'a Format>) -> String {
+    formats.into_iter().map(|f| f.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The format of this name.
+pub fn format_named(name: &str) -> Result<&'static Format, Error> {
+    FORMATS
+        .iter()
+        .find(|f| f.name == name)
+        .ok_or_else(|| Error::NoSuchFormat { name: name.to_string(), known: names(FORMATS) })
+}
+
+/// Says which format a file has, from its first 64 KiB.
+///
+/// # Errors
+/// [`Error::UnknownFormat`], [`Error::Ambiguous`] with the candidates, [`Error::Empty`], or what opening gives.
+pub fn detect(path: &Path) -> Result<&'static Format, Error> {
+    let mut input = Input::open(path, false)?;
+    detect_input(&mut input)
+}
+
+pub(crate) fn detect_input(input: &mut Input) -> Result<&'static Format, Error> {
+    input.head()?;
+    let whole = input.head_is_all();
+    let path = input.path.clone();
+    let bytes = input.head()?;
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(Error::Empty {
+            path,
+            why: if bytes.is_empty() { "the file is empty" } else { "blank lines only" }.into(),
+        });
+    }
+    let head = Head::new(bytes, whole);
+    let fits: Vec<(&'static Format, Fit)> = FORMATS.iter().map(|f| (f, (f.fit)(&head))).collect();
+    let sure: Vec<&'static Format> = fits.iter().filter(|(_, fit)| *fit == Fit::Yes).map(|(f, _)| *f).collect();
+    let maybe: Vec<&'static Format> =
+        fits.iter().filter(|(_, fit)| matches!(fit, Fit::Maybe(_))).map(|(f, _)| *f).collect();
+    match (sure.as_slice(), maybe.as_slice()) {
+        ([one], _) | ([], [one]) => Ok(one),
+        ([], []) => {
+            let binary = bytes.iter().take(4096).any(|&b| b < 9);
+            let why = if binary {
+                format!(
+                    "binary content of no known trace format (it begins with {:02x?})",
+                    &bytes[..bytes.len().min(8)]
+                )
+            } else {
+                format!(
+                    "its first line fits no known trace format: `{}`",
+                    shown(head.lines.first().unwrap_or(&&b""[..]))
+                )
+            };
+            Err(Error::UnknownFormat { path, why, known: names(FORMATS) })
+        }
+        (several, _) => {
+            let candidates = if several.is_empty() { maybe.clone() } else { several.to_vec() };
+            let why = fits
+                .iter()
+                .find_map(|(_, fit)| if let Fit::Maybe(why) = fit { Some(*why) } else { None })
+                .unwrap_or("the columns fit each of them");
+            Err(Error::Ambiguous { path, candidates: names(candidates), why: why.to_string() })
+        }
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The canonical Parquet form (`spec/trace-record.md`), read row group by row group.
+//!
+//! Columns are found by name. 32-bit and 64-bit integers are taken for each, so that tables written by other tools with the right names and
+//! units can be read; a column of another type, a missing column or a null where none may be is refused by name.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use linnet_types::{IoRecord, Op};
+use parquet::basic::Type;
+use parquet::column::reader::ColumnReader;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use crate::error::{At, Bad, Error};
+use crate::format::{Fit, Format, Head, Opening, Report, Source};
+use crate::text::Out;
+
+/// Names of the columns, in the order in which they are written.
+pub(crate) const COLUMNS: [&str; 6] = ["arrive_ns", "op", "offset_bytes", "size_bytes", "device", "latency_ns"];
+/// The only version of the form so far; a reader refuses a later one.
+pub(crate) const VERSION: &str = "1";
+/// Key of the version in the file's metadata.
+pub(crate) const VERSION_KEY: &str = "linnet.trace.version";
+/// Key of the source's format name.
+pub(crate) const FORMAT_KEY: &str = "linnet.trace.source_format";
+/// Beginning of the keys that count what was left out.
+pub(crate) const SKIPPED_KEY: &str = "linnet.trace.skipped.";
+
+const BATCH: usize = 1 << 16;
+
+pub(crate) const FORMAT: Format = Format {
+    name: "parquet",
+    about: "canonical Parquet: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns",
+    has_latency: true,
+    fit: |head: &Head| if head.bytes.starts_with(b"PAR1") { Fit::Yes } else { Fit::No },
+    open,
+};
+
+fn open(opening: Opening) -> Result<Box<dyn Source>, Error> {
+    let (input, _) = opening.single()?;
+    let path = input.path.clone();
+    let total = input.total_bytes;
+    let meter = input.meter.clone();
+    let wrong = |problem: String| Error::Parquet { path: path.clone(), problem };
+    let file = File::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
+    let reader = SerializedFileReader::new(file)
+        .map_err(|e| wrong(format!("not a whole Parquet file ({e}); Parquet cannot be compressed as a whole")))?;
+    let about = reader.metadata().file_metadata();
+    let mut out = Out::default();
+    let mut counted = Vec::new();
+    for pair in about.key_value_metadata().into_iter().flatten() {
+        let value = pair.value.as_deref().unwrap_or("");
+        if pair.key == VERSION_KEY && value != VERSION {
+            return Err(wrong(format!("trace version {value}; this reader knows version {VERSION}")));
+        }
+        if let (Some(reason), Ok(n)) = (pair.key.strip_prefix(SKIPPED_KEY), value.parse::<u64>()) {
+            counted.push((reason.to_string(), n));
+        }
+    }
+    let schema = about.schema_descr();
+    let mut places = [None; COLUMNS.len()];
+    for (index, column) in schema.columns().iter().enumerate() {
+        let Some(known) = COLUMNS.iter().position(|&c| c == column.path().string()) else { continue };
+        let integral = matches!(column.physical_type(), Type::INT32 | Type::INT64 | Type::BOOLEAN);
+        if !integral || column.max_rep_level() > 0 || column.max_def_level() > 1 {
+            let found = column.physical_type();
+            return Err(wrong(format!("column {}: {found} where a flat integer is expected", COLUMNS[known])));
+        }
+        places[known] = Some(index);
+    }
+    for (name, place) in COLUMNS.iter().zip(places).take(4) {
+        if place.is_none() {
+            return Err(wrong(format!("column {name} is missing; it is no trace in the canonical form")));
+        }
+    }
+    if counted.is_empty() {
+        out.warnings.clear();
+    }
+    let groups = reader.num_row_groups();
+    Ok(Box::new(Canonical {
+        reader,
+        path,
+        places,
+        columns: vec![],
+        group: 0,
+        groups,
+        left: 0,
+        rows: vec![],
+        at: 0,
+        row: 0,
+        out,
+        counted,
+        meter,
+        total,
+    }))
+}
+
+struct Canonical {
+    reader: SerializedFileReader<File>,
+    path: PathBuf,
+    places: [Option<usize>; COLUMNS.len()],
+    columns: Vec<Option<ColumnReader>>,
+    group: usize,
+    groups: usize,
+    /// Rows of the open row group not yet read.
+    left: usize,
+    rows: Vec<IoRecord>,
+    at: usize,
+    row: u64,
+    out: Out,
+    /// What was left out when the file was written.
+    counted: Vec<(String, u64)>,
+    meter: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    total: u64,
+}
+
+/// Reads `rows` values of a column as 64-bit integers; `None` for null.
+fn values(reader: &mut ColumnReader, rows: usize) -> Result<Vec<Option<u64>>, String> {
+    fn spread<T: Copy>(values: &[T], levels: &[i16], rows: usize, widen: impl Fn(T) -> u64) -> Vec<Option<u64>> {
+        if levels.is_empty() {
+            return values.iter().map(|&v| Some(widen(v))).collect();
+        }
+        let mut given = values.iter();
+        levels.iter().take(rows).map(|&l| if l > 0 { given.next().map(|&v| widen(v)) } else { None }).collect()
+    }
+    let mut levels: Vec<i16> = Vec::new();
+    macro_rules! read {
+        ($reader:expr, $widen:expr) => {{
+            let mut found = Vec::new();
+            let optional = true;
+            let mut got = 0;
+            while got < rows {
+                let (n, _, _) = $reader
+                    .read_records(rows - got, optional.then_some(&mut levels), None, &mut found)
+                    .map_err(|e| e.to_string())?;
+                if n == 0 {
+                    return Err(format!("ends after {got} of {rows} rows"));
+                }
+                got += n;
+            }
+            spread(&found, &levels, rows, $widen)
+        }};
+    }
+    let spread = match reader {
+        ColumnReader::Int32ColumnReader(r) => read!(r, |v: i32| u64::from(v as u32)),
+        ColumnReader::Int64ColumnReader(r) => read!(r, |v: i64| v as u64),
+        ColumnReader::BoolColumnReader(r) => read!(r, u64::from),
+        _ => return Err("is not an integer column".into()),
+    };
+    if spread.len() == rows { Ok(spread) } else { Err(format!("has {} values for {rows} rows", spread.len())) }
+}
+
+impl Canonical {
+    fn wrong(&self, problem: String) -> Error {
+        Error::Parquet { path: self.path.clone(), problem }
+    }
+
+    /// Brings the next batch of rows; false at the end.
+    fn batch(&mut self) -> Result<bool, Error> {
+        while self.left == 0 {
+            if self.group == self.groups {
+                return Ok(false);
+            }
+            let group = self.reader.get_row_group(self.group).map_err(|e| self.wrong(e.to_string()))?;
+            self.left = usize::try_from(group.metadata().num_rows())
+                .map_err(|_| self.wrong(format!("row group {}: negative number of rows", self.group)))?;
+            self.columns.clear();
+            for place in self.places {
+                let column = place.map(|p| group.get_column_reader(p)).transpose();
+                self.columns
+                    .push(column.map_err(|e| Error::Parquet { path: self.path.clone(), problem: e.to_string() })?);
+            }
+            self.group += 1;
+            let read = self.total * self.group as u64 / self.groups as u64;
+            self.meter.store(read, std::sync::atomic::Ordering::Relaxed);
+        }
+        let rows = self.left.min(BATCH);
+        let mut tables: [Option<Vec<Option<u64>>>; COLUMNS.len()] = Default::default();
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            let Some(reader) = column else { continue };
+            tables[index] = Some(values(reader, rows).map_err(|problem| Error::Parquet {
+                path: self.path.clone(),
+                problem: format!("row group {}: column {}: {problem}", self.group - 1, COLUMNS[index]),
+            })?);
+        }
+        self.left -= rows;
+        self.rows.clear();
+        self.at = 0;
+        let cell = |index: usize, row: usize| tables[index].as_ref().and_then(|t| t[row]);
+        for row in 0..rows {
+            let at = At::Row(self.row + row as u64);
+            let place = |bad: Bad| bad.place(&self.path, at, FORMAT.name);
+            let must = |index: usize| {
+                cell(index, row).ok_or_else(|| place(Bad::new(COLUMNS[index], b"null", "where a value is needed")))
+            };
+            let op = match must(1)? {
+                0 => Op::Read,
+                1 => Op::Write,
+                other => return Err(place(Bad::of("op", other, "is neither 0 (read) nor 1 (write)"))),
+            };
+            let size = must(3)?;
+            let size_bytes = u32::try_from(size)
+                .ok()
+                .filter(|&s| s > 0)
+                .ok_or_else(|| place(Bad::of("size_bytes", size, "is not in 1..2^32")))?;
+            let device = cell(4, row).unwrap_or(0);
+            let device = u32::try_from(device).map_err(|_| place(Bad::of("device", device, "does not fit 32 bits")))?;
+            let offset_bytes = must(2)?;
+            if offset_bytes > i64::MAX as u64 - size {
+                return Err(place(Bad::of("offset_bytes", offset_bytes, "lies beyond 8 EiB")));
+            }
+            let arrive_ns = must(0)?;
+            let latency_ns = cell(5, row);
+            self.rows.push(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, op });
+        }
+        Ok(true)
+    }
+}
+
+impl Source for Canonical {
+    fn next(&mut self) -> Result<Option<IoRecord>, Error> {
+        if self.at == self.rows.len() && !self.batch()? {
+            return Ok(None);
+        }
+        let record = self.rows[self.at];
+        self.at += 1;
+        self.row += 1;
+        self.out.saw(record.arrive_ns);
+        Ok(Some(record))
+    }
+
+    fn at(&self) -> At {
+        At::Row(self.row.saturating_sub(1))
+    }
+
+    fn report(&self) -> Report {
+        let mut report = self.out.report();
+        for (reason, n) in &self.counted {
+            *report.skipped.entry(reason.clone()).or_default() += n;
+        }
+        report
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! fio I/O logs. Version 2: `file action [offset length]`, where `wait` lines carry the time, in microseconds after the wait before. Version 3:
+//! `time_us file action [offset length]`. Files are numbered in the order in which they appear.
+
+use linnet_types::Op;
+
+use super::text_source;
+use crate::error::Bad;
+use crate::format::{Fit, Format, Head};
+use crate::text::{Fields, LineFormat, Out, present, time, whole};
+
+const VERSION_2: &[u8] = b"fio version 2 iolog";
+const VERSION_3: &[u8] = b"fio version 3 iolog";
+/// Different files one log may name.
+const FILES_MAX: usize = 65_536;
+
+pub(crate) const FORMAT: Format = Format {
+    name: "fio-iolog",
+    about: "fio I/O log, version 2 (wait lines) or 3 (time_us file action offset length)",
+    has_latency: false,
+    fit: |head: &Head| {
+        let first = head.lines.first().map_or(&b""[..], |l| l.trim_ascii());
+        if first == VERSION_2 || first == VERSION_3 { Fit::Yes } else { Fit::No }
+    },
+    open: text_source!("fio-iolog", Fio::default()),
+};
+
+#[derive(Default)]
+struct Fio {
+    version: u8,
+    now_ns: u64,
+    files: std::collections::HashMap<Vec<u8>, u32>,
+}
+
+impl Fio {
+    fn device(&mut self, file: &[u8]) -> Result<u32, Bad> {
+        if let Some(&device) = self.files.get(file) {
+            return Ok(device);
+        }
+        if self.files.len() >= FILES_MAX {
+            return Err(Bad::new("file", file, "is one file name too many (65,536 are read)"));
+        }
+        let device = self.files.len() as u32;
+        self.files.insert(file.to_vec(), device);
+        Ok(device)
+    }
+}
+
+impl LineFormat for Fio {
+    fn header(&mut self, line: &[u8]) -> Result<bool, Bad> {
+        self.version = match line.trim_ascii() {
+            VERSION_2 => 2,
+            VERSION_3 => 3,
+            other => return Err(Bad::new("header", other, "is not `fio version 2 iolog` or `fio version 3 iolog`")),
+        };
+        Ok(true)
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut Out) -> Result<(), Bad> {
+        let mut fields = Fields::new(line);
+        if self.version == 3 {
+            self.now_ns = time(fields.blank(), "time_us", 3)?;
+        }
+        let file = present(fields.blank(), "file")?;
+        let action = present(fields.blank(), "action")?;
+        let op = match action {
+            b"read" => Op::Read,
+            b"write" => Op::Write,
+            b"add" | b"open" | b"close" => {
+                self.device(file)?;
+                return Ok(());
+            }
+            b"wait" if self.version == 2 => {
+                let wait_ns = time(fields.blank(), "offset", 3)?;
+                let now = self.now_ns.checked_add(wait_ns);
+                self.now_ns = now.ok_or_else(|| Bad::new("offset", line, "waits beyond 64 bits of nanoseconds"))?;
+                return Ok(());
+            }
+            b"trim" => {
+                out.skip("discard");
+                return Ok(());
+            }
+            b"sync" | b"datasync" | b"sync_file_range" => {
+                out.skip("flush");
+                return Ok(());
+            }
+            other => return Err(Bad::new("action", other, "is not an action of this version")),
+        };
+        let offset = whole(fields.blank(), "offset")?;
+        let length = whole(fields.blank(), "length")?;
+        let device = self.device(file)?;
+        out.record(self.now_ns, None, op, offset, length, device)
+    }
+}

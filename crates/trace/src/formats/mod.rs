@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One small reader per format.
+
+pub(crate) mod alibaba;
+pub(crate) mod blkparse;
+pub(crate) mod blktrace;
+pub(crate) mod canonical;
+pub(crate) mod cloudphysics;
+pub(crate) mod fio;
+pub(crate) mod flashnet;
+pub(crate) mod msr;
+mod pairing;
+pub(crate) mod replay;
+pub(crate) mod spc;
+pub(crate) mod systor;
+pub(crate) mod tencent;
+pub(crate) mod vscsi;
+pub(crate) mod workload;
+
+use crate::format::{Fit, Head};
+
+/// How many lines of a head the evidence is taken from.
+const EVIDENCE_LINES: usize = 2000;
+
+/// True when there are data lines (behind `skip` first ones) and this holds for all of them.
+fn all_lines(head: &Head, skip: usize, holds: impl Fn(&[u8]) -> bool) -> Fit {
+    let lines = head.some(skip, EVIDENCE_LINES);
+    if !lines.is_empty() && lines.iter().all(|l| holds(l)) { Fit::Yes } else { Fit::No }
+}
+
+/// The comma-separated fields of a line, blanks removed.
+fn commas(line: &[u8]) -> Vec<&[u8]> {
+    line.split(|&b| b == b',').map(<[u8]>::trim_ascii).collect()
+}
+
+/// True for `R`, `W`, `read`, `Write`, ...
+fn is_op_word(text: &[u8]) -> bool {
+    ["r", "w", "read", "write"].iter().any(|w| text.eq_ignore_ascii_case(w.as_bytes()))
+}
+
+/// Opens a text format of one file.
+macro_rules! text_source {
+    ($name:expr, $lines:expr) => {
+        |opening| {
+            let (input, lenient) = opening.single()?;
+            Ok(Box::new(crate::text::TextSource::new(input, $name, lenient, $lines)))
+        }
+    };
+}
+use text_source;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! MSR Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, no header. Timestamp and ResponseTime count 100 ns
+//! (Windows file time, from 1601), Offset and Size bytes, Type is Read or Write.
+
+use super::{all_lines, commas, is_op_word, text_source};
+use crate::error::Bad;
+use crate::format::{Fit, Format, Head};
+use crate::text::{Fields, LineFormat, Out, integer, op_word, present, time, whole, whole32};
+
+/// Decimal places from 100 ns to 1 ns.
+const TICK_PLACES: u32 = 2;
+
+pub(crate) const FORMAT: Format = Format {
+    name: "msr-cambridge",
+    about: "Timestamp (100 ns),Hostname,DiskNumber,Type,Offset,Size,ResponseTime (100 ns)",
+    has_latency: true,
+    fit,
+    open: text_source!("msr-cambridge", Msr),
+};
+
+struct Msr;
+
+impl LineFormat for Msr {
+    fn header(&mut self, line: &[u8]) -> Result<bool, Bad> {
+        Ok(line.starts_with(b"Timestamp,"))
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut Out) -> Result<(), Bad> {
+        let mut fields = Fields::new(line);
+        let arrive_ns = time(fields.comma(), "Timestamp", TICK_PLACES)?;
+        present(fields.comma(), "Hostname")?;
+        let device = whole32(fields.comma(), "DiskNumber")?;
+        let op = op_word(fields.comma(), "Type")?;
+        let offset = whole(fields.comma(), "Offset")?;
+        let size = whole(fields.comma(), "Size")?;
+        let latency_ns = time(fields.comma(), "ResponseTime", TICK_PLACES)?;
+        if fields.comma().is_some() {
+            return Err(Bad::new("columns", line, "has more than seven columns"));
+        }
+        out.record(arrive_ns, Some(latency_ns), op, offset, size, device)
+    }
+}
+
+fn fit(head: &Head) -> Fit {
+    let skip = usize::from(head.lines.first().is_some_and(|l| l.starts_with(b"Timestamp,Hostname")));
+    all_lines(head, skip, |line| {
+        let f = commas(line);
+        f.len() == 7 && is_op_word(f[3]) && [0, 2, 4, 5, 6].iter().all(|&i| integer(f[i]).is_some())
+    })
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Five columns of numbers, `time device offset size op`, in the units of five families of traces.
+//!
+//! | name | time | offset, size | op | seen in |
+//! |---|---|---|---|---|
+//! | `replay-ms-bytes` | ms, decimals | bytes | 1 read, 0 write | cuts of MSR Cambridge |
+//! | `replay-ms-sectors` | ms, decimals | sectors | 1 read, 0 write | Microsoft production servers |
+//! | `replay-us-sectors` | us, whole | sectors | 1 read, 0 write | the same, prepared for SSDsim |
+//! | `disksim` | ms, decimals | sectors | flags, bit 0 read | DiskSim |
+//! | `mqsim` | ns, whole | sectors | 1 read, 0 write | MQSim |
+//!
+//! The evidence: decimals mean ms. Offsets and sizes that are all multiples of 512 are bytes (as sectors every I/O would be a multiple of
+//! 256 KiB). Whole times are us or ns; the reading whose rate of I/O is believable (1 to 100,000 a second) is taken, and where
+//! both are, the user has to say. A DiskSim trace whose flags are all 0 or 1 gives the same records as `replay-ms-sectors`.
+
+use super::{EVIDENCE_LINES, text_source};
+use crate::error::Bad;
+use crate::format::{Fit, Format, Head};
+use crate::text::{Fields, LineFormat, Out, SECTOR_BYTES, decimal, integer, op_digit, time, whole, whole32};
+use linnet_types::Op;
+
+/// Mean I/Os a second that a trace of one machine is believed to have.
+const BELIEVABLE_IOPS: std::ops::RangeInclusive<f64> = 1.0..=100_000.0;
+
+pub(crate) const MS_BYTES: Format = Format {
+    name: "replay-ms-bytes",
+    about: "time_ms device offset_bytes size_bytes op (1 read, 0 write)",
+    has_latency: false,
+    fit: |head| fit(head, "replay-ms-bytes"),
+    open: text_source!("replay-ms-bytes", Replay { places: 6, unit_bytes: 1, flags: false }),
+};
+
+pub(crate) const MS_SECTORS: Format = Format {
+    name: "replay-ms-sectors",
+    about: "time_ms device lba_512 sectors op (1 read, 0 write)",
+    has_latency: false,
+    fit: |head| fit(head, "replay-ms-sectors"),
+    open: text_source!("replay-ms-sectors", Replay { places: 6, unit_bytes: SECTOR_BYTES, flags: false }),
+};
+
+pub(crate) const US_SECTORS: Format = Format {
+    name: "replay-us-sectors",
+    about: "time_us device lba_512 sectors op (1 read, 0 write)",
+    has_latency: false,
+    fit: |head| fit(head, "replay-us-sectors"),
+    open: text_source!("replay-us-sectors", Replay { places: 3, unit_bytes: SECTOR_BYTES, flags: false }),
+};
+
+pub(crate) const DISKSIM: Format = Format {
+    name: "disksim",
+    about: "time_ms device lba_512 sectors flags (bit 0 read)",
+    has_latency: false,
+    fit: |head| fit(head, "disksim"),
+    open: text_source!("disksim", Replay { places: 6, unit_bytes: SECTOR_BYTES, flags: true }),
+};
+
+pub(crate) const MQSIM: Format = Format {
+    name: "mqsim",
+    about: "time_ns device lba_512 sectors op (1 read, 0 write)",
+    has_latency: false,
+    fit: |head| fit(head, "mqsim"),
+    open: text_source!("mqsim", Replay { places: 0, unit_bytes: SECTOR_BYTES, flags: false }),
+};
+
+struct Replay {
+    /// Decimal places from the unit of time to nanoseconds.
+    places: u32,
+    unit_bytes: u64,
+    flags: bool,
+}
+
+impl LineFormat for Replay {
+    fn line(&mut self, line: &[u8], out: &mut Out) -> Result<(), Bad> {
+        let mut fields = Fields::new(line);
+        let arrive_ns = time(fields.blank(), "time", self.places)?;
+        let device = whole32(fields.blank(), "device")?;
+        let offset = whole(fields.blank(), "offset")?;
+        let size = whole(fields.blank(), "size")?;
+        let op = if self.flags {
+            if whole(fields.blank(), "flags")? & 1 == 1 { Op::Read } else { Op::Write }
+        } else {
+            op_digit(fields.blank(), "op", 1)?
+        };
+        if let Some(more) = fields.blank() {
+            return Err(Bad::new("columns", more, "stands behind the fifth column"));
+        }
+        let unit = self.unit_bytes;
+        let offset_bytes =
+            offset.checked_mul(unit).ok_or_else(|| Bad::of("offset", offset, "sectors overflow 64 bits"))?;
+        let size_bytes = size.checked_mul(unit).ok_or_else(|| Bad::of("size", size, "sectors overflow 64 bits"))?;
+        out.record(arrive_ns, None, op, offset_bytes, size_bytes, device)
+    }
+}
+
+/// What five columns say about their units.
+#[derive(Default)]
+struct Evidence {
+    rows: u64,
+    decimals: bool,
+    whole_units_of_512: bool,
+    size_max: u64,
+    op_max: u64,
+    /// First and last time, in nanoseconds if the unit is a nanosecond.
+    first: u64,
+    last: u64,
+}
+
+fn gather(head: &Head) -> Option<Evidence> {
+    let mut seen = Evidence { whole_units_of_512: true, ..Evidence::default() };
+    for line in head.some(0, EVIDENCE_LINES) {
+        let mut fields = Fields::new(line);
+        let time = fields.blank()?;
+        let device = integer(fields.blank()?)?;
+        let offset = integer(fields.blank()?)?;
+        let size = integer(fields.blank()?)?;
+        let op = integer(fields.blank()?)?;
+        if fields.blank().is_some() || device > u64::from(u32::MAX) {
+            return None;
+        }
+        seen.decimals |= time.contains(&b'.');
+        seen.last = decimal(time, 0)?;
+        if seen.rows == 0 {
+            seen.first = seen.last;
+        }
+        seen.whole_units_of_512 &= offset % 512 == 0 && size % 512 == 0;
+        seen.size_max = seen.size_max.max(size);
+        seen.op_max = seen.op_max.max(op);
+        seen.rows += 1;
+    }
+    (seen.rows > 0).then_some(seen)
+}
+
+/// The formats that the head may be, and what leaves it open when there are several.
+fn candidates(head: &Head) -> (Vec<&'static str>, &'static str) {
+    let Some(seen) = gather(head) else { return (vec![], "") };
+    if seen.op_max > 1 {
+        return if seen.decimals && !(seen.whole_units_of_512 && seen.size_max >= 512) {
+            (vec!["disksim"], "")
+        } else {
+            (vec![], "")
+        };
+    }
+    if seen.whole_units_of_512 {
+        // 4096 sectors are 2 MiB: sizes that all stay below and are whole multiples of 256 KiB may be either.
+        if seen.size_max >= 4096 && seen.decimals {
+            return (vec!["replay-ms-bytes"], "");
+        }
+        if seen.decimals {
+            return (
+                vec!["replay-ms-bytes", "replay-ms-sectors"],
+                "every size and offset is a multiple of 512, so they may be bytes or sectors",
+            );
+        }
+        return (
+            vec!["replay-ms-bytes", "replay-us-sectors", "mqsim"],
+            "times have no decimals and every size and offset is a multiple of 512, so neither unit is certain",
+        );
+    }
+    if seen.decimals {
+        return (vec!["replay-ms-sectors"], "");
+    }
+    let gap = seen.last.saturating_sub(seen.first) as f64 / seen.rows.saturating_sub(1).max(1) as f64;
+    let as_us = BELIEVABLE_IOPS.contains(&(1e6 / gap));
+    let as_ns = BELIEVABLE_IOPS.contains(&(1e9 / gap));
+    match (as_us, as_ns) {
+        (true, false) => (vec!["replay-us-sectors"], ""),
+        (false, true) => (vec!["mqsim"], ""),
+        _ => (
+            vec!["replay-us-sectors", "mqsim"],
+            "times have no decimals, and both us and ns give a possible rate of I/O",
+        ),
+    }
+}
+
+fn fit(head: &Head, name: &str) -> Fit {
+    let (names, why) = candidates(head);
+    match names.as_slice() {
+        [one] if *one == name => Fit::Yes,
+        several if several.len() > 1 && several.contains(&name) => Fit::Maybe(why),
+        _ => Fit::No,
+    }
+}

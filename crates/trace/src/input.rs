@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bytes of a trace file: gzip and zstd are undone by their magic bytes, whatever the file is called; lines and
+//! binary records come out of one buffer of fixed size.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{At, Error};
+
+/// Longest line of a text trace. The longest real ones (blkparse with a process name) have about 120 bytes.
+pub(crate) const LINE_MAX: usize = 64 * 1024;
+/// How much of a file detection looks at, after decompression.
+pub(crate) const HEAD_BYTES: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Counts what leaves the file, before decompression, for the progress report.
+struct Metered {
+    file: File,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Read for Metered {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.file.read(into)?;
+        self.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// One opened trace file. What [`Input::head`] showed is read again by the readers.
+pub(crate) struct Input {
+    pub path: PathBuf,
+    /// Bytes read so far, as stored.
+    pub meter: Arc<AtomicU64>,
+    /// Size of the file as stored.
+    pub total_bytes: u64,
+    reader: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Offset of `buffer[start]` in the decompressed stream.
+    offset: u64,
+    line: u64,
+    eof: bool,
+    terminated: bool,
+    lenient: bool,
+    cut: bool,
+}
+
+impl Input {
+    pub fn open(path: &Path, lenient: bool) -> Result<Input, Error> {
+        let failed = |source| Error::Open { path: path.to_path_buf(), source };
+        let file = File::open(path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        if about.is_dir() {
+            return Err(failed(std::io::Error::new(ErrorKind::IsADirectory, "a directory, not a trace file")));
+        }
+        let meter = Arc::new(AtomicU64::new(0));
+        let mut plain = BufReader::with_capacity(128 * 1024, Metered { file, bytes: meter.clone() });
+        let magic = plain.fill_buf().map_err(failed)?;
+        let reader: Box<dyn Read + Send> = if magic.starts_with(&[0x1f, 0x8b]) {
+            Box::new(flate2::bufread::MultiGzDecoder::new(plain))
+        } else if magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+            Box::new(zstd::stream::read::Decoder::with_buffer(plain).map_err(failed)?)
+        } else {
+            Box::new(plain)
+        };
+        Ok(Input {
+            path: path.to_path_buf(),
+            meter,
+            total_bytes: about.len(),
+            reader,
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            offset: 0,
+            line: 0,
+            eof: false,
+            terminated: true,
+            lenient,
+            cut: false,
+        })
+    }
+
+    /// The first bytes of the file, at most [`HEAD_BYTES`]. To be called before anything is taken.
+    pub fn head(&mut self) -> Result<&[u8], Error> {
+        while !self.eof && self.end - self.start < HEAD_BYTES {
+            self.fill(At::Byte(0))?;
+        }
+        Ok(&self.buffer[self.start..self.end.min(self.start + HEAD_BYTES)])
+    }
+
+    /// True when [`Input::head`] was the whole file.
+    pub fn head_is_all(&self) -> bool {
+        self.eof && self.end - self.start <= HEAD_BYTES
+    }
+
+    /// True when a compressed stream ended early and was accepted because reading is lenient.
+    pub fn was_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Brings more bytes into the buffer, moving what is left to its front.
+    fn fill(&mut self, at: At) -> Result<(), Error> {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        loop {
+            match self.reader.read(&mut self.buffer[self.end..]) {
+                Ok(0) => self.eof = true,
+                Ok(n) => self.end += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if self.lenient && error.kind() == ErrorKind::UnexpectedEof => {
+                    self.eof = true;
+                    self.cut = true;
+                }
+                Err(source) => return Err(Error::Read { path: self.path.clone(), at, source }),
+            }
+            return Ok(());
+        }
+    }
+
+    /// The next line without its end (`\n` or `\r\n`), or `None` after the last one.
+    pub fn next_line(&mut self) -> Result<Option<&[u8]>, Error> {
+        let mut searched = 0;
+        let (length, skip) = loop {
+            let seen = &self.buffer[self.start..self.end];
+            if let Some(found) = memchr::memchr(b'\n', &seen[searched..]) {
+                break (searched + found, 1);
+            }
+            searched = seen.len();
+            if searched > LINE_MAX {
+                return Err(Error::LongLine { path: self.path.clone(), at: At::Line(self.line + 1), limit: LINE_MAX });
+            }
+            if self.eof {
+                if searched == 0 {
+                    return Ok(None);
+                }
+                self.terminated = false;
+                break (searched, 0);
+            }
+            self.fill(At::Line(self.line + 1))?;
+        };
+        if length > LINE_MAX {
+            return Err(Error::LongLine { path: self.path.clone(), at: At::Line(self.line + 1), limit: LINE_MAX });
+        }
+        let begin = self.start;
+        self.start += length + skip;
+        self.offset += (length + skip) as u64;
+        self.line += 1;
+        let line = &self.buffer[begin..begin + length];
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+
+    /// The next `length` bytes; `None` at the end of the file; an error when fewer are left. At most 64 KiB.
+    pub fn take(&mut self, length: usize) -> Result<Option<&[u8]>, Error> {
+        debug_assert!(length <= LINE_MAX);
+        while self.end - self.start < length && !self.eof {
+            self.fill(At::Byte(self.offset))?;
+        }
+        let left = self.end - self.start;
+        if left == 0 && length > 0 {
+            return Ok(None);
+        }
+        if left < length {
+            if self.lenient {
+                self.cut = true;
+                self.start = self.end;
+                return Ok(None);
+            }
+            return Err(Error::Truncated {
+                path: self.path.clone(),
+                at: At::Byte(self.offset),
+                what: format!("{left} of {length} bytes are there"),
+            });
+        }
+        let begin = self.start;
+        self.start += length;
+        self.offset += length as u64;
+        Ok(Some(&self.buffer[begin..begin + length]))
+    }
+
+    /// Number of the line that was returned last, from 1.
+    pub fn line_number(&self) -> u64 {
+        self.line
+    }
+
+    /// Decompressed bytes taken so far.
+    pub fn byte_offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// False when the line returned last had no line end.
+    pub fn line_was_terminated(&self) -> bool {
+        self.terminated
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading a trace: streaming in the order of the file, or whole and sorted by arrival.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use linnet_types::{IoRecord, Nanos};
+
+use crate::error::{Bad, Error};
+use crate::format::{Format, Opening, Source, detect_input, format_named};
+use crate::formats::blktrace;
+use crate::input::Input;
+
+/// A trace spans at most this much; a record farther from the first one has a broken time.
+const SPAN_MAX_NS: u64 = 400 * 86_400 * 1_000_000_000;
+/// Records between two progress reports.
+const PROGRESS_EVERY: u64 = 1 << 16;
+
+/// How far reading has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the stored files read so far.
+    pub bytes: u64,
+    /// Bytes of the stored files together.
+    pub total_bytes: u64,
+    /// Records so far.
+    pub records: u64,
+}
+
+/// How to read.
+#[derive(Default)]
+pub struct Options {
+    /// Name of the format ([`crate::FORMATS`]); `None` detects it.
+    pub format: Option<String>,
+    /// Leave out (and count) records that cannot be read, instead of failing: `malformed` and `truncated`.
+    pub lenient: bool,
+    /// Is told every 65,536 records how far reading has come; answers whether to go on.
+    #[allow(clippy::type_complexity)]
+    pub progress: Option<Box<dyn FnMut(Progress) -> bool + Send>>,
+}
+
+impl Options {
+    /// Reads as this format.
+    pub fn format(name: &str) -> Options {
+        Options { format: Some(name.to_string()), ..Options::default() }
+    }
+}
+
+/// A whole trace, sorted by arrival (stable), the first record arriving at 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// The I/Os.
+    pub records: Vec<IoRecord>,
+    /// The file or directory that was read.
+    pub source: PathBuf,
+    /// Name of the format it was read as.
+    pub format: &'static str,
+    /// What was left out, counted by reason.
+    pub skipped: BTreeMap<String, u64>,
+    /// How many events came after one with a later time, in the order of the file.
+    pub reordered: u64,
+    /// Time of the first record on the source's own clock.
+    pub origin_ns: Nanos,
+    /// What a reader of the result should know.
+    pub warnings: Vec<String>,
+}
+
+/// Records in the order of the file, times on the source's own clock (not rebased, not sorted). Memory stays bounded;
+/// for event traces (blkparse, blktrace) it grows with the number of I/Os that wait for their completion.
+pub struct Records {
+    source: Box<dyn Source>,
+    format: &'static Format,
+    path: PathBuf,
+    meters: Vec<Arc<AtomicU64>>,
+    total_bytes: u64,
+    #[allow(clippy::type_complexity)]
+    progress: Option<Box<dyn FnMut(Progress) -> bool + Send>>,
+    count: u64,
+    first_ns: Option<Nanos>,
+    lenient: bool,
+    far: u64,
+    finished: bool,
+}
+
+impl Records {
+    /// The format the file is read as.
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// What was left out so far, counted by reason.
+    pub fn skipped(&self) -> BTreeMap<String, u64> {
+        let mut skipped = self.source.report().skipped;
+        if self.far > 0 {
+            skipped.insert("absurd time".into(), self.far);
+        }
+        skipped
+    }
+
+    /// Events so far that came after one with a later time.
+    pub fn reordered(&self) -> u64 {
+        self.source.report().reordered
+    }
+
+    /// What was noticed so far.
+    pub fn warnings(&self) -> Vec<String> {
+        self.source.report().warnings
+    }
+
+    fn report(&mut self) -> bool {
+        let bytes = self.meters.iter().map(|m| m.load(Ordering::Relaxed)).sum();
+        let state = Progress { bytes, total_bytes: self.total_bytes, records: self.count };
+        self.progress.as_mut().is_none_or(|tell| tell(state))
+    }
+
+    fn step(&mut self) -> Result<Option<IoRecord>, Error> {
+        loop {
+            let Some(record) = self.source.next()? else {
+                self.report();
+                return Ok(None);
+            };
+            let first = *self.first_ns.get_or_insert(record.arrive_ns);
+            if record.arrive_ns.abs_diff(first) > SPAN_MAX_NS {
+                if self.lenient {
+                    self.far += 1;
+                    continue;
+                }
+                let bad = Bad::of("time", record.arrive_ns, "ns lies more than 400 days from the first record");
+                return Err(bad.place(&self.path, self.source.at(), self.format.name));
+            }
+            self.count += 1;
+            if self.count.is_multiple_of(PROGRESS_EVERY) && !self.report() {
+                return Err(Error::Stopped { path: self.path.clone() });
+            }
+            return Ok(Some(record));
+        }
+    }
+}
+
+impl Iterator for Records {
+    type Item = Result<IoRecord, Error>;
+
+    /// After an error the stream has ended.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.finished {
+            return None;
+        }
+        match self.step() {
+            Ok(Some(record)) => Some(Ok(record)),
+            Ok(None) => {
+                self.finished = true;
+                None
+            }
+            Err(error) => {
+                self.finished = true;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+/// Opens a trace for streaming. A directory is read as the per-CPU files of binary blktrace in it; a file
+/// `X.blktrace.N` is read with its siblings.
+pub fn open(path: &Path, options: Options) -> Result<Records, Error> {
+    let files = blktrace::family(path)?;
+    open_as(path, &files, options)
+}
+
+/// Opens several files as one trace: per-CPU files of binary blktrace, exactly those given.
+pub fn open_files(paths: &[PathBuf], options: Options) -> Result<Records, Error> {
+    let Some(first) = paths.first() else {
+        return Err(Error::Argument { name: "files", value: "[]".into(), problem: "give at least one file" });
+    };
+    open_as(first, paths, options)
+}
+
+fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, Error> {
+    let mut inputs = Vec::with_capacity(files.len());
+    for file in files {
+        inputs.push(Input::open(file, options.lenient)?);
+    }
+    let format = match &options.format {
+        Some(name) => format_named(name)?,
+        None => detect_input(&mut inputs[0])?,
+    };
+    let meters = inputs.iter().map(|i| i.meter.clone()).collect();
+    let total_bytes = inputs.iter().map(|i| i.total_bytes).sum();
+    let source = (format.open)(Opening { inputs, lenient: options.lenient })?;
+    Ok(Records {
+        source,
+        format,
+        path: path.to_path_buf(),
+        meters,
+        total_bytes,
+        progress: options.progress,
+        count: 0,
+        first_ns: None,
+        lenient: options.lenient,
+        far: 0,
+        finished: false,
+    })
+}
+
+/// Reads a whole trace, sorts it by arrival (stable) and rebases it to 0.
+///
+/// # Errors
+/// As [`open`], or [`Error::Empty`] when nothing is left after skipping.
+pub fn read_all(path: &Path, options: Options) -> Result<Trace, Error> {
+    collect(path, open(path, options)?)
+}
+
+/// Reads several files as one trace ([`open_files`]), whole and sorted.
+pub fn read_files(paths: &[PathBuf], options: Options) -> Result<Trace, Error> {
+    let records = open_files(paths, options)?;
+    let path = records.path.clone();
+    collect(&path, records)
+}
+
+fn collect(path: &Path, mut stream: Records) -> Result<Trace, Error> {
+    let mut records = Vec::new();
+    for record in stream.by_ref() {
+        records.push(record?);
+    }
+    let skipped = stream.skipped();
+    if records.is_empty() {
+        let why = if skipped.is_empty() { "no record".to_string() } else { format!("all was left out: {skipped:?}") };
+        return Err(Error::Empty { path: path.to_path_buf(), why });
+    }
+    if !records.is_sorted_by_key(|r: &IoRecord| r.arrive_ns) {
+        records.sort_by_key(|r| r.arrive_ns);
+    }
+    let origin_ns = records[0].arrive_ns;
+    for record in &mut records {
+        record.arrive_ns -= origin_ns;
+    }
+    Ok(Trace {
+        records,
+        source: path.to_path_buf(),
+        format: stream.format.name,
+        skipped,
+        reordered: stream.reordered(),
+        origin_ns,
+        warnings: stream.warnings(),
+    })
+}

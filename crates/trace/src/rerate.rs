@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One workload from another: denser in time, larger, or cut into slices.
+//!
+//! LinnOS (section 5.1) re-rates traces of older servers so that "the resulting baseline latency distribution (after running it on the
+//! high-end device) should be similar to the latency distribution in the original trace". The paper does not say how similarity is measured;
+//! here it is the mean of |ln(baseline / target)| over the target's quantiles, so a distance of 0.1 is about 10 % at each of them.
+
+use linnet_types::{IoRecord, Nanos};
+
+use crate::error::Error;
+use crate::text::SECTOR_BYTES;
+
+/// Quantiles that a latency target has by default.
+const POINTS: [f64; 8] = [0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];
+/// Steps of the bisection: the factor is found to 2^-14 of its logarithmic range.
+const STEPS: u32 = 14;
+
+fn positive(name: &'static str, value: f64) -> Result<(), Error> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(Error::Argument { name, value: value.to_string(), problem: "must be a number above 0" })
+}
+
+/// Divides all arrival times by `factor`: above 1 the workload becomes denser. Latencies are dropped, because they
+/// belong to the rate at which they were measured.
+///
+/// # Errors
+/// [`Error::Argument`] unless `factor` is above 0 and the times still fit 64 bits.
+pub fn rerate(records: &[IoRecord], factor: f64) -> Result<Vec<IoRecord>, Error> {
+    positive("factor", factor)?;
+    if records.last().is_some_and(|r| r.arrive_ns as f64 / factor > 1e18) {
+        return Err(Error::Argument {
+            name: "factor",
+            value: factor.to_string(),
+            problem: "stretches the trace beyond 31 years",
+        });
+    }
+    let at = |r: &IoRecord| (r.arrive_ns as f64 / factor) as Nanos;
+    Ok(records.iter().map(|r| IoRecord { arrive_ns: at(r), latency_ns: None, ..*r }).collect())
+}
+
+/// Multiplies all sizes, rounded to whole sectors, at least one sector and at most `max_bytes`. Latencies are dropped.
+///
+/// # Errors
+/// [`Error::Argument`] unless `factor` is above 0 and `max_bytes` at least a sector.
+pub fn scale_sizes(records: &[IoRecord], factor: f64, max_bytes: u32) -> Result<Vec<IoRecord>, Error> {
+    positive("factor", factor)?;
+    let sector = SECTOR_BYTES as u32;
+    let most = max_bytes / sector * sector;
+    if most == 0 {
+        return Err(Error::Argument {
+            name: "max_bytes",
+            value: max_bytes.to_string(),
+            problem: "must be at least 512",
+        });
+    }
+    let size = |r: &IoRecord| {
+        let sectors = (f64::from(r.size_bytes) * factor / f64::from(sector)).round().max(1.0);
+        ((sectors * f64::from(sector)).min(f64::from(most))) as u32
+    };
+    Ok(records.iter().map(|r| IoRecord { size_bytes: size(r), latency_ns: None, ..*r }).collect())
+}
+
+/// Cuts a trace into `n` slices of equal time, each starting at 0. A slice in which nothing arrives is empty.
+pub fn slice_by_time(records: &[IoRecord], n: usize) -> Vec<Vec<IoRecord>> {
+    let n = n.max(1);
+    let (Some(first), Some(last)) = (records.first(), records.last()) else { return vec![Vec::new(); n] };
+    let span = u128::from(last.arrive_ns - first.arrive_ns) + 1;
+    let mut rest = records;
+    (1..=n)
+        .map(|k| {
+            let start = first.arrive_ns + (span * (k as u128 - 1) / n as u128) as Nanos;
+            let end = first.arrive_ns + (span * k as u128 / n as u128) as Nanos;
+            let (slice, later) = rest.split_at(rest.partition_point(|r| r.arrive_ns < end));
+            rest = later;
+            slice.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns - start, ..*r }).collect()
+        })
+        .collect()
+}
+
+/// A latency distribution to be met: latencies at some quantiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LatencyTarget {
+    /// Pairs of quantile (0..1) and latency (above 0).
+    pub points: Vec<(f64, Nanos)>,
+}
+
+impl LatencyTarget {
+    /// The distribution of these latencies, at p50 to p99.9. `None` when there is none above 0.
+    pub fn of(latencies: &[Nanos]) -> Option<LatencyTarget> {
+        let mut sorted: Vec<Nanos> = latencies.iter().copied().filter(|&l| l > 0).collect();
+        sorted.sort_unstable();
+        let points = POINTS.iter().map(|&q| Some((q, at_quantile(&sorted, q)?))).collect::<Option<Vec<_>>>()?;
+        Some(LatencyTarget { points })
+    }
+}
+
+fn at_quantile(sorted: &[Nanos], q: f64) -> Option<Nanos> {
+    let rank = (q * sorted.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+    sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
+}
+
+/// Mean |ln(latency / target)| over the target's quantiles, and the same with its sign. `None` without latencies.
+pub fn latency_distance(latencies: &[Nanos], target: &LatencyTarget) -> Option<(f64, f64)> {
+    let mut sorted = latencies.to_vec();
+    sorted.sort_unstable();
+    let (mut distance, mut bias) = (0.0, 0.0);
+    for &(q, wanted) in &target.points {
+        let log = (at_quantile(&sorted, q)?.max(1) as f64 / wanted.max(1) as f64).ln();
+        distance += log.abs();
+        bias += log;
+    }
+    let n = target.points.len() as f64;
+    (n > 0.0).then_some((distance / n, bias / n))
+}
+
+/// What [`rerate_to_target`] found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rerated {
+    /// The factor; arrival times were divided by it.
+    pub factor: f64,
+    /// Mean |ln(baseline / target)| that is left.
+    pub distance: f64,
+    /// The same with its sign: above 0 the baseline is slower than the target.
+    pub bias: f64,
+    /// How often the baseline was run.
+    pub runs: u32,
+    /// The re-rated records.
+    pub records: Vec<IoRecord>,
+}
+
+/// Looks for the factor, between `range.0` and `range.1`, at which the baseline's latencies resemble the target
+/// most (LinnOS, section 5.1).
+///
+/// `baseline` runs records on a device without any policy and returns the latencies to be compared. Denser arrivals are
+/// taken to mean longer latencies, so the sign of the mean log ratio says where to look; the best factor that was tried is returned, which
+/// may be an end of the range when the target lies outside.
+///
+/// # Errors
+/// [`Error::Argument`] for an empty or reversed range, an empty target or a baseline that gives no latency.
+pub fn rerate_to_target(
+    records: &[IoRecord],
+    target: &LatencyTarget,
+    range: (f64, f64),
+    baseline: &mut dyn FnMut(&[IoRecord]) -> Vec<Nanos>,
+) -> Result<Rerated, Error> {
+    positive("range.0", range.0)?;
+    positive("range.1", range.1)?;
+    if range.0 >= range.1 {
+        return Err(Error::Argument {
+            name: "range",
+            value: format!("{range:?}"),
+            problem: "must begin below its end",
+        });
+    }
+    let mut best: Option<Rerated> = None;
+    let mut runs = 0;
+    let mut run = |factor: f64, best: &mut Option<Rerated>| -> Result<f64, Error> {
+        let records = rerate(records, factor)?;
+        let latencies = baseline(&records);
+        runs += 1;
+        let Some((distance, bias)) = latency_distance(&latencies, target) else {
+            let problem = "target and baseline must both have latencies";
+            return Err(Error::Argument { name: "target", value: target.points.len().to_string(), problem });
+        };
+        if best.as_ref().is_none_or(|b| distance < b.distance) {
+            *best = Some(Rerated { factor, distance, bias, runs, records });
+        }
+        Ok(bias)
+    };
+    let (mut low, mut high) = (range.0.ln(), range.1.ln());
+    let slower_at_low = run(range.0, &mut best)? > 0.0;
+    let faster_at_high = !slower_at_low && run(range.1, &mut best)? < 0.0;
+    if !slower_at_low && !faster_at_high {
+        for _ in 0..STEPS {
+            let middle = (low + high) / 2.0;
+            if run(middle.exp(), &mut best)? > 0.0 { high = middle } else { low = middle }
+        }
+    }
+    let mut found = best.expect("at least one run");
+    found.runs = runs;
+    Ok(found)
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What all text formats share: fields, numbers in exact integers, and the loop over lines.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use linnet_types::{IoRecord, Nanos, Op};
+
+use crate::error::{At, Bad, Error};
+use crate::format::{Report, Source};
+use crate::input::Input;
+
+/// Bytes of a sector, the unit of most traces' offsets.
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// Records that are ready, and counts of what was left out.
+#[derive(Default)]
+pub(crate) struct Out {
+    ready: VecDeque<IoRecord>,
+    skipped: Vec<(&'static str, u64)>,
+    pub warnings: Vec<String>,
+    latest_ns: Nanos,
+    reordered: u64,
+}
+
+impl Out {
+    /// Counts one event or record that gives no I/O.
+    pub fn skip(&mut self, reason: &'static str) {
+        self.skip_many(reason, 1);
+    }
+
+    pub fn skip_many(&mut self, reason: &'static str, count: u64) {
+        match self.skipped.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, n)) => *n += count,
+            None => self.skipped.push((reason, count)),
+        }
+    }
+
+    pub fn skipped(&self, reason: &str) -> u64 {
+        self.skipped.iter().find(|(known, _)| *known == reason).map_or(0, |(_, n)| *n)
+    }
+
+    /// Notes the time of an event, to count how many come after a later one.
+    pub fn saw(&mut self, time_ns: Nanos) {
+        if time_ns < self.latest_ns {
+            self.reordered += 1;
+        } else {
+            self.latest_ns = time_ns;
+        }
+    }
+
+    /// Hands on one I/O of the file; sizes and offsets are checked here for every format.
+    pub fn record(
+        &mut self,
+        arrive_ns: Nanos,
+        latency_ns: Option<Nanos>,
+        op: Op,
+        offset_bytes: u64,
+        size_bytes: u64,
+        device: u32,
+    ) -> Result<(), Bad> {
+        if size_bytes == 0 {
+            self.skip("zero size");
+            return Ok(());
+        }
+        let size =
+            u32::try_from(size_bytes).map_err(|_| Bad::of("size", size_bytes, "is more than 4 GiB for one I/O"))?;
+        if offset_bytes.checked_add(size_bytes).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(Bad::of("offset", offset_bytes, "lies beyond 8 EiB"));
+        }
+        self.saw(arrive_ns);
+        self.ready.push_back(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes: size, device, op });
+        Ok(())
+    }
+
+    /// Hands on an I/O that was checked and counted before (paired events).
+    pub fn ready(&mut self, record: IoRecord) {
+        self.ready.push_back(record);
+    }
+
+    pub fn pop(&mut self) -> Option<IoRecord> {
+        self.ready.pop_front()
+    }
+
+    pub fn report(&self) -> Report {
+        let skipped: BTreeMap<String, u64> = self.skipped.iter().map(|&(why, n)| (why.to_string(), n)).collect();
+        Report { skipped, warnings: self.warnings.clone(), reordered: self.reordered }
+    }
+}
+
+/// The fields of one line.
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+    done: bool,
+}
+
+impl<'a> Fields<'a> {
+    pub fn new(line: &'a [u8]) -> Self {
+        Fields { rest: line, done: false }
+    }
+
+    /// Next field before a comma, without the blanks around it.
+    pub fn comma(&mut self) -> Option<&'a [u8]> {
+        if self.done {
+            return None;
+        }
+        let field = match self.rest.iter().position(|&b| b == b',') {
+            Some(comma) => {
+                let field = &self.rest[..comma];
+                self.rest = &self.rest[comma + 1..];
+                field
+            }
+            None => {
+                self.done = true;
+                self.rest
+            }
+        };
+        Some(field.trim_ascii())
+    }
+
+    /// Next field before a blank.
+    pub fn blank(&mut self) -> Option<&'a [u8]> {
+        let start = self.rest.iter().position(|b| !matches!(b, b' ' | b'\t'))?;
+        let rest = &self.rest[start..];
+        let end = rest.iter().position(|b| matches!(b, b' ' | b'\t')).unwrap_or(rest.len());
+        self.rest = &rest[end..];
+        Some(&rest[..end])
+    }
+}
+
+/// A field that must be there.
+pub(crate) fn present<'a>(field: Option<&'a [u8]>, name: &'static str) -> Result<&'a [u8], Bad> {
+    match field {
+        Some(text) if !text.is_empty() => Ok(text),
+        _ => Err(Bad::new(name, b"", "is missing")),
+    }
+}
+
+/// A whole number without sign.
+pub(crate) fn integer(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 20 {
+        return None;
+    }
+    let mut value = 0u64;
+    for &byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(value)
+}
+
+/// A decimal number without sign, in units of 10^-`places`; further digits are cut off. `1e-05`, as Python prints
+/// small numbers, is understood through a double.
+pub(crate) fn decimal(text: &[u8], places: u32) -> Option<u64> {
+    let mut value = 0u64;
+    let mut places_seen = 0;
+    let mut point = false;
+    let mut digits = 0;
+    for &byte in text {
+        match byte {
+            b'0'..=b'9' => {
+                digits += 1;
+                if point {
+                    if places_seen == places {
+                        continue;
+                    }
+                    places_seen += 1;
+                }
+                value = value.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+            }
+            b'.' if !point => point = true,
+            b'e' | b'E' if digits > 0 => return exponent(text, places),
+            _ => return None,
+        }
+    }
+    if digits == 0 {
+        return None;
+    }
+    value.checked_mul(10u64.checked_pow(places - places_seen)?)
+}
+
+fn exponent(text: &[u8], places: u32) -> Option<u64> {
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let scaled = value * 10f64.powi(places as i32);
+    (scaled >= 0.0 && scaled < u64::MAX as f64).then_some(scaled as u64)
+}
+
+/// A field that must be a whole number.
+pub(crate) fn whole(field: Option<&[u8]>, name: &'static str) -> Result<u64, Bad> {
+    let text = present(field, name)?;
+    integer(text).ok_or_else(|| Bad::new(name, text, "is not a whole number"))
+}
+
+/// A field that must be a whole number of 32 bits.
+pub(crate) fn whole32(field: Option<&[u8]>, name: &'static str) -> Result<u32, Bad> {
+    let text = present(field, name)?;
+    let value = integer(text).ok_or_else(|| Bad::new(name, text, "is not a whole number"))?;
+    u32::try_from(value).map_err(|_| Bad::new(name, text, "does not fit 32 bits"))
+}
+
+/// A field that must be a time, as nanoseconds; `places` is 9 for seconds, 6 for ms, 3 for us, 0 for ns.
+pub(crate) fn time(field: Option<&[u8]>, name: &'static str, places: u32) -> Result<Nanos, Bad> {
+    let text = present(field, name)?;
+    decimal(text, places).ok_or_else(|| Bad::new(name, text, "is not a time that fits 64 bits of nanoseconds"))
+}
+
+/// A count of sectors as bytes.
+pub(crate) fn sectors(field: Option<&[u8]>, name: &'static str) -> Result<u64, Bad> {
+    let text = present(field, name)?;
+    integer(text)
+        .and_then(|n| n.checked_mul(SECTOR_BYTES))
+        .ok_or_else(|| Bad::new(name, text, "is not a number of 512-byte sectors"))
+}
+
+/// A field that says read or write in words or a letter.
+pub(crate) fn op_word(field: Option<&[u8]>, name: &'static str) -> Result<Op, Bad> {
+    let text = present(field, name)?;
+    match text[0] {
+        b'R' | b'r' if text.len() == 1 || text.eq_ignore_ascii_case(b"read") => Ok(Op::Read),
+        b'W' | b'w' if text.len() == 1 || text.eq_ignore_ascii_case(b"write") => Ok(Op::Write),
+        _ => Err(Bad::new(name, text, "is neither read nor write")),
+    }
+}
+
+/// A field that says read or write as 1 or 0; `read` is the digit that stands for reads.
+pub(crate) fn op_digit(field: Option<&[u8]>, name: &'static str, read: u8) -> Result<Op, Bad> {
+    match present(field, name)? {
+        [digit @ (b'0' | b'1')] => Ok(if digit - b'0' == read { Op::Read } else { Op::Write }),
+        text => Err(Bad::new(name, text, "is neither 0 nor 1")),
+    }
+}
+
+/// Reads the lines of one text format.
+pub(crate) trait LineFormat: Send {
+    /// Takes one line that is not empty.
+    fn line(&mut self, line: &[u8], out: &mut Out) -> Result<(), Bad>;
+
+    /// True for a first line that names columns.
+    fn header(&mut self, _line: &[u8]) -> Result<bool, Bad> {
+        Ok(false)
+    }
+
+    /// Called after the last line.
+    fn end(&mut self, _out: &mut Out) {}
+}
+
+/// In lenient reading, as many bad lines are passed over before the file counts as not being of this format.
+const MALFORMED_MAX: u64 = 1000;
+
+/// A text trace of one format.
+pub(crate) struct TextSource<F> {
+    input: Input,
+    format: F,
+    name: &'static str,
+    out: Out,
+    lenient: bool,
+    good: u64,
+    done: bool,
+}
+
+impl<F: LineFormat> TextSource<F> {
+    pub fn new(input: Input, name: &'static str, lenient: bool, format: F) -> Self {
+        TextSource { input, format, name, out: Out::default(), lenient, good: 0, done: false }
+    }
+
+    fn bad_line(&mut self, bad: Bad) -> Result<(), Error> {
+        let at = At::Line(self.input.line_number());
+        if !self.input.line_was_terminated() {
+            if self.lenient {
+                self.out.skip("truncated");
+                return Ok(());
+            }
+            return Err(Error::Truncated {
+                path: self.input.path.clone(),
+                at,
+                what: format!("no line end, and field {}: `{}` {}", bad.field, bad.text, bad.problem),
+            });
+        }
+        let malformed = self.out.skipped("malformed");
+        if self.lenient && (malformed < MALFORMED_MAX || malformed < self.good) {
+            self.out.skip("malformed");
+            return Ok(());
+        }
+        Err(bad.place(&self.input.path, at, self.name))
+    }
+}
+
+impl<F: LineFormat> Source for TextSource<F> {
+    fn next(&mut self) -> Result<Option<IoRecord>, Error> {
+        loop {
+            if let Some(record) = self.out.pop() {
+                return Ok(Some(record));
+            }
+            if self.done {
+                return Ok(None);
+            }
+            let first = self.input.line_number() == 0;
+            let Some(line) = self.input.next_line()? else {
+                self.done = true;
+                self.format.end(&mut self.out);
+                if self.input.was_cut() {
+                    self.out.warnings.push("the compressed file is cut off; what came before was read".into());
+                }
+                continue;
+            };
+            if line.is_empty() {
+                continue;
+            }
+            let taken = if first {
+                let format = &mut self.format;
+                let out = &mut self.out;
+                format.header(line).and_then(|header| if header { Ok(()) } else { format.line(line, out) })
+            } else {
+                self.format.line(line, &mut self.out)
+            };
+            match taken {
+                Ok(()) => self.good += 1,
+                Err(bad) => self.bad_line(bad)?,
+            }
+        }
+    }
+
+    fn at(&self) -> At {
+        At::Line(self.input.line_number())
+    }
+
+    fn report(&self) -> Report {
+        self.out.report()
+    }
+}

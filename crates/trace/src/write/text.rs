@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text writers: our workload CSV, and the fio I/O log that lets fio replay a trace.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use linnet_types::{IoRecord, Op};
+
+use super::atomic::AtomicFile;
+use crate::error::Error;
+
+/// A text file in the making.
+struct Text {
+    file: BufWriter<AtomicFile>,
+}
+
+impl Text {
+    fn create(path: &Path) -> Result<Text, Error> {
+        Ok(Text { file: BufWriter::with_capacity(256 * 1024, AtomicFile::create(path)?) })
+    }
+
+    fn line(&mut self, text: std::fmt::Arguments<'_>) -> Result<(), Error> {
+        let written = self.file.write_fmt(text);
+        written.map_err(|e| self.file.get_ref().failed(e))
+    }
+
+    fn finish(mut self) -> Result<(), Error> {
+        if let Err(error) = self.file.flush() {
+            let error = self.file.get_ref().failed(error);
+            // What is buffered shall not be written while unwinding.
+            drop(self.file.into_parts());
+            return Err(error);
+        }
+        let (file, _) = self.file.into_parts();
+        file.commit()
+    }
+}
+
+/// Writes `t_ns,op,offset_bytes,size_bytes,device,latency_ns` (format `workload-csv`).
+pub struct CsvWriter(Text);
+
+impl CsvWriter {
+    /// Starts a file. Nothing appears under `path` before [`CsvWriter::finish`].
+    pub fn create(path: &Path) -> Result<CsvWriter, Error> {
+        let mut text = Text::create(path)?;
+        text.line(format_args!("t_ns,op,offset_bytes,size_bytes,device,latency_ns\n"))?;
+        Ok(CsvWriter(text))
+    }
+
+    /// Adds one record.
+    pub fn push(&mut self, r: &IoRecord) -> Result<(), Error> {
+        let op = if r.op == Op::Read { 'R' } else { 'W' };
+        match r.latency_ns {
+            Some(latency) => self.0.line(format_args!(
+                "{},{op},{},{},{},{latency}\n",
+                r.arrive_ns, r.offset_bytes, r.size_bytes, r.device
+            )),
+            None => {
+                self.0.line(format_args!("{},{op},{},{},{},\n", r.arrive_ns, r.offset_bytes, r.size_bytes, r.device))
+            }
+        }
+    }
+
+    /// Completes the file and gives it its name.
+    pub fn finish(self) -> Result<(), Error> {
+        self.0.finish()
+    }
+}
+
+/// Writes a fio I/O log, version 3. Times are cut to whole microseconds; latencies are not part of the format.
+pub struct FioWriter {
+    text: Text,
+    targets: Vec<String>,
+    last_us: u64,
+}
+
+impl FioWriter {
+    /// Starts a log. Device `d` of the records becomes `targets[d]`, a file or block device that fio will open: naming a real
+    /// one makes fio write to it.
+    pub fn create(path: &Path, targets: &[String]) -> Result<FioWriter, Error> {
+        if let Some(bad) = targets.iter().find(|t| t.is_empty() || t.contains(char::is_whitespace)) {
+            return Err(Error::Argument {
+                name: "targets",
+                value: bad.clone(),
+                problem: "a name must not be empty or hold blanks",
+            });
+        }
+        let mut text = Text::create(path)?;
+        text.line(format_args!("fio version 3 iolog\n"))?;
+        for action in ["add", "open"] {
+            for target in targets {
+                text.line(format_args!("0 {target} {action}\n"))?;
+            }
+        }
+        Ok(FioWriter { text, targets: targets.to_vec(), last_us: 0 })
+    }
+
+    /// Adds one record.
+    pub fn push(&mut self, r: &IoRecord) -> Result<(), Error> {
+        let Some(target) = self.targets.get(r.device as usize) else {
+            return Err(Error::Argument {
+                name: "device",
+                value: r.device.to_string(),
+                problem: "the log names no target for it",
+            });
+        };
+        let op = if r.op == Op::Read { "read" } else { "write" };
+        self.last_us = r.arrive_ns / 1000;
+        self.text.line(format_args!("{} {target} {op} {} {}\n", self.last_us, r.offset_bytes, r.size_bytes))
+    }
+
+    /// Completes the log and gives it its name.
+    pub fn finish(mut self) -> Result<(), Error> {
+        for target in &self.targets {
+            self.text.line(format_args!("{} {target} close\n", self.last_us))?;
+        }
+        self.text.finish()
+    }
+}
+
+/// Writes all records as workload CSV.
+pub fn write_csv(path: &Path, records: &[IoRecord]) -> Result<(), Error> {
+    let mut writer = CsvWriter::create(path)?;
+    records.iter().try_for_each(|r| writer.push(r))?;
+    writer.finish()
+}
+
+/// Writes all records as a fio I/O log, version 3 ([`FioWriter`]).
+pub fn write_fio(path: &Path, records: &[IoRecord], targets: &[String]) -> Result<(), Error> {
+    let mut writer = FioWriter::create(path, targets)?;
+    records.iter().try_for_each(|r| writer.push(r))?;
+    writer.finish()
+}
