@@ -1,2 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The SSD model: what an I/O costs on a flash device, in virtual time.
+//!
+//! A device is a set of timelines (one per die, per channel and per direction of the host link) over a page-mapped
+//! flash translation layer. No event is queued per page: a request is charged against the timelines when it arrives, and internal work (flush,
+//! garbage collection, mapping checkpoints) is brought up to date lazily. So [`Ssd`] knows when a request will be done at
+//! the moment it is submitted, and can tell what it would cost without submitting it ([`linnet_types::Device::peek`]).
+//!
+//! `docs/design/ssd-model.md` lists the mechanisms, the part of the latency tail that each makes, and the limits.
+
+mod buffer;
+mod cause;
+mod die;
+mod ftl;
+mod geometry;
+mod internal;
+mod machine;
+mod params;
+mod precondition;
+mod presets;
+mod serve;
+mod ssd;
+mod stats;
+mod timeline;
+
+pub use cause::{Cause, Mechanism, Source};
+pub use params::{Error, Params, ReadPriority};
+pub use presets::PRESETS;
+pub use ssd::Ssd;
+pub use stats::{SlowReads, Stats};

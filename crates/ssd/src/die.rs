@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A die's timeline: the operation that runs, the reads promised, and internal work that waits.
+//!
+//! Reads are promised a start when they arrive. Internal work either joins the same queue (no read priority), or waits in a short
+//! backlog that is brought up to date before each read: what would have started by then has started, the rest lets the read pass.
+
+use linnet_types::Nanos;
+
+use crate::cause::{Cause, Mechanism};
+
+const SEGMENTS: usize = 8;
+const RUNS: usize = 8;
+
+/// A stretch of the past or promised timeline, kept to explain waits.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start: Nanos,
+    end: Nanos,
+    of: Mechanism,
+}
+
+/// Internal operations of one kind: `units` of `unit_ns`, none of which starts before `ready`. A unit is not interrupted,
+/// except by suspension.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub of: Mechanism,
+    pub units: u32,
+    pub unit_ns: Nanos,
+    pub ready: Nanos,
+}
+
+impl Run {
+    fn length(&self) -> Nanos {
+        u64::from(self.units) * self.unit_ns
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Die {
+    /// End of the internal operation that was started last.
+    op_end: Nanos,
+    /// End of the read that was promised last.
+    read_end: Nanos,
+    newest: u8,
+    runs_len: u8,
+    segments: [Segment; SEGMENTS],
+    runs: [Run; RUNS],
+    backlog_ns: Nanos,
+    /// Time spent on operations that were started or promised.
+    pub busy_ns: Nanos,
+}
+
+const NO_RUN: Run = Run { of: Mechanism::FlushWide, units: 0, unit_ns: 0, ready: 0 };
+
+impl Die {
+    pub fn new() -> Self {
+        let nothing = Segment { start: 0, end: 0, of: Mechanism::HostRead };
+        Die {
+            op_end: 0,
+            read_end: 0,
+            newest: 0,
+            runs_len: 0,
+            segments: [nothing; SEGMENTS],
+            runs: [NO_RUN; RUNS],
+            backlog_ns: 0,
+            busy_ns: 0,
+        }
+    }
+
+    fn record(&mut self, of: Mechanism, start: Nanos, end: Nanos) {
+        self.busy_ns += end - start;
+        let last = &mut self.segments[self.newest as usize];
+        if last.of == of && last.end == start {
+            last.end = end;
+            return;
+        }
+        self.newest = (self.newest + 1) % SEGMENTS as u8;
+        self.segments[self.newest as usize] = Segment { start, end, of };
+    }
+
+    fn run(&mut self, run: Run) -> Nanos {
+        let start = run.ready.max(self.op_end).max(self.read_end);
+        self.op_end = start + run.length();
+        self.record(run.of, start, self.op_end);
+        self.op_end
+    }
+
+    /// Internal work that queues with the reads. Returns its end.
+    pub fn queue(&mut self, run: Run) -> Nanos {
+        if run.units == 0 { run.ready } else { self.run(run) }
+    }
+
+    /// Internal work that lets reads pass until it starts. Returns its end if no read did.
+    pub fn queue_behind_reads(&mut self, run: Run) -> Nanos {
+        if run.units == 0 {
+            return run.ready;
+        }
+        let len = self.runs_len as usize;
+        self.backlog_ns += run.length();
+        let last = if len > 0 { Some(&mut self.runs[len - 1]) } else { None };
+        match last {
+            Some(last) if last.of == run.of && last.unit_ns == run.unit_ns => last.units += run.units,
+            _ => {
+                if len == RUNS {
+                    // Priority has a bound: the oldest work can be passed over no longer.
+                    let oldest = self.pop();
+                    self.run(oldest);
+                }
+                self.runs[self.runs_len as usize] = run;
+                self.runs_len += 1;
+            }
+        }
+        run.ready.max(self.op_end).max(self.read_end) + self.backlog_ns
+    }
+
+    fn pop(&mut self) -> Run {
+        let oldest = self.runs[0];
+        self.runs.copy_within(1.., 0);
+        self.runs_len -= 1;
+        self.backlog_ns -= oldest.length();
+        oldest
+    }
+
+    /// Starts the waiting work whose turn came before `now`.
+    #[inline]
+    pub fn catch_up(&mut self, now: Nanos) {
+        while self.runs_len > 0 {
+            let first = self.runs[0];
+            let start = first.ready.max(self.op_end).max(self.read_end);
+            if start >= now {
+                return;
+            }
+            let started = u64::from(first.units).min((now - 1 - start) / first.unit_ns + 1) as u32;
+            if started == first.units {
+                self.pop();
+            } else {
+                self.runs[0].units -= started;
+                self.backlog_ns -= u64::from(started) * first.unit_ns;
+            }
+            self.run(Run { units: started, ..first });
+        }
+    }
+
+    /// When a read that reaches the die at `arrive` would start. `suspend_ns`: what suspension costs, where there is any.
+    #[inline]
+    pub fn read_start(&self, arrive: Nanos, suspend_ns: Option<Nanos>) -> Nanos {
+        let free = arrive.max(self.read_end);
+        match suspend_ns {
+            // An operation that is already suspended for another read costs nothing more.
+            Some(suspend_ns) if self.op_end > free => free + if self.read_end > arrive { 0 } else { suspend_ns },
+            _ => free.max(self.op_end),
+        }
+    }
+
+    /// Promises a read from `start` to `end`.
+    #[inline]
+    pub fn read(&mut self, of: Mechanism, arrive: Nanos, start: Nanos, end: Nanos) {
+        let free = arrive.max(self.read_end);
+        if self.op_end > start {
+            // Suspended: the operation resumes after the read.
+            self.op_end += end - free;
+        }
+        self.read_end = end;
+        self.record(of, start, end);
+    }
+
+    /// What kept a read from `arrive` to `start`.
+    pub fn explain(&self, arrive: Nanos, start: Nanos, cause: &mut Cause) {
+        let mut left = start - arrive;
+        let mut oldest = Mechanism::HostRead;
+        for back in 0..SEGMENTS {
+            let segment = &self.segments[(self.newest as usize + SEGMENTS - back) % SEGMENTS];
+            let overlap = segment.end.min(start).saturating_sub(segment.start.max(arrive)).min(left);
+            if overlap > 0 {
+                cause.add(segment.of, overlap);
+                left -= overlap;
+                oldest = segment.of;
+            }
+        }
+        // Waits longer than the segments kept are put down to the oldest of them.
+        if left > 0 {
+            cause.add(oldest, left);
+        }
+    }
+
+    #[cfg(test)]
+    pub fn promised_until(&self) -> Nanos {
+        self.op_end.max(self.read_end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: Run = Run { of: Mechanism::FlushWide, units: 3, unit_ns: 100, ready: 10 };
+
+    #[test]
+    fn without_priority_a_read_waits_for_all_that_is_queued() {
+        let mut die = Die::new();
+        assert_eq!(die.queue(PROGRAM), 310);
+        assert_eq!(die.read_start(20, None), 310);
+        let mut cause = Cause::default();
+        die.explain(20, 310, &mut cause);
+        assert_eq!(cause.wait_ns(Mechanism::FlushWide), 290);
+        assert_eq!(cause.total_ns(), 290);
+    }
+
+    #[test]
+    fn before_queued_work_a_read_waits_for_the_unit_that_runs() {
+        let mut die = Die::new();
+        assert_eq!(die.queue_behind_reads(PROGRAM), 310);
+        die.catch_up(120);
+        let start = die.read_start(120, None);
+        assert_eq!(start, 210, "the second unit runs from 110 to 210");
+        die.read(Mechanism::HostRead, 120, start, 240);
+        die.catch_up(10_000);
+        assert_eq!(die.promised_until(), 340, "the third unit follows the read");
+    }
+
+    #[test]
+    fn a_suspended_operation_is_longer_by_the_read() {
+        let mut die = Die::new();
+        die.queue_behind_reads(PROGRAM);
+        die.catch_up(50);
+        let start = die.read_start(50, Some(5));
+        assert_eq!(start, 55);
+        die.read(Mechanism::HostRead, 50, start, 85);
+        assert_eq!(die.read_start(60, Some(5)), 85, "already suspended");
+        die.catch_up(10_000);
+        assert_eq!(die.promised_until(), 310 + 35);
+    }
+
+    #[test]
+    fn catching_up_in_steps_is_catching_up_at_once() {
+        let mut steps = Die::new();
+        steps.queue_behind_reads(PROGRAM);
+        steps.queue_behind_reads(Run { of: Mechanism::GcWide, units: 1, unit_ns: 1000, ready: 15 });
+        let mut once = steps.clone();
+        for now in (0..2000).step_by(7) {
+            steps.catch_up(now);
+        }
+        once.catch_up(1996);
+        assert_eq!(steps.promised_until(), once.promised_until());
+        assert_eq!(steps.busy_ns, once.busy_ns);
+        assert_eq!(once.busy_ns, 1300);
+    }
+}

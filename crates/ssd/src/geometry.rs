@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a page lies, and how long its parts take: sizes and times derived once from the parameters.
+
+use linnet_types::Nanos;
+
+use crate::params::{PAGE_BYTES, Params};
+
+/// Division of 32-bit numbers by a fixed one, as one wide multiplication (Lemire, Kaser and Kurz 2019: exact for all).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Divisor {
+    by: u32,
+    reciprocal: u128,
+}
+
+impl Divisor {
+    pub fn new(by: u32) -> Self {
+        Divisor { by, reciprocal: u128::from(u64::MAX / u64::from(by)) + 1 }
+    }
+
+    #[inline]
+    pub fn quotient(self, n: u32) -> u32 {
+        ((self.reciprocal * u128::from(n)) >> 64) as u32
+    }
+
+    #[inline]
+    pub fn remainder(self, n: u32) -> u32 {
+        n - self.quotient(n) * self.by
+    }
+}
+
+/// Physical pages are numbered along the way they are written: a program unit's pages, then the next die, then the next row,
+/// then the next superblock. Neighbouring dies in that order are on different channels.
+#[derive(Clone, Debug)]
+pub(crate) struct Geometry {
+    pub channels: u32,
+    pub dies_per_channel: u32,
+    pub dies: u32,
+    pub unit_pages: u32,
+    pub row_pages: u32,
+    pub superblock_pages: u32,
+    pub superblocks: u32,
+    pub logical_pages: u32,
+    by_unit: Divisor,
+    by_dies: Divisor,
+    by_channels: Divisor,
+    by_superblock: Divisor,
+    /// One 4 KiB page over a channel.
+    pub channel_page_ns: Nanos,
+    /// One program unit over a channel.
+    pub channel_unit_ns: Nanos,
+    /// One flash page over a channel: how long an internal transfer holds it against a read.
+    pub channel_chunk_ns: Nanos,
+    /// Picoseconds per byte of the host link.
+    link_byte_ps: u64,
+}
+
+impl Geometry {
+    /// Of validated parameters.
+    pub fn new(params: &Params) -> Self {
+        let dies = params.channels * params.dies_per_channel;
+        let unit_pages = params.unit_pages();
+        let superblock_pages = params.superblock_pages() as u32;
+        let channel_ns = |bytes: u32| (u64::from(bytes) * 1000).div_ceil(u64::from(params.channel_mb_per_s));
+        Geometry {
+            channels: params.channels,
+            dies_per_channel: params.dies_per_channel,
+            dies,
+            unit_pages,
+            row_pages: unit_pages * dies,
+            superblock_pages,
+            superblocks: params.blocks_per_plane,
+            logical_pages: params.logical_pages(),
+            by_unit: Divisor::new(unit_pages),
+            by_dies: Divisor::new(dies),
+            by_channels: Divisor::new(params.channels),
+            by_superblock: Divisor::new(superblock_pages),
+            channel_page_ns: channel_ns(PAGE_BYTES),
+            channel_unit_ns: channel_ns(unit_pages * PAGE_BYTES),
+            channel_chunk_ns: channel_ns(params.flash_page_bytes),
+            link_byte_ps: 1_000_000 / u64::from(params.link_mb_per_s),
+        }
+    }
+
+    #[inline]
+    pub fn unit_of(&self, page: u32) -> u32 {
+        self.by_unit.quotient(page)
+    }
+
+    #[inline]
+    pub fn die_of_unit(&self, unit: u32) -> u32 {
+        self.by_dies.remainder(unit)
+    }
+
+    #[inline]
+    pub fn channel_of(&self, die: u32) -> u32 {
+        self.by_channels.remainder(die)
+    }
+
+    #[inline]
+    pub fn superblock_of(&self, page: u32) -> u32 {
+        self.by_superblock.quotient(page)
+    }
+
+    /// Bytes over the host link.
+    #[inline]
+    pub fn link_ns(&self, bytes: u64) -> Nanos {
+        bytes * self.link_byte_ps / 1000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn division_is_exact(n: u32, by in 1u32..) {
+            let divisor = Divisor::new(by);
+            prop_assert_eq!(divisor.quotient(n), n / by);
+            prop_assert_eq!(divisor.remainder(n), n % by);
+        }
+    }
+
+    #[test]
+    fn neighbouring_units_lie_on_different_channels() {
+        let geometry = Geometry::new(&Params::preset("consumer-deep").unwrap());
+        for unit in 0..geometry.dies {
+            let channels = [unit, unit + 1].map(|u| geometry.channel_of(geometry.die_of_unit(u)));
+            assert_ne!(channels[0], channels[1]);
+        }
+        assert_eq!(geometry.die_of_unit(geometry.unit_of(geometry.row_pages)), 0);
+        assert_eq!(geometry.superblock_of(geometry.superblock_pages - 1), 0);
+        assert_eq!(geometry.superblock_of(geometry.superblock_pages), 1);
+    }
+}

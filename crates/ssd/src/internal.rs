@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the device does by itself: flush, garbage collection, checkpoints of the map.
+//!
+//! Each piece of work is done in one of two manners, chosen by chance with [`crate::Params::device_wide_share`]: device-wide (all dies at the same
+//! time: episodes that many reads meet) or die by die (a little trouble everywhere, which no history of the device foretells).
+//! The maps change at once; the time is charged to the dies and channels.
+
+use linnet_types::Nanos;
+
+use crate::cause::Mechanism;
+use crate::die::Run;
+use crate::machine::{Machine, NEVER, Visit};
+
+impl Machine {
+    /// Puts a written page into the buffer and starts the flush that it may cause.
+    pub fn take_page(&mut self, now: Nanos, page: u32) {
+        self.stats.host_write_pages += 1;
+        if self.ftl.l2p[page as usize] == crate::ftl::BUFFERED {
+            self.stats.buffer_write_hits += 1;
+            return;
+        }
+        self.ftl.buffer(&self.geometry, page);
+        if self.filled == 0 {
+            self.filling_batch = self.manner.happens(self.params.device_wide_share);
+        }
+        self.filled = (self.filled + 1) % self.geometry.unit_pages;
+        if self.filling_batch {
+            self.buffer.batch.push(page);
+        } else {
+            self.buffer.eager.push(page);
+        }
+        if self.flush_due == NEVER {
+            self.flush_due = now + self.params.flush_timer_ns;
+            self.set_next_due();
+        }
+        if self.buffer.eager.len() == self.geometry.unit_pages as usize {
+            self.destage(now);
+        }
+        if self.buffer.batch.len() >= self.watermark_pages {
+            self.stats.flushes_watermark += 1;
+            self.flush(now);
+        }
+    }
+
+    /// Programs the unit that was filled for immediate destage on the next die.
+    fn destage(&mut self, now: Nanos) {
+        let mut pages = std::mem::take(&mut self.buffer.eager);
+        self.stats.eager_units += 1;
+        let unit_ns = self.params.program_ns + self.geometry.channel_unit_ns;
+        self.program(now, &pages, Mechanism::FlushSingle, unit_ns);
+        pages.clear();
+        self.buffer.eager = pages;
+        self.after_flush(now);
+    }
+
+    /// Programs all that waits in the buffer, striped over the dies.
+    pub fn flush(&mut self, now: Nanos) {
+        self.flush_due = NEVER;
+        if !self.buffer.eager.is_empty() {
+            self.destage(now);
+        }
+        self.filled = 0;
+        let mut pages = std::mem::take(&mut self.buffer.batch);
+        if !pages.is_empty() {
+            let geometry = &self.geometry;
+            let units = (pages.len() as u32).div_ceil(geometry.unit_pages);
+            // A small flush leaves most dies alone; calling it device-wide would flatter the share.
+            let of = if units * 2 >= geometry.dies { Mechanism::FlushWide } else { Mechanism::FlushSingle };
+            let on_channel = units.div_ceil(geometry.channels).min(geometry.dies_per_channel);
+            let unit_ns = (self.params.program_ns + geometry.channel_unit_ns)
+                .max(u64::from(on_channel) * geometry.channel_unit_ns);
+            for unit in pages.chunks(self.geometry.unit_pages as usize) {
+                self.program(now, unit, of, unit_ns);
+            }
+            pages.clear();
+        }
+        self.buffer.batch = pages;
+        self.after_flush(now);
+    }
+
+    fn program(&mut self, now: Nanos, pages: &[u32], of: Mechanism, unit_ns: Nanos) {
+        while !self.ftl.has_room() {
+            self.stats.gc_rounds_foreground += 1;
+            self.gc_round(now);
+        }
+        let first = self.ftl.place_unit(&self.geometry, pages);
+        let unit = self.geometry.unit_of(first);
+        let die = self.geometry.die_of_unit(unit);
+        let end = self.assign(die, Run { of, units: 1, unit_ns, ready: now });
+        let channel = &mut self.channels[self.geometry.channel_of(die) as usize];
+        let until = channel.stream_until().max(now) + self.geometry.channel_unit_ns;
+        channel.stream(until);
+        self.buffer.dispatched(unit, pages.len() as u32, end);
+        self.stats.flushed_pages += pages.len() as u64;
+        self.stats.flash_write_pages += u64::from(self.geometry.unit_pages);
+        self.checkpoint_pages += pages.len() as u32;
+    }
+
+    fn after_flush(&mut self, now: Nanos) {
+        let every = self.params.checkpoint_host_pages;
+        while every > 0 && self.checkpoint_pages >= every {
+            self.checkpoint_pages -= every;
+            self.checkpoint(now);
+        }
+        if self.gc_due == NEVER && self.ftl.free_pages(&self.geometry) < self.gc_free_pages {
+            self.gc_due = self.gc_busy_until.max(now);
+        }
+        self.set_next_due();
+    }
+
+    /// Writes the dirty part of the mapping table. It has space of its own, so only its time and its pages are counted.
+    fn checkpoint(&mut self, now: Nanos) {
+        let units = self.params.checkpoint_units_per_die;
+        if units == 0 {
+            return;
+        }
+        self.stats.checkpoints += 1;
+        self.stats.flash_write_pages += u64::from(units) * u64::from(self.geometry.row_pages);
+        let wide = self.manner.happens(self.params.device_wide_share);
+        let alone_ns = self.params.program_ns + self.geometry.channel_unit_ns;
+        for die in 0..self.geometry.dies {
+            if wide {
+                let row_ns = alone_ns.max(u64::from(self.geometry.dies_per_channel) * self.geometry.channel_unit_ns);
+                // One unit of work, not `units`: the table is locked until all of it is written.
+                let run = Run { of: Mechanism::MapWide, units: 1, unit_ns: u64::from(units) * row_ns, ready: now };
+                self.assign(die, run);
+            } else {
+                let work = Run { of: Mechanism::MapSingle, units: 1, unit_ns: u64::from(units) * alone_ns, ready: now };
+                self.visits.push_back(Visit { die, work, erase_ns: 0 });
+            }
+        }
+        if !wide {
+            self.pace_visits(now);
+        }
+    }
+
+    pub fn gc_timer(&mut self, now: Nanos) {
+        self.gc_due = NEVER;
+        if self.gc_round(now) && self.ftl.free_pages(&self.geometry) < self.gc_free_pages {
+            self.gc_due = self.gc_busy_until.max(now);
+        }
+    }
+
+    /// One quantum of garbage collection. False when there was nothing to collect.
+    fn gc_round(&mut self, now: Nanos) -> bool {
+        self.work.fill(Default::default());
+        let Some(round) = self.ftl.collect(&self.geometry, self.params.gc_quantum_rows, &mut self.work) else {
+            return false;
+        };
+        self.stats.gc_moved_pages += u64::from(round.moved);
+        self.stats.flash_write_pages += u64::from(round.programs) * u64::from(self.geometry.unit_pages);
+        self.stats.erases += u64::from(round.erased);
+        let erase_ns = if round.erased { self.params.erase_ns } else { 0 };
+        if self.manner.happens(self.params.device_wide_share) {
+            self.stats.gc_rounds_wide += 1;
+            self.gc_wide(now, erase_ns);
+        } else {
+            self.stats.gc_rounds_single += 1;
+            for die in 0..self.geometry.dies {
+                let work = self.die_run(die, Mechanism::GcSingle, 0, now);
+                self.visits.push_back(Visit { die, work, erase_ns });
+            }
+            self.pace_visits(now);
+        }
+        true
+    }
+
+    /// The round's work on one die as one uninterrupted operation of at least `least_ns`. Data goes over the channel out and in.
+    fn die_run(&self, die: u32, of: Mechanism, least_ns: Nanos, ready: Nanos) -> Run {
+        let work = self.work[die as usize];
+        let alone_ns = u64::from(work.reads) * self.params.read_ns
+            + u64::from(work.programs) * self.params.program_ns
+            + 2 * u64::from(work.pages) * self.geometry.channel_page_ns;
+        let unit_ns = alone_ns.max(least_ns);
+        Run { of, units: u32::from(unit_ns > 0), unit_ns: unit_ns.max(1), ready }
+    }
+
+    fn gc_wide(&mut self, now: Nanos, erase_ns: Nanos) {
+        let channels = self.geometry.channels;
+        for channel in 0..channels {
+            let dies = (channel..self.geometry.dies).step_by(channels as usize);
+            // All dies move data at the same time, so a channel may be what limits them.
+            let pages: u64 = dies.clone().map(|die| u64::from(self.work[die as usize].pages)).sum();
+            let transfer_ns = 2 * pages * self.geometry.channel_page_ns;
+            let mut end = now;
+            for die in dies {
+                let run = self.die_run(die, Mechanism::GcWide, transfer_ns, now);
+                end = end.max(self.assign(die, run));
+                self.gc_busy_until = self.gc_busy_until.max(end);
+                let erased = self.assign_erase(die, Mechanism::EraseWide, now, erase_ns);
+                self.gc_busy_until = self.gc_busy_until.max(erased);
+            }
+            let stream_end = end.min(now + transfer_ns);
+            self.channels[channel as usize].stream(stream_end);
+        }
+    }
+
+    /// Sets the pace of single-die work: the visits of one round take about the time between rounds.
+    fn pace_visits(&mut self, now: Nanos) {
+        let since = now - self.visit_round_last;
+        self.visit_round_last = now;
+        self.visit_round_ns = if self.visit_round_ns == 0 { since } else { (3 * self.visit_round_ns + since) / 4 };
+        // Work that piles up is done at once, so that the queue stays bounded.
+        while self.visits.len() > 4 * self.dies.len() {
+            self.next_visit(now);
+        }
+        if self.visit_due == NEVER {
+            self.visit_due = now;
+        }
+        self.set_next_due();
+    }
+
+    fn next_visit(&mut self, now: Nanos) {
+        if let Some(visit) = self.visits.pop_front() {
+            self.assign(visit.die, Run { ready: now, ..visit.work });
+            self.assign_erase(visit.die, Mechanism::EraseSingle, now, visit.erase_ns);
+        }
+    }
+
+    pub fn visit(&mut self, now: Nanos) {
+        self.next_visit(now);
+        let left = self.visits.len().max(self.dies.len()) as u64;
+        self.visit_due = if self.visits.is_empty() { NEVER } else { now + self.visit_round_ns / left };
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The device's state, and the three timers that drive its internal work.
+
+use std::collections::VecDeque;
+
+use linnet_sim::Chance;
+use linnet_types::Nanos;
+
+use crate::buffer::Buffer;
+use crate::cause::Mechanism;
+use crate::die::{Die, Run};
+use crate::ftl::{DieWork, Ftl};
+use crate::geometry::Geometry;
+use crate::params::{PAGE_BYTES, Params, ReadPriority};
+use crate::stats::Stats;
+use crate::timeline::Timeline;
+
+/// A timer that is not set.
+pub(crate) const NEVER: Nanos = Nanos::MAX;
+
+/// Bytes of a transfer that the link serves before another command gets a turn.
+const LINK_CHUNK_BYTES: u64 = 128 << 10;
+
+/// Work of one die that waits for its turn in a round that visits one die at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visit {
+    pub die: u32,
+    pub work: Run,
+    pub erase_ns: Nanos,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub params: Params,
+    pub geometry: Geometry,
+    pub ftl: Ftl,
+    pub buffer: Buffer,
+    pub dies: Vec<Die>,
+    pub channels: Vec<Timeline>,
+    /// Towards the host and from it; one for both on a half-duplex link.
+    pub links: [Timeline; 2],
+    pub link_in: usize,
+    pub watermark_pages: usize,
+    pub gc_free_pages: u64,
+    pub drain_page_ns: f64,
+
+    /// The earliest of the three timers.
+    pub next_due: Nanos,
+    pub flush_due: Nanos,
+    pub gc_due: Nanos,
+    pub visit_due: Nanos,
+    /// End of the last device-wide GC round.
+    pub gc_busy_until: Nanos,
+    pub visits: VecDeque<Visit>,
+    /// Mean time between single-die rounds, which paces their visits.
+    pub visit_round_ns: Nanos,
+    pub visit_round_last: Nanos,
+    pub work: Vec<DieWork>,
+
+    /// Decides how each piece of internal work is done.
+    pub manner: Chance,
+    /// The unit that is being filled goes to the batch.
+    pub filling_batch: bool,
+    pub filled: u32,
+    pub checkpoint_pages: u32,
+    /// Chance of read retry, by the number of the flash read.
+    pub retry: Chance,
+    pub stats: Stats,
+}
+
+impl Machine {
+    /// Of validated parameters.
+    pub fn new(params: &Params, seed: u64) -> Self {
+        let geometry = Geometry::new(params);
+        let chance = Chance::new(seed);
+        let capacity_pages = params.buffer_bytes / u64::from(PAGE_BYTES);
+        let row_ns = (params.program_ns + geometry.channel_unit_ns)
+            .max(u64::from(params.dies_per_channel) * geometry.channel_unit_ns);
+        let link = Timeline::new(geometry.link_ns(LINK_CHUNK_BYTES));
+        Machine {
+            ftl: Ftl::new(&geometry),
+            buffer: Buffer::new(capacity_pages, geometry.unit_pages),
+            dies: vec![Die::new(); geometry.dies as usize],
+            channels: vec![Timeline::new(geometry.channel_chunk_ns); geometry.channels as usize],
+            links: [link.clone(), link],
+            link_in: usize::from(!params.link_half_duplex),
+            watermark_pages: (capacity_pages as f64 * params.flush_watermark) as usize,
+            gc_free_pages: (params.gc_free_superblocks * f64::from(geometry.superblock_pages)) as u64,
+            drain_page_ns: row_ns as f64 / f64::from(geometry.row_pages),
+            next_due: NEVER,
+            flush_due: NEVER,
+            gc_due: NEVER,
+            visit_due: NEVER,
+            gc_busy_until: 0,
+            visits: VecDeque::new(),
+            visit_round_ns: 0,
+            visit_round_last: 0,
+            work: vec![DieWork::default(); geometry.dies as usize],
+            manner: chance.fork(1),
+            filling_batch: true,
+            filled: 0,
+            checkpoint_pages: 0,
+            retry: chance.fork(2),
+            stats: Stats { die_busy_ns: vec![0; geometry.dies as usize], ..Stats::default() },
+            params: params.clone(),
+            geometry,
+        }
+    }
+
+    /// Runs every timer that is due by `now`. Advancing in steps gives the same state as advancing at once, so a peek may do it.
+    #[inline]
+    pub fn advance(&mut self, now: Nanos) {
+        while self.next_due <= now {
+            let due = self.next_due;
+            if due == self.flush_due {
+                self.stats.flushes_timer += 1;
+                self.flush(due);
+            } else if due == self.gc_due {
+                self.gc_timer(due);
+            } else {
+                self.visit(due);
+            }
+            self.set_next_due();
+        }
+    }
+
+    pub fn set_next_due(&mut self) {
+        self.next_due = self.flush_due.min(self.gc_due).min(self.visit_due);
+    }
+
+    /// Gives internal work to a die. Returns when it will end.
+    pub fn assign(&mut self, die: u32, run: Run) -> Nanos {
+        let die = &mut self.dies[die as usize];
+        match self.params.read_priority {
+            ReadPriority::None => die.queue(run),
+            ReadPriority::OverQueued | ReadPriority::Suspend => {
+                die.catch_up(run.ready);
+                die.queue_behind_reads(run)
+            }
+        }
+    }
+
+    /// Erases one block per plane of a die, after what was assigned before. Returns when it will end.
+    pub fn assign_erase(&mut self, die: u32, of: Mechanism, ready: Nanos, erase_ns: Nanos) -> Nanos {
+        self.assign(die, Run { of, units: u32::from(erase_ns > 0), unit_ns: erase_ns, ready })
+    }
+
+    /// Pages that wait in the buffer agree with the map, maps agree with each other, counts add up.
+    pub fn check(&self) -> Result<(), String> {
+        self.ftl.check(&self.geometry, &self.buffer.waiting())
+    }
+}

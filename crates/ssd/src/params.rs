@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The settings of a device, with units in the names, and the reasons for refusing impossible ones.
+
+use linnet_types::Nanos;
+
+/// Why a device cannot be built.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// No preset has this name.
+    #[error("no SSD preset is called `{name}`; the presets are {known}")]
+    UnknownPreset {
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// A setting is outside its range, or contradicts another one.
+    #[error("SSD parameter {field} = {value}: {reason}")]
+    Setting {
+        /// Field of [`Params`].
+        field: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What is wrong, and what would be accepted.
+        reason: String,
+    },
+}
+
+/// What a read does about internal work on its die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadPriority {
+    /// Nothing: it queues behind all work already queued on the die.
+    None,
+    /// It goes before queued work, and waits for the operation that runs. A GC quantum counts as one operation.
+    OverQueued,
+    /// A running program, erase or GC quantum is suspended for it, which costs [`Params::suspend_ns`].
+    Suspend,
+}
+
+/// A device: geometry, timing, write buffer, garbage collection. Check with [`Params::validate`].
+///
+/// A *program unit* is one flash page on every plane of a die, programmed at once; a *row* is one program unit on every die; a
+/// *superblock* is the block of the same number on every plane of every die, hence `pages_per_block` rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// Channels, 1..=256.
+    pub channels: u32,
+    /// Dies on each channel, 1..=256.
+    pub dies_per_channel: u32,
+    /// Planes of a die, which read, program and erase together, 1..=8.
+    pub planes: u32,
+    /// Bytes of a flash page: a multiple of 4096, up to 64 KiB.
+    pub flash_page_bytes: u32,
+    /// Flash pages of a block, 1..=4096.
+    pub pages_per_block: u32,
+    /// Blocks of a plane, which is also the number of superblocks: 16..=65536.
+    pub blocks_per_plane: u32,
+    /// Spare space over logical space: 0.07 means that 107 bytes of flash carry 100 bytes of data.
+    pub over_provisioning: f64,
+
+    /// tR: from cells to the page register.
+    pub read_ns: Nanos,
+    /// tPROG: one program unit, all planes at once.
+    pub program_ns: Nanos,
+    /// tBERS: one block on each plane, all planes at once.
+    pub erase_ns: Nanos,
+    /// What suspending a running operation costs before the read starts (with [`ReadPriority::Suspend`]).
+    pub suspend_ns: Nanos,
+    /// Bandwidth of one channel.
+    pub channel_mb_per_s: u32,
+
+    /// Bandwidth of the host link, in each direction.
+    pub link_mb_per_s: u32,
+    /// The two directions of the link share its bandwidth (SATA).
+    pub link_half_duplex: bool,
+    /// Controller and protocol, before a request reaches flash or DRAM.
+    pub command_ns: Nanos,
+    /// Controller and protocol, after the data moved.
+    pub complete_ns: Nanos,
+    /// Access to the write buffer.
+    pub dram_ns: Nanos,
+
+    /// Size of the write buffer. Writes wait only when it is full.
+    pub buffer_bytes: u64,
+    /// Age at which buffered pages are flushed.
+    pub flush_timer_ns: Nanos,
+    /// Share of the buffer, in (0, 1], that holds unflushed pages when a flush starts without waiting for the timer.
+    pub flush_watermark: f64,
+
+    /// What reads do about internal work.
+    pub read_priority: ReadPriority,
+    /// Chance that a flash read has to be repeated with shifted voltages, 0..=0.1.
+    pub retry_probability: f64,
+    /// Most repetitions of one read, 1..=16; uniform from 1.
+    pub retry_max: u32,
+
+    /// Background GC runs while fewer superblocks' worth of pages than this is free. At least 3.
+    pub gc_free_superblocks: f64,
+    /// GC quantum: rows of the victim that one round relocates without interruption on each die, 1..=`pages_per_block`.
+    pub gc_quantum_rows: u32,
+    /// Host pages between two checkpoints of the mapping table; 0 for none.
+    pub checkpoint_host_pages: u32,
+    /// Program units that a checkpoint writes on each die.
+    pub checkpoint_units_per_die: u32,
+
+    /// Share of internal work, in [0, 1], done as device-wide bursts. At 0 program units are destaged one by one as they
+    /// fill and GC rounds visit one die at a time; at 1 flushes are batched and GC rounds take all dies at once.
+    pub device_wide_share: f64,
+}
+
+/// 4 KiB, the unit of the map.
+pub(crate) const PAGE_BYTES: u32 = 4096;
+
+fn refuse<T>(field: &'static str, value: impl ToString, reason: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Setting { field, value: value.to_string(), reason: reason.into() })
+}
+
+fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), Error> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    refuse(field, value, format!("must be in {least}..={most}"))
+}
+
+fn share(field: &'static str, value: f64, most: f64) -> Result<(), Error> {
+    // Written so that NaN is refused as well.
+    if value >= 0.0 && value <= most {
+        return Ok(());
+    }
+    refuse(field, value, format!("must be in 0..={most}"))
+}
+
+impl Params {
+    /// Refuses settings that are out of range or contradict each other.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] names the field, its value and what would be accepted.
+    pub fn validate(&self) -> Result<(), Error> {
+        within("channels", self.channels.into(), 1, 256)?;
+        within("dies_per_channel", self.dies_per_channel.into(), 1, 256)?;
+        within("planes", self.planes.into(), 1, 8)?;
+        within("flash_page_bytes", self.flash_page_bytes.into(), PAGE_BYTES.into(), 65536)?;
+        if !self.flash_page_bytes.is_multiple_of(PAGE_BYTES) {
+            return refuse("flash_page_bytes", self.flash_page_bytes, "must be a multiple of 4096");
+        }
+        within("pages_per_block", self.pages_per_block.into(), 1, 4096)?;
+        within("blocks_per_plane", self.blocks_per_plane.into(), 16, 65536)?;
+        for (field, value) in [("read_ns", self.read_ns), ("program_ns", self.program_ns), ("erase_ns", self.erase_ns)]
+        {
+            within(field, value, 1, 1_000_000_000)?;
+        }
+        for (field, value) in [
+            ("suspend_ns", self.suspend_ns),
+            ("command_ns", self.command_ns),
+            ("complete_ns", self.complete_ns),
+            ("dram_ns", self.dram_ns),
+        ] {
+            within(field, value, 0, 1_000_000_000)?;
+        }
+        within("channel_mb_per_s", self.channel_mb_per_s.into(), 1, 100_000)?;
+        within("link_mb_per_s", self.link_mb_per_s.into(), 1, 1_000_000)?;
+        within("flush_timer_ns", self.flush_timer_ns, 1_000, 3_600_000_000_000)?;
+        share("flush_watermark", self.flush_watermark, 1.0)?;
+        share("retry_probability", self.retry_probability, 0.1)?;
+        within("retry_max", self.retry_max.into(), 1, 16)?;
+        within("gc_quantum_rows", self.gc_quantum_rows.into(), 1, self.pages_per_block.into())?;
+        within("checkpoint_units_per_die", self.checkpoint_units_per_die.into(), 0, 1024)?;
+        share("device_wide_share", self.device_wide_share, 1.0)?;
+        self.validate_space()
+    }
+
+    fn validate_space(&self) -> Result<(), Error> {
+        let raw = self.raw_pages();
+        if raw >= u64::from(u32::MAX) - 1 {
+            return refuse("blocks_per_plane", self.blocks_per_plane, "the device exceeds 2^32 pages of 4 KiB");
+        }
+        let unit = u64::from(self.unit_pages()) * u64::from(PAGE_BYTES);
+        if self.buffer_bytes < 4 * unit || self.buffer_bytes > 1 << 40 {
+            return refuse(
+                "buffer_bytes",
+                self.buffer_bytes,
+                format!("must be in {}..=2^40 (four program units)", 4 * unit),
+            );
+        }
+        if self.flush_watermark * self.buffer_bytes as f64 <= unit as f64 {
+            return refuse(
+                "flush_watermark",
+                self.flush_watermark,
+                "must hold more than one program unit of the buffer",
+            );
+        }
+        if !(self.over_provisioning > 0.0 && self.over_provisioning <= 4.0) {
+            return refuse("over_provisioning", self.over_provisioning, "must be in (0, 4]");
+        }
+        if self.gc_free_superblocks.is_nan() || self.gc_free_superblocks < 3.0 {
+            return refuse(
+                "gc_free_superblocks",
+                self.gc_free_superblocks,
+                "must be at least 3: two frontiers and one victim",
+            );
+        }
+        let superblocks = f64::from(self.blocks_per_plane);
+        let spare = superblocks - superblocks / (1.0 + self.over_provisioning);
+        // Two open frontiers and the victim in work hold up to three superblocks that are not in the free pool.
+        if spare < self.gc_free_superblocks + 3.0 {
+            return refuse(
+                "over_provisioning",
+                self.over_provisioning,
+                format!(
+                    "leaves {spare:.1} spare superblocks, and gc_free_superblocks = {} needs {:.1}; raise it or blocks_per_plane",
+                    self.gc_free_superblocks,
+                    self.gc_free_superblocks + 3.0
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    /// Pages of 4 KiB in a program unit.
+    pub(crate) fn unit_pages(&self) -> u32 {
+        self.planes * (self.flash_page_bytes / PAGE_BYTES)
+    }
+
+    /// Pages of 4 KiB in a superblock.
+    pub(crate) fn superblock_pages(&self) -> u64 {
+        u64::from(self.channels)
+            * u64::from(self.dies_per_channel)
+            * u64::from(self.unit_pages())
+            * u64::from(self.pages_per_block)
+    }
+
+    fn raw_pages(&self) -> u64 {
+        self.superblock_pages() * u64::from(self.blocks_per_plane)
+    }
+
+    /// Pages of 4 KiB that the host sees.
+    pub(crate) fn logical_pages(&self) -> u32 {
+        (self.raw_pages() as f64 / (1.0 + self.over_provisioning)) as u32
+    }
+
+    /// Bytes of flash, spare space included.
+    pub fn raw_bytes(&self) -> u64 {
+        self.raw_pages() * u64::from(PAGE_BYTES)
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Devices by layout. None is calibrated to a product: each value says where it comes from.
+//!
+//! *published*: printed by a maker or a paper. *simulator*: default of MQSim, FEMU or NVMeVirt. *guess*: ours, inside the band that the
+//! published and simulator values leave (`docs/design/ssd-model.md`). Capacity is scaled down everywhere, with blocks scaled to match, so
+//! that a device is preconditioned in well under a second; write amplification depends on the ratio of spare to data, which is kept.
+
+use crate::params::{Error, Params, ReadPriority};
+
+/// Names that [`Params::preset`] knows.
+pub const PRESETS: &[&str] = &["consumer-deep", "enterprise-wide", "sata"];
+
+const MIB: u64 = 1 << 20;
+const MS: u64 = 1_000_000;
+
+impl Params {
+    /// The preset of this name (one of [`PRESETS`]).
+    ///
+    /// # Errors
+    /// [`Error::UnknownPreset`] lists the names that exist.
+    pub fn preset(name: &str) -> Result<Params, Error> {
+        match name {
+            "consumer-deep" => Ok(consumer_deep()),
+            "enterprise-wide" => Ok(enterprise_wide()),
+            "sata" => Ok(sata()),
+            _ => Err(Error::UnknownPreset { name: name.to_owned(), known: PRESETS.join(", ") }),
+        }
+    }
+}
+
+/// Few channels with many dies, little spare space, no read priority: an aged M.2 drive.
+fn consumer_deep() -> Params {
+    Params {
+        channels: 4,                       // published layout: LinnOS's deep array, 4 x 16
+        dies_per_channel: 16,              // published, as above
+        planes: 2,                         // simulator (MQSim)
+        flash_page_bytes: 16384,           // simulator (FEMU OCSSD)
+        pages_per_block: 16,               // scaled down with the capacity (8 GiB raw in 256 superblocks)
+        blocks_per_plane: 256,             // scaled down, as above
+        over_provisioning: 0.09,           // guess in the band 7-12 %
+        read_ns: 60_000,                   // guess in the band 45-75 us
+        program_ns: 1_300_000, // guess: upper end for 16 nm MLC (0.9-1.3 ms); FEMU's MLC pair averages 1.6 ms
+        erase_ns: 4 * MS,      // simulator (MQSim 3.8 ms)
+        suspend_ns: 20_000,    // guess; not used without suspend
+        channel_mb_per_s: 400, // guess in the band 333-500
+        link_mb_per_s: 3200,   // published class (PCIe 3 x4)
+        link_half_duplex: false, // PCIe
+        command_ns: 6_000,     // guess: unloaded 4 KiB read of 80 us, published band 71-115 us
+        complete_ns: 3_000,    // guess, as above
+        dram_ns: 4_000,        // simulator (NVMeVirt: 4 us to acknowledge)
+        buffer_bytes: 16 * MIB, // published band 12-256 MB (LinnOS)
+        flush_timer_ns: 50 * MS, // published band 8 ms-1 s (LinnOS)
+        flush_watermark: 0.5,  // guess
+        read_priority: ReadPriority::None, // guess: the plain FIFO that makes the LinnOS tail
+        retry_probability: 0.002, // guess, at most 0.5 %
+        retry_max: 6,          // guess: 2-8 x tR in all
+        gc_free_superblocks: 4.0, // guess
+        gc_quantum_rows: 8,    // guess
+        checkpoint_host_pages: 2048, // guess: a map page covers 16 MiB, so scattered writes dirty many
+        checkpoint_units_per_die: 2, // guess
+        device_wide_share: 0.85, // guess in the band 0.75-0.90; results are to be reported across it
+    }
+}
+
+/// Many channels, ample spare space, a large buffer, reads before queued programs: a data-centre drive.
+fn enterprise_wide() -> Params {
+    Params {
+        channels: 32,                            // published layout: LinnOS's wide array, 32 x 4
+        dies_per_channel: 4,                     // published, as above
+        planes: 2,                               // guess (AnandTech on the PM1725a's generation)
+        flash_page_bytes: 16384,                 // simulator (FEMU OCSSD)
+        pages_per_block: 32,                     // scaled down with the capacity (16 GiB raw in 128 superblocks)
+        blocks_per_plane: 128,                   // scaled down, as above
+        over_provisioning: 0.28,                 // published band 25-28 % (PM1725a: 8 TB raw for 6.4 TB)
+        read_ns: 55_000,                         // guess in the band 50-70 us
+        program_ns: 1_000_000,                   // guess in the band 0.7-1.0 ms
+        erase_ns: 3_500_000,                     // simulator (MQSim 3.8 ms)
+        suspend_ns: 20_000,                      // guess; not used without suspend
+        channel_mb_per_s: 800,                   // simulator (NVMeVirt)
+        link_mb_per_s: 3200,                     // published (P4500/P4600 class: 3.2 GB/s)
+        link_half_duplex: false,                 // PCIe
+        command_ns: 12_000,                      // guess: unloaded 4 KiB read of 80 us, published 85-115 us
+        complete_ns: 5_000,                      // guess, as above
+        dram_ns: 6_000,                          // guess: published random write latency 20 us
+        buffer_bytes: 128 * MIB,                 // published band 12-256 MB (LinnOS)
+        flush_timer_ns: 100 * MS,                // published band 8 ms-1 s (LinnOS)
+        flush_watermark: 0.5,                    // guess
+        read_priority: ReadPriority::OverQueued, // simulator (MQSim: queued user reads before queued writes)
+        retry_probability: 0.001,                // guess, at most 0.5 %
+        retry_max: 6,                            // guess
+        gc_free_superblocks: 4.0,                // guess
+        gc_quantum_rows: 8,                      // guess
+        checkpoint_host_pages: 32768,            // guess
+        checkpoint_units_per_die: 2,             // guess
+        device_wide_share: 0.85,                 // guess in the band 0.75-0.90
+    }
+}
+
+/// Eight channels behind a SATA link.
+fn sata() -> Params {
+    Params {
+        channels: 8,                       // published layout (S3700, 870 EVO class)
+        dies_per_channel: 4,               // guess
+        planes: 2,                         // guess
+        flash_page_bytes: 16384,           // guess (870 EVO class)
+        pages_per_block: 32,               // scaled down with the capacity (8 GiB raw in 256 superblocks)
+        blocks_per_plane: 256,             // scaled down, as above
+        over_provisioning: 0.10,           // guess in the band 7-12 %
+        read_ns: 45_000,                   // published (Samsung V6: under 45 us)
+        program_ns: 450_000,               // published (Samsung V6: under 450 us)
+        erase_ns: 3_500_000,               // simulator (MQSim 3.8 ms)
+        suspend_ns: 20_000,                // guess; not used without suspend
+        channel_mb_per_s: 400,             // guess
+        link_mb_per_s: 560,                // published
+        link_half_duplex: true,            // SATA
+        command_ns: 20_000,                // guess: 30-40 us of link and protocol per command
+        complete_ns: 15_000,               // guess, as above
+        dram_ns: 4_000,                    // simulator (NVMeVirt)
+        buffer_bytes: 32 * MIB,            // published band 12-256 MB (LinnOS)
+        flush_timer_ns: 50 * MS,           // published band 8 ms-1 s (LinnOS)
+        flush_watermark: 0.5,              // guess
+        read_priority: ReadPriority::None, // guess
+        retry_probability: 0.002,          // guess, at most 0.5 %
+        retry_max: 6,                      // guess
+        gc_free_superblocks: 4.0,          // guess
+        gc_quantum_rows: 16,               // guess
+        checkpoint_host_pages: 4096,       // guess
+        checkpoint_units_per_die: 2,       // guess
+        device_wide_share: 0.85,           // guess in the band 0.75-0.90
+    }
+}

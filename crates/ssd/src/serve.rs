@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a request costs: the way of reads and writes over link, buffer, dies and channels.
+//!
+//! Serving is planning and applying. A peek plans; where a request has several parts, so that later parts depend on earlier ones, it
+//! applies and then puts back what it touched.
+
+use linnet_types::{Nanos, Op, Request};
+
+use crate::cause::{Cause, Mechanism, Source};
+use crate::die::Die;
+use crate::ftl::{BUFFERED, NONE};
+use crate::machine::Machine;
+use crate::params::{PAGE_BYTES, ReadPriority};
+use crate::timeline::Timeline;
+
+/// The part of a read that one program unit holds: one flash read.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    die: u32,
+    /// 4 KiB pages over the channel.
+    pages: u32,
+    /// Bytes over the link.
+    bytes: u64,
+    arrive: Nanos,
+    start: Nanos,
+    retry_ns: Nanos,
+    cell_end: Nanos,
+    bus_start: Nanos,
+    bus_end: Nanos,
+    link_start: Nanos,
+    link_end: Nanos,
+}
+
+/// What a peek touched, to be put back.
+#[derive(Default)]
+struct Undo {
+    dies: Vec<(u32, Die)>,
+    channels: Vec<(u32, Timeline)>,
+}
+
+/// A stretch of a request's pages that is served together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Home {
+    /// Never written: answered from the map.
+    Nowhere,
+    Dram,
+    Unit(u32),
+}
+
+impl Machine {
+    /// Pages of a request: the first, and how many. A device smaller than the offset wraps it around its capacity.
+    fn pages_of(&self, request: &Request) -> (u32, u64) {
+        let capacity = u64::from(self.geometry.logical_pages) * u64::from(PAGE_BYTES);
+        let offset = request.offset_bytes % capacity;
+        let page = u64::from(PAGE_BYTES);
+        let size = u64::from(request.size_bytes.max(1));
+        ((offset / page) as u32, (offset % page + size).div_ceil(page))
+    }
+
+    #[inline]
+    fn home(&self, page: u32, now: Nanos) -> Home {
+        let physical = self.ftl.l2p[page as usize];
+        if physical == BUFFERED {
+            return Home::Dram;
+        }
+        if physical == NONE {
+            return Home::Nowhere;
+        }
+        let unit = self.geometry.unit_of(physical);
+        if self.buffer.holds(unit, now) { Home::Dram } else { Home::Unit(unit) }
+    }
+
+    /// What the read of one unit would cost; `number` is the flash read's, which decides about retry.
+    #[inline]
+    fn plan(&mut self, now: Nanos, unit: u32, pages: u32, bytes: u64, number: u64) -> Part {
+        let params = &self.params;
+        let die = self.geometry.die_of_unit(unit);
+        let arrive = now + params.command_ns;
+        let at = &mut self.dies[die as usize];
+        let suspend_ns = match params.read_priority {
+            ReadPriority::None => None,
+            ReadPriority::OverQueued => {
+                at.catch_up(arrive);
+                None
+            }
+            ReadPriority::Suspend => {
+                at.catch_up(arrive);
+                Some(params.suspend_ns)
+            }
+        };
+        let start = at.read_start(arrive, suspend_ns);
+        let bits = self.retry.at(number);
+        // The upper 32 bits decide whether, the lower ones how often.
+        let retry_ns = if ((bits >> 32) as f64) < params.retry_probability * 4_294_967_296.0 {
+            params.read_ns * (1 + (bits & 0xFFFF_FFFF) % u64::from(params.retry_max))
+        } else {
+            0
+        };
+        let cell_end = start + params.read_ns + retry_ns;
+        let bus_ns = u64::from(pages) * self.geometry.channel_page_ns;
+        let bus_start = self.channels[self.geometry.channel_of(die) as usize].find(cell_end, bus_ns);
+        let bus_end = bus_start + bus_ns;
+        let link_ns = self.geometry.link_ns(bytes);
+        let link_start = self.links[0].find(bus_end, link_ns);
+        Part {
+            die,
+            pages,
+            bytes,
+            arrive,
+            start,
+            retry_ns,
+            cell_end,
+            bus_start,
+            bus_end,
+            link_start,
+            link_end: link_start + link_ns,
+        }
+    }
+
+    fn apply(&mut self, now: Nanos, part: &Part) {
+        // The page register is busy until its data is out, so the die is too.
+        self.dies[part.die as usize].read(Mechanism::HostRead, part.arrive, part.start, part.bus_end);
+        let channel = self.geometry.channel_of(part.die) as usize;
+        self.channels[channel].reserve(now, part.bus_start, part.bus_end - part.bus_start);
+        self.links[0].reserve(now, part.link_start, part.link_end - part.link_start);
+    }
+
+    /// Walks a read. `undo` is filled for a peek. Returns the time of completion, and the flash read that decided it.
+    fn walk(&mut self, now: Nanos, request: &Request, mut undo: Option<&mut Undo>) -> (Nanos, Option<Part>, Walked) {
+        let (first, count) = self.pages_of(request);
+        let mut walked = Walked::default();
+        let arrive = now + self.params.command_ns;
+        let mut done = arrive;
+        let mut last = None;
+        let mut left = u64::from(request.size_bytes.max(1));
+        let mut room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
+        let mut page = first;
+        let mut seen = 0;
+        while seen < count {
+            let home = self.home(page, now);
+            let mut pages = 0u32;
+            let mut bytes = 0;
+            // Neighbours in the same unit are read together.
+            loop {
+                let here = room.min(left);
+                bytes += here;
+                left -= here;
+                room = u64::from(PAGE_BYTES);
+                pages += 1;
+                page += 1;
+                if page == self.geometry.logical_pages {
+                    page = 0;
+                }
+                if seen + u64::from(pages) == count || self.home(page, now) != home {
+                    break;
+                }
+            }
+            seen += u64::from(pages);
+            match home {
+                Home::Nowhere => {}
+                Home::Dram => {
+                    walked.hits += u64::from(pages);
+                    let ready = arrive + self.params.dram_ns;
+                    let link_ns = self.geometry.link_ns(bytes);
+                    let start = self.links[0].find(ready, link_ns);
+                    self.links[0].reserve(now, start, link_ns);
+                    if start + link_ns > done {
+                        done = start + link_ns;
+                        last = None;
+                    }
+                }
+                Home::Unit(unit) => {
+                    let part = self.plan(now, unit, pages, bytes, self.stats.flash_reads + walked.flash_reads);
+                    walked.flash_reads += 1;
+                    walked.retries += u64::from(part.retry_ns > 0);
+                    if let Some(undo) = undo.as_deref_mut() {
+                        let channel = self.geometry.channel_of(part.die);
+                        undo.dies.push((part.die, self.dies[part.die as usize].clone()));
+                        undo.channels.push((channel, self.channels[channel as usize].clone()));
+                    }
+                    self.apply(now, &part);
+                    if part.link_end > done {
+                        done = part.link_end;
+                        last = Some(part);
+                    }
+                }
+            }
+        }
+        walked.pages = count;
+        (done + self.params.complete_ns, last, walked)
+    }
+
+    pub fn read(&mut self, now: Nanos, request: &Request, cause: Option<&mut Cause>) -> Nanos {
+        let (done, part, walked) = self.walk(now, request, None);
+        let stats = &mut self.stats;
+        stats.reads += 1;
+        stats.host_read_pages += walked.pages;
+        stats.flash_reads += walked.flash_reads;
+        stats.buffer_read_hits += walked.hits;
+        stats.retries += walked.retries;
+        let slow = done - now > 2 * self.unloaded_read_ns(request.size_bytes);
+        if slow || cause.is_some() {
+            let found = part.map_or(Cause::default(), |part| self.explain(&part));
+            if slow {
+                let counters = &mut self.stats.slow_reads;
+                match found.main_source() {
+                    Some(Source::DeviceWide) => counters.device_wide += 1,
+                    Some(Source::SingleDie) => counters.single_die += 1,
+                    Some(Source::Retry) => counters.retry += 1,
+                    Some(Source::Queueing) | None => counters.queueing += 1,
+                }
+            }
+            if let Some(cause) = cause {
+                *cause = found;
+            }
+        }
+        done
+    }
+
+    fn explain(&self, part: &Part) -> Cause {
+        let mut cause = Cause::default();
+        self.dies[part.die as usize].explain(part.arrive, part.start, &mut cause);
+        cause.add(Mechanism::Retry, part.retry_ns);
+        cause.add(Mechanism::Bus, part.bus_start - part.cell_end);
+        cause.add(Mechanism::Link, part.link_start - part.bus_end);
+        debug_assert!(part.pages > 0 && part.bytes > 0);
+        cause
+    }
+
+    /// Latency of a read of this size on an idle device, at least: its flash reads in parallel, its data over the link.
+    pub fn unloaded_read_ns(&self, size_bytes: u32) -> Nanos {
+        let params = &self.params;
+        let pages = u64::from(size_bytes.div_ceil(PAGE_BYTES)).clamp(1, u64::from(self.geometry.unit_pages));
+        let flash_ns = params.read_ns + pages * self.geometry.channel_page_ns;
+        params.command_ns + flash_ns + self.geometry.link_ns(size_bytes.into()) + params.complete_ns
+    }
+
+    /// When a write would be acknowledged, and when its data is over the link, without what waiting for room adds.
+    fn acknowledge(&self, now: Nanos, request: &Request) -> (Nanos, Nanos, Nanos) {
+        let arrive = now + self.params.command_ns;
+        let link_ns = self.geometry.link_ns(request.size_bytes.into());
+        let (_, pages) = self.pages_of(request);
+        let start = self.links[self.link_in].find_command(arrive, link_ns);
+        let room = self.buffer.room_at(now, pages, self.drain_page_ns);
+        (start, link_ns, room)
+    }
+
+    pub fn write(&mut self, now: Nanos, request: &Request, cause: Option<&mut Cause>) -> Nanos {
+        self.buffer.release(now);
+        let (start, link_ns, room) = self.acknowledge(now, request);
+        self.links[self.link_in].reserve_command(now, start, link_ns);
+        let moved = start + link_ns;
+        self.stats.writes += 1;
+        self.stats.buffer_full_writes += u64::from(room > moved);
+        if let Some(cause) = cause {
+            cause.add(Mechanism::Link, start - now - self.params.command_ns);
+            cause.add(Mechanism::BufferFull, room.saturating_sub(moved));
+        }
+
+        let (first, count) = self.pages_of(request);
+        let head = request.offset_bytes % u64::from(PAGE_BYTES);
+        let tail = (head + u64::from(request.size_bytes)) % u64::from(PAGE_BYTES);
+        let mut page = first;
+        for n in 0..count {
+            let partial = (n == 0 && head > 0) || (n + 1 == count && tail > 0);
+            if partial {
+                self.complete_page(now, page);
+            }
+            self.take_page(now, page);
+            page += 1;
+            if page == self.geometry.logical_pages {
+                page = 0;
+            }
+        }
+        moved.max(room) + self.params.dram_ns + self.params.complete_ns
+    }
+
+    /// Reads what a partial write leaves of a page. The write is acknowledged without waiting for it.
+    fn complete_page(&mut self, now: Nanos, page: u32) {
+        if let Home::Unit(unit) = self.home(page, now) {
+            let part = self.plan(now, unit, 1, 0, self.stats.flash_reads);
+            self.dies[part.die as usize].read(Mechanism::Rmw, part.arrive, part.start, part.bus_end);
+            let channel = self.geometry.channel_of(part.die) as usize;
+            self.channels[channel].reserve(now, part.bus_start, part.bus_end - part.bus_start);
+            self.stats.flash_reads += 1;
+            self.stats.rmw_reads += 1;
+        }
+    }
+
+    /// What the request would be answered. Leaves no trace, except that timers due by `now` have run.
+    pub fn peek(&mut self, now: Nanos, request: &Request) -> Nanos {
+        if request.op == Op::Write {
+            self.buffer.release(now);
+            let (start, link_ns, room) = self.acknowledge(now, request);
+            return (start + link_ns).max(room) + self.params.dram_ns + self.params.complete_ns;
+        }
+        let (first, count) = self.pages_of(request);
+        if count == 1 {
+            let bytes = request.size_bytes.max(1).into();
+            let end = match self.home(first, now) {
+                Home::Nowhere => now + self.params.command_ns,
+                Home::Dram => {
+                    let link_ns = self.geometry.link_ns(bytes);
+                    self.links[0].find(now + self.params.command_ns + self.params.dram_ns, link_ns) + link_ns
+                }
+                Home::Unit(unit) => self.plan(now, unit, 1, bytes, self.stats.flash_reads).link_end,
+            };
+            return end + self.params.complete_ns;
+        }
+        let mut undo = Undo::default();
+        let link = self.links[0].clone();
+        let (done, _, _) = self.walk(now, request, Some(&mut undo));
+        self.links[0] = link;
+        for (die, before) in undo.dies.into_iter().rev() {
+            self.dies[die as usize] = before;
+        }
+        for (channel, before) in undo.channels.into_iter().rev() {
+            self.channels[channel as usize] = before;
+        }
+        done
+    }
+}
+
+/// What a read touched, for the statistics.
+#[derive(Default)]
+struct Walked {
+    pages: u64,
+    flash_reads: u64,
+    hits: u64,
+    retries: u64,
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters of a device, since it was built or preconditioned.
+
+use linnet_types::Nanos;
+
+/// Reads slower than twice their latency on an idle device, by what cost them most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlowReads {
+    /// Internal work of all dies at once.
+    pub device_wide: u64,
+    /// Internal work of one die.
+    pub single_die: u64,
+    /// Other requests of the host.
+    pub queueing: u64,
+    /// Read retry.
+    pub retry: u64,
+}
+
+impl SlowReads {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.device_wide + self.single_die + self.queueing + self.retry
+    }
+
+    /// Realised device-wide share: device-wide over device-wide and single-die. None without either.
+    pub fn device_wide_share(&self) -> Option<f64> {
+        let internal = self.device_wide + self.single_die;
+        (internal > 0).then(|| self.device_wide as f64 / internal as f64)
+    }
+}
+
+/// Counters of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Host reads.
+    pub reads: u64,
+    /// Host writes.
+    pub writes: u64,
+    /// 4 KiB pages read by the host.
+    pub host_read_pages: u64,
+    /// 4 KiB pages written by the host.
+    pub host_write_pages: u64,
+    /// Host pages programmed by flushes: written, less those replaced in the buffer and those still in it.
+    pub flushed_pages: u64,
+    /// 4 KiB pages programmed for any reason, padding included.
+    pub flash_write_pages: u64,
+    /// Program units read for the host.
+    pub flash_reads: u64,
+    /// Pages that reads found in the write buffer.
+    pub buffer_read_hits: u64,
+    /// Pages that writes found in the write buffer and replaced.
+    pub buffer_write_hits: u64,
+    /// Pages read to complete a partial write.
+    pub rmw_reads: u64,
+    /// Flash reads that had to be repeated.
+    pub retries: u64,
+    /// Flushes started by the timer.
+    pub flushes_timer: u64,
+    /// Flushes started by the watermark.
+    pub flushes_watermark: u64,
+    /// Program units destaged by themselves.
+    pub eager_units: u64,
+    /// GC rounds on all dies.
+    pub gc_rounds_wide: u64,
+    /// GC rounds that visited one die at a time.
+    pub gc_rounds_single: u64,
+    /// GC rounds that the host had to wait for space on; part of the other two.
+    pub gc_rounds_foreground: u64,
+    /// 4 KiB pages relocated.
+    pub gc_moved_pages: u64,
+    /// Superblocks erased.
+    pub erases: u64,
+    /// Fewest and most erases of a superblock, preconditioning included.
+    pub wear: (u32, u32),
+    /// Checkpoints of the mapping table.
+    pub checkpoints: u64,
+    /// Writes that waited for a slot of the buffer.
+    pub buffer_full_writes: u64,
+    /// Slow reads by source.
+    pub slow_reads: SlowReads,
+    /// Busy time of each die (started or promised).
+    pub die_busy_ns: Vec<Nanos>,
+    /// Time of the last call.
+    pub now_ns: Nanos,
+}
+
+impl Stats {
+    /// Write amplification: pages programmed over host pages programmed. None before the first flush.
+    pub fn waf(&self) -> Option<f64> {
+        (self.flushed_pages > 0).then(|| self.flash_write_pages as f64 / self.flushed_pages as f64)
+    }
+
+    /// Mean share of time that dies were busy.
+    pub fn utilisation(&self) -> f64 {
+        let busy: Nanos = self.die_busy_ns.iter().sum();
+        busy as f64 / (self.now_ns.max(1) as f64 * self.die_busy_ns.len().max(1) as f64)
+    }
+}

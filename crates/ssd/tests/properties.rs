@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What must hold of every device under any workload.
+
+use linnet_sim::Chance;
+use linnet_ssd::{PRESETS, Params, ReadPriority, Ssd};
+use linnet_types::{Device, Nanos, Op, Outcome, Request};
+use proptest::prelude::*;
+
+/// A device small enough for hundreds of runs: 32 superblocks of 128 pages on 4 dies.
+fn small() -> Params {
+    Params {
+        channels: 2,
+        dies_per_channel: 2,
+        pages_per_block: 4,
+        blocks_per_plane: 32,
+        over_provisioning: 0.35,
+        gc_free_superblocks: 3.5,
+        gc_quantum_rows: 2,
+        buffer_bytes: 1 << 20,
+        checkpoint_host_pages: 256,
+        retry_probability: 0.02,
+        ..Params::preset("consumer-deep").unwrap()
+    }
+}
+
+fn done(outcome: Outcome) -> Nanos {
+    match outcome {
+        Outcome::Done(at) => at,
+        other => panic!("a device without faults answered {other:?}"),
+    }
+}
+
+/// A request of any kind: mostly small, some unaligned, some large, offsets beyond the end included.
+fn request(chance: &mut Chance, capacity: u64) -> Request {
+    let op = if chance.happens(0.5) { Op::Read } else { Op::Write };
+    let size_bytes = match chance.below(20) {
+        0 => 512 * (1 + chance.below(64) as u32),
+        1 => 1 << 20,
+        2..8 => 4096 * (1 + chance.below(32) as u32),
+        _ => 4096,
+    };
+    let grain = if chance.happens(0.2) { 512 } else { 4096 };
+    Request { offset_bytes: chance.below(2 * capacity / grain) * grain, size_bytes, op }
+}
+
+fn priority(number: u8) -> ReadPriority {
+    [ReadPriority::None, ReadPriority::OverQueued, ReadPriority::Suspend][number as usize % 3]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Peeks between requests change no answer, and a peek tells what submit answers.
+    #[test]
+    fn a_peek_is_exact_and_leaves_no_trace(seed: u64, order in 0u8..3, share in 0.0f64..=1.0, gap in 1_000u64..400_000) {
+        let params = Params { read_priority: priority(order), device_wide_share: share, ..small() };
+        let mut plain = Ssd::new(&params, seed).unwrap();
+        plain.precondition();
+        let mut peeked = plain.clone();
+        let mut chance = Chance::new(seed ^ 1);
+        let mut now = 0;
+        for _ in 0..400 {
+            now += chance.exponential(gap as f64) as Nanos;
+            let asked = request(&mut chance, plain.capacity_bytes());
+            for _ in 0..chance.below(4) {
+                let other = request(&mut chance, plain.capacity_bytes());
+                peeked.peek(now, &other);
+            }
+            let told = peeked.peek(now, &asked);
+            prop_assert_eq!(told, peeked.peek(now, &asked));
+            let answer = peeked.submit(now, &asked);
+            prop_assert_eq!(told, answer, "{:?}", asked);
+            prop_assert_eq!(answer, plain.submit(now, &asked), "{:?}", asked);
+        }
+        prop_assert_eq!(plain.stats(), peeked.stats());
+    }
+
+    /// The map stays one to one, nothing is lost, nothing is faster than an idle device, and the cause adds up.
+    #[test]
+    fn no_page_is_lost_and_nothing_is_too_fast(seed: u64, order in 0u8..3, share in 0.0f64..=1.0, filled: bool) {
+        let params = Params { read_priority: priority(order), device_wide_share: share, ..small() };
+        let mut ssd = Ssd::new(&params, seed).unwrap();
+        if filled {
+            ssd.precondition();
+            prop_assert_eq!(ssd.check(), Ok(()));
+        }
+        let mut chance = Chance::new(seed);
+        let mut now = 0;
+        for _ in 0..600 {
+            now += chance.exponential(100_000.0) as Nanos;
+            let asked = request(&mut chance, ssd.capacity_bytes());
+            let hits = ssd.stats().buffer_read_hits;
+            let (at, cause) = ssd.submit_explained(now, &asked);
+            let latency = at - now;
+            let least = params.command_ns + params.complete_ns;
+            prop_assert!(latency >= least);
+            prop_assert!(cause.total_ns() <= latency);
+            if asked.op == Op::Read && filled && ssd.stats().buffer_read_hits == hits {
+                prop_assert!(latency >= params.read_ns + least);
+                if asked.size_bytes == 4096 && asked.offset_bytes % 4096 == 0 {
+                    prop_assert_eq!(latency - cause.total_ns(), ssd.unloaded_read_ns(4096));
+                }
+            }
+        }
+        prop_assert_eq!(ssd.check(), Ok(()));
+        let stats = ssd.stats();
+        prop_assert!(stats.waf().is_none_or(|waf| waf >= 1.0));
+        prop_assert!(stats.flushed_pages + stats.buffer_write_hits <= stats.host_write_pages);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_answers(seed: u64) {
+        let run = || {
+            let mut ssd = Ssd::new(&small(), seed).unwrap();
+            ssd.precondition();
+            let mut chance = Chance::new(seed);
+            (0..300u64).map(|n| done(ssd.submit(n * 50_000, &request(&mut chance, ssd.capacity_bytes())))).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(run(), run());
+    }
+}
+
+/// Random overwrites of five times the capacity: garbage collection keeps up, the map stays whole.
+#[test]
+fn garbage_collection_always_progresses() {
+    for name in PRESETS {
+        // The preset with its die count, spare space and thresholds, on shorter blocks, so that five capacities are quick.
+        let params = Params { pages_per_block: 2, gc_quantum_rows: 2, ..Params::preset(name).unwrap() };
+        let mut ssd = Ssd::new(&params, 9).unwrap();
+        ssd.precondition();
+        let pages = ssd.capacity_bytes() / 4096;
+        let mut chance = Chance::new(9);
+        let size_bytes = 32768;
+        for n in 0..5 * pages / 8 {
+            let offset_bytes = chance.below(pages) * 4096;
+            ssd.submit(n * 1_000_000, &Request { offset_bytes, size_bytes, op: Op::Write });
+        }
+        assert_eq!(ssd.check(), Ok(()), "{name}");
+        let stats = ssd.stats();
+        assert!(stats.waf().unwrap() > 1.0 && stats.erases > u64::from(params.blocks_per_plane), "{name}");
+        assert!(stats.wear.1 - stats.wear.0 <= stats.wear.1 / 2 + 8, "{name}: wear {:?}", stats.wear);
+    }
+}
+
+fn mean_read_ns(params: &Params, requests_per_s: f64, size_bytes: u32) -> f64 {
+    let mut ssd = Ssd::new(params, 4).unwrap();
+    ssd.precondition();
+    let mut chance = Chance::new(4);
+    let (mut now, mut sum, mut reads) = (0.0, 0.0, 0.0);
+    for _ in 0..20_000 {
+        now += chance.exponential(1e9 / requests_per_s);
+        let op = if chance.happens(0.5) { Op::Read } else { Op::Write };
+        let offset_bytes = chance.below(ssd.capacity_bytes());
+        let at = done(ssd.submit(now as Nanos, &Request { offset_bytes, size_bytes, op }));
+        if op.is_read() {
+            sum += (at - now as Nanos) as f64;
+            reads += 1.0;
+        }
+    }
+    sum / reads
+}
+
+#[test]
+fn more_load_is_not_faster() {
+    for order in 0..3 {
+        let params = Params { read_priority: priority(order), ..small() };
+        let means = [50.0, 500.0, 2_000.0, 20_000.0].map(|rate| mean_read_ns(&params, rate, 4096));
+        assert!(means.windows(2).all(|pair| pair[1] > 0.97 * pair[0]), "{order}: {means:?}");
+        assert!(means[3] > 1.5 * means[0], "{order}: {means:?}");
+    }
+}
+
+#[test]
+fn sizes_from_a_sector_to_32_mib_are_served() {
+    for name in PRESETS {
+        let mut ssd = Ssd::new(&Params::preset(name).unwrap(), 2).unwrap();
+        ssd.precondition();
+        let mut now = 0;
+        for op in [Op::Write, Op::Read] {
+            let mut last = 0;
+            for size_bytes in [512, 4096, 65536, 1 << 20, 32 << 20] {
+                now += 1_000_000_000;
+                let asked = Request { offset_bytes: ssd.capacity_bytes() - 4096, size_bytes, op };
+                let told = ssd.peek(now, &asked);
+                let at = done(ssd.submit(now, &asked));
+                assert_eq!(told, Outcome::Done(at));
+                assert!(at - now >= last, "{name}: {size_bytes} bytes faster than fewer");
+                last = at - now;
+            }
+            // 32 MiB cannot beat the link.
+            assert!(last > (32 << 20) * 1000 / u64::from(ssd.params().link_mb_per_s));
+        }
+    }
+}
+
+/// A full buffer makes writes wait, and the wait ends.
+#[test]
+fn writes_stall_only_when_the_buffer_is_full() {
+    let params = Params::preset("consumer-deep").unwrap();
+    let mut ssd = Ssd::new(&params, 3).unwrap();
+    ssd.precondition();
+    let write = |n: u64| Request { offset_bytes: n * 7_919 * 4096, size_bytes: 1 << 20, op: Op::Write };
+    let first = done(ssd.submit(0, &write(0)));
+    for n in 1..64 {
+        ssd.submit(n, &write(n));
+    }
+    let stalled = done(ssd.submit(64, &write(64))) - 64;
+    assert!(stalled > 10 * first, "{stalled} after 64 MiB at once, {first} for the first");
+    assert!(ssd.stats().buffer_full_writes > 0);
+    let later = 60_000_000_000;
+    assert_eq!(done(ssd.submit(later, &write(65))) - later, first);
+}
+
+#[test]
+fn impossible_settings_are_refused_with_the_reason() {
+    let refused = |params: Params| Ssd::new(&params, 0).unwrap_err().to_string();
+    assert!(refused(Params { channels: 0, ..small() }).contains("channels = 0: must be in 1..=256"));
+    assert!(refused(Params { over_provisioning: 0.05, ..small() }).contains("spare superblocks"));
+    assert!(refused(Params { device_wide_share: f64::NAN, ..small() }).contains("device_wide_share"));
+    assert!(
+        refused(Params { blocks_per_plane: 65536, pages_per_block: 4096, channels: 256, ..small() }).contains("2^32")
+    );
+    assert!(Params::preset("nosuch").unwrap_err().to_string().contains("consumer-deep"));
+    for name in PRESETS {
+        Params::preset(name).unwrap().validate().unwrap();
+    }
+}
