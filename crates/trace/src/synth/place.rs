@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the I/Os fall: popular and unpopular extents, sequential runs, a share off the 4 KiB grid.
+
+use linnet_sim::Chance;
+use linnet_types::Op;
+
+use super::Shape;
+
+const EXTENT_BYTES: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+const SECTOR: u64 = 512;
+
+pub(super) struct Places {
+    chance: Chance,
+    footprint: u64,
+    extents: u64,
+    /// Multiplier that scatters popular extents over the footprint; prime to their number.
+    scatter: u64,
+    skew: f64,
+    sequential_share: f64,
+    unaligned_share: f64,
+    /// Where the last read and the last write ended.
+    ends: [u64; 2],
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Places {
+    pub fn new(shape: &Shape, mut chance: Chance) -> Places {
+        let extents = (shape.footprint_bytes / EXTENT_BYTES).max(1);
+        let mut scatter = (extents as f64 * 0.618) as u64 + 1 + chance.below(extents.min(1 << 16));
+        while gcd(scatter, extents) != 1 {
+            scatter += 1;
+        }
+        let footprint = shape.footprint_bytes / PAGE * PAGE;
+        let ends = [chance.below(extents) * EXTENT_BYTES, chance.below(extents) * EXTENT_BYTES];
+        Places {
+            chance,
+            footprint,
+            extents,
+            scatter,
+            skew: shape.skew,
+            sequential_share: shape.sequential_share,
+            unaligned_share: shape.unaligned_share,
+            ends,
+        }
+    }
+
+    /// Offset and size of the next I/O. `size` stays as it is, but for the unaligned ones strictly between a page and `most`.
+    pub fn next(&mut self, op: Op, size: u32, most: u32) -> (u64, u32) {
+        let last_start = self.footprint - u64::from(size) - 2 * PAGE;
+        let offset = if self.chance.happens(self.sequential_share) {
+            // Back on the grid, so that only the stated share is off it.
+            self.ends[op as usize].next_multiple_of(PAGE)
+        } else {
+            let popular = (self.extents as f64 * self.chance.unit().powf(self.skew)) as u64;
+            let extent = (u128::from(popular) * u128::from(self.scatter) % u128::from(self.extents)) as u64;
+            extent * EXTENT_BYTES + self.chance.below(EXTENT_BYTES / PAGE) * PAGE
+        };
+        let offset = if offset > last_start { offset % (last_start / PAGE + 1) / PAGE * PAGE } else { offset };
+        let (offset, size) = if self.chance.happens(self.unaligned_share) {
+            let shift = (1 + self.chance.below(PAGE / SECTOR - 1)) * SECTOR;
+            (offset + shift, self.odd(size, most))
+        } else {
+            (offset, size)
+        };
+        self.ends[op as usize] = offset + u64::from(size);
+        (offset, size)
+    }
+
+    /// A size up to seven sectors smaller or larger, the same on average.
+    fn odd(&mut self, size: u32, most: u32) -> u32 {
+        if size <= PAGE as u32 || size >= most {
+            return size;
+        }
+        let sectors = self.chance.below(15) as u32;
+        size + sectors * SECTOR as u32 - 7 * SECTOR as u32
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When the I/Os arrive: windows of 10 s, bursts on busy tenths of a second, batches within bursts.
+//!
+//! One window holds the peak of Table 1. The others share what the mean leaves, in log-normal proportions. A burst begins at a moment that
+//! devices have in common, or that is the device's own, as `correlation` says.
+
+use linnet_sim::Chance;
+
+use super::{Shape, Workload};
+
+const WINDOW_S: f64 = 10.0;
+/// The peak window may hold at most this share of a run's I/Os.
+const PEAK_SHARE_MAX: f64 = 0.7;
+/// No other window may come closer to the peak than this.
+const BELOW_PEAK: f64 = 0.9;
+/// Spread of the windows' rates (standard deviation of the logarithm).
+const WINDOW_SPREAD: f64 = 0.6;
+/// Tenths of a second in a window, and the spread of their share of bursts.
+const SLOTS: usize = 100;
+const SLOT_SPREAD: f64 = 1.0;
+/// Gap within a batch, mean.
+const BATCH_GAP_S: f64 = 10e-6;
+/// Gap between batches of a burst: this share of the mean gap between I/Os, and at most this long.
+const BURST_GAP_SHARE: f64 = 0.25;
+const BURST_GAP_MAX_S: f64 = 1e-3;
+/// How far devices are apart at a common burst, mean.
+const JITTER_S: f64 = 200e-6;
+
+pub(super) fn seconds_for_peak(workload: &Workload) -> f64 {
+    (workload.iops_max_10s / workload.iops_mean / PEAK_SHARE_MAX).ceil() * WINDOW_S
+}
+
+/// Mixes a common and an own normal number to this correlation.
+fn blend(common: f64, own: f64, correlation: f64) -> f64 {
+    correlation.sqrt() * common + (1.0 - correlation).sqrt() * own
+}
+
+/// I/Os of each window: `ios` in all, one of them at the peak, none of the others near it.
+fn window_counts(
+    workload: &Workload,
+    seconds: f64,
+    ios: usize,
+    shape: &Shape,
+    common: &Chance,
+    own: &Chance,
+) -> Vec<usize> {
+    let windows = (seconds / WINDOW_S).ceil().max(1.0) as usize;
+    if windows == 1 {
+        return vec![ios];
+    }
+    let whole = (seconds / WINDOW_S).floor() as u64;
+    let peak_ios = (workload.iops_max_10s * WINDOW_S).min(PEAK_SHARE_MAX * ios as f64);
+    let (mut shared, mut alone) = (common.fork(1), own.fork(1));
+    let (shared_peak, own_peak) = (shared.below(whole), alone.below(whole));
+    let together = alone.happens(shape.correlation);
+    let peak = if together { shared_peak } else { own_peak } as usize;
+    let length = |w: usize| (seconds - w as f64 * WINDOW_S).min(WINDOW_S) / WINDOW_S;
+    let weights: Vec<f64> = (0..windows)
+        .map(|w| (WINDOW_SPREAD * blend(shared.normal(), alone.normal(), shape.correlation)).exp() * length(w))
+        .collect();
+    // Proportional shares, with those that would pass the bound held at it: a few rounds settle.
+    let rest = ios as f64 - peak_ios;
+    let bound = |w: usize| BELOW_PEAK * peak_ios * length(w);
+    let mut held = vec![false; windows];
+    held[peak] = true;
+    let mut rates = vec![0.0; windows];
+    rates[peak] = peak_ios;
+    for _ in 0..windows {
+        let fixed: f64 = (0..windows).filter(|&w| held[w] && w != peak).map(|w| rates[w]).sum();
+        let free: f64 = (0..windows).filter(|&w| !held[w]).map(|w| weights[w]).sum();
+        let mut settled = true;
+        for w in 0..windows {
+            if !held[w] {
+                rates[w] = (rest - fixed) * weights[w] / free;
+                if rates[w] > bound(w) {
+                    rates[w] = bound(w);
+                    held[w] = true;
+                    settled = false;
+                }
+            }
+        }
+        if settled {
+            break;
+        }
+    }
+    // Rounded so that the sum is exact.
+    let mut sum = 0.0;
+    let mut done = 0;
+    let mut counts: Vec<usize> = rates
+        .iter()
+        .map(|rate| {
+            sum += rate;
+            let count = (sum.round() as usize).saturating_sub(done);
+            done += count;
+            count
+        })
+        .collect();
+    counts[peak] += ios.saturating_sub(done);
+    counts
+}
+
+/// Log-normal shares of the tenths of a second in a window, summed up; the same for all devices.
+fn slots(window: usize, common: &Chance) -> Vec<f64> {
+    let mut chance = common.fork(1000 + window as u64);
+    let mut sum = 0.0;
+    (0..SLOTS)
+        .map(|_| {
+            sum += (SLOT_SPREAD * chance.normal()).exp();
+            sum
+        })
+        .collect()
+}
+
+/// Moments at which bursts begin, as a share of the window; an endless row.
+struct Epochs<'a> {
+    slots: &'a [f64],
+    chance: Chance,
+}
+
+impl Epochs<'_> {
+    fn next(&mut self) -> f64 {
+        let at = self.chance.unit() * self.slots[SLOTS - 1];
+        let slot = self.slots.partition_point(|&sum| sum <= at).min(SLOTS - 1);
+        (slot as f64 + self.chance.unit()) / SLOTS as f64
+    }
+}
+
+/// Arrival times of one device in nanoseconds, sorted; `ios` of them, all below `seconds`.
+pub(super) fn arrivals(
+    workload: &Workload,
+    seconds: f64,
+    ios: usize,
+    shape: &Shape,
+    common: &Chance,
+    own: &Chance,
+) -> Vec<u64> {
+    let counts = window_counts(workload, seconds, ios, shape, common, own);
+    let gap_s = (BURST_GAP_SHARE / workload.iops_mean).min(BURST_GAP_MAX_S);
+    let end_ns = (seconds * 1e9) as u64;
+    let mut arrivals = Vec::with_capacity(ios);
+    let mut chance = own.fork(2);
+    for (window, &count) in counts.iter().enumerate() {
+        let start_s = window as f64 * WINDOW_S;
+        let length_s = (seconds - start_s).min(WINDOW_S);
+        let slots = slots(window, common);
+        let mut shared = Epochs { slots: &slots, chance: common.fork(2_000_000 + window as u64) };
+        let mut alone = Epochs { slots: &slots, chance: own.fork(2_000_000 + window as u64) };
+        let window_first = arrivals.len();
+        while arrivals.len() - window_first < count {
+            let left = count - (arrivals.len() - window_first);
+            let begin = if chance.happens(shape.correlation) { shared.next() } else { alone.next() };
+            let mut at_s = start_s + begin * length_s + chance.exponential(JITTER_S);
+            let burst = (1.0 + chance.exponential(shape.burst_ios_mean - 1.0)).round().min(left as f64) as usize;
+            for _ in 0..burst {
+                // What runs over the end of the run is folded back to its beginning.
+                arrivals.push((at_s * 1e9) as u64 % end_ns);
+                let mean_s = if chance.happens(shape.batch_share) { BATCH_GAP_S } else { gap_s };
+                at_s += chance.exponential(mean_s);
+            }
+        }
+    }
+    arrivals.sort_unstable();
+    arrivals
+}
