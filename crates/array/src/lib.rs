@@ -1,2 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replicas and admission policies as a state machine without I/O.
+//!
+//! [`Array`] is the machine, [`Policy`] decides, [`run`] drives both on virtual-time devices. Policies are known by name
+//! ([`POLICIES`], [`policy`]).
+
+mod array;
+mod check;
+mod config;
+mod counters;
+mod drive;
+mod error;
+mod output;
+mod policies;
+mod policy;
+mod slab;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use array::Array;
+pub use check::Checker;
+pub use config::{Budget, Config, DEVICES_MAX, WriteMode};
+pub use counters::Counters;
+pub use drive::{Input, Observer, Progress, ReadLatencies, RunOptions, RunResult, run};
+pub use error::Error;
+pub use output::Output;
+pub use policies::{Learned, POLICIES, policy};
+pub use policy::{Ask, Choice, Completion, Outlook, Policy, Submit};
+pub use slab::{CopyId, REPLICAS_MAX, TimerId};
+pub use view::DeviceView;

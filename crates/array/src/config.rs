@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Settings of an array, with their defaults and the reasons for them.
+
+use crate::Error;
+use crate::slab::REPLICAS_MAX;
+use linnet_types::Nanos;
+
+/// Most devices in one array.
+pub const DEVICES_MAX: usize = 4096;
+
+/// Where a write goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteMode {
+    /// To the primary only, as in LinnOS's evaluation (section 5.1: each device replays its own trace).
+    #[default]
+    Primary,
+    /// To every replica. The write is complete when all of them are, and fails when all of them fail.
+    All,
+}
+
+/// A token bucket: every arriving read adds `share` of a token, every use takes one, and no more than `burst` are kept.
+/// It starts full.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// Uses per read in the long run, 0 to 8.
+    pub share: f64,
+    /// Uses in a row after a long rest, up to 1e9.
+    pub burst: u32,
+}
+
+/// Settings of an array.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Devices that hold each stream's data: the primary and those after it, 1 to 8. Default 3, as in LinnOS.
+    pub replicas: usize,
+    /// Where writes go. Default: the primary.
+    pub write_mode: WriteMode,
+    /// From a revoke or an error until the next replica is asked. Default 15 us: LinnOS's cost of a failover, its
+    /// inference included (section 5.3).
+    pub failover_ns: Nanos,
+    /// Time that a judging policy takes before the first submit or revoke of a read; later decisions are part of
+    /// `failover_ns`. Default 0.
+    pub decision_ns: Nanos,
+    /// Revokes. Default 0.5 per read and 1,024 in a row. An inflection point at p72, the lowest of LinnOS's Table 2,
+    /// revokes 28 % of the reads, and 10 % of false revokes come on top, so a sound model stays within; one that revokes
+    /// everything costs the average read half a failover.
+    pub revoke_budget: Budget,
+    /// Hedges. Default 0.3 per read and 256 in a row. Hedging at p72 sends 28 %, so every published delay is
+    /// affordable; hedges that slow the devices and so call for more hedges end here.
+    pub hedge_budget: Budget,
+    /// Second copies sent together with the first. Default 1 per read and 256 in a row: cloning does what it says.
+    pub clone_budget: Budget,
+    /// Age at which a device's history counts as expired, so that a revoke becomes a probe. Default 10 ms: the order of a
+    /// flush or collection burst (1-30 ms). Shorter, probes land in the same burst again and again; longer, a recovered
+    /// device idles while the others carry its load.
+    pub age_ns: Nanos,
+    /// Revokes of one device without a read completing there, after which one becomes a probe, however young the
+    /// history. Default 1,024: probes stay below 0.1 % of what is revoked.
+    pub revokes_in_row_max: u32,
+    /// Errors and time-outs in a row that take a device out of service. Default 3: one bad flash page is no reason.
+    pub error_limit: u32,
+    /// How long a device is out of service before one read probes it; doubles with each failed probe. Default 10 ms.
+    pub out_ns: Nanos,
+    /// Upper end of that doubling. Default 1 s.
+    pub out_ns_max: Nanos,
+    /// Time limit of a read on one device; the read then fails over. Default 1 s.
+    pub read_timeout_ns: Nanos,
+    /// Time limit of a write on one device; it counts as failed there. Default 30 s, as in Linux's NVMe driver.
+    pub write_timeout_ns: Nanos,
+    /// Seed of the policies' chance. Default 0.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            replicas: 3,
+            write_mode: WriteMode::Primary,
+            failover_ns: 15_000,
+            decision_ns: 0,
+            revoke_budget: Budget { share: 0.5, burst: 1024 },
+            hedge_budget: Budget { share: 0.3, burst: 256 },
+            clone_budget: Budget { share: 1.0, burst: 256 },
+            age_ns: 10_000_000,
+            revokes_in_row_max: 1024,
+            error_limit: 3,
+            out_ns: 10_000_000,
+            out_ns_max: 1_000_000_000,
+            read_timeout_ns: 1_000_000_000,
+            write_timeout_ns: 30_000_000_000,
+            seed: 0,
+        }
+    }
+}
+
+impl Config {
+    /// Refuses settings outside their ranges, and more replicas than `devices`.
+    pub fn validate(&self, devices: usize) -> Result<(), Error> {
+        let refuse = |field, value: String, expected: String| Err(Error::Setting { field, value, expected });
+        if devices == 0 || devices > DEVICES_MAX {
+            return refuse("devices", devices.to_string(), format!("give 1 to {DEVICES_MAX} devices"));
+        }
+        let most = devices.min(REPLICAS_MAX);
+        if self.replicas == 0 || self.replicas > most {
+            return refuse(
+                "replicas",
+                self.replicas.to_string(),
+                format!("1 to {most} are possible on {devices} devices"),
+            );
+        }
+        let budgets = [
+            ("revoke_budget.share", self.revoke_budget),
+            ("hedge_budget.share", self.hedge_budget),
+            ("clone_budget.share", self.clone_budget),
+        ];
+        for (field, budget) in budgets {
+            if !(0.0..=8.0).contains(&budget.share) {
+                return refuse(field, budget.share.to_string(), "give 0 to 8 uses per read".into());
+            }
+            if budget.burst > 1_000_000_000 {
+                return refuse(field, budget.burst.to_string(), "keep the burst at or below 1e9".into());
+            }
+        }
+        let counts = [("revokes_in_row_max", self.revokes_in_row_max), ("error_limit", self.error_limit)];
+        for (field, count) in counts {
+            if count == 0 {
+                return refuse(field, "0".into(), "give at least 1".into());
+            }
+        }
+        let times = [
+            ("age_ns", self.age_ns),
+            ("out_ns", self.out_ns),
+            ("read_timeout_ns", self.read_timeout_ns),
+            ("write_timeout_ns", self.write_timeout_ns),
+        ];
+        for (field, time) in times {
+            if time == 0 {
+                return refuse(field, "0".into(), "give at least 1 ns".into());
+            }
+        }
+        if self.out_ns_max < self.out_ns {
+            return refuse("out_ns_max", self.out_ns_max.to_string(), format!("at least out_ns = {}", self.out_ns));
+        }
+        Ok(())
+    }
+}
+
+/// The bucket of a [`Budget`], in millionths of a token, so that equal inputs give equal levels everywhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    level: u64,
+    gain: u64,
+    most: u64,
+}
+
+const TOKEN: u64 = 1_000_000;
+
+impl Bucket {
+    pub(crate) fn new(budget: Budget) -> Self {
+        let most = u64::from(budget.burst) * TOKEN;
+        Bucket { level: most, gain: (budget.share * TOKEN as f64).round() as u64, most }
+    }
+
+    /// A read arrived.
+    pub(crate) fn earn(&mut self) {
+        self.level = (self.level + self.gain).min(self.most);
+    }
+
+    /// Takes a token, or tells that there is none.
+    pub(crate) fn take(&mut self) -> bool {
+        let granted = self.level >= TOKEN;
+        if granted {
+            self.level -= TOKEN;
+        }
+        granted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_grants_its_burst_and_then_its_share() {
+        let mut bucket = Bucket::new(Budget { share: 0.25, burst: 3 });
+        assert_eq!((0..10).filter(|_| bucket.take()).count(), 3);
+        let granted = (0..1000).filter(|_| {
+            bucket.earn();
+            bucket.take()
+        });
+        assert_eq!(granted.count(), 250);
+    }
+
+    #[test]
+    fn wrong_settings_are_refused_by_name() {
+        let wrong = Config { replicas: 4, ..Config::default() };
+        let text = wrong.validate(3).expect_err("more replicas than devices").to_string();
+        assert!(text.contains("`replicas` is 4") && text.contains("1 to 3"), "{text}");
+        let wrong = Config { hedge_budget: Budget { share: f64::NAN, burst: 1 }, ..Config::default() };
+        assert!(wrong.validate(3).is_err());
+        assert!(Config { age_ns: 0, ..Config::default() }.validate(3).is_err());
+        assert!(Config { out_ns_max: 1, ..Config::default() }.validate(3).is_err());
+        assert!(Config::default().validate(0).is_err());
+        assert_eq!(Config::default().validate(3), Ok(()));
+    }
+}

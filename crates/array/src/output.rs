@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the array asks of its driver.
+
+use crate::{CopyId, TimerId};
+use linnet_types::{Nanos, Op, Request};
+
+/// What the driver has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Hand this request to this device, and report what becomes of it under `copy`.
+    Submit {
+        /// The device's number.
+        device: usize,
+        /// Name of the copy.
+        copy: CopyId,
+        /// The caller's name of the request.
+        tag: u64,
+        /// What to read or write.
+        request: Request,
+        /// Another replica is left: a device that judges for itself may refuse.
+        may_revoke: bool,
+    },
+    /// The answer of this copy is no longer wanted. A driver that can cancel reports [`Array::cancelled`]; one that cannot
+    /// ignores this and reports the completion.
+    Cancel {
+        /// The device's number.
+        device: usize,
+        /// Name of the copy.
+        copy: CopyId,
+        /// The array gave the copy up at its time limit: whatever is reported of it will be dropped.
+        timed_out: bool,
+    },
+    /// The request is answered.
+    Complete {
+        /// The caller's name of the request.
+        tag: u64,
+        /// Its stream.
+        stream: usize,
+        /// Read or write.
+        op: Op,
+        /// When it arrived.
+        arrive_ns: Nanos,
+        /// From arrival to answer.
+        latency_ns: Nanos,
+    },
+    /// The request failed: every replica did.
+    Fail {
+        /// The caller's name of the request.
+        tag: u64,
+        /// Its stream.
+        stream: usize,
+        /// Read or write.
+        op: Op,
+    },
+    /// Call [`Array::timer`] with this name at this time or soon after.
+    SetTimer {
+        /// When.
+        at_ns: Nanos,
+        /// Name of the timer.
+        timer: TimerId,
+    },
+}

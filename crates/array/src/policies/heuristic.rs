@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! **heur-sim** and **heur-adv**: the two heuristics that LinnOS is compared with (section 5.3).
+//!
+//! - **heur-sim**: revoke when more I/Os are in flight at the device than at its inflection point's percentile of queue
+//!   lengths. A device whose queue was not profiled (threshold 0) is submitted to.
+//! - **heur-adv**: in addition, look at the last four completed reads. When one was slow although the queue it met was shorter
+//!   than the median, mark the device as internally busy. While it is busy, revoke unless the queue has dropped below the
+//!   lower quartile. It is busy until the last four reads were all fast.
+//!
+//! Where we differ: "shorter than the median" and "below the quartile" admit equality, because the quartile of a lightly
+//! loaded device is 0 and nothing is below it.
+
+use super::Learned;
+use crate::{Ask, Choice, Completion, Policy, Submit};
+use linnet_sim::Chance;
+use linnet_types::DeviceProfile;
+
+fn is_crowded(profile: &DeviceProfile, in_flight: u32) -> bool {
+    profile.queue_inflection > 0 && in_flight > profile.queue_inflection
+}
+
+fn decide(ask: &Ask<'_>, slow: bool) -> Choice {
+    if slow { Choice::Revoke { hedge_after: None } } else { Choice::Submit(Submit::to(ask.next).judged()) }
+}
+
+pub(crate) struct HeurSim {
+    profiles: Vec<DeviceProfile>,
+}
+
+impl HeurSim {
+    pub(crate) fn new(learned: &[Learned]) -> Self {
+        HeurSim { profiles: learned.iter().map(|device| device.profile).collect() }
+    }
+}
+
+impl Policy for HeurSim {
+    fn name(&self) -> &str {
+        "heur-sim"
+    }
+
+    fn judges(&self) -> bool {
+        true
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
+        if ask.last {
+            return Choice::Submit(Submit::to(ask.next));
+        }
+        decide(ask, is_crowded(&self.profiles[ask.next], ask.view().in_flight))
+    }
+}
+
+/// Completed reads that heur-adv looks at, as many as LinnOS.
+const HISTORY: usize = 4;
+
+pub(crate) struct HeurAdv {
+    devices: Vec<Adv>,
+}
+
+struct Adv {
+    profile: DeviceProfile,
+    /// Fast reads since the last slow one.
+    fast_in_row: usize,
+    busy: bool,
+}
+
+impl HeurAdv {
+    pub(crate) fn new(learned: &[Learned]) -> Self {
+        let device = |learned: &Learned| Adv { profile: learned.profile, fast_in_row: HISTORY, busy: false };
+        HeurAdv { devices: learned.iter().map(device).collect() }
+    }
+}
+
+impl Policy for HeurAdv {
+    fn name(&self) -> &str {
+        "heur-adv"
+    }
+
+    fn judges(&self) -> bool {
+        true
+    }
+
+    fn learns(&self) -> bool {
+        true
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
+        if ask.last {
+            return Choice::Submit(Submit::to(ask.next));
+        }
+        let Adv { profile, busy, .. } = &self.devices[ask.next];
+        let in_flight = ask.view().in_flight;
+        let kept_out = *busy && in_flight > profile.queue_lower_quartile;
+        decide(ask, kept_out || is_crowded(profile, in_flight))
+    }
+
+    /// A slow read at a short queue marks the device at once and stays in the history until four fast ones have
+    /// pushed it out, which is also when the mark goes: counting fast reads since the last slow one is all the history needed.
+    fn completed(&mut self, done: &Completion) {
+        let device = &mut self.devices[done.device];
+        if !done.op.is_read() || device.profile.inflection_ns == 0 {
+            return;
+        }
+        if done.latency_ns > device.profile.inflection_ns {
+            device.fast_in_row = 0;
+            device.busy |= done.in_flight <= device.profile.queue_median;
+        } else {
+            device.fast_in_row += 1;
+            device.busy &= device.fast_in_row < HISTORY;
+        }
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The policies by name.
+
+mod c3;
+mod hedging;
+mod heuristic;
+mod linnos;
+mod oracle;
+mod plain;
+mod queue;
+
+use crate::{Config, Error, Policy};
+use linnet_core::{DIGITS, Network};
+use linnet_types::{DeviceProfile, Nanos};
+
+/// Every name that [`policy`] knows.
+pub const POLICIES: &[&str] = &[
+    "baseline",
+    "clone",
+    "random",
+    "shortest-queue",
+    "ewma-inflight",
+    "c3",
+    "hedge-p95",
+    "hedge-ip",
+    "heur-sim",
+    "heur-adv",
+    "linnos",
+    "linnos+hl",
+    "linnos+h99",
+    "oracle",
+];
+
+/// What was learned of one device.
+#[derive(Clone, Debug, Default)]
+pub struct Learned {
+    /// Thresholds.
+    pub profile: DeviceProfile,
+    /// The network of LinnOS; without one, its reads are submitted.
+    pub network: Option<Network>,
+}
+
+/// The policy of this name for an array whose devices are described by `learned`, one entry each. A threshold of 0 is
+/// unknown, and what rests on it is left undone.
+///
+/// # Errors
+/// An unknown name (the error lists the known ones), or a network that does not take 31 digits and give 2 outputs.
+pub fn policy(name: &str, learned: &[Learned], config: &Config) -> Result<Box<dyn Policy>, Error> {
+    config.validate(learned.len())?;
+    let per_device = |pick: fn(&DeviceProfile) -> Nanos| -> Vec<Option<Nanos>> {
+        learned.iter().map(|device| Some(pick(&device.profile)).filter(|&ns| ns > 0)).collect()
+    };
+    let none = || vec![None; learned.len()];
+    Ok(match name {
+        "baseline" => Box::new(plain::Baseline),
+        "clone" => Box::new(plain::Cloning),
+        "random" => Box::new(plain::Random),
+        "shortest-queue" => Box::new(queue::ShortestQueue),
+        "ewma-inflight" => Box::new(queue::EwmaInflight),
+        "c3" => Box::new(c3::C3::new(learned.len())),
+        "hedge-p95" => Box::new(hedging::Hedging::new("hedge-p95", per_device(|profile| profile.latency_ns_p95))),
+        "hedge-ip" => Box::new(hedging::Hedging::new("hedge-ip", per_device(|profile| profile.inflection_ns))),
+        "heur-sim" => Box::new(heuristic::HeurSim::new(learned)),
+        "heur-adv" => Box::new(heuristic::HeurAdv::new(learned)),
+        "linnos" => Box::new(linnos::LinnOs::new("linnos", networks(learned)?, none())),
+        "linnos+hl" => {
+            Box::new(linnos::LinnOs::new("linnos+hl", networks(learned)?, per_device(|profile| profile.hedge_ns)))
+        }
+        "linnos+h99" => Box::new(linnos::LinnOs::new(
+            "linnos+h99",
+            networks(learned)?,
+            per_device(|profile| profile.latency_ns_p99),
+        )),
+        "oracle" => Box::new(oracle::Oracle),
+        _ => return Err(unknown(name)),
+    })
+}
+
+fn networks(learned: &[Learned]) -> Result<Vec<Option<Network>>, Error> {
+    let check = |(device, learned): (usize, &Learned)| match &learned.network {
+        Some(network) if network.inputs() != DIGITS || network.outputs() != 2 => {
+            Err(Error::NetworkShape { device, inputs: network.inputs(), outputs: network.outputs() })
+        }
+        network => Ok(network.clone()),
+    };
+    learned.iter().enumerate().map(check).collect()
+}
+
+fn unknown(name: &str) -> Error {
+    let nearest = POLICIES.iter().map(|known| (distance(name, known), known)).min();
+    let hint = match nearest {
+        Some((steps, known)) if steps <= 2.max(known.len() / 3) => format!(" (did you mean `{known}`?)"),
+        _ => String::new(),
+    };
+    Error::UnknownPolicy { name: name.to_owned(), hint, known: POLICIES.join(", ") }
+}
+
+/// Edit distance (insert, delete, replace), letters compared without case, `_` taken for `-`.
+fn distance(asked: &str, known: &str) -> usize {
+    let known: Vec<char> = known.chars().collect();
+    let mut row: Vec<usize> = (0..=known.len()).collect();
+    for (i, letter) in asked.chars().take(64).enumerate() {
+        let letter = if letter == '_' { '-' } else { letter.to_ascii_lowercase() };
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &other) in known.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[known.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_makes_the_policy_of_that_name() {
+        let learned = vec![Learned::default(); 3];
+        for name in POLICIES {
+            assert_eq!(policy(name, &learned, &Config::default()).expect("known").name(), *name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let learned = vec![Learned::default(); 3];
+        let ask = |name| policy(name, &learned, &Config::default()).err().expect("unknown").to_string();
+        let text = ask("LinnOS_HL");
+        assert!(text.contains("did you mean `linnos+hl`?") && text.contains("shortest-queue, ewma-inflight"), "{text}");
+        assert!(!ask("completely different").contains("did you mean"));
+        assert!(ask("").contains("unknown policy ``"));
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a policy is asked, what it may answer, and what it is told.
+
+use crate::slab::Mask;
+use crate::{Config, DeviceView};
+use linnet_sim::Chance;
+use linnet_types::{Device, Nanos, Op, Outcome, Request};
+
+/// Foresight: what a device would answer to a request now. Models can tell; real devices cannot.
+pub trait Outlook {
+    /// What device number `device` would answer, or nothing when it cannot tell.
+    fn peek(&self, device: usize, now: Nanos, request: &Request) -> Option<Outcome>;
+}
+
+/// No foresight: the outlook on real devices.
+impl Outlook for () {
+    fn peek(&self, _device: usize, _now: Nanos, _request: &Request) -> Option<Outcome> {
+        None
+    }
+}
+
+/// Virtual-time devices can be peeked at.
+impl<D: Device> Outlook for [D] {
+    fn peek(&self, device: usize, now: Nanos, request: &Request) -> Option<Outcome> {
+        self.get(device).map(|d| d.peek(now, request))
+    }
+}
+
+/// The question: where should this read go? Devices are given by their number in the array.
+pub struct Ask<'a> {
+    /// Time of the question.
+    pub now_ns: Nanos,
+    /// The read.
+    pub request: &'a Request,
+    /// The stream it belongs to.
+    pub stream: usize,
+    /// First device of its replicas.
+    pub primary: usize,
+    /// The candidate that comes first, counted from the primary: the one that [`Choice::Revoke`] is about.
+    pub next: usize,
+    /// True when there is one candidate only: it will not be revoked, so there is nothing to judge.
+    pub last: bool,
+    /// Every device of the array, as the array sees it.
+    pub devices: &'a [DeviceView],
+    /// Foresight, where the devices offer it.
+    pub outlook: &'a dyn Outlook,
+    /// The array's settings.
+    pub config: &'a Config,
+    pub(crate) candidates: Mask,
+    pub(crate) refused: Mask,
+}
+
+impl Ask<'_> {
+    /// Devices that may be chosen, in order from the primary: replicas that hold no copy of the read, were not revoked for
+    /// it and are in service; when there is none of those, what is left. A hedge's candidates include revoked replicas.
+    pub fn candidates(&self) -> impl Iterator<Item = usize> + use<> {
+        let (mut mask, primary, devices) = (self.candidates, self.primary, self.devices.len());
+        std::iter::from_fn(move || {
+            if mask == 0 {
+                return None;
+            }
+            let k = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            Some(device_of(primary, k, devices))
+        })
+    }
+
+    /// How many candidates there are.
+    pub fn count(&self) -> usize {
+        self.candidates.count_ones() as usize
+    }
+
+    /// True when this device was revoked for this read.
+    pub fn is_refused(&self, device: usize) -> bool {
+        self.refused & (1 << replica_of(self.primary, device, self.devices.len())) != 0
+    }
+
+    /// The array's view of the first candidate.
+    pub fn view(&self) -> &DeviceView {
+        &self.devices[self.next]
+    }
+
+    /// True when what is known of the device has expired.
+    pub fn is_stale(&self, device: usize) -> bool {
+        self.devices[device].is_stale(self.now_ns, self.config)
+    }
+
+    /// The candidate with the least key; of equals, the one nearest to the primary.
+    pub fn least<K: PartialOrd>(&self, mut key: impl FnMut(usize) -> K) -> usize {
+        let mut best = (self.next, None);
+        for device in self.candidates() {
+            let own = key(device);
+            if best.1.as_ref().is_none_or(|least| own < *least) {
+                best = (device, Some(own));
+            }
+        }
+        best.0
+    }
+}
+
+/// The k-th device from the primary on, in an array of `devices`.
+pub(crate) fn device_of(primary: usize, k: usize, devices: usize) -> usize {
+    let device = primary + k;
+    if device >= devices { device - devices } else { device }
+}
+
+/// How far a device is from the primary: the inverse of [`device_of`].
+pub(crate) fn replica_of(primary: usize, device: usize, devices: usize) -> usize {
+    if device >= primary { device - primary } else { device + devices - primary }
+}
+
+/// A submit, and what goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submit {
+    /// The device; a candidate of the [`Ask`].
+    pub replica: usize,
+    /// Send a second copy elsewhere when this one has not answered after this time.
+    pub hedge_after: Option<Nanos>,
+    /// Send a second copy to this candidate at once.
+    pub also: Option<usize>,
+    /// The policy judged that the device will be fast; the submit counts as false when it is not.
+    pub judged: bool,
+    /// The policy would rather not, but wants to learn how the device is now.
+    pub probe: bool,
+}
+
+impl Submit {
+    /// A plain submit.
+    pub fn to(replica: usize) -> Self {
+        Submit { replica, hedge_after: None, also: None, judged: false, probe: false }
+    }
+
+    /// The same with a hedge; a delay of `None` is no hedge.
+    pub fn hedged(self, hedge_after: Option<Nanos>) -> Self {
+        Submit { hedge_after, ..self }
+    }
+
+    /// The same, as a judgement that the device will be fast.
+    pub fn judged(self) -> Self {
+        Submit { judged: true, ..self }
+    }
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Submit.
+    Submit(Submit),
+    /// [`Ask::next`] will be slow; try the replica after it. Where that is refused (last replica, budget, probe) the read is
+    /// submitted to `next`, hedged after `hedge_after`.
+    Revoke {
+        /// Hedge delay of a submit in place of the revoke.
+        hedge_after: Option<Nanos>,
+    },
+}
+
+/// A copy that a device completed, losers of a race included.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// When.
+    pub now_ns: Nanos,
+    /// The device.
+    pub device: usize,
+    /// Read or write.
+    pub op: Op,
+    /// Length.
+    pub size_bytes: u32,
+    /// From submit to completion at the device.
+    pub latency_ns: Nanos,
+    /// I/Os in flight at the device when the copy was submitted, this copy not counted.
+    pub in_flight: u32,
+}
+
+/// Decides where reads go. Told of completions, given time and chance; it owns neither.
+pub trait Policy: Send {
+    /// Its name in [`crate::POLICIES`].
+    fn name(&self) -> &str;
+
+    /// True when it may answer [`Choice::Revoke`]. Reads of a judging policy pay [`Config::decision_ns`].
+    fn judges(&self) -> bool {
+        false
+    }
+
+    /// True when its judgement rests on completed reads, so that it expires and revokes must become probes in time. False when it
+    /// rests on the present alone.
+    fn learns(&self) -> bool {
+        false
+    }
+
+    /// Where should this read go?
+    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance) -> Choice;
+
+    /// Where should the hedge of this read go? `None` sends none. The default takes the least EWMA latency x in flight,
+    /// replicas that were revoked for this read last.
+    fn hedge(&mut self, ask: &Ask<'_>) -> Option<usize> {
+        Some(ask.least(|device| (ask.is_refused(device), ask.devices[device].expected_ns())))
+    }
+
+    /// A copy completed.
+    fn completed(&mut self, _done: &Completion) {}
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The requests under way, in slots that are used again, and the tokens by which drivers name them.
+//!
+//! A token carries the generation of its slot. When a slot is used again its generation has changed, so an answer or a
+//! timer that comes too late matches nothing and is dropped. A slot holds one flight per replica: a request is at each
+//! device at most once at a time.
+
+use linnet_types::{Nanos, Op, Request};
+
+/// Most replicas of a stream: the bits of [`Mask`].
+pub const REPLICAS_MAX: usize = 8;
+
+/// A set of replicas of one request; bit k is the k-th device from the primary on.
+pub(crate) type Mask = u8;
+
+const GENERATION_BITS: u32 = 28;
+const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
+
+fn pack(slot: usize, generation: u32, low: u32) -> u64 {
+    (slot as u64) << 32 | u64::from(generation & GENERATION_MASK) << 4 | u64::from(low)
+}
+
+/// Names one copy of a request on one device, for as long as the request lives. Fits an io_uring `user_data`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CopyId(pub u64);
+
+/// Names a timer that the array asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TimerId(pub u64);
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    /// Hedge copy k, if it is still under way.
+    Hedge(usize),
+    /// Ask for the next replica.
+    Retry,
+    /// Look for copies past their time limit. The slot number says whether reads (0) or writes (1) are meant.
+    Limit,
+}
+
+const RETRY: u32 = 8;
+const LIMIT: u32 = 9;
+
+impl TimerId {
+    pub(crate) fn new(slot: usize, generation: u32, alarm: Alarm) -> Self {
+        let low = match alarm {
+            Alarm::Hedge(k) => k as u32,
+            Alarm::Retry => RETRY,
+            Alarm::Limit => LIMIT,
+        };
+        TimerId(pack(slot, generation, low))
+    }
+
+    pub(crate) fn alarm(self) -> Option<Alarm> {
+        match (self.0 & 15) as u32 {
+            RETRY => Some(Alarm::Retry),
+            LIMIT => Some(Alarm::Limit),
+            k if k < RETRY => Some(Alarm::Hedge(k as usize)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn slot(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+}
+
+/// One copy of a request on its device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flight {
+    pub submit_ns: Nanos,
+    /// Pages outstanding at the device, this copy included (the tracker's snapshot).
+    pub snapshot: u32,
+    /// I/Os in flight at the device before this copy.
+    pub in_flight: u32,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub request: Request,
+    pub tag: u64,
+    pub arrive_ns: Nanos,
+    pub generation: u32,
+    pub stream: u32,
+    pub primary: u32,
+    /// Live, or waiting to be used again.
+    pub live: bool,
+    /// The caller has its answer; copies may still be under way.
+    pub answered: bool,
+    /// A retry timer is set.
+    pub waiting: bool,
+    /// A hedge was sent or is no longer wanted.
+    pub hedged: bool,
+    /// A copy succeeded (writes to all replicas).
+    pub succeeded: bool,
+    /// Copies that a device accepted.
+    pub copies: u8,
+    /// Replicas that hold or held a copy.
+    pub submitted: Mask,
+    /// Replicas that were revoked.
+    pub refused: Mask,
+    /// Replicas with a copy under way.
+    pub flying: Mask,
+    /// Copies submitted because the policy judged them fast.
+    pub judged: Mask,
+    /// Copies that probe their device.
+    pub probes: Mask,
+    /// Copies that are hedges.
+    pub hedges: Mask,
+    pub flights: [Flight; REPLICAS_MAX],
+}
+
+impl Slot {
+    fn vacant() -> Self {
+        Slot {
+            request: Request { offset_bytes: 0, size_bytes: 1, op: Op::Read },
+            tag: 0,
+            arrive_ns: 0,
+            generation: 0,
+            stream: 0,
+            primary: 0,
+            live: false,
+            answered: false,
+            waiting: false,
+            hedged: false,
+            succeeded: false,
+            copies: 0,
+            submitted: 0,
+            refused: 0,
+            flying: 0,
+            judged: 0,
+            probes: 0,
+            hedges: 0,
+            flights: [Flight::default(); REPLICAS_MAX],
+        }
+    }
+
+    pub(crate) fn copy_id(&self, slot: usize, k: usize) -> CopyId {
+        CopyId(pack(slot, self.generation, k as u32))
+    }
+}
+
+/// All slots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slab {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Slab {
+    pub(crate) fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(crate) fn insert(&mut self, tag: u64, arrive_ns: Nanos, stream: u32, primary: u32, request: Request) -> usize {
+        let index = match self.free.pop() {
+            Some(index) => index as usize,
+            None => {
+                self.slots.push(Slot::vacant());
+                self.slots.len() - 1
+            }
+        };
+        let slot = &mut self.slots[index];
+        let generation = slot.generation;
+        *slot = Slot { request, tag, arrive_ns, generation, stream, primary, live: true, ..Slot::vacant() };
+        index
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        debug_assert!(slot.live && slot.flying == 0 && !slot.waiting);
+        slot.live = false;
+        slot.generation = (slot.generation + 1) & GENERATION_MASK;
+        self.free.push(index as u32);
+    }
+
+    pub(crate) fn at(&mut self, index: usize) -> &mut Slot {
+        &mut self.slots[index]
+    }
+
+    /// The slot and replica of a copy that is under way, or nothing when the copy is of the past.
+    pub(crate) fn copy(&self, id: CopyId) -> Option<(usize, usize)> {
+        let (index, k) = ((id.0 >> 32) as usize, (id.0 & 15) as usize);
+        let slot = self.slots.get(index)?;
+        let current = slot.live && slot.generation == (id.0 >> 4) as u32 & GENERATION_MASK;
+        (current && k < REPLICAS_MAX && slot.flying & (1 << k) != 0).then_some((index, k))
+    }
+
+    /// True when the request that the timer was set for still lives.
+    pub(crate) fn is_current(&self, id: TimerId) -> bool {
+        self.slots
+            .get(id.slot())
+            .is_some_and(|slot| slot.live && slot.generation == (id.0 >> 4) as u32 & GENERATION_MASK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_dies_with_its_request() {
+        let mut slab = Slab::default();
+        let read = Request { offset_bytes: 0, size_bytes: 4096, op: Op::Read };
+        let index = slab.insert(7, 0, 0, 0, read);
+        slab.at(index).flying = 1 << 5;
+        let id = slab.at(index).copy_id(index, 5);
+        let timer = TimerId::new(index, slab.at(index).generation, Alarm::Retry);
+        assert_eq!(slab.copy(id), Some((index, 5)));
+        assert_eq!(timer.alarm(), Some(Alarm::Retry));
+        slab.at(index).flying = 0;
+        assert_eq!(slab.copy(id), None, "the copy has ended");
+        assert!(slab.is_current(timer));
+        slab.remove(index);
+        assert_eq!(slab.insert(8, 0, 0, 0, read), index, "slots are used again");
+        slab.at(index).flying = 1 << 5;
+        assert_eq!(slab.copy(id), None);
+        assert!(!slab.is_current(timer));
+        assert_eq!(slab.copy(CopyId(u64::MAX)), None, "a token from nowhere");
+    }
+}

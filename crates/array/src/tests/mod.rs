@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of the whole array; what they share.
+
+mod behaviour;
+mod sim;
+
+use crate::{Config, Learned};
+use linnet_core::{DIGITS, Layer, Network};
+use linnet_types::{DeviceProfile, IoRecord, Nanos, Op};
+
+/// A network of one layer with this last row; the first output is always 0.
+fn network(slow: [i64; DIGITS], bias: i64) -> Network {
+    let mut weights = vec![0; DIGITS];
+    weights.extend(slow);
+    let layer = Layer { inputs: DIGITS, outputs: 2, weights, biases: vec![0, bias] };
+    Network::from_integers(vec![layer], vec![1]).expect("within bounds")
+}
+
+/// Revokes when the last completed read took more than `limit_us` (its digits are the last four).
+fn revokes_above(limit_us: i64) -> Network {
+    let mut slow = [0; DIGITS];
+    slow[DIGITS - 4..].copy_from_slice(&[1000, 100, 10, 1]);
+    network(slow, -limit_us)
+}
+
+/// Revokes whatever it is shown.
+fn revokes_always() -> Network {
+    network([0; DIGITS], 1)
+}
+
+/// Profiles that fit the toy device: reads of 80 us are fast.
+fn toy_profile() -> DeviceProfile {
+    DeviceProfile {
+        inflection_ns: 200_000,
+        latency_ns_p95: 300_000,
+        latency_ns_p99: 900_000,
+        hedge_ns: 250_000,
+        queue_inflection: 4,
+        queue_median: 1,
+        queue_lower_quartile: 0,
+    }
+}
+
+fn learned(networks: &[Option<Network>]) -> Vec<Learned> {
+    networks.iter().map(|network| Learned { profile: toy_profile(), network: network.clone() }).collect()
+}
+
+fn profiles(learned: &[Learned]) -> Vec<DeviceProfile> {
+    learned.iter().map(|device| device.profile).collect()
+}
+
+fn record(arrive_ns: Nanos, op: Op) -> IoRecord {
+    IoRecord { arrive_ns, latency_ns: None, offset_bytes: 0, size_bytes: 4096, device: 0, op }
+}
+
+fn two_replicas() -> Config {
+    Config { replicas: 2, ..Config::default() }
+}

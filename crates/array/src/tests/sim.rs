@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Simulation: everything about an array is drawn from a seed. First anything may fail; then the faults stop, every
+//! request must be answered, and those that arrive in the quiet must not fail.
+//!
+//! `LINNET_SIM_SEED` is the first seed (default 1) and `LINNET_SIM_RUNS` the number of seeds (default 40).
+
+use super::*;
+use crate::array::Breakage;
+use crate::drive::drive;
+use crate::{Array, Budget, Checker, Input, Observer, Output, POLICIES, Progress, RunResult, WriteMode, policy};
+use linnet_sim::{Chance, FaultPlan, Faulty, Toy};
+
+struct Scenario {
+    name: &'static str,
+    learned: Vec<Learned>,
+    config: Config,
+    devices: Vec<Faulty<Toy>>,
+    streams: Vec<Vec<IoRecord>>,
+    /// Reads that arrive from here on meet no fault and no consequence of one.
+    quiet_ns: Nanos,
+}
+
+fn draw(seed: u64) -> Scenario {
+    let mut chance = Chance::new(seed);
+    let count = 1 + chance.below(5) as usize;
+    let until_ns = 20_000_000 + chance.below(60_000_000);
+    let config = Config {
+        replicas: 1 + chance.below(count as u64) as usize,
+        write_mode: if chance.happens(0.3) { WriteMode::All } else { WriteMode::Primary },
+        failover_ns: chance.below(30_000),
+        decision_ns: if chance.happens(0.3) { chance.below(5_000) } else { 0 },
+        revoke_budget: budget(&mut chance),
+        hedge_budget: budget(&mut chance),
+        clone_budget: budget(&mut chance),
+        age_ns: 1 + chance.below(20_000_000),
+        revokes_in_row_max: 1 + chance.below(100) as u32,
+        error_limit: 1 + chance.below(4) as u32,
+        out_ns: 1 + chance.below(1_000_000),
+        out_ns_max: 1_000_000 + chance.below(10_000_000),
+        read_timeout_ns: 30_000_000 + chance.below(10_000_000),
+        write_timeout_ns: 30_000_000 + chance.below(10_000_000),
+        seed,
+    };
+    let networks: Vec<Option<Network>> = (0..count)
+        .map(|_| match chance.below(8) {
+            0 => None,
+            1 => Some(revokes_always()),
+            _ => Some(revokes_above(100 + chance.below(400) as i64)),
+        })
+        .collect();
+    let devices = (0..count as u64)
+        .map(|i| {
+            let toy = Toy::busy(500_000 + chance.below(4_000_000), 0.6 * chance.unit(), chance.bits());
+            let plan = if chance.happens(0.8) { FaultPlan::random(&mut chance, until_ns) } else { FaultPlan::none() };
+            Faulty::new(toy, plan, seed ^ i)
+        })
+        .collect();
+    let quiet_ns = until_ns + config.read_timeout_ns + config.write_timeout_ns + config.out_ns_max;
+    let streams =
+        (0..1 + chance.below(count as u64)).map(|_| stream(&mut chance, until_ns, quiet_ns, 5_000_000)).collect();
+    let name = POLICIES[chance.below(POLICIES.len() as u64) as usize];
+    Scenario { name, learned: learned(&networks), config, devices, streams, quiet_ns }
+}
+
+fn budget(chance: &mut Chance) -> Budget {
+    Budget { share: chance.unit(), burst: chance.below(200) as u32 }
+}
+
+/// Arrivals until the faults end, and then for `quiet_ns` again from when their consequences have ended.
+fn stream(chance: &mut Chance, until_ns: Nanos, quiet_ns: Nanos, length_ns: Nanos) -> Vec<IoRecord> {
+    let mean_ns = 80_000.0 + 300_000.0 * chance.unit();
+    let reads = 0.5 + 0.5 * chance.unit();
+    let mut at = 0;
+    let mut records = Vec::new();
+    while at < quiet_ns + length_ns {
+        at += chance.exponential(mean_ns) as Nanos;
+        if at > until_ns && at < quiet_ns {
+            at = quiet_ns;
+        }
+        records.push(IoRecord {
+            arrive_ns: at,
+            latency_ns: None,
+            offset_bytes: chance.below(1 << 24) * 512,
+            size_bytes: 512 * (1 + chance.below(64) as u32),
+            device: 0,
+            op: if chance.happens(reads) { Op::Read } else { Op::Write },
+        });
+    }
+    records
+}
+
+/// The checker, and the reads that failed although they arrived in the quiet.
+struct Watch {
+    checker: Checker,
+    quiet_ns: Nanos,
+    quiet: std::collections::HashSet<u64>,
+    failed: Vec<u64>,
+}
+
+impl Observer for Watch {
+    fn progress(&mut self, progress: Progress) -> bool {
+        self.checker.progress(progress)
+    }
+
+    fn input(&mut self, now: Nanos, input: &Input) {
+        self.checker.input(now, input);
+        if let Input::Arrive { tag, .. } = *input
+            && now >= self.quiet_ns
+        {
+            self.quiet.insert(tag);
+        }
+    }
+
+    fn output(&mut self, now: Nanos, output: &Output) {
+        self.checker.output(now, output);
+        if let Output::Fail { tag, .. } = *output
+            && self.quiet.contains(&tag)
+        {
+            self.failed.push(tag);
+        }
+    }
+
+    fn step(&mut self, now: Nanos, array: &Array) {
+        self.checker.step(now, array);
+    }
+}
+
+fn simulate(scenario: &Scenario, canary: Option<Breakage>) -> Result<RunResult, Vec<String>> {
+    let Scenario { name, learned, config, devices, streams, quiet_ns } = scenario;
+    let policy = policy(name, learned, config).expect("a known name");
+    let mut array = Array::new(*config, &profiles(learned), policy).expect("settings within their ranges");
+    array.canary = canary;
+    let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
+    let checker = Checker::new(devices.len(), config.replicas);
+    let mut watch = Watch { checker, quiet_ns: *quiet_ns, quiet: Default::default(), failed: Vec::new() };
+    let result =
+        drive(array, &mut devices.clone(), &streams, true, &mut watch).map_err(|error| vec![error.to_string()]);
+    let Watch { checker, failed, .. } = watch;
+    let result = result?;
+    checker.finish(&result.counters)?;
+    if failed.is_empty() {
+        Ok(result)
+    } else {
+        Err(vec![format!("requests {failed:?} arrived after the faults and failed")])
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) if !text.is_empty() => text.parse().unwrap_or_else(|_| panic!("{name}={text}: give a whole number")),
+        _ => default,
+    }
+}
+
+#[test]
+fn sim_random_arrays_under_faults_keep_every_rule() {
+    let first = setting("LINNET_SIM_SEED", 1);
+    let runs = setting("LINNET_SIM_RUNS", 40);
+    println!("seed {first}, {runs} runs");
+    for seed in first..first + runs {
+        let scenario = draw(seed);
+        let verdict = simulate(&scenario, None);
+        let Scenario { name, config, devices, .. } = &scenario;
+        let faults: Vec<_> = devices.iter().map(Faulty::counts).collect();
+        if let Err(broken) = &verdict {
+            println!("{config:#?}\n{faults:#?}");
+            panic!(
+                "seed {seed}, {name} on {} devices:\n{}\nrepeat with: LINNET_SIM_SEED={seed} LINNET_SIM_RUNS=1 cargo test -p linnet-array sim_random -- --nocapture",
+                devices.len(),
+                broken.join("\n")
+            );
+        }
+        assert_eq!(verdict, simulate(&scenario, None), "seed {seed}, {name}: a second run differs");
+    }
+}
+
+#[test]
+fn sim_every_fault_and_counter_is_met() {
+    let mut all = crate::Counters::default();
+    for seed in 1000..1060 {
+        let c = simulate(&draw(seed), None).expect("rules hold").counters;
+        all.revokes += c.revokes;
+        all.forced_submits += c.forced_submits;
+        all.failovers += c.failovers;
+        all.hedges += c.hedges;
+        all.hedges_won += c.hedges_won;
+        all.probes += c.probes;
+        all.budget_denied += c.budget_denied;
+        all.errors += c.errors;
+        all.timeouts += c.timeouts;
+        all.reads_failed += c.reads_failed;
+        all.writes_failed += c.writes_failed;
+        all.extra_writes += c.extra_writes;
+        all.false_submits += c.false_submits;
+        all.false_revokes += c.false_revokes;
+    }
+    for (what, count) in [
+        ("revokes", all.revokes),
+        ("forced_submits", all.forced_submits),
+        ("failovers", all.failovers),
+        ("hedges", all.hedges),
+        ("hedges_won", all.hedges_won),
+        ("probes", all.probes),
+        ("budget_denied", all.budget_denied),
+        ("errors", all.errors),
+        ("timeouts", all.timeouts),
+        ("reads_failed", all.reads_failed),
+        ("writes_failed", all.writes_failed),
+        ("extra_writes", all.extra_writes),
+        ("false_submits", all.false_submits),
+        ("false_revokes", all.false_revokes),
+    ] {
+        assert!(count > 0, "60 simulations never met {what}");
+    }
+}
+
+#[test]
+fn sim_checker_finds_each_canary() {
+    let loose = Budget { share: 1.0, burst: 1_000_000 };
+    for canary in [Breakage::CompleteTwice, Breakage::LeakInFlight, Breakage::ForgetLimits, Breakage::RevokeLast] {
+        let found = (1..30).filter(|&seed| {
+            let mut scenario = draw(seed);
+            if canary == Breakage::RevokeLast {
+                scenario.name = "linnos";
+                scenario.config = Config {
+                    revoke_budget: loose,
+                    age_ns: Nanos::MAX,
+                    revokes_in_row_max: u32::MAX,
+                    ..scenario.config
+                };
+                scenario.learned.iter_mut().for_each(|device| device.network = Some(revokes_always()));
+            }
+            if canary == Breakage::CompleteTwice {
+                scenario.name = "clone";
+            }
+            assert!(simulate(&scenario, None).is_ok());
+            simulate(&scenario, Some(canary)).is_err()
+        });
+        assert!(found.count() > 0, "{canary:?} was not found");
+    }
+}
+
+#[test]
+fn sim_linnos_without_a_model_is_the_baseline_event_for_event() {
+    for seed in 2000..2020 {
+        let mut scenario = draw(seed);
+        scenario.config.decision_ns = 0;
+        scenario.learned.iter_mut().for_each(|device| device.network = None);
+        scenario.name = "baseline";
+        let baseline = simulate(&scenario, None).expect("rules hold");
+        scenario.name = "linnos";
+        let linnos = simulate(&scenario, None).expect("rules hold");
+        assert_eq!(linnos.event_hash, baseline.event_hash, "seed {seed}");
+        assert_eq!((linnos.reads, linnos.log), (baseline.reads, baseline.log), "seed {seed}");
+    }
+}
