@@ -6,17 +6,25 @@ use std::path::Path;
 
 /// Units of which one build serves every machine.
 const UNITS: &[&str] = &["feature.c", "network.c", "infer.c", "dense.c", "model.c"];
+/// Units with floats. Bit-reproducible: no contraction, no errno, and vectors that never show in a result.
+const FLOAT_UNITS: &[&str] = &["float.c", "loops.c", "loss.c", "train.c", "quantise.c"];
 
 fn build() -> cc::Build {
     let mut build = cc::Build::new();
-    build.std("c11").opt_level(3).warnings(true).extra_warnings(true).flag("-ffp-contract=off");
+    build.std("c11").opt_level(3).warnings(true).extra_warnings(true).flags([
+        "-ffp-contract=off",
+        "-fno-math-errno",
+        "-Wno-psabi",
+    ]);
     build
 }
 
 /// Compiles `unit` once more for each instruction set that `src/simd.rs` may find at run time.
 fn variants(core: &Path, unit: &str, symbol: &str) {
-    let sets: [(&str, &[&str]); 2] =
-        [("avx2", &["-mavx2"]), ("avx512", &["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni"])];
+    let sets: [(&str, &[&str]); 2] = [
+        ("avx2", &["-mavx2"]),
+        ("avx512", &["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni", "-mprefer-vector-width=512"]),
+    ];
     for (set, flags) in sets {
         let mut build = build();
         build.file(core.join(unit)).define(&symbol.to_uppercase(), format!("{symbol}_{set}").as_str());
@@ -30,12 +38,13 @@ fn variants(core: &Path, unit: &str, symbol: &str) {
 fn main() {
     let core = Path::new("../../core");
     let mut portable = build();
-    for unit in UNITS {
+    for unit in UNITS.iter().chain(FLOAT_UNITS) {
         portable.file(core.join(unit));
     }
     portable.compile("linnet_core");
     if env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
         variants(core, "dense.c", "linnet_dense");
+        variants(core, "loops.c", "linnet_loops");
     }
     println!("cargo:rerun-if-changed=../../core");
 }

@@ -29,6 +29,18 @@ pub enum Error {
     /// A model that no file can hold.
     #[error("model cannot be written: {0}")]
     Unwritable(String),
+    /// Training options or rows that do not fit each other.
+    #[error("training refused: {0}")]
+    Training(String),
+    /// The loss left the numbers.
+    #[error("training diverged in epoch {epoch}; use a smaller learning rate")]
+    Diverged {
+        /// Counted from 0.
+        epoch: usize,
+    },
+    /// A float network that has no counterpart in integers.
+    #[error("cannot quantise: {0}")]
+    Quantise(String),
     /// An input beyond the bound that the network was proven for, or too few or too many inputs.
     #[error("{0}")]
     Input(String),

@@ -5,16 +5,22 @@
 
 mod error;
 mod ffi;
+mod float;
 mod memory;
 mod model;
 mod network;
+#[cfg(test)]
+mod same_bits;
 mod simd;
 mod tracker;
+mod train;
 
 pub use error::{Error, ModelFault};
+pub use float::{Activation, FloatLayer, FloatNetwork};
 pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
 pub use tracker::Tracker;
+pub use train::{Loss, Optimiser, TrainOptions, train, train_f32};
 
 /// Features of one read: decimal digits (`spec/features.md`).
 pub const DIGITS: usize = 31;

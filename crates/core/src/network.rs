@@ -64,6 +64,16 @@ impl Network {
 
     /// As [`Network::from_integers`], for inputs 0..=`input_max` (1..=255). A smaller bound proves narrower sums.
     pub fn with_input_max(layers: Vec<Layer>, scales: Vec<i64>, input_max: u8) -> Result<Network, Error> {
+        Network::with_set(layers, scales, input_max, simd::best())
+    }
+
+    /// [`Network::with_input_max`] with the loops of this instruction set.
+    pub(crate) fn with_set(
+        layers: Vec<Layer>,
+        scales: Vec<i64>,
+        input_max: u8,
+        set: simd::Set,
+    ) -> Result<Network, Error> {
         check(&layers, &scales, input_max)?;
         let bytes: Vec<(Vec<u8>, Vec<u8>)> =
             layers.iter().map(|layer| (little_endian(&layer.weights), little_endian(&layer.biases))).collect();
@@ -100,7 +110,7 @@ impl Network {
             if code < 0 {
                 return Err(Error::of_plan(code, input_max));
             }
-            core.dense = simd::dense();
+            core.dense = simd::dense(set);
             (core, memory)
         };
         Ok(Network(Arc::new(Inner { core, _memory: memory, layers, scales })))

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests that every instruction set gives the same bits, in training and in deciding.
+
+use crate::network::{Layer, Network};
+use crate::train::{Loss, Optimiser, TrainOptions, run_set};
+use crate::{DIGITS, simd};
+
+/// Bits of splitmix64.
+pub(crate) fn chance(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+#[test]
+fn training() {
+    let mut next = chance(1);
+    let rows: Vec<u8> = (0..3_000 * DIGITS).map(|_| if next() & 1 == 0 { 0 } else { (next() % 10) as u8 }).collect();
+    let slow: Vec<bool> = rows.chunks(DIGITS).map(|row| row[12] + row[15] > row[3] + 4).collect();
+    for (hidden, loss, optimiser) in [
+        (vec![256], Loss::CategoricalHinge, Optimiser::Adam { learning_rate: 1e-3 }),
+        (vec![70, 5, 17], Loss::SoftmaxCrossEntropy, Optimiser::Sgd { learning_rate: 1e-3, momentum: 0.9 }),
+        (vec![128, 16], Loss::BinaryCrossEntropy, Optimiser::Adam { learning_rate: 1e-3 }),
+        (vec![], Loss::Square, Optimiser::Sgd { learning_rate: 1e-3, momentum: 0.0 }),
+    ] {
+        let weight = if loss == Loss::Square { 1.0 } else { 5.0 };
+        let options =
+            TrainOptions { hidden, loss, optimiser, epochs: 2, false_submit_weight: weight, ..Default::default() };
+        let run = |set| {
+            let mut losses = Vec::new();
+            let network = run_set(&options, &rows, &slow, set, &mut |_, loss| {
+                losses.push(loss.to_bits());
+                true
+            });
+            let bits = network
+                .unwrap()
+                .layers()
+                .iter()
+                .flat_map(|l| [&l.weights[..], &l.biases].concat())
+                .map(f32::to_bits)
+                .collect::<Vec<_>>();
+            (losses, bits)
+        };
+        let first = run(simd::Set::Portable);
+        for set in simd::available() {
+            assert!(run(set) == first, "{set:?} {options:?}");
+        }
+    }
+}
+
+#[test]
+fn deciding() {
+    let mut next = chance(2);
+    for shape in [vec![31, 256, 2], vec![31, 40, 17, 2], vec![5, 300, 100, 3], vec![64, 16, 2], vec![1, 33, 15, 2]] {
+        let layers: Vec<Layer> = shape
+            .windows(2)
+            .map(|pair| Layer {
+                inputs: pair[0],
+                outputs: pair[1],
+                weights: (0..pair[0] * pair[1]).map(|_| (next() % 201) as i64 - 100).collect(),
+                biases: (0..pair[1]).map(|_| (next() % 2_001) as i64 - 1_000).collect(),
+            })
+            .collect();
+        let scales = vec![1; layers.len()];
+        let networks: Vec<Network> = simd::available()
+            .into_iter()
+            .map(|set| Network::with_set(layers.clone(), scales.clone(), 9, set).unwrap())
+            .collect();
+        for _ in 0..200 {
+            let digits: Vec<u8> =
+                (0..shape[0]).map(|_| if next() & 1 == 0 { 0 } else { (next() % 10) as u8 }).collect();
+            let answers: Vec<Vec<i128>> = networks
+                .iter()
+                .map(|network| {
+                    let mut out = vec![0; network.outputs()];
+                    network.logits(&digits, &mut out).unwrap();
+                    out
+                })
+                .collect();
+            assert!(answers.iter().all(|answer| *answer == answers[0]), "{shape:?} {answers:?}");
+        }
+    }
+}

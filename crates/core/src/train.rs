@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Training on one core, reproducible to the bit from its seed (`core/train.c`).
+
+use std::ptr::null;
+
+use crate::float::{Activation, FloatNetwork, Raw};
+use crate::memory::Memory;
+use crate::{DIGITS, Error, ffi, simd};
+
+/// What training makes small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Keras's categorical hinge on two or more linear outputs: LinnOS.
+    CategoricalHinge,
+    /// Softmax and cross-entropy on two or more linear outputs.
+    SoftmaxCrossEntropy,
+    /// Cross-entropy of sigmoid outputs, each a class of its own.
+    BinaryCrossEntropy,
+    /// Mean square difference.
+    Square,
+}
+
+/// How a step follows from gradients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Optimiser {
+    /// Adam with the usual 0.9, 0.999 and Keras's 1e-7.
+    Adam {
+        /// Step size; 1e-3 is the usual one.
+        learning_rate: f32,
+    },
+    /// Gradient descent.
+    Sgd {
+        /// Step size.
+        learning_rate: f32,
+        /// Share of the last step that is taken again; 0 for none.
+        momentum: f32,
+    },
+}
+
+/// How to train. The default is LinnOS's network and training, for eight epochs.
+#[derive(Clone, Debug)]
+pub struct TrainOptions {
+    /// Sizes of the hidden layers.
+    pub hidden: Vec<usize>,
+    /// What follows each hidden layer.
+    pub hidden_activation: Activation,
+    /// What follows the last layer; `None` for what the loss needs (a sigmoid for binary cross-entropy, else nothing).
+    pub output_activation: Option<Activation>,
+    /// What training makes small.
+    pub loss: Loss,
+    /// Weight of a row that is slow and that the network would submit (LinnOS, section 4.4); 1 is unbiased. Other
+    /// than 1 only with two outputs, or one and binary cross-entropy.
+    pub false_submit_weight: f32,
+    /// How a step follows from gradients.
+    pub optimiser: Optimiser,
+    /// Rows per step.
+    pub batch: usize,
+    /// Passes over the rows.
+    pub epochs: usize,
+    /// Of the first weights and of the order of rows.
+    pub seed: u64,
+    /// Start from this network instead of chance; its shape must be the one asked for.
+    pub start: Option<FloatNetwork>,
+}
+
+impl Default for TrainOptions {
+    fn default() -> Self {
+        TrainOptions {
+            hidden: vec![256],
+            hidden_activation: Activation::Relu,
+            output_activation: None,
+            loss: Loss::CategoricalHinge,
+            false_submit_weight: 5.0,
+            optimiser: Optimiser::Adam { learning_rate: 1e-3 },
+            batch: 128,
+            epochs: 8,
+            seed: 0,
+            start: None,
+        }
+    }
+}
+
+/// Trains on digits: `rows` holds 31 for each read, `slow` its label. One output with binary cross-entropy, else
+/// two, fast and slow. `progress` hears of each epoch and its mean loss, and returns false to stop.
+pub fn train(
+    options: &TrainOptions,
+    rows: &[u8],
+    slow: &[bool],
+    progress: &mut dyn FnMut(usize, f32) -> bool,
+) -> Result<FloatNetwork, Error> {
+    run_set(options, rows, slow, simd::best(), progress)
+}
+
+/// [`train`] with the loops of this instruction set.
+pub(crate) fn run_set(
+    options: &TrainOptions,
+    rows: &[u8],
+    slow: &[bool],
+    set: simd::Set,
+    progress: &mut dyn FnMut(usize, f32) -> bool,
+) -> Result<FloatNetwork, Error> {
+    if rows.len() != slow.len() * DIGITS {
+        return Err(Error::Training(format!("{} digits for {} labels; each needs {DIGITS}", rows.len(), slow.len())));
+    }
+    let outputs = if options.loss == Loss::BinaryCrossEntropy { 1 } else { 2 };
+    let classes: Vec<u8> = slow.iter().map(|&slow| u8::from(slow)).collect();
+    let data = ffi::Rows {
+        count: count(slow.len())?,
+        digits: rows.as_ptr(),
+        values: null(),
+        classes: classes.as_ptr(),
+        targets: null(),
+    };
+    run(options, DIGITS, outputs, &data, set, progress)
+}
+
+/// Trains on floats: `rows` holds `inputs` numbers for each row, `targets` holds `outputs`.
+pub fn train_f32(
+    options: &TrainOptions,
+    inputs: usize,
+    rows: &[f32],
+    outputs: usize,
+    targets: &[f32],
+    progress: &mut dyn FnMut(usize, f32) -> bool,
+) -> Result<FloatNetwork, Error> {
+    if inputs == 0
+        || outputs == 0
+        || !rows.len().is_multiple_of(inputs)
+        || targets.len() != rows.len() / inputs * outputs
+    {
+        return Err(Error::Training(format!(
+            "{} numbers in rows of {inputs} and {} targets in rows of {outputs} do not pair",
+            rows.len(),
+            targets.len()
+        )));
+    }
+    let data = ffi::Rows {
+        count: count(rows.len() / inputs)?,
+        digits: null(),
+        values: rows.as_ptr(),
+        classes: null(),
+        targets: targets.as_ptr(),
+    };
+    run(options, inputs, outputs, &data, simd::best(), progress)
+}
+
+fn count(rows: usize) -> Result<u32, Error> {
+    match u32::try_from(rows) {
+        Ok(0) => Err(Error::Training("there are no rows".into())),
+        Ok(count) => Ok(count),
+        Err(_) => Err(Error::Training(format!("{rows} rows, more than 2^32 - 1"))),
+    }
+}
+
+fn c_options(options: &TrainOptions) -> Result<ffi::TrainOptions, Error> {
+    let (optimiser, learning_rate, momentum) = match options.optimiser {
+        Optimiser::Adam { learning_rate } => (0, learning_rate, 0.0),
+        Optimiser::Sgd { learning_rate, momentum } => (1, learning_rate, momentum),
+    };
+    for (name, value) in
+        [("learning rate", learning_rate), ("momentum", momentum), ("false-submit weight", options.false_submit_weight)]
+    {
+        if !(value >= 0.0 && value.is_finite()) {
+            return Err(Error::Training(format!("the {name} is {value}")));
+        }
+    }
+    Ok(ffi::TrainOptions {
+        loss: match options.loss {
+            Loss::CategoricalHinge => 0,
+            Loss::SoftmaxCrossEntropy => 1,
+            Loss::BinaryCrossEntropy => 2,
+            Loss::Square => 3,
+        },
+        optimiser,
+        batch: u32::try_from(options.batch).unwrap_or(u32::MAX),
+        learning_rate,
+        momentum,
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-7,
+        false_submit_weight: options.false_submit_weight,
+        spare: 0,
+        seed: options.seed,
+    })
+}
+
+/// The raw pointers of `data` are valid for its count and the shape given; both callers above see to that.
+fn run(
+    options: &TrainOptions,
+    inputs: usize,
+    outputs: usize,
+    data: &ffi::Rows,
+    set: simd::Set,
+    progress: &mut dyn FnMut(usize, f32) -> bool,
+) -> Result<FloatNetwork, Error> {
+    let output = options.output_activation.unwrap_or(match options.loss {
+        Loss::BinaryCrossEntropy => Activation::Sigmoid,
+        _ => Activation::Linear,
+    });
+    let mut shape: Vec<_> = options.hidden.iter().map(|&size| (size, options.hidden_activation)).collect();
+    shape.push((outputs, output));
+    let mut raw = Raw::new(inputs, &shape, options.seed, set)?;
+    if let Some(start) = &options.start {
+        let layers = start.layers();
+        let given: Vec<_> = layers.iter().map(|layer| (layer.outputs, layer.activation)).collect();
+        if start.inputs() != inputs || given != shape {
+            return Err(Error::Training(format!("{start:?} is not of the shape asked for, {inputs} to {shape:?}")));
+        }
+        raw.set(&layers);
+    }
+    let c_options = c_options(options)?;
+
+    // SAFETY: the trainer's memory is of the size that C asks for and outlives it, as do the network and the rows;
+    // zeros are a valid `ffi::Trainer`.
+    unsafe {
+        let mut memory = Memory::new(ffi::linnet_trainer_size(&raw.core, data.count));
+        let mut trainer: ffi::Trainer = std::mem::zeroed();
+        let code = ffi::linnet_trainer_init(
+            &mut trainer,
+            &mut raw.core,
+            &c_options,
+            data.count,
+            memory.as_mut_ptr(),
+            memory.size(),
+        );
+        if code < 0 {
+            return Err(Error::Training(format!(
+                "{:?} does not fit a last layer of {outputs} {output:?} outputs, a batch of {} and a false-submit \
+                 weight of {}",
+                options.loss, options.batch, options.false_submit_weight
+            )));
+        }
+        for epoch in 0..options.epochs {
+            let mut loss = 0.0;
+            let code = ffi::linnet_trainer_epoch(&mut trainer, data, &mut loss);
+            if code < 0 {
+                return Err(Error::Training(format!("the core answers {code}")));
+            }
+            if !loss.is_finite() {
+                return Err(Error::Diverged { epoch });
+            }
+            if !progress(epoch, loss as f32) {
+                break;
+            }
+        }
+    }
+    Ok(FloatNetwork::of(raw))
+}
