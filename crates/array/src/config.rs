@@ -41,12 +41,12 @@ pub struct Config {
     /// Time that a judging policy takes before the first submit or revoke of a read; later decisions are part of
     /// `failover_ns`. Default 0.
     pub decision_ns: Nanos,
-    /// Revokes. Default 0.5 per read and 1,024 in a row. An inflection point at p72, the lowest of LinnOS's Table 2,
-    /// revokes 28 % of the reads, and 10 % of false revokes come on top, so a sound model stays within; one that revokes
-    /// everything costs the average read half a failover.
+    /// Revokes. Default 1 per read and 4,096 in a row: enough while one of three replicas is fast (two slow devices of three
+    /// cause one revoke per read), and a model that revokes everything costs the average read one failover.
     pub revoke_budget: Budget,
-    /// Hedges. Default 0.3 per read and 256 in a row. Hedging at p72 sends 28 %, so every published delay is
-    /// affordable; hedges that slow the devices and so call for more hedges end here.
+    /// Hedges. Default 0.5 per read and 1,024 in a row: enough while one of three devices is slow (a third of the reads) on
+    /// top of a published delay (5 % at p95, 28 % at p72, the lowest inflection point of LinnOS's Table 2). Hedges that slow
+    /// the devices and so call for more hedges end at half again the load.
     pub hedge_budget: Budget,
     /// Second copies sent together with the first. Default 1 per read and 256 in a row: cloning does what it says.
     pub clone_budget: Budget,
@@ -78,8 +78,8 @@ impl Default for Config {
             write_mode: WriteMode::Primary,
             failover_ns: 15_000,
             decision_ns: 0,
-            revoke_budget: Budget { share: 0.5, burst: 1024 },
-            hedge_budget: Budget { share: 0.3, burst: 256 },
+            revoke_budget: Budget { share: 1.0, burst: 4096 },
+            hedge_budget: Budget { share: 0.5, burst: 1024 },
             clone_budget: Budget { share: 1.0, burst: 256 },
             age_ns: 10_000_000,
             revokes_in_row_max: 1024,

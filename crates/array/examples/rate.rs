@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the array and the event queue cost per I/O, by policy, on a device that costs next to nothing.
+//! `cargo run --release -p linnet-array --example rate [I/Os, default 2,000,000] [policy,policy...]`
+//!
+//! Three streams of Poisson arrivals, 90 % reads, on three toy devices that are busy now and then. The network of LinnOS has its
+//! real shape, 31-256-2, with weights that make it look at the pages pending.
+
+use linnet_array::{Config, Learned, POLICIES, RunOptions, policy, run};
+use linnet_core::{DIGITS, Layer, Network};
+use linnet_sim::{Chance, Toy};
+use linnet_types::{DeviceProfile, IoRecord, Nanos, Op};
+use std::time::Instant;
+
+const DEVICES: usize = 3;
+const HIDDEN: usize = 256;
+
+/// Revokes when more than twelve pages pend; the other hidden units cost their multiplications and change nothing.
+fn network() -> Result<Network, linnet_core::Error> {
+    let mut chance = Chance::new(4);
+    let mut first = vec![0i64; HIDDEN * DIGITS];
+    first.iter_mut().for_each(|weight| *weight = chance.below(3) as i64 - 1);
+    first[..DIGITS].fill(0);
+    first[12..15].copy_from_slice(&[100, 10, 1]);
+    let mut second = vec![0i64; 2 * HIDDEN];
+    second[HIDDEN] = 1000;
+    let layers = vec![
+        Layer { inputs: DIGITS, outputs: HIDDEN, weights: first, biases: vec![0; HIDDEN] },
+        Layer { inputs: HIDDEN, outputs: 2, weights: second, biases: vec![0, -12_000] },
+    ];
+    Network::from_integers(layers, vec![1000, 1_000_000])
+}
+
+fn streams(ios: usize) -> Vec<Vec<IoRecord>> {
+    let stream = |i: u64| {
+        let mut chance = Chance::new(1).fork(i);
+        let mut at = 0;
+        let record = |_| {
+            at += chance.exponential(12_000.0) as Nanos;
+            IoRecord {
+                arrive_ns: at,
+                latency_ns: None,
+                offset_bytes: chance.below(1 << 24) * 4096,
+                size_bytes: 4096,
+                device: i as u32,
+                op: if chance.happens(0.9) { Op::Read } else { Op::Write },
+            }
+        };
+        (0..ios / DEVICES).map(record).collect()
+    };
+    (0..DEVICES as u64).map(stream).collect()
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let ios = std::env::args().nth(1).map_or(Ok(2_000_000), |text| text.parse())?;
+    let names = std::env::args().nth(2).unwrap_or_else(|| POLICIES.join(","));
+    let profile = DeviceProfile {
+        inflection_ns: 200_000,
+        latency_ns_p95: 400_000,
+        latency_ns_p99: 2_000_000,
+        hedge_ns: 400_000,
+        queue_inflection: 12,
+        queue_median: 6,
+        queue_lower_quartile: 4,
+    };
+    let learned = vec![Learned { profile, network: Some(network()?) }; DEVICES];
+    let streams = streams(ios);
+    let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
+    println!(
+        "{:<16}{:>10}{:>12}{:>12}{:>12}{:>12}{:>10}{:>10}{:>10}",
+        "policy", "ns/IO", "I/Os per s", "mean us", "p99 us", "p99.9 us", "extra", "revokes", "denied"
+    );
+    for name in names.split(',') {
+        let array = Config::default();
+        let policy = policy(name, &learned, &array)?;
+        let mut devices: Vec<Toy> = (0..DEVICES as u64).map(|seed| Toy::busy(50_000_000, 0.1, seed)).collect();
+        let options = RunOptions { array, log: false };
+        let start = Instant::now();
+        let result = run(&mut devices, &streams, &vec![profile; DEVICES], policy, &options, &mut ())?;
+        let taken = start.elapsed().as_secs_f64();
+        let mut sorted = result.reads.latency_ns;
+        sorted.sort_unstable();
+        let mean_us = sorted.iter().sum::<u64>() as f64 / sorted.len() as f64 / 1e3;
+        let quantile_us = |q| linnet_measure::quantile(&sorted, q) as f64 / 1e3;
+        println!(
+            "{name:<16}{:>10.0}{:>12.0}{mean_us:>12.1}{:>12.1}{:>12.1}{:>10}{:>10}{:>10}",
+            taken * 1e9 / ios as f64,
+            ios as f64 / taken,
+            quantile_us(0.99),
+            quantile_us(0.999),
+            result.counters.extra_io,
+            result.counters.revokes,
+            result.counters.budget_denied
+        );
+    }
+    Ok(())
+}
