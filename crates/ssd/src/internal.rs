@@ -83,6 +83,9 @@ impl Machine {
             self.stats.gc_rounds_foreground += 1;
             self.gc_round(now);
         }
+        if self.visit_due == NEVER && !self.visits.is_empty() {
+            self.pace_visits(now);
+        }
         let first = self.ftl.place_unit(&self.geometry, pages);
         let unit = self.geometry.unit_of(first);
         let die = self.geometry.die_of_unit(unit);
@@ -134,10 +137,28 @@ impl Machine {
         }
     }
 
+    /// Starts an episode of garbage collection, or goes on with it.
     pub fn gc_timer(&mut self, now: Nanos) {
         self.gc_due = NEVER;
-        if self.gc_round(now) && self.ftl.free_pages(&self.geometry) < self.gc_free_pages {
-            self.gc_due = self.gc_busy_until.max(now);
+        if self.gc_rounds_left == 0 {
+            self.gc_rounds_left = self.params.gc_episode_rounds;
+            self.gc_is_wide = self.manner.happens(self.params.device_wide_share);
+        }
+        while self.gc_rounds_left > 0 {
+            self.gc_rounds_left -= 1;
+            if !self.gc_round(now) {
+                self.gc_rounds_left = 0;
+                return;
+            }
+            if self.gc_is_wide {
+                break;
+            }
+        }
+        if !self.gc_is_wide {
+            self.pace_visits(now);
+        }
+        if self.gc_rounds_left > 0 || self.ftl.free_pages(&self.geometry) < self.gc_free_pages {
+            self.gc_due = self.gc_busy_until.max(now + 1);
         }
     }
 
@@ -151,7 +172,7 @@ impl Machine {
         self.stats.flash_write_pages += u64::from(round.programs) * u64::from(self.geometry.unit_pages);
         self.stats.erases += u64::from(round.erased);
         let erase_ns = if round.erased { self.params.erase_ns } else { 0 };
-        if self.manner.happens(self.params.device_wide_share) {
+        if self.gc_is_wide {
             self.stats.gc_rounds_wide += 1;
             self.gc_wide(now, erase_ns);
         } else {
@@ -160,7 +181,6 @@ impl Machine {
                 let work = self.die_run(die, Mechanism::GcSingle, 0, now);
                 self.visits.push_back(Visit { die, work, erase_ns });
             }
-            self.pace_visits(now);
         }
         true
     }
@@ -195,15 +215,19 @@ impl Machine {
         }
     }
 
-    /// Sets the pace of single-die work: the visits of one round take about the time between rounds.
+    /// Sets the pace of single-die work after a lot of it was added: it takes about the time between two lots, and never
+    /// more than a quarter of the dies at once.
     fn pace_visits(&mut self, now: Nanos) {
-        let since = now - self.visit_round_last;
-        self.visit_round_last = now;
-        self.visit_round_ns = if self.visit_round_ns == 0 { since } else { (3 * self.visit_round_ns + since) / 4 };
-        // Work that piles up is done at once, so that the queue stays bounded.
-        while self.visits.len() > 4 * self.dies.len() {
+        let since = now - self.visit_lot_last;
+        self.visit_lot_last = now;
+        self.visit_lot_ns = if self.visit_lot_ns == 0 { since } else { (3 * self.visit_lot_ns + since) / 4 };
+        let dies = self.dies.len();
+        // Work that piles up for longer than a few lots is done at once, so that the queue stays bounded.
+        while self.visits.len() > 4 * dies * self.params.gc_episode_rounds as usize {
             self.next_visit(now);
         }
+        let longest = self.visits.back().map_or(0, |visit| visit.work.unit_ns);
+        self.visit_gap_ns = (self.visit_lot_ns / self.visits.len().max(1) as u64).max(4 * longest / dies as u64);
         if self.visit_due == NEVER {
             self.visit_due = now;
         }
@@ -219,7 +243,6 @@ impl Machine {
 
     pub fn visit(&mut self, now: Nanos) {
         self.next_visit(now);
-        let left = self.visits.len().max(self.dies.len()) as u64;
-        self.visit_due = if self.visits.is_empty() { NEVER } else { now + self.visit_round_ns / left };
+        self.visit_due = if self.visits.is_empty() { NEVER } else { now + self.visit_gap_ns };
     }
 }

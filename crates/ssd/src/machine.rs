@@ -49,12 +49,16 @@ pub(crate) struct Machine {
     pub flush_due: Nanos,
     pub gc_due: Nanos,
     pub visit_due: Nanos,
+    /// Rounds that the GC episode under way still has to run, and how it runs them.
+    pub gc_rounds_left: u32,
+    pub gc_is_wide: bool,
     /// End of the last device-wide GC round.
     pub gc_busy_until: Nanos,
     pub visits: VecDeque<Visit>,
-    /// Mean time between single-die rounds, which paces their visits.
-    pub visit_round_ns: Nanos,
-    pub visit_round_last: Nanos,
+    /// Mean time between two lots of visits, the time of the last one, and the pace that follows from them.
+    pub visit_lot_ns: Nanos,
+    pub visit_lot_last: Nanos,
+    pub visit_gap_ns: Nanos,
     pub work: Vec<DieWork>,
 
     /// Decides how each piece of internal work is done.
@@ -91,10 +95,13 @@ impl Machine {
             flush_due: NEVER,
             gc_due: NEVER,
             visit_due: NEVER,
+            gc_rounds_left: 0,
+            gc_is_wide: true,
             gc_busy_until: 0,
             visits: VecDeque::new(),
-            visit_round_ns: 0,
-            visit_round_last: 0,
+            visit_lot_ns: 0,
+            visit_lot_last: 0,
+            visit_gap_ns: 0,
             work: vec![DieWork::default(); geometry.dies as usize],
             manner: chance.fork(1),
             filling_batch: true,

@@ -98,6 +98,8 @@ pub struct Params {
     pub gc_free_superblocks: f64,
     /// GC quantum: rows of the victim that one round relocates without interruption on each die, 1..=`pages_per_block`.
     pub gc_quantum_rows: u32,
+    /// Rounds that background GC runs one after the other once it has started, 1..=1024. Reads that wait are served between them.
+    pub gc_episode_rounds: u32,
     /// Host pages between two checkpoints of the mapping table; 0 for none.
     pub checkpoint_host_pages: u32,
     /// Program units that a checkpoint writes on each die.
@@ -164,6 +166,7 @@ impl Params {
         share("retry_probability", self.retry_probability, 0.1)?;
         within("retry_max", self.retry_max.into(), 1, 16)?;
         within("gc_quantum_rows", self.gc_quantum_rows.into(), 1, self.pages_per_block.into())?;
+        within("gc_episode_rounds", self.gc_episode_rounds.into(), 1, 1024)?;
         within("checkpoint_units_per_die", self.checkpoint_units_per_die.into(), 0, 1024)?;
         share("device_wide_share", self.device_wide_share, 1.0)?;
         self.validate_space()

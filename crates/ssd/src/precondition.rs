@@ -7,6 +7,9 @@ use crate::machine::Machine;
 
 /// Overwrites between two looks at write amplification, as a share of the logical space.
 const WINDOW_SHARE: f64 = 0.25;
+/// Overwrites are of 1, 2, 4 ... pages, each size as likely: 4 KiB to 128 KiB, 42 KiB on average, as block traces have them. Single
+/// pages would scatter the neighbours of every large read over as many dies.
+const EXTENTS: u64 = 6;
 /// Windows whose write amplification differs by less are alike.
 const ALIKE: f64 = 0.02;
 /// Most windows: two and a half times the logical space.
@@ -26,8 +29,14 @@ impl Machine {
         let mut before = f64::INFINITY;
         for _ in 0..WINDOWS_MAX {
             let mut moved = 0;
-            for _ in 0..window {
-                moved += self.fill(&mut unit, chance.below(u64::from(geometry.logical_pages)) as u32);
+            let mut written = 0;
+            while written < window {
+                let first = chance.below(u64::from(geometry.logical_pages)) as u32;
+                let extent = 1 << chance.below(EXTENTS);
+                for page in first..(first + extent).min(geometry.logical_pages) {
+                    moved += self.fill(&mut unit, page);
+                    written += 1;
+                }
             }
             let amplification = 1.0 + moved as f64 / f64::from(window);
             let alike = (amplification / before - 1.0).abs() < ALIKE;

@@ -35,30 +35,31 @@ fn consumer_deep() -> Params {
         dies_per_channel: 16,              // published, as above
         planes: 2,                         // simulator (MQSim)
         flash_page_bytes: 16384,           // simulator (FEMU OCSSD)
-        pages_per_block: 16,               // scaled down with the capacity (8 GiB raw in 256 superblocks)
-        blocks_per_plane: 256,             // scaled down, as above
-        over_provisioning: 0.09,           // guess in the band 7-12 %
+        pages_per_block: 12,               // scaled down with the capacity (8 GiB raw in 340 superblocks)
+        blocks_per_plane: 340,             // scaled down, as above
+        over_provisioning: 0.10,           // guess in the band 7-12 %
         read_ns: 60_000,                   // guess in the band 45-75 us
         program_ns: 1_300_000, // guess: upper end for 16 nm MLC (0.9-1.3 ms); FEMU's MLC pair averages 1.6 ms
         erase_ns: 4 * MS,      // simulator (MQSim 3.8 ms)
         suspend_ns: 20_000,    // guess; not used without suspend
-        channel_mb_per_s: 400, // guess in the band 333-500
+        channel_mb_per_s: 500, // guess in the band 333-500
         link_mb_per_s: 3200,   // published class (PCIe 3 x4)
         link_half_duplex: false, // PCIe
         command_ns: 6_000,     // guess: unloaded 4 KiB read of 80 us, published band 71-115 us
         complete_ns: 3_000,    // guess, as above
         dram_ns: 4_000,        // simulator (NVMeVirt: 4 us to acknowledge)
         buffer_bytes: 16 * MIB, // published band 12-256 MB (LinnOS)
-        flush_timer_ns: 50 * MS, // published band 8 ms-1 s (LinnOS)
+        flush_timer_ns: 250 * MS, // published band 8 ms-1 s (LinnOS)
         flush_watermark: 0.5,  // guess
         read_priority: ReadPriority::None, // guess: the plain FIFO that makes the LinnOS tail
         retry_probability: 0.002, // guess, at most 0.5 %
         retry_max: 6,          // guess: 2-8 x tR in all
         gc_free_superblocks: 4.0, // guess
-        gc_quantum_rows: 8,    // guess
+        gc_quantum_rows: 2,    // guess: reads wait up to about 4 ms for it
+        gc_episode_rounds: 12, // guess: episodes of tens of ms, which the notes of LinnOS ask for
         checkpoint_host_pages: 2048, // guess: a map page covers 16 MiB, so scattered writes dirty many
         checkpoint_units_per_die: 2, // guess
-        device_wide_share: 0.85, // guess in the band 0.75-0.90; results are to be reported across it
+        device_wide_share: 0.90, // guess in the band 0.75-0.90; results are to be reported across it
     }
 }
 
@@ -67,13 +68,13 @@ fn enterprise_wide() -> Params {
     Params {
         channels: 32,                            // published layout: LinnOS's wide array, 32 x 4
         dies_per_channel: 4,                     // published, as above
-        planes: 2,                               // guess (AnandTech on the PM1725a's generation)
+        planes: 4,                               // guess in the band 2-4
         flash_page_bytes: 16384,                 // simulator (FEMU OCSSD)
-        pages_per_block: 32,                     // scaled down with the capacity (16 GiB raw in 128 superblocks)
-        blocks_per_plane: 128,                   // scaled down, as above
+        pages_per_block: 8,                      // scaled down with the capacity (16 GiB raw in 256 superblocks)
+        blocks_per_plane: 256,                   // scaled down, as above
         over_provisioning: 0.28,                 // published band 25-28 % (PM1725a: 8 TB raw for 6.4 TB)
         read_ns: 55_000,                         // guess in the band 50-70 us
-        program_ns: 1_000_000,                   // guess in the band 0.7-1.0 ms
+        program_ns: 900_000,                     // guess in the band 0.65-1.0 ms
         erase_ns: 3_500_000,                     // simulator (MQSim 3.8 ms)
         suspend_ns: 20_000,                      // guess; not used without suspend
         channel_mb_per_s: 800,                   // simulator (NVMeVirt)
@@ -89,10 +90,11 @@ fn enterprise_wide() -> Params {
         retry_probability: 0.001,                // guess, at most 0.5 %
         retry_max: 6,                            // guess
         gc_free_superblocks: 4.0,                // guess
-        gc_quantum_rows: 8,                      // guess
+        gc_quantum_rows: 2,                      // guess: reads wait up to about 2 ms for it
+        gc_episode_rounds: 8,                    // guess: episodes of tens of ms, which the notes of LinnOS ask for
         checkpoint_host_pages: 32768,            // guess
         checkpoint_units_per_die: 2,             // guess
-        device_wide_share: 0.85,                 // guess in the band 0.75-0.90
+        device_wide_share: 0.90,                 // guess in the band 0.75-0.90
     }
 }
 
@@ -117,15 +119,16 @@ fn sata() -> Params {
         complete_ns: 15_000,               // guess, as above
         dram_ns: 4_000,                    // simulator (NVMeVirt)
         buffer_bytes: 32 * MIB,            // published band 12-256 MB (LinnOS)
-        flush_timer_ns: 50 * MS,           // published band 8 ms-1 s (LinnOS)
+        flush_timer_ns: 250 * MS,          // published band 8 ms-1 s (LinnOS)
         flush_watermark: 0.5,              // guess
         read_priority: ReadPriority::None, // guess
         retry_probability: 0.002,          // guess, at most 0.5 %
         retry_max: 6,                      // guess
         gc_free_superblocks: 4.0,          // guess
-        gc_quantum_rows: 16,               // guess
+        gc_quantum_rows: 4,                // guess
+        gc_episode_rounds: 8,              // guess: episodes of tens of ms, which the notes of LinnOS ask for
         checkpoint_host_pages: 4096,       // guess
         checkpoint_units_per_die: 2,       // guess
-        device_wide_share: 0.85,           // guess in the band 0.75-0.90
+        device_wide_share: 0.90,           // guess in the band 0.75-0.90
     }
 }

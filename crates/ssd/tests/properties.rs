@@ -16,6 +16,7 @@ fn small() -> Params {
         over_provisioning: 0.35,
         gc_free_superblocks: 3.5,
         gc_quantum_rows: 2,
+        gc_episode_rounds: 3,
         buffer_bytes: 1 << 20,
         checkpoint_host_pages: 256,
         retry_probability: 0.02,
