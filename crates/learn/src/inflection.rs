@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The inflection point: the latency that splits fast reads from slow ones on one device (LinnOS, section 4.2.1).
 //!
-//! The idea: pretend that admission were perfect, and look for the threshold at which it would save most. A million
+//! The idea: pretend that admission were perfect, and look for the threshold that would save most. A million
 //! reads are simulated. Each takes a random latency of its device; while that is above the threshold, the read is
 //! revoked and takes a random latency of another replica, which judges it in turn, and pays the failover cost. The last
 //! replica never revokes. The boost of a threshold is the area between the latency CDFs with and without admission,
@@ -12,8 +12,8 @@
 //! is where the slope of the CDF is one. The paper draws a 45 degree line and leaves the axes open; ours are the share
 //! of reads, 0 to 1, against latency, where 0 is the least latency and 1 the latency at
 //! [`InflectionOptions::axis_percentile`], the 99th unless set otherwise. (With the greatest latency there, one outlier
-//! would move the point.) An empirical CDF is a staircase without slopes, so the slope is taken on its least concave majorant,
-//! which falls through one exactly at the read that maximises `share - latency`: that read is the starting point, the
+//! would move the point.) An empirical CDF is a staircase without slopes, so the slope is taken on its least concave
+//! majorant, which falls through one exactly at the read that maximises `share - latency`: that read is the starting point, the
 //! lowest if several do.
 //!
 //! Where the paper is silent:

@@ -21,8 +21,8 @@ pub struct Labelled {
 }
 
 /// Labels the records of each device of an array. `train_share` of each device's rows, in the order of arrival, are for
-/// training; the latencies of those rows, and no others, give the inflection points. With the records of one device, all
-/// replicas are taken to behave like it ([`inflection_point`](crate::inflection_point)).
+/// training; the latencies of those rows, and no others, give the inflection points. With the records of one device,
+/// all replicas are taken to behave like it ([`inflection_point`](crate::inflection_point)).
 ///
 /// # Errors
 /// [`Error::NoDevice`]; [`Error::Setting`]; [`Error::Device`] around [`Error::NoReads`], or [`Error::TooFewRows`] for a

@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn labels_never_turn_back_as_the_inflection_grows(records in traces(), a in 0u64..20_000_000, b in 0u64..20_000_000) {
+    fn labels_never_turn_back(records in traces(), a in 0u64..20_000_000, b in 0u64..20_000_000) {
         let Ok(mut set) = TrainingSet::from_records(&records, a.min(b)) else { return Ok(()) };
         let low = set.slow.clone();
         set.relabel(a.max(b));

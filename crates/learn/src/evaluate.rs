@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How well a network judges reads whose outcome is known. Every figure stands beside the base rate.
+
+use linnet_core::{DIGITS, FloatNetwork, Network};
+use linnet_measure::{Confusion, roc_auc, roc_auc_integers};
+
+use crate::error::Error;
+use crate::set::TrainingSet;
+
+/// Figures of one network on one set of rows. Shares are in 0..=1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Rows judged: all of the set.
+    pub rows: u64,
+    /// The four outcomes.
+    pub confusion: Confusion,
+    /// Share of fast rows, which is the accuracy of always submitting.
+    pub base_rate: f64,
+    /// Share of right decisions.
+    pub accuracy: f64,
+    /// Mean of the shares of right decisions among fast and among slow rows.
+    pub balanced_accuracy: f64,
+    /// Area under the ROC curve of the scores (not of the decisions); none when all rows are fast or all are slow.
+    pub roc_auc: Option<f64>,
+    /// Submitted but slow, as a share of all rows.
+    pub false_submit: f64,
+    /// Revoked but fast, as a share of all rows.
+    pub false_revoke: f64,
+}
+
+/// Judges every row with the network that serves: integer scores.
+///
+/// # Errors
+/// [`Error::TooFewRows`] for an empty set; [`Error::Core`] for a network that does not take 31 digits to two outputs.
+pub fn evaluate(network: &Network, set: &TrainingSet) -> Result<Evaluation, Error> {
+    let scores: Vec<i64> = rows(set)?.map(|row| network.try_score(row)).collect::<Result<_, _>>()?;
+    let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
+    Ok(figures(set, &revoked, roc_auc_integers(&scores, &set.slow)))
+}
+
+/// Judges every row with the network as it was trained, before quantisation.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_float(network: &FloatNetwork, set: &TrainingSet) -> Result<Evaluation, Error> {
+    let scores: Vec<f64> = rows(set)?.map(|row| f64::from(network.score(row))).collect();
+    let revoked: Vec<bool> = scores.iter().map(|&score| score > 0.0).collect();
+    Ok(figures(set, &revoked, roc_auc(&scores, &set.slow)))
+}
+
+/// What rounding the weights costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantisationLoss {
+    /// Rows compared.
+    pub rows: u64,
+    /// Share of rows, 0..=1, that the two networks decide differently.
+    pub decisions_changed: f64,
+    /// Accuracy before, less the accuracy after, in percentage points; negative when rounding happened to help.
+    pub accuracy_points: f64,
+}
+
+/// Compares a network with its quantised form, row by row.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn quantisation_loss(
+    float: &FloatNetwork,
+    network: &Network,
+    set: &TrainingSet,
+) -> Result<QuantisationLoss, Error> {
+    let (mut changed, mut right_before, mut right_after) = (0u64, 0u64, 0u64);
+    for (row, &slow) in rows(set)?.zip(&set.slow) {
+        let before = float.decide(row);
+        let after = network.try_score(row)? > 0;
+        changed += u64::from(before != after);
+        right_before += u64::from(before == slow);
+        right_after += u64::from(after == slow);
+    }
+    let count = set.len() as f64;
+    Ok(QuantisationLoss {
+        rows: set.len() as u64,
+        decisions_changed: changed as f64 / count,
+        accuracy_points: 100.0 * (right_before as f64 - right_after as f64) / count,
+    })
+}
+
+fn rows(set: &TrainingSet) -> Result<std::slice::ChunksExact<'_, u8>, Error> {
+    if set.is_empty() {
+        return Err(Error::TooFewRows { purpose: "evaluation", rows: 0, least: 1 });
+    }
+    Ok(set.digits.chunks_exact(DIGITS))
+}
+
+fn figures(set: &TrainingSet, revoked: &[bool], roc_auc: Option<f64>) -> Evaluation {
+    let mut confusion = Confusion::default();
+    for (&slow, &revoked) in set.slow.iter().zip(revoked) {
+        confusion.record(slow, revoked);
+    }
+    Evaluation {
+        rows: confusion.total(),
+        confusion,
+        base_rate: confusion.base_rate(),
+        accuracy: confusion.accuracy(),
+        balanced_accuracy: confusion.balanced_accuracy(),
+        roc_auc,
+        false_submit: confusion.false_submit(),
+        false_revoke: confusion.false_revoke(),
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fits a network to a training set and quantises it.
+//!
+//! The rows are trained on in full, for a fixed number of epochs, and the last epoch is kept, as LinnOS does. The
+//! options and the rows decide the result to the bit.
+
+use linnet_core::{FloatNetwork, Network, TrainOptions, train};
+
+use crate::error::{Error, require};
+use crate::evaluate::{QuantisationLoss, quantisation_loss};
+use crate::recentre::recentre;
+use crate::set::TrainingSet;
+
+/// How a network is fitted.
+#[derive(Clone, Debug)]
+pub struct FitOptions {
+    /// Shape, loss, optimiser, epochs and seed. LinnOS: 256 hidden neurons, categorical hinge, false submits counting
+    /// five times (1 is unbiased).
+    pub train: TrainOptions,
+    /// Decimals that weights keep, 0..=6. LinnOS: 3.
+    pub decimals: u32,
+    /// Let the biases make up for the mean rounding error of the weights on the training rows, which costs nothing when
+    /// serving and keeps reads near the boundary on their side. LinnOS does not.
+    pub recentre: bool,
+    /// Train on at most this many rows, spread evenly over the set ([`TrainingSet::thin`]); all when none. Histories
+    /// are those of the full trace, so thinning changes no row.
+    pub max_rows: Option<usize>,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        FitOptions { train: TrainOptions::default(), decimals: 3, recentre: true, max_rows: None }
+    }
+}
+
+/// A fitted network in both its forms.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// As trained.
+    pub float: FloatNetwork,
+    /// As served.
+    pub network: Network,
+    /// What quantisation cost on the rows that were trained on.
+    pub quantisation: QuantisationLoss,
+    /// Rows trained on.
+    pub rows: u64,
+    /// Mean training loss of each epoch.
+    pub loss: Vec<f32>,
+}
+
+/// Fits a network. `progress` is called after each epoch (from 1) with its mean loss and returns false to stop.
+///
+/// A set that is all fast or all slow is no error: the network then learns to say so.
+///
+/// # Errors
+/// [`Error::TooFewRows`] for an empty set; [`Error::Setting`]; [`Error::Core`] when the core refuses the options or a
+/// weight that has grown out of bounds; [`Error::Interrupted`] when `progress` asked to stop.
+pub fn fit(
+    set: &TrainingSet,
+    options: &FitOptions,
+    progress: &mut dyn FnMut(usize, f32) -> bool,
+) -> Result<Fitted, Error> {
+    require(options.train.epochs >= 1, "epochs", options.train.epochs, "at least 1")?;
+    require(options.decimals <= 6, "decimals", options.decimals, "0 to 6")?;
+    if let Some(max_rows) = options.max_rows {
+        require(max_rows >= 1, "max_rows", max_rows, "at least 1")?;
+    }
+    if set.is_empty() {
+        return Err(Error::TooFewRows { purpose: "training", rows: 0, least: 1 });
+    }
+    let thinned = options.max_rows.filter(|&max_rows| max_rows < set.len()).map(|max_rows| set.thin(max_rows));
+    let rows = thinned.as_ref().unwrap_or(set);
+
+    let mut loss = Vec::with_capacity(options.train.epochs);
+    let mut stopped = false;
+    let float = train(&options.train, &rows.digits, &rows.slow, &mut |_, epoch_loss| {
+        loss.push(epoch_loss);
+        stopped = !progress(loss.len(), epoch_loss);
+        !stopped
+    });
+    if stopped {
+        return Err(Error::Interrupted);
+    }
+    let float = float?;
+    let rounded = float.quantise(options.decimals)?;
+    let network = if options.recentre { recentre(&float, &rounded, rows)? } else { rounded };
+    let quantisation = quantisation_loss(&float, &network, rows)?;
+    Ok(Fitted { float, network, quantisation, rows: rows.len() as u64, loss })
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From records to judged models, on devices whose truth is known and on recordings.
+
+mod common;
+
+use linnet_core::Model;
+use linnet_learn::{
+    Error, FitOptions, InflectionOptions, LearnOptions, Learned, Progress, Stage, TrainingSet, evaluate, fit, learn,
+};
+use linnet_types::IoRecord;
+
+fn options(epochs: usize) -> LearnOptions {
+    let mut options = LearnOptions {
+        inflection: InflectionOptions { ios: 100_000, ..Default::default() },
+        unbiased: true,
+        ..Default::default()
+    };
+    options.fit.train.epochs = epochs;
+    options
+}
+
+fn learn_one(records: &[IoRecord], options: &LearnOptions) -> Learned {
+    learn(&[records], options, &mut |_| true).unwrap().remove(0)
+}
+
+fn print(name: &str, learned: &Learned) {
+    println!(
+        "{name}: p{} = {} ns, rows {:?}",
+        learned.inflection.percentile, learned.model.profile.inflection_ns, learned.rows
+    );
+    for judged in [Some(&learned.biased), learned.unbiased.as_ref()].into_iter().flatten() {
+        let (t, e, q) = (&judged.train, &judged.test, &judged.quantisation);
+        println!(
+            "  train base {:.4} accuracy {:.4} auc {:?} fs {:.4}",
+            t.base_rate, t.accuracy, t.roc_auc, t.false_submit
+        );
+        println!(
+            "  test  base {:.4} accuracy {:.4} balanced {:.4} auc {:?} fs {:.4} fr {:.4}; \
+             rounding {:.5} points, {:.5} changed",
+            e.base_rate,
+            e.accuracy,
+            e.balanced_accuracy,
+            e.roc_auc,
+            e.false_submit,
+            e.false_revoke,
+            q.accuracy_points,
+            q.decisions_changed
+        );
+    }
+}
+
+#[test]
+fn busy_episodes_are_learned() {
+    let learned = learn_one(&common::busy_episodes(40_000, 1), &options(3));
+    print("busy episodes", &learned);
+    let (biased, unbiased) = (&learned.biased, learned.unbiased.as_ref().unwrap());
+    for judged in [biased, unbiased] {
+        let test = &judged.test;
+        assert!(test.roc_auc.unwrap() > 0.9, "{test:?}");
+        assert!(test.accuracy > test.base_rate + 0.05, "{test:?}");
+        assert!(judged.quantisation.accuracy_points.abs() < 0.1, "{:?}", judged.quantisation);
+        assert!(judged.fitted.quantisation.accuracy_points.abs() < 0.1, "{:?}", judged.fitted.quantisation);
+        assert!((judged.test_float.roc_auc.unwrap() - test.roc_auc.unwrap()).abs() < 0.01);
+    }
+    let model = &learned.model;
+    assert_eq!(model.profile.inflection_ns, learned.inflection.latency_ns);
+    assert_eq!(model.false_submit, biased.train.false_submit);
+    let read = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
+    assert_eq!(read.network, model.network);
+    assert_eq!(read.profile, model.profile);
+}
+
+#[test]
+fn chance_is_not_learned() {
+    let learned = learn_one(&common::no_pattern(20_000, 2), &options(2));
+    print("no pattern", &learned);
+    for judged in [&learned.biased, learned.unbiased.as_ref().unwrap()] {
+        let auc = judged.test.roc_auc.unwrap();
+        assert!((0.45..0.55).contains(&auc), "{auc}");
+        assert!(judged.test.accuracy < judged.test.base_rate + 0.01);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_model() {
+    let records = common::busy_episodes(4_000, 3);
+    let mut options = options(1);
+    options.unbiased = false;
+    let bytes = |options: &LearnOptions| learn_one(&records, options).model.to_bytes().unwrap();
+    let first = bytes(&options);
+    assert_eq!(first, bytes(&options));
+    options.fit.train.seed += 1;
+    assert_ne!(first, bytes(&options));
+}
+
+#[test]
+fn devices_are_learned_one_by_one_and_can_be_interrupted() {
+    let (a, b) = (common::busy_episodes(3_000, 4), common::busy_episodes(3_000, 5));
+    let mut seen = Vec::new();
+    let learned = learn(&[&a, &b], &options(2), &mut |progress| {
+        seen.push(progress);
+        true
+    });
+    assert_eq!(learned.unwrap().len(), 2);
+    assert_eq!(seen[0], Progress { device: 0, devices: 2, stage: Stage::Label });
+    let fits: Vec<(usize, bool, usize)> = seen
+        .iter()
+        .filter_map(|p| match p.stage {
+            Stage::Fit { biased, epoch, epochs: 2, .. } => Some((p.device, biased, epoch)),
+            _ => None,
+        })
+        .collect();
+    let expected = [(0, true), (0, false), (1, true), (1, false)].map(|(d, b)| [(d, b, 1), (d, b, 2)]).concat();
+    assert_eq!(fits, expected);
+    for stop_after in 0..seen.len() {
+        let mut told = 0;
+        let result = learn(&[&a, &b], &options(2), &mut |_| {
+            told += 1;
+            told <= stop_after
+        });
+        assert!(matches!(result, Err(Error::Interrupted)), "after {stop_after}");
+        assert_eq!(told, stop_after + 1);
+    }
+}
+
+#[test]
+fn thinned_fits_train_on_as_many_rows_as_allowed() {
+    let set = TrainingSet::from_records(&common::busy_episodes(5_000, 6), 1_000_000).unwrap();
+    let mut options = FitOptions { max_rows: Some(1_000), ..Default::default() };
+    options.train.epochs = 8;
+    let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
+    assert_eq!((fitted.rows, fitted.quantisation.rows, fitted.loss.len()), (1_000, 1_000, 8));
+    assert!(evaluate(&fitted.network, &set).unwrap().roc_auc.unwrap() > 0.9);
+}
+
+#[test]
+fn recentring_takes_the_common_shift_out_of_rounding() {
+    let set = TrainingSet::from_records(&common::no_pattern(4_000, 8), 1_000_000).unwrap();
+    let shift = |recentre: bool| {
+        // One decimal, so that there is something to repair.
+        let mut options = FitOptions { decimals: 1, recentre, ..Default::default() };
+        options.train.epochs = 1;
+        let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
+        let scale = *fitted.network.scales().last().unwrap() as f64;
+        let error = |i| fitted.network.score(set.row(i)) as f64 / scale - f64::from(fitted.float.score(set.row(i)));
+        (0..set.len()).map(error).sum::<f64>() / set.len() as f64
+    };
+    assert!(shift(true).abs() < 0.01 && shift(false).abs() > 0.03, "{} {}", shift(true), shift(false));
+}
+
+#[test]
+fn one_class_is_learned_and_an_empty_set_refused() {
+    let mut set = TrainingSet::from_records(&common::busy_episodes(2_000, 7), 1_000_000).unwrap();
+    let mut options = FitOptions::default();
+    options.train.epochs = 3;
+    for (inflection_ns, base_rate) in [(u64::MAX, 1.0), (0, 0.0)] {
+        set.relabel(inflection_ns);
+        let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
+        let judged = evaluate(&fitted.network, &set).unwrap();
+        assert_eq!((judged.base_rate, judged.roc_auc), (base_rate, None));
+        assert!(judged.accuracy > 0.99, "{judged:?}");
+    }
+    let empty = TrainingSet::default();
+    let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
+    assert!(fit(&empty, &options, &mut |_, _| true).unwrap_err().to_string().contains("0 rows for training"));
+    assert!(evaluate(&fitted.network, &empty).unwrap_err().to_string().contains("0 rows for evaluation"));
+    options.decimals = 9;
+    assert!(fit(&set, &options, &mut |_, _| true).unwrap_err().to_string().contains("decimals is 9"));
+}
+
+#[test]
+fn flashnet_is_judged_beside_its_base_rate() {
+    let Some(traces) = common::FLASHNET.map(common::flashnet).into_iter().collect::<Option<Vec<_>>>() else { return };
+    for (name, records) in common::FLASHNET.iter().zip(&traces) {
+        let learned = learn_one(records, &options(2));
+        print(name, &learned);
+        let (biased, unbiased) = (&learned.biased, learned.unbiased.as_ref().unwrap());
+        assert_eq!(biased.test.base_rate, unbiased.test.base_rate);
+        assert_eq!(biased.test.rows, learned.rows.1);
+        // Bias trades false submits for false revokes.
+        assert!(biased.test.false_submit < unbiased.test.false_submit);
+        assert!(biased.test.false_revoke > unbiased.test.false_revoke);
+        for judged in [biased, unbiased] {
+            assert!(judged.test.roc_auc.unwrap() > 0.5, "{name}: {:?}", judged.test);
+            assert!(judged.quantisation.accuracy_points.abs() < 0.1, "{name}: {:?}", judged.quantisation);
+        }
+    }
+}
