@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A histogram for what is too long to keep. Values below 256 are exact; from there each power of two is cut into 128
-//! equal buckets, so a bucket is at most 1/128 of its values wide and its middle is within 1/256 (0.4 %) of any of them.
+//! equal buckets, so a bucket is at most 1/128 of its values wide and its middle is within 1/256 (0.4 %) of each.
 //! Counts of two histograms add up to the histogram of both sets, in any order. Same idea as HdrHistogram and fio's
 //! `stat.h`, with one fixed precision so that any two can be merged.
 

@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn at_least_the_share_lies_at_or_below(mut values in prop::collection::vec(0u64..50, 1..200), q in 0.0f64..=1.0) {
+        fn the_share_lies_at_or_below(mut values in prop::collection::vec(0u64..50, 1..200), q in 0.0f64..=1.0) {
             let selected = quantile_unsorted(&mut values.clone(), q);
             values.sort_unstable();
             let v = quantile(&values, q);
