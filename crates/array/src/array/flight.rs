@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Copies under way: launching them, landing them, and ending those that exceed their time limit.
+
+use std::collections::VecDeque;
+
+use linnet_types::Nanos;
+
+use super::{Array, Breakage};
+use crate::policy::device_of;
+use crate::slab::{Alarm, Flight};
+use crate::{CopyId, Output, TimerId};
+
+/// Time limits of copies in the order of submission; reads and writes apart, so that deadlines never decrease. Copies that
+/// ended are dropped when they come to the front.
+pub(super) struct Limits {
+    timeout_ns: Nanos,
+    due: VecDeque<(Nanos, CopyId)>,
+    /// A timer is set for the front, or for one that was there before.
+    armed: bool,
+}
+
+impl Limits {
+    pub(super) fn new(timeout_ns: Nanos) -> Self {
+        Limits { timeout_ns, due: VecDeque::with_capacity(256), armed: false }
+    }
+}
+
+impl Array {
+    /// Hands a copy of a request to the k-th replica.
+    pub(super) fn launch(&mut self, now: Nanos, index: usize, k: usize, may_revoke: bool, out: &mut Vec<Output>) {
+        let devices = self.views.len();
+        let slot = self.slab.at(index);
+        let device = device_of(slot.primary as usize, k, devices);
+        let view = &mut self.views[device];
+        let in_flight = view.in_flight;
+        let snapshot = view.submitted(slot.request.size_bytes);
+        slot.flights[k] = Flight { submit_ns: now, snapshot, in_flight };
+        slot.submitted |= 1 << k;
+        slot.refused &= !(1 << k);
+        slot.flying |= 1 << k;
+        let is_read = slot.request.op.is_read();
+        self.counters.submits += 1;
+        if slot.copies > 0 {
+            *(if is_read { &mut self.counters.extra_io } else { &mut self.counters.extra_writes }) += 1;
+        }
+        slot.copies += 1;
+        let (copy, tag, request) = (slot.copy_id(index, k), slot.tag, slot.request);
+        out.push(Output::Submit { device, copy, tag, request, may_revoke: may_revoke && is_read });
+
+        let limits = &mut self.limits[usize::from(!is_read)];
+        while limits.due.front().is_some_and(|&(_, copy)| self.slab.copy(copy).is_none()) {
+            limits.due.pop_front();
+        }
+        let at_ns = now.saturating_add(limits.timeout_ns);
+        limits.due.push_back((at_ns, copy));
+        if !limits.armed {
+            limits.armed = true;
+            out.push(Output::SetTimer { at_ns, timer: TimerId::new(usize::from(!is_read), 0, Alarm::Limit) });
+        }
+    }
+
+    /// Ends the flight of a copy; nothing when it ended before.
+    pub(super) fn land(&mut self, copy: CopyId) -> Option<(usize, usize)> {
+        let Some((index, k)) = self.slab.copy(copy) else {
+            self.counters.late += 1;
+            return None;
+        };
+        let devices = self.views.len();
+        let slot = self.slab.at(index);
+        slot.flying &= !(1 << k);
+        if slot.probes & (1 << k) != 0 {
+            self.views[device_of(slot.primary as usize, k, devices)].probing = false;
+        }
+        Some((index, k))
+    }
+
+    pub(super) fn enforce_limits(&mut self, now: Nanos, kind: usize, out: &mut Vec<Output>) {
+        self.limits[kind].armed = false;
+        if self.breaks(Breakage::ForgetLimits) {
+            return;
+        }
+        while let Some(&(at_ns, copy)) = self.limits[kind].due.front() {
+            match self.slab.copy(copy) {
+                Some((index, k)) if at_ns <= now => {
+                    self.limits[kind].due.pop_front();
+                    let slot = self.slab.at(index);
+                    let device = device_of(slot.primary as usize, k, self.views.len());
+                    out.push(Output::Cancel { device, copy, timed_out: true });
+                    self.counters.timeouts += 1;
+                    self.land(copy);
+                    self.lose(now, index, k, out);
+                }
+                Some(_) => {
+                    self.limits[kind].armed = true;
+                    out.push(Output::SetTimer { at_ns, timer: TimerId::new(kind, 0, Alarm::Limit) });
+                    return;
+                }
+                None => {
+                    self.limits[kind].due.pop_front();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a read goes: asking the policy, and granting or refusing what it wants.
+
+use linnet_types::{Nanos, Outcome};
+
+use super::{Array, Breakage};
+use crate::policy::{device_of, replica_of};
+use crate::slab::{Alarm, Mask, Slot};
+use crate::{Ask, Choice, Config, DeviceView, Outlook, Output, Submit, TimerId};
+
+impl Array {
+    /// Decides where a read goes next. Nothing of it is under way.
+    pub(super) fn route(&mut self, now: Nanos, index: usize, outlook: &dyn Outlook, out: &mut Vec<Output>) {
+        let slot = *self.slab.at(index);
+        let untried = self.all & !(slot.submitted | slot.refused);
+        let mut candidates = self.in_service(now, &slot, untried);
+        if candidates == 0 {
+            candidates = untried;
+        }
+        // Every replica was tried: those that were revoked may still hold the data.
+        let all_tried = candidates == 0;
+        if all_tried {
+            candidates = slot.refused & !slot.submitted;
+        }
+        if candidates == 0 {
+            return;
+        }
+        let mut ask = ask(&self.config, &self.views, now, &slot, candidates, outlook);
+        ask.last &= !self.breaks(Breakage::RevokeLast);
+        let choice = if all_tried {
+            Choice::Submit(Submit::to(ask.least(|device| ask.devices[device].expected_ns())))
+        } else {
+            self.policy.choose(&ask, &mut self.chance)
+        };
+        let (next, last) = (ask.next, ask.last);
+        self.counters.forced_submits += u64::from((last || all_tried) && self.judges);
+        let submit = match choice {
+            Choice::Submit(submit) => {
+                self.counters.judged += u64::from(submit.judged);
+                submit
+            }
+            Choice::Revoke { hedge_after } => {
+                let submit = Submit::to(next).hedged(hedge_after);
+                self.counters.judged += u64::from(!last);
+                if last {
+                    submit
+                } else if self.policy.learns() && self.views[next].is_stale(now, &self.config) {
+                    Submit { probe: true, ..submit }
+                } else if !self.revokes.take() {
+                    self.counters.budget_denied += 1;
+                    submit
+                } else {
+                    self.revoke(now, index, next, outlook, out);
+                    return;
+                }
+            }
+        };
+        self.carry_out(now, index, submit, candidates, out);
+    }
+
+    fn revoke(&mut self, now: Nanos, index: usize, device: usize, outlook: &dyn Outlook, out: &mut Vec<Output>) {
+        let devices = self.views.len();
+        let slot = self.slab.at(index);
+        slot.refused |= 1 << replica_of(slot.primary as usize, device, devices);
+        let request = slot.request;
+        let view = &mut self.views[device];
+        view.revokes_in_row = view.revokes_in_row.saturating_add(1);
+        self.counters.revokes += 1;
+        let inflection_ns = self.inflection_ns[device];
+        if inflection_ns > 0
+            && let Some(Outcome::Done(at)) = outlook.peek(device, now, &request)
+            && at.saturating_sub(now) <= inflection_ns
+        {
+            self.counters.false_revokes += 1;
+        }
+        self.retry_at(now + self.config.failover_ns, index, out);
+    }
+
+    fn carry_out(&mut self, now: Nanos, index: usize, submit: Submit, candidates: Mask, out: &mut Vec<Output>) {
+        let (primary, devices) = (self.slab.at(index).primary as usize, self.views.len());
+        let mut k = replica_of(primary, submit.replica, devices);
+        debug_assert!(k < 8 && candidates & (1 << k) != 0, "{} chose no candidate", self.policy.name());
+        if k >= 8 || candidates & (1 << k) == 0 {
+            k = candidates.trailing_zeros() as usize;
+        }
+        let bit: Mask = 1 << k;
+        let device = device_of(primary, k, devices);
+        let readmitted = self.views[device].readmit(now, &self.config);
+        if submit.probe || readmitted {
+            self.counters.probes += 1;
+            self.views[device].probing = true;
+            self.views[device].learnt_ns = now;
+        }
+        let slot = self.slab.at(index);
+        slot.probes |= if submit.probe || readmitted { bit } else { 0 };
+        slot.judged |= if submit.judged { bit } else { 0 };
+        let untried = self.all & !(slot.submitted | slot.refused | bit);
+        self.launch(now, index, k, untried != 0, out);
+        if let Some(delay) = submit.hedge_after.filter(|_| self.config.replicas > 1) {
+            let timer = TimerId::new(index, self.slab.at(index).generation, Alarm::Hedge(k));
+            out.push(Output::SetTimer { at_ns: now + delay, timer });
+        }
+        if let Some(also) = submit.also {
+            let k = replica_of(primary, also, devices);
+            if k >= 8 || candidates & !bit & (1 << k) == 0 {
+                return;
+            }
+            if self.clones.take() {
+                self.launch(now, index, k, untried & !(1 << k) != 0, out);
+            } else {
+                self.counters.budget_denied += 1;
+            }
+        }
+    }
+
+    /// Sends the hedge of a read whose k-th copy has not answered in time.
+    pub(super) fn hedge(&mut self, now: Nanos, index: usize, k: usize, outlook: &dyn Outlook, out: &mut Vec<Output>) {
+        let slot = *self.slab.at(index);
+        let free = self.all & !slot.submitted;
+        if slot.answered || slot.hedged || slot.flying & (1 << k) == 0 || free == 0 {
+            return;
+        }
+        let candidates = self.in_service(now, &slot, free);
+        if candidates == 0 {
+            return;
+        }
+        // A hedge is no way to try a device that was left out: that is what single probes are for.
+        let target = self.policy.hedge(&ask(&self.config, &self.views, now, &slot, candidates, outlook));
+        let Some(k) = target.map(|device| replica_of(slot.primary as usize, device, self.views.len())) else {
+            return;
+        };
+        debug_assert!(k < 8 && candidates & (1 << k) != 0, "{} hedges to no candidate", self.policy.name());
+        if k >= 8 || candidates & (1 << k) == 0 {
+            return;
+        }
+        if !self.hedges.take() {
+            self.counters.budget_denied += 1;
+            return;
+        }
+        self.counters.hedges += 1;
+        let slot = self.slab.at(index);
+        slot.hedged = true;
+        slot.hedges |= 1 << k;
+        self.launch(now, index, k, false, out);
+    }
+
+    /// Those of `mask` whose devices are in service.
+    fn in_service(&self, now: Nanos, slot: &Slot, mask: Mask) -> Mask {
+        let mut left = mask;
+        let mut rest = mask;
+        while rest != 0 {
+            let k = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            if self.views[device_of(slot.primary as usize, k, self.views.len())].is_out(now) {
+                left &= !(1 << k);
+            }
+        }
+        left
+    }
+}
+
+fn ask<'a>(
+    config: &'a Config,
+    views: &'a [DeviceView],
+    now_ns: Nanos,
+    slot: &'a Slot,
+    candidates: Mask,
+    outlook: &'a dyn Outlook,
+) -> Ask<'a> {
+    let primary = slot.primary as usize;
+    Ask {
+        now_ns,
+        request: &slot.request,
+        stream: slot.stream as usize,
+        primary,
+        next: device_of(primary, candidates.trailing_zeros() as usize, views.len()),
+        last: candidates.is_power_of_two(),
+        devices: views,
+        outlook,
+        config,
+        candidates,
+        refused: slot.refused,
+    }
+}
