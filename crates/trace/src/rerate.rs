@@ -70,8 +70,8 @@ pub fn slice_by_time(records: &[IoRecord], n: usize) -> Vec<Vec<IoRecord>> {
     let mut rest = records;
     (1..=n)
         .map(|k| {
-            let start = first.arrive_ns + (span * (k as u128 - 1) / n as u128) as Nanos;
-            let end = first.arrive_ns + (span * k as u128 / n as u128) as Nanos;
+            let start = first.arrive_ns + (span * (k as u128 - 1)).div_ceil(n as u128) as Nanos;
+            let end = first.arrive_ns + (span * k as u128).div_ceil(n as u128) as Nanos;
             let (slice, later) = rest.split_at(rest.partition_point(|r| r.arrive_ns < end));
             rest = later;
             slice.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns - start, ..*r }).collect()

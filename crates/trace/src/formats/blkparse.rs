@@ -127,10 +127,8 @@ impl LineFormat for Blkparse {
 }
 
 fn fit(head: &Head) -> Fit {
-    let first = head.some(0, 20);
-    if first.is_empty() {
-        return Fit::No;
-    }
+    // A short trace may show its summary at once.
+    let first: Vec<&[u8]> = head.some(0, 20).iter().copied().take_while(|l| !l.starts_with(b"CPU")).collect();
     let is_event = |line: &[u8]| {
         let mut fields = Fields::new(line);
         let mut next = || fields.blank().unwrap_or(b"");
@@ -141,6 +139,6 @@ fn fit(head: &Head) -> Fit {
             && integer(next()).is_some()
             && (1..=2).contains(&next().len())
     };
-    let events = Head { bytes: head.bytes, lines: first.to_vec() };
+    let events = Head { bytes: head.bytes, lines: first };
     all_lines(&events, 0, is_event)
 }

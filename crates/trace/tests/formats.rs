@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every text format, on rows written here from the formats' own definitions.
+
+mod common;
+
+use common::{io, read, refused, temporary};
+use linnet_trace::{FORMATS, Options, detect, format_named, read_all};
+use linnet_types::Op::{Read, Write};
+
+#[test]
+fn five_columns_in_their_units() {
+    let records = read("replay-ms-bytes", "0.000 0 200626176 4096 0\n223.412 3 3159347200 36864 1\n");
+    assert_eq!(
+        records,
+        [io(0, Write, 200_626_176, 4096, 0, None), io(223_412_000, Read, 3_159_347_200, 36_864, 3, None)]
+    );
+    let records = read("replay-ms-sectors", "0.000 5 10 16 1\n0.221 5 20 8 0\n");
+    assert_eq!(records, [io(0, Read, 5120, 8192, 5, None), io(221_000, Write, 10_240, 4096, 5, None)]);
+    let records = read("replay-us-sectors", "0 0 10 2 1\n979 0 20 128 1\n");
+    assert_eq!(records[1], io(979_000, Read, 10_240, 65_536, 0, None));
+    let records = read("disksim", "7961.833 0 8 8 0\n7961.900 1 16 8 3\n");
+    assert_eq!(records, [io(0, Write, 4096, 4096, 0, None), io(67_000, Read, 8192, 4096, 1, None)]);
+    let records = read("mqsim", "11413000 0 657728 16 1\n11565001 1 31244784 64 0\n");
+    assert_eq!(records[1], io(152_001, Write, 31_244_784 * 512, 32_768, 1, None));
+}
+
+#[test]
+fn traces_with_latency() {
+    let records = read("flashnet", "0.000,84,0,4096,90648576,0.101,4096\n0.000,71,1,8192,31408128,0.051,8192\n");
+    assert_eq!(
+        records,
+        [io(0, Read, 31_408_128, 8192, 0, Some(71_000)), io(50_000, Write, 90_648_576, 4096, 0, Some(84_000))]
+    );
+    let records = read(
+        "msr-cambridge",
+        "128166372003061629,src1,1,Read,8192,512,12345\n128166372003061639,src1,1,Write,0,4096,100\n",
+    );
+    assert_eq!(records, [io(0, Read, 8192, 512, 1, Some(1_234_500)), io(1000, Write, 0, 4096, 1, Some(10_000))]);
+    let rows = "Timestamp,Response,IOType,LUN,Offset,Size\n1455592511.153034,0.000398,R,4,1024,4096\n1455592511.153035,,W,4,0,512\n";
+    let records = read("systor17", rows);
+    assert_eq!(records, [io(0, Read, 1024, 4096, 4, Some(398_000)), io(1000, Write, 0, 512, 4, None)]);
+    let rows = "t_ns,op,lba_512,sectors,phase,latency_ns\n5,R,2,8,m,69802\n9,W,0,16,p,\n";
+    assert_eq!(read("workload-csv", rows), [io(0, Read, 1024, 4096, 0, Some(69_802)), io(4, Write, 0, 8192, 0, None)]);
+}
+
+#[test]
+fn cloud_traces() {
+    let records = read("alibaba", "0,R,126703644672,4096,1577808000000626\n7,W,512,8192,1577808000000700\n");
+    assert_eq!(records, [io(0, Read, 126_703_644_672, 4096, 0, None), io(74_000, Write, 512, 8192, 7, None)]);
+    let records = read("tencent", "1538323199,10714336,16,0,1063\n1538323200,8,8,1,1063\n");
+    assert_eq!(
+        records,
+        [io(0, Read, 10_714_336 * 512, 8192, 1063, None), io(1_000_000_000, Write, 4096, 4096, 1063, None)]
+    );
+    let records = read("spc", "0,20941264,8192,W,0.551706,\n1,20939840,4096,r,0.554041\n");
+    assert_eq!(
+        records,
+        [io(0, Write, 20_941_264 * 512, 8192, 0, None), io(2_335_000, Read, 20_939_840 * 512, 4096, 1, None)]
+    );
+    let records = read("cloudphysics", "version,time,op,size,lbn\n1,5633898,2a,512,42932745\n1,5633899,28,4096,8\n");
+    assert_eq!(records, [io(0, Write, 42_932_745 * 512, 512, 0, None), io(1_000_000_000, Read, 4096, 4096, 0, None)]);
+}
+
+#[test]
+fn fio_logs() {
+    let v3 = "fio version 3 iolog\n2 /dev/a add\n872 /dev/a open\n878 /dev/a write 0 16384\n888 /dev/b read 4096 512\n900 /dev/a trim 0 4096\n901 /dev/a close\n";
+    assert_eq!(read("fio-iolog", v3), [io(0, Write, 0, 16_384, 0, None), io(10_000, Read, 4096, 512, 1, None)]);
+    let v2 = "fio version 2 iolog\n/dev/a add\n/dev/a open\n/dev/a read 0 4096\n/dev/a wait 250 0\n/dev/a write 8192 4096\n/dev/a sync 0 0\n/dev/a close\n";
+    let path = temporary("v2", v2.as_bytes());
+    let trace = read_all(path.path(), Options::default()).unwrap();
+    assert_eq!(trace.records, [io(0, Read, 0, 4096, 0, None), io(250_000, Write, 8192, 4096, 0, None)]);
+    assert_eq!(trace.skipped["flush"], 1);
+}
+
+#[test]
+fn detection_names_what_it_cannot_tell_apart() {
+    let ambiguous = |rows: &str, candidates: [&str; 2]| {
+        let path = temporary("ambiguous", rows.as_bytes());
+        let message = detect(path.path()).unwrap_err().to_string();
+        assert!(candidates.iter().all(|c| message.contains(c)) && message.contains("--format"), "{message}");
+    };
+    // 20,000 units apart: 50 I/Os a second as us, 50,000 as ns.
+    ambiguous("0 0 8 8 1\n20000 0 16 9 1\n40000 0 24 8 0\n", ["replay-us-sectors", "mqsim"]);
+    // 512 of something.
+    ambiguous("0.000 0 512 512 1\n0.100 0 1024 1024 1\n", ["replay-ms-bytes", "replay-ms-sectors"]);
+    // The override settles it.
+    let path = temporary("override", b"0 0 8 8 1\n20000 0 16 9 1\n");
+    assert_eq!(read_all(path.path(), Options::format("mqsim")).unwrap().records[1].arrive_ns, 20_000);
+    assert_eq!(read_all(path.path(), Options::format("replay-us-sectors")).unwrap().records[1].arrive_ns, 20_000_000);
+    assert!(format_named("floppy").unwrap_err().to_string().contains("msr-cambridge"));
+    assert!(FORMATS.iter().all(|f| format_named(f.name).is_ok()));
+}
+
+#[test]
+fn an_error_names_file_line_field_and_text() {
+    let message = refused("alibaba", "0,R,0,4096,1\n0,R,0,forty,2\n0,R,0,4096,3\n");
+    for word in [".trace", "line 2", "length", "forty", "alibaba"] {
+        assert!(message.contains(word), "{word} is missing in: {message}");
+    }
+    assert!(refused("spc", "0,1,8192,X,0.5\n").contains("opcode"));
+    assert!(refused("msr-cambridge", "99999999999999999999,h,0,Read,0,1,1\n").contains("Timestamp"));
+    assert!(refused("replay-ms-bytes", "0.0 0 0 4096 1 9\n").contains("fifth"));
+    assert!(refused("replay-ms-bytes", "0.0 0 0 5000000000 1\n0.1 0 0 1 1\n").contains("4 GiB"));
+    assert!(refused("alibaba", "0,R,18446744073709551000,4096,1\n0,R,0,1,1\n").contains("8 EiB"));
+    assert!(refused("tencent", "1,2\n").contains("missing"));
+    assert!(refused("fio-iolog", "fio version 9 iolog\n").contains("header"));
+    assert!(refused("workload-csv", "t_ns,op\n1,R\n").contains("lba_512"));
+    assert!(refused("alibaba", "0,R,0,4096,1577808000000626\n0,R,0,4096,5\n").contains("400 days"));
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let path = temporary("zero", b"0.000 0 0 4096 1\n0.100 0 0 0 1\n0.050 0 512 512 0\n");
+    let trace = read_all(path.path(), Options::format("replay-ms-bytes")).unwrap();
+    assert_eq!(trace.skipped["zero size"], 1);
+    assert_eq!(trace.records.len(), 2);
+    assert_eq!(trace.reordered, 0);
+    let path = temporary("reordered", b"0.100 0 0 4096 1\n0.050 0 512 512 0\n0.100 0 8192 512 0\n");
+    let trace = read_all(path.path(), Options::format("replay-ms-bytes")).unwrap();
+    assert_eq!(trace.reordered, 1);
+    assert_eq!(trace.origin_ns, 50_000);
+    // Sorting is stable: the two that arrive at 100 us keep their order.
+    assert_eq!(trace.records.iter().map(|r| r.offset_bytes).collect::<Vec<_>>(), [512, 0, 8192]);
+    let path = temporary("empty", b"0.100 0 0 0 1\n");
+    let message = read_all(path.path(), Options::format("replay-ms-bytes")).unwrap_err().to_string();
+    assert!(message.contains("zero size"), "{message}");
+}
+
+#[test]
+fn lenient_reading_leaves_out_and_counts() {
+    let rows = b"0,R,0,4096,1\ngarbage\n0,W,512,4096,2\n0,R,0,40".as_slice();
+    let path = temporary("lenient", rows);
+    assert!(refused("alibaba", std::str::from_utf8(rows).unwrap()).contains("line 2"));
+    let lenient = || Options { lenient: true, ..Options::format("alibaba") };
+    let trace = read_all(path.path(), lenient()).unwrap();
+    assert_eq!((trace.skipped["malformed"], trace.skipped["truncated"], trace.records.len()), (1, 1, 2));
+    let message = refused("alibaba", "0,R,0,4096,1\n0,R,0,40");
+    assert!(message.contains("line 2") && message.contains("cut off"), "{message}");
+    // A file of nothing but other lines is refused after a while even then.
+    let path = temporary("hopeless", "x\n".repeat(5000).as_bytes());
+    assert!(read_all(path.path(), lenient()).is_err());
+}
+
+#[test]
+fn line_ends_and_blank_lines_do_not_matter() {
+    let unix = read("alibaba", "0,R,0,4096,1\n\n0,W,512,4096,2\n");
+    assert_eq!(unix, read("alibaba", "0,R,0,4096,1\r\n0, W ,512,4096,2"));
+}
+
+#[test]
+fn progress_is_told_and_can_stop() {
+    let rows: String = (0..200_000).map(|i| format!("0,R,{},4096,{i}\n", i * 4096)).collect();
+    let path = temporary("progress", rows.as_bytes());
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let copy = told.clone();
+    let tell = move |p: linnet_trace::Progress| {
+        copy.lock().unwrap().push(p);
+        true
+    };
+    read_all(path.path(), Options { progress: Some(Box::new(tell)), ..Options::default() }).unwrap();
+    let told = told.lock().unwrap();
+    assert_eq!(told.len(), 4);
+    assert!(told.windows(2).all(|p| p[0].bytes <= p[1].bytes && p[0].records < p[1].records));
+    assert_eq!((told[3].bytes, told[3].total_bytes, told[3].records), (rows.len() as u64, rows.len() as u64, 200_000));
+    let stop = Options { progress: Some(Box::new(|_| false)), ..Options::default() };
+    assert!(read_all(path.path(), stop).unwrap_err().to_string().contains("stopped"));
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bad input: no reader may panic, hang or take much memory, whatever it is given; and writing then reading changes nothing.
+
+mod common;
+
+use std::io::Write as _;
+
+use common::{Folder, io, temporary};
+use linnet_trace::{
+    CsvWriter, Error, FORMATS, FioWriter, Metadata, Options, ParquetWriter, Trace, read_all, write_csv, write_fio,
+    write_parquet,
+};
+use linnet_types::{IoRecord, Op};
+use proptest::prelude::*;
+
+/// A small valid file of every format.
+fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let folder = Folder::new();
+    let path = folder.path().join("t.parquet");
+    let records = [io(0, Op::Read, 0, 4096, 0, Some(7)), io(5, Op::Write, 512, 512, 1, None)];
+    let mut writer = ParquetWriter::create(&path).unwrap();
+    records.iter().for_each(|r| writer.push(r).unwrap());
+    writer.finish(&Metadata::default()).unwrap();
+    let mut event = vec![0u8; 48];
+    event[..4].copy_from_slice(&0x6561_7407u32.to_le_bytes());
+    event[8] = 9;
+    event[24..28].copy_from_slice(&4096u32.to_le_bytes());
+    event[28..32].copy_from_slice(&(1u32 << 16 | 7).to_le_bytes());
+    let mut vscsi = vec![0u8; 32];
+    vscsi[4..8].copy_from_slice(&512u32.to_le_bytes());
+    vscsi[12] = 0x28;
+    vscsi[15] = 1;
+    let text = |rows: &str| rows.repeat(3).into_bytes();
+    vec![
+        ("parquet", std::fs::read(&path).unwrap()),
+        ("replay-ms-bytes", text("0.000 0 200626176 4096 0\n")),
+        ("replay-ms-sectors", text("0.221 5 162947904 16 1\n")),
+        ("replay-us-sectors", text("979 0 287641400 128 1\n")),
+        ("disksim", text("8346.206 0 6397360 496 3\n")),
+        ("mqsim", text("11565000 1 31244784 64 1\n")),
+        ("flashnet", text("0.000,84,0,4096,90648576,0.101,4096\n")),
+        ("cloudphysics", b"version,time,op,size,lbn\n1,5633898,2a,512,42932745\n".to_vec()),
+        ("vscsi", vscsi.repeat(3)),
+        (
+            "blkparse",
+            text("8,16 5 6 0.000011560 18046 D RM 488386593 + 1 [a]\n8,16 5 7 0.001740194 0 C RM 488386593 + 1 [0]\n"),
+        ),
+        ("blktrace", event.repeat(3)),
+        ("msr-cambridge", text("128166372003061629,src1,1,Read,8192,512,12345\n")),
+        ("alibaba", text("0,R,126703644672,4096,1577808000000626\n")),
+        ("tencent", text("1538323199,10714336,16,0,1063\n")),
+        ("spc", text("0,20941264,8192,W,0.551706\n")),
+        ("systor17", text("1455592511.153034,0.000398,R,4,1024,4096\n")),
+        ("fio-iolog", b"fio version 3 iolog\n2 /dev/a add\n878 /dev/a write 0 16384\n".to_vec()),
+        ("workload-csv", b"t_ns,op,lba_512,sectors,latency_ns\n5,R,2,8,69802\n9,W,0,16,\n".to_vec()),
+    ]
+}
+
+fn attempt(bytes: &[u8], format: Option<&str>, lenient: bool) -> Result<Trace, Error> {
+    let file = temporary("attempt", bytes);
+    read_all(file.path(), Options { format: format.map(str::to_string), lenient, progress: None })
+}
+
+#[test]
+fn the_seeds_are_valid_and_cover_the_table() {
+    let seeds = seeds();
+    for format in FORMATS {
+        let (name, bytes) = seeds.iter().find(|(name, _)| *name == format.name).expect(format.name);
+        let trace = attempt(bytes, Some(name), false).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!trace.records.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn every_truncation_is_read_or_refused() {
+    for (name, bytes) in seeds() {
+        let mut refused = 0;
+        for length in 0..bytes.len() {
+            for lenient in [false, true] {
+                match attempt(&bytes[..length], Some(name), lenient) {
+                    Ok(trace) => assert!(!trace.records.is_empty(), "{name} cut at {length}"),
+                    Err(error) => {
+                        refused += 1;
+                        assert!(error.to_string().contains("attempt.trace"), "{name} cut at {length}: {error}");
+                    }
+                }
+            }
+        }
+        assert!(refused > 0, "{name}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// Bytes without sense, for detection and for every reader that is told to take them.
+    #[test]
+    fn noise_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..600), lenient: bool) {
+        let _ = attempt(&bytes, None, lenient);
+        for format in FORMATS {
+            let _ = attempt(&bytes, Some(format.name), lenient);
+        }
+    }
+
+    /// Valid files with a few bytes changed: much nearer to what a reader believes.
+    #[test]
+    fn damaged_files_never_panic(
+        which in 0..18usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        lenient: bool,
+    ) {
+        let (name, mut bytes) = seeds().swap_remove(which);
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let _ = attempt(&bytes, Some(name), lenient);
+        let _ = attempt(&bytes, None, lenient);
+    }
+
+    /// Lines of fields that look like numbers, words and separators.
+    #[test]
+    fn lines_of_tokens_never_panic(
+        tokens in prop::collection::vec(
+            prop_oneof![
+                Just(","), Just(" "), Just("\n"), Just("R"), Just("W"), Just("D"), Just("C"), Just("8,0"), Just("+"), Just("0"), Just("1"),
+                Just("4096"), Just("18446744073709551615"), Just("0.5"), Just("1e-5"), Just("1e300"), Just("-1"), Just("read"), Just("wait"),
+                Just("999999999999.999999999"), Just("[x]"), Just("(")
+            ],
+            0..120,
+        ),
+        header in prop::sample::select(vec!["", "fio version 2 iolog\n", "fio version 3 iolog\n", "t_ns,op,lba_512,sectors,latency_ns\n"]),
+    ) {
+        let text = header.to_string() + &tokens.concat();
+        for format in FORMATS {
+            let _ = attempt(text.as_bytes(), Some(format.name), false);
+        }
+    }
+
+    #[test]
+    fn writing_then_reading_changes_nothing(
+        rows in prop::collection::vec(
+            (0..1u64 << 50, prop::option::of(0..u64::MAX / 2), 0..1u64 << 60, 1..=u32::MAX, any::<u32>(), any::<bool>()),
+            1..80,
+        )
+    ) {
+        let mut records: Vec<IoRecord> = rows
+            .iter()
+            .map(|&(at, latency, offset, size, device, read)| {
+                io(at, if read { Op::Read } else { Op::Write }, offset, size, device, latency)
+            })
+            .collect();
+        records.sort_by_key(|r| r.arrive_ns);
+        let origin = records[0].arrive_ns;
+        records.iter_mut().for_each(|r| r.arrive_ns -= origin);
+        let folder = Folder::new();
+        let (parquet, csv, fio) = (folder.path().join("a.parquet"), folder.path().join("a.csv"), folder.path().join("a.log"));
+        let trace = Trace {
+            records: records.clone(),
+            source: "x".into(),
+            format: "alibaba",
+            skipped: [("zero size".to_string(), 3)].into(),
+            reordered: 0,
+            origin_ns: 0,
+            warnings: vec![],
+        };
+        write_parquet(&parquet, &trace).unwrap();
+        let again = read_all(&parquet, Options::default()).unwrap();
+        prop_assert_eq!(&again.records, &records);
+        prop_assert_eq!(&again.skipped, &trace.skipped);
+        write_csv(&csv, &records).unwrap();
+        prop_assert_eq!(&read_all(&csv, Options::default()).unwrap().records, &records);
+        // fio has one file per device, whole microseconds and no latency.
+        let one: Vec<IoRecord> = records.iter().map(|r| IoRecord { device: 0, ..*r }).collect();
+        write_fio(&fio, &one, &["/dev/example".to_string()]).unwrap();
+        let expected: Vec<IoRecord> =
+            one.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns / 1000 * 1000, latency_ns: None, ..*r }).collect();
+        prop_assert_eq!(&read_all(&fio, Options::default()).unwrap().records, &expected);
+    }
+}
+
+#[test]
+fn compressed_files_are_read_whatever_their_name() {
+    let rows = b"0,R,0,4096,1\n0,W,512,4096,2\n".repeat(1000);
+    let plain = attempt(&rows, None, false).unwrap();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(&rows).unwrap();
+    let gz = gz.finish().unwrap();
+    let zst = zstd::encode_all(&rows[..], 1).unwrap();
+    assert_eq!(attempt(&gz, None, false).unwrap().records, plain.records);
+    assert_eq!(attempt(&zst, None, false).unwrap().records, plain.records);
+    // Several members one behind the other, as `cat a.gz b.gz` makes.
+    assert_eq!(attempt(&gz.repeat(2), None, false).unwrap().records.len(), 4000);
+    assert_eq!(attempt(&zst.repeat(2), None, false).unwrap().records.len(), 4000);
+    for cut in [&gz[..gz.len() - 4], &zst[..zst.len() - 4]] {
+        let message = attempt(cut, None, false).unwrap_err().to_string();
+        assert!(message.contains("cannot read on"), "{message}");
+    }
+}
+
+#[test]
+fn empty_garbage_and_endless_lines_are_refused_at_once() {
+    let message = |bytes: &[u8]| attempt(bytes, None, false).unwrap_err().to_string();
+    assert!(message(b"").contains("empty"));
+    assert!(message(b"\n\n \n").contains("blank"));
+    let noise: Vec<u8> = (0..100_000u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
+    assert!(message(&noise).contains("binary content"), "{}", message(&noise));
+    // A billion bytes without a line end, in 100 kB: refused after the first 64 KiB of them.
+    let mut endless = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    (0..1000).for_each(|_| endless.write_all(&[b'7'; 1_000_000]).unwrap());
+    let endless = endless.finish().unwrap();
+    let start = std::time::Instant::now();
+    for format in FORMATS.iter().filter(|f| !["parquet", "vscsi", "blktrace"].contains(&f.name)) {
+        let message = attempt(&endless, Some(format.name), true).unwrap_err().to_string();
+        assert!(message.contains("line 1") && message.contains("65536"), "{}: {message}", format.name);
+    }
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    let nowhere = read_all(std::path::Path::new("/nonexistent/trace"), Options::default()).unwrap_err().to_string();
+    assert!(nowhere.contains("/nonexistent/trace") && nowhere.contains("cannot open"), "{nowhere}");
+}
+
+#[test]
+fn nothing_is_left_under_the_name_before_the_end() {
+    let folder = Folder::new();
+    let path = folder.path().join("out");
+    let entries = || std::fs::read_dir(folder.path()).unwrap().count();
+    let record = io(0, Op::Read, 0, 4096, 0, None);
+    let mut parquet = ParquetWriter::create(&path).unwrap();
+    parquet.push(&record).unwrap();
+    assert!(!path.exists() && entries() == 1);
+    drop(parquet);
+    assert_eq!(entries(), 0);
+    let mut csv = CsvWriter::create(&path).unwrap();
+    csv.push(&record).unwrap();
+    drop(csv);
+    assert_eq!(entries(), 0);
+    // A device without a name stops the fio writer, which leaves nothing either.
+    let mut fio = FioWriter::create(&path, &["/dev/a".to_string()]).unwrap();
+    assert!(fio.push(&io(0, Op::Read, 0, 1, 7, None)).unwrap_err().to_string().contains("device"));
+    drop(fio);
+    assert_eq!(entries(), 0);
+    // What stood there before stays until the new file is whole.
+    std::fs::write(&path, "old").unwrap();
+    drop(CsvWriter::create(&path).unwrap());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+    write_csv(&path, &[record]).unwrap();
+    assert_eq!(read_all(&path, Options::default()).unwrap().records, [record]);
+    let message = write_csv(&folder.path().join("no/such/folder.csv"), &[record]).unwrap_err().to_string();
+    assert!(message.contains("no/such/folder.csv") && message.contains("cannot write"), "{message}");
+    assert!(write_csv(folder.path(), &[record]).is_err());
+}
+
+#[test]
+fn a_long_trace_spans_row_groups() {
+    let folder = Folder::new();
+    let path = folder.path().join("long.parquet");
+    let mut writer = ParquetWriter::create(&path).unwrap();
+    let make =
+        |i: u64| io(i * 10, if i % 3 == 0 { Op::Write } else { Op::Read }, i * 512, 512, 0, (i % 2 == 0).then_some(i));
+    const N: u64 = (1 << 20) + 70_000;
+    (0..N).for_each(|i| writer.push(&make(i)).unwrap());
+    writer.finish(&Metadata { source_format: "test".into(), ..Metadata::default() }).unwrap();
+    let stream = linnet_trace::open(&path, Options::default()).unwrap();
+    let mut count = 0;
+    for (i, record) in stream.enumerate() {
+        assert_eq!(record.unwrap(), make(i as u64));
+        count += 1;
+    }
+    assert_eq!(count, N);
+}
