@@ -13,8 +13,8 @@
 //! of reads, 0 to 1, against latency, where 0 is the least latency and 1 the latency at
 //! [`InflectionOptions::axis_percentile`], the 99th unless set otherwise. (With the greatest latency there, one outlier
 //! would move the point.) An empirical CDF is a staircase without slopes, so the slope is taken on its least concave
-//! majorant, which falls through one exactly at the read that maximises `share - latency`: that read is the starting point, the
-//! lowest if several do.
+//! majorant, which falls through one exactly at the read that maximises `share - latency`: that read is the starting
+//! point, the lowest if several do.
 //!
 //! Where the paper is silent:
 //! - Whose threshold judges a read that failed over? Its new device's own, as in an array where each device has its

@@ -44,7 +44,7 @@ pub fn label(devices: &[&[IoRecord]], train_share: f64, options: &InflectionOpti
     Ok(parts.into_iter().zip(found).map(labelled).collect())
 }
 
-fn split(records: &[IoRecord], train_share: f64) -> Result<(TrainingSet, TrainingSet), Error> {
+pub(crate) fn split(records: &[IoRecord], train_share: f64) -> Result<(TrainingSet, TrainingSet), Error> {
     let set = TrainingSet::from_records(records, Nanos::MAX)?;
     let (train, test) = set.split_at_share(train_share);
     for (purpose, part) in [("training", &train), ("testing", &test)] {

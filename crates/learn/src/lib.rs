@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inflection point, labels, training sets, fit and evaluation.
+//!
+//! The whole way is [`learn`]: records with latencies of each device go in, a judged model of each comes out. Its steps
+//! can be taken one by one: [`label`] finds each device's [`Inflection`] on the earlier part of its trace and makes two
+//! [`TrainingSet`]s of it, [`fit`] trains and quantises, [`profile()`] measures the thresholds that policies use,
+//! [`evaluate`] judges the later part. A model file is judged on another trace with [`TrainingSet::from_records`], at
+//! the model's own inflection point, and [`evaluate`].
+//!
+//! Splits follow time, test rows are never filtered, and every accuracy stands beside the base rate.
 
 mod error;
 mod evaluate;
@@ -7,6 +15,7 @@ mod fit;
 mod inflection;
 mod label;
 mod pipeline;
+mod pooled;
 mod profile;
 mod recentre;
 mod replay;
@@ -18,5 +27,6 @@ pub use fit::{FitOptions, Fitted, fit};
 pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, is_slow};
 pub use label::{Labelled, label};
 pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn};
+pub use pooled::learn_pooled;
 pub use profile::{hedge_percentile, profile};
 pub use set::{Dropped, TrainingSet};

@@ -122,7 +122,8 @@ pub fn learn(
     let labelled = label(devices, options.train_share, &options.inflection)?;
     let mut learned = Vec::with_capacity(count);
     for (device, (part, records)) in labelled.into_iter().zip(devices).enumerate() {
-        let result = learn_one(part, records, device, options, &mut |stage| tell(device, stage));
+        let past = until(records, part.train.arrive_ns.last().copied().unwrap_or(0));
+        let result = learn_one(part, &past, device, options, &mut |stage| tell(device, stage));
         learned.push(result.map_err(|error| match error {
             Error::Interrupted => error,
             error => Error::Device { device, source: Box::new(error) },
@@ -131,9 +132,10 @@ pub fn learn(
     Ok(learned)
 }
 
-fn learn_one(
+/// `past` holds the records of the training part, for the thresholds.
+pub(crate) fn learn_one(
     part: Labelled,
-    records: &[IoRecord],
+    past: &[IoRecord],
     device: usize,
     options: &LearnOptions,
     tell: &mut dyn FnMut(Stage) -> Result<(), Error>,
@@ -149,11 +151,10 @@ fn learn_one(
     } else {
         None
     };
-    let past = until(records, train.arrive_ns.last().copied().unwrap_or(0));
     let false_submit = biased.train.false_submit;
     let model = Model {
         network: biased.fitted.network.clone(),
-        profile: profile(&past, &inflection, false_submit),
+        profile: profile(past, &inflection, false_submit),
         inflection_percentile: inflection.percentile,
         false_submit,
         rows: biased.fitted.rows,
@@ -183,6 +184,6 @@ fn judge(
 }
 
 /// The records that had arrived by this time.
-fn until(records: &[IoRecord], last_ns: Nanos) -> Vec<IoRecord> {
+pub(crate) fn until(records: &[IoRecord], last_ns: Nanos) -> Vec<IoRecord> {
     records.iter().filter(|record| record.arrive_ns <= last_ns).copied().collect()
 }

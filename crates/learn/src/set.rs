@@ -116,6 +116,17 @@ impl TrainingSet {
         &self.digits[index * DIGITS..(index + 1) * DIGITS]
     }
 
+    /// Appends the rows of another device, as they are.
+    pub fn append(&mut self, other: TrainingSet) {
+        self.digits.extend(other.digits);
+        self.slow.extend(other.slow);
+        self.latency_ns.extend(other.latency_ns);
+        self.arrive_ns.extend(other.arrive_ns);
+        self.dropped.warm_up += other.dropped.warm_up;
+        self.dropped.reads_without_latency += other.dropped.reads_without_latency;
+        self.dropped.writes_without_latency += other.dropped.writes_without_latency;
+    }
+
     /// Labels every row anew.
     pub fn relabel(&mut self, inflection_ns: Nanos) {
         self.slow = self.latency_ns.iter().map(|&latency_ns| is_slow(latency_ns, inflection_ns)).collect();

@@ -7,7 +7,7 @@ use linnet_learn::{InflectionOptions, inflection_points, label};
 use linnet_types::{IoRecord, Nanos};
 
 fn recordings() -> Option<Vec<Vec<IoRecord>>> {
-    common::FLASHNET.map(common::flashnet).into_iter().collect()
+    common::FLASHNET.map(common::recording).into_iter().collect()
 }
 
 #[test]

@@ -8,36 +8,26 @@ use std::path::PathBuf;
 use linnet_sim::Chance;
 use linnet_types::{IoRecord, Nanos, Op};
 
-/// The three FlashNet traces: Tencent's block store replayed on one NVMe SSD.
-pub const FLASHNET: [&str; 3] = ["rw_75_25.379", "most_rand_iops.537", "rw_60_40.490"];
+/// Recordings of real SSDs, each with the latency of its I/Os: FlashNet's (Tencent's block store replayed on an NVMe
+/// drive) and one of a SATA drive under Hadoop.
+pub const FLASHNET: [&str; 3] = [
+    "flashnet-nvme/tencent.cut.per_50k.rw_75_25.379.trace.zst",
+    "flashnet-nvme/tencent.cut.per_50k.most_rand_iops.537.trace.zst",
+    "flashnet-nvme/tencent.cut.per_50k.rw_60_40.490.trace.zst",
+];
+pub const HADOOP: &str = "blktrace-satassd-hadoop/eternity9.sdb.DC.blkparse.txt.zst";
 
-/// One FlashNet trace, or nothing (and a line that says so) when the recorded traces are not here.
-pub fn flashnet(name: &str) -> Option<Vec<IoRecord>> {
+/// One recording, or nothing (and a line that says so) when the recordings are not here.
+pub fn recording(name: &str) -> Option<Vec<IoRecord>> {
     let shared = std::env::var_os("LINNET_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let path = shared.join(format!("traces/flashnet-nvme/tencent.cut.per_50k.{name}.trace.zst"));
+    let path = shared.join("traces").join(name);
     if !path.exists() {
         println!("skipped: {} is not there", path.display());
         return None;
     }
-    let file = std::fs::File::open(&path).expect("the trace can be opened");
-    let text = zstd::decode_all(file).expect("the trace can be decompressed");
-    let text = String::from_utf8(text).expect("the trace is text");
-    Some(text.lines().map(flashnet_record).collect())
-}
-
-/// `ts_record_ms, latency_us, op (1 = read), size_bytes, offset_bytes, ts_submit_ms, size_done_bytes`.
-fn flashnet_record(line: &str) -> IoRecord {
-    let columns: Vec<&str> = line.split(',').collect();
-    let number = |column: usize| columns[column].parse::<f64>().expect("a number");
-    IoRecord {
-        arrive_ns: (number(5) * 1e6).round() as Nanos,
-        latency_ns: Some((number(1) * 1e3).round() as Nanos),
-        offset_bytes: number(4) as u64,
-        size_bytes: number(3) as u32,
-        device: 0,
-        op: if columns[2] == "1" { Op::Read } else { Op::Write },
-    }
+    let trace = linnet_trace::read_all(&path, linnet_trace::Options::default()).expect("the recording is sound");
+    Some(trace.records)
 }
 
 /// A device that is busy in episodes: reads arrive at random, 5,000 a second, and take 80..120 us, but 2..4 ms while an
