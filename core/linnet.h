@@ -198,6 +198,22 @@ int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *mo
 /* CRC-32C of these bytes. */
 uint32_t linnet_crc32c(const uint8_t *bytes, size_t size);
 
+/* ---- decision (spec/decision.md) ---- */
+
+enum linnet_verdict {
+	LINNET_SUBMIT = 0,
+	LINNET_REVOKE = 1,
+	LINNET_FORCED_SUBMIT = 2, /* submitted without a choice; counted apart */
+};
+
+/*
+ * Decides one read; never fails. `network` may be NULL (no model). `others` counts the replicas besides this one
+ * that could still serve the read, `budget` the revokes that may still be spent now. `scratch` as for
+ * linnet_network_score.
+ */
+int linnet_decide(const struct linnet_network *network, const uint8_t *features, void *scratch,
+		  uint32_t others, uint32_t budget);
+
 /* ---- training: float32, user space (and kernels that may use the FPU) ---- */
 
 enum linnet_activation {

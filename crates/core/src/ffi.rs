@@ -209,6 +209,13 @@ unsafe extern "C" {
         score: *mut i64,
     ) -> i32;
 
+    pub fn linnet_decide(
+        network: *const Network,
+        features: *const u8,
+        scratch: *mut c_void,
+        others: u32,
+        budget: u32,
+    ) -> i32;
     pub fn linnet_model_read(bytes: *const u8, size: usize, model: *mut Model, offset: *mut usize) -> i32;
     pub fn linnet_crc32c(bytes: *const u8, size: usize) -> u32;
 

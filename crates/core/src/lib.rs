@@ -18,7 +18,7 @@ mod train;
 pub use error::{Error, ModelFault};
 pub use float::{Activation, FloatLayer, FloatNetwork};
 pub use model::Model;
-pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
+pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Verdict, Width, decide};
 pub use tracker::Tracker;
 pub use train::{Loss, Optimiser, TrainOptions, train, train_f32};
 

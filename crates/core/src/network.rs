@@ -210,6 +210,35 @@ impl Network {
     }
 }
 
+/// The decision on one read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The model expects a fast read, or the score is a tie.
+    Submit,
+    /// The model expects a slow read: send it elsewhere.
+    Revoke,
+    /// Submitted without a choice, to be counted apart.
+    ForcedSubmit,
+}
+
+/// The decision rule, `spec/decision.md`. `others` counts the replicas besides this one that could still serve the
+/// read, `budget` the revokes that may still be spent now. Without a model, or with features that the model cannot
+/// take, the read is submitted.
+pub fn decide(network: Option<&Network>, digits: &[u8], others: u32, budget: u32) -> Verdict {
+    let core = network.filter(|network| network.inputs() == digits.len()).map(|network| &network.0.core);
+    let size = core.map_or(0, |core| core.scratch_size);
+    // SAFETY: the length of the input was checked, the scratch is of the size that C asked for.
+    let verdict = with_scratch(size, |scratch| unsafe {
+        let core = core.map_or(std::ptr::null(), std::ptr::from_ref);
+        ffi::linnet_decide(core, digits.as_ptr(), scratch, others, budget)
+    });
+    match verdict {
+        0 => Verdict::Submit,
+        1 => Verdict::Revoke,
+        _ => Verdict::ForcedSubmit,
+    }
+}
+
 impl PartialEq for Network {
     fn eq(&self, other: &Network) -> bool {
         let (a, b) = (&self.0, &other.0);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Model files: what is written is read back, and no damage passes.
 
+mod common;
+
+use common::forged;
 use linnet_core::{Error, Layer, Model, ModelFault, Network};
 use linnet_types::DeviceProfile;
 use proptest::prelude::*;
@@ -88,21 +91,6 @@ fn every_truncation_is_refused() {
     let mut long = good.clone();
     long.push(0);
     assert_eq!(Model::from_bytes(&long), Err(Error::Model { fault: ModelFault::Length, offset: 16 }));
-}
-
-/// The same file with other bytes at `at` and a checksum that fits: what a faulty writer would make.
-fn forged(good: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
-    let mut file = good[..good.len() - 4].to_vec();
-    file[at..at + bytes.len()].copy_from_slice(bytes);
-    let mut crc = u32::MAX;
-    for byte in &file {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
-        }
-    }
-    file.extend((!crc).to_le_bytes());
-    file
 }
 
 #[test]

@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Networks against sums written out in 128 bits with overflow checks.
 
+mod common;
+
+use common::logits as reference;
 use linnet_core::{Error, Layer, Network, Width};
 use proptest::prelude::*;
-
-/// What the network must answer; `None` where 128 bits do not hold it.
-fn reference(layers: &[Layer], digits: &[u8]) -> Option<Vec<i128>> {
-    let mut row: Vec<i128> = digits.iter().map(|&d| i128::from(d)).collect();
-    for (k, layer) in layers.iter().enumerate() {
-        let mut next = Vec::new();
-        for o in 0..layer.outputs {
-            let mut sum = i128::from(layer.biases[o]);
-            for (i, x) in row.iter().enumerate() {
-                sum = sum.checked_add(i128::from(layer.weights[o * layer.inputs + i]).checked_mul(*x)?)?;
-            }
-            next.push(if k + 1 < layers.len() { sum.max(0) } else { sum });
-        }
-        row = next;
-    }
-    Some(row)
-}
 
 fn layer(inputs: usize, outputs: usize, largest: i64) -> impl Strategy<Value = Layer> {
     let weights = prop::collection::vec(-largest..=largest, inputs * outputs);
@@ -132,4 +118,31 @@ fn a_bad_input_is_an_error_and_submits() {
     assert!(!network.decide(&digits));
     assert!(!network.decide(&digits[..30]));
     assert!(network.logits(&[0; 31], &mut [0; 3]).is_err());
+}
+
+/// Published weights with 2,000 inputs and their exact outputs, where the shared data is present.
+#[test]
+fn agrees_with_published_outputs() {
+    let Some(path) = common::shared("reference/linnos/vectors.json") else { return };
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let numbers =
+        |name: &str| -> Vec<i64> { json[name].as_array().unwrap().iter().map(|x| x.as_i64().unwrap()).collect() };
+    let layers = vec![
+        Layer { inputs: 31, outputs: 256, weights: numbers("w0"), biases: numbers("b0") },
+        Layer { inputs: 256, outputs: 2, weights: numbers("w1"), biases: numbers("b1") },
+    ];
+    let network = Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap();
+    assert_eq!(network.width(), Width::I16);
+    let (mut agree, mut revokes) = (0, 0);
+    for ((input, decision), out) in
+        json["inputs"].as_array().unwrap().iter().zip(numbers("decisions")).zip(json["out"].as_array().unwrap())
+    {
+        let digits: Vec<u8> = input.as_str().unwrap().bytes().map(|c| c - b'0').collect();
+        let mut logits = [0; 2];
+        network.logits(&digits, &mut logits).unwrap();
+        let same = logits == [0, 1].map(|o| i128::from(out[o].as_i64().unwrap()));
+        agree += usize::from(same && network.decide(&digits) == (decision == 1));
+        revokes += decision;
+    }
+    assert_eq!((agree, revokes), (2_000, 193));
 }

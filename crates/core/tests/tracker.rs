@@ -1,40 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tracker against a slow model that keeps every I/O and prints numbers as text.
 
+mod common;
+
+use common::Slow;
 use linnet_core::Tracker;
 use linnet_types::Op;
 use proptest::prelude::*;
-
-#[derive(Default)]
-struct Slow {
-    pending: Vec<u32>,
-    reads: Vec<(u32, u64)>,
-}
-
-impl Slow {
-    fn pages(&self) -> u32 {
-        self.pending.iter().map(|&size| size.div_ceil(4096)).sum()
-    }
-
-    fn leave(&mut self, size: u32) {
-        let at = self.pending.iter().position(|&s| s == size).expect("was pending");
-        self.pending.swap_remove(at);
-    }
-
-    fn digits(&self, snapshot: u32) -> Vec<u8> {
-        let mut text = String::new();
-        let last: Vec<(u32, u64)> =
-            (0..4).map(|i| (self.reads.len() + i).checked_sub(4).map_or((0, 0), |at| self.reads[at])).collect();
-        for (pages, _) in &last {
-            text += &format!("{:03}", pages.min(&999));
-        }
-        text += &format!("{:03}", snapshot.min(999));
-        for (_, latency_ns) in &last {
-            text += &format!("{:04}", (latency_ns / 1000).min(9999));
-        }
-        text.bytes().map(|c| c - b'0').collect()
-    }
-}
 
 #[derive(Clone, Debug)]
 enum Event {

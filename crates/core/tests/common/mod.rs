@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Slow, plain models of what the core does, and files that tests share.
+#![allow(dead_code)]
+
+use std::path::PathBuf;
+
+use linnet_core::Layer;
+
+/// A tracker that keeps every I/O and prints numbers as text.
+#[derive(Default)]
+pub struct Slow {
+    pub pending: Vec<u32>,
+    pub reads: Vec<(u32, u64)>,
+}
+
+impl Slow {
+    pub fn pages(&self) -> u32 {
+        self.pending.iter().map(|&size| size.div_ceil(4096)).sum()
+    }
+
+    pub fn leave(&mut self, size: u32) {
+        let at = self.pending.iter().position(|&s| s == size).expect("was pending");
+        self.pending.swap_remove(at);
+    }
+
+    pub fn digits(&self, snapshot: u32) -> Vec<u8> {
+        let mut text = String::new();
+        let last: Vec<(u32, u64)> =
+            (0..4).map(|i| (self.reads.len() + i).checked_sub(4).map_or((0, 0), |at| self.reads[at])).collect();
+        for (pages, _) in &last {
+            text += &format!("{:03}", pages.min(&999));
+        }
+        text += &format!("{:03}", snapshot.min(999));
+        for (_, latency_ns) in &last {
+            text += &format!("{:04}", (latency_ns / 1000).min(9999));
+        }
+        text.bytes().map(|c| c - b'0').collect()
+    }
+}
+
+/// What a network must answer; `None` where 128 bits do not hold it.
+pub fn logits(layers: &[Layer], inputs: &[u8]) -> Option<Vec<i128>> {
+    let mut row: Vec<i128> = inputs.iter().map(|&d| i128::from(d)).collect();
+    for (k, layer) in layers.iter().enumerate() {
+        let mut next = Vec::new();
+        for o in 0..layer.outputs {
+            let mut sum = i128::from(layer.biases[o]);
+            for (i, x) in row.iter().enumerate() {
+                sum = sum.checked_add(i128::from(layer.weights[o * layer.inputs + i]).checked_mul(*x)?)?;
+            }
+            next.push(if k + 1 < layers.len() { sum.max(0) } else { sum });
+        }
+        row = next;
+    }
+    Some(row)
+}
+
+/// CRC-32C, one bit at a time.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+/// The same file with other bytes at `at` and a checksum that fits: what a faulty writer would make.
+pub fn forged(good: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut file = good[..good.len() - 4].to_vec();
+    file[at..at + bytes.len()].copy_from_slice(bytes);
+    let checksum = crc32c(&file);
+    file.extend(checksum.to_le_bytes());
+    file
+}
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A file of the shared data, or `None` where there is none.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("LINNET_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let file = folder.join(path);
+    if file.exists() {
+        return Some(file);
+    }
+    println!("skipped: {} is not there", file.display());
+    None
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The golden vectors of `spec/vectors`: written by the slow models here, read back and checked against the core.
+//!
+//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test vectors` writes them anew; without it the files must be
+//! what these models would write.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use common::{Slow, forged, logits, root};
+use linnet_core::{Error, Layer, Model, Network, Tracker, Verdict, Width, decide};
+use linnet_sim::Chance;
+use linnet_types::{DeviceProfile, Op};
+
+const SPDX: &str = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
+
+fn hex(number: i128) -> String {
+    if number < 0 { format!("-{:x}", number.unsigned_abs()) } else { format!("{number:x}") }
+}
+
+fn unhex(text: &str) -> i128 {
+    match text.strip_prefix('-') {
+        Some(text) => -i128::from_str_radix(text, 16).unwrap(),
+        None => i128::from_str_radix(text, 16).unwrap(),
+    }
+}
+
+fn row<N: Copy + Into<i128>>(numbers: &[N]) -> String {
+    numbers.iter().map(|&n| hex(n.into())).collect::<Vec<_>>().join(" ")
+}
+
+/// Compares with the file in `spec/vectors`, or writes it when asked to.
+fn keep(name: &str, text: &str) {
+    let path = root().join("spec/vectors").join(name);
+    if std::env::var_os("LINNET_WRITE_VECTORS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(kept == text, "{name} is not what the models write; LINNET_WRITE_VECTORS=1 writes it anew");
+}
+
+fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| line.split(' ').collect())
+}
+
+fn digits_text(digits: &[u8]) -> String {
+    digits.iter().map(|d| char::from(b'0' + d)).collect()
+}
+
+#[test]
+fn features() {
+    let mut text = format!(
+        "{SPDX}# Events on one tracker, in order; numbers in hex. `start` begins anew.\n\
+         # arrive SIZE SNAPSHOT / read SIZE LATENCY_NS SNAPSHOT / write SIZE / withdraw SIZE / digits SNAPSHOT DIGITS\n"
+    );
+    let mut chance = Chance::new(31);
+    for case in 0..6u64 {
+        writeln!(text, "\nstart").unwrap();
+        let (mut slow, mut live) = (Slow::default(), Vec::new());
+        for _ in 0..40 {
+            if live.is_empty() || chance.happens(0.55) {
+                let op = if chance.happens(0.7) { Op::Read } else { Op::Write };
+                let size = match case {
+                    0 => 4096,
+                    1 => [1, 511, 512, 4095, 4096, 4097, 8192][chance.below(7) as usize],
+                    2 => 1 << 20,
+                    3 => 512 * (1 + chance.below(256) as u32),
+                    4 => 32 << 20,
+                    _ => 1 + chance.below(70_000) as u32,
+                };
+                slow.pending.push(size);
+                let snapshot = slow.pages();
+                writeln!(text, "arrive {size:x} {snapshot:x}").unwrap();
+                writeln!(text, "digits {snapshot:x} {}", digits_text(&slow.digits(snapshot))).unwrap();
+                live.push((op, size, snapshot));
+                continue;
+            }
+            let (op, size, snapshot) = live.swap_remove(chance.below(live.len() as u64) as usize);
+            slow.leave(size);
+            if chance.happens(0.15) {
+                writeln!(text, "withdraw {size:x}").unwrap();
+            } else if op == Op::Write {
+                writeln!(text, "write {size:x}").unwrap();
+            } else {
+                let latency_ns = match chance.below(8) {
+                    0 => 999,
+                    1 => 9_999_999,
+                    2 => 10_000_000,
+                    3 => u64::MAX,
+                    _ => chance.below(3_000_000),
+                };
+                writeln!(text, "read {size:x} {latency_ns:x} {snapshot:x}").unwrap();
+                slow.reads.push((snapshot, latency_ns));
+            }
+        }
+    }
+    keep("features.txt", &text);
+
+    let (mut tracker, mut checked) = (Tracker::new(), 0);
+    let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+    for line in lines(&text) {
+        match line[..] {
+            ["start"] => tracker = Tracker::new(),
+            ["arrive", size, snapshot] => {
+                assert_eq!(u64::from(tracker.arrive(number(size) as u32)), number(snapshot));
+            }
+            ["read", size, latency_ns, snapshot] => {
+                tracker.complete(Op::Read, number(size) as u32, number(latency_ns), number(snapshot) as u32);
+            }
+            ["write", size] => tracker.complete(Op::Write, number(size) as u32, 0, 0),
+            ["withdraw", size] => tracker.withdraw(number(size) as u32),
+            ["digits", snapshot, digits] => {
+                assert_eq!(digits_text(&tracker.digits(number(snapshot) as u32)), digits);
+                checked += 1;
+            }
+            _ => panic!("{line:?}"),
+        }
+    }
+    assert!(checked > 100);
+}
+
+fn layer(chance: &mut Chance, inputs: usize, outputs: usize, largest: i64, bias: i64) -> Layer {
+    let mut next = |largest: i64| chance.below(2 * largest as u64 + 1) as i64 - largest;
+    Layer {
+        inputs,
+        outputs,
+        weights: (0..inputs * outputs).map(|_| next(largest)).collect(),
+        biases: (0..outputs).map(|_| next(bias)).collect(),
+    }
+}
+
+fn input(chance: &mut Chance, count: usize, largest: u8) -> Vec<u8> {
+    (0..count).map(|_| if chance.happens(0.4) { 0 } else { chance.below(u64::from(largest) + 1) as u8 }).collect()
+}
+
+#[test]
+fn networks() {
+    let mut text = format!(
+        "{SPDX}# Networks, then inputs with the exact logits and the decision; numbers in hex, - for negative.\n\
+         # network INPUT_MAX WIDTH (0: 16-bit weights and 32-bit sums, 1: 64-bit, 2: 128-bit sums) / layer INPUTS OUTPUTS\n\
+         # weights W... (by output, then input) / biases B... / vector INPUT... = LOGIT... VERDICT (1: revoke)\n\
+         # For other than two outputs the verdict is 2, forced submit.\n"
+    );
+    let mut chance = Chance::new(256);
+    for (shape, largest, bias, input_max, width) in [
+        (vec![31, 8, 2], 150, 20_000, 9u8, 0),
+        (vec![31, 20, 2], 150, 20_000, 9, 0),
+        (vec![4, 3, 2], 32_767, 1_000, 9, 1),
+        (vec![7, 18, 17, 2], 90, 900, 9, 0),
+        (vec![5, 17, 2], 1_000_000, 1_000_000_000, 9, 1),
+        (vec![6, 16, 16, 16, 2], 1_000_000, 1_000_000, 9, 2),
+        (vec![3, 20, 5], 120, 500, 255, 0),
+        (vec![2, 2, 2, 2, 2, 2, 2, 2, 2], 2_000, 9, 255, 2),
+        (vec![1, 1], 5, 5, 1, 0),
+    ] {
+        let layers: Vec<Layer> =
+            shape.windows(2).map(|pair| layer(&mut chance, pair[0], pair[1], largest, bias)).collect();
+        writeln!(text, "\nnetwork {input_max:x} {width}").unwrap();
+        for layer in &layers {
+            writeln!(text, "layer {:x} {:x}", layer.inputs, layer.outputs).unwrap();
+            writeln!(text, "weights {}\nbiases {}", row(&layer.weights), row(&layer.biases)).unwrap();
+        }
+        let mut inputs: Vec<Vec<u8>> = vec![vec![0; shape[0]], vec![input_max; shape[0]]];
+        inputs.extend((0..14).map(|_| input(&mut chance, shape[0], input_max)));
+        for input in inputs {
+            let out = logits(&layers, &input).unwrap();
+            let verdict = if out.len() == 2 { u8::from(out[1] > out[0]) } else { 2 };
+            writeln!(text, "vector {} = {} {verdict}", row(&input), row(&out)).unwrap();
+        }
+    }
+    // A tie submits.
+    writeln!(text, "\nnetwork 9 0\nlayer 1 2\nweights 7 7\nbiases 0 0\nvector 5 = 23 23 0").unwrap();
+    keep("network.txt", &text);
+
+    let (mut layers, mut input_max, mut width, mut revokes) = (Vec::<Layer>::new(), 0, 0, 0);
+    for line in lines(&text) {
+        let numbers = |from: usize| line[from..].iter().map(|text| unhex(text) as i64).collect::<Vec<_>>();
+        match line[0] {
+            "network" => (layers, input_max, width) = (Vec::new(), unhex(line[1]) as u8, unhex(line[2])),
+            "layer" => {
+                let [inputs, outputs] = [1, 2].map(|at| unhex(line[at]) as usize);
+                layers.push(Layer { inputs, outputs, weights: Vec::new(), biases: Vec::new() });
+            }
+            "weights" => layers.last_mut().unwrap().weights = numbers(1),
+            "biases" => layers.last_mut().unwrap().biases = numbers(1),
+            "vector" => {
+                let network = Network::with_input_max(layers.clone(), vec![1; layers.len()], input_max).unwrap();
+                assert_eq!(network.width(), [Width::I16, Width::I64, Width::I128][width as usize]);
+                let (input, rest) = line[1..].split_at(network.inputs());
+                let input: Vec<u8> = input.iter().map(|text| unhex(text) as u8).collect();
+                let out: Vec<i128> = rest[1..=network.outputs()].iter().map(|text| unhex(text)).collect();
+                let mut told = vec![0; network.outputs()];
+                network.logits(&input, &mut told).unwrap();
+                assert_eq!(told, out);
+                let verdict =
+                    [Verdict::Submit, Verdict::Revoke, Verdict::ForcedSubmit][unhex(rest[rest.len() - 1]) as usize];
+                assert_eq!(decide(Some(&network), &input, 1, 1), verdict);
+                assert_eq!(decide(Some(&network), &input, 0, 1), Verdict::ForcedSubmit);
+                assert_eq!(decide(Some(&network), &input, 1, 0), Verdict::ForcedSubmit);
+                assert_eq!(decide(None, &input, 1, 1), Verdict::ForcedSubmit);
+                revokes += u32::from(verdict == Verdict::Revoke);
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert!(revokes > 10);
+}
+
+fn small_model(chance: &mut Chance, hidden: &[usize], largest: i64) -> Model {
+    let mut shape = vec![31];
+    shape.extend(hidden);
+    shape.push(2);
+    let layers: Vec<Layer> =
+        shape.windows(2).map(|pair| layer(chance, pair[0], pair[1], largest, 100 * largest)).collect();
+    let scales = (0..layers.len()).map(|k| 1_000i64.pow(k as u32 + 1)).collect();
+    Model {
+        network: Network::from_integers(layers, scales).unwrap(),
+        profile: DeviceProfile {
+            inflection_ns: 1_200_000,
+            latency_ns_p95: 1_500_000,
+            latency_ns_p99: 4_000_000,
+            hedge_ns: 1_500_000,
+            queue_inflection: 9,
+            queue_median: 3,
+            queue_lower_quartile: 1,
+        },
+        inflection_percentile: 93.7,
+        false_submit: 0.0125,
+        rows: 800_000,
+        seed: 42,
+    }
+}
+
+fn hex_lines(bytes: &[u8]) -> String {
+    let line = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    bytes.chunks(32).map(|bytes| line(bytes) + "\n").collect()
+}
+
+fn bytes_of(text: &str) -> Vec<u8> {
+    lines(text)
+        .filter(|line| line.len() == 1)
+        .flat_map(|line| {
+            (0..line[0].len() / 2)
+                .map(|i| u8::from_str_radix(&line[0][2 * i..2 * i + 2], 16).unwrap())
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn model_files() {
+    let mut chance = Chance::new(96);
+    for (name, hidden, largest) in
+        [("v1-small.txt", &[3][..], 200), ("v1-wide-weights.txt", &[2, 2], 1_000_000), ("v1-linear.txt", &[], 1 << 40)]
+    {
+        let model = small_model(&mut chance, hidden, largest);
+        let mut text = format!(
+            "{SPDX}# A model file in hex, then inputs as digits with the logits in hex and the verdict (1: revoke).\n"
+        );
+        let bytes = model.to_bytes().unwrap();
+        text += &hex_lines(&bytes);
+        for _ in 0..8 {
+            let input = input(&mut chance, 31, 9);
+            let out = logits(&model.network.layers(), &input).unwrap();
+            writeln!(text, "vector {} = {} {}", digits_text(&input), row(&out), u8::from(out[1] > out[0])).unwrap();
+        }
+        keep(&format!("models/{name}"), &text);
+        assert_eq!(bytes_of(&text), bytes);
+        let read = Model::from_bytes(&bytes).unwrap();
+        assert_eq!(read, model);
+        for line in lines(&text).filter(|line| line[0] == "vector") {
+            let input: Vec<u8> = line[1].bytes().map(|c| c - b'0').collect();
+            assert_eq!(u8::from(read.network.decide(&input)).to_string(), line[5]);
+        }
+    }
+}
+
+#[test]
+fn damaged_model_files() {
+    let good = small_model(&mut Chance::new(97), &[3], 200).to_bytes().unwrap();
+    let end = good.len() - 4;
+    let flipped = |at: usize| {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        bad
+    };
+    let longer = [&good[..], &[0]].concat();
+    let cases: Vec<(&str, &str, usize, Vec<u8>)> = vec![
+        ("empty", "truncated", 0, Vec::new()),
+        ("one-byte", "truncated", 1, good[..1].to_vec()),
+        ("half", "truncated", 200, good[..200].to_vec()),
+        ("no-checksum", "truncated", end, good[..end].to_vec()),
+        ("text", "magic", 0, b"not a model file\n".to_vec()),
+        ("line-ends", "magic", 4, [&good[..4], &good[5..]].concat()),
+        ("version-2", "version", 8, forged(&good, 8, &[2])),
+        ("one-more", "length", 16, longer),
+        ("flip-weight", "checksum", end, flipped(150)),
+        ("flip-checksum", "checksum", end, flipped(end + 2)),
+        ("kind-7", "kind", 10, forged(&good, 10, &[7])),
+        ("schema-2", "schema", 12, forged(&good, 12, &[2])),
+        ("input-max", "field", 14, forged(&good, 14, &[255])),
+        ("no-layers", "field", 20, forged(&good, 20, &[0])),
+        ("many-layers", "field", 20, forged(&good, 20, &[255, 255, 255, 255])),
+        ("percentile", "field", 68, forged(&good, 68, &1_000_001u32.to_le_bytes())),
+        ("false-submit", "field", 72, forged(&good, 72, &1_000_001u32.to_le_bytes())),
+        ("reserved", "field", 76, forged(&good, 76, &[1])),
+        ("inputs-30", "shape", 96, forged(&good, 96, &[30])),
+        ("outputs-huge", "shape", 100, forged(&good, 100, &u32::MAX.to_le_bytes())),
+        ("outputs-none", "shape", 100, forged(&good, 100, &[0])),
+        ("weight-bytes-3", "field", 104, forged(&good, 104, &[3])),
+        ("weight-bytes-8", "shape", 16, forged(&good, 104, &[8])),
+        ("scale-0", "field", 112, forged(&good, 112, &[0; 8])),
+        ("link", "shape", 120, forged(&good, 120, &[4])),
+        ("three-outputs", "shape", 124, forged(&good, 124, &[3])),
+    ];
+    for (name, fault, offset, bytes) in cases {
+        let text = format!(
+            "{SPDX}# A model file that is refused, in hex; the first line has the error and its offset in hex.\n\
+             error {fault} {offset:x}\n{}",
+            hex_lines(&bytes)
+        );
+        keep(&format!("reject/{name}.txt"), &text);
+        let bytes = bytes_of(&text);
+        match Model::from_bytes(&bytes) {
+            Err(Error::Model { fault: told, offset: at }) => assert_eq!((told.name(), at), (fault, offset), "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn no_vector_is_left_over() {
+    let count = |folder: &str| std::fs::read_dir(root().join(Path::new("spec/vectors")).join(folder)).unwrap().count();
+    assert_eq!((count("models"), count("reject")), (3, 26));
+}
