@@ -107,3 +107,71 @@ fn figures(set: &TrainingSet, revoked: &[bool], roc_auc: Option<f64>) -> Evaluat
         false_revoke: confusion.false_revoke(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linnet_core::{Activation, FloatLayer, Layer};
+
+    /// Score: the units digit of the pending pages, less `threshold`.
+    fn by_pending(threshold: i64) -> Network {
+        let mut weights = vec![0; 2 * DIGITS];
+        weights[DIGITS + 14] = 1;
+        let layer = Layer { inputs: DIGITS, outputs: 2, weights, biases: vec![threshold, 0] };
+        Network::from_integers(vec![layer], vec![1]).unwrap()
+    }
+
+    fn float_by_pending(threshold: f32) -> FloatNetwork {
+        let mut weights = vec![0.0; 2 * DIGITS];
+        weights[DIGITS + 14] = 1.0;
+        let activation = Activation::Linear;
+        let layer = FloatLayer { inputs: DIGITS, outputs: 2, activation, weights, biases: vec![threshold, 0.0] };
+        FloatNetwork::from_layers(&[layer]).unwrap()
+    }
+
+    /// Rows whose pending pages are 0..=9; slow from 6 on, and 2 is slow too.
+    fn ten_rows() -> TrainingSet {
+        let mut set = TrainingSet::default();
+        for pending in 0..10u8 {
+            let mut row = [0; DIGITS];
+            row[14] = pending;
+            set.digits.extend(row);
+            set.slow.push(pending >= 6 || pending == 2);
+            set.latency_ns.push(0);
+            set.arrive_ns.push(u64::from(pending));
+        }
+        set
+    }
+
+    #[test]
+    fn figures_counted_by_hand() {
+        // Revokes 5 and above: 5 is a false revoke, 2 a false submit. A score of zero (4) submits.
+        let set = ten_rows();
+        let judged = evaluate(&by_pending(4), &set).unwrap();
+        let confusion = Confusion { fast_submitted: 4, false_submits: 1, false_revokes: 1, slow_revoked: 4 };
+        assert_eq!(judged.confusion, confusion);
+        assert_eq!((judged.rows, judged.base_rate, judged.accuracy, judged.balanced_accuracy), (10, 0.5, 0.8, 0.8));
+        assert_eq!((judged.false_submit, judged.false_revoke), (0.1, 0.1));
+        let scores: Vec<f64> = (0..10).map(f64::from).collect();
+        assert_eq!(judged.roc_auc, roc_auc(&scores, &set.slow));
+        assert_eq!(judged.roc_auc, Some(22.0 / 25.0));
+        assert_eq!(evaluate_float(&float_by_pending(4.0), &set).unwrap(), judged);
+    }
+
+    #[test]
+    fn quantisation_counts_what_changed() {
+        // 4.4 becomes 4: nothing changes. 4.6 becomes 5: row 5 is submitted, which is right.
+        let set = ten_rows();
+        let none = quantisation_loss(&float_by_pending(4.4), &by_pending(4), &set).unwrap();
+        assert_eq!(none, QuantisationLoss { rows: 10, decisions_changed: 0.0, accuracy_points: 0.0 });
+        let one = quantisation_loss(&float_by_pending(4.6), &by_pending(5), &set).unwrap();
+        assert_eq!(one, QuantisationLoss { rows: 10, decisions_changed: 0.1, accuracy_points: -10.0 });
+    }
+
+    #[test]
+    fn a_network_of_another_shape_is_refused() {
+        let layer = Layer { inputs: 3, outputs: 2, weights: vec![0; 6], biases: vec![0; 2] };
+        let other = Network::from_integers(vec![layer], vec![1]).unwrap();
+        assert!(matches!(evaluate(&other, &ten_rows()), Err(Error::Core(_))));
+    }
+}

@@ -95,7 +95,8 @@ pub struct Learned {
     pub dropped: Dropped,
     /// Rows of the training part and of the later part.
     pub rows: (u64, u64),
-    /// The biased network with the device's thresholds, for a model file.
+    /// The biased network with the device's thresholds, for a model file. Its false submits are those on the training
+    /// rows.
     pub model: Model,
     /// The biased fit.
     pub biased: Judged,
@@ -151,6 +152,8 @@ pub(crate) fn learn_one(
     } else {
         None
     };
+    // "We use the false submit rates from the training process" (LinnOS, section 5.3): the later part has no say in the
+    // model, not even in its hedge delay.
     let false_submit = biased.train.false_submit;
     let model = Model {
         network: biased.fitted.network.clone(),
