@@ -43,6 +43,9 @@ pub fn evaluate(network: &Network, set: &TrainingSet) -> Result<Evaluation, Erro
 /// # Errors
 /// As [`evaluate`].
 pub fn evaluate_float(network: &FloatNetwork, set: &TrainingSet) -> Result<Evaluation, Error> {
+    if network.inputs() != DIGITS || network.outputs() > 2 {
+        return Err(linnet_core::Error::Shape(format!("{network:?} does not judge rows of {DIGITS} digits")).into());
+    }
     let scores: Vec<f64> = rows(set)?.map(|row| f64::from(network.score(row))).collect();
     let revoked: Vec<bool> = scores.iter().map(|&score| score > 0.0).collect();
     Ok(figures(set, &revoked, roc_auc(&scores, &set.slow)))
@@ -173,5 +176,9 @@ mod tests {
         let layer = Layer { inputs: 3, outputs: 2, weights: vec![0; 6], biases: vec![0; 2] };
         let other = Network::from_integers(vec![layer], vec![1]).unwrap();
         assert!(matches!(evaluate(&other, &ten_rows()), Err(Error::Core(_))));
+        let activation = Activation::Linear;
+        let layer = FloatLayer { inputs: 3, outputs: 2, activation, weights: vec![0.0; 6], biases: vec![0.0; 2] };
+        let other = FloatNetwork::from_layers(&[layer]).unwrap();
+        assert!(matches!(evaluate_float(&other, &ten_rows()), Err(Error::Core(_))));
     }
 }

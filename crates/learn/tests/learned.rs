@@ -3,7 +3,7 @@
 
 mod common;
 
-use linnet_core::Model;
+use linnet_core::{Loss, Model};
 use linnet_learn::{
     Error, FitOptions, InflectionOptions, LearnOptions, Learned, Progress, Stage, TrainingSet, evaluate, fit, learn,
 };
@@ -131,6 +131,21 @@ fn thinned_fits_train_on_as_many_rows_as_allowed() {
     let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
     assert_eq!((fitted.rows, fitted.quantisation.rows, fitted.loss.len()), (1_000, 1_000, 8));
     assert!(evaluate(&fitted.network, &set).unwrap().roc_auc.unwrap() > 0.9);
+}
+
+#[test]
+fn other_losses_and_shapes_are_fitted_too() {
+    let set = TrainingSet::from_records(&common::busy_episodes(8_000, 9), 1_000_000).unwrap();
+    let shapes: [(Loss, &[usize]); 3] =
+        [(Loss::BinaryCrossEntropy, &[32]), (Loss::SoftmaxCrossEntropy, &[32, 16]), (Loss::CategoricalHinge, &[])];
+    for (loss, hidden) in shapes {
+        let mut options = FitOptions::default();
+        (options.train.loss, options.train.hidden) = (loss, hidden.to_vec());
+        let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
+        let judged = evaluate(&fitted.network, &set).unwrap();
+        assert!(judged.roc_auc.unwrap() > 0.9, "{loss:?} {hidden:?}: {judged:?}");
+        assert!(fitted.quantisation.decisions_changed < 0.01, "{loss:?} {hidden:?}: {:?}", fitted.quantisation);
+    }
 }
 
 #[test]
