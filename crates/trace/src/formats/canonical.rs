@@ -3,9 +3,13 @@
 //!
 //! Columns are found by name. 32-bit and 64-bit integers are taken for each, so that tables written by other tools with the right names and
 //! units can be read; a column of another type, a missing column or a null where none may be is refused by name.
+//!
+//! The Parquet library panics on some damaged files (it trusts sizes and page kinds). Sizes are checked before they are used, and what
+//! still panics inside is caught and becomes an error: a bad trace must not take the process down.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 
 use linnet_types::{IoRecord, Op};
 use parquet::basic::Type;
@@ -14,6 +18,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::error::{At, Bad, Error};
 use crate::format::{Fit, Format, Head, Opening, Report, Source};
+use crate::input::Input;
 use crate::text::Out;
 
 /// Names of the columns, in the order in which they are written.
@@ -37,8 +42,39 @@ pub(crate) const FORMAT: Format = Format {
     open,
 };
 
+/// Runs what calls the library on data that nobody has checked yet. The reader is not used again after an error.
+fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        Err(Error::Parquet { path: path.to_path_buf(), problem: "damaged: its pages do not fit its metadata".into() })
+    })
+}
+
+/// Refuses column chunks that do not lie inside the file.
+fn check_sizes(reader: &SerializedFileReader<File>, file_bytes: u64) -> Result<(), String> {
+    for (index, group) in reader.metadata().row_groups().iter().enumerate() {
+        for column in group.columns() {
+            let start = column.dictionary_page_offset().unwrap_or(i64::MAX).min(column.data_page_offset());
+            let length = column.compressed_size();
+            let inside =
+                start >= 0 && length >= 0 && start.checked_add(length).is_some_and(|end| end as u64 <= file_bytes);
+            if !inside {
+                let name = column.column_path().string();
+                return Err(format!(
+                    "row group {index}: column {name} lies outside the file ({start} + {length} bytes)"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn open(opening: Opening) -> Result<Box<dyn Source>, Error> {
     let (input, _) = opening.single()?;
+    let path = input.path.clone();
+    guarded(&path, || open_unchecked(input))
+}
+
+fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
     let path = input.path.clone();
     let total = input.total_bytes;
     let meter = input.meter.clone();
@@ -46,8 +82,9 @@ fn open(opening: Opening) -> Result<Box<dyn Source>, Error> {
     let file = File::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
     let reader = SerializedFileReader::new(file)
         .map_err(|e| wrong(format!("not a whole Parquet file ({e}); Parquet cannot be compressed as a whole")))?;
+    check_sizes(&reader, total).map_err(wrong)?;
     let about = reader.metadata().file_metadata();
-    let mut out = Out::default();
+    let out = Out::default();
     let mut counted = Vec::new();
     for pair in about.key_value_metadata().into_iter().flatten() {
         let value = pair.value.as_deref().unwrap_or("");
@@ -73,9 +110,6 @@ fn open(opening: Opening) -> Result<Box<dyn Source>, Error> {
         if place.is_none() {
             return Err(wrong(format!("column {name} is missing; it is no trace in the canonical form")));
         }
-    }
-    if counted.is_empty() {
-        out.warnings.clear();
     }
     let groups = reader.num_row_groups();
     Ok(Box::new(Canonical {
@@ -128,12 +162,10 @@ fn values(reader: &mut ColumnReader, rows: usize) -> Result<Vec<Option<u64>>, St
     macro_rules! read {
         ($reader:expr, $widen:expr) => {{
             let mut found = Vec::new();
-            let optional = true;
             let mut got = 0;
             while got < rows {
-                let (n, _, _) = $reader
-                    .read_records(rows - got, optional.then_some(&mut levels), None, &mut found)
-                    .map_err(|e| e.to_string())?;
+                let (n, _, _) =
+                    $reader.read_records(rows - got, Some(&mut levels), None, &mut found).map_err(|e| e.to_string())?;
                 if n == 0 {
                     return Err(format!("ends after {got} of {rows} rows"));
                 }
@@ -212,6 +244,9 @@ impl Canonical {
             }
             let arrive_ns = must(0)?;
             let latency_ns = cell(5, row);
+            if latency_ns.is_some_and(|l| l > i64::MAX as u64) {
+                return Err(place(Bad::of("latency_ns", latency_ns.unwrap_or(0) as i64, "is negative")));
+            }
             self.rows.push(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, op });
         }
         Ok(true)
@@ -220,8 +255,11 @@ impl Canonical {
 
 impl Source for Canonical {
     fn next(&mut self) -> Result<Option<IoRecord>, Error> {
-        if self.at == self.rows.len() && !self.batch()? {
-            return Ok(None);
+        if self.at == self.rows.len() {
+            let path = self.path.clone();
+            if !guarded(&path, || self.batch())? {
+                return Ok(None);
+            }
         }
         let record = self.rows[self.at];
         self.at += 1;

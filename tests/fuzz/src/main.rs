@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Throws damaged traces at every reader and checks that each is read or refused, quickly and without a panic.
+//!
+//! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--seed N] [--cases N] [--format NAME] [--keep FOLDER] [CORPUS FILE...]`
+//!
+//! A case is a valid file (one of each format is built in; corpus files are added) with bytes changed, cut, repeated, or spliced with
+//! another file. The seed is printed first; a case that panics or takes more than two seconds is kept and named with the command that repeats it.
+//! Exit status: 0 nothing found, 1 something found, 2 usage.
+
+mod seeds;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use linnet_sim::Chance;
+use linnet_trace::{FORMATS, Options, read_all};
+
+/// A reader that is given a few kilobytes and takes longer than this is stuck.
+const SLOW: Duration = Duration::from_secs(2);
+
+struct Arguments {
+    seed: u64,
+    cases: u64,
+    first: u64,
+    format: Option<String>,
+    keep: PathBuf,
+    corpus: Vec<PathBuf>,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut found =
+        Arguments { seed: 0, cases: 20_000, first: 0, format: None, keep: std::env::temp_dir(), corpus: vec![] };
+    let mut given = std::env::args().skip(1);
+    while let Some(name) = given.next() {
+        let mut value = || given.next().ok_or(format!("{name} needs a value"));
+        let number = |text: String| text.parse().map_err(|_| format!("{text} is not a number"));
+        match name.as_str() {
+            "--seed" => found.seed = number(value()?)?,
+            "--cases" => found.cases = number(value()?)?,
+            "--first" => found.first = number(value()?)?,
+            "--format" => found.format = Some(value()?),
+            "--keep" => found.keep = value()?.into(),
+            option if option.starts_with("--") => return Err(format!("unknown option {option}")),
+            file => found.corpus.push(file.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// Damages a file; `others` are what it may be spliced with.
+fn damage(bytes: &mut Vec<u8>, others: &[(String, Vec<u8>)], chance: &mut Chance) {
+    for _ in 0..1 + chance.below(4) {
+        let length = bytes.len().max(1) as u64;
+        let at = (chance.below(length) as usize).min(bytes.len());
+        match chance.below(8) {
+            0 => bytes.truncate(at),
+            1..=3 if at < bytes.len() => bytes[at] = chance.bits() as u8,
+            4 if at < bytes.len() => bytes[at] ^= 1 << chance.below(8),
+            5 => {
+                let end = (at + 1 + chance.below(64) as usize).min(bytes.len());
+                let part = bytes[at..end].to_vec();
+                bytes.splice(at..at, part);
+            }
+            6 => {
+                let end = (at + 1 + chance.below(16) as usize).min(bytes.len());
+                bytes.drain(at..end);
+            }
+            _ => {
+                let other = &others[chance.below(others.len() as u64) as usize].1;
+                let from = (chance.below(other.len().max(1) as u64) as usize).min(other.len());
+                let to = (from + 1 + chance.below(64) as usize).min(other.len());
+                bytes.splice(at..at, other[from..to].iter().copied());
+            }
+        }
+    }
+}
+
+/// What went wrong with this file, if anything did.
+fn complaint(path: &Path, format: Option<&str>, lenient: bool) -> Option<String> {
+    let options = Options { format: format.map(str::to_string), lenient, progress: None };
+    let start = Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(|| read_all(path, options)));
+    let took = start.elapsed();
+    match result {
+        Err(_) => Some("panic".into()),
+        Ok(_) if took > SLOW => Some(format!("took {took:?}")),
+        Ok(Ok(trace)) if trace.records.is_empty() => Some("no record and no error".into()),
+        Ok(Ok(trace)) if !trace.records.is_sorted_by_key(|r| r.arrive_ns) || trace.records[0].arrive_ns != 0 => {
+            Some("not sorted from 0".into())
+        }
+        Ok(Ok(trace)) if trace.records.iter().any(|r| r.size_bytes == 0) => Some("a record of no size".into()),
+        Ok(Err(error)) if error.to_string().is_empty() => Some("an error without words".into()),
+        Ok(_) => None,
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = match arguments() {
+        Ok(arguments) => arguments,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return ExitCode::from(2);
+        }
+    };
+    println!("seed {}", arguments.seed);
+    let scratch = std::env::temp_dir().join(format!("linnet-fuzz-{}", std::process::id()));
+    let mut corpus = match std::fs::create_dir_all(&scratch).and_then(|()| seeds::built_in(&scratch)) {
+        Ok(corpus) => corpus,
+        Err(error) => {
+            eprintln!("{}: {error}", scratch.display());
+            return ExitCode::from(2);
+        }
+    };
+    for file in &arguments.corpus {
+        match (std::fs::read(file), linnet_trace::detect(file)) {
+            (Ok(bytes), Ok(format)) => corpus.push((format.name.to_string(), bytes)),
+            (Err(error), _) => eprintln!("{}: {error}", file.display()),
+            (_, Err(error)) => eprintln!("{error}"),
+        }
+    }
+    let all = corpus.clone();
+    if let Some(wanted) = &arguments.format {
+        corpus.retain(|(name, _)| name == wanted);
+    }
+    if corpus.is_empty() {
+        eprintln!("no file of the corpus has this format; known are {FORMATS:?}");
+        return ExitCode::from(2);
+    }
+    let chance = Chance::new(arguments.seed);
+    let path = scratch.join("case.trace");
+    let mut found = 0;
+    for case in arguments.first..arguments.first + arguments.cases {
+        let mut chance = chance.fork(case);
+        let (name, bytes) = &corpus[chance.below(corpus.len() as u64) as usize];
+        let mut bytes = bytes.clone();
+        damage(&mut bytes, &all, &mut chance);
+        let format = (!chance.happens(0.2)).then_some(name.as_str());
+        let lenient = chance.happens(0.5);
+        if let Err(error) = std::fs::write(&path, &bytes) {
+            eprintln!("{}: {error}", path.display());
+            return ExitCode::from(2);
+        }
+        if let Some(what) = complaint(&path, format, lenient) {
+            found += 1;
+            let kept = arguments.keep.join(format!("linnet-fuzz-{}-{case}.trace", arguments.seed));
+            let kept_as = std::fs::write(&kept, &bytes).map_or_else(|e| e.to_string(), |()| kept.display().to_string());
+            println!("case {case}: {name}, format {format:?}, lenient {lenient}: {what}; kept as {kept_as}");
+            println!("repeat with: --seed {} --first {case} --cases 1", arguments.seed);
+        }
+    }
+    let _ = std::fs::remove_dir_all(&scratch);
+    println!("{} cases, {found} found", arguments.cases);
+    ExitCode::from(u8::from(found > 0))
+}
