@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut devices: Vec<Toy> = (0..DEVICES as u64).map(|seed| Toy::busy(50_000_000, 0.1, seed)).collect();
         let options = RunOptions { array, log: false };
         let start = Instant::now();
-        let result = run(&mut devices, &streams, &vec![profile; DEVICES], policy, &options, &mut ())?;
+        let result = run(&mut devices, &streams, &[profile; DEVICES], policy, &options, &mut ())?;
         let taken = start.elapsed().as_secs_f64();
         let mut sorted = result.reads.latency_ns;
         sorted.sort_unstable();

@@ -65,7 +65,7 @@ impl Array {
             policy,
             inflection_ns: profiles.iter().map(|profile| profile.inflection_ns).collect(),
             views: vec![DeviceView::default(); profiles.len()],
-            slab: Slab::default(),
+            slab: Slab::new(),
             chance: Chance::new(config.seed),
             revokes: Bucket::new(config.revoke_budget),
             hedges: Bucket::new(config.hedge_budget),
@@ -179,6 +179,8 @@ impl Array {
         slot.submitted &= !(1 << k);
         slot.refused |= 1 << k;
         slot.copies -= 1;
+        // A refused copy costs the device nothing; another one of the read is then no longer beyond the first.
+        self.counters.extra_io -= u64::from(slot.copies > 0);
         let (flying, answered, size_bytes) = (slot.flying, slot.answered, slot.request.size_bytes);
         let device = device_of(slot.primary as usize, k, self.views.len());
         let view = &mut self.views[device];

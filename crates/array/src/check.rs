@@ -103,7 +103,9 @@ impl Checker {
         });
         let most = c.reads * u64::from(self.replicas.saturating_sub(1));
         self.rule(c.revokes - c.refusals <= most, || format!("a last replica was revoked: {c:?}"));
-        self.rule(c.hedges_won <= c.hedges && c.hedges <= c.extra_io, || format!("hedges do not add up: {c:?}"));
+        self.rule(c.hedges_won <= c.hedges && c.hedges <= c.extra_io + c.refusals, || {
+            format!("hedges do not add up: {c:?}")
+        });
         self.rule(c.false_submits + c.false_revokes <= c.judged, || format!("judgements do not add up: {c:?}"));
         self.rule(c.revokes <= c.judged + c.refusals, || format!("revokes without judgement: {c:?}"));
         if self.broken.is_empty() { Ok(()) } else { Err(self.broken) }
@@ -129,7 +131,7 @@ impl Observer for Checker {
                 let known = self.requests.insert(tag, life).is_some();
                 self.rule(!known, || format!("request {tag} arrives twice"));
             }
-            Input::Completed(copy) => self.land(copy, false),
+            Input::Completed(copy) | Input::Revoked(copy) | Input::Cancelled(copy) => self.land(copy, false),
             Input::Failed(copy) => self.land(copy, true),
             Input::Timer(_) => {}
         }

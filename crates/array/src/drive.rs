@@ -49,6 +49,10 @@ pub enum Input {
     Completed(CopyId),
     /// A copy failed.
     Failed(CopyId),
+    /// A device refused a copy. Virtual-time devices do not.
+    Revoked(CopyId),
+    /// A device cancelled a copy. Virtual-time devices do not.
+    Cancelled(CopyId),
     /// A timer rings.
     Timer(TimerId),
 }

@@ -143,13 +143,20 @@ impl Slot {
 }
 
 /// All slots.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Slab {
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
 
+/// Requests under way for which there is room from the start.
+const ROOM: usize = 1024;
+
 impl Slab {
+    pub(crate) fn new() -> Self {
+        Slab { slots: Vec::with_capacity(ROOM), free: Vec::with_capacity(ROOM) }
+    }
+
     pub(crate) fn live(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -202,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_token_dies_with_its_request() {
-        let mut slab = Slab::default();
+        let mut slab = Slab::new();
         let read = Request { offset_bytes: 0, size_bytes: 4096, op: Op::Read };
         let index = slab.insert(7, 0, 0, 0, read);
         slab.at(index).flying = 1 << 5;

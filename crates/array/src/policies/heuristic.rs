@@ -2,7 +2,7 @@
 //! **heur-sim** and **heur-adv**: the two heuristics that LinnOS is compared with (section 5.3).
 //!
 //! - **heur-sim**: revoke when more I/Os are in flight at the device than at its inflection point's percentile of queue
-//!   lengths. A device whose queue was not profiled (threshold 0) is submitted to.
+//!   lengths. A device that was not profiled (inflection point 0) is submitted to.
 //! - **heur-adv**: in addition, look at the last four completed reads. When one was slow although the queue it met was shorter
 //!   than the median, mark the device as internally busy. While it is busy, revoke unless the queue has dropped below the
 //!   lower quartile. It is busy until the last four reads were all fast.
@@ -16,7 +16,7 @@ use linnet_sim::Chance;
 use linnet_types::DeviceProfile;
 
 fn is_crowded(profile: &DeviceProfile, in_flight: u32) -> bool {
-    profile.queue_inflection > 0 && in_flight > profile.queue_inflection
+    profile.inflection_ns > 0 && in_flight > profile.queue_inflection
 }
 
 fn decide(ask: &Ask<'_>, slow: bool) -> Choice {

@@ -2,6 +2,7 @@
 //! Tests of the whole array; what they share.
 
 mod behaviour;
+mod inputs;
 mod sim;
 
 use crate::{Config, Learned};

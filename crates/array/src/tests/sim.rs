@@ -2,7 +2,7 @@
 //! Simulation: everything about an array is drawn from a seed. First anything may fail; then the faults stop, every
 //! request must be answered, and those that arrive in the quiet must not fail.
 //!
-//! `LINNET_SIM_SEED` is the first seed (default 1) and `LINNET_SIM_RUNS` the number of seeds (default 40).
+//! `LINNET_SIM_SEED` is the first seed (default 1) and `LINNET_SIM_RUNS` the number of seeds (default 100).
 
 use super::*;
 use crate::array::Breakage;
@@ -57,7 +57,7 @@ fn draw(seed: u64) -> Scenario {
         .collect();
     let quiet_ns = until_ns + config.read_timeout_ns + config.write_timeout_ns + config.out_ns_max;
     let streams =
-        (0..1 + chance.below(count as u64)).map(|_| stream(&mut chance, until_ns, quiet_ns, 5_000_000)).collect();
+        (0..1 + chance.below(count as u64)).map(|_| stream(&mut chance, until_ns, quiet_ns, 20_000_000)).collect();
     let name = POLICIES[chance.below(POLICIES.len() as u64) as usize];
     Scenario { name, learned: learned(&networks), config, devices, streams, quiet_ns }
 }
@@ -155,7 +155,7 @@ fn setting(name: &str, default: u64) -> u64 {
 #[test]
 fn sim_random_arrays_under_faults_keep_every_rule() {
     let first = setting("LINNET_SIM_SEED", 1);
-    let runs = setting("LINNET_SIM_RUNS", 40);
+    let runs = setting("LINNET_SIM_RUNS", 100);
     println!("seed {first}, {runs} runs");
     for seed in first..first + runs {
         let scenario = draw(seed);

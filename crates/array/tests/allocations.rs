@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Under a steady load the array allocates nothing.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use linnet_array::{Array, Config, CopyId, Learned, Output, POLICIES, policy};
+use linnet_types::{DeviceProfile, Op, Request};
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// The system's allocator, counting.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// One request every 10 us; each copy completes 100 us after its submit; timers ring on time.
+fn load(array: &mut Array, from: u64, to: u64, flying: &mut Vec<(u64, CopyId)>, out: &mut Vec<Output>) {
+    let mut timers = Vec::with_capacity(1024);
+    for tag in from..to {
+        let now = tag * 10_000;
+        for _ in 0..flying.iter().filter(|(done, _)| *done <= now).count() {
+            let (done, copy) = flying.remove(0);
+            array.completed(done, copy, out);
+        }
+        timers.retain(|&(at, timer)| {
+            if at <= now {
+                array.timer(now, timer, &(), out);
+            }
+            at > now
+        });
+        let op = if tag % 5 == 0 { Op::Write } else { Op::Read };
+        let request = Request { offset_bytes: tag << 12, size_bytes: 4096, op };
+        array.arrive(now, tag, tag as usize, &request, &(), out);
+        for output in out.drain(..) {
+            match output {
+                Output::Submit { copy, .. } => flying.push((now + 100_000, copy)),
+                Output::SetTimer { at_ns, timer } => timers.push((at_ns, timer)),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_steady_load_allocates_nothing() {
+    let profile =
+        DeviceProfile { inflection_ns: 90_000, hedge_ns: 50_000, latency_ns_p95: 60_000, ..Default::default() };
+    let learned = vec![Learned { profile, network: None }; 3];
+    for name in POLICIES {
+        let policy = policy(name, &learned, &Config::default()).expect("known");
+        let mut array = Array::new(Config::default(), &[profile; 3], policy).expect("default settings");
+        let (mut flying, mut out) = (Vec::with_capacity(1024), Vec::with_capacity(1024));
+        load(&mut array, 0, 5_000, &mut flying, &mut out);
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        load(&mut array, 5_000, 20_000, &mut flying, &mut out);
+        // The list of timers in this test is the one allocation.
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 1, "{name}");
+        assert!(array.counters().reads == 16_000, "{name}");
+    }
+}
