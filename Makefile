@@ -33,7 +33,8 @@ $(VENV)/.deps: python/requirements.lock | tools
 
 $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 	@echo "compiling (a few minutes the first time)"
-	@. $(BIN)/activate && cd python && maturin develop --release --quiet
+	@. $(BIN)/activate && cd python && { maturin develop --release --quiet >../$(VENV)/build.log 2>&1 \
+		|| { cat ../$(VENV)/build.log; exit 1; }; }
 	@touch $@
 
 test-core: tools       ## the C core: golden vectors, kernel flags, clean symbols

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The big comparison: Table 1 workloads and real traces, both arrays, every policy, the oracle beside them.
+
+    .venv/bin/python bench/macro/compare_all.py --out bench/runs/DATE-MACHINE [--traces DIR] [--seed N]
+
+Writes compare.json (rows and models; the same seed gives the same bytes) and compare.md (the tables).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from linnet import _native, read_trace, trace_from_table
+from linnet._native import Trace
+from linnet.experiment import Experiment, Setup
+
+IOS = 300_000
+"""I/Os that are made of each Table 1 workload, for the three devices together."""
+MEAN_IOPS = {"az-c": 745, "bi-c": 361, "bs-c": 114, "co-c": 113, "az-e": 13_000, "bi-e": 2_400, "bs-e": 1_300, "co-e": 2_500}
+ARRAYS = {"c": "consumer-deep", "e": "enterprise-wide"}
+REAL = {
+    "msnfs": ("msprod/msnfs.first90s.trace.zst", (1, 10)),
+    "dtrs": ("msprod/dtrs.first200s.trace.zst", (1, 10)),
+    "postmark": ("disksim-ssd/ssd-postmark-aligned2.trace.zst", (1, 4)),
+    "hadoop": ("blktrace-satassd-hadoop/eternity9.sdb.DC.blkparse.txt.zst", (1,)),
+    "tencent-rw6040": ("flashnet-nvme/tencent.cut.per_50k.rw_60_40.490.trace.zst", (1,)),
+    "msr-rand": ("msr/msr.cut.per_10k.most_thpt_rand_iops.1006.first6000.trace.zst", (1,)),
+}
+"""Real traces and how many times as intense they run."""
+COLUMNS = ("mean_us", "p95_us", "p99_us", "p999_us", "p9999_us")
+
+
+def experiments(traces: Path | None, seed: int) -> Iterator[tuple[str, str, list[Trace]]]:
+    """Name, preset and one trace for each device, or one to be cut."""
+    for name in _native.workloads():
+        seconds = IOS / MEAN_IOPS[name] / 3
+        yield name, ARRAYS[name[-1]], _native.synth(name, seconds=seconds, devices=3, seed=seed)
+    if traces is None:
+        return
+    for name, (file, factors) in REAL.items():
+        if not (traces / file).exists():
+            print(f"skipped: {file} is not in {traces}", file=sys.stderr)
+            continue
+        trace = trace_from_table(read_trace(traces / file), name)
+        for factor in factors:
+            for preset in ARRAYS.values():
+                yield f"{name} x{factor}", preset, [trace.rerate(factor)]
+
+
+def share(base: float, value: float, limit: float) -> str:
+    """How much of the way from the baseline to the oracle."""
+    return "-" if base - limit < 0.005 * base else f"{100 * (base - value) / (base - limit):.0f} %"
+
+
+def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """Markdown: one table for each experiment, then hedging against LinnOS+HL, then inflection points."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["trace"], row["preset"]), []).append(row)
+    yield "## Latency in us, and how much of the way from the baseline's mean to the oracle's\n"
+    for (trace, preset), group in groups.items():
+        by = {r["policy"]: r for r in group}
+        base, limit = by["baseline"], by["oracle"]
+        yield f"### {trace} on 3 x {preset}: {base['reads']:,} reads\n"
+        yield "| policy | mean | p95 | p99 | p99.9 | p99.99 | to oracle | extra I/O | false submit | false revoke |"
+        yield "|---|---|---|---|---|---|---|---|---|---|"
+        for r in group:
+            cells = [f"{r[c]:,.0f}" for c in COLUMNS]
+            way = share(base["mean_us"], r["mean_us"], limit["mean_us"])
+            errors = [f"{100 * r[k]:.2f} %" for k in ("extra_io_share", "false_submit", "false_revoke")]
+            yield f"| {r['policy']} | " + " | ".join([*cells, way, *errors]) + " |"
+        yield ""
+    yield "## LinnOS+HL against hedging at p95, on mean latency (the paper: 9.6 to 79.6 % lower)\n"
+    yield "| workload | array | hedge-p95 mean us | linnos+hl mean us | lower by | best simple policy | its mean us |"
+    yield "|---|---|---|---|---|---|---|"
+    for (trace, preset), group in groups.items():
+        by = {r["policy"]: r for r in group}
+        hedge, ours = by["hedge-p95"]["mean_us"], by["linnos+hl"]["mean_us"]
+        simple = min((by[p] for p in ("random", "shortest-queue", "ewma-inflight", "c3")), key=lambda r: r["mean_us"])
+        yield (
+            f"| {trace} | {preset} | {hedge:,.0f} | {ours:,.0f} | {100 * (1 - ours / hedge):.1f} % "
+            f"| {simple['policy']} | {simple['mean_us']:,.0f} |"
+        )
+    yield "\n## Inflection points (the paper's Table 2: p72.0 to p98.5) and held-out accuracy of the biased model\n"
+    yield "| workload | array | device | inflection | us | rows | always fast | accuracy | balanced | ROC-AUC | false submit | false revoke |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
+    for key, reports in models.items():
+        trace, preset = key.split("|")
+        for device, report in enumerate(reports):
+            point, e = report["inflection"], report["biased"]
+            auc = "-" if e["roc_auc"] is None else f"{e['roc_auc']:.3f}"
+            shares = [f"{100 * e[k]:.1f} %" for k in ("base_rate", "accuracy", "balanced_accuracy")]
+            errors = [f"{100 * e[k]:.2f} %" for k in ("false_submit", "false_revoke")]
+            yield (
+                f"| {trace} | {preset} | {device} | p{point['percentile']:.1f} | {point['latency_us']:,.0f} | {e['rows']:,} | "
+                + " | ".join([*shares, auc, *errors])
+                + " |"
+            )
+
+
+def main() -> int:
+    """Run everything and write the two files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--share", type=float)
+    parser.add_argument("--only", help="run only the experiments whose name begins with this")
+    args = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    models: dict[str, list[dict[str, Any]]] = {}
+    for name, preset, streams in experiments(args.traces if args.traces.is_dir() else None, args.seed):
+        if args.only and not name.startswith(args.only):
+            continue
+        print(f"{name} on {preset}", file=sys.stderr, flush=True)
+        setup = Setup(preset=preset, seed=args.seed, device_wide_share=args.share)
+        try:
+            experiment = Experiment(streams, setup, name)
+            rows += [outcome.row for outcome in experiment.compare()]
+        except _native.LearnError as error:
+            print(f"skipped: {name} on {preset}: {error}", file=sys.stderr)
+            continue
+        models[f"{name}|{preset}"] = [f.report for f in experiment.fitted]
+    args.out.mkdir(parents=True, exist_ok=True)
+    slim = {k: [{n: v for n, v in r.items() if n != "boost"} for r in reports] for k, reports in models.items()}
+    (args.out / "compare.json").write_text(json.dumps({"seed": args.seed, "rows": rows, "models": slim}, indent=1) + "\n")
+    head = f"# Comparison, seed {args.seed}\n\nCommand: `{' '.join(['.venv/bin/python', *sys.argv])}`\n"
+    (args.out / "compare.md").write_text("\n".join([head, *tables(rows, models)]) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

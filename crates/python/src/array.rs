@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An array of modelled devices, and runs of traces through it under a policy.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linnet_array::{Config, Counters, Error, Learned, Observer, Progress as At, RunOptions, WriteMode};
+use linnet_measure::Summary;
+use linnet_ssd::{PRESETS, Params, Ssd, Stats};
+use linnet_types::{DeviceProfile, IoRecord};
+use numpy::PyArray1;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors;
+use crate::model::PyModel;
+use crate::progress::Progress;
+use crate::trace::PyTrace;
+
+/// Devices of one preset, preconditioned once; every run starts from copies of them.
+#[pyclass(name = "Array", module = "linnet", frozen)]
+pub struct PyArray {
+    preset: String,
+    params: Params,
+    /// Locked only while they are copied: a device keeps scratch memory that threads cannot share.
+    devices: Mutex<Vec<Ssd>>,
+    count: usize,
+    capacity_bytes: u64,
+}
+
+#[pymethods]
+impl PyArray {
+    /// Builds and preconditions the devices; `device_wide_share` overrides the preset's. Device i has seed `seed` + i.
+    #[new]
+    #[pyo3(signature = (preset, replicas, seed, device_wide_share = None))]
+    fn new(
+        py: Python<'_>,
+        preset: String,
+        replicas: usize,
+        seed: u64,
+        device_wide_share: Option<f64>,
+    ) -> PyResult<Self> {
+        let mut params = Params::preset(&preset).map_err(errors::device)?;
+        if let Some(share) = device_wide_share {
+            params.device_wide_share = share;
+        }
+        Config { replicas, ..Config::default() }.validate(replicas).map_err(errors::policy)?;
+        let built: Result<Vec<Ssd>, _> = py.detach(|| {
+            (0..replicas as u64)
+                .map(|i| {
+                    let mut device = Ssd::new(&params, seed.wrapping_add(i))?;
+                    device.precondition();
+                    Ok(device)
+                })
+                .collect()
+        });
+        let devices = built.map_err(errors::device)?;
+        let capacity_bytes = devices.first().map_or(0, Ssd::capacity_bytes);
+        Ok(PyArray { preset, params, count: replicas, capacity_bytes, devices: Mutex::new(devices) })
+    }
+
+    /// What the devices are: preset, capacity and the parameters that decide the read tail.
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (dict, p) = (PyDict::new(py), &self.params);
+        dict.set_item("preset", &self.preset)?;
+        dict.set_item("capacity_bytes", self.capacity_bytes)?;
+        dict.set_item("channels", p.channels)?;
+        dict.set_item("dies_per_channel", p.dies_per_channel)?;
+        dict.set_item("device_wide_share", p.device_wide_share)?;
+        dict.set_item("over_provisioning", p.over_provisioning)?;
+        for (name, value) in [
+            ("read_ns", p.read_ns),
+            ("program_ns", p.program_ns),
+            ("erase_ns", p.erase_ns),
+            ("flush_timer_ns", p.flush_timer_ns),
+            ("buffer_bytes", p.buffer_bytes),
+        ] {
+            dict.set_item(name, value)?;
+        }
+        dict.set_item("read_priority", format!("{:?}", p.read_priority))?;
+        Ok(dict)
+    }
+
+    /// Runs one trace for each device under `policy`. `models` holds one for each device, or none: then policies that
+    /// learn submit everything. `log` keeps every I/O as its device saw it. `progress(I/Os done)` may answer False.
+    #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false, log = false,
+        progress = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn run(
+        &self,
+        py: Python<'_>,
+        streams: Vec<PyRef<'_, PyTrace>>,
+        policy: &str,
+        models: Vec<PyRef<'_, PyModel>>,
+        seed: u64,
+        failover_ns: u64,
+        writes_to_all: bool,
+        log: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<PyRun> {
+        let count = self.count;
+        if streams.len() != count || !(models.is_empty() || models.len() == count) {
+            return Err(errors::PolicyError::new_err(format!(
+                "{} streams and {} models for {count} devices; give one of each for each device",
+                streams.len(),
+                models.len()
+            )));
+        }
+        let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
+        let array = Config { replicas: count, seed, failover_ns, write_mode, ..Config::default() };
+        let learned: Vec<Learned> = match models.as_slice() {
+            [] => vec![Learned::default(); count],
+            models => models
+                .iter()
+                .map(|m| Learned { profile: m.0.profile, network: Some(m.0.network.clone()) })
+                .collect(),
+        };
+        let chosen = linnet_array::policy(policy, &learned, &array).map_err(errors::policy)?;
+        let profiles: Vec<DeviceProfile> = learned.iter().map(|one| one.profile).collect();
+        let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
+        let mut watcher = Watcher(Progress::new(progress));
+        let result = py.detach(|| {
+            let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();
+            let options = RunOptions { array, log };
+            let result = linnet_array::run(&mut devices, &slices, &profiles, chosen, &options, &mut watcher);
+            result.map(|result| (result, devices.iter().map(Ssd::stats).collect()))
+        });
+        match result {
+            Ok((result, stats)) => Ok(PyRun {
+                latency_ns: result.reads.latency_ns,
+                counters: result.counters,
+                stats,
+                log: result.log,
+                names: streams.iter().map(|trace| trace.name().to_owned()).collect(),
+            }),
+            Err(Error::Interrupted { .. }) => {
+                Err(watcher.0.error(PyKeyboardInterrupt::new_err("the run was stopped")))
+            }
+            Err(error) => Err(errors::policy(error)),
+        }
+    }
+}
+
+struct Watcher(Progress);
+
+impl Observer for Watcher {
+    fn progress(&mut self, at: At) -> bool {
+        self.0.tell((at.done,))
+    }
+}
+
+/// What one run gave.
+#[pyclass(name = "Run", module = "linnet", frozen)]
+pub struct PyRun {
+    latency_ns: Vec<u64>,
+    counters: Counters,
+    stats: Vec<Stats>,
+    log: Vec<Vec<IoRecord>>,
+    names: Vec<String>,
+}
+
+#[pymethods]
+impl PyRun {
+    /// Latency of every read, from arrival at the array to its answer, ns, in the order of the answers.
+    fn latency_ns<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
+        PyArray1::from_slice(py, &self.latency_ns)
+    }
+
+    /// The measured part of a comparison row: latencies in us, counts, and shares of all reads.
+    fn row<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (dict, c) = (PyDict::new(py), &self.counters);
+        let summary = py.detach(|| Summary::of(&mut self.latency_ns.clone()));
+        let share = |count: u64| count as f64 / c.reads.max(1) as f64;
+        let us = |ns: u64| ns as f64 / 1000.0;
+        dict.set_item("reads", c.reads)?;
+        dict.set_item("mean_us", summary.mean / 1000.0)?;
+        dict.set_item("p50_us", us(summary.p50))?;
+        dict.set_item("p95_us", us(summary.p95))?;
+        dict.set_item("p99_us", us(summary.p99))?;
+        dict.set_item("p999_us", us(summary.p999))?;
+        dict.set_item("p9999_us", us(summary.p9999))?;
+        dict.set_item("extra_io", c.extra_io)?;
+        dict.set_item("extra_io_share", share(c.extra_io))?;
+        dict.set_item("revokes", c.revokes)?;
+        dict.set_item("forced_submits", c.forced_submits)?;
+        dict.set_item("false_submit", share(c.false_submits))?;
+        dict.set_item("false_revoke", share(c.false_revokes))?;
+        Ok(dict)
+    }
+
+    /// Every count of the run by name.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (dict, c) = (PyDict::new(py), &self.counters);
+        for (name, value) in [
+            ("reads", c.reads),
+            ("writes", c.writes),
+            ("reads_failed", c.reads_failed),
+            ("writes_failed", c.writes_failed),
+            ("submits", c.submits),
+            ("extra_io", c.extra_io),
+            ("judged", c.judged),
+            ("revokes", c.revokes),
+            ("forced_submits", c.forced_submits),
+            ("failovers", c.failovers),
+            ("hedges", c.hedges),
+            ("hedges_won", c.hedges_won),
+            ("probes", c.probes),
+            ("budget_denied", c.budget_denied),
+            ("false_submits", c.false_submits),
+            ("false_revokes", c.false_revokes),
+        ] {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    /// What each device went through: write amplification, utilisation, and where its slow reads came from.
+    fn device_stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let one = |s: &Stats| {
+            let dict = PyDict::new(py);
+            dict.set_item("reads", s.reads)?;
+            dict.set_item("writes", s.writes)?;
+            dict.set_item("waf", s.waf())?;
+            dict.set_item("utilisation", s.utilisation())?;
+            dict.set_item("slow_reads", s.slow_reads.total())?;
+            dict.set_item("slow_device_wide", s.slow_reads.device_wide)?;
+            dict.set_item("slow_single_die", s.slow_reads.single_die)?;
+            dict.set_item("slow_queueing", s.slow_reads.queueing)?;
+            dict.set_item("slow_retry", s.slow_reads.retry)?;
+            dict.set_item("device_wide_share", s.slow_reads.device_wide_share())?;
+            Ok(dict)
+        };
+        self.stats.iter().map(one).collect()
+    }
+
+    /// The I/Os of each device as it saw them, with its latencies; empty unless the run kept a log.
+    fn logs(&self) -> Vec<PyTrace> {
+        self.log.iter().zip(&self.names).map(|(log, name)| PyTrace::made(name.clone(), log.clone())).collect()
+    }
+}
+
+/// Names of the SSD presets.
+#[pyfunction]
+pub fn presets() -> Vec<&'static str> {
+    PRESETS.to_vec()
+}
+
+/// Names of the policies.
+#[pyfunction]
+pub fn policies() -> Vec<&'static str> {
+    linnet_array::POLICIES.to_vec()
+}
+
+/// Raises PolicyError for an unknown policy, with the known ones and a guess at what was meant.
+#[pyfunction]
+pub fn check_policy(name: &str) -> PyResult<()> {
+    let config = Config { replicas: 1, ..Config::default() };
+    linnet_array::policy(name, &[Learned::default()], &config).map(drop).map_err(errors::policy)
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One Python exception for each crate's error enum, under one base.
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+
+create_exception!(linnet, Error, PyException, "Base of every error that Linnet raises.");
+create_exception!(linnet, TraceError, Error, "A trace cannot be read or written; says file, record and field.");
+create_exception!(linnet, ModelError, Error, "A network or a model file is damaged or out of bounds.");
+create_exception!(linnet, LearnError, Error, "The data cannot be learned from.");
+create_exception!(linnet, DeviceError, Error, "A device preset or parameter is impossible.");
+create_exception!(linnet, PolicyError, Error, "A policy is unknown or lacks what it needs.");
+
+/// A model or network error as Python sees it.
+pub fn model(error: linnet_core::Error) -> PyErr {
+    ModelError::new_err(error.to_string())
+}
+
+/// A learning error as Python sees it.
+pub fn learn(error: linnet_learn::Error) -> PyErr {
+    LearnError::new_err(error.to_string())
+}
+
+/// A failed file operation as Python's OSError, with the path.
+pub fn file(path: &std::path::Path, error: std::io::Error) -> PyErr {
+    match error.raw_os_error() {
+        // The (errno, text, path) form picks FileNotFoundError and its siblings.
+        Some(code) => {
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or(&text).to_owned();
+            pyo3::exceptions::PyOSError::new_err((code, text, path.display().to_string()))
+        }
+        None => pyo3::exceptions::PyOSError::new_err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// A trace error as Python sees it.
+pub fn trace(error: linnet_trace::Error) -> PyErr {
+    TraceError::new_err(error.to_string())
+}
+
+/// An SSD model error as Python sees it.
+pub fn device(error: linnet_ssd::Error) -> PyErr {
+    DeviceError::new_err(error.to_string())
+}
+
+/// An array error as Python sees it.
+pub fn policy(error: linnet_array::Error) -> PyErr {
+    PolicyError::new_err(error.to_string())
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inflection point, fit and evaluation.
+
+use linnet_core::{Loss, TrainOptions};
+use linnet_learn::{
+    Evaluation, FitOptions, InflectionOptions, Judged, LearnOptions, Learned, Progress as At, Stage, TrainingSet,
+};
+use linnet_types::IoRecord;
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors;
+use crate::model::PyModel;
+use crate::network::PyNetwork;
+use crate::progress::Progress;
+use crate::trace::PyTrace;
+
+type Boost<'py> = Bound<'py, PyArray2<f64>>;
+
+/// The inflection point of one device: percentile, latency in ns, boost curve (candidates, 3).
+#[pyfunction]
+pub fn inflection_point<'py>(
+    py: Python<'py>,
+    latencies: Vec<PyReadonlyArray1<'py, u64>>,
+    device: usize,
+    replicas: usize,
+    seed: u64,
+    failover_ns: u64,
+) -> PyResult<(f64, u64, Boost<'py>)> {
+    let columns: Vec<Vec<u64>> = latencies.iter().map(|column| column.as_array().to_vec()).collect();
+    let options = InflectionOptions { replicas, seed, failover_ns, ..InflectionOptions::default() };
+    let found = py.detach(|| {
+        let slices: Vec<&[u64]> = columns.iter().map(Vec::as_slice).collect();
+        linnet_learn::inflection_point(&slices, device, &options)
+    });
+    let found = found.map_err(errors::learn)?;
+    let boost = curve(py, &found)?;
+    Ok((found.percentile, found.latency_ns, boost))
+}
+
+fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boost<'py>> {
+    let flat: Vec<f64> = found.boost.iter().flat_map(|p| [p.percentile, p.latency_ns as f64, p.boost_ns]).collect();
+    PyArray1::from_vec(py, flat).reshape([found.boost.len(), 3])
+}
+
+/// Fits one model for each trace, or one for all of them together (`pooled`); gives models with their reports.
+#[pyfunction]
+#[pyo3(signature = (traces, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
+    max_rows, unbiased, pooled, progress = None))]
+#[allow(clippy::too_many_arguments)]
+pub fn fit<'py>(
+    py: Python<'py>,
+    traces: Vec<PyRef<'py, PyTrace>>,
+    seed: u64,
+    epochs: usize,
+    batch: usize,
+    false_submit_weight: f32,
+    train_share: f64,
+    replicas: usize,
+    failover_ns: u64,
+    max_rows: Option<usize>,
+    unbiased: bool,
+    pooled: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<(PyModel, Bound<'py, PyDict>)>> {
+    let options = LearnOptions {
+        train_share,
+        inflection: InflectionOptions { replicas, seed, failover_ns, ..InflectionOptions::default() },
+        fit: FitOptions {
+            train: TrainOptions { epochs, batch, false_submit_weight, seed, ..TrainOptions::default() },
+            max_rows,
+            ..FitOptions::default()
+        },
+        unbiased,
+    };
+    let records: Vec<_> = traces.iter().map(|trace| trace.records.clone()).collect();
+    let mut progress = Progress::new(progress);
+    let fits = (if pooled { 1 } else { records.len() }) * (1 + usize::from(unbiased)) * epochs;
+    let mut done = 0;
+    let mut watch = |at: At| match at.stage {
+        Stage::Fit { loss, .. } => {
+            done += 1;
+            progress.tell((done, fits, loss))
+        }
+        Stage::Label | Stage::Evaluate => progress.tell((done, fits, f32::NAN)),
+    };
+    let learned = py.detach(|| {
+        let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();
+        if pooled {
+            linnet_learn::learn_pooled(&slices, &options, &mut watch).map(|one| vec![one])
+        } else {
+            linnet_learn::learn(&slices, &options, &mut watch)
+        }
+    });
+    let learned = match learned {
+        Ok(learned) => learned,
+        Err(linnet_learn::Error::Interrupted) => {
+            return Err(progress.error(PyKeyboardInterrupt::new_err("fitting was stopped")));
+        }
+        Err(error) => return Err(errors::learn(error)),
+    };
+    learned
+        .into_iter()
+        .map(|one| {
+            let report = report(py, &one)?;
+            Ok((PyModel(one.model), report))
+        })
+        .collect()
+}
+
+fn report<'py>(py: Python<'py>, one: &Learned) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let inflection = PyDict::new(py);
+    inflection.set_item("percentile", one.inflection.percentile)?;
+    inflection.set_item("latency_us", one.inflection.latency_ns as f64 / 1000.0)?;
+    inflection.set_item("start_percentile", one.inflection.start_percentile)?;
+    inflection.set_item("boost_us", one.inflection.boost_ns / 1000.0)?;
+    dict.set_item("inflection", inflection)?;
+    dict.set_item("train_rows", one.rows.0)?;
+    dict.set_item("test_rows", one.rows.1)?;
+    dict.set_item("fitted_rows", one.biased.fitted.rows)?;
+    let dropped = PyDict::new(py);
+    dropped.set_item("warm_up", one.dropped.warm_up)?;
+    dropped.set_item("reads_without_latency", one.dropped.reads_without_latency)?;
+    dropped.set_item("writes_without_latency", one.dropped.writes_without_latency)?;
+    dict.set_item("dropped", dropped)?;
+    dict.set_item("biased", judged(py, &one.biased)?)?;
+    let plain = one.unbiased.as_ref().map(|fit| judged(py, fit)).transpose()?;
+    dict.set_item("unbiased", plain)?;
+    let boost: Vec<_> = one.inflection.boost.iter().map(|p| (p.percentile, p.latency_ns, p.boost_ns)).collect();
+    dict.set_item("boost", boost)?;
+    Ok(dict)
+}
+
+fn judged<'py>(py: Python<'py>, fit: &Judged) -> PyResult<Bound<'py, PyDict>> {
+    let dict = evaluation(py, &fit.test)?;
+    dict.set_item("train_accuracy", fit.train.accuracy)?;
+    dict.set_item("float_accuracy", fit.test_float.accuracy)?;
+    dict.set_item("quantisation_points", fit.quantisation.accuracy_points)?;
+    dict.set_item("quantisation_changed", fit.quantisation.decisions_changed)?;
+    dict.set_item("loss", fit.fitted.loss.clone())?;
+    Ok(dict)
+}
+
+fn evaluation<'py>(py: Python<'py>, result: &Evaluation) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("rows", result.rows)?;
+    dict.set_item("base_rate", result.base_rate)?;
+    dict.set_item("accuracy", result.accuracy)?;
+    dict.set_item("balanced_accuracy", result.balanced_accuracy)?;
+    dict.set_item("roc_auc", result.roc_auc)?;
+    dict.set_item("false_submit", result.false_submit)?;
+    dict.set_item("false_revoke", result.false_revoke)?;
+    Ok(dict)
+}
+
+/// Judges a model on the last share of each trace by time, the rows of all traces together.
+#[pyfunction]
+pub fn evaluate<'py>(
+    py: Python<'py>,
+    model: PyRef<'py, PyModel>,
+    traces: Vec<PyRef<'py, PyTrace>>,
+    test_share: f64,
+) -> PyResult<Bound<'py, PyDict>> {
+    if !(test_share > 0.0 && test_share <= 1.0) {
+        return Err(PyValueError::new_err(format!("test_share is {test_share}; it lies above 0 and up to 1")));
+    }
+    let records: Vec<_> = traces.iter().map(|trace| trace.records.clone()).collect();
+    let model = &model.0;
+    let result = py.detach(|| {
+        let mut rows = TrainingSet::default();
+        for records in &records {
+            let set = TrainingSet::from_records(records, model.profile.inflection_ns)?;
+            rows.append(set.split_at_share(1.0 - test_share).1);
+        }
+        linnet_learn::evaluate(&model.network, &rows)
+    });
+    let dict = evaluation(py, &result.map_err(errors::learn)?)?;
+    dict.set_item("inflection_us", model.profile.inflection_ns as f64 / 1000.0)?;
+    dict.set_item("test_share", test_share)?;
+    Ok(dict)
+}
+
+type Rows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>);
+
+/// Features (n, 31) and labels (n,) of a trace's reads, in the order of arrival: what `fit` trains on.
+#[pyfunction]
+pub fn training_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>, inflection_ns: u64) -> PyResult<Rows<'py>> {
+    let records = trace.records.clone();
+    let set = py.detach(|| TrainingSet::from_records(&records, inflection_ns)).map_err(errors::learn)?;
+    let rows = set.len();
+    let digits = PyArray1::from_vec(py, set.digits).reshape([rows, linnet_core::DIGITS])?;
+    Ok((digits, PyArray1::from_vec(py, set.slow)))
+}
+
+/// Trains a network on rows of digits and quantises it to three decimals.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+pub fn train_network<'py>(
+    py: Python<'py>,
+    rows: PyReadonlyArray2<'py, u8>,
+    slow: PyReadonlyArray1<'py, bool>,
+    hidden: Vec<usize>,
+    epochs: usize,
+    batch: usize,
+    false_submit_weight: f32,
+    seed: u64,
+) -> PyResult<PyNetwork> {
+    let width = rows.shape()[1];
+    if width != linnet_core::DIGITS {
+        return Err(PyValueError::new_err(format!("rows have {width} digits; the features are {}", linnet_core::DIGITS)));
+    }
+    let digits: Vec<u8> = rows.as_array().iter().copied().collect();
+    let slow = slow.as_array().to_vec();
+    let options = TrainOptions {
+        hidden,
+        epochs,
+        batch,
+        false_submit_weight,
+        seed,
+        loss: Loss::CategoricalHinge,
+        ..TrainOptions::default()
+    };
+    let mut progress = Progress::new(None);
+    let trained = py.detach(|| {
+        linnet_core::train(&options, &digits, &slow, &mut |_, _| progress.tell(()))
+            .and_then(|float| float.quantise(3))
+    });
+    trained.map(PyNetwork).map_err(|error| progress.error(errors::model(error)))
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Python bindings: the engine behind the package `linnet`. Shapes and types are checked here; everything else is the
+//! other crates'. `python/src/linnet/_native.pyi` is the Python side of this contract.
+
+mod array;
+mod errors;
+mod learn;
+mod model;
+mod network;
+mod progress;
+mod trace;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
+    #[pymodule_export]
+    use crate::array::{PyArray, PyRun, check_policy, policies, presets};
+    #[pymodule_export]
+    use crate::learn::{evaluate, fit, inflection_point, train_network, training_rows};
+    #[pymodule_export]
+    use crate::model::PyModel;
+    #[pymodule_export]
+    use crate::network::PyNetwork;
+    #[pymodule_export]
+    use crate::trace::{PyTrace, synth, trace_formats, workloads};
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `linnet.Model`: a network with the thresholds of its device, as it lies in a model file.
+
+use std::fs;
+use std::path::PathBuf;
+
+use linnet_core::Model;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::errors;
+use crate::network::PyNetwork;
+
+/// A fitted model: what `linnet fit` writes and what a device runs. Immutable.
+#[pyclass(name = "Model", module = "linnet", frozen)]
+pub struct PyModel(pub Model);
+
+#[pymethods]
+impl PyModel {
+    /// Reads a model file. Raises ModelError, which names the file and the damaged field, or OSError.
+    #[staticmethod]
+    fn load(path: PathBuf) -> PyResult<Self> {
+        // A model is at most a few megabytes; what is larger is not one, and is not read.
+        const FILE_BYTES_MAX: u64 = 1 << 28;
+        let shown = path.display().to_string();
+        let size = fs::metadata(&path).map_err(|error| errors::file(&path, error))?.len();
+        if size > FILE_BYTES_MAX {
+            return Err(errors::ModelError::new_err(format!("{shown}: {size} bytes is no model file")));
+        }
+        let bytes = fs::read(&path).map_err(|error| errors::file(&path, error))?;
+        Self::from_bytes(&bytes, &shown)
+    }
+
+    /// Reads a model from the bytes of its file; `name` is used in errors.
+    #[staticmethod]
+    #[pyo3(signature = (data, name = "model"))]
+    fn from_bytes(data: &[u8], name: &str) -> PyResult<Self> {
+        Model::from_bytes(data)
+            .map(PyModel)
+            .map_err(|error| errors::ModelError::new_err(format!("{name}: {error}; write it anew with `linnet fit`")))
+    }
+
+    /// The bytes of its file (`spec/model-file.md`).
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.0.to_bytes().map_err(errors::model)?))
+    }
+
+    /// The network that decides.
+    #[getter]
+    fn network(&self) -> PyNetwork {
+        PyNetwork(self.0.network.clone())
+    }
+
+    /// What was learned of the device: thresholds in ns and I/Os.
+    #[getter]
+    fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let profile = &self.0.profile;
+        dict.set_item("inflection_ns", profile.inflection_ns)?;
+        dict.set_item("latency_ns_p95", profile.latency_ns_p95)?;
+        dict.set_item("latency_ns_p99", profile.latency_ns_p99)?;
+        dict.set_item("hedge_ns", profile.hedge_ns)?;
+        dict.set_item("queue_inflection", profile.queue_inflection)?;
+        dict.set_item("queue_median", profile.queue_median)?;
+        dict.set_item("queue_lower_quartile", profile.queue_lower_quartile)?;
+        Ok(dict)
+    }
+
+    /// The latency that splits fast reads from slow ones, ns.
+    #[getter]
+    fn inflection_ns(&self) -> u64 {
+        self.0.profile.inflection_ns
+    }
+
+    /// Where the inflection point lies on the device's distribution, 0 to 100.
+    #[getter]
+    fn inflection_percentile(&self) -> f64 {
+        self.0.inflection_percentile
+    }
+
+    /// Reads it was trained on.
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.0.rows
+    }
+
+    /// Seed of the training.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.0.seed
+    }
+}

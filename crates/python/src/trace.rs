@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `linnet.Trace`: records held by the engine, and what can be done with them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use linnet_ssd::{Params, Ssd};
+use linnet_trace::{Error, FORMATS, LatencyTarget, Metadata, Options, ParquetWriter, TraceStats};
+use linnet_types::{Device, IoRecord, Nanos, Op, Outcome};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors;
+use crate::progress::Progress;
+
+/// Factors that re-rating to a target latency distribution looks between.
+const FACTORS: (f64, f64) = (0.01, 1000.0);
+/// Stands for "no latency" in columns.
+const NONE: u64 = u64::MAX;
+
+/// The I/Os of one device or volume, sorted by arrival; the first arrives at 0. Immutable.
+#[pyclass(name = "Trace", module = "linnet", frozen)]
+pub struct PyTrace {
+    pub records: Arc<Vec<IoRecord>>,
+    #[pyo3(get)]
+    name: String,
+    #[pyo3(get)]
+    format: String,
+    #[pyo3(get)]
+    skipped: BTreeMap<String, u64>,
+    #[pyo3(get)]
+    warnings: Vec<String>,
+}
+
+impl PyTrace {
+    /// A trace made here, not read from a file.
+    pub fn made(name: String, records: Vec<IoRecord>) -> Self {
+        let (skipped, warnings) = (BTreeMap::new(), Vec::new());
+        PyTrace { records: Arc::new(records), name, format: "linnet".into(), skipped, warnings }
+    }
+
+    fn write_parquet(&self, path: &Path) -> Result<(), Error> {
+        let mut writer = ParquetWriter::create(path)?;
+        for record in self.records.iter() {
+            writer.push(record)?;
+        }
+        writer.finish(&Metadata { source_format: self.format.clone(), skipped: self.skipped.clone() })
+    }
+
+    /// The file or workload it came from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn derived(&self, name: String, records: Vec<IoRecord>) -> Self {
+        PyTrace { format: self.format.clone(), skipped: self.skipped.clone(), ..Self::made(name, records) }
+    }
+}
+
+#[pymethods]
+impl PyTrace {
+    /// Reads a file of any known format, plain or compressed. `progress(bytes, bytes in all)` may answer False to stop.
+    /// Raises TraceError, which says file, record and field.
+    #[staticmethod]
+    #[pyo3(signature = (path, format = None, lenient = false, progress = None))]
+    fn read(
+        py: Python<'_>,
+        path: PathBuf,
+        format: Option<String>,
+        lenient: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let progress = Arc::new(std::sync::Mutex::new(Progress::new(progress)));
+        let teller = progress.clone();
+        let options = Options {
+            format,
+            lenient,
+            progress: Some(Box::new(move |at| {
+                teller.lock().is_ok_and(|mut progress| progress.tell((at.bytes, at.total_bytes)))
+            })),
+        };
+        let read = py.detach(|| linnet_trace::read_all(&path, options));
+        let trace = read.map_err(|error| {
+            let progress = Arc::into_inner(progress).and_then(|lock| lock.into_inner().ok());
+            let stopped = matches!(error, Error::Stopped { .. });
+            let own = errors::trace(error);
+            match progress {
+                Some(progress) if stopped => progress.error(PyKeyboardInterrupt::new_err("reading was stopped")),
+                _ => own,
+            }
+        })?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Ok(PyTrace {
+            records: Arc::new(trace.records),
+            name,
+            format: trace.format.into(),
+            skipped: trace.skipped,
+            warnings: trace.warnings,
+        })
+    }
+
+    /// A trace from columns of equal length, sorted by arrival here; a latency of 2^64-1 is none.
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments)]
+    fn from_columns(
+        name: String,
+        arrive_ns: PyReadonlyArray1<'_, u64>,
+        op: PyReadonlyArray1<'_, u8>,
+        offset_bytes: PyReadonlyArray1<'_, u64>,
+        size_bytes: PyReadonlyArray1<'_, u32>,
+        device: PyReadonlyArray1<'_, u32>,
+        latency_ns: PyReadonlyArray1<'_, u64>,
+    ) -> PyResult<Self> {
+        let (arrive, op, offset) = (arrive_ns.as_array(), op.as_array(), offset_bytes.as_array());
+        let (size, device, latency) = (size_bytes.as_array(), device.as_array(), latency_ns.as_array());
+        let rows = arrive.len();
+        if [op.len(), offset.len(), size.len(), device.len(), latency.len()].iter().any(|&n| n != rows) {
+            return Err(PyValueError::new_err(format!("{name}: columns differ in length")));
+        }
+        if rows == 0 {
+            return Err(errors::TraceError::new_err(format!("{name}: no records")));
+        }
+        let mut records = Vec::with_capacity(rows);
+        for i in 0..rows {
+            let op = match op[i] {
+                0 => Op::Read,
+                1 => Op::Write,
+                other => {
+                    return Err(errors::TraceError::new_err(format!("{name}: row {i}: op {other}; 0 is a read, 1 a write")));
+                }
+            };
+            if size[i] == 0 {
+                return Err(errors::TraceError::new_err(format!("{name}: row {i}: size_bytes is 0")));
+            }
+            records.push(IoRecord {
+                arrive_ns: arrive[i],
+                latency_ns: (latency[i] != NONE).then_some(latency[i]),
+                offset_bytes: offset[i],
+                size_bytes: size[i],
+                device: device[i],
+                op,
+            });
+        }
+        records.sort_by_key(|r| r.arrive_ns);
+        let origin = records[0].arrive_ns;
+        records.iter_mut().for_each(|r| r.arrive_ns -= origin);
+        Ok(Self::made(name, records))
+    }
+
+    /// The same trace under another name.
+    fn named(&self, name: String) -> Self {
+        PyTrace { warnings: self.warnings.clone(), records: self.records.clone(), ..self.derived(name, Vec::new()) }
+    }
+
+    fn __len__(&self) -> usize {
+        self.records.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Trace({:?}, {} records, {})", self.name, self.records.len(), self.format)
+    }
+
+    /// True when some read carries a latency.
+    #[getter]
+    fn has_latency(&self) -> bool {
+        self.records.iter().any(|r| r.op.is_read() && r.latency_ns.is_some())
+    }
+
+    /// Rates, sizes and latency quantiles, as `linnet trace stat --json` prints them.
+    fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = py.detach(|| TraceStats::of(&self.records));
+        let dict = PyDict::new(py);
+        dict.set_item("records", stats.records)?;
+        dict.set_item("reads", stats.reads)?;
+        dict.set_item("writes", stats.writes)?;
+        dict.set_item("duration_s", stats.duration_s)?;
+        dict.set_item("iops_mean", stats.iops_mean)?;
+        dict.set_item("iops_max_10s", stats.iops_max_10s)?;
+        dict.set_item("read_bytes_mean", stats.read_bytes_mean)?;
+        dict.set_item("write_bytes_mean", stats.write_bytes_mean)?;
+        dict.set_item("read_bytes_max", stats.read_bytes_max)?;
+        dict.set_item("write_bytes_max", stats.write_bytes_max)?;
+        let latency = stats.read_latency_us.map(|l| {
+            let latency = PyDict::new(py);
+            for (name, value) in [("p50", l.p50), ("p90", l.p90), ("p95", l.p95), ("p99", l.p99), ("p999", l.p999)] {
+                latency.set_item(name, value)?;
+            }
+            PyResult::Ok(latency)
+        });
+        dict.set_item("read_latency_us", latency.transpose()?)?;
+        dict.set_item("skipped", self.skipped.clone())?;
+        Ok(dict)
+    }
+
+    /// Columns as arrays: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns (2^64-1 where there is none).
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let records = &self.records;
+        dict.set_item("arrive_ns", PyArray1::from_iter(py, records.iter().map(|r| r.arrive_ns)))?;
+        dict.set_item("op", PyArray1::from_iter(py, records.iter().map(|r| r.op as u8)))?;
+        dict.set_item("offset_bytes", PyArray1::from_iter(py, records.iter().map(|r| r.offset_bytes)))?;
+        dict.set_item("size_bytes", PyArray1::from_iter(py, records.iter().map(|r| r.size_bytes)))?;
+        dict.set_item("device", PyArray1::from_iter(py, records.iter().map(|r| r.device)))?;
+        dict.set_item("latency_ns", PyArray1::from_iter(py, records.iter().map(|r| r.latency_ns.unwrap_or(NONE))))?;
+        Ok(dict)
+    }
+
+    /// Latencies of the reads that carry one, ns, in the order of arrival.
+    fn read_latencies<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
+        let latencies = self.records.iter().filter(|r| r.op.is_read()).filter_map(|r| r.latency_ns);
+        PyArray1::from_vec(py, latencies.collect())
+    }
+
+    /// Cuts the trace into equal time slices, each beginning at 0.
+    fn slices(&self, pieces: usize) -> PyResult<Vec<PyTrace>> {
+        if pieces == 0 {
+            return Err(PyValueError::new_err("pieces is 0; give at least 1"));
+        }
+        let cut = linnet_trace::slice_by_time(&self.records, pieces);
+        Ok(cut.into_iter().enumerate().map(|(i, part)| self.derived(format!("{}/{i}", self.name), part)).collect())
+    }
+
+    /// Cuts the trace in two at this share of its duration; the second part begins at 0 too.
+    fn split(&self, share: f64) -> PyResult<(PyTrace, PyTrace)> {
+        if !(share > 0.0 && share < 1.0) {
+            return Err(PyValueError::new_err(format!("share is {share}; it lies between 0 and 1")));
+        }
+        let end = self.records.last().map_or(0, |r| r.arrive_ns);
+        let cut = (end as f64 * share) as Nanos;
+        let at = self.records.partition_point(|r| r.arrive_ns < cut);
+        let (first, second) = self.records.split_at(at);
+        let rebased = second.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns - cut, ..*r }).collect();
+        Ok((self.derived(self.name.clone(), first.to_vec()), self.derived(self.name.clone(), rebased)))
+    }
+
+    /// The trace `factor` times as intense: times divided by it. Latencies are dropped unless the factor is 1.
+    fn rerate(&self, factor: f64) -> PyResult<PyTrace> {
+        if factor == 1.0 {
+            return Ok(self.named(self.name.clone()));
+        }
+        let records = linnet_trace::rerate(&self.records, factor).map_err(errors::trace)?;
+        Ok(self.derived(self.name.clone(), records))
+    }
+
+    /// Re-rates until the read latencies of the baseline on one device of `preset` resemble those of `target`
+    /// (LinnOS, section 5.1). Gives the trace, the factor and the distance that is left (mean absolute log ratio).
+    fn rerate_like(&self, py: Python<'_>, target: &PyTrace, preset: &str, seed: u64) -> PyResult<(PyTrace, f64, f64)> {
+        let params = Params::preset(preset).map_err(errors::device)?;
+        let mut fresh = Ssd::new(&params, seed).map_err(errors::device)?;
+        let wanted: Vec<Nanos> =
+            target.records.iter().filter(|r| r.op.is_read()).filter_map(|r| r.latency_ns).collect();
+        let wanted = LatencyTarget::of(&wanted)
+            .ok_or_else(|| errors::TraceError::new_err(format!("{}: carries no read latencies to resemble", target.name)))?;
+        let found = py.detach(|| {
+            fresh.precondition();
+            linnet_trace::rerate_to_target(&self.records, &wanted, FACTORS, &mut |records| alone(fresh.clone(), records))
+        });
+        let found = found.map_err(errors::trace)?;
+        Ok((self.derived(self.name.clone(), found.records), found.factor, found.distance))
+    }
+
+    /// Writes the trace; the ending of the path says how: .parquet, .csv or .iolog. The file appears whole or not at all.
+    fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let written = py.detach(|| match path.extension().and_then(|e| e.to_str()) {
+            Some("parquet") => Ok(self.write_parquet(&path)),
+            Some("csv") => Ok(linnet_trace::write_csv(&path, &self.records)),
+            Some("iolog" | "log") => Ok(linnet_trace::write_fio(&path, &self.records, &[])),
+            _ => Err(()),
+        });
+        match written {
+            Ok(done) => done.map_err(errors::trace),
+            Err(()) => Err(errors::TraceError::new_err(format!(
+                "{}: unknown ending; write .parquet, .csv or .iolog",
+                path.display()
+            ))),
+        }
+    }
+}
+
+/// Read latencies of one device that serves these records alone.
+fn alone(mut device: Ssd, records: &[IoRecord]) -> Vec<Nanos> {
+    let mut latencies = Vec::new();
+    for record in records {
+        if let Outcome::Done(at) = device.submit(record.arrive_ns, &record.request())
+            && record.op.is_read()
+        {
+            latencies.push(at - record.arrive_ns);
+        }
+    }
+    latencies
+}
+
+/// Names and descriptions of the formats that can be read.
+#[pyfunction]
+pub fn trace_formats() -> Vec<(&'static str, &'static str)> {
+    FORMATS.iter().map(|format| (format.name, format.about)).collect()
+}
+
+/// Names of the Table 1 workloads that can be made.
+#[pyfunction]
+pub fn workloads() -> Vec<&'static str> {
+    linnet_trace::synth::WORKLOADS.iter().map(|w| w.name).collect()
+}
+
+/// A Table 1 workload (LinnOS, section 5.1): one trace for each device, bursts correlated across them.
+#[pyfunction]
+pub fn synth(py: Python<'_>, workload: &str, seconds: f64, devices: usize, seed: u64) -> PyResult<Vec<PyTrace>> {
+    let made = py.detach(|| linnet_trace::synth(workload, seconds, devices, seed)).map_err(errors::trace)?;
+    Ok(made.into_iter().map(|records| PyTrace::made(workload.to_owned(), records)).collect())
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Linnet: learn how flash storage behaves, and act on it.
+
+The engine is Rust and C (``linnet._native``); this package is its front: traces as Arrow tables, models with
+scikit-learn conventions, comparisons of admission policies on a modelled flash array, and reports.
+"""
+
+from linnet._native import (
+    DeviceError,
+    Error,
+    LearnError,
+    Model,
+    ModelError,
+    Network,
+    PolicyError,
+    Trace,
+    TraceError,
+    __version__,
+    policies,
+    presets,
+    trace_formats,
+    training_rows,
+    workloads,
+)
+from linnet.experiment import Experiment, Setup, compare
+from linnet.learning import FitSettings, Fitted, InflectionPoint, evaluate, fit, inflection_point
+from linnet.traces import read_trace, trace_from_table, write_trace
+
+__all__ = [
+    "DeviceError",
+    "Error",
+    "Experiment",
+    "FitSettings",
+    "Fitted",
+    "InflectionPoint",
+    "LearnError",
+    "Model",
+    "ModelError",
+    "Network",
+    "PolicyError",
+    "Setup",
+    "Trace",
+    "TraceError",
+    "__version__",
+    "compare",
+    "evaluate",
+    "fit",
+    "inflection_point",
+    "policies",
+    "presets",
+    "read_trace",
+    "trace_formats",
+    "trace_from_table",
+    "training_rows",
+    "workloads",
+    "write_trace",
+]

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The command ``linnet``. Exit status: 0 success, 1 the data or the run failed, 2 usage, 130 interrupted."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from linnet._native import Error, __version__
+from linnet.cli import compare, demo, learn, trace
+from linnet.cli.output import fail
+
+app = typer.Typer(
+    name="linnet",
+    help="Predictable storage latency: learn how flash devices behave, and act on it.\n\n"
+    "Start with [bold]linnet demo[/], or with your own trace: [bold]linnet whatif TRACE[/].",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(trace.app, name="trace")
+learn.register(app)
+compare.register(app)
+demo.register(app)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"linnet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", help="Show the version and exit.", callback=_version, is_eager=True),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; every failure is one line on standard error and a non-zero status."""
+    try:
+        status = app(standalone_mode=False)
+    except typer.TyperException as error:
+        show = getattr(error, "show", None)
+        if show is not None:
+            show()
+        else:
+            fail(str(error))
+        status = error.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        fail("interrupted; nothing half-written was left")
+        status = 130
+    except BrokenPipeError:
+        # The reader of our output left (`| head`): not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    except (Error, ValueError) as error:
+        fail(str(error))
+        status = 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        fail(f"{where}{error.strerror or error}")
+        status = 1
+    except MemoryError:
+        fail("out of memory: the traces are held in memory; convert a shorter part with `linnet trace convert`")
+        status = 1
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet compare`` and ``linnet whatif``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from linnet._native import Trace
+from linnet.cli.learn import show_fitted
+from linnet.cli.options import (
+    AsJson,
+    Format,
+    Replicas,
+    Seed,
+    Share,
+    Traces,
+    check_preset,
+    complete_policy,
+    complete_preset,
+    complete_workload,
+    load_all,
+    parse_policies,
+)
+from linnet.cli.output import Bars, console, percent, print_json, table, write_whole
+from linnet.experiment import Experiment, Outcome, Setup, periods
+from linnet.learning import FitSettings
+from linnet.report import Section, render
+from linnet.whatif import Verdict, judge
+
+Report = Annotated[Path | None, typer.Option(help="Also write a self-contained HTML report.", show_default=False)]
+Rerate = Annotated[float, typer.Option(help="Run the traces this many times as intense.", min=1e-6)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("compare")(compare_command)
+    app.command("whatif")(whatif_command)
+
+
+def compare_command(
+    trace: Traces = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--workload", "-w", help="Table 1 workload to make and run.", autocompletion=complete_workload, show_default=False
+        ),
+    ] = None,
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(help="SSD model preset; may be repeated.", autocompletion=complete_preset, show_default="consumer-deep"),
+    ] = None,
+    replicas: Replicas = 3,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="Policies, separated by commas.", autocompletion=complete_policy, show_default="all"),
+    ] = None,
+    share: Share = None,
+    rerate: Rerate = 1.0,
+    seconds: Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)] = 120.0,
+    epochs: Annotated[int, typer.Option(help="Passes over the training rows.", min=1)] = FitSettings.epochs,
+    writes_to_all: Annotated[bool, typer.Option("--writes-to-all", help="Send every write to every replica.")] = False,
+    report: Report = None,
+    format: Format = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Compare admission policies on a flash array in virtual time, driven by traces.
+
+    The first half of each trace trains, the second half is what every policy runs; a workload is made as two busy
+    periods, one for each. With fewer traces than replicas, a
+    trace is cut into equal time slices, one for each device.
+
+    Example: [bold]linnet compare -t msnfs.trace.zst --rerate 20 --policy baseline,linnos+hl,oracle[/]
+    """
+    presets = preset or ["consumer-deep"]
+    for name in presets:
+        check_preset(name)
+    chosen = parse_policies(policy)
+    if not trace and not workload:
+        raise typer.BadParameter("give --trace once for each device, or --workload", param_hint="--trace")
+    finished: list[tuple[Experiment, list[Outcome]]] = []
+    with Bars() as bars:
+        setup = Setup(
+            replicas=replicas,
+            seed=seed,
+            device_wide_share=share,
+            writes_to_all=writes_to_all,
+            fit=FitSettings(epochs=epochs),
+        )
+        inputs: list[tuple[str | None, list[Trace], list[Trace] | None]] = []
+        if trace:
+            inputs.append((None, faster(load_all(trace, format, bars), rerate), None))
+        for name in workload or []:
+            train, test = periods(name, seconds, setup)
+            inputs.append((name, faster(train, rerate), faster(test, rerate)))
+        for title, train, test in inputs:
+            for one in presets:
+                experiment = Experiment(train, replace(setup, preset=one), title, bars, test)
+                finished.append((experiment, experiment.compare(chosen)))
+    if report is not None:
+        write_whole(report, render([Section.of(e, o) for e, o in finished], title="Linnet comparison"))
+    if json:
+        print_json(
+            {
+                "rows": [outcome.row for _, outcomes in finished for outcome in outcomes],
+                "parameters": [experiment.parameters() for experiment, _ in finished],
+                "models": [one.report for experiment, _ in finished for one in experiment.fitted],
+            }
+        )
+        return
+    for experiment, outcomes in finished:
+        show_outcomes(experiment, outcomes)
+    if report is not None:
+        console.print(f"report: {report}")
+
+
+def faster(traces: Sequence[Trace], factor: float) -> list[Trace]:
+    """The traces this many times as intense."""
+    return [trace.rerate(factor) for trace in traces]
+
+
+def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
+    """Print one experiment: its models, then a row for each policy."""
+    setup = experiment.setup
+    if experiment.fitted:
+        show_fitted(experiment.fitted, [f"device {i}" for i in range(len(experiment.fitted))])
+    rows = [outcome.row for outcome in outcomes]
+    base = next((r["mean_us"] for r in rows if r["policy"] == "baseline"), None)
+    limit = next((r["mean_us"] for r in rows if r["policy"] == "oracle"), None)
+    table(
+        f"\n{experiment.name} on {setup.replicas} x {setup.preset}, seed {setup.seed}: {rows[0]['reads']:,} reads, latency in us",
+        ["policy", "mean", "p50", "p95", "p99", "p99.9", "p99.99", "to oracle", "extra I/O", "revokes", "false submit", "false revoke"],
+        [
+            [
+                r["policy"],
+                *(float(r[k]) for k in ("mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "p9999_us")),
+                way(base, r["mean_us"], limit),
+                percent(r["extra_io_share"]),
+                percent(r["revokes"] / max(1, r["reads"])),
+                percent(r["false_submit"], 2),
+                percent(r["false_revoke"], 2),
+            ]
+            for r in rows
+        ],
+    )
+
+
+def way(base: float | None, value: float, limit: float | None) -> str:
+    """How much of the way from the baseline's mean to the oracle's a policy goes."""
+    if base is None or limit is None or base - limit < 0.005 * base:
+        return "-"
+    return f"{100 * (base - value) / (base - limit):.0f} %"
+
+
+def whatif_command(
+    traces: Annotated[list[Path], typer.Argument(help="Traces of your devices, one for each.", show_default=False)],
+    preset: Annotated[
+        str | None,
+        typer.Option(help="SSD model preset.", autocompletion=complete_preset, show_default="the one most like your trace"),
+    ] = None,
+    replicas: Replicas = 3,
+    share: Share = None,
+    rerate: Rerate = 1.0,
+    report: Report = None,
+    format: Format = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Tell what each policy would do to your read tail, and whether Linnet is worth installing. Touches no device.
+
+    Example: [bold]linnet whatif sdb.blkparse.txt.zst[/]
+    """
+    check_preset(preset)
+    with Bars() as bars:
+        loaded = faster(load_all(traces, format, bars), rerate)
+        setup = Setup(preset=preset or "", replicas=replicas, seed=seed, device_wide_share=share)
+        verdict = judge(loaded, setup, bars)
+    if report is not None:
+        sections = [Section.of(e, o) for e, o in verdict.experiments]
+        write_whole(report, render(sections, title="What Linnet would do", lead=verdict.text))
+    if json:
+        print_json(verdict.as_dict())
+        return
+    show_verdict(verdict)
+    if report is not None:
+        console.print(f"report: {report}")
+
+
+def show_verdict(verdict: Verdict) -> None:
+    """Print what was found for each device-wide share, then the answer."""
+    for experiment, outcomes in verdict.experiments:
+        show_outcomes(experiment, outcomes)
+    rows: list[list[Any]] = [list(row.values()) for row in verdict.summary]
+    if rows:
+        table("\nsummary", list(verdict.summary[0]), rows)
+    for note in verdict.notes:
+        console.print(f"[dim]note:[/] {note}")
+    console.print(f"\n[bold]{verdict.headline}[/]\n{verdict.text}")

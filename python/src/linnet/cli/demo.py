@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet demo``: the main job in a minute, on the embedded SSD model."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linnet._native import Trace
+from linnet.cli.compare import show_outcomes
+from linnet.cli.options import Seed, load
+from linnet.cli.output import Bars, console, write_whole
+from linnet.experiment import Experiment, Outcome, Setup, periods
+from linnet.report import Section, render
+
+WORKLOADS = (("bs-c", "consumer-deep", 240.0), ("az-e", "enterprise-wide", 24.0))
+"""Table 1 rows, the array they run on and the seconds that are made of each."""
+REAL = (("msprod/msnfs.first90s.trace.zst", "consumer-deep", 1.0),)
+"""Real traces that run where they are found, the array and how much more intense."""
+LEAD = (
+    "Three flash drives hold the same data. Each drive runs its own trace; a read that its drive would serve late can be sent to "
+    "another. The lines below show what each policy makes of the same reads: how close does per-I/O inference come to an oracle?"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("demo")(demo_command)
+
+
+def real_traces(given: Path | None) -> Path | None:
+    """Where the real traces are: as given, in $LINNET_SHARED/traces, or beside the checkout."""
+    places = [given] if given else [Path(os.environ.get("LINNET_SHARED", "../shared")) / "traces"]
+    return next((place for place in places if place and place.is_dir()), None)
+
+
+def demo_command(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory for the report and the numbers.")] = Path("demo-out"),
+    traces: Annotated[
+        Path | None,
+        typer.Option(help="Directory of real traces.", show_default="$LINNET_SHARED/traces or ../shared/traces, if there"),
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Learn a three-drive flash array and show what each admission policy does to its read tail.
+
+    Writes report.html and results.json. Runs Table 1 workloads, and real block traces where they are found.
+    """
+    if traces is not None and not traces.is_dir():
+        raise typer.BadParameter(f"no directory {traces}", param_hint="--traces")
+    out.mkdir(parents=True, exist_ok=True)
+    finished: list[tuple[Experiment, list[Outcome]]] = []
+    with Bars() as bars:
+        for name, setup, train, test in inputs(real_traces(traces), seed, bars):
+            experiment = Experiment(train, setup, name, bars, test)
+            finished.append((experiment, experiment.compare()))
+    for experiment, outcomes in finished:
+        show_outcomes(experiment, outcomes)
+    write_whole(out / "report.html", render([Section.of(e, o) for e, o in finished], "Linnet demo", LEAD))
+    rows = [o.row for _, outcomes in finished for o in outcomes]
+    models = [f.report for e, _ in finished for f in e.fitted]
+    results = {"rows": rows, "models": models, "parameters": [e.parameters() for e, _ in finished]}
+    write_whole(out / "results.json", json.dumps(results, indent=2) + "\n")
+    console.print(f"\nreport: [bold]{out / 'report.html'}[/]   numbers: {out / 'results.json'}")
+    console.print("next: your own trace, with no device touched: [bold].venv/bin/linnet whatif TRACE[/]")
+
+
+Input = tuple[str, Setup, list[Trace], list[Trace] | None]
+
+
+def inputs(real: Path | None, seed: int, bars: Bars) -> list[Input]:
+    """What the demo runs: name, set-up, traces to train on, and those to judge on where they are of another period."""
+    chosen: list[Input] = []
+    for name, preset, seconds in WORKLOADS:
+        setup = Setup(preset=preset, seed=seed)
+        chosen.append((name, setup, *periods(name, seconds, setup)))
+    if real is None:
+        console.print("[dim]no real traces found; running the synthetic workloads only (see --traces)[/]")
+        return chosen
+    for file, preset, factor in REAL:
+        path = real / file
+        if path.exists():
+            trace = load(path, None, bars).rerate(factor).named(path.name.split(".")[0])
+            chosen.append((trace.name, Setup(preset=preset, seed=seed), [trace], None))
+    return chosen

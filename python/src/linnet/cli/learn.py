@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet label``, ``linnet fit`` and ``linnet evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from linnet._native import Array, Model, Trace
+from linnet.cli.options import AsJson, Format, Preset, Replicas, Seed, Share, Traces, check_preset, load_all
+from linnet.cli.output import Bars, console, number, percent, print_json, table, warn, write_whole
+from linnet.learning import Fitted, FitSettings, evaluate, fit, inflection_point
+
+TrainShare = Annotated[
+    float, typer.Option(help="First share of each trace, by time, to train on; the rest judges.", min=0.05, max=0.95)
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("label")(label_command)
+    app.command("fit")(fit_command)
+    app.command("evaluate")(evaluate_command)
+
+
+def measured(traces: Sequence[Trace], preset: str | None, share: float | None, seed: int, bars: Bars) -> list[Trace]:
+    """The traces with latencies: their own, or what the SSD model answers under the baseline policy."""
+    if preset is not None:
+        array = Array(preset, len(traces), seed, share)
+        step = bars.stage(f"running on {preset}", sum(len(t) for t in traces))
+
+        def count(done: int) -> bool:
+            step(done)
+            return True
+
+        return array.run(list(traces), "baseline", [], seed=seed, log=True, progress=count).logs()
+    for trace in traces:
+        if not trace.has_latency:
+            raise typer.BadParameter(
+                f"{trace.name} carries no latencies; add --preset to run it through the SSD model", param_hint="--trace"
+            )
+    return list(traces)
+
+
+def label_command(
+    trace: Traces = None,
+    preset: Preset = None,
+    share: Share = None,
+    replicas: Replicas = 3,
+    format: Format = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Find each device's inflection point: the latency that splits its fast reads from its slow ones.
+
+    Example: [bold]linnet label -t nvme0.csv -t nvme1.csv -t nvme2.csv[/]
+    """
+    check_preset(preset)
+    with Bars() as bars:
+        traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
+    columns = [t.read_latencies() for t in traces]
+    found = []
+    for i, one in enumerate(traces):
+        point = inflection_point(columns, device=i, replicas=replicas, seed=seed)
+        best = float(point.boost[:, 2].max()) if len(point.boost) else 0.0
+        found.append(
+            {
+                "trace": one.name,
+                "reads": len(columns[i]),
+                "percentile": point.percentile,
+                "inflection_us": point.latency_ns / 1000,
+                "slow": float(np.mean(columns[i] >= point.latency_ns)),
+                "boost_us": best / 1000,
+            }
+        )
+    if json:
+        print_json({"rows": found, "replicas": replicas, "seed": seed})
+        return
+    table(
+        "inflection points (LinnOS, section 4.2.1)",
+        ["trace", "reads", "percentile", "inflection us", "slow reads", "mean saved us"],
+        [[r["trace"], r["reads"], f"p{r['percentile']:.1f}", r["inflection_us"], percent(r["slow"]), r["boost_us"]] for r in found],
+    )
+
+
+def fit_command(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.", show_default=False)],
+    trace: Traces = None,
+    preset: Preset = None,
+    share: Share = None,
+    model: Annotated[str, typer.Option(help="Kind of model.")] = "linnos",
+    epochs: Annotated[int, typer.Option(help="Passes over the training rows.", min=1)] = FitSettings.epochs,
+    train_share: TrainShare = FitSettings.train_share,
+    bias: Annotated[
+        float, typer.Option(help="Weight of a slow row that would be submitted; 1 is unbiased.", min=1)
+    ] = FitSettings.false_submit_weight,
+    max_rows: Annotated[int | None, typer.Option(help="Train on at most this many rows.", min=1, show_default="all")] = None,
+    format: Format = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Train a model from traces and judge it on their held-out part.
+
+    Several traces are several devices of one type: their rows are trained together, each labelled by its own inflection
+    point. Traces with latencies are used as they are; --preset runs them through the SSD model instead.
+
+    Example: [bold]linnet fit -t nvme0.csv -o nvme0.linnet[/]
+    """
+    check_preset(preset)
+    if model != "linnos":
+        raise typer.BadParameter(f"unknown model {model!r}; known: linnos", param_hint="--model")
+    settings = FitSettings(
+        epochs=epochs, false_submit_weight=bias, train_share=train_share, max_rows=max_rows
+    )
+    with Bars() as bars:
+        traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
+        step = bars.stage("fitting", 0)
+        fitted = fit(traces, seed, settings, lambda done, total, loss: step(done), unbiased=True, pooled=True)[0]
+    write_whole(out, fitted.model.to_bytes())
+    if json:
+        print_json({"out": str(out), "seed": seed} | fitted.report)
+        return
+    show_fitted([fitted], [out.name])
+    console.print(f"{out}: {out.stat().st_size:,} bytes")
+
+
+def evaluate_command(
+    model: Annotated[Path, typer.Option("--model", "-m", help="Model file.", show_default=False)],
+    trace: Traces = None,
+    preset: Preset = None,
+    share: Share = None,
+    test_share: Annotated[
+        float, typer.Option(help="Last share of each trace, by time, to judge on.", min=0.05, max=1.0)
+    ] = 1 - FitSettings.train_share,
+    format: Format = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Judge a model on traces beside the base rate (the accuracy of always submitting).
+
+    Judges the last half of each trace by default: what `linnet fit` held out. For a trace the model never saw, use
+    --test-share 1.
+
+    Example: [bold]linnet evaluate -m nvme0.linnet -t nvme0.csv[/]
+    """
+    check_preset(preset)
+    loaded = Model.load(model)
+    with Bars() as bars:
+        traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
+    result = evaluate(loaded, traces, test_share)
+    if json:
+        print_json(result)
+        return
+    table(f"{model.name} on the last {percent(test_share, 0)} of each trace", ["rows", *RATES], [rates(result)], left=0)
+    if result["accuracy"] <= result["base_rate"]:
+        warn("the model is not more accurate than always submitting; on plain accuracy it earns nothing here")
+
+
+RATES = ("base rate", "accuracy", "balanced", "ROC-AUC", "false submit", "false revoke")
+
+
+def rates(result: dict[str, Any]) -> list[str]:
+    """One evaluation as cells: rows, then :data:`RATES`."""
+    auc = result["roc_auc"]
+    shown = (result[k] for k in ("base_rate", "accuracy", "balanced_accuracy"))
+    errors = (result[k] for k in ("false_submit", "false_revoke"))
+    return [
+        number(result["rows"]),
+        *(percent(v) for v in shown),
+        "-" if auc is None else f"{auc:.3f}",
+        *(percent(v, 2) for v in errors),
+    ]
+
+
+def show_fitted(fitted: Sequence[Fitted], names: Sequence[str]) -> None:
+    """Print inflection points and the accuracy table of fitted models."""
+    rows = []
+    for name, one in zip(names, fitted, strict=True):
+        report = one.report
+        point = f"p{report['inflection']['percentile']:.1f} {number(report['inflection']['latency_us'])} us"
+        for training in ("biased", "unbiased"):
+            if report.get(training):
+                rows.append([name, training, point, *rates(report[training])])
+    table("held-out accuracy", ["model", "training", "inflection", "rows", *RATES], rows, left=3)

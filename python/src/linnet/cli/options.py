@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Options that several commands share, and how their traces are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linnet import _native
+from linnet._native import PolicyError, Trace
+from linnet.cli.output import Bars, warn
+
+
+def _complete(known: Sequence[str], text: str) -> list[str]:
+    return [name for name in known if name.startswith(text)]
+
+
+def complete_workload(incomplete: str) -> list[str]:
+    """Shell completion of Table 1 workloads."""
+    return _complete(_native.workloads(), incomplete)
+
+
+def complete_preset(incomplete: str) -> list[str]:
+    """Shell completion of SSD presets."""
+    return _complete(_native.presets(), incomplete)
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """Shell completion of policies, after the last comma."""
+    head, comma, last = incomplete.rpartition(",")
+    return [head + comma + name for name in _complete(_native.policies(), last)]
+
+
+def complete_format(incomplete: str) -> list[str]:
+    """Shell completion of trace formats."""
+    return _complete([name for name, _ in _native.trace_formats()], incomplete)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Seed = Annotated[int, typer.Option(help="Decides every random choice; the same seed gives the same bytes.", min=0)]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        help="Trace format, when it is not detected (see `linnet trace formats`).",
+        autocompletion=complete_format,
+        show_default=False,
+    ),
+]
+Traces = Annotated[
+    list[Path] | None,
+    typer.Option("--trace", "-t", help="Trace file; give it once for each device.", show_default=False),
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(help="Run the traces through this SSD model preset.", autocompletion=complete_preset, show_default=False),
+]
+Share = Annotated[
+    float | None,
+    typer.Option("--share", help="Device-wide share of the SSD model's internal work.", min=0, max=1, show_default="preset"),
+]
+Replicas = Annotated[int, typer.Option(help="Devices that hold each block.", min=1, max=64)]
+
+
+def load(path: Path, format: str | None, bars: Bars) -> Trace:
+    """Read a trace with a progress bar and pass on the reader's warnings."""
+    step: list[object] = []
+
+    def progress(done: int, total: int) -> None:
+        if not step:
+            step.append(bars.stage(f"reading {path.name}", total))
+        step[0](done)  # type: ignore[operator]
+
+    trace = Trace.read(path, format=format, progress=progress)
+    for text in trace.warnings:
+        warn(f"{path}: {text}")
+    return trace
+
+
+def load_all(paths: Sequence[Path] | None, format: str | None, bars: Bars) -> list[Trace]:
+    """Read every trace given; none at all is a usage error."""
+    if not paths:
+        raise typer.BadParameter("give at least one trace", param_hint="--trace")
+    return [load(path, format, bars) for path in paths]
+
+
+def check_preset(preset: str | None) -> None:
+    """Refuse an unknown preset before any work."""
+    if preset is not None and preset not in _native.presets():
+        raise typer.BadParameter(f"unknown preset {preset!r}; known: {', '.join(_native.presets())}", param_hint="--preset")
+
+
+def parse_policies(text: str | None) -> list[str]:
+    """The policies of a comma-separated list; all of them for none given."""
+    known = _native.policies()
+    if text is None:
+        return known
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    for name in chosen:
+        try:
+            _native.check_policy(name)
+        except PolicyError as error:
+            raise typer.BadParameter(str(error), param_hint="--policy") from error
+    if not chosen:
+        raise typer.BadParameter(f"no policy given; known: {', '.join(known)}", param_hint="--policy")
+    return list(dict.fromkeys(chosen))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the commands print: tables for people, JSON for programs, progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from linnet.experiment import Progress as Stages
+
+console = Console(highlight=False, soft_wrap=True, width=1000)
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def fail(message: str) -> None:
+    """Say on standard error what went wrong and what to do."""
+    errors.print(Text("linnet: ", style="bold red") + Text(message))
+
+
+def warn(message: str) -> None:
+    """Say on standard error what the user should know."""
+    errors.print(Text("linnet: ", style="bold yellow") + Text(message))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, with keys in the order given."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> None:
+    """Print a table; the first ``left`` columns are text, the others numbers."""
+    if title:
+        console.print(Text(title, style="bold"))
+    view = Table(box=None, pad_edge=False, header_style="dim")
+    for i, name in enumerate(columns):
+        view.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0 or i >= left)
+    for row in rows:
+        view.add_row(*(cell if isinstance(cell, Text) else number(cell) for cell in row))
+    # A table with numbers is never cut to fit: a line longer than the terminal wraps there.
+    console.print(view, width=None if left < len(columns) else shutil.get_terminal_size().columns)
+
+
+def number(value: Any) -> str:
+    """A number with as many digits as carry meaning; text as it is; nothing as a dash."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share as a percentage."""
+    return "-" if value is None else f"{100 * value:.{digits}f} %"
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        speed = task.speed or 0
+        for unit, scale in (("M", 1e6), ("k", 1e3)):
+            if speed >= scale:
+                return Text(f"{speed / scale:.1f} {unit}/s", style="dim")
+        return Text(f"{speed:.0f} /s", style="dim")
+
+
+class Bars(Stages):
+    """Progress bars with rates on standard error; silent where it is not a terminal."""
+
+    def __init__(self) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
+        self._view = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
+
+    def __enter__(self) -> Bars:
+        self._view.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._view.stop()
+
+    def stage(self, name: str, total: int) -> Callable[[int], None]:
+        """Begin a bar of ``total`` steps."""
+        for task in self._view.tasks:
+            self._view.remove_task(task.id)
+        bar = self._view.add_task(name, total=total)
+        return lambda done: self._view.update(bar, completed=done)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside ``path`` that takes its place only when the block ends well."""
+    handle, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
+        mask = os.umask(0)
+        os.umask(mask)
+        partial.chmod(0o666 & ~mask)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, data: bytes | str) -> None:
+    """Write a file that appears whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def flatten(mapping: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Rows of a two-column table, nested keys joined."""
+    rows: list[tuple[str, Any]] = []
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            rows += [(f"{key}.{inner}", shown) for inner, shown in flatten(value)]
+        else:
+            rows.append((key, value))
+    return rows
+
+
+def is_interactive() -> bool:
+    """True when a person reads standard output."""
+    return sys.stdout.isatty()

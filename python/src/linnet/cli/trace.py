@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet trace``: look at traces, convert, re-rate and make them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linnet import _native
+from linnet._native import Trace
+from linnet.cli.options import AsJson, Format, Seed, complete_workload, load
+from linnet.cli.output import Bars, console, flatten, percent, print_json, table
+
+app = typer.Typer(help="Look at traces, convert, re-rate and make them.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
+Out = Annotated[Path, typer.Option("--out", "-o", help="File to write: .parquet, .csv or .iolog.", show_default=False)]
+
+
+@app.command()
+def stat(file: File, format: Format = None, json: AsJson = False) -> None:
+    """Print what a trace holds: rates, sizes, read share, latency quantiles.
+
+    Example: [bold]linnet trace stat msnfs.trace.zst[/]
+    """
+    with Bars() as bars:
+        trace = load(file, format, bars)
+    result = trace.stat()
+    if json:
+        print_json(result)
+        return
+    latency, skipped = result.pop("read_latency_us"), result.pop("skipped")
+    table(f"{file.name} ({trace.format})", ["", ""], flatten(result))
+    if latency:
+        table("read latency", [f"{k}_us" for k in latency], [list(latency.values())], left=0)
+    else:
+        console.print("no latencies recorded: `linnet fit --preset` runs the trace through the SSD model instead")
+    if skipped:
+        table("skipped", ["reason", "records"], list(skipped.items()))
+
+
+@app.command()
+def formats(json: AsJson = False) -> None:
+    """List the formats that can be read, for --format."""
+    known = _native.trace_formats()
+    if json:
+        print_json([{"format": name, "about": about} for name, about in known])
+    else:
+        table(None, ["format", "what it is"], known, left=2)
+
+
+@app.command()
+def convert(file: File, out: Out, format: Format = None) -> None:
+    """Read a trace of any format and write it as Parquet, CSV or fio iolog.
+
+    Example: [bold]linnet trace convert sdb.blkparse.txt.zst -o sdb.parquet[/]
+    """
+    with Bars() as bars:
+        trace = load(file, format, bars)
+    trace.write(out)
+    console.print(f"{out}: {len(trace):,} records from {trace.format}")
+
+
+@app.command()
+def rerate(
+    file: File,
+    out: Out,
+    factor: Annotated[float | None, typer.Option(help="Times as intense: 2 halves every gap.", show_default=False)] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="Re-rate until the baseline's read latency on --preset resembles this trace's.", show_default=False),
+    ] = None,
+    preset: Annotated[str, typer.Option(help="SSD model preset, with --like.")] = "consumer-deep",
+    format: Format = None,
+    seed: Seed = 0,
+) -> None:
+    """Make a trace more or less intense, by a factor or by a target latency distribution (LinnOS, section 5.1).
+
+    Example: [bold]linnet trace rerate old.csv --factor 4 -o busy.parquet[/]
+    """
+    if (factor is None) == (like is None):
+        raise typer.BadParameter("give either --factor or --like")
+    with Bars() as bars:
+        trace = load(file, format, bars)
+        if factor is not None:
+            trace = trace.rerate(factor)
+            console.print(f"factor {factor}")
+        elif like is not None:
+            trace, found, distance = trace.rerate_like(load(like, None, bars), preset, seed)
+            console.print(f"factor {found:.3g}; quantiles p50 to p99.9 differ by {percent(distance)} on average")
+    trace.write(out)
+    console.print(f"{out}: {len(trace):,} records")
+
+
+@app.command()
+def synth(
+    workload: Annotated[
+        str, typer.Argument(help="Row of LinnOS's Table 1, such as az-c.", autocompletion=complete_workload, show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory for one Parquet file a device.", show_default=False)],
+    seconds: Annotated[float, typer.Option(help="Length of the trace.", min=1)] = 60.0,
+    devices: Annotated[int, typer.Option(help="Devices; their bursts are correlated.", min=1, max=64)] = 3,
+    seed: Seed = 0,
+) -> None:
+    """Make a workload with the statistics of a row of LinnOS's Table 1.
+
+    Example: [bold]linnet trace synth bs-c --seconds 120 -o bs-c[/]
+    """
+    made: list[Trace] = _native.synth(workload, seconds=seconds, devices=devices, seed=seed)
+    out.mkdir(parents=True, exist_ok=True)
+    for index, trace in enumerate(made):
+        path = out / f"{workload}.{index}.parquet"
+        trace.write(path)
+        console.print(f"{path}: {len(trace):,} records")

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The LinnOS network as a scikit-learn classifier, for those who bring their own rows and splits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from linnet import _native
+
+
+class LinnosClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A dense network on decimal digits, trained in the core and quantised to integers.
+
+    Rows are unsigned digits (n, width), as :func:`linnet.training_rows` gives them; the class 1 is slow (revoke).
+    Predictions are those of the quantised network, bit for bit what a device would run.
+    """
+
+    def __init__(
+        self,
+        hidden: tuple[int, ...] = (256,),
+        epochs: int = 8,
+        batch: int = 128,
+        false_submit_weight: float = 5.0,
+        seed: int = 0,
+    ):
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch = batch
+        self.false_submit_weight = false_submit_weight
+        self.seed = seed
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LinnosClassifier:  # noqa: N803
+        """Train on digit rows ``X`` (n, width) and labels ``y`` (n,); two classes, the larger one is slow."""
+        rows = self._rows(X, reset=True)
+        self.classes_, slow = np.unique(np.asarray(y), return_inverse=True)
+        if len(self.classes_) != 2:
+            raise ValueError(f"labels have {len(self.classes_)} classes; a fast/slow network needs 2")
+        if len(rows) != len(slow):
+            raise ValueError(f"{len(rows)} rows but {len(slow)} labels")
+        self.network_ = _native.train_network(
+            rows,
+            slow.astype(bool),
+            hidden=list(self.hidden),
+            epochs=self.epochs,
+            batch=self.batch,
+            false_submit_weight=self.false_submit_weight,
+            seed=self.seed,
+        )
+        return self
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
+        """Score of each row: the revoke output minus the submit output; above 0 revokes."""
+        check_is_fitted(self, "network_")
+        scores: NDArray[np.int64] = self.network_.scores(self._rows(X, reset=False))
+        return scores.astype(np.float64)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+        """Class of each row."""
+        check_is_fitted(self, "network_")
+        classes: NDArray[Any] = self.classes_[self.network_.decide(self._rows(X, reset=False))]
+        return classes
+
+    def _rows(self, rows: ArrayLike, reset: bool) -> NDArray[np.uint8]:
+        checked = validate_data(self, rows, reset=reset, dtype=None, ensure_2d=True)
+        digits = np.asarray(checked)
+        if not np.issubdtype(digits.dtype, np.number) or (digits < 0).any() or (digits > 255).any():
+            raise ValueError("rows hold digits: whole numbers from 0 to 255")
+        if (digits != np.floor(digits)).any():
+            raise ValueError("rows hold digits: whole numbers from 0 to 255")
+        return np.ascontiguousarray(digits, dtype=np.uint8)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""One experiment: a flash array in virtual time, learned from the first part of its traces, judged on the rest.
+
+The order is that of a deployment. The baseline policy runs the training part and each device's I/Os are logged; a model
+is fitted per device from its own log; then every policy runs the test part from the same preconditioned devices.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linnet import _native
+from linnet._native import Array, Trace, policies
+from linnet.learning import Fitted, FitSettings, fit
+
+LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99"})
+"""Policies that ask a model."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that decides a result, besides the traces."""
+
+    preset: str = "consumer-deep"
+    """SSD model preset (see :func:`linnet.presets`)."""
+    replicas: int = 3
+    """Devices in the array; a read may go to any of them."""
+    seed: int = 0
+    """Decides devices, training and every random choice."""
+    device_wide_share: float | None = None
+    """Share of internal work done as device-wide bursts, 0 to 1; ``None`` keeps the preset's."""
+    failover_ns: int = 15_000
+    """Cost of a revoked read before it reaches the next replica."""
+    writes_to_all: bool = False
+    """Send writes to every replica instead of the stream's own device (the paper's set-up)."""
+    fit: FitSettings = field(default_factory=FitSettings)
+    """Training; its ``train_share`` splits each trace by time."""
+
+
+class Outcome(NamedTuple):
+    """What one policy did."""
+
+    row: dict[str, Any]
+    """The comparison row: latencies in us, counts and shares."""
+    latency_ns: NDArray[np.uint64]
+    """Latency of every read, sorted."""
+
+
+class Progress:
+    """Receives how far long work has come. This one ignores it; the command line draws bars."""
+
+    def stage(self, name: str, total: int) -> Callable[[int], None]:
+        """Begin a stage of ``total`` steps; the function returned is told the steps done so far."""
+        del name, total
+        return lambda done: None
+
+
+class Experiment:
+    """An array, its traces, and what was learned of it.
+
+    ``traces`` has one trace for each device; with fewer traces than replicas each is cut into equal time slices, as
+    many as are needed. Each is split by time into a training and a test part, unless ``test`` gives traces of another
+    period to judge on.
+    """
+
+    def __init__(
+        self,
+        traces: Sequence[Trace],
+        setup: Setup,
+        name: str | None = None,
+        progress: Progress | None = None,
+        test: Sequence[Trace] | None = None,
+    ):
+        self.setup = setup
+        self.streams = spread(traces, setup.replicas)
+        self.name = name or "+".join(t.name for t in traces)
+        self.progress = progress or Progress()
+        self.array = Array(setup.preset, setup.replicas, setup.seed, setup.device_wide_share)
+        if test is None:
+            parts = [s.split(setup.fit.train_share) for s in self.streams]
+            self.train_part = [first for first, _ in parts]
+            self.test_part = [second for _, second in parts]
+        else:
+            self.train_part = self.streams
+            self.test_part = spread(test, setup.replicas)
+        self.fitted: list[Fitted] = []
+        self.profile_latency_ns: list[NDArray[np.uint64]] = []
+        self._stop = threading.Event()
+
+    def learn(self) -> list[Fitted]:
+        """Run the training part under the baseline policy and fit each device's model from its log."""
+        total = sum(len(t) for t in self.train_part)
+        step = self.progress.stage(f"{self.name}: profiling", total)
+        profile = self.array.run(self.train_part, "baseline", [], log=True, progress=self._guard(step), **self._array())
+        logs = profile.logs()
+        self.profile_latency_ns = [np.sort(log.read_latencies()) for log in logs]
+        epochs = self.setup.fit.epochs
+        step = self.progress.stage(f"{self.name}: fitting", len(logs) * epochs * 2)
+        self.fitted = fit(logs, self.setup.seed, self.setup.fit, lambda done, total, loss: step(done), unbiased=True)
+        return self.fitted
+
+    def run(self, policy: str, step: Callable[[int], None] | None = None) -> Outcome:
+        """Run the test part under ``policy``."""
+        models = [f.model for f in self.fitted]
+        run = self.array.run(self.test_part, policy, models, progress=self._guard(step), **self._array())
+        latency = run.latency_ns()
+        latency.sort()
+        row = {"trace": self.name, "preset": self.setup.preset, "policy": policy, "seed": self.setup.seed}
+        return Outcome(row | run.row(), latency)
+
+    def compare(self, chosen: Sequence[str] | None = None, workers: int = 2) -> list[Outcome]:
+        """Run every policy of ``chosen`` (all by default), in the order given."""
+        names = list(chosen or policies())
+        if not self.fitted:
+            self.learn()
+        total = sum(len(t) for t in self.test_part) * len(names)
+        step = self.progress.stage(f"{self.name}: {len(names)} policies", total)
+        done = [0] * len(names)
+
+        def one(index: int) -> Outcome:
+            def count(n: int) -> None:
+                done[index] = n
+                step(sum(done))
+
+            return self.run(names[index], count)
+
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            try:
+                return list(pool.map(one, range(len(names))))
+            except BaseException:
+                self._stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _guard(self, step: Callable[[int], None] | None) -> Callable[[int], bool]:
+        """A native progress callback: ``False`` stops the run."""
+
+        def report(done: int) -> bool:
+            if step is not None:
+                step(done)
+            return not self._stop.is_set()
+
+        return report
+
+    def _array(self) -> dict[str, Any]:
+        setup = self.setup
+        return {"failover_ns": setup.failover_ns, "writes_to_all": setup.writes_to_all, "seed": setup.seed}
+
+    def parameters(self) -> dict[str, Any]:
+        """The set-up and the traces' statistics, as they belong beside every result."""
+        return asdict(self.setup) | {
+            "trace": self.name,
+            "streams": [{"name": s.name, "records": len(s)} for s in self.streams],
+            "device": self.array.parameters(),
+        }
+
+
+def periods(name: str, seconds: float, setup: Setup) -> tuple[list[Trace], list[Trace]]:
+    """Two busy periods of a Table 1 workload, one to train on and one to judge on (LinnOS, section 5.1: the busiest hour
+    trains, slices of other busy hours judge).
+
+    Each period has the workload's peak. They are drawn independently, each half of ``seconds`` long.
+    """
+    half = seconds / 2
+    train = _native.synth(name, seconds=half, devices=setup.replicas, seed=2 * setup.seed)
+    test = _native.synth(name, seconds=half, devices=setup.replicas, seed=2 * setup.seed + 1)
+    return train, test
+
+
+def spread(traces: Sequence[Trace], devices: int) -> list[Trace]:
+    """One trace for each device: fewer traces than devices are cut into equal time slices."""
+    if not traces:
+        raise _native.Error("no trace given")
+    if len(traces) > devices:
+        raise _native.Error(
+            f"{len(traces)} traces for {devices} devices: give one trace for each device, or set replicas to {len(traces)}"
+        )
+    share, more = divmod(devices, len(traces))
+    slices: list[Trace] = []
+    for i, trace in enumerate(traces):
+        pieces = share + (i < more)
+        slices += [trace] if pieces == 1 else trace.slices(pieces)
+    return slices
+
+
+def compare(
+    traces: Sequence[Trace],
+    setup: Setup | None = None,
+    chosen: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Compare admission policies on one array and give one row for each policy (see :class:`Experiment`)."""
+    return [outcome.row for outcome in Experiment(traces, setup or Setup(), progress=progress).compare(chosen)]

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Inflection point, fit and evaluation: the front of the Rust crate ``linnet-learn``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from linnet import _native
+from linnet._native import Model, Trace
+
+Progress = Callable[[int, int, float], None]
+"""Called with the epochs done, the epochs in all and the loss."""
+
+
+class InflectionPoint(NamedTuple):
+    """The latency that splits fast from slow on one device, and how it was found."""
+
+    percentile: float
+    """Where the point lies on the device's own latency distribution, 0 to 100."""
+    latency_ns: int
+    """The threshold: a read below it is fast."""
+    boost: NDArray[np.float64]
+    """The boost curve, shape (candidates, 3): percentile, latency in ns, mean latency saved per I/O in ns."""
+
+
+def inflection_point(
+    latencies_ns_per_device: Sequence[ArrayLike],
+    device: int = 0,
+    replicas: int = 3,
+    seed: int = 0,
+    failover_ns: int = 15_000,
+) -> InflectionPoint:
+    """Find the inflection point of ``device`` by the algorithm of LinnOS (section 4.2.1).
+
+    ``latencies_ns_per_device`` holds one array of read latencies in ns for each device. A million simulated reads draw
+    from them; a read above the candidate is revoked and drawn again from another random device. With one device the
+    replicas draw from its own distribution. Raises :class:`linnet.LearnError` for no or too few latencies.
+    """
+    columns = [np.ascontiguousarray(x, dtype=np.uint64) for x in latencies_ns_per_device]
+    percentile, latency_ns, boost = _native.inflection_point(columns, device, replicas, seed, failover_ns)
+    return InflectionPoint(percentile, latency_ns, boost)
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How a LinnOS model is trained. The defaults are the paper's where it gives them."""
+
+    epochs: int = 8
+    """Passes over the training rows."""
+    batch: int = 128
+    """Rows per optimiser step."""
+    false_submit_weight: float = 5.0
+    """Weight of a row that is slow and would be submitted; 1 is unbiased training."""
+    train_share: float = 0.5
+    """The first share of each trace, by arrival time, is trained on; the rest is for evaluation."""
+    replicas: int = 3
+    """Replicas in the search for the inflection point."""
+    failover_ns: int = 15_000
+    """Cost of a revoked read."""
+    max_rows: int | None = None
+    """Train on at most this many rows, taken evenly over time."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model and the numbers that judge it on the held-out part."""
+
+    model: Model
+    """What runs: the network quantised to integers, with the thresholds of its device."""
+    report: dict[str, Any]
+    """Inflection point, rows, evaluation on the held-out part with and without bias, quantisation loss."""
+
+
+def fit(
+    traces: Sequence[Trace],
+    seed: int = 0,
+    settings: FitSettings | None = None,
+    progress: Progress | None = None,
+    unbiased: bool = False,
+    pooled: bool = False,
+) -> list[Fitted]:
+    """Fit one LinnOS model for each device; ``traces[i]`` are the I/Os of device ``i`` with their latencies.
+
+    ``pooled`` fits one model for all the devices instead: rows are labelled by their own device's inflection point and
+    the thresholds are those of the devices together. ``unbiased`` also trains without the false-submit weight, to show what it does. Raises :class:`linnet.LearnError`
+    when a trace has no latencies or too few reads. Same traces, settings and seed: same bytes.
+    """
+    s = settings or FitSettings()
+    fitted = _native.fit(
+        list(traces),
+        seed=seed,
+        epochs=s.epochs,
+        batch=s.batch,
+        false_submit_weight=s.false_submit_weight,
+        train_share=s.train_share,
+        replicas=s.replicas,
+        failover_ns=s.failover_ns,
+        max_rows=s.max_rows,
+        unbiased=unbiased,
+        pooled=pooled,
+        progress=progress,
+    )
+    return [Fitted(model, report) for model, report in fitted]
+
+
+def evaluate(model: Model, traces: Trace | Sequence[Trace], test_share: float = 1.0) -> dict[str, Any]:
+    """Judge ``model`` on the last ``test_share`` of each trace by time; no row is filtered.
+
+    Gives rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` when only
+    one class occurs), and false_submit and false_revoke as shares of all rows. Slow is what the model's own inflection
+    point calls slow.
+    """
+    return _native.evaluate(model, [traces] if isinstance(traces, Trace) else list(traces), test_share)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Figures of the report, as SVG text. The same numbers give the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from linnet.report.section import Section
+
+matplotlib.rcParams.update(
+    {
+        "svg.hashsalt": "linnet",
+        "svg.fonttype": "none",
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.alpha": 0.25,
+        "grid.linewidth": 0.6,
+    }
+)
+
+STYLE: dict[str, tuple[str, str, float]] = {
+    "baseline": ("#4d4d4d", "-", 1.8),
+    "oracle": ("#000000", ":", 1.8),
+    "linnos": ("#d95f02", "-", 1.6),
+    "linnos+hl": ("#d62728", "-", 2.2),
+    "linnos+h99": ("#fc8d62", "--", 1.3),
+    "hedge-p95": ("#1f78b4", "-", 1.4),
+    "hedge-ip": ("#6baed6", "--", 1.2),
+    "clone": ("#9e9ac8", "--", 1.1),
+    "random": ("#bdbdbd", "-", 1.1),
+    "shortest-queue": ("#33a02c", "-", 1.3),
+    "ewma-inflight": ("#006d2c", "--", 1.3),
+    "c3": ("#74c476", "-.", 1.2),
+    "heur-sim": ("#e7ba52", "--", 1.1),
+    "heur-adv": ("#8c6d31", "-.", 1.2),
+}
+"""Colour, dash and width of each policy."""
+TAIL = [0.80, 0.90, 0.95, 0.99, 0.999, 0.9999]
+
+
+def svg(figure: Figure) -> str:
+    """A figure as SVG text without a date in it."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def style(policy: str) -> dict[str, Any]:
+    """How a policy's line is drawn."""
+    colour, dash, width = STYLE.get(policy, ("#7f7f7f", "-", 1.0))
+    return {"color": colour, "linestyle": dash, "linewidth": width}
+
+
+def tail_axis(axes: Axes, reads: int) -> None:
+    """Percentiles from p80 up on a log axis of what remains above them."""
+    axes.set_xscale("function", functions=(lambda q: -np.log10(np.maximum(1 - q, 1e-9)), lambda v: 1 - 10.0**-v))
+    shown = [q for q in TAIL if (1 - q) * reads >= 1 or q <= 0.99]
+    axes.set_xlim(0.80, shown[-1] if len(shown) > 1 else 0.99)
+    axes.set_xticks(shown, [f"p{100 * q:g}" for q in shown])
+    axes.minorticks_off()
+
+
+def tail(section: Section) -> str:
+    """Read latency at every percentile from p80 up, a line for each policy."""
+    figure = Figure(figsize=(6.4, 3.9), layout="constrained")
+    axes = figure.add_subplot()
+    reads = max((len(v) for v in section.latency_ns.values()), default=0)
+    points = 1 - np.logspace(np.log10(0.2), np.log10(max(1e-4, 1 / max(reads, 10))), 160)
+    for policy, values in section.latency_ns.items():
+        if len(values):
+            axes.plot(points, _quantiles(values, points) / 1000, label=policy, **style(policy))
+    tail_axis(axes, reads)
+    axes.set_yscale("log")
+    axes.set_ylabel("read latency, µs")
+    axes.legend(fontsize=7, ncols=2, frameon=False)
+    return svg(figure)
+
+
+def averages(section: Section) -> str:
+    """Mean read latency of each policy, with the oracle's as the limit."""
+    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    names = [row["policy"] for row in section.rows]
+    means = [row["mean_us"] for row in section.rows]
+    colours = [STYLE.get(name, ("#7f7f7f", "", 0))[0] for name in names]
+    places = np.arange(len(names))
+    axes.bar(places, means, color=colours, width=0.7)
+    for place, mean in zip(places, means, strict=True):
+        axes.text(place, mean, f"{mean:,.0f}", ha="center", va="bottom", fontsize=7)
+    limit = next((row["mean_us"] for row in section.rows if row["policy"] == "oracle"), None)
+    if limit is not None:
+        axes.axhline(limit, color="black", linestyle=":", linewidth=1)
+        axes.text(len(names) - 0.5, limit, " oracle", va="bottom", ha="right", fontsize=7)
+    axes.set_xticks(places, names, rotation=35, ha="right")
+    axes.set_ylabel("mean read latency, µs")
+    axes.grid(axis="x", visible=False)
+    return svg(figure)
+
+
+def inflections(section: Section) -> str:
+    """Each device's read latency distribution with its inflection point, above the boost curve it maximises."""
+    devices = len(section.models)
+    figure = Figure(figsize=(2.9 * devices, 4.2), layout="constrained")
+    grid = figure.subplots(2, devices, squeeze=False, height_ratios=[2, 1])
+    for device, (report, values) in enumerate(zip(section.models, section.device_latency_ns, strict=True)):
+        point = report["inflection"]
+        _distribution(grid[0][device], values, point)
+        grid[0][device].set_title(f"device {device}: p{point['percentile']:.1f} = {point['latency_us']:,.0f} µs", fontsize=9)
+        boost = np.asarray(report["boost"], dtype=float)
+        if len(boost):
+            grid[1][device].plot(boost[:, 0], boost[:, 2] / 1000, color="#d62728", linewidth=1.2)
+        grid[1][device].axvline(point["percentile"], color="#d62728", linestyle="--", linewidth=0.9)
+        grid[1][device].set_xlabel("candidate percentile")
+        if device == 0:
+            grid[0][0].set_ylabel("share of reads below")
+            grid[1][0].set_ylabel("boost, µs saved")
+    return svg(figure)
+
+
+def _distribution(axes: Axes, values: NDArray[np.uint64], point: dict[str, Any]) -> None:
+    shares = np.linspace(0.5, 0.9999, 400)
+    axes.plot(_quantiles(values, shares) / 1000, shares, color="#4d4d4d", linewidth=1.4)
+    axes.axvline(point["latency_us"], color="#d62728", linestyle="--", linewidth=0.9)
+    axes.axhline(point["percentile"] / 100, color="#d62728", linestyle="--", linewidth=0.9)
+    axes.set_xscale("log")
+    axes.set_xlabel("read latency, µs")
+
+
+def _quantiles(values: NDArray[np.uint64], shares: NDArray[np.float64] | Sequence[float]) -> NDArray[np.float64]:
+    """Nearest-rank quantiles of sorted values."""
+    ranks = np.ceil(np.asarray(shares) * len(values)).astype(int) - 1
+    return values[np.clip(ranks, 0, len(values) - 1)].astype(float)

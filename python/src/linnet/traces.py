@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Traces as Arrow tables. Reading and writing happen in the Rust crate ``linnet-trace``; nothing is parsed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+
+import numpy as np
+import pyarrow as pa
+
+from linnet._native import Trace, TraceError
+
+SCHEMA = pa.schema(
+    [
+        pa.field("arrive_ns", pa.uint64(), nullable=False),
+        pa.field("op", pa.uint8(), nullable=False),
+        pa.field("offset_bytes", pa.uint64(), nullable=False),
+        pa.field("size_bytes", pa.uint32(), nullable=False),
+        pa.field("device", pa.uint32(), nullable=False),
+        pa.field("latency_ns", pa.uint64(), nullable=True),
+    ]
+)
+"""Columns of a trace: those of ``spec/trace-record.md``. ``op`` is 0 for a read and 1 for a write."""
+
+
+def read_trace(
+    path: str | PathLike[str], format: str | None = None, progress: Callable[[int, int], None] | None = None
+) -> pa.Table:
+    """Read a trace file of any known format as an Arrow table, sorted by arrival.
+
+    ``format`` overrides detection (see :func:`linnet.trace_formats`). ``progress`` is called with bytes read and bytes
+    in all. The table's schema metadata carries ``linnet.format`` and the counts of skipped rows. Raises
+    :class:`linnet.TraceError`, which says file, record and field.
+    """
+    return trace_to_table(Trace.read(path, format=format, progress=progress))
+
+
+def trace_to_table(trace: Trace) -> pa.Table:
+    """Give a trace's records as an Arrow table with :data:`SCHEMA`."""
+    columns = trace.columns()
+    latency = columns.pop("latency_ns")
+    missing = latency == np.uint64(2**64 - 1)
+    arrays = {name: pa.array(values) for name, values in columns.items()}
+    arrays["latency_ns"] = pa.array(latency, mask=missing)
+    metadata = {"linnet.format": trace.format, **{f"linnet.skipped.{k}": str(v) for k, v in trace.skipped.items()}}
+    return pa.table([arrays[f.name] for f in SCHEMA], schema=SCHEMA.with_metadata(metadata))
+
+
+def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
+    """Take a table with the columns of :data:`SCHEMA` (``device`` and ``latency_ns`` may be absent) as a trace."""
+    required = [f.name for f in SCHEMA if f.name not in ("device", "latency_ns")]
+    lacking = [c for c in required if c not in table.column_names]
+    if lacking:
+        raise TraceError(f"{name}: no column {lacking[0]!r}; a trace has {', '.join(f.name for f in SCHEMA)}")
+
+    def column(field: str, default: int | None = None) -> np.ndarray:
+        kind = SCHEMA.field(field).type
+        if field not in table.column_names:
+            return np.full(table.num_rows, default, dtype=kind.to_pandas_dtype())
+        values = table.column(field).cast(kind).combine_chunks()
+        if default is not None:
+            values = values.fill_null(default)
+        elif values.null_count:
+            raise TraceError(f"{name}: column {field!r} has {values.null_count} empty cells")
+        return values.to_numpy(zero_copy_only=False)
+
+    return Trace.from_columns(
+        name,
+        arrive_ns=column("arrive_ns"),
+        op=column("op"),
+        offset_bytes=column("offset_bytes"),
+        size_bytes=column("size_bytes"),
+        device=column("device", 0),
+        latency_ns=column("latency_ns", 2**64 - 1),
+    )
+
+
+def write_trace(trace: Trace | pa.Table, path: str | PathLike[str]) -> None:
+    """Write a trace; the ending of ``path`` says how: ``.parquet``, ``.csv`` or ``.iolog``.
+
+    The file appears whole or not at all.
+    """
+    (trace if isinstance(trace, Trace) else trace_from_table(trace)).write(path)

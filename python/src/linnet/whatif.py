@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Would Linnet help here? An answer from traces alone, with no device touched.
+
+How predictable a device is depends on how much of its internal work stalls the whole device at once, and no trace shows
+that share directly. So the answer is given across the share, and says so when it changes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from linnet._native import Array, Error, Trace, presets
+from linnet.experiment import LEARNED, Experiment, Outcome, Progress, Setup, spread
+
+SHARES = (0.25, 0.5, 0.75, 0.9)
+"""Device-wide shares that the answer must hold across."""
+EXTRA_LOAD = frozenset({"clone", "hedge-p95", "hedge-ip"})
+"""Policies that buy latency with duplicated reads."""
+SHORTLIST = ("baseline", "shortest-queue", "ewma-inflight", "hedge-p95", "linnos", "linnos+hl", "oracle")
+WORTHWHILE = 0.10
+"""A gain below a tenth is not worth another moving part."""
+FEW_READS = 10_000
+"""Below this, p99.99 is the slowest read."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer and what it rests on."""
+
+    headline: str
+    text: str
+    notes: list[str]
+    experiments: list[tuple[Experiment, list[Outcome]]]
+    summary: list[dict[str, Any]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The verdict for programs."""
+        return {
+            "headline": self.headline,
+            "text": self.text,
+            "notes": self.notes,
+            "summary": self.summary,
+            "rows": [o.row for _, outcomes in self.experiments for o in outcomes],
+            "parameters": [e.parameters() for e, _ in self.experiments],
+        }
+
+
+def judge(traces: Sequence[Trace], setup: Setup, progress: Progress | None = None) -> Verdict:
+    """Run every policy on the preset most like the traces, and the short list across device-wide shares.
+
+    ``setup.preset`` may be empty: then the preset whose read latencies resemble the traces' is taken, or
+    ``consumer-deep`` when the traces carry none.
+    """
+    notes: list[str] = []
+    if not setup.preset:
+        chosen, note = closest_preset(traces, setup, progress)
+        setup = replace(setup, preset=chosen)
+        notes.append(note)
+    central = Experiment(traces, setup, progress=progress)
+    outcomes = central.compare()
+    reads = outcomes[0].row["reads"]
+    if reads < FEW_READS:
+        notes.append(f"{reads:,} reads are judged: the highest percentiles rest on a handful of them")
+    shares = SHARES if setup.device_wide_share is None else (setup.device_wide_share,)
+    summary = []
+    for share in shares:
+        other = Experiment(traces, replace(setup, device_wide_share=share), progress=progress)
+        summary.append(weigh(share, other.compare(SHORTLIST)))
+    headline, text = conclude(summary, setup)
+    return Verdict(headline, text, notes, [(central, outcomes)], summary)
+
+
+def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | None) -> tuple[str, str]:
+    """The preset whose baseline read latencies lie nearest to those of the traces, and how near that is."""
+    real = [t.read_latencies() for t in traces if t.has_latency]
+    if not real or not sum(map(len, real)):
+        return "consumer-deep", "the traces carry no latencies, so the preset is a guess: compare with --preset"
+    points = [50, 75, 90, 95, 99]
+    target = np.percentile(np.concatenate(real), points)
+    distance = {}
+    for name in presets():
+        streams = spread(traces, setup.replicas)
+        run = Array(name, setup.replicas, setup.seed, setup.device_wide_share).run(streams, "baseline", [], seed=setup.seed)
+        modelled = np.percentile(run.latency_ns(), points)
+        distance[name] = float(np.exp(np.mean(np.abs(np.log(np.maximum(modelled, 1) / np.maximum(target, 1))))))
+    best = min(distance, key=lambda name: distance[name])
+    note = (
+        f"preset {best} resembles these traces most: its quantiles p50 to p99 differ from the measured ones by a factor "
+        f"of {distance[best]:.1f} on average"
+    )
+    if distance[best] > 2:
+        note += "; that is far, so read the result as a trend and not as a forecast"
+    return best, note
+
+
+def weigh(share: float, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """One line of the summary: the best simple policy against the best learned one, by p99 and mean."""
+    rows = {o.row["policy"]: o.row for o in outcomes}
+    simple = [r for name, r in rows.items() if name not in LEARNED and name not in ("baseline", "oracle")]
+    learned = [r for name, r in rows.items() if name in LEARNED]
+    if not simple or not learned:
+        raise Error("the summary needs a simple and a learned policy")
+
+    def best(candidates: list[dict[str, Any]]) -> dict[str, Any]:
+        return min(candidates, key=score)
+
+    def score(row: dict[str, Any]) -> float:
+        """Geometric mean of mean and p99: neither the bulk nor the tail alone decides."""
+        return float(np.sqrt(row["mean_us"] * row["p99_us"]))
+
+    base, limit = rows["baseline"], rows["oracle"]
+    plain, ours = best(simple), best(learned)
+    return {
+        "share": share,
+        "baseline_p99_us": base["p99_us"],
+        "simple": plain["policy"],
+        "simple_mean_us": plain["mean_us"],
+        "simple_p99_us": plain["p99_us"],
+        "learned": ours["policy"],
+        "learned_mean_us": ours["mean_us"],
+        "learned_p99_us": ours["p99_us"],
+        "oracle_p99_us": limit["p99_us"],
+        "headroom": 1 - score(limit) / score(base),
+        "gain_over_baseline": 1 - score(ours) / score(base),
+        "gain_over_simple": 1 - score(ours) / score(plain),
+    }
+
+
+def conclude(summary: Sequence[dict[str, Any]], setup: Setup) -> tuple[str, str]:
+    """The headline and a sentence of reasons."""
+    headroom = max(row["headroom"] for row in summary)
+    gains = [row["gain_over_simple"] for row in summary]
+    most = max(summary, key=lambda row: row["gain_over_simple"])
+    where = f"{setup.replicas} x {setup.preset}"
+    if headroom < WORTHWHILE:
+        return (
+            "Not worth installing here.",
+            f"On {where} even the oracle, which sees the future of every replica, improves the geometric mean of mean and "
+            f"p99 latency by only {100 * headroom:.0f} %: these reads have no tail that another replica could cut.",
+        )
+    if min(gains) >= WORTHWHILE:
+        return (
+            f"Worth installing: {most['learned']} beats the best simple policy at every device-wide share.",
+            f"On {where} it improves the geometric mean of mean and p99 latency by {100 * min(gains):.0f} to "
+            f"{100 * max(gains):.0f} % over the best of shortest queue, EWMA x inflight and hedging.",
+        )
+    if max(gains) >= WORTHWHILE:
+        return (
+            "It depends on the device.",
+            f"On {where} the learned policy beats the best simple one by {100 * max(gains):.0f} % when "
+            f"{100 * most['share']:.0f} % of the internal work is device-wide, but not at every share. Fit a model on "
+            "latencies measured on your own device and look at its ROC-AUC before deciding.",
+        )
+    simple = max(summary, key=lambda row: row["share"])["simple"]
+    return (
+        f"A simple policy is enough: use {simple}.",
+        f"On {where} the learned policies gain at most {100 * max(max(gains), 0):.0f} % over it; the remaining headroom "
+        "belongs to an oracle, not to a model.",
+    )

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the tests share: the real data where it is, a made trace, and the command line as a user calls it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from linnet import Trace
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("LINNET_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real traces and reference data; the test is skipped where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no {SHARED}")
+    return SHARED
+
+
+def device_trace(seed: int = 0, reads: int = 6000, name: str = "made") -> Trace:
+    """A device with busy episodes of 5 ms in every 50 ms: reads in one take 3 ms, others 100 us."""
+    chance = np.random.default_rng(seed)
+    arrive = np.cumsum(chance.exponential(200_000, reads)).astype(np.uint64)
+    busy = (arrive % 50_000_000) < 5_000_000
+    latency = np.where(busy, 3_000_000, 100_000) + chance.integers(0, 20_000, reads)
+    op = (chance.random(reads) < 0.2).astype(np.uint8)
+    return Trace.from_columns(
+        name,
+        arrive_ns=arrive,
+        op=op,
+        offset_bytes=(chance.integers(0, 1 << 20, reads) * 4096).astype(np.uint64),
+        size_bytes=np.full(reads, 4096, np.uint32),
+        device=np.zeros(reads, np.uint32),
+        latency_ns=latency.astype(np.uint64),
+    )
+
+
+@pytest.fixture
+def made() -> Trace:
+    """See :func:`device_trace`."""
+    return device_trace()
+
+
+@pytest.fixture
+def linnet() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command ``linnet`` with these arguments."""
+
+    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name("linnet")), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+
+    return run

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+import json
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import device_trace
+from linnet import write_trace
+
+STAT = {
+    "records", "reads", "writes", "duration_s", "iops_mean", "iops_max_10s", "read_bytes_mean", "write_bytes_mean",
+    "read_bytes_max", "write_bytes_max", "read_latency_us", "skipped",
+}  # fmt: skip
+ROW = {
+    "trace", "preset", "policy", "seed", "reads", "mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "p9999_us",
+    "extra_io", "revokes", "forced_submits", "false_submit", "false_revoke",
+}  # fmt: skip
+JUDGED = {"base_rate", "accuracy", "balanced_accuracy", "roc_auc", "false_submit", "false_revoke", "rows"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "made.parquet"
+    write_trace(device_trace(), path)
+    return path
+
+
+def one_line(result: subprocess.CompletedProcess[str], status: int) -> str:
+    """A failure: the status, nothing on standard output, one message without a traceback."""
+    assert result.returncode == status, result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def test_stat_has_the_promised_fields(linnet, file: Path) -> None:
+    result = json.loads(linnet("trace", "stat", file, "--json").stdout)
+    assert set(result) == STAT
+    assert result["records"] == result["reads"] + result["writes"] == 6000
+    assert set(result["read_latency_us"]) == {"p50", "p90", "p95", "p99", "p999"}
+    assert "read latency" in linnet("trace", "stat", file).stdout
+
+
+def test_fit_and_evaluate_agree_on_the_held_out_half(linnet, file: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.linnet"
+    fitted = json.loads(linnet("fit", "--trace", file, "--seed", 1, "--out", model, "--json").stdout)
+    judged = json.loads(linnet("evaluate", "--model", model, "--trace", file, "--json").stdout)
+    assert set(judged) >= JUDGED
+    assert judged["accuracy"] == pytest.approx(fitted["biased"]["accuracy"], abs=0.01)
+    assert judged["roc_auc"] > 0.9
+
+
+def test_compare_has_the_promised_rows_and_repeats_to_the_byte(linnet, file: Path) -> None:
+    command = ["compare", "--trace", file, "--policy", "baseline,linnos+hl,oracle", "--seed", 5, "--json"]
+    first = linnet(*command)
+    rows = json.loads(first.stdout)["rows"]
+    assert [row["policy"] for row in rows] == ["baseline", "linnos+hl", "oracle"]
+    assert all(set(row) >= ROW for row in rows)
+    assert linnet(*command).stdout == first.stdout
+
+
+def test_wrong_input_is_one_clear_error(linnet, file: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "garbage.bin").write_bytes(bytes(range(256)) * 64)
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(file.read_bytes()[:-100])
+    (tmp_path / "broken.csv").write_text("t_ns,op,lba_512,sectors\n0,R,0,8\n100,R,zero,8\n")
+    for name in ("empty.csv", "garbage.bin", "cut.parquet", "broken.csv", "absent.csv"):
+        assert name in one_line(linnet("trace", "stat", tmp_path / name), 1)
+    message = one_line(linnet("trace", "stat", tmp_path / "broken.csv"), 1)
+    assert "3" in message
+    assert "lba_512" in message
+    assert "zero" in message
+    (tmp_path / "bad.linnet").write_bytes(b"not a model at all")
+    assert "bad.linnet" in one_line(linnet("evaluate", "--model", tmp_path / "bad.linnet", "--trace", file), 1)
+
+
+def test_usage_errors_have_their_own_status(linnet, file: Path) -> None:
+    assert "linnos" in one_line(linnet("compare", "--trace", file, "--policy", "linos"), 2)
+    assert "consumer-deep" in one_line(linnet("compare", "--trace", file, "--preset", "floppy"), 2)
+    one_line(linnet("compare"), 2)
+    one_line(linnet("no-such-command"), 2)
+    assert "flashnet" in one_line(linnet("trace", "stat", file, "--format", "nonsense"), 1)
+
+
+def test_a_full_disk_leaves_nothing_half_written(linnet, file: Path, tmp_path: Path) -> None:
+    def small_disk() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    out = tmp_path / "out"
+    out.mkdir()
+    assert "m.linnet" in one_line(linnet("fit", "--trace", file, "--out", out / "m.linnet", preexec_fn=small_disk), 1)
+    assert "t.csv" in one_line(linnet("trace", "convert", file, "--out", out / "t.csv", preexec_fn=small_disk), 1)
+    assert "t.parquet" in one_line(linnet("trace", "convert", file, "-o", out / "t.parquet", preexec_fn=small_disk), 1)
+    assert list(out.iterdir()) == []
+
+
+def test_interrupt_stops_in_mid_run_and_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    command = [Path(sys.executable).with_name("linnet"), "compare", "-w", "az-e", "--seconds", "600", "--report", out]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_runs_small_and_its_report_stands_alone(linnet, tmp_path: Path) -> None:
+    result = linnet("whatif", make(tmp_path), "--report", tmp_path / "report.html", "--share", 0.75)
+    assert result.returncode == 0, result.stderr
+    page = (tmp_path / "report.html").read_text()
+    assert "<svg" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+
+
+def make(folder: Path) -> Path:
+    path = folder / "trace.csv"
+    write_trace(device_trace(2), path)
+    return path
+
+
+@pytest.mark.parametrize("command", [[], ["trace"], ["compare"], ["whatif"], ["fit"], ["evaluate"], ["label"], ["demo"]])
+def test_help_shows_an_example(linnet, command: list[str]) -> None:
+    result = linnet(*command, "--help")
+    assert result.returncode == 0
+    assert "linnet" in result.stdout

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+import numpy as np
+import pytest
+from conftest import device_trace
+from linnet import FitSettings, LearnError, Model, ModelError, evaluate, fit, inflection_point
+from linnet.estimator import LinnosClassifier
+
+
+def test_inflection_point_falls_into_the_gap_of_two_modes() -> None:
+    chance = np.random.default_rng(1)
+    slow = chance.random(20_000) < 0.1
+    latency = np.where(slow, 5_000_000, 100_000) + chance.integers(0, 10_000, 20_000)
+    percentile, latency_ns, boost = inflection_point([latency, latency, latency])
+    assert 87 <= percentile <= 93
+    assert 100_000 < latency_ns <= 5_010_000
+    assert boost.shape[1] == 3
+    assert boost[:, 2].max() > 0
+    again = inflection_point([latency, latency, latency])
+    assert (percentile, latency_ns) == again[:2]
+
+
+def test_no_latencies_are_an_error_that_says_so() -> None:
+    with pytest.raises(LearnError, match="latenc"):
+        inflection_point([np.array([], np.uint64)])
+
+
+def test_fit_learns_busy_episodes_and_the_model_survives_its_file(tmp_path) -> None:
+    fitted = fit([device_trace(0)], seed=3, unbiased=True)[0]
+    result = fitted.report["biased"]
+    assert result["roc_auc"] > 0.9
+    assert result["false_submit"] < 0.05
+    assert result["rows"] > 1000
+    path = tmp_path / "m.linnet"
+    path.write_bytes(fitted.model.to_bytes())
+    again = Model.load(path)
+    assert again.to_bytes() == fitted.model.to_bytes()
+    fresh = evaluate(again, device_trace(9))
+    assert fresh["accuracy"] > fresh["base_rate"]
+    assert fit([device_trace(0)], seed=3, unbiased=True)[0].model.to_bytes() == fitted.model.to_bytes()
+    assert fit([device_trace(0)], seed=4, settings=FitSettings(epochs=1))[0].model.to_bytes() != fitted.model.to_bytes()
+
+
+def test_every_damaged_byte_of_a_model_is_noticed() -> None:
+    data = bytearray(fit([device_trace(0, 2000)], settings=FitSettings(epochs=1))[0].model.to_bytes())
+    for at in [*range(0, 120), *range(120, len(data), 997), len(data) - 1]:
+        damaged = data.copy()
+        damaged[at] ^= 0x10
+        with pytest.raises(ModelError):
+            Model.from_bytes(bytes(damaged))
+    for length in (0, 7, 95, len(data) - 1):
+        with pytest.raises(ModelError):
+            Model.from_bytes(bytes(data[:length]))
+
+
+def test_classifier_keeps_scikit_learn_conventions() -> None:
+    from sklearn.base import clone
+    from sklearn.exceptions import NotFittedError
+
+    chance = np.random.default_rng(0)
+    rows = chance.integers(0, 10, (2000, 31)).astype(np.uint8)
+    labels = np.where(rows[:, 3] > 6, "slow", "fast")
+    model = clone(LinnosClassifier(epochs=6, false_submit_weight=1.0))
+    with pytest.raises(NotFittedError):
+        model.predict(rows)
+    model.fit(rows, labels)
+    assert model.score(rows, labels) > 0.95
+    assert set(model.predict(rows[:50])) <= {"fast", "slow"}
+    assert ((model.decision_function(rows) > 0) == (model.predict(rows) == "slow")).all()
+    with pytest.raises(ValueError, match="digits"):
+        model.fit(rows + 0.5, labels)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Who may know whom: reads the crates' manifests, the core's includes and every file's first line.
+
+Run by `make lint`. Prints each breach with its fix and ends with a non-zero status if there is one.
+"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Each crate and the crates of ours that it may depend on. Data flows one way: see ARCHITECTURE.md.
+MAY_USE = {
+    "types": set(),
+    "sim": {"types"},
+    "measure": {"types"},
+    "core": {"types"},
+    "trace": {"types", "sim", "measure"},
+    "ssd": {"types", "sim"},
+    "array": {"types", "sim", "core", "measure"},
+    "learn": {"types", "sim", "core", "measure"},
+    "python": {"types", "core", "trace", "ssd", "array", "learn", "measure"},
+}
+MAY_INCLUDE = {"linnet.h", "port.h", "stdint.h", "stddef.h", "stdbool.h"}
+LICENCE = {"core": "MIT OR GPL-2.0-only", "kernel": "GPL-2.0-only"}
+CODE = {".rs", ".c", ".h", ".py", ".sh"}
+
+
+def crates() -> list[str]:
+    """Breaches of the dependency rules between crates (tests may use more)."""
+    found = []
+    for manifest in sorted(ROOT.glob("crates/*/Cargo.toml")):
+        name = manifest.parent.name
+        if name not in MAY_USE:
+            found.append(f"{manifest.relative_to(ROOT)}: a crate without a rule; add it to MAY_USE in {__file__}")
+            continue
+        uses = {d.removeprefix("linnet-") for d in tomllib.loads(manifest.read_text()).get("dependencies", {})}
+        ours = uses & MAY_USE.keys()
+        found += [
+            f"{manifest.relative_to(ROOT)}: linnet-{name} may not depend on linnet-{other}; turn the dependency around"
+            for other in sorted(ours - MAY_USE[name])
+        ]
+    return found
+
+
+def includes() -> list[str]:
+    """Headers that the freestanding core may not see."""
+    found = []
+    for source in sorted([*ROOT.glob("core/*.c"), *ROOT.glob("core/*.h")]):
+        for header in re.findall(r'^\s*#\s*include\s*[<"]([^">]+)[">]', source.read_text(), re.MULTILINE):
+            private = (source.parent / header).exists()
+            if header not in MAY_INCLUDE and not private:
+                found.append(f"{source.relative_to(ROOT)}: includes {header}; ask for what it gives in core/port.h")
+    return found
+
+
+def licences() -> list[str]:
+    """Files whose first line is not their room's licence."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    found = []
+    for name in listed:
+        path = ROOT / name
+        if path.suffix not in CODE or not path.exists():
+            continue
+        licence = LICENCE.get(path.parts[len(ROOT.parts)], "MIT OR Apache-2.0")
+        head = "\n".join(path.read_text(errors="replace").splitlines()[:2])
+        if f"SPDX-License-Identifier: {licence}" not in head:
+            found.append(f"{name}: begin it with `SPDX-License-Identifier: {licence}` in a comment")
+    return found
+
+
+def main() -> int:
+    """Print every breach."""
+    found = crates() + includes() + licences()
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
