@@ -8,6 +8,8 @@
  *        A pair of zero inputs adds nothing and is skipped; most digits of a quiet device are zeros. `inputs` is
  *        padded to an even count with zero, `used` has room for one index per pair, `sums` for the stride.
  * rows:  one row of weights per output, padded with zeros to the stride, and so are `inputs`.
+ * take:  bytes to 16 bits; returns the largest.
+ * pass:  the ReLU between two layers: sums, none above 32767, to 16 bits. Both pad to a multiple of 32 with zeros.
  */
 #include "linnet.h"
 
@@ -19,6 +21,8 @@
 #include <immintrin.h>
 #endif
 
+#define PAD 32 /* numbers in a row are padded to this */
+
 static uint32_t used_pairs(const struct linnet_layer *layer, const int16_t *inputs, uint16_t *used)
 {
 	uint32_t pairs = (layer->inputs + 1) / 2, n = 0;
@@ -28,6 +32,33 @@ static uint32_t used_pairs(const struct linnet_layer *layer, const int16_t *inpu
 		n += (inputs[2 * p] | inputs[2 * p + 1]) != 0;
 	}
 	return n;
+}
+
+static uint32_t take(const uint8_t *inputs, uint32_t count, int16_t *narrow)
+{
+	uint8_t largest = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		narrow[i] = inputs[i];
+		largest = inputs[i] > largest ? inputs[i] : largest;
+	}
+	for (uint32_t i = count; i % PAD != 0; i++)
+		narrow[i] = 0;
+	return largest;
+}
+
+static void pass(const int32_t *sums, uint32_t count, int16_t *narrow)
+{
+	uint32_t i = 0;
+
+	/* A constant length lets the compiler use whole vectors. */
+	for (; i + PAD <= count; i += PAD)
+		for (uint32_t j = i; j < i + PAD; j++)
+			narrow[j] = (int16_t)(sums[j] > 0 ? sums[j] : 0);
+	for (; i < count; i++)
+		narrow[i] = (int16_t)(sums[i] > 0 ? sums[i] : 0);
+	for (; i % PAD != 0; i++)
+		narrow[i] = 0;
 }
 
 #if defined(__AVX512BW__) || defined(__AVX2__)
@@ -154,4 +185,4 @@ static void rows(const struct linnet_layer *layer, const int16_t *inputs, int32_
 
 #endif
 
-const struct linnet_dense LINNET_DENSE = { pairs, rows };
+const struct linnet_dense LINNET_DENSE = { pairs, rows, take, pass };

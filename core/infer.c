@@ -117,43 +117,27 @@ static void relu(void *row, uint32_t n, uint8_t width)
 /* Sums of the last layer into rows->out, in its width. */
 static int run(const struct linnet_network *network, const uint8_t *inputs, struct rows *rows)
 {
-	uint32_t high = 0;
 	uint8_t width = LINNET_I16;
 
-	for (uint32_t i = 0; i < network->inputs; i++)
-		high = inputs[i] > high ? inputs[i] : high;
-	if (high > network->input_max)
+	/* The first layer's inputs are bytes, so always narrow; a wide layer takes them from the other row. */
+	if (network->dense->take(inputs, network->inputs, rows->narrow) > network->input_max)
 		return LINNET_E_INPUT;
-
-	/* The first layer's inputs are bytes, so always narrow; both forms are filled when it needs the wide one. */
-	if (network->layers[0].width == LINNET_I16) {
-		for (uint32_t i = 0; i < network->inputs; i++)
-			rows->narrow[i] = inputs[i];
-		for (uint32_t i = network->inputs; i % 32 != 0; i++)
-			rows->narrow[i] = 0;
-	} else {
+	if (network->layers[0].width != LINNET_I16)
 		for (uint32_t i = 0; i < network->inputs; i++)
 			((int32_t *)rows->in)[i] = inputs[i];
-	}
 
 	for (uint32_t k = 0; k < network->layer_count; k++) {
 		const struct linnet_layer *layer = &network->layers[k];
 		void *swap = rows->in;
 
-		if (k > 0)
+		if (k > 0 && layer->width == LINNET_I16 && layer->narrow)
+			network->dense->pass(rows->in, layer->inputs, rows->narrow);
+		else if (k > 0)
 			relu(rows->in, layer->inputs, width);
 		if (layer->width != width)
 			widen(rows->in, layer->inputs, width, layer->width);
 		width = layer->width;
 		if (width == LINNET_I16 && layer->narrow) {
-			if (k > 0) {
-				const int32_t *x = rows->in;
-
-				for (uint32_t i = 0; i < layer->inputs; i++)
-					rows->narrow[i] = (int16_t)x[i];
-				for (uint32_t i = layer->inputs; i % 32 != 0; i++)
-					rows->narrow[i] = 0;
-			}
 			if (layer->by_input)
 				network->dense->pairs(layer, rows->narrow, rows->used, rows->out);
 			else

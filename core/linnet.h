@@ -112,6 +112,8 @@ struct linnet_layer {
 struct linnet_dense {
 	void (*pairs)(const struct linnet_layer *layer, const int16_t *inputs, uint16_t *used, int32_t *sums);
 	void (*rows)(const struct linnet_layer *layer, const int16_t *inputs, int32_t *sums);
+	uint32_t (*take)(const uint8_t *inputs, uint32_t count, int16_t *narrow);
+	void (*pass)(const int32_t *sums, uint32_t count, int16_t *narrow);
 };
 
 /* A network that is ready to decide. Const after linnet_network_place: any number of threads may share it. */

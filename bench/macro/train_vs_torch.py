@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Seconds per epoch and accuracy of Linnet's trainer and of PyTorch, in one run on the same cores.
 
-Same network (31-256-2, ReLU), rows, order of magnitude of everything: categorical hinge with the false-submit
-weight, Adam 1e-3, batch 128, a shuffle per epoch. Rows are those of a synthetic device whose state decides about
-slowness, split by time. PyTorch gets the rows as float32 tensors in memory and indexes them by a permutation, which
+Same network (31-256-2, ReLU), rows, loss (categorical hinge with the false-submit weight), optimiser (Adam, 1e-3),
+batch (128) and a shuffle per epoch; the order of rows and the first weights differ. Rows are those of a synthetic
+device that is slow in bursts, split by time. PyTorch gets the rows as float32 tensors in memory and indexes them by a permutation, which
 is faster than its DataLoader. Linnet uses one thread in every case.
 
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
@@ -88,6 +88,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weight", type=float, default=5.0)
+    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2], help="one run for each count")
     options = parser.parse_args()
     try:
         import numpy as np
@@ -104,7 +105,7 @@ def main():
         train_path, test_path = os.path.join(folder, "train"), os.path.join(folder, "test")
         train.tofile(train_path)
         test.tofile(test_path)
-        for threads in range(1, min(2, len(cores)) + 1):
+        for threads in [count for count in options.cores if count <= len(cores)]:
             os.sched_setaffinity(0, cores[:threads])
             # In turns, so that a neighbour on the machine disturbs both.
             ours = train_linnet(options.binary.resolve(), train_path, test_path, options)

@@ -170,7 +170,7 @@ const _: () = assert!(size_of::<Network>() == 48 + 32 * LAYERS_MAX);
 /// Table of loops for one instruction set; only its address is used here.
 #[repr(C)]
 pub struct Dense {
-    _functions: [*const c_void; 2],
+    _functions: [*const c_void; 4],
 }
 
 unsafe extern "C" {
