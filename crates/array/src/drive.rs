@@ -328,7 +328,7 @@ impl<D: Device, O: Observer> Driver<'_, D, O> {
     }
 }
 
-/// Devices of any kind as an outlook.
+/// Virtual-time devices as an outlook.
 struct Peek<'a, D>(&'a [D]);
 
 impl<D: Device> crate::Outlook for Peek<'_, D> {

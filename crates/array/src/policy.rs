@@ -4,7 +4,7 @@
 use crate::slab::Mask;
 use crate::{Config, DeviceView};
 use linnet_sim::Chance;
-use linnet_types::{Device, Nanos, Op, Outcome, Request};
+use linnet_types::{Nanos, Op, Outcome, Request};
 
 /// Foresight: what a device would answer to a request now. Models can tell; real devices cannot.
 pub trait Outlook {
@@ -16,13 +16,6 @@ pub trait Outlook {
 impl Outlook for () {
     fn peek(&self, _device: usize, _now: Nanos, _request: &Request) -> Option<Outcome> {
         None
-    }
-}
-
-/// Virtual-time devices can be peeked at.
-impl<D: Device> Outlook for [D] {
-    fn peek(&self, device: usize, now: Nanos, request: &Request) -> Option<Outcome> {
-        self.get(device).map(|d| d.peek(now, request))
     }
 }
 

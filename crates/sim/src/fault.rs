@@ -42,9 +42,9 @@ pub struct FaultPlan {
     pub stalls: Vec<Window>,
     /// When the device is not there.
     pub gone: Vec<Window>,
-    /// Share of requests whose answer is lost, 0 to 1.
+    /// Share of requests whose answer is lost: 0 none, 1 all.
     pub lost_share: f64,
-    /// Share of reads that answer with an error, 0 to 1.
+    /// Share of reads that answer with an error: 0 none, 1 all that are not lost.
     pub error_share: f64,
     /// Requests handed over from this time on lose no answer and read no error. Windows end by themselves.
     pub until_ns: Nanos,

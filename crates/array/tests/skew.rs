@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Training and serving see the same features: what a policy is shown for each read is, digit for digit, what a training set
+//! made from the log of the same run holds for it.
+
+use std::sync::{Arc, Mutex};
+
+use linnet_array::{Ask, Choice, Config, Policy, RunOptions, Submit, WriteMode, run};
+use linnet_learn::TrainingSet;
+use linnet_sim::{Chance, Toy};
+use linnet_types::{DeviceProfile, IoRecord, Nanos, Op};
+
+const DEVICES: usize = 3;
+
+/// Takes replicas at random and notes what it was shown of the chosen one.
+struct Notes(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Policy for Notes {
+    fn name(&self) -> &str {
+        "notes"
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance) -> Choice {
+        let device = ask.candidates().nth(chance.below(ask.count() as u64) as usize).expect("below the count");
+        let view = &ask.devices[device];
+        if view.tracker.history_len() == 4 {
+            self.0.lock().expect("one thread")[device].extend(view.digits(ask.request.size_bytes));
+        }
+        Choice::Submit(Submit::to(device))
+    }
+}
+
+fn stream(seed: u64) -> Vec<IoRecord> {
+    let mut chance = Chance::new(seed);
+    let mut arrive_ns = 0;
+    let record = |_| {
+        // Steps of 10 us, so that arrivals and completions often carry the same time.
+        arrive_ns += 10_000 * chance.below(8) as Nanos;
+        IoRecord {
+            arrive_ns,
+            latency_ns: None,
+            offset_bytes: chance.below(1 << 20) * 4096,
+            size_bytes: 4096 * (1 + chance.below(9) as u32),
+            device: 0,
+            op: if chance.happens(0.7) { Op::Read } else { Op::Write },
+        }
+    };
+    (0..3_000).map(record).collect()
+}
+
+#[test]
+fn served_features_are_the_trained_ones() {
+    let streams: Vec<Vec<IoRecord>> = (0..DEVICES as u64).map(stream).collect();
+    let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
+    let mut devices: Vec<Toy> = (0..DEVICES as u64).map(|seed| Toy::busy(5_000_000, 0.4, seed)).collect();
+    let notes = Arc::new(Mutex::new(vec![Vec::new(); DEVICES]));
+    let options = RunOptions { array: Config { write_mode: WriteMode::All, ..Config::default() }, log: true };
+    let profiles = [DeviceProfile::default(); DEVICES];
+    let policy = Box::new(Notes(notes.clone()));
+    let result = run(&mut devices, &streams, &profiles, policy, &options, &mut ()).expect("the run succeeds");
+    for (device, (log, served)) in result.log.iter().zip(notes.lock().expect("one thread").iter()).enumerate() {
+        let trained = TrainingSet::from_records(log, 200_000).expect("reads with latencies");
+        assert!(trained.len() > 1_500 && trained.slow.iter().any(|&slow| slow));
+        assert!(trained.digits == *served, "device {device}: training and serving differ");
+    }
+}
