@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How often, how long and how predictably reads meet internal work: one preset, one load, several device-wide shares.
 //!
-//! `cargo run --release -p linnet-ssd --example duty -- PRESET IOPS READ% WRITE_KIB [SECONDS [SHARES]]`, for example
+//! `cargo run --release -p linnet-ssd --example duty -- PRESET IOPS READ% WRITE_KIB [SECONDS [SHARES [BURST [HOT]]]]`, for example
 //! `... duty -- consumer-deep 400 25 64 600 0,0.5,0.85,1`.
 //!
-//! The load is bursty at two scales: over 10 s windows the rate varies 1 : 6 with the mean kept, and inside them
-//! requests come in clumps of milliseconds. Write sizes are log-normal, reads 4-64 KiB, offsets uniform.
+//! The load is bursty at two scales: over 10 s windows the rate varies 1 : BURST (6) with the mean kept, and inside them
+//! requests come in clumps of milliseconds. Write sizes are log-normal, reads 4-64 KiB. Nine offsets in ten lie in the first
+//! HOT (1: all) share of the device.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,27 +20,28 @@ struct Load {
     read_share: f64,
     write_kib: f64,
     seconds: f64,
+    burst: f64,
+    hot: f64,
 }
 
 /// Requests in a clump, on average, and the mean gap inside one.
 const CLUMP: f64 = 8.0;
 const CLUMP_GAP_NS: f64 = 200_000.0;
-/// One window in eight runs at six times the rate of the others' base.
-const BURST: f64 = 6.0;
+/// One window in eight is a burst.
 const BURST_SHARE: f64 = 0.125;
 
 fn generate(load: &Load, capacity: u64, seed: u64) -> Vec<(Nanos, Request)> {
     let mut chance = Chance::new(seed);
     let mut requests = Vec::new();
     let mut now = 0.0;
-    let base = load.iops / (1.0 + BURST_SHARE * (BURST - 1.0));
+    let base = load.iops / (1.0 + BURST_SHARE * (load.burst - 1.0));
     let mut window = u64::MAX;
     let mut rate = base;
     while now < load.seconds * 1e9 {
         let here = (now / 10e9) as u64;
         if here != window {
             window = here;
-            rate = base * if chance.happens(BURST_SHARE) { BURST } else { 1.0 };
+            rate = base * if chance.happens(BURST_SHARE) { load.burst } else { 1.0 };
         }
         let clump = 1 + chance.exponential(CLUMP - 1.0) as u64;
         let mut at = now;
@@ -53,7 +55,8 @@ fn generate(load: &Load, capacity: u64, seed: u64) -> Vec<(Nanos, Request)> {
                     ((kib * 1024.0 / 4096.0).round().clamp(1.0, 8192.0) as u32) * 4096
                 }
             };
-            let offset_bytes = chance.below(capacity / 4096) * 4096;
+            let span = if chance.happens(0.9) { load.hot } else { 1.0 };
+            let offset_bytes = chance.below((capacity as f64 * span) as u64 / 4096) * 4096;
             requests.push((at as Nanos, Request { offset_bytes, size_bytes, op }));
             at += chance.exponential(CLUMP_GAP_NS.min(0.2e9 / rate));
         }
@@ -192,7 +195,7 @@ fn report(params: &Params, load: &Load) -> Result<(), linnet_ssd::Error> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.len() < 4 {
-        return Err("usage: duty PRESET IOPS READ% WRITE_KIB [SECONDS [SHARE,SHARE...]]".into());
+        return Err("usage: duty PRESET IOPS READ% WRITE_KIB [SECONDS [SHARE,SHARE... [BURST [HOT]]]]".into());
     }
     let preset = Params::preset(&args[0])?;
     let load = Load {
@@ -200,10 +203,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         read_share: args[2].parse::<f64>()? / 100.0,
         write_kib: args[3].parse()?,
         seconds: args.get(4).map_or(Ok(300.0), |text| text.parse())?,
+        burst: args.get(6).map_or(Ok(6.0), |text| text.parse())?,
+        hot: args.get(7).map_or(Ok(1.0), |text| text.parse())?,
     };
     println!(
-        "{} {} IOPS, {} % reads, writes of {} KiB, {} s, device seed 1, load seed 5",
-        args[0], args[1], args[2], args[3], load.seconds
+        "{} {} IOPS, {} % reads, writes of {} KiB, {} s, bursts of {}, hot share {}, device seed 1, load seed 5",
+        args[0], args[1], args[2], args[3], load.seconds, load.burst, load.hot
     );
     let shares = match args.get(5) {
         Some(list) => list.split(',').map(str::parse).collect::<Result<Vec<f64>, _>>()?,

@@ -87,13 +87,13 @@ impl Die {
 
     /// Internal work that queues with the reads. Returns its end.
     pub fn queue(&mut self, run: Run) -> Nanos {
-        if run.units == 0 { run.ready } else { self.run(run) }
+        if run.units == 0 { run.ready.max(self.op_end).max(self.read_end) } else { self.run(run) }
     }
 
     /// Internal work that lets reads pass until it starts. Returns its end if no read did.
     pub fn queue_behind_reads(&mut self, run: Run) -> Nanos {
         if run.units == 0 {
-            return run.ready;
+            return run.ready.max(self.op_end).max(self.read_end) + self.backlog_ns;
         }
         let len = self.runs_len as usize;
         self.backlog_ns += run.length();

@@ -171,47 +171,52 @@ impl Machine {
         self.stats.gc_moved_pages += u64::from(round.moved);
         self.stats.flash_write_pages += u64::from(round.programs) * u64::from(self.geometry.unit_pages);
         self.stats.erases += u64::from(round.erased);
-        let erase_ns = if round.erased { self.params.erase_ns } else { 0 };
+        self.unerased += u32::from(round.erased);
+        let mut erase_ns = 0;
+        if self.unerased >= self.params.superblocks_per_erase {
+            self.unerased = 0;
+            erase_ns = self.params.erase_ns;
+        }
         if self.gc_is_wide {
             self.stats.gc_rounds_wide += 1;
             self.gc_wide(now, erase_ns);
         } else {
             self.stats.gc_rounds_single += 1;
             for die in 0..self.geometry.dies {
-                let work = self.die_run(die, Mechanism::GcSingle, 0, now);
+                let work = self.die_run(die, Mechanism::GcSingle, now);
                 self.visits.push_back(Visit { die, work, erase_ns });
             }
         }
         true
     }
 
-    /// The round's work on one die as one uninterrupted operation of at least `least_ns`. Data goes over the channel out and in.
-    fn die_run(&self, die: u32, of: Mechanism, least_ns: Nanos, ready: Nanos) -> Run {
+    /// The round's work on one die as one uninterrupted operation. Data goes over the channel out and in.
+    fn die_run(&self, die: u32, of: Mechanism, ready: Nanos) -> Run {
         let work = self.work[die as usize];
-        let alone_ns = u64::from(work.reads) * self.params.read_ns
+        let unit_ns = u64::from(work.reads) * self.params.read_ns
             + u64::from(work.programs) * self.params.program_ns
             + 2 * u64::from(work.pages) * self.geometry.channel_page_ns;
-        let unit_ns = alone_ns.max(least_ns);
         Run { of, units: u32::from(unit_ns > 0), unit_ns: unit_ns.max(1), ready }
     }
 
+    /// The round's work on all dies in lock step: superblocks are read and programmed row by row, so every die is held until the
+    /// slowest die or channel is done.
     fn gc_wide(&mut self, now: Nanos, erase_ns: Nanos) {
         let channels = self.geometry.channels;
+        let mut round_ns = 1;
         for channel in 0..channels {
-            let dies = (channel..self.geometry.dies).step_by(channels as usize);
-            // All dies move data at the same time, so a channel may be what limits them.
-            let pages: u64 = dies.clone().map(|die| u64::from(self.work[die as usize].pages)).sum();
-            let transfer_ns = 2 * pages * self.geometry.channel_page_ns;
-            let mut end = now;
-            for die in dies {
-                let run = self.die_run(die, Mechanism::GcWide, transfer_ns, now);
-                end = end.max(self.assign(die, run));
-                self.gc_busy_until = self.gc_busy_until.max(end);
-                let erased = self.assign_erase(die, Mechanism::EraseWide, now, erase_ns);
-                self.gc_busy_until = self.gc_busy_until.max(erased);
+            let mut transfer_ns = 0;
+            for die in (channel..self.geometry.dies).step_by(channels as usize) {
+                round_ns = round_ns.max(self.die_run(die, Mechanism::GcWide, now).unit_ns);
+                transfer_ns += 2 * u64::from(self.work[die as usize].pages) * self.geometry.channel_page_ns;
             }
-            let stream_end = end.min(now + transfer_ns);
-            self.channels[channel as usize].stream(stream_end);
+            round_ns = round_ns.max(transfer_ns);
+            self.channels[channel as usize].stream(now + transfer_ns);
+        }
+        for die in 0..self.geometry.dies {
+            self.assign(die, Run { of: Mechanism::GcWide, units: 1, unit_ns: round_ns, ready: now });
+            let end = self.assign_erase(die, Mechanism::EraseWide, now, erase_ns);
+            self.gc_busy_until = self.gc_busy_until.max(end);
         }
     }
 

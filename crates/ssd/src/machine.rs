@@ -12,6 +12,7 @@ use crate::die::{Die, Run};
 use crate::ftl::{DieWork, Ftl};
 use crate::geometry::Geometry;
 use crate::params::{PAGE_BYTES, Params, ReadPriority};
+use crate::serve::Undo;
 use crate::stats::Stats;
 use crate::timeline::Timeline;
 
@@ -67,9 +68,13 @@ pub(crate) struct Machine {
     pub filling_batch: bool,
     pub filled: u32,
     pub checkpoint_pages: u32,
+    /// Superblocks collected since an erase took time.
+    pub unerased: u32,
     /// Chance of read retry, by the number of the flash read.
     pub retry: Chance,
     pub stats: Stats,
+    /// Kept between peeks for its memory.
+    pub undo: Undo,
 }
 
 impl Machine {
@@ -107,8 +112,10 @@ impl Machine {
             filling_batch: true,
             filled: 0,
             checkpoint_pages: 0,
+            unerased: 0,
             retry: chance.fork(2),
             stats: Stats { die_busy_ns: vec![0; geometry.dies as usize], ..Stats::default() },
+            undo: Undo::default(),
             params: params.clone(),
             geometry,
         }

@@ -64,6 +64,9 @@ pub struct Params {
     pub program_ns: Nanos,
     /// tBERS: one block on each plane, all planes at once.
     pub erase_ns: Nanos,
+    /// Superblocks collected for each erase that takes time, 1..=4096: how many times the blocks of the drive that is modelled are
+    /// larger than those of its scaled-down model, so that erases take their true share of time.
+    pub superblocks_per_erase: u32,
     /// What suspending a running operation costs before the read starts (with [`ReadPriority::Suspend`]).
     pub suspend_ns: Nanos,
     /// Bandwidth of one channel.
@@ -166,6 +169,7 @@ impl Params {
         share("retry_probability", self.retry_probability, 0.1)?;
         within("retry_max", self.retry_max.into(), 1, 16)?;
         within("gc_quantum_rows", self.gc_quantum_rows.into(), 1, self.pages_per_block.into())?;
+        within("superblocks_per_erase", self.superblocks_per_erase.into(), 1, 4096)?;
         within("gc_episode_rounds", self.gc_episode_rounds.into(), 1, 1024)?;
         within("checkpoint_units_per_die", self.checkpoint_units_per_die.into(), 0, 1024)?;
         share("device_wide_share", self.device_wide_share, 1.0)?;

@@ -41,22 +41,23 @@ fn consumer_deep() -> Params {
         read_ns: 60_000,                   // guess in the band 45-75 us
         program_ns: 1_300_000, // guess: upper end for 16 nm MLC (0.9-1.3 ms); FEMU's MLC pair averages 1.6 ms
         erase_ns: 4 * MS,      // simulator (MQSim 3.8 ms)
+        superblocks_per_erase: 20, // blocks of 256 pages (simulator) over the 12 of the model
         suspend_ns: 20_000,    // guess; not used without suspend
-        channel_mb_per_s: 500, // guess in the band 333-500
+        channel_mb_per_s: 400, // guess in the band 333-500
         link_mb_per_s: 3200,   // published class (PCIe 3 x4)
         link_half_duplex: false, // PCIe
         command_ns: 6_000,     // guess: unloaded 4 KiB read of 80 us, published band 71-115 us
         complete_ns: 3_000,    // guess, as above
         dram_ns: 4_000,        // simulator (NVMeVirt: 4 us to acknowledge)
         buffer_bytes: 16 * MIB, // published band 12-256 MB (LinnOS)
-        flush_timer_ns: 250 * MS, // published band 8 ms-1 s (LinnOS)
+        flush_timer_ns: 500 * MS, // published band 8 ms-1 s (LinnOS)
         flush_watermark: 0.5,  // guess
         read_priority: ReadPriority::None, // guess: the plain FIFO that makes the LinnOS tail
         retry_probability: 0.002, // guess, at most 0.5 %
         retry_max: 6,          // guess: 2-8 x tR in all
         gc_free_superblocks: 4.0, // guess
         gc_quantum_rows: 2,    // guess: reads wait up to about 4 ms for it
-        gc_episode_rounds: 12, // guess: episodes of tens of ms, which the notes of LinnOS ask for
+        gc_episode_rounds: 20, // guess: episodes of tens of ms, which the notes of LinnOS ask for
         checkpoint_host_pages: 2048, // guess: a map page covers 16 MiB, so scattered writes dirty many
         checkpoint_units_per_die: 2, // guess
         device_wide_share: 0.90, // guess in the band 0.75-0.90; results are to be reported across it
@@ -76,6 +77,7 @@ fn enterprise_wide() -> Params {
         read_ns: 55_000,                         // guess in the band 50-70 us
         program_ns: 900_000,                     // guess in the band 0.65-1.0 ms
         erase_ns: 3_500_000,                     // simulator (MQSim 3.8 ms)
+        superblocks_per_erase: 32,               // blocks of 256 pages (simulator) over the 8 of the model
         suspend_ns: 20_000,                      // guess; not used without suspend
         channel_mb_per_s: 800,                   // simulator (NVMeVirt)
         link_mb_per_s: 3200,                     // published (P4500/P4600 class: 3.2 GB/s)
@@ -84,14 +86,14 @@ fn enterprise_wide() -> Params {
         complete_ns: 5_000,                      // guess, as above
         dram_ns: 6_000,                          // guess: published random write latency 20 us
         buffer_bytes: 128 * MIB,                 // published band 12-256 MB (LinnOS)
-        flush_timer_ns: 100 * MS,                // published band 8 ms-1 s (LinnOS)
+        flush_timer_ns: 400 * MS,                // published band 8 ms-1 s (LinnOS)
         flush_watermark: 0.5,                    // guess
         read_priority: ReadPriority::OverQueued, // simulator (MQSim: queued user reads before queued writes)
         retry_probability: 0.001,                // guess, at most 0.5 %
         retry_max: 6,                            // guess
         gc_free_superblocks: 4.0,                // guess
         gc_quantum_rows: 2,                      // guess: reads wait up to about 2 ms for it
-        gc_episode_rounds: 8,                    // guess: episodes of tens of ms, which the notes of LinnOS ask for
+        gc_episode_rounds: 32,                   // guess: episodes of tens of ms, which the notes of LinnOS ask for
         checkpoint_host_pages: 32768,            // guess
         checkpoint_units_per_die: 2,             // guess
         device_wide_share: 0.90,                 // guess in the band 0.75-0.90
@@ -111,6 +113,7 @@ fn sata() -> Params {
         read_ns: 45_000,                   // published (Samsung V6: under 45 us)
         program_ns: 450_000,               // published (Samsung V6: under 450 us)
         erase_ns: 3_500_000,               // simulator (MQSim 3.8 ms)
+        superblocks_per_erase: 8,          // blocks of 256 pages (simulator) over the 32 of the model
         suspend_ns: 20_000,                // guess; not used without suspend
         channel_mb_per_s: 400,             // guess
         link_mb_per_s: 560,                // published
@@ -119,14 +122,14 @@ fn sata() -> Params {
         complete_ns: 15_000,               // guess, as above
         dram_ns: 4_000,                    // simulator (NVMeVirt)
         buffer_bytes: 32 * MIB,            // published band 12-256 MB (LinnOS)
-        flush_timer_ns: 250 * MS,          // published band 8 ms-1 s (LinnOS)
+        flush_timer_ns: 500 * MS,          // published band 8 ms-1 s (LinnOS)
         flush_watermark: 0.5,              // guess
         read_priority: ReadPriority::None, // guess
         retry_probability: 0.002,          // guess, at most 0.5 %
         retry_max: 6,                      // guess
         gc_free_superblocks: 4.0,          // guess
         gc_quantum_rows: 4,                // guess
-        gc_episode_rounds: 8,              // guess: episodes of tens of ms, which the notes of LinnOS ask for
+        gc_episode_rounds: 16,             // guess: episodes of tens of ms, which the notes of LinnOS ask for
         checkpoint_host_pages: 4096,       // guess
         checkpoint_units_per_die: 2,       // guess
         device_wide_share: 0.90,           // guess in the band 0.75-0.90

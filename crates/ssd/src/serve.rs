@@ -17,10 +17,6 @@ use crate::timeline::Timeline;
 #[derive(Clone, Copy, Debug)]
 struct Part {
     die: u32,
-    /// 4 KiB pages over the channel.
-    pages: u32,
-    /// Bytes over the link.
-    bytes: u64,
     arrive: Nanos,
     start: Nanos,
     retry_ns: Nanos,
@@ -32,8 +28,8 @@ struct Part {
 }
 
 /// What a peek touched, to be put back.
-#[derive(Default)]
-struct Undo {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Undo {
     dies: Vec<(u32, Die)>,
     channels: Vec<(u32, Timeline)>,
 }
@@ -102,19 +98,7 @@ impl Machine {
         let bus_end = bus_start + bus_ns;
         let link_ns = self.geometry.link_ns(bytes);
         let link_start = self.links[0].find(bus_end, link_ns);
-        Part {
-            die,
-            pages,
-            bytes,
-            arrive,
-            start,
-            retry_ns,
-            cell_end,
-            bus_start,
-            bus_end,
-            link_start,
-            link_end: link_start + link_ns,
-        }
+        Part { die, arrive, start, retry_ns, cell_end, bus_start, bus_end, link_start, link_end: link_start + link_ns }
     }
 
     fn apply(&mut self, now: Nanos, part: &Part) {
@@ -223,7 +207,6 @@ impl Machine {
         cause.add(Mechanism::Retry, part.retry_ns);
         cause.add(Mechanism::Bus, part.bus_start - part.cell_end);
         cause.add(Mechanism::Link, part.link_start - part.bus_end);
-        debug_assert!(part.pages > 0 && part.bytes > 0);
         cause
     }
 
@@ -235,7 +218,7 @@ impl Machine {
         params.command_ns + flash_ns + self.geometry.link_ns(size_bytes.into()) + params.complete_ns
     }
 
-    /// When a write would be acknowledged, and when its data is over the link, without what waiting for room adds.
+    /// When a write's data would start over the link, how long that takes, and when the buffer has room for it.
     fn acknowledge(&self, now: Nanos, request: &Request) -> (Nanos, Nanos, Nanos) {
         let arrive = now + self.params.command_ns;
         let link_ns = self.geometry.link_ns(request.size_bytes.into());
@@ -307,16 +290,17 @@ impl Machine {
             };
             return end + self.params.complete_ns;
         }
-        let mut undo = Undo::default();
+        let mut undo = std::mem::take(&mut self.undo);
         let link = self.links[0].clone();
         let (done, _, _) = self.walk(now, request, Some(&mut undo));
         self.links[0] = link;
-        for (die, before) in undo.dies.into_iter().rev() {
+        for (die, before) in undo.dies.drain(..).rev() {
             self.dies[die as usize] = before;
         }
-        for (channel, before) in undo.channels.into_iter().rev() {
+        for (channel, before) in undo.channels.drain(..).rev() {
             self.channels[channel as usize] = before;
         }
+        self.undo = undo;
         done
     }
 }

@@ -68,7 +68,7 @@ pub struct Stats {
     pub gc_rounds_foreground: u64,
     /// 4 KiB pages relocated.
     pub gc_moved_pages: u64,
-    /// Superblocks erased.
+    /// Superblocks collected, each of which is erased.
     pub erases: u64,
     /// Fewest and most erases of a superblock, preconditioning included.
     pub wear: (u32, u32),

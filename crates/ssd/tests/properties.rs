@@ -16,6 +16,7 @@ fn small() -> Params {
         over_provisioning: 0.35,
         gc_free_superblocks: 3.5,
         gc_quantum_rows: 2,
+        superblocks_per_erase: 2,
         gc_episode_rounds: 3,
         buffer_bytes: 1 << 20,
         checkpoint_host_pages: 256,
@@ -49,7 +50,11 @@ fn priority(number: u8) -> ReadPriority {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: Some(Box::new(proptest::test_runner::FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     /// Peeks between requests change no answer, and a peek tells what submit answers.
     #[test]
@@ -98,7 +103,7 @@ proptest! {
             prop_assert!(cause.total_ns() <= latency);
             if asked.op == Op::Read && filled && ssd.stats().buffer_read_hits == hits {
                 prop_assert!(latency >= params.read_ns + least);
-                if asked.size_bytes == 4096 && asked.offset_bytes % 4096 == 0 {
+                if asked.size_bytes == 4096 && asked.offset_bytes.is_multiple_of(4096) {
                     prop_assert_eq!(latency - cause.total_ns(), ssd.unloaded_read_ns(4096));
                 }
             }
