@@ -4,7 +4,7 @@
 mod common;
 
 use common::logits as reference;
-use linnet_core::{Error, Layer, Network, Width};
+use linnet_core::{Error, Layer, Network, Verdict, Width, decide};
 use proptest::prelude::*;
 
 fn layer(inputs: usize, outputs: usize, largest: i64) -> impl Strategy<Value = Layer> {
@@ -117,7 +117,38 @@ fn a_bad_input_is_an_error_and_submits() {
     assert_eq!(error.to_string(), "input 7 is 10, above the bound 9");
     assert!(!network.decide(&digits));
     assert!(!network.decide(&digits[..30]));
+    assert_eq!(decide(Some(&network), &digits, 1, 1), Verdict::ForcedSubmit);
+    assert_eq!(decide(Some(&network), &digits[..30], 1, 1), Verdict::ForcedSubmit);
     assert!(network.logits(&[0; 31], &mut [0; 3]).is_err());
+}
+
+/// Rows between layers that do not fit the stack, in every width.
+#[test]
+fn wide_networks_are_exact() {
+    let mut chance = linnet_sim::Chance::new(4);
+    for (largest, width) in [(9, Width::I16), (20, Width::I64), (1_000_000, Width::I128)] {
+        let layers: Vec<Layer> = [31, 1_500, 300, 200, 2]
+            .windows(2)
+            .map(|pair| {
+                let mut number = || chance.below(2 * largest + 1) as i64 - largest as i64;
+                Layer {
+                    inputs: pair[0],
+                    outputs: pair[1],
+                    weights: (0..pair[0] * pair[1]).map(|_| number()).collect(),
+                    biases: (0..pair[1]).map(|_| number()).collect(),
+                }
+            })
+            .take(if width == Width::I16 { 2 } else { 4 })
+            .collect();
+        let network = Network::from_integers(layers.clone(), vec![1; layers.len()]).unwrap();
+        assert_eq!(network.width(), width);
+        for _ in 0..3 {
+            let digits: Vec<u8> = (0..31).map(|_| chance.below(10) as u8).collect();
+            let mut told = vec![0; network.outputs()];
+            network.logits(&digits, &mut told).unwrap();
+            assert_eq!(told, reference(&layers, &digits).unwrap());
+        }
+    }
 }
 
 /// Published weights with 2,000 inputs and their exact outputs, where the shared data is present.
