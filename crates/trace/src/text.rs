@@ -330,3 +330,44 @@ impl<F: LineFormat> Source for TextSource<F> {
         self.out.report()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_exact_integers() {
+        assert_eq!(decimal(b"0.091", 6), Some(91_000));
+        assert_eq!(decimal(b"1455592511.153034", 9), Some(1_455_592_511_153_034_000));
+        assert_eq!(decimal(b"7", 3), Some(7000));
+        assert_eq!(decimal(b"7.", 3), Some(7000));
+        assert_eq!(decimal(b".5", 3), Some(500));
+        assert_eq!(decimal(b"0.1234567891", 9), Some(123_456_789));
+        assert_eq!(decimal(b"1e-05", 9), Some(10_000));
+        assert_eq!(decimal(b"18446744073.709551615", 9), Some(u64::MAX));
+        for wrong in
+            ["", ".", "-1", "1.2.3", "1,5", "abc", "e5", "1e400", "18446744073.709551616", "99999999999999999999", " 1"]
+        {
+            assert_eq!(decimal(wrong.as_bytes(), 9), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_stop_at_64_bits() {
+        assert_eq!(integer(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(integer(b"00000000000000000007"), Some(7));
+        for wrong in ["", "18446744073709551616", "-1", "+1", "1.0", "0x10", "99999999999999999999999999"] {
+            assert_eq!(integer(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn fields_lose_their_blanks() {
+        let mut fields = Fields::new(b" a , b,,c ");
+        let all: Vec<&[u8]> = std::iter::from_fn(|| fields.comma()).collect();
+        assert_eq!(all, [&b"a"[..], b"b", b"", b"c"]);
+        let mut fields = Fields::new(b"  8,16   5\t 6 ");
+        let all: Vec<&[u8]> = std::iter::from_fn(|| fields.blank()).collect();
+        assert_eq!(all, [&b"8,16"[..], b"5", b"6"]);
+    }
+}

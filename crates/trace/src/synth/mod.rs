@@ -102,7 +102,7 @@ pub struct Shape {
 }
 
 impl Default for Shape {
-    /// Correlation 0.8, footprint 16 GiB, skew 3, 20 % sequential, 10 % unaligned, 32 I/Os a burst, 60 % of them in batches.
+    /// Correlation 0.8, footprint 16 GiB, skew 3, 20 % sequential, 10 % unaligned, 40 I/Os a burst, 60 % of them in batches.
     fn default() -> Self {
         Shape {
             correlation: 0.8,
@@ -110,7 +110,7 @@ impl Default for Shape {
             skew: 3.0,
             sequential_share: 0.2,
             unaligned_share: 0.1,
-            burst_ios_mean: 32.0,
+            burst_ios_mean: 40.0,
             batch_share: 0.6,
         }
     }
@@ -153,7 +153,7 @@ impl Workload {
         })
     }
 
-    /// The shortest run, in seconds, in which the peak of [`Workload::iops_max_10s`] has room beside the mean.
+    /// The shortest run, in seconds, in which the peak of [`Workload::iops_max_10s`] has room beside the mean: at most 100.
     pub fn seconds_for_peak(&self) -> f64 {
         rate::seconds_for_peak(self)
     }

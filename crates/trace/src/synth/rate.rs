@@ -9,10 +9,15 @@ use linnet_sim::Chance;
 use super::{Shape, Workload};
 
 const WINDOW_S: f64 = 10.0;
-/// The peak window may hold at most this share of a run's I/Os.
-const PEAK_SHARE_MAX: f64 = 0.7;
-/// No other window may come closer to the peak than this.
-const BELOW_PEAK: f64 = 0.9;
+/// The peak window may hold at most this share of a short run's I/Os ...
+const PEAK_SHARE_SHORT: f64 = 0.7;
+/// ... and this one of a run of at least `LONG_S`, in which every workload of Table 1 has room for its peak.
+const PEAK_SHARE_LONG: f64 = 0.97;
+const LONG_S: f64 = 100.0;
+/// No other window may come closer to the peak than this, and its neighbours not as close: a sliding window of 10 s would else hold more I/Os
+/// than the peak.
+const BELOW_PEAK: f64 = 0.8;
+const BESIDE_PEAK: f64 = 0.5;
 /// Spread of the windows' rates (standard deviation of the logarithm).
 const WINDOW_SPREAD: f64 = 0.6;
 /// Tenths of a second in a window, and the spread of their share of bursts.
@@ -27,7 +32,10 @@ const BURST_GAP_MAX_S: f64 = 1e-3;
 const JITTER_S: f64 = 200e-6;
 
 pub(super) fn seconds_for_peak(workload: &Workload) -> f64 {
-    (workload.iops_max_10s / workload.iops_mean / PEAK_SHARE_MAX).ceil() * WINDOW_S
+    let windows = workload.iops_max_10s / workload.iops_mean;
+    let short = (windows / PEAK_SHARE_SHORT).ceil() * WINDOW_S;
+    let long = (windows / PEAK_SHARE_LONG).ceil() * WINDOW_S;
+    short.min(long.max(LONG_S))
 }
 
 /// Mixes a common and an own normal number to this correlation.
@@ -49,7 +57,8 @@ fn window_counts(
         return vec![ios];
     }
     let whole = (seconds / WINDOW_S).floor() as u64;
-    let peak_ios = (workload.iops_max_10s * WINDOW_S).min(PEAK_SHARE_MAX * ios as f64);
+    let share = if seconds >= LONG_S { PEAK_SHARE_LONG } else { PEAK_SHARE_SHORT };
+    let peak_ios = (workload.iops_max_10s * WINDOW_S).min(share * ios as f64);
     let (mut shared, mut alone) = (common.fork(1), own.fork(1));
     let (shared_peak, own_peak) = (shared.below(whole), alone.below(whole));
     let together = alone.happens(shape.correlation);
@@ -60,7 +69,8 @@ fn window_counts(
         .collect();
     // Proportional shares, with those that would pass the bound held at it: a few rounds settle.
     let rest = ios as f64 - peak_ios;
-    let bound = |w: usize| BELOW_PEAK * peak_ios * length(w);
+    let share = |w: usize| if w.abs_diff(peak) == 1 { BESIDE_PEAK } else { BELOW_PEAK };
+    let bound = |w: usize| share(w) * peak_ios * length(w);
     let mut held = vec![false; windows];
     held[peak] = true;
     let mut rates = vec![0.0; windows];
