@@ -4,7 +4,7 @@
 
 use linnet_types::{IoRecord, Nanos};
 
-use crate::error::Error;
+use crate::error::{Error, require};
 use crate::inflection::{Inflection, InflectionOptions, inflection_points};
 use crate::set::{TrainingSet, check_train_share};
 
@@ -34,6 +34,36 @@ pub fn label(devices: &[&[IoRecord]], train_share: f64, options: &InflectionOpti
         let part = split(records, train_share);
         parts.push(part.map_err(|error| Error::Device { device, source: Box::new(error) })?);
     }
+    label_parts(parts, options)
+}
+
+/// Labels two periods of each device: one to learn from, and a later or another one to judge on. Nothing of `test` is looked
+/// at for the inflection points.
+///
+/// # Errors
+/// As [`label`]; [`Error::Setting`] when the two lists differ in length.
+pub fn label_periods(
+    train: &[&[IoRecord]],
+    test: &[&[IoRecord]],
+    options: &InflectionOptions,
+) -> Result<Vec<Labelled>, Error> {
+    require(train.len() == test.len(), "test", test.len(), "one period for each device")?;
+    let mut parts = Vec::with_capacity(train.len());
+    for (device, (earlier, later)) in train.iter().zip(test).enumerate() {
+        let rows = |records, purpose| match TrainingSet::from_records(records, Nanos::MAX) {
+            Ok(set) if set.is_empty() => Err(Error::TooFewRows { purpose, rows: 0, least: 1 }),
+            other => other,
+        };
+        let both = rows(earlier, "training").and_then(|first| Ok((first, rows(later, "testing")?)));
+        parts.push(both.map_err(|error| Error::Device { device, source: Box::new(error) })?);
+    }
+    label_parts(parts, options)
+}
+
+fn label_parts(
+    parts: Vec<(TrainingSet, TrainingSet)>,
+    options: &InflectionOptions,
+) -> Result<Vec<Labelled>, Error> {
     let latencies: Vec<&[Nanos]> = parts.iter().map(|(train, _)| &train.latency_ns[..]).collect();
     let found = inflection_points(&latencies, options)?;
     let labelled = |((mut train, mut test), inflection): ((TrainingSet, TrainingSet), Inflection)| {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, quantisation_loss};
 use crate::fit::{FitOptions, Fitted, fit};
 use crate::inflection::{Inflection, InflectionOptions};
-use crate::label::{Labelled, label};
+use crate::label::{Labelled, label, label_periods};
 use crate::profile::profile;
 use crate::set::{Dropped, TrainingSet};
 
@@ -115,16 +115,48 @@ pub fn learn(
     options: &LearnOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Vec<Learned>, Error> {
-    let count = devices.len();
-    let mut tell = |device: usize, stage: Stage| {
-        if watch(Progress { device, devices: count, stage }) { Ok(()) } else { Err(Error::Interrupted) }
-    };
-    tell(0, Stage::Label)?;
+    start(devices.len(), watch)?;
     let labelled = label(devices, options.train_share, &options.inflection)?;
-    let mut learned = Vec::with_capacity(count);
-    for (device, (part, records)) in labelled.into_iter().zip(devices).enumerate() {
-        let past = until(records, part.train.arrive_ns.last().copied().unwrap_or(0));
-        let result = learn_one(part, &past, device, options, &mut |stage| tell(device, stage));
+    let past: Vec<Vec<IoRecord>> = labelled
+        .iter()
+        .zip(devices)
+        .map(|(part, records)| until(records, part.train.arrive_ns.last().copied().unwrap_or(0)))
+        .collect();
+    learn_each(labelled, &past.iter().map(Vec::as_slice).collect::<Vec<_>>(), options, watch)
+}
+
+/// Learns every device from one period and judges it on another: `train` and `test` hold the records of each device.
+/// `options.train_share` is not looked at.
+///
+/// # Errors
+/// As [`learn`].
+pub fn learn_periods(
+    train: &[&[IoRecord]],
+    test: &[&[IoRecord]],
+    options: &LearnOptions,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Vec<Learned>, Error> {
+    start(train.len(), watch)?;
+    learn_each(label_periods(train, test, &options.inflection)?, train, options, watch)
+}
+
+fn start(devices: usize, watch: &mut dyn FnMut(Progress) -> bool) -> Result<(), Error> {
+    if watch(Progress { device: 0, devices, stage: Stage::Label }) { Ok(()) } else { Err(Error::Interrupted) }
+}
+
+/// `past` holds the training period of each device.
+fn learn_each(
+    labelled: Vec<Labelled>,
+    past: &[&[IoRecord]],
+    options: &LearnOptions,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Vec<Learned>, Error> {
+    let devices = labelled.len();
+    let mut learned = Vec::with_capacity(devices);
+    for (device, (part, past)) in labelled.into_iter().zip(past).enumerate() {
+        let result = learn_one(part, past, device, options, &mut |stage| {
+            if watch(Progress { device, devices, stage }) { Ok(()) } else { Err(Error::Interrupted) }
+        });
         learned.push(result.map_err(|error| match error {
             Error::Interrupted => error,
             error => Error::Device { device, source: Box::new(error) },

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inflection point, fit and evaluation.
 
+use std::sync::Arc;
+
 use linnet_core::{Loss, TrainOptions};
 use linnet_learn::{
     Evaluation, FitOptions, InflectionOptions, Judged, LearnOptions, Learned, Progress as At, Stage, TrainingSet,
@@ -45,14 +47,16 @@ fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boo
     PyArray1::from_vec(py, flat).reshape([found.boost.len(), 3])
 }
 
-/// Fits one model for each trace, or one for all of them together (`pooled`); gives models with their reports.
+/// Fits one model for each trace, or one for all of them together (`pooled`); gives models with their reports. `test`
+/// holds a period of each device to judge on; without it the last part of each trace judges.
 #[pyfunction]
-#[pyo3(signature = (traces, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
+#[pyo3(signature = (traces, test, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
     max_rows, unbiased, pooled, progress = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn fit<'py>(
     py: Python<'py>,
     traces: Vec<PyRef<'py, PyTrace>>,
+    test: Option<Vec<PyRef<'py, PyTrace>>>,
     seed: u64,
     epochs: usize,
     batch: usize,
@@ -75,7 +79,9 @@ pub fn fit<'py>(
         },
         unbiased,
     };
-    let records: Vec<_> = traces.iter().map(|trace| trace.records.clone()).collect();
+    let held = |traces: &[PyRef<'py, PyTrace>]| traces.iter().map(|trace| trace.records.clone()).collect::<Vec<_>>();
+    let records = held(&traces);
+    let later = test.as_deref().map(held);
     let mut progress = Progress::new(progress);
     let fits = (if pooled { 1 } else { records.len() }) * (1 + usize::from(unbiased)) * epochs;
     let mut done = 0;
@@ -87,11 +93,11 @@ pub fn fit<'py>(
         Stage::Label | Stage::Evaluate => progress.tell((done, fits, f32::NAN)),
     };
     let learned = py.detach(|| {
-        let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();
-        if pooled {
-            linnet_learn::learn_pooled(&slices, &options, &mut watch).map(|one| vec![one])
-        } else {
-            linnet_learn::learn(&slices, &options, &mut watch)
+        let slices = slices(&records);
+        match &later {
+            Some(later) => linnet_learn::learn_periods(&slices, &self::slices(later), &options, &mut watch),
+            None if pooled => linnet_learn::learn_pooled(&slices, &options, &mut watch).map(|one| vec![one]),
+            None => linnet_learn::learn(&slices, &options, &mut watch),
         }
     });
     let learned = match learned {
@@ -108,6 +114,10 @@ pub fn fit<'py>(
             Ok((PyModel(one.model), report))
         })
         .collect()
+}
+
+fn slices(records: &[Arc<Vec<IoRecord>>]) -> Vec<&[IoRecord]> {
+    records.iter().map(|records| records.as_slice()).collect()
 }
 
 fn report<'py>(py: Python<'py>, one: &Learned) -> PyResult<Bound<'py, PyDict>> {

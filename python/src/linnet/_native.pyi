@@ -132,6 +132,8 @@ def inflection_point(
 ) -> tuple[float, int, NDArray[np.float64]]: ...
 def fit(
     traces: Sequence[Trace],
+    test: Sequence[Trace] | None,
+    *,
     seed: int,
     epochs: int,
     batch: int,

@@ -95,16 +95,22 @@ class Experiment:
         self._stop = threading.Event()
 
     def learn(self) -> list[Fitted]:
-        """Run the training part under the baseline policy and fit each device's model from its log."""
-        total = sum(len(t) for t in self.train_part)
-        step = self.progress.stage(f"{self.name}: profiling", total)
-        profile = self.array.run(self.train_part, "baseline", [], log=True, progress=self._guard(step), **self._array())
-        logs = profile.logs()
+        """Fit each device's model to its log of the training part, and judge it on its log of the test part.
+
+        Both logs are those of the baseline policy, so every read is judged, revoked or not.
+        """
+        logs = self._log(self.train_part, "profiling")
+        later = self._log(self.test_part, "held-out baseline")
         self.profile_latency_ns = [np.sort(log.read_latencies()) for log in logs]
-        epochs = self.setup.fit.epochs
-        step = self.progress.stage(f"{self.name}: fitting", len(logs) * epochs * 2)
-        self.fitted = fit(logs, self.setup.seed, self.setup.fit, lambda done, total, loss: step(done), unbiased=True)
+        step = self.progress.stage(f"{self.name}: fitting", len(logs) * self.setup.fit.epochs * 2)
+        settings, seed = self.setup.fit, self.setup.seed
+        self.fitted = fit(logs, seed, settings, lambda done, total, loss: step(done), unbiased=True, test=later)
         return self.fitted
+
+    def _log(self, part: Sequence[Trace], stage: str) -> list[Trace]:
+        """What each device serves when every read goes to its own device."""
+        step = self.progress.stage(f"{self.name}: {stage}", sum(len(t) for t in part))
+        return self.array.run(part, "baseline", [], log=True, progress=self._guard(step), **self._array()).logs()
 
     def run(self, policy: str, step: Callable[[int], None] | None = None) -> Outcome:
         """Run the test part under ``policy``."""

@@ -83,8 +83,12 @@ def fit(
     progress: Progress | None = None,
     unbiased: bool = False,
     pooled: bool = False,
+    test: Sequence[Trace] | None = None,
 ) -> list[Fitted]:
     """Fit one LinnOS model for each device; ``traces[i]`` are the I/Os of device ``i`` with their latencies.
+
+    The first ``settings.train_share`` of each trace trains and the rest judges; with ``test``, a period of each device,
+    all of ``traces`` trains and ``test`` judges.
 
     ``pooled`` fits one model for all the devices instead: rows are labelled by their own device's inflection point and
     the thresholds are those of the devices together. ``unbiased`` also trains without the false-submit weight, to show what it does. Raises :class:`linnet.LearnError`
@@ -93,6 +97,7 @@ def fit(
     s = settings or FitSettings()
     fitted = _native.fit(
         list(traces),
+        None if test is None else list(test),
         seed=seed,
         epochs=s.epochs,
         batch=s.batch,
