@@ -138,10 +138,10 @@ impl Array {
     /// A copy completed at its device.
     pub fn completed(&mut self, now: Nanos, copy: CopyId, out: &mut Vec<Output>) {
         let Some((index, k)) = self.land(copy) else { return };
-        let slot = *self.slab.at(index);
+        let slot = self.slab.at(index);
         let device = device_of(slot.primary as usize, k, self.views.len());
         let Request { op, size_bytes, .. } = slot.request;
-        let flight = slot.flights[k];
+        let (flight, judged) = (slot.flights[k], slot.judged & (1 << k) != 0);
         let latency_ns = now.saturating_sub(flight.submit_ns);
         self.views[device].completed(now, op, size_bytes, latency_ns, flight.snapshot);
         self.policy.completed(&Completion {
@@ -153,7 +153,7 @@ impl Array {
             in_flight: flight.in_flight,
         });
         let inflection_ns = self.inflection_ns[device];
-        if slot.judged & (1 << k) != 0 && inflection_ns > 0 && latency_ns > inflection_ns {
+        if judged && inflection_ns > 0 && latency_ns > inflection_ns {
             self.counters.false_submits += 1;
         }
         if op.is_read() {

@@ -20,7 +20,7 @@ pub enum Output {
         /// Another replica is left: a device that judges for itself may refuse.
         may_revoke: bool,
     },
-    /// The answer of this copy is no longer wanted. A driver that can cancel reports [`Array::cancelled`]; one that cannot
+    /// The answer of this copy is no longer wanted. A driver that can cancel reports [`crate::Array::cancelled`]; one that cannot
     /// ignores this and reports the completion.
     Cancel {
         /// The device's number.
@@ -52,7 +52,7 @@ pub enum Output {
         /// Read or write.
         op: Op,
     },
-    /// Call [`Array::timer`] with this name at this time or soon after.
+    /// Call [`crate::Array::timer`] with this name at this time or soon after.
     SetTimer {
         /// When.
         at_ns: Nanos,

@@ -7,7 +7,7 @@
 
 use linnet_types::{Nanos, Op, Request};
 
-/// Most replicas of a stream: the bits of [`Mask`].
+/// Most replicas of a stream; sets of them are kept in the bits of one byte.
 pub const REPLICAS_MAX: usize = 8;
 
 /// A set of replicas of one request; bit k is the k-th device from the primary on.
@@ -170,8 +170,8 @@ impl Slab {
             }
         };
         let slot = &mut self.slots[index];
-        let generation = slot.generation;
-        *slot = Slot { request, tag, arrive_ns, generation, stream, primary, live: true, ..Slot::vacant() };
+        let (generation, flights) = (slot.generation, slot.flights);
+        *slot = Slot { request, tag, arrive_ns, generation, stream, primary, live: true, flights, ..Slot::vacant() };
         index
     }
 
@@ -181,6 +181,10 @@ impl Slab {
         slot.live = false;
         slot.generation = (slot.generation + 1) & GENERATION_MASK;
         self.free.push(index as u32);
+    }
+
+    pub(crate) fn get(&self, index: usize) -> &Slot {
+        &self.slots[index]
     }
 
     pub(crate) fn at(&mut self, index: usize) -> &mut Slot {

@@ -11,9 +11,9 @@ use crate::{Ask, Choice, Config, DeviceView, Outlook, Output, Submit, TimerId};
 impl Array {
     /// Decides where a read goes next. Nothing of it is under way.
     pub(super) fn route(&mut self, now: Nanos, index: usize, outlook: &dyn Outlook, out: &mut Vec<Output>) {
-        let slot = *self.slab.at(index);
+        let slot = self.slab.get(index);
         let untried = self.all & !(slot.submitted | slot.refused);
-        let mut candidates = self.in_service(now, &slot, untried);
+        let mut candidates = self.in_service(now, slot, untried);
         if candidates == 0 {
             candidates = untried;
         }
@@ -25,7 +25,7 @@ impl Array {
         if candidates == 0 {
             return;
         }
-        let mut ask = ask(&self.config, &self.views, now, &slot, candidates, outlook);
+        let mut ask = ask(&self.config, &self.views, now, slot, candidates, outlook);
         ask.last &= !self.breaks(Breakage::RevokeLast);
         let choice = if all_tried {
             Choice::Submit(Submit::to(ask.least(|device| ask.devices[device].expected_ns())))
