@@ -5,7 +5,7 @@ mod common;
 
 use std::io::Write as _;
 
-use common::{Folder, io, temporary};
+use common::{Folder, io};
 use linnet_trace::{
     CsvWriter, Error, FORMATS, FioWriter, Metadata, Options, ParquetWriter, Trace, read_all, write_csv, write_fio,
     write_parquet,
@@ -57,8 +57,12 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn attempt(bytes: &[u8], format: Option<&str>, lenient: bool) -> Result<Trace, Error> {
-    let file = temporary("attempt", bytes);
-    read_all(file.path(), Options { format: format.map(str::to_string), lenient, progress: None })
+    thread_local! {
+        // One folder for the many attempts of a test.
+        static FOLDER: Folder = Folder::new();
+    }
+    let path = FOLDER.with(|folder| folder.file("attempt.trace", bytes));
+    read_all(&path, Options { format: format.map(str::to_string), lenient, progress: None })
 }
 
 #[test]

@@ -11,13 +11,15 @@ use linnet_types::{IoRecord, Op};
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
-/// A directory under the system's temporary one, removed when dropped.
+/// A temporary directory, in memory where the system has such a place (the tests write thousands of files), removed when dropped.
 pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new() -> Folder {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("linnet-trace-test-{}-{serial}", std::process::id()));
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let path = base.join(format!("linnet-trace-test-{}-{serial}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
