@@ -13,9 +13,12 @@ pub(crate) struct Buffer {
     pub batch: Vec<u32>,
     /// Pages of the program unit that is being filled for immediate destage.
     pub eager: Vec<u32>,
-    /// Slots being programmed, by the time they come free.
-    releases: VecDeque<(Nanos, u32)>,
-    programming_pages: u64,
+    /// When slots come free, and how many pages have ever been dispatched up to those. Both columns rise, so a
+    /// wait is found by bisection however long the queue is.
+    releases: VecDeque<(Nanos, u64)>,
+    /// Pages ever dispatched, and those of them whose slots are free again.
+    dispatched_pages: u64,
+    released_pages: u64,
     /// When the last slot comes free.
     last_release: Nanos,
     /// Unit number and end of program, direct-mapped: which units can still be read from DRAM. Units that fight for an
@@ -31,7 +34,8 @@ impl Buffer {
             batch: Vec::new(),
             eager: Vec::new(),
             releases: VecDeque::new(),
-            programming_pages: 0,
+            dispatched_pages: 0,
+            released_pages: 0,
             last_release: 0,
             units: vec![(u32::MAX, 0); entries],
         }
@@ -41,22 +45,22 @@ impl Buffer {
     pub fn dispatched(&mut self, unit: u32, pages: u32, end: Nanos) {
         let mask = self.units.len() - 1;
         self.units[unit as usize & mask] = (unit, end);
-        self.programming_pages += u64::from(pages);
+        self.dispatched_pages += u64::from(pages);
         self.last_release = self.last_release.max(end);
         match self.releases.back_mut() {
-            Some((time, held)) if *time == self.last_release => *held += pages,
-            _ => self.releases.push_back((self.last_release, pages)),
+            Some((time, upto)) if *time == self.last_release => *upto = self.dispatched_pages,
+            _ => self.releases.push_back((self.last_release, self.dispatched_pages)),
         }
     }
 
     /// Frees the slots whose programs ended by `now`.
     #[inline]
     pub fn release(&mut self, now: Nanos) {
-        while let Some(&(time, pages)) = self.releases.front() {
+        while let Some(&(time, upto)) = self.releases.front() {
             if time > now {
                 return;
             }
-            self.programming_pages -= u64::from(pages);
+            self.released_pages = upto;
             self.releases.pop_front();
         }
     }
@@ -75,18 +79,19 @@ impl Buffer {
     /// charged at `drain_page_ns` per page, the rate of a flush on all dies.
     pub fn room_at(&self, now: Nanos, pages: u64, drain_page_ns: f64) -> Nanos {
         let waiting = (self.batch.len() + self.eager.len()) as u64;
-        let wanted = waiting + self.programming_pages + pages;
+        let wanted = waiting + self.dispatched_pages - self.released_pages + pages;
         if wanted <= self.capacity_pages {
             return now;
         }
-        let mut excess = wanted - self.capacity_pages;
-        for &(time, held) in &self.releases {
-            if u64::from(held) >= excess {
-                return time.max(now);
+        let needed = self.released_pages + (wanted - self.capacity_pages);
+        let at = self.releases.partition_point(|&(_, upto)| upto < needed);
+        match self.releases.get(at) {
+            Some(&(time, _)) => time.max(now),
+            None => {
+                let beyond = needed - self.dispatched_pages;
+                self.last_release.max(now) + (beyond as f64 * drain_page_ns) as Nanos
             }
-            excess -= u64::from(held);
         }
-        self.last_release.max(now) + (excess as f64 * drain_page_ns) as Nanos
     }
 
     /// Pages that are not on flash.
