@@ -161,8 +161,16 @@ static void pairs(const struct linnet_layer *layer, const int16_t *inputs, uint1
 			int32_t a = inputs[2 * used[u]], b = inputs[2 * used[u] + 1];
 
 			w += 2 * ((size_t)used[u] * layer->stride + at);
-			for (uint32_t j = 0; j < 8; j++)
-				sum[j] += w[2 * j] * a + w[2 * j + 1] * b;
+			/* Multiplications are what a machine without vectors waits for: none for a zero. */
+			if (b == 0)
+				for (uint32_t j = 0; j < 8; j++)
+					sum[j] += w[2 * j] * a;
+			else if (a == 0)
+				for (uint32_t j = 0; j < 8; j++)
+					sum[j] += w[2 * j + 1] * b;
+			else
+				for (uint32_t j = 0; j < 8; j++)
+					sum[j] += w[2 * j] * a + w[2 * j + 1] * b;
 		}
 		for (uint32_t j = 0; j < 8; j++)
 			sums[at + j] = sum[j];
