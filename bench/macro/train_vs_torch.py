@@ -38,18 +38,26 @@ def make_rows(np, count, seed):
         for power in range(3):
             digits[back:, 3 * entry + power] = pages[:-back] // 10 ** (2 - power) % 10
         for power in range(4):
-            digits[back:, 15 + 4 * entry + power] = latency[:-back] // 10 ** (3 - power) % 10
+            digits[back:, 15 + 4 * entry + power] = (
+                latency[:-back] // 10 ** (3 - power) % 10
+            )
     for power in range(3):
         digits[:, 12 + power] = pages // 10 ** (2 - power) % 10
-    return np.concatenate([digits, (base >= threshold).astype(np.uint8)[:, None]], axis=1)
+    return np.concatenate(
+        [digits, (base >= threshold).astype(np.uint8)[:, None]], axis=1
+    )
 
 
 def train_torch(np, torch, train, test, options, threads):
     torch.set_num_threads(threads)
     torch.manual_seed(options.seed)
     x = torch.from_numpy(train[:, :31].astype(np.float32))
-    y = torch.nn.functional.one_hot(torch.from_numpy(train[:, 31].astype(np.int64)), 2).float()
-    model = torch.nn.Sequential(torch.nn.Linear(31, 256), torch.nn.ReLU(), torch.nn.Linear(256, 2))
+    y = torch.nn.functional.one_hot(
+        torch.from_numpy(train[:, 31].astype(np.int64)), 2
+    ).float()
+    model = torch.nn.Sequential(
+        torch.nn.Linear(31, 256), torch.nn.ReLU(), torch.nn.Linear(256, 2)
+    )
     for layer in (model[0], model[2]):
         torch.nn.init.xavier_uniform_(layer.weight)
         torch.nn.init.zeros_(layer.bias)
@@ -77,18 +85,34 @@ def train_torch(np, torch, train, test, options, threads):
 
 
 def train_linnet(binary, train_path, test_path, options):
-    command = [binary, train_path, test_path, str(options.epochs), str(options.seed), str(options.weight)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    command = [
+        binary,
+        train_path,
+        test_path,
+        str(options.epochs),
+        str(options.seed),
+        str(options.weight),
+    ]
+    return json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", type=pathlib.Path, required=True, help="the built example train_speed")
+    parser.add_argument(
+        "--binary",
+        type=pathlib.Path,
+        required=True,
+        help="the built example train_speed",
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weight", type=float, default=5.0)
-    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2], help="one run for each count")
+    parser.add_argument(
+        "--cores", type=int, nargs="+", default=[1, 2], help="one run for each count"
+    )
     options = parser.parse_args()
     try:
         import numpy as np
@@ -100,15 +124,25 @@ def main():
     cores = sorted(os.sched_getaffinity(0))
     data = make_rows(np, options.rows + options.rows // 5, options.seed)
     train, test = data[: options.rows], data[options.rows :]
-    result = {"rows": len(train), "torch": torch.__version__, "base_rate": float((test[:, 31] == 0).mean()), "runs": []}
+    result = {
+        "rows": len(train),
+        "torch": torch.__version__,
+        "base_rate": float((test[:, 31] == 0).mean()),
+        "runs": [],
+    }
     with tempfile.TemporaryDirectory() as folder:
-        train_path, test_path = os.path.join(folder, "train"), os.path.join(folder, "test")
+        train_path, test_path = (
+            os.path.join(folder, "train"),
+            os.path.join(folder, "test"),
+        )
         train.tofile(train_path)
         test.tofile(test_path)
         for threads in [count for count in options.cores if count <= len(cores)]:
             os.sched_setaffinity(0, cores[:threads])
             # In turns, so that a neighbour on the machine disturbs both.
-            ours = train_linnet(options.binary.resolve(), train_path, test_path, options)
+            ours = train_linnet(
+                options.binary.resolve(), train_path, test_path, options
+            )
             theirs, accuracy = train_torch(np, torch, train, test, options, threads)
             run = {
                 "cores": threads,
