@@ -38,7 +38,7 @@ $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 	@touch $@
 
 test-core: tools       ## the C core: golden vectors, kernel flags, clean symbols
-	@$(MAKE) --no-print-directory -C core test
+	@$(MAKE) --no-print-directory -C core check
 
 test-rust:             ## every crate
 	@cargo test --workspace --locked --quiet
@@ -57,4 +57,4 @@ sim: tools             ## one long random simulation of the array: make sim SEED
 	@LINNET_SIM_SEED=$(SEED) LINNET_SIM_RUNS=200 cargo test --release --locked -p linnet-array -- --nocapture sim
 
 clean:           ## remove what the build made (not your demo-out)
-	@rm -rf $(VENV) target core/build
+	@rm -rf $(VENV) target build

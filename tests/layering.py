@@ -24,7 +24,16 @@ MAY_USE = {
     "learn": {"types", "sim", "core", "measure"},
     "python": {"types", "core", "trace", "ssd", "array", "learn", "measure"},
 }
-MAY_INCLUDE = {"linnet.h", "port.h", "stdint.h", "stddef.h", "stdbool.h"}
+MAY_INCLUDE = {
+    "linnet.h",
+    "port.h",
+    "stdint.h",
+    "stddef.h",
+    "stdbool.h",
+    "linux/types.h",
+    "linux/stddef.h",
+    "immintrin.h",
+}
 LICENCE = {"core": "MIT OR GPL-2.0-only", "kernel": "GPL-2.0-only"}
 CODE = {".rs", ".c", ".h", ".py", ".sh"}
 

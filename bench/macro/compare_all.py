@@ -12,44 +12,57 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from linnet import _native, read_trace, trace_from_table
+from linnet import _native
 from linnet._native import Trace
-from linnet.experiment import Experiment, Setup
+from linnet.experiment import Experiment, Setup, periods
 
 IOS = 300_000
-"""I/Os that are made of each Table 1 workload, for the three devices together."""
-MEAN_IOPS = {"az-c": 745, "bi-c": 361, "bs-c": 114, "co-c": 113, "az-e": 13_000, "bi-e": 2_400, "bs-e": 1_300, "co-e": 2_500}
+"""I/Os of each period of a Table 1 workload, for the three devices together; one period trains, one judges."""
+MEAN_IOPS = {
+    "az-c": 745,
+    "bi-c": 361,
+    "bs-c": 114,
+    "co-c": 113,
+    "az-e": 13_000,
+    "bi-e": 2_400,
+    "bs-e": 1_300,
+    "co-e": 2_500,
+}
 ARRAYS = {"c": "consumer-deep", "e": "enterprise-wide"}
 REAL = {
     "msnfs": ("msprod/msnfs.first90s.trace.zst", (1, 10)),
     "dtrs": ("msprod/dtrs.first200s.trace.zst", (1, 10)),
     "postmark": ("disksim-ssd/ssd-postmark-aligned2.trace.zst", (1, 4)),
     "hadoop": ("blktrace-satassd-hadoop/eternity9.sdb.DC.blkparse.txt.zst", (1,)),
-    "tencent-rw6040": ("flashnet-nvme/tencent.cut.per_50k.rw_60_40.490.trace.zst", (1,)),
-    "msr-rand": ("msr/msr.cut.per_10k.most_thpt_rand_iops.1006.first6000.trace.zst", (1,)),
+    "tencent-rw6040": (
+        "flashnet-nvme/tencent.cut.per_50k.rw_60_40.490.trace.zst",
+        (1,),
+    ),
 }
 """Real traces and how many times as intense they run."""
 COLUMNS = ("mean_us", "p95_us", "p99_us", "p999_us", "p9999_us")
 
 
-def experiments(traces: Path | None, seed: int) -> Iterator[tuple[str, str, list[Trace]]]:
-    """Name, preset and one trace for each device, or one to be cut."""
+def experiments(traces: Path | None, base: Setup) -> Iterator[Experiment]:
+    """Each experiment, ready to run."""
     for name in _native.workloads():
-        seconds = IOS / MEAN_IOPS[name] / 3
-        yield name, ARRAYS[name[-1]], _native.synth(name, seconds=seconds, devices=3, seed=seed)
+        setup = replace(base, preset=ARRAYS[name[-1]])
+        train, test = periods(name, 2 * IOS / MEAN_IOPS[name] / 3, setup)
+        yield Experiment(train, setup, name, test=test)
     if traces is None:
         return
     for name, (file, factors) in REAL.items():
         if not (traces / file).exists():
             print(f"skipped: {file} is not in {traces}", file=sys.stderr)
             continue
-        trace = trace_from_table(read_trace(traces / file), name)
+        trace = Trace.read(traces / file).named(name)
         for factor in factors:
             for preset in ARRAYS.values():
-                yield f"{name} x{factor}", preset, [trace.rerate(factor)]
+                yield Experiment([trace.rerate(factor)], replace(base, preset=preset), f"{name} x{factor}")
 
 
 def share(base: float, value: float, limit: float) -> str:
@@ -81,13 +94,19 @@ def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) 
     for (trace, preset), group in groups.items():
         by = {r["policy"]: r for r in group}
         hedge, ours = by["hedge-p95"]["mean_us"], by["linnos+hl"]["mean_us"]
-        simple = min((by[p] for p in ("random", "shortest-queue", "ewma-inflight", "c3")), key=lambda r: r["mean_us"])
+        simple = min(
+            (by[p] for p in ("random", "shortest-queue", "ewma-inflight", "c3")),
+            key=lambda r: r["mean_us"],
+        )
         yield (
             f"| {trace} | {preset} | {hedge:,.0f} | {ours:,.0f} | {100 * (1 - ours / hedge):.1f} % "
             f"| {simple['policy']} | {simple['mean_us']:,.0f} |"
         )
     yield "\n## Inflection points (the paper's Table 2: p72.0 to p98.5) and held-out accuracy of the biased model\n"
-    yield "| workload | array | device | inflection | us | rows | always fast | accuracy | balanced | ROC-AUC | false submit | false revoke |"
+    yield (
+        "| workload | array | device | inflection | us | rows | always fast | accuracy | balanced | ROC-AUC "
+        "| false submit | false revoke |"
+    )
     yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     for key, reports in models.items():
         trace, preset = key.split("|")
@@ -97,9 +116,8 @@ def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) 
             shares = [f"{100 * e[k]:.1f} %" for k in ("base_rate", "accuracy", "balanced_accuracy")]
             errors = [f"{100 * e[k]:.2f} %" for k in ("false_submit", "false_revoke")]
             yield (
-                f"| {trace} | {preset} | {device} | p{point['percentile']:.1f} | {point['latency_us']:,.0f} | {e['rows']:,} | "
-                + " | ".join([*shares, auc, *errors])
-                + " |"
+                f"| {trace} | {preset} | {device} | p{point['percentile']:.1f} | {point['latency_us']:,.0f} "
+                f"| {e['rows']:,} | " + " | ".join([*shares, auc, *errors]) + " |"
             )
 
 
@@ -114,13 +132,13 @@ def main() -> int:
     args = parser.parse_args()
     rows: list[dict[str, Any]] = []
     models: dict[str, list[dict[str, Any]]] = {}
-    for name, preset, streams in experiments(args.traces if args.traces.is_dir() else None, args.seed):
+    base = Setup(seed=args.seed, device_wide_share=args.share)
+    for experiment in experiments(args.traces if args.traces.is_dir() else None, base):
+        name, preset = experiment.name, experiment.setup.preset
         if args.only and not name.startswith(args.only):
             continue
         print(f"{name} on {preset}", file=sys.stderr, flush=True)
-        setup = Setup(preset=preset, seed=args.seed, device_wide_share=args.share)
         try:
-            experiment = Experiment(streams, setup, name)
             rows += [outcome.row for outcome in experiment.compare()]
         except _native.LearnError as error:
             print(f"skipped: {name} on {preset}: {error}", file=sys.stderr)
@@ -128,7 +146,9 @@ def main() -> int:
         models[f"{name}|{preset}"] = [f.report for f in experiment.fitted]
     args.out.mkdir(parents=True, exist_ok=True)
     slim = {k: [{n: v for n, v in r.items() if n != "boost"} for r in reports] for k, reports in models.items()}
-    (args.out / "compare.json").write_text(json.dumps({"seed": args.seed, "rows": rows, "models": slim}, indent=1) + "\n")
+    (args.out / "compare.json").write_text(
+        json.dumps({"seed": args.seed, "rows": rows, "models": slim}, indent=1) + "\n"
+    )
     head = f"# Comparison, seed {args.seed}\n\nCommand: `{' '.join(['.venv/bin/python', *sys.argv])}`\n"
     (args.out / "compare.md").write_text("\n".join([head, *tables(rows, models)]) + "\n")
     return 0

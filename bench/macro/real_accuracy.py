@@ -13,7 +13,7 @@ import json
 import sys
 from pathlib import Path
 
-from linnet import FitSettings, LearnError, fit, read_trace, trace_from_table
+from linnet import FitSettings, LearnError, Trace, fit
 
 FILES = (
     "flashnet-nvme/tencent.cut.per_50k.most_rand_iops.537.trace.zst",
@@ -39,24 +39,43 @@ def main() -> int:
     for file in FILES:
         name = file.split("/")[0] + "/" + file.split("/")[1].split(".trace")[0].removeprefix("tencent.cut.per_50k.")
         try:
-            fitted = fit([trace_from_table(read_trace(args.traces / file), name)], args.seed, FitSettings(epochs=args.epochs), unbiased=True)
+            fitted = fit(
+                [Trace.read(args.traces / file).named(name)],
+                args.seed,
+                FitSettings(epochs=args.epochs),
+                unbiased=True,
+            )
         except LearnError as error:
             print(f"skipped: {name}: {error}", file=sys.stderr)
             continue
         report = fitted[0].report
         for training in ("biased", "unbiased"):
-            rows.append({"trace": name, "training": training, "inflection": report["inflection"], **report[training]})
+            rows.append(
+                {
+                    "trace": name,
+                    "training": training,
+                    "inflection": report["inflection"],
+                    **report[training],
+                }
+            )
     if args.json:
         print(json.dumps(rows, indent=1))
         return 0
-    print("| trace | training | inflection | rows | always fast | accuracy | balanced | ROC-AUC | false submit | false revoke |")
+    print(
+        "| trace | training | inflection | rows | always fast | accuracy | balanced | ROC-AUC | false submit "
+        "| false revoke |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for r in rows:
         point = f"p{r['inflection']['percentile']:.1f} = {r['inflection']['latency_us']:,.0f} us"
         shares = [f"{100 * r[k]:.1f} %" for k in ("base_rate", "accuracy", "balanced_accuracy")]
         errors = [f"{100 * r[k]:.2f} %" for k in ("false_submit", "false_revoke")]
         auc = "-" if r["roc_auc"] is None else f"{r['roc_auc']:.3f}"
-        print(f"| {r['trace']} | {r['training']} | {point} | {r['rows']:,} | " + " | ".join([*shares, auc, *errors]) + " |")
+        print(
+            f"| {r['trace']} | {r['training']} | {point} | {r['rows']:,} | "
+            + " | ".join([*shares, auc, *errors])
+            + " |"
+        )
     return 0
 
 

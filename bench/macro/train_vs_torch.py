@@ -4,8 +4,8 @@
 
 Same network (31-256-2, ReLU), rows, loss (categorical hinge with the false-submit weight), optimiser (Adam, 1e-3),
 batch (128) and a shuffle per epoch; the order of rows and the first weights differ. Rows are those of a synthetic
-device that is slow in bursts, split by time. PyTorch gets the rows as float32 tensors in memory and indexes them by a permutation, which
-is faster than its DataLoader. Linnet uses one thread in every case.
+device that is slow in bursts, split by time. PyTorch gets the rows as float32 tensors in memory and indexes them by a
+permutation, which is faster than its DataLoader. Linnet uses one thread in every case.
 
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
     cargo build --release -p linnet-core --example train_speed
@@ -38,26 +38,19 @@ def make_rows(np, count, seed):
         for power in range(3):
             digits[back:, 3 * entry + power] = pages[:-back] // 10 ** (2 - power) % 10
         for power in range(4):
-            digits[back:, 15 + 4 * entry + power] = (
-                latency[:-back] // 10 ** (3 - power) % 10
-            )
+            digits[back:, 15 + 4 * entry + power] = latency[:-back] // 10 ** (3 - power) % 10
     for power in range(3):
         digits[:, 12 + power] = pages // 10 ** (2 - power) % 10
-    return np.concatenate(
-        [digits, (base >= threshold).astype(np.uint8)[:, None]], axis=1
-    )
+    return np.concatenate([digits, (base >= threshold).astype(np.uint8)[:, None]], axis=1)
 
 
 def train_torch(np, torch, train, test, options, threads):
+    """Seconds of each epoch and the test accuracy of PyTorch on so many threads."""
     torch.set_num_threads(threads)
     torch.manual_seed(options.seed)
     x = torch.from_numpy(train[:, :31].astype(np.float32))
-    y = torch.nn.functional.one_hot(
-        torch.from_numpy(train[:, 31].astype(np.int64)), 2
-    ).float()
-    model = torch.nn.Sequential(
-        torch.nn.Linear(31, 256), torch.nn.ReLU(), torch.nn.Linear(256, 2)
-    )
+    y = torch.nn.functional.one_hot(torch.from_numpy(train[:, 31].astype(np.int64)), 2).float()
+    model = torch.nn.Sequential(torch.nn.Linear(31, 256), torch.nn.ReLU(), torch.nn.Linear(256, 2))
     for layer in (model[0], model[2]):
         torch.nn.init.xavier_uniform_(layer.weight)
         torch.nn.init.zeros_(layer.bias)
@@ -85,6 +78,7 @@ def train_torch(np, torch, train, test, options, threads):
 
 
 def train_linnet(binary, train_path, test_path, options):
+    """What the example train_speed reports of the same rows."""
     command = [
         binary,
         train_path,
@@ -93,12 +87,11 @@ def train_linnet(binary, train_path, test_path, options):
         str(options.seed),
         str(options.weight),
     ]
-    return json.loads(
-        subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-    )
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def main():
+    """Run both and print the ratio."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--binary",
@@ -110,9 +103,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weight", type=float, default=5.0)
-    parser.add_argument(
-        "--cores", type=int, nargs="+", default=[1, 2], help="one run for each count"
-    )
+    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2], help="one run for each count")
     options = parser.parse_args()
     try:
         import numpy as np
@@ -140,9 +131,7 @@ def main():
         for threads in [count for count in options.cores if count <= len(cores)]:
             os.sched_setaffinity(0, cores[:threads])
             # In turns, so that a neighbour on the machine disturbs both.
-            ours = train_linnet(
-                options.binary.resolve(), train_path, test_path, options
-            )
+            ours = train_linnet(options.binary.resolve(), train_path, test_path, options)
             theirs, accuracy = train_torch(np, torch, train, test, options, threads)
             run = {
                 "cores": threads,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -106,7 +107,7 @@ def test_interrupt_stops_in_mid_run_and_leaves_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(4)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130, stderr
     assert "interrupted" in stderr
     assert "Traceback" not in stderr
@@ -118,8 +119,7 @@ def test_demo_runs_small_and_its_report_stands_alone(linnet, tmp_path: Path) -> 
     assert result.returncode == 0, result.stderr
     page = (tmp_path / "report.html").read_text()
     assert "<svg" in page
-    assert "http://" not in page.replace("http://www.w3.org", "")
-    assert "https://" not in page
+    assert not re.search(r"""(src|href|url)\s*[=(]\s*["']?(https?:)?//""", page.replace("xlink:href", ""))
 
 
 def make(folder: Path) -> Path:
@@ -128,7 +128,9 @@ def make(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", [[], ["trace"], ["compare"], ["whatif"], ["fit"], ["evaluate"], ["label"], ["demo"]])
+@pytest.mark.parametrize(
+    "command", [[], ["trace"], ["compare"], ["whatif"], ["fit"], ["evaluate"], ["label"], ["demo"]]
+)
 def test_help_shows_an_example(linnet, command: list[str]) -> None:
     result = linnet(*command, "--help")
     assert result.returncode == 0

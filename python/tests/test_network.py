@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ def exact(layers: list[tuple[np.ndarray, np.ndarray]], digits: np.ndarray) -> li
     for row in digits.tolist():
         values = row
         for k, (weights, biases) in enumerate(layers):
-            sums = [b + sum(w * v for w, v in zip(ws, values, strict=True)) for ws, b in zip(weights.tolist(), biases.tolist(), strict=True)]
+            sums = [
+                b + sum(w * v for w, v in zip(ws, values, strict=True))
+                for ws, b in zip(weights.tolist(), biases.tolist(), strict=True)
+            ]
             values = sums if k == len(layers) - 1 else [max(0, s) for s in sums]
         out.append(values)
     return out
@@ -31,7 +35,7 @@ def test_networks_of_any_shape_and_magnitude_are_exact(shape: list[int], magnitu
     shape[-1] = 2
     layers = [
         (chance.integers(-magnitude, magnitude + 1, (o, i)), chance.integers(-magnitude, magnitude + 1, o))
-        for i, o in zip(shape[:-1], shape[1:], strict=True)
+        for i, o in pairwise(shape)
     ]
     network = Network.from_integers(layers, [1000 ** (k + 1) for k in range(len(layers))])
     digits = chance.integers(0, 10, (20, shape[0]), dtype=np.uint8)
@@ -46,7 +50,7 @@ def test_reference_network_agrees_on_every_vector(shared) -> None:
     w1 = np.array(reference["w1"], np.int64).reshape(2, 256)
     layers = [(w0, np.array(reference["b0"], np.int64)), (w1, np.array(reference["b1"], np.int64))]
     network = Network.from_integers(layers, [1000, 1_000_000])
-    digits = np.array(reference["inputs"], np.uint8)
+    digits = np.array([list(map(int, row)) for row in reference["inputs"]], np.uint8)
     assert network.decide(digits).tolist() == reference["decisions"]
     assert network.logits(digits).tolist() == reference["out"]
 
@@ -54,7 +58,8 @@ def test_reference_network_agrees_on_every_vector(shared) -> None:
 def test_wrong_shapes_are_refused_in_words() -> None:
     with pytest.raises(ModelError, match="layer 1"):
         Network.from_integers(
-            [(np.zeros((3, 2), np.int64), np.zeros(3, np.int64)), (np.zeros((2, 4), np.int64), np.zeros(2, np.int64))], [1, 1]
+            [(np.zeros((3, 2), np.int64), np.zeros(3, np.int64)), (np.zeros((2, 4), np.int64), np.zeros(2, np.int64))],
+            [1, 1],
         )
     network = Network.from_integers([(np.zeros((2, 3), np.int64), np.zeros(2, np.int64))], [1])
     with pytest.raises(ValueError, match="rows have 4 digits; the network takes 3"):

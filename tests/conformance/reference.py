@@ -9,11 +9,9 @@ import sys
 
 
 def main():
+    """Print the vectors, or say why there are none."""
     root = pathlib.Path(__file__).resolve().parents[2]
-    path = (
-        pathlib.Path(os.environ.get("LINNET_SHARED", root.parent / "shared"))
-        / "reference/linnos/vectors.json"
-    )
+    path = pathlib.Path(os.environ.get("LINNET_SHARED", root.parent / "shared")) / "reference/linnos/vectors.json"
     if not path.exists():
         print(f"skipped: {path} is not there", file=sys.stderr)
         return 77
@@ -23,9 +21,7 @@ def main():
         print(f"layer {inputs:x} {outputs:x}")
         print("weights", *(f"{w:x}" for w in data[f"w{k}"]))
         print("biases", *(f"{b:x}" for b in data[f"b{k}"]))
-    for digits, out, verdict in zip(
-        data["inputs"], data["out"], data["decisions"], strict=True
-    ):
+    for digits, out, verdict in zip(data["inputs"], data["out"], data["decisions"], strict=True):
         print("vector", *digits, "=", *(f"{x:x}" for x in out), verdict)
     return 0
 

@@ -60,10 +60,7 @@ pub fn label_periods(
     label_parts(parts, options)
 }
 
-fn label_parts(
-    parts: Vec<(TrainingSet, TrainingSet)>,
-    options: &InflectionOptions,
-) -> Result<Vec<Labelled>, Error> {
+fn label_parts(parts: Vec<(TrainingSet, TrainingSet)>, options: &InflectionOptions) -> Result<Vec<Labelled>, Error> {
     let latencies: Vec<&[Nanos]> = parts.iter().map(|(train, _)| &train.latency_ns[..]).collect();
     let found = inflection_points(&latencies, options)?;
     let labelled = |((mut train, mut test), inflection): ((TrainingSet, TrainingSet), Inflection)| {

@@ -110,10 +110,9 @@ impl PyArray {
         let array = Config { replicas: count, seed, failover_ns, write_mode, ..Config::default() };
         let learned: Vec<Learned> = match models.as_slice() {
             [] => vec![Learned::default(); count],
-            models => models
-                .iter()
-                .map(|m| Learned { profile: m.0.profile, network: Some(m.0.network.clone()) })
-                .collect(),
+            models => {
+                models.iter().map(|m| Learned { profile: m.0.profile, network: Some(m.0.network.clone()) }).collect()
+            }
         };
         let chosen = linnet_array::policy(policy, &learned, &array).map_err(errors::policy)?;
         let profiles: Vec<DeviceProfile> = learned.iter().map(|one| one.profile).collect();
@@ -134,9 +133,7 @@ impl PyArray {
                 log: result.log,
                 names: streams.iter().map(|trace| trace.name().to_owned()).collect(),
             }),
-            Err(Error::Interrupted { .. }) => {
-                Err(watcher.0.error(PyKeyboardInterrupt::new_err("the run was stopped")))
-            }
+            Err(Error::Interrupted { .. }) => Err(watcher.0.error(PyKeyboardInterrupt::new_err("the run was stopped"))),
             Err(error) => Err(errors::policy(error)),
         }
     }

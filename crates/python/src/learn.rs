@@ -220,7 +220,10 @@ pub fn train_network<'py>(
 ) -> PyResult<PyNetwork> {
     let width = rows.shape()[1];
     if width != linnet_core::DIGITS {
-        return Err(PyValueError::new_err(format!("rows have {width} digits; the features are {}", linnet_core::DIGITS)));
+        return Err(PyValueError::new_err(format!(
+            "rows have {width} digits; the features are {}",
+            linnet_core::DIGITS
+        )));
     }
     let digits: Vec<u8> = rows.as_array().iter().copied().collect();
     let slow = slow.as_array().to_vec();
@@ -235,8 +238,7 @@ pub fn train_network<'py>(
     };
     let mut progress = Progress::new(None);
     let trained = py.detach(|| {
-        linnet_core::train(&options, &digits, &slow, &mut |_, _| progress.tell(()))
-            .and_then(|float| float.quantise(3))
+        linnet_core::train(&options, &digits, &slow, &mut |_, _| progress.tell(())).and_then(|float| float.quantise(3))
     });
     trained.map(PyNetwork).map_err(|error| progress.error(errors::model(error)))
 }

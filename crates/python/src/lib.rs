@@ -15,9 +15,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
-    #[pymodule_export]
     use crate::array::{PyArray, PyRun, check_policy, policies, presets};
+    #[pymodule_export]
+    use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
     #[pymodule_export]
     use crate::learn::{evaluate, fit, inflection_point, train_network, training_rows};
     #[pymodule_export]

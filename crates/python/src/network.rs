@@ -54,7 +54,11 @@ impl PyNetwork {
         let rows = self.rows(&digits)?;
         let network = &self.0;
         let out = py
-            .detach(|| rows.chunks_exact(network.inputs()).map(|row| Ok(u8::from(network.try_score(row)? > 0))).collect::<Result<Vec<u8>, Error>>())
+            .detach(|| {
+                rows.chunks_exact(network.inputs())
+                    .map(|row| Ok(u8::from(network.try_score(row)? > 0)))
+                    .collect::<Result<Vec<u8>, Error>>()
+            })
             .map_err(errors::model)?;
         Ok(PyArray1::from_vec(py, out))
     }
@@ -64,7 +68,11 @@ impl PyNetwork {
         let rows = self.rows(&digits)?;
         let network = &self.0;
         let out = py
-            .detach(|| rows.chunks_exact(network.inputs()).map(|row| network.try_score(row)).collect::<Result<Vec<i64>, Error>>())
+            .detach(|| {
+                rows.chunks_exact(network.inputs())
+                    .map(|row| network.try_score(row))
+                    .collect::<Result<Vec<i64>, Error>>()
+            })
             .map_err(errors::model)?;
         Ok(PyArray1::from_vec(py, out))
     }
@@ -109,7 +117,10 @@ impl PyNetwork {
     fn rows(&self, digits: &PyReadonlyArray2<'_, u8>) -> PyResult<Vec<u8>> {
         let width = digits.shape()[1];
         if width != self.0.inputs() {
-            return Err(PyValueError::new_err(format!("rows have {width} digits; the network takes {}", self.0.inputs())));
+            return Err(PyValueError::new_err(format!(
+                "rows have {width} digits; the network takes {}",
+                self.0.inputs()
+            )));
         }
         Ok(digits.as_array().iter().copied().collect())
     }

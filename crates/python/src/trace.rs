@@ -18,6 +18,8 @@ use crate::progress::Progress;
 
 /// Factors that re-rating to a target latency distribution looks between.
 const FACTORS: (f64, f64) = (0.01, 1000.0);
+/// Memory that a record takes while it is read and run: itself, its growth, a log of its device.
+const BYTES_A_RECORD: u64 = 160;
 /// Stands for "no latency" in columns.
 const NONE: u64 = u64::MAX;
 
@@ -78,6 +80,7 @@ impl PyTrace {
         let options = Options {
             format,
             lenient,
+            records_max: available_memory().map(|bytes| bytes / BYTES_A_RECORD),
             progress: Some(Box::new(move |at| {
                 teller.lock().is_ok_and(|mut progress| progress.tell((at.bytes, at.total_bytes)))
             })),
@@ -129,7 +132,9 @@ impl PyTrace {
                 0 => Op::Read,
                 1 => Op::Write,
                 other => {
-                    return Err(errors::TraceError::new_err(format!("{name}: row {i}: op {other}; 0 is a read, 1 a write")));
+                    return Err(errors::TraceError::new_err(format!(
+                        "{name}: row {i}: op {other}; 0 is a read, 1 a write"
+                    )));
                 }
             };
             if size[i] == 0 {
@@ -252,11 +257,14 @@ impl PyTrace {
         let mut fresh = Ssd::new(&params, seed).map_err(errors::device)?;
         let wanted: Vec<Nanos> =
             target.records.iter().filter(|r| r.op.is_read()).filter_map(|r| r.latency_ns).collect();
-        let wanted = LatencyTarget::of(&wanted)
-            .ok_or_else(|| errors::TraceError::new_err(format!("{}: carries no read latencies to resemble", target.name)))?;
+        let wanted = LatencyTarget::of(&wanted).ok_or_else(|| {
+            errors::TraceError::new_err(format!("{}: carries no read latencies to resemble", target.name))
+        })?;
         let found = py.detach(|| {
             fresh.precondition();
-            linnet_trace::rerate_to_target(&self.records, &wanted, FACTORS, &mut |records| alone(fresh.clone(), records))
+            linnet_trace::rerate_to_target(&self.records, &wanted, FACTORS, &mut |records| {
+                alone(fresh.clone(), records)
+            })
         });
         let found = found.map_err(errors::trace)?;
         Ok((self.derived(self.name.clone(), found.records), found.factor, found.distance))
@@ -278,6 +286,13 @@ impl PyTrace {
             ))),
         }
     }
+}
+
+/// Bytes of memory that the system could give out now.
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// Read latencies of one device that serves these records alone.

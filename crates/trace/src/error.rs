@@ -30,6 +30,14 @@ impl fmt::Display for At {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A trace that is to be held in memory has more records than were allowed.
+    #[error("{}: holds more than the {most} records that fit in memory; cut it into parts and take them one by one", path.display())]
+    TooMany {
+        /// The file.
+        path: PathBuf,
+        /// Records allowed.
+        most: u64,
+    },
     /// The file or directory cannot be opened.
     #[error("{}: cannot open: {source}", path.display())]
     Open {

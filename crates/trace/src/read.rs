@@ -36,6 +36,8 @@ pub struct Options {
     pub format: Option<String>,
     /// Leave out (and count) records that cannot be read, instead of failing: `malformed` and `truncated`.
     pub lenient: bool,
+    /// Most records that a whole trace may have; [`read_all`] refuses more instead of running out of memory.
+    pub records_max: Option<u64>,
     /// Is told every 65,536 records how far reading has come; answers whether to go on.
     #[allow(clippy::type_complexity)]
     pub progress: Option<Box<dyn FnMut(Progress) -> bool + Send>>,
@@ -80,6 +82,7 @@ pub struct Records {
     count: u64,
     first_ns: Option<Nanos>,
     lenient: bool,
+    records_max: Option<u64>,
     far: u64,
     finished: bool,
 }
@@ -198,6 +201,7 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
         count: 0,
         first_ns: None,
         lenient: options.lenient,
+        records_max: options.records_max,
         far: 0,
         finished: false,
     })
@@ -220,7 +224,11 @@ pub fn read_files(paths: &[PathBuf], options: Options) -> Result<Trace, Error> {
 
 fn collect(path: &Path, mut stream: Records) -> Result<Trace, Error> {
     let mut records = Vec::new();
+    let most = stream.records_max.unwrap_or(u64::MAX);
     for record in stream.by_ref() {
+        if records.len() as u64 >= most {
+            return Err(Error::TooMany { path: path.to_path_buf(), most });
+        }
         records.push(record?);
     }
     let skipped = stream.skipped();

@@ -165,3 +165,15 @@ fn progress_is_told_and_can_stop() {
     let stop = Options { progress: Some(Box::new(|_| false)), ..Options::default() };
     assert!(read_all(path.path(), stop).unwrap_err().to_string().contains("stopped"));
 }
+
+#[test]
+fn a_trace_larger_than_allowed_is_refused_with_its_name() {
+    let path = temporary("large.txt", b"0 0 0 4096 1\n1 0 4096 4096 0\n2 0 8192 4096 1\n");
+    let read = |most| {
+        let options = Options { records_max: Some(most), ..Options::format("replay-ms-bytes") };
+        read_all(path.path(), options).map(|trace| trace.records.len())
+    };
+    assert_eq!(read(3).unwrap(), 3);
+    let text = read(2).unwrap_err().to_string();
+    assert!(text.contains("more than the 2 records") && text.contains(&path.path().display().to_string()), "{text}");
+}

@@ -62,7 +62,7 @@ fn attempt(bytes: &[u8], format: Option<&str>, lenient: bool) -> Result<Trace, E
         static FOLDER: Folder = Folder::new();
     }
     let path = FOLDER.with(|folder| folder.file("attempt.trace", bytes));
-    read_all(&path, Options { format: format.map(str::to_string), lenient, progress: None })
+    read_all(&path, Options { format: format.map(str::to_string), lenient, ..Options::default() })
 }
 
 #[test]

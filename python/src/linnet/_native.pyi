@@ -58,7 +58,9 @@ class Trace:
 
 class Network:
     @staticmethod
-    def from_integers(layers: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], scales: Sequence[int]) -> Network: ...
+    def from_integers(
+        layers: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], scales: Sequence[int]
+    ) -> Network: ...
     @property
     def inputs(self) -> int: ...
     @property

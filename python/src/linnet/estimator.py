@@ -34,7 +34,7 @@ class LinnosClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.false_submit_weight = false_submit_weight
         self.seed = seed
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> LinnosClassifier:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LinnosClassifier:
         """Train on digit rows ``X`` (n, width) and labels ``y`` (n,); two classes, the larger one is slow."""
         rows = self._rows(X, reset=True)
         self.classes_, slow = np.unique(np.asarray(y), return_inverse=True)
@@ -53,13 +53,13 @@ class LinnosClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         return self
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Score of each row: the revoke output minus the submit output; above 0 revokes."""
         check_is_fitted(self, "network_")
         scores: NDArray[np.int64] = self.network_.scores(self._rows(X, reset=False))
         return scores.astype(np.float64)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row."""
         check_is_fitted(self, "network_")
         classes: NDArray[Any] = self.classes_[self.network_.decide(self._rows(X, reset=False))]

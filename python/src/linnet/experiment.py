@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from linnet import _native
 from linnet._native import Array, Trace, policies
-from linnet.learning import Fitted, FitSettings, fit
+from linnet.learning import FitSettings, Fitted, fit
 
 LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99"})
 """Policies that ask a model."""
@@ -169,10 +169,10 @@ class Experiment:
 
 
 def periods(name: str, seconds: float, setup: Setup) -> tuple[list[Trace], list[Trace]]:
-    """Two busy periods of a Table 1 workload, one to train on and one to judge on (LinnOS, section 5.1: the busiest hour
-    trains, slices of other busy hours judge).
+    """Two busy periods of a Table 1 workload: one to train on, one to judge on.
 
-    Each period has the workload's peak. They are drawn independently, each half of ``seconds`` long.
+    As in LinnOS, section 5.1, where the busiest hour trains and slices of other busy hours judge. Each period has the
+    workload's peak. They are drawn independently, each half of ``seconds`` long.
     """
     half = seconds / 2
     train = _native.synth(name, seconds=half, devices=setup.replicas, seed=2 * setup.seed)
@@ -186,7 +186,8 @@ def spread(traces: Sequence[Trace], devices: int) -> list[Trace]:
         raise _native.Error("no trace given")
     if len(traces) > devices:
         raise _native.Error(
-            f"{len(traces)} traces for {devices} devices: give one trace for each device, or set replicas to {len(traces)}"
+            f"{len(traces)} traces for {devices} devices: give one trace for each device, or set replicas to "
+            f"{len(traces)}"
         )
     share, more = divmod(devices, len(traces))
     slices: list[Trace] = []

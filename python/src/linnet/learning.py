@@ -90,8 +90,8 @@ def fit(
     The first ``settings.train_share`` of each trace trains and the rest judges; with ``test``, a period of each device,
     all of ``traces`` trains and ``test`` judges.
 
-    ``pooled`` fits one model for all the devices instead: rows are labelled by their own device's inflection point and
-    the thresholds are those of the devices together. ``unbiased`` also trains without the false-submit weight, to show what it does. Raises :class:`linnet.LearnError`
+    ``pooled`` fits one model for all the devices instead, labelled by one inflection point of their latencies together.
+    ``unbiased`` also trains without the false-submit weight, to show what it does. Raises :class:`linnet.LearnError`
     when a trace has no latencies or too few reads. Same traces, settings and seed: same bytes.
     """
     s = settings or FitSettings()

@@ -63,7 +63,7 @@ def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
             values = values.fill_null(default)
         elif values.null_count:
             raise TraceError(f"{name}: column {field!r} has {values.null_count} empty cells")
-        return values.to_numpy(zero_copy_only=False)
+        return np.asarray(values.to_numpy(zero_copy_only=False))
 
     return Trace.from_columns(
         name,

@@ -84,13 +84,15 @@ def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | N
     distance = {}
     for name in presets():
         streams = spread(traces, setup.replicas)
-        run = Array(name, setup.replicas, setup.seed, setup.device_wide_share).run(streams, "baseline", [], seed=setup.seed)
+        run = Array(name, setup.replicas, setup.seed, setup.device_wide_share).run(
+            streams, "baseline", [], seed=setup.seed
+        )
         modelled = np.percentile(run.latency_ns(), points)
         distance[name] = float(np.exp(np.mean(np.abs(np.log(np.maximum(modelled, 1) / np.maximum(target, 1))))))
     best = min(distance, key=lambda name: distance[name])
     note = (
-        f"preset {best} resembles these traces most: its quantiles p50 to p99 differ from the measured ones by a factor "
-        f"of {distance[best]:.1f} on average"
+        f"preset {best} resembles these traces most: its quantiles p50 to p99 differ from the measured ones by a "
+        f"factor of {distance[best]:.1f} on average"
     )
     if distance[best] > 2:
         note += "; that is far, so read the result as a trend and not as a forecast"
@@ -139,8 +141,8 @@ def conclude(summary: Sequence[dict[str, Any]], setup: Setup) -> tuple[str, str]
     if headroom < WORTHWHILE:
         return (
             "Not worth installing here.",
-            f"On {where} even the oracle, which sees the future of every replica, improves the geometric mean of mean and "
-            f"p99 latency by only {100 * headroom:.0f} %: these reads have no tail that another replica could cut.",
+            f"On {where} even the oracle, which peeks at every replica, improves the geometric mean of mean and p99 "
+            f"latency by only {100 * headroom:.0f} %: these reads have no tail that another replica could cut.",
         )
     if min(gains) >= WORTHWHILE:
         return (
@@ -158,6 +160,6 @@ def conclude(summary: Sequence[dict[str, Any]], setup: Setup) -> tuple[str, str]
     simple = max(summary, key=lambda row: row["share"])["simple"]
     return (
         f"A simple policy is enough: use {simple}.",
-        f"On {where} the learned policies gain at most {100 * max(max(gains), 0):.0f} % over it; the remaining headroom "
-        "belongs to an oracle, not to a model.",
+        f"On {where} the learned policies gain at most {100 * max(*gains, 0):.0f} % over it; the remaining "
+        "headroom belongs to an oracle, not to a model.",
     )

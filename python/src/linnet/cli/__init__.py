@@ -12,6 +12,9 @@ from linnet._native import Error, __version__
 from linnet.cli import compare, demo, learn, trace
 from linnet.cli.output import fail
 
+INTERRUPTED = 130
+"""Status after Ctrl-C, as shells count it."""
+
 app = typer.Typer(
     name="linnet",
     help="Predictable storage latency: learn how flash devices behave, and act on it.\n\n"
@@ -35,25 +38,22 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", help="Show the version and exit.", callback=_version, is_eager=True),
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and exit.", callback=_version, is_eager=True
+    ),
 ) -> None:
     pass
 
 
 def main() -> None:
     """Run the command line; every failure is one line on standard error and a non-zero status."""
+    status: object = 0
     try:
-        status = app(standalone_mode=False)
-    except typer.TyperException as error:
-        show = getattr(error, "show", None)
-        if show is not None:
-            show()
-        else:
-            fail(str(error))
-        status = error.exit_code
-    except (typer.Abort, KeyboardInterrupt):
-        fail("interrupted; nothing half-written was left")
-        status = 130
+        app()
+    except SystemExit as end:
+        status = end.code
+        if status == INTERRUPTED:
+            fail("interrupted; nothing half-written was left")
     except BrokenPipeError:
         # The reader of our output left (`| head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -47,12 +47,18 @@ def compare_command(
     workload: Annotated[
         list[str] | None,
         typer.Option(
-            "--workload", "-w", help="Table 1 workload to make and run.", autocompletion=complete_workload, show_default=False
+            "--workload",
+            "-w",
+            help="Table 1 workload to make and run.",
+            autocompletion=complete_workload,
+            show_default=False,
         ),
     ] = None,
     preset: Annotated[
         list[str] | None,
-        typer.Option(help="SSD model preset; may be repeated.", autocompletion=complete_preset, show_default="consumer-deep"),
+        typer.Option(
+            help="SSD model preset; may be repeated.", autocompletion=complete_preset, show_default="consumer-deep"
+        ),
     ] = None,
     replicas: Replicas = 3,
     policy: Annotated[
@@ -98,9 +104,9 @@ def compare_command(
         for name in workload or []:
             train, test = periods(name, seconds, setup)
             inputs.append((name, faster(train, rerate), faster(test, rerate)))
-        for title, train, test in inputs:
+        for title, first, second in inputs:
             for one in presets:
-                experiment = Experiment(train, replace(setup, preset=one), title, bars, test)
+                experiment = Experiment(first, replace(setup, preset=one), title, bars, second)
                 finished.append((experiment, experiment.compare(chosen)))
     if report is not None:
         write_whole(report, render([Section.of(e, o) for e, o in finished], title="Linnet comparison"))
@@ -133,8 +139,22 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     base = next((r["mean_us"] for r in rows if r["policy"] == "baseline"), None)
     limit = next((r["mean_us"] for r in rows if r["policy"] == "oracle"), None)
     table(
-        f"\n{experiment.name} on {setup.replicas} x {setup.preset}, seed {setup.seed}: {rows[0]['reads']:,} reads, latency in us",
-        ["policy", "mean", "p50", "p95", "p99", "p99.9", "p99.99", "to oracle", "extra I/O", "revokes", "false submit", "false revoke"],
+        f"\n{experiment.name} on {setup.replicas} x {setup.preset}, seed {setup.seed}: "
+        f"{rows[0]['reads']:,} reads, latency in us",
+        [
+            "policy",
+            "mean",
+            "p50",
+            "p95",
+            "p99",
+            "p99.9",
+            "p99.99",
+            "to oracle",
+            "extra I/O",
+            "revokes",
+            "false submit",
+            "false revoke",
+        ],
         [
             [
                 r["policy"],
@@ -161,7 +181,9 @@ def whatif_command(
     traces: Annotated[list[Path], typer.Argument(help="Traces of your devices, one for each.", show_default=False)],
     preset: Annotated[
         str | None,
-        typer.Option(help="SSD model preset.", autocompletion=complete_preset, show_default="the one most like your trace"),
+        typer.Option(
+            help="SSD model preset.", autocompletion=complete_preset, show_default="the one most like your trace"
+        ),
     ] = None,
     replicas: Replicas = 3,
     share: Share = None,
@@ -195,9 +217,10 @@ def show_verdict(verdict: Verdict) -> None:
     """Print what was found for each device-wide share, then the answer."""
     for experiment, outcomes in verdict.experiments:
         show_outcomes(experiment, outcomes)
-    rows: list[list[Any]] = [list(row.values()) for row in verdict.summary]
-    if rows:
-        table("\nsummary", list(verdict.summary[0]), rows)
+    if verdict.summary:
+        shares = ("share", "headroom", "gain_over_baseline", "gain_over_simple")
+        rows = [[percent(v, 0) if k in shares else v for k, v in row.items()] for row in verdict.summary]
+        table("\nacross device-wide shares", [k.replace("_", " ") for k in verdict.summary[0]], rows)
     for note in verdict.notes:
         console.print(f"[dim]note:[/] {note}")
     console.print(f"\n[bold]{verdict.headline}[/]\n{verdict.text}")

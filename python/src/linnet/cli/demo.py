@@ -17,13 +17,14 @@ from linnet.cli.output import Bars, console, write_whole
 from linnet.experiment import Experiment, Outcome, Setup, periods
 from linnet.report import Section, render
 
-WORKLOADS = (("bs-c", "consumer-deep", 240.0), ("az-e", "enterprise-wide", 24.0))
+WORKLOADS = (("bs-c", "consumer-deep", 600.0), ("az-e", "enterprise-wide", 16.0))
 """Table 1 rows, the array they run on and the seconds that are made of each."""
-REAL = (("msprod/msnfs.first90s.trace.zst", "consumer-deep", 1.0),)
+REAL = (("msprod/msnfs.first90s.trace.zst", "consumer-deep", 10.0),)
 """Real traces that run where they are found, the array and how much more intense."""
 LEAD = (
-    "Three flash drives hold the same data. Each drive runs its own trace; a read that its drive would serve late can be sent to "
-    "another. The lines below show what each policy makes of the same reads: how close does per-I/O inference come to an oracle?"
+    "Three flash drives hold the same data. Each drive runs its own trace; a read that its drive would serve late can "
+    "be sent to another. The lines below show what each policy makes of the same reads: how close does per-I/O "
+    "inference come to an oracle?"
 )
 
 
@@ -39,10 +40,14 @@ def real_traces(given: Path | None) -> Path | None:
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory for the report and the numbers.")] = Path("demo-out"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory for the report and the numbers.")] = Path(
+        "demo-out"
+    ),
     traces: Annotated[
         Path | None,
-        typer.Option(help="Directory of real traces.", show_default="$LINNET_SHARED/traces or ../shared/traces, if there"),
+        typer.Option(
+            help="Directory of real traces.", show_default="$LINNET_SHARED/traces or ../shared/traces, if there"
+        ),
     ] = None,
     seed: Seed = 0,
 ) -> None:

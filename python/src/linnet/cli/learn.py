@@ -13,7 +13,7 @@ import typer
 from linnet._native import Array, Model, Trace
 from linnet.cli.options import AsJson, Format, Preset, Replicas, Seed, Share, Traces, check_preset, load_all
 from linnet.cli.output import Bars, console, number, percent, print_json, table, warn, write_whole
-from linnet.learning import Fitted, FitSettings, evaluate, fit, inflection_point
+from linnet.learning import FitSettings, Fitted, evaluate, fit, inflection_point
 
 TrainShare = Annotated[
     float, typer.Option(help="First share of each trace, by time, to train on; the rest judges.", min=0.05, max=0.95)
@@ -63,7 +63,7 @@ def label_command(
     with Bars() as bars:
         traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
     columns = [t.read_latencies() for t in traces]
-    found = []
+    found: list[dict[str, Any]] = []
     for i, one in enumerate(traces):
         point = inflection_point(columns, device=i, replicas=replicas, seed=seed)
         best = float(point.boost[:, 2].max()) if len(point.boost) else 0.0
@@ -73,7 +73,7 @@ def label_command(
                 "reads": len(columns[i]),
                 "percentile": point.percentile,
                 "inflection_us": point.latency_ns / 1000,
-                "slow": float(np.mean(columns[i] >= point.latency_ns)),
+                "slow": float(np.mean(columns[i] > point.latency_ns)),
                 "boost_us": best / 1000,
             }
         )
@@ -83,7 +83,10 @@ def label_command(
     table(
         "inflection points (LinnOS, section 4.2.1)",
         ["trace", "reads", "percentile", "inflection us", "slow reads", "mean saved us"],
-        [[r["trace"], r["reads"], f"p{r['percentile']:.1f}", r["inflection_us"], percent(r["slow"]), r["boost_us"]] for r in found],
+        [
+            [r["trace"], r["reads"], f"p{r['percentile']:.1f}", r["inflection_us"], percent(r["slow"]), r["boost_us"]]
+            for r in found
+        ],
     )
 
 
@@ -98,7 +101,9 @@ def fit_command(
     bias: Annotated[
         float, typer.Option(help="Weight of a slow row that would be submitted; 1 is unbiased.", min=1)
     ] = FitSettings.false_submit_weight,
-    max_rows: Annotated[int | None, typer.Option(help="Train on at most this many rows.", min=1, show_default="all")] = None,
+    max_rows: Annotated[
+        int | None, typer.Option(help="Train on at most this many rows.", min=1, show_default="all")
+    ] = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
@@ -113,9 +118,7 @@ def fit_command(
     check_preset(preset)
     if model != "linnos":
         raise typer.BadParameter(f"unknown model {model!r}; known: linnos", param_hint="--model")
-    settings = FitSettings(
-        epochs=epochs, false_submit_weight=bias, train_share=train_share, max_rows=max_rows
-    )
+    settings = FitSettings(epochs=epochs, false_submit_weight=bias, train_share=train_share, max_rows=max_rows)
     with Bars() as bars:
         traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
         step = bars.stage("fitting", 0)

@@ -55,11 +55,15 @@ Traces = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option(help="Run the traces through this SSD model preset.", autocompletion=complete_preset, show_default=False),
+    typer.Option(
+        help="Run the traces through this SSD model preset.", autocompletion=complete_preset, show_default=False
+    ),
 ]
 Share = Annotated[
     float | None,
-    typer.Option("--share", help="Device-wide share of the SSD model's internal work.", min=0, max=1, show_default="preset"),
+    typer.Option(
+        "--share", help="Device-wide share of the SSD model's internal work.", min=0, max=1, show_default="preset"
+    ),
 ]
 Replicas = Annotated[int, typer.Option(help="Devices that hold each block.", min=1, max=64)]
 
@@ -89,7 +93,9 @@ def load_all(paths: Sequence[Path] | None, format: str | None, bars: Bars) -> li
 def check_preset(preset: str | None) -> None:
     """Refuse an unknown preset before any work."""
     if preset is not None and preset not in _native.presets():
-        raise typer.BadParameter(f"unknown preset {preset!r}; known: {', '.join(_native.presets())}", param_hint="--preset")
+        raise typer.BadParameter(
+            f"unknown preset {preset!r}; known: {', '.join(_native.presets())}", param_hint="--preset"
+        )
 
 
 def parse_policies(text: str | None) -> list[str]:

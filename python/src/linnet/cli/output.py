@@ -103,7 +103,10 @@ class Bars(Stages):
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary path beside ``path`` that takes its place only when the block ends well."""
-    handle, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.", suffix=path.suffix)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     os.close(handle)
     partial = Path(name)
     try:
@@ -112,6 +115,9 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.umask(mask)
         partial.chmod(0o666 & ~mask)
         partial.replace(path)
+    except OSError as error:
+        # A full disk is reported without a name; say which file it is about.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         partial.unlink(missing_ok=True)
 

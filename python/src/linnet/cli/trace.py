@@ -67,10 +67,14 @@ def convert(file: File, out: Out, format: Format = None) -> None:
 def rerate(
     file: File,
     out: Out,
-    factor: Annotated[float | None, typer.Option(help="Times as intense: 2 halves every gap.", show_default=False)] = None,
+    factor: Annotated[
+        float | None, typer.Option(help="Times as intense: 2 halves every gap.", show_default=False)
+    ] = None,
     like: Annotated[
         Path | None,
-        typer.Option(help="Re-rate until the baseline's read latency on --preset resembles this trace's.", show_default=False),
+        typer.Option(
+            help="Re-rate until the baseline's read latency on --preset resembles this trace's.", show_default=False
+        ),
     ] = None,
     preset: Annotated[str, typer.Option(help="SSD model preset, with --like.")] = "consumer-deep",
     format: Format = None,
@@ -97,9 +101,14 @@ def rerate(
 @app.command()
 def synth(
     workload: Annotated[
-        str, typer.Argument(help="Row of LinnOS's Table 1, such as az-c.", autocompletion=complete_workload, show_default=False)
+        str,
+        typer.Argument(
+            help="Row of LinnOS's Table 1, such as az-c.", autocompletion=complete_workload, show_default=False
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory for one Parquet file a device.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for one Parquet file a device.", show_default=False)
+    ],
     seconds: Annotated[float, typer.Option(help="Length of the trace.", min=1)] = 60.0,
     devices: Annotated[int, typer.Option(help="Devices; their bursts are correlated.", min=1, max=64)] = 3,
     seed: Seed = 0,

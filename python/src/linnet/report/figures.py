@@ -54,7 +54,7 @@ TAIL = [0.80, 0.90, 0.95, 0.99, 0.999, 0.9999]
 def svg(figure: Figure) -> str:
     """A figure as SVG text without a date in it."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
@@ -97,14 +97,14 @@ def averages(section: Section) -> str:
     names = [row["policy"] for row in section.rows]
     means = [row["mean_us"] for row in section.rows]
     colours = [STYLE.get(name, ("#7f7f7f", "", 0))[0] for name in names]
-    places = np.arange(len(names))
+    places = list(range(len(names)))
     axes.bar(places, means, color=colours, width=0.7)
     for place, mean in zip(places, means, strict=True):
         axes.text(place, mean, f"{mean:,.0f}", ha="center", va="bottom", fontsize=7)
     limit = next((row["mean_us"] for row in section.rows if row["policy"] == "oracle"), None)
     if limit is not None:
         axes.axhline(limit, color="black", linestyle=":", linewidth=1)
-        axes.text(len(names) - 0.5, limit, " oracle", va="bottom", ha="right", fontsize=7)
+        axes.text(-0.6, limit, "oracle", va="bottom", ha="left", fontsize=7)
     axes.set_xticks(places, names, rotation=35, ha="right")
     axes.set_ylabel("mean read latency, µs")
     axes.grid(axis="x", visible=False)
@@ -119,7 +119,9 @@ def inflections(section: Section) -> str:
     for device, (report, values) in enumerate(zip(section.models, section.device_latency_ns, strict=True)):
         point = report["inflection"]
         _distribution(grid[0][device], values, point)
-        grid[0][device].set_title(f"device {device}: p{point['percentile']:.1f} = {point['latency_us']:,.0f} µs", fontsize=9)
+        grid[0][device].set_title(
+            f"device {device}: p{point['percentile']:.1f} = {point['latency_us']:,.0f} µs", fontsize=9
+        )
         boost = np.asarray(report["boost"], dtype=float)
         if len(boost):
             grid[1][device].plot(boost[:, 0], boost[:, 2] / 1000, color="#d62728", linewidth=1.2)
@@ -143,4 +145,4 @@ def _distribution(axes: Axes, values: NDArray[np.uint64], point: dict[str, Any])
 def _quantiles(values: NDArray[np.uint64], shares: NDArray[np.float64] | Sequence[float]) -> NDArray[np.float64]:
     """Nearest-rank quantiles of sorted values."""
     ranks = np.ceil(np.asarray(shares) * len(values)).astype(int) - 1
-    return values[np.clip(ranks, 0, len(values) - 1)].astype(float)
+    return np.asarray(values[np.clip(ranks, 0, len(values) - 1)], dtype=float)

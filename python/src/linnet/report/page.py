@@ -15,18 +15,34 @@ from linnet.report.section import Section
 CSS = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 1180px; margin: 2rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-top: 2.6rem; border-top: 1px solid #ddd; padding-top: 1.2rem; }
-h3 { font-size: .95rem; margin: 1rem 0 .3rem; } .lead { font-size: 1.02rem; max-width: 60em; } .quiet { color: #666; font-size: .88rem; }
-.pair { display: flex; flex-wrap: wrap; gap: 1.2rem; } .pair > figure { flex: 1 1 480px; } figure { margin: 0; } svg { width: 100%; height: auto; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; }
+h1 { font-size: 1.6rem; margin-bottom: .2rem; }
+h2 { font-size: 1.2rem; margin-top: 2.6rem; border-top: 1px solid #ddd; padding-top: 1.2rem; }
+h3 { font-size: .95rem; margin: 1rem 0 .3rem; }
+nav a { margin-right: 1rem; }
+figure { margin: 0; }
+svg { width: 100%; height: auto; }
+pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: .8rem; }
+.lead { font-size: 1.02rem; max-width: 60em; }
+.quiet { color: #666; font-size: .88rem; }
+.pair { display: flex; flex-wrap: wrap; gap: 1.2rem; }
+.pair > figure { flex: 1 1 480px; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .22rem .6rem; text-align: right; border-bottom: 1px solid #eee; white-space: nowrap; }
-th { color: #555; font-weight: 600; } th:first-child, td:first-child { text-align: left; } tr.limit td { color: #777; font-style: italic; }
-tr.best td { background: #fdf1ec; } pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: .8rem; } nav a { margin-right: 1rem; }
+th { color: #555; font-weight: 600; }
+th:first-child, td:first-child { text-align: left; }
+tr.limit td { color: #777; font-style: italic; }
+tr.best td { background: #fdf1ec; }
 """
+
+NOTE = """Latencies come from the SSD model in virtual time, not from a drive. Models train on one period of each trace
+and are judged, like every policy, on another. The best mean of a real policy is shaded. The oracle peeks at every
+replica and takes the one that answers first; it does not look ahead, so it is a limit in practice and not a bound. A
+clone or a hedge sends reads twice, and may so pass it."""
 
 
 def render(sections: Sequence[Section], title: str, lead: str | None = None) -> str:
-    """The page as HTML text: for each experiment the tail, the averages, the policies, the models and the parameters."""
+    """The page as HTML text: for each experiment the tail, the averages, policies, models and parameters."""
     links = "".join(f'<a href="#s{i}">{escape(s.title)}</a>' for i, s in enumerate(sections))
     body = "\n".join(_section(i, s) for i, s in enumerate(sections))
     return f"""<!DOCTYPE html>
@@ -34,9 +50,7 @@ def render(sections: Sequence[Section], title: str, lead: str | None = None) -> 
 <title>{escape(title)}</title><style>{CSS}</style></head><body>
 <h1>{escape(title)}</h1>
 {f'<p class="lead">{escape(lead)}</p>' if lead else ""}
-<p class="quiet">linnet {escape(__version__)}. Latencies come from the SSD model in virtual time, not from a drive. Each trace is
-split by time: the first part trains, the second is what every policy runs. The oracle peeks at every replica and takes the one that
-answers first; it does not look ahead, so it is a limit in practice and not a bound.</p>
+<p class="quiet">linnet {escape(__version__)}. {NOTE}</p>
 <nav>{links}</nav>
 {body}
 </body></html>
@@ -74,20 +88,49 @@ def _table(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) ->
 
 
 def _policies(rows: Sequence[dict[str, Any]]) -> str:
-    columns = ["policy", "mean µs", "p50", "p95", "p99", "p99.9", "p99.99", "extra I/O", "revokes", "forced", "false submit", "false revoke"]
+    columns = [
+        "policy",
+        "mean µs",
+        "p50",
+        "p95",
+        "p99",
+        "p99.9",
+        "p99.99",
+        "extra I/O",
+        "revokes",
+        "forced",
+        "false submit",
+        "false revoke",
+    ]
     real = [row["mean_us"] for row in rows if row["policy"] != "oracle"]
     lines = []
     for row in rows:
         reads = max(1, row["reads"])
         kind = "limit" if row["policy"] == "oracle" else "best" if row["mean_us"] == min(real) else ""
         latencies = [f"{row[k]:,.0f}" for k in ("mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "p9999_us")]
-        shares = [row["extra_io_share"], row["revokes"] / reads, row["forced_submits"] / reads, row["false_submit"], row["false_revoke"]]
+        shares = [
+            row["extra_io_share"],
+            row["revokes"] / reads,
+            row["forced_submits"] / reads,
+            row["false_submit"],
+            row["false_revoke"],
+        ]
         lines.append((kind, [row["policy"], *latencies, *(_percent(s) for s in shares)]))
     return _table(columns, lines)
 
 
 def _accuracy(models: Sequence[dict[str, Any]]) -> str:
-    columns = ["device", "training", "rows", "always fast", "accuracy", "balanced", "ROC-AUC", "false submit", "false revoke"]
+    columns = [
+        "device",
+        "training",
+        "rows",
+        "always fast",
+        "accuracy",
+        "balanced",
+        "ROC-AUC",
+        "false submit",
+        "false revoke",
+    ]
     lines = []
     for device, model in enumerate(models):
         for training in ("biased", "unbiased"):
