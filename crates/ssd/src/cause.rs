@@ -113,6 +113,18 @@ impl Cause {
         self.wait_ns[mechanism as usize] += wait_ns;
     }
 
+    /// Adds the waits of another request.
+    pub fn merge(&mut self, other: &Cause) {
+        for (sum, ns) in self.wait_ns.iter_mut().zip(other.wait_ns) {
+            *sum += ns;
+        }
+    }
+
+    /// What was waited for, and how long: mechanisms with time only, in the order of [`Mechanism::ALL`].
+    pub fn parts(&self) -> impl Iterator<Item = (Mechanism, Nanos)> + '_ {
+        Mechanism::ALL.iter().map(|&mechanism| (mechanism, self.wait_ns(mechanism))).filter(|&(_, ns)| ns > 0)
+    }
+
     /// Time spent waiting for this mechanism.
     pub fn wait_ns(&self, mechanism: Mechanism) -> Nanos {
         self.wait_ns[mechanism as usize]

@@ -10,6 +10,7 @@
 
 mod buffer;
 mod cause;
+mod check;
 mod die;
 mod ftl;
 mod geometry;
@@ -18,12 +19,14 @@ mod machine;
 mod params;
 mod precondition;
 mod presets;
+pub mod queued;
 mod serve;
 mod ssd;
 mod stats;
 mod timeline;
 
 pub use cause::{Cause, Mechanism, Source};
+pub use check::{Check, CheckError, Reference, check};
 pub use params::{Error, Params, ReadPriority};
 pub use presets::PRESETS;
 pub use ssd::Ssd;

@@ -116,11 +116,11 @@ pub struct Params {
 /// 4 KiB, the unit of the map.
 pub(crate) const PAGE_BYTES: u32 = 4096;
 
-fn refuse<T>(field: &'static str, value: impl ToString, reason: impl Into<String>) -> Result<T, Error> {
+pub(crate) fn refuse<T>(field: &'static str, value: impl ToString, reason: impl Into<String>) -> Result<T, Error> {
     Err(Error::Setting { field, value: value.to_string(), reason: reason.into() })
 }
 
-fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), Error> {
+pub(crate) fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), Error> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Chips and channels: what is sent when.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
+use linnet_sim::Chance;
+use linnet_types::Nanos;
+
+use super::cache::Cache;
+use super::flash::{Flash, Place};
+use super::host::{HostRequest, Link};
+use super::params::QueuedParams;
+use crate::cause::Mechanism;
+use crate::params::Error;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Program,
+    Erase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Host,
+    /// The read half of a partial write.
+    Rmw,
+    Gc,
+}
+
+/// One flash page (or block) to read, program or erase.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    pub kind: Kind,
+    pub source: Source,
+    pub place: Place,
+    /// Number of the page in its block.
+    pub number: u32,
+    /// Physical page; of an erase, the block.
+    pub physical: u32,
+    pub page: u32,
+    pub sectors: u32,
+    /// Host request that waits for it.
+    pub request: u32,
+    pub stamp: u64,
+    /// A job that becomes ready when this one is done.
+    pub then: u32,
+    pub queued: Nanos,
+    pub issued: Nanos,
+    pub ready: Nanos,
+    /// What the chip did between `queued` and `issued`.
+    pub waited: [(Mechanism, Nanos); 2],
+}
+
+pub(super) const NO_JOB: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// A request reaches the controller, with its data if it is a write.
+    Arrived(u32),
+    /// Commands (and data in) have left the channel.
+    Sent(u32),
+    /// The array of a die is done; stale when the chip's generation differs.
+    Array { chip: u32, die: u32, generation: u32 },
+    /// A page has left its chip.
+    Out { channel: u32, job: u32 },
+    /// A page that was found in DRAM is at hand.
+    Hit(u32),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Die {
+    pub jobs: Vec<u32>,
+    pub end: Nanos,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Chip {
+    /// What runs; none when idle. Reads are running until their last page is out.
+    pub running: Option<Kind>,
+    pub active_dies: u32,
+    pub pages_to_send: u32,
+    pub dies: Vec<Die>,
+    /// Jobs and time left of what was suspended, by die.
+    pub suspended: Vec<(u32, Vec<u32>, Nanos)>,
+    pub suspended_kind: Kind,
+    pub generation: u32,
+    /// Host reads, GC reads, host programs, GC programs, erases.
+    pub queues: [VecDeque<u32>; 5],
+    /// The last operation that was not a host read, and the last command of any kind: to explain waits.
+    pub last_internal: (Mechanism, Nanos, Nanos),
+    pub last_read: (Nanos, Nanos),
+    pub busy_ns: Nanos,
+}
+
+pub(super) const HOST_READS: usize = 0;
+pub(super) const GC_READS: usize = 1;
+pub(super) const HOST_PROGRAMS: usize = 2;
+pub(super) const GC_PROGRAMS: usize = 3;
+pub(super) const ERASES: usize = 4;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Channel {
+    pub busy: bool,
+    pub turn: u32,
+    /// Pages in registers that wait for the channel: of the host, of garbage collection.
+    pub out: [VecDeque<u32>; 2],
+    pub busy_ns: Nanos,
+}
+
+/// Counters of the queued model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuedStats {
+    /// Host reads and writes that completed.
+    pub completed: u64,
+    /// Flash pages written by the host, replaced ones included.
+    pub host_page_writes: u64,
+    /// Flash pages programmed for the host.
+    pub host_programs: u64,
+    /// Flash pages programmed by garbage collection.
+    pub gc_programs: u64,
+    /// Flash pages programmed that had never been written before.
+    pub first_programs: u64,
+    /// Victims collected.
+    pub gc_runs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Pages read to complete partial writes.
+    pub rmw_reads: u64,
+    /// Read commands, and pages they read: above one page each with multi-plane.
+    pub read_commands: u64,
+    /// Flash pages read.
+    pub pages_read: u64,
+    /// Pages of reads that were found in the write buffer.
+    pub buffer_hits: u64,
+    /// Times that reads suspended a program or an erase.
+    pub suspensions: u64,
+    /// Events processed.
+    pub events: u64,
+    /// Fewest and most erases of a block.
+    pub wear: (u32, u32),
+}
+
+impl QueuedStats {
+    /// Flash pages programmed over those programmed for the host.
+    pub fn waf(&self) -> f64 {
+        (self.host_programs + self.gc_programs) as f64 / self.host_programs.max(1) as f64
+    }
+
+    /// The same without the programs that filled pages for the first time.
+    pub fn waf_after_first_fill(&self) -> f64 {
+        let host = self.host_programs.saturating_sub(self.first_programs);
+        if host == 0 { 1.0 } else { (host + self.gc_programs) as f64 / host as f64 }
+    }
+}
+
+/// A device of the queued model. Requests are pushed in the order of arrival; latencies are known once events up to their completion have run.
+///
+/// Same parameters, same requests, same answers: nothing in it depends on chance except victims of [`super::VictimPolicy::DChoices`],
+/// whose seed is fixed.
+#[derive(Clone, Debug)]
+pub struct QueuedSsd {
+    pub(super) params: QueuedParams,
+    pub(super) now: Nanos,
+    pub(super) sequence: u64,
+    pub(super) events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
+    pub(super) flash: Flash,
+    pub(super) cache: Cache,
+    pub(super) chips: Vec<Chip>,
+    pub(super) channels: Vec<Channel>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) free_jobs: Vec<u32>,
+    pub(super) requests: Vec<HostRequest>,
+    pub(super) free_requests: Vec<u32>,
+    /// Writes that wait for the number of pages being destaged to fall.
+    pub(super) stalled: VecDeque<u32>,
+    pub(super) destaging: u32,
+    pub(super) destaging_max: u32,
+    /// Towards the host and from it.
+    pub(super) links: [Link; 2],
+    /// Programs that wait for free blocks, by plane.
+    pub(super) starved: Vec<Vec<super::host::Destage>>,
+    /// Requests that wait for a page that garbage collection moves.
+    pub(super) locked: HashMap<u32, Vec<super::host::Waiter>>,
+    /// Pages still to move before a block is erased, by plane x blocks + block.
+    pub(super) to_move: HashMap<u32, u32>,
+    /// Channels that were given work since they were scheduled.
+    pub(super) touched: Vec<u32>,
+    pub(super) chance: Chance,
+    pub(super) stats: QueuedStats,
+    pub(super) results: Vec<super::host::Served>,
+}
+
+impl QueuedSsd {
+    /// A new, empty device.
+    ///
+    /// # Errors
+    /// What [`QueuedParams::validate`] refuses.
+    pub fn new(params: &QueuedParams) -> Result<QueuedSsd, Error> {
+        params.validate()?;
+        let chip = Chip {
+            running: None,
+            active_dies: 0,
+            pages_to_send: 0,
+            dies: vec![Die::default(); params.dies_per_chip as usize],
+            suspended: Vec::new(),
+            suspended_kind: Kind::Program,
+            generation: 0,
+            queues: Default::default(),
+            last_internal: (Mechanism::FlushSingle, 0, 0),
+            last_read: (0, 0),
+            busy_ns: 0,
+        };
+        let buffer_pages = (params.write_buffer_bytes / u64::from(params.page_bytes)) as usize;
+        Ok(QueuedSsd {
+            now: 0,
+            sequence: 0,
+            events: BinaryHeap::new(),
+            flash: Flash::new(params),
+            cache: Cache::new(buffer_pages, params.hot_period_ns),
+            chips: vec![chip; (params.channels * params.chips_per_channel) as usize],
+            channels: vec![Channel::default(); params.channels as usize],
+            jobs: Vec::new(),
+            free_jobs: Vec::new(),
+            requests: Vec::new(),
+            free_requests: Vec::new(),
+            stalled: VecDeque::new(),
+            destaging: 0,
+            destaging_max: params.destage_pages_max.unwrap_or(params.planes()).max(1),
+            links: Default::default(),
+            starved: vec![Vec::new(); params.planes() as usize],
+            locked: HashMap::new(),
+            to_move: HashMap::new(),
+            touched: Vec::new(),
+            chance: Chance::new(0x6c69_6e6e_6574),
+            stats: QueuedStats::default(),
+            results: Vec::new(),
+            params: params.clone(),
+        })
+    }
+
+    pub(super) fn at(&mut self, time: Nanos, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((time, self.sequence, event)));
+    }
+
+    /// Runs all events before `until`.
+    pub(super) fn run_until(&mut self, until: Nanos) {
+        while let Some(&Reverse((time, _, event))) = self.events.peek() {
+            if time >= until {
+                break;
+            }
+            self.events.pop();
+            self.now = time;
+            self.stats.events += 1;
+            match event {
+                Event::Arrived(request) => self.arrived(request),
+                Event::Sent(channel) => self.channel_free(channel),
+                Event::Array { chip, die, generation } => self.array_done(chip, die, generation),
+                Event::Out { channel, job } => self.page_out(channel, job),
+                Event::Hit(request) => self.page_served(request, None),
+            }
+        }
+    }
+
+    pub(super) fn new_job(&mut self, job: Job) -> u32 {
+        match self.free_jobs.pop() {
+            Some(at) => {
+                self.jobs[at as usize] = job;
+                at
+            }
+            None => {
+                self.jobs.push(job);
+                self.jobs.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Puts a job in its queue. [`QueuedSsd::schedule`] starts what can start.
+    pub(super) fn enqueue(&mut self, job: u32) {
+        let now = self.now;
+        let entry = &mut self.jobs[job as usize];
+        entry.queued = now;
+        let queue = match (entry.kind, entry.source) {
+            (Kind::Read, Source::Gc) => GC_READS,
+            (Kind::Read, _) => HOST_READS,
+            (Kind::Program, Source::Gc) => GC_PROGRAMS,
+            (Kind::Program, _) => HOST_PROGRAMS,
+            (Kind::Erase, _) => ERASES,
+        };
+        let chip = entry.place.chip;
+        self.chips[chip as usize].queues[queue].push_back(job);
+        let channel = self.channel_of(chip);
+        if self.touched.last() != Some(&channel) {
+            self.touched.push(channel);
+        }
+    }
+
+    /// Offers an idle channel to its chips, from the one whose turn it is, until one takes it.
+    pub(super) fn schedule(&mut self, channel: u32) {
+        let chips = self.params.chips_per_channel;
+        for _ in 0..chips {
+            if self.channels[channel as usize].busy {
+                return;
+            }
+            let turn = self.channels[channel as usize].turn;
+            self.serve_chip(channel * chips + turn);
+            self.channels[channel as usize].turn = (turn + 1) % chips;
+        }
+    }
+
+    pub(super) fn channel_of(&self, chip: u32) -> u32 {
+        chip / self.params.chips_per_channel
+    }
+
+    fn serve_chip(&mut self, chip: u32) {
+        let waits = |queue: usize| !self.chips[chip as usize].queues[queue].is_empty();
+        let mut choice = [usize::MAX; 2];
+        if !self.params.gc_preemptible {
+            // Garbage collection first, in the order read, program, erase; host work joins it where planes are free.
+            if waits(GC_READS) {
+                choice = [GC_READS, HOST_READS];
+            } else if waits(GC_PROGRAMS) {
+                choice = [GC_PROGRAMS, HOST_PROGRAMS];
+            } else if waits(ERASES) {
+                choice = [ERASES, ERASES];
+            } else if waits(HOST_READS) {
+                choice = [HOST_READS, HOST_READS];
+            } else if waits(HOST_PROGRAMS) {
+                choice = [HOST_PROGRAMS, HOST_PROGRAMS];
+            }
+        } else if waits(HOST_READS) {
+            choice = [HOST_READS, GC_READS];
+        } else if waits(HOST_PROGRAMS) {
+            choice = [HOST_PROGRAMS, GC_PROGRAMS];
+        } else if let Some(queue) = [GC_READS, GC_PROGRAMS, ERASES].into_iter().find(|&queue| waits(queue)) {
+            choice = [queue, queue];
+        }
+        if choice[0] == usize::MAX {
+            return;
+        }
+        let reads = choice[0] == HOST_READS || choice[0] == GC_READS;
+        if self.chips[chip as usize].running.is_some() && !(reads && self.suspend(chip)) {
+            return;
+        }
+        self.send(chip, choice);
+    }
+
+    /// Suspends a program or erase that has long enough to go. False when the chip cannot take a read.
+    fn suspend(&mut self, chip: u32) -> bool {
+        let now = self.now;
+        let at = &mut self.chips[chip as usize];
+        let above = match at.running {
+            Some(Kind::Program) => self.params.program_suspend_above_ns,
+            Some(Kind::Erase) => self.params.erase_suspend_above_ns,
+            _ => None,
+        };
+        let Some(above) = above else { return false };
+        // Data must be in the registers, and one operation is suspended once.
+        let sending = self.channels[(chip / self.params.chips_per_channel) as usize].busy;
+        let last = at.dies.iter().map(|die| die.end).max().unwrap_or(0);
+        if sending || !at.suspended.is_empty() || last < now + above {
+            return false;
+        }
+        at.suspended_kind = at.running.unwrap_or(Kind::Program);
+        for (number, die) in (0..).zip(&mut at.dies) {
+            if !die.jobs.is_empty() {
+                at.suspended.push((number, std::mem::take(&mut die.jobs), die.end.saturating_sub(now)));
+            }
+        }
+        at.active_dies = 0;
+        at.generation += 1;
+        at.last_internal.2 = now;
+        at.running = None;
+        self.stats.suspensions += 1;
+        true
+    }
+
+    fn resume(&mut self, chip: u32) {
+        let now = self.now;
+        let at = &mut self.chips[chip as usize];
+        let generation = at.generation;
+        at.running = Some(at.suspended_kind);
+        for (number, jobs, left_ns) in std::mem::take(&mut at.suspended) {
+            let at = &mut self.chips[chip as usize];
+            let die = &mut at.dies[number as usize];
+            die.jobs = jobs;
+            die.end = now + left_ns;
+            at.active_dies += 1;
+            at.last_internal = (at.last_internal.0, now, now + left_ns);
+            self.at(now + left_ns, Event::Array { chip, die: number, generation });
+        }
+    }
+
+    /// Sends the commands for what waits in these queues: one per die, each with as many planes as share the page number.
+    fn send(&mut self, chip: u32, choice: [usize; 2]) {
+        let Some(&first) = self.chips[chip as usize].queues[choice[0]].front() else { return };
+        let channel = self.channel_of(chip);
+        let (kind, number) = (self.jobs[first as usize].kind, self.jobs[first as usize].number);
+        let mut die = self.jobs[first as usize].place.die;
+        let mut sent_by = self.now;
+        let byte_pair_ns = u64::from(self.params.channel_ns_per_2_bytes);
+        for _ in 0..self.params.dies_per_chip {
+            let mut taken = std::mem::take(&mut self.chips[chip as usize].dies[die as usize].jobs);
+            let mut planes = 0u32;
+            for queue in choice {
+                let mut at = 0;
+                while at < self.chips[chip as usize].queues[queue].len() {
+                    if taken.len() as u32 == self.params.planes_per_die || (!self.params.multi_plane && planes != 0) {
+                        break;
+                    }
+                    let job = self.chips[chip as usize].queues[queue][at];
+                    let entry = &self.jobs[job as usize];
+                    let fits = entry.place.die == die
+                        && planes & (1 << entry.place.plane) == 0
+                        && (planes == 0 || entry.number == number);
+                    if fits {
+                        planes |= 1 << entry.place.plane;
+                        taken.push(job);
+                        self.chips[chip as usize].queues[queue].remove(at);
+                    } else {
+                        at += 1;
+                    }
+                }
+                if choice[0] == choice[1] {
+                    break;
+                }
+            }
+            if !taken.is_empty() {
+                let (command_ns, array_ns) = match kind {
+                    Kind::Read => (self.params.read_command_ns, self.params.read_ns),
+                    Kind::Program => (self.params.program_command_ns, self.params.program_ns),
+                    Kind::Erase => (self.params.erase_command_ns, self.params.erase_ns),
+                };
+                sent_by += command_ns * taken.len() as u64;
+                if kind == Kind::Program {
+                    let sectors: u64 = taken.iter().map(|&job| u64::from(self.jobs[job as usize].sectors)).sum();
+                    sent_by += sectors * 256 * byte_pair_ns;
+                }
+                let end = sent_by + array_ns;
+                self.explain_wait(chip, &taken);
+                self.began(chip, kind, &taken, end);
+                let at = &mut self.chips[chip as usize];
+                let generation = at.generation;
+                at.active_dies += 1;
+                at.running = Some(kind);
+                at.dies[die as usize].end = end;
+                self.at(end, Event::Array { chip, die, generation });
+            }
+            self.chips[chip as usize].dies[die as usize].jobs = taken;
+            die = (die + 1) % self.params.dies_per_chip;
+        }
+        let now = self.now;
+        let bus = &mut self.channels[channel as usize];
+        bus.busy = true;
+        bus.busy_ns += sent_by - now;
+        self.at(sent_by, Event::Sent(channel));
+    }
+
+    fn began(&mut self, chip: u32, kind: Kind, jobs: &[u32], end: Nanos) {
+        let host = jobs.iter().any(|&job| self.jobs[job as usize].source == Source::Host);
+        let now = self.now;
+        let at = &mut self.chips[chip as usize];
+        at.busy_ns += end - now;
+        match (kind, host) {
+            (Kind::Read, true) => {
+                self.stats.read_commands += 1;
+                self.stats.pages_read += jobs.len() as u64;
+                at.last_read = (now, end);
+            }
+            (Kind::Read, false) | (Kind::Program, false) => at.last_internal = (Mechanism::GcSingle, now, end),
+            (Kind::Program, true) => at.last_internal = (Mechanism::FlushSingle, now, end),
+            (Kind::Erase, _) => at.last_internal = (Mechanism::EraseSingle, now, end),
+        }
+    }
+
+    /// Splits the wait of host reads for their chip: the last internal operation, the last read, and the rest, which is the channel.
+    fn explain_wait(&mut self, chip: u32, jobs: &[u32]) {
+        let at = &self.chips[chip as usize];
+        let (of, start, end) = at.last_internal;
+        let (read_start, read_end) = at.last_read;
+        let now = self.now;
+        for &job in jobs {
+            let entry = &mut self.jobs[job as usize];
+            entry.issued = now;
+            let overlap = |start: Nanos, end: Nanos| end.min(now).saturating_sub(start.max(entry.queued));
+            let internal = overlap(start, end);
+            let reads = overlap(read_start, read_end).min(now - entry.queued - internal);
+            entry.waited = [(of, internal), (Mechanism::HostRead, reads)];
+        }
+    }
+
+    /// The channel is free: the oldest page that waits goes next, or else the chips get a turn.
+    fn channel_free(&mut self, channel: u32) {
+        let bus = &mut self.channels[channel as usize];
+        bus.busy = false;
+        match bus.out[0].pop_front().or_else(|| bus.out[1].pop_front()) {
+            Some(job) => self.start_out(channel, job),
+            None => self.schedule(channel),
+        }
+    }
+
+    fn start_out(&mut self, channel: u32, job: u32) {
+        let length = u64::from(self.jobs[job as usize].sectors) * 256 * u64::from(self.params.channel_ns_per_2_bytes);
+        let bus = &mut self.channels[channel as usize];
+        bus.busy = true;
+        bus.busy_ns += length;
+        let entry = &mut self.jobs[job as usize];
+        // From here on, what passes between the array and the channel is known.
+        entry.ready = self.now - entry.ready;
+        self.at(self.now + length, Event::Out { channel, job });
+    }
+
+    fn array_done(&mut self, chip: u32, die: u32, generation: u32) {
+        let at = &mut self.chips[chip as usize];
+        if at.generation != generation {
+            return;
+        }
+        let channel = self.channel_of(chip);
+        let at = &mut self.chips[chip as usize];
+        let mut jobs = std::mem::take(&mut at.dies[die as usize].jobs);
+        at.active_dies -= 1;
+        if at.running == Some(Kind::Read) {
+            at.pages_to_send += jobs.len() as u32;
+            for &job in &jobs {
+                self.jobs[job as usize].ready = self.now;
+                if self.channels[channel as usize].busy {
+                    let gc = usize::from(self.jobs[job as usize].source == Source::Gc);
+                    self.channels[channel as usize].out[gc].push_back(job);
+                } else {
+                    self.start_out(channel, job);
+                }
+            }
+            jobs.clear();
+        } else {
+            if at.active_dies == 0 {
+                at.running = None;
+            }
+            for job in jobs.drain(..) {
+                let done = self.jobs[job as usize];
+                self.free_jobs.push(job);
+                match done.kind {
+                    Kind::Erase => self.erased(&done),
+                    _ => self.programmed(&done),
+                }
+            }
+            if !self.channels[channel as usize].busy {
+                self.schedule(channel);
+            }
+        }
+        self.chips[chip as usize].dies[die as usize].jobs.append(&mut jobs);
+    }
+
+    /// A page is out of its chip. The chip is free when it was the last, which is why a read holds its die until then.
+    fn page_out(&mut self, channel: u32, job: u32) {
+        let done = self.jobs[job as usize];
+        self.free_jobs.push(job);
+        let chip = done.place.chip;
+        let at = &mut self.chips[chip as usize];
+        at.pages_to_send -= 1;
+        if at.active_dies == 0 && at.pages_to_send == 0 {
+            at.running = None;
+            at.last_read.1 = self.now;
+            if !at.suspended.is_empty() {
+                self.resume(chip);
+            }
+        }
+        match done.source {
+            Source::Host => self.page_served(done.request, Some(&done)),
+            Source::Rmw => self.old_page_read(&done),
+            Source::Gc => self.page_to_move(&done),
+        }
+        self.channel_free(channel);
+    }
+}
