@@ -20,6 +20,7 @@ MAY_USE = {
     "core": {"types"},
     "trace": {"types", "sim", "measure"},
     "ssd": {"types", "sim"},
+    "nbd": {"types", "measure"},
     "array": {"types", "sim", "core", "measure"},
     "learn": {"types", "sim", "core", "measure"},
     "python": {"types", "core", "trace", "ssd", "array", "learn", "measure"},

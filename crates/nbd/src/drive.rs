@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the server asks of a modelled drive.
+
+use linnet_types::{Device, Nanos, Outcome, Request};
+
+/// A device that can also be flushed and trimmed. Times are model time; calls come with `now` never decreasing, one at
+/// a time. A drive tells when a request is done and holds no data: the server keeps that.
+pub trait Drive: Device + Send {
+    /// When every write that was submitted before `now` is durable. A drive without a volatile buffer answers `now`.
+    fn flush(&mut self, now: Nanos) -> Nanos {
+        now
+    }
+
+    /// Forgets a range, and tells when the command is done. The range is inside the export.
+    fn trim(&mut self, now: Nanos, offset_bytes: u64, size_bytes: u64) -> Nanos {
+        let _ = (offset_bytes, size_bytes);
+        now
+    }
+
+    /// A write that is answered when it is durable (force unit access). Unless overridden it is a write and a flush.
+    fn submit_durable(&mut self, now: Nanos, request: &Request) -> Outcome {
+        match self.submit(now, request) {
+            Outcome::Done(done) => Outcome::Done(done.max(self.flush(now))),
+            other => other,
+        }
+    }
+}
+
+/// Makes a drive of any device: flush and trim cost nothing.
+#[derive(Clone, Debug)]
+pub struct Plain<D>(pub D);
+
+impl<D: Device> Device for Plain<D> {
+    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
+        self.0.submit(now, request)
+    }
+
+    fn peek(&self, now: Nanos, request: &Request) -> Outcome {
+        self.0.peek(now, request)
+    }
+}
+
+impl<D: Device + Send> Drive for Plain<D> {}
+
+/// The model of one request or command, split where it is long: a block layer hands a drive at most this much at once.
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
+
+/// Submits a range in pieces of [`PIECE_BYTES`], all at `now`. The worst piece decides: lost, then failed, then latest.
+pub(crate) fn submit_range(
+    drive: &mut dyn Drive,
+    now: Nanos,
+    op: linnet_types::Op,
+    offset_bytes: u64,
+    size_bytes: u64,
+    durable: bool,
+) -> Outcome {
+    let mut worst = Outcome::Done(now);
+    let mut at = 0;
+    while at < size_bytes {
+        let piece = PIECE_BYTES.min(size_bytes - at);
+        let request = Request { offset_bytes: offset_bytes + at, size_bytes: piece as u32, op };
+        let outcome = if durable { drive.submit_durable(now, &request) } else { drive.submit(now, &request) };
+        worst = match (worst, outcome) {
+            (Outcome::Lost, _) | (_, Outcome::Lost) => Outcome::Lost,
+            (Outcome::Error(a), Outcome::Error(b) | Outcome::Done(b)) => Outcome::Error(a.max(b)),
+            (Outcome::Done(a), Outcome::Error(b)) => Outcome::Error(a.max(b)),
+            (Outcome::Done(a), Outcome::Done(b)) => Outcome::Done(a.max(b)),
+        };
+        at += piece;
+    }
+    worst
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How well the server kept the model's deadlines: model latency against achieved latency of every request.
+//!
+//! All times are model time. Achieved latency runs from the moment the request was handed to the model until its reply
+//! was given to the socket, so the error (`excess`) is never negative: a reply is not sent before its deadline. What
+//! the client measures adds its own way through the socket, which the server cannot see.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+
+use linnet_measure::Histogram;
+use linnet_types::Nanos;
+
+/// What a client asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Command {
+    /// Reads data.
+    Read = 0,
+    /// Writes data.
+    Write = 1,
+    /// Waits until earlier writes are durable.
+    Flush = 2,
+    /// Forgets a range.
+    Trim = 3,
+    /// Makes a range read as zeros.
+    WriteZeroes = 4,
+    /// Asks for a read into the drive's cache, which costs nothing here.
+    Cache = 5,
+}
+
+/// How many [`Command`]s there are.
+const COMMANDS: usize = 6;
+/// Their names in JSON.
+const NAMES: [&str; COMMANDS] = ["reads", "writes", "flushes", "trims", "write_zeroes", "caches"];
+
+/// One answered request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When it was handed to the model, from the server's start.
+    pub arrive_ns: Nanos,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length; 0 for a flush.
+    pub size_bytes: u32,
+    /// What it was.
+    pub command: Command,
+    /// Whether the model failed it.
+    pub failed: bool,
+    /// The latency that the model asked for.
+    pub latency_ns_model: Nanos,
+    /// The latency that the server gave; never less.
+    pub latency_ns_achieved: Nanos,
+}
+
+impl Sample {
+    /// How much later than the model asked.
+    pub fn excess_ns(&self) -> Nanos {
+        self.latency_ns_achieved.saturating_sub(self.latency_ns_model)
+    }
+}
+
+/// A distribution in a few figures (nearest rank, within 0.4 %; the maximum is exact).
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Spread {
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub ns_p50: Nanos,
+    /// 90th percentile.
+    pub ns_p90: Nanos,
+    /// 99th percentile.
+    pub ns_p99: Nanos,
+    /// 99.9th percentile.
+    pub ns_p999: Nanos,
+    /// Greatest.
+    pub ns_max: Nanos,
+}
+
+impl Spread {
+    fn of(histogram: &Histogram) -> Spread {
+        Spread {
+            mean_ns: histogram.mean(),
+            ns_p50: histogram.quantile(0.5),
+            ns_p90: histogram.quantile(0.9),
+            ns_p99: histogram.quantile(0.99),
+            ns_p999: histogram.quantile(0.999),
+            ns_max: histogram.max(),
+        }
+    }
+}
+
+/// What one drive was asked and how well its deadlines were kept.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct ExportStats {
+    /// The export's name.
+    pub name: String,
+    /// Answered requests of each [`Command`], in its order.
+    pub commands: [u64; COMMANDS],
+    /// Bytes of answered reads.
+    pub read_bytes: u64,
+    /// Bytes of answered writes.
+    pub write_bytes: u64,
+    /// Requests that the model failed.
+    pub failed: u64,
+    /// Requests that the model lost.
+    pub lost: u64,
+    /// Requests that were refused without asking the model: beyond the end, malformed, of unknown kind.
+    pub refused: u64,
+    /// Share of answered requests whose error passed [`Stats::late_after_ns`].
+    pub late_share: f64,
+    /// Latency that the model asked for.
+    pub model: Spread,
+    /// Latency that the server gave.
+    pub achieved: Spread,
+    /// Achieved minus model: the error.
+    pub excess: Spread,
+    /// Bytes of memory that hold the drive's data; 0 for a file.
+    pub memory_bytes: u64,
+}
+
+impl ExportStats {
+    /// Answered requests.
+    pub fn answered(&self) -> u64 {
+        self.commands.iter().sum()
+    }
+}
+
+/// A server's figures so far.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Stats {
+    /// Model time since start.
+    pub uptime_ns: Nanos,
+    /// Wall time per model time.
+    pub time_scale: f64,
+    /// An error above this counts as late.
+    pub late_after_ns: Nanos,
+    /// Connections that are open.
+    pub connections: u64,
+    /// Connections that were ever accepted.
+    pub connections_total: u64,
+    /// Connections that were turned away because [`crate::Builder::connections_max`] were open.
+    pub connections_refused: u64,
+    /// Handshakes that ended without a drive being chosen: a listing, an abort, garbage.
+    pub handshakes_ended: u64,
+    /// Connections that were cut because the stream made no sense.
+    pub garbled: u64,
+    /// One for each export, in the order of the builder.
+    pub exports: Vec<ExportStats>,
+}
+
+impl Stats {
+    /// The figures as one JSON object, names as the fields are called.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = write!(
+            out,
+            "{{\"uptime_ns\":{},\"time_scale\":{},\"late_after_ns\":{},\"connections\":{},\"connections_total\":{},\
+             \"connections_refused\":{},\"handshakes_ended\":{},\"garbled\":{},\"exports\":[",
+            self.uptime_ns,
+            self.time_scale,
+            self.late_after_ns,
+            self.connections,
+            self.connections_total,
+            self.connections_refused,
+            self.handshakes_ended,
+            self.garbled
+        );
+        for (index, export) in self.exports.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            export.json(&mut out);
+        }
+        out.push_str("]}");
+        out
+    }
+}
+
+impl ExportStats {
+    fn json(&self, out: &mut String) {
+        out.push_str("{\"name\":");
+        quote(out, &self.name);
+        for (name, count) in NAMES.iter().zip(&self.commands) {
+            let _ = write!(out, ",\"{name}\":{count}");
+        }
+        let _ = write!(
+            out,
+            ",\"read_bytes\":{},\"write_bytes\":{},\"failed\":{},\"lost\":{},\"refused\":{},\"late_share\":{},\
+             \"memory_bytes\":{}",
+            self.read_bytes, self.write_bytes, self.failed, self.lost, self.refused, self.late_share, self.memory_bytes
+        );
+        for (name, spread) in [("model", self.model), ("achieved", self.achieved), ("excess", self.excess)] {
+            let _ = write!(
+                out,
+                ",\"{name}\":{{\"mean_ns\":{:.1},\"ns_p50\":{},\"ns_p90\":{},\"ns_p99\":{},\"ns_p999\":{},\"ns_max\":{}}}",
+                spread.mean_ns, spread.ns_p50, spread.ns_p90, spread.ns_p99, spread.ns_p999, spread.ns_max
+            );
+        }
+        out.push('}');
+    }
+}
+
+fn quote(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c < ' ' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// The running account of one drive.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    late_after_ns: Nanos,
+    log_len: usize,
+    log: VecDeque<Sample>,
+    commands: [u64; COMMANDS],
+    read_bytes: u64,
+    write_bytes: u64,
+    failed: u64,
+    pub lost: u64,
+    pub refused: u64,
+    late: u64,
+    model: Histogram,
+    achieved: Histogram,
+    excess: Histogram,
+}
+
+impl Ledger {
+    pub fn new(late_after_ns: Nanos, log_len: usize) -> Ledger {
+        Ledger {
+            late_after_ns,
+            log_len,
+            log: VecDeque::new(),
+            commands: [0; COMMANDS],
+            read_bytes: 0,
+            write_bytes: 0,
+            failed: 0,
+            lost: 0,
+            refused: 0,
+            late: 0,
+            model: Histogram::new(),
+            achieved: Histogram::new(),
+            excess: Histogram::new(),
+        }
+    }
+
+    pub fn record(&mut self, sample: Sample) {
+        self.commands[sample.command as usize] += 1;
+        match sample.command {
+            Command::Read => self.read_bytes += u64::from(sample.size_bytes),
+            Command::Write => self.write_bytes += u64::from(sample.size_bytes),
+            _ => {}
+        }
+        self.failed += u64::from(sample.failed);
+        self.late += u64::from(sample.excess_ns() > self.late_after_ns);
+        self.model.record(sample.latency_ns_model);
+        self.achieved.record(sample.latency_ns_achieved);
+        self.excess.record(sample.excess_ns());
+        if self.log_len > 0 {
+            if self.log.len() == self.log_len {
+                self.log.pop_front();
+            }
+            self.log.push_back(sample);
+        }
+    }
+
+    pub fn samples(&self) -> Vec<Sample> {
+        self.log.iter().copied().collect()
+    }
+
+    pub fn stats(&self, name: &str, memory_bytes: u64) -> ExportStats {
+        let answered = self.excess.count();
+        ExportStats {
+            name: name.to_owned(),
+            commands: self.commands,
+            read_bytes: self.read_bytes,
+            write_bytes: self.write_bytes,
+            failed: self.failed,
+            lost: self.lost,
+            refused: self.refused,
+            late_share: if answered == 0 { 0.0 } else { self.late as f64 / answered as f64 },
+            model: Spread::of(&self.model),
+            achieved: Spread::of(&self.achieved),
+            excess: Spread::of(&self.excess),
+            memory_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(model: Nanos, achieved: Nanos) -> Sample {
+        Sample {
+            arrive_ns: 0,
+            offset_bytes: 0,
+            size_bytes: 4096,
+            command: Command::Read,
+            failed: false,
+            latency_ns_model: model,
+            latency_ns_achieved: achieved,
+        }
+    }
+
+    #[test]
+    fn the_ledger_counts_all_and_keeps_the_last() {
+        let mut ledger = Ledger::new(50, 3);
+        for excess in 0..100 {
+            ledger.record(sample(80, 80 + excess));
+        }
+        let stats = ledger.stats("a\"b\n", 0);
+        assert_eq!((stats.answered(), stats.read_bytes), (100, 409_600));
+        assert_eq!((stats.model.ns_p99, stats.excess.ns_p50, stats.excess.ns_max), (80, 49, 99));
+        assert_eq!(stats.late_share, 0.49);
+        assert_eq!(ledger.samples().iter().map(Sample::excess_ns).collect::<Vec<_>>(), [97, 98, 99]);
+        let json = Stats { exports: vec![stats], ..Stats::default() }.to_json();
+        assert!(json.contains(r#""name":"a\"b\u000a","reads":100,"writes":0"#), "{json}");
+        assert_eq!(json.matches('{').count(), json.matches('}').count());
+    }
+}
