@@ -12,6 +12,7 @@ mod buffer;
 mod cause;
 mod check;
 mod die;
+mod file;
 mod ftl;
 mod geometry;
 mod internal;
@@ -27,6 +28,7 @@ mod timeline;
 
 pub use cause::{Cause, Mechanism, Source};
 pub use check::{Check, CheckError, Reference, check};
+pub use file::DeviceParams;
 pub use params::{Error, Params, ReadPriority};
 pub use presets::PRESETS;
 pub use ssd::Ssd;

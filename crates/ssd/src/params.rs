@@ -2,6 +2,7 @@
 //! The settings of a device, with units in the names, and the reasons for refusing impossible ones.
 
 use linnet_types::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// Why a device cannot be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -24,10 +25,27 @@ pub enum Error {
         /// What is wrong, and what would be accepted.
         reason: String,
     },
+    /// A parameter file is not TOML, or has a key that is unknown, missing or of the wrong type.
+    #[error("SSD parameters{}: {reason}", if file.is_empty() { String::new() } else { format!(" in {file}") })]
+    Text {
+        /// The file, where there is one.
+        file: String,
+        /// Line, key and what is wrong.
+        reason: String,
+    },
+    /// A file could not be read or written.
+    #[error("{file}: {reason}")]
+    File {
+        /// The file.
+        file: String,
+        /// What the system said, or what is wrong with its bytes.
+        reason: String,
+    },
 }
 
 /// What a read does about internal work on its die.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ReadPriority {
     /// Nothing: it queues behind all work already queued on the die.
     None,
@@ -41,7 +59,8 @@ pub enum ReadPriority {
 ///
 /// A *program unit* is one flash page on every plane of a die, programmed at once; a *row* is one program unit on every die; a
 /// *superblock* is the block of the same number on every plane of every die, hence `pages_per_block` rows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Params {
     /// Channels, 1..=256.
     pub channels: u32,
@@ -111,6 +130,28 @@ pub struct Params {
     /// Share of internal work, in [0, 1], done as device-wide bursts. At 0 program units are destaged one by one as they
     /// fill and GC rounds visit one die at a time; at 1 flushes are batched and GC rounds take all dies at once.
     pub device_wide_share: f64,
+
+    /// Growth of [`Params::retry_probability`]: by this many times itself for every 1,000 erases of the superblock, 0..=1000; 0 for none.
+    #[serde(default)]
+    pub retry_growth_per_1000_erases: f64,
+    /// Dynamic wear levelling: the free superblock with the fewest erases is opened next, rather than the one that was freed first.
+    #[serde(default)]
+    pub wear_levelling_dynamic: bool,
+    /// Static wear levelling: a full superblock with this many erases fewer than the most worn one is collected out of turn; 0 for never.
+    #[serde(default)]
+    pub wear_levelling_static_gap: u32,
+    /// Only foreground garbage collection: the host waits for every round.
+    #[serde(default)]
+    pub gc_foreground_only: bool,
+    /// A part of a page is written without reading the rest; the page is then read in two pieces until it is written whole or relocated.
+    #[serde(default)]
+    pub partial_page_mapping: bool,
+    /// Host data that is programmed in one-bit mode before it is folded; 0 for no SLC cache.
+    #[serde(default)]
+    pub slc_cache_bytes: u64,
+    /// tPROG in one-bit mode; used with an SLC cache only.
+    #[serde(default)]
+    pub slc_program_ns: Nanos,
 }
 
 /// 4 KiB, the unit of the map.
@@ -173,6 +214,18 @@ impl Params {
         within("gc_episode_rounds", self.gc_episode_rounds.into(), 1, 1024)?;
         within("checkpoint_units_per_die", self.checkpoint_units_per_die.into(), 0, 1024)?;
         share("device_wide_share", self.device_wide_share, 1.0)?;
+        share("retry_growth_per_1000_erases", self.retry_growth_per_1000_erases, 1000.0)?;
+        if self.slc_cache_bytes > 0 {
+            within("slc_cache_bytes", self.slc_cache_bytes, 1, self.raw_bytes())?;
+            within("slc_program_ns", self.slc_program_ns, 1, self.program_ns)?;
+        }
+        if self.gc_foreground_only && self.wear_levelling_static_gap > 0 {
+            return refuse(
+                "wear_levelling_static_gap",
+                self.wear_levelling_static_gap,
+                "needs background garbage collection; set gc_foreground_only to false, or this to 0",
+            );
+        }
         self.validate_space()
     }
 

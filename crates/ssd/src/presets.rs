@@ -61,6 +61,13 @@ fn consumer_deep() -> Params {
         checkpoint_host_pages: 2048, // guess: a map page covers 16 MiB, so scattered writes dirty many
         checkpoint_units_per_die: 2, // guess
         device_wide_share: 0.90, // guess in the band 0.75-0.90; results are to be reported across it
+        retry_growth_per_1000_erases: 0.0, // off
+        wear_levelling_dynamic: false, // oldest first spreads erases evenly enough
+        wear_levelling_static_gap: 0, // off
+        gc_foreground_only: false,
+        partial_page_mapping: false,
+        slc_cache_bytes: 0, // off
+        slc_program_ns: 0,
     }
 }
 
@@ -97,6 +104,13 @@ fn enterprise_wide() -> Params {
         checkpoint_host_pages: 32768,            // guess
         checkpoint_units_per_die: 2,             // guess
         device_wide_share: 0.90,                 // guess in the band 0.75-0.90
+        retry_growth_per_1000_erases: 0.0,       // off
+        wear_levelling_dynamic: false,           // oldest first spreads erases evenly enough
+        wear_levelling_static_gap: 0,            // off
+        gc_foreground_only: false,
+        partial_page_mapping: false,
+        slc_cache_bytes: 0, // off
+        slc_program_ns: 0,
     }
 }
 
@@ -133,5 +147,12 @@ fn sata() -> Params {
         checkpoint_host_pages: 4096,       // guess
         checkpoint_units_per_die: 2,       // guess
         device_wide_share: 0.90,           // guess in the band 0.75-0.90
+        retry_growth_per_1000_erases: 0.0, // off
+        wear_levelling_dynamic: false,     // oldest first spreads erases evenly enough
+        wear_levelling_static_gap: 0,      // off
+        gc_foreground_only: false,
+        partial_page_mapping: false,
+        slc_cache_bytes: 0, // off
+        slc_program_ns: 0,
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use linnet_sim::Chance;
-use linnet_types::Nanos;
+use linnet_types::{Nanos, Request};
 
 use super::cache::Cache;
 use super::flash::{Flash, Place};
@@ -190,6 +190,8 @@ pub struct QueuedSsd {
     pub(super) chance: Chance,
     pub(super) stats: QueuedStats,
     pub(super) results: Vec<super::host::Served>,
+    /// Times of completion that a closed loop has not seen yet; none outside one.
+    pub(super) completions: Option<BinaryHeap<Reverse<Nanos>>>,
 }
 
 impl QueuedSsd {
@@ -236,6 +238,7 @@ impl QueuedSsd {
             chance: Chance::new(0x6c69_6e6e_6574),
             stats: QueuedStats::default(),
             results: Vec::new(),
+            completions: None,
             params: params.clone(),
         })
     }
@@ -251,15 +254,53 @@ impl QueuedSsd {
             if time >= until {
                 break;
             }
-            self.events.pop();
-            self.now = time;
-            self.stats.events += 1;
-            match event {
-                Event::Arrived(request) => self.arrived(request),
-                Event::Sent(channel) => self.channel_free(channel),
-                Event::Array { chip, die, generation } => self.array_done(chip, die, generation),
-                Event::Out { channel, job } => self.page_out(channel, job),
-                Event::Hit(request) => self.page_served(request, None),
+            self.step(time, event);
+        }
+    }
+
+    fn step(&mut self, time: Nanos, event: Event) {
+        self.events.pop();
+        self.now = time;
+        self.stats.events += 1;
+        match event {
+            Event::Arrived(request) => self.arrived(request),
+            Event::Sent(channel) => self.channel_free(channel),
+            Event::Array { chip, die, generation } => self.array_done(chip, die, generation),
+            Event::Out { channel, job } => self.page_out(channel, job),
+            Event::Hit(request) => self.page_served(request, None),
+        }
+    }
+
+    /// Serves requests with `depth` of them under way at all times. Returns the time of the last completion.
+    pub fn run_closed(&mut self, depth: u32, requests: impl IntoIterator<Item = Request>) -> Nanos {
+        self.completions = Some(BinaryHeap::new());
+        let (mut under_way, mut now) = (0, self.now);
+        for request in requests {
+            if under_way == depth.max(1) {
+                now = self.next_completion().unwrap_or(now).max(now);
+                under_way -= 1;
+            }
+            self.push(now, &request);
+            under_way += 1;
+        }
+        while let Some(at) = self.next_completion() {
+            now = now.max(at);
+        }
+        self.completions = None;
+        now
+    }
+
+    /// Runs until the earliest completion that was not told yet is known.
+    fn next_completion(&mut self) -> Option<Nanos> {
+        loop {
+            let told = self.completions.as_ref().and_then(|times| times.peek()).map(|&Reverse(at)| at);
+            match (told, self.events.peek()) {
+                (Some(at), next) if next.is_none_or(|&Reverse((time, ..))| time >= at) => {
+                    self.completions.as_mut().map(BinaryHeap::pop);
+                    return Some(at);
+                }
+                (_, Some(&Reverse((time, _, event)))) => self.step(time, event),
+                (None, None) | (Some(_), None) => return None,
             }
         }
     }

@@ -239,6 +239,9 @@ impl QueuedSsd {
         let request = &self.requests[number as usize];
         self.results[request.row as usize] = Served { latency_ns: Some(at - request.arrival), cause };
         self.stats.completed += 1;
+        if let Some(times) = &mut self.completions {
+            times.push(std::cmp::Reverse(at));
+        }
         self.free_requests.push(number);
     }
 

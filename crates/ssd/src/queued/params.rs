@@ -178,14 +178,14 @@ impl QueuedParams {
             return refuse("blocks_per_plane", self.blocks_per_plane, "the device exceeds 2^32 flash pages");
         }
         let spare = f64::from(self.blocks_per_plane) * self.spare_share_of_raw;
-        let threshold = self.gc_start_blocks();
-        if f64::from(threshold) >= spare - 2.0 {
+        let stop = self.gc_stop_writes_below_blocks.max(2);
+        if f64::from(stop) + 1.0 > spare {
             return refuse(
                 "spare_share_of_raw",
                 self.spare_share_of_raw,
                 format!(
-                    "leaves {spare:.1} spare blocks per plane, but garbage collection starts below {threshold} free ones (and two \
-                     are open): it would never end; raise it or lower gc_free_share or gc_stop_writes_below_blocks"
+                    "leaves {spare:.1} spare blocks per plane, but host writes stop below {stop} free ones \
+                     (gc_stop_writes_below_blocks), for ever: raise the one or lower the other"
                 ),
             );
         }

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Parameter files: TOML, one key per setting, with the unit in its name.
+//!
+//! A file starts from a preset (`preset = "consumer-deep"`) and changes keys, or gives all keys. `model = "queued"` makes it a file
+//! of the queued model, whose missing keys have defaults.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use crate::params::{Error, Params};
+use crate::queued::QueuedParams;
+
+/// A parameter file: a device of one of the two models.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceParams {
+    /// [`crate::Ssd`]; `model = "timelines"`, which is what a file without the key means.
+    Timelines(Params),
+    /// [`crate::queued::QueuedSsd`]; `model = "queued"`.
+    Queued(QueuedParams),
+}
+
+fn refused(reason: impl ToString) -> Error {
+    Error::Text { file: String::new(), reason: reason.to_string() }
+}
+
+fn taken(table: &mut Table, key: &str) -> Result<Option<String>, Error> {
+    match table.remove(key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(refused(format!("{key} = {other}: must be a string"))),
+    }
+}
+
+fn parsed(text: &str) -> Result<Table, Error> {
+    text.parse::<Table>().map_err(refused)
+}
+
+/// Merges a preset under the keys of the file, then reads the whole; integers are accepted where shares are meant.
+fn timelines(mut table: Table) -> Result<Params, Error> {
+    if let Some(name) = taken(&mut table, "preset")? {
+        let mut all = Table::try_from(Params::preset(&name)?).map_err(refused)?;
+        all.extend(table);
+        table = all;
+    }
+    let params: Params = table.try_into().map_err(refused)?;
+    params.validate()?;
+    Ok(params)
+}
+
+fn queued(table: Table) -> Result<QueuedParams, Error> {
+    let params: QueuedParams = table.try_into().map_err(refused)?;
+    params.validate()?;
+    Ok(params)
+}
+
+impl DeviceParams {
+    /// Reads the text of a parameter file.
+    ///
+    /// # Errors
+    /// [`Error::Text`] for what is not TOML and for unknown or missing keys, [`Error::Setting`] for impossible values.
+    pub fn from_toml(text: &str) -> Result<DeviceParams, Error> {
+        let mut table = parsed(text)?;
+        match taken(&mut table, "model")?.as_deref() {
+            None | Some("timelines") => timelines(table).map(DeviceParams::Timelines),
+            Some("queued") => queued(table).map(DeviceParams::Queued),
+            Some(other) => Err(refused(format!("model = \"{other}\": must be timelines or queued"))),
+        }
+    }
+
+    /// Reads a parameter file.
+    ///
+    /// # Errors
+    /// As [`DeviceParams::from_toml`], and [`Error::File`]; both name the file.
+    pub fn read(path: &Path) -> Result<DeviceParams, Error> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::File { file: file.clone(), reason: source.to_string() })?;
+        DeviceParams::from_toml(&text).map_err(|error| match error {
+            Error::Text { reason, .. } => Error::Text { file, reason },
+            other => Error::Text { file, reason: other.to_string() },
+        })
+    }
+
+    /// The text of a parameter file that reads back as this.
+    pub fn to_toml(&self) -> String {
+        match self {
+            DeviceParams::Timelines(params) => params.to_toml(),
+            DeviceParams::Queued(params) => params.to_toml(),
+        }
+    }
+
+    /// Writes a parameter file; it appears whole or not at all.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        write_whole(path, self.to_toml().as_bytes())
+    }
+}
+
+impl Params {
+    /// Reads the text of a parameter file of this model.
+    ///
+    /// # Errors
+    /// As [`DeviceParams::from_toml`].
+    pub fn from_toml(text: &str) -> Result<Params, Error> {
+        match DeviceParams::from_toml(text)? {
+            DeviceParams::Timelines(params) => Ok(params),
+            DeviceParams::Queued(_) => Err(refused("model = \"queued\": the model of timelines is wanted here")),
+        }
+    }
+
+    /// The settings as TOML, all keys.
+    pub fn to_toml(&self) -> String {
+        format!("model = \"timelines\"\n{}", toml::to_string(self).expect("settings are plain values"))
+    }
+}
+
+impl QueuedParams {
+    /// Reads the text of a parameter file of this model.
+    ///
+    /// # Errors
+    /// As [`DeviceParams::from_toml`].
+    pub fn from_toml(text: &str) -> Result<QueuedParams, Error> {
+        match DeviceParams::from_toml(text)? {
+            DeviceParams::Queued(params) => Ok(params),
+            DeviceParams::Timelines(_) => Err(refused("model = \"queued\" is missing")),
+        }
+    }
+
+    /// The settings as TOML, all keys.
+    pub fn to_toml(&self) -> String {
+        format!("model = \"queued\"\n{}", toml::to_string(self).expect("settings are plain values"))
+    }
+}
+
+/// Writes a file under a name of its own beside the place, then moves it there.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let failed = |source: std::io::Error| Error::File { file: path.display().to_string(), reason: source.to_string() };
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
+    written.map_err(|source| {
+        // What is left of an attempt is of no use; that it cannot be removed changes nothing.
+        let _ = std::fs::remove_file(&part);
+        failed(source)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PRESETS;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for name in PRESETS {
+            let params = Params::preset(name).unwrap();
+            assert_eq!(Params::from_toml(&params.to_toml()).unwrap(), params);
+            assert_eq!(Params::from_toml(&format!("preset = \"{name}\"")).unwrap(), params);
+        }
+        let queued = QueuedParams { channels: 3, erase_suspend_above_ns: Some(5), ..QueuedParams::default() };
+        assert_eq!(QueuedParams::from_toml(&queued.to_toml()).unwrap(), queued);
+    }
+
+    #[test]
+    fn a_preset_can_be_changed_key_by_key() {
+        let params = Params::from_toml("preset = \"sata\"\nread_ns = 50_000\nread_priority = \"suspend\"").unwrap();
+        let plain = Params::preset("sata").unwrap();
+        assert_eq!(params, Params { read_ns: 50_000, read_priority: crate::ReadPriority::Suspend, ..plain });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let refusal = |text: &str| DeviceParams::from_toml(text).unwrap_err().to_string();
+        assert!(refusal("preset = \"sata\"\nread_us = 50").contains("read_us"));
+        assert!(refusal("preset = \"sata\"\nread_ns = 0").contains("read_ns"));
+        assert!(refusal("preset = \"sata\"\nread_ns = \"fast\"").contains("read_ns"));
+        assert!(refusal("channels = 4").contains("missing field"));
+        assert!(refusal("model = \"other\"").contains("timelines or queued"));
+        assert!(refusal("model = \"queued\"\nplacement = \"CWD\"").contains("placement"));
+        assert!(refusal("preset = sata").contains("line 1"));
+        assert!(DeviceParams::read(Path::new("/nonexistent.toml")).unwrap_err().to_string().contains("nonexistent"));
+    }
+
+    #[test]
+    fn a_file_appears_whole() {
+        let path = std::env::temp_dir().join(format!("linnet-ssd-params-{}.toml", std::process::id()));
+        let params = DeviceParams::Queued(QueuedParams::default());
+        params.write(&path).unwrap();
+        assert_eq!(DeviceParams::read(&path).unwrap(), params);
+        std::fs::remove_file(&path).unwrap();
+        assert!(params.write(Path::new("/nonexistent/params.toml")).is_err());
+    }
+}
