@@ -37,7 +37,7 @@ def main() -> int:
         return 77
     rows = []
     for file in FILES:
-        name = file.split("/")[0] + "/" + file.split("/")[1].split(".trace")[0].removeprefix("tencent.cut.per_50k.")
+        name = "/".join((Path(file).parent.name, Path(file).name.removeprefix("tencent.cut.per_50k.").split(".")[0]))
         try:
             fitted = fit(
                 [Trace.read(args.traces / file).named(name)],
