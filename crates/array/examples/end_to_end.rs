@@ -46,7 +46,8 @@ fn main() {
     let fresh = vec![Learned::default(); 3];
     let log = |streams| measured(&mut devices.clone(), &slices(streams), "baseline", &fresh, true).log;
     let (past, later) = (log(&train), log(&test));
-    let fitted = learn_periods(&slices(&past), &slices(&later), &LearnOptions::default(), &mut |_| true).expect("a fit");
+    let fitted =
+        learn_periods(&slices(&past), &slices(&later), &LearnOptions::default(), &mut |_| true).expect("a fit");
     let learned: Vec<Learned> = fitted
         .iter()
         .map(|one| Learned { profile: one.model.profile, network: Some(one.model.network.clone()) })
