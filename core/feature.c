@@ -22,11 +22,6 @@
 #define NOW_AT (LINNET_HISTORY * PAGE_DIGITS)
 #define LATENCY_AT (NOW_AT + PAGE_DIGITS)
 
-static uint32_t pages_of(uint32_t size_bytes)
-{
-	return size_bytes / LINNET_PAGE_BYTES + (size_bytes % LINNET_PAGE_BYTES != 0);
-}
-
 static void put_pages(uint8_t *digits, uint32_t pages)
 {
 	uint32_t n = pages < LINNET_PAGES_MAX ? pages : LINNET_PAGES_MAX;
@@ -55,7 +50,7 @@ void linnet_tracker_init(struct linnet_tracker *tracker)
 
 uint32_t linnet_tracker_arrive(struct linnet_tracker *tracker, uint32_t size_bytes)
 {
-	uint32_t pages = pages_of(size_bytes);
+	uint32_t pages = linnet_pages(size_bytes);
 	uint32_t room = UINT32_MAX - tracker->pending_pages;
 
 	tracker->pending_pages += pages < room ? pages : room;
@@ -64,7 +59,7 @@ uint32_t linnet_tracker_arrive(struct linnet_tracker *tracker, uint32_t size_byt
 
 void linnet_tracker_withdraw(struct linnet_tracker *tracker, uint32_t size_bytes)
 {
-	uint32_t pages = pages_of(size_bytes);
+	uint32_t pages = linnet_pages(size_bytes);
 
 	tracker->pending_pages -= pages < tracker->pending_pages ? pages : tracker->pending_pages;
 }

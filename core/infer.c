@@ -114,19 +114,12 @@ static void relu(void *row, uint32_t n, uint8_t width)
 	}
 }
 
-/* Sums of the last layer into rows->out, in its width. */
-static int run(const struct linnet_network *network, const uint8_t *inputs, struct rows *rows)
+/* Sums of the last layer into rows->out, in its width. Before layer `first` the numbers are int32. */
+static void run_from(const struct linnet_network *network, uint32_t first, struct rows *rows)
 {
 	uint8_t width = LINNET_I16;
 
-	/* The first layer's inputs are bytes, so always narrow; a wide layer takes them from the other row. */
-	if (network->dense->take(inputs, network->inputs, rows->narrow) > network->input_max)
-		return LINNET_E_INPUT;
-	if (network->layers[0].width != LINNET_I16)
-		for (uint32_t i = 0; i < network->inputs; i++)
-			((int32_t *)rows->in)[i] = inputs[i];
-
-	for (uint32_t k = 0; k < network->layer_count; k++) {
+	for (uint32_t k = first; k < network->layer_count; k++) {
 		const struct linnet_layer *layer = &network->layers[k];
 		void *swap = rows->in;
 
@@ -153,6 +146,17 @@ static int run(const struct linnet_network *network, const uint8_t *inputs, stru
 		rows->out = swap;
 	}
 	rows->out = rows->in;
+}
+
+static int run(const struct linnet_network *network, const uint8_t *inputs, struct rows *rows)
+{
+	/* The first layer's inputs are bytes, so always narrow; a wide layer takes them from the other row. */
+	if (network->dense->take(inputs, network->inputs, rows->narrow) > network->input_max)
+		return LINNET_E_INPUT;
+	if (network->layers[0].width != LINNET_I16)
+		for (uint32_t i = 0; i < network->inputs; i++)
+			((int32_t *)rows->in)[i] = inputs[i];
+	run_from(network, 0, rows);
 	return 0;
 }
 
@@ -178,10 +182,20 @@ int linnet_network_logits(const struct linnet_network *network, const uint8_t *i
 	return 0;
 }
 
+static int64_t gap_of(const struct linnet_network *network, const struct rows *rows)
+{
+	linnet_int128 gap = sum_at(network, rows, 1) - sum_at(network, rows, 0);
+
+	if (gap > INT64_MAX)
+		return INT64_MAX;
+	if (gap < INT64_MIN)
+		return INT64_MIN;
+	return (int64_t)gap;
+}
+
 int linnet_network_score(const struct linnet_network *network, const uint8_t *inputs, void *scratch, int64_t *score)
 {
 	struct rows rows = rows_of(network, scratch);
-	linnet_int128 gap;
 	int error;
 
 	if (network->outputs != 2)
@@ -189,11 +203,22 @@ int linnet_network_score(const struct linnet_network *network, const uint8_t *in
 	error = run(network, inputs, &rows);
 	if (error < 0)
 		return error;
-	gap = sum_at(network, &rows, 1) - sum_at(network, &rows, 0);
-	if (gap > INT64_MAX)
-		gap = INT64_MAX;
-	if (gap < INT64_MIN)
-		gap = INT64_MIN;
-	*score = (int64_t)gap;
+	*score = gap_of(network, &rows);
+	return 0;
+}
+
+int32_t *linnet_network_first_sums(const struct linnet_network *network, void *scratch)
+{
+	return rows_of(network, scratch).in;
+}
+
+int linnet_network_score_rest(const struct linnet_network *network, void *scratch, int64_t *score)
+{
+	struct rows rows = rows_of(network, scratch);
+
+	if (network->outputs != 2)
+		return LINNET_E_SHAPE;
+	run_from(network, 1, &rows);
+	*score = gap_of(network, &rows);
 	return 0;
 }

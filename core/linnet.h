@@ -51,6 +51,12 @@ struct linnet_tracker {
 	uint8_t spare;                 /* zero */
 };
 
+/* Pages that an I/O of this size counts for. */
+static inline uint32_t linnet_pages(uint32_t size_bytes)
+{
+	return size_bytes / LINNET_PAGE_BYTES + (size_bytes % LINNET_PAGE_BYTES != 0);
+}
+
 /* An idle device without history. */
 void linnet_tracker_init(struct linnet_tracker *tracker);
 
@@ -160,6 +166,13 @@ int linnet_network_logits(const struct linnet_network *network, const uint8_t *i
  */
 int linnet_network_score(const struct linnet_network *network, const uint8_t *inputs, void *scratch, int64_t *score);
 
+/*
+ * The same in two steps for a caller that has the sums of the first layer, an I16 one: write them, by its stride, to
+ * linnet_network_first_sums, then score what follows. LINNET_E_SHAPE when the network has not two outputs.
+ */
+int32_t *linnet_network_first_sums(const struct linnet_network *network, void *scratch);
+int linnet_network_score_rest(const struct linnet_network *network, void *scratch, int64_t *score);
+
 /* The loops that every build has. User-space builds add linnet_dense_avx2 and linnet_dense_avx512. */
 extern const struct linnet_dense linnet_dense_portable;
 
@@ -215,6 +228,85 @@ enum linnet_verdict {
  */
 int linnet_decide(const struct linnet_network *network, const uint8_t *features, void *scratch,
 		  uint32_t others, uint32_t budget);
+
+/* ---- judge: a tracker and a network together, most of the work done when reads complete (judge.c) ---- */
+
+/* How far ahead of the submit path a network can be worked out. */
+enum linnet_way {
+	LINNET_WAY_NONE = 0,  /* no network: a tracker only */
+	LINNET_WAY_PLAIN = 1, /* not at all: the whole network runs on submit */
+	LINNET_WAY_FIRST = 2, /* the first layer's sums of the history */
+	LINNET_WAY_SIFTED = 3, /* and which of its outputs can still be on either side of zero; two layers only */
+};
+
+struct linnet_sift;
+
+/* What the judges of one network share. Const after linnet_tables_place. */
+struct linnet_tables {
+	const struct linnet_network *network; /* NULL for LINNET_WAY_NONE */
+	const struct linnet_sift *loops;
+	const int32_t *near;  /* per output of the first layer: its weights for digits 13 (low half) and 14 (high) */
+	const int32_t *top;   /* the most that those digits can add */
+	const int32_t *gap;   /* logit 1's weight for the output, minus logit 0's */
+	int64_t gap_bias;
+	uint32_t lanes;       /* outputs of the first layer, padded; 0 when it is not kept */
+	uint32_t way;         /* enum linnet_way */
+	size_t memory_size;   /* bytes that linnet_tables_place needs */
+	size_t judge_size;    /* bytes of each judge */
+	size_t scratch_size;  /* bytes that each decision needs, 0 if none */
+};
+
+/* The loops that every build has. User-space builds add linnet_sift_avx2 and linnet_sift_avx512. */
+extern const struct linnet_sift linnet_sift_portable;
+
+/* Sizes the tables of a network, which may be NULL. LINNET_E_SHAPE unless it leads 31 digits to two outputs. */
+int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network);
+
+/* Fills the tables in `memory` (aligned to LINNET_ALIGN), which lives as long as they do. LINNET_E_MEMORY. */
+int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memory_size);
+
+/*
+ * One device. tables->judge_size bytes aligned to LINNET_ALIGN, all of them the judge's.
+ *
+ * Any number of CPUs may call arrive, withdraw, complete_write, decide, decide_many, score, verdict and digits at
+ * once. The caller makes sure that no two complete_read run at once on one judge; they may run beside all others.
+ */
+struct linnet_judge;
+
+/* Begins with the history and the pending pages of `tracker`, or idle when that is NULL. LINNET_E_MEMORY. */
+int linnet_judge_init(struct linnet_judge *judge, size_t size, const struct linnet_tables *tables,
+		      const struct linnet_tracker *tracker);
+
+/* As linnet_tracker_*. */
+uint32_t linnet_judge_arrive(struct linnet_judge *judge, uint32_t size_bytes);
+void linnet_judge_withdraw(struct linnet_judge *judge, uint32_t size_bytes);
+void linnet_judge_complete_write(struct linnet_judge *judge, uint32_t size_bytes);
+void linnet_judge_complete_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns,
+				uint32_t snapshot);
+
+/* Pages outstanding, and completed reads in the history (0..4), now. */
+uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge);
+uint32_t linnet_judge_history_len(const struct linnet_judge *judge);
+
+/* The state as a tracker. The history is one that existed; the pending pages are those of now. */
+void linnet_judge_tracker(const struct linnet_judge *judge, struct linnet_tracker *tracker);
+
+/* The score that linnet_network_score gives these features. LINNET_E_SHAPE without a network. */
+int linnet_judge_score(const struct linnet_judge *judge, uint32_t snapshot, void *scratch, int64_t *score);
+
+/* 1 to revoke, 0 to submit: whether that score is above zero. Remembered until the next read completes. */
+int linnet_judge_decide(struct linnet_judge *judge, uint32_t snapshot, void *scratch);
+
+/*
+ * `count` I/Os that arrived together, each by its own snapshot and all by one history: 1 or 0 for each into
+ * `revokes`. Untouched on an error.
+ */
+int linnet_judge_decide_many(struct linnet_judge *judge, const uint32_t *snapshots, uint32_t count, void *scratch,
+			     uint8_t *revokes);
+
+/* As linnet_decide. */
+int linnet_judge_verdict(struct linnet_judge *judge, uint32_t snapshot, void *scratch, uint32_t others,
+			 uint32_t budget);
 
 /* ---- training: float32, user space (and kernels that may use the FPU) ---- */
 

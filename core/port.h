@@ -4,6 +4,7 @@
  *
  *   fixed-width integers, size_t, NULL   <stdint.h> and <stddef.h>, or <linux/types.h> in the kernel
  *   a 128-bit integer                    the compiler's (64-bit targets)
+ *   atomic loads, stores, compare-swap   the compiler's, on aligned 32 and 64 bits
  *
  * Nothing else: no library, allocator, clock, lock or log. Copies and fills are written out below with a
  * barrier in the loop, so that the compiler does not turn them into calls of memcpy and memset.
@@ -47,6 +48,50 @@ static inline void linnet_zero(void *to, size_t n)
 		t[i] = 0;
 		__asm__ volatile("");
 	}
+}
+
+/* A number that other CPUs change. Acquire: what was written before it was stored is seen. */
+static inline uint64_t linnet_load(const uint64_t *at)
+{
+	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t linnet_load_relaxed(const uint64_t *at)
+{
+	return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+/* Release: whoever sees it sees what was written before. */
+static inline void linnet_store(uint64_t *at, uint64_t n)
+{
+	__atomic_store_n(at, n, __ATOMIC_RELEASE);
+}
+
+static inline void linnet_store_relaxed(uint64_t *at, uint64_t n)
+{
+	__atomic_store_n(at, n, __ATOMIC_RELAXED);
+}
+
+/* No load before it moves behind it (acquire); no store behind it moves before it (release). */
+static inline void linnet_fence_acquire(void)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
+static inline void linnet_fence_release(void)
+{
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static inline uint32_t linnet_load32(const uint32_t *at)
+{
+	return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+/* Stores n if *at is still *seen; else takes what it is into *seen and says 0. */
+static inline int linnet_swap32(uint32_t *at, uint32_t *seen, uint32_t n)
+{
+	return __atomic_compare_exchange_n(at, seen, n, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 #endif

@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 
 /// Units of which one build serves every machine.
-const UNITS: &[&str] = &["feature.c", "network.c", "infer.c", "dense.c", "decide.c", "model.c"];
+const UNITS: &[&str] = &["feature.c", "network.c", "infer.c", "dense.c", "decide.c", "model.c", "judge.c", "sift.c"];
 /// Units with floats. Bit-reproducible: no contraction, no errno, and vectors that never show in a result.
 const FLOAT_UNITS: &[&str] = &["float.c", "loops.c", "loss.c", "train.c", "quantise.c"];
 
@@ -44,6 +44,7 @@ fn main() {
     portable.compile("linnet_core");
     if env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
         variants(core, "dense.c", "linnet_dense");
+        variants(core, "sift.c", "linnet_sift");
         variants(core, "loops.c", "linnet_loops");
     }
     println!("cargo:rerun-if-changed=../../core");

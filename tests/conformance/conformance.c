@@ -119,6 +119,56 @@ static void dismiss(struct ready *ready)
 	memset(ready, 0, sizeof(*ready));
 }
 
+static uint32_t join(const uint8_t *digits, int count)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < count; i++)
+		n = 10 * n + digits[i];
+	return n;
+}
+
+/* A judge that reads with these digits made: its score and decision, and those of every pending count after them. */
+static void judge(const struct ready *ready, const uint8_t *inputs)
+{
+	const struct linnet_network *network = &ready->network;
+	struct linnet_tables tables;
+	struct linnet_judge *judge;
+	uint8_t digits[LINNET_DIGITS], revokes[3];
+	uint32_t now = join(inputs + 12, 3), together[3] = { now, now + 1, now + 130 };
+	void *memory, *scratch;
+	int64_t score, expected;
+
+	if (network->inputs != LINNET_DIGITS || network->outputs != 2 || network->input_max != 9)
+		return;
+	check(linnet_tables_plan(&tables, network) == 0, "tables refused");
+	memory = aligned(tables.memory_size + 1);
+	scratch = aligned(tables.scratch_size + 1);
+	judge = aligned(tables.judge_size);
+	check(linnet_tables_place(&tables, memory, tables.memory_size) == 0, "tables refused");
+	check(linnet_judge_init(judge, tables.judge_size - 1, &tables, NULL) == LINNET_E_MEMORY, "small memory passed");
+	check(linnet_judge_init(judge, tables.judge_size, &tables, NULL) == 0, "judge refused");
+	for (int i = 0; i < LINNET_HISTORY; i++)
+		linnet_judge_complete_read(judge, 0, 1000 * (uint64_t)join(inputs + 15 + 4 * i, 4),
+					   join(inputs + 3 * i, 3));
+	memcpy(digits, inputs, sizeof(digits));
+	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
+		digits[12] = (uint8_t)(pages / 100);
+		digits[13] = (uint8_t)(pages / 10 % 10);
+		digits[14] = (uint8_t)(pages % 10);
+		check(linnet_network_score(network, digits, ready->scratch, &expected) == 0, "score refused");
+		check(linnet_judge_score(judge, pages, scratch, &score) == 0 && score == expected, "judge's score");
+		check(linnet_judge_decide(judge, pages, scratch) == (expected > 0), "judge's decision");
+		check(linnet_judge_decide(judge, pages, scratch) == (expected > 0), "judge's memory");
+	}
+	check(linnet_judge_decide_many(judge, together, 3, scratch, revokes) == 0, "many refused");
+	for (int i = 0; i < 3; i++)
+		check(revokes[i] == linnet_judge_decide(judge, together[i], scratch), "one of many");
+	free(memory);
+	free(scratch);
+	free(judge);
+}
+
 static void decide(const struct ready *ready, const uint8_t *inputs, char **logits, int verdict)
 {
 	const struct linnet_network *network = &ready->network;
@@ -130,6 +180,7 @@ static void decide(const struct ready *ready, const uint8_t *inputs, char **logi
 	check(linnet_decide(network, inputs, ready->scratch, 0, 1) == LINNET_FORCED_SUBMIT, "last replica");
 	check(linnet_decide(network, inputs, ready->scratch, 1, 0) == LINNET_FORCED_SUBMIT, "no budget");
 	check(linnet_decide(NULL, inputs, ready->scratch, 1, 1) == LINNET_FORCED_SUBMIT, "no model");
+	judge(ready, inputs);
 }
 
 static void networks(char **words, size_t count)

@@ -173,6 +173,35 @@ pub struct Dense {
     _functions: [*const c_void; 4],
 }
 
+/// Table of a judge's loops for one instruction set; only its address is used here.
+#[repr(C)]
+pub struct Sift {
+    _functions: [*const c_void; 5],
+}
+
+#[repr(C)]
+pub struct Tables {
+    pub network: *const Network,
+    pub loops: *const Sift,
+    pub near: *const i32,
+    pub top: *const i32,
+    pub gap: *const i32,
+    pub gap_bias: i64,
+    pub lanes: u32,
+    pub way: u32,
+    pub memory_size: usize,
+    pub judge_size: usize,
+    pub scratch_size: usize,
+}
+
+const _: () = assert!(size_of::<Tables>() == 80);
+
+/// Lies in memory of the size that its tables name; only its address is used here.
+#[repr(C)]
+pub struct Judge {
+    _opaque: [u8; 0],
+}
+
 unsafe extern "C" {
     pub fn linnet_tracker_init(tracker: *mut Tracker);
     pub fn linnet_tracker_arrive(tracker: *mut Tracker, size_bytes: u32) -> u32;
@@ -216,6 +245,33 @@ unsafe extern "C" {
         others: u32,
         budget: u32,
     ) -> i32;
+    pub fn linnet_tables_plan(tables: *mut Tables, network: *const Network) -> i32;
+    pub fn linnet_tables_place(tables: *mut Tables, memory: *mut c_void, memory_size: usize) -> i32;
+    pub fn linnet_judge_init(judge: *mut Judge, size: usize, tables: *const Tables, tracker: *const Tracker) -> i32;
+    pub fn linnet_judge_arrive(judge: *mut Judge, size_bytes: u32) -> u32;
+    pub fn linnet_judge_withdraw(judge: *mut Judge, size_bytes: u32);
+    pub fn linnet_judge_complete_write(judge: *mut Judge, size_bytes: u32);
+    pub fn linnet_judge_complete_read(judge: *mut Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
+    pub fn linnet_judge_pending_pages(judge: *const Judge) -> u32;
+    pub fn linnet_judge_history_len(judge: *const Judge) -> u32;
+    pub fn linnet_judge_tracker(judge: *const Judge, tracker: *mut Tracker);
+    pub fn linnet_judge_score(judge: *const Judge, snapshot: u32, scratch: *mut c_void, score: *mut i64) -> i32;
+    pub fn linnet_judge_decide(judge: *mut Judge, snapshot: u32, scratch: *mut c_void) -> i32;
+    pub fn linnet_judge_decide_many(
+        judge: *mut Judge,
+        snapshots: *const u32,
+        count: u32,
+        scratch: *mut c_void,
+        revokes: *mut u8,
+    ) -> i32;
+    pub fn linnet_judge_verdict(
+        judge: *mut Judge,
+        snapshot: u32,
+        scratch: *mut c_void,
+        others: u32,
+        budget: u32,
+    ) -> i32;
+
     pub fn linnet_model_read(bytes: *const u8, size: usize, model: *mut Model, offset: *mut usize) -> i32;
     pub fn linnet_crc32c(bytes: *const u8, size: usize) -> u32;
 
@@ -256,4 +312,9 @@ unsafe extern "C" {
     #[cfg(target_arch = "x86_64")]
     pub static linnet_dense_avx512: Dense;
     pub static linnet_dense_portable: Dense;
+    #[cfg(target_arch = "x86_64")]
+    pub static linnet_sift_avx2: Sift;
+    #[cfg(target_arch = "x86_64")]
+    pub static linnet_sift_avx512: Sift;
+    pub static linnet_sift_portable: Sift;
 }

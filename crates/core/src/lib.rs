@@ -6,6 +6,7 @@
 mod error;
 mod ffi;
 mod float;
+mod judge;
 mod memory;
 mod model;
 mod network;
@@ -17,6 +18,7 @@ mod train;
 
 pub use error::{Error, ModelFault};
 pub use float::{Activation, FloatLayer, FloatNetwork};
+pub use judge::{Judge, Way};
 pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Verdict, Width, decide};
 pub use tracker::Tracker;

@@ -2,8 +2,9 @@
 //! The network on integers: proven at load, exact, shared freely between threads (`core/network.c`, `core/infer.c`).
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::judge::Tables;
 use crate::memory::{Memory, with_scratch};
 use crate::{Error, ffi, simd};
 
@@ -44,6 +45,9 @@ struct Inner {
     _memory: Memory,
     layers: Vec<Layer>,
     scales: Vec<i64>,
+    set: simd::Set,
+    /// Made for the first judge.
+    tables: OnceLock<Result<Tables, Error>>,
 }
 
 // SAFETY: nothing changes after construction; the raw pointers lead into memory that `Inner` owns and into statics.
@@ -113,7 +117,7 @@ impl Network {
             core.dense = simd::dense(set);
             (core, memory)
         };
-        Ok(Network(Arc::new(Inner { core, _memory: memory, layers, scales })))
+        Ok(Network(Arc::new(Inner { core, _memory: memory, layers, scales, set, tables: OnceLock::new() })))
     }
 
     /// Inputs of the first layer.
@@ -187,6 +191,22 @@ impl Network {
         self.score(digits) > 0
     }
 
+    /// Bytes of its weights and biases as they lie in memory.
+    pub fn size_bytes(&self) -> usize {
+        self.0.core.memory_size
+    }
+
+    /// Bytes of the tables that its judges share.
+    pub fn tables_bytes(&self) -> usize {
+        self.tables().map_or(0, Tables::size_bytes)
+    }
+
+    /// What all judges of this network share.
+    pub(crate) fn tables(&self) -> Result<&Tables, Error> {
+        let inner = &*self.0;
+        inner.tables.get_or_init(|| Tables::new(Some((self, &inner.core)), inner.set)).as_ref().map_err(Error::clone)
+    }
+
     fn check_input(&self, digits: &[u8]) -> Result<(), Error> {
         if digits.len() != self.inputs() {
             return Err(Error::Input(format!("{} inputs given to a network of {}", digits.len(), self.inputs())));
@@ -221,6 +241,16 @@ pub enum Verdict {
     ForcedSubmit,
 }
 
+impl Verdict {
+    pub(crate) fn of(code: i32) -> Verdict {
+        match code {
+            0 => Verdict::Submit,
+            1 => Verdict::Revoke,
+            _ => Verdict::ForcedSubmit,
+        }
+    }
+}
+
 /// The decision rule, `spec/decision.md`. `others` counts the replicas besides this one that could still serve the
 /// read, `budget` the revokes that may still be spent now. Without a model, or with features that the model cannot
 /// take, the read is submitted.
@@ -232,11 +262,7 @@ pub fn decide(network: Option<&Network>, digits: &[u8], others: u32, budget: u32
         let core = core.map_or(std::ptr::null(), std::ptr::from_ref);
         ffi::linnet_decide(core, digits.as_ptr(), scratch, others, budget)
     });
-    match verdict {
-        0 => Verdict::Submit,
-        1 => Verdict::Revoke,
-        _ => Verdict::ForcedSubmit,
-    }
+    Verdict::of(verdict)
 }
 
 impl PartialEq for Network {

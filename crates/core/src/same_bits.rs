@@ -3,7 +3,7 @@
 
 use crate::network::{Layer, Network};
 use crate::train::{Loss, Optimiser, TrainOptions, run_set};
-use crate::{DIGITS, simd};
+use crate::{DIGITS, Judge, simd};
 
 /// Bits of splitmix64.
 pub(crate) fn chance(seed: u64) -> impl FnMut() -> u64 {
@@ -82,6 +82,56 @@ fn deciding() {
                 })
                 .collect();
             assert!(answers.iter().all(|answer| *answer == answers[0]), "{shape:?} {answers:?}");
+        }
+    }
+}
+
+/// Judges with the loops of each set, told the same, with weights that reach the ends of 16 and 32 bits.
+#[test]
+fn judging() {
+    let mut next = chance(3);
+    for (shape, first, last) in [
+        (vec![31, 256, 2], 200, 200),
+        (vec![31, 30, 2], 32_767, 30),
+        (vec![31, 49, 2], 900, 1 << 29),
+        (vec![31, 700, 2], 30, 90),
+        (vec![31, 64, 17, 2], 100, 100),
+    ] {
+        let layers: Vec<Layer> = shape
+            .windows(2)
+            .enumerate()
+            .map(|(k, pair)| {
+                let largest: i64 = if k == 0 { first } else { last };
+                let mut number = |largest: i64| (next() % (2 * largest as u64 + 1)) as i64 - largest;
+                Layer {
+                    inputs: pair[0],
+                    outputs: pair[1],
+                    weights: (0..pair[0] * pair[1]).map(|_| number(largest)).collect(),
+                    biases: (0..pair[1]).map(|_| number(largest)).collect(),
+                }
+            })
+            .collect();
+        let networks: Vec<Network> = simd::available()
+            .into_iter()
+            .map(|set| Network::with_set(layers.clone(), vec![1; layers.len()], 9, set).unwrap())
+            .collect();
+        let judges: Vec<Judge> = networks.iter().map(|network| Judge::new(Some(network)).unwrap()).collect();
+        for step in 0..200 {
+            let pages = (next() % 1_100) as u32 >> (next() % 8);
+            let answers: Vec<(i64, bool)> =
+                judges.iter().map(|judge| (judge.score(pages), judge.decide(pages))).collect();
+            let score = networks[0].score(&judges[0].digits(pages));
+            assert!(
+                answers.iter().all(|&answer| answer == (score, score > 0)),
+                "{shape:?} {pages} {score} {answers:?}"
+            );
+            if step % 3 == 0 {
+                let (size, us) = ((next() % (1 << 22)) as u32 >> (next() % 12), (next() % 10_500) >> (next() % 8));
+                for judge in &judges {
+                    judge.arrive(size);
+                    judge.complete(linnet_types::Op::Read, if step % 2 == 0 { size } else { 0 }, us * 1_000, pages);
+                }
+            }
         }
     }
 }

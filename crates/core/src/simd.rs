@@ -52,6 +52,17 @@ pub fn dense(set: Set) -> *const ffi::Dense {
     }
 }
 
+/// Loops of a judge.
+pub fn sift(set: Set) -> *const ffi::Sift {
+    match set {
+        Set::Portable => &raw const ffi::linnet_sift_portable,
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => &raw const ffi::linnet_sift_avx2,
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => &raw const ffi::linnet_sift_avx512,
+    }
+}
+
 /// Loops of training.
 pub fn loops(set: Set) -> *const ffi::Loops {
     match set {

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Deciding on the submit path with little left to do, exactly as the plain network decides.
+ *
+ * Of the 31 digits 28 change only when a read completes; an arriving read brings three, its pending pages. So when a
+ * read completes, the first layer's sums of the history are taken, once. Of a network with two layers more can be
+ * known ahead. For one digit of hundreds an output of the first layer is
+ *
+ *   dead      when it is not above zero whatever tens and units follow: it adds nothing;
+ *   positive  when it is never below zero: it adds a number, and a number per ten and per unit, to the score, and
+ *             those of all such outputs are added up;
+ *   not settled otherwise: it goes to a list.
+ *
+ * A submit adds two products to each number of the list, cuts at zero, and sums them times one gap, the difference
+ * of the two logits' weights. Other hundreds than expected take the sums of all outputs instead. Deeper networks
+ * keep the first layer's sums only, and those whose first layer is wide or small keep nothing.
+ *
+ * A decision is remembered per pending count until the next read completes. For the ten counts around the one that
+ * is expected, the bounds of the score often decide at once, before anybody asks.
+ *
+ * Several CPUs. complete_read writes the slot that is not in use, then publishes it by its version. Whoever computes
+ * from a slot looks afterwards whether it still carries the version it began with, and else begins anew; that takes
+ * two completions in the time of one decision. Words of `decided` carry the version that they hold for, and are
+ * stored whole: two CPUs that store at once lose a memory, never the truth. Each completion clears one word, so none
+ * lives until its 44 bits of version come round.
+ */
+#include "judge.h"
+
+#define FIRST_VERSION 2
+#define KNOWN_SHIFT 10
+#define TAG_SHIFT 20
+#define TAG_MASK ((UINT64_C(1) << (64 - TAG_SHIFT)) - 1)
+#define ALL_UNITS 0x3ff
+#define PROOF ((linnet_uint128)1 << 62) /* scores and all their parts stay below */
+
+static size_t round_up(size_t n)
+{
+	return (n + LINNET_ALIGN - 1) & ~(size_t)(LINNET_ALIGN - 1);
+}
+
+static int aligned(const void *p)
+{
+	return ((uintptr_t)p & (LINNET_ALIGN - 1)) == 0;
+}
+
+/* ---- tables ---- */
+
+static int64_t weight(const struct linnet_layer *layer, uint32_t o, uint32_t i)
+{
+	size_t at = (size_t)o * layer->stride + i;
+
+	if (layer->by_input)
+		at = 2 * ((size_t)(i / 2) * layer->stride + o) + (i & 1);
+	return layer->width == LINNET_I16 ? ((const int16_t *)layer->weights)[at]
+					  : ((const int64_t *)layer->weights)[at];
+}
+
+static int64_t bias(const struct linnet_layer *layer, uint32_t o)
+{
+	return layer->width == LINNET_I16 ? ((const int32_t *)layer->biases)[o]
+					  : ((const int64_t *)layer->biases)[o];
+}
+
+/* The largest output of this neuron of the first layer. */
+static int64_t most(const struct linnet_layer *layer, uint32_t o)
+{
+	int64_t sum = bias(layer, o);
+
+	for (uint32_t i = 0; i < layer->inputs; i++)
+		if (weight(layer, o, i) > 0)
+			sum += 9 * weight(layer, o, i);
+	return sum > 0 ? sum : 0;
+}
+
+/* Whether gaps fit 32 bits and every part of a score its bound. */
+static int can_sift(const struct linnet_network *network)
+{
+	const struct linnet_layer *first = &network->layers[0], *last = &network->layers[1];
+	linnet_int128 gap = (linnet_int128)bias(last, 1) - bias(last, 0);
+	linnet_uint128 reach = (linnet_uint128)(gap < 0 ? -gap : gap);
+
+	for (uint32_t o = 0; o < first->outputs; o++) {
+		gap = (linnet_int128)weight(last, 1, o) - weight(last, 0, o);
+		if (gap < INT32_MIN || gap > INT32_MAX)
+			return 0;
+		reach += (linnet_uint128)(gap < 0 ? -gap : gap) * (linnet_uint128)most(first, o);
+	}
+	return reach < PROOF;
+}
+
+int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network)
+{
+	struct linnet_tables plan;
+	size_t slot = sizeof(struct linnet_slot);
+
+	if (network && (network->inputs != LINNET_DIGITS || network->outputs != 2 || network->input_max < 9))
+		return LINNET_E_SHAPE;
+	linnet_zero(&plan, sizeof(plan));
+	plan.network = network;
+	plan.loops = &linnet_sift_portable;
+	if (network) {
+		plan.way = LINNET_WAY_PLAIN;
+		plan.scratch_size = network->scratch_size;
+		if (network->layer_count > 1 && network->layers[0].by_input)
+			plan.way = LINNET_WAY_FIRST;
+		if (plan.way == LINNET_WAY_FIRST && network->layer_count == 2 && can_sift(network))
+			plan.way = LINNET_WAY_SIFTED;
+	}
+	if (plan.way >= LINNET_WAY_FIRST) {
+		plan.lanes = network->layers[0].stride;
+		slot += sizeof(int32_t) * (size_t)plan.lanes;
+	}
+	if (plan.way == LINNET_WAY_SIFTED) {
+		plan.scratch_size = 0;
+		plan.memory_size = 3 * sizeof(int32_t) * (size_t)plan.lanes;
+		slot += 3 * sizeof(int32_t) * ((size_t)plan.lanes + LINNET_REST_PAD);
+	}
+	plan.judge_size = sizeof(struct linnet_judge) + 2 * round_up(slot);
+	linnet_copy(tables, &plan, sizeof(plan));
+	return 0;
+}
+
+int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memory_size)
+{
+	int32_t *near = memory, *top = near + tables->lanes, *gap = top + tables->lanes;
+	const struct linnet_layer *first, *last;
+
+	if (tables->way != LINNET_WAY_SIFTED)
+		return 0;
+	if (!aligned(memory) || memory_size < tables->memory_size)
+		return LINNET_E_MEMORY;
+	linnet_zero(memory, tables->memory_size);
+	first = &tables->network->layers[0];
+	last = &tables->network->layers[1];
+	for (uint32_t o = 0; o < first->outputs; o++) {
+		int32_t tens = (int32_t)weight(first, o, LINNET_NOW_AT + 1);
+		int32_t units = (int32_t)weight(first, o, LINNET_NOW_AT + 2);
+
+		near[o] = (int32_t)((uint32_t)(tens & 0xffff) | (uint32_t)units << 16);
+		top[o] = 9 * ((tens > 0 ? tens : 0) + (units > 0 ? units : 0));
+		gap[o] = (int32_t)(weight(last, 1, o) - weight(last, 0, o));
+	}
+	tables->gap_bias = bias(last, 1) - bias(last, 0);
+	tables->near = near;
+	tables->top = top;
+	tables->gap = gap;
+	return 0;
+}
+
+/* ---- the state of a device ---- */
+
+static struct linnet_slot *slot_of(const struct linnet_judge *judge, uint64_t version)
+{
+	return (struct linnet_slot *)((uintptr_t)(judge + 1) + (size_t)(version & 1) * judge->slot_size);
+}
+
+static void split(uint32_t pages, uint8_t *now)
+{
+	now[0] = (uint8_t)(pages / 100);
+	now[1] = (uint8_t)(pages / 10 % 10);
+	now[2] = (uint8_t)(pages % 10);
+}
+
+static uint32_t capped(uint32_t pages)
+{
+	return pages < LINNET_PAGES_MAX ? pages : LINNET_PAGES_MAX;
+}
+
+static uint64_t tag_of(uint64_t version)
+{
+	return (version & TAG_MASK) << TAG_SHIFT;
+}
+
+/* The ten counts around `pages`, where the bounds of the score decide them all; else what is known of none. */
+static uint64_t foresee(const struct linnet_tables *tables, const struct linnet_slot *slot, uint32_t pages)
+{
+	int64_t low, high;
+
+	tables->loops->bounds(tables, slot, pages / 10 % 10, &low, &high);
+	if (high <= 0)
+		return (uint64_t)ALL_UNITS << KNOWN_SHIFT;
+	if (low > 0)
+		return (uint64_t)ALL_UNITS << KNOWN_SHIFT | ALL_UNITS;
+	return 0;
+}
+
+/* Works out the history as it is now, for arrivals that are expected to find `pages` outstanding. */
+static void settle(struct linnet_judge *judge, uint32_t pages)
+{
+	const struct linnet_tables *tables = judge->tables;
+	uint64_t version = judge->version + 1, known = 0;
+	struct linnet_slot *slot = slot_of(judge, version);
+
+	linnet_store_relaxed(&slot->version, 0);
+	linnet_fence_release();
+	slot->history_len = (uint8_t)judge->history.history_len;
+	for (uint32_t i = 0; i < LINNET_DIGITS; i++)
+		slot->digits[i] = judge->history.digits[i];
+	slot->hundreds = pages / 100;
+	if (tables->way >= LINNET_WAY_FIRST) {
+		int16_t inputs[LINNET_DIGITS + 1];
+		uint16_t used[(LINNET_DIGITS + 1) / 2];
+
+		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
+			inputs[i] = judge->history.digits[i];
+		inputs[LINNET_DIGITS] = 0;
+		tables->network->dense->pairs(&tables->network->layers[0], inputs, used, linnet_slot_sums(slot));
+	}
+	if (tables->way == LINNET_WAY_SIFTED) {
+		tables->loops->sift(tables, slot);
+		known = foresee(tables, slot, pages);
+	}
+	linnet_store(&slot->version, version);
+	linnet_store_relaxed(&judge->decided[version % LINNET_DECADES], 0);
+	if (known)
+		linnet_store_relaxed(&judge->decided[pages / 10], tag_of(version) | known);
+	linnet_store(&judge->version, version);
+}
+
+int linnet_judge_init(struct linnet_judge *judge, size_t size, const struct linnet_tables *tables,
+		      const struct linnet_tracker *tracker)
+{
+	if (!aligned(judge) || size < tables->judge_size)
+		return LINNET_E_MEMORY;
+	linnet_zero(judge, tables->judge_size);
+	judge->tables = tables;
+	judge->slot_size = (tables->judge_size - sizeof(*judge)) / 2;
+	judge->version = FIRST_VERSION - 1;
+	if (tracker) {
+		linnet_copy(&judge->history, tracker, sizeof(*tracker));
+		judge->pending_pages = tracker->pending_pages;
+		judge->history.pending_pages = 0;
+	}
+	settle(judge, capped(judge->pending_pages));
+	return 0;
+}
+
+uint32_t linnet_judge_arrive(struct linnet_judge *judge, uint32_t size_bytes)
+{
+	uint32_t pages = linnet_pages(size_bytes), seen = linnet_load32(&judge->pending_pages), next;
+
+	do {
+		uint32_t room = UINT32_MAX - seen;
+
+		next = seen + (pages < room ? pages : room);
+	} while (!linnet_swap32(&judge->pending_pages, &seen, next));
+	return next;
+}
+
+void linnet_judge_withdraw(struct linnet_judge *judge, uint32_t size_bytes)
+{
+	uint32_t pages = linnet_pages(size_bytes), seen = linnet_load32(&judge->pending_pages);
+
+	while (!linnet_swap32(&judge->pending_pages, &seen, seen - (pages < seen ? pages : seen)))
+		;
+}
+
+void linnet_judge_complete_write(struct linnet_judge *judge, uint32_t size_bytes)
+{
+	linnet_judge_withdraw(judge, size_bytes);
+}
+
+void linnet_judge_complete_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns,
+				uint32_t snapshot)
+{
+	/* The next arrival is expected to bring back as many pages as go now. */
+	uint32_t expected = capped(linnet_load32(&judge->pending_pages));
+
+	linnet_judge_withdraw(judge, size_bytes);
+	linnet_tracker_complete_read(&judge->history, 0, latency_ns, snapshot);
+	settle(judge, expected);
+}
+
+uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge)
+{
+	return linnet_load32(&judge->pending_pages);
+}
+
+uint32_t linnet_judge_history_len(const struct linnet_judge *judge)
+{
+	return slot_of(judge, linnet_load(&judge->version))->history_len;
+}
+
+/* Whether the slot was the same history all the time since it was found by `version`. */
+static int unchanged(const struct linnet_slot *slot, uint64_t version)
+{
+	linnet_fence_acquire();
+	return linnet_load_relaxed(&slot->version) == version;
+}
+
+void linnet_judge_tracker(const struct linnet_judge *judge, struct linnet_tracker *tracker)
+{
+	const struct linnet_slot *slot;
+	uint64_t version;
+
+	linnet_tracker_init(tracker);
+	do {
+		version = linnet_load(&judge->version);
+		slot = slot_of(judge, version);
+		tracker->history_len = slot->history_len;
+		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
+			tracker->digits[i] = slot->digits[i];
+	} while (!unchanged(slot, version));
+	tracker->pending_pages = linnet_load32(&judge->pending_pages);
+}
+
+/* ---- decisions ---- */
+
+/*
+ * The score of `pages` by the history in `slot`. *torn is set when the slot changed meanwhile, and then nothing else
+ * is true. Numbers that may be torn go through wrapping sums only, never into the layers behind the first.
+ */
+static int score_in(const struct linnet_tables *tables, const struct linnet_slot *slot, uint64_t version,
+		    uint32_t pages, void *scratch, int64_t *score, int *torn)
+{
+	uint8_t digits[LINNET_DIGITS], now[3];
+
+	split(pages, now);
+	if (tables->way == LINNET_WAY_SIFTED) {
+		if (now[0] == slot->hundreds)
+			*score = tables->loops->near(tables, slot, now);
+		else
+			*score = tables->loops->far(tables, slot, now);
+		*torn = !unchanged(slot, version);
+		return 0;
+	}
+	if (tables->way == LINNET_WAY_FIRST) {
+		tables->loops->add(tables, slot, now, linnet_network_first_sums(tables->network, scratch));
+		*torn = !unchanged(slot, version);
+		return *torn ? 0 : linnet_network_score_rest(tables->network, scratch, score);
+	}
+	*torn = 0;
+	if (tables->way == LINNET_WAY_NONE)
+		return LINNET_E_SHAPE;
+	for (uint32_t i = 0; i < LINNET_DIGITS; i++)
+		digits[i] = slot->digits[i];
+	for (uint32_t i = 0; i < 3; i++)
+		digits[LINNET_NOW_AT + i] = now[i];
+	*torn = !unchanged(slot, version);
+	return *torn ? 0 : linnet_network_score(tables->network, digits, scratch, score);
+}
+
+int linnet_judge_score(const struct linnet_judge *judge, uint32_t snapshot, void *scratch, int64_t *score)
+{
+	int64_t found = 0;
+	int error, torn;
+
+	do {
+		uint64_t version = linnet_load(&judge->version);
+
+		error = score_in(judge->tables, slot_of(judge, version), version, capped(snapshot), scratch, &found,
+				 &torn);
+	} while (torn);
+	if (error < 0)
+		return error;
+	*score = found;
+	return 0;
+}
+
+/* The decision by the history of `version`, remembered or computed. */
+static int decide_in(struct linnet_judge *judge, uint64_t version, uint32_t pages, void *scratch, int *torn)
+{
+	uint64_t *at = &judge->decided[pages / 10], word = linnet_load_relaxed(at), tag = tag_of(version);
+	uint32_t unit = pages % 10;
+	int64_t score = 0;
+	int error;
+
+	*torn = 0;
+	if ((word >> TAG_SHIFT) << TAG_SHIFT != tag)
+		word = tag;
+	if (word >> (KNOWN_SHIFT + unit) & 1)
+		return (int)(word >> unit & 1);
+	error = score_in(judge->tables, slot_of(judge, version), version, pages, scratch, &score, torn);
+	if (*torn || error < 0)
+		return error;
+	linnet_store_relaxed(at, word | UINT64_C(1) << (KNOWN_SHIFT + unit) | (uint64_t)(score > 0) << unit);
+	return score > 0;
+}
+
+int linnet_judge_decide(struct linnet_judge *judge, uint32_t snapshot, void *scratch)
+{
+	int answer, torn;
+
+	do
+		answer = decide_in(judge, linnet_load(&judge->version), capped(snapshot), scratch, &torn);
+	while (torn);
+	return answer;
+}
+
+int linnet_judge_decide_many(struct linnet_judge *judge, const uint32_t *snapshots, uint32_t count, void *scratch,
+			     uint8_t *revokes)
+{
+	int answer = 0, torn;
+
+	do {
+		uint64_t version = linnet_load(&judge->version);
+
+		torn = 0;
+		for (uint32_t i = 0; i < count && !torn; i++) {
+			answer = decide_in(judge, version, capped(snapshots[i]), scratch, &torn);
+			if (answer < 0)
+				return answer;
+			if (!torn)
+				revokes[i] = (uint8_t)answer;
+		}
+	} while (torn);
+	return 0;
+}
+
+int linnet_judge_verdict(struct linnet_judge *judge, uint32_t snapshot, void *scratch, uint32_t others,
+			 uint32_t budget)
+{
+	int answer;
+
+	if (others == 0 || budget == 0)
+		return LINNET_FORCED_SUBMIT;
+	answer = linnet_judge_decide(judge, snapshot, scratch);
+	if (answer < 0)
+		return LINNET_FORCED_SUBMIT;
+	return answer ? LINNET_REVOKE : LINNET_SUBMIT;
+}
+
+/* Bindings in other languages mirror this. */
+_Static_assert(sizeof(struct linnet_tables) == 80, "struct linnet_tables");
+_Static_assert(sizeof(struct linnet_slot) == 128, "struct linnet_slot");

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A judge against the tracker and the network that it stands for.
+
+mod common;
+
+use linnet_core::{DIGITS, Judge, Layer, Network, Tracker, Verdict, Way, decide};
+use linnet_sim::Chance;
+use linnet_types::Op;
+use proptest::prelude::*;
+
+fn layer(chance: &mut Chance, inputs: usize, outputs: usize, largest: i64) -> Layer {
+    let mut number = |largest: i64| chance.below(2 * largest as u64 + 1) as i64 - largest;
+    let weights = (0..inputs * outputs).map(|_| number(largest)).collect();
+    Layer { inputs, outputs, weights, biases: (0..outputs).map(|_| number(largest * 30)).collect() }
+}
+
+/// Random layers; weights of the first and of the others up to these.
+fn network(chance: &mut Chance, hidden: &[usize], first: i64, others: i64) -> Network {
+    let shape = [&[DIGITS], hidden, &[2]].concat();
+    let mut layers: Vec<Layer> = Vec::new();
+    for (k, pair) in shape.windows(2).enumerate() {
+        layers.push(layer(chance, pair[0], pair[1], if k == 0 { first } else { others }));
+    }
+    // Lean the logits against each other, so that decisions differ.
+    if let Ok(network) = Network::from_integers(layers.clone(), vec![1; layers.len()]) {
+        let mut gaps: Vec<i128> = (0..31)
+            .map(|_| {
+                let digits: Vec<u8> = (0..DIGITS).map(|_| chance.below(10) as u8).collect();
+                let mut out = [0; 2];
+                network.logits(&digits, &mut out).unwrap();
+                out[1] - out[0]
+            })
+            .collect();
+        gaps.sort_unstable();
+        let last = layers.last_mut().unwrap();
+        last.biases[1] = (i128::from(last.biases[1]) - gaps[15]).clamp(-(1 << 60), 1 << 60) as i64;
+    }
+    Network::from_integers(layers, vec![1; shape.len() - 1]).unwrap()
+}
+
+/// A judge and a snapshot that make these digits.
+fn reach(network: &Network, digits: &[u8; DIGITS]) -> (Judge, u32) {
+    let judge = Judge::new(Some(network)).unwrap();
+    let number = |digits: &[u8]| digits.iter().fold(0u32, |n, &d| 10 * n + u32::from(d));
+    for entry in 0..4 {
+        let pages = number(&digits[3 * entry..3 * entry + 3]);
+        let us = number(&digits[15 + 4 * entry..19 + 4 * entry]);
+        judge.complete(Op::Read, 0, u64::from(us) * 1_000, pages);
+    }
+    let now = number(&digits[12..15]);
+    assert_eq!(judge.digits(now), *digits);
+    (judge, now)
+}
+
+/// All that a judge can be asked about one I/O, against the plain network. Returns the decision.
+fn check(judge: &Judge, network: &Network, tracker: &Tracker, snapshot: u32) -> bool {
+    let digits = tracker.digits(snapshot);
+    let score = network.score(&digits);
+    assert_eq!(judge.digits(snapshot), digits);
+    assert_eq!(judge.score(snapshot), score, "{network:?} {digits:?}");
+    for _ in 0..2 {
+        assert_eq!(judge.decide(snapshot), score > 0, "{network:?} {digits:?} scores {score}");
+        assert_eq!(judge.verdict(snapshot, 1, 1), decide(Some(network), &digits, 1, 1));
+    }
+    assert_eq!(judge.verdict(snapshot, 0, 1), Verdict::ForcedSubmit);
+    assert_eq!(judge.verdict(snapshot, 1, 0), Verdict::ForcedSubmit);
+    score > 0
+}
+
+/// A life of arrivals and departures; returns how many of its decisions revoke.
+fn live(network: &Network, seed: u64, events: usize, size_max: u32) -> usize {
+    let mut chance = Chance::new(seed);
+    let (judge, mut tracker) = (Judge::new(Some(network)).unwrap(), Tracker::new());
+    let (mut live, mut revokes) = (Vec::new(), 0);
+    for _ in 0..events {
+        if live.is_empty() || chance.happens(0.5) {
+            let op = if chance.happens(0.8) { Op::Read } else { Op::Write };
+            let size = 1 + chance.below(u64::from(size_max)) as u32;
+            assert_eq!(judge.peek(size), tracker.pending_pages() + size.div_ceil(4096));
+            let snapshot = tracker.arrive(size);
+            assert_eq!(judge.arrive(size), snapshot);
+            revokes += usize::from(check(&judge, network, &tracker, snapshot));
+            live.push((op, size, snapshot));
+        } else {
+            let (op, size, snapshot) = live.swap_remove(chance.below(live.len() as u64) as usize);
+            if chance.happens(0.1) {
+                tracker.withdraw(size);
+                judge.withdraw(size);
+            } else {
+                let us = if chance.happens(0.1) { 1_000 + chance.below(11_000) } else { 50 + chance.below(400) };
+                tracker.complete(op, size, us * 1_000, snapshot);
+                judge.complete(op, size, us * 1_000, snapshot);
+            }
+        }
+        // What was remembered of another history must not be told again.
+        let other = chance.below(1_200) as u32;
+        check(&judge, network, &tracker, other);
+        assert_eq!(judge.tracker(), tracker);
+        assert_eq!((judge.pending_pages(), judge.history_len()), (tracker.pending_pages(), tracker.history_len()));
+        let snapshots: Vec<u32> = (0..chance.below(5) as u32).map(|k| tracker.pending_pages() + 3 * k).collect();
+        let mut answers = vec![false; snapshots.len()];
+        judge.decide_many(&snapshots, &mut answers).unwrap();
+        let expected: Vec<bool> = snapshots.iter().map(|&s| network.decide(&tracker.digits(s))).collect();
+        assert_eq!(answers, expected);
+    }
+    revokes
+}
+
+/// Shapes and weights that lead every way.
+fn kinds() -> [(&'static [usize], i64, i64, Way); 14] {
+    [
+        (&[256], 100, 100, Way::Sifted),
+        (&[256], 1_000, 1_000, Way::Sifted),
+        (&[16], 30_000, 30_000, Way::Sifted),
+        (&[33], 3, 1_000_000, Way::Sifted),
+        (&[47], 2_000, 1 << 30, Way::Sifted),
+        (&[300], 500, 500, Way::Sifted),
+        (&[1_000], 50, 5, Way::Sifted),
+        (&[40], 100, 1 << 40, Way::First),
+        (&[64, 16], 100, 100, Way::First),
+        (&[128, 16], 10_000, 1_000_000, Way::First),
+        (&[17, 5, 40, 3], 1_000, 1_000, Way::First),
+        (&[], 1_000, 0, Way::Plain),
+        (&[15], 1_000, 1_000, Way::Plain),
+        (&[40], 1_000_000, 1_000, Way::Plain),
+    ]
+}
+
+#[test]
+fn every_kind_of_network_decides_as_the_plain_one() {
+    let mut chance = Chance::new(5);
+    for (hidden, first, others, way) in kinds() {
+        for (size_max, events) in [(16_000, 150), (400_000, 100)] {
+            let network = network(&mut chance, hidden, first, others);
+            assert_eq!(Judge::new(Some(&network)).unwrap().way(), way, "{network:?}");
+            live(&network, chance.below(1 << 40), events, size_max);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn random_networks_decide_as_the_plain_ones(
+        hidden in prop::collection::vec(prop_oneof![1..20usize, 16..100usize], 0..3),
+        first in prop_oneof![Just(1i64), Just(40), Just(3_000), Just(32_767), Just(40_000)],
+        others in prop_oneof![Just(1i64), Just(1_000), Just(1i64 << 31), Just(1i64 << 45)],
+        seed in any::<u64>(),
+    ) {
+        let network = network(&mut Chance::new(seed), &hidden, first, others);
+        live(&network, seed, 60, 100_000);
+    }
+}
+
+#[test]
+fn decisions_of_the_test_differ() {
+    let mut chance = Chance::new(9);
+    let mut revokes = 0;
+    for seed in 0..6 {
+        revokes += live(&network(&mut chance, &[256], 200, 200), seed, 400, 60_000);
+    }
+    assert!((200..2_200).contains(&revokes), "{revokes} revokes prove little");
+}
+
+/// Weights that make a score exactly zero, and outputs exactly zero, at some pending count.
+#[test]
+fn ties_submit() {
+    let mut weights = vec![0; DIGITS * 16];
+    for o in 0..16 {
+        weights[o * DIGITS + 13] = if o % 2 == 0 { 1 } else { -1 };
+        weights[o * DIGITS + 14] = 1 - (o as i64 % 3);
+    }
+    let biases = (0..16).map(|o| o - 8).collect();
+    let first = Layer { inputs: DIGITS, outputs: 16, weights, biases };
+    let gaps: Vec<i64> = (0..32).map(|i| if i < 16 { 0 } else { [1, -1, 2][i % 3] }).collect();
+    let last = Layer { inputs: 16, outputs: 2, weights: gaps, biases: vec![3, 0] };
+    let network = Network::from_integers(vec![first, last], vec![1, 1]).unwrap();
+    let (judge, tracker) = (Judge::new(Some(&network)).unwrap(), Tracker::new());
+    let mut ties = 0;
+    for snapshot in 0..1_000 {
+        check(&judge, &network, &tracker, snapshot);
+        ties += u32::from(judge.score(snapshot) == 0);
+    }
+    assert!(ties > 0);
+}
+
+/// The published weights on their 2,000 inputs, and on every pending count behind some of them.
+#[test]
+fn agrees_with_published_outputs() {
+    let Some(path) = common::shared("reference/linnos/vectors.json") else { return };
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let numbers =
+        |name: &str| -> Vec<i64> { json[name].as_array().unwrap().iter().map(|x| x.as_i64().unwrap()).collect() };
+    let layers = vec![
+        Layer { inputs: 31, outputs: 256, weights: numbers("w0"), biases: numbers("b0") },
+        Layer { inputs: 256, outputs: 2, weights: numbers("w1"), biases: numbers("b1") },
+    ];
+    let network = Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap();
+    let out = json["out"].as_array().unwrap();
+    for (case, (input, decision)) in json["inputs"].as_array().unwrap().iter().zip(numbers("decisions")).enumerate() {
+        let digits: Vec<u8> = input.as_str().unwrap().bytes().map(|c| c - b'0').collect();
+        let (judge, now) = reach(&network, &digits.try_into().unwrap());
+        let gap = out[case][1].as_i64().unwrap() - out[case][0].as_i64().unwrap();
+        assert_eq!((judge.score(now), judge.decide(now)), (gap, decision == 1), "case {case}");
+        if case % 50 == 0 {
+            let tracker = judge.tracker();
+            for snapshot in 0..1_000 {
+                check(&judge, &network, &tracker, snapshot);
+            }
+        }
+    }
+}
+
+/// Every golden vector of 31 inputs and two outputs.
+#[test]
+fn agrees_with_the_golden_vectors() {
+    let text = std::fs::read_to_string(common::root().join("spec/vectors/network.txt")).unwrap();
+    let unhex = |text: &str| match text.strip_prefix('-') {
+        Some(text) => -i128::from_str_radix(text, 16).unwrap(),
+        None => i128::from_str_radix(text, 16).unwrap(),
+    };
+    let (mut layers, mut checked) = (Vec::<Layer>::new(), 0);
+    for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[0] {
+            "network" => layers.clear(),
+            "layer" => {
+                let [inputs, outputs] = [1, 2].map(|at| unhex(words[at]) as usize);
+                layers.push(Layer { inputs, outputs, weights: Vec::new(), biases: Vec::new() });
+            }
+            "weights" => layers.last_mut().unwrap().weights = words[1..].iter().map(|w| unhex(w) as i64).collect(),
+            "biases" => layers.last_mut().unwrap().biases = words[1..].iter().map(|w| unhex(w) as i64).collect(),
+            _ if layers[0].inputs == DIGITS && layers.last().unwrap().outputs == 2 => {
+                let network = Network::from_integers(layers.clone(), vec![1; layers.len()]).unwrap();
+                let digits: Vec<u8> = words[1..=DIGITS].iter().map(|w| unhex(w) as u8).collect();
+                let (judge, now) = reach(&network, &digits.try_into().unwrap());
+                let gap = unhex(words[DIGITS + 3]) - unhex(words[DIGITS + 2]);
+                assert_eq!(i128::from(judge.score(now)), gap);
+                assert_eq!(judge.decide(now), words[DIGITS + 4] == "1");
+                checked += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(checked, 32);
+}
+
+#[test]
+fn a_judge_without_a_network_tracks_and_submits() {
+    let judge = Judge::default();
+    assert_eq!(judge.way(), Way::None);
+    let snapshot = judge.arrive(8_192);
+    assert_eq!((snapshot, judge.decide(snapshot), judge.score(snapshot)), (2, false, i64::MIN));
+    assert_eq!(judge.verdict(snapshot, 1, 1), Verdict::ForcedSubmit);
+    let mut answers = [true; 2];
+    judge.decide_many(&[1, 2], &mut answers).unwrap();
+    assert_eq!(answers, [false; 2]);
+    assert!(judge.decide_many(&[1], &mut answers).is_err());
+    judge.complete(Op::Read, 8_192, 1_000, snapshot);
+    assert_eq!((judge.pending_pages(), judge.history_len()), (0, 1));
+}
+
+#[test]
+fn a_network_can_be_replaced_and_a_wrong_one_is_refused() {
+    let mut chance = Chance::new(3);
+    let [a, b] = [100, 200].map(|largest| network(&mut chance, &[64], largest, 50));
+    let (mut judge, mut tracker) = (Judge::new(Some(&a)).unwrap(), Tracker::new());
+    for us in [90, 2_000, 80] {
+        let snapshot = tracker.arrive(20_000);
+        judge.arrive(20_000);
+        tracker.complete(Op::Read, 4_096, us * 1_000, snapshot);
+        judge.complete(Op::Read, 4_096, us * 1_000, snapshot);
+    }
+    judge.set_network(Some(&b)).unwrap();
+    for snapshot in 0..1_000 {
+        check(&judge, &b, &tracker, snapshot);
+        check(&judge.clone(), &b, &tracker, snapshot);
+    }
+    let three = Network::from_integers(vec![layer(&mut chance, DIGITS, 3, 9)], vec![1]).unwrap();
+    assert!(judge.set_network(Some(&three)).unwrap_err().to_string().contains("31 digits"));
+    assert!(Judge::new(Some(&three)).is_err());
+    assert_eq!(judge.network(), Some(&b));
+    assert_eq!(judge.tracker(), tracker);
+}
+
+#[test]
+fn counts_stop_at_their_ends() {
+    let judge = Judge::default();
+    judge.arrive(4096);
+    judge.withdraw(8192);
+    assert_eq!(judge.pending_pages(), 0);
+    for _ in 0..5000 {
+        judge.arrive(u32::MAX);
+    }
+    assert_eq!(judge.pending_pages(), u32::MAX);
+}
