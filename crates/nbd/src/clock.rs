@@ -55,7 +55,7 @@ mod tests {
         for time_scale in [0.001, 0.37, 1.0, 3.0, 10.0, 1e6] {
             let clock = Clock::new(time_scale);
             for _ in 0..2000 {
-                let model_ns = chance.bits() >> (16 + chance.below(40));
+                let model_ns = chance.bits() >> (21 + chance.below(40));
                 let wall_ns = clock.wall_of(model_ns);
                 assert!(clock.model_of(wall_ns) >= model_ns, "scale {time_scale}, model {model_ns}");
                 let exact = model_ns as f64 * time_scale;

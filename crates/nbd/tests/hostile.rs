@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clients that leave, lie or babble. After each of them the server must serve the next one as if nothing had been.
+
+mod client;
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use client::*;
+use linnet_nbd::{Handle, Plain};
+use linnet_sim::Chance;
+
+/// The server still serves, and in the end holds no connection but ours.
+fn still_well(handle: &Handle, socket: &Path) {
+    let mut client = Client::connect(socket, "a", true);
+    client.write(4096, b"well").unwrap();
+    assert_eq!(client.read(4096, 4), Ok(b"well".to_vec()));
+    let begun = Instant::now();
+    while handle.stats().connections > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "a connection is never given up: {:?}", handle.stats());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn leaving_in_the_middle_harms_nobody() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(2_000_000))));
+    let handle = builder.start().unwrap();
+    let whole = [request(WRITE, 0, 1, 0, 100_000), vec![7; 100_000]].concat();
+    for cut in [1, 4, 27, 28, 29, 5000, 99_999] {
+        let mut client = Client::connect(&socket, "a", false);
+        client.stream.write_all(&whole[..cut]).unwrap();
+    }
+    for _ in 0..8 {
+        // A full queue of reads that nobody waits for.
+        let mut client = Client::connect(&socket, "a", true);
+        for i in 0..500 {
+            client.send(READ, 0, i * 4096, 4096, &[]);
+        }
+    }
+    still_well(&handle, &socket);
+    assert_eq!(Client::connect(&socket, "a", true).read(0, 4), Ok(vec![0; 4]), "half a write is no write");
+    drop(handle);
+}
+
+#[test]
+fn a_half_closed_client_gets_its_answers() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(5_000_000))));
+    let handle = builder.start().unwrap();
+    for polite in [false, true] {
+        let mut client = Client::connect(&socket, "a", true);
+        for i in 0..50 {
+            client.send(READ, 0, i * 4096, 4096, &[]);
+        }
+        if polite {
+            client.send(DISC, 0, 0, 0, &[]);
+        } else {
+            client.stream.write_all(&[1, 2, 3]).unwrap();
+            client.stream.shutdown(Shutdown::Write).unwrap();
+        }
+        for _ in 0..50 {
+            assert_eq!(client.reply(|_| 0).unwrap().data.len(), 4096);
+        }
+        assert!(client.closed());
+    }
+    still_well(&handle, &socket);
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_not_read_from() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(0))));
+    let handle = builder.inflight_bytes_max(4 << 20).start().unwrap();
+    let mut client = Client::connect(&socket, "a", true);
+    client.stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    // 64 KiB a request: 4 MiB of replies stop the server, then the socket fills with requests.
+    let mut sent = 0u64;
+    let refused = loop {
+        match client.stream.write(&request(READ, 0, sent, 0, 65_536)) {
+            Ok(28) => sent += 1,
+            Ok(_) => break true,
+            Err(_) => break true,
+        }
+        if sent > 200_000 {
+            break false;
+        }
+    };
+    assert!(refused, "{sent} requests were taken without an end");
+    still_well_beside(&handle, &socket);
+    drop(client);
+    still_well(&handle, &socket);
+}
+
+fn still_well_beside(handle: &Handle, socket: &Path) {
+    let mut other = Client::connect(socket, "a", false);
+    other.write(0, b"other").unwrap();
+    assert_eq!(other.read(0, 5), Ok(b"other".to_vec()));
+    assert_eq!(handle.stats().connections, 2);
+}
+
+#[test]
+fn stopping_cuts_whoever_is_connected() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(3_600_000_000_000))));
+    let handle = builder.start().unwrap();
+    let mut waiting = Client::connect(&socket, "a", true);
+    waiting.send(READ, 0, 0, 4096, &[]);
+    let mut silent = UnixStream::connect(&socket).unwrap();
+    let mut half = Client::connect(&socket, "a", true);
+    half.send(READ, 0, 0, 4096, &[]);
+    half.stream.shutdown(Shutdown::Write).unwrap();
+    let begun = Instant::now();
+    let stats = handle.stop();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert_eq!((stats.connections, stats.exports[0].answered()), (0, 0));
+    assert!(waiting.closed() && half.closed());
+    silent.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn connections_beyond_the_limit_are_turned_away() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(0))));
+    let handle = builder.connections_max(2).start().unwrap();
+    let mut kept = [(); 2].map(|()| Client::connect(&socket, "a", false));
+    let mut third = UnixStream::connect(&socket).unwrap();
+    assert_eq!(third.read(&mut [0; 8]).unwrap(), 0);
+    kept.iter_mut().for_each(|client| client.write(0, b"here").unwrap());
+    assert_eq!(handle.stop().connections_refused, 1);
+}
+
+/// Sends bytes that may make no sense, then leaves. The server may answer or hang up at any time.
+fn babble(mut stream: UnixStream, bytes: &[u8]) {
+    stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    stream.set_nonblocking(false).unwrap();
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn random_bytes_harm_nobody() {
+    let seed = std::env::var("LINNET_NBD_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1u64);
+    println!("seed {seed}; repeat with LINNET_NBD_SEED={seed}");
+    let (builder, socket) = builder(Box::new(Plain(InOrder { last: 0, asked: 0 })));
+    let handle = builder.start().unwrap();
+    let mut chance = Chance::new(seed);
+    let mut noise = |most: u64| -> Vec<u8> { (0..chance.below(most)).map(|_| chance.bits() as u8).collect() };
+    for _ in 0..40 {
+        // Nothing but noise; noise after the greeting; noise after the handshake.
+        babble(UnixStream::connect(&socket).unwrap(), &noise(300));
+        babble(greet(&socket), &noise(300));
+        babble(Client::connect(&socket, "a", true).stream, &noise(3000));
+    }
+    let mut chance = Chance::new(seed).fork(1);
+    for _ in 0..150 {
+        // Valid requests with a few bits turned over: these get past the magic.
+        let mut bytes = Vec::new();
+        for cookie in 0..1 + chance.below(20) {
+            let size = chance.below(20_000) as u32;
+            let command = chance.below(8) as u16;
+            bytes.extend(request(command, chance.below(4) as u16, cookie, chance.below(2 * SIZE), size));
+            bytes.resize(bytes.len() + if command == WRITE { size as usize } else { 0 }, 0x55);
+        }
+        for _ in 0..chance.below(4) {
+            let at = chance.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << chance.below(8);
+        }
+        babble(Client::connect(&socket, "a", chance.happens(0.5)).stream, &bytes);
+        // The same for options.
+        let mut bytes = b"IHAVEOPT".to_vec();
+        bytes.extend_from_slice(&(1 + chance.below(11) as u32).to_be_bytes());
+        let data = go_data("a", &[1, 3]);
+        bytes.extend_from_slice(&(data.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&data);
+        let at = chance.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << chance.below(8);
+        babble(greet(&socket), &bytes);
+    }
+    still_well(&handle, &socket);
+    let stats = handle.stop();
+    assert!(stats.garbled > 40, "noise was understood: {stats:?}");
+}

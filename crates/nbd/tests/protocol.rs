@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a well-behaved client sees.
+
+mod client;
+
+use std::io::{Read, Write};
+
+use client::*;
+use linnet_nbd::{Builder, Drive, Error, Export, Plain, Storage};
+use linnet_sim::Chance;
+
+fn instant() -> Box<dyn Drive> {
+    Box::new(Plain(InOrder { last: 0, asked: 0 }))
+}
+
+#[test]
+fn the_handshake_lists_describes_and_refuses() {
+    let socket = temporary("sock");
+    let exports = ["first", "second drive"].map(|name| Export::of_device(name, SIZE, Fixed(0)));
+    let [first, second] = exports;
+    let handle = Builder::new().export(first).export(second.read_only(true)).unix(&socket).tcp(0).start().unwrap();
+    assert!(handle.uris("second drive")[0].starts_with("nbd+unix:///second%20drive?socket=/"));
+    assert!(handle.uris("first")[1].starts_with("nbd://127.0.0.1:"));
+
+    let mut stream = greet(&socket);
+    send_option(&mut stream, 3, &[]);
+    let names: Vec<_> = (0..2).map(|_| option_reply(&mut stream, 3)).collect();
+    assert_eq!(names[0], (2, b"\0\0\0\x05first".to_vec()));
+    assert_eq!(names[1], (2, b"\0\0\0\x0csecond drive".to_vec()));
+    assert_eq!(option_reply(&mut stream, 3), (1, vec![]));
+
+    let refused = |stream: &mut _, option, data: &[u8]| {
+        send_option(stream, option, data);
+        option_reply(stream, option).0 & 0xff
+    };
+    assert_eq!(refused(&mut stream, 3, b"x"), 3, "a list takes no data");
+    assert_eq!(refused(&mut stream, 5, &[]), 1, "no TLS");
+    assert_eq!(refused(&mut stream, 10, &[0; 8]), 1, "no metadata contexts");
+    assert_eq!(refused(&mut stream, 7, &go_data("third", &[])), 6, "unknown export");
+    assert_eq!(refused(&mut stream, 6, &[0, 0, 0, 200, b'x']), 3, "the name is longer than the option");
+    assert_eq!(refused(&mut stream, 6, &vec![0; 100_000]), 9, "too long");
+
+    send_option(&mut stream, 6, &go_data("second drive", &[3, 1]));
+    let export = option_reply(&mut stream, 6).1;
+    assert_eq!(export[..10], [&[0, 0], &SIZE.to_be_bytes()[..]].concat());
+    assert_eq!(u16::from_be_bytes([export[10], export[11]]) & 2, 2, "read only");
+    assert_eq!(option_reply(&mut stream, 6).1, b"\0\x01second drive");
+    let block_size = option_reply(&mut stream, 6).1;
+    assert_eq!(block_size, [0, 3, 0, 0, 0, 1, 0, 0, 16, 0, 2, 0, 0, 0]);
+    assert_eq!(option_reply(&mut stream, 6), (1, vec![]));
+
+    send_option(&mut stream, 2, &[]);
+    assert_eq!(option_reply(&mut stream, 2), (1, vec![]));
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+
+    let mut old = greet(&socket);
+    send_option(&mut old, 1, b"");
+    assert_eq!(take::<8>(&mut old).unwrap(), SIZE.to_be_bytes());
+    let flags = u16::from_be_bytes(take(&mut old).unwrap());
+    assert_eq!(flags & 0b1_0000_0011, 0b1_0000_0001, "flags, multi-conn, writable: {flags:b}");
+    old.write_all(&request(READ, 0, 7, 0, 16)).unwrap();
+    assert_eq!(take::<32>(&mut old).unwrap()[4..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]);
+
+    let mut read_only = Client::connect(&socket, "second drive", true);
+    assert_eq!(read_only.write(0, b"no"), Err(EPERM));
+    assert_eq!(read_only.ask(TRIM, 0, 0, 4096, &[]), Err(EPERM));
+    assert_eq!(read_only.read(0, 2), Ok(vec![0, 0]));
+    let stats = handle.stop();
+    assert_eq!((stats.connections, stats.handshakes_ended, stats.exports[1].refused), (0, 1, 2));
+    assert!(!socket.exists());
+}
+
+/// Random commands against a plain array, on two connections that take turns.
+fn agrees_with_an_array(storage: Storage, structured: bool, seed: u64) {
+    let socket = temporary("sock");
+    let export = Export::new("a", SIZE, instant()).storage(storage);
+    let handle = Builder::new().export(export).unix(&socket).start().unwrap();
+    let mut clients = [(); 2].map(|()| Client::connect(&socket, "a", structured));
+    assert_eq!(clients[0].size_bytes, SIZE);
+    assert_eq!(clients[0].flags & (1 << 7) != 0, structured, "DF goes with structured replies");
+    let mut chance = Chance::new(seed);
+    let mut array = vec![0u8; SIZE as usize];
+    let (mut read, mut written) = (0, 0);
+    for step in 0..400u32 {
+        let client = &mut clients[chance.below(2) as usize];
+        let longest = if chance.happens(0.02) { 3 << 20 } else { 200_000 };
+        let offset = chance.below(SIZE);
+        let size = (1 + chance.below(longest)).min(SIZE - offset) as u32;
+        let range = offset as usize..offset as usize + size as usize;
+        let flags = if chance.happens(0.2) { FUA } else { 0 };
+        match chance.below(6) {
+            0 | 1 => {
+                let data: Vec<u8> = (0..size).map(|i| (i ^ step).wrapping_mul(0x9E37_79B1) as u8).collect();
+                assert_eq!(client.ask(WRITE, flags, offset, size, &data), Ok(vec![]));
+                array[range].copy_from_slice(&data);
+                written += u64::from(size);
+            }
+            2 => {
+                assert_eq!(client.ask(TRIM, flags, offset, size, &[]), Ok(vec![]));
+                array[range].fill(0);
+            }
+            3 => {
+                let flags = flags | if chance.happens(0.5) { NO_HOLE } else { 0 };
+                assert_eq!(client.ask(WRITE_ZEROES, flags, offset, size, &[]), Ok(vec![]));
+                array[range].fill(0);
+            }
+            4 => {
+                assert_eq!(client.ask(FLUSH, 0, 0, 0, &[]), Ok(vec![]));
+                assert_eq!(client.ask(CACHE, 0, offset, size, &[]), Ok(vec![]));
+            }
+            _ => {
+                assert!(client.read(offset, size).unwrap() == array[range], "seed {seed}, step {step}");
+                read += u64::from(size);
+            }
+        }
+    }
+    let stats = handle.stop();
+    let drive = &stats.exports[0];
+    assert_eq!((drive.read_bytes, drive.write_bytes, drive.failed, drive.refused), (read, written, 0, 0));
+    assert!(drive.answered() >= 400);
+}
+
+#[test]
+fn data_comes_back_simple_memory() {
+    agrees_with_an_array(Storage::Memory, false, 1);
+}
+
+#[test]
+fn data_comes_back_structured_file() {
+    let path = temporary("data");
+    agrees_with_an_array(Storage::File { path: path.clone(), durable: false }, true, 2);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), SIZE);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_flushed_write_is_seen_by_every_connection() {
+    let (builder, socket) = builder(instant());
+    let handle = builder.start().unwrap();
+    let threads: Vec<_> = (0..4u8)
+        .map(|own| {
+            let socket = socket.clone();
+            std::thread::spawn(move || {
+                let mut writer = Client::connect(&socket, "a", true);
+                let mut reader = Client::connect(&socket, "a", false);
+                for round in 0..40u8 {
+                    let offset = u64::from(own) * 100_000 + 50;
+                    let data = vec![round ^ own; 70_000];
+                    writer.write(offset, &data).unwrap();
+                    writer.ask(FLUSH, 0, 0, 0, &[]).unwrap();
+                    assert!(reader.read(offset, 70_000).unwrap() == data);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(handle.stop().exports[0].commands[..3], [160, 160, 160]);
+}
+
+#[test]
+fn what_lies_beyond_the_end_is_refused() {
+    let (builder, socket) = builder(instant());
+    let handle = builder.start().unwrap();
+    for structured in [false, true] {
+        let mut client = Client::connect(&socket, "a", structured);
+        for (offset, size) in [(SIZE, 1), (SIZE - 1, 2), (u64::MAX, 1), (u64::MAX - 4095, 4096), (1 << 63, 8)] {
+            assert_eq!(client.read(offset, size), Err(EINVAL), "read {offset}+{size}");
+            assert_eq!(client.write(offset, &vec![1; size as usize]), Err(ENOSPC), "write {offset}+{size}");
+            assert_eq!(client.ask(TRIM, 0, offset, size, &[]), Err(EINVAL));
+            assert_eq!(client.ask(WRITE_ZEROES, 0, offset, size, &[]), Err(ENOSPC));
+        }
+        assert_eq!(client.read(0, (32 << 20) + 1), Err(EINVAL), "longer than any payload");
+        assert_eq!(client.write(0, &vec![1; (32 << 20) + 1]), Err(EINVAL));
+        assert_eq!(client.read(0, 0), Err(EINVAL));
+        assert_eq!(client.ask(77, 0, 0, 4096, &[]), Err(EINVAL), "unknown command");
+        assert_eq!(client.ask(READ, 1 << 15, 0, 4096, &[]), Err(EINVAL), "unknown flag");
+        assert_eq!(client.ask(TRIM, NO_HOLE, 0, 4096, &[]), Err(EINVAL), "a flag of another command");
+        assert_eq!(client.write(SIZE - 3, b"end"), Ok(()), "the connection is as good as before");
+        assert_eq!(client.read(SIZE - 3, 3), Ok(b"end".to_vec()));
+    }
+    assert_eq!(handle.stop().exports[0].refused, 2 * 26);
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_at_start() {
+    let one = || Export::of_device("a", SIZE, Fixed(0));
+    let socket = temporary("sock");
+    let started = |builder: Builder| builder.start().err().unwrap();
+    assert!(matches!(started(Builder::new().unix(&socket)), Error::NoExport));
+    assert!(matches!(started(Builder::new().export(one())), Error::NoAddress));
+    let two = Builder::new().export(one()).export(one()).unix(&socket);
+    assert!(matches!(started(two), Error::DuplicateName { .. }));
+    let empty = Builder::new().export(Export::of_device("a", 0, Fixed(0))).unix(&socket);
+    assert!(matches!(started(empty), Error::Size { .. }));
+    for scale in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let scaled = Builder::new().export(one()).unix(&socket).time_scale(scale);
+        assert!(matches!(started(scaled), Error::TimeScale { .. }));
+    }
+    let nowhere = Storage::File { path: "/".into(), durable: false };
+    let stored = Builder::new().export(one().storage(nowhere)).unix(&socket);
+    assert!(matches!(started(stored), Error::Storage { .. }));
+
+    std::fs::write(&socket, "precious").unwrap();
+    assert!(matches!(started(Builder::new().export(one()).unix(&socket)), Error::NotASocket { .. }));
+    assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
+    std::fs::remove_file(&socket).unwrap();
+
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let first = Builder::new().export(one()).unix(&socket).start().expect("a socket that was left behind is replaced");
+    assert!(matches!(started(Builder::new().export(one()).unix(&socket)), Error::InUse { .. }));
+    Client::connect(&socket, "a", false).read(0, 1).unwrap();
+    drop(first);
+    assert!(!socket.exists());
+}
