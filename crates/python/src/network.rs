@@ -85,8 +85,8 @@ impl PyNetwork {
         let sums: Vec<i128> = py
             .detach(|| {
                 let mut sums = vec![0i128; rows.len() / network.inputs() * outputs];
-                let pairs = rows.chunks_exact(network.inputs()).zip(sums.chunks_exact_mut(outputs));
-                pairs.map(|(row, out)| network.logits(row, out)).collect::<Result<(), _>>().map(|()| sums)
+                let mut pairs = rows.chunks_exact(network.inputs()).zip(sums.chunks_exact_mut(outputs));
+                pairs.try_for_each(|(row, out)| network.logits(row, out)).map(|()| sums)
             })
             .map_err(errors::model)?;
         let shape = [sums.len() / outputs, outputs];
