@@ -94,6 +94,11 @@ impl Buffer {
         }
     }
 
+    /// When the last program under way ends.
+    pub fn drained_at(&self) -> Nanos {
+        self.last_release
+    }
+
     /// Pages that are not on flash.
     pub fn waiting(&self) -> Vec<u32> {
         self.batch.iter().chain(&self.eager).copied().collect()

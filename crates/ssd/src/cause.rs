@@ -35,6 +35,8 @@ pub enum Mechanism {
     Link,
     /// A full write buffer.
     BufferFull,
+    /// Data that moves from the SLC cache to its final place.
+    SlcFold,
 }
 
 /// The kinds of source that decide how predictable a slow read is.
@@ -52,7 +54,7 @@ pub enum Source {
 
 impl Mechanism {
     /// All, in the order of their numbers.
-    pub const ALL: [Mechanism; 14] = [
+    pub const ALL: [Mechanism; 15] = [
         Mechanism::HostRead,
         Mechanism::FlushWide,
         Mechanism::FlushSingle,
@@ -67,6 +69,7 @@ impl Mechanism {
         Mechanism::Bus,
         Mechanism::Link,
         Mechanism::BufferFull,
+        Mechanism::SlcFold,
     ];
 
     /// The kind of source it belongs to.
@@ -74,7 +77,7 @@ impl Mechanism {
         use Mechanism::*;
         match self {
             FlushWide | GcWide | EraseWide | MapWide => Source::DeviceWide,
-            FlushSingle | GcSingle | EraseSingle | MapSingle | Rmw => Source::SingleDie,
+            FlushSingle | GcSingle | EraseSingle | MapSingle | Rmw | SlcFold => Source::SingleDie,
             HostRead | Bus | Link | BufferFull => Source::Queueing,
             Retry => Source::Retry,
         }
@@ -98,6 +101,7 @@ impl Mechanism {
             Bus => "bus",
             Link => "link",
             BufferFull => "buffer-full",
+            SlcFold => "slc-fold",
         }
     }
 }

@@ -7,6 +7,7 @@
 use linnet_types::Nanos;
 
 use crate::cause::{Cause, Mechanism};
+use crate::spans::SpanLog;
 
 const SEGMENTS: usize = 8;
 const RUNS: usize = 8;
@@ -48,6 +49,8 @@ pub(crate) struct Die {
     backlog_ns: Nanos,
     /// Time spent on operations that were started or promised.
     pub busy_ns: Nanos,
+    /// What it did, when that is recorded.
+    pub log: Option<Box<SpanLog>>,
 }
 
 const NO_RUN: Run = Run { of: Mechanism::FlushWide, units: 0, unit_ns: 0, ready: 0 };
@@ -64,11 +67,15 @@ impl Die {
             runs: [NO_RUN; RUNS],
             backlog_ns: 0,
             busy_ns: 0,
+            log: None,
         }
     }
 
     fn record(&mut self, of: Mechanism, start: Nanos, end: Nanos) {
         self.busy_ns += end - start;
+        if let Some(log) = &mut self.log {
+            log.add(of, start, end);
+        }
         let last = &mut self.segments[self.newest as usize];
         if last.of == of && last.end == start {
             last.end = end;

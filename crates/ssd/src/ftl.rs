@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use crate::geometry::Geometry;
+use crate::stats::Wear;
 
 /// No page: of `l2p`, never written; of `p2l`, free or invalid.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -65,10 +66,26 @@ pub(crate) struct Ftl {
     host: Frontier,
     gc: Frontier,
     victim: Option<Frontier>,
+    /// Pages that lie in two pieces, one bit each; empty without partial-page mapping.
+    split: Vec<u64>,
+    level: Levelling,
+    /// Victims chosen, and those of them chosen to level wear.
+    victims: u64,
+    pub wear_moves: u64,
 }
 
+/// Wear levelling.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Levelling {
+    pub dynamic: bool,
+    pub static_gap: u32,
+}
+
+/// At most one victim of so many is chosen to level wear, so that space is won even when all superblocks are full.
+const LEVEL_EVERY: u64 = 4;
+
 impl Ftl {
-    pub fn new(geometry: &Geometry) -> Self {
+    pub fn new(geometry: &Geometry, level: Levelling, splits: bool) -> Self {
         let pages = geometry.superblock_pages as usize * geometry.superblocks as usize;
         Ftl {
             l2p: vec![NONE; geometry.logical_pages as usize],
@@ -80,7 +97,41 @@ impl Ftl {
             host: UNOPENED,
             gc: UNOPENED,
             victim: None,
+            split: vec![0; if splits { geometry.logical_pages.div_ceil(64) as usize } else { 0 }],
+            level,
+            victims: 0,
+            wear_moves: 0,
         }
+    }
+
+    /// Marks a page as lying in two pieces, or in one.
+    #[inline]
+    pub fn set_split(&mut self, page: u32, split: bool) {
+        if let Some(word) = self.split.get_mut(page as usize / 64) {
+            *word = *word & !(1 << (page % 64)) | u64::from(split) << (page % 64);
+        }
+    }
+
+    #[inline]
+    pub fn is_split(&self, page: u32) -> bool {
+        self.split.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
+    }
+
+    /// Erases of the superblock that holds a physical page.
+    #[inline]
+    pub fn erases_at(&self, geometry: &Geometry, physical: u32) -> u32 {
+        self.erases[geometry.superblock_of(physical) as usize]
+    }
+
+    /// The page's data is of no use any more. True when it lay in the buffer.
+    pub fn trim(&mut self, geometry: &Geometry, page: u32) -> bool {
+        let old = std::mem::replace(&mut self.l2p[page as usize], NONE);
+        if old < BUFFERED {
+            self.p2l[old as usize] = NONE;
+            self.valid[geometry.superblock_of(old) as usize] -= 1;
+        }
+        self.set_split(page, false);
+        old == BUFFERED
     }
 
     /// Free space in pages, counting what the work under way on the victim has already won.
@@ -131,13 +182,36 @@ impl Ftl {
     }
 
     fn open(&mut self, geometry: &Geometry) -> Frontier {
+        if self.level.dynamic {
+            let erases = |at: &usize| self.erases[self.free[*at] as usize];
+            if let Some(least) = (0..self.free.len()).min_by_key(erases) {
+                self.free.swap(0, least);
+            }
+        }
         let superblock = self.free.pop_front().expect("garbage collection keeps a superblock free");
         self.state[superblock as usize] = Superblock::Open;
         let next = superblock * geometry.superblock_pages;
         Frontier { superblock, next, end: next + geometry.superblock_pages }
     }
 
-    fn choose(&self, geometry: &Geometry) -> Option<Frontier> {
+    /// A closed superblock that is worn so much less than others that its data must be lying still.
+    fn rested(&self) -> Option<u32> {
+        if self.level.static_gap == 0 || !self.victims.is_multiple_of(LEVEL_EVERY) || self.free.len() < 3 {
+            return None;
+        }
+        let most = self.erases.iter().max().copied()?;
+        let closed = (0..self.state.len()).filter(|&at| self.state[at] == Superblock::Closed);
+        let least = closed.min_by_key(|&at| self.erases[at])?;
+        (self.erases[least] + self.level.static_gap <= most).then_some(least as u32)
+    }
+
+    fn choose(&mut self, geometry: &Geometry) -> Option<Frontier> {
+        self.victims += 1;
+        if let Some(superblock) = self.rested() {
+            self.wear_moves += 1;
+            let next = superblock * geometry.superblock_pages;
+            return Some(Frontier { superblock, next, end: next + geometry.superblock_pages });
+        }
         let mut least = geometry.superblock_pages;
         let mut chosen = None;
         for (superblock, (&valid, &state)) in (0..).zip(self.valid.iter().zip(&self.state)) {
@@ -201,6 +275,7 @@ impl Ftl {
         }
         let physical = self.gc.next;
         self.gc.next += 1;
+        self.set_split(page, false);
         self.l2p[page as usize] = physical;
         self.p2l[physical as usize] = page;
         self.valid[self.gc.superblock as usize] += 1;
@@ -211,10 +286,87 @@ impl Ftl {
         }
     }
 
-    /// Fewest and most erases of a superblock.
-    pub fn wear(&self) -> (u32, u32) {
+    /// All that must be kept of it: little-endian words. The reverse map and the valid counts follow from the rest.
+    pub fn to_words(&self) -> Vec<u32> {
+        let frontiers = [self.host, self.gc, self.victim.unwrap_or(UNOPENED)];
+        let mut words = vec![self.victims as u32, (self.victims >> 32) as u32, self.free.len() as u32];
+        words.extend(frontiers.iter().flat_map(|frontier| [frontier.superblock, frontier.next, frontier.end]));
+        words.extend(&self.free);
+        words.extend(self.state.iter().map(|&state| state as u32));
+        words.extend(&self.erases);
+        words.extend(self.split.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]));
+        words.extend(&self.l2p);
+        words
+    }
+
+    /// What [`Ftl::to_words`] gave, on a new map of the same geometry. False when it cannot have come from there.
+    pub fn set_words(&mut self, geometry: &Geometry, words: &[u32]) -> bool {
+        let superblocks = self.state.len();
+        let Some((&[low, high, free], rest)) = words.split_first_chunk::<3>() else { return false };
+        let parts = [9, free as usize, superblocks, superblocks, 2 * self.split.len(), self.l2p.len()];
+        if free as usize > superblocks || rest.len() != parts.iter().sum::<usize>() {
+            return false;
+        }
+        let mut rest = rest;
+        let mut part = parts.into_iter().map(|length| {
+            let (part, left) = rest.split_at(length);
+            rest = left;
+            part
+        });
+        let mut next = || part.next().unwrap_or_default();
+        let (frontiers, free, states, erases, split, l2p) = (next(), next(), next(), next(), next(), next());
+        let frontier = |at: usize| Frontier {
+            superblock: frontiers[3 * at],
+            next: frontiers[3 * at + 1],
+            end: frontiers[3 * at + 2],
+        };
+        let sane = |frontier: &Frontier| {
+            let first = u64::from(frontier.superblock) * u64::from(geometry.superblock_pages);
+            let end = first + u64::from(geometry.superblock_pages);
+            frontier.superblock == NONE && frontier.next == frontier.end
+                || (frontier.superblock as usize) < superblocks
+                    && u64::from(frontier.end) == end
+                    && (first..=end).contains(&u64::from(frontier.next))
+        };
+        if !(0..3).all(|at| sane(&frontier(at))) || free.iter().any(|&superblock| superblock as usize >= superblocks) {
+            return false;
+        }
+        let known = [Superblock::Free, Superblock::Open, Superblock::Closed, Superblock::Victim];
+        for (state, &word) in self.state.iter_mut().zip(states) {
+            let Some(&is) = known.get(word as usize) else { return false };
+            *state = is;
+        }
+        self.victims = u64::from(low) | u64::from(high) << 32;
+        (self.host, self.gc) = (frontier(0), frontier(1));
+        self.victim = (frontier(2).superblock != NONE).then(|| frontier(2));
+        self.free = free.iter().copied().collect();
+        self.erases.copy_from_slice(erases);
+        for (word, halves) in self.split.iter_mut().zip(split.chunks_exact(2)) {
+            *word = u64::from(halves[0]) | u64::from(halves[1]) << 32;
+        }
+        self.l2p.copy_from_slice(l2p);
+        for (page, &physical) in (0u32..).zip(l2p) {
+            if physical == NONE {
+                continue;
+            }
+            match self.p2l.get_mut(physical as usize) {
+                Some(back) if *back == NONE => *back = page,
+                _ => return false,
+            }
+            self.valid[geometry.superblock_of(physical) as usize] += 1;
+        }
+        let free = self.state.iter().filter(|&&state| state == Superblock::Free).count();
+        free == self.free.len()
+            && self.free.iter().all(|&at| self.valid[at as usize] == 0 && self.state[at as usize] == Superblock::Free)
+    }
+
+    /// How evenly superblocks are worn.
+    pub fn wear(&self) -> Wear {
+        let count = self.erases.len().max(1) as f64;
+        let mean = self.erases.iter().map(|&n| f64::from(n)).sum::<f64>() / count;
+        let square = self.erases.iter().map(|&n| (f64::from(n) - mean).powi(2)).sum::<f64>() / count;
         let least = self.erases.iter().min().copied().unwrap_or(0);
-        (least, self.erases.iter().max().copied().unwrap_or(0))
+        Wear { least, most: self.erases.iter().max().copied().unwrap_or(0), mean, deviation: square.sqrt() }
     }
 
     /// Checks that the maps agree and counts add up; the error tells where they do not.

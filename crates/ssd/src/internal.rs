@@ -87,12 +87,13 @@ impl Machine {
             self.pace_visits(now);
         }
         let first = self.ftl.place_unit(&self.geometry, pages);
+        let unit_ns = self.slc_unit_ns(unit_ns);
         let unit = self.geometry.unit_of(first);
         let die = self.geometry.die_of_unit(unit);
         let end = self.assign(die, Run { of, units: 1, unit_ns, ready: now });
         let channel = &mut self.channels[self.geometry.channel_of(die) as usize];
-        let until = channel.stream_until().max(now) + self.geometry.channel_unit_ns;
-        channel.stream(until);
+        let from = channel.stream_until().max(now);
+        channel.stream(of, from, from + self.geometry.channel_unit_ns);
         self.buffer.dispatched(unit, pages.len() as u32, end);
         self.stats.flushed_pages += pages.len() as u64;
         self.stats.flash_write_pages += u64::from(self.geometry.unit_pages);
@@ -105,10 +106,41 @@ impl Machine {
             self.checkpoint_pages -= every;
             self.checkpoint(now);
         }
-        if self.gc_due == NEVER && self.ftl.free_pages(&self.geometry) < self.gc_free_pages {
+        self.fold(now);
+        let background = !self.params.gc_foreground_only;
+        if background && self.gc_due == NEVER && self.ftl.free_pages(&self.geometry) < self.gc_free_pages {
             self.gc_due = self.gc_busy_until.max(now);
         }
         self.set_next_due();
+    }
+
+    /// Time to program a unit, given that of its final place: less while the SLC cache has room.
+    fn slc_unit_ns(&mut self, unit_ns: Nanos) -> Nanos {
+        let pages = u64::from(self.geometry.unit_pages);
+        if self.slc_pages + pages > self.slc_capacity_pages {
+            return unit_ns;
+        }
+        self.slc_pages += pages;
+        unit_ns - (self.params.program_ns - self.params.slc_program_ns)
+    }
+
+    /// Moves data out of the SLC cache, die by die, until it is half empty.
+    fn fold(&mut self, now: Nanos) {
+        if self.slc_pages * 2 <= self.slc_capacity_pages {
+            return;
+        }
+        let unit_ns = self.params.read_ns + self.params.program_ns + 2 * self.geometry.channel_unit_ns;
+        while self.slc_pages * 2 > self.slc_capacity_pages {
+            for die in 0..self.geometry.dies {
+                let work = Run { of: Mechanism::SlcFold, units: 1, unit_ns, ready: now };
+                self.visits.push_back(Visit { die, work, erase_ns: 0 });
+            }
+            let pages = u64::from(self.geometry.row_pages).min(self.slc_pages);
+            self.slc_pages -= pages;
+            self.stats.slc_folded_pages += pages;
+            self.stats.flash_write_pages += pages;
+        }
+        self.pace_visits(now);
     }
 
     /// Writes the dirty part of the mapping table. It has space of its own, so only its time and its pages are counted.
@@ -211,7 +243,7 @@ impl Machine {
                 transfer_ns += 2 * u64::from(self.work[die as usize].pages) * self.geometry.channel_page_ns;
             }
             round_ns = round_ns.max(transfer_ns);
-            self.channels[channel as usize].stream(now + transfer_ns);
+            self.channels[channel as usize].stream(Mechanism::GcWide, now, now + transfer_ns);
         }
         for die in 0..self.geometry.dies {
             self.assign(die, Run { of: Mechanism::GcWide, units: 1, unit_ns: round_ns, ready: now });

@@ -9,7 +9,7 @@ use linnet_types::Nanos;
 use crate::buffer::Buffer;
 use crate::cause::Mechanism;
 use crate::die::{Die, Run};
-use crate::ftl::{DieWork, Ftl};
+use crate::ftl::{DieWork, Ftl, Levelling};
 use crate::geometry::Geometry;
 use crate::params::{PAGE_BYTES, Params, ReadPriority};
 use crate::serve::Undo;
@@ -68,6 +68,9 @@ pub(crate) struct Machine {
     pub filling_batch: bool,
     pub filled: u32,
     pub checkpoint_pages: u32,
+    /// Pages in the SLC cache, and how many it holds.
+    pub slc_pages: u64,
+    pub slc_capacity_pages: u64,
     /// Superblocks collected since an erase took time.
     pub unerased: u32,
     /// Chance of read retry, by the number of the flash read.
@@ -87,7 +90,13 @@ impl Machine {
             .max(u64::from(params.dies_per_channel) * geometry.channel_unit_ns);
         let link = Timeline::new(geometry.link_ns(LINK_CHUNK_BYTES));
         Machine {
-            ftl: Ftl::new(&geometry),
+            ftl: Ftl::new(
+                &geometry,
+                Levelling { dynamic: params.wear_levelling_dynamic, static_gap: params.wear_levelling_static_gap },
+                params.partial_page_mapping,
+            ),
+            slc_pages: 0,
+            slc_capacity_pages: params.slc_cache_bytes / u64::from(PAGE_BYTES),
             buffer: Buffer::new(capacity_pages, geometry.unit_pages),
             dies: vec![Die::new(); geometry.dies as usize],
             channels: vec![Timeline::new(geometry.channel_chunk_ns); geometry.channels as usize],

@@ -20,6 +20,8 @@ struct Part {
     arrive: Nanos,
     start: Nanos,
     retry_ns: Nanos,
+    /// The second flash read of a page that lies in two pieces.
+    second_ns: Nanos,
     cell_end: Nanos,
     bus_start: Nanos,
     bus_end: Nanos,
@@ -68,7 +70,8 @@ impl Machine {
 
     /// What the read of one unit would cost; `number` is the flash read's, which decides about retry.
     #[inline]
-    fn plan(&mut self, now: Nanos, unit: u32, pages: u32, bytes: u64, number: u64) -> Part {
+    fn plan(&mut self, now: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
+        let chance = self.retry_chance(unit);
         let params = &self.params;
         let die = self.geometry.die_of_unit(unit);
         let arrive = now + params.command_ns;
@@ -87,18 +90,41 @@ impl Machine {
         let start = at.read_start(arrive, suspend_ns);
         let bits = self.retry.at(number);
         // The upper 32 bits decide whether, the lower ones how often.
-        let retry_ns = if ((bits >> 32) as f64) < params.retry_probability * 4_294_967_296.0 {
+        let retry_ns = if ((bits >> 32) as f64) < chance * 4_294_967_296.0 {
             params.read_ns * (1 + (bits & 0xFFFF_FFFF) % u64::from(params.retry_max))
         } else {
             0
         };
-        let cell_end = start + params.read_ns + retry_ns;
+        let second_ns = if split { params.read_ns } else { 0 };
+        let cell_end = start + params.read_ns + retry_ns + second_ns;
         let bus_ns = u64::from(pages) * self.geometry.channel_page_ns;
         let bus_start = self.channels[self.geometry.channel_of(die) as usize].find(cell_end, bus_ns);
         let bus_end = bus_start + bus_ns;
         let link_ns = self.geometry.link_ns(bytes);
         let link_start = self.links[0].find(bus_end, link_ns);
-        Part { die, arrive, start, retry_ns, cell_end, bus_start, bus_end, link_start, link_end: link_start + link_ns }
+        Part {
+            die,
+            arrive,
+            start,
+            retry_ns,
+            second_ns,
+            cell_end,
+            bus_start,
+            bus_end,
+            link_start,
+            link_end: link_start + link_ns,
+        }
+    }
+
+    /// Chance of retry on a unit: it grows with the wear of the superblock.
+    #[inline]
+    fn retry_chance(&self, unit: u32) -> f64 {
+        let growth = self.params.retry_growth_per_1000_erases;
+        if growth == 0.0 {
+            return self.params.retry_probability;
+        }
+        let erases = self.ftl.erases_at(&self.geometry, unit * self.geometry.unit_pages);
+        (self.params.retry_probability * (1.0 + growth * f64::from(erases) / 1000.0)).min(1.0)
     }
 
     fn apply(&mut self, now: Nanos, part: &Part) {
@@ -124,9 +150,11 @@ impl Machine {
             let home = self.home(page, now);
             let mut pages = 0u32;
             let mut bytes = 0;
+            let mut split = false;
             // Neighbours in the same unit are read together.
             loop {
                 let here = room.min(left);
+                split |= self.ftl.is_split(page);
                 bytes += here;
                 left -= here;
                 room = u64::from(PAGE_BYTES);
@@ -154,7 +182,8 @@ impl Machine {
                     }
                 }
                 Home::Unit(unit) => {
-                    let part = self.plan(now, unit, pages, bytes, self.stats.flash_reads + walked.flash_reads);
+                    let part = self.plan(now, unit, pages, bytes, self.stats.flash_reads + walked.flash_reads, split);
+                    walked.split_reads += u64::from(split);
                     walked.flash_reads += 1;
                     walked.retries += u64::from(part.retry_ns > 0);
                     if let Some(undo) = undo.as_deref_mut() {
@@ -182,6 +211,7 @@ impl Machine {
         stats.flash_reads += walked.flash_reads;
         stats.buffer_read_hits += walked.hits;
         stats.retries += walked.retries;
+        stats.split_reads += walked.split_reads;
         let slow = done - now > 2 * self.unloaded_read_ns(request.size_bytes);
         if slow || cause.is_some() {
             let found = part.map_or(Cause::default(), |part| self.explain(&part));
@@ -205,6 +235,7 @@ impl Machine {
         let mut cause = Cause::default();
         self.dies[part.die as usize].explain(part.arrive, part.start, &mut cause);
         cause.add(Mechanism::Retry, part.retry_ns);
+        cause.add(Mechanism::Rmw, part.second_ns);
         cause.add(Mechanism::Bus, part.bus_start - part.cell_end);
         cause.add(Mechanism::Link, part.link_start - part.bus_end);
         cause
@@ -246,8 +277,14 @@ impl Machine {
         let mut page = first;
         for n in 0..count {
             let partial = (n == 0 && head > 0) || (n + 1 == count && tail > 0);
-            if partial {
+            if partial && !self.params.partial_page_mapping {
                 self.complete_page(now, page);
+            }
+            if !partial {
+                self.ftl.set_split(page, false);
+            } else if self.params.partial_page_mapping && matches!(self.home(page, now), Home::Unit(_)) {
+                // Data that waits in the buffer is completed there.
+                self.ftl.set_split(page, true);
             }
             self.take_page(now, page);
             page += 1;
@@ -261,13 +298,39 @@ impl Machine {
     /// Reads what a partial write leaves of a page. The write is acknowledged without waiting for it.
     fn complete_page(&mut self, now: Nanos, page: u32) {
         if let Home::Unit(unit) = self.home(page, now) {
-            let part = self.plan(now, unit, 1, 0, self.stats.flash_reads);
+            let part = self.plan(now, unit, 1, 0, self.stats.flash_reads, false);
             self.dies[part.die as usize].read(Mechanism::Rmw, part.arrive, part.start, part.bus_end);
             let channel = self.geometry.channel_of(part.die) as usize;
             self.channels[channel].reserve(now, part.bus_start, part.bus_end - part.bus_start);
             self.stats.flash_reads += 1;
             self.stats.rmw_reads += 1;
         }
+    }
+
+    /// Discards the pages that lie wholly in the range; those that wait in the buffer are not written.
+    pub fn trim(&mut self, now: Nanos, offset_bytes: u64, size_bytes: u64) -> Nanos {
+        let page = u64::from(PAGE_BYTES);
+        let end = offset_bytes.saturating_add(size_bytes) / page;
+        let mut dropped = false;
+        for page in offset_bytes.div_ceil(page)..end.min(u64::from(self.geometry.logical_pages)) {
+            dropped |= self.ftl.trim(&self.geometry, page as u32);
+            self.stats.trimmed_pages += 1;
+        }
+        if dropped {
+            let l2p = &self.ftl.l2p;
+            self.buffer.batch.retain(|&page| l2p[page as usize] == BUFFERED);
+            self.buffer.eager.retain(|&page| l2p[page as usize] == BUFFERED);
+        }
+        now + self.params.command_ns + self.params.complete_ns
+    }
+
+    /// Programs all that waits in the buffer, at the host's wish. Returns when everything written before is on flash.
+    pub fn flush_all(&mut self, now: Nanos) -> Nanos {
+        if !self.buffer.batch.is_empty() || !self.buffer.eager.is_empty() {
+            self.stats.flushes_explicit += 1;
+            self.flush(now);
+        }
+        self.buffer.drained_at().max(now + self.params.command_ns) + self.params.complete_ns
     }
 
     /// What the request would be answered. Leaves no trace, except that timers due by `now` have run.
@@ -286,7 +349,10 @@ impl Machine {
                     let link_ns = self.geometry.link_ns(bytes);
                     self.links[0].find(now + self.params.command_ns + self.params.dram_ns, link_ns) + link_ns
                 }
-                Home::Unit(unit) => self.plan(now, unit, 1, bytes, self.stats.flash_reads).link_end,
+                Home::Unit(unit) => {
+                    let split = self.ftl.is_split(first);
+                    self.plan(now, unit, 1, bytes, self.stats.flash_reads, split).link_end
+                }
             };
             return end + self.params.complete_ns;
         }
@@ -312,4 +378,5 @@ struct Walked {
     flash_reads: u64,
     hits: u64,
     retries: u64,
+    split_reads: u64,
 }

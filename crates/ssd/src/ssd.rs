@@ -9,7 +9,8 @@ use linnet_types::{Device, Nanos, Op, Outcome, Request};
 use crate::cause::Cause;
 use crate::machine::Machine;
 use crate::params::{Error, PAGE_BYTES, Params};
-use crate::stats::Stats;
+use crate::spans::{Resource, Span, SpanLog};
+use crate::stats::{Stats, StreamStats, Wear};
 
 /// A modelled SSD in virtual time. A clone is a snapshot.
 ///
@@ -17,8 +18,9 @@ use crate::stats::Stats;
 #[derive(Clone, Debug)]
 pub struct Ssd {
     // A peek runs the timers that are due, which the next call would do first anyway; nothing else of it remains.
-    machine: RefCell<Machine>,
-    seed: u64,
+    pub(crate) machine: RefCell<Machine>,
+    pub(crate) seed: u64,
+    streams: Vec<StreamStats>,
 }
 
 impl Ssd {
@@ -28,7 +30,11 @@ impl Ssd {
     /// What [`Params::validate`] refuses.
     pub fn new(params: &Params, seed: u64) -> Result<Ssd, Error> {
         params.validate()?;
-        Ok(Ssd { machine: RefCell::new(Machine::new(params, seed)), seed })
+        Ok(Ssd::from_machine(Machine::new(params, seed), seed))
+    }
+
+    pub(crate) fn from_machine(machine: Machine, seed: u64) -> Ssd {
+        Ssd { machine: RefCell::new(machine), seed, streams: Vec::new() }
     }
 
     /// Makes it a device in long use: every logical page written, then overwritten at random until garbage collection
@@ -37,6 +43,7 @@ impl Ssd {
         let machine = self.machine.get_mut();
         *machine = Machine::new(&machine.params.clone(), self.seed);
         machine.precondition(Chance::new(self.seed).fork(3));
+        self.streams.clear();
     }
 
     /// Bytes that the host sees.
@@ -58,7 +65,9 @@ impl Ssd {
     pub fn stats(&self) -> Stats {
         let machine = self.machine.borrow();
         let mut stats = machine.stats.clone();
-        stats.wear = machine.ftl.wear();
+        let wear = machine.ftl.wear();
+        stats.wear = (wear.least, wear.most);
+        stats.wear_moves = machine.ftl.wear_moves;
         for (busy_ns, die) in stats.die_busy_ns.iter_mut().zip(&machine.dies) {
             *busy_ns = die.busy_ns;
         }
@@ -71,6 +80,79 @@ impl Ssd {
     /// What does not agree; it would be a defect of the model.
     pub fn check(&self) -> Result<(), String> {
         self.machine.borrow().check()
+    }
+
+    /// Discards the 4 KiB pages that lie wholly in the range (TRIM): they are read as never written and cost garbage collection nothing.
+    /// A range beyond the capacity is cut off, not wrapped. Returns the time of completion.
+    pub fn trim(&mut self, now: Nanos, offset_bytes: u64, size_bytes: u64) -> Nanos {
+        let machine = self.machine.get_mut();
+        machine.stats.now_ns = now;
+        machine.advance(now);
+        machine.trim(now, offset_bytes, size_bytes)
+    }
+
+    /// Writes the buffer to flash (FLUSH). Returns when everything that was written before is there.
+    pub fn flush(&mut self, now: Nanos) -> Nanos {
+        let machine = self.machine.get_mut();
+        machine.stats.now_ns = now;
+        machine.advance(now);
+        machine.flush_all(now)
+    }
+
+    /// [`Ssd::submit_explained`] on behalf of a stream (a tenant), which is counted apart. Streams are numbered from 0.
+    pub fn submit_on(&mut self, stream: u16, now: Nanos, request: &Request) -> (Nanos, Cause) {
+        let (done, cause) = self.submit_explained(now, request);
+        if self.streams.len() <= usize::from(stream) {
+            self.streams.resize(usize::from(stream) + 1, StreamStats::default());
+        }
+        let slow = request.op == Op::Read && done - now > 2 * self.unloaded_read_ns(request.size_bytes);
+        let stats = &mut self.streams[usize::from(stream)];
+        let latency = done - now;
+        if request.op == Op::Read {
+            stats.reads += 1;
+            stats.read_bytes += u64::from(request.size_bytes);
+            stats.read_latency_ns_sum += u128::from(latency);
+            stats.read_latency_ns_max = stats.read_latency_ns_max.max(latency);
+            stats.slow_reads += u64::from(slow);
+        } else {
+            stats.writes += 1;
+            stats.write_bytes += u64::from(request.size_bytes);
+            stats.write_latency_ns_sum += u128::from(latency);
+            stats.write_latency_ns_max = stats.write_latency_ns_max.max(latency);
+        }
+        (done, cause)
+    }
+
+    /// Counters of the streams of [`Ssd::submit_on`], by number.
+    pub fn streams(&self) -> &[StreamStats] {
+        &self.streams
+    }
+
+    /// How evenly superblocks are worn.
+    pub fn wear(&self) -> Wear {
+        self.machine.borrow().ftl.wear()
+    }
+
+    /// Starts to record what dies and channels do, the last `spans_per_resource` stretches of each; 0 stops it and forgets them.
+    pub fn record_timeline(&mut self, spans_per_resource: usize) {
+        let machine = self.machine.get_mut();
+        let new = || (spans_per_resource > 0).then(|| Box::new(SpanLog::new(spans_per_resource)));
+        machine.dies.iter_mut().for_each(|die| die.log = new());
+        machine.channels.iter_mut().for_each(|channel| channel.log = new());
+    }
+
+    /// What was recorded of dies and channels between two times, by start. Internal work that waits behind reads appears once it has started.
+    pub fn timeline(&self, from: Nanos, to: Nanos) -> Vec<Span> {
+        let machine = self.machine.borrow();
+        let dies = (0..).zip(&machine.dies).map(|(n, die)| (Resource::Die(n), &die.log));
+        let channels = (0..).zip(&machine.channels).map(|(n, channel)| (Resource::Channel(n), &channel.log));
+        let mut spans: Vec<Span> = dies
+            .chain(channels)
+            .filter_map(|(resource, log)| log.as_ref().map(|log| (resource, log)))
+            .flat_map(|(resource, log)| log.between(resource, from, to))
+            .collect();
+        spans.sort_by_key(|span| (span.start_ns, span.resource));
+        spans
     }
 
     /// [`Device::submit`] that also tells what the request waited for.

@@ -29,6 +29,49 @@ impl SlowReads {
     }
 }
 
+/// What one stream of requests met (see [`crate::Ssd::submit_on`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamStats {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Sum of read latencies.
+    pub read_latency_ns_sum: u128,
+    /// Longest read.
+    pub read_latency_ns_max: Nanos,
+    /// Sum of write latencies.
+    pub write_latency_ns_sum: u128,
+    /// Longest write.
+    pub write_latency_ns_max: Nanos,
+    /// Reads slower than twice their latency on an idle device.
+    pub slow_reads: u64,
+}
+
+impl StreamStats {
+    /// Mean read latency; none without reads.
+    pub fn read_latency_ns_mean(&self) -> Option<f64> {
+        (self.reads > 0).then(|| self.read_latency_ns_sum as f64 / self.reads as f64)
+    }
+}
+
+/// How evenly superblocks are worn: erases of each, preconditioning included.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Wear {
+    /// Fewest.
+    pub least: u32,
+    /// Most.
+    pub most: u32,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+}
+
 /// Counters of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -74,6 +117,16 @@ pub struct Stats {
     pub wear: (u32, u32),
     /// Checkpoints of the mapping table.
     pub checkpoints: u64,
+    /// Flushes that the host asked for.
+    pub flushes_explicit: u64,
+    /// Logical pages that the host discarded.
+    pub trimmed_pages: u64,
+    /// Victims collected to level wear.
+    pub wear_moves: u64,
+    /// 4 KiB pages folded from the SLC cache.
+    pub slc_folded_pages: u64,
+    /// Flash reads of pages that lie in two pieces.
+    pub split_reads: u64,
     /// Writes that waited for a slot of the buffer.
     pub buffer_full_writes: u64,
     /// Slow reads by source.

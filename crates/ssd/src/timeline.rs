@@ -11,6 +11,9 @@
 
 use linnet_types::Nanos;
 
+use crate::cause::Mechanism;
+use crate::spans::SpanLog;
+
 const SLOTS: usize = 24;
 
 /// One direction of one bus.
@@ -21,12 +24,14 @@ pub(crate) struct Timeline {
     ends: [Nanos; SLOTS],
     stream_until: Nanos,
     chunk_ns: Nanos,
+    /// What took the bus, when that is recorded.
+    pub log: Option<Box<SpanLog>>,
 }
 
 impl Timeline {
     /// `chunk_ns`: how long a stream holds the bus before others get a turn.
     pub fn new(chunk_ns: Nanos) -> Self {
-        Timeline { len: 0, starts: [0; SLOTS], ends: [0; SLOTS], stream_until: 0, chunk_ns: chunk_ns.max(1) }
+        Timeline { len: 0, starts: [0; SLOTS], ends: [0; SLOTS], stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
     }
 
     /// When a transfer of `length` that is ready at `ready` would start.
@@ -55,6 +60,9 @@ impl Timeline {
         }
         self.forget_before(now);
         let end = start + length;
+        if let Some(log) = &mut self.log {
+            log.add(Mechanism::HostRead, start, end);
+        }
         let len = self.len as usize;
         let mut at = len;
         while at > 0 && self.starts[at - 1] >= end {
@@ -74,7 +82,10 @@ impl Timeline {
     }
 
     /// A stream that holds the bus until `end`, chunk by chunk.
-    pub fn stream(&mut self, end: Nanos) {
+    pub fn stream(&mut self, of: Mechanism, start: Nanos, end: Nanos) {
+        if let Some(log) = &mut self.log {
+            log.add(of, start, end);
+        }
         self.stream_until = self.stream_until.max(end);
     }
 
@@ -86,7 +97,7 @@ impl Timeline {
     /// [`Timeline::reserve`] for what [`Timeline::find_command`] gave.
     pub fn reserve_command(&mut self, now: Nanos, start: Nanos, length: Nanos) {
         if length > self.chunk_ns {
-            self.stream(start + length);
+            self.stream(Mechanism::Link, start, start + length);
         } else {
             self.reserve(now, start, length);
         }
@@ -156,7 +167,7 @@ mod tests {
     #[test]
     fn a_stream_gives_way_at_the_next_chunk() {
         let mut bus = Timeline::new(1000);
-        bus.stream(10_000);
+        bus.stream(Mechanism::FlushWide, 0, 10_000);
         assert_eq!(bus.find(2_300, 10), 3_000);
         assert_eq!(bus.find(9_900, 10), 10_000);
         assert_eq!(bus.find(10_000, 10), 10_000);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The same seed gives the same bytes, in debug and release, today and tomorrow: hashes of whole runs, pinned. Results published with
+//! a preset depend on them, so a change here is a change of the model, to be told in the changelog.
+
+use linnet_sim::Chance;
+use linnet_ssd::queued::{QueuedParams, QueuedSsd};
+use linnet_ssd::{PRESETS, Params, Ssd};
+use linnet_types::{Device, Op, Outcome, Request};
+
+struct Fnv(u64);
+
+impl Fnv {
+    fn add(&mut self, number: u64) {
+        for byte in number.to_le_bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+fn requests(capacity: u64) -> impl Iterator<Item = (u64, Request)> {
+    let mut chance = Chance::new(77);
+    let mut now = 0;
+    (0..30_000).map(move |_| {
+        // Integer gaps: the hash must not hang on a mathematical library.
+        let gap = if chance.happens(0.1) { 20_000_000 } else { 400_000 };
+        now += chance.below(gap);
+        let op = if chance.happens(0.6) { Op::Read } else { Op::Write };
+        let large = chance.happens(0.3);
+        let size_bytes = 4096 << if large { chance.below(7) } else { 0 };
+        let grain = if chance.happens(0.05) { 512 } else { 4096 };
+        (now, Request { offset_bytes: chance.below(capacity / grain) * grain, size_bytes, op })
+    })
+}
+
+#[test]
+fn runs_of_the_presets_have_their_bytes() {
+    let mut found = Vec::new();
+    for name in PRESETS {
+        let mut ssd = Ssd::new(&Params::preset(name).unwrap(), 5).unwrap();
+        ssd.precondition();
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        for (now, request) in requests(ssd.capacity_bytes()) {
+            let Outcome::Done(at) = ssd.submit(now, &request) else { panic!("a device without faults fails") };
+            hash.add(at);
+        }
+        let stats = ssd.stats();
+        hash.add(stats.flash_write_pages);
+        hash.add(stats.die_busy_ns.iter().sum());
+        found.push((*name, hash.0));
+    }
+    let pinned = [
+        ("consumer-deep", 0x775f_f1d9_fb6b_0140),
+        ("enterprise-wide", 0x0bc2_b338_9add_8856),
+        ("sata", 0xbf17_3ab2_a858_a5a2),
+    ];
+    assert_eq!(found, pinned, "{found:#x?}");
+}
+
+#[test]
+fn a_run_of_the_queued_model_has_its_bytes() {
+    let mut ssd = QueuedSsd::new(&QueuedParams { blocks_per_plane: 64, ..QueuedParams::default() })
+        .unwrap_or_else(|e| panic!("{e}"));
+    for (now, request) in requests(1 << 27) {
+        ssd.push(now / 4, &request);
+    }
+    ssd.finish();
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    ssd.served().iter().for_each(|served| hash.add(served.latency_ns.unwrap()));
+    hash.add(ssd.stats().events);
+    assert_eq!(hash.0, 0xb6d4_a0f7_89d2_ed9b, "{:#x}", hash.0);
+}
