@@ -10,17 +10,18 @@ use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-use linnet_types::{Nanos, Outcome};
+use linnet_types::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
-use crate::export::{Ask, Served};
+use crate::export::{Ask, Data, Served};
 use crate::input::Input;
+use crate::request::{Reply, check};
 use crate::server::Shared;
 use crate::stats::{Command, Sample};
 use crate::stream::Stream;
-use crate::wire::{self, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, command, command_flag, errno};
+use crate::wire::{self, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, command, errno};
 
 /// What a request in flight is charged beside its data.
 const OVERHEAD_BYTES: usize = 512;
@@ -39,38 +40,6 @@ pub enum End {
     /// The stream made no sense.
     Garbled,
 }
-
-/// A reply that waits for its deadline, or for the socket.
-struct Reply {
-    due_wall_ns: Nanos,
-    /// Replies of one deadline leave in the order of their requests.
-    turn: u64,
-    bytes: Vec<u8>,
-    charge: usize,
-    /// What to record; nothing for a refusal. The achieved latency is filled in when the reply has left.
-    sample: Option<Sample>,
-}
-
-/// Earliest deadline first: `BinaryHeap` gives the greatest, so the order is turned around.
-impl Ord for Reply {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.due_wall_ns, other.turn).cmp(&(self.due_wall_ns, self.turn))
-    }
-}
-
-impl PartialOrd for Reply {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Reply {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Reply {}
 
 enum Step {
     /// A request was served.
@@ -108,43 +77,6 @@ pub struct Connection<'a> {
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         self.stop_spinning();
-    }
-}
-
-/// Checks a request against the export; otherwise the error that the protocol asks for.
-fn check(export: &Served, head: &Head) -> Result<Ask, u32> {
-    let (command, flags) = match head.command {
-        command::READ => (Command::Read, command_flag::DF),
-        command::WRITE => (Command::Write, 0),
-        command::FLUSH => (Command::Flush, 0),
-        command::TRIM => (Command::Trim, 0),
-        command::CACHE => (Command::Cache, 0),
-        command::WRITE_ZEROES => (Command::WriteZeroes, command_flag::NO_HOLE),
-        _ => return Err(errno::EINVAL),
-    };
-    if head.flags & !(flags | command_flag::FUA) != 0 {
-        return Err(errno::EINVAL);
-    }
-    let writes = matches!(command, Command::Write | Command::Trim | Command::WriteZeroes);
-    if writes && export.read_only {
-        return Err(errno::EPERM);
-    }
-    let durable = writes && head.flags & command_flag::FUA != 0;
-    let no_hole = head.flags & command_flag::NO_HOLE != 0;
-    if command == Command::Flush {
-        return Ok(Ask { command, offset_bytes: 0, size_bytes: 0, durable, no_hole });
-    }
-    let has_data = matches!(command, Command::Read | Command::Write);
-    if head.size_bytes == 0 || (has_data && head.size_bytes > PAYLOAD_BYTES_MAX) {
-        return Err(errno::EINVAL);
-    }
-    let inside = head.offset_bytes.checked_add(u64::from(head.size_bytes)).is_some_and(|end| end <= export.size_bytes);
-    match command {
-        _ if inside => {
-            Ok(Ask { command, offset_bytes: head.offset_bytes, size_bytes: head.size_bytes, durable, no_hole })
-        }
-        Command::Write | Command::WriteZeroes => Err(errno::ENOSPC),
-        _ => Err(errno::EINVAL),
     }
 }
 
@@ -297,7 +229,7 @@ impl<'a> Connection<'a> {
         let asked = check(self.export, &head);
         let data = if head.command == command::READ && asked.is_ok() { head.size_bytes as usize } else { 0 };
         let charge = OVERHEAD_BYTES + data;
-        if self.inflight_bytes > 0 && self.inflight_bytes + charge > self.shared.inflight_bytes_max {
+        if self.inflight_bytes > 0 && self.inflight_bytes + charge > self.shared.settings.inflight_bytes_max {
             return Step::Full;
         }
         match asked {
@@ -319,51 +251,24 @@ impl<'a> Connection<'a> {
 
     /// Asks the model, moves the data, and keeps the reply for its deadline.
     fn serve(&mut self, head: &Head, ask: &Ask, payload: usize, charge: usize) {
-        let (arrive_ns, outcome) = self.export.submit(&self.shared.clock, ask);
-        let (done_ns, mut failed) = match (outcome, self.shared.lost_after_ns) {
-            (Outcome::Done(at), _) => (at.max(arrive_ns), false),
-            (Outcome::Error(at), _) => (at.max(arrive_ns), true),
-            (Outcome::Lost, after) => {
-                self.export.ledger().lost += 1;
-                match after {
-                    None => return,
-                    Some(after) => (arrive_ns.saturating_add(after), true),
-                }
-            }
-        };
-        let store = &self.export.store;
         let mut bytes = Vec::new();
-        if !failed {
-            let end = REQUEST_BYTES + payload;
-            let moved = match ask.command {
-                Command::Read => {
-                    let at;
-                    (bytes, at) = wire::read_reply(self.structured, head.cookie, ask.offset_bytes, ask.size_bytes);
-                    store.read(ask.offset_bytes, &mut bytes[at..])
-                }
-                Command::Write => store.write(ask.offset_bytes, &self.input.filled()[REQUEST_BYTES..end]),
-                Command::Trim | Command::WriteZeroes => store.clear(ask.offset_bytes, u64::from(ask.size_bytes)),
-                Command::Flush => store.flush(),
-                Command::Cache => Ok(()),
-            };
-            let moved = if ask.durable { moved.and_then(|()| store.flush()) } else { moved };
-            failed = moved.is_err();
-        }
-        if failed {
+        let data = match ask.command {
+            Command::Read => {
+                let at;
+                (bytes, at) = wire::read_reply(self.structured, head.cookie, ask.offset_bytes, ask.size_bytes);
+                Data::Into(&mut bytes[at..])
+            }
+            Command::Write => Data::From(&self.input.filled()[REQUEST_BYTES..REQUEST_BYTES + payload]),
+            _ => Data::None,
+        };
+        let held = self.export.serve(&self.shared.clock, self.shared.settings.lost_after_ns, ask, data);
+        let Some(held) = held else { return };
+        if held.failed {
             bytes = self.failure(head, errno::EIO);
         } else if bytes.is_empty() {
             bytes = wire::success(head.cookie);
         }
-        let sample = Sample {
-            arrive_ns,
-            offset_bytes: ask.offset_bytes,
-            size_bytes: ask.size_bytes,
-            command: ask.command,
-            failed,
-            latency_ns_model: done_ns - arrive_ns,
-            latency_ns_achieved: 0,
-        };
-        self.keep(self.shared.clock.wall_of(done_ns), bytes, charge, Some(sample));
+        self.keep(held.due_wall_ns, bytes, charge, Some(held.sample));
     }
 
     fn failure(&self, head: &Head, error: u32) -> Vec<u8> {
@@ -382,7 +287,7 @@ impl<'a> Connection<'a> {
         let left_ns = self.waiting.peek().map(|reply| reply.due_wall_ns.saturating_sub(now));
         let mut sleep_ns = left_ns;
         if let Some(left_ns) = left_ns.filter(|_| self.due.is_empty()) {
-            let spin_ns = self.shared.spin_ns;
+            let spin_ns = self.shared.settings.spin_ns;
             if left_ns <= spin_ns && self.start_spinning() {
                 std::hint::spin_loop();
                 return Ok(());

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One drive as it is served: a model that tells when, a store that knows what, a ledger of how well.
+//! One drive as it is served: a model that tells when, a store that knows what, a ledger of how well. Nothing here
+//! knows what carries the requests.
 
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linnet_types::{Device, Nanos, Op, Outcome};
 
 use crate::clock::Clock;
 use crate::drive::{Drive, Plain, submit_range};
-use crate::stats::{Command, ExportStats, Ledger};
+use crate::stats::{Command, ExportStats, Ledger, Sample};
 use crate::store::{Storage, Store};
 
 /// A drive to be served, as it is described to [`crate::Builder::export`].
@@ -56,20 +58,46 @@ pub struct Served {
     pub name: String,
     pub size_bytes: u64,
     pub read_only: bool,
-    pub store: Store,
+    store: Store,
     model: Mutex<Model>,
     ledger: Mutex<Ledger>,
 }
 
-/// A command's range and whether it must be durable when it is answered.
-#[derive(Clone, Copy, Debug)]
+/// A command, its range, and what it asks for beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
+    /// What to do.
     pub command: Command,
+    /// First byte; 0 for a flush.
     pub offset_bytes: u64,
+    /// Length; 0 for a flush, at least 1 otherwise. The range is inside the drive.
     pub size_bytes: u32,
+    /// Answered when it is durable (force unit access).
     pub durable: bool,
     /// For [`Command::WriteZeroes`]: the drive shall write zeros where it could have forgotten the range.
     pub no_hole: bool,
+}
+
+/// A command's data, as long as its range.
+#[derive(Debug)]
+pub enum Data<'a> {
+    /// There is none.
+    None,
+    /// What a write brings.
+    From(&'a [u8]),
+    /// Where a read puts it; holds zeros.
+    Into(&'a mut [u8]),
+}
+
+/// A command whose answer waits for its deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    /// When it may be answered.
+    pub due_wall_ns: Nanos,
+    /// Whether it failed; then no data was moved.
+    pub failed: bool,
+    /// What to record once it is answered, without the achieved latency.
+    pub sample: Sample,
 }
 
 impl Served {
@@ -86,7 +114,7 @@ impl Served {
 
     /// Hands a command to the model: when it arrived there, and what becomes of it. Arrival is read under the drive's
     /// lock, so that times never decrease. A drive whose model panicked fails everything from then on.
-    pub fn submit(&self, clock: &Clock, ask: &Ask) -> (Nanos, Outcome) {
+    fn submit(&self, clock: &Clock, ask: &Ask) -> (Nanos, Outcome) {
         let Ok(mut model) = self.model.lock() else {
             let now = clock.model_of(clock.wall_ns());
             return (now, Outcome::Error(now));
@@ -109,6 +137,75 @@ impl Served {
             Command::Cache => Outcome::Done(now),
         };
         (now, outcome)
+    }
+
+    /// Asks the model and moves the data. `None` when the model lost the command and nobody shall answer it.
+    pub fn serve(&self, clock: &Clock, lost_after_ns: Option<Nanos>, ask: &Ask, data: Data<'_>) -> Option<Held> {
+        let (arrive_ns, outcome) = self.submit(clock, ask);
+        let (done_ns, failed) = match outcome {
+            Outcome::Done(at) => (at.max(arrive_ns), false),
+            Outcome::Error(at) => (at.max(arrive_ns), true),
+            Outcome::Lost => {
+                self.ledger().lost += 1;
+                (arrive_ns.saturating_add(lost_after_ns?), true)
+            }
+        };
+        let failed = failed || self.carry(ask, data).is_err();
+        let sample = Sample {
+            arrive_ns,
+            offset_bytes: ask.offset_bytes,
+            size_bytes: ask.size_bytes,
+            command: ask.command,
+            failed,
+            latency_ns_model: done_ns - arrive_ns,
+            latency_ns_achieved: 0,
+        };
+        Some(Held { due_wall_ns: clock.wall_of(done_ns), failed, sample })
+    }
+
+    /// [`Served::serve`] for callers that have not checked the range.
+    pub fn serve_checked(
+        &self,
+        clock: &Clock,
+        lost_after_ns: Option<Nanos>,
+        ask: &Ask,
+        data: Data<'_>,
+    ) -> Option<Held> {
+        let end = ask.offset_bytes.checked_add(u64::from(ask.size_bytes));
+        let fits = match (ask.command, &data) {
+            (Command::Read, Data::Into(into)) => into.len() == ask.size_bytes as usize,
+            (Command::Write, Data::From(from)) => from.len() == ask.size_bytes as usize,
+            (Command::Read | Command::Write, _) => false,
+            _ => true,
+        };
+        let writes = matches!(ask.command, Command::Write | Command::Trim | Command::WriteZeroes);
+        if fits && end.is_some_and(|end| end <= self.size_bytes) && !(writes && self.read_only) {
+            return self.serve(clock, lost_after_ns, ask, data);
+        }
+        self.ledger().refused += 1;
+        let due_wall_ns = clock.wall_ns();
+        let sample = Sample {
+            arrive_ns: clock.model_of(due_wall_ns),
+            offset_bytes: ask.offset_bytes,
+            size_bytes: ask.size_bytes,
+            command: ask.command,
+            failed: true,
+            latency_ns_model: 0,
+            latency_ns_achieved: 0,
+        };
+        Some(Held { due_wall_ns, failed: true, sample })
+    }
+
+    fn carry(&self, ask: &Ask, data: Data<'_>) -> io::Result<()> {
+        match (ask.command, data) {
+            (Command::Read, Data::Into(into)) => self.store.read(ask.offset_bytes, into)?,
+            (Command::Write, Data::From(from)) => self.store.write(ask.offset_bytes, from)?,
+            (Command::Trim | Command::WriteZeroes, _) => {
+                self.store.clear(ask.offset_bytes, u64::from(ask.size_bytes))?;
+            }
+            _ => {}
+        }
+        if ask.durable || ask.command == Command::Flush { self.store.flush() } else { Ok(()) }
     }
 
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {

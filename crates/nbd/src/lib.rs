@@ -35,24 +35,29 @@
 //!   and one request that is being received, each of 32 MiB at most.
 //! - There is no encryption and no authentication: listen on a Unix socket or on loopback.
 
+mod builder;
 mod clock;
 mod connection;
 mod drive;
 mod error;
 mod export;
+mod front;
 mod handshake;
 mod input;
 mod listen;
+mod request;
 mod server;
 mod stats;
 mod store;
 mod stream;
 mod wire;
 
+pub use builder::Builder;
 pub use drive::{Drive, Plain};
 pub use error::Error;
-pub use export::Export;
+pub use export::{Ask, Data, Export, Held};
+pub use front::Front;
 pub use listen::Address;
-pub use server::{Builder, Handle};
+pub use server::Handle;
 pub use stats::{Command, ExportStats, Sample, Spread, Stats};
 pub use store::Storage;
