@@ -76,6 +76,95 @@ void linnet_tracker_withdraw(struct linnet_tracker *tracker, uint32_t size_bytes
 /* The features of an I/O whose arrival returned `snapshot`. */
 void linnet_tracker_digits(const struct linnet_tracker *tracker, uint32_t snapshot, uint8_t digits[LINNET_DIGITS]);
 
+/* ---- features: schema linnet-1 (spec/features-linnet.md) ---- */
+
+#define LINNET_WATCH_FEATURES 16 /* features of one read */
+#define LINNET_BUCKET_MAX 63     /* each is 0..63 */
+#define LINNET_WATCH_READS 8     /* completed reads whose times are remembered; a power of two */
+#define LINNET_WATCH_LATENCIES 4 /* and whose latencies are; a power of two */
+#define LINNET_SEEN_ARRIVAL 1    /* bits of `seen`: a read has arrived */
+#define LINNET_SEEN_SLOW 2       /* a slow read has completed */
+
+/* One I/O under way, in an array of the caller's. Its place there names it from arrival to its end. */
+struct linnet_watched {
+	uint64_t arrived_ns;
+	uint64_t pages_ahead; /* 4 KiB pages under way when it arrived, its own included */
+	uint32_t pages;       /* its own */
+	uint32_t is_read;     /* 0 or 1 */
+	uint32_t older;       /* neighbours in the list of reads under way */
+	uint32_t newer;
+};
+
+/* What one device is doing. Times are the caller's clock, in nanoseconds, that never runs backwards. */
+struct linnet_watch {
+	uint64_t inflection_ns; /* a read above is slow */
+	uint64_t pages;         /* under way, reads and writes */
+	uint64_t read_pages;
+	uint64_t arrived_sum_ns; /* of the reads under way; wraps */
+	uint64_t read_arrived_ns; /* when the last read arrived */
+	uint64_t read_end_bytes;  /* and where it ends */
+	uint64_t completed;       /* reads */
+	uint64_t done_ns[LINNET_WATCH_READS]; /* when the last ones completed, a ring */
+	uint64_t latency_ns[LINNET_WATCH_LATENCIES]; /* of the last ones, a ring */
+	uint64_t fast_ns; /* moving average of read latency, times 4: a new read weighs 1/4 */
+	uint64_t slow_ns; /* times 32: a new read weighs 1/32 */
+	uint64_t page_ns; /* moving average of latency over pages_ahead in 1/16 ns, times 16: a new I/O weighs 1/16 */
+	uint64_t written_pages; /* that have arrived */
+	uint64_t slow_done_ns;  /* when a slow read last completed */
+	uint64_t slow_written_pages; /* written_pages at that time */
+	uint32_t reads;  /* under way */
+	uint32_t writes;
+	uint32_t oldest_read; /* ends of the list; UINT32_MAX when it is empty */
+	uint32_t newest_read;
+	uint32_t seen;
+	uint32_t spare;
+};
+
+/* Four steps to the octave: 0 1 2 3 4 5 6 7 8 10 12 14 16 20 ... begin buckets 0, 1, 2, ...; the last is 63. */
+uint8_t linnet_bucket(uint64_t value);
+
+/* An idle device without history. */
+void linnet_watch_init(struct linnet_watch *watch, uint64_t inflection_ns);
+
+/* An I/O is handed to the device. ios[io] must be free; it belongs to the watch until the I/O ends. */
+void linnet_watch_arrive(struct linnet_watch *watch, struct linnet_watched *ios, uint32_t io, uint64_t now_ns,
+			 int is_read, uint64_t offset_bytes, uint32_t size_bytes);
+
+/* It completes; ios[io] is free. */
+void linnet_watch_complete(struct linnet_watch *watch, struct linnet_watched *ios, uint32_t io, uint64_t now_ns);
+
+/* It leaves without completing (revoked, failed, cancelled); ios[io] is free, the history stays. */
+void linnet_watch_withdraw(struct linnet_watch *watch, struct linnet_watched *ios, uint32_t io);
+
+/* The features of a read that would be handed to the device now. Changes nothing. */
+void linnet_watch_describe(const struct linnet_watch *watch, const struct linnet_watched *ios, uint64_t now_ns,
+			   uint64_t offset_bytes, uint32_t size_bytes, uint8_t features[LINNET_WATCH_FEATURES]);
+
+/* ---- trees on these features ---- */
+
+#define LINNET_TREES 64
+#define LINNET_TREE_LEVELS 3
+#define LINNET_TREE_LEAVES 8
+#define LINNET_TREE_ONE 1024 /* a score of 1.0 */
+#define LINNET_TREE_BASE_MAX (1 << 30)
+
+/*
+ * Level k of tree t adds 2^k to the number of the leaf when features[feature[k][t]] > threshold[k][t]. The score is
+ * the base and one leaf of each tree. It cannot overflow: 64 leaves of 16 bits and a base below 2^30.
+ */
+struct linnet_trees {
+	uint8_t feature[LINNET_TREE_LEVELS][LINNET_TREES];   /* 0..15 */
+	uint8_t threshold[LINNET_TREE_LEVELS][LINNET_TREES]; /* 0..63 */
+	int16_t leaf[LINNET_TREES][LINNET_TREE_LEAVES];
+	int32_t base; /* within LINNET_TREE_BASE_MAX of 0 */
+};
+
+/* 0, or LINNET_E_RANGE when a number is out of its range. Trees that pass can be asked without further checks. */
+int linnet_trees_check(const struct linnet_trees *trees);
+
+/* Score of a read: the logarithm of the odds that it will be slow, times LINNET_TREE_ONE. */
+int32_t linnet_trees_score(const struct linnet_trees *trees, const uint8_t features[LINNET_WATCH_FEATURES]);
+
 /* ---- network: dense layers on integers ---- */
 
 #define LINNET_LAYERS_MAX 8   /* dense layers of a network */

@@ -44,6 +44,7 @@ pub struct Layer {
     pub biases: *const c_void,
 }
 
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Network {
     pub layer_count: u32,

@@ -3,6 +3,8 @@
 //!
 //! Everything that decides or learns is C (`core/`); this crate owns the memory and checks the shapes.
 
+#[cfg(all(feature = "bench", target_arch = "x86_64"))]
+pub mod bench;
 mod error;
 mod ffi;
 mod float;

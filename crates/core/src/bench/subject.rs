@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The builds of the core that are measured, behind one face.
+
+use std::ffi::c_void;
+
+use crate::memory::{Memory, with_scratch};
+use crate::network::Network;
+use crate::{Error, Tracker, ffi, simd};
+
+/// A build of the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// What every x86-64 runs.
+    Portable,
+    /// Loops for AVX2.
+    Avx2,
+    /// Loops for AVX-512 with VNNI.
+    Avx512,
+    /// The flags of a kernel module: -O2, no vector registers.
+    KernelFlags,
+}
+
+impl Build {
+    /// Those that this processor runs.
+    pub fn available() -> Vec<Build> {
+        let sets = simd::available();
+        let mut builds = vec![Build::KernelFlags, Build::Portable];
+        builds.extend(sets.contains(&simd::Set::Avx2).then_some(Build::Avx2));
+        builds.extend(sets.contains(&simd::Set::Avx512).then_some(Build::Avx512));
+        builds
+    }
+
+    /// As in the rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Build::Portable => "portable",
+            Build::Avx2 => "avx2",
+            Build::Avx512 => "avx512",
+            Build::KernelFlags => "kernel-flags",
+        }
+    }
+
+    pub(super) fn set(self) -> simd::Set {
+        match self {
+            Build::Avx2 => simd::Set::Avx2,
+            Build::Avx512 => simd::Set::Avx512,
+            Build::Portable | Build::KernelFlags => simd::Set::Portable,
+        }
+    }
+}
+
+unsafe extern "C" {
+    static linnet_kernel_dense_portable: ffi::Dense;
+    fn linnet_kernel_tables_plan(tables: *mut ffi::Tables, network: *const ffi::Network) -> i32;
+    fn linnet_kernel_tables_place(tables: *mut ffi::Tables, memory: *mut c_void, memory_size: usize) -> i32;
+    fn linnet_kernel_judge_init(
+        judge: *mut ffi::Judge,
+        size: usize,
+        tables: *const ffi::Tables,
+        tracker: *const Tracker,
+    ) -> i32;
+    fn linnet_kernel_judge_arrive(judge: *mut ffi::Judge, size_bytes: u32) -> u32;
+    fn linnet_kernel_judge_withdraw(judge: *mut ffi::Judge, size_bytes: u32);
+    fn linnet_kernel_judge_complete_read(judge: *mut ffi::Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
+    fn linnet_kernel_judge_score(judge: *const ffi::Judge, snapshot: u32, scratch: *mut c_void, score: *mut i64)
+    -> i32;
+    fn linnet_kernel_judge_decide(judge: *mut ffi::Judge, snapshot: u32, scratch: *mut c_void) -> i32;
+
+    fn linnet_plain_portable(a: P, b: P, c: P, d: P, inputs: i64, hidden: i64, features: P) -> i32;
+    fn linnet_plain_kernel(a: P, b: P, c: P, d: P, inputs: i64, hidden: i64, features: P) -> i32;
+    fn linnet_plain_avx2(a: P, b: P, c: P, d: P, inputs: i64, hidden: i64, features: P) -> i32;
+    fn linnet_plain_avx512(a: P, b: P, c: P, d: P, inputs: i64, hidden: i64, features: P) -> i32;
+}
+
+type P = *const i64;
+type PlainLoop = unsafe extern "C" fn(P, P, P, P, i64, i64, P) -> i32;
+type Call = unsafe extern "C" fn(*mut ffi::Judge, u32) -> u32;
+
+struct Functions {
+    init: unsafe extern "C" fn(*mut ffi::Judge, usize, *const ffi::Tables, *const Tracker) -> i32,
+    arrive: Call,
+    withdraw: unsafe extern "C" fn(*mut ffi::Judge, u32),
+    complete_read: unsafe extern "C" fn(*mut ffi::Judge, u32, u64, u32),
+    score: unsafe extern "C" fn(*const ffi::Judge, u32, *mut c_void, *mut i64) -> i32,
+    decide: unsafe extern "C" fn(*mut ffi::Judge, u32, *mut c_void) -> i32,
+}
+
+/// A network in one build. Its devices borrow it.
+pub struct Subject {
+    core: ffi::Network,
+    tables: ffi::Tables,
+    tables_memory: Memory,
+    functions: Functions,
+    owner: Network,
+}
+
+impl Subject {
+    pub fn new(network: &Network, build: Build) -> Result<Box<Subject>, Error> {
+        let owner = Network::with_set(network.layers(), network.scales().to_vec(), network.input_max(), build.set())?;
+        let kernel = build == Build::KernelFlags;
+        let functions = if kernel {
+            Functions {
+                init: linnet_kernel_judge_init,
+                arrive: linnet_kernel_judge_arrive,
+                withdraw: linnet_kernel_judge_withdraw,
+                complete_read: linnet_kernel_judge_complete_read,
+                score: linnet_kernel_judge_score,
+                decide: linnet_kernel_judge_decide,
+            }
+        } else {
+            Functions {
+                init: ffi::linnet_judge_init,
+                arrive: ffi::linnet_judge_arrive,
+                withdraw: ffi::linnet_judge_withdraw,
+                complete_read: ffi::linnet_judge_complete_read,
+                score: ffi::linnet_judge_score,
+                decide: ffi::linnet_judge_decide,
+            }
+        };
+        // SAFETY: all zeros is a valid `ffi::Tables`; each box is filled where it stays.
+        unsafe {
+            let mut subject = Box::new(Subject {
+                core: *owner.core(),
+                tables: std::mem::zeroed(),
+                tables_memory: Memory::new(0),
+                functions,
+                owner,
+            });
+            let subject_core = &raw const subject.core;
+            let code = if kernel {
+                subject.core.dense = &raw const linnet_kernel_dense_portable;
+                linnet_kernel_tables_plan(&mut subject.tables, subject_core)
+            } else {
+                ffi::linnet_tables_plan(&mut subject.tables, subject_core)
+            };
+            if code < 0 {
+                return Err(Error::Shape("a judge needs 31 digits and two outputs".into()));
+            }
+            subject.tables_memory = Memory::new(subject.tables.memory_size);
+            let (at, size) = (subject.tables_memory.as_mut_ptr(), subject.tables_memory.size());
+            if kernel {
+                linnet_kernel_tables_place(&mut subject.tables, at, size);
+            } else {
+                ffi::linnet_tables_place(&mut subject.tables, at, size);
+                subject.tables.loops = simd::sift(build.set());
+            }
+            Ok(subject)
+        }
+    }
+
+    pub fn device(&self) -> Device<'_> {
+        let mut memory = Memory::new(self.tables.judge_size);
+        let core = memory.as_mut_ptr().cast();
+        // SAFETY: memory of the right size, and tables that outlive the device.
+        unsafe { (self.functions.init)(core, memory.size(), &self.tables, std::ptr::null()) };
+        Device { subject: self, core, memory }
+    }
+
+    /// Drops the weights and tables from all caches.
+    pub fn flush(&mut self) {
+        self.owner.flush();
+        let (at, size) = (self.tables_memory.as_mut_ptr(), self.tables_memory.size());
+        flush(at.cast(), size);
+    }
+}
+
+/// One device of a subject. Used by one thread.
+pub struct Device<'s> {
+    subject: &'s Subject,
+    core: *mut ffi::Judge,
+    memory: Memory,
+}
+
+// SAFETY of the calls: `core` was initialised in memory that lives as long, with scratch of the size that it needs.
+impl Device<'_> {
+    #[inline]
+    pub fn arrive(&self, size_bytes: u32) -> u32 {
+        unsafe { (self.subject.functions.arrive)(self.core, size_bytes) }
+    }
+
+    #[inline]
+    pub fn withdraw(&self, size_bytes: u32) {
+        unsafe { (self.subject.functions.withdraw)(self.core, size_bytes) }
+    }
+
+    #[inline]
+    pub fn complete_read(&self, size_bytes: u32, latency_ns: u64, snapshot: u32) {
+        unsafe { (self.subject.functions.complete_read)(self.core, size_bytes, latency_ns, snapshot) }
+    }
+
+    /// Computed each time: what a decision costs that is not remembered.
+    #[inline]
+    pub fn score(&self, snapshot: u32) -> i64 {
+        let mut score = 0;
+        self.scratched(|scratch| unsafe { (self.subject.functions.score)(self.core, snapshot, scratch, &mut score) });
+        score
+    }
+
+    #[inline]
+    pub fn decide(&self, snapshot: u32) -> bool {
+        self.scratched(|scratch| unsafe { (self.subject.functions.decide)(self.core, snapshot, scratch) }) == 1
+    }
+
+    #[inline]
+    fn scratched<T>(&self, work: impl FnOnce(*mut c_void) -> T) -> T {
+        match self.subject.tables.scratch_size {
+            0 => work(std::ptr::null_mut()),
+            size => with_scratch(size, work),
+        }
+    }
+
+    /// Whether the next decision of this snapshot is a look-up. Reads the words that judge.c describes.
+    pub fn remembers(&self, snapshot: u32) -> bool {
+        let pages = snapshot.min(999) as usize;
+        let words = self.core.cast::<u64>();
+        // SAFETY: struct linnet_judge of core/judge.h: the version is its second word, decisions begin at byte 128.
+        let (version, word) = unsafe { (words.add(1).read(), words.add(16 + pages / 10).read()) };
+        word >> 20 == version & ((1 << 44) - 1) && word >> (10 + pages % 10) & 1 == 1
+    }
+
+    /// Drops the device's state from all caches.
+    pub fn flush(&mut self) {
+        let (at, size) = (self.memory.as_mut_ptr(), self.memory.size());
+        flush(at.cast(), size);
+    }
+}
+
+/// The plain loop with one set of flags, on two layers.
+pub struct Plain {
+    numbers: Vec<Vec<i64>>,
+    hidden: i64,
+    call: PlainLoop,
+}
+
+impl Plain {
+    /// `None` for a network that has not two layers.
+    pub fn new(network: &Network, build: Build) -> Option<Plain> {
+        let layers = network.layers();
+        let [first, last] = &layers[..] else { return None };
+        let numbers = [&first.weights, &first.biases, &last.weights, &last.biases].map(Clone::clone).to_vec();
+        let call: PlainLoop = match build {
+            Build::Portable => linnet_plain_portable,
+            Build::KernelFlags => linnet_plain_kernel,
+            Build::Avx2 => linnet_plain_avx2,
+            Build::Avx512 => linnet_plain_avx512,
+        };
+        Some(Plain { numbers, hidden: first.outputs as i64, call })
+    }
+
+    #[inline]
+    pub fn decide(&self, features: &[i64]) -> bool {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|k| self.numbers[k].as_ptr());
+        // SAFETY: as many numbers as the two layers have.
+        unsafe { (self.call)(a, b, c, d, features.len() as i64, self.hidden, features.as_ptr()) == 1 }
+    }
+
+    pub fn flush(&self) {
+        for numbers in &self.numbers {
+            flush(numbers.as_ptr().cast(), size_of_val(&numbers[..]));
+        }
+    }
+}
+
+/// Drops these bytes from all caches.
+pub fn flush(at: *const u8, size: usize) {
+    use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+    // SAFETY: the lines of memory that the caller holds.
+    unsafe {
+        for offset in (0..size).step_by(64) {
+            _mm_clflush(at.wrapping_add(offset));
+        }
+        _mm_mfence();
+    }
+}

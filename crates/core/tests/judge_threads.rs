@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One judge, several threads: every answer is the plain network's for a history that was there during the call.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use linnet_core::{Judge, Layer, Network, Tracker, Way};
+use linnet_sim::Chance;
+use linnet_types::Op;
+
+/// Completions of one run.
+const HISTORIES: u64 = 20_000;
+
+fn network(chance: &mut Chance, shape: &[usize], largest: u64) -> Network {
+    let layers: Vec<Layer> = shape
+        .windows(2)
+        .map(|pair| {
+            let mut number = || chance.below(2 * largest + 1) as i64 - largest as i64;
+            let weights = (0..pair[0] * pair[1]).map(|_| number()).collect();
+            Layer { inputs: pair[0], outputs: pair[1], weights, biases: (0..pair[1]).map(|_| number()).collect() }
+        })
+        .collect();
+    Network::from_integers(layers, vec![1; shape.len() - 1]).unwrap()
+}
+
+/// The latency and snapshot of the completion of this number, told again as often as needed.
+fn entry(number: u64) -> (u64, u32) {
+    let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (bits >> 32 & 0xff_ffff, (bits & 0xff) as u32)
+}
+
+/// The tracker after this many completions.
+fn after(completions: u64) -> Tracker {
+    let mut tracker = Tracker::new();
+    for number in completions.saturating_sub(4)..completions {
+        let (latency_ns, snapshot) = entry(number);
+        tracker.complete(Op::Read, 0, latency_ns, snapshot);
+    }
+    tracker
+}
+
+struct Answer {
+    /// Completions that were over before the call, and that had begun when it was over.
+    from: u64,
+    to: u64,
+    snapshot: u32,
+    score: Option<i64>,
+    revokes: Vec<bool>,
+}
+
+fn run(network: &Network) {
+    let judge = Judge::new(Some(network)).unwrap();
+    let (begun, over, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let answers = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (judge, begun, over, stop, answers) = (&judge, &begun, &over, &stop, &answers);
+            scope.spawn(move || {
+                let mut chance = Chance::new(thread);
+                let mut mine = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let from = over.load(Ordering::SeqCst);
+                    let size = 4_096 * (1 + chance.below(3) as u32);
+                    // Few different counts, so that remembered decisions are met; now and then other hundreds.
+                    let snapshot = judge.arrive(size) % 30 + if chance.happens(0.1) { 200 } else { 0 };
+                    let mut revokes = vec![false; 3];
+                    let mut score = None;
+                    match chance.below(4) {
+                        0 => score = Some(judge.score(snapshot)),
+                        1 => judge.decide_many(&[snapshot, snapshot + 1, snapshot + 2], &mut revokes).unwrap(),
+                        _ => revokes = vec![judge.decide(snapshot)],
+                    }
+                    judge.withdraw(size);
+                    let to = begun.load(Ordering::SeqCst);
+                    // All are checked below; memory bounds how many.
+                    if mine.len() < 200_000 {
+                        mine.push(Answer { from, to, snapshot, score, revokes });
+                    }
+                }
+                answers.lock().unwrap().extend(mine);
+            });
+        }
+        // Two threads complete; the judge keeps their completions apart, the lock only numbers them.
+        let number = Mutex::new(0);
+        std::thread::scope(|completing| {
+            for _ in 0..2 {
+                completing.spawn(|| {
+                    loop {
+                        let mut number = number.lock().unwrap();
+                        if *number == HISTORIES {
+                            break;
+                        }
+                        let (latency_ns, snapshot) = entry(*number);
+                        *number += 1;
+                        begun.store(*number, Ordering::SeqCst);
+                        judge.complete(Op::Read, 0, latency_ns, snapshot);
+                        over.store(*number, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(judge.pending_pages(), 0, "an arrival or a departure was lost");
+    assert_eq!(judge.tracker(), after(HISTORIES));
+
+    let answers = answers.into_inner().unwrap();
+    let mut told = HashMap::new();
+    let mut score_of = |completions: u64, snapshot: u32| {
+        *told.entry((completions, snapshot)).or_insert_with(|| network.score(&after(completions).digits(snapshot)))
+    };
+    let (mut checked, mut revoked) = (0, 0);
+    // Calls that a pre-emption stretched over many histories prove little and cost much.
+    for answer in answers.iter().filter(|answer| answer.to - answer.from < 16) {
+        let right = (answer.from..=answer.to).any(|completions| match answer.score {
+            Some(score) => score == score_of(completions, answer.snapshot),
+            None => (0..)
+                .zip(&answer.revokes)
+                .all(|(k, &revoke)| revoke == (score_of(completions, answer.snapshot + k) > 0)),
+        });
+        assert!(right, "histories {}..={} and snapshot {}", answer.from, answer.to, answer.snapshot);
+        checked += 1;
+        revoked += usize::from(answer.revokes[0]);
+    }
+    assert!(checked > 1_000 && revoked > 10, "{checked} checked, {revoked} revoked: too few to prove anything");
+}
+
+#[test]
+fn answers_are_those_of_a_history_that_existed() {
+    let mut chance = Chance::new(11);
+    for (shape, way) in [(&[31, 256, 2][..], Way::Sifted), (&[31, 40, 12, 2], Way::First), (&[31, 8, 2], Way::Plain)] {
+        let network = network(&mut chance, shape, 150);
+        assert_eq!(Judge::new(Some(&network)).unwrap().way(), way);
+        run(&network);
+    }
+}
