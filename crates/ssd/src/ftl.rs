@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use crate::geometry::Geometry;
+use crate::prefetch::prefetch;
 use crate::stats::Wear;
 
 /// No page: of `l2p`, never written; of `p2l`, free or invalid.
@@ -81,6 +82,11 @@ pub(crate) struct Levelling {
     pub static_gap: u32,
 }
 
+/// Most pages of a program unit: 8 planes of 64 KiB.
+const UNIT_PAGES_MAX: usize = 128;
+/// How far ahead of relocation map entries are asked for.
+const AHEAD: u32 = 24;
+
 /// At most one victim of so many is chosen to level wear, so that space is won even when all superblocks are full.
 const LEVEL_EVERY: u64 = 4;
 
@@ -151,6 +157,18 @@ impl Ftl {
         }
     }
 
+    /// A page will be looked up soon.
+    #[inline]
+    pub fn expect_page(&self, page: u32) {
+        prefetch(&self.l2p, page as usize);
+    }
+
+    /// A page will be overwritten soon, and its map entry has been expected for a while.
+    #[inline]
+    pub fn expect_overwrite(&self, page: u32) {
+        prefetch(&self.p2l, self.l2p[page as usize] as usize);
+    }
+
     /// True when [`Ftl::place_unit`] has room; otherwise rounds of garbage collection must run first.
     pub fn has_room(&self) -> bool {
         // The last free superblock belongs to garbage collection, which may need it to finish its victim.
@@ -166,6 +184,9 @@ impl Ftl {
         }
         let first = self.host.next;
         self.host.next += geometry.unit_pages;
+        for &page in pages {
+            prefetch(&self.l2p, page as usize);
+        }
         for (physical, &page) in (first..).zip(pages) {
             debug_assert_eq!(self.l2p[page as usize], BUFFERED);
             self.l2p[page as usize] = physical;
@@ -238,17 +259,25 @@ impl Ftl {
         };
         let mut round = Round::default();
         let stop = victim.end.min(victim.next + rows * geometry.row_pages);
+        let p2l = &self.p2l[..victim.end as usize];
+        for &page in &p2l[victim.next as usize..p2l.len().min((victim.next + AHEAD) as usize)] {
+            prefetch(&self.l2p, page as usize);
+        }
         while victim.next < stop {
             let die = geometry.die_of_unit(geometry.unit_of(victim.next)) as usize;
-            let mut moved = 0;
-            for physical in victim.next..victim.next + geometry.unit_pages {
-                let page = self.p2l[physical as usize];
-                if page != NONE {
-                    self.p2l[physical as usize] = NONE;
-                    self.append(geometry, page, &mut round, work);
-                    moved += 1;
-                }
+            let unit = victim.next as usize..(victim.next + geometry.unit_pages) as usize;
+            for ahead in unit.start + AHEAD as usize..self.p2l.len().min(unit.end + AHEAD as usize) {
+                prefetch(&self.l2p, self.p2l[ahead] as usize);
             }
+            let mut pages = [0; UNIT_PAGES_MAX];
+            let mut moved = 0;
+            for back in &mut self.p2l[unit] {
+                pages[moved] = *back;
+                moved += usize::from(*back != NONE);
+                *back = NONE;
+            }
+            self.append(geometry, &pages[..moved], &mut round, work);
+            let moved = moved as u32;
             victim.next += geometry.unit_pages;
             work[die].reads += u32::from(moved > 0);
             work[die].pages += moved;
@@ -267,23 +296,39 @@ impl Ftl {
         Some(round)
     }
 
+    /// Gives pages their new places at the frontier of relocated data.
     #[inline]
-    fn append(&mut self, geometry: &Geometry, page: u32, round: &mut Round, work: &mut [DieWork]) {
-        if self.gc.next == self.gc.end {
-            self.close(self.gc);
-            self.gc = self.open(geometry);
+    fn append(&mut self, geometry: &Geometry, mut pages: &[u32], round: &mut Round, work: &mut [DieWork]) {
+        while !pages.is_empty() {
+            if self.gc.next == self.gc.end {
+                self.close(self.gc);
+                self.gc = self.open(geometry);
+            }
+            let first = self.gc.next;
+            let unit = geometry.unit_of(first);
+            let unit_end = (unit + 1) * geometry.unit_pages;
+            let (now, later) = pages.split_at(pages.len().min((unit_end - first) as usize));
+            pages = later;
+            self.p2l[first as usize..first as usize + now.len()].copy_from_slice(now);
+            for (physical, &page) in (first..).zip(now) {
+                self.l2p[page as usize] = physical;
+            }
+            if !self.split.is_empty() {
+                now.iter().for_each(|&page| self.set_split(page, false));
+            }
+            self.gc.next += now.len() as u32;
+            self.valid[self.gc.superblock as usize] += now.len() as u32;
+            if self.gc.next == unit_end {
+                work[geometry.die_of_unit(unit) as usize].programs += 1;
+                round.programs += 1;
+            }
         }
-        let physical = self.gc.next;
-        self.gc.next += 1;
-        self.set_split(page, false);
-        self.l2p[page as usize] = physical;
-        self.p2l[physical as usize] = page;
-        self.valid[self.gc.superblock as usize] += 1;
-        let unit = geometry.unit_of(physical);
-        if physical + 1 == (unit + 1) * geometry.unit_pages {
-            work[geometry.die_of_unit(unit) as usize].programs += 1;
-            round.programs += 1;
-        }
+    }
+
+    /// Memory of its tables.
+    pub fn bytes(&self) -> usize {
+        let words = self.l2p.len() + self.p2l.len() + self.valid.len() + self.erases.len() + self.free.len();
+        4 * words + self.state.len() + 8 * self.split.len()
     }
 
     /// All that must be kept of it: little-endian words. The reverse map and the valid counts follow from the rest.

@@ -9,17 +9,18 @@ use crate::params::{PAGE_BYTES, Params};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     by: u32,
-    reciprocal: u128,
+    /// 2^64 / by, rounded up; of no use for 1, whose reciprocal does not fit.
+    reciprocal: u64,
 }
 
 impl Divisor {
     pub fn new(by: u32) -> Self {
-        Divisor { by, reciprocal: u128::from(u64::MAX / u64::from(by)) + 1 }
+        Divisor { by, reciprocal: (u64::MAX / u64::from(by)).wrapping_add(1) }
     }
 
     #[inline]
     pub fn quotient(self, n: u32) -> u32 {
-        ((self.reciprocal * u128::from(n)) >> 64) as u32
+        if self.by == 1 { n } else { ((u128::from(self.reciprocal) * u128::from(n)) >> 64) as u32 }
     }
 
     #[inline]

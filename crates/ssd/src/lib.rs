@@ -20,6 +20,7 @@ mod internal;
 mod machine;
 mod params;
 mod precondition;
+mod prefetch;
 mod presets;
 pub mod queued;
 mod serve;

@@ -49,10 +49,18 @@ impl Machine {
     /// Pages of a request: the first, and how many. A device smaller than the offset wraps it around its capacity.
     fn pages_of(&self, request: &Request) -> (u32, u64) {
         let capacity = u64::from(self.geometry.logical_pages) * u64::from(PAGE_BYTES);
-        let offset = request.offset_bytes % capacity;
+        // Most requests lie within the capacity, and a division costs more than the look-up.
+        let offset =
+            if request.offset_bytes < capacity { request.offset_bytes } else { request.offset_bytes % capacity };
         let page = u64::from(PAGE_BYTES);
         let size = u64::from(request.size_bytes.max(1));
         ((offset / page) as u32, (offset % page + size).div_ceil(page))
+    }
+
+    /// First page of a request.
+    #[inline]
+    pub fn first_page(&self, request: &Request) -> u32 {
+        self.pages_of(request).0
     }
 
     #[inline]
@@ -148,6 +156,10 @@ impl Machine {
         let mut seen = 0;
         while seen < count {
             let home = self.home(page, now);
+            let (unit_first, unit_pages) = match home {
+                Home::Unit(unit) => (unit * self.geometry.unit_pages, self.geometry.unit_pages),
+                Home::Nowhere | Home::Dram => (0, 0),
+            };
             let mut pages = 0u32;
             let mut bytes = 0;
             let mut split = false;
@@ -163,7 +175,12 @@ impl Machine {
                 if page == self.geometry.logical_pages {
                     page = 0;
                 }
-                if seen + u64::from(pages) == count || self.home(page, now) != home {
+                if seen + u64::from(pages) == count {
+                    break;
+                }
+                // Most neighbours lie in the same unit, which is told without finding theirs.
+                let beside = self.ftl.l2p[page as usize].wrapping_sub(unit_first) < unit_pages;
+                if !beside && self.home(page, now) != home {
                     break;
                 }
             }

@@ -82,6 +82,33 @@ impl Ssd {
         self.machine.borrow().check()
     }
 
+    /// [`Device::submit`] for many requests, whose times must not decrease; adds the time of completion of each to `done`. Gives the same
+    /// answers as one by one, and is faster on large devices, since map entries are fetched ahead.
+    pub fn submit_many(&mut self, requests: &[(Nanos, Request)], done: &mut Vec<Nanos>) {
+        const FAR: usize = 24;
+        const NEAR: usize = 12;
+        done.reserve(requests.len());
+        for (n, (now, request)) in requests.iter().enumerate() {
+            let machine = self.machine.get_mut();
+            if let Some((_, ahead)) = requests.get(n + FAR) {
+                machine.ftl.expect_page(machine.first_page(ahead));
+            }
+            if let Some((_, ahead)) = requests.get(n + NEAR)
+                && ahead.op == Op::Write
+            {
+                machine.ftl.expect_overwrite(machine.first_page(ahead));
+            }
+            let at = self.serve(*now, request, None);
+            done.push(at);
+        }
+    }
+
+    /// Bytes of memory that the maps take for each logical page of 4 KiB.
+    pub fn map_bytes_per_page(&self) -> f64 {
+        let machine = self.machine.borrow();
+        machine.ftl.bytes() as f64 / f64::from(machine.geometry.logical_pages)
+    }
+
     /// Discards the 4 KiB pages that lie wholly in the range (TRIM): they are read as never written and cost garbage collection nothing.
     /// A range beyond the capacity is cut off, not wrapped. Returns the time of completion.
     pub fn trim(&mut self, now: Nanos, offset_bytes: u64, size_bytes: u64) -> Nanos {
