@@ -23,7 +23,7 @@ MAY_USE = {
     "nbd": {"types", "measure"},
     "array": {"types", "sim", "core", "measure"},
     "learn": {"types", "sim", "core", "measure"},
-    "python": {"types", "core", "trace", "ssd", "array", "learn", "measure"},
+    "python": {"types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure"},
 }
 MAY_INCLUDE = {
     "linnet.h",

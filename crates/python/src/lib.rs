@@ -8,6 +8,8 @@ mod learn;
 mod model;
 mod network;
 mod progress;
+mod serve;
+mod ssd;
 mod trace;
 
 use pyo3::prelude::*;
@@ -24,6 +26,10 @@ mod _native {
     use crate::model::PyModel;
     #[pymodule_export]
     use crate::network::PyNetwork;
+    #[pymodule_export]
+    use crate::serve::PyServer;
+    #[pymodule_export]
+    use crate::ssd::{PyDevice, PyDeviceRun, quantiles_ns, ssd_check};
     #[pymodule_export]
     use crate::trace::{PyTrace, synth, trace_formats, workloads};
 

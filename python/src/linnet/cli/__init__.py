@@ -9,7 +9,7 @@ import sys
 import typer
 
 from linnet._native import Error, __version__
-from linnet.cli import compare, demo, learn, trace
+from linnet.cli import compare, demo, learn, ssd, trace
 from linnet.cli.output import fail
 
 INTERRUPTED = 130
@@ -25,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(trace.app, name="trace")
+app.add_typer(ssd.app, name="ssd")
 learn.register(app)
 compare.register(app)
 demo.register(app)

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `linnet.Server`: modelled drives over NBD, in real time.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use linnet_nbd::{Builder, Drive, Export, Handle, Storage};
+use linnet_ssd::Ssd;
+use linnet_types::{Device, Nanos, Outcome, Request};
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::ssd::PyDevice;
+
+/// A modelled drive behind a server: flush and trim reach the model too.
+struct Modelled(Ssd);
+
+impl Device for Modelled {
+    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
+        self.0.submit(now, request)
+    }
+
+    fn peek(&self, now: Nanos, request: &Request) -> Outcome {
+        self.0.peek(now, request)
+    }
+}
+
+impl Drive for Modelled {
+    fn flush(&mut self, now: Nanos) -> Nanos {
+        self.0.flush(now)
+    }
+
+    fn trim(&mut self, now: Nanos, offset_bytes: u64, size_bytes: u64) -> Nanos {
+        self.0.trim(now, offset_bytes, size_bytes)
+    }
+}
+
+/// Modelled drives served over NBD, from construction until `stop()`.
+#[pyclass(name = "Server", module = "linnet", frozen)]
+pub struct PyServer {
+    handle: Mutex<Option<Handle>>,
+    names: Vec<String>,
+    uris: Vec<String>,
+}
+
+#[pymethods]
+impl PyServer {
+    /// Serves `drives` (name and drive) on a Unix socket or on TCP at loopback, or both. `directory` keeps the data in
+    /// sparse files instead of memory. `time_scale` is wall time for each model time.
+    #[new]
+    #[pyo3(signature = (drives, size_bytes = None, unix = None, port = None, directory = None, time_scale = 1.0))]
+    fn new(
+        drives: Vec<(String, PyRef<'_, PyDevice>)>,
+        size_bytes: Option<u64>,
+        unix: Option<PathBuf>,
+        port: Option<u16>,
+        directory: Option<PathBuf>,
+        time_scale: f64,
+    ) -> PyResult<Self> {
+        let mut builder = Builder::new().time_scale(time_scale);
+        let mut names = Vec::with_capacity(drives.len());
+        for (name, device) in drives {
+            let drive = device.drive()?;
+            let size = size_bytes.unwrap_or_else(|| drive.capacity_bytes());
+            let storage = match &directory {
+                Some(folder) => Storage::File { path: folder.join(format!("{name}.img")), durable: false },
+                None => Storage::Memory,
+            };
+            builder = builder.export(Export::new(name.clone(), size, Box::new(Modelled(drive))).storage(storage));
+            names.push(name);
+        }
+        if let Some(path) = unix {
+            builder = builder.unix(path);
+        }
+        if let Some(port) = port {
+            builder = builder.tcp(port);
+        }
+        let handle = builder.start().map_err(served)?;
+        let uris = names.iter().flat_map(|name| handle.uris(name)).collect();
+        Ok(PyServer { handle: Mutex::new(Some(handle)), names, uris })
+    }
+
+    /// Names of the drives.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.names.clone()
+    }
+
+    /// Where each drive can be reached.
+    #[getter]
+    fn uris(&self) -> Vec<String> {
+        self.uris.clone()
+    }
+
+    /// Requests so far, and model latency against achieved latency, as JSON text.
+    fn stats(&self) -> Option<String> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|handle| handle.stats().to_json())
+    }
+
+    /// Closes every connection, removes the socket, and gives the last statistics as JSON text; None when stopped
+    /// before.
+    fn stop(&self, py: Python<'_>) -> Option<String> {
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(py.detach(|| handle.stop().to_json()))
+    }
+}
+
+fn served(error: linnet_nbd::Error) -> PyErr {
+    errors::DeviceError::new_err(error.to_string())
+}

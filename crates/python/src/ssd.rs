@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `linnet.Device`: one modelled drive, run on traces, explained, checked against a reference, saved and loaded.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linnet_ssd::queued::QueuedSsd;
+use linnet_ssd::{Cause, DeviceParams, Params, Resource, Span, Ssd};
+use linnet_types::{IoRecord, Nanos, Op, Request};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::{PyIndexError, PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors;
+use crate::progress::Progress;
+use crate::trace::PyTrace;
+
+/// I/Os between two reports of progress.
+const PROGRESS_EVERY: usize = 65_536;
+
+/// One modelled drive. Every run starts from a copy of it.
+#[pyclass(name = "Device", module = "linnet", frozen)]
+pub struct PyDevice {
+    params: DeviceParams,
+    /// None for the queued model, whose runs begin with an empty drive.
+    ready: Option<Mutex<Ssd>>,
+    seed: u64,
+}
+
+impl PyDevice {
+    /// A copy of the preconditioned drive and its size.
+    pub fn drive(&self) -> PyResult<Ssd> {
+        match &self.ready {
+            Some(ready) => Ok(ready.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            None => Err(errors::DeviceError::new_err(
+                "this parameter file is of the queued model, whose answers are not known when a request is submitted; \
+                 give one of model = \"timelines\"",
+            )),
+        }
+    }
+}
+
+#[pymethods]
+impl PyDevice {
+    /// A drive of a preset, or of a TOML parameter file, preconditioned to steady state unless told otherwise.
+    #[new]
+    #[pyo3(signature = (preset = None, params = None, seed = 0, device_wide_share = None, precondition = true))]
+    fn new(
+        py: Python<'_>,
+        preset: Option<&str>,
+        params: Option<PathBuf>,
+        seed: u64,
+        device_wide_share: Option<f64>,
+        precondition: bool,
+    ) -> PyResult<Self> {
+        let mut params = match (preset, params) {
+            (Some(name), None) => DeviceParams::Timelines(Params::preset(name).map_err(errors::device)?),
+            (None, Some(path)) => DeviceParams::read(&path).map_err(errors::device)?,
+            _ => return Err(PyValueError::new_err("give a preset or a parameter file")),
+        };
+        if let (DeviceParams::Timelines(params), Some(share)) = (&mut params, device_wide_share) {
+            params.device_wide_share = share;
+        }
+        let ready = match &params {
+            DeviceParams::Timelines(params) => {
+                let mut device = Ssd::new(params, seed).map_err(errors::device)?;
+                if precondition {
+                    py.detach(|| device.precondition());
+                }
+                Some(Mutex::new(device))
+            }
+            DeviceParams::Queued(params) => {
+                QueuedSsd::new(params).map_err(errors::device)?;
+                None
+            }
+        };
+        Ok(PyDevice { params, ready, seed })
+    }
+
+    /// Loads a drive that was saved.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let device = py.detach(|| Ssd::load(&path)).map_err(errors::device)?;
+        Ok(PyDevice { params: DeviceParams::Timelines(device.params()), ready: Some(Mutex::new(device)), seed: 0 })
+    }
+
+    /// Saves the preconditioned drive; the file appears whole or not at all.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let device = self.drive()?;
+        py.detach(move || device.save(&path)).map_err(errors::device)
+    }
+
+    /// The parameters as the text of a TOML file.
+    fn to_toml(&self) -> String {
+        self.params.to_toml()
+    }
+
+    /// Bytes that the host sees.
+    #[getter]
+    fn capacity_bytes(&self) -> u64 {
+        match &self.params {
+            DeviceParams::Timelines(_) => {
+                self.ready.as_ref().map_or(0, |d| d.lock().unwrap_or_else(PoisonError::into_inner).capacity_bytes())
+            }
+            DeviceParams::Queued(params) => params.capacity_bytes(),
+        }
+    }
+
+    /// Seed of the drive.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Latency of a read on the idle drive, ns.
+    fn unloaded_read_ns(&self, size_bytes: u32) -> u64 {
+        match (&self.params, &self.ready) {
+            (DeviceParams::Queued(params), _) => params.unloaded_read_ns(size_bytes),
+            (_, Some(ready)) => ready.lock().unwrap_or_else(PoisonError::into_inner).unloaded_read_ns(size_bytes),
+            (_, None) => 0,
+        }
+    }
+
+    /// Runs traces on one copy of the drive, each a stream (a tenant). `timeline` keeps that many stretches of each die
+    /// and channel for a picture. `progress(I/Os done)` may answer False.
+    #[pyo3(signature = (streams, timeline = 0, progress = None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        streams: Vec<PyRef<'_, PyTrace>>,
+        timeline: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<PyDeviceRun> {
+        let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
+        let merged = merge(&records);
+        let mut progress = Progress::new(progress);
+        let params = &self.params;
+        let mut device = if self.ready.is_some() { Some(self.drive()?) } else { None };
+        let run = py.detach(|| match (&mut device, params) {
+            (Some(device), _) => {
+                device.record_timeline(timeline);
+                let mut answers = Vec::with_capacity(merged.len());
+                for (n, (stream, record)) in merged.iter().enumerate() {
+                    if n % PROGRESS_EVERY == 0 && !progress.tell((n,)) {
+                        return None;
+                    }
+                    let (done, cause) = device.submit_on(*stream, record.arrive_ns, &record.request());
+                    answers.push((Some(done - record.arrive_ns), cause));
+                }
+                Some((answers, stats(device)))
+            }
+            (None, DeviceParams::Queued(params)) => {
+                let mut queued = QueuedSsd::new(params).ok()?;
+                for (n, (_, record)) in merged.iter().enumerate() {
+                    if n % PROGRESS_EVERY == 0 && !progress.tell((n,)) {
+                        return None;
+                    }
+                    queued.push(record.arrive_ns, &record.request());
+                }
+                queued.finish();
+                let answers = queued.served().iter().map(|served| (served.latency_ns, served.cause)).collect();
+                let found = queued.stats();
+                Some((answers, vec![("waf", found.waf()), ("gc_runs", found.gc_runs as f64)]))
+            }
+            (None, DeviceParams::Timelines(_)) => None,
+        });
+        let Some((answers, stats)) = run else {
+            return Err(progress.error(PyKeyboardInterrupt::new_err("the run was stopped")));
+        };
+        let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
+        Ok(PyDeviceRun { merged, answers, stats, names, device: device.map(Mutex::new) })
+    }
+
+    /// Keeps `depth` requests of `size_bytes` in flight at random (or one after the other) places until `ios` are served, and gives
+    /// the virtual time that took, ns, and the latencies.
+    #[pyo3(signature = (depth, ios, size_bytes, write_share = 0.0, sequential = false, seed = 0))]
+    #[allow(clippy::too_many_arguments)]
+    fn saturate<'py>(
+        &self,
+        py: Python<'py>,
+        depth: usize,
+        ios: usize,
+        size_bytes: u32,
+        write_share: f64,
+        sequential: bool,
+        seed: u64,
+    ) -> PyResult<(u64, Bound<'py, PyArray1<u64>>)> {
+        if depth == 0 || ios == 0 || size_bytes == 0 {
+            return Err(PyValueError::new_err("depth, ios and size_bytes are at least 1"));
+        }
+        let mut device = self.drive()?;
+        let (end, latencies) = py
+            .detach(|| closed_loop(&mut device, depth, ios, &mut Load::new(size_bytes, write_share, sequential, seed)));
+        Ok((end, PyArray1::from_vec(py, latencies)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Device(capacity_bytes={})", self.capacity_bytes())
+    }
+}
+
+/// Requests of one size at random or successive places.
+struct Load {
+    chance: linnet_sim::Chance,
+    size_bytes: u32,
+    write_share: f64,
+    sequential: bool,
+    at: u64,
+}
+
+impl Load {
+    fn new(size_bytes: u32, write_share: f64, sequential: bool, seed: u64) -> Self {
+        Load { chance: linnet_sim::Chance::new(seed), size_bytes, write_share, sequential, at: 0 }
+    }
+
+    fn next(&mut self, capacity_bytes: u64) -> Request {
+        let size = u64::from(self.size_bytes);
+        let places = (capacity_bytes / size).max(1);
+        let place = if self.sequential { self.at % places } else { self.chance.below(places) };
+        self.at += 1;
+        let op = if self.chance.happens(self.write_share) { Op::Write } else { Op::Read };
+        Request { offset_bytes: place * size, size_bytes: self.size_bytes, op }
+    }
+}
+
+fn closed_loop(device: &mut Ssd, depth: usize, ios: usize, load: &mut Load) -> (Nanos, Vec<Nanos>) {
+    let capacity = device.capacity_bytes();
+    let mut due = std::collections::BinaryHeap::from(vec![std::cmp::Reverse(0); depth]);
+    let mut latencies = Vec::with_capacity(ios);
+    let mut end = 0;
+    for _ in 0..ios {
+        let Some(std::cmp::Reverse(now)) = due.pop() else { break };
+        let (done, _) = device.submit_explained(now, &load.next(capacity));
+        latencies.push(done - now);
+        end = end.max(done);
+        due.push(std::cmp::Reverse(done));
+    }
+    (end, latencies)
+}
+
+/// Streams merged by arrival; of equals, the lower stream first.
+fn merge(records: &[Arc<Vec<IoRecord>>]) -> Vec<(u16, IoRecord)> {
+    let mut merged: Vec<(u16, IoRecord)> =
+        (0u16..).zip(records).flat_map(|(stream, list)| list.iter().map(move |record| (stream, *record))).collect();
+    merged.sort_by_key(|(_, record)| record.arrive_ns);
+    merged
+}
+
+fn stats(device: &Ssd) -> Vec<(&'static str, f64)> {
+    let (s, wear) = (device.stats(), device.wear());
+    vec![
+        ("waf", s.waf().unwrap_or(f64::NAN)),
+        ("utilisation", s.utilisation()),
+        ("gc_rounds", (s.gc_rounds_wide + s.gc_rounds_single) as f64),
+        ("gc_moved_pages", s.gc_moved_pages as f64),
+        ("erases", s.erases as f64),
+        ("retries", s.retries as f64),
+        ("flushes", (s.flushes_timer + s.flushes_watermark) as f64),
+        ("slow_reads", s.slow_reads.total() as f64),
+        ("slow_device_wide", s.slow_reads.device_wide as f64),
+        ("slow_single_die", s.slow_reads.single_die as f64),
+        ("wear_least", f64::from(wear.least)),
+        ("wear_most", f64::from(wear.most)),
+        ("die_busy_least", least_busy(&s.die_busy_ns, s.now_ns, f64::min)),
+        ("die_busy_most", least_busy(&s.die_busy_ns, s.now_ns, f64::max)),
+    ]
+}
+
+fn least_busy(busy: &[Nanos], now: Nanos, pick: fn(f64, f64) -> f64) -> f64 {
+    busy.iter().map(|&ns| ns as f64 / now.max(1) as f64).reduce(pick).unwrap_or(0.0)
+}
+
+type Answer = (Option<Nanos>, Cause);
+
+/// What a run on one drive gave, I/O by I/O.
+#[pyclass(name = "DeviceRun", module = "linnet", frozen)]
+pub struct PyDeviceRun {
+    merged: Vec<(u16, IoRecord)>,
+    answers: Vec<Answer>,
+    stats: Vec<(&'static str, f64)>,
+    names: Vec<String>,
+    device: Option<Mutex<Ssd>>,
+}
+
+#[pymethods]
+impl PyDeviceRun {
+    /// One trace with the drive's latencies, in the order of arrival; `device` is the stream's number.
+    fn log(&self) -> PyTrace {
+        let answered = self.merged.iter().zip(&self.answers);
+        let records = answered.map(|((stream, r), (latency_ns, _))| IoRecord {
+            latency_ns: *latency_ns,
+            device: u32::from(*stream),
+            ..*r
+        });
+        PyTrace::made(self.names.join("+"), records.collect())
+    }
+
+    /// Counters of the drive: write amplification, GC, wear, utilisation of the least and most busy die.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, value) in &self.stats {
+            dict.set_item(name, if value.is_nan() { None } else { Some(*value) })?;
+        }
+        Ok(dict)
+    }
+
+    /// Why the reads between two quantiles of read latency (0 to 1) took as long as they did.
+    fn explain<'py>(&self, py: Python<'py>, from_quantile: f64, to_quantile: f64) -> PyResult<Bound<'py, PyDict>> {
+        if !(0.0 <= from_quantile && from_quantile < to_quantile && to_quantile <= 1.0) {
+            return Err(PyValueError::new_err(format!(
+                "quantiles {from_quantile} to {to_quantile}: give 0 <= from < to <= 1"
+            )));
+        }
+        let reads = self.merged.iter().zip(&self.answers).filter(|((_, r), _)| r.op.is_read());
+        let served: Vec<(Nanos, Cause)> =
+            reads.filter_map(|(_, (latency, cause))| latency.map(|ns| (ns, *cause))).collect();
+        let found = linnet_ssd::breakdown(&served, from_quantile, to_quantile)
+            .ok_or_else(|| errors::DeviceError::new_err("no read lies in this range of quantiles"))?;
+        let dict = PyDict::new(py);
+        dict.set_item("reads", found.requests)?;
+        dict.set_item("latency_us_least", found.latency_ns.0 as f64 / 1000.0)?;
+        dict.set_item("latency_us_most", found.latency_ns.1 as f64 / 1000.0)?;
+        dict.set_item("latency_us_mean", found.latency_ns_mean / 1000.0)?;
+        dict.set_item("service_us_mean", found.service_ns_mean / 1000.0)?;
+        let parts = found.parts.iter().map(|part| {
+            let row = PyDict::new(py);
+            row.set_item("mechanism", part.mechanism.name())?;
+            row.set_item("source", format!("{:?}", part.mechanism.source()))?;
+            row.set_item("wait_us_mean", part.wait_ns as f64 / 1000.0 / found.requests as f64)?;
+            row.set_item("share_of_latency", part.share_of_latency)?;
+            row.set_item("reads", part.requests)?;
+            row.set_item("main_of", part.main_of)?;
+            PyResult::Ok(row)
+        });
+        dict.set_item("mechanisms", parts.collect::<PyResult<Vec<_>>>()?)?;
+        Ok(dict)
+    }
+
+    /// What one I/O (by its place in `log()`) waited for: its latency and pairs of mechanism and ns.
+    fn explain_io(&self, index: usize) -> PyResult<(Option<u64>, Vec<(&'static str, u64)>)> {
+        let (latency, cause) = self
+            .answers
+            .get(index)
+            .ok_or_else(|| PyIndexError::new_err(format!("I/O {index} of {}", self.answers.len())))?;
+        Ok((*latency, cause.parts().map(|(mechanism, ns)| (mechanism.name(), ns)).collect()))
+    }
+
+    /// What dies and channels did between two times, ns: (resource, number, what, start, end). Needs a run with
+    /// `timeline`.
+    fn timeline(&self, from_ns: u64, to_ns: u64) -> Vec<(&'static str, u32, &'static str, u64, u64)> {
+        let Some(device) = &self.device else { return Vec::new() };
+        let show = |span: Span| {
+            let (kind, number) = match span.resource {
+                Resource::Die(n) => ("die", n),
+                Resource::Channel(n) => ("channel", n),
+            };
+            (kind, number, span.of.name(), span.start_ns, span.end_ns)
+        };
+        device.lock().unwrap_or_else(PoisonError::into_inner).timeline(from_ns, to_ns).into_iter().map(show).collect()
+    }
+}
+
+/// Compares the model with a reference file (NAME.json with its CSV beside it); a JSON text of ratios and distances.
+#[pyfunction]
+pub fn ssd_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    let (check, _) =
+        py.detach(|| linnet_ssd::check(&path)).map_err(|error| errors::DeviceError::new_err(error.to_string()))?;
+    serde_json::to_string(&check).map_err(|error| errors::DeviceError::new_err(error.to_string()))
+}
+
+/// Nearest-rank quantiles (shares 0 to 1) of latencies: the project's one definition.
+#[pyfunction]
+pub fn quantiles_ns(latency_ns: PyReadonlyArray1<'_, u64>, shares: Vec<f64>) -> Vec<u64> {
+    let mut sorted = latency_ns.as_array().to_vec();
+    sorted.sort_unstable();
+    shares.iter().map(|&q| linnet_measure::quantile(&sorted, q)).collect()
+}

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet ssd``: the SSD model by itself: run it, explain it, check it, serve it."""
+
+from __future__ import annotations
+
+import json as json_text
+import signal
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from linnet._native import Device, DeviceRun, Server, quantiles_ns, ssd_check
+from linnet.cli.options import AsJson, Format, Seed, Share, check_preset, complete_preset, load
+from linnet.cli.output import Bars, console, flatten, number, percent, print_json, table, write_whole
+from linnet.report.timeline import timeline_svg
+
+app = typer.Typer(help="The SSD model by itself: run it, explain it, check it, serve it.", no_args_is_help=True)
+
+Preset = Annotated[
+    str | None, typer.Option(help="SSD model preset.", autocompletion=complete_preset, show_default="consumer-deep")
+]
+Params = Annotated[Path | None, typer.Option(help="TOML parameter file instead of a preset.", show_default=False)]
+Workload = Annotated[
+    list[Path],
+    typer.Option("--workload", "-w", help="Trace or workload CSV; repeated, each is a stream.", show_default=False),
+]
+Snapshot = Annotated[
+    Path | None, typer.Option(help="Preconditioned drive saved by `linnet ssd precondition`.", show_default=False)
+]
+QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
+
+
+def device(
+    preset: str | None, params: Path | None, seed: int, share: float | None, snapshot: Path | None = None
+) -> Device:
+    """The drive that the options name."""
+    given = [name for name, value in (("--preset", preset), ("--params", params), ("--snapshot", snapshot)) if value]
+    if len(given) > 1:
+        raise typer.BadParameter(f"{' and '.join(given)} exclude each other")
+    check_preset(preset)
+    if snapshot is not None:
+        return Device.load(snapshot)
+    if params is not None:
+        return Device(params=params, seed=seed, device_wide_share=share)
+    return Device(preset=preset or "consumer-deep", seed=seed, device_wide_share=share)
+
+
+def replay(drive: Device, workload: list[Path], format: str | None, bars: Bars, timeline: int = 0) -> DeviceRun:
+    """Run workloads on a copy of the drive."""
+    streams = [load(path, format, bars) for path in workload]
+    step = bars.stage("running", sum(len(s) for s in streams))
+
+    def count(done: int) -> bool:
+        step(done)
+        return True
+
+    return drive.run(streams, timeline=timeline, progress=count)
+
+
+def summary(latencies: Any) -> dict[str, float]:
+    """Quantiles in us."""
+    found = quantiles_ns(latencies, list(QUANTILES.values()))
+    return {f"{name}_us": ns / 1000 for name, ns in zip(QUANTILES, found, strict=True)}
+
+
+@app.command()
+def run(
+    workload: Workload,
+    preset: Preset = None,
+    params: Params = None,
+    snapshot: Snapshot = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Latency of each I/O: .csv or .parquet.")] = None,
+    share: Share = None,
+    format: Format = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Run workloads on one modelled drive: latency of each I/O, statistics of the drive and of each stream.
+
+    Example: [bold]linnet ssd run --preset sata -w msnfs.trace.zst -o latencies.parquet[/]
+    """
+    with Bars() as bars:
+        drive = device(preset, params, seed, share, snapshot)
+        start = time.perf_counter()
+        done = replay(drive, workload, format, bars)
+        seconds = time.perf_counter() - start
+    log = done.log()
+    if out is not None:
+        log.write(out)
+    columns = log.columns()
+    reads = columns["op"] == 0
+    result: dict[str, Any] = {"ios": len(log), "ios_per_second": len(log) / max(seconds, 1e-9)}
+    for name, mask in (("reads", reads), ("writes", ~reads)):
+        chosen = columns["latency_ns"][mask]
+        result[name] = {"count": len(chosen)} | (
+            {"mean_us": float(chosen.mean()) / 1000} | summary(chosen) if len(chosen) else {}
+        )
+    result["drive"] = done.stats()
+    if len(workload) > 1:
+        result["streams"] = [
+            {"name": path.name} | summary(columns["latency_ns"][reads & (columns["device"] == i)])
+            for i, path in enumerate(workload)
+            if (reads & (columns["device"] == i)).any()
+        ]
+    if json:
+        print_json(result | {"seed": seed})
+        return
+    kinds = [[name, *result[name].values()] for name in ("reads", "writes") if result[name]["count"]]
+    table("latency", ["", "count", "mean us", *QUANTILES], kinds)
+    for stream in result.get("streams", []):
+        console.print("  ".join(f"{k} {number(v)}" for k, v in stream.items()))
+    table("drive", ["", ""], flatten(result["drive"]))
+    if out is not None:
+        console.print(f"{out}: {len(log):,} records")
+
+
+@app.command()
+def explain(
+    workload: Workload,
+    preset: Preset = None,
+    params: Params = None,
+    snapshot: Snapshot = None,
+    low: Annotated[
+        float, typer.Option("--from", help="Percentile of read latency to begin at.", min=0, max=100)
+    ] = 99.0,
+    high: Annotated[float, typer.Option("--to", help="Percentile to end at.", min=0, max=100)] = 100.0,
+    io: Annotated[
+        int | None, typer.Option(help="Explain this one I/O, by its place in time.", show_default=False)
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw dies and channels around the I/O (or the slowest read) as SVG.")
+    ] = None,
+    share: Share = None,
+    format: Format = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Say which mechanism made slow reads slow: the white-box truth that a black-box model is judged by.
+
+    Example: [bold]linnet ssd explain --preset consumer-deep -w az.parquet --from 99[/]
+    """
+    with Bars() as bars:
+        drive = device(preset, params, seed, share, snapshot)
+        done = replay(drive, workload, format, bars, timeline=100_000 if picture else 0)
+    columns = done.log().columns()
+    if io is None and picture is not None:
+        reads = columns["op"] == 0
+        slowest = columns["latency_ns"].astype(float) * reads
+        io = int(slowest.argmax())
+    result: dict[str, Any] = {}
+    if io is not None:
+        if not 0 <= io < len(columns["op"]):
+            raise typer.BadParameter(f"I/O {io} of {len(columns['op'])}", param_hint="--io")
+        latency, parts = done.explain_io(io)
+        result["io"] = {
+            "index": io,
+            "op": "read" if columns["op"][io] == 0 else "write",
+            "arrive_s": float(columns["arrive_ns"][io]) / 1e9,
+            "size_bytes": int(columns["size_bytes"][io]),
+            "latency_us": None if latency is None else latency / 1000,
+            "waits_us": {name: ns / 1000 for name, ns in parts},
+        }
+        if picture is not None:
+            start = int(columns["arrive_ns"][io])
+            end = start + (latency or 1_000_000)
+            margin = max(end - start, 200_000) // 2
+            window = (max(0, start - margin), end + margin)
+            write_whole(picture, timeline_svg(done.timeline(*window), window, (start, end)))
+    result["range"] = done.explain(low / 100, high / 100)
+    if json:
+        print_json(result)
+        return
+    if "io" in result:
+        table(f"I/O {io}", ["", ""], flatten(result["io"]))
+    found = result["range"]
+    table(
+        f"{found['reads']:,} reads from p{low:g} to p{high:g}: {number(found['latency_us_least'])} to "
+        f"{number(found['latency_us_most'])} us, of which {number(found['service_us_mean'])} us would pass on an idle "
+        "drive",
+        ["mechanism", "kind", "mean wait us", "of the latency", "reads", "main of"],
+        [
+            [m["mechanism"], m["source"], m["wait_us_mean"], percent(m["share_of_latency"]), m["reads"], m["main_of"]]
+            for m in found["mechanisms"]
+        ],
+        left=2,
+    )
+    if picture is not None:
+        console.print(f"picture: {picture}")
+
+
+@app.command()
+def check(
+    reference: Annotated[Path, typer.Argument(help="NAME.json with NAME.csv.gz beside it.", show_default=False)],
+    json: AsJson = False,
+) -> None:
+    """Compare the model with another simulator's answers to the same workload on the same parameters.
+
+    Example: [bold]linnet ssd check w1_randread.json[/]
+    """
+    result = json_text.loads(ssd_check(reference))
+    if json:
+        print_json(result)
+        return
+    shown = {k: v for k, v in result.items() if not isinstance(v, list)}
+    table(f"{reference.name}: ours over the reference's", ["", ""], flatten(shown))
+    shares = [[name, percent(share)] for name, share in result.get("tail_shares", [])]
+    if shares:
+        table("waits of the slowest hundredth of our reads", ["mechanism", "share"], shares)
+
+
+@app.command()
+def params(
+    preset: Annotated[str, typer.Argument(help="SSD model preset.", autocompletion=complete_preset)] = "consumer-deep",
+) -> None:
+    """Print a preset as a TOML parameter file, to be changed and given to --params.
+
+    Example: [bold]linnet ssd params sata > mine.toml[/]
+    """
+    check_preset(preset)
+    print(Device(preset=preset, precondition=False).to_toml(), end="")
+
+
+@app.command()
+def precondition(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Snapshot to write.", show_default=False)],
+    preset: Preset = None,
+    params: Params = None,
+    share: Share = None,
+    seed: Seed = 0,
+) -> None:
+    """Fill a drive and overwrite it until garbage collection is in steady state, and save it.
+
+    Example: [bold]linnet ssd precondition --preset sata -o sata.drive[/]
+    """
+    start = time.perf_counter()
+    drive = device(preset, params, seed, share)
+    drive.save(out)
+    console.print(f"{out}: {drive.capacity_bytes / 2**30:.1f} GiB logical, {time.perf_counter() - start:.1f} s")
+
+
+@app.command()
+def serve(
+    preset: Preset = None,
+    params: Params = None,
+    snapshot: Snapshot = None,
+    drives: Annotated[int, typer.Option(help="Drives to serve; drive i has seed + i.", min=1, max=64)] = 1,
+    unix: Annotated[Path | None, typer.Option(help="Unix socket to listen on.", show_default="linnet.sock")] = None,
+    tcp: Annotated[int | None, typer.Option(help="TCP port on loopback to listen on.", show_default=False)] = None,
+    size: Annotated[int | None, typer.Option(help="Bytes of each drive.", show_default="as modelled")] = None,
+    directory: Annotated[
+        Path | None, typer.Option(help="Keep the data in sparse files here.", show_default="memory")
+    ] = None,
+    time_scale: Annotated[float, typer.Option(help="Slow the world down by this factor.", min=0.001)] = 1.0,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this long.", show_default="until Ctrl-C")] = None,
+    share: Share = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Serve modelled drives over NBD in real time: each request is held until the model's deadline.
+
+    Works with fio's nbd engine, libnbd, qemu and nbd-client. Prints model latency against achieved latency at the end.
+
+    Example: [bold]linnet ssd serve --preset sata --drives 3 --unix /tmp/drives.sock[/]
+    """
+    if unix is None and tcp is None:
+        unix = Path("linnet.sock")
+    chosen = [(f"drive{i}", device(preset, params, seed + i, share, snapshot)) for i in range(drives)]
+    # A service manager stops with SIGTERM; it must remove the socket as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    server = Server(chosen, size_bytes=size, unix=unix, port=tcp, directory=directory, time_scale=time_scale)
+    for uri in server.uris:
+        console.print(uri, soft_wrap=True)
+    begun = time.monotonic()
+    try:
+        while seconds is None or time.monotonic() - begun < seconds:
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        last = server.stop()
+    stats = json_text.loads(last) if last else {}
+    if json:
+        print_json(stats)
+        return
+    table(
+        "served",
+        ["drive", "reads and writes", "model p50 us", "model p99 us", "late by p50 us", "late by p99 us", "late"],
+        [
+            [
+                one["name"],
+                one["reads"] + one["writes"],
+                *(one[part][q] / 1000 for part in ("model", "excess") for q in ("ns_p50", "ns_p99")),
+                percent(one["late_share"]),
+            ]
+            for one in stats.get("exports", [])
+        ],
+    )
