@@ -184,6 +184,22 @@ fn ties_submit() {
     assert!(ties > 0);
 }
 
+/// Scores that are the same everywhere, so that all is foreseen: the bounds cut where the decision does.
+#[test]
+fn what_is_foreseen_cuts_at_zero() {
+    for gap in -2..=2 {
+        let first = Layer { inputs: DIGITS, outputs: 16, weights: vec![0; 16 * DIGITS], biases: vec![1; 16] };
+        let last = Layer { inputs: 16, outputs: 2, weights: vec![0; 32], biases: vec![0, gap] };
+        let network = Network::from_integers(vec![first, last], vec![1, 1]).unwrap();
+        let judge = Judge::new(Some(&network)).unwrap();
+        for snapshot in 0..1_000 {
+            judge.arrive(4_096);
+            judge.complete(Op::Read, 0, 1_000, 1);
+            assert_eq!(judge.decide(snapshot + 1), gap > 0, "gap {gap}");
+        }
+    }
+}
+
 /// The published weights on their 2,000 inputs, and on every pending count behind some of them.
 #[test]
 fn agrees_with_published_outputs() {

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a host sees of one device while I/Os are under way (`core/watch.c`, `spec/features-linnet.md`).
+
+use linnet_types::{Nanos, Op, Request};
+
+/// Features of one read in the schema `linnet-1`; each is 0..=63.
+pub const WATCH_FEATURES: usize = 16;
+/// The largest value of a feature: the end of its scale, or "not yet".
+pub const BUCKET_MAX: u8 = 63;
+
+const DONE: usize = 8;
+const LATENCIES: usize = 4;
+const NONE: u32 = u32::MAX;
+
+/// `struct linnet_watched`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Watched {
+    arrived_ns: Nanos,
+    pages_ahead: u64,
+    pages: u32,
+    is_read: u32,
+    older: u32,
+    newer: u32,
+}
+
+/// `struct linnet_watch`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Raw {
+    inflection_ns: Nanos,
+    pages: u64,
+    read_pages: u64,
+    arrived_sum_ns: u64,
+    read_arrived_ns: Nanos,
+    read_end_bytes: u64,
+    completed: u64,
+    done_ns: [Nanos; DONE],
+    latency_ns: [Nanos; LATENCIES],
+    fast_ns: u64,
+    slow_ns: u64,
+    page_ns: u64,
+    written_pages: u64,
+    slow_done_ns: Nanos,
+    slow_written_pages: u64,
+    reads: u32,
+    writes: u32,
+    oldest_read: u32,
+    newest_read: u32,
+    seen: u32,
+    spare: u32,
+}
+
+unsafe extern "C" {
+    fn linnet_bucket(value: u64) -> u8;
+    fn linnet_watch_init(watch: *mut Raw, inflection_ns: u64);
+    fn linnet_watch_arrive(
+        watch: *mut Raw,
+        ios: *mut Watched,
+        io: u32,
+        now_ns: u64,
+        is_read: i32,
+        offset_bytes: u64,
+        size_bytes: u32,
+    );
+    fn linnet_watch_complete(watch: *mut Raw, ios: *mut Watched, io: u32, now_ns: u64);
+    fn linnet_watch_withdraw(watch: *mut Raw, ios: *mut Watched, io: u32);
+    fn linnet_watch_describe(
+        watch: *const Raw,
+        ios: *const Watched,
+        now_ns: u64,
+        offset_bytes: u64,
+        size_bytes: u32,
+        features: *mut u8,
+    );
+}
+
+/// The bucket of a value on the scale of every feature: four steps to the octave, 0..=63.
+pub fn bucket(value: u64) -> u8 {
+    // SAFETY: a pure function of its argument.
+    unsafe { linnet_bucket(value) }
+}
+
+/// One I/O under way, from [`Watch::arrive`] to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u32);
+
+/// The watch of one device. Told of every I/O's arrival and end, it describes a read that would arrive now.
+///
+/// Times come from one clock that never runs backwards. Give completions before arrivals when both carry the same time.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    raw: Raw,
+    ios: Vec<Watched>,
+    under_way: Vec<bool>,
+    free: Vec<u32>,
+}
+
+impl Watch {
+    /// An idle device without history. Reads above `inflection_ns` are slow.
+    pub fn new(inflection_ns: Nanos) -> Watch {
+        let mut raw = Raw::default();
+        // SAFETY: `Raw` has the layout of `struct linnet_watch`; so in every call below.
+        unsafe { linnet_watch_init(&mut raw, inflection_ns) };
+        Watch { raw, ios: Vec::new(), under_way: Vec::new(), free: Vec::new() }
+    }
+
+    /// The inflection point that it was made for.
+    pub fn inflection_ns(&self) -> Nanos {
+        self.raw.inflection_ns
+    }
+
+    /// I/Os under way.
+    pub fn in_flight(&self) -> usize {
+        self.ios.len() - self.free.len()
+    }
+
+    /// Reads that have completed.
+    pub fn completed(&self) -> u64 {
+        self.raw.completed
+    }
+
+    /// An I/O is handed to the device. Keep its place until it ends. Allocates when more are under way than ever before.
+    pub fn arrive(&mut self, now: Nanos, request: &Request) -> Place {
+        let io = self.free.pop().unwrap_or_else(|| {
+            self.ios.push(Watched::default());
+            self.under_way.push(false);
+            self.ios.len() as u32 - 1
+        });
+        self.under_way[io as usize] = true;
+        let is_read = i32::from(request.op == Op::Read);
+        // SAFETY: `io` is in the bounds of `ios`; so are the places in the list, which came from here.
+        unsafe {
+            linnet_watch_arrive(
+                &mut self.raw,
+                self.ios.as_mut_ptr(),
+                io,
+                now,
+                is_read,
+                request.offset_bytes,
+                request.size_bytes,
+            );
+        }
+        Place(io)
+    }
+
+    /// It completes. A place that is not under way does nothing.
+    pub fn complete(&mut self, place: Place, now: Nanos) {
+        if self.end(place) {
+            // SAFETY: under way, so in bounds and in the list.
+            unsafe { linnet_watch_complete(&mut self.raw, self.ios.as_mut_ptr(), place.0, now) };
+        }
+    }
+
+    /// It leaves without completing (revoked, failed, cancelled): the history stays. A place that is not under way does
+    /// nothing.
+    pub fn withdraw(&mut self, place: Place) {
+        if self.end(place) {
+            // SAFETY: as in `complete`.
+            unsafe { linnet_watch_withdraw(&mut self.raw, self.ios.as_mut_ptr(), place.0) };
+        }
+    }
+
+    fn end(&mut self, place: Place) -> bool {
+        let live = self.under_way.get_mut(place.0 as usize).is_some_and(std::mem::take);
+        if live {
+            self.free.push(place.0);
+        }
+        live
+    }
+
+    /// The features of a read that would be handed to the device now.
+    pub fn describe(&self, now: Nanos, offset_bytes: u64, size_bytes: u32) -> [u8; WATCH_FEATURES] {
+        let mut features = [0; WATCH_FEATURES];
+        debug_assert!(self.raw.oldest_read == NONE || (self.raw.oldest_read as usize) < self.ios.len());
+        // SAFETY: the list holds places within `ios`; `features` has room.
+        unsafe {
+            let ios = self.ios.as_ptr();
+            linnet_watch_describe(&self.raw, ios, now, offset_bytes, size_bytes, features.as_mut_ptr());
+        }
+        features
+    }
+}
+
+impl Default for Watch {
+    /// Without an inflection point no read is slow.
+    fn default() -> Self {
+        Watch::new(Nanos::MAX)
+    }
+}
