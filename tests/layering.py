@@ -21,6 +21,7 @@ MAY_USE = {
     "trace": {"types", "sim", "measure"},
     "ssd": {"types", "sim"},
     "nbd": {"types", "measure"},
+    "ublk": {"nbd"},
     "array": {"types", "sim", "core", "measure"},
     "learn": {"types", "sim", "core", "measure"},
     "python": {"types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure"},

@@ -85,7 +85,7 @@ pub enum Data<'a> {
     None,
     /// What a write brings.
     From(&'a [u8]),
-    /// Where a read puts it; holds zeros.
+    /// Where a read puts it.
     Into(&'a mut [u8]),
 }
 

@@ -90,14 +90,16 @@ impl Store {
         })
     }
 
-    /// Fills `into`, which holds zeros, from the range at `offset_bytes`.
+    /// Fills `into` from the range at `offset_bytes`.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> io::Result<()> {
         match self {
             Store::Memory(shards) => {
                 let mut done = 0;
                 for (chunk, inside, size) in chunks(offset_bytes, into.len() as u64) {
-                    if let Some(held) = reading(shards, chunk).get(&chunk) {
-                        into[done..done + size].copy_from_slice(&held[inside..inside + size]);
+                    let into = &mut into[done..done + size];
+                    match reading(shards, chunk).get(&chunk) {
+                        Some(held) => into.copy_from_slice(&held[inside..inside + size]),
+                        None => into.fill(0),
                     }
                     done += size;
                 }
@@ -201,7 +203,7 @@ mod tests {
                     plain[range].fill(0);
                 }
                 _ => {
-                    let mut data = vec![0; size as usize];
+                    let mut data = vec![7; size as usize];
                     store.read(offset, &mut data).unwrap();
                     assert!(data == plain[range], "step {step}: {offset}+{size}");
                 }
