@@ -258,6 +258,8 @@ impl Ftl {
             }
         };
         let mut round = Round::default();
+        // Cleared once for all units of the round.
+        let mut pages = [0; UNIT_PAGES_MAX];
         let stop = victim.end.min(victim.next + rows * geometry.row_pages);
         let p2l = &self.p2l[..victim.end as usize];
         for &page in &p2l[victim.next as usize..p2l.len().min((victim.next + AHEAD) as usize)] {
@@ -269,7 +271,6 @@ impl Ftl {
             for ahead in unit.start + AHEAD as usize..self.p2l.len().min(unit.end + AHEAD as usize) {
                 prefetch(&self.l2p, self.p2l[ahead] as usize);
             }
-            let mut pages = [0; UNIT_PAGES_MAX];
             let mut moved = 0;
             for back in &mut self.p2l[unit] {
                 pages[moved] = *back;

@@ -231,3 +231,47 @@ fn impossible_settings_are_refused_with_the_reason() {
         Params::preset(name).unwrap().validate().unwrap();
     }
 }
+
+/// A die with reads queued is never idle: the last of a hundred is done when ninety-nine more have been read and sent.
+#[test]
+fn work_is_conserved() {
+    for order in 0..3 {
+        let params = Params {
+            channels: 1,
+            dies_per_channel: 1,
+            blocks_per_plane: 64,
+            read_priority: priority(order),
+            retry_probability: 0.0,
+            ..small()
+        };
+        let mut ssd = Ssd::new(&params, 1).unwrap();
+        ssd.precondition();
+        let pages = ssd.capacity_bytes() / 4096;
+        let at: Vec<Nanos> = (0..100)
+            .map(|n| {
+                done(ssd.submit(0, &Request { offset_bytes: n * 37 % pages * 4096, size_bytes: 4096, op: Op::Read }))
+            })
+            .collect();
+        let bus_ns = (4096 * 1000u64).div_ceil(u64::from(params.channel_mb_per_s));
+        assert_eq!(at[99] - at[0], 99 * (params.read_ns + bus_ns));
+        assert_eq!(ssd.stats().die_busy_ns, [100 * (params.read_ns + bus_ns)]);
+    }
+}
+
+/// At low load it is the same whether requests come by the clock or one after the other.
+#[test]
+fn open_and_closed_loop_agree_at_low_load() {
+    let params = Params { retry_probability: 0.0, ..Params::preset("sata").unwrap() };
+    let mut open = Ssd::new(&params, 1).unwrap();
+    open.precondition();
+    let mut closed = open.clone();
+    let mut chance = Chance::new(6);
+    let mut now = 0;
+    for n in 0..2_000u64 {
+        let offset_bytes = chance.below(open.capacity_bytes() / 4096) * 4096;
+        let request = Request { offset_bytes, size_bytes: 4096 << chance.below(5), op: Op::Read };
+        let at = done(closed.submit(now, &request));
+        assert_eq!(at - now, done(open.submit(n * 10_000_000, &request)) - n * 10_000_000);
+        now = at;
+    }
+}

@@ -173,10 +173,10 @@ pub struct QueuedSsd {
     pub(super) free_jobs: Vec<u32>,
     pub(super) requests: Vec<HostRequest>,
     pub(super) free_requests: Vec<u32>,
-    /// Writes that wait for the number of pages being destaged to fall.
+    /// Writes that wait for the number of sectors being destaged to fall.
     pub(super) stalled: VecDeque<u32>,
-    pub(super) destaging: u32,
-    pub(super) destaging_max: u32,
+    pub(super) destaging: u64,
+    pub(super) destaging_max_sectors: u64,
     /// Towards the host and from it.
     pub(super) links: [Link; 2],
     /// Programs that wait for free blocks, by plane.
@@ -229,7 +229,8 @@ impl QueuedSsd {
             free_requests: Vec::new(),
             stalled: VecDeque::new(),
             destaging: 0,
-            destaging_max: params.destage_pages_max.unwrap_or(params.planes()).max(1),
+            destaging_max_sectors: u64::from(params.destage_pages_max.unwrap_or(params.planes()).max(1))
+                * u64::from(params.page_bytes / 512),
             links: Default::default(),
             starved: vec![Vec::new(); params.planes() as usize],
             locked: HashMap::new(),

@@ -160,7 +160,7 @@ impl QueuedSsd {
             let (page, first, count) = self.page_at(sector, end);
             sector += u64::from(count);
             self.requests[number as usize].left += 1;
-            if self.cache.holds(page, mask(first, count)) {
+            if self.params.read_from_write_buffer && self.cache.holds(page, mask(first, count)) {
                 self.stats.buffer_hits += 1;
                 // Data comes after the DRAM and the bookkeeping that a write has too.
                 let at = self.now + self.dram_ns(u64::from(count)) + HIT_NS;
@@ -252,7 +252,7 @@ impl QueuedSsd {
         let end = request.first_sector + request.sectors;
         let mut sector = request.next;
         while sector < end {
-            if buffered && self.destaging >= self.destaging_max {
+            if buffered && self.destaging >= self.destaging_max_sectors {
                 if self.requests[number as usize].stalled_since == 0 {
                     self.requests[number as usize].stalled_since = self.now.max(1);
                     self.stalled.push_back(number);
@@ -272,11 +272,11 @@ impl QueuedSsd {
             }
             let (stamp, evicted) = self.cache.write(self.now, page, sectors);
             if let Some((page, sectors, stamp)) = evicted {
-                self.destaging += 1;
+                self.destaging += u64::from(sectors.count_ones());
                 self.destage(Destage { page, sectors, stamp, request: NO_REQUEST });
             }
             if let Some(stamp) = stamp {
-                self.destaging += 1;
+                self.destaging += u64::from(count);
                 self.destage(Destage { page, sectors, stamp, request: NO_REQUEST });
             }
         }
@@ -362,7 +362,7 @@ impl QueuedSsd {
             return;
         }
         self.cache.programmed(job.page, job.stamp);
-        self.destaging -= 1;
+        self.destaging -= u64::from(job.sectors);
         while let Some(&number) = self.stalled.front() {
             if !self.accept(number) {
                 break;

@@ -73,7 +73,9 @@ pub struct QueuedParams {
 
     /// Write buffer; 0 for none, in which case a write is acknowledged after its programs.
     pub write_buffer_bytes: u64,
-    /// Pages that are being destaged, at most: writes beyond wait. Absent for one per plane.
+    /// Reads are answered from the write buffer where it has their data.
+    pub read_from_write_buffer: bool,
+    /// Flash pages' worth of sectors that are being destaged, at most: writes beyond wait. Absent for one page per plane.
     pub destage_pages_max: Option<u32>,
     /// A page that was destaged within this period stays in the buffer when written again, until it is evicted; 0 for
     /// destaging every write. (A filter that is emptied at this period tells such pages.)
@@ -119,6 +121,7 @@ impl Default for QueuedParams {
             dram_ps_per_sector: 35_600,
             complete_ns: 13,
             write_buffer_bytes: 16 << 20,
+            read_from_write_buffer: true,
             destage_pages_max: None,
             hot_period_ns: 1_000_000_000,
             gc_free_share: 0.05,
