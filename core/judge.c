@@ -88,7 +88,44 @@ static int can_sift(const struct linnet_network *network)
 	return reach < PROOF;
 }
 
-int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network)
+/* How far any sum of the first layer may go from zero. */
+static int64_t reach_of(const struct linnet_layer *layer)
+{
+	int64_t reach = 0;
+
+	for (uint32_t o = 0; o < layer->outputs; o++) {
+		int64_t up = bias(layer, o), down = up;
+
+		for (uint32_t i = 0; i < layer->inputs; i++) {
+			int64_t w = 9 * weight(layer, o, i);
+
+			up += w > 0 ? w : 0;
+			down += w < 0 ? w : 0;
+		}
+		reach = up > reach ? up : reach;
+		reach = -down > reach ? -down : reach;
+	}
+	return reach;
+}
+
+/* The most outputs to a word that leave each its room, with `top` less 1 added. */
+static void plan_packed(struct linnet_tables *plan)
+{
+	const struct linnet_layer *first = &plan->network->layers[0];
+	int64_t reach = reach_of(first) + 1;
+
+	if (reach < 1 << 15)
+		plan->pack_bits = 16;
+	else if (reach < 1 << 20)
+		plan->pack_bits = 21;
+	else
+		return;
+	plan->words = (first->outputs + 64 / plan->pack_bits - 1) / (64 / plan->pack_bits);
+	plan->memory_size += sizeof(uint64_t) * LINNET_PACK_ROWS * (size_t)plan->words;
+}
+
+int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network,
+		       const struct linnet_sift *loops)
 {
 	struct linnet_tables plan;
 	size_t slot = sizeof(struct linnet_slot);
@@ -97,7 +134,7 @@ int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network
 		return LINNET_E_SHAPE;
 	linnet_zero(&plan, sizeof(plan));
 	plan.network = network;
-	plan.loops = &linnet_sift_portable;
+	plan.loops = loops;
 	if (network) {
 		plan.way = LINNET_WAY_PLAIN;
 		plan.scratch_size = network->scratch_size;
@@ -112,12 +149,35 @@ int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network
 	}
 	if (plan.way == LINNET_WAY_SIFTED) {
 		plan.scratch_size = 0;
-		plan.memory_size = 3 * sizeof(int32_t) * (size_t)plan.lanes;
+		/* Gaps are read by whole words, too. */
+		plan.memory_size = sizeof(int32_t) * (3 * (size_t)plan.lanes + LINNET_REST_PAD);
+		if (loops->pack)
+			plan_packed(&plan);
 		slot += 3 * sizeof(int32_t) * ((size_t)plan.lanes + LINNET_REST_PAD);
 	}
 	plan.judge_size = sizeof(struct linnet_judge) + 2 * round_up(slot);
 	linnet_copy(tables, &plan, sizeof(plan));
 	return 0;
+}
+
+/* Outputs lie in a word from the lowest bits. Each is a number of its own: the word is their sum, modulo 2^64. */
+static void place_packed(struct linnet_tables *tables, uint64_t *packed)
+{
+	const struct linnet_layer *first = &tables->network->layers[0];
+	uint32_t each = 64 / tables->pack_bits;
+
+	for (uint32_t o = 0; o < each * tables->words; o++) {
+		uint64_t *at = packed + o / each;
+		uint32_t shift = o % each * tables->pack_bits;
+		int real = o < first->outputs;
+
+		/* Half the room is zero, so that no output borrows from the next. */
+		*at += ((uint64_t)(real ? bias(first, o) : 0) + (UINT64_C(1) << (tables->pack_bits - 1))) << shift;
+		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
+			at[(size_t)(1 + i) * tables->words] += (uint64_t)(real ? weight(first, o, i) : 0) << shift;
+		at[(size_t)LINNET_PACK_TOP * tables->words] += (uint64_t)((real ? tables->top[o] : 0) - 1) << shift;
+	}
+	tables->packed = packed;
 }
 
 int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memory_size)
@@ -144,6 +204,8 @@ int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memor
 	tables->near = near;
 	tables->top = top;
 	tables->gap = gap;
+	if (tables->pack_bits)
+		place_packed(tables, (uint64_t *)(void *)(gap + tables->lanes + LINNET_REST_PAD));
 	return 0;
 }
 
@@ -197,7 +259,9 @@ static void settle(struct linnet_judge *judge, uint32_t pages)
 	for (uint32_t i = 0; i < LINNET_DIGITS; i++)
 		slot->digits[i] = judge->history.digits[i];
 	slot->hundreds = pages / 100;
-	if (tables->way >= LINNET_WAY_FIRST) {
+	if (tables->packed) {
+		tables->loops->pack(tables, slot);
+	} else if (tables->way >= LINNET_WAY_FIRST) {
 		int16_t inputs[LINNET_DIGITS + 1];
 		uint16_t used[(LINNET_DIGITS + 1) / 2];
 
@@ -421,5 +485,5 @@ int linnet_judge_verdict(struct linnet_judge *judge, uint32_t snapshot, void *sc
 }
 
 /* Bindings in other languages mirror this. */
-_Static_assert(sizeof(struct linnet_tables) == 80, "struct linnet_tables");
+_Static_assert(sizeof(struct linnet_tables) == 96, "struct linnet_tables");
 _Static_assert(sizeof(struct linnet_slot) == 128, "struct linnet_slot");

@@ -11,12 +11,14 @@
 #define LINNET_DECADES ((LINNET_PAGES_MAX + 1) / 10)
 #define LINNET_REST_PAD 16 /* numbers after a list, so that it can be read by whole vectors */
 #define LINNET_NOW_AT 12   /* the three digits of the pages outstanding now */
+#define LINNET_PACK_TOP (1 + LINNET_DIGITS) /* rows of the packed tables: biases, digits, top */
+#define LINNET_PACK_ROWS (LINNET_PACK_TOP + 1)
 
 /*
  * One history, worked out. Two of them take turns, so that a CPU may still read the one while the next is written.
  * Behind it lie, for `lanes` outputs of the first layer:
  *
- *   int32 sums[lanes]    bias and history
+ *   int32 sums[lanes]    bias and history; where the tables are packed, uint64 words[words] as described there
  *   int32 rest[lanes+]   the sums of the outputs that are not settled, with the hundreds of `hundreds` added
  *   int32 near[lanes+]   their weights, as in the tables
  *   int32 gap[lanes+]    and gaps; all three end in zeros up to a whole vector
@@ -51,6 +53,8 @@ struct linnet_judge {
  * before they are thrown away.
  */
 struct linnet_sift {
+	/* Packed sums of the history, for loops without vectors; else NULL. */
+	void (*pack)(const struct linnet_tables *tables, struct linnet_slot *slot);
 	/* Sorts the outputs by what tens and units can do to them: fills rest, near, gap, count, base, tens, units. */
 	void (*sift)(const struct linnet_tables *tables, struct linnet_slot *slot);
 	/* Score, for the hundreds of the slot. */
@@ -68,6 +72,11 @@ struct linnet_sift {
 static inline int32_t *linnet_slot_sums(const struct linnet_slot *slot)
 {
 	return (int32_t *)(uintptr_t)(slot + 1);
+}
+
+static inline uint64_t *linnet_slot_words(const struct linnet_slot *slot)
+{
+	return (uint64_t *)(uintptr_t)(slot + 1);
 }
 
 static inline int32_t *linnet_slot_rest(const struct linnet_slot *slot, uint32_t lanes)

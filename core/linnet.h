@@ -340,6 +340,13 @@ struct linnet_tables {
 	int64_t gap_bias;
 	uint32_t lanes;       /* outputs of the first layer, padded; 0 when it is not kept */
 	uint32_t way;         /* enum linnet_way */
+	/*
+	 * For loops without vectors, several outputs to a 64-bit word: a row of `words` for the biases, one for each of
+	 * the 31 digits, and one for `top` less 1. NULL where the loops have vectors or the sums no room.
+	 */
+	const uint64_t *packed;
+	uint32_t words;
+	uint32_t pack_bits;   /* of an output in a word: 16 or 21; 0 for none */
 	size_t memory_size;   /* bytes that linnet_tables_place needs */
 	size_t judge_size;    /* bytes of each judge */
 	size_t scratch_size;  /* bytes that each decision needs, 0 if none */
@@ -348,8 +355,12 @@ struct linnet_tables {
 /* The loops that every build has. User-space builds add linnet_sift_avx2 and linnet_sift_avx512. */
 extern const struct linnet_sift linnet_sift_portable;
 
-/* Sizes the tables of a network, which may be NULL. LINNET_E_SHAPE unless it leads 31 digits to two outputs. */
-int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network);
+/*
+ * Sizes the tables of a network, which may be NULL, for these loops. LINNET_E_SHAPE unless it leads 31 digits to two
+ * outputs.
+ */
+int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network,
+		       const struct linnet_sift *loops);
 
 /* Fills the tables in `memory` (aligned to LINNET_ALIGN), which lives as long as they do. LINNET_E_MEMORY. */
 int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memory_size);

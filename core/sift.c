@@ -77,6 +77,7 @@ INLINE int64_t across64(__m256i v)
 #define ACROSS64(v) across64(v)
 #endif
 
+#define PACK NULL
 #define LANES ((uint32_t)(sizeof(vector) / sizeof(int32_t)))
 #define PAIR(low, high) SPREAD((int32_t)((uint32_t)(low) | (uint32_t)(high) << 16))
 
@@ -260,6 +261,8 @@ static void bounds(const struct linnet_tables *tables, const struct linnet_slot 
 
 #else
 
+#define PACK pack
+
 /* Weights of a pair. */
 INLINE int32_t tens_of(int32_t pair)
 {
@@ -274,6 +277,87 @@ INLINE int32_t units_of(int32_t pair)
 INLINE int32_t cut(int32_t x)
 {
 	return x & ~(x >> 31);
+}
+
+/*
+ * Packed sums: one multiplication serves three or four outputs. Exact, since a word is a sum of numbers that each stay
+ * in their room in the end, and everything before is modulo 2^64.
+ */
+INLINE const uint64_t *digit_row(const struct linnet_tables *tables, uint32_t digit)
+{
+	return tables->packed + (size_t)(1 + digit) * tables->words;
+}
+
+static void pack(const struct linnet_tables *tables, struct linnet_slot *slot)
+{
+	const uint64_t *rows[LINNET_DIGITS];
+	uint64_t factors[LINNET_DIGITS], *words = linnet_slot_words(slot);
+	uint32_t n = 0, count = tables->words, w = 0;
+
+	for (uint32_t i = 0; i < LINNET_DIGITS; i++) {
+		rows[n] = digit_row(tables, i);
+		factors[n] = slot->digits[i];
+		n += slot->digits[i] != 0;
+	}
+	/* Six sums at a time stay in registers. */
+	for (; w + 6 <= count; w += 6) {
+		const uint64_t *bias = tables->packed + w;
+		uint64_t a = bias[0], b = bias[1], c = bias[2], d = bias[3], e = bias[4], f = bias[5];
+
+		for (uint32_t u = 0; u < n; u++) {
+			const uint64_t *row = rows[u] + w;
+			uint64_t factor = factors[u];
+
+			a += row[0] * factor;
+			b += row[1] * factor;
+			c += row[2] * factor;
+			d += row[3] * factor;
+			e += row[4] * factor;
+			f += row[5] * factor;
+		}
+		words[w] = a;
+		words[w + 1] = b;
+		words[w + 2] = c;
+		words[w + 3] = d;
+		words[w + 4] = e;
+		words[w + 5] = f;
+	}
+	for (; w < count; w++) {
+		uint64_t a = tables->packed[w];
+
+		for (uint32_t u = 0; u < n; u++)
+			a += rows[u][w] * factors[u];
+		words[w] = a;
+	}
+}
+
+/* The output at `shift` of a word. */
+INLINE int32_t unpack(uint64_t word, uint32_t shift, uint32_t bits)
+{
+	return (int32_t)(word >> shift & ((UINT64_C(1) << bits) - 1)) - (1 << (bits - 1));
+}
+
+/* Places of outputs: number, word, shift. */
+#define PLACE(o, w, shift) ((o) | (w) << 12 | (uint32_t)(shift) << 24)
+
+/* The highest bit of an output's room says that it is not negative: here, that sum and top are above zero. */
+INLINE uint32_t places_alive(const struct linnet_tables *tables, const uint64_t *words, uint64_t hundreds,
+			     uint32_t bits, int32_t *list)
+{
+	const uint64_t *top = tables->packed + (size_t)LINNET_PACK_TOP * tables->words;
+	const uint64_t *row = digit_row(tables, LINNET_NOW_AT);
+	uint32_t alive = 0, place = 0;
+
+	for (uint32_t w = 0; w < tables->words; w++) {
+		uint64_t most = words[w] + top[w] + (hundreds ? row[w] * hundreds : 0);
+
+		for (uint32_t shift = 0; shift + bits <= 64; shift += bits) {
+			list[alive] = (int32_t)(place + PLACE(shift / bits, 0, shift));
+			alive += most >> (shift + bits - 1) & 1;
+		}
+		place += PLACE(64 / bits, 1, 0);
+	}
+	return alive;
 }
 
 INLINE uint32_t outputs_alive(const struct linnet_tables *tables, const struct linnet_slot *slot, uint32_t hundreds,
@@ -294,40 +378,77 @@ INLINE uint32_t outputs_alive(const struct linnet_tables *tables, const struct l
 	return alive;
 }
 
+/* What the outputs that are positive whatever follows add up to, and the list of the others. */
+struct parted {
+	int64_t base, tens, units;
+	uint32_t count;
+};
+
+INLINE void part(struct parted *to, const struct linnet_tables *tables, struct linnet_slot *slot, uint32_t o,
+		 int32_t sum)
+{
+	uint32_t lanes = tables->lanes, n = to->count;
+	int32_t pair = tables->near[o], t = tens_of(pair), u = units_of(pair);
+	int32_t lowest = sum + 9 * (t - cut(t) + u - cut(u));
+	int64_t gap = tables->gap[o], sure = gap & ~(int64_t)(lowest >> 31);
+
+	to->base += sure * sum;
+	to->tens += sure * t;
+	to->units += sure * u;
+	linnet_slot_rest(slot, lanes)[n] = sum;
+	linnet_slot_near(slot, lanes)[n] = pair;
+	linnet_slot_gap(slot, lanes)[n] = (int32_t)gap;
+	to->count = n + (lowest < 0);
+}
+
+INLINE void part_packed(struct parted *to, const struct linnet_tables *tables, struct linnet_slot *slot,
+			uint32_t bits)
+{
+	const uint64_t *words = linnet_slot_words(slot), *row = digit_row(tables, LINNET_NOW_AT);
+	uint64_t hundreds = slot->hundreds;
+	int32_t *list = linnet_slot_gap(slot, tables->lanes);
+	uint32_t alive;
+
+	if (hundreds)
+		alive = places_alive(tables, words, hundreds, bits, list);
+	else
+		alive = places_alive(tables, words, 0, bits, list);
+	for (uint32_t i = 0; i < alive; i++) {
+		uint32_t place = (uint32_t)list[i], w = place >> 12 & 0xfff;
+		uint64_t word = words[w] + row[w] * hundreds;
+
+		part(to, tables, slot, place & 0xfff, unpack(word, place >> 24, bits));
+	}
+}
+
 /* Without branches: which way an output goes cannot be foretold. */
 static void sift(const struct linnet_tables *tables, struct linnet_slot *slot)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
 	const int32_t *sums = linnet_slot_sums(slot);
-	uint32_t lanes = tables->lanes, alive, n = 0;
-	int32_t *rest = linnet_slot_rest(slot, lanes), *near = linnet_slot_near(slot, lanes);
-	int32_t *gap = linnet_slot_gap(slot, lanes), hundreds = (int32_t)slot->hundreds;
-	int64_t base = tables->gap_bias, tens = 0, units = 0;
+	struct parted to = { tables->gap_bias, 0, 0, 0 };
+	int32_t hundreds = (int32_t)slot->hundreds;
+	/* Indices lie where the list of gaps will; none is overwritten before it was read. */
+	int32_t *list = linnet_slot_gap(slot, tables->lanes);
 
-	/* The indices lie where the list of gaps will; none is overwritten before it was read. */
-	if (hundreds)
-		alive = outputs_alive(tables, slot, slot->hundreds, gap);
-	else
-		alive = outputs_alive(tables, slot, 0, gap);
-	for (uint32_t i = 0; i < alive; i++) {
-		uint32_t o = (uint32_t)gap[i];
-		int32_t pair = tables->near[o], t = tens_of(pair), u = units_of(pair);
-		int32_t sum = sums[o] + weights[2 * o] * hundreds;
-		int32_t lowest = sum + 9 * (t - cut(t) + u - cut(u));
-		int64_t g = tables->gap[o], sure = lowest < 0 ? 0 : g;
+	if (tables->pack_bits == 16) {
+		part_packed(&to, tables, slot, 16);
+	} else if (tables->pack_bits == 21) {
+		part_packed(&to, tables, slot, 21);
+	} else {
+		uint32_t alive = hundreds ? outputs_alive(tables, slot, slot->hundreds, list)
+					  : outputs_alive(tables, slot, 0, list);
 
-		base += sure * sum;
-		tens += sure * t;
-		units += sure * u;
-		rest[n] = sum;
-		near[n] = pair;
-		gap[n] = (int32_t)g;
-		n += lowest < 0;
+		for (uint32_t i = 0; i < alive; i++) {
+			uint32_t o = (uint32_t)list[i];
+
+			part(&to, tables, slot, o, sums[o] + weights[2 * o] * hundreds);
+		}
 	}
-	slot->count = n;
-	slot->base = base;
-	slot->tens = tens;
-	slot->units = units;
+	slot->count = to.count;
+	slot->base = to.base;
+	slot->tens = to.tens;
+	slot->units = to.units;
 }
 
 static int64_t near(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now)
@@ -353,12 +474,33 @@ INLINE int32_t now_sum(const int32_t *sums, const int16_t *weights, uint32_t str
 	return (int32_t)((uint32_t)sums[o] + (uint32_t)add);
 }
 
+INLINE int64_t far_packed(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now,
+			  uint32_t bits)
+{
+	const uint64_t *words = linnet_slot_words(slot), *row = digit_row(tables, LINNET_NOW_AT);
+	const int32_t *gap = tables->gap;
+	uint32_t count = tables->words;
+	uint64_t sum = (uint64_t)tables->gap_bias, hundreds = now[0], tens = now[1], units = now[2];
+
+	for (uint32_t w = 0; w < count; w++) {
+		uint64_t word = words[w] + row[w] * hundreds + row[count + w] * tens + row[2 * count + w] * units;
+
+		for (uint32_t shift = 0; shift + bits <= 64; shift += bits)
+			sum += (uint64_t)((int64_t)cut(unpack(word, shift, bits)) * *gap++);
+	}
+	return (int64_t)sum;
+}
+
 static int64_t far(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
 	const int32_t *sums = linnet_slot_sums(slot);
 	uint64_t sum = (uint64_t)tables->gap_bias;
 
+	if (tables->pack_bits == 16)
+		return far_packed(tables, slot, now, 16);
+	if (tables->pack_bits == 21)
+		return far_packed(tables, slot, now, 21);
 	for (uint32_t o = 0; o < tables->lanes; o++)
 		sum += (uint64_t)((int64_t)cut(now_sum(sums, weights, tables->lanes, o, now)) * tables->gap[o]);
 	return (int64_t)sum;
@@ -394,4 +536,4 @@ static void bounds(const struct linnet_tables *tables, const struct linnet_slot 
 
 #endif
 
-const struct linnet_sift LINNET_SIFT = { sift, near, far, add, bounds };
+const struct linnet_sift LINNET_SIFT = { PACK, sift, near, far, add, bounds };

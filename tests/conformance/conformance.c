@@ -141,7 +141,7 @@ static void judge(const struct ready *ready, const uint8_t *inputs)
 
 	if (network->inputs != LINNET_DIGITS || network->outputs != 2 || network->input_max != 9)
 		return;
-	check(linnet_tables_plan(&tables, network) == 0, "tables refused");
+	check(linnet_tables_plan(&tables, network, &linnet_sift_portable) == 0, "tables refused");
 	memory = aligned(tables.memory_size + 1);
 	scratch = aligned(tables.scratch_size + 1);
 	judge = aligned(tables.judge_size);

@@ -177,7 +177,7 @@ pub struct Dense {
 /// Table of a judge's loops for one instruction set; only its address is used here.
 #[repr(C)]
 pub struct Sift {
-    _functions: [*const c_void; 5],
+    _functions: [*const c_void; 6],
 }
 
 #[repr(C)]
@@ -190,12 +190,15 @@ pub struct Tables {
     pub gap_bias: i64,
     pub lanes: u32,
     pub way: u32,
+    pub packed: *const u64,
+    pub words: u32,
+    pub pack_bits: u32,
     pub memory_size: usize,
     pub judge_size: usize,
     pub scratch_size: usize,
 }
 
-const _: () = assert!(size_of::<Tables>() == 80);
+const _: () = assert!(size_of::<Tables>() == 96);
 
 /// Lies in memory of the size that its tables name; only its address is used here.
 #[repr(C)]
@@ -246,7 +249,7 @@ unsafe extern "C" {
         others: u32,
         budget: u32,
     ) -> i32;
-    pub fn linnet_tables_plan(tables: *mut Tables, network: *const Network) -> i32;
+    pub fn linnet_tables_plan(tables: *mut Tables, network: *const Network, loops: *const Sift) -> i32;
     pub fn linnet_tables_place(tables: *mut Tables, memory: *mut c_void, memory_size: usize) -> i32;
     pub fn linnet_judge_init(judge: *mut Judge, size: usize, tables: *const Tables, tracker: *const Tracker) -> i32;
     pub fn linnet_judge_arrive(judge: *mut Judge, size_bytes: u32) -> u32;

@@ -40,7 +40,8 @@ impl Tables {
         // SAFETY: all zeros is a valid `ffi::Tables`; the network, where there is one, is placed, and owns this.
         unsafe {
             let mut core: ffi::Tables = std::mem::zeroed();
-            if ffi::linnet_tables_plan(&mut core, network.map_or(ptr::null(), |(_, core)| core)) < 0 {
+            let network_core = network.map_or(ptr::null(), |(_, core)| ptr::from_ref(core));
+            if ffi::linnet_tables_plan(&mut core, network_core, simd::sift(set)) < 0 {
                 let text = network.map_or(String::new(), |(network, _)| format!("{network:?}"));
                 return Err(Error::Shape(format!("{text} does not take the {DIGITS} digits to two outputs")));
             }
@@ -48,7 +49,6 @@ impl Tables {
             if ffi::linnet_tables_place(&mut core, memory.as_mut_ptr(), memory.size()) < 0 {
                 return Err(Error::Shape("the core refuses its tables".into()));
             }
-            core.loops = simd::sift(set);
             Ok(Tables { core, memory })
         }
     }

@@ -51,7 +51,12 @@ impl Build {
 
 unsafe extern "C" {
     static linnet_kernel_dense_portable: ffi::Dense;
-    fn linnet_kernel_tables_plan(tables: *mut ffi::Tables, network: *const ffi::Network) -> i32;
+    fn linnet_kernel_tables_plan(
+        tables: *mut ffi::Tables,
+        network: *const ffi::Network,
+        loops: *const ffi::Sift,
+    ) -> i32;
+    static linnet_kernel_sift_portable: ffi::Sift;
     fn linnet_kernel_tables_place(tables: *mut ffi::Tables, memory: *mut c_void, memory_size: usize) -> i32;
     fn linnet_kernel_judge_init(
         judge: *mut ffi::Judge,
@@ -129,9 +134,9 @@ impl Subject {
             let subject_core = &raw const subject.core;
             let code = if kernel {
                 subject.core.dense = &raw const linnet_kernel_dense_portable;
-                linnet_kernel_tables_plan(&mut subject.tables, subject_core)
+                linnet_kernel_tables_plan(&mut subject.tables, subject_core, &raw const linnet_kernel_sift_portable)
             } else {
-                ffi::linnet_tables_plan(&mut subject.tables, subject_core)
+                ffi::linnet_tables_plan(&mut subject.tables, subject_core, simd::sift(build.set()))
             };
             if code < 0 {
                 return Err(Error::Shape("a judge needs 31 digits and two outputs".into()));
@@ -142,7 +147,6 @@ impl Subject {
                 linnet_kernel_tables_place(&mut subject.tables, at, size);
             } else {
                 ffi::linnet_tables_place(&mut subject.tables, at, size);
-                subject.tables.loops = simd::sift(build.set());
             }
             Ok(subject)
         }
