@@ -60,6 +60,7 @@ fn small(policy: u8, preemptible: bool, suspend: bool) -> QueuedParams {
         gc_stop_writes_below_blocks: 3,
         gc_concurrent_per_plane: 3,
         gc_free_share: 0.2,
+        reserved_blocks_per_plane: 0,
         write_buffer_bytes: 1 << 18,
         hot_period_ns: 3_000_000,
         gc_policy: [VictimPolicy::Greedy, VictimPolicy::CostBenefit, VictimPolicy::DChoices][policy as usize % 3],
@@ -154,5 +155,52 @@ fn references_are_met() {
             assert!((ratio - 1.0).abs() < tail, "{check:?}");
         }
         assert!(check.ks_log10pct < ks, "{check:?}");
+    }
+}
+
+/// Greedy collection of blocks of `n` pages, `a` pages of flash per page of data (Desnoyers, SYSTOR 2012; see `amplification.rs`).
+fn theory(a: f64, n: f64) -> f64 {
+    let (mut low, mut high) = (0.0, n - 1e-6);
+    for _ in 0..200 {
+        let k = 0.5 * (low + high);
+        if n / (n - k) * ((n + 0.5) / (k + 0.5)).ln() > a { low = k } else { high = k }
+    }
+    n / (n - low)
+}
+
+/// Per-plane greedy collection amplifies uniform random writes as theory has it, free and reserved blocks set aside.
+#[test]
+fn amplification_is_that_of_theory() {
+    for spare_share_of_raw in [0.2, 0.25, 0.3, 0.4] {
+        let params = QueuedParams {
+            channels: 1,
+            chips_per_channel: 1,
+            spare_share_of_raw,
+            hot_period_ns: 0,
+            gc_free_share: 0.08,
+            ..QueuedParams::default()
+        };
+        let mut ssd = filled(&params, u64::from(params.logical_pages()));
+        let mut chance = Chance::new(8);
+        let mut now = 200_000_000_000;
+        let pages = u64::from(params.logical_pages());
+        let mut before = (0, 0);
+        let mut amplification = 0.0;
+        for lap in 0..4 {
+            for _ in 0..pages {
+                now += 6_000_000;
+                ssd.push(now, &Request { offset_bytes: chance.below(pages) * 4096, size_bytes: 4096, op: Op::Write });
+            }
+            let stats = ssd.stats();
+            let host = stats.host_programs - before.0;
+            amplification = 1.0 + (stats.gc_programs - before.1) as f64 / host as f64;
+            before = (stats.host_programs, stats.gc_programs);
+            assert!(lap < 3 || stats.erases > 0);
+        }
+        // The pool holds one block less than the threshold when a victim is chosen; one block is reserved, two are open, half full.
+        let usable = f64::from(params.blocks_per_plane) - 19.0 - 1.0 - 1.0;
+        let expected = theory(usable * 64.0 * 2.0 / pages as f64, 64.0);
+        println!("spare {spare_share_of_raw}: {amplification:.3}, theory {expected:.3}");
+        assert!((amplification / expected - 1.0).abs() < 0.04, "{amplification} against {expected}");
     }
 }

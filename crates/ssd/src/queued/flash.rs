@@ -69,7 +69,7 @@ impl Flash {
     pub fn new(params: &QueuedParams) -> Self {
         let plane = Plane {
             blocks: vec![Block::default(); params.blocks_per_plane as usize],
-            free: (2..params.blocks_per_plane).collect(),
+            free: (2 + params.reserved_blocks_per_plane..params.blocks_per_plane).collect(),
             open: [0, 1],
             collecting: 0,
             programs: 0,

@@ -87,6 +87,8 @@ pub struct QueuedParams {
     pub gc_stop_writes_below_blocks: u32,
     /// Blocks of one plane that are collected at the same time, at most.
     pub gc_concurrent_per_plane: u32,
+    /// Blocks of each plane that never hold data: MQSim keeps one open for translation pages.
+    pub reserved_blocks_per_plane: u32,
     /// How victims are chosen.
     pub gc_policy: VictimPolicy,
     /// Host requests go before the work of garbage collection.
@@ -127,6 +129,7 @@ impl Default for QueuedParams {
             gc_free_share: 0.05,
             gc_stop_writes_below_blocks: 10,
             gc_concurrent_per_plane: 10,
+            reserved_blocks_per_plane: 1,
             gc_policy: VictimPolicy::Greedy,
             gc_preemptible: false,
         }
@@ -182,6 +185,7 @@ impl QueuedParams {
         }
         let spare = f64::from(self.blocks_per_plane) * self.spare_share_of_raw;
         let stop = self.gc_stop_writes_below_blocks.max(2);
+        within("reserved_blocks_per_plane", self.reserved_blocks_per_plane.into(), 0, 1024)?;
         if f64::from(stop) + 1.0 > spare {
             return refuse(
                 "spare_share_of_raw",
