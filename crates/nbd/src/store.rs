@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
 /// Where an export's data lives.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -53,6 +53,9 @@ fn open(path: &Path, size_bytes: u64) -> io::Result<File> {
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
+    // Two drives over one file would overwrite each other's data.
+    flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| io::Error::new(io::ErrorKind::WouldBlock, "another drive or server uses this file"))?;
     if found.len() < size_bytes {
         file.set_len(size_bytes)?;
     }
@@ -228,6 +231,8 @@ mod tests {
         let again = Store::new(&storage, SIZE).unwrap();
         again.write(SIZE - 4, b"stay").unwrap();
         again.flush().unwrap();
+        assert!(Store::new(&storage, SIZE).is_err(), "a file belongs to one drive at a time");
+        drop(again);
         let mut end = [0; 4];
         Store::new(&storage, SIZE).unwrap().read(SIZE - 4, &mut end).unwrap();
         assert_eq!(&end, b"stay");
