@@ -35,7 +35,7 @@ pub struct Evaluation {
 pub fn evaluate(network: &Network, set: &TrainingSet) -> Result<Evaluation, Error> {
     let scores: Vec<i64> = rows(set)?.map(|row| network.try_score(row)).collect::<Result<_, _>>()?;
     let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
-    Ok(figures(set, &revoked, roc_auc_integers(&scores, &set.slow)))
+    Ok(figures(&set.slow, &revoked, roc_auc_integers(&scores, &set.slow)))
 }
 
 /// Judges every row with the network as it was trained, before quantisation.
@@ -48,7 +48,7 @@ pub fn evaluate_float(network: &FloatNetwork, set: &TrainingSet) -> Result<Evalu
     }
     let scores: Vec<f64> = rows(set)?.map(|row| f64::from(network.score(row))).collect();
     let revoked: Vec<bool> = scores.iter().map(|&score| score > 0.0).collect();
-    Ok(figures(set, &revoked, roc_auc(&scores, &set.slow)))
+    Ok(figures(&set.slow, &revoked, roc_auc(&scores, &set.slow)))
 }
 
 /// What rounding the weights costs.
@@ -94,9 +94,9 @@ fn rows(set: &TrainingSet) -> Result<std::slice::ChunksExact<'_, u8>, Error> {
     Ok(set.digits.chunks_exact(DIGITS))
 }
 
-fn figures(set: &TrainingSet, revoked: &[bool], roc_auc: Option<f64>) -> Evaluation {
+pub(crate) fn figures(slow: &[bool], revoked: &[bool], roc_auc: Option<f64>) -> Evaluation {
     let mut confusion = Confusion::default();
-    for (&slow, &revoked) in set.slow.iter().zip(revoked) {
+    for (&slow, &revoked) in slow.iter().zip(revoked) {
         confusion.record(slow, revoked);
     }
     Evaluation {

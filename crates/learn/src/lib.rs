@@ -9,6 +9,7 @@
 //!
 //! Splits follow time, test rows are never filtered, and every accuracy stands beside the base rate.
 
+mod boost;
 mod error;
 mod evaluate;
 mod fit;
@@ -20,7 +21,9 @@ mod profile;
 mod recentre;
 mod replay;
 mod set;
+mod watched;
 
+pub use boost::{BoostOptions, evaluate_trees, fit_trees};
 pub use error::Error;
 pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, quantisation_loss};
 pub use fit::{FitOptions, Fitted, fit};
@@ -30,3 +33,4 @@ pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_
 pub use pooled::learn_pooled;
 pub use profile::{hedge_percentile, profile};
 pub use set::{Dropped, TrainingSet};
+pub use watched::WatchedSet;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Training rows in the schema `linnet-1`: what a device's watch would have said of each read of a trace.
+
+use linnet_core::{Place, WATCH_FEATURES, Watch};
+use linnet_types::{IoRecord, Nanos, Op};
+
+use crate::error::Error;
+use crate::inflection::is_slow;
+use crate::replay::{Event, in_time_order};
+
+/// Rows of one device in the order of arrival, one for each read with a latency, from the first; never shuffled and never
+/// filtered.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct WatchedSet {
+    /// Features.
+    pub features: Vec<[u8; WATCH_FEATURES]>,
+    /// The label: the read took longer than the inflection point.
+    pub slow: Vec<bool>,
+    /// What each read took.
+    pub latency_ns: Vec<Nanos>,
+    /// When each read arrived.
+    pub arrive_ns: Vec<Nanos>,
+}
+
+impl WatchedSet {
+    /// Replays the records of one device, in whatever order they come, through the watch that serves live reads.
+    /// Records without a latency are left out of the features too: their end is not known, and is not guessed.
+    ///
+    /// # Errors
+    /// [`Error::NoReads`] when no read carries a latency.
+    pub fn from_records(records: &[IoRecord], inflection_ns: Nanos) -> Result<Self, Error> {
+        let mut set = WatchedSet::default();
+        let mut watch = Watch::new(inflection_ns);
+        let mut places: Vec<Option<Place>> = vec![None; records.len()];
+        in_time_order(records, |event| match event {
+            Event::Arrive(index) => {
+                let record = &records[index];
+                if let (Op::Read, Some(latency_ns)) = (record.op, record.latency_ns) {
+                    set.features.push(watch.describe(record.arrive_ns, record.offset_bytes, record.size_bytes));
+                    set.slow.push(is_slow(latency_ns, inflection_ns));
+                    set.latency_ns.push(latency_ns);
+                    set.arrive_ns.push(record.arrive_ns);
+                }
+                places[index] = Some(watch.arrive(record.arrive_ns, &record.request()));
+            }
+            Event::Complete(index) => {
+                let record = &records[index];
+                let done_ns = record.arrive_ns.saturating_add(record.latency_ns.unwrap_or(0));
+                if let Some(place) = places[index].take() {
+                    watch.complete(place, done_ns);
+                }
+            }
+        });
+        if set.is_empty() {
+            let without = records.iter().filter(|record| record.op.is_read()).count() as u64;
+            return Err(Error::NoReads { records: records.len(), without });
+        }
+        Ok(set)
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.slow.len()
+    }
+
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
+        self.slow.is_empty()
+    }
+
+    /// Cuts the rows in two at this share of them, 0..=1: the earlier ones and the later ones.
+    ///
+    /// # Panics
+    /// When `share` is outside its range.
+    pub fn split_at_share(&self, share: f64) -> (WatchedSet, WatchedSet) {
+        assert!((0.0..=1.0).contains(&share), "a share is in 0..=1");
+        let cut = (self.len() as f64 * share).round() as usize;
+        let part = |from: usize, to: usize| WatchedSet {
+            features: self.features[from..to].to_vec(),
+            slow: self.slow[from..to].to_vec(),
+            latency_ns: self.latency_ns[from..to].to_vec(),
+            arrive_ns: self.arrive_ns[from..to].to_vec(),
+        };
+        (part(0, cut), part(cut, self.len()))
+    }
+}
