@@ -3,6 +3,7 @@
 //! other crates'. `python/src/linnet/_native.pyi` is the Python side of this contract.
 
 mod array;
+mod bench;
 mod errors;
 mod learn;
 mod model;
@@ -18,6 +19,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::array::{PyArray, PyRun, check_policy, policies, presets};
+    #[pymodule_export]
+    use crate::bench::{bench_ssd, bench_ssd_count};
     #[pymodule_export]
     use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
     #[pymodule_export]

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from linnet._native import Error, __version__
-from linnet.cli import compare, demo, learn, ssd, trace
+from linnet.cli import bench, compare, demo, learn, ssd, trace
 from linnet.cli.output import fail
 
 INTERRUPTED = 130
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.add_typer(trace.app, name="trace")
 app.add_typer(ssd.app, name="ssd")
+app.add_typer(bench.app, name="bench")
 learn.register(app)
 compare.register(app)
 demo.register(app)
