@@ -14,6 +14,7 @@
 //! - Reads go before programs, garbage collection before both unless it is preemptible.
 
 mod cache;
+mod chips;
 mod engine;
 mod flash;
 mod gc;
