@@ -351,6 +351,7 @@ INLINE uint32_t places_alive(const struct linnet_tables *tables, const uint64_t 
 	for (uint32_t w = 0; w < tables->words; w++) {
 		uint64_t most = words[w] + top[w] + (hundreds ? row[w] * hundreds : 0);
 
+#pragma GCC unroll 4
 		for (uint32_t shift = 0; shift + bits <= 64; shift += bits) {
 			list[alive] = (int32_t)(place + PLACE(shift / bits, 0, shift));
 			alive += most >> (shift + bits - 1) & 1;
@@ -485,6 +486,7 @@ INLINE int64_t far_packed(const struct linnet_tables *tables, const struct linne
 	for (uint32_t w = 0; w < count; w++) {
 		uint64_t word = words[w] + row[w] * hundreds + row[count + w] * tens + row[2 * count + w] * units;
 
+#pragma GCC unroll 4
 		for (uint32_t shift = 0; shift + bits <= 64; shift += bits)
 			sum += (uint64_t)((int64_t)cut(unpack(word, shift, bits)) * *gap++);
 	}

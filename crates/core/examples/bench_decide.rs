@@ -29,7 +29,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut options = Options::default();
     let mut arguments = std::env::args().skip(1);
     let mut threads = false;
-    // In the environment, so that the run that counts instructions sees it too.
     if let Ok(path) = std::env::var("LINNET_BENCH_WEIGHTS") {
         let name = Path::new(&path).file_stem().map_or(String::new(), |s| s.to_string_lossy().into_owned());
         options.networks.push((name, published(&path)?));
@@ -37,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
-            "count" => return Ok(count(&arguments.collect::<Vec<_>>(), &options)?),
+            "count" => return Ok(count(&arguments.collect::<Vec<_>>())?),
             "--blocks" => options.blocks = value()?.parse()?,
             "--seed" => options.seed = value()?.parse()?,
             "--instructions" => options.counter = Some(std::env::current_exe()?),

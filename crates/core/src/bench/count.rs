@@ -5,9 +5,9 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 
-use super::{CALLS, Chance, INPUTS, Plain, RING, Row, Subject, advance, entry, networks, ring};
-use crate::Error;
-use crate::bench::{Build, Options};
+use super::{CALLS, Chance, INPUTS, Plain, RING, Row, Subject, advance, entry, ring};
+use crate::bench::Build;
+use crate::{Error, Layer, Network};
 
 /// Blocks of calls that are counted.
 const BLOCKS: usize = 16;
@@ -21,18 +21,49 @@ pub fn linnet_bench_counted(calls: usize, call: &mut dyn FnMut(usize)) {
     }
 }
 
+/// The layers as numbers in a file, so that the counted program need not train them anew under valgrind.
+fn write(network: &Network, path: &Path) -> std::io::Result<()> {
+    let mut text = String::new();
+    for layer in network.layers() {
+        for number in [layer.inputs as i64, layer.outputs as i64].iter().chain(&layer.weights).chain(&layer.biases) {
+            text += &format!("{number} ");
+        }
+    }
+    std::fs::write(path, text)
+}
+
+fn read(path: &str) -> Option<Network> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut numbers = text.split_whitespace().map_while(|word| word.parse::<i64>().ok());
+    let mut layers = Vec::new();
+    while let (Some(inputs), Some(outputs)) = (numbers.next(), numbers.next()) {
+        let (inputs, outputs) = (inputs as usize, outputs as usize);
+        let weights = numbers.by_ref().take(inputs * outputs).collect();
+        let biases = numbers.by_ref().take(outputs).collect();
+        layers.push(Layer { inputs, outputs, weights, biases });
+    }
+    let scales = vec![1; layers.len()];
+    Network::from_integers(layers, scales).ok()
+}
+
 /// Of one call of this row, or `None`: no valgrind, or instructions that it does not know, or nothing to count.
-pub(super) fn instructions(program: &Path, row: &Row, seed: u64) -> Option<f64> {
+pub(super) fn instructions(program: &Path, network: &Network, row: &Row, seed: u64) -> Option<f64> {
     // valgrind knows no AVX-512, and hides it; streams are the other rows mixed.
     if row.build == "avx512" || row.inputs == "stream" {
         return None;
     }
+    let file = std::env::temp_dir().join(format!("linnet-bench-{}.txt", std::process::id()));
+    write(network, &file).ok()?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=linnet_bench_counted"])
         .arg(program)
-        .args(["count", &row.network, row.inputs, row.path, row.build, &row.remembered.to_string(), &seed.to_string()])
-        .output()
-        .ok()?;
+        .arg("count")
+        .arg(&file)
+        .args([row.inputs, row.path, row.build, &row.remembered.to_string(), &seed.to_string()])
+        .output();
+    // Left behind it would do no harm.
+    let _ = std::fs::remove_file(&file);
+    let output = output.ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
     let (_, after) = text.split_once("Collected : ")?;
     let total: f64 = after.split_whitespace().next()?.parse().ok()?;
@@ -40,15 +71,15 @@ pub(super) fn instructions(program: &Path, row: &Row, seed: u64) -> Option<f64> 
 }
 
 /// Runs the calls of one row: what a counting program does with its arguments after `count`.
-pub fn count(arguments: &[String], options: &Options) -> Result<(), Error> {
+pub fn count(arguments: &[String]) -> Result<(), Error> {
     let bad = || Error::Input(format!("not a row to count: {arguments:?}"));
-    let [name, inputs, path, build, remembered, seed] = arguments else { return Err(bad()) };
-    let options = Options { seed: seed.parse().map_err(|_| bad())?, ..options.clone() };
-    let network = networks(&options)?.into_iter().find(|(n, _)| n == name).ok_or_else(bad)?.1;
+    let [file, inputs, path, build, remembered, seed] = arguments else { return Err(bad()) };
+    let seed = seed.parse().map_err(|_| bad())?;
+    let network = read(file).ok_or_else(bad)?;
     let build = Build::available().into_iter().find(|b| b.name() == build).ok_or_else(bad)?;
     let inputs = INPUTS.into_iter().find(|i| i == inputs).ok_or_else(bad)?;
     if path == "plain" {
-        let (plain, ring) = (Plain::new(&network, build).ok_or_else(bad)?, ring(inputs, options.seed));
+        let (plain, ring) = (Plain::new(&network, build).ok_or_else(bad)?, ring(inputs, seed));
         linnet_bench_counted(BLOCKS * CALLS, &mut |i| {
             black_box(plain.decide(black_box(&ring[i % RING])));
         });
@@ -56,26 +87,29 @@ pub fn count(arguments: &[String], options: &Options) -> Result<(), Error> {
     }
     let subject = Subject::new(&network, build)?;
     let device = subject.device();
-    let (mut chance, mut found, mut pending) = (Chance(options.seed), Chance(options.seed), 0);
+    let (mut chance, mut found, mut pending) = (Chance(seed), Chance(seed), 0);
     let found: Vec<(u64, u32)> = (0..RING).map(|_| entry(inputs, &mut found)).collect();
     for block in 0..BLOCKS {
         advance(&device, inputs, &mut chance, &mut pending);
         device.decide(found[block].1);
-        linnet_bench_counted(CALLS, &mut |i| {
-            let (latency_ns, snapshot) = found[(block * CALLS + i) % RING];
-            match (path.as_str(), remembered.as_str()) {
-                ("submit", "false") => {
-                    black_box(device.score(black_box(snapshot)));
-                }
-                ("submit", _) => {
-                    black_box(device.decide(black_box(found[block].1)));
-                }
-                ("complete", _) => device.complete_read(0, black_box(latency_ns), snapshot),
-                _ => {
-                    black_box(device.arrive(black_box(4_096)));
-                }
-            }
-        });
+        let (from, again) = (block * CALLS, found[block].1);
+        let mut score = |i: usize| {
+            black_box(device.score(black_box(found[from + i].1)));
+        };
+        let mut decide = |_| {
+            black_box(device.decide(black_box(again)));
+        };
+        let mut complete = |i: usize| device.complete_read(0, black_box(found[from + i].0), found[from + i].1);
+        let mut arrive = |_| {
+            black_box(device.arrive(black_box(4_096)));
+        };
+        let call: &mut dyn FnMut(usize) = match (path.as_str(), remembered.as_str()) {
+            ("submit", "false") => &mut score,
+            ("submit", _) => &mut decide,
+            ("complete", _) => &mut complete,
+            _ => &mut arrive,
+        };
+        linnet_bench_counted(CALLS, call);
     }
     Ok(())
 }

@@ -357,11 +357,12 @@ fn networks(options: &Options) -> Result<Vec<(String, Network)>, Error> {
 /// Measures every network in every build that runs here. Takes some seconds for each network.
 pub fn decide(options: &Options) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
-    for (name, network) in networks(options)? {
+    let networks = networks(options)?;
+    for (name, network) in &networks {
         for build in Build::available() {
-            plain_rows(&name, &network, build, options, &mut rows);
-            judge_rows(&name, &network, build, options, &mut rows)?;
-            rows.push(stream_row(&name, &network, build, options)?);
+            plain_rows(name, network, build, options, &mut rows);
+            judge_rows(name, network, build, options, &mut rows)?;
+            rows.push(stream_row(name, network, build, options)?);
         }
     }
     let plain: Vec<Row> = rows.iter().filter(|row| row.path == "plain").cloned().collect();
@@ -373,7 +374,8 @@ pub fn decide(options: &Options) -> Result<Vec<Row>, Error> {
             .map(|p| p.ns_median / row.ns_median)
             .min_by(f64::total_cmp);
         if let (Some(counter), "hot") = (&options.counter, row.state) {
-            row.instructions = count::instructions(counter, row, options.seed);
+            let network = networks.iter().find(|(name, _)| *name == row.network);
+            row.instructions = network.and_then(|(_, n)| count::instructions(counter, n, row, options.seed));
         }
     }
     Ok(rows)
