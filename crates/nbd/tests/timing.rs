@@ -59,10 +59,10 @@ fn replies_come_in_the_order_of_their_deadlines() {
         order.push((client.reply(sizes).unwrap().cookie, begun.elapsed().as_millis()));
     }
     assert_eq!(order.iter().map(|seen| seen.0).collect::<Vec<_>>(), [fast, trim, flush, slow]);
-    assert!(order[1].1 >= 10 && order[2].1 >= 20 && order[3].1 >= 30, "{order:?}");
+    assert!(order[1].1 >= 50 && order[2].1 >= 100 && order[3].1 >= 150, "{order:?}");
     let begun = Instant::now();
     client.ask(WRITE, FUA, 6 << 20, 4, b"fua!").unwrap();
-    assert!(begun.elapsed().as_millis() >= 20, "a forced write waits for the flush");
+    assert!(begun.elapsed().as_millis() >= 100, "a forced write waits for the flush");
     drop(handle);
 }
 

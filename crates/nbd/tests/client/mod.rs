@@ -42,8 +42,8 @@ impl Device for Fixed {
     }
 }
 
-/// Latency by the mebibyte that is touched: the first takes 30 ms, the second fails, the third is lost, the fourth
-/// makes the model panic, the rest is done at once. A flush takes 20 ms, a trim 10 ms.
+/// Latency by the mebibyte that is touched: the first takes 150 ms, the second fails, the third is lost, the fourth
+/// makes the model panic, the rest is done at once. A flush takes 100 ms, a trim 50 ms.
 pub struct Moody;
 
 impl Device for Moody {
@@ -53,7 +53,7 @@ impl Device for Moody {
 
     fn peek(&self, now: Nanos, request: &Request) -> Outcome {
         match request.offset_bytes >> 20 {
-            0 => Outcome::Done(now + 30_000_000),
+            0 => Outcome::Done(now + 150_000_000),
             1 => Outcome::Error(now + 1_000_000),
             2 => Outcome::Lost,
             3 => panic!("a model with a defect"),
@@ -64,11 +64,11 @@ impl Device for Moody {
 
 impl Drive for Moody {
     fn flush(&mut self, now: Nanos) -> Nanos {
-        now + 20_000_000
+        now + 100_000_000
     }
 
     fn trim(&mut self, now: Nanos, _: u64, _: u64) -> Nanos {
-        now + 10_000_000
+        now + 50_000_000
     }
 }
 
