@@ -274,11 +274,17 @@ impl Ftl {
                 prefetch(&self.l2p, self.p2l[ahead] as usize);
             }
             let mut moved = 0;
-            for back in &mut self.p2l[unit] {
-                pages[moved] = *back;
-                moved += usize::from(*back != NONE);
-                *back = NONE;
+            let backs = &mut self.p2l[unit];
+            if backs.iter().all(|&page| page != NONE) {
+                moved = backs.len();
+                pages[..moved].copy_from_slice(backs);
+            } else {
+                for &page in backs.iter() {
+                    pages[moved % UNIT_PAGES_MAX] = page;
+                    moved += usize::from(page != NONE);
+                }
             }
+            backs.fill(NONE);
             self.append(geometry, &pages[..moved], &mut round, work);
             let moved = moved as u32;
             victim.next += geometry.unit_pages;
@@ -312,8 +318,9 @@ impl Ftl {
             let unit_end = (unit + 1) * geometry.unit_pages;
             let (now, later) = pages.split_at(pages.len().min((unit_end - first) as usize));
             pages = later;
-            self.p2l[first as usize..first as usize + now.len()].copy_from_slice(now);
-            for (physical, &page) in (first..).zip(now) {
+            let backs = &mut self.p2l[first as usize..first as usize + now.len()];
+            for ((physical, back), &page) in (first..).zip(backs).zip(now) {
+                *back = page;
                 self.l2p[page as usize] = physical;
             }
             if !self.split.is_empty() {

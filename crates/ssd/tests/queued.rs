@@ -78,9 +78,11 @@ proptest! {
     #[test]
     fn all_is_served_and_nothing_is_lost(
         seed: u64, policy in 0u8..3, preemptible: bool, suspend: bool, gap in 5_000u64..400_000, buffered: bool,
-        order in 0usize..3,
+        order in 0usize..3, spare in 0.21f64..0.45, stop in 0u32..4,
     ) {
         let mut params = small(policy, preemptible, suspend);
+        params.spare_share_of_raw = spare;
+        params.gc_stop_writes_below_blocks = stop;
         params.placement = ["CWDP", "PDWC", "WCPD"][order].to_owned();
         if !buffered {
             params.write_buffer_bytes = 0;
@@ -203,4 +205,25 @@ fn amplification_is_that_of_theory() {
         println!("spare {spare_share_of_raw}: {amplification:.3}, theory {expected:.3}");
         assert!((amplification / expected - 1.0).abs() < 0.04, "{amplification} against {expected}");
     }
+}
+
+/// Spare space that is hardly more than what stops writes: slow, but every write ends.
+#[test]
+fn writes_end_with_the_least_spare_space() {
+    let params = QueuedParams {
+        spare_share_of_raw: 0.21,
+        gc_stop_writes_below_blocks: 2,
+        gc_free_share: 0.0,
+        ..small(0, false, false)
+    };
+    let mut ssd = filled(&params, u64::from(params.logical_pages()));
+    let mut chance = Chance::new(1);
+    for n in 0..5_000u64 {
+        let offset_bytes = chance.below(params.capacity_bytes() / 4096) * 4096;
+        ssd.push(300_000_000_000 + n * 1_000_000, &Request { offset_bytes, size_bytes: 4096, op: Op::Write });
+    }
+    ssd.finish();
+    assert!(ssd.served().iter().all(|served| served.latency_ns.is_some()));
+    assert_eq!(ssd.check(), Ok(()));
+    assert!(ssd.stats().waf() > 2.0);
 }

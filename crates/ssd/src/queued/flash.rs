@@ -38,6 +38,8 @@ pub(super) struct Plane {
     /// Open blocks for host data and for relocated data.
     pub open: [u32; 2],
     pub collecting: u32,
+    /// Pages of victims that have no new place yet.
+    pub moving: u32,
     pub programs: u64,
 }
 
@@ -72,6 +74,7 @@ impl Flash {
             free: (2 + params.reserved_blocks_per_plane..params.blocks_per_plane).collect(),
             open: [0, 1],
             collecting: 0,
+            moving: 0,
             programs: 0,
         };
         let size = |letter| match letter {
@@ -133,6 +136,22 @@ impl Flash {
         physical % self.pages_per_block
     }
 
+    /// Pages that relocation can take without the last free block, those that are promised to it set aside.
+    pub fn room(&self, plane: u32) -> u64 {
+        let at = &self.planes[plane as usize];
+        let open = &at.blocks[at.open[Stream::Relocated as usize] as usize];
+        let free = (at.free.len() as u64).saturating_sub(1) * u64::from(self.pages_per_block);
+        (free + u64::from(self.pages_per_block - open.written)).saturating_sub(at.moving.into())
+    }
+
+    /// The host may take a page: if that opens a block, what is left is enough for relocation to win one back.
+    pub fn host_may_write(&self, plane: u32) -> bool {
+        let at = &self.planes[plane as usize];
+        let opens = at.blocks[at.open[Stream::Host as usize] as usize].written + 1 == self.pages_per_block;
+        let room = self.room(plane) >= u64::from(self.pages_per_block);
+        !opens || room && (at.collecting > 0 || at.free.len() >= 3)
+    }
+
     pub fn invalidate(&mut self, page: u32) {
         let old = std::mem::replace(&mut self.l2p[page as usize], NONE);
         if old != NONE {
@@ -158,7 +177,8 @@ impl Flash {
         entry.stamp = stamp;
         let full = entry.written == pages_per_block;
         if full {
-            at.open[stream as usize] = at.free.pop_front().expect("host writes stop before the last free block");
+            at.open[stream as usize] =
+                at.free.pop_front().expect("room is kept for relocation (host_may_write, collect_if_short)");
         }
         let physical = self.physical(plane, block, number);
         self.l2p[page as usize] = physical;

@@ -15,11 +15,15 @@ impl QueuedSsd {
             return;
         }
         let Some(block) = self.victim(plane) else { return };
+        if self.flash.room(plane) < self.flash.planes[plane as usize].blocks[block as usize].valid.into() {
+            return;
+        }
         self.stats.gc_runs += 1;
         let entry = &mut self.flash.planes[plane as usize].blocks[block as usize];
         entry.collecting = true;
         let valid = entry.valid;
         self.flash.planes[plane as usize].collecting += 1;
+        self.flash.planes[plane as usize].moving += valid;
         let first = self.flash.physical(plane, block, 0);
         let place = self.place_of_plane(plane);
         self.to_move.insert(self.block_number(plane, block), valid);
@@ -98,6 +102,7 @@ impl QueuedSsd {
 
     /// A page of a victim has been read: it gets its new place and its program.
     pub(super) fn page_to_move(&mut self, read: &Job) {
+        self.flash.planes[read.place.index as usize].moving -= 1;
         let (physical, full) = self.flash.append(read.page, read.place.index, Stream::Relocated);
         self.stats.gc_programs += 1;
         let program = Job {
@@ -141,7 +146,7 @@ impl QueuedSsd {
         for destage in std::mem::take(&mut self.starved[plane as usize]) {
             self.destage(destage);
         }
-        if (self.flash.planes[plane as usize].free.len() as u32) < self.params.gc_stop_writes_below_blocks.max(2) {
+        if (self.flash.planes[plane as usize].free.len() as u32) < self.params.stop_writes_below() {
             self.collect_if_short(plane);
         }
         self.schedule_all();

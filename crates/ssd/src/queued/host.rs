@@ -296,9 +296,17 @@ impl QueuedSsd {
     pub(super) fn destage(&mut self, destage: Destage) {
         let place = self.flash.place(destage.page);
         let plane = place.index as usize;
-        if (self.flash.planes[plane].free.len() as u32) < self.params.gc_stop_writes_below_blocks.max(2) {
-            self.starved[plane].push(destage);
-            return;
+        let short = (self.flash.planes[plane].free.len() as u32) < self.params.stop_writes_below();
+        if short || !self.flash.host_may_write(place.index) {
+            // Without a collection under way nothing would ever free a block, so one is tried; if no block has an invalid page yet, the write
+            // goes on, and makes one.
+            if self.flash.planes[plane].collecting == 0 {
+                self.collect_if_short(place.index);
+            }
+            if self.flash.planes[plane].collecting > 0 || !self.flash.host_may_write(place.index) {
+                self.starved[plane].push(destage);
+                return;
+            }
         }
         if let Some(waiters) = self.locked.get_mut(&destage.page) {
             waiters.push(Waiter::Write(destage));

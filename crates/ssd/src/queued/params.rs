@@ -184,7 +184,17 @@ impl QueuedParams {
             return refuse("blocks_per_plane", self.blocks_per_plane, "the device exceeds 2^32 flash pages");
         }
         let spare = f64::from(self.blocks_per_plane) * self.spare_share_of_raw;
-        let stop = self.gc_stop_writes_below_blocks.max(2);
+        let stop = self.stop_writes_below();
+        let least = f64::from(self.reserved_blocks_per_plane) + 5.0;
+        if spare < least {
+            return refuse(
+                "spare_share_of_raw",
+                self.spare_share_of_raw,
+                format!(
+                    "leaves {spare:.1} spare blocks per plane; {least} are needed (two open, two free, one to win, and the reserved)"
+                ),
+            );
+        }
         within("reserved_blocks_per_plane", self.reserved_blocks_per_plane.into(), 0, 1024)?;
         if f64::from(stop) + 1.0 > spare {
             return refuse(
@@ -206,9 +216,14 @@ impl QueuedParams {
         self.channels * self.chips_per_channel * self.dies_per_chip * self.planes_per_die
     }
 
+    /// Free blocks of a plane below which the host waits.
+    pub(crate) fn stop_writes_below(&self) -> u32 {
+        self.gc_stop_writes_below_blocks.max(3)
+    }
+
     /// Free blocks of a plane below which it collects.
     pub(crate) fn gc_start_blocks(&self) -> u32 {
-        ((self.gc_free_share * f64::from(self.blocks_per_plane)) as u32).max(self.gc_stop_writes_below_blocks).max(2)
+        ((self.gc_free_share * f64::from(self.blocks_per_plane)) as u32).max(self.stop_writes_below())
     }
 
     fn raw_pages(&self) -> u64 {
