@@ -87,10 +87,10 @@ pub fn count(arguments: &[String]) -> Result<(), Error> {
     }
     let subject = Subject::new(&network, build)?;
     let device = subject.device();
-    let (mut chance, mut found, mut pending) = (Chance(seed), Chance(seed), 0);
+    let (mut chance, mut found) = (Chance(seed), Chance(seed));
     let found: Vec<(u64, u32)> = (0..RING).map(|_| entry(inputs, &mut found)).collect();
     for block in 0..BLOCKS {
-        advance(&device, inputs, &mut chance, &mut pending);
+        advance(&device, inputs, &mut chance);
         device.decide(found[block].1);
         let (from, again) = (block * CALLS, found[block].1);
         let mut score = |i: usize| {

@@ -199,15 +199,13 @@ fn plain_rows(name: &str, network: &Network, build: Build, options: &Options, ro
     }
 }
 
-/// Brings a new read into the history, and the pending pages to what the next read finds, without its own 4 KiB.
-fn advance(device: &Device<'_>, inputs: &str, chance: &mut Chance, pending: &mut u32) -> u32 {
+/// Brings a new read into the history, at a pending count of its own.
+fn advance(device: &Device<'_>, inputs: &str, chance: &mut Chance) {
     let (latency_ns, snapshot) = entry(inputs, chance);
-    let (_, now) = entry(inputs, chance);
-    device.withdraw(*pending * 4_096);
-    *pending = now;
-    device.arrive(now * 4_096);
+    let (_, pending) = entry(inputs, chance);
+    device.withdraw(u32::MAX);
+    device.arrive(pending * 4_096);
     device.complete_read(0, latency_ns, snapshot);
-    now
 }
 
 fn judge_rows(
@@ -229,12 +227,12 @@ fn judge_rows(
         };
         {
             let device = subject.device();
-            let (mut chance, mut pending) = (Chance(options.seed), 0);
+            let mut chance = Chance(options.seed);
             let score = |i: usize| {
                 black_box(device.score(black_box(found[i % RING].1)));
             };
             let mut next = |_| {
-                advance(&device, inputs, &mut chance, &mut pending);
+                advance(&device, inputs, &mut chance);
             };
             push("submit", "hot", false, hot(blocks, &mut next, score));
             let again = |block: usize| {
@@ -259,28 +257,21 @@ fn judge_rows(
         let flush_all: *mut Subject = &mut *subject;
         let mut device = subject.device();
         let at: *mut Device<'_> = &mut device;
-        let (mut chance, mut pending, mut now) = (Chance(options.seed), 0, 0);
-        let now_at = &raw mut now;
+        let mut chance = Chance(options.seed);
         // SAFETY: one thread; flushing changes nothing but caches.
-        let cold_next = |_: usize| unsafe {
-            *now_at = advance(&*at, inputs, &mut chance, &mut pending);
+        let mut cold_next = |_: usize| unsafe {
+            advance(&*at, inputs, &mut chance);
             (*at).flush();
             (*flush_all).flush();
         };
-        let score = |_: usize| unsafe {
-            black_box((*at).score(black_box(*now_at)));
+        let score = |i: usize| unsafe {
+            black_box((*at).score(black_box(found[i % RING].1)));
         };
-        push("submit", "cold", false, cold(blocks, cold_next, score));
-        let decide = |_: usize| unsafe {
-            black_box((*at).decide(black_box(*now_at)));
+        push("submit", "cold", false, cold(blocks, &mut cold_next, score));
+        let decide = |i: usize| unsafe {
+            black_box((*at).decide(black_box(found[i % RING].1)));
         };
-        let (mut chance, mut pending) = (Chance(options.seed), 0);
-        let cold_next = |_: usize| unsafe {
-            *now_at = advance(&*at, inputs, &mut chance, &mut pending);
-            (*at).flush();
-            (*flush_all).flush();
-        };
-        push("submit", "cold", true, cold(blocks, cold_next, decide));
+        push("submit", "cold", true, cold(blocks, &mut cold_next, decide));
         let complete = |i: usize| unsafe {
             let (latency_ns, snapshot) = found[i % RING];
             (*at).complete_read(0, black_box(latency_ns), snapshot);
