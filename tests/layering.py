@@ -24,7 +24,8 @@ MAY_USE = {
     "ublk": {"nbd"},
     "array": {"types", "sim", "core", "measure"},
     "learn": {"types", "sim", "core", "measure"},
-    "python": {"types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure"},
+    "replay": {"types", "array"},
+    "python": {"types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure", "replay"},
 }
 MAY_INCLUDE = {
     "linnet.h",

@@ -108,14 +108,8 @@ impl PyArray {
         }
         let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
         let array = Config { replicas: count, seed, failover_ns, write_mode, ..Config::default() };
-        let learned: Vec<Learned> = match models.as_slice() {
-            [] => vec![Learned::default(); count],
-            models => {
-                models.iter().map(|m| Learned { profile: m.0.profile, network: Some(m.0.network.clone()) }).collect()
-            }
-        };
+        let (learned, profiles) = learned(&models, count);
         let chosen = linnet_array::policy(policy, &learned, &array).map_err(errors::policy)?;
-        let profiles: Vec<DeviceProfile> = learned.iter().map(|one| one.profile).collect();
         let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
         let mut watcher = Watcher(Progress::new(progress));
         let result = py.detach(|| {
@@ -126,17 +120,30 @@ impl PyArray {
             result.map(|result| (result, devices.iter().map(Ssd::stats).collect()))
         });
         match result {
-            Ok((result, stats)) => Ok(PyRun {
-                latency_ns: result.reads.latency_ns,
-                counters: result.counters,
-                stats,
-                log: result.log,
-                names: streams.iter().map(|trace| trace.name().to_owned()).collect(),
-            }),
+            Ok((result, stats)) => {
+                let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
+                Ok(PyRun::new(result.reads.latency_ns, result.counters, stats, result.log, names))
+            }
             Err(Error::Interrupted { .. }) => Err(watcher.0.error(PyKeyboardInterrupt::new_err("the run was stopped"))),
             Err(error) => Err(errors::policy(error)),
         }
     }
+}
+
+/// What the models know of each device; without models, nothing.
+pub fn learned(models: &[PyRef<'_, PyModel>], devices: usize) -> (Vec<Learned>, Vec<DeviceProfile>) {
+    let learned: Vec<Learned> = if models.is_empty() {
+        vec![Learned::default(); devices]
+    } else {
+        let one = |m: &PyRef<'_, PyModel>| Learned {
+            profile: m.0.profile,
+            network: Some(m.0.network.clone()),
+            ..Learned::default()
+        };
+        models.iter().map(one).collect()
+    };
+    let profiles = learned.iter().map(|one| one.profile).collect();
+    (learned, profiles)
 }
 
 struct Watcher(Progress);
@@ -155,6 +162,19 @@ pub struct PyRun {
     stats: Vec<Stats>,
     log: Vec<Vec<IoRecord>>,
     names: Vec<String>,
+}
+
+impl PyRun {
+    /// A run from its parts; `log` and `stats` may be empty.
+    pub fn new(
+        latency_ns: Vec<u64>,
+        counters: Counters,
+        stats: Vec<Stats>,
+        log: Vec<Vec<IoRecord>>,
+        names: Vec<String>,
+    ) -> Self {
+        PyRun { latency_ns, counters, stats, log, names }
+    }
 }
 
 #[pymethods]

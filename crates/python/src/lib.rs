@@ -9,6 +9,7 @@ mod learn;
 mod model;
 mod network;
 mod progress;
+mod replay;
 mod serve;
 mod ssd;
 mod trace;
@@ -29,6 +30,8 @@ mod _native {
     use crate::model::PyModel;
     #[pymodule_export]
     use crate::network::PyNetwork;
+    #[pymodule_export]
+    use crate::replay::replay;
     #[pymodule_export]
     use crate::serve::PyServer;
     #[pymodule_export]

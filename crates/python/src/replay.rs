@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Replays in real time on NBD exports.
+
+use std::sync::Arc;
+
+use linnet_array::Config;
+use linnet_replay::{Error, Options};
+use linnet_types::IoRecord;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+
+use crate::array::{PyRun, learned};
+use crate::errors;
+use crate::model::PyModel;
+use crate::progress::Progress;
+use crate::trace::PyTrace;
+
+/// Replays one trace for each export under `policy`, in real time; `time_scale` is wall time for each trace time. Writes
+/// overwrite the exports. Gives the run and how late I/Os were sent (ns, sorted). `progress(I/Os sent)` may answer False.
+#[pyfunction]
+#[pyo3(signature = (uris, streams, policy, models, time_scale = 1.0, seed = 0, progress = None))]
+#[allow(clippy::too_many_arguments)]
+pub fn replay(
+    py: Python<'_>,
+    uris: Vec<String>,
+    streams: Vec<PyRef<'_, PyTrace>>,
+    policy: &str,
+    models: Vec<PyRef<'_, PyModel>>,
+    time_scale: f64,
+    seed: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(PyRun, Vec<u64>)> {
+    if !(0.001..=1e6).contains(&time_scale) {
+        return Err(PyValueError::new_err(format!("time_scale is {time_scale}; give 0.001 to 1000000")));
+    }
+    let array = Config { replicas: uris.len(), seed, ..Config::default() };
+    let (learned, profiles) = learned(&models, uris.len());
+    let chosen = linnet_array::policy(policy, &learned, &array).map_err(errors::policy)?;
+    let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
+    let mut progress = Progress::new(progress);
+    let outcome = py.detach(|| {
+        let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();
+        let options = Options { array, time_scale };
+        linnet_replay::replay(&uris, &slices, &profiles, chosen, &options, &mut |done| progress.tell((done,)))
+    });
+    match outcome {
+        Ok(outcome) => {
+            let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
+            Ok((PyRun::new(outcome.latency_ns, outcome.counters, Vec::new(), outcome.log, names), outcome.lateness_ns))
+        }
+        Err(Error::Interrupted { .. }) => Err(progress.error(PyKeyboardInterrupt::new_err("the replay was stopped"))),
+        Err(error) => Err(errors::DeviceError::new_err(error.to_string())),
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Drives the array on real devices in real time: the same state machine and policies as in virtual time, with wall time,
+//! sockets and timers around them. Devices are NBD exports.
+//!
+//! Writes of a trace overwrite what the exports hold: replay against drives that may be overwritten.
+
+mod drive;
+mod nbd;
+
+pub use drive::{Options, Outcome, replay};
+pub use nbd::{Target, parse_uri};
+
+use std::io;
+
+/// Why a replay could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not an address of an export.
+    #[error("{uri}: not an NBD address; give nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT")]
+    Uri {
+        /// What was given.
+        uri: String,
+    },
+    /// The server cannot be reached, or does not have the export.
+    #[error("{uri}: {problem}")]
+    Connect {
+        /// The export.
+        uri: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The number of exports, streams and profiles differ.
+    #[error("{exports} exports, {streams} streams and {profiles} profiles; give one of each for each device")]
+    Count {
+        /// Exports.
+        exports: usize,
+        /// Streams.
+        streams: usize,
+        /// Profiles.
+        profiles: usize,
+    },
+    /// An export was lost in mid-run.
+    #[error("device {device}: {source}")]
+    Io {
+        /// Its number.
+        device: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The array refused its settings.
+    #[error(transparent)]
+    Array(#[from] linnet_array::Error),
+    /// The caller asked to stop.
+    #[error("interrupted after {done} of {total} I/Os")]
+    Interrupted {
+        /// I/Os that had arrived.
+        done: u64,
+        /// I/Os in all.
+        total: u64,
+    },
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Replays on served devices of known latency.
+
+use linnet_array::{Config, Learned, policy};
+use linnet_nbd::{Builder, Export};
+use linnet_replay::{Error, Options, Outcome, replay};
+use linnet_types::{Device, DeviceProfile, IoRecord, Nanos, Op, Outcome as Answer, Request};
+
+struct Fixed(Nanos);
+
+impl Device for Fixed {
+    fn submit(&mut self, now: Nanos, request: &Request) -> Answer {
+        self.peek(now, request)
+    }
+
+    fn peek(&self, now: Nanos, request: &Request) -> Answer {
+        if request.offset_bytes == 4096 { Answer::Error(now) } else { Answer::Done(now + self.0) }
+    }
+}
+
+fn run(latencies: [Nanos; 2], name: &str, records: &[IoRecord]) -> Outcome {
+    let socket = std::env::temp_dir().join(format!("linnet-replay-{}-{name}", std::process::id()));
+    let exports = latencies.iter().enumerate().map(|(i, &ns)| Export::of_device(format!("d{i}"), 1 << 24, Fixed(ns)));
+    let handle = exports.fold(Builder::new(), Builder::export).unix(&socket).start().unwrap();
+    let uris = vec![handle.uris("d0")[0].clone(), handle.uris("d1")[0].clone()];
+    let profile = DeviceProfile { inflection_ns: 2_000_000, latency_ns_p95: 2_000_000, ..DeviceProfile::default() };
+    let learned = vec![Learned { profile, ..Learned::default() }; 2];
+    let array = Config { replicas: 2, ..Config::default() };
+    let chosen = policy(name, &learned, &array).unwrap();
+    let options = Options { array, time_scale: 1.0 };
+    let outcome = replay(&uris, &[records, &[]], &[profile; 2], chosen, &options, &mut |_| true).unwrap();
+    handle.stop();
+    outcome
+}
+
+fn reads(count: u64, offset_bytes: u64) -> Vec<IoRecord> {
+    (0..count)
+        .map(|i| IoRecord {
+            arrive_ns: i * 500_000,
+            latency_ns: None,
+            offset_bytes,
+            size_bytes: 4096,
+            device: 0,
+            op: if i % 10 == 9 { Op::Write } else { Op::Read },
+        })
+        .collect()
+}
+
+#[test]
+fn every_io_is_answered_no_sooner_than_its_device_allows() {
+    let outcome = run([3_000_000, 3_000_000], "baseline", &reads(100, 0));
+    assert_eq!((outcome.latency_ns.len(), outcome.counters.reads, outcome.counters.writes), (90, 90, 10));
+    assert!(outcome.latency_ns.iter().all(|&ns| ns >= 3_000_000), "{:?}", outcome.latency_ns.iter().min());
+    assert_eq!((outcome.log[0].len(), outcome.log[1].len(), outcome.lateness_ns.len()), (100, 0, 100));
+    assert!(outcome.log[0].iter().all(|record| record.latency_ns.is_some_and(|ns| ns >= 3_000_000)));
+}
+
+#[test]
+fn hedges_go_to_the_other_device_and_win() {
+    let outcome = run([40_000_000, 100_000], "hedge-p95", &reads(50, 0));
+    assert_eq!(outcome.latency_ns.len(), 45);
+    assert!(outcome.counters.hedges > 20 && outcome.counters.hedges_won > 10, "{:?}", outcome.counters);
+    assert!(!outcome.log[1].is_empty());
+}
+
+#[test]
+fn errors_fail_over_and_then_fail() {
+    let outcome = run([100_000, 100_000], "random", &reads(20, 4096));
+    assert_eq!(outcome.counters.reads_failed, 18);
+    assert!(outcome.counters.failovers > 0 && outcome.latency_ns.is_empty());
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    let array = Config { replicas: 1, ..Config::default() };
+    let start = |uri: &str| {
+        let learned = [Learned::default()];
+        let chosen = policy("baseline", &learned, &array).unwrap();
+        let options = Options { array, time_scale: 1.0 };
+        replay(&[uri.into()], &[&[]], &[DeviceProfile::default()], chosen, &options, &mut |_| true).map(drop)
+    };
+    let absent = start("nbd+unix:///x?socket=/nonexistent/linnet.sock").unwrap_err();
+    assert!(matches!(absent, Error::Connect { .. }) && absent.to_string().contains("linnet.sock"), "{absent}");
+    assert!(matches!(start("/dev/sda"), Err(Error::Uri { .. })));
+}
