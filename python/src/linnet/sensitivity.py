@@ -34,8 +34,8 @@ def point(preset: str, workload: str, seconds: float, share: float, seed: int) -
     """Learn and judge one array: means over its devices, on reads of a period that was not trained on.
 
     ``realised_share`` is the device-wide part of the reads that internal work made slow, as the drives counted it;
-    ``percentile`` the inflection point on the training period; ``slow`` the share of slow reads; ``recall`` the share of
-    these that is revoked; ``false_revoke`` the share of fast reads that is revoked; ``roc_auc`` that of the network.
+    ``percentile`` the inflection point on the training period; ``slow`` the share of slow reads; ``recall`` the share
+    of these that is revoked; ``false_revoke`` the share of fast reads that is revoked; ``roc_auc`` the network's.
     """
     setup = Setup(preset=preset, seed=seed, device_wide_share=share)
     train, test = periods(workload, seconds, setup)
