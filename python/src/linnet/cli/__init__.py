@@ -9,7 +9,7 @@ import sys
 import typer
 
 from linnet._native import Error, __version__
-from linnet.cli import bench, compare, demo, learn, ssd, trace
+from linnet.cli import bench, calibrate, compare, demo, learn, replay, ssd, trace
 from linnet.cli.output import fail
 
 INTERRUPTED = 130
@@ -25,11 +25,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(trace.app, name="trace")
+calibrate.register(ssd.app)
 app.add_typer(ssd.app, name="ssd")
 app.add_typer(bench.app, name="bench")
 learn.register(app)
 compare.register(app)
 demo.register(app)
+replay.register(app)
 
 
 def _version(show: bool) -> None:

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet ssd calibrate``: fit the SSD model to a measured drive."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from linnet import calibrate as fitting
+from linnet.cli.options import AsJson, Seed
+from linnet.cli.output import console, errors, print_json, table, write_whole
+from linnet.iocost import Measured, read_result
+from linnet.loadcurve import TAIL, beneath, fit, nearest, off
+from linnet.report.calibration import calibration_svg
+
+CEILINGS = (25.0, 50.0, 75.0, 100.0)
+"""Ceilings of load at which modelled and measured latencies are shown."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``linnet ssd``."""
+    app.command()(calibrate)
+
+
+def _fixed(settings: list[str]) -> dict[str, Any]:
+    """Settings ``KEY=VALUE``, the value as TOML has it."""
+    try:
+        return {key: value for text in settings for key, value in tomllib.loads(text).items()}
+    except tomllib.TOMLDecodeError as error:
+        raise typer.BadParameter(f"must be KEY=VALUE as in a parameter file: {error}", param_hint="--set") from error
+
+
+def compared(measured: Measured, rows: list[dict[str, float]]) -> list[dict[str, Any]]:
+    """A row for each ceiling: measured latencies, modelled ones at that load, and at the load of the nearest median."""
+    shown = [level for ceiling in CEILINGS if (level := nearest(measured.levels, ceiling)) is not None]
+    found = []
+    for level in shown or measured.levels[:1]:
+        at = min(rows, key=lambda row: abs(row["load"] - level.vrate))
+        matched = beneath(rows, level)
+        found.append(
+            {
+                "ceiling": level.vrate,
+                "measured": {"p50_us": level.p50, "p99_us": level.p99, "p99_mean_us": level.p99_mean},
+                "modelled": {k: at[k] for k in ("load", "p50_us", "p99_us", "p99_mean_us")},
+                "matched": {k: matched[k] for k in ("load", "p50_us", "p99_us", "p99_mean_us")},
+            }
+        )
+    return found
+
+
+def header(result: dict[str, Any]) -> str:
+    """Comment lines that begin the parameter file."""
+    lines = [
+        "SPDX-License-Identifier: MIT OR Apache-2.0",
+        f"Calibrated with `linnet ssd calibrate` against resctl-bench's result of one {result['drive']}.",
+        f"Started from {result['start']}, seed {result['seed']}; held: "
+        + (", ".join(f"{k} = {v}" for k, v in result["fixed"].items()) or "nothing")
+        + ".",
+        "Modelled over measured: "
+        + ", ".join(f"{row['figure']} {row['ratio']:.3f}" for row in result["figures"])
+        + ".",
+        "Fitted: "
+        + ", ".join(f"{row['field']} to {row['figure']}" for row in result["figures"] if row["field"])
+        + (f"; {' and '.join(TAIL)} to latency against load." if result["latency"] else "."),
+        "Capacity is scaled down; over_provisioning is the spare space that the measurement met, not the printed one.",
+    ]
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def calibrate(
+    result: Annotated[Path, typer.Argument(help="Result of resctl-bench: JSON, plain or gzip.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Parameter file to write (TOML).", show_default=False)],
+    start: Annotated[str, typer.Option(help="Preset or parameter file to start from.")] = "consumer-deep",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="KEY=VALUE known of the drive, set first and held; repeated.", show_default=False),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Draw modelled against measured as SVG.")] = None,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Fit the SSD model to the saturation and latency that resctl-bench's iocost benchmarks measured of a drive.
+
+    Example: [bold]linnet ssd calibrate result.json.gz --set channels=8 --set dies_per_channel=2 -o drive.toml[/]
+    """
+    measured = read_result(result)
+    fixed = _fixed(settings or [])
+    told = errors.print if errors.is_terminal else None
+    found, rows = fit(measured, fitting.read_params(start), fixed, seed, told)
+    params = found.params
+    fields = {step.figure: step.field for step in reversed(fitting.STEPS) if step.field not in fixed}
+    summary: dict[str, Any] = {
+        "drive": measured.drive,
+        "start": start,
+        "seed": seed,
+        "fixed": fixed,
+        "rounds": found.rounds,
+        "figures": [
+            {
+                "figure": name,
+                "field": fields.get(name),
+                "measured": target,
+                "modelled": found.figures[name],
+                "ratio": found.figures[name] / target,
+                "at_bound": found.at_bound.get(name),
+            }
+            for name, target in measured.figures.items()
+        ],
+        "latency_off": float(np.exp(off(rows, measured.levels))) if rows else None,
+        "latency": compared(measured, rows) if rows else [],
+        "params": params,
+    }
+    write_whole(out, header(summary) + fitting.to_toml(params))
+    if report is not None:
+        write_whole(report, calibration_svg(measured, found.figures, list(fields), rows))
+    if json:
+        print_json(summary)
+        return
+    show(summary)
+    console.print(f"parameters: {out}" + (f", picture: {report}" if report is not None else ""))
+
+
+def show(summary: dict[str, Any]) -> None:
+    """Print what was fitted and how near it came."""
+    table(
+        f"{summary['drive']}: modelled against measured",
+        ["figure", "fitted by", "value", "measured", "modelled", "ratio"],
+        [
+            [
+                row["figure"],
+                row["field"] or "-",
+                summary["params"][row["field"]] if row["field"] else "-",
+                row["measured"],
+                row["modelled"],
+                f"{row['ratio']:.3f}" + (f" ({row['at_bound']} at its bound)" if row["at_bound"] else ""),
+            ]
+            for row in summary["figures"]
+        ],
+        left=2,
+    )
+    if summary["latency"]:
+        table(
+            "read latency, us, median over seconds ("
+            + ", ".join(f"{key} = {summary['params'][key]}" for key in TAIL)
+            + f"); off by a factor of {summary['latency_off']:.2f} in the mean",
+            ["ceiling %", "measured p50", "p99", "at load %", "p50", "p99", "load of like p50 %", "p50", "p99"],
+            [
+                [
+                    row["ceiling"],
+                    *(row["measured"][k] for k in ("p50_us", "p99_us")),
+                    *(row[which][k] for which in ("modelled", "matched") for k in ("load", "p50_us", "p99_us")),
+                ]
+                for row in summary["latency"]
+            ],
+        )

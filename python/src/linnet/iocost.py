@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Results of resctl-bench's iocost benchmarks: what was measured of a drive.
+
+A file is a list of jobs, as JSON. ``iocost-params`` has six saturation figures of the kernel's linear cost model.
+``iocost-qos`` has runs at ceilings of load (*vrate*, percent of that model); in each run an agent took percentiles of
+the latency of every second, and the file has percentiles over time of those percentiles. ``iolat[0]["99"]["50"]`` is
+the median over the seconds of the p99 of reads.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from linnet._native import DeviceError
+
+SATURATION = ("rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops")
+"""The figures of ``iocost-params``: bytes per second, and requests of 4 KiB per second."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Latency of reads in the run at one ceiling of load, in us."""
+
+    vrate: float
+    """Ceiling, percent of the cost model."""
+    p50: float
+    """Median over the seconds of the median."""
+    p99: float
+    """Median over the seconds of the p99."""
+    p50_mean: float
+    """Mean over the seconds of the median."""
+    p99_mean: float
+    """Mean over the seconds of the p99."""
+    p50_low: float
+    """First decile over the seconds of the median: a quiet second."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a result says of a drive."""
+
+    drive: str
+    """Model name."""
+    figures: dict[str, float]
+    """The six of :data:`SATURATION`, and where the file has runs ``unloaded_ns``: a read in a quiet second of the run
+    with the lowest ceiling."""
+    levels: list[Level]
+    """By rising vrate."""
+    chunk_bytes: int
+    """Reads that the load generator makes of its files."""
+
+    def cost_s(self, size_bytes: int, write: bool) -> float:
+        """Time that the linear cost model charges for one random request, in s."""
+        bps, iops = (self.figures[name] for name in (("wbps", "wrandiops") if write else ("rbps", "rrandiops")))
+        return max(0.0, 1 / iops - 4096 / bps) + size_bytes / bps
+
+
+def read_result(path: str | Path) -> Measured:
+    """Read a result, plain or gzip.
+
+    Raises :class:`linnet.DeviceError`, which says file and field, and :class:`OSError`.
+    """
+    raw = Path(path).read_bytes()
+    try:
+        jobs = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DeviceError(f"{path}: not JSON of resctl-bench: {error}") from error
+    try:
+        return _measured(jobs)
+    except DeviceError as error:
+        raise DeviceError(f"{path}: {error}") from None
+
+
+def _get(where: str, value: Any, *keys: str) -> Any:
+    """A field inside a field; the message names the first that is missing."""
+    for key in keys:
+        if not isinstance(value, dict) or value.get(key) is None:
+            raise DeviceError(f"{where} has no field {key!r}")
+        value, where = value[key], f"{where}.{key}"
+    return value
+
+
+def _number(where: str, value: Any, *keys: str) -> float:
+    found = _get(where, value, *keys)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found <= 0:
+        raise DeviceError(f"{where}.{'.'.join(keys)} = {found!r}: must be a number above 0")
+    return float(found)
+
+
+def _measured(jobs: Any) -> Measured:
+    if not isinstance(jobs, list):
+        raise DeviceError("a result of resctl-bench is a list of jobs")
+    by_kind = {_get(f"job {i}", job, "spec", "kind"): job for i, job in enumerate(jobs)}
+    params = by_kind.get("iocost-params")
+    if params is None:
+        raise DeviceError("no job of kind iocost-params, which has the saturation figures")
+    figures = {name: _number("iocost-params.record.model", _get("iocost-params", params, "record", "model"), name)
+               for name in SATURATION}  # fmt: skip
+    levels: list[Level] = []
+    chunk_pages = 25.0
+    qos = by_kind.get("iocost-qos")
+    if qos is not None:
+        levels = _levels(qos)
+        chunk_pages = float((_get("iocost-qos", qos, "sysinfo").get("hashd") or {}).get("chunk_pages") or 25)
+    if levels:
+        figures["unloaded_ns"] = levels[0].p50_low * 1000
+    drive = str(_get("iocost-params", params, "sysinfo", "sysreqs_report", "scr_dev_model")).strip()
+    return Measured(drive, figures, levels, int(chunk_pages) * 4096)
+
+
+def _levels(qos: dict[str, Any]) -> list[Level]:
+    runs = _get("iocost-qos", qos, "record", "runs")
+    results = _get("iocost-qos", qos, "result", "runs")
+    levels = []
+    for i, (run, result) in enumerate(zip(runs, results, strict=False)):
+        where = f"iocost-qos.result.runs[{i}]"
+        if run is None or result is None or not run.get("qos"):
+            continue
+        latencies = _get(where, result, "iolat")
+        if not isinstance(latencies, list) or not latencies:
+            raise DeviceError(f"{where}.iolat: must be a list, reads first")
+        reads, at = latencies[0], f"{where}.iolat[0]"
+
+        def us(percentile: str, over_time: str, reads: Any = reads, at: str = at) -> float:
+            return 1e6 * _number(at, reads, percentile, over_time)
+
+        levels.append(
+            Level(
+                vrate=_number(f"iocost-qos.record.runs[{i}]", run, "qos", "max"),
+                p50=us("50", "50"),
+                p99=us("99", "50"),
+                p50_mean=us("50", "mean"),
+                p99_mean=us("99", "mean"),
+                p50_low=us("50", "10"),
+            )
+        )
+    return sorted(levels, key=lambda level: level.vrate)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+import gzip
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from linnet import Error as LinnetError
+from linnet.calibrate import STEPS, calibrate, figure, read_params, with_layout
+from linnet.iocost import SATURATION, Level, read_result
+from linnet.loadcurve import beneath, nearest, off
+from linnet.sensitivity import figure as sensitivity_figure
+from linnet.sensitivity import markdown, sweep
+
+SMALL = {"channels": 4, "dies_per_channel": 2, "blocks_per_plane": 64, "pages_per_block": 16}
+"""A drive of 256 MiB raw."""
+
+
+def small() -> dict[str, Any]:
+    return with_layout(read_params("consumer-deep"), SMALL | {"over_provisioning": 0.4, "gc_free_superblocks": 3.0})
+
+
+def run(vrate: float, p50: float, p99: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A run at one ceiling: its settings and its latencies in s; the quiet seconds are a fifth faster."""
+    reads = {p: {"10": 0.8e-6 * us, "50": 1e-6 * us, "mean": 1.5e-6 * us} for p, us in (("50", p50), ("99", p99))}
+    return {"qos": {"max": vrate}}, {"iolat": [reads, {}]}
+
+
+def result_file(path: Path, figures: dict[str, float], runs: list[tuple[float, float, float]] | None = None) -> Path:
+    """A result in the form of resctl-bench, with what the reader needs."""
+    jobs: list[dict[str, Any]] = [
+        {
+            "spec": {"kind": "iocost-params"},
+            "sysinfo": {"sysreqs_report": {"scr_dev_model": "made up "}},
+            "record": {"model": {name: figures[name] for name in SATURATION if name in figures}},
+        }
+    ]
+    if runs:
+        pairs = [run(*one) for one in runs]
+        jobs.append(
+            {
+                "spec": {"kind": "iocost-qos"},
+                "sysinfo": {"hashd": {"chunk_pages": 8}},
+                # The first run has no ceiling, the last was not made.
+                "record": {"runs": [{"qos": None}, *(record for record, _ in pairs), None]},
+                "result": {"runs": [pairs[0][1], *(result for _, result in pairs), None]},
+            }
+        )
+    path.write_bytes(gzip.compress(json.dumps(jobs).encode()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def known() -> tuple[dict[str, Any], dict[str, float]]:
+    """A modelled drive and its figures."""
+    params = small() | {"read_ns": 70_000, "program_ns": 800_000, "link_mb_per_s": 900, "over_provisioning": 0.6}
+    return params, {name: figure(name, params, 1) for name in SATURATION}
+
+
+def test_the_figures_of_a_known_drive_are_recovered(known, tmp_path: Path) -> None:
+    truth, figures = known
+    measured = read_result(result_file(tmp_path / "known.json.gz", figures))
+    assert measured.drive == "made up"
+    assert measured.levels == []
+    found = calibrate(measured, small(), seed=2)
+    for step in STEPS:
+        if step.figure in figures:
+            assert found.figures[step.figure] == pytest.approx(figures[step.figure], rel=0.03), step
+    for field, tolerance in (("read_ns", 0.03), ("link_mb_per_s", 0.03), ("program_ns", 0.05)):
+        assert found.params[field] == pytest.approx(truth[field], rel=tolerance), field
+    assert found.at_bound == {}
+    assert calibrate(measured, small(), seed=2) == found
+
+
+def test_a_held_key_is_not_moved_and_a_bound_is_told(known, tmp_path: Path) -> None:
+    _, figures = known
+    measured = read_result(result_file(tmp_path / "fast.json.gz", figures | {"wbps": 50 * figures["wbps"]}))
+    found = calibrate(measured, small(), {"read_ns": 60_000})
+    assert found.params["read_ns"] == 60_000
+    assert found.at_bound["wbps"] == "program_ns"
+    with pytest.raises(LinnetError, match="no such SSD parameter"):
+        calibrate(measured, small(), {"dies": 4})
+
+
+def test_the_command_writes_a_file_that_reads_back(linnet, known, tmp_path: Path) -> None:
+    params, figures = known
+    start = tmp_path / "start.toml"
+    start.write_text("".join(f"{k} = {json.dumps(v)}\n" for k, v in params.items()))
+    result = result_file(tmp_path / "r.json.gz", figures, [(50.0, 150.0, 900.0), (25.0, 130.0, 700.0)])
+    out, picture = tmp_path / "o.toml", tmp_path / "o.svg"
+    held = ["--set", 'read_priority="suspend"', "--set", "flush_watermark=0.25"]
+    made = linnet("ssd", "calibrate", result, "--start", start, "-o", out, "--report", picture, *held, "--json")
+    summary = json.loads(made.stdout)
+    assert {row["figure"] for row in summary["figures"]} == {*SATURATION, "unloaded_ns"}
+    unloaded = next(row for row in summary["figures"] if row["figure"] == "unloaded_ns")
+    assert unloaded["measured"] == pytest.approx(104_000)
+    assert [row["ceiling"] for row in summary["latency"]] == [25.0, 50.0]
+    assert summary["params"]["read_priority"] == "suspend"
+    assert tomllib.loads(out.read_text()) == summary["params"]
+    assert out.read_text().startswith("# SPDX-License-Identifier")
+    assert picture.read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize("name", SATURATION)
+def test_a_missing_figure_is_named(name: str, tmp_path: Path) -> None:
+    figures = {other: 1e5 for other in SATURATION if other != name}
+    with pytest.raises(LinnetError, match=rf"r\.json\.gz.*{name}"):
+        read_result(result_file(tmp_path / "r.json.gz", figures))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{}", "list of jobs"),
+        ("[]", "no job of kind iocost-params"),
+        ("[{}]", "job 0 has no field 'spec'"),
+        ("nonsense", "not JSON"),
+    ],
+)
+def test_what_is_no_result_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(LinnetError, match=told):
+        read_result(path)
+    path.write_bytes(gzip.compress(text.encode())[:-4])
+    with pytest.raises(LinnetError, match="not JSON"):
+        read_result(path)
+
+
+def test_figures_below_zero_and_broken_latencies_are_refused(tmp_path: Path) -> None:
+    figures = dict.fromkeys(SATURATION, 1e5)
+    with pytest.raises(LinnetError, match="wbps = -1"):
+        read_result(result_file(tmp_path / "a.json.gz", figures | {"wbps": -1}))
+    with pytest.raises(LinnetError, match=r"runs\[0\].qos.max = 0|runs\[1\].qos.max = 0"):
+        read_result(result_file(tmp_path / "b.json.gz", figures, [(0, 100.0, 200.0)]))
+
+
+def test_a_ceiling_is_compared_with_a_load_beneath_it() -> None:
+    levels = [Level(30.0, 150.0, 1000.0, 160.0, 1100.0, 120.0), Level(90.0, 200.0, 2000.0, 210.0, 2100.0, 150.0)]
+    rows = [
+        {"load": load, "p50_us": p50, "p99_us": 1000.0} for load, p50 in ((10, 100), (25, 140), (50, 150), (75, 190))
+    ]
+    assert beneath(rows, levels[0])["load"] == 25
+    assert beneath(rows, levels[1])["load"] == 75
+    assert nearest(levels, 85) is levels[1]
+    assert nearest(levels, 60) is None
+    assert 0 < off(rows, levels) < 0.3
+
+
+def test_a_sweep_repeats_and_realises_the_share() -> None:
+    swept, shares = (("sata", "az-c", 8.0),), (0.0, 1.0)
+    rows = sweep(swept, shares, (1, 2))
+    assert rows[1:] == sweep(swept, (1.0,), (1, 2))
+    assert rows[0]["realised_share"][0] < 0.1
+    assert rows[1]["realised_share"][0] > 0.9
+    assert all(0 <= row["recall"][1] <= row["recall"][0] <= row["recall"][2] <= 1 for row in rows)
+    assert markdown(rows).count("\n") == 4
+    assert sensitivity_figure(rows) == sensitivity_figure(rows)
