@@ -9,7 +9,7 @@ SEED   ?= 0
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build test-core test-rust test-python lint sim clean tools
+.PHONY: help demo test build test-core test-rust test-python lint ublk sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -52,6 +52,9 @@ lint: build            ## formatting, lints, types, layering
 	@$(BIN)/ruff check --quiet python bench tests && $(BIN)/ruff format --quiet --check python bench tests
 	@cd python && ../$(BIN)/mypy --no-error-summary
 	@$(BIN)/python tests/layering.py
+
+ublk:                  ## compile the ublk front of modelled drives (needs libclang; runs on kernels with ublk_drv)
+	@cargo check --manifest-path crates/ublk/Cargo.toml --all-targets --quiet
 
 sim: tools             ## one long random simulation of the array: make sim SEED=n
 	@LINNET_SIM_SEED=$(SEED) LINNET_SIM_RUNS=200 cargo test --release --locked -p linnet-array -- --nocapture sim

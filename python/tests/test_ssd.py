@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import device_trace
+from linnet import read_trace, write_trace
+from linnet._native import Device
+
+CHECKED = {
+    "mean_ratio", "p50_ratio", "p75_ratio", "p90_ratio", "p95_ratio", "p99_ratio", "p999_ratio", "ks_log10pct",
+    "waf_ratio", "ios_per_second", "peak_rss_bytes",
+}  # fmt: skip
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    path = tmp_path / "w.csv"
+    lines = [f"{i * 40_000},{'W' if i % 4 == 0 else 'R'},{(i * 7919) % 1_000_000 * 8},8" for i in range(4000)]
+    path.write_text("t_ns,op,lba_512,sectors\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_run_gives_every_latency_and_repeats(linnet, workload: Path, tmp_path: Path) -> None:
+    command = ["ssd", "run", "--preset", "sata", "--workload", workload, "--json", "--out"]
+    first = json.loads(linnet(*command, tmp_path / "a.parquet").stdout)
+    linnet(*command, tmp_path / "b.csv")
+    assert first["ios"] == 4000
+    assert first["reads"]["count"] == 3000
+    latency = read_trace(tmp_path / "a.parquet")["latency_ns"]
+    assert latency.null_count == 0
+    assert latency.to_pylist() == read_trace(tmp_path / "b.csv")["latency_ns"].to_pylist()
+    least = Device(preset="sata").unloaded_read_ns(4096)
+    reads = read_trace(tmp_path / "a.parquet").filter(
+        [x == 0 for x in read_trace(tmp_path / "a.parquet")["op"].to_pylist()]
+    )
+    assert np.median(reads["latency_ns"].to_numpy()) >= least * 0.9
+
+
+def test_explain_accounts_for_the_wait(linnet, workload: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "p.svg"
+    result = linnet("ssd", "explain", "-w", workload, "--from", 95, "--picture", picture, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    explained = found["range"]["service_us_mean"] + sum(m["wait_us_mean"] for m in found["range"]["mechanisms"])
+    assert explained == pytest.approx(found["range"]["latency_us_mean"], rel=0.02)
+    assert picture.read_text().startswith("<svg")
+
+
+def test_reference_is_met(linnet, shared: Path) -> None:
+    found = json.loads(linnet("ssd", "check", shared / "reference/mqsim/w2_mix7030_low.json", "--json").stdout)
+    assert set(found) >= CHECKED
+    assert abs(found["mean_ratio"] - 1) < 0.05
+    assert found["ks_log10pct"] < 0.05
+
+
+def test_parameter_files_are_printed_read_and_refused(linnet, workload: Path, tmp_path: Path) -> None:
+    text = linnet("ssd", "params", "sata").stdout
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    assert linnet("ssd", "run", "--params", file, "-w", workload).returncode == 0
+    file.write_text(text.replace("channels = 8", "channels = 0"))
+    refused = linnet("ssd", "run", "--params", file, "-w", workload)
+    assert refused.returncode == 1
+    assert "channels" in refused.stderr
+    assert "mine.toml" in refused.stderr
+    assert linnet("ssd", "run", "--params", file, "--preset", "sata", "-w", workload).returncode == 2
+
+
+def test_a_saved_drive_answers_as_the_one_it_was(linnet, workload: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "s.drive"
+    assert linnet("ssd", "precondition", "--preset", "sata", "-o", saved).returncode == 0
+    linnet("ssd", "run", "--snapshot", saved, "-w", workload, "-o", tmp_path / "a.csv")
+    linnet("ssd", "run", "--preset", "sata", "-w", workload, "-o", tmp_path / "b.csv")
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    saved.write_bytes(saved.read_bytes()[:-9])
+    assert "s.drive" in linnet("ssd", "run", "--snapshot", saved, "-w", workload).stderr
+
+
+def test_served_drives_take_a_replay(linnet, tmp_path: Path) -> None:
+    socket = tmp_path / "d.sock"
+    trace = tmp_path / "t.csv"
+    write_trace(device_trace(1, 600), trace)
+    command = [Path(sys.executable).with_name("linnet"), "ssd", "serve", "--drives", "2", "--unix", socket, "--json"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        for _ in range(200):
+            if socket.exists():
+                break
+            time.sleep(0.1)
+        uris = [f"-unbd+unix:///drive{i}?socket={socket}" for i in range(2)]
+        refused = linnet("replay", "-t", trace, *uris)
+        assert refused.returncode == 2
+        assert "overwrite" in refused.stderr
+        done = linnet("replay", "-t", trace, *uris, "--overwrite", "--policy", "baseline,shortest-queue", "--json")
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)["rows"]
+        assert [row["policy"] for row in rows] == ["baseline", "shortest-queue"]
+        assert all(row["reads"] > 400 and row["mean_us"] > 50 for row in rows)
+    finally:
+        server.terminate()
+        stdout, stderr = server.communicate(timeout=30)
+    assert server.returncode == 0, stderr
+    stats = json.loads(stdout[stdout.index("{") :])
+    assert sum(one["reads"] for one in stats["exports"]) > 800
+    assert not socket.exists()
