@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         queue_median: 6,
         queue_lower_quartile: 4,
     };
-    let learned = vec![Learned { profile, network: Some(network()?) }; DEVICES];
+    let learned = vec![Learned { profile, network: Some(network()?), ..Learned::default() }; DEVICES];
     let streams = streams(ios);
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     println!(

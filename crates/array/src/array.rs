@@ -62,9 +62,11 @@ impl Array {
         let limits = [config.read_timeout_ns, config.write_timeout_ns];
         Ok(Array {
             judges: policy.judges(),
-            policy,
             inflection_ns: profiles.iter().map(|profile| profile.inflection_ns).collect(),
-            views: vec![DeviceView::default(); profiles.len()],
+            views: profiles
+                .iter()
+                .map(|profile| DeviceView::new(policy.watches().then_some(profile.inflection_ns)))
+                .collect(),
             slab: Slab::new(),
             chance: Chance::new(config.seed),
             revokes: Bucket::new(config.revoke_budget),
@@ -72,6 +74,7 @@ impl Array {
             clones: Bucket::new(config.clone_budget),
             limits: limits.map(Limits::new),
             counters: Counters::default(),
+            policy,
             all: ((1u16 << config.replicas) - 1) as Mask,
             config,
             #[cfg(test)]
@@ -144,6 +147,7 @@ impl Array {
         let (flight, judged) = (slot.flights[k], slot.judged & (1 << k) != 0);
         let latency_ns = now.saturating_sub(flight.submit_ns);
         self.views[device].completed(now, op, size_bytes, latency_ns, flight.snapshot);
+        self.views[device].watch_end(flight.place, Some(now));
         self.policy.completed(&Completion {
             now_ns: now,
             device,
@@ -182,9 +186,11 @@ impl Array {
         // A refused copy costs the device nothing; another one of the read is then no longer beyond the first.
         self.counters.extra_io -= u64::from(slot.copies > 0);
         let (flying, answered, size_bytes) = (slot.flying, slot.answered, slot.request.size_bytes);
+        let place = slot.flights[k].place;
         let device = device_of(slot.primary as usize, k, self.views.len());
         let view = &mut self.views[device];
         view.withdrawn(size_bytes);
+        view.watch_end(place, None);
         view.revokes_in_row = view.revokes_in_row.saturating_add(1);
         self.counters.refusals += 1;
         self.counters.revokes += 1;
@@ -199,9 +205,10 @@ impl Array {
         let Some((index, k)) = self.land(copy) else { return };
         let slot = self.slab.at(index);
         let size_bytes = slot.request.size_bytes;
-        let (flying, answered) = (slot.flying, slot.answered);
+        let (flying, answered, place) = (slot.flying, slot.answered, slot.flights[k].place);
         let device = device_of(slot.primary as usize, k, self.views.len());
         self.views[device].withdrawn(size_bytes);
+        self.views[device].watch_end(place, None);
         if flying == 0 && !answered && slot.request.op.is_read() {
             self.retry_at(now + self.config.failover_ns, index, out);
         }
@@ -254,7 +261,9 @@ impl Array {
         let slot = self.slab.at(index);
         let device = device_of(slot.primary as usize, k, devices);
         if !keeps {
+            let place = slot.flights[k].place;
             self.views[device].failed(now, slot.request.size_bytes, &self.config);
+            self.views[device].watch_end(place, None);
         }
         let goes_on = slot.request.op.is_read() && !slot.answered && slot.flying == 0 && slot.submitted != self.all;
         if goes_on {

@@ -180,6 +180,11 @@ pub trait Policy: Send {
         false
     }
 
+    /// True when it wants [`DeviceView::watch`].
+    fn watches(&self) -> bool {
+        false
+    }
+
     /// Where should this read go?
     fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance) -> Choice;
 

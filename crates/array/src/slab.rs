@@ -5,6 +5,7 @@
 //! timer that comes too late matches nothing and is dropped. A slot holds one flight per replica: a request is at each
 //! device at most once at a time.
 
+use linnet_core::Place;
 use linnet_types::{Nanos, Op, Request};
 
 /// Most replicas of a stream; sets of them are kept in the bits of one byte.
@@ -72,6 +73,8 @@ pub(crate) struct Flight {
     pub submit_ns: Nanos,
     /// Pages outstanding at the device, this copy included (the tracker's snapshot).
     pub snapshot: u32,
+    /// Its place in the device's watch.
+    pub place: Option<Place>,
     /// I/Os in flight at the device before this copy.
     pub in_flight: u32,
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the array knows of one device: everything here is counted at the host, nothing is asked of the device.
 
-use linnet_core::Tracker;
-use linnet_types::{Nanos, Op};
+use linnet_core::{Place, Tracker, Watch};
+use linnet_types::{Nanos, Op, Request};
 
 use crate::Config;
 
@@ -16,6 +16,8 @@ pub struct DeviceView {
     pub in_flight: u32,
     /// Features of LinnOS.
     pub tracker: Tracker,
+    /// Features of the schema `linnet-1`, for policies that want them.
+    pub watch: Option<Watch>,
     /// Moving average of read latency; 0 before the first read.
     pub ewma_ns: Nanos,
     /// When something last completed, reads and writes.
@@ -35,6 +37,15 @@ pub struct DeviceView {
 }
 
 impl DeviceView {
+    /// An idle device. With an inflection point it is watched; 0 stands for an unknown one, above which nothing is.
+    pub(crate) fn new(watched_ns: Option<Nanos>) -> Self {
+        let watch = watched_ns.map(|inflection_ns| match inflection_ns {
+            0 => Watch::default(),
+            known => Watch::new(known),
+        });
+        DeviceView { watch, ..DeviceView::default() }
+    }
+
     /// True while the device is left out because of errors.
     pub fn is_out(&self, now: Nanos) -> bool {
         now < self.out_until_ns
@@ -62,6 +73,21 @@ impl DeviceView {
     pub(crate) fn submitted(&mut self, size_bytes: u32) -> u32 {
         self.in_flight += 1;
         self.tracker.arrive(size_bytes)
+    }
+
+    /// Tells the watch, where there is one, of an I/O that was handed to the device.
+    pub(crate) fn watch_arrive(&mut self, now: Nanos, request: &Request) -> Option<Place> {
+        self.watch.as_mut().map(|watch| watch.arrive(now, request))
+    }
+
+    /// Tells the watch that it completed at this time, or left without an answer worth learning from.
+    pub(crate) fn watch_end(&mut self, place: Option<Place>, done_ns: Option<Nanos>) {
+        if let (Some(watch), Some(place)) = (&mut self.watch, place) {
+            match done_ns {
+                Some(now) => watch.complete(place, now),
+                None => watch.withdraw(place),
+            }
+        }
     }
 
     pub(crate) fn completed(&mut self, now: Nanos, op: Op, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {

@@ -59,7 +59,7 @@ fn load(array: &mut Array, from: u64, to: u64, flying: &mut Vec<(u64, CopyId)>, 
 fn a_steady_load_allocates_nothing() {
     let profile =
         DeviceProfile { inflection_ns: 90_000, hedge_ns: 50_000, latency_ns_p95: 60_000, ..Default::default() };
-    let learned = vec![Learned { profile, network: None }; 3];
+    let learned = vec![Learned { profile, ..Learned::default() }; 3];
     for name in POLICIES {
         let policy = policy(name, &learned, &Config::default()).expect("known");
         let mut array = Array::new(Config::default(), &[profile; 3], policy).expect("default settings");

@@ -34,7 +34,8 @@ impl Array {
         let view = &mut self.views[device];
         let in_flight = view.in_flight;
         let snapshot = view.submitted(slot.request.size_bytes);
-        slot.flights[k] = Flight { submit_ns: now, snapshot, in_flight };
+        let place = view.watch_arrive(now, &slot.request);
+        slot.flights[k] = Flight { submit_ns: now, snapshot, place, in_flight };
         slot.submitted |= 1 << k;
         slot.refused &= !(1 << k);
         slot.flying |= 1 << k;

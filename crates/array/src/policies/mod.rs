@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The policies by name.
 
+mod best;
 mod c3;
 mod hedging;
 mod heuristic;
@@ -10,7 +11,7 @@ mod plain;
 mod queue;
 
 use crate::{Config, Error, Policy};
-use linnet_core::{DIGITS, Network};
+use linnet_core::{DIGITS, Network, Trees};
 use linnet_types::{DeviceProfile, Nanos};
 
 /// Every name that [`policy`] knows.
@@ -28,6 +29,7 @@ pub const POLICIES: &[&str] = &[
     "linnos",
     "linnos+hl",
     "linnos+h99",
+    "linnet-best",
     "oracle",
 ];
 
@@ -38,6 +40,8 @@ pub struct Learned {
     pub profile: DeviceProfile,
     /// The network of LinnOS; without one, its reads are submitted.
     pub network: Option<Network>,
+    /// The trees of linnet; without them, its reads go by EWMA latency x in flight.
+    pub trees: Option<Trees>,
 }
 
 /// The policy of this name for an array whose devices are described by `learned`, one entry each. A threshold of 0 is
@@ -70,6 +74,10 @@ pub fn policy(name: &str, learned: &[Learned], config: &Config) -> Result<Box<dy
             "linnos+h99",
             networks(learned)?,
             per_device(|profile| profile.latency_ns_p99),
+        )),
+        "linnet-best" => Box::new(best::LinnetBest::new(
+            learned.iter().map(|device| device.trees).collect(),
+            per_device(|profile| profile.latency_ns_p95),
         )),
         "oracle" => Box::new(oracle::Oracle),
         _ => return Err(unknown(name)),

@@ -2,6 +2,7 @@
 //! Tests of the whole array; what they share.
 
 mod behaviour;
+mod best;
 mod inputs;
 mod sim;
 
@@ -43,7 +44,10 @@ fn toy_profile() -> DeviceProfile {
 }
 
 fn learned(networks: &[Option<Network>]) -> Vec<Learned> {
-    networks.iter().map(|network| Learned { profile: toy_profile(), network: network.clone() }).collect()
+    networks
+        .iter()
+        .map(|network| Learned { profile: toy_profile(), network: network.clone(), ..Learned::default() })
+        .collect()
 }
 
 fn profiles(learned: &[Learned]) -> Vec<DeviceProfile> {

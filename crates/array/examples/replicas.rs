@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far each policy goes from baseline to oracle.
+//!
+//!     cargo run --release -p linnet-array --example replicas -- enterprise-wide 0.75 20 1 az-e bi-e co-e
+//!
+//! Arguments: preset, device-wide share, seconds of each period, seed, workloads. One row a policy: mean, p99 and p99.9 in us,
+//! the share of the way from baseline to oracle that each of them goes, and I/O beyond one copy a read.
+
+use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
+use linnet_learn::{BoostOptions, LearnOptions, WatchedSet, evaluate_trees, fit_trees, learn_periods};
+use linnet_measure::Summary;
+use linnet_ssd::{Params, Ssd};
+use linnet_types::{DeviceProfile, IoRecord};
+
+const POLICIES: &[&str] =
+    &["baseline", "shortest-queue", "ewma-inflight", "c3", "hedge-p95", "linnos", "linnos+hl", "linnet-best", "oracle"];
+
+fn slices(streams: &[Vec<IoRecord>]) -> Vec<&[IoRecord]> {
+    streams.iter().map(Vec::as_slice).collect()
+}
+
+fn serve(devices: &[Ssd], streams: &[Vec<IoRecord>], name: &str, learned: &[Learned], log: bool) -> RunResult {
+    let profiles: Vec<DeviceProfile> = learned.iter().map(|one| one.profile).collect();
+    let options = RunOptions { array: Config::default(), log };
+    let chosen = policy(name, learned, &options.array).expect("a policy of this name");
+    run(&mut devices.to_vec(), &slices(streams), &profiles, chosen, &options, &mut ()).expect("a run")
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let argument = |i: usize, default: &str| arguments.get(i).cloned().unwrap_or_else(|| default.to_owned());
+    let mut params = Params::preset(&argument(0, "enterprise-wide")).expect("a preset of this name");
+    params.device_wide_share = argument(1, "0.75").parse().expect("a share");
+    let seconds: f64 = argument(2, "20").parse().expect("seconds");
+    let seed: u64 = argument(3, "0").parse().expect("a seed");
+    let workloads = if arguments.len() > 4 { &arguments[4..] } else { &["az-e".to_owned()] };
+    let devices: Vec<Ssd> = (0..3)
+        .map(|device| {
+            let mut device = Ssd::new(&params, 3 * seed + device).expect("a valid preset");
+            device.precondition();
+            device
+        })
+        .collect();
+    for workload in workloads {
+        let period = |seed| linnet_trace::synth(workload, seconds, 3, seed).expect("a workload of this name");
+        let (train, test) = (period(2 * seed), period(2 * seed + 1));
+        let fresh = vec![Learned::default(); 3];
+        let log = |streams| serve(&devices, streams, "baseline", &fresh, true).log;
+        let (past, later) = (log(&train), log(&test));
+        let options = LearnOptions::default();
+        let fitted = learn_periods(&slices(&past), &slices(&later), &options, &mut |_| true).expect("a fit");
+        let mut learned = Vec::new();
+        for ((one, past), later) in fitted.iter().zip(&past).zip(&later) {
+            let set = |records: &[IoRecord]| WatchedSet::from_records(records, one.inflection.latency_ns);
+            let trees = fit_trees(&set(past).expect("reads"), &BoostOptions::default()).expect("trees");
+            let auc = evaluate_trees(&trees, &set(later).expect("reads")).expect("reads").roc_auc;
+            println!("{workload}: ROC-AUC {:.3?}, LinnOS {:.3?}", auc, one.biased.test.roc_auc);
+            let network = Some(one.model.network.clone());
+            learned.push(Learned { profile: one.model.profile, network, trees: Some(trees) });
+        }
+        let rows: Vec<(Summary, u64)> = POLICIES
+            .iter()
+            .map(|name| {
+                let mut result = serve(&devices, &test, name, &learned, false);
+                (Summary::of(&mut result.reads.latency_ns), result.counters.extra_io)
+            })
+            .collect();
+        let figures = |row: &Summary| [row.mean, row.p99 as f64, row.p999 as f64];
+        let (from, to) = (figures(&rows[0].0), figures(&rows[rows.len() - 1].0));
+        for (name, (row, extra_io)) in POLICIES.iter().zip(&rows) {
+            let own = figures(row);
+            let way: Vec<String> =
+                (0..3).map(|i| format!("{:4.0} %", 100.0 * (from[i] - own[i]) / (from[i] - to[i]))).collect();
+            let [mean, p99, p999] = own.map(|ns| ns / 1000.0);
+            println!("{workload:5} {name:15} {mean:9.0} {p99:9.0} {p999:9.0}   {}   {extra_io}", way.join(" "));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Choosing the best replica, with trees whose scores are known.
+
+use super::*;
+use crate::{RunResult, policy, run};
+use linnet_core::{TREE_ONE, Tree, Trees};
+use linnet_sim::Toy;
+use linnet_types::{Device, Outcome, Request};
+
+const FAST_NS: Nanos = 80_000;
+const SLOW_NS: Nanos = 2_000_000;
+
+fn go<D: Device>(devices: &mut [D], records: &[IoRecord], trees: &[Option<Trees>], config: Config) -> RunResult {
+    let learned: Vec<Learned> = trees
+        .iter()
+        .map(|&trees| Learned { profile: DeviceProfile { latency_ns_p95: 0, ..toy_profile() }, trees, network: None })
+        .collect();
+    hedged(devices, records, &learned, config)
+}
+
+fn hedged<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[Learned], config: Config) -> RunResult {
+    let policy = policy("linnet-best", learned, &config).expect("a known name");
+    let options = crate::RunOptions { array: config, log: true };
+    run(devices, &[records], &profiles(learned), policy, &options, &mut ()).expect("the run succeeds")
+}
+
+fn reads(count: u64, gap_ns: Nanos) -> Vec<IoRecord> {
+    (0..count).map(|i| record(i * gap_ns, Op::Read)).collect()
+}
+
+/// Always this score.
+fn always(score: i32) -> Option<Trees> {
+    Some(Trees::new(&[], score).expect("in range"))
+}
+
+/// Slow when the moving average of latency (input 9) is above bucket 32: 1 ms.
+fn slow_when_it_was() -> Option<Trees> {
+    let one = TREE_ONE as i16;
+    let leaf = std::array::from_fn(|leaf| if leaf & 1 == 1 { 4 * one } else { -4 * one });
+    Some(Trees::new(&[Tree { feature: [9, 0, 0], threshold: [32, 63, 63], leaf }], 0).expect("in range"))
+}
+
+#[test]
+fn reads_go_where_the_score_is_least() {
+    let steady = || vec![Toy::steady(FAST_NS, 1); 3];
+    let records = reads(100, 200_000);
+    let scores = [always(3 * TREE_ONE), always(TREE_ONE), always(2 * TREE_ONE)];
+    let result = go(&mut steady(), &records, &scores, Config::default());
+    assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), [0, 100, 0]);
+    let c = result.counters;
+    assert_eq!((c.revokes, c.extra_io, c.judged), (0, 0, 0), "rather slow than fast: nothing is promised");
+    let scores = [always(TREE_ONE), always(-TREE_ONE), None];
+    assert_eq!(go(&mut steady(), &records, &scores, Config::default()).counters.judged, 100);
+}
+
+#[test]
+fn equal_odds_are_settled_by_the_queue() {
+    // The whole parts agree, so the busy primary is left alone although its score is the least by a hair.
+    let scores = [always(100), always(900), always(TREE_ONE)];
+    let mut devices = vec![Toy::steady(SLOW_NS, 4), Toy::steady(FAST_NS, 4), Toy::steady(FAST_NS, 4)];
+    let result = go(&mut devices, &reads(100, 3_000_000), &scores, Config::default());
+    assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), [1, 99, 0]);
+    // Without trees nothing but the queue is left.
+    let mut devices = vec![Toy::steady(SLOW_NS, 4), Toy::steady(FAST_NS, 4), Toy::steady(FAST_NS, 4)];
+    let result = go(&mut devices, &reads(100, 3_000_000), &[None, None, None], Config::default());
+    assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), [1, 98, 1]);
+}
+
+/// Takes its time until it has recovered.
+struct Recovers {
+    slow_until_ns: Nanos,
+}
+
+impl Device for Recovers {
+    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
+        self.peek(now, request)
+    }
+
+    fn peek(&self, now: Nanos, _request: &Request) -> Outcome {
+        Outcome::Done(now + if now < self.slow_until_ns { SLOW_NS } else { FAST_NS })
+    }
+}
+
+#[test]
+fn a_device_that_nobody_reads_is_probed_and_recovers() {
+    let mut devices = [Recovers { slow_until_ns: 30_000_000 }, Recovers { slow_until_ns: 0 }];
+    let config = Config { age_ns: 1_000_000, ..two_replicas() };
+    let result = go(&mut devices, &reads(4_000, 100_000), &[slow_when_it_was(), always(0)], config);
+    // Slow reads until the first is back; then one probe each 100 ms until the average (a quarter each) is below 1 ms:
+    // 2, 1.52, 1.16, 0.89 ms.
+    let early = result.log[0].iter().filter(|record| record.arrive_ns < 30_000_000).count();
+    assert_eq!(early, 20);
+    assert_eq!(result.counters.probes, 3);
+    let later = result.log[0].iter().filter(|record| record.arrive_ns > 310_000_000).count();
+    assert!(later > 800, "{later} of 900 reads go to the recovered device again");
+}
+
+#[test]
+fn hedges_take_two_percent_and_no_more() {
+    let learned = learned(&[None, None]);
+    let count = 5_000;
+    let mut devices = vec![Toy::steady(SLOW_NS, 1_000); 2];
+    let result = hedged(&mut devices, &reads(count, 5_000_000), &learned, two_replicas());
+    let c = result.counters;
+    assert_eq!(result.reads.latency_ns.len() as u64, count);
+    assert_eq!((c.hedges, c.extra_io), (count / 50, count / 50), "every read is late, one in fifty is sent again");
+}
