@@ -100,3 +100,42 @@ pub fn bench_ssd_count(mix: &str, ios: usize) -> PyResult<()> {
     black_box(&done);
     Ok(())
 }
+
+/// What a decision costs, one JSON object a row; `counter` is a program that hands its arguments after `count` to
+/// `bench_decide_count`, and runs under valgrind.
+#[cfg(target_arch = "x86_64")]
+#[pyfunction]
+pub fn bench_decide(
+    py: Python<'_>,
+    blocks: usize,
+    seed: u64,
+    counter: Option<std::path::PathBuf>,
+) -> PyResult<Vec<String>> {
+    if blocks == 0 {
+        return Err(PyValueError::new_err("blocks is at least 1"));
+    }
+    let options = linnet_core::bench::Options { blocks, seed, counter, ..Default::default() };
+    let rows = py.detach(|| linnet_core::bench::decide(&options)).map_err(errors::model)?;
+    Ok(rows.iter().map(linnet_core::bench::Row::to_json).collect())
+}
+
+/// Runs the calls of one row inside the counted function.
+#[cfg(target_arch = "x86_64")]
+#[pyfunction]
+pub fn bench_decide_count(arguments: Vec<String>) -> PyResult<()> {
+    linnet_core::bench::count(&arguments).map_err(errors::model)
+}
+
+/// Other processors have no decision bench yet.
+#[cfg(not(target_arch = "x86_64"))]
+#[pyfunction]
+pub fn bench_decide(_blocks: usize, _seed: u64, _counter: Option<std::path::PathBuf>) -> PyResult<Vec<String>> {
+    Err(errors::ModelError::new_err("the decision bench times x86-64 instruction sets; this processor is another"))
+}
+
+/// Other processors have no decision bench yet.
+#[cfg(not(target_arch = "x86_64"))]
+#[pyfunction]
+pub fn bench_decide_count(_arguments: Vec<String>) -> PyResult<()> {
+    bench_decide(1, 0, None).map(drop)
+}

@@ -21,7 +21,7 @@ mod _native {
     #[pymodule_export]
     use crate::array::{PyArray, PyRun, check_policy, policies, presets};
     #[pymodule_export]
-    use crate::bench::{bench_ssd, bench_ssd_count};
+    use crate::bench::{bench_decide, bench_decide_count, bench_ssd, bench_ssd_count};
     #[pymodule_export]
     use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
     #[pymodule_export]

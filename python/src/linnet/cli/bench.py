@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import json as json_text
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from linnet import _native
-from linnet.cli.options import AsJson
+from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import console, number, print_json, table
 
 app = typer.Typer(help="How fast the engine is on this machine.", no_args_is_help=True)
@@ -20,9 +23,9 @@ app = typer.Typer(help="How fast the engine is on this machine.", no_args_is_hel
 COUNTED_IOS = 20_000
 """Requests that are run under callgrind for each mix."""
 LOADER = (
-    "import importlib.machinery as m, importlib.util as u; "
+    "import importlib.machinery as m, importlib.util as u, sys; "
     "l = m.ExtensionFileLoader('_native', {path!r}); s = u.spec_from_loader('_native', l); "
-    "n = u.module_from_spec(s); l.exec_module(n); n.bench_ssd_count({mix!r}, {ios})"
+    "n = u.module_from_spec(s); l.exec_module(n); {call}"
 )
 """Loads the engine without the package around it: callgrind slows every instruction down some fifty times."""
 
@@ -31,7 +34,7 @@ def instructions_per_io(mix: str) -> float | None:
     """Instructions of the model for each request, by callgrind; nothing where valgrind is not installed."""
     if shutil.which("valgrind") is None:
         return None
-    code = LOADER.format(path=_native.__file__, mix=mix, ios=COUNTED_IOS)
+    code = LOADER.format(path=_native.__file__, call=f"n.bench_ssd_count({mix!r}, {COUNTED_IOS})")
     done = subprocess.run(
         [
             "valgrind",
@@ -78,3 +81,33 @@ def ssd(
     )
     if instructions and shutil.which("valgrind") is None:
         console.print(f"[dim]instructions: {number(None)} (valgrind is not installed)[/]")
+
+
+@app.command()
+def decide(
+    blocks: Annotated[int, typer.Option(help="Blocks of 64 calls; the median of their means is given.", min=1)] = 4001,
+    instructions: Annotated[bool, typer.Option(help="Count instructions where valgrind is installed.")] = True,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Nanoseconds of an admission decision, next to a plain int64 loop in the same run.
+
+    Example: [bold]linnet bench decide --blocks 501 --no-instructions[/]
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        counter = Path(folder) / "count"
+        code = LOADER.format(path=_native.__file__, call="n.bench_decide_count(sys.argv[2:])")
+        counter.write_text(f"#!{sys.executable}\n{code}\n")
+        counter.chmod(0o755)
+        counted = instructions and shutil.which("valgrind") is not None
+        rows = [json_text.loads(row) for row in _native.bench_decide(blocks, seed, counter if counted else None)]
+    if json:
+        print_json({"rows": rows, "seed": seed})
+        return
+    shown = ["network", "inputs", "path", "build", "state", "remembered", "ns_median", "ns_min", "instructions"]
+    table(
+        "one decision, ns",
+        [*shown, "ratio to plain"],
+        [[*(row[name] for name in shown), row["ratio_to_plain"]] for row in rows],
+        left=6,
+    )
