@@ -44,19 +44,19 @@ fn slow_when_it_was() -> Option<Trees> {
 fn reads_go_where_the_score_is_least() {
     let steady = || vec![Toy::steady(FAST_NS, 1); 3];
     let records = reads(100, 200_000);
-    let scores = [always(3 * TREE_ONE), always(TREE_ONE), always(2 * TREE_ONE)];
+    let scores = [always(5 * TREE_ONE), always(TREE_ONE), always(3 * TREE_ONE)];
     let result = go(&mut steady(), &records, &scores, Config::default());
     assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), [0, 100, 0]);
     let c = result.counters;
     assert_eq!((c.revokes, c.extra_io, c.judged), (0, 0, 0), "rather slow than fast: nothing is promised");
-    let scores = [always(TREE_ONE), always(-TREE_ONE), None];
+    let scores = [always(TREE_ONE), always(-1), None];
     assert_eq!(go(&mut steady(), &records, &scores, Config::default()).counters.judged, 100);
 }
 
 #[test]
 fn equal_odds_are_settled_by_the_queue() {
-    // The whole parts agree, so the busy primary is left alone although its score is the least by a hair.
-    let scores = [always(100), always(900), always(TREE_ONE)];
+    // The steps agree, so the busy primary is left alone although its score is the least by a hair.
+    let scores = [always(100), always(2 * TREE_ONE - 1), always(2 * TREE_ONE)];
     let mut devices = vec![Toy::steady(SLOW_NS, 4), Toy::steady(FAST_NS, 4), Toy::steady(FAST_NS, 4)];
     let result = go(&mut devices, &reads(100, 3_000_000), &scores, Config::default());
     assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), [1, 99, 0]);
