@@ -89,7 +89,18 @@ def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) 
             yield f"| {r['policy']} | " + " | ".join([*cells, way, *errors]) + " |"
         yield ""
     yield "## In short: mean, and p99 below it, in us\n"
-    short = ("baseline", "hedge-p95", "hedge-ip", "heur-adv", "c3", "ewma-inflight", "linnos", "linnos+hl", "oracle")
+    short = (
+        "baseline",
+        "hedge-p95",
+        "hedge-ip",
+        "heur-adv",
+        "c3",
+        "ewma-inflight",
+        "linnos",
+        "linnos+hl",
+        "linnet-best",
+        "oracle",
+    )
     yield "| workload | array | " + " | ".join(short) + " |"
     yield "|---|---" + "|---" * len(short) + "|"
     for (trace, preset), group in groups.items():

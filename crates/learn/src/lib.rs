@@ -21,6 +21,7 @@ mod profile;
 mod recentre;
 mod replay;
 mod set;
+mod trees;
 mod watched;
 
 pub use boost::{BoostOptions, evaluate_trees, fit_trees};
@@ -33,4 +34,5 @@ pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_
 pub use pooled::learn_pooled;
 pub use profile::{hedge_percentile, profile};
 pub use set::{Dropped, TrainingSet};
+pub use trees::{JudgedTrees, learn_trees, learn_trees_periods};
 pub use watched::WatchedSet;

@@ -136,9 +136,9 @@ pub fn learned(models: &[PyRef<'_, PyModel>], devices: usize) -> (Vec<Learned>, 
         vec![Learned::default(); devices]
     } else {
         let one = |m: &PyRef<'_, PyModel>| Learned {
-            profile: m.0.profile,
-            network: Some(m.0.network.clone()),
-            ..Learned::default()
+            profile: m.model.profile,
+            network: Some(m.model.network.clone()),
+            trees: m.trees.clone(),
         };
         models.iter().map(one).collect()
     };

@@ -37,7 +37,7 @@ fn requests(capacity_bytes: u64, ios: usize, read_percent: u64, gap_ns: Nanos) -
 /// The function whose instructions callgrind counts.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn linnet_bench_ssd_counted(device: &mut Ssd, asked: &[(Nanos, Request)], done: &mut Vec<Nanos>) {
+pub fn linnet_bench_ssd_counted(device: &mut Ssd, asked: &[(Nanos, Request)], done: &mut Vec<Nanos>) {
     for batch in asked.chunks(BATCH) {
         device.submit_many(batch, done);
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use linnet_core::{Loss, TrainOptions};
 use linnet_learn::{
-    Evaluation, FitOptions, InflectionOptions, Judged, LearnOptions, Learned, Progress as At, Stage, TrainingSet,
+    BoostOptions, Evaluation, FitOptions, InflectionOptions, Judged, JudgedTrees, LearnOptions, Learned,
+    Progress as At, Stage, TrainingSet,
 };
 use linnet_types::IoRecord;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -107,13 +108,35 @@ pub fn fit<'py>(
         }
         Err(error) => return Err(errors::learn(error)),
     };
-    learned
-        .into_iter()
-        .map(|one| {
-            let report = report(py, &one)?;
-            Ok((PyModel(one.model), report))
-        })
-        .collect()
+    let trees =
+        py.detach(|| fit_trees(&records, later.as_deref(), &learned, &options, pooled)).map_err(errors::learn)?;
+    let mut fitted = Vec::with_capacity(learned.len());
+    for (i, one) in learned.into_iter().enumerate() {
+        let report = report(py, &one)?;
+        let own = trees.get(i);
+        report.set_item("linnet", own.map(|own| evaluation(py, &own.test)).transpose()?)?;
+        fitted.push((PyModel { model: one.model, trees: own.map(|own| own.trees.clone()) }, report));
+    }
+    Ok(fitted)
+}
+
+/// The trees of each device, under the inflection point that its network has; none for a pooled model.
+fn fit_trees(
+    records: &[Arc<Vec<IoRecord>>],
+    later: Option<&[Arc<Vec<IoRecord>>]>,
+    learned: &[Learned],
+    options: &LearnOptions,
+    pooled: bool,
+) -> Result<Vec<JudgedTrees>, linnet_learn::Error> {
+    if pooled && records.len() > 1 {
+        return Ok(Vec::new());
+    }
+    let boost = BoostOptions { seed: options.fit.train.seed, ..BoostOptions::default() };
+    let one = |(i, one): (usize, &Learned)| match later {
+        Some(later) => linnet_learn::learn_trees_periods(&records[i], &later[i], one.inflection.latency_ns, &boost),
+        None => linnet_learn::learn_trees(&records[i], options.train_share, one.inflection.latency_ns, &boost),
+    };
+    learned.iter().enumerate().map(one).collect()
 }
 
 fn slices(records: &[Arc<Vec<IoRecord>>]) -> Vec<&[IoRecord]> {
@@ -178,7 +201,7 @@ pub fn evaluate<'py>(
         return Err(PyValueError::new_err(format!("test_share is {test_share}; it lies above 0 and up to 1")));
     }
     let records: Vec<_> = traces.iter().map(|trace| trace.records.clone()).collect();
-    let model = &model.0;
+    let model = &model.model;
     let result = py.detach(|| {
         let mut rows = TrainingSet::default();
         for records in &records {

@@ -4,16 +4,20 @@
 use std::fs;
 use std::path::PathBuf;
 
-use linnet_core::Model;
+use linnet_core::{Model, Trees};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 use crate::network::PyNetwork;
 
-/// A fitted model: what `linnet fit` writes and what a device runs. Immutable.
+/// A fitted model: what `linnet fit` writes and what a device runs. Immutable. A model that was just fitted also carries
+/// the trees of `linnet-best`; its file holds the network and the thresholds only.
 #[pyclass(name = "Model", module = "linnet", frozen)]
-pub struct PyModel(pub Model);
+pub struct PyModel {
+    pub model: Model,
+    pub trees: Option<Trees>,
+}
 
 #[pymethods]
 impl PyModel {
@@ -36,26 +40,26 @@ impl PyModel {
     #[pyo3(signature = (data, name = "model"))]
     fn from_bytes(data: &[u8], name: &str) -> PyResult<Self> {
         Model::from_bytes(data)
-            .map(PyModel)
+            .map(|model| PyModel { model, trees: None })
             .map_err(|error| errors::ModelError::new_err(format!("{name}: {error}; write it anew with `linnet fit`")))
     }
 
     /// The bytes of its file (`spec/model-file.md`).
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &self.0.to_bytes().map_err(errors::model)?))
+        Ok(PyBytes::new(py, &self.model.to_bytes().map_err(errors::model)?))
     }
 
     /// The network that decides.
     #[getter]
     fn network(&self) -> PyNetwork {
-        PyNetwork(self.0.network.clone())
+        PyNetwork(self.model.network.clone())
     }
 
     /// What was learned of the device: thresholds in ns and I/Os.
     #[getter]
     fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        let profile = &self.0.profile;
+        let profile = &self.model.profile;
         dict.set_item("inflection_ns", profile.inflection_ns)?;
         dict.set_item("latency_ns_p95", profile.latency_ns_p95)?;
         dict.set_item("latency_ns_p99", profile.latency_ns_p99)?;
@@ -69,24 +73,30 @@ impl PyModel {
     /// The latency that splits fast reads from slow ones, ns.
     #[getter]
     fn inflection_ns(&self) -> u64 {
-        self.0.profile.inflection_ns
+        self.model.profile.inflection_ns
     }
 
     /// Where the inflection point lies on the device's distribution, 0 to 100.
     #[getter]
     fn inflection_percentile(&self) -> f64 {
-        self.0.inflection_percentile
+        self.model.inflection_percentile
+    }
+
+    /// True when it can serve `linnet-best`.
+    #[getter]
+    fn has_trees(&self) -> bool {
+        self.trees.is_some()
     }
 
     /// Reads it was trained on.
     #[getter]
     fn rows(&self) -> u64 {
-        self.0.rows
+        self.model.rows
     }
 
     /// Seed of the training.
     #[getter]
     fn seed(&self) -> u64 {
-        self.0.seed
+        self.model.seed
     }
 }

@@ -20,7 +20,7 @@ SHARES = (0.25, 0.5, 0.75, 0.9)
 """Device-wide shares that the answer must hold across."""
 EXTRA_LOAD = frozenset({"clone", "hedge-p95", "hedge-ip"})
 """Policies that buy latency with duplicated reads."""
-SHORTLIST = ("baseline", "shortest-queue", "ewma-inflight", "hedge-p95", "linnos", "linnos+hl", "oracle")
+SHORTLIST = ("baseline", "ewma-inflight", "c3", "hedge-p95", "hedge-ip", "linnos+hl", "linnet-best", "oracle")
 WORTHWHILE = 0.10
 """A gain below a tenth is not worth another moving part."""
 FEW_READS = 10_000
