@@ -24,7 +24,7 @@ def small() -> dict[str, Any]:
 def run(vrate: float, p50: float, p99: float) -> tuple[dict[str, Any], dict[str, Any]]:
     """A run at one ceiling: its settings and its latencies in s; the quiet seconds are a fifth faster."""
     reads = {p: {"10": 0.8e-6 * us, "50": 1e-6 * us, "mean": 1.5e-6 * us} for p, us in (("50", p50), ("99", p99))}
-    return {"qos": {"max": vrate}}, {"iolat": [reads, {}]}
+    return {"qos": {"max": vrate}}, {"stor": {"iolat": [reads, {}]}}
 
 
 def result_file(path: Path, figures: dict[str, float], runs: list[tuple[float, float, float]] | None = None) -> Path:

@@ -4,7 +4,8 @@
 A file is a list of jobs, as JSON. ``iocost-params`` has six saturation figures of the kernel's linear cost model.
 ``iocost-qos`` has runs at ceilings of load (*vrate*, percent of that model); in each run an agent took percentiles of
 the latency of every second, and the file has percentiles over time of those percentiles. ``iolat[0]["99"]["50"]`` is
-the median over the seconds of the p99 of reads.
+the median over the seconds of the p99 of reads. A run has two phases; we read ``stor``, in which the load generator
+alone uses the drive, and which ``iocost-tune`` takes its lines (``rlat-99-mean``) from as well.
 """
 
 from __future__ import annotations
@@ -122,10 +123,10 @@ def _levels(qos: dict[str, Any]) -> list[Level]:
         where = f"iocost-qos.result.runs[{i}]"
         if run is None or result is None or not run.get("qos"):
             continue
-        latencies = _get(where, result, "iolat")
+        latencies = _get(where, result, "stor", "iolat")
         if not isinstance(latencies, list) or not latencies:
-            raise DeviceError(f"{where}.iolat: must be a list, reads first")
-        reads, at = latencies[0], f"{where}.iolat[0]"
+            raise DeviceError(f"{where}.stor.iolat: must be a list, reads first")
+        reads, at = latencies[0], f"{where}.stor.iolat[0]"
 
         def us(percentile: str, over_time: str, reads: Any = reads, at: str = at) -> float:
             return 1e6 * _number(at, reads, percentile, over_time)

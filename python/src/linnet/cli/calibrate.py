@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,7 +69,8 @@ def header(result: dict[str, Any]) -> str:
         + (f"; {' and '.join(TAIL)} to latency against load." if result["latency"] else "."),
         "Capacity is scaled down; over_provisioning is the spare space that the measurement met, not the printed one.",
     ]
-    return "".join(f"# {line}\n" for line in lines)
+    wrapped = [part for line in lines for part in textwrap.wrap(line, 110)]
+    return "".join(f"# {line}\n" for line in wrapped)
 
 
 def calibrate(
