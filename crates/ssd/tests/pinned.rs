@@ -52,6 +52,8 @@ fn runs_of_the_presets_have_their_bytes() {
         ("consumer-deep", 0x775f_f1d9_fb6b_0140),
         ("enterprise-wide", 0x0bc2_b338_9add_8856),
         ("sata", 0xbf17_3ab2_a858_a5a2),
+        ("970-evo", 0x7d22_88e7_b40b_3f76),
+        ("600p", 0x98d8_3369_aa58_ca5f),
     ];
     assert_eq!(found, pinned, "{found:#x?}");
 }
