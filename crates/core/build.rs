@@ -104,6 +104,7 @@ fn main() {
         variants(core, "dense.c", "linnet_dense");
         variants(core, "sift.c", "linnet_sift");
         variants(core, "loops.c", "linnet_loops");
+        variants(core, "trees.c", "linnet_trees_score");
         if env::var_os("CARGO_FEATURE_BENCH").is_some() {
             bench(core);
         }

@@ -36,6 +36,8 @@ pub struct Trees {
 unsafe extern "C" {
     fn linnet_trees_check(trees: *const Trees) -> i32;
     fn linnet_trees_score(trees: *const Trees, features: *const u8) -> i32;
+    #[cfg(target_arch = "x86_64")]
+    fn linnet_trees_score_avx2(trees: *const Trees, features: *const u8) -> i32;
 }
 
 impl Trees {
@@ -85,8 +87,42 @@ impl Trees {
     }
 
     /// The logarithm of the odds that a read will be slow, in units of 1 / [`TREE_ONE`]. Above 0: rather slow than fast.
+    /// Features are those of a watch: 0..=63. Larger ones give some score.
     pub fn score(&self, features: &[u8; WATCH_FEATURES]) -> i32 {
-        // SAFETY: checked by `new`: every feature that is asked for exists.
+        // SAFETY: checked by `new`: every feature that is asked for exists; and the processor has the instructions.
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            return unsafe { linnet_trees_score_avx2(self, features.as_ptr()) };
+        }
+        // SAFETY: as above.
         unsafe { linnet_trees_score(self, features.as_ptr()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_build_gives_the_same_score() {
+        let mut state = 1u64;
+        let mut draw = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        for _ in 0..200 {
+            let trees: Vec<Tree> = (0..TREES)
+                .map(|_| Tree {
+                    feature: std::array::from_fn(|_| draw(16) as u8),
+                    threshold: std::array::from_fn(|_| draw(64) as u8),
+                    leaf: std::array::from_fn(|_| draw(65_536) as u16 as i16),
+                })
+                .collect();
+            let trees = Trees::new(&trees, draw(1 << 30) as i32).expect("in range");
+            let features = std::array::from_fn(|_| draw(64) as u8);
+            // SAFETY: checked trees.
+            let portable = unsafe { linnet_trees_score(&trees, features.as_ptr()) };
+            assert_eq!(trees.score(&features), portable);
+        }
     }
 }
