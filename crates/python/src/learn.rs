@@ -6,7 +6,7 @@ use std::sync::Arc;
 use linnet_core::{Loss, TrainOptions};
 use linnet_learn::{
     BoostOptions, Evaluation, FitOptions, InflectionOptions, Judged, JudgedTrees, LearnOptions, Learned,
-    Progress as At, Stage, TrainingSet,
+    Progress as At, Stage, TrainingSet, WatchedSet,
 };
 use linnet_types::IoRecord;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -264,4 +264,18 @@ pub fn train_network<'py>(
         linnet_core::train(&options, &digits, &slow, &mut |_, _| progress.tell(())).and_then(|float| float.quantise(3))
     });
     trained.map(PyNetwork).map_err(|error| progress.error(errors::model(error)))
+}
+
+type Watched<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<u64>>);
+
+/// What a device's watch says of each read as it arrives (`spec/features-linnet.md`), shape (n, features), with labels and latencies,
+/// in the order of arrival: what the trees are fitted to.
+#[pyfunction]
+pub fn watched_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>, inflection_ns: u64) -> PyResult<Watched<'py>> {
+    let records = trace.records.clone();
+    let set = py.detach(|| WatchedSet::from_records(&records, inflection_ns)).map_err(errors::learn)?;
+    let (rows, width) = (set.len(), linnet_core::WATCH_FEATURES);
+    let flat: Vec<u8> = set.features.iter().flatten().copied().collect();
+    let features = PyArray1::from_vec(py, flat).reshape([rows, width])?;
+    Ok((features, PyArray1::from_vec(py, set.slow), PyArray1::from_vec(py, set.latency_ns)))
 }

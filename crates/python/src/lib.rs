@@ -25,7 +25,7 @@ mod _native {
     #[pymodule_export]
     use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
     #[pymodule_export]
-    use crate::learn::{evaluate, fit, inflection_point, train_network, training_rows};
+    use crate::learn::{evaluate, fit, inflection_point, train_network, training_rows, watched_rows};
     #[pymodule_export]
     use crate::model::PyModel;
     #[pymodule_export]
