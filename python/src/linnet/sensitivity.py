@@ -24,6 +24,10 @@ SWEPT: tuple[tuple[str, str, float], ...] = (
     ("sata", "bs-c", 600.0),
     ("sata", "az-c", 240.0),
     ("enterprise-wide", "az-e", 30.0),
+    ("970-evo", "bs-c", 600.0),
+    ("970-evo", "az-c", 240.0),
+    ("600p", "bs-c", 600.0),
+    ("600p", "az-c", 240.0),
 )
 """Preset, Table 1 workload, and seconds of it (half trains, half judges)."""
 MEASURES = ("realised_share", "percentile", "slow", "recall", "false_revoke", "roc_auc")
