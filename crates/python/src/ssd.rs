@@ -296,11 +296,16 @@ impl PyDeviceRun {
         PyTrace::made(self.names.join("+"), records.collect())
     }
 
-    /// Counters of the drive: write amplification, GC, wear, utilisation of the least and most busy die.
+    /// Counters of the drive: write amplification, GC, wear, utilisation of the least and most busy die and of each.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (name, value) in &self.stats {
             dict.set_item(name, if value.is_nan() { None } else { Some(*value) })?;
+        }
+        if let Some(device) = &self.device {
+            let found = device.lock().unwrap_or_else(PoisonError::into_inner).stats();
+            let busy: Vec<f64> = found.die_busy_ns.iter().map(|&ns| ns as f64 / found.now_ns.max(1) as f64).collect();
+            dict.set_item("die_utilisation", busy)?;
         }
         Ok(dict)
     }

@@ -41,6 +41,8 @@ def device(
         raise typer.BadParameter(f"{' and '.join(given)} exclude each other")
     check_preset(preset)
     if snapshot is not None:
+        if share is not None:
+            raise typer.BadParameter("a saved drive keeps the share that it was made with", param_hint="--share")
         return Device.load(snapshot)
     if params is not None:
         return Device(params=params, seed=seed, device_wide_share=share)
@@ -111,7 +113,7 @@ def run(
     table("latency", ["", "count", "mean us", *QUANTILES], kinds)
     for stream in result.get("streams", []):
         console.print("  ".join(f"{k} {number(v)}" for k, v in stream.items()))
-    table("drive", ["", ""], flatten(result["drive"]))
+    table("drive", ["", ""], [row for row in flatten(result["drive"]) if row[0] != "die_utilisation"])
     if out is not None:
         console.print(f"{out}: {len(log):,} records")
 
