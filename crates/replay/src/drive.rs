@@ -153,7 +153,7 @@ impl Driver<'_> {
                 self.array.arrive(record.arrive_ns, next as u64, *stream, &request, &(), &mut self.out);
                 self.carry_out(now)?;
                 next += 1;
-                if next as u64 % PROGRESS_EVERY == 0 && !progress(next as u64) {
+                if (next as u64).is_multiple_of(PROGRESS_EVERY) && !progress(next as u64) {
                     return Err(Error::Interrupted { done: next as u64, total });
                 }
             }
