@@ -138,7 +138,7 @@ pub fn learned(models: &[PyRef<'_, PyModel>], devices: usize) -> (Vec<Learned>, 
         let one = |m: &PyRef<'_, PyModel>| Learned {
             profile: m.model.profile,
             network: Some(m.model.network.clone()),
-            trees: m.trees.clone(),
+            trees: m.trees,
         };
         models.iter().map(one).collect()
     };

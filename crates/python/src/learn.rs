@@ -115,7 +115,7 @@ pub fn fit<'py>(
         let report = report(py, &one)?;
         let own = trees.get(i);
         report.set_item("linnet", own.map(|own| evaluation(py, &own.test)).transpose()?)?;
-        fitted.push((PyModel { model: one.model, trees: own.map(|own| own.trees.clone()) }, report));
+        fitted.push((PyModel { model: one.model, trees: own.map(|own| own.trees) }, report));
     }
     Ok(fitted)
 }

@@ -272,6 +272,8 @@ fn least_busy(busy: &[Nanos], now: Nanos, pick: fn(f64, f64) -> f64) -> f64 {
 }
 
 type Answer = (Option<Nanos>, Cause);
+/// Latency, and pairs of mechanism and ns.
+type Explained = (Option<u64>, Vec<(&'static str, u64)>);
 
 /// What a run on one drive gave, I/O by I/O.
 #[pyclass(name = "DeviceRun", module = "linnet", frozen)]
@@ -343,7 +345,7 @@ impl PyDeviceRun {
     }
 
     /// What one I/O (by its place in `log()`) waited for: its latency and pairs of mechanism and ns.
-    fn explain_io(&self, index: usize) -> PyResult<(Option<u64>, Vec<(&'static str, u64)>)> {
+    fn explain_io(&self, index: usize) -> PyResult<Explained> {
         let (latency, cause) = self
             .answers
             .get(index)
