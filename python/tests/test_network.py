@@ -55,6 +55,17 @@ def test_reference_network_agrees_on_every_vector(shared) -> None:
     assert network.logits(digits).tolist() == reference["out"]
 
 
+def test_integers_of_any_type_are_taken_and_floats_are_not() -> None:
+    layers = [([[1, -2, 3], [4, 5, -6]], np.array([7, -8], np.int32))]
+    network = Network.from_integers(layers, np.array([1000]))
+    assert network.logits([[1, 2, 3]]).tolist() == [[13, -12]]
+    assert network.decide(np.array([[0, 9, 0]], np.int64)).tolist() == [1]
+    with pytest.raises(TypeError, match="integers"):
+        network.decide(np.array([[0.5, 1, 1]]))
+    with pytest.raises(ValueError, match="uint8"):
+        network.decide(np.array([[-1, 1, 1]]))
+
+
 def test_wrong_shapes_are_refused_in_words() -> None:
     with pytest.raises(ModelError, match="layer 1"):
         Network.from_integers(

@@ -4,7 +4,7 @@
 use linnet_core::{Error, Layer, Network};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -21,19 +21,20 @@ impl PyNetwork {
     /// int64; `scales` is the bias scale of each layer ([1000, 1000000] for LinnOS). Raises ModelError for shapes or
     /// magnitudes out of bounds.
     #[staticmethod]
-    fn from_integers(
-        layers: Vec<(PyReadonlyArray2<'_, i64>, PyReadonlyArray1<'_, i64>)>,
-        scales: Vec<i64>,
-    ) -> PyResult<Self> {
+    fn from_integers(layers: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>, scales: Vec<i64>) -> PyResult<Self> {
         let layers = layers
             .iter()
-            .map(|(weights, biases)| Layer {
-                outputs: weights.shape()[0],
-                inputs: weights.shape()[1],
-                weights: weights.as_array().iter().copied().collect(),
-                biases: biases.as_array().iter().copied().collect(),
+            .map(|(weights, biases)| {
+                let weights: PyReadonlyArray2<'_, i64> = integers(weights, "int64")?.extract()?;
+                let biases: PyReadonlyArray1<'_, i64> = integers(biases, "int64")?.extract()?;
+                Ok(Layer {
+                    outputs: weights.shape()[0],
+                    inputs: weights.shape()[1],
+                    weights: weights.as_array().iter().copied().collect(),
+                    biases: biases.as_array().iter().copied().collect(),
+                })
             })
-            .collect();
+            .collect::<PyResult<_>>()?;
         Network::from_integers(layers, scales).map(PyNetwork).map_err(errors::model)
     }
 
@@ -50,8 +51,8 @@ impl PyNetwork {
     }
 
     /// Decides each row: uint8 array (n,), 1 = revoke (output 1 exceeds output 0), 0 = submit.
-    fn decide<'py>(&self, py: Python<'py>, digits: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyArray1<u8>>> {
-        let rows = self.rows(&digits)?;
+    fn decide<'py>(&self, py: Python<'py>, digits: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u8>>> {
+        let rows = self.rows(digits)?;
         let network = &self.0;
         let out = py
             .detach(|| {
@@ -64,8 +65,8 @@ impl PyNetwork {
     }
 
     /// Output 1 minus output 0 of each row: int64 array (n,), saturating.
-    fn scores<'py>(&self, py: Python<'py>, digits: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let rows = self.rows(&digits)?;
+    fn scores<'py>(&self, py: Python<'py>, digits: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let rows = self.rows(digits)?;
         let network = &self.0;
         let out = py
             .detach(|| {
@@ -79,8 +80,8 @@ impl PyNetwork {
 
     /// Outputs of each row, exact: int64 array (n, outputs), or an object array of Python integers when one of them
     /// leaves 64 bits.
-    fn logits<'py>(&self, py: Python<'py>, digits: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyAny>> {
-        let rows = self.rows(&digits)?;
+    fn logits<'py>(&self, py: Python<'py>, digits: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let rows = self.rows(digits)?;
         let (network, outputs) = (&self.0, self.0.outputs());
         let sums: Vec<i128> = py
             .detach(|| {
@@ -114,7 +115,8 @@ impl PyNetwork {
 }
 
 impl PyNetwork {
-    fn rows(&self, digits: &PyReadonlyArray2<'_, u8>) -> PyResult<Vec<u8>> {
+    fn rows(&self, digits: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+        let digits: PyReadonlyArray2<'_, u8> = integers(digits, "uint8")?.extract()?;
         let width = digits.shape()[1];
         if width != self.0.inputs() {
             return Err(PyValueError::new_err(format!(
@@ -123,5 +125,21 @@ impl PyNetwork {
             )));
         }
         Ok(digits.as_array().iter().copied().collect())
+    }
+}
+
+/// An array of integers of this type: as it is, or converted where no value changes.
+fn integers<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = value.py().import("numpy")?;
+    let given = numpy.call_method1("asarray", (value,))?;
+    let kind: String = given.getattr("dtype")?.getattr("kind")?.extract()?;
+    if !matches!(kind.as_str(), "i" | "u" | "b") {
+        return Err(PyTypeError::new_err(format!("an array of kind {kind:?} where integers are needed ({dtype})")));
+    }
+    let converted = given.call_method1("astype", (dtype,))?;
+    if numpy.call_method1("array_equal", (&given, &converted))?.is_truthy()? {
+        Ok(converted)
+    } else {
+        Err(PyValueError::new_err(format!("a value does not fit {dtype}")))
     }
 }
