@@ -11,7 +11,7 @@ lacks() {
 }
 
 command -v cc >/dev/null 2>&1 || lacks "a C compiler (cc)" "apt-get install gcc libc6-dev"
-command -v cargo >/dev/null 2>&1 || lacks "Rust 1.88 or newer (cargo)" "rustup toolchain install stable   (rustup: apt-get install rustup, or from your distribution)"
+command -v cargo >/dev/null 2>&1 || lacks "Rust 1.88 or newer (cargo)" "apt-get install rustup && rustup default stable   (Debian 13, Ubuntu 24.04; elsewhere see rust-lang.org)"
 if command -v cargo >/dev/null 2>&1; then
     minor=$(cargo --version | sed -E 's/^cargo 1\.([0-9]+).*/\1/')
     case $minor in
