@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -137,8 +136,3 @@ def flatten(mapping: Mapping[str, Any]) -> list[tuple[str, Any]]:
         else:
             rows.append((key, value))
     return rows
-
-
-def is_interactive() -> bool:
-    """True when a person reads standard output."""
-    return sys.stdout.isatty()
