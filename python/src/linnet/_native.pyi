@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __version__: str
+__commit__: str
+"""The commit that the engine was built from."""
 
 class Error(Exception): ...
 class TraceError(Error): ...

@@ -163,6 +163,7 @@ class Experiment:
         """The set-up and the traces' statistics, as they belong beside every result."""
         return asdict(self.setup) | {
             "trace": self.name,
+            "engine_commit": _native.__commit__,
             "streams": [{"name": s.name, "records": len(s)} for s in self.streams],
             "device": self.array.parameters(),
         }

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from linnet._native import Error, __version__
+from linnet._native import Error, __commit__, __version__
 from linnet.cli import bench, calibrate, compare, demo, learn, replay, ssd, study, trace
 from linnet.cli.output import fail
 
@@ -37,7 +37,7 @@ replay.register(app)
 
 def _version(show: bool) -> None:
     if show:
-        typer.echo(f"linnet {__version__}")
+        typer.echo(f"linnet {__version__} (engine commit {__commit__})")
         raise typer.Exit
 
 

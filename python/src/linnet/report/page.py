@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from linnet._native import __version__
+from linnet._native import __commit__, __version__
 from linnet.report import figures
 from linnet.report.section import Section
 
@@ -50,7 +50,7 @@ def render(sections: Sequence[Section], title: str, lead: str | None = None) -> 
 <title>{escape(title)}</title><style>{CSS}</style></head><body>
 <h1>{escape(title)}</h1>
 {f'<p class="lead">{escape(lead)}</p>' if lead else ""}
-<p class="quiet">linnet {escape(__version__)}. {NOTE}</p>
+<p class="quiet">linnet {escape(__version__)}, engine commit {escape(__commit__)}. {NOTE}</p>
 <nav>{links}</nav>
 {body}
 </body></html>
