@@ -5,6 +5,7 @@
 //! high-end device) should be similar to the latency distribution in the original trace". The paper does not say how similarity is measured;
 //! here it is the mean of |ln(baseline / target)| over the target's quantiles, so a distance of 0.1 is about 10 % at each of them.
 
+use linnet_measure::quantile;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
@@ -96,9 +97,9 @@ impl LatencyTarget {
     }
 }
 
+/// None without latencies, where the project's quantile is 0.
 fn at_quantile(sorted: &[Nanos], q: f64) -> Option<Nanos> {
-    let rank = (q * sorted.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-    sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
+    (!sorted.is_empty()).then(|| quantile(sorted, q))
 }
 
 /// Mean |ln(latency / target)| over the target's quantiles, and the same with its sign. `None` without latencies.

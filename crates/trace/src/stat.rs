@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use linnet_measure::quantile;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::read::Trace;
@@ -60,19 +61,12 @@ pub struct TraceStats {
     pub skipped: BTreeMap<String, u64>,
 }
 
-/// Nearest-rank quantile of sorted values; `q` in 0..=1.
-fn nearest_rank(sorted: &[Nanos], q: f64) -> Nanos {
-    // The epsilon keeps 0.999 * 1000 from becoming rank 1000.
-    let rank = (q * sorted.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-    sorted[rank.min(sorted.len()) - 1]
-}
-
 fn quantiles(mut latencies: Vec<Nanos>) -> Option<LatencyUs> {
     if latencies.is_empty() {
         return None;
     }
     latencies.sort_unstable();
-    let at = |q| nearest_rank(&latencies, q) as f64 / 1000.0;
+    let at = |q| quantile(&latencies, q) as f64 / 1000.0;
     Some(LatencyUs { p50: at(0.5), p90: at(0.9), p95: at(0.95), p99: at(0.99), p999: at(0.999) })
 }
 
