@@ -18,6 +18,7 @@ from typing import Any
 
 from linnet import _native
 from linnet._native import Trace
+from linnet.cli.compare import way
 from linnet.experiment import Experiment, Setup, periods
 
 IOS = 300_000
@@ -65,11 +66,6 @@ def experiments(traces: Path | None, base: Setup) -> Iterator[Experiment]:
                 yield Experiment([trace.rerate(factor)], replace(base, preset=preset), f"{name} x{factor}")
 
 
-def share(base: float, value: float, limit: float) -> str:
-    """How much of the way from the baseline to the oracle."""
-    return "-" if base - limit < 0.005 * base else f"{100 * (base - value) / (base - limit):.0f} %"
-
-
 def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """Markdown: one table for each experiment, then hedging against LinnOS+HL, then inflection points."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -84,9 +80,9 @@ def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) 
         yield "|---|---|---|---|---|---|---|---|---|---|"
         for r in group:
             cells = [f"{r[c]:,.0f}" for c in COLUMNS]
-            way = share(base["mean_us"], r["mean_us"], limit["mean_us"])
+            to_oracle = way(base["mean_us"], r["mean_us"], limit["mean_us"])
             errors = [f"{100 * r[k]:.2f} %" for k in ("extra_io_share", "false_submit", "false_revoke")]
-            yield f"| {r['policy']} | " + " | ".join([*cells, way, *errors]) + " |"
+            yield f"| {r['policy']} | " + " | ".join([*cells, to_oracle, *errors]) + " |"
         yield ""
     yield "## In short: mean, and p99 below it, in us\n"
     short = (

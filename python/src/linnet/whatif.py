@@ -66,8 +66,11 @@ def judge(traces: Sequence[Trace], setup: Setup, progress: Progress | None = Non
     shares = SHARES if setup.device_wide_share is None else (setup.device_wide_share,)
     summary = []
     for share in shares:
-        other = Experiment(traces, replace(setup, device_wide_share=share), progress=progress)
-        summary.append(weigh(share, other.compare(SHORTLIST)))
+        if share == central.array.parameters()["device_wide_share"]:
+            short = [outcome for outcome in outcomes if outcome.row["policy"] in SHORTLIST]
+        else:
+            short = Experiment(traces, replace(setup, device_wide_share=share), progress=progress).compare(SHORTLIST)
+        summary.append(weigh(share, short))
     headline, text = conclude(summary, setup)
     return Verdict(headline, text, notes, [(central, outcomes)], summary)
 
