@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The harness itself: drives are there, and a bad line in the kernel's log would be found.
+# vm: nvme=3:256M timeout=60
+. tests/vm/lib.sh
+
+for k in 0 1 2; do
+	expect "sectors of drive $k" "$(sectors "$(drive $k)")" 524288
+done
+fill "$(drive 0)" 4
+fill "$(drive 1)" 4
+expect "two drives filled alike" "$(sum_of "$(drive 0)" 4)" "$(sum_of "$(drive 1)" 4)"
+
+# Told apart from the case's own log by marks.
+log_mark canary
+log_check
+echo "WARNING: canary of the harness" >/dev/kmsg
+if (log_check) >/dev/null; then fail "a warning in the log was not found"; fi
+dmesg -C

@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Runs cases inside the machine, one after the other: guest.sh MODULES CASE:SECONDS... Called by run.py.
+# A case fails by its status, by what the kernel logged, or by what it leaves behind that cannot be removed. After a
+# case that left something the machine ends, and run.py boots another for the rest.
+. tests/vm/lib.sh
+export MODULES=$1
+shift
+mkdir -p "$MNT"
+
+for item; do
+	case_file=${item%:*} limit=${item##*:}
+	name=$(basename "$case_file" .sh)
+	echo "@@ start $name"
+	log_mark "$name"
+	timeout -k 10 "$limit" bash -euo pipefail "$case_file"
+	rc=$?
+	[ $rc != 124 ] && [ $rc != 137 ] || { echo "timeout after $limit s"; show_stuck; }
+	dirty=
+	clean_up || { dirty=1 rc=1; }
+	log_check || rc=1
+	echo "@@ end $name $rc"
+	[ -z "$dirty" ] || exit 0
+done

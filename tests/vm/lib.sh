@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Helpers for cases. A case runs in the repository's root with `set -euo pipefail` and begins with `. tests/vm/lib.sh`.
+# $MODULES holds the modules for this kernel, $TOOLS the helpers, $MNT is an empty directory.
+
+MNT=/run/vm
+TOOLS=$PWD/build/vm
+FIRMWARE=/lib/firmware/linnet
+NVME=/dev/vmlab/nvme
+
+# What may never stand in the kernel's log.
+LOG_BAD='WARNING:|BUG:|BUG |Oops|general protection|hung_task|blocked for more than|rcu.*stall|suspicious RCU|possible (recursive|circular|irq)|inconsistent lock state|KASAN|UBSAN|KCSAN|refcount_t|list_(add|del) corruption|double free|use-after-free|page allocation failure|Call Trace'
+
+set -E
+trap 'echo "failed: ${BASH_SOURCE[0]##*/} line $LINENO: $BASH_COMMAND"' ERR
+
+say() { echo "$*"; }
+fail() { echo "failed: $*"; exit 1; }
+skip() { echo "skipped: $*"; exit 77; }
+
+# expect WHAT GOT WANT: they are equal.
+expect() { [ "$2" = "$3" ] || fail "$1: got '$2', want '$3'"; }
+# expect_some WHAT GOT: a number above zero.
+expect_some() { [ "$2" -gt 0 ] || fail "$1: got '$2', want more than 0"; }
+# expect_like WHAT GOT PATTERN: an extended regular expression.
+expect_like() { [[ $2 =~ $3 ]] || fail "$1: got '$2', want something like '$3'"; }
+# refuses COMMAND...: it fails, and says why. Prints what it said.
+refuses() { if "$@" 2>&1; then fail "should have been refused: $*"; fi; }
+
+log_mark() { LOG_MARK="vm-case $1 $RANDOM$RANDOM"; echo "$LOG_MARK" >/dev/kmsg; }
+# What the kernel logged since the mark.
+log_since() { dmesg | sed "1,/$LOG_MARK/d"; }
+log_check() {
+	if log_since | grep -qE "$LOG_BAD"; then
+		echo "failed: the kernel logged:"
+		log_since | tail -n 60
+		return 1
+	fi
+}
+show_stuck() {
+	echo w >/proc/sysrq-trigger
+	dmesg | tail -n 60
+}
+
+# load_module [PARAMETER=VALUE...]: the module under test; skips the case where it has not been built.
+load_module() {
+	[ -e "$MODULES/dm-linnet.ko" ] || skip "no $MODULES/dm-linnet.ko"
+	modprobe -a dm-mod dm-log dm-region-hash
+	insmod "$MODULES/dm-linnet.ko" "$@"
+}
+unload_module() { rmmod dm_linnet; }
+
+# drive K: the K-th drive. sectors DEVICE: its size in sectors.
+drive() { readlink -f "$NVME$1"; }
+sectors() { blockdev --getsz "$1"; }
+
+# table REPLICAS [ARGUMENT...]: the table line over the first so many drives.
+table() {
+	local n=$1 k line
+	shift
+	line="0 $(sectors "$(drive 0)") linnet $n"
+	for ((k = 0; k < n; k++)); do line+=" $(drive "$k") 0"; done
+	echo "$line $# $*"
+}
+# device NAME REPLICAS [ARGUMENT...]: /dev/mapper/NAME; read-only where the target wants it.
+device() {
+	local name=$1 n=$2 ro=--readonly
+	shift
+	case " $* " in *" log "*) ro= ;; esac
+	[ "$n" != 1 ] || ro=
+	dmsetup create "$name" $ro --table "$(table "$@")"
+}
+message() { local name=$1; shift; dmsetup message "$name" 0 "$@"; }
+# status NAME KEY: a value of the status line. status NAME KEY K: of replica K.
+status() {
+	dmsetup status "$1" | awk -v key="$2" -v k="${3:-}" '{
+		seen = -1
+		for (i = 4; i < NF; i += 2) {
+			if ($i == "dev") seen++
+			if ($i == key && (k == "" || seen == k)) { print $(i + 1); exit }
+		}
+	}'
+}
+
+# model NAME FILE: becomes firmware linnet/NAME.
+model() { mkdir -p "$FIRMWARE"; cp "$2" "$FIRMWARE/$1"; }
+# fill DEVICE [MEBIBYTES]: fixed data that differs in every block, the same on each drive.
+fill() {
+	head -c "${2:-32}M" /dev/zero | openssl enc -aes-128-ctr -K 00 -iv 00 -nosalt 2>/dev/null |
+		dd of="$1" bs=1M iflag=fullblock oflag=direct status=none
+}
+sum_of() { dd if="$1" bs=1M count="${2:-32}" iflag=direct status=none | sha256sum | cut -d' ' -f1; }
+
+# What a case may have left: mounts, devices, modules. Fails when something stays.
+clean_up() {
+	local m try
+	jobs -p | xargs -r kill 2>/dev/null
+	pkill -x 'fio|ioread' 2>/dev/null
+	for try in 1 2 3 4 5; do
+		exportfs -ua 2>/dev/null
+		for m in $(awk -v at="$MNT" 'index($2, at) == 1 {print $2}' /proc/mounts | sort -r); do umount "$m" 2>/dev/null; done
+		[ -z "$(dmsetup ls 2>/dev/null | grep -v 'No devices')" ] || dmsetup remove_all 2>/dev/null
+		[ ! -d /sys/module/dm_linnet ] || rmmod dm_linnet 2>/dev/null
+		[ -d /sys/module/dm_linnet ] || [ -n "$(dmsetup ls 2>/dev/null | grep -v 'No devices')" ] || { rm -rf "${FIRMWARE:?}"; return 0; }
+		sleep 1
+	done
+	echo "failed: cannot be removed:"
+	grep "$MNT" /proc/mounts; dmsetup ls; dmsetup info; lsmod | grep -w dm_linnet
+	return 1
+}

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Run the cases of tests/vm/cases in virtual machines with stock kernels: `make test-vm`.
+
+Cases that want the same machine share one boot; boots run side by side. What a case may ask for in its `# vm:` line
+is in tests/vm/README.md. The last line is `N passed, N failed`, and `, N skipped` where some were.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+VM = Path(__file__).resolve().parent
+ROOT = VM.parent.parent
+BUILD = ROOT / "build"
+KERNELS = ("6.1", "6.12")
+GRACE_SECONDS = 90  # beyond a case's own limit, and for a boot on a busy machine
+SKIP = 77
+
+
+@dataclass(frozen=True)
+class Case:
+    """One script and what it asks for."""
+
+    path: Path
+    nvme: tuple[str, ...] = ("3:256M",)
+    timeout: int = 120
+    kernels: tuple[str, ...] = KERNELS
+    mem: int = 2048
+    append: str = ""
+    alone: bool = False  # a boot of its own
+    host: bool = False  # runs on the host and boots what it wants
+    slow: bool = False  # only when named, or with --slow
+
+    @property
+    def name(self) -> str:
+        """What it is asked for by."""
+        return self.path.stem
+
+    @property
+    def machine(self) -> tuple[object, ...]:
+        """Cases of one machine may share a boot."""
+        return (self.nvme, self.mem, self.append, self.path if self.alone else None)
+
+
+@dataclass
+class Result:
+    """How one case ended on one kernel."""
+
+    name: str
+    kernel: str
+    status: str  # pass, FAIL or skip
+    seconds: float = 0.0
+    output: list[str] = field(default_factory=list)
+
+
+class CaseError(Exception):
+    """A `# vm:` line that says something unknown."""
+
+
+def read_case(path: Path) -> Case:
+    """Reads the `# vm:` lines of a case."""
+    values: dict[str, object] = {}
+    words = [w for line in re.findall(r"^# vm:(.*)$", path.read_text(), re.MULTILINE) for w in line.split()]
+    for word in words:
+        key, _, value = word.partition("=")
+        if key in ("alone", "host", "slow") and not value:
+            values[key] = True
+        elif key in ("timeout", "mem") and value.isdigit():
+            values[key] = int(value)
+        elif key == "nvme" and re.fullmatch(r"\d+:\d+[KMG](,\d+:\d+[KMG])*", value):
+            values[key] = tuple(value.split(","))
+        elif key == "kernel" and value:
+            values["kernels"] = tuple(value.split(","))
+        elif key == "append" and value:
+            values[key] = value.replace(",", " ")
+        else:
+            raise CaseError(f"{path}: `# vm:` does not know `{word}`; tests/vm/README.md lists what it does")
+    return Case(path, **values)  # type: ignore[arg-type]
+
+
+class Boot:
+    """One machine that runs some cases of one kernel; booted anew after a case that took it down."""
+
+    def __init__(self, kernel: str, cases: list[Case], logs: Path):
+        self.kernel, self.cases, self.logs = kernel, cases, logs
+
+    def run(self) -> list[Result]:
+        """Runs every case."""
+        if self.cases[0].host:
+            return [self.on_host(self.cases[0])]
+        left, results = list(self.cases), []
+        while left:
+            done = self.boot(left)
+            results += done
+            left = left[len(done) :]
+        return results
+
+    def environment(self) -> dict[str, str]:
+        """What a case on the host finds."""
+        return {
+            **os.environ,
+            "KERNEL": self.kernel,
+            "VMLAB": str(VM / "vmlab"),
+            "BUILD": str(BUILD),
+            "MODULES": str(modules_dir(self.kernel)),
+        }
+
+    def on_host(self, case: Case) -> Result:
+        """Runs a case that boots its own machines."""
+        began = time.monotonic()
+        child = subprocess.Popen(
+            ["bash", str(case.path)],
+            cwd=ROOT,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            output, _ = child.communicate(timeout=case.timeout)
+            status = {0: "pass", SKIP: "skip"}.get(child.returncode, "FAIL")
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGTERM)
+            output, _ = child.communicate()
+            output += f"timeout after {case.timeout} s\n"
+            status = "FAIL"
+        return Result(case.name, self.kernel, status, time.monotonic() - began, output.splitlines())
+
+    def boot(self, cases: list[Case]) -> list[Result]:
+        """One boot: the results of the cases that began in it, one at least."""
+        first = cases[0]
+        console = self.logs / f"{self.kernel}-{first.name}.console"
+        whole = sum(c.timeout for c in cases) + GRACE_SECONDS
+        command = [str(VM / "vmlab"), "run", "--kernel", self.kernel, "--timeout", str(whole)]
+        command += ["--mem", str(first.mem), "--console", str(console)]
+        for spec in first.nvme:
+            command += ["--nvme", spec]
+        if first.append:
+            command += ["--append", first.append]
+        listed = [f"{c.path.relative_to(ROOT)}:{c.timeout}" for c in cases]
+        guest = [str(VM / "guest.sh"), str(modules_dir(self.kernel)), *listed]
+        child = subprocess.Popen(
+            [*command, "--", *guest],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        results: list[Result] = []
+        before: list[str] = []
+        current: Result | None = None
+        began = time.monotonic()
+        watch = Watch(child, GRACE_SECONDS)
+        assert child.stdout
+        for raw in child.stdout:
+            line = raw.rstrip("\n")
+            if line.startswith("@@ start "):
+                current = Result(line.split()[2], self.kernel, "FAIL")
+                began = time.monotonic()
+                watch.allow(next(c.timeout for c in cases if c.name == current.name) + GRACE_SECONDS)
+            elif line.startswith("@@ end ") and current:
+                current.status = {"0": "pass", str(SKIP): "skip"}.get(line.split()[3], "FAIL")
+                current.seconds = time.monotonic() - began
+                results.append(current)
+                current = None
+                watch.allow(GRACE_SECONDS)
+            else:
+                (current.output if current else before).append(line)
+        child.wait()
+        watch.stop()
+        if current:
+            current.seconds = time.monotonic() - began
+            current.output.append(f"the machine ended in this case (status {child.returncode}); console: {console}")
+            results.append(current)
+        if not results:
+            last = console.read_text(errors="replace").splitlines()[-15:] if console.exists() else []
+            results.append(Result(first.name, self.kernel, "FAIL", 0.0, ["the machine did not start", *before, *last]))
+        return results
+
+
+class Watch:
+    """Ends a machine in which nothing has begun or ended for too long."""
+
+    def __init__(self, child: "subprocess.Popen[str]", seconds: float):
+        self.child = child
+        self.timer: threading.Timer | None = None
+        self.allow(seconds)
+
+    def allow(self, seconds: float) -> None:
+        """Begins to wait anew."""
+        self.stop()
+        self.timer = threading.Timer(seconds, self.child.terminate)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def stop(self) -> None:
+        """Waits no longer."""
+        if self.timer:
+            self.timer.cancel()
+
+
+def modules_dir(kernel: str) -> Path:
+    """Where the modules for a kernel are built."""
+    return BUILD / "kernel" / Path(kernel_build_dir(kernel)).parent.name
+
+
+def kernel_build_dir(kernel: str) -> str:
+    """What KDIR is for a kernel of the lab."""
+    return subprocess.run([VM / "vmlab", "kdir", kernel], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def set_up(kernels: list[str]) -> str:
+    """Prepares kernels, modules and helpers. Says what is missing when there can be no machine here."""
+    if os.geteuid() != 0 and any(not (Path("/var/cache/vmlab/k") / k).exists() for k in kernels):
+        return "setting up needs root: run tests/vm/vmlab-setup once as root"
+    if not shutil.which("apt-get") and not shutil.which("qemu-system-x86_64"):
+        return "no qemu-system-x86_64, and no apt to install it"
+    if os.geteuid() == 0 and subprocess.run([VM / "vmlab-setup", *kernels], check=False).returncode != 0:
+        return "vmlab-setup could not get qemu or the kernels"
+    subprocess.run(["make", "-s", "-C", VM / "src", f"OUT={BUILD / 'vm'}"], check=True)
+    for kernel in kernels:
+        for target in ("kernel", "kernel-test"):
+            if re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE):
+                subprocess.run(["make", "-s", target, f"KDIR={kernel_build_dir(kernel)}"], cwd=ROOT, check=True)
+    return ""
+
+
+def plan(cases: list[Case], kernels: list[str], logs: Path) -> list[Boot]:
+    """Cases of one machine in one boot, the longest boots first."""
+    boots = []
+    for kernel in kernels:
+        machines: dict[tuple[object, ...], list[Case]] = {}
+        for case in cases:
+            if kernel in case.kernels:
+                machines.setdefault((case.path, "host") if case.host else case.machine, []).append(case)
+        boots += [Boot(kernel, group, logs) for group in machines.values()]
+    return sorted(boots, key=lambda b: -sum(c.timeout for c in b.cases))
+
+
+def show(result: Result) -> None:
+    """One line for a case, and what it printed unless it passed."""
+    print(f"{result.status:4}  {result.kernel:5} {result.name:32} {result.seconds:6.1f} s", flush=True)
+    if result.status == "skip":
+        print("      " + (result.output[-1] if result.output else "no reason given"), flush=True)
+    elif result.status == "FAIL":
+        print("\n".join("      " + line for line in result.output[-80:]), flush=True)
+
+
+def main() -> int:
+    """Runs what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", action="append", default=[], help="only this case (a name or a pattern like fs-*)")
+    parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1 or 6.12")
+    parser.add_argument("--jobs", type=int, default=2, help="machines at the same time")
+    parser.add_argument("--slow", action="store_true", help="also the cases that take long")
+    parser.add_argument("--list", action="store_true", help="list the cases and stop")
+    args = parser.parse_args()
+
+    try:
+        cases = [read_case(p) for p in sorted((VM / "cases").glob("*.sh"))]
+    except CaseError as error:
+        print(error, file=sys.stderr)
+        return 2
+    asked = [c for c in cases if any(c.path.match(f"{name}.sh") for name in args.case)]
+    if args.case and not asked:
+        print(f"no case is called {', '.join(args.case)}; --list shows them", file=sys.stderr)
+        return 2
+    cases = asked or [c for c in cases if args.slow or not c.slow]
+    if args.list:
+        print("\n".join(c.name for c in cases))
+        return 0
+    kernels = args.kernel or list(KERNELS)
+    missing = set_up(kernels)
+    if missing:
+        print(f"skipped: {missing}")
+        print(f"0 passed, 0 failed, {len(cases) * len(kernels)} skipped")
+        return 0
+
+    logs = BUILD / "vm" / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    results: list[Result] = []
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(b.run) for b in plan(cases, kernels, logs)]):
+            for result in done.result():
+                show(result)
+                results.append(result)
+    count = {status: sum(r.status == status for r in results) for status in ("pass", "FAIL", "skip")}
+    skipped = f", {count['skip']} skipped" if count["skip"] else ""
+    print(f"{count['pass']} passed, {count['FAIL']} failed{skipped}")
+    return 1 if count["FAIL"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
