@@ -165,6 +165,56 @@ int linnet_trees_check(const struct linnet_trees *trees);
 /* Score of a read: the logarithm of the odds that it will be slow, times LINNET_TREE_ONE. */
 int32_t linnet_trees_score(const struct linnet_trees *trees, const uint8_t features[LINNET_WATCH_FEATURES]);
 
+/* ---- features: schema heimdall-11, for comparison (spec/features-heimdall.md) ---- */
+
+#define LINNET_HEIMDALL_FEATURES 11 /* of one read */
+#define LINNET_HEIMDALL_INPUTS 22   /* as the network takes them: two bytes each, the high one first */
+#define LINNET_HEIMDALL_HISTORY 3   /* completed reads remembered */
+
+/* What one device is doing. Starts as all zeros; the newest read comes first. */
+struct linnet_heimdall {
+	uint32_t under_way; /* I/Os, reads and writes; saturates */
+	uint32_t queue[LINNET_HEIMDALL_HISTORY];      /* I/Os under way when it arrived, itself included */
+	uint32_t latency_ns[LINNET_HEIMDALL_HISTORY]; /* at most 2^32 - 1 */
+	uint32_t throughput[LINNET_HEIMDALL_HISTORY]; /* bytes per millisecond */
+};
+
+/* Bounds of each feature over the training rows, and what makes 0..65535 of the range between. */
+struct linnet_heimdall_scale {
+	uint32_t least[LINNET_HEIMDALL_FEATURES];
+	uint32_t most[LINNET_HEIMDALL_FEATURES];
+	uint64_t factor[LINNET_HEIMDALL_FEATURES];
+};
+
+/* An idle device without history. */
+void linnet_heimdall_init(struct linnet_heimdall *tracker);
+
+/* An I/O arrives: returns its snapshot, the I/Os under way including itself. */
+uint32_t linnet_heimdall_arrive(struct linnet_heimdall *tracker);
+
+/* A write completes, or any I/O leaves without completing. */
+void linnet_heimdall_leave(struct linnet_heimdall *tracker);
+
+/* A read completes: enters the history with the snapshot that its arrival returned. */
+void linnet_heimdall_complete_read(struct linnet_heimdall *tracker, uint32_t size_bytes, uint64_t latency_ns,
+				   uint32_t snapshot);
+
+/* Bytes per millisecond; at most 2^32 - 1. */
+uint32_t linnet_heimdall_throughput(uint32_t size_bytes, uint64_t latency_ns);
+
+/* The features of a read whose arrival returned `snapshot`. */
+void linnet_heimdall_features(const struct linnet_heimdall *tracker, uint32_t snapshot, uint32_t size_bytes,
+			      uint32_t features[LINNET_HEIMDALL_FEATURES]);
+
+/* LINNET_E_RANGE when a least is above its most. */
+int linnet_heimdall_scale_set(struct linnet_heimdall_scale *scale, const uint32_t least[LINNET_HEIMDALL_FEATURES],
+			      const uint32_t most[LINNET_HEIMDALL_FEATURES]);
+
+/* What the network takes, 0..255 each. */
+void linnet_heimdall_inputs(const struct linnet_heimdall_scale *scale,
+			    const uint32_t features[LINNET_HEIMDALL_FEATURES],
+			    uint8_t inputs[LINNET_HEIMDALL_INPUTS]);
+
 /* ---- network: dense layers on integers ---- */
 
 #define LINNET_LAYERS_MAX 8   /* dense layers of a network */

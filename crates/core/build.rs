@@ -5,8 +5,19 @@ use std::env;
 use std::path::Path;
 
 /// Units of which one build serves every machine.
-const UNITS: &[&str] =
-    &["feature.c", "network.c", "infer.c", "dense.c", "decide.c", "model.c", "judge.c", "sift.c", "watch.c", "trees.c"];
+const UNITS: &[&str] = &[
+    "feature.c",
+    "heimdall.c",
+    "network.c",
+    "infer.c",
+    "dense.c",
+    "decide.c",
+    "model.c",
+    "judge.c",
+    "sift.c",
+    "watch.c",
+    "trees.c",
+];
 /// Units with floats. Bit-reproducible: no contraction, no errno, and vectors that never show in a result.
 const FLOAT_UNITS: &[&str] = &["float.c", "loops.c", "loss.c", "train.c", "quantise.c"];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Checks the C core against spec/vectors (features.txt, network.txt, models, reject). Built twice by core/Makefile:
- * as user space builds the core, and with the kernel's flags.
+ * Checks the C core against spec/vectors (features.txt, heimdall.txt, network.txt, models, reject). Built twice by
+ * core/Makefile: as user space builds the core, and with the kernel's flags.
  *
  *   conformance FILE...          exits 0 when every vector holds, 1 and the file and line when one does not
  */
@@ -84,6 +84,39 @@ static void features(char **words, size_t count)
 		for (int i = 0; i < LINNET_DIGITS; i++)
 			text[i] = (char)('0' + digits[i]);
 		check(count == 3 && strcmp(text, words[2]) == 0, "digits");
+	}
+}
+
+/* ---- features of Heimdall ---- */
+
+static void heimdall(char **words, size_t count)
+{
+	static struct linnet_heimdall tracker;
+	static struct linnet_heimdall_scale scale;
+	uint32_t n[2 * LINNET_HEIMDALL_FEATURES] = { 0 }, features[LINNET_HEIMDALL_FEATURES];
+	uint8_t inputs[LINNET_HEIMDALL_INPUTS];
+	const char *event = words[0];
+	size_t given = count - 1 < 2 * LINNET_HEIMDALL_FEATURES ? count - 1 : 2 * LINNET_HEIMDALL_FEATURES;
+
+	for (size_t i = 0; i < given; i++)
+		n[i] = (uint32_t)number(words[1 + i]);
+	if (strcmp(event, "start") == 0) {
+		linnet_heimdall_init(&tracker);
+	} else if (strcmp(event, "arrive") == 0) {
+		check(linnet_heimdall_arrive(&tracker) == n[0], "snapshot");
+	} else if (strcmp(event, "leave") == 0) {
+		linnet_heimdall_leave(&tracker);
+	} else if (strcmp(event, "read") == 0) {
+		linnet_heimdall_complete_read(&tracker, n[0], (uint64_t)number(words[2]), n[2]);
+	} else if (strcmp(event, "features") == 0) {
+		linnet_heimdall_features(&tracker, n[0], n[1], features);
+		check(memcmp(features, n + 2, sizeof(features)) == 0, "features");
+	} else if (strcmp(event, "scale") == 0) {
+		check(linnet_heimdall_scale_set(&scale, n, n + LINNET_HEIMDALL_FEATURES) == 0, "scale refused");
+	} else {
+		linnet_heimdall_inputs(&scale, n, inputs);
+		for (size_t i = 0; i < LINNET_HEIMDALL_INPUTS; i++)
+			check(inputs[i] == number(words[1 + LINNET_HEIMDALL_FEATURES + i]), "input");
 	}
 }
 
@@ -341,6 +374,8 @@ int main(int argc, char **argv)
 			read = models;
 		else if (strstr(path, "features"))
 			read = features;
+		else if (strstr(path, "heimdall"))
+			read = heimdall;
 		in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
 		if (!in) {
 			perror(path);

@@ -8,6 +8,7 @@ pub mod bench;
 mod error;
 mod ffi;
 mod float;
+mod heimdall;
 mod judge;
 mod memory;
 mod model;
@@ -22,6 +23,7 @@ mod watch;
 
 pub use error::{Error, ModelFault};
 pub use float::{Activation, FloatLayer, FloatNetwork};
+pub use heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, throughput};
 pub use judge::{Judge, Way};
 pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Verdict, Width, decide};

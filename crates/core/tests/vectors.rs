@@ -9,12 +9,10 @@ mod common;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use common::{Slow, forged, logits, root};
+use common::{SPDX, Slow, forged, keep, lines, logits, root};
 use linnet_core::{Error, Layer, Model, Network, Tracker, Verdict, Width, decide};
 use linnet_sim::Chance;
 use linnet_types::{DeviceProfile, Op};
-
-const SPDX: &str = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
 
 fn hex(number: i128) -> String {
     if number < 0 { format!("-{:x}", number.unsigned_abs()) } else { format!("{number:x}") }
@@ -29,21 +27,6 @@ fn unhex(text: &str) -> i128 {
 
 fn row<N: Copy + Into<i128>>(numbers: &[N]) -> String {
     numbers.iter().map(|&n| hex(n.into())).collect::<Vec<_>>().join(" ")
-}
-
-/// Compares with the file in `spec/vectors`, or writes it when asked to.
-fn keep(name: &str, text: &str) {
-    let path = root().join("spec/vectors").join(name);
-    if std::env::var_os("LINNET_WRITE_VECTORS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    assert!(kept == text, "{name} is not what the models write; LINNET_WRITE_VECTORS=1 writes it anew");
-}
-
-fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
-    text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| line.split(' ').collect())
 }
 
 fn digits_text(digits: &[u8]) -> String {

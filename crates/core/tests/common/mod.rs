@@ -91,3 +91,22 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     println!("skipped: {} is not there", file.display());
     None
 }
+
+/// The first line of a vector file.
+pub const SPDX: &str = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
+
+/// Compares with the file in `spec/vectors`, or writes it when asked to.
+pub fn keep(name: &str, text: &str) {
+    let path = root().join("spec/vectors").join(name);
+    if std::env::var_os("LINNET_WRITE_VECTORS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(kept == text, "{name} is not what the models write; LINNET_WRITE_VECTORS=1 writes it anew");
+}
+
+/// The lines of a vector file in words, without comments.
+pub fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| line.split(' ').collect())
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one device is doing, as the features of Heimdall see it (`core/heimdall.c`, `spec/features-heimdall.md`).
+
+use linnet_types::{Nanos, Op};
+
+use crate::Error;
+
+/// Features of one read in the schema `heimdall-11`.
+pub const HEIMDALL_FEATURES: usize = 11;
+/// Inputs of a network on them: two bytes for each.
+pub const HEIMDALL_INPUTS: usize = 2 * HEIMDALL_FEATURES;
+const HISTORY: usize = 3;
+
+/// The tracker of one device (`struct linnet_heimdall`).
+///
+/// Give completions before arrivals when both carry the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Heimdall {
+    under_way: u32,
+    queue: [u32; HISTORY],
+    latency_ns: [u32; HISTORY],
+    throughput: [u32; HISTORY],
+}
+
+/// Bounds of each feature over the training rows (`struct linnet_heimdall_scale`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct HeimdallScale {
+    least: [u32; HEIMDALL_FEATURES],
+    most: [u32; HEIMDALL_FEATURES],
+    factor: [u64; HEIMDALL_FEATURES],
+}
+
+unsafe extern "C" {
+    fn linnet_heimdall_init(tracker: *mut Heimdall);
+    fn linnet_heimdall_arrive(tracker: *mut Heimdall) -> u32;
+    fn linnet_heimdall_leave(tracker: *mut Heimdall);
+    fn linnet_heimdall_complete_read(tracker: *mut Heimdall, size_bytes: u32, latency_ns: u64, snapshot: u32);
+    fn linnet_heimdall_throughput(size_bytes: u32, latency_ns: u64) -> u32;
+    fn linnet_heimdall_features(tracker: *const Heimdall, snapshot: u32, size_bytes: u32, features: *mut u32);
+    fn linnet_heimdall_scale_set(scale: *mut HeimdallScale, least: *const u32, most: *const u32) -> i32;
+    fn linnet_heimdall_inputs(scale: *const HeimdallScale, features: *const u32, inputs: *mut u8);
+}
+
+/// Bytes per millisecond of an I/O; at most 2^32 - 1.
+pub fn throughput(size_bytes: u32, latency_ns: Nanos) -> u32 {
+    // SAFETY: a pure function of its arguments.
+    unsafe { linnet_heimdall_throughput(size_bytes, latency_ns) }
+}
+
+impl Heimdall {
+    /// An idle device without history.
+    pub fn new() -> Heimdall {
+        let mut tracker = Heimdall::default();
+        // SAFETY: the struct has the layout of `struct linnet_heimdall`; so in every call below.
+        unsafe { linnet_heimdall_init(&mut tracker) };
+        tracker
+    }
+
+    /// An I/O arrives. Returns its snapshot: the I/Os under way, reads and writes, this one included.
+    pub fn arrive(&mut self) -> u32 {
+        unsafe { linnet_heimdall_arrive(self) }
+    }
+
+    /// An I/O completes. A read enters the history, with the `snapshot` that its own arrival returned.
+    pub fn complete(&mut self, op: Op, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
+        match op {
+            Op::Read => unsafe { linnet_heimdall_complete_read(self, size_bytes, latency_ns, snapshot) },
+            Op::Write => unsafe { linnet_heimdall_leave(self) },
+        }
+    }
+
+    /// An I/O leaves without completing (revoked, failed, cancelled): the history stays.
+    pub fn withdraw(&mut self) {
+        unsafe { linnet_heimdall_leave(self) }
+    }
+
+    /// I/Os under way.
+    pub fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
+    /// The features of a read whose arrival returned `snapshot`.
+    pub fn features(&self, snapshot: u32, size_bytes: u32) -> [u32; HEIMDALL_FEATURES] {
+        let mut features = [0; HEIMDALL_FEATURES];
+        unsafe { linnet_heimdall_features(self, snapshot, size_bytes, features.as_mut_ptr()) };
+        features
+    }
+}
+
+impl HeimdallScale {
+    /// The scale between these bounds.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when a least is above its most.
+    pub fn new(least: &[u32; HEIMDALL_FEATURES], most: &[u32; HEIMDALL_FEATURES]) -> Result<HeimdallScale, Error> {
+        let mut scale = HeimdallScale::default();
+        // SAFETY: the struct has the layout of `struct linnet_heimdall_scale`; so below.
+        if unsafe { linnet_heimdall_scale_set(&mut scale, least.as_ptr(), most.as_ptr()) } < 0 {
+            return Err(Error::Input("the least of a feature is above its most".into()));
+        }
+        Ok(scale)
+    }
+
+    /// The scale of these rows; that of no rows makes everything 0.
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a [u32; HEIMDALL_FEATURES]>) -> HeimdallScale {
+        let mut bounds: Option<([u32; HEIMDALL_FEATURES], [u32; HEIMDALL_FEATURES])> = None;
+        for row in rows {
+            let (least, most) = bounds.get_or_insert((*row, *row));
+            for (k, &value) in row.iter().enumerate() {
+                least[k] = least[k].min(value);
+                most[k] = most[k].max(value);
+            }
+        }
+        let (least, most) = bounds.unwrap_or_default();
+        HeimdallScale::new(&least, &most).expect("each least is one of the values, as is its most")
+    }
+
+    /// What a network takes: each feature as 0..=65535 between its bounds, in two bytes, the high one first.
+    pub fn inputs(&self, features: &[u32; HEIMDALL_FEATURES]) -> [u8; HEIMDALL_INPUTS] {
+        let mut inputs = [0; HEIMDALL_INPUTS];
+        unsafe { linnet_heimdall_inputs(self, features.as_ptr(), inputs.as_mut_ptr()) };
+        inputs
+    }
+}
