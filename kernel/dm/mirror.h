@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The writable mirror: what the target asks of it. Its design is in docs/design/dm-target.md, "Mirror".
+ *
+ * The target opens the legs, parses its own arguments, and chooses which leg a read goes to among those that
+ * linnet_mirror_readable() allows. Everything that changes data (writes, flushes, discards) goes through
+ * linnet_mirror_map(). The dirty log, the region hash and kcopyd are the kernel's.
+ */
+#ifndef LINNET_MIRROR_H
+#define LINNET_MIRROR_H
+
+#include <linux/device-mapper.h>
+#include <linux/types.h>
+
+#define LINNET_MIRROR_LEGS 8
+
+struct linnet_mirror;
+
+struct linnet_mirror_leg {
+	struct block_device *bdev;
+	sector_t start; /* of the replica on the device */
+};
+
+/* What the mirror tells the target. `k` is the leg's number. */
+struct linnet_mirror_ops {
+	/* A write or flush is about to be submitted to a leg; what it returns comes back when that ends. Process context. */
+	u64 (*write_begin)(struct dm_target *ti, unsigned int k, const struct bio *bio);
+	/* It ended. `bytes` as submitted. Any context. */
+	void (*write_end)(struct dm_target *ti, unsigned int k, unsigned int bytes, u64 token, blk_status_t status);
+	/* A leg changed its state, or the resync is complete: the time for an event. Process context. */
+	void (*changed)(struct dm_target *ti);
+};
+
+/* One write. The target's per-bio data begins with it; valid from linnet_mirror_map() until the bio ends. */
+struct linnet_mirror_write {
+	struct linnet_mirror *mirror;
+	unsigned int legs;   /* that it was sent to */
+	unsigned int failed; /* of these, by bit; set from any context */
+	atomic_t left;       /* clones in flight, and one */
+	blk_status_t status; /* of the last clone that failed */
+	bool tracked;        /* counted as pending in its region */
+};
+
+/*
+ * From the constructor. `argv` is what follows the word `log`: <type> <#params> <params>...; *used says how many
+ * words that was. Legs in `out` start out of service. Sets ti->max_io_len to the region, and the numbers of flush
+ * and discard bios. On failure an ERR_PTR, and ti->error says why.
+ */
+struct linnet_mirror *linnet_mirror_create(struct dm_target *ti, const struct linnet_mirror_ops *ops,
+					   const struct linnet_mirror_leg *legs, unsigned int legs_len,
+					   unsigned int out, unsigned int argc, char **argv, unsigned int *used);
+void linnet_mirror_destroy(struct linnet_mirror *m);
+
+/* Takes over a write, flush or discard: what .map returns. */
+int linnet_mirror_map(struct linnet_mirror *m, struct bio *bio);
+
+/* May this read go to leg k? The bio does not cross a region. Any context; ask again before a second attempt. */
+bool linnet_mirror_readable(struct linnet_mirror *m, unsigned int k, const struct bio *bio);
+
+/* 'A' in service, 'D' out of service, 'R' in service and resyncing. */
+char linnet_mirror_state(struct linnet_mirror *m, unsigned int k);
+/* Regions that every leg in service holds, and all regions. */
+void linnet_mirror_sync(struct linnet_mirror *m, u64 *in_sync, u64 *regions);
+/* The words after `log` of the table line, with a blank at the end; returns their length. */
+int linnet_mirror_table(struct linnet_mirror *m, char *result, unsigned int maxlen);
+/* Legs to print as `out:<k>`: their data is not known to be whole, so the next table must not trust them. */
+unsigned int linnet_mirror_out(struct linnet_mirror *m);
+
+/* Messages. Block until done. -EBUSY: the last whole leg, or the device is suspended. -EINVAL: no such leg. */
+int linnet_mirror_fail(struct linnet_mirror *m, unsigned int k);
+int linnet_mirror_revive(struct linnet_mirror *m, unsigned int k);
+
+/* The hooks of the target of the same names. */
+void linnet_mirror_presuspend(struct linnet_mirror *m);
+void linnet_mirror_presuspend_undo(struct linnet_mirror *m);
+void linnet_mirror_postsuspend(struct linnet_mirror *m);
+void linnet_mirror_resume(struct linnet_mirror *m);
+
+#endif
