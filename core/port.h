@@ -15,6 +15,17 @@
 #ifdef __KERNEL__
 #include <linux/types.h>
 #include <linux/stddef.h>
+/* What <stdint.h> names beside the types. */
+#define UINT8_MAX 0xff
+#define INT16_MAX 0x7fff
+#define INT16_MIN (-INT16_MAX - 1)
+#define UINT32_MAX 0xffffffffU
+#define INT32_MAX 0x7fffffff
+#define INT32_MIN (-INT32_MAX - 1)
+#define INT64_MAX 0x7fffffffffffffffLL
+#define INT64_MIN (-INT64_MAX - 1)
+#define UINT64_MAX 0xffffffffffffffffULL
+#define UINT64_C(n) n##ULL
 #else
 #include <stddef.h>
 #include <stdint.h>

@@ -37,6 +37,9 @@ MAY_INCLUDE = {
     "linux/stddef.h",
     "immintrin.h",
 }
+# Where the kernel's own headers begin. Its tests may use more: a C library, and checks from tests/.
+KERNEL_MAY_INCLUDE = ("linux/", "asm/", "trace/")
+KERNEL_TESTS = {"kunit", "stub"}
 LICENCE = {"core": "MIT OR GPL-2.0-only", "kernel": "GPL-2.0-only"}
 CODE = {".rs", ".c", ".h", ".py", ".sh"}
 
@@ -69,6 +72,19 @@ def includes() -> list[str]:
     return found
 
 
+def kernel() -> list[str]:
+    """Includes in kernel/ of something other than Linux, the core and the file's own directory."""
+    found = []
+    for source in sorted([*ROOT.glob("kernel/**/*.c"), *ROOT.glob("kernel/**/*.h")]):
+        if source.relative_to(ROOT).parts[1] in KERNEL_TESTS:
+            continue
+        for header in re.findall(r'^\s*#\s*include\s*[<"]([^">]+)[">]', source.read_text(), re.MULTILINE):
+            ours = (source.parent / header).resolve().is_relative_to(ROOT / "core") or (ROOT / "core" / header).exists()
+            if not header.startswith(KERNEL_MAY_INCLUDE) and not ours and not (source.parent / header).exists():
+                found.append(f"{source.relative_to(ROOT)}: includes {header}; kernel/ knows Linux and core/ only")
+    return found
+
+
 def licences() -> list[str]:
     """Files whose first line is not their room's licence."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
@@ -86,7 +102,7 @@ def licences() -> list[str]:
 
 def main() -> int:
     """Print every breach."""
-    found = crates() + includes() + licences()
+    found = crates() + includes() + kernel() + licences()
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

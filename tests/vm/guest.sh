@@ -4,6 +4,7 @@
 # A case fails by its status, by what the kernel logged, or by what it leaves behind that cannot be removed. After a
 # case that left something the machine ends, and run.py boots another for the rest.
 . tests/vm/lib.sh
+trap - ERR
 export MODULES=$1
 shift
 mkdir -p "$MNT"

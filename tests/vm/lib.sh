@@ -27,9 +27,9 @@ expect_like() { [[ $2 =~ $3 ]] || fail "$1: got '$2', want something like '$3'";
 # refuses COMMAND...: it fails, and says why. Prints what it said.
 refuses() { if "$@" 2>&1; then fail "should have been refused: $*"; fi; }
 
-log_mark() { LOG_MARK="vm-case $1 $RANDOM$RANDOM"; echo "$LOG_MARK" >/dev/kmsg; }
+log_mark() { export LOG_MARK="vm-case $1 $RANDOM$RANDOM"; echo "$LOG_MARK" >/dev/kmsg; }
 # What the kernel logged since the mark.
-log_since() { dmesg | sed "1,/$LOG_MARK/d"; }
+log_since() { dmesg | sed "1,/${LOG_MARK:?}/d"; }
 log_check() {
 	if log_since | grep -qE "$LOG_BAD"; then
 		echo "failed: the kernel logged:"

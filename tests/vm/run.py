@@ -257,7 +257,7 @@ def show(result: Result) -> None:
     if result.status == "skip":
         print("      " + (result.output[-1] if result.output else "no reason given"), flush=True)
     elif result.status == "FAIL":
-        print("\n".join("      " + line for line in result.output[-80:]), flush=True)
+        print("\n".join("      " + line for line in result.output[-120:]), flush=True)
 
 
 def main() -> int:

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * As much of a C library as tests/conformance/conformance.c uses, so that the same checks run in the kernel: files
+ * are texts compiled in, messages go to the kernel's log.
+ */
+#ifndef LINNET_KUNIT_STDIO_H
+#define LINNET_KUNIT_STDIO_H
+
+#include <linux/kernel.h>
+#include <linux/printk.h>
+
+/* A text that was compiled in, and how far it has been read. */
+typedef struct linnet_golden {
+	const char *path;
+	char *text;
+	size_t at;
+} FILE;
+
+/* Ends with one whose path is NULL. Made from spec/vectors by embed.py. */
+extern FILE linnet_goldens[];
+
+#define stdin NULL
+#define stderr NULL
+#define fprintf(stream, ...) pr_err(__VA_ARGS__)
+#define printf(...) pr_info(__VA_ARGS__)
+#define perror(what) pr_err("%s: failed\n", what)
+
+FILE *fopen(const char *path, const char *mode);
+static inline int fclose(FILE *file) { return 0; }
+char *fgets(char *line, int size, FILE *file);
+
+#endif
