@@ -170,14 +170,16 @@ void linnet_watch_describe(const struct linnet_watch *watch, const struct linnet
 {
 	uint32_t own_pages = linnet_pages(size_bytes);
 	uint64_t completed = watch->completed, end = watch->read_end_bytes;
+	/* Loaded once: beside an event the description may be wrong, but stays within the caller's memory. */
+	uint32_t oldest = linnet_load32(&watch->oldest_read);
 
 	features[0] = linnet_bucket(own_pages);
 	features[1] = linnet_bucket(watch->reads);
 	features[2] = linnet_bucket(watch->writes);
 	features[3] = linnet_bucket(watch->read_pages);
 	features[4] = 0;
-	if (watch->oldest_read != NONE)
-		features[4] = time_bucket(since(now_ns, ios[watch->oldest_read].arrived_ns));
+	if (oldest != NONE)
+		features[4] = time_bucket(since(now_ns, ios[oldest].arrived_ns));
 	features[5] = time_bucket(watch->reads * now_ns - watch->arrived_sum_ns);
 	features[6] = LINNET_BUCKET_MAX;
 	if (completed)

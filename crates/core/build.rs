@@ -17,6 +17,8 @@ const UNITS: &[&str] = &[
     "sift.c",
     "watch.c",
     "trees.c",
+    "replica.c",
+    "choose.c",
 ];
 /// Units with floats. Bit-reproducible: no contraction, no errno, and vectors that never show in a result.
 const FLOAT_UNITS: &[&str] = &["float.c", "loops.c", "loss.c", "train.c", "quantise.c"];

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Which replica a read goes to. Pure rules on what is known of each replica; the kernel's target and crates/array ask
+ * them both. Candidates are the eligible replicas, in order from the primary; of equals the one nearest to it is taken.
+ *
+ *   baseline         the first candidate
+ *   shortest-queue   the fewest I/Os in flight
+ *   ewma-inflight    the least EWMA latency x (in flight + 1). One without history counts as 0 and is tried at once.
+ *   linnos           the first that its network does not call slow; the last candidate is not asked
+ *   linnet-best      the least score, in steps of two log-odds: a finer score tells little, but sends all reads of a
+ *                    burst to one device. Of the same step, the least EWMA latency x (in flight + 1).
+ *
+ * A replica that nobody reads from cannot show that it has recovered, so in the last three policies it gets a read as
+ * its probe when what is known of it has expired: after age_ns where the averages or the network decide, after 100 times
+ * that where the trees do, whose features age by themselves.
+ */
+#include "linnet.h"
+
+#define STEP (2 * LINNET_TREE_ONE)
+#define PROBE_AGES 100
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight)
+{
+	return times(ewma_ns, (uint64_t)in_flight + 1);
+}
+
+/* Rounds down, negative scores too. */
+static int32_t step_of(int32_t score)
+{
+	return score / STEP - (score % STEP < 0);
+}
+
+static uint64_t age_of(const struct linnet_candidate *replica, uint64_t now_ns)
+{
+	return now_ns > replica->learnt_ns ? now_ns - replica->learnt_ns : 0;
+}
+
+/* What the policy prefers: the lesser `first`, then the lesser `second`. */
+struct key {
+	int64_t first;
+	uint64_t second;
+};
+
+static struct key key_of(const struct linnet_candidate *replica, uint32_t policy)
+{
+	struct key key = { 0, 0 };
+
+	if (policy == LINNET_SHORTEST_QUEUE)
+		key.second = replica->in_flight;
+	if (policy == LINNET_EWMA_INFLIGHT || policy == LINNET_BEST)
+		key.second = linnet_expected_ns(replica->ewma_ns, replica->in_flight);
+	if (policy == LINNET_BEST)
+		key.first = step_of(replica->score);
+	return key;
+}
+
+static uint32_t least(const struct linnet_candidate *replicas, uint32_t count, uint32_t policy)
+{
+	uint32_t best = LINNET_NO_REPLICA;
+	struct key least = { 0, 0 };
+
+	for (uint32_t k = 0; k < count; k++) {
+		struct key own = key_of(&replicas[k], policy);
+
+		if (!replicas[k].eligible)
+			continue;
+		if (best == LINNET_NO_REPLICA || own.first < least.first ||
+		    (own.first == least.first && own.second < least.second)) {
+			best = k;
+			least = own;
+		}
+	}
+	return best;
+}
+
+int linnet_may_revoke(const struct linnet_candidate *replica, int by_trees, uint64_t now_ns, uint64_t age_ns)
+{
+	if (!replica->known || replica->probing)
+		return replica->known;
+	if (by_trees)
+		return !(replica->in_flight == 0 && age_of(replica, now_ns) > times(age_ns, PROBE_AGES));
+	return age_of(replica, now_ns) < age_ns;
+}
+
+/* linnos: one whose judgement has expired is not believed when it says slow; it gets the read as a probe. */
+static struct linnet_choice ask_in_order(const struct linnet_candidate *replicas, uint32_t count, uint32_t last,
+					 uint64_t now_ns, uint64_t age_ns)
+{
+	struct linnet_choice choice = { last, 0, 0 };
+
+	for (uint32_t k = 0; k < count && k != last; k++) {
+		const struct linnet_candidate *own = &replicas[k];
+
+		if (!own->eligible)
+			continue;
+		if (own->slow && linnet_may_revoke(own, 0, now_ns, age_ns))
+			continue;
+		choice.replica = k;
+		choice.probe = own->slow;
+		choice.judged = own->known && !own->slow;
+		return choice;
+	}
+	return choice;
+}
+
+/* Whether this replica should get the read as a probe although `chosen` is preferred. */
+static int forgotten(const struct linnet_candidate *replica, uint32_t policy, uint64_t now_ns, uint64_t age_ns)
+{
+	if (!replica->eligible || replica->probing || policy < LINNET_EWMA_INFLIGHT)
+		return 0;
+	if (policy == LINNET_BEST)
+		return replica->in_flight == 0 && age_of(replica, now_ns) > times(age_ns, PROBE_AGES);
+	return replica->ewma_ns > 0 && age_of(replica, now_ns) >= age_ns;
+}
+
+struct linnet_choice linnet_choose(uint32_t policy, const struct linnet_candidate *replicas, uint32_t count,
+				   uint64_t now_ns, uint64_t age_ns)
+{
+	struct linnet_choice choice = { LINNET_NO_REPLICA, 0, 0 };
+	uint32_t candidates = 0, last = LINNET_NO_REPLICA;
+
+	for (uint32_t k = 0; k < count; k++) {
+		candidates += replicas[k].eligible;
+		last = replicas[k].eligible ? k : last;
+	}
+	if (candidates < 2) {
+		choice.replica = last;
+		return choice;
+	}
+	if (policy == LINNET_LINNOS)
+		return ask_in_order(replicas, count, last, now_ns, age_ns);
+	choice.replica = least(replicas, count, policy);
+	for (uint32_t k = 0; k < count; k++) {
+		if (policy == LINNET_EWMA_INFLIGHT && k == choice.replica)
+			continue;
+		if (forgotten(&replicas[k], policy, now_ns, age_ns)) {
+			choice.replica = k;
+			choice.probe = 1;
+			return choice;
+		}
+	}
+	choice.judged = policy == LINNET_BEST && replicas[choice.replica].known &&
+			step_of(replicas[choice.replica].score) < 0;
+	return choice;
+}

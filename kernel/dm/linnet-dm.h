@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Inside of the device-mapper target `linnet` (spec/dm-target.md). What decides is core/; here are its locks and lifetimes.
+ *
+ *   target.c  the target: constructor, map, end_io, status, messages        table.c   the words of a table line
+ *   leg.c     one replica: arrivals, ends, what is known of it now           policy.c  which leg a read goes to
+ *   model.c   model files: loaded, shared, swapped under RCU                 mirror.c  writes to several legs
+ *
+ * Locks. Each leg has one, taken for its own arrivals and ends alone; who describes a leg takes none (leg.c). Settings are
+ * words that are read and written whole; `control` makes messages take turns. No lock is shared by all submitters.
+ */
+#ifndef LINNET_DM_H
+#define LINNET_DM_H
+
+#include <linux/bio.h>
+#include <linux/device-mapper.h>
+#include <linux/kref.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/seqlock.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+
+#include "core/linnet.h"
+#include "mirror.h"
+
+#define DM_MSG_PREFIX "linnet"
+#define LINNET_TARGET_VERSION { 1, 0, 0 }
+#define LINNET_NAME_SIZE 64     /* of a model's name, with its end */
+#define LINNET_BUCKETS 16       /* of the latency histogram */
+#define LINNET_NO_LEG 0xff
+
+/* ---- model.c ---- */
+
+/* A model file, ready to be asked. Shared by the legs that name it. Const once made. */
+struct linnet_loaded {
+	struct kref refs;
+	char name[LINNET_NAME_SIZE];
+	u64 inflection_ns;
+	bool has_trees;
+	bool has_network;
+	struct linnet_trees trees;
+	struct linnet_network network;
+	struct linnet_tables tables;
+	void *weights; /* memory of the network */
+	void *rows;    /* and of the tables */
+	void __percpu *scratch; /* of tables.scratch_size; NULL when that is 0 */
+};
+
+/* What one leg thinks with. Replaced whole, under the leg's lock; read under RCU. */
+struct linnet_mind {
+	struct linnet_loaded *loaded;
+	struct linnet_judge *judge; /* NULL without a network */
+};
+
+/* ---- leg.c ---- */
+
+/* Counters of one leg, per CPU. */
+struct linnet_leg_counts {
+	u64 reads;
+	u64 writes;
+	u64 errors;
+	u64 latency[LINNET_BUCKETS];
+};
+
+enum linnet_leg_flag {
+	LINNET_LEG_FAILED = 0, /* out of service until it is revived by message; a mirror knows its own legs' state */
+	LINNET_LEG_OUT = 1,    /* out of service because of errors in a row; comes back by itself */
+	LINNET_LEG_BAD_MODEL = 2, /* the model that it should have could not be loaded */
+};
+
+struct linnet_leg {
+	struct linnet_dm *dm;
+	struct dm_dev *dev;
+	sector_t start;      /* of its data on the device */
+	u32 index;
+	unsigned long flags; /* enum linnet_leg_flag */
+	struct linnet_mind __rcu *mind; /* NULL without a model */
+	char model[LINNET_NAME_SIZE];   /* the name asked for, loaded or not; empty for none; under dm->control */
+	struct linnet_watched *places;
+	struct linnet_leg_counts __percpu *counts;
+	struct linnet_leg_counts base;  /* what they were when they were reset; under dm->control */
+
+	/* Of arrivals and ends: */
+	raw_spinlock_t lock ____cacheline_aligned_in_smp;
+	seqcount_raw_spinlock_t seq; /* of `state` */
+	struct linnet_replica state;
+};
+
+/* One I/O under way at one leg, from linnet_leg_arrive to linnet_leg_end. */
+struct linnet_booking {
+	struct linnet_flight flight;
+	u64 offset_bytes; /* at the leg */
+	u32 size_bytes;
+	u32 snapshot;     /* of the judge */
+};
+
+/*
+ * Books an I/O that is handed to the leg now, reads and writes alike. `seen` is the number of events that the decision
+ * to send it here was made by, or LINNET_ANY_EVENT: when others have happened since, nothing is booked and false returned.
+ */
+#define LINNET_ANY_EVENT U64_MAX
+bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u64 seen, bool is_read, bool probe,
+		       sector_t sector, u32 size_bytes);
+
+/* It ended. Counts, learns, and takes the leg out of service, or back, where the errors in a row say so. */
+void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, blk_status_t status);
+
+/* Whether the leg may be read from and written to: neither failed nor out because of errors. */
+bool linnet_leg_in_service(const struct linnet_leg *leg);
+
+/* Points a bio at its place on the leg. */
+void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio);
+
+/* ---- the target ---- */
+
+/* Counters of the target, per CPU. */
+struct linnet_counts {
+	u64 reads;
+	u64 writes;
+	u64 decisions;
+	u64 revokes;
+	u64 forced;
+	u64 failovers;
+	u64 probes;
+	u64 untracked;
+	u64 ids; /* I/Os numbered on this CPU */
+};
+
+/* What this CPU last saw of each leg, for the rare read that finds one changing all the time. */
+struct linnet_desk {
+	struct linnet_candidate last[LINNET_REPLICAS_MAX];
+};
+
+struct linnet_dm {
+	struct dm_target *ti;
+	u32 leg_count;
+	u32 policy;  /* enum linnet_policy */
+	bool on;     /* else every read goes to the primary, and none is revoked */
+	bool revoke;
+	u16 ioprio;  /* tag of the reads that may be revoked */
+	struct linnet_counts __percpu *counts;
+	struct linnet_counts base; /* what they were when they were reset; under `control` */
+	struct linnet_desk __percpu *desks;
+	struct linnet_mirror *mirror; /* NULL: read-only, or one leg */
+	struct mutex control;         /* messages take turns */
+	struct work_struct event;     /* tells user space that something rare has changed */
+	struct workqueue_struct *queue; /* of this target's own work, may be used by the mirror */
+	struct work_struct resend;
+	spinlock_t resend_lock;
+	struct bio_list resend_bios;  /* reads that failed at a leg and go to another */
+	struct linnet_leg legs[];
+};
+
+/* Something rare has changed: a uevent, from process context. Safe anywhere. */
+static inline void linnet_dm_changed(struct linnet_dm *dm)
+{
+	queue_work(dm->queue, &dm->event);
+}
+
+/* What the target keeps of each bio. */
+struct linnet_io {
+	struct linnet_mirror_write write; /* of a mirror's bio that is no read */
+	struct linnet_booking booking;
+	u64 id;           /* of the bio in this target; copies at several legs share it */
+	struct bvec_iter iter; /* as it came, to send it again */
+	unsigned short bio_flags;
+	u8 leg;           /* where it is, or LINNET_NO_LEG */
+	u8 tried;         /* a bit for each leg that it has been at */
+	blk_status_t status; /* of the last leg that failed it */
+};
+
+/* ---- policy.c ---- */
+
+/* Decides on a read and books it at the leg chosen: io->leg. False when it is revoked or no leg is left: io->status. */
+bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io);
+
+#endif
