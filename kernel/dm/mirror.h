@@ -21,12 +21,16 @@ struct linnet_mirror_leg {
 	sector_t start; /* of the replica on the device */
 };
 
-/* What the mirror tells the target. `k` is the leg's number. */
+/*
+ * What the mirror tells the target. `k` is the leg's number. `booking` is memory of `booking_size` bytes, aligned for
+ * 64-bit words, that belongs to the one write at the one leg.
+ */
 struct linnet_mirror_ops {
-	/* A write or flush is about to be submitted to a leg; what it returns comes back when that ends. Process context. */
-	u64 (*write_begin)(struct dm_target *ti, unsigned int k, const struct bio *bio);
-	/* It ended. `bytes` as submitted. Any context. */
-	void (*write_end)(struct dm_target *ti, unsigned int k, unsigned int bytes, u64 token, blk_status_t status);
+	unsigned int booking_size;
+	/* The bio, a write, flush or discard of the target, is about to be submitted to a leg. Process context. */
+	void (*write_begin)(struct dm_target *ti, unsigned int k, struct bio *bio, void *booking);
+	/* It ended there. The bio has not ended yet. Any context. */
+	void (*write_end)(struct dm_target *ti, unsigned int k, struct bio *bio, void *booking, blk_status_t status);
 	/* A leg changed its state, or the resync is complete: the time for an event. Process context. */
 	void (*changed)(struct dm_target *ti);
 };
@@ -34,8 +38,8 @@ struct linnet_mirror_ops {
 /* One write. The target's per-bio data begins with it; valid from linnet_mirror_map() until the bio ends. */
 struct linnet_mirror_write {
 	struct linnet_mirror *mirror;
-	unsigned int legs;   /* that it was sent to */
-	unsigned int failed; /* of these, by bit; set from any context */
+	unsigned long legs;   /* that it was sent to, by bit */
+	unsigned long failed; /* of these; set from any context */
 	atomic_t left;       /* clones in flight, and one */
 	blk_status_t status; /* of the last clone that failed */
 	bool tracked;        /* counted as pending in its region */
