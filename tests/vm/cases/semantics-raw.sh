@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The raw device: what reaches the target and what the application sees, by every way of reading.
+# vm: nvme=3:512M timeout=150
+. tests/vm/semantics.sh
+
+semantics_device
+dev=/dev/mapper/s
+never_revoked $dev
+# RWF_NOWAIT is no tag, though here it does arrive; io_uring sets it by itself on every first attempt.
+row "preadv2 RWF_NOWAIT, untagged" N4004 4096 0 --direct --nowait $dev
+row "libaio RWF_NOWAIT, untagged" N4004 4096 0 --api aio --direct --nowait $dev
+row "io_uring RWF_NOWAIT, untagged" N4004 4096 0 --api uring --direct --nowait $dev
+row "io_uring, untagged" N4004 4096 0 --api uring --direct $dev
+row "preadv2, tagged task" -4007 EAGAIN 1 --direct --task-ioprio $TAG $dev
+row "libaio, tagged" -4007 EAGAIN 1 --api aio --direct --ioprio $TAG $dev
+row "libaio, tagged, RWF_NOWAIT" N4007 EAGAIN 1 --api aio --direct --nowait --ioprio $TAG $dev
+row "io_uring, tagged" "N4007 -4007" EAGAIN 2 --api uring --direct --ioprio $TAG $dev
+row "io_uring, tagged, RWF_NOWAIT" N4007 EAGAIN 1 --api uring --direct --nowait --ioprio $TAG $dev
+
+message s ioprio 0x4006
+row "the other tag now" -4006 EAGAIN 1 --api aio --direct --ioprio 0x4006 $dev
+row "and no more this one" -4007 4096 0 --api aio --direct --ioprio $TAG $dev
+message s ioprio $TAG
+message s off
+row "switched off" -4007 4096 0 --api aio --direct --ioprio $TAG $dev
+message s on
+message s unload
+row "no model" -4007 4096 0 --api aio --direct --ioprio $TAG $dev
+message s load slow.linnet
+row "the model again" -4007 EAGAIN 1 --api aio --direct --ioprio $TAG $dev
+rows_done

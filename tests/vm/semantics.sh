@@ -1,0 +1,111 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# What reaches the target, and what the application sees: helpers of the semantics cases. The device /dev/mapper/s has
+# one replica, revokes, and its model calls every read slow, so each read that may be revoked is.
+#
+# A bio is written as the kernel's probe sees it enter the device: `N` where REQ_NOWAIT is set, else `-`, and its I/O
+# priority in hex. Two bios: the read was tried twice.
+. tests/vm/lib.sh
+
+TAG=0x4007 # best effort, level 7: the default
+PROBE=$(dirname "$(ls -d /sys/kernel/tracing/trace)")
+
+# semantics_device: the device, not yet revoking.
+semantics_device() {
+	load_module
+	python3 tests/vm/make_model.py slow /run/slow.linnet
+	model slow.linnet /run/slow.linnet
+	device s 1 policy linnos model slow.linnet
+	expect "model" "$(status s model)" loaded
+	# bi_opf, bi_ioprio and bi_iter.bi_size of struct bio, which is laid out alike in both kernels up to there.
+	grep -q vm/bio "$PROBE/kprobe_events" 2>/dev/null ||
+		echo 'p:vm/bio dm_submit_bio opf=+16(%di):x32 prio=+22(%di):x16 bytes=+40(%di):u32' >>"$PROBE/kprobe_events"
+}
+# Only the reads of ioread itself and of the workers that io_uring gives it.
+seen() {
+	awk '/vm:|: bio: / && /ioread-|iou-wrk-/ {
+		opf = prio = ""
+		for (i = 1; i <= NF; i++) {
+			if (sub("^opf=0x", "", $i)) opf = "0000000" $i
+			if (sub("^prio=0x", "", $i)) prio = $i
+		}
+		n = length(opf)
+		if (substr(opf, n - 1) != "00") next # no read
+		# REQ_NOWAIT is bit 21: of the sixth hex digit the second
+		nowait = index("2367abef", substr(opf, n - 5, 1)) > 0
+		printf "%s%s%s", sep, nowait ? "N" : "-", prio
+		sep = " "
+	}' "$PROBE/trace"
+}
+# row WHAT SEEN APPLICATION REVOKES ARGUMENT...: one line of the table. SEEN and REVOKES may be `*`, for any.
+row() {
+	local what=$1 want_seen=$2 want_app=$3 want_revokes=$4 app before got_seen revokes
+	shift 4
+	message s revoke on
+	before=$(status s revokes)
+	echo >"$PROBE/trace"
+	echo 1 >"$PROBE/events/vm/bio/enable"
+	app=$("$TOOLS/ioread" "$@" 2>&1) || true
+	echo 0 >"$PROBE/events/vm/bio/enable"
+	message s revoke off
+	revokes=$(($(status s revokes) - before))
+	got_seen=$(seen)
+	printf '%-36s sees %-14s application %-10s revokes %s\n' "$what" "${got_seen:-nothing}" "$app" "$revokes"
+	[ "$want_seen" = '*' ] || [ "$got_seen" = "$want_seen" ] || wrong "$what: the target saw '$got_seen', not '$want_seen'"
+	[ "$app" = "$want_app" ] || wrong "$what: the application saw '$app', not '$want_app'"
+	[ "$want_revokes" = '*' ] || [ "$revokes" = "$want_revokes" ] || wrong "$what: $revokes revokes, not $want_revokes"
+}
+WRONG=0
+wrong() { echo "failed: $*"; WRONG=$((WRONG + 1)); }
+rows_done() { expect "rows that differ" "$WRONG" 0; }
+
+# What no path may ever see, on any file system: $1 is the file or device. Page-cache reads inherit the task's tag, yet
+# are not revoked: they come as readahead. The offset changes because what has been read stays in the cache.
+never_revoked() {
+	row "buffered read, tagged task" '*' 4096 0 --task-ioprio $TAG --offset 1048576 "$1"
+	row "buffered io_uring, tagged request" '*' 4096 0 --api uring --ioprio $TAG --offset 1114112 "$1"
+	row "mmap, tagged task" '*' 4096 0 --api mmap --task-ioprio $TAG --offset 2097152 "$1"
+	row "untagged preadv2" -4004 4096 0 --direct "$1"
+	row "untagged libaio" -4004 4096 0 --api aio --direct "$1"
+	row "another tag" -4006 4096 0 --api aio --direct --ioprio 0x4006 "$1"
+	row "direct write, tagged" '' 4096 0 --write --direct --task-ioprio $TAG "$1"
+	row "libaio write, tagged" '' 4096 0 --api aio --write --direct --ioprio $TAG "$1"
+}
+# fs_rows FILE DENIED: the rows of a file on a file system where a revoked direct read is seen as DENIED.
+fs_rows() {
+	row "preadv2 RWF_NOWAIT, untagged" -4004 4096 0 --direct --nowait "$1"
+	row "libaio RWF_NOWAIT, untagged" -4004 4096 0 --api aio --direct --nowait "$1"
+	row "io_uring RWF_NOWAIT, untagged" -4004 4096 0 --api uring --direct --nowait "$1"
+	row "preadv2, tagged task" -4007 "$2" '*' --direct --task-ioprio $TAG "$1"
+	row "libaio, tagged" -4007 "$2" '*' --api aio --direct --ioprio $TAG "$1"
+	row "io_uring, tagged, RWF_NOWAIT" -4007 "$2" '*' --api uring --direct --nowait --ioprio $TAG "$1"
+}
+# fs_case TYPE DENIED MKFS...: the whole case for a file system.
+fs_case() {
+	local type=$1 denied=$2
+	shift 2
+	modprobe "$type" || skip "no $type here"
+	semantics_device
+	"$@" /dev/mapper/s >/run/mkfs.log 2>&1 || { cat /run/mkfs.log; fail "$*"; }
+	mount -t "$type" /dev/mapper/s "$MNT"
+	dd if=/dev/urandom of="$MNT/file" bs=1M count=4 status=none
+	sync
+	sum=$(sha256sum <"$MNT/file")
+	umount "$MNT"
+	mount -t "$type" /dev/mapper/s "$MNT"
+	"$TOOLS/ioread" --direct "$MNT/file" >/run/warm.log # metadata is in the cache from here on
+	never_revoked "$MNT/file"
+	fs_rows "$MNT/file" "$denied"
+	if [ "$denied" = EAGAIN ]; then
+		# io_uring tries a second time from a worker, which is the application's answer.
+		row "io_uring, tagged" "-4007 -4007" EAGAIN 2 --api uring --direct --ioprio $TAG "$MNT/file"
+	fi
+	rows_done
+	# The file system has come to no harm: opened, read and written while everything that may be revoked is.
+	message s revoke on
+	cp "$MNT/file" "$MNT/copy"
+	sync
+	umount "$MNT"
+	mount -t "$type" /dev/mapper/s "$MNT"
+	expect "the copy" "$(sha256sum <"$MNT/copy" | head -c 16)" "$(sha256sum <"$MNT/file" | head -c 16)"
+}
