@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * Reader of model files, spec/model-file.md. The input is not trusted: the checks come in the order of the table
- * in that file, and no byte is read that an earlier check has not shown to exist. Layers point into the input.
+ * in that file, and no byte is read that an earlier check has not shown to exist. Layers point into the input; trees
+ * are copied out of it.
  */
 #include "linnet.h"
 
 #define HEADER_BYTES 96
 #define LAYER_BYTES 24
 #define LEAST_BYTES (HEADER_BYTES + LAYER_BYTES + 4)
+#define TREE_FEATURES 8 /* offsets in the block of trees */
+#define TREE_THRESHOLDS (TREE_FEATURES + LINNET_TREE_LEVELS * LINNET_TREES)
+#define TREE_LEAVES (TREE_THRESHOLDS + LINNET_TREE_LEVELS * LINNET_TREES)
+#define TREES_BYTES (TREE_LEAVES + LINNET_TREES * LINNET_TREE_LEAVES * 2)
 #define SHORT_BYTES 24 /* magic to layer_count */
 #define MILLION 1000000
 
@@ -55,7 +60,7 @@ static int check_envelope(const uint8_t *bytes, size_t size, size_t *offset)
 			return refuse(offset, i, LINNET_E_MAGIC);
 	if (size < SHORT_BYTES)
 		return refuse(offset, size, LINNET_E_TRUNCATED);
-	if (get(bytes + 8, 2) != LINNET_MODEL_VERSION)
+	if (get(bytes + 8, 2) < 1 || get(bytes + 8, 2) > LINNET_MODEL_VERSION)
 		return refuse(offset, 8, LINNET_E_VERSION);
 	whole = get(bytes + 16, 4);
 	if (size < whole)
@@ -67,13 +72,131 @@ static int check_envelope(const uint8_t *bytes, size_t size, size_t *offset)
 	return 0;
 }
 
-static int read_header(const uint8_t *bytes, struct linnet_model *model, size_t *offset)
+/* What the file holds. The envelope is known to be sound. */
+static uint32_t parts_of(const uint8_t *bytes)
 {
+	return get(bytes + 8, 2) == 1 ? LINNET_PART_NETWORK : (uint32_t)get(bytes + 76, 4);
+}
+
+static int check_header(const uint8_t *bytes, size_t *offset)
+{
+	uint32_t parts = parts_of(bytes), layers = (uint32_t)get(bytes + 20, 4);
+	int network = (parts & LINNET_PART_NETWORK) != 0;
+
+	if (get(bytes + 10, 2) != LINNET_KIND_ADMISSION)
+		return refuse(offset, 10, LINNET_E_KIND);
+	if (get(bytes + 8, 2) == 1 && get(bytes + 76, 4) != 0)
+		return refuse(offset, 76, LINNET_E_FIELD);
+	if (parts == 0 || parts > (LINNET_PART_NETWORK | LINNET_PART_TREES))
+		return refuse(offset, 76, LINNET_E_FIELD);
+	if (get(bytes + 12, 2) != (network ? LINNET_SCHEMA_LINNOS31 : 0))
+		return refuse(offset, 12, LINNET_E_SCHEMA);
+	if (get(bytes + 14, 2) != (network ? 9 : 0))
+		return refuse(offset, 14, LINNET_E_FIELD);
+	if (network ? layers < 1 || layers > LINNET_LAYERS_MAX : layers != 0)
+		return refuse(offset, 20, LINNET_E_FIELD);
+	if (get(bytes + 68, 4) > MILLION)
+		return refuse(offset, 68, LINNET_E_FIELD);
+	if (get(bytes + 72, 4) > MILLION)
+		return refuse(offset, 72, LINNET_E_FIELD);
+	return 0;
+}
+
+/* One entry of the layer table, and where its numbers lie: weights from *at, which moves behind the biases. */
+static struct linnet_source layer_at(const uint8_t *bytes, uint32_t number, size_t *at)
+{
+	const uint8_t *entry = bytes + HEADER_BYTES + LAYER_BYTES * (size_t)number;
+	struct linnet_source layer = {
+		.inputs = (uint32_t)get(entry, 4),
+		.outputs = (uint32_t)get(entry + 4, 4),
+		.weight_bytes = (uint32_t)get(entry + 8, 4),
+	};
+
+	layer.weights = bytes + *at;
+	*at += (size_t)layer.inputs * layer.outputs * layer.weight_bytes;
+	layer.biases = bytes + *at;
+	*at += 8 * (size_t)layer.outputs;
+	return layer;
+}
+
+/* The layer table, which is known to be present, and that its numbers end by `end`: there *at is left. */
+static int check_layers(const uint8_t *bytes, size_t end, size_t *at, size_t *offset)
+{
+	uint32_t count = (uint32_t)get(bytes + 20, 4), inputs = LINNET_DIGITS;
+
+	for (uint32_t k = 0; k < count; k++) {
+		size_t entry = HEADER_BYTES + LAYER_BYTES * (size_t)k;
+		uint32_t outputs = (uint32_t)get(bytes + entry + 4, 4);
+		uint32_t weight_bytes = (uint32_t)get(bytes + entry + 8, 4);
+		size_t numbers;
+
+		if (get(bytes + entry, 4) != inputs)
+			return refuse(offset, entry, LINNET_E_SHAPE);
+		if (outputs < 1 || outputs > LINNET_SIZE_MAX)
+			return refuse(offset, entry + 4, LINNET_E_SHAPE);
+		if (k + 1 == count && outputs != 2)
+			return refuse(offset, entry + 4, LINNET_E_SHAPE);
+		if (weight_bytes != 2 && weight_bytes != 4 && weight_bytes != 8)
+			return refuse(offset, entry + 8, LINNET_E_FIELD);
+		if (get(bytes + entry + 12, 4) != 0)
+			return refuse(offset, entry + 12, LINNET_E_FIELD);
+		if ((int64_t)get(bytes + entry + 16, 8) < 1)
+			return refuse(offset, entry + 16, LINNET_E_FIELD);
+
+		/* At most 2^27 + 2^15 per layer: no overflow in size_t. */
+		numbers = (size_t)inputs * outputs * weight_bytes + 8 * (size_t)outputs;
+		if (numbers > end - *at)
+			return refuse(offset, 16, LINNET_E_SHAPE);
+		*at += numbers;
+		inputs = outputs;
+	}
+	return 0;
+}
+
+/* The block of trees, which is known to be present at `at`. What passes here passes linnet_trees_check. */
+static int check_trees(const uint8_t *bytes, size_t at, size_t *offset)
+{
+	int64_t base = (int32_t)get(bytes + at + 4, 4);
+
+	if (get(bytes + at, 2) != LINNET_SCHEMA_LINNET1)
+		return refuse(offset, at, LINNET_E_SCHEMA);
+	if (get(bytes + at + 2, 2) != 0)
+		return refuse(offset, at + 2, LINNET_E_FIELD);
+	if (base < -LINNET_TREE_BASE_MAX || base > LINNET_TREE_BASE_MAX)
+		return refuse(offset, at + 4, LINNET_E_FIELD);
+	for (size_t i = at + TREE_FEATURES; i < at + TREE_THRESHOLDS; i++)
+		if (bytes[i] >= LINNET_WATCH_FEATURES)
+			return refuse(offset, i, LINNET_E_FIELD);
+	for (size_t i = at + TREE_THRESHOLDS; i < at + TREE_LEAVES; i++)
+		if (bytes[i] > LINNET_BUCKET_MAX)
+			return refuse(offset, i, LINNET_E_FIELD);
+	return 0;
+}
+
+static void fill_trees(struct linnet_trees *trees, const uint8_t *block)
+{
+	const uint8_t *leaf = block + TREE_LEAVES;
+
+	linnet_copy(trees->feature, block + TREE_FEATURES, sizeof(trees->feature));
+	linnet_copy(trees->threshold, block + TREE_THRESHOLDS, sizeof(trees->threshold));
+	for (int tree = 0; tree < LINNET_TREES; tree++)
+		for (int k = 0; k < LINNET_TREE_LEAVES; k++, leaf += 2)
+			trees->leaf[tree][k] = (int16_t)get(leaf, 2);
+	trees->base = (int32_t)get(block + 4, 4);
+}
+
+/* Everything is checked: nothing here fails. `trees_at` is where their block lies, if there is one. */
+static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_at)
+{
+	size_t at;
+
+	linnet_zero(model, sizeof(*model));
 	model->version = (uint16_t)get(bytes + 8, 2);
 	model->kind = (uint16_t)get(bytes + 10, 2);
 	model->schema = (uint16_t)get(bytes + 12, 2);
 	model->input_max = (uint16_t)get(bytes + 14, 2);
 	model->layer_count = (uint32_t)get(bytes + 20, 4);
+	model->parts = parts_of(bytes);
 	model->inflection_ns = get(bytes + 24, 8);
 	model->latency_ns_p95 = get(bytes + 32, 8);
 	model->latency_ns_p99 = get(bytes + 40, 8);
@@ -85,84 +208,49 @@ static int read_header(const uint8_t *bytes, struct linnet_model *model, size_t 
 	model->false_submit = (uint32_t)get(bytes + 72, 4);
 	model->rows = get(bytes + 80, 8);
 	model->seed = get(bytes + 88, 8);
-
-	if (model->kind != LINNET_KIND_ADMISSION)
-		return refuse(offset, 10, LINNET_E_KIND);
-	if (model->schema != LINNET_SCHEMA_LINNOS31)
-		return refuse(offset, 12, LINNET_E_SCHEMA);
-	if (model->input_max != 9)
-		return refuse(offset, 14, LINNET_E_FIELD);
-	if (model->layer_count < 1 || model->layer_count > LINNET_LAYERS_MAX)
-		return refuse(offset, 20, LINNET_E_FIELD);
-	if (model->inflection_percentile > MILLION)
-		return refuse(offset, 68, LINNET_E_FIELD);
-	if (model->false_submit > MILLION)
-		return refuse(offset, 72, LINNET_E_FIELD);
-	if (get(bytes + 76, 4) != 0)
-		return refuse(offset, 76, LINNET_E_FIELD);
-	return 0;
-}
-
-/* The layer table and, from it, where each layer's numbers lie. The table is known to be present. */
-static int read_layers(const uint8_t *bytes, size_t size, struct linnet_model *model, size_t *offset)
-{
-	size_t at = HEADER_BYTES + LAYER_BYTES * (size_t)model->layer_count;
-
+	at = HEADER_BYTES + LAYER_BYTES * (size_t)model->layer_count;
 	for (uint32_t k = 0; k < model->layer_count; k++) {
-		size_t entry = HEADER_BYTES + LAYER_BYTES * (size_t)k;
-		struct linnet_source *layer = &model->layers[k];
-		size_t weights, biases;
-
-		layer->inputs = (uint32_t)get(bytes + entry, 4);
-		layer->outputs = (uint32_t)get(bytes + entry + 4, 4);
-		layer->weight_bytes = (uint32_t)get(bytes + entry + 8, 4);
-		model->scales[k] = (int64_t)get(bytes + entry + 16, 8);
-		if (layer->inputs != (k == 0 ? LINNET_DIGITS : model->layers[k - 1].outputs))
-			return refuse(offset, entry, LINNET_E_SHAPE);
-		if (layer->outputs < 1 || layer->outputs > LINNET_SIZE_MAX)
-			return refuse(offset, entry + 4, LINNET_E_SHAPE);
-		if (k + 1 == model->layer_count && layer->outputs != 2)
-			return refuse(offset, entry + 4, LINNET_E_SHAPE);
-		if (layer->weight_bytes != 2 && layer->weight_bytes != 4 && layer->weight_bytes != 8)
-			return refuse(offset, entry + 8, LINNET_E_FIELD);
-		if (get(bytes + entry + 12, 4) != 0)
-			return refuse(offset, entry + 12, LINNET_E_FIELD);
-		if (model->scales[k] < 1)
-			return refuse(offset, entry + 16, LINNET_E_FIELD);
-
-		/* At most 2^27 + 2^15 per layer: no overflow in size_t. */
-		weights = (size_t)layer->inputs * layer->outputs * layer->weight_bytes;
-		biases = 8 * (size_t)layer->outputs;
-		if (weights + biases > size - 4 - at)
-			return refuse(offset, 16, LINNET_E_SHAPE);
-		layer->weights = bytes + at;
-		layer->biases = bytes + at + weights;
-		at += weights + biases;
+		model->layers[k] = layer_at(bytes, k, &at);
+		model->scales[k] = (int64_t)get(bytes + HEADER_BYTES + LAYER_BYTES * (size_t)k + 16, 8);
 	}
-	if (at != size - 4)
-		return refuse(offset, 16, LINNET_E_SHAPE);
-	return 0;
+	if (model->parts & LINNET_PART_TREES) {
+		model->watch_schema = (uint32_t)get(bytes + trees_at, 2);
+		fill_trees(&model->trees, bytes + trees_at);
+	}
 }
 
+/* Checks first and fills after, so that a refusal leaves the model as it was without a second one on the stack. */
 int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *model, size_t *offset)
 {
-	struct linnet_model read;
 	int error = check_envelope(bytes, size, offset);
+	size_t end, at, behind;
+	uint32_t parts;
 
 	if (error < 0)
 		return error;
-	linnet_zero(&read, sizeof(read));
-	error = read_header(bytes, &read, offset);
+	error = check_header(bytes, offset);
 	if (error < 0)
 		return error;
-	if (HEADER_BYTES + LAYER_BYTES * (size_t)read.layer_count > size - 4)
+	parts = parts_of(bytes);
+	end = size - 4;
+	at = HEADER_BYTES + LAYER_BYTES * (size_t)get(bytes + 20, 4);
+	if (at > end)
 		return refuse(offset, 16, LINNET_E_SHAPE);
-	error = read_layers(bytes, size, &read, offset);
+	error = check_layers(bytes, end, &at, offset);
 	if (error < 0)
 		return error;
-	linnet_copy(model, &read, sizeof(read));
+	behind = parts & LINNET_PART_TREES ? TREES_BYTES : 0;
+	if (end - at != behind)
+		return refuse(offset, 16, LINNET_E_SHAPE);
+	if (parts & LINNET_PART_TREES) {
+		error = check_trees(bytes, at, offset);
+		if (error < 0)
+			return error;
+	}
+	fill(model, bytes, at);
 	return 0;
 }
 
 /* Bindings in other languages mirror this. */
-_Static_assert(sizeof(struct linnet_model) == 80 + (32 + 8) * LINNET_LAYERS_MAX, "struct linnet_model");
+_Static_assert(sizeof(struct linnet_trees) == 1412, "struct linnet_trees");
+_Static_assert(sizeof(struct linnet_model) == 88 + (32 + 8) * LINNET_LAYERS_MAX + 1416, "struct linnet_model");

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from conftest import device_trace
 from linnet import FitSettings, LearnError, Model, ModelError, evaluate, fit, inflection_point
+from linnet._native import Array, synth
 from linnet.estimator import LinnosClassifier
 
 
@@ -36,8 +37,35 @@ def test_fit_learns_busy_episodes_and_the_model_survives_its_file(tmp_path) -> N
     assert again.to_bytes() == fitted.model.to_bytes()
     fresh = evaluate(again, device_trace(9))
     assert fresh["accuracy"] > fresh["base_rate"]
+    assert (again.network is not None, again.has_trees) == (True, True)
+    assert (fresh["model"], fresh["linnet"]["roc_auc"] > 0.9) == ("linnos", True)
+    # What the fit was judged on, asked anew of the file: both halves of the model are what was fitted.
+    held_out = evaluate(again, device_trace(0), 0.5)
+    assert held_out["linnet"] == fitted.report["linnet"]
+    assert {k: held_out[k] for k in fitted.report["linnet"]} == {k: result[k] for k in fitted.report["linnet"]}
     assert fit([device_trace(0)], seed=3, unbiased=True)[0].model.to_bytes() == fitted.model.to_bytes()
     assert fit([device_trace(0)], seed=4, settings=FitSettings(epochs=1))[0].model.to_bytes() != fitted.model.to_bytes()
+
+
+def test_linnet_best_takes_its_trees_from_the_file() -> None:
+    array = Array("consumer-deep", 2, 1)
+    streams = synth("az-e", 20.0, 2, 7)
+    logs = array.run(streams, "baseline", [], log=True).logs()
+    models = [one.model for one in fit(logs, settings=FitSettings(epochs=1))]
+    again = [Model.from_bytes(model.to_bytes()) for model in models]
+    runs = [array.run(streams, "linnet-best", given) for given in (models, again, [])]
+    fresh, read, without = [run.latency_ns().tolist() for run in runs]
+    assert fresh == read
+    assert fresh != without
+
+
+def test_several_traces_make_one_model_with_both_parts() -> None:
+    traces = [device_trace(seed, 2000) for seed in (0, 1)]
+    pooled = fit(traces, settings=FitSettings(epochs=1), pooled=True)
+    assert len(pooled) == 1
+    assert (pooled[0].model.network is not None, pooled[0].model.has_trees) == (True, True)
+    judged = evaluate(pooled[0].model, traces, 0.5)
+    assert judged["linnet"] == pooled[0].report["linnet"]
 
 
 def test_every_damaged_byte_of_a_model_is_noticed() -> None:

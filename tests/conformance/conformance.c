@@ -282,6 +282,18 @@ static int add_bytes(char **words, size_t count)
 	return 1;
 }
 
+/* score F... = SCORE: what the trees of the file say of these features. */
+static void score(const struct linnet_model *model, char **words)
+{
+	uint8_t features[LINNET_WATCH_FEATURES];
+
+	check(linnet_trees_check(&model->trees) == 0, "trees refused");
+	for (int i = 0; i < LINNET_WATCH_FEATURES; i++)
+		features[i] = (uint8_t)number(words[1 + i]);
+	check(linnet_trees_score(&model->trees, features) == (int32_t)number(words[2 + LINNET_WATCH_FEATURES]),
+	      "score of trees");
+}
+
 static void models(char **words, size_t count)
 {
 	struct linnet_model model;
@@ -293,6 +305,12 @@ static void models(char **words, size_t count)
 		return;
 	check(linnet_model_read(file, file_size, &model, &offset) == 0, "model refused");
 	check(offset == SIZE_MAX, "offset written without an error");
+	if (strcmp(words[0], "score") == 0) {
+		check(model.parts & LINNET_PART_TREES, "trees missing");
+		score(&model, words);
+		return;
+	}
+	check(model.parts & LINNET_PART_NETWORK, "network missing");
 	if (get_ready(&ready, model.layers, model.layer_count, model.input_max) < 0) {
 		fail("network refused");
 		return;

@@ -55,7 +55,7 @@ fn main() {
             let trees = fit_trees(&set(past).expect("reads"), &BoostOptions::default()).expect("trees");
             let auc = evaluate_trees(&trees, &set(later).expect("reads")).expect("reads").roc_auc;
             println!("{workload}: ROC-AUC {:.3?}, LinnOS {:.3?}", auc, one.biased.test.roc_auc);
-            let network = Some(one.model.network.clone());
+            let network = one.model.network.clone();
             learned.push(Learned { profile: one.model.profile, network, trees: Some(trees) });
         }
         let rows: Vec<(Summary, u64)> = POLICIES

@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use crate::Tracker;
+use crate::{Tracker, Trees};
 
 pub const E_SHAPE: i32 = -1;
 pub const E_RANGE: i32 = -2;
@@ -16,6 +16,9 @@ pub const E_CHECKSUM: i32 = -9;
 pub const E_KIND: i32 = -10;
 pub const E_SCHEMA: i32 = -11;
 pub const E_FIELD: i32 = -12;
+
+pub const PART_NETWORK: u32 = 1;
+pub const PART_TREES: u32 = 2;
 
 pub const LAYERS_MAX: usize = 8;
 pub const SIZE_MAX: usize = 4096;
@@ -154,6 +157,8 @@ pub struct Model {
     pub queue_lower_quartile: u32,
     pub inflection_percentile: u32,
     pub false_submit: u32,
+    pub parts: u32,
+    pub watch_schema: u32,
     pub inflection_ns: u64,
     pub latency_ns_p95: u64,
     pub latency_ns_p99: u64,
@@ -162,9 +167,10 @@ pub struct Model {
     pub seed: u64,
     pub layers: [Source; LAYERS_MAX],
     pub scales: [i64; LAYERS_MAX],
+    pub trees: Trees,
 }
 
-const _: () = assert!(size_of::<Model>() == 80 + 40 * LAYERS_MAX);
+const _: () = assert!(size_of::<Model>() == 88 + 40 * LAYERS_MAX + 1416);
 const _: () = assert!(size_of::<Source>() == 32 && size_of::<Layer>() == 32);
 const _: () = assert!(size_of::<Network>() == 48 + 32 * LAYERS_MAX);
 

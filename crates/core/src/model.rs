@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A network with what was learned of its device, and its file (`spec/model-file.md`). Read by `core/model.c`.
+//! What was learned of a device, network and trees and thresholds, and its file (`spec/model-file.md`). Read by
+//! `core/model.c`.
 
 use linnet_types::DeviceProfile;
 
-use crate::{DIGIT_MAX, DIGITS, Error, Layer, Network, ffi};
+use crate::{DIGIT_MAX, DIGITS, Error, Layer, Network, Trees, ffi};
 
 const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const KIND_ADMISSION: u16 = 1;
 const SCHEMA_LINNOS31: u16 = 1;
+const SCHEMA_LINNET1: u16 = 2;
 /// Units of a percentile in the file: 0.0001.
 const PERCENTILE_UNITS: f64 = 1e4;
 /// Units of a share in the file: millionths.
 const SHARE_UNITS: f64 = 1e6;
 
-/// An admission model: decides reads of one device from the 31 digits of `spec/features.md`.
+/// An admission model: judges reads of one device by a network, by trees, or either.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// 31 inputs, 2 outputs.
-    pub network: Network,
+    /// On the 31 digits of `spec/features.md`: 31 inputs, 2 outputs.
+    pub network: Option<Network>,
+    /// On the features of `spec/features-linnet.md`.
+    pub trees: Option<Trees>,
     /// Thresholds of the device.
     pub profile: DeviceProfile,
     /// Percentile of read latency at which `profile.inflection_ns` lies, 0..=100; kept to 0.0001.
@@ -32,22 +36,29 @@ pub struct Model {
 }
 
 impl Model {
-    /// The model as a file. Fails when a field is out of the range that the file allows.
+    /// The model as a file. Fails when it has neither network nor trees, or a field is out of the range that the file
+    /// allows.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let layers = self.network.layers();
         let percentile = units(self.inflection_percentile, PERCENTILE_UNITS, 100.0, "inflection_percentile")?;
         let false_submit = units(self.false_submit, SHARE_UNITS, 1.0, "false_submit")?;
-        if self.network.inputs() != DIGITS || self.network.outputs() != 2 || self.network.input_max() != DIGIT_MAX {
+        let network = self.network.as_ref();
+        if network.is_none() && self.trees.is_none() {
+            return Err(Error::Unwritable("it has neither network nor trees".into()));
+        }
+        if let Some(odd) = network.filter(|n| n.inputs() != DIGITS || n.outputs() != 2 || n.input_max() != DIGIT_MAX) {
             return Err(Error::Unwritable(format!(
-                "{:?} with inputs up to {} does not take the 31 digits to two outputs",
-                self.network,
-                self.network.input_max()
+                "{odd:?} with inputs up to {} does not take the 31 digits to two outputs",
+                odd.input_max()
             )));
         }
+        let layers = network.map(Network::layers).unwrap_or_default();
+        let parts =
+            u32::from(network.is_some()) * ffi::PART_NETWORK + u32::from(self.trees.is_some()) * ffi::PART_TREES;
 
         let mut file = Vec::new();
         file.extend(MAGIC);
-        for number in [VERSION, KIND_ADMISSION, SCHEMA_LINNOS31, u16::from(DIGIT_MAX)] {
+        let (schema, input_max) = network.map_or((0, 0), |_| (SCHEMA_LINNOS31, u16::from(DIGIT_MAX)));
+        for number in [VERSION, KIND_ADMISSION, schema, input_max] {
             file.extend(number.to_le_bytes());
         }
         file.extend([0; 4]); // The size, when it is known.
@@ -56,25 +67,15 @@ impl Model {
         for number in [p.inflection_ns, p.latency_ns_p95, p.latency_ns_p99, p.hedge_ns] {
             file.extend(number.to_le_bytes());
         }
-        for number in [p.queue_inflection, p.queue_median, p.queue_lower_quartile, percentile, false_submit, 0] {
+        for number in [p.queue_inflection, p.queue_median, p.queue_lower_quartile, percentile, false_submit, parts] {
             file.extend(number.to_le_bytes());
         }
         file.extend(self.rows.to_le_bytes());
         file.extend(self.seed.to_le_bytes());
-        for (layer, scale) in layers.iter().zip(self.network.scales()) {
-            for number in [layer.inputs as u32, layer.outputs as u32, weight_bytes(layer) as u32, 0] {
-                file.extend(number.to_le_bytes());
-            }
-            file.extend(scale.to_le_bytes());
-        }
-        for layer in &layers {
-            let width = weight_bytes(layer);
-            for weight in &layer.weights {
-                file.extend(&weight.to_le_bytes()[..width]);
-            }
-            for bias in &layer.biases {
-                file.extend(bias.to_le_bytes());
-            }
+        write_layers(&mut file, &layers, network.map_or(&[][..], Network::scales));
+        if let Some(trees) = &self.trees {
+            file.extend(u32::from(SCHEMA_LINNET1).to_le_bytes());
+            trees.write(&mut file);
         }
         // Eight layers of 4096 x 4096 x 8 bytes are 2^30 and a little: the size fits.
         let size = (file.len() + 4) as u32;
@@ -100,8 +101,12 @@ impl Model {
             (read, layers)
         };
         let scales = read.scales[..layers.len()].to_vec();
+        let network = (read.parts & ffi::PART_NETWORK != 0)
+            .then(|| Network::with_input_max(layers, scales, read.input_max as u8))
+            .transpose()?;
         Ok(Model {
-            network: Network::with_input_max(layers, scales, read.input_max as u8)?,
+            network,
+            trees: (read.parts & ffi::PART_TREES != 0).then_some(read.trees),
             profile: DeviceProfile {
                 inflection_ns: read.inflection_ns,
                 latency_ns_p95: read.latency_ns_p95,
@@ -116,6 +121,24 @@ impl Model {
             rows: read.rows,
             seed: read.seed,
         })
+    }
+}
+
+fn write_layers(file: &mut Vec<u8>, layers: &[Layer], scales: &[i64]) {
+    for (layer, scale) in layers.iter().zip(scales) {
+        for number in [layer.inputs as u32, layer.outputs as u32, weight_bytes(layer) as u32, 0] {
+            file.extend(number.to_le_bytes());
+        }
+        file.extend(scale.to_le_bytes());
+    }
+    for layer in layers {
+        let width = weight_bytes(layer);
+        for weight in &layer.weights {
+            file.extend(&weight.to_le_bytes()[..width]);
+        }
+        for bias in &layer.biases {
+            file.extend(bias.to_le_bytes());
+        }
     }
 }
 

@@ -81,6 +81,14 @@ impl Trees {
         })
     }
 
+    /// The block of a model file (`spec/model-file.md`) behind its schema.
+    pub(crate) fn write(&self, file: &mut Vec<u8>) {
+        file.extend(self.base.to_le_bytes());
+        file.extend(self.feature.as_flattened());
+        file.extend(self.threshold.as_flattened());
+        self.leaf.as_flattened().iter().for_each(|leaf| file.extend(leaf.to_le_bytes()));
+    }
+
     /// The score before any tree has spoken.
     pub fn base(&self) -> i32 {
         self.base

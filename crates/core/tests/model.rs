@@ -4,7 +4,7 @@
 mod common;
 
 use common::forged;
-use linnet_core::{Error, Layer, Model, ModelFault, Network};
+use linnet_core::{Error, Layer, Model, ModelFault, Network, TREES, Tree, Trees};
 use linnet_types::DeviceProfile;
 use proptest::prelude::*;
 
@@ -22,7 +22,8 @@ fn model(hidden: usize, largest: i64, seed: u64) -> Model {
     };
     let layers = vec![layer(31, hidden), layer(hidden, 2)];
     Model {
-        network: Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap(),
+        network: Some(Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap()),
+        trees: None,
         profile: DeviceProfile {
             inflection_ns: 1_234_567,
             latency_ns_p95: 2_345_678,
@@ -39,11 +40,31 @@ fn model(hidden: usize, largest: i64, seed: u64) -> Model {
     }
 }
 
+fn trees(seed: u64) -> Trees {
+    let mut chance = linnet_sim::Chance::new(seed);
+    let mut draw = |bound: u64| chance.below(bound);
+    let trees: Vec<Tree> = (0..TREES)
+        .map(|_| Tree {
+            feature: std::array::from_fn(|_| draw(16) as u8),
+            threshold: std::array::from_fn(|_| draw(64) as u8),
+            leaf: std::array::from_fn(|_| draw(1 << 16) as u16 as i16),
+        })
+        .collect();
+    Trees::new(&trees, draw(1 << 31) as i32 - (1 << 30)).unwrap()
+}
+
+/// What a file may hold: a network (bit 0), trees (bit 1).
+fn with_parts(parts: u32, hidden: usize, largest: i64, seed: u64) -> Model {
+    let whole = model(hidden, largest, seed);
+    let network = whole.network.clone().filter(|_| parts & 1 != 0);
+    Model { network, trees: (parts & 2 != 0).then(|| trees(seed)), ..whole }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn what_is_written_is_read(hidden in 1..40usize, largest in prop_oneof![Just(9i64), Just(1_000), Just(1_000_000), Just(1i64 << 40)], seed in any::<u64>()) {
-        let model = model(hidden, largest, seed);
+    fn what_is_written_is_read(parts in 1..4u32, hidden in 1..40usize, largest in prop_oneof![Just(9i64), Just(1_000), Just(1_000_000), Just(1i64 << 40)], seed in any::<u64>()) {
+        let model = with_parts(parts, hidden, largest, seed);
         let bytes = model.to_bytes().unwrap();
         let read = Model::from_bytes(&bytes).unwrap();
         prop_assert_eq!(&read, &model);
@@ -51,8 +72,8 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), keep in 0..96usize) {
-        let good = model(3, 100, 1).to_bytes().unwrap();
+    fn garbage_is_refused(parts in 1..4u32, bytes in prop::collection::vec(any::<u8>(), 0..400), keep in 0..96usize) {
+        let good = with_parts(parts, 3, 100, 1).to_bytes().unwrap();
         let mut file = good[..keep].to_vec();
         file.extend(bytes);
         if file != good {
@@ -63,7 +84,7 @@ proptest! {
 
 #[test]
 fn every_flipped_bit_is_refused() {
-    let good = model(3, 1_000, 5).to_bytes().unwrap();
+    let good = with_parts(3, 3, 1_000, 5).to_bytes().unwrap();
     for at in 0..good.len() {
         for bit in 0..8 {
             let mut bad = good.clone();
@@ -83,7 +104,7 @@ fn every_flipped_bit_is_refused() {
 
 #[test]
 fn every_truncation_is_refused() {
-    let good = model(3, 1_000, 5).to_bytes().unwrap();
+    let good = with_parts(3, 3, 1_000, 5).to_bytes().unwrap();
     for len in 0..good.len() {
         let error = Model::from_bytes(&good[..len]).unwrap_err();
         assert_eq!(error, Error::Model { fault: ModelFault::Truncated, offset: len });
@@ -107,7 +128,11 @@ fn every_field_is_checked() {
         (20, &[8, 0, 0, 0], ModelFault::Shape, 16),
         (68, &big, ModelFault::Field, 68),
         (72, &big, ModelFault::Field, 72),
-        (76, &[1], ModelFault::Field, 76),
+        (76, &[0], ModelFault::Field, 76),
+        (76, &[2], ModelFault::Schema, 12),
+        (76, &[3], ModelFault::Shape, 16),
+        (76, &[0x81], ModelFault::Field, 76),
+        (79, &[0x80], ModelFault::Field, 76),
         (96, &[30], ModelFault::Shape, 96),
         (100, &[0], ModelFault::Shape, 100),
         (100, &[1, 16], ModelFault::Shape, 100),
@@ -132,6 +157,61 @@ fn every_field_is_checked() {
 }
 
 #[test]
+fn every_field_of_trees_is_checked() {
+    for parts in [2, 3] {
+        let good = with_parts(parts, 3, 1_000, 5).to_bytes().unwrap();
+        let block = good.len() - 4 - 1416;
+        assert!(parts == 3 || block == 96);
+        for (at, bytes, fault, offset) in [
+            (block, &[1, 0][..], ModelFault::Schema, block),
+            (block, &[2, 1], ModelFault::Schema, block),
+            (block + 2, &[1, 0], ModelFault::Field, block + 2),
+            (block + 4, &[1, 0, 0, 0x40], ModelFault::Field, block + 4),
+            (block + 4, &[0xff, 0xff, 0xff, 0xbf], ModelFault::Field, block + 4),
+            (block + 8, &[16], ModelFault::Field, block + 8),
+            (block + 199, &[255], ModelFault::Field, block + 199),
+            (block + 200, &[64], ModelFault::Field, block + 200),
+            (block + 391, &[255], ModelFault::Field, block + 391),
+        ] {
+            let bad = forged(&good, at, bytes);
+            assert_eq!(Model::from_bytes(&bad), Err(Error::Model { fault, offset }), "byte {at}");
+        }
+        for (at, bytes) in [(4, &[0, 0, 0, 0x40][..]), (4, &[0, 0, 0, 0xc0]), (8, &[15]), (391, &[63]), (1415, &[0x80])]
+        {
+            assert!(Model::from_bytes(&forged(&good, block + at, bytes)).is_ok(), "byte {at}");
+        }
+        for at in 8..good.len() - 4 {
+            for byte in [0, 1, 0x7f, 0x80, 0xff] {
+                let _ = Model::from_bytes(&forged(&good, at, &[byte]));
+            }
+        }
+    }
+    // Without a network, nothing of one may be there.
+    let good = with_parts(2, 3, 1_000, 5).to_bytes().unwrap();
+    for (at, byte, fault) in [(12, 1, ModelFault::Schema), (14, 9, ModelFault::Field), (20, 1, ModelFault::Field)] {
+        assert_eq!(Model::from_bytes(&forged(&good, at, &[byte])), Err(Error::Model { fault, offset: at }));
+    }
+}
+
+/// The same bytes under version 1, which knew a network only and kept zeros where the parts are named now.
+fn as_version_1(file: &[u8]) -> Vec<u8> {
+    forged(&forged(file, 8, &[1]), 76, &[0])
+}
+
+#[test]
+fn version_1_is_read() {
+    let model = with_parts(1, 3, 1_000, 5);
+    let old = as_version_1(&model.to_bytes().unwrap());
+    assert_eq!(Model::from_bytes(&old), Ok(model));
+    for parts in 1..4 {
+        let bad = forged(&old, 76, &[parts]);
+        assert_eq!(Model::from_bytes(&bad), Err(Error::Model { fault: ModelFault::Field, offset: 76 }));
+    }
+    let trees = as_version_1(&with_parts(3, 3, 1_000, 5).to_bytes().unwrap());
+    assert_eq!(Model::from_bytes(&trees), Err(Error::Model { fault: ModelFault::Shape, offset: 16 }));
+}
+
+#[test]
 fn a_network_that_cannot_be_proven_is_refused() {
     let mut good = model(3, 1i64 << 40, 5);
     good.seed = 1;
@@ -144,6 +224,7 @@ fn a_network_that_cannot_be_proven_is_refused() {
 
 #[test]
 fn a_model_out_of_range_is_not_written() {
+    assert!(matches!(with_parts(0, 3, 9, 1).to_bytes(), Err(Error::Unwritable(_))));
     for (percentile, share) in [(100.1, 0.0), (-0.1, 0.0), (f64::NAN, 0.0), (0.0, 1.1), (0.0, f64::NAN)] {
         let mut model = model(3, 9, 1);
         (model.inflection_percentile, model.false_submit) = (percentile, share);

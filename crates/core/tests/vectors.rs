@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use common::{SPDX, Slow, forged, keep, lines, logits, root};
-use linnet_core::{Error, Layer, Model, Network, Tracker, Verdict, Width, decide};
+use linnet_core::{
+    Error, Layer, Model, Network, TREE_LEVELS, TREES, Tracker, Tree, Trees, Verdict, WATCH_FEATURES, Width, decide,
+};
 use linnet_sim::Chance;
 use linnet_types::{DeviceProfile, Op};
 
@@ -192,6 +194,29 @@ fn networks() {
     assert!(revokes > 10);
 }
 
+fn random_trees(chance: &mut Chance) -> Trees {
+    let mut draw = |bound: u64| chance.below(bound);
+    let trees: Vec<Tree> = (0..TREES)
+        .map(|_| Tree {
+            feature: std::array::from_fn(|_| draw(16) as u8),
+            threshold: std::array::from_fn(|_| draw(64) as u8),
+            leaf: std::array::from_fn(|_| draw(600) as i16 - 300),
+        })
+        .collect();
+    Trees::new(&trees, draw(10_000) as i32 - 5_000).unwrap()
+}
+
+/// A score as the words of `spec/features-linnet.md` have it, one tree after the other.
+fn slow_score(trees: &Trees, features: &[u8]) -> i128 {
+    let leaf = |number| {
+        let tree = trees.tree(number).unwrap();
+        let bit =
+            |level: usize| usize::from(features[usize::from(tree.feature[level])] > tree.threshold[level]) << level;
+        i128::from(tree.leaf[(0..TREE_LEVELS).map(bit).sum::<usize>()])
+    };
+    i128::from(trees.base()) + (0..TREES).map(leaf).sum::<i128>()
+}
+
 fn small_model(chance: &mut Chance, hidden: &[usize], largest: i64) -> Model {
     let mut shape = vec![31];
     shape.extend(hidden);
@@ -200,7 +225,8 @@ fn small_model(chance: &mut Chance, hidden: &[usize], largest: i64) -> Model {
         shape.windows(2).map(|pair| layer(chance, pair[0], pair[1], largest, 100 * largest)).collect();
     let scales = (0..layers.len()).map(|k| 1_000i64.pow(k as u32 + 1)).collect();
     Model {
-        network: Network::from_integers(layers, scales).unwrap(),
+        network: Some(Network::from_integers(layers, scales).unwrap()),
+        trees: None,
         profile: DeviceProfile {
             inflection_ns: 1_200_000,
             latency_ns_p95: 1_500_000,
@@ -233,6 +259,53 @@ fn bytes_of(text: &str) -> Vec<u8> {
         .collect()
 }
 
+/// A file of version 2 with a network only, as a writer of version 1 wrote it.
+fn as_version_1(bytes: &[u8]) -> Vec<u8> {
+    forged(&forged(bytes, 8, &[1]), 76, &[0])
+}
+
+/// Keeps a model file with what it says of some inputs, and reads it back.
+fn keep_model(name: &str, model: &Model, bytes: &[u8], chance: &mut Chance) {
+    let mut text = format!(
+        "{SPDX}# A model file in hex, then inputs as digits with the logits in hex and the verdict (1: revoke).\n"
+    );
+    if model.trees.is_some() {
+        text += "# score: features and the score of the trees, in hex.\n";
+    }
+    text += &hex_lines(bytes);
+    if let Some(network) = &model.network {
+        for _ in 0..8 {
+            let input = input(chance, 31, 9);
+            let out = logits(&network.layers(), &input).unwrap();
+            writeln!(text, "vector {} = {} {}", digits_text(&input), row(&out), u8::from(out[1] > out[0])).unwrap();
+        }
+    }
+    if let Some(trees) = &model.trees {
+        for _ in 0..16 {
+            let features = input(chance, WATCH_FEATURES, 63);
+            writeln!(text, "score {} = {}", row(&features), hex(slow_score(trees, &features))).unwrap();
+        }
+    }
+    keep(&format!("models/{name}"), &text);
+    assert_eq!(bytes_of(&text), bytes);
+    let read = Model::from_bytes(bytes).unwrap();
+    assert_eq!(&read, model);
+    for line in lines(&text) {
+        match line[0] {
+            "vector" => {
+                let input: Vec<u8> = line[1].bytes().map(|c| c - b'0').collect();
+                assert_eq!(u8::from(read.network.as_ref().unwrap().decide(&input)).to_string(), line[5]);
+            }
+            "score" => {
+                let features = std::array::from_fn(|k| unhex(line[1 + k]) as u8);
+                let score = read.trees.as_ref().unwrap().score(&features);
+                assert_eq!(i128::from(score), unhex(line[2 + WATCH_FEATURES]));
+            }
+            _ => assert_eq!(line.len(), 1),
+        }
+    }
+}
+
 #[test]
 fn model_files() {
     let mut chance = Chance::new(96);
@@ -240,30 +313,31 @@ fn model_files() {
         [("v1-small.txt", &[3][..], 200), ("v1-wide-weights.txt", &[2, 2], 1_000_000), ("v1-linear.txt", &[], 1 << 40)]
     {
         let model = small_model(&mut chance, hidden, largest);
-        let mut text = format!(
-            "{SPDX}# A model file in hex, then inputs as digits with the logits in hex and the verdict (1: revoke).\n"
-        );
+        let bytes = as_version_1(&model.to_bytes().unwrap());
+        keep_model(name, &model, &bytes, &mut chance);
+    }
+    let mut chance = Chance::new(98);
+    for (name, network, trees) in
+        [("v2-network.txt", true, false), ("v2-trees.txt", false, true), ("v2-both.txt", true, true)]
+    {
+        let mut model = small_model(&mut chance, &[3], 200);
+        model.network = model.network.filter(|_| network);
+        model.trees = trees.then(|| random_trees(&mut chance));
         let bytes = model.to_bytes().unwrap();
-        text += &hex_lines(&bytes);
-        for _ in 0..8 {
-            let input = input(&mut chance, 31, 9);
-            let out = logits(&model.network.layers(), &input).unwrap();
-            writeln!(text, "vector {} = {} {}", digits_text(&input), row(&out), u8::from(out[1] > out[0])).unwrap();
-        }
-        keep(&format!("models/{name}"), &text);
-        assert_eq!(bytes_of(&text), bytes);
-        let read = Model::from_bytes(&bytes).unwrap();
-        assert_eq!(read, model);
-        for line in lines(&text).filter(|line| line[0] == "vector") {
-            let input: Vec<u8> = line[1].bytes().map(|c| c - b'0').collect();
-            assert_eq!(u8::from(read.network.decide(&input)).to_string(), line[5]);
-        }
+        assert_eq!(model.to_bytes().unwrap(), bytes);
+        keep_model(name, &model, &bytes, &mut chance);
     }
 }
 
 #[test]
 fn damaged_model_files() {
-    let good = small_model(&mut Chance::new(97), &[3], 200).to_bytes().unwrap();
+    let second = small_model(&mut Chance::new(97), &[3], 200).to_bytes().unwrap();
+    let good = as_version_1(&second);
+    let mut chance = Chance::new(99);
+    let both = Model { trees: Some(random_trees(&mut chance)), ..small_model(&mut chance, &[3], 200) };
+    let trees = Model { network: None, ..both.clone() }.to_bytes().unwrap();
+    let both = both.to_bytes().unwrap();
+    let (block, both_block) = (96, both.len() - 4 - 1416);
     let end = good.len() - 4;
     let flipped = |at: usize| {
         let mut bad = good.clone();
@@ -278,7 +352,8 @@ fn damaged_model_files() {
         ("no-checksum", "truncated", end, good[..end].to_vec()),
         ("text", "magic", 0, b"not a model file\n".to_vec()),
         ("line-ends", "magic", 4, [&good[..4], &good[5..]].concat()),
-        ("version-2", "version", 8, forged(&good, 8, &[2])),
+        ("version-0", "version", 8, forged(&good, 8, &[0])),
+        ("version-3", "version", 8, forged(&good, 8, &[3])),
         ("one-more", "length", 16, longer),
         ("flip-weight", "checksum", end, flipped(150)),
         ("flip-checksum", "checksum", end, flipped(end + 2)),
@@ -298,6 +373,21 @@ fn damaged_model_files() {
         ("scale-0", "field", 112, forged(&good, 112, &[0; 8])),
         ("link", "shape", 120, forged(&good, 120, &[4])),
         ("three-outputs", "shape", 124, forged(&good, 124, &[3])),
+        ("parts-none", "field", 76, forged(&second, 76, &[0])),
+        ("parts-unknown", "field", 76, forged(&second, 76, &[0x81])),
+        ("trees-missing", "shape", 16, forged(&second, 76, &[3])),
+        ("trees-half", "truncated", both_block + 700, both[..both_block + 700].to_vec()),
+        ("trees-unnamed", "shape", 16, forged(&both, 76, &[1])),
+        ("network-unnamed", "schema", 12, forged(&both, 76, &[2])),
+        ("network-missing", "schema", 12, forged(&trees, 76, &[3])),
+        ("no-network-schema", "schema", 12, forged(&trees, 12, &[1])),
+        ("no-network-input-max", "field", 14, forged(&trees, 14, &[9])),
+        ("no-network-layers", "field", 20, forged(&trees, 20, &[1])),
+        ("trees-schema", "schema", block, forged(&trees, block, &[1])),
+        ("trees-reserved", "field", block + 2, forged(&trees, block + 2, &[1])),
+        ("trees-base", "field", block + 4, forged(&trees, block + 4, &[1, 0, 0, 0x40])),
+        ("trees-feature", "field", block + 8, forged(&trees, block + 8, &[16])),
+        ("trees-threshold", "field", both_block + 391, forged(&both, both_block + 391, &[64])),
     ];
     for (name, fault, offset, bytes) in cases {
         let text = format!(
@@ -317,5 +407,5 @@ fn damaged_model_files() {
 #[test]
 fn no_vector_is_left_over() {
     let count = |folder: &str| std::fs::read_dir(root().join(Path::new("spec/vectors")).join(folder)).unwrap().count();
-    assert_eq!((count("models"), count("reject")), (3, 26));
+    assert_eq!((count("models"), count("reject")), (6, 42));
 }

@@ -34,5 +34,5 @@ pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_
 pub use pooled::learn_pooled;
 pub use profile::{hedge_percentile, profile};
 pub use set::{Dropped, TrainingSet};
-pub use trees::{JudgedTrees, learn_trees, learn_trees_periods};
+pub use trees::{JudgedTrees, learn_trees, learn_trees_periods, learn_trees_pooled};
 pub use watched::WatchedSet;

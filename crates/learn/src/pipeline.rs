@@ -95,8 +95,8 @@ pub struct Learned {
     pub dropped: Dropped,
     /// Rows of the training part and of the later part.
     pub rows: (u64, u64),
-    /// The biased network with the device's thresholds, for a model file. Its false submits are those on the training
-    /// rows.
+    /// The biased network with the device's thresholds, for a model file; without trees, which [`crate::learn_trees`]
+    /// fits. Its false submits are those on the training rows.
     pub model: Model,
     /// The biased fit.
     pub biased: Judged,
@@ -188,7 +188,8 @@ pub(crate) fn learn_one(
     // model, not even in its hedge delay.
     let false_submit = biased.train.false_submit;
     let model = Model {
-        network: biased.fitted.network.clone(),
+        network: Some(biased.fitted.network.clone()),
+        trees: None,
         profile: profile(past, &inflection, false_submit),
         inflection_percentile: inflection.percentile,
         false_submit,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From records with latencies to judged trees, for one device.
+//! From records with latencies to judged trees.
 
 use linnet_core::Trees;
 use linnet_types::{IoRecord, Nanos};
@@ -31,6 +31,31 @@ pub fn learn_trees(
 ) -> Result<JudgedTrees, Error> {
     check_train_share(train_share)?;
     let (train, test) = WatchedSet::from_records(records, inflection_ns)?.split_at_share(train_share);
+    judge(&train, &test, options)
+}
+
+/// Fits the same trees to several devices of one type; each is cut in time by itself.
+///
+/// # Errors
+/// As [`learn_trees`], and [`Error::NoDevice`].
+pub fn learn_trees_pooled(
+    devices: &[&[IoRecord]],
+    train_share: f64,
+    inflection_ns: Nanos,
+    options: &BoostOptions,
+) -> Result<JudgedTrees, Error> {
+    check_train_share(train_share)?;
+    if devices.is_empty() {
+        return Err(Error::NoDevice);
+    }
+    let (mut train, mut test) = (WatchedSet::default(), WatchedSet::default());
+    for (device, records) in devices.iter().enumerate() {
+        let rows = WatchedSet::from_records(records, inflection_ns)
+            .map_err(|error| Error::Device { device, source: Box::new(error) })?;
+        let (earlier, later) = rows.split_at_share(train_share);
+        train.append(earlier);
+        test.append(later);
+    }
     judge(&train, &test, options)
 }
 

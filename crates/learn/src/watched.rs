@@ -18,7 +18,7 @@ pub struct WatchedSet {
     pub slow: Vec<bool>,
     /// What each read took.
     pub latency_ns: Vec<Nanos>,
-    /// When each read arrived.
+    /// When each read arrived, by the clock of its device.
     pub arrive_ns: Vec<Nanos>,
 }
 
@@ -56,6 +56,14 @@ impl WatchedSet {
             return Err(Error::NoReads { records: records.len(), without });
         }
         Ok(set)
+    }
+
+    /// Adds the rows of another device behind these.
+    pub fn append(&mut self, mut more: WatchedSet) {
+        self.features.append(&mut more.features);
+        self.slow.append(&mut more.slow);
+        self.latency_ns.append(&mut more.latency_ns);
+        self.arrive_ns.append(&mut more.arrive_ns);
     }
 
     /// How many rows.

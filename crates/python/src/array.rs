@@ -137,8 +137,8 @@ pub fn learned(models: &[PyRef<'_, PyModel>], devices: usize) -> (Vec<Learned>, 
     } else {
         let one = |m: &PyRef<'_, PyModel>| Learned {
             profile: m.model.profile,
-            network: Some(m.model.network.clone()),
-            trees: m.trees,
+            network: m.model.network.clone(),
+            trees: m.model.trees,
         };
         models.iter().map(one).collect()
     };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use linnet_core::{Loss, TrainOptions};
+use linnet_core::{Loss, Model, Network, TrainOptions, Trees};
 use linnet_learn::{
     BoostOptions, Evaluation, FitOptions, InflectionOptions, Judged, JudgedTrees, LearnOptions, Learned,
     Progress as At, Stage, TrainingSet, WatchedSet,
@@ -111,16 +111,15 @@ pub fn fit<'py>(
     let trees =
         py.detach(|| fit_trees(&records, later.as_deref(), &learned, &options, pooled)).map_err(errors::learn)?;
     let mut fitted = Vec::with_capacity(learned.len());
-    for (i, one) in learned.into_iter().enumerate() {
+    for (one, own) in learned.into_iter().zip(trees) {
         let report = report(py, &one)?;
-        let own = trees.get(i);
-        report.set_item("linnet", own.map(|own| evaluation(py, &own.test)).transpose()?)?;
-        fitted.push((PyModel { model: one.model, trees: own.map(|own| own.trees) }, report));
+        report.set_item("linnet", evaluation(py, &own.test)?)?;
+        fitted.push((PyModel { model: Model { trees: Some(own.trees), ..one.model } }, report));
     }
     Ok(fitted)
 }
 
-/// The trees of each device, under the inflection point that its network has; none for a pooled model.
+/// The trees of each model, under the inflection point that its network has.
 fn fit_trees(
     records: &[Arc<Vec<IoRecord>>],
     later: Option<&[Arc<Vec<IoRecord>>]>,
@@ -128,12 +127,12 @@ fn fit_trees(
     options: &LearnOptions,
     pooled: bool,
 ) -> Result<Vec<JudgedTrees>, linnet_learn::Error> {
-    if pooled && records.len() > 1 {
-        return Ok(Vec::new());
-    }
     let boost = BoostOptions { seed: options.fit.train.seed, ..BoostOptions::default() };
     let one = |(i, one): (usize, &Learned)| match later {
         Some(later) => linnet_learn::learn_trees_periods(&records[i], &later[i], one.inflection.latency_ns, &boost),
+        None if pooled => {
+            linnet_learn::learn_trees_pooled(&slices(records), options.train_share, one.inflection.latency_ns, &boost)
+        }
         None => linnet_learn::learn_trees(&records[i], options.train_share, one.inflection.latency_ns, &boost),
     };
     learned.iter().enumerate().map(one).collect()
@@ -189,7 +188,8 @@ fn evaluation<'py>(py: Python<'py>, result: &Evaluation) -> PyResult<Bound<'py, 
     Ok(dict)
 }
 
-/// Judges a model on the last share of each trace by time, the rows of all traces together.
+/// Judges a model on the last share of each trace by time, the rows of all traces together. The figures are those of its
+/// network, or of its trees where it has no network; `linnet` holds those of its trees.
 #[pyfunction]
 pub fn evaluate<'py>(
     py: Python<'py>,
@@ -202,16 +202,33 @@ pub fn evaluate<'py>(
     }
     let records: Vec<_> = traces.iter().map(|trace| trace.records.clone()).collect();
     let model = &model.model;
-    let result = py.detach(|| {
+    let inflection_ns = model.profile.inflection_ns;
+    let by_network = |network: &Network| {
         let mut rows = TrainingSet::default();
         for records in &records {
-            let set = TrainingSet::from_records(records, model.profile.inflection_ns)?;
-            rows.append(set.split_at_share(1.0 - test_share).1);
+            rows.append(TrainingSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1);
         }
-        linnet_learn::evaluate(&model.network, &rows)
+        linnet_learn::evaluate(network, &rows)
+    };
+    let by_trees = |trees: &Trees| {
+        let mut rows = WatchedSet::default();
+        for records in &records {
+            rows.append(WatchedSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1);
+        }
+        linnet_learn::evaluate_trees(trees, &rows)
+    };
+    let judged = py.detach(|| {
+        Ok((model.network.as_ref().map(by_network).transpose()?, model.trees.as_ref().map(by_trees).transpose()?))
     });
-    let dict = evaluation(py, &result.map_err(errors::learn)?)?;
-    dict.set_item("inflection_us", model.profile.inflection_ns as f64 / 1000.0)?;
+    let (network, trees) = judged.map_err(errors::learn)?;
+    // Every model has one of them: a file without both is refused, and `fit` gives both.
+    let Some(first) = network.as_ref().or(trees.as_ref()) else {
+        return Err(errors::ModelError::new_err("the model has neither network nor trees"));
+    };
+    let dict = evaluation(py, first)?;
+    dict.set_item("model", if network.is_some() { "linnos" } else { "linnet" })?;
+    dict.set_item("linnet", trees.map(|result| evaluation(py, &result)).transpose()?)?;
+    dict.set_item("inflection_us", inflection_ns as f64 / 1000.0)?;
     dict.set_item("test_share", test_share)?;
     Ok(dict)
 }

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `linnet.Model`: a network with the thresholds of its device, as it lies in a model file.
+//! `linnet.Model`: network, trees and thresholds of a device, as they lie in a model file.
 
 use std::fs;
 use std::path::PathBuf;
 
-use linnet_core::{Model, Trees};
+use linnet_core::Model;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 use crate::network::PyNetwork;
 
-/// A fitted model: what `linnet fit` writes and what a device runs. Immutable. A model that was just fitted also carries
-/// the trees of `linnet-best`; its file holds the network and the thresholds only.
+/// A fitted model: what `linnet fit` writes and what a device runs. Immutable. Holds a network, for `linnos`, or trees,
+/// for `linnet-best`, or both.
 #[pyclass(name = "Model", module = "linnet", frozen)]
 pub struct PyModel {
     pub model: Model,
-    pub trees: Option<Trees>,
 }
 
 #[pymethods]
@@ -40,7 +39,7 @@ impl PyModel {
     #[pyo3(signature = (data, name = "model"))]
     fn from_bytes(data: &[u8], name: &str) -> PyResult<Self> {
         Model::from_bytes(data)
-            .map(|model| PyModel { model, trees: None })
+            .map(|model| PyModel { model })
             .map_err(|error| errors::ModelError::new_err(format!("{name}: {error}; write it anew with `linnet fit`")))
     }
 
@@ -49,10 +48,10 @@ impl PyModel {
         Ok(PyBytes::new(py, &self.model.to_bytes().map_err(errors::model)?))
     }
 
-    /// The network that decides.
+    /// The network of `linnos`, if it has one.
     #[getter]
-    fn network(&self) -> PyNetwork {
-        PyNetwork(self.model.network.clone())
+    fn network(&self) -> Option<PyNetwork> {
+        self.model.network.clone().map(PyNetwork)
     }
 
     /// What was learned of the device: thresholds in ns and I/Os.
@@ -85,7 +84,7 @@ impl PyModel {
     /// True when it can serve `linnet-best`.
     #[getter]
     fn has_trees(&self) -> bool {
-        self.trees.is_some()
+        self.model.trees.is_some()
     }
 
     /// Reads it was trained on.

@@ -71,9 +71,10 @@ class Fitted:
     """A fitted model and the numbers that judge it on the held-out part."""
 
     model: Model
-    """What runs: the network quantised to integers, with the thresholds of its device."""
+    """What runs: network and trees as integers, with the thresholds of their device."""
     report: dict[str, Any]
-    """Inflection point, rows, evaluation on the held-out part with and without bias, quantisation loss."""
+    """Inflection point, rows, evaluation on the held-out part with and without bias and of the trees (``linnet``),
+    quantisation loss."""
 
 
 def fit(
@@ -85,7 +86,9 @@ def fit(
     pooled: bool = False,
     test: Sequence[Trace] | None = None,
 ) -> list[Fitted]:
-    """Fit one LinnOS model for each device; ``traces[i]`` are the I/Os of device ``i`` with their latencies.
+    """Fit one model for each device, a LinnOS network and linnet's trees together.
+
+    ``traces[i]`` are the I/Os of device ``i`` with their latencies.
 
     The first ``settings.train_share`` of each trace trains and the rest judges; with ``test``, a period of each device,
     all of ``traces`` trains and ``test`` judges.
@@ -118,6 +121,7 @@ def evaluate(model: Model, traces: Trace | Sequence[Trace], test_share: float = 
 
     Gives rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` when only
     one class occurs), and false_submit and false_revoke as shares of all rows. Slow is what the model's own inflection
-    point calls slow.
+    point calls slow. The figures are those of the model's network, and under ``linnet`` those of its trees (``None``
+    without); ``model`` says whose they are, as a model without a network gives those of its trees.
     """
     return _native.evaluate(model, [traces] if isinstance(traces, Trace) else list(traces), test_share)

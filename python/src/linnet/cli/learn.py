@@ -110,8 +110,9 @@ def fit_command(
 ) -> None:
     """Train a model from traces and judge it on their held-out part.
 
-    Several traces are several devices of one type: their rows are trained together, each labelled by its own inflection
-    point. Traces with latencies are used as they are; --preset runs them through the SSD model instead.
+    The file holds the network of LinnOS and the trees of linnet; a policy takes what it asks for. Several traces are
+    several devices of one type: their rows are trained together, labelled by the inflection point of all their
+    latencies. Traces with latencies are used as they are; --preset runs them through the SSD model instead.
 
     Example: [bold]linnet fit -t nvme0.csv -o nvme0.linnet[/]
     """
@@ -145,8 +146,8 @@ def evaluate_command(
 ) -> None:
     """Judge a model on traces beside the base rate (the accuracy of always submitting).
 
-    Judges the last half of each trace by default: what `linnet fit` held out. For a trace the model never saw, use
-    --test-share 1.
+    Its network is judged as linnos, its trees as linnet. Judges the last half of each trace by default: what
+    `linnet fit` held out. For a trace the model never saw, use --test-share 1.
 
     Example: [bold]linnet evaluate -m nvme0.linnet -t nvme0.csv[/]
     """
@@ -158,8 +159,10 @@ def evaluate_command(
     if json:
         print_json(result)
         return
-    table(f"{model.name} on the last {percent(test_share, 0)} of each trace", ["rows", *RATES], [rates(result)], left=0)
-    if result["accuracy"] <= result["base_rate"]:
+    judged = {result["model"]: result} | ({"linnet": result["linnet"]} if result["linnet"] else {})
+    title = f"{model.name} on the last {percent(test_share, 0)} of each trace"
+    table(title, ["model", "rows", *RATES], [[name, *rates(figures)] for name, figures in judged.items()])
+    if all(figures["accuracy"] <= figures["base_rate"] for figures in judged.values()):
         warn("the model is not more accurate than always submitting; on plain accuracy it earns nothing here")
 
 
@@ -187,5 +190,6 @@ def show_fitted(fitted: Sequence[Fitted], names: Sequence[str]) -> None:
         point = f"p{report['inflection']['percentile']:.1f} {number(report['inflection']['latency_us'])} us"
         for training in ("biased", "unbiased"):
             if report.get(training):
-                rows.append([name, training, point, *rates(report[training])])
-    table("held-out accuracy", ["model", "training", "inflection", "rows", *RATES], rows, left=3)
+                rows.append([name, f"linnos, {training}", point, *rates(report[training])])
+        rows.append([name, "linnet", point, *rates(report["linnet"])])
+    table("held-out accuracy", ["file", "model", "inflection", "rows", *RATES], rows, left=3)
