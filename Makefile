@@ -9,7 +9,7 @@ SEED   ?= 0
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build test-core test-rust test-python test-vm kernel-test lint ublk sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python test-vm kernel-test lint ublk sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -17,7 +17,7 @@ help:            ## list the targets
 demo: build      ## learn a three-drive array and show what admission does to its read tail
 	@$(BIN)/linnet demo --out demo-out
 
-test: build lint test-core test-rust test-python   ## every quick test: no root, no KVM, no SSD
+test: build lint test-core test-lib test-rust test-python   ## every quick test: no root, no KVM, no SSD
 	@echo "all tests passed"
 
 build: $(BIN)/linnet   ## set up .venv and compile; leaves the command at .venv/bin/linnet
@@ -39,6 +39,12 @@ $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 
 test-core: tools       ## the C core: golden vectors, kernel flags, clean symbols
 	@$(MAKE) --no-print-directory -C core check
+
+lib:                   ## liblinnet and linnet-load in build/lib: reads that fail over when revoked
+	@$(MAKE) --no-print-directory -C lib
+
+test-lib: tools        ## liblinnet against a stand-in for a device that revokes
+	@$(MAKE) --no-print-directory -C lib check
 
 test-rust:             ## every crate
 	@cargo test --workspace --locked --quiet

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* linnet-load: what a run is asked for, what it found, and how that is printed. */
+#ifndef LINNET_LOAD_H
+#define LINNET_LOAD_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "liblinnet.h"
+
+enum mode { PRIMARY, FAILOVER, HEDGE };
+
+struct options {
+	enum mode mode;
+	double rate;	    /* reads that arrive in a second */
+	int even;	    /* equal gaps instead of a Poisson process */
+	uint64_t reads;	    /* measured ones */
+	uint64_t warmup;    /* reads before them, not measured */
+	size_t size_bytes;  /* of one read */
+	uint64_t span_bytes; /* offsets are drawn from [0, span) */
+	unsigned tag;
+	uint64_t hedge_ns;
+	unsigned depth;
+	uint64_t seed;
+	int cached; /* no O_DIRECT */
+	int json;
+	const char *log;
+	const char *paths[LINNET_REPLICAS_MAX];
+	unsigned count;
+};
+
+/* One read of the run. Times are ns from the start of the run. */
+struct outcome {
+	uint64_t arrive_ns;  /* when it was due */
+	uint64_t submit_ns;  /* when it was handed over */
+	uint64_t latency_ns; /* from due to answered: a late generator does not hide a slow device */
+	uint64_t offset;
+	int32_t result;
+	uint8_t replica, revokes, errors, hedged;
+};
+
+struct run {
+	struct outcome *outcomes; /* warm-up reads first */
+	uint64_t count;
+	uint64_t elapsed_ns;
+	uint64_t copies; /* sent to devices, hedges and failovers included */
+};
+
+/* Drives the load. 0 or a negative errno. */
+int load_run(const struct options *options, const struct linnet_replica *replicas, struct run *run);
+
+void report_summary(FILE *to, const struct options *options, const struct run *run);
+/* One line per measured read. 0 or a negative errno. */
+int report_log(const struct options *options, const struct run *run);
+
+const char *mode_name(enum mode mode);
+
+#endif

@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# linnet-load against the stand-in: counts, not times. Every fourth block of the primary is slow or revoked.
+set -eu
+out=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+head -c 4194304 /dev/urandom >"$dir/a"
+cp "$dir/a" "$dir/b"
+fail() { echo "test-load: $*" >&2; exit 1; }
+load() { "$out/test-load" --rate 50000 --reads 4000 --seed 7 --json "$@" "$dir/a" "$dir/b"; }
+field() { printf '%s' "$1" | sed -E "s/.*\"$2\": ([^,}]*).*/\1/"; }
+
+# The log says which blocks were drawn; those in every fourth place are revoked, the others not.
+failover=$(load --mode failover --log "$dir/log")
+expected=$(awk -F, 'NR > 1 && $4 / 4096 % 4 == 0' "$dir/log" | wc -l)
+[ "$expected" -gt 800 ] || fail "only $expected reads of the slow blocks"
+[ "$(field "$failover" revokes)" = "$expected" ] || fail "revokes: $failover, expected $expected"
+[ "$(awk -F, 'NR > 1 && ($6 != $7 || $7 != ($4 / 4096 % 4 == 0))' "$dir/log" | wc -l)" = 0 ] || fail "a read from the wrong replica"
+[ "$(field "$failover" failed)" = 0 ] || fail "failed reads: $failover"
+[ "$(field "$failover" extra_io)" = "$(awk -v n="$expected" 'BEGIN { printf "%.6f", n / 4000 }')" ] || fail "extra I/O: $failover"
+
+primary=$(load --mode primary --log "$dir/primary")
+[ "$(field "$primary" revokes)" = 0 ] && [ "$(field "$primary" extra_io)" = 0.000000 ] || fail "primary: $primary"
+# The same arrivals and places in each mode.
+cut -d, -f1,4 "$dir/log" >"$dir/log.plan"
+cut -d, -f1,4 "$dir/primary" | cmp - "$dir/log.plan" || fail "modes differ in what they read"
+
+hedge=$(STAND_IN_SLOW_US=200000 load --mode hedge --hedge-us 1000 --rate 400 --reads 60 --log "$dir/hedge")
+hedged=$(awk -F, 'NR > 1 && $9' "$dir/hedge" | wc -l)
+[ "$hedged" -gt 0 ] && [ "$(field "$hedge" hedges)" = "$hedged" ] || fail "hedges: $hedge"
+[ "$(awk -F, 'NR > 1 && $6 == 1 && !$9' "$dir/hedge" | wc -l)" = 0 ] || fail "the second replica answered without a hedge"
+
+for wrong in "--rate 0" "--rate x" "--size 100" "--mode best" "--span 1g" "--reads 5 --seconds 1" "--no-such"; do
+	# shellcheck disable=SC2086
+	"$out/linnet-load" $wrong "$dir/a" "$dir/b" >"$dir/stdout" 2>"$dir/stderr" && fail "$wrong was taken"
+	[ ! -s "$dir/stdout" ] && [ -s "$dir/stderr" ] || fail "$wrong: no clear error"
+done
+"$out/linnet-load" "$dir/absent" 2>"$dir/stderr" && fail "an absent file was taken"
+grep -q absent "$dir/stderr" || fail "the absent file is not named"
+
+# The real thing on files: same bytes out as in.
+if "$out/linnet-cat" "$dir/a" "$dir/b" >"$dir/copy" 2>"$dir/stderr"; then
+	cmp "$dir/copy" "$dir/a"
+else
+	echo "skipped: linnet-cat on files ($(tail -1 "$dir/stderr"))"
+fi
+echo "linnet-load: $expected of 4000 reads revoked and served by the second replica; $hedged hedged"

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Tests of liblinnet against the stand-in: which replicas are asked, with what tag, and what the caller gets. */
+#define _GNU_SOURCE
+#include "liblinnet.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stand_in.h"
+
+#define REPLICAS 3
+#define SIZE 4096
+
+static struct linnet_replica replicas[REPLICAS];
+static char expected[REPLICAS];
+/* What each replica answers to tagged and to untagged reads, and what was asked. */
+static long tagged_answer[REPLICAS], untagged_answer[REPLICAS];
+static char asked[64];
+static unsigned random_state = 1;
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition)) {                                                                                    \
+			fprintf(stderr, "%s:%d: not so: %s (asked: %s)\n", __FILE__, __LINE__, #condition, asked);     \
+			exit(1);                                                                                       \
+		}                                                                                                      \
+	} while (0)
+
+static unsigned which(int fd)
+{
+	for (unsigned i = 0; i < REPLICAS; i++)
+		if (replicas[i].fd == fd)
+			return i;
+	abort();
+}
+
+/* Notes the replica, as `0t` with the tag and `0` without. */
+static long scripted(const struct stand_in_read *read, unsigned *delay_us)
+{
+	unsigned i = which(read->fd);
+
+	*delay_us = 0;
+	if (strlen(asked) < sizeof(asked) - 4)
+		sprintf(asked + strlen(asked), "%u%s ", i, read->tag ? "t" : "");
+	if (read->tag)
+		CHECK(read->tag == LINNET_TAG_DEFAULT);
+	return read->tag ? tagged_answer[i] : untagged_answer[i];
+}
+
+static void reset(void)
+{
+	memset(tagged_answer, 0, sizeof(tagged_answer));
+	memset(untagged_answer, 0, sizeof(untagged_answer));
+	stand_in_direct = 1;
+	asked[0] = 0;
+}
+
+static ssize_t read_one(unsigned tag, unsigned count, struct linnet_reader_stats *stats, char *first)
+{
+	struct linnet_reader *reader;
+	char buffer[SIZE] = {0};
+	ssize_t got;
+
+	CHECK(linnet_reader_open(&reader, tag, 1) == 0);
+	got = linnet_read(reader, replicas, count, buffer, SIZE, SIZE);
+	linnet_reader_stats(reader, stats);
+	CHECK(linnet_inflight(reader) == 0);
+	linnet_reader_close(reader);
+	*first = buffer[0];
+	return got;
+}
+
+static void one_read(void)
+{
+	struct linnet_reader_stats s;
+	char first;
+
+	reset(); /* fast everywhere: the primary answers, and was asked with the tag */
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
+	CHECK(!strcmp(asked, "0t ") && s.revokes == 0 && s.failovers == 0 && s.errors == 0);
+
+	reset(); /* the last replica is never asked with the tag */
+	tagged_answer[0] = tagged_answer[1] = tagged_answer[2] = -EAGAIN;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[2]);
+	CHECK(!strcmp(asked, "0t 1t 2 ") && s.revokes == 2 && s.failovers == 2 && s.errors == 0);
+
+	reset(); /* one replica: no tag */
+	tagged_answer[0] = -EAGAIN;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 1, &s, &first) == SIZE && first == expected[0]);
+	CHECK(!strcmp(asked, "0 ") && s.revokes == 0);
+
+	reset(); /* an error moves on, and counts as one */
+	tagged_answer[0] = -EIO;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[1]);
+	CHECK(!strcmp(asked, "0t 1t ") && s.revokes == 0 && s.failovers == 1 && s.errors == 1);
+
+	reset(); /* the last one fails: the one that only revoked still has the data */
+	tagged_answer[0] = -EAGAIN;
+	tagged_answer[1] = -EIO;
+	untagged_answer[2] = -EIO;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
+	CHECK(!strcmp(asked, "0t 1t 2 0 ") && s.revokes == 1 && s.errors == 2 && s.failovers == 3);
+
+	reset(); /* all fail: the last error, each asked without the tag once */
+	tagged_answer[0] = -EAGAIN;
+	tagged_answer[1] = -ENODEV;
+	untagged_answer[0] = -ETIMEDOUT;
+	untagged_answer[2] = -EIO;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == -ETIMEDOUT);
+	CHECK(!strcmp(asked, "0t 1t 2 0 ") && s.errors == 3);
+
+	reset(); /* EAGAIN without a tag is an error, not a revoke, and does not loop */
+	untagged_answer[0] = -EAGAIN;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 1, &s, &first) == -EAGAIN);
+	CHECK(s.revokes == 0 && s.errors == 1 && s.failovers == 0);
+
+	reset(); /* no tag wanted */
+	tagged_answer[0] = -EAGAIN;
+	CHECK(read_one(LINNET_TAG_NONE, 3, &s, &first) == SIZE && first == expected[0]);
+	CHECK(!strcmp(asked, "0 ") && s.untagged == 0);
+
+	reset(); /* buffered descriptors are never tagged: a revoked buffered read would be EIO */
+	stand_in_direct = 0;
+	tagged_answer[0] = -EAGAIN;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
+	CHECK(!strcmp(asked, "0 ") && s.untagged == 1);
+}
+
+static int refuse_tags(const struct stand_in_read *read)
+{
+	return read->tag ? -EPERM : 0;
+}
+
+static int refuse_all(const struct stand_in_read *read)
+{
+	(void)read;
+	return -EBADF;
+}
+
+static int accept(const struct stand_in_read *read)
+{
+	(void)read;
+	return 0;
+}
+
+static void refused_by_the_system(void)
+{
+	struct linnet_reader_stats s;
+	char first;
+
+	reset(); /* a tag that the system refuses costs no read and no failover */
+	stand_in_refuse = refuse_tags;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
+	CHECK(!strcmp(asked, "0 ") && s.untagged == 1 && s.failovers == 0);
+
+	reset(); /* answered at submission: still comes back by reap */
+	stand_in_refuse = refuse_all;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == -EBADF);
+	CHECK(s.errors == 3 && s.failovers == 2);
+	stand_in_refuse = accept;
+}
+
+static void arguments(void)
+{
+	struct linnet_request request = {.replicas = replicas, .count = 0};
+	struct linnet_request *done;
+	struct linnet_reader *reader;
+	struct timespec none = {0, 0};
+
+	reset();
+	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 0) == -EINVAL);
+	CHECK(linnet_reader_open(&reader, 0x0007, 1) == -EINVAL); /* no class */
+	CHECK(linnet_reader_open(&reader, 0x10000, 1) == -EINVAL);
+	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 1) == 0);
+	CHECK(linnet_submit(reader, &request) == -EINVAL);
+	request.count = LINNET_REPLICAS_MAX + 1;
+	CHECK(linnet_submit(reader, &request) == -EINVAL);
+	CHECK(linnet_reap(reader, &done, 1, &none) == 0);
+	linnet_reader_close(reader);
+	linnet_reader_close(NULL);
+}
+
+static unsigned chance(unsigned below)
+{
+	random_state = random_state * 1664525u + 1013904223u;
+	return (random_state >> 16) % below;
+}
+
+/* Answers at random, many reads out: each comes back once, with data unless every replica failed without the tag. */
+static long at_random(const struct stand_in_read *read, unsigned *delay_us)
+{
+	static const long answers[] = {0, 0, 0, -EIO};
+
+	*delay_us = chance(50);
+	if (read->tag && chance(2))
+		return -EAGAIN;
+	return answers[chance(4)];
+}
+
+static void many_reads(void)
+{
+	enum { DEPTH = 32, READS = 20000 };
+	static char buffers[DEPTH][SIZE];
+	static struct linnet_request requests[DEPTH];
+	struct linnet_request *idle[DEPTH], *done[DEPTH];
+	struct linnet_reader_stats s;
+	struct linnet_reader *reader;
+	unsigned idle_count = 0, started = 0, ended = 0, failed = 0, revokes = 0, errors = 0;
+
+	reset();
+	stand_in_answer = at_random;
+	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, DEPTH) == 0);
+	for (unsigned i = 0; i < DEPTH; i++) {
+		requests[i].buffer = buffers[i];
+		idle[idle_count++] = &requests[i];
+	}
+	while (ended < READS) {
+		int got;
+
+		while (idle_count && started < READS) {
+			struct linnet_request *r = idle[--idle_count];
+
+			r->replicas = replicas;
+			r->count = 1 + chance(REPLICAS);
+			r->size = SIZE;
+			r->offset = SIZE;
+			memset(r->buffer, 0xee, SIZE);
+			CHECK(linnet_submit(reader, r) == 0);
+			started++;
+		}
+		if (!idle_count)
+			CHECK(linnet_submit(reader, done[0] = &requests[0]) == -EBUSY);
+		got = linnet_reap(reader, done, 1 + chance(DEPTH), NULL);
+		CHECK(got > 0);
+		for (int i = 0; i < got; i++) {
+			struct linnet_request *r = done[i];
+
+			revokes += r->revokes;
+			errors += r->errors;
+			if (r->result < 0) {
+				failed++;
+				CHECK(r->failed == (1u << r->count) - 1);
+			} else {
+				CHECK(r->result == SIZE && *(char *)r->buffer == expected[r->replica]);
+			}
+			idle[idle_count++] = r;
+			ended++;
+		}
+	}
+	linnet_reader_stats(reader, &s);
+	CHECK(linnet_inflight(reader) == 0 && s.reads == READS && s.revokes == revokes && s.errors == errors);
+	CHECK(failed > 0 && failed < READS && revokes > 0);
+	linnet_reader_close(reader);
+	stand_in_answer = scripted;
+}
+
+int main(void)
+{
+	for (unsigned i = 0; i < REPLICAS; i++) {
+		char path[] = "/tmp/linnet-test-XXXXXX", block[SIZE];
+
+		replicas[i].fd = mkstemp(path);
+		replicas[i].offset = (off_t)i * 512; /* each holds the data at its own place */
+		expected[i] = (char)('a' + i);
+		memset(block, expected[i], SIZE);
+		if (replicas[i].fd < 0 || unlink(path) < 0 ||
+		    pwrite(replicas[i].fd, block, SIZE, SIZE + replicas[i].offset) != SIZE) {
+			perror("linnet test file");
+			return 1;
+		}
+	}
+	stand_in_answer = scripted;
+	one_read();
+	refused_by_the_system();
+	arguments();
+	many_reads();
+	printf("liblinnet: reads, revokes, failovers and errors as documented; 20000 reads at random\n");
+	return 0;
+}
