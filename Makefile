@@ -9,7 +9,7 @@ SEED   ?= 0
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python test-vm kernel-test lint ublk sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python test-vm kernel kernel-test lint ublk sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -54,6 +54,9 @@ test-python: build     ## the command line and the Python library
 
 test-vm:               ## the kernel module on stock kernels in emulated machines: make test-vm [CASE=name] [KERNEL=6.1]
 	@$(PYTHON) tests/vm/run.py $(CASE:%=--case '%') $(KERNEL:%=--kernel %) $(if $(SLOW),--slow)
+
+kernel:                ## the device-mapper target: make kernel KDIR=/lib/modules/$$(uname -r)/build
+	@$(MAKE) --no-print-directory -C kernel/dm $(if $(KDIR),KDIR=$(KDIR))
 
 kernel-test:           ## the golden vectors as a kernel module: make kernel-test KDIR=/lib/modules/$$(uname -r)/build
 	@$(MAKE) --no-print-directory -C kernel/kunit $(if $(KDIR),KDIR=$(KDIR))

@@ -262,6 +262,9 @@ uint64_t linnet_replica_complete(struct linnet_replica *replica, const struct li
 void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns);
 void linnet_replica_withdraw(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns);
 
+/* Its errors are forgotten. */
+void linnet_replica_pardon(struct linnet_replica *replica);
+
 /* Whether errors keep it out of service at this time. */
 int linnet_replica_is_out(const struct linnet_replica *replica, uint64_t now_ns);
 

@@ -71,6 +71,13 @@ static void leave(struct linnet_replica *replica, const struct linnet_flight *fl
 	replica->free = flight->place;
 }
 
+void linnet_replica_pardon(struct linnet_replica *replica)
+{
+	replica->errors_in_row = 0;
+	replica->out_until_ns = 0;
+	replica->backoff_ns = 0;
+}
+
 uint64_t linnet_replica_complete(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns)
 {
 	uint64_t at_ns = event(replica, now_ns), latency_ns = at_ns - flight->arrived_ns, ewma_ns = replica->ewma_ns;
@@ -78,9 +85,7 @@ uint64_t linnet_replica_complete(struct linnet_replica *replica, const struct li
 	if (flight->place != LINNET_UNTRACKED)
 		linnet_watch_complete(&replica->watch, replica->ios, flight->place, at_ns);
 	leave(replica, flight);
-	replica->errors_in_row = 0;
-	replica->out_until_ns = 0;
-	replica->backoff_ns = 0;
+	linnet_replica_pardon(replica);
 	if (flight->is_read) {
 		replica->learnt_ns = at_ns;
 		replica->ewma_ns = ewma_ns ? ewma_ns - (ewma_ns >> EWMA_SHIFT) + (latency_ns >> EWMA_SHIFT) : latency_ns;

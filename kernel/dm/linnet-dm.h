@@ -2,11 +2,12 @@
 /*
  * Inside of the device-mapper target `linnet` (spec/dm-target.md). What decides is core/; here are its locks and lifetimes.
  *
- *   target.c  the target: constructor, map, end_io, status, messages        table.c   the words of a table line
- *   leg.c     one replica: arrivals, ends, what is known of it now           policy.c  which leg a read goes to
- *   model.c   model files: loaded, shared, swapped under RCU                 mirror.c  writes to several legs
+ *   target.c   the target: constructor, map, end_io, hooks       table.c    the words of a table line
+ *   leg.c      one replica: arrivals, ends, what is known now    policy.c   which leg a read goes to
+ *   model.c    model files: loaded, shared, swapped under RCU    status.c   counters, status
+ *   message.c  messages                                          mirror.c   writes to several legs
  *
- * Locks. Each leg has one, taken for its own arrivals and ends alone; who describes a leg takes none (leg.c). Settings are
+ * Locks. Each leg has one, taken for its own arrivals and ends alone; who describes a leg takes none (policy.c). Settings are
  * words that are read and written whole; `control` makes messages take turns. No lock is shared by all submitters.
  */
 #ifndef LINNET_DM_H
@@ -22,21 +23,23 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
-#include "core/linnet.h"
+#include "linnet.h"
 #include "mirror.h"
 
 #define DM_MSG_PREFIX "linnet"
 #define LINNET_TARGET_VERSION { 1, 0, 0 }
-#define LINNET_NAME_SIZE 64     /* of a model's name, with its end */
-#define LINNET_BUCKETS 16       /* of the latency histogram */
+#define LINNET_NAME_SIZE 64      /* of a model's name, with its end */
+#define LINNET_BUCKETS 16        /* of the latency histogram */
+#define LINNET_BUCKET_NS 64000   /* end of the first; each further one ends at twice the time */
 #define LINNET_NO_LEG 0xff
+#define LINNET_ANY_EVENT U64_MAX
+#define LINNET_IOPRIO 0x4007     /* best effort, level 7 */
 
 /* ---- model.c ---- */
 
 /* A model file, ready to be asked. Shared by the legs that name it. Const once made. */
 struct linnet_loaded {
 	struct kref refs;
-	char name[LINNET_NAME_SIZE];
 	u64 inflection_ns;
 	bool has_trees;
 	bool has_network;
@@ -56,7 +59,7 @@ struct linnet_mind {
 
 /* ---- leg.c ---- */
 
-/* Counters of one leg, per CPU. */
+/* Counters of one leg, per CPU. Nothing but u64, so that they can be added up as an array. */
 struct linnet_leg_counts {
 	u64 reads;
 	u64 writes;
@@ -65,9 +68,9 @@ struct linnet_leg_counts {
 };
 
 enum linnet_leg_flag {
-	LINNET_LEG_FAILED = 0, /* out of service until it is revived by message; a mirror knows its own legs' state */
-	LINNET_LEG_OUT = 1,    /* out of service because of errors in a row; comes back by itself */
-	LINNET_LEG_BAD_MODEL = 2, /* the model that it should have could not be loaded */
+	LINNET_LEG_FAILED = 0,    /* out of service until it is revived by message; a mirror knows its own legs' state */
+	LINNET_LEG_OUT = 1,       /* out of service because of errors in a row; comes back by itself */
+	LINNET_LEG_BAD_MODEL = 2, /* its model could not be loaded */
 };
 
 struct linnet_leg {
@@ -84,7 +87,7 @@ struct linnet_leg {
 
 	/* Of arrivals and ends: */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
-	seqcount_raw_spinlock_t seq; /* of `state` */
+	seqcount_raw_spinlock_t seq; /* of `state` and the mind's judge */
 	struct linnet_replica state;
 };
 
@@ -96,26 +99,46 @@ struct linnet_booking {
 	u32 snapshot;     /* of the judge */
 };
 
+int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index);
+void linnet_leg_free(struct linnet_leg *leg);
+
 /*
- * Books an I/O that is handed to the leg now, reads and writes alike. `seen` is the number of events that the decision
- * to send it here was made by, or LINNET_ANY_EVENT: when others have happened since, nothing is booked and false returned.
+ * Books an I/O that is handed to the leg now. `seen` is the number of events that the decision to send it here was made by, or
+ * LINNET_ANY_EVENT: when others have happened since, nothing is booked and false returned.
  */
-#define LINNET_ANY_EVENT U64_MAX
-bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u64 seen, bool is_read, bool probe,
-		       sector_t sector, u32 size_bytes);
+bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u64 seen, u64 now_ns, bool is_read,
+		       bool probe, sector_t sector, u32 size_bytes);
 
 /* It ended. Counts, learns, and takes the leg out of service, or back, where the errors in a row say so. */
 void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, blk_status_t status);
 
-/* Whether the leg may be read from and written to: neither failed nor out because of errors. */
-bool linnet_leg_in_service(const struct linnet_leg *leg);
+/* Its errors are forgotten: back in service. */
+void linnet_leg_pardon(struct linnet_leg *leg);
+
+/* Gives the leg a mind, or none, that takes over what the old one knew. Sleeps. */
+void linnet_leg_set_mind(struct linnet_leg *leg, struct linnet_mind *mind);
 
 /* Points a bio at its place on the leg. */
 void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio);
 
+/* ---- model.c ---- */
+
+bool linnet_model_name_ok(const char *name);
+
+/* Reads linnet/<name>. An ERR_PTR on any failure, which is logged. Sleeps. */
+struct linnet_loaded *linnet_loaded_get(const char *name);
+void linnet_loaded_put(struct linnet_loaded *loaded);
+
+/* A mind that keeps its own reference. NULL when memory is short. */
+struct linnet_mind *linnet_mind_make(struct linnet_loaded *loaded);
+void linnet_mind_free(struct linnet_mind *mind);
+
+/* Reads the models of these legs (bits) anew by their names in `leg->model`: all or none. Under control. Sleeps. */
+int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name);
+
 /* ---- the target ---- */
 
-/* Counters of the target, per CPU. */
+/* Counters of the target, per CPU. Nothing but u64. */
 struct linnet_counts {
 	u64 reads;
 	u64 writes;
@@ -125,12 +148,12 @@ struct linnet_counts {
 	u64 failovers;
 	u64 probes;
 	u64 untracked;
-	u64 ids; /* I/Os numbered on this CPU */
 };
 
-/* What this CPU last saw of each leg, for the rare read that finds one changing all the time. */
+/* What this CPU last saw of each leg, for the rare read that finds one changing all the time. And a source of ids. */
 struct linnet_desk {
 	struct linnet_candidate last[LINNET_REPLICAS_MAX];
+	u64 ids;
 };
 
 struct linnet_dm {
@@ -143,17 +166,18 @@ struct linnet_dm {
 	struct linnet_counts __percpu *counts;
 	struct linnet_counts base; /* what they were when they were reset; under `control` */
 	struct linnet_desk __percpu *desks;
-	struct linnet_mirror *mirror; /* NULL: read-only, or one leg */
-	struct mutex control;         /* messages take turns */
-	struct work_struct event;     /* tells user space that something rare has changed */
-	struct workqueue_struct *queue; /* of this target's own work, may be used by the mirror */
+	struct linnet_mirror *mirror;   /* NULL: read-only, or one leg */
+	u32 log_words;                  /* of the table line, after `log` */
+	struct mutex control;           /* messages take turns */
+	struct workqueue_struct *queue; /* of this target's own work */
+	struct work_struct event;       /* tells user space that something rare has changed */
 	struct work_struct resend;
 	spinlock_t resend_lock;
-	struct bio_list resend_bios;  /* reads that failed at a leg and go to another */
+	struct bio_list resend_bios;    /* reads that failed at a leg and go to another */
 	struct linnet_leg legs[];
 };
 
-/* Something rare has changed: a uevent, from process context. Safe anywhere. */
+/* Something rare has changed: an event and a uevent, from process context. Safe anywhere. */
 static inline void linnet_dm_changed(struct linnet_dm *dm)
 {
 	queue_work(dm->queue, &dm->event);
@@ -161,19 +185,49 @@ static inline void linnet_dm_changed(struct linnet_dm *dm)
 
 /* What the target keeps of each bio. */
 struct linnet_io {
-	struct linnet_mirror_write write; /* of a mirror's bio that is no read */
-	struct linnet_booking booking;
-	u64 id;           /* of the bio in this target; copies at several legs share it */
-	struct bvec_iter iter; /* as it came, to send it again */
-	unsigned short bio_flags;
-	u8 leg;           /* where it is, or LINNET_NO_LEG */
-	u8 tried;         /* a bit for each leg that it has been at */
-	blk_status_t status; /* of the last leg that failed it */
+	union {
+		struct linnet_mirror_write write; /* a mirror's, but for reads */
+		struct {
+			struct linnet_booking booking;
+			struct bvec_iter iter; /* as it came, to send it again */
+			unsigned short bio_flags;
+			u64 id;
+		};
+	};
+	u8 leg;              /* where it is, or LINNET_NO_LEG */
+	u8 tried;            /* a bit for each leg that has failed it */
+	blk_status_t status; /* of the last one */
 };
+
+extern const struct linnet_mirror_ops linnet_mirror_ops; /* target.c */
 
 /* ---- policy.c ---- */
 
-/* Decides on a read and books it at the leg chosen: io->leg. False when it is revoked or no leg is left: io->status. */
-bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io);
+extern const char *const linnet_policy_names[];
+int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
+
+/*
+ * Decides on a read and books it at the leg chosen: io->leg, and io->id. False when it is revoked, or no leg is left:
+ * io->status. Any process context.
+ */
+bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke);
+
+/* A number that no other I/O of this target has. */
+u64 linnet_next_id(struct linnet_dm *dm);
+
+/* ---- table.c ---- */
+
+int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args);
+void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen);
+int linnet_parse_ioprio(const char *word, u16 *ioprio);
+
+/* ---- status.c, message.c ---- */
+
+void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen);
+void linnet_status_reset(struct linnet_dm *dm);
+int linnet_message(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen);
+
+/* 'A' in service, 'D' out of service, 'R' in service and resyncing. */
+char linnet_leg_state(const struct linnet_leg *leg);
 
 #endif

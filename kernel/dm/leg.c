@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One leg: what arrives there and what ends.
+ *
+ * The lock is taken by whoever hands the leg an I/O and by its completions, for some tens of instructions. A sequence count
+ * tells those who describe the leg meanwhile that what they read may be torn.
+ *
+ * An I/O is booked by the bio that the target maps, once, and ends when that bio does. A bio that the driver below splits
+ * comes back here when its last part is done.
+ */
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+
+#include "linnet-dm.h"
+#include "trace.h"
+
+static uint places = 1024;
+module_param(places, uint, 0444);
+MODULE_PARM_DESC(places, "I/Os that the watch of each replica follows at a time, 16 to 65536; more are counted as untracked");
+
+int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index)
+{
+	u32 count = clamp(places, 16U, 65536U);
+
+	leg->dm = dm;
+	leg->index = index;
+	raw_spin_lock_init(&leg->lock);
+	seqcount_raw_spinlock_init(&leg->seq, &leg->lock);
+	leg->counts = alloc_percpu(struct linnet_leg_counts);
+	leg->places = kvcalloc(count, sizeof(*leg->places), GFP_KERNEL);
+	if (!leg->counts || !leg->places)
+		return -ENOMEM;
+	linnet_replica_init(&leg->state, U64_MAX, leg->places, count);
+	return 0;
+}
+
+void linnet_leg_free(struct linnet_leg *leg)
+{
+	linnet_mind_free(rcu_dereference_protected(leg->mind, 1));
+	kvfree(leg->places);
+	free_percpu(leg->counts);
+	if (leg->dev)
+		dm_put_device(leg->dm->ti, leg->dev);
+}
+
+void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio)
+{
+	bio_set_dev(bio, leg->dev->bdev);
+	if (bio_sectors(bio))
+		bio->bi_iter.bi_sector = leg->start + dm_target_offset(leg->dm->ti, bio->bi_iter.bi_sector);
+}
+
+/* The leg's judge, or NULL. Under its lock. */
+static struct linnet_judge *judge_of(struct linnet_leg *leg)
+{
+	struct linnet_mind *mind = rcu_dereference_protected(leg->mind, lockdep_is_held(&leg->lock));
+
+	return mind ? mind->judge : NULL;
+}
+
+bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u64 seen, u64 now_ns, bool is_read,
+		       bool probe, sector_t sector, u32 size_bytes)
+{
+	struct linnet_judge *judge;
+	unsigned long flags;
+
+	booking->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
+	booking->size_bytes = size_bytes;
+	booking->snapshot = 0;
+	raw_spin_lock_irqsave(&leg->lock, flags);
+	if (seen != LINNET_ANY_EVENT && seen != leg->state.events) {
+		raw_spin_unlock_irqrestore(&leg->lock, flags);
+		return false;
+	}
+	write_seqcount_begin(&leg->seq);
+	linnet_replica_arrive(&leg->state, &booking->flight, now_ns, is_read, probe, booking->offset_bytes, size_bytes);
+	judge = judge_of(leg);
+	if (judge)
+		booking->snapshot = linnet_judge_arrive(judge, size_bytes);
+	write_seqcount_end(&leg->seq);
+	raw_spin_unlock_irqrestore(&leg->lock, flags);
+	if (booking->flight.place == LINNET_UNTRACKED)
+		this_cpu_inc(leg->dm->counts->untracked);
+	if (booking->flight.probe)
+		this_cpu_inc(leg->dm->counts->probes);
+	return true;
+}
+
+/* Errors that say something about the leg. The others are answers: try again later, or not at all. */
+static bool is_leg_error(blk_status_t status)
+{
+	return status != BLK_STS_OK && status != BLK_STS_AGAIN && status != BLK_STS_NOTSUPP &&
+	       status != BLK_STS_DM_REQUEUE;
+}
+
+static void count_end(struct linnet_leg *leg, bool is_read, u64 latency_ns, blk_status_t status)
+{
+	u32 bucket;
+
+	if (is_leg_error(status))
+		this_cpu_inc(leg->counts->errors);
+	if (status != BLK_STS_OK)
+		return;
+	if (!is_read) {
+		this_cpu_inc(leg->counts->writes);
+		return;
+	}
+	bucket = fls64(latency_ns / LINNET_BUCKET_NS);
+	this_cpu_inc(leg->counts->reads);
+	this_cpu_inc(leg->counts->latency[min(bucket, (u32)LINNET_BUCKETS - 1)]);
+}
+
+/* The leg went out of service, or came back. Errors come in bursts: the log gets some of them, the counters all. */
+static void set_out(struct linnet_leg *leg, bool out)
+{
+	if (out && !test_and_set_bit(LINNET_LEG_OUT, &leg->flags))
+		DMWARN_LIMIT("%s: replica %u (%s) is out of service after %u errors in a row",
+			     dm_table_device_name(leg->dm->ti->table), leg->index, leg->dev->name, LINNET_ERRORS_MAX);
+	else if (!out && test_and_clear_bit(LINNET_LEG_OUT, &leg->flags))
+		DMINFO("%s: replica %u (%s) is back in service", dm_table_device_name(leg->dm->ti->table), leg->index,
+		       leg->dev->name);
+	else
+		return;
+	linnet_dm_changed(leg->dm);
+}
+
+void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, blk_status_t status)
+{
+	const struct linnet_flight *flight = &booking->flight;
+	u64 now_ns = ktime_get_ns(), latency_ns, event;
+	struct linnet_judge *judge;
+	unsigned long flags;
+	bool out;
+
+	raw_spin_lock_irqsave(&leg->lock, flags);
+	write_seqcount_begin(&leg->seq);
+	judge = judge_of(leg);
+	if (status == BLK_STS_OK)
+		linnet_replica_complete(&leg->state, flight, now_ns);
+	else if (is_leg_error(status))
+		linnet_replica_fail(&leg->state, flight, now_ns);
+	else
+		linnet_replica_withdraw(&leg->state, flight, now_ns);
+	latency_ns = leg->state.latest_ns - flight->arrived_ns;
+	if (judge && status == BLK_STS_OK && flight->is_read)
+		linnet_judge_complete_read(judge, booking->size_bytes, latency_ns, booking->snapshot);
+	else if (judge)
+		linnet_judge_withdraw(judge, booking->size_bytes);
+	write_seqcount_end(&leg->seq);
+	out = leg->state.errors_in_row >= LINNET_ERRORS_MAX;
+	event = leg->state.events;
+	raw_spin_unlock_irqrestore(&leg->lock, flags);
+
+	count_end(leg, flight->is_read, latency_ns, status);
+	trace_linnet_io(leg, booking, id, event, latency_ns, status);
+	if (unlikely(out != test_bit(LINNET_LEG_OUT, &leg->flags)))
+		set_out(leg, out);
+}
+
+void linnet_leg_pardon(struct linnet_leg *leg)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&leg->lock, flags);
+	write_seqcount_begin(&leg->seq);
+	linnet_replica_pardon(&leg->state);
+	write_seqcount_end(&leg->seq);
+	raw_spin_unlock_irqrestore(&leg->lock, flags);
+	clear_bit(LINNET_LEG_OUT, &leg->flags);
+}
+
+/* The old judge's history, or what can be known without one. */
+static void take_over(struct linnet_leg *leg, struct linnet_mind *old, struct linnet_tracker *tracker)
+{
+	linnet_tracker_init(tracker);
+	if (old && old->judge)
+		linnet_judge_tracker(old->judge, tracker);
+	else
+		tracker->pending_pages = min_t(u64, leg->state.watch.pages, U32_MAX);
+}
+
+void linnet_leg_set_mind(struct linnet_leg *leg, struct linnet_mind *mind)
+{
+	struct linnet_tracker tracker;
+	struct linnet_mind *old;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&leg->lock, flags);
+	write_seqcount_begin(&leg->seq);
+	old = rcu_dereference_protected(leg->mind, lockdep_is_held(&leg->lock));
+	if (mind && mind->judge) {
+		take_over(leg, old, &tracker);
+		linnet_judge_init(mind->judge, mind->loaded->tables.judge_size, &mind->loaded->tables, &tracker);
+	}
+	leg->state.watch.inflection_ns = mind ? mind->loaded->inflection_ns : U64_MAX;
+	rcu_assign_pointer(leg->mind, mind);
+	write_seqcount_end(&leg->seq);
+	raw_spin_unlock_irqrestore(&leg->lock, flags);
+	if (!old)
+		return;
+	synchronize_rcu();
+	linnet_mind_free(old);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Messages: settings changed under load. Each is one word or two behind its name, and takes its turn.
+ */
+#include "linnet-dm.h"
+
+/* The leg of this number, or NULL. */
+static struct linnet_leg *leg_of(struct linnet_dm *dm, const char *number)
+{
+	u32 k;
+
+	if (kstrtou32(number, 10, &k) || k >= dm->leg_count)
+		return NULL;
+	return &dm->legs[k];
+}
+
+static int set_policy(struct linnet_dm *dm, const char *name)
+{
+	int policy = linnet_policy_of(name);
+
+	if (policy < 0)
+		return -EINVAL;
+	WRITE_ONCE(dm->policy, policy);
+	return 0;
+}
+
+/* `load <name>`, `load <k> <name>` */
+static int load(struct linnet_dm *dm, const char *number, const char *name)
+{
+	struct linnet_leg *leg = number ? leg_of(dm, number) : NULL;
+	int error;
+
+	if ((number && !leg) || !linnet_model_name_ok(name))
+		return -EINVAL;
+	error = linnet_models_load(dm, leg ? BIT(leg->index) : U32_MAX, name);
+	if (!error)
+		linnet_dm_changed(dm);
+	return error;
+}
+
+/* `unload`, `unload <k>` */
+static int unload(struct linnet_dm *dm, const char *number)
+{
+	struct linnet_leg *leg = number ? leg_of(dm, number) : NULL;
+	u32 k;
+
+	if (number && !leg)
+		return -EINVAL;
+	for (k = 0; k < dm->leg_count; k++) {
+		if (leg && leg->index != k)
+			continue;
+		linnet_leg_set_mind(&dm->legs[k], NULL);
+		clear_bit(LINNET_LEG_BAD_MODEL, &dm->legs[k].flags);
+		dm->legs[k].model[0] = '\0';
+	}
+	linnet_dm_changed(dm);
+	return 0;
+}
+
+/* Another replica must be left in service. */
+static bool is_last(struct linnet_dm *dm, const struct linnet_leg *leg)
+{
+	u32 k;
+
+	for (k = 0; k < dm->leg_count; k++)
+		if (k != leg->index && !test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
+			return false;
+	return true;
+}
+
+static int fail(struct linnet_dm *dm, const char *number)
+{
+	struct linnet_leg *leg = leg_of(dm, number);
+	int error;
+
+	if (!leg)
+		return -EINVAL;
+	if (is_last(dm, leg))
+		return -EBUSY;
+	if (dm->mirror) {
+		error = linnet_mirror_fail(dm->mirror, leg->index);
+		if (error)
+			return error;
+	}
+	if (!test_and_set_bit(LINNET_LEG_FAILED, &leg->flags))
+		linnet_dm_changed(dm);
+	return 0;
+}
+
+/* Its errors are forgotten, too. */
+static int revive(struct linnet_dm *dm, const char *number)
+{
+	struct linnet_leg *leg = leg_of(dm, number);
+	int error;
+
+	if (!leg)
+		return -EINVAL;
+	if (dm->mirror) {
+		error = linnet_mirror_revive(dm->mirror, leg->index);
+		if (error)
+			return error;
+	}
+	linnet_leg_pardon(leg);
+	if (test_and_clear_bit(LINNET_LEG_FAILED, &leg->flags))
+		linnet_dm_changed(dm);
+	return 0;
+}
+
+static int set_switch(bool *setting, const char *word)
+{
+	if (!strcmp(word, "on"))
+		WRITE_ONCE(*setting, true);
+	else if (!strcmp(word, "off"))
+		WRITE_ONCE(*setting, false);
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
+{
+	const char *word = argv[0];
+	u16 ioprio;
+
+	if (argc == 1) {
+		if (!strcmp(word, "on") || !strcmp(word, "off"))
+			return set_switch(&dm->on, word);
+		if (!strcmp(word, "unload"))
+			return unload(dm, NULL);
+		if (!strcmp(word, "reset")) {
+			linnet_status_reset(dm);
+			return 0;
+		}
+	} else if (argc == 2) {
+		if (!strcmp(word, "policy"))
+			return set_policy(dm, argv[1]);
+		if (!strcmp(word, "load"))
+			return load(dm, NULL, argv[1]);
+		if (!strcmp(word, "unload"))
+			return unload(dm, argv[1]);
+		if (!strcmp(word, "revoke"))
+			return set_switch(&dm->revoke, argv[1]);
+		if (!strcmp(word, "fail"))
+			return fail(dm, argv[1]);
+		if (!strcmp(word, "revive"))
+			return revive(dm, argv[1]);
+		if (!strcmp(word, "ioprio") && !linnet_parse_ioprio(argv[1], &ioprio)) {
+			WRITE_ONCE(dm->ioprio, ioprio);
+			return 0;
+		}
+	} else if (argc == 3 && !strcmp(word, "load")) {
+		return load(dm, argv[1], argv[2]);
+	}
+	return -EINVAL;
+}
+
+int linnet_message(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen)
+{
+	struct linnet_dm *dm = ti->private;
+	int error;
+
+	if (!argc)
+		return -EINVAL;
+	mutex_lock(&dm->control);
+	error = obey(dm, argc, argv);
+	mutex_unlock(&dm->control);
+	if (error)
+		DMWARN_LIMIT("%s: message '%s' refused (error %d)", dm_table_device_name(ti->table), argv[0], error);
+	return error;
+}

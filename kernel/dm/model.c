@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Model files: read as firmware, checked and proven by core/, shared by the legs that name them.
+ *
+ * A leg's mind is replaced under the leg's lock, where the new judge takes over the history of the old one, and published
+ * under RCU: reads that are being decided meanwhile finish with the old one. Nothing is suspended. A file that cannot be
+ * read, or is damaged, leaves things as they are.
+ */
+#include <linux/ctype.h>
+#include <linux/firmware.h>
+#include <linux/log2.h>
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+
+#include "linnet-dm.h"
+
+#define FILE_BYTES_MAX (4 << 20)
+#define SCRATCH_MAX (16 << 10)
+
+static uint weights_max = 65536;
+module_param(weights_max, uint, 0644);
+MODULE_PARM_DESC(weights_max, "weights of the largest network that is loaded: a decision takes about a nanosecond for each at worst");
+
+bool linnet_model_name_ok(const char *name)
+{
+	size_t n = strlen(name), i;
+
+	if (n == 0 || n >= LINNET_NAME_SIZE || name[0] == '.')
+		return false;
+	for (i = 0; i < n; i++)
+		if (!isalnum(name[i]) && !strchr("._-+", name[i]))
+			return false;
+	return true;
+}
+
+/* Failures of our own, beside the core's, which are negative. */
+enum {
+	NO_MEMORY = 1,
+	TOO_LARGE = 2,
+};
+
+static const char *reason_of(int error)
+{
+	switch (error) {
+	case LINNET_E_SHAPE: return "the shape of the network is out of bounds";
+	case LINNET_E_RANGE: return "a number is out of its range";
+	case LINNET_E_TRUNCATED: return "the file ends early";
+	case LINNET_E_MAGIC: return "this is no model file";
+	case LINNET_E_VERSION: return "its version is unknown";
+	case LINNET_E_LENGTH: return "its length is wrong";
+	case LINNET_E_CHECKSUM: return "it is damaged (checksum)";
+	case LINNET_E_KIND: return "its kind is unknown";
+	case LINNET_E_SCHEMA: return "its features are unknown";
+	case LINNET_E_FIELD: return "a field is out of range";
+	case NO_MEMORY: return "not enough memory";
+	case TOO_LARGE: return "the network is larger than weights_max";
+	}
+	return "unknown error";
+}
+
+/*
+ * Memory for the core, aligned as it wants: kmalloc aligns powers of two to their size, vmalloc gives whole pages. The core
+ * zeroes what it uses.
+ */
+static void *core_alloc(size_t size)
+{
+	return kvmalloc(roundup_pow_of_two(max_t(size_t, size, LINNET_ALIGN)), GFP_KERNEL);
+}
+
+static int load_network(struct linnet_loaded *loaded, const struct linnet_model *model)
+{
+	size_t work_size = linnet_network_work_size(model->layers, model->layer_count);
+	u64 weights = 0;
+	void *work;
+	int error;
+	u32 k;
+
+	for (k = 0; k < model->layer_count; k++)
+		weights += (u64)model->layers[k].inputs * model->layers[k].outputs;
+	if (weights > weights_max)
+		return TOO_LARGE;
+	work = core_alloc(work_size);
+	if (!work)
+		return NO_MEMORY;
+	error = linnet_network_plan(&loaded->network, model->layers, model->layer_count, model->input_max, work,
+				    work_size);
+	kvfree(work);
+	if (error < 0)
+		return error;
+	loaded->weights = core_alloc(loaded->network.memory_size);
+	if (!loaded->weights)
+		return NO_MEMORY;
+	error = linnet_network_place(&loaded->network, model->layers, loaded->weights, loaded->network.memory_size);
+	if (error < 0)
+		return error;
+	error = linnet_tables_plan(&loaded->tables, &loaded->network, &linnet_sift_portable);
+	if (error < 0)
+		return error;
+	loaded->rows = core_alloc(loaded->tables.memory_size);
+	if (!loaded->rows)
+		return NO_MEMORY;
+	error = linnet_tables_place(&loaded->tables, loaded->rows, loaded->tables.memory_size);
+	if (error < 0)
+		return error;
+	if (loaded->tables.scratch_size > SCRATCH_MAX)
+		return TOO_LARGE;
+	if (loaded->tables.scratch_size) {
+		loaded->scratch = __alloc_percpu(loaded->tables.scratch_size, LINNET_ALIGN);
+		if (!loaded->scratch)
+			return NO_MEMORY;
+	}
+	loaded->has_network = true;
+	return 0;
+}
+
+static void free_loaded(struct kref *refs)
+{
+	struct linnet_loaded *loaded = container_of(refs, struct linnet_loaded, refs);
+
+	free_percpu(loaded->scratch);
+	kvfree(loaded->rows);
+	kvfree(loaded->weights);
+	kfree(loaded);
+}
+
+void linnet_loaded_put(struct linnet_loaded *loaded)
+{
+	kref_put(&loaded->refs, free_loaded);
+}
+
+/* The core's error or ours; *offset is where in the file, if anywhere. */
+static int load_parts(struct linnet_loaded *loaded, const struct firmware *file, size_t *offset)
+{
+	struct linnet_model *model = kmalloc(sizeof(*model), GFP_KERNEL);
+	int error;
+
+	if (!model)
+		return NO_MEMORY;
+	error = linnet_model_read(file->data, file->size, model, offset);
+	if (error == 0) {
+		loaded->inflection_ns = model->inflection_ns ? model->inflection_ns : U64_MAX;
+		if (model->parts & LINNET_PART_TREES)
+			loaded->trees = model->trees;
+		loaded->has_trees = model->parts & LINNET_PART_TREES;
+		if (model->parts & LINNET_PART_NETWORK)
+			error = load_network(loaded, model);
+	}
+	kfree(model);
+	return error;
+}
+
+struct linnet_loaded *linnet_loaded_get(const char *name)
+{
+	char path[LINNET_NAME_SIZE + 8];
+	const struct firmware *file;
+	struct linnet_loaded *loaded;
+	size_t offset = 0;
+	int error;
+
+	snprintf(path, sizeof(path), "linnet/%s", name);
+	error = request_firmware_direct(&file, path, NULL);
+	if (error) {
+		DMERR("model %s: cannot read firmware file %s (error %d)", name, path, error);
+		return ERR_PTR(error);
+	}
+	loaded = kzalloc(sizeof(*loaded), GFP_KERNEL);
+	if (!loaded) {
+		release_firmware(file);
+		return ERR_PTR(-ENOMEM);
+	}
+	kref_init(&loaded->refs);
+	error = file->size > FILE_BYTES_MAX ? TOO_LARGE : load_parts(loaded, file, &offset);
+	release_firmware(file);
+	if (error == 0)
+		return loaded;
+	DMERR("model %s: refused at byte %zu: %s", name, offset, reason_of(error));
+	linnet_loaded_put(loaded);
+	return ERR_PTR(error == NO_MEMORY ? -ENOMEM : error == TOO_LARGE ? -EFBIG : -EBADMSG);
+}
+
+struct linnet_mind *linnet_mind_make(struct linnet_loaded *loaded)
+{
+	struct linnet_mind *mind = kzalloc(sizeof(*mind), GFP_KERNEL);
+
+	if (!mind)
+		return NULL;
+	if (loaded->has_network) {
+		mind->judge = core_alloc(loaded->tables.judge_size);
+		if (!mind->judge) {
+			kfree(mind);
+			return NULL;
+		}
+	}
+	kref_get(&loaded->refs);
+	mind->loaded = loaded;
+	return mind;
+}
+
+void linnet_mind_free(struct linnet_mind *mind)
+{
+	if (!mind)
+		return;
+	linnet_loaded_put(mind->loaded);
+	kvfree(mind->judge);
+	kfree(mind);
+}
+
+int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name)
+{
+	struct linnet_mind *minds[LINNET_REPLICAS_MAX] = { NULL };
+	struct linnet_loaded *loaded = linnet_loaded_get(name);
+	int error = 0;
+	u32 k;
+
+	if (IS_ERR(loaded))
+		return PTR_ERR(loaded);
+	for (k = 0; k < dm->leg_count && !error; k++) {
+		if (!(legs & BIT(k)))
+			continue;
+		minds[k] = linnet_mind_make(loaded);
+		if (!minds[k])
+			error = -ENOMEM;
+	}
+	for (k = 0; k < dm->leg_count; k++) {
+		if (error) {
+			linnet_mind_free(minds[k]);
+		} else if (legs & BIT(k)) {
+			linnet_leg_set_mind(&dm->legs[k], minds[k]);
+			clear_bit(LINNET_LEG_BAD_MODEL, &dm->legs[k].flags);
+			strscpy(dm->legs[k].model, name, sizeof(dm->legs[k].model));
+		}
+	}
+	linnet_loaded_put(loaded);
+	return error;
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counters and the status line. Counters are per CPU and never set back: a reset remembers what they were.
+ */
+#include "linnet-dm.h"
+
+/* Adds up `words` counters of every CPU, less what they were at the reset. */
+static void add_up(u64 *sums, const u64 __percpu *counts, const u64 *base, size_t words)
+{
+	size_t i;
+	int cpu;
+
+	memset(sums, 0, words * sizeof(*sums));
+	for_each_possible_cpu(cpu)
+		for (i = 0; i < words; i++)
+			sums[i] += READ_ONCE(per_cpu_ptr(counts, cpu)[i]);
+	for (i = 0; base && i < words; i++)
+		sums[i] -= base[i];
+}
+
+#define COUNT_WORDS (sizeof(struct linnet_counts) / sizeof(u64))
+#define LEG_WORDS (sizeof(struct linnet_leg_counts) / sizeof(u64))
+
+void linnet_status_reset(struct linnet_dm *dm)
+{
+	u32 k;
+
+	add_up((u64 *)&dm->base, (const u64 __percpu *)dm->counts, NULL, COUNT_WORDS);
+	for (k = 0; k < dm->leg_count; k++)
+		add_up((u64 *)&dm->legs[k].base, (const u64 __percpu *)dm->legs[k].counts, NULL, LEG_WORDS);
+}
+
+char linnet_leg_state(const struct linnet_leg *leg)
+{
+	char state = leg->dm->mirror ? linnet_mirror_state(leg->dm->mirror, leg->index) : 'A';
+
+	if (test_bit(LINNET_LEG_FAILED, &leg->flags) || test_bit(LINNET_LEG_OUT, &leg->flags))
+		return 'D';
+	return state;
+}
+
+static const char *model_state(struct linnet_dm *dm)
+{
+	u32 loaded = 0, bad = 0, k;
+
+	for (k = 0; k < dm->leg_count; k++) {
+		loaded += rcu_access_pointer(dm->legs[k].mind) != NULL;
+		bad += test_bit(LINNET_LEG_BAD_MODEL, &dm->legs[k].flags);
+	}
+	if (bad)
+		return "model-error";
+	if (loaded == 0)
+		return "none";
+	return loaded == dm->leg_count ? "loaded" : "partial";
+}
+
+static void print_leg(struct linnet_leg *leg, char *result, unsigned int maxlen, unsigned int *at)
+{
+	struct linnet_leg_counts counts;
+	unsigned int sz = *at;
+	u32 b;
+
+	add_up((u64 *)&counts, (const u64 __percpu *)leg->counts, (const u64 *)&leg->base, LEG_WORDS);
+	DMEMIT(" dev %s state %c inflight %u reads %llu writes %llu errors %llu ewma_us %llu lat ", leg->dev->name,
+	       linnet_leg_state(leg), READ_ONCE(leg->state.in_flight), counts.reads, counts.writes, counts.errors,
+	       READ_ONCE(leg->state.ewma_ns) / 1000);
+	for (b = 0; b < LINNET_BUCKETS; b++)
+		DMEMIT("%s%llu", b ? "," : "", counts.latency[b]);
+	*at = sz;
+}
+
+void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
+{
+	struct linnet_counts counts;
+	u64 in_sync = 0, regions = 0;
+	unsigned int sz = 0;
+	u32 k;
+
+	add_up((u64 *)&counts, (const u64 __percpu *)dm->counts, (const u64 *)&dm->base, COUNT_WORDS);
+	if (dm->mirror)
+		linnet_mirror_sync(dm->mirror, &in_sync, &regions);
+	DMEMIT("version 1 policy %s model %s on %u revoke %u", linnet_policy_names[READ_ONCE(dm->policy)],
+	       model_state(dm), READ_ONCE(dm->on), READ_ONCE(dm->revoke));
+	DMEMIT(" reads %llu writes %llu decisions %llu revokes %llu forced %llu failovers %llu probes %llu untracked %llu",
+	       counts.reads, counts.writes, counts.decisions, counts.revokes, counts.forced, counts.failovers,
+	       counts.probes, counts.untracked);
+	DMEMIT(" sync %llu/%llu replicas %u", in_sync, regions, dm->leg_count);
+	for (k = 0; k < dm->leg_count; k++)
+		print_leg(&dm->legs[k], result, maxlen, &sz);
+}

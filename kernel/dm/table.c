@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The words of a table line after the replicas (spec/dm-target.md): read, and printed as they are now.
+ */
+#include "linnet-dm.h"
+
+enum {
+	SEEN_POLICY = 1,
+	SEEN_MODEL = 2,
+	SEEN_REVOKE = 4,
+	SEEN_IOPRIO = 8,
+	SEEN_OFF = 16,
+	SEEN_LOG = 32,
+};
+
+struct parse {
+	struct linnet_dm *dm;
+	struct dm_arg_set *args;
+	u32 seen;       /* words that may come once */
+	u32 out;        /* legs that begin out of service */
+	u32 own_models; /* legs with a model of their own */
+};
+
+int linnet_parse_ioprio(const char *word, u16 *ioprio)
+{
+	if (strncmp(word, "0x", 2) != 0)
+		return -EINVAL;
+	return kstrtou16(word, 16, ioprio);
+}
+
+static int refuse(struct parse *p, char *why)
+{
+	p->dm->ti->error = why;
+	return -EINVAL;
+}
+
+static int take_policy(struct parse *p, const char *name)
+{
+	int policy = linnet_policy_of(name);
+
+	if (policy < 0)
+		return refuse(p, "Unknown policy: baseline, shortest-queue, ewma-inflight, linnos or linnet-best");
+	p->dm->policy = policy;
+	return 0;
+}
+
+/* The number behind the colon of `word:<k>`. */
+static int take_leg(struct parse *p, const char *number, u32 *k)
+{
+	if (kstrtou32(number, 10, k) || *k >= p->dm->leg_count)
+		return refuse(p, "No replica of that number");
+	return 0;
+}
+
+static int take_model(struct parse *p, const char *number, const char *name)
+{
+	u32 k;
+
+	if (!linnet_model_name_ok(name))
+		return refuse(p, "A model's name has at most 63 letters, digits, dots, dashes and underscores");
+	if (number) {
+		if (take_leg(p, number, &k))
+			return -EINVAL;
+		if (p->own_models & BIT(k))
+			return refuse(p, "An argument is given twice");
+		p->own_models |= BIT(k);
+		strscpy(p->dm->legs[k].model, name, LINNET_NAME_SIZE);
+		return 0;
+	}
+	for (k = 0; k < p->dm->leg_count; k++)
+		if (!(p->own_models & BIT(k)))
+			strscpy(p->dm->legs[k].model, name, LINNET_NAME_SIZE);
+	return 0;
+}
+
+static int take_log(struct parse *p)
+{
+	struct linnet_mirror_leg legs[LINNET_REPLICAS_MAX];
+	struct linnet_dm *dm = p->dm;
+	struct linnet_mirror *mirror;
+	u32 k, used = 0;
+
+	if (dm->leg_count < 2)
+		return refuse(p, "A log is for two replicas and more");
+	for (k = 0; k < dm->leg_count; k++) {
+		legs[k].bdev = dm->legs[k].dev->bdev;
+		legs[k].start = dm->legs[k].start;
+	}
+	mirror = linnet_mirror_create(dm->ti, &linnet_mirror_ops, legs, dm->leg_count, p->out, p->args->argc, p->args->argv, &used);
+	if (IS_ERR(mirror))
+		return PTR_ERR(mirror);
+	dm->mirror = mirror;
+	dm->log_words = used;
+	dm_consume_args(p->args, used);
+	return 0;
+}
+
+/* A word that may come once. */
+static int once(struct parse *p, u32 bit)
+{
+	if (p->seen & bit)
+		return refuse(p, "An argument is given twice");
+	p->seen |= bit;
+	return 0;
+}
+
+/* The value of a word that has one. */
+static const char *value_of(struct parse *p)
+{
+	return p->args->argc ? dm_shift_arg(p->args) : "";
+}
+
+static int take_word(struct parse *p, const char *word)
+{
+	struct linnet_dm *dm = p->dm;
+	u32 k;
+
+	if (!strcmp(word, "policy"))
+		return once(p, SEEN_POLICY) ?: take_policy(p, value_of(p));
+	if (!strcmp(word, "model"))
+		return once(p, SEEN_MODEL) ?: take_model(p, NULL, value_of(p));
+	if (!strncmp(word, "model:", 6))
+		return take_model(p, word + 6, value_of(p));
+	if (!strcmp(word, "revoke")) {
+		dm->revoke = true;
+		return once(p, SEEN_REVOKE);
+	}
+	if (!strcmp(word, "ioprio")) {
+		if (once(p, SEEN_IOPRIO))
+			return -EINVAL;
+		return linnet_parse_ioprio(value_of(p), &dm->ioprio) ?
+			refuse(p, "ioprio takes 0x and up to four hexadecimal digits") : 0;
+	}
+	if (!strcmp(word, "off")) {
+		dm->on = false;
+		return once(p, SEEN_OFF);
+	}
+	if (!strncmp(word, "out:", 4)) {
+		if (take_leg(p, word + 4, &k))
+			return -EINVAL;
+		if (p->out & BIT(k))
+			return refuse(p, "An argument is given twice");
+		p->out |= BIT(k);
+		return 0;
+	}
+	return refuse(p, "Unknown argument");
+}
+
+int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
+{
+	static const struct dm_arg words_arg = { 0, 255, "Invalid number of arguments" };
+	struct parse p = { .dm = dm, .args = args };
+	unsigned int words, before;
+	bool has_log = false;
+	struct dm_arg_set log;
+	int error;
+	u32 k;
+
+	dm->on = true;
+	dm->policy = LINNET_BEST;
+	dm->ioprio = LINNET_IOPRIO;
+	error = dm_read_arg_group(&words_arg, args, &words, &dm->ti->error);
+	if (error)
+		return error;
+	if (words != args->argc)
+		return refuse(&p, "The number of arguments is not what follows");
+	while (args->argc) {
+		const char *word = dm_shift_arg(args);
+
+		if (strcmp(word, "log")) {
+			error = take_word(&p, word);
+		} else {
+			/* The log wants to know which legs are out, wherever that stands: last. */
+			error = once(&p, SEEN_LOG);
+			log = *args;
+			has_log = true;
+			if (!error && (args->argc < 2 || kstrtouint(args->argv[1], 10, &before) ||
+				       before > args->argc - 2))
+				error = refuse(&p, "log takes <type> <#params> <params>...");
+			if (!error)
+				dm_consume_args(args, 2 + before);
+		}
+		if (error)
+			return error;
+	}
+	if (hweight32(p.out) == dm->leg_count)
+		return refuse(&p, "No replica is in service");
+	for (k = 0; k < dm->leg_count; k++)
+		if (p.out & BIT(k))
+			set_bit(LINNET_LEG_FAILED, &dm->legs[k].flags);
+	if (!has_log)
+		return 0;
+	p.args = &log;
+	return take_log(&p);
+}
+
+/* Legs to print as `out:<k>`. */
+static u32 legs_out(struct linnet_dm *dm)
+{
+	u32 out = 0, k;
+
+	if (dm->mirror)
+		return linnet_mirror_out(dm->mirror);
+	for (k = 0; k < dm->leg_count; k++)
+		if (test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
+			out |= BIT(k);
+	return out;
+}
+
+static bool one_model(struct linnet_dm *dm)
+{
+	u32 k;
+
+	for (k = 1; k < dm->leg_count; k++)
+		if (strcmp(dm->legs[k].model, dm->legs[0].model))
+			return false;
+	return true;
+}
+
+void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
+{
+	bool shared = one_model(dm), tagged = READ_ONCE(dm->ioprio) != LINNET_IOPRIO;
+	u32 out = legs_out(dm), words = 2, k;
+	unsigned int sz = 0;
+
+	DMEMIT("%u", dm->leg_count);
+	for (k = 0; k < dm->leg_count; k++) {
+		DMEMIT(" %s %llu", dm->legs[k].dev->name, (unsigned long long)dm->legs[k].start);
+		words += dm->legs[k].model[0] && (!shared || k == 0) ? 2 : 0;
+	}
+	words += READ_ONCE(dm->revoke) + 2 * tagged + !READ_ONCE(dm->on) + hweight32(out);
+	words += dm->mirror ? 1 + dm->log_words : 0;
+	DMEMIT(" %u policy %s", words, linnet_policy_names[READ_ONCE(dm->policy)]);
+	if (shared && dm->legs[0].model[0])
+		DMEMIT(" model %s", dm->legs[0].model);
+	for (k = 0; !shared && k < dm->leg_count; k++)
+		if (dm->legs[k].model[0])
+			DMEMIT(" model:%u %s", k, dm->legs[k].model);
+	if (READ_ONCE(dm->revoke))
+		DMEMIT(" revoke");
+	if (tagged)
+		DMEMIT(" ioprio 0x%04x", READ_ONCE(dm->ioprio));
+	if (!READ_ONCE(dm->on))
+		DMEMIT(" off");
+	for (k = 0; k < dm->leg_count; k++)
+		if (out & BIT(k))
+			DMEMIT(" out:%u", k);
+	if (dm->mirror) {
+		DMEMIT(" log ");
+		sz += linnet_mirror_table(dm->mirror, result + sz, maxlen - sz);
+	}
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Device-mapper target `linnet`: several replicas of one volume, each read to the one that will be fast (spec/dm-target.md).
+ *
+ * A read that fails at a leg is put on a list and sent to another from a work queue: where bios end there may be no
+ * process that could submit one. What a bio looked like when it came is kept for that.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "linnet-dm.h"
+
+/* Kernels before 6.5 name the mode of a table's device otherwise. */
+#ifndef BLK_OPEN_WRITE
+#define BLK_OPEN_WRITE FMODE_WRITE
+#endif
+
+static void changed(struct work_struct *work)
+{
+	struct linnet_dm *dm = container_of(work, struct linnet_dm, event);
+	struct gendisk *disk = dm_disk(dm_table_get_md(dm->ti->table));
+	char *words[] = { "DM_TARGET=linnet", "DM_ACTION=STATUS_CHANGED", NULL };
+
+	dm_table_event(dm->ti->table);
+	kobject_uevent_env(&disk_to_dev(disk)->kobj, KOBJ_CHANGE, words);
+}
+
+/* ---- bios ---- */
+
+static void restore(struct bio *bio, const struct linnet_io *io)
+{
+	bio->bi_iter = io->iter;
+	bio->bi_flags = io->bio_flags;
+	bio->bi_status = BLK_STS_OK;
+	/* Nobody polls for it there; and drivers that split it have counted its parts. */
+	bio->bi_opf &= ~REQ_POLLED;
+	atomic_set(&bio->__bi_remaining, 1);
+}
+
+static void resend(struct work_struct *work)
+{
+	struct linnet_dm *dm = container_of(work, struct linnet_dm, resend);
+	struct bio_list bios;
+	struct bio *bio;
+
+	spin_lock_irq(&dm->resend_lock);
+	bios = dm->resend_bios;
+	bio_list_init(&dm->resend_bios);
+	spin_unlock_irq(&dm->resend_lock);
+	while ((bio = bio_list_pop(&bios))) {
+		struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
+
+		restore(bio, io);
+		if (linnet_route(dm, bio, io, false)) {
+			this_cpu_inc(dm->counts->failovers);
+			linnet_leg_remap(&dm->legs[io->leg], bio);
+			submit_bio_noacct(bio);
+		} else {
+			bio->bi_status = io->status;
+			bio_endio(bio);
+		}
+	}
+}
+
+static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
+{
+	this_cpu_inc(dm->counts->reads);
+	io->iter = bio->bi_iter;
+	io->bio_flags = bio->bi_flags;
+	if (!linnet_route(dm, bio, io, true)) {
+		bio->bi_status = io->status;
+		bio_endio(bio);
+		return DM_MAPIO_SUBMITTED;
+	}
+	linnet_leg_remap(&dm->legs[io->leg], bio);
+	return DM_MAPIO_REMAPPED;
+}
+
+/* One leg: everything passes through. */
+static int map_through(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
+{
+	struct linnet_leg *leg = &dm->legs[0];
+
+	if (bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio)) {
+		this_cpu_inc(dm->counts->writes);
+		io->id = linnet_next_id(dm);
+		linnet_leg_arrive(leg, &io->booking, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
+				  dm_target_offset(dm->ti, bio->bi_iter.bi_sector), bio->bi_iter.bi_size);
+		io->leg = 0;
+	}
+	linnet_leg_remap(leg, bio);
+	return DM_MAPIO_REMAPPED;
+}
+
+static int linnet_map(struct dm_target *ti, struct bio *bio)
+{
+	struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct linnet_dm *dm = ti->private;
+
+	io->leg = LINNET_NO_LEG;
+	io->tried = 0;
+	io->status = BLK_STS_OK;
+	if (bio_op(bio) == REQ_OP_READ)
+		return map_read(dm, bio, io);
+	if (dm->mirror) {
+		if (bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio))
+			this_cpu_inc(dm->counts->writes);
+		return linnet_mirror_map(dm->mirror, bio);
+	}
+	if (dm->leg_count == 1)
+		return map_through(dm, bio, io);
+	return DM_MAPIO_KILL;
+}
+
+static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
+{
+	struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct linnet_dm *dm = ti->private;
+	unsigned long flags;
+
+	if (io->leg == LINNET_NO_LEG)
+		return DM_ENDIO_DONE;
+	linnet_leg_end(&dm->legs[io->leg], &io->booking, io->id, *error);
+	io->tried |= BIT(io->leg);
+	io->leg = LINNET_NO_LEG;
+	if (likely(*error == BLK_STS_OK) || *error == BLK_STS_AGAIN || *error == BLK_STS_NOTSUPP ||
+	    *error == BLK_STS_DM_REQUEUE || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
+		return DM_ENDIO_DONE;
+	io->status = *error;
+	spin_lock_irqsave(&dm->resend_lock, flags);
+	bio_list_add(&dm->resend_bios, bio);
+	spin_unlock_irqrestore(&dm->resend_lock, flags);
+	queue_work(dm->queue, &dm->resend);
+	return DM_ENDIO_INCOMPLETE;
+}
+
+/* ---- writes of the mirror, booked at the legs ---- */
+
+static void write_begin(struct dm_target *ti, unsigned int k, struct bio *bio, void *memory)
+{
+	struct linnet_booking *booking = memory;
+	struct linnet_dm *dm = ti->private;
+
+	booking->size_bytes = bio_op(bio) == REQ_OP_WRITE ? bio->bi_iter.bi_size : 0;
+	if (booking->size_bytes)
+		linnet_leg_arrive(&dm->legs[k], booking, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
+				  dm_target_offset(ti, bio->bi_iter.bi_sector), booking->size_bytes);
+}
+
+static void write_end(struct dm_target *ti, unsigned int k, struct bio *bio, void *memory, blk_status_t status)
+{
+	struct linnet_booking *booking = memory;
+	struct linnet_dm *dm = ti->private;
+
+	if (booking->size_bytes)
+		linnet_leg_end(&dm->legs[k], booking, 0, status);
+}
+
+static void mirror_changed(struct dm_target *ti)
+{
+	linnet_dm_changed(ti->private);
+}
+
+const struct linnet_mirror_ops linnet_mirror_ops = {
+	.booking_size = sizeof(struct linnet_booking),
+	.write_begin = write_begin,
+	.write_end = write_end,
+	.changed = mirror_changed,
+};
+
+/* ---- life ---- */
+
+static void destroy(struct linnet_dm *dm)
+{
+	u32 k;
+
+	if (dm->mirror)
+		linnet_mirror_destroy(dm->mirror);
+	if (dm->queue)
+		destroy_workqueue(dm->queue);
+	for (k = 0; k < dm->leg_count; k++)
+		linnet_leg_free(&dm->legs[k]);
+	free_percpu(dm->desks);
+	free_percpu(dm->counts);
+	mutex_destroy(&dm->control);
+	kvfree(dm);
+}
+
+static int open_legs(struct linnet_dm *dm, struct dm_arg_set *args)
+{
+	struct dm_target *ti = dm->ti;
+	unsigned long long start;
+	char dummy;
+	u32 k;
+
+	for (k = 0; k < dm->leg_count; k++) {
+		struct linnet_leg *leg = &dm->legs[k];
+		const char *path = dm_shift_arg(args), *offset = dm_shift_arg(args);
+		int error;
+
+		if (!path || !offset || sscanf(offset, "%llu%c", &start, &dummy) != 1 || start != (sector_t)start) {
+			ti->error = "A replica is <device> <offset in sectors>";
+			return -EINVAL;
+		}
+		leg->start = start;
+		error = dm_get_device(ti, path, dm_table_get_mode(ti->table), &leg->dev);
+		if (error) {
+			ti->error = "Cannot open a replica";
+			return error;
+		}
+	}
+	return 0;
+}
+
+/* A model that cannot be had costs nothing but its use. */
+static void load_models(struct linnet_dm *dm)
+{
+	u32 done = 0, k, i;
+
+	mutex_lock(&dm->control);
+	for (k = 0; k < dm->leg_count; k++) {
+		u32 legs = 0;
+
+		if (!dm->legs[k].model[0] || done & BIT(k))
+			continue;
+		for (i = k; i < dm->leg_count; i++)
+			if (!strcmp(dm->legs[i].model, dm->legs[k].model))
+				legs |= BIT(i);
+		done |= legs;
+		if (linnet_models_load(dm, legs, dm->legs[k].model) == 0)
+			continue;
+		for (i = k; i < dm->leg_count; i++)
+			if (legs & BIT(i))
+				set_bit(LINNET_LEG_BAD_MODEL, &dm->legs[i].flags);
+	}
+	mutex_unlock(&dm->control);
+}
+
+static struct linnet_dm *create(struct dm_target *ti, u32 leg_count)
+{
+	struct linnet_dm *dm = kvzalloc(struct_size(dm, legs, leg_count), GFP_KERNEL);
+	u32 k;
+
+	if (!dm)
+		return NULL;
+	dm->ti = ti;
+	mutex_init(&dm->control);
+	spin_lock_init(&dm->resend_lock);
+	bio_list_init(&dm->resend_bios);
+	INIT_WORK(&dm->resend, resend);
+	INIT_WORK(&dm->event, changed);
+	dm->counts = alloc_percpu(struct linnet_counts);
+	dm->desks = alloc_percpu(struct linnet_desk);
+	dm->queue = alloc_workqueue("dm-linnet", WQ_MEM_RECLAIM, 0);
+	if (!dm->counts || !dm->desks || !dm->queue)
+		goto bad;
+	for (k = 0; k < leg_count; k++) {
+		dm->leg_count = k + 1;
+		if (linnet_leg_init(&dm->legs[k], dm, k))
+			goto bad;
+	}
+	return dm;
+bad:
+	destroy(dm);
+	return NULL;
+}
+
+static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
+{
+	static const struct dm_arg replicas_arg = { 1, LINNET_REPLICAS_MAX, "The number of replicas is 1 to 8" };
+	struct dm_arg_set args = { .argc = argc, .argv = argv };
+	unsigned int leg_count;
+	struct linnet_dm *dm;
+	int error;
+
+	error = dm_read_arg(&replicas_arg, &args, &leg_count, &ti->error);
+	if (error)
+		return error;
+	dm = create(ti, leg_count);
+	if (!dm) {
+		ti->error = "Not enough memory";
+		return -ENOMEM;
+	}
+	ti->private = dm;
+	ti->per_io_data_size = sizeof(struct linnet_io);
+	error = open_legs(dm, &args);
+	if (!error)
+		error = linnet_table_parse(dm, &args);
+	if (!error && leg_count > 1 && !dm->mirror && dm_table_get_mode(ti->table) & BLK_OPEN_WRITE) {
+		ti->error = "Replicas without a log do not change: load the table with --readonly";
+		error = -EROFS;
+	}
+	if (error) {
+		destroy(dm);
+		return error;
+	}
+	/* Nothing is written to replicas without a log; the mirror has set its own. */
+	if (leg_count == 1) {
+		ti->num_flush_bios = 1;
+		ti->num_discard_bios = 1;
+		ti->num_secure_erase_bios = 1;
+		ti->num_write_zeroes_bios = 1;
+	}
+	load_models(dm);
+	return 0;
+}
+
+static void linnet_dtr(struct dm_target *ti)
+{
+	destroy(ti->private);
+}
+
+static void linnet_presuspend(struct dm_target *ti)
+{
+	struct linnet_dm *dm = ti->private;
+
+	if (dm->mirror)
+		linnet_mirror_presuspend(dm->mirror);
+}
+
+static void linnet_presuspend_undo(struct dm_target *ti)
+{
+	struct linnet_dm *dm = ti->private;
+
+	if (dm->mirror)
+		linnet_mirror_presuspend_undo(dm->mirror);
+}
+
+static void linnet_postsuspend(struct dm_target *ti)
+{
+	struct linnet_dm *dm = ti->private;
+
+	if (dm->mirror)
+		linnet_mirror_postsuspend(dm->mirror);
+}
+
+static void linnet_resume(struct dm_target *ti)
+{
+	struct linnet_dm *dm = ti->private;
+
+	if (dm->mirror)
+		linnet_mirror_resume(dm->mirror);
+}
+
+static void linnet_status(struct dm_target *ti, status_type_t type, unsigned int status_flags, char *result,
+			  unsigned int maxlen)
+{
+	struct linnet_dm *dm = ti->private;
+	unsigned int sz = 0;
+
+	switch (type) {
+	case STATUSTYPE_INFO:
+		linnet_status_print(dm, result, maxlen);
+		break;
+	case STATUSTYPE_TABLE:
+		linnet_table_print(dm, result, maxlen);
+		break;
+	case STATUSTYPE_IMA:
+		DMEMIT_TARGET_NAME_VERSION(ti->type);
+		DMEMIT(",replicas=%u,policy=%s,mirror=%c;", dm->leg_count, linnet_policy_names[READ_ONCE(dm->policy)],
+		       dm->mirror ? 'y' : 'n');
+		break;
+	}
+}
+
+static int linnet_iterate_devices(struct dm_target *ti, iterate_devices_callout_fn fn, void *data)
+{
+	struct linnet_dm *dm = ti->private;
+	int r = 0;
+	u32 k;
+
+	for (k = 0; !r && k < dm->leg_count; k++)
+		r = fn(ti, dm->legs[k].dev, dm->legs[k].start, ti->len, data);
+	return r;
+}
+
+static struct target_type linnet_target = {
+	.name = "linnet",
+	.version = LINNET_TARGET_VERSION,
+	.features = DM_TARGET_NOWAIT,
+	.module = THIS_MODULE,
+	.ctr = linnet_ctr,
+	.dtr = linnet_dtr,
+	.map = linnet_map,
+	.end_io = linnet_end_io,
+	.presuspend = linnet_presuspend,
+	.presuspend_undo = linnet_presuspend_undo,
+	.postsuspend = linnet_postsuspend,
+	.resume = linnet_resume,
+	.status = linnet_status,
+	.message = linnet_message,
+	.iterate_devices = linnet_iterate_devices,
+};
+
+static int __init linnet_init(void)
+{
+	return dm_register_target(&linnet_target);
+}
+
+static void __exit linnet_exit(void)
+{
+	dm_unregister_target(&linnet_target);
+}
+
+module_init(linnet_init);
+module_exit(linnet_exit);
+
+MODULE_DESCRIPTION(DM_NAME " target that sends each read to the replica that will be fast");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("1.0.0");

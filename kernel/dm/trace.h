@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * linnet:linnet_decision, once for each read that is decided, and linnet:linnet_io, once for each I/O that ends at a replica.
+ *
+ * Together they carry all that decisions rest on. A replica's events are numbered: `arrive` and `end` of an I/O say where it
+ * stands in their order, and `events` of a decision says how many of each replica's events it knew.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM linnet
+
+#if !defined(LINNET_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define LINNET_TRACE_H
+
+#include <linux/tracepoint.h>
+
+#include "linnet-dm.h"
+#include "policy.h"
+
+TRACE_EVENT(linnet_decision,
+	TP_PROTO(const struct linnet_dm *dm, const struct linnet_decision *decision),
+	TP_ARGS(dm, decision),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u64, id)
+		__field(u64, now_ns)
+		__field(u64, sector)
+		__field(u32, size)
+		__field(u8, policy)
+		__field(u8, count)
+		__field(u8, replica)
+		__field(u8, verdict)
+		__field(u8, probe)
+		__field(u8, eligible)
+		__field(u8, slow)
+		__dynamic_array(u64, events, decision->count)
+		__dynamic_array(s32, score, decision->count)
+		__dynamic_array(u64, ewma_ns, decision->count)
+		__dynamic_array(u32, in_flight, decision->count)
+	),
+	TP_fast_assign(
+		u32 k;
+
+		__entry->dev = disk_devt(dm_disk(dm_table_get_md(dm->ti->table)));
+		__entry->id = decision->id;
+		__entry->now_ns = decision->now_ns;
+		__entry->sector = decision->sector;
+		__entry->size = decision->size_bytes;
+		__entry->policy = decision->policy;
+		__entry->count = decision->count;
+		__entry->replica = decision->choice.replica;
+		__entry->verdict = decision->verdict;
+		__entry->probe = decision->choice.probe;
+		__entry->eligible = 0;
+		__entry->slow = 0;
+		for (k = 0; k < decision->count; k++) {
+			__entry->eligible |= decision->legs[k].eligible << k;
+			__entry->slow |= decision->legs[k].slow << k;
+			((u64 *)__get_dynamic_array(events))[k] = decision->seen[k];
+			((s32 *)__get_dynamic_array(score))[k] = decision->legs[k].score;
+			((u64 *)__get_dynamic_array(ewma_ns))[k] = decision->legs[k].ewma_ns;
+			((u32 *)__get_dynamic_array(in_flight))[k] = decision->legs[k].in_flight;
+		}
+	),
+	TP_printk("dev=%u:%u id=0x%llx ns=%llu sector=%llu size=%u policy=%u replica=%u verdict=%u probe=%u eligible=0x%x slow=0x%x events=%s score=%s ewma_ns=%s inflight=%s",
+		MAJOR(__entry->dev), MINOR(__entry->dev), __entry->id, __entry->now_ns, __entry->sector, __entry->size,
+		__entry->policy, __entry->replica, __entry->verdict, __entry->probe, __entry->eligible, __entry->slow,
+		__print_array(__get_dynamic_array(events), __entry->count, 8),
+		__print_array(__get_dynamic_array(score), __entry->count, 4),
+		__print_array(__get_dynamic_array(ewma_ns), __entry->count, 8),
+		__print_array(__get_dynamic_array(in_flight), __entry->count, 4))
+);
+
+TRACE_EVENT(linnet_io,
+	TP_PROTO(const struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, u64 event, u64 latency_ns,
+		 blk_status_t status),
+	TP_ARGS(leg, booking, id, event, latency_ns, status),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(dev_t, leg_dev)
+		__field(u64, id)
+		__field(u64, offset)
+		__field(u64, arrived_ns)
+		__field(u64, latency_ns)
+		__field(u64, arrive)
+		__field(u64, end)
+		__field(u32, size)
+		__field(int, error)
+		__field(u8, replica)
+		__field(u8, is_read)
+		__field(u8, probe)
+		__field(u8, tracked)
+	),
+	TP_fast_assign(
+		__entry->dev = disk_devt(dm_disk(dm_table_get_md(leg->dm->ti->table)));
+		__entry->leg_dev = leg->dev->bdev->bd_dev;
+		__entry->id = id;
+		__entry->offset = booking->offset_bytes;
+		__entry->arrived_ns = booking->flight.arrived_ns;
+		__entry->latency_ns = latency_ns;
+		__entry->arrive = booking->flight.event;
+		__entry->end = event;
+		__entry->size = booking->size_bytes;
+		__entry->error = blk_status_to_errno(status);
+		__entry->replica = leg->index;
+		__entry->is_read = booking->flight.is_read;
+		__entry->probe = booking->flight.probe;
+		__entry->tracked = booking->flight.place != LINNET_UNTRACKED;
+	),
+	TP_printk("dev=%u:%u id=0x%llx replica=%u leg=%u:%u op=%s offset=%llu size=%u arrived_ns=%llu latency_ns=%llu error=%d arrive=%llu end=%llu probe=%u tracked=%u",
+		MAJOR(__entry->dev), MINOR(__entry->dev), __entry->id, __entry->replica, MAJOR(__entry->leg_dev),
+		MINOR(__entry->leg_dev), __entry->is_read ? "read" : "write", __entry->offset, __entry->size,
+		__entry->arrived_ns, __entry->latency_ns, __entry->error, __entry->arrive, __entry->end, __entry->probe,
+		__entry->tracked)
+);
+
+#endif
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>
