@@ -40,6 +40,11 @@ pub fn is_slow(latency_ns: Nanos, inflection_ns: Nanos) -> bool {
     latency_ns > inflection_ns
 }
 
+/// The label of each read.
+pub(crate) fn slow_of(latency_ns: &[Nanos], inflection_ns: Nanos) -> Vec<bool> {
+    latency_ns.iter().map(|&latency_ns| is_slow(latency_ns, inflection_ns)).collect()
+}
+
 /// How the inflection point is looked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InflectionOptions {

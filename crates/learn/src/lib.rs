@@ -10,6 +10,7 @@
 //! Splits follow time, test rows are never filtered, and every accuracy stands beside the base rate.
 
 mod boost;
+mod drift;
 mod error;
 mod evaluate;
 mod fit;
@@ -25,6 +26,10 @@ mod trees;
 mod watched;
 
 pub use boost::{BoostOptions, evaluate_trees, fit_trees};
+pub use drift::{
+    Alarms, CHECK_BLOCKS, Candidate, Check, Drift, DriftOptions, DriftStudy, Happening, Job, LinnOsScheme,
+    LinnetScheme, Monitor, News, REFERENCE_BLOCKS, STRATEGIES, Scheme, StudyChunk, Verdict, study_drift,
+};
 pub use error::Error;
 pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, quantisation_loss};
 pub use fit::{FitOptions, Fitted, fit};

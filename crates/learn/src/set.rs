@@ -5,11 +5,11 @@ use linnet_core::{DIGITS, Tracker};
 use linnet_types::{IoRecord, Nanos, Op};
 
 use crate::error::{Error, require};
-use crate::inflection::is_slow;
+use crate::inflection::{is_slow, slow_of};
 use crate::replay::{Event, in_time_order};
 
 /// Completed reads that a row's history needs.
-const HISTORY: u32 = 4;
+pub(crate) const HISTORY: u32 = 4;
 
 /// Records that made no row, by reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -129,7 +129,7 @@ impl TrainingSet {
 
     /// Labels every row anew.
     pub fn relabel(&mut self, inflection_ns: Nanos) {
-        self.slow = self.latency_ns.iter().map(|&latency_ns| is_slow(latency_ns, inflection_ns)).collect();
+        self.slow = slow_of(&self.latency_ns, inflection_ns);
     }
 
     /// Cuts the rows in two at this share of them, 0..=1: the earlier ones and the later ones.

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What happened on a device lately, as it happened: enough to see it again with the eyes of another model.
+
+use std::collections::{HashMap, VecDeque};
+
+use linnet_types::{Nanos, Request};
+
+use super::scheme::Scheme;
+use crate::error::Error;
+use crate::inflection::{Inflection, InflectionOptions, inflection_point, slow_of};
+
+/// Events kept for each read of a window: where nearly all I/Os are writes, a window holds fewer reads.
+const EVENTS_PER_READ: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Arrive(Request),
+    Complete,
+    Leave,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    now_ns: Nanos,
+    id: u64,
+    what: What,
+}
+
+/// The last events of a device, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Log {
+    window: usize,
+    /// Reads that arrived within the log.
+    reads: usize,
+    events: VecDeque<Event>,
+}
+
+impl Log {
+    /// A log of the last `window` reads and what happened between them.
+    pub fn new(window: usize) -> Log {
+        Log { window, reads: 0, events: VecDeque::new() }
+    }
+
+    pub fn arrive(&mut self, id: u64, now_ns: Nanos, request: &Request) {
+        self.reads += usize::from(request.op.is_read());
+        self.push(Event { now_ns, id, what: What::Arrive(*request) });
+    }
+
+    pub fn end(&mut self, id: u64, now_ns: Nanos, completed: bool) {
+        self.push(Event { now_ns, id, what: if completed { What::Complete } else { What::Leave } });
+    }
+
+    fn push(&mut self, event: Event) {
+        self.events.push_back(event);
+        while self.reads > self.window || self.events.len() > EVENTS_PER_READ * self.window {
+            if let Some(Event { what: What::Arrive(request), .. }) = self.events.pop_front() {
+                self.reads -= usize::from(request.op.is_read());
+            }
+        }
+    }
+
+    /// Shows the log to an eye that opens idle. `read` is told of each read that ended well: its features and when it
+    /// arrived and how long it took. Gives the eye, and the I/Os under way with their names and the features of reads.
+    pub fn replay<S: Scheme>(&self, scheme: &S, inflection_ns: Nanos) -> Seen<S> {
+        let mut seen = Seen { eye: scheme.eye(inflection_ns), open: HashMap::new(), rows: Vec::new() };
+        for event in &self.events {
+            match event.what {
+                What::Arrive(request) => {
+                    let (mark, row) = scheme.arrive(&mut seen.eye, event.now_ns, &request);
+                    let place = row.map(|row| {
+                        seen.rows.push((event.now_ns, None, row));
+                        seen.rows.len() - 1
+                    });
+                    seen.open.insert(event.id, (mark, event.now_ns, place));
+                }
+                What::Complete | What::Leave => {
+                    // An I/O that arrived before the log began was never seen.
+                    let Some((mark, arrived_ns, place)) = seen.open.remove(&event.id) else { continue };
+                    let latency_ns = event.now_ns.saturating_sub(arrived_ns);
+                    let completed = matches!(event.what, What::Complete);
+                    scheme.leave(&mut seen.eye, mark, event.now_ns, completed.then_some(latency_ns));
+                    if let Some(place) = place.filter(|_| completed) {
+                        seen.rows[place].1 = Some(latency_ns);
+                    }
+                }
+            }
+        }
+        seen
+    }
+
+    /// Latencies of the reads that arrived from `from_ns` on and completed, in the order of completion.
+    fn latencies(&self, from_ns: Nanos) -> Vec<Nanos> {
+        let mut open = HashMap::new();
+        let mut latencies = Vec::new();
+        for event in &self.events {
+            match event.what {
+                What::Arrive(request) if request.op.is_read() && event.now_ns >= from_ns => {
+                    open.insert(event.id, event.now_ns);
+                }
+                What::Complete => {
+                    latencies.extend(open.remove(&event.id).map(|arrived_ns| event.now_ns.saturating_sub(arrived_ns)));
+                }
+                What::Arrive(_) | What::Leave => {}
+            }
+        }
+        latencies
+    }
+}
+
+/// What an eye saw of a log.
+pub(super) struct Seen<S: Scheme> {
+    pub eye: S::Eye,
+    /// Under way at the end: mark, time of arrival, place of the row.
+    pub open: HashMap<u64, (S::Mark, Nanos, Option<usize>)>,
+    /// Reads in the order of arrival: when, how long where it completed, features.
+    pub rows: Vec<(Nanos, Option<Nanos>, S::Row)>,
+}
+
+/// A fit to be done: takes a second or so, needs nothing but itself, and can be run on another thread.
+pub struct Job<S: Scheme> {
+    pub(super) scheme: S,
+    pub(super) log: Log,
+    pub(super) from_ns: Nanos,
+    pub(super) inflection: InflectionOptions,
+}
+
+/// What a [`Job`] gave.
+#[derive(Clone, Debug)]
+pub struct Candidate<M> {
+    /// The model.
+    pub model: M,
+    /// Where fast ends, in its window.
+    pub inflection: Inflection,
+    /// The reads that it was fitted to, in the order of arrival: slow or not.
+    pub slow: Vec<bool>,
+}
+
+impl<S: Scheme> Job<S> {
+    /// Finds the inflection point of the window and fits a model to it.
+    ///
+    /// # Errors
+    /// [`Error::NoLatency`] for a window without a completed read; those of the fit.
+    pub fn run(self) -> Result<Candidate<S::Model>, Error> {
+        let inflection = inflection_point(&[&self.log.latencies(self.from_ns)], 0, &self.inflection)?;
+        let seen = self.log.replay(&self.scheme, inflection.latency_ns);
+        let (mut rows, mut latency_ns) = (Vec::new(), Vec::new());
+        for (arrived_ns, took_ns, row) in seen.rows {
+            if let Some(took_ns) = took_ns.filter(|_| arrived_ns >= self.from_ns) {
+                rows.push(row);
+                latency_ns.push(took_ns);
+            }
+        }
+        let model = self.scheme.fit(&rows, &latency_ns, inflection.latency_ns)?;
+        let slow = slow_of(&latency_ns, inflection.latency_ns);
+        Ok(Candidate { model, inflection, slow })
+    }
+}
+
+/// Where fast ends among these reads.
+pub(super) fn labels(latency_ns: &[Nanos], options: &InflectionOptions) -> Result<(Nanos, Vec<bool>), Error> {
+    let inflection_ns = inflection_point(&[latency_ns], 0, options)?.latency_ns;
+    Ok((inflection_ns, slow_of(latency_ns, inflection_ns)))
+}

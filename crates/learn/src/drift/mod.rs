@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Drift: noticing that a device no longer behaves as its model learned, and learning it anew without making matters worse.
+//!
+//! A state machine without I/O, threads or clock. It is told of the I/Os of one device in the order of time, keeps the last of
+//! them, and answers with what happened. Fits are handed out as [`Job`]s, which the caller runs where it likes. With the same
+//! events and options the same things happen.
+//!
+//! 1. The first window of reads trains the first model, which serves from then on.
+//! 2. Reads are compared with a reference ([`Monitor`]). When an alarm rings, half a window of reads is gathered that arrived
+//!    after it, and a candidate is fitted to these: what came before belongs to another time.
+//! 3. The candidate works in the shadow: it scores reads that arrived after its window, and nobody listens. After half a window
+//!    both models are compared on these reads, and the candidate takes over only when it leads.
+//! 4. The old model then works in the shadow. It comes back when it leads in one of two comparisons of half a window each;
+//!    after that it is dropped.
+//! 5. By then, or when the candidate was rejected, a whole window of reads has arrived since the alarm. A second candidate is
+//!    fitted to it and must pass the same way. If that fails too, the change cannot be learned away: the model stays, and the
+//!    reference is taken anew.
+//!
+//! **Merit**, by which models are compared, is the mean of ROC-AUC (policies that rank replicas go by it) and of balanced
+//! accuracy (policies that revoke go by that). Slow is what lies above the inflection point of the compared reads themselves,
+//! so neither model is judged by its own idea of slow. To lead is to be ahead by the margin on all the reads compared, and
+//! also on the mean of eight parts of them, one after the other, by Student's t at the one-sided level 0.05: neighbouring reads
+//! are alike, and so the parts are what can be counted.
+//!
+//! False revokes are never seen by a live device, and a read that went elsewhere says nothing of this one: give the events of
+//! the I/Os that the device did serve. A policy that revokes much should probe (`linnet-array`, `probe_share`).
+
+mod alarm;
+mod log;
+mod scheme;
+mod seat;
+mod study;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use linnet_measure::roc_auc_integers;
+use linnet_types::{Nanos, Request};
+
+pub use alarm::{Alarms, CHECK_BLOCKS, Check, Monitor, REFERENCE_BLOCKS};
+pub use log::{Candidate, Job};
+pub use scheme::{LinnOsScheme, LinnetScheme, Scheme};
+pub use study::{DriftStudy, Happening, STRATEGIES, StudyChunk, study_drift};
+
+use crate::error::{Error, require};
+use crate::evaluate::figures;
+use crate::inflection::InflectionOptions;
+use log::{Log, labels};
+use seat::Seat;
+
+/// Comparisons that a new model must pass before the old one is dropped.
+const TRIALS: u32 = 2;
+/// Parts of a comparison.
+const PARTS: usize = 8;
+/// One-sided critical value of Student's t with 7 degrees of freedom: 0.05.
+const T_LEAD: f64 = 1.895;
+
+/// How drift is handled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriftOptions {
+    /// Reads that the first model is trained on, 480..=1e8. Candidates train on half as many and are compared on half as many.
+    pub window: usize,
+    /// Lead in merit at which a candidate takes over, or an old model comes back; 0..=1.
+    pub margin: f64,
+    /// The search for inflection points.
+    pub inflection: InflectionOptions,
+}
+
+impl Default for DriftOptions {
+    fn default() -> Self {
+        DriftOptions {
+            window: 6_000,
+            margin: 0.02,
+            inflection: InflectionOptions { ios: 200_000, ..InflectionOptions::default() },
+        }
+    }
+}
+
+/// Two models on the same reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// Reads compared.
+    pub reads: usize,
+    /// Merit of the model that served.
+    pub serving: f64,
+    /// Merit of the one in the shadow.
+    pub shadow: f64,
+    /// t of its lead over the parts; infinite when all parts agree to the bit that there is one.
+    pub t: f64,
+}
+
+impl Verdict {
+    /// Whether the one in the shadow leads.
+    pub fn leads(&self, margin: f64) -> bool {
+        self.shadow - self.serving >= margin && self.t >= T_LEAD
+    }
+}
+
+/// What an ending read brought about.
+pub enum News<S: Scheme> {
+    /// A check against the reference was made. When an alarm rings a candidate will follow.
+    Checked(Check),
+    /// Run this, and answer with [`Drift::trained`] or [`Drift::untrained`]. Events may be told meanwhile.
+    Fit(Job<S>),
+    /// The candidate serves now.
+    Swapped(Verdict),
+    /// The candidate did not lead and is gone.
+    Rejected(Verdict),
+    /// The old model serves again.
+    RolledBack(Verdict),
+    /// The new model passed a comparison with the old one.
+    Kept(Verdict),
+}
+
+enum Phase {
+    /// Reads are collected for a fit to those that arrived from then on.
+    Gather { left: usize, from_ns: Nanos },
+    /// A job is out.
+    Fitting,
+    /// The other seat holds a candidate.
+    Shadow,
+    /// The other seat holds the model before.
+    Trial { left: u32 },
+    /// The monitor is listened to.
+    Watch,
+}
+
+/// Drift of one device.
+pub struct Drift<S: Scheme> {
+    scheme: S,
+    options: DriftOptions,
+    log: Log,
+    phase: Phase,
+    serving: Option<Seat<S>>,
+    other: Option<Seat<S>>,
+    /// Reads that both seats scored: latency, score of the serving model, of the other.
+    compared: Vec<(Nanos, i64, i64)>,
+    /// Under way: time of arrival, and whether it is a read.
+    open: HashMap<u64, (Nanos, bool)>,
+    /// An alarm rang, and its second candidate is to come.
+    second: bool,
+    /// The model that served when the alarm rang does so no longer.
+    changed: bool,
+}
+
+impl<S: Scheme + Clone> Drift<S> {
+    /// A device of which nothing is known.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn new(scheme: S, options: DriftOptions) -> Result<Drift<S>, Error> {
+        require((480..=100_000_000).contains(&options.window), "window", options.window, "480 to 100,000,000 reads")?;
+        require((0.0..=1.0).contains(&options.margin), "margin", options.margin, "0 to 1")?;
+        Ok(Drift {
+            scheme,
+            log: Log::new(options.window),
+            phase: Phase::Gather { left: options.window, from_ns: 0 },
+            options,
+            serving: None,
+            other: None,
+            compared: Vec::new(),
+            open: HashMap::new(),
+            second: false,
+            changed: false,
+        })
+    }
+
+    /// An I/O is handed to the device; `id` names it until it ends. What the serving model says of a read: above 0 it
+    /// would rather be slow. Nothing of a write, before the first model, or where history lacks.
+    pub fn arrive(&mut self, id: u64, now: Nanos, request: &Request) -> Option<i64> {
+        self.log.arrive(id, now, request);
+        self.open.insert(id, (now, request.op.is_read()));
+        if let Some(other) = &mut self.other {
+            other.arrive(&self.scheme, id, now, request);
+        }
+        self.serving.as_mut().and_then(|seat| seat.arrive(&self.scheme, id, now, request))
+    }
+
+    /// It completed.
+    ///
+    /// # Errors
+    /// Those of the search for an inflection point, which a comparison needs.
+    pub fn complete(&mut self, id: u64, now: Nanos) -> Result<Option<News<S>>, Error> {
+        let Some((arrived_ns, is_read)) = self.open.remove(&id) else { return Ok(None) };
+        self.log.end(id, now, true);
+        let latency_ns = now.saturating_sub(arrived_ns);
+        let shadow = self.other.as_mut().and_then(|seat| seat.end(&self.scheme, id, now, Some(latency_ns)));
+        let serving = self.serving.as_mut().and_then(|seat| seat.end(&self.scheme, id, now, Some(latency_ns)));
+        if !is_read {
+            return Ok(None);
+        }
+        let push = |seat: &mut Seat<S>, score: i64| {
+            let slow = seat.is_slow(latency_ns);
+            seat.monitor.push(score, slow)
+        };
+        if let (Phase::Shadow, Some(seat), Some(score)) = (&self.phase, &mut self.other, shadow) {
+            push(seat, score);
+        }
+        let check = self.serving.as_mut().zip(serving).and_then(|(seat, score)| push(seat, score));
+        if let (Some(serving), Some(shadow)) = (serving, shadow) {
+            self.compared.push((latency_ns, serving, shadow));
+        }
+        self.step(now, check)
+    }
+
+    /// It left without an answer worth learning from: revoked, failed, cancelled.
+    pub fn withdraw(&mut self, id: u64, now: Nanos) {
+        if self.open.remove(&id).is_some() {
+            self.log.end(id, now, false);
+            for seat in self.serving.iter_mut().chain(&mut self.other) {
+                seat.end(&self.scheme, id, now, None);
+            }
+        }
+    }
+
+    /// The job was run.
+    pub fn trained(&mut self, candidate: Candidate<S::Model>) {
+        let seat = Seat::new(&self.scheme, candidate, &self.log, self.block_reads());
+        if self.serving.is_none() {
+            (self.serving, self.phase) = (Some(seat), Phase::Watch);
+        } else {
+            (self.other, self.phase) = (Some(seat), Phase::Shadow);
+            self.compared.clear();
+        }
+    }
+
+    /// The job failed. The model stays; without one, another window is gathered.
+    pub fn untrained(&mut self) {
+        self.second = false;
+        self.settle();
+        if self.serving.is_none() {
+            self.phase = Phase::Gather { left: self.options.window, from_ns: 0 };
+        }
+    }
+
+    /// The model that serves, and its inflection point.
+    pub fn model(&self) -> Option<(&S::Model, Nanos)> {
+        self.serving.as_ref().map(|seat| (&seat.model, seat.inflection_ns))
+    }
+
+    fn half(&self) -> usize {
+        self.options.window / 2
+    }
+
+    fn block_reads(&self) -> usize {
+        self.options.window / REFERENCE_BLOCKS
+    }
+
+    /// A read has ended. At most one thing comes of it.
+    fn step(&mut self, now: Nanos, check: Option<Check>) -> Result<Option<News<S>>, Error> {
+        match &mut self.phase {
+            Phase::Gather { left, from_ns } => {
+                *left = left.saturating_sub(1);
+                if *left > 0 {
+                    return Ok(None);
+                }
+                let (scheme, log, from_ns) = (self.scheme.clone(), self.log.clone(), *from_ns);
+                self.phase = Phase::Fitting;
+                Ok(Some(News::Fit(Job { scheme, log, from_ns, inflection: self.options.inflection.clone() })))
+            }
+            Phase::Fitting => Ok(None),
+            Phase::Shadow => {
+                let Some(verdict) = self.compare()? else { return Ok(None) };
+                if verdict.leads(self.options.margin) {
+                    std::mem::swap(&mut self.serving, &mut self.other);
+                    (self.changed, self.phase) = (true, Phase::Trial { left: TRIALS });
+                    return Ok(Some(News::Swapped(verdict)));
+                }
+                self.settle();
+                Ok(Some(News::Rejected(verdict)))
+            }
+            &mut Phase::Trial { left } => {
+                let Some(verdict) = self.compare()? else { return Ok(None) };
+                if verdict.leads(self.options.margin) {
+                    std::mem::swap(&mut self.serving, &mut self.other);
+                    self.changed = false;
+                    self.settle();
+                    return Ok(Some(News::RolledBack(verdict)));
+                }
+                self.phase = Phase::Trial { left: left - 1 };
+                if left == 1 {
+                    self.settle();
+                }
+                Ok(Some(News::Kept(verdict)))
+            }
+            Phase::Watch => {
+                if check.is_some_and(|check| check.alarms.any()) {
+                    self.phase = Phase::Gather { left: self.half(), from_ns: now };
+                    (self.second, self.changed) = (true, false);
+                }
+                Ok(check.map(News::Checked))
+            }
+        }
+    }
+
+    /// A candidate's case is closed. A second one follows the first of an alarm; after that, reads are watched again, and if
+    /// the alarm changed nothing, what comes now is the reference.
+    fn settle(&mut self) {
+        self.other = None;
+        if std::mem::take(&mut self.second) {
+            self.phase = Phase::Gather { left: 1, from_ns: 0 };
+            return;
+        }
+        self.phase = Phase::Watch;
+        let monitor = Monitor::new(self.block_reads(), &[]);
+        if let (false, Some(seat)) = (self.changed, &mut self.serving) {
+            seat.monitor = monitor;
+        }
+    }
+
+    /// Both seats on the reads that both scored, once there are enough of them.
+    fn compare(&mut self) -> Result<Option<Verdict>, Error> {
+        if self.compared.len() < self.half() {
+            return Ok(None);
+        }
+        let reads = std::mem::take(&mut self.compared);
+        let latency_ns: Vec<Nanos> = reads.iter().map(|read| read.0).collect();
+        let (_, slow) = labels(&latency_ns, &self.options.inflection)?;
+        let scores = |of: fn(&(Nanos, i64, i64)) -> i64| reads.iter().map(of).collect::<Vec<i64>>();
+        let (serving, shadow) = (scores(|read| read.1), scores(|read| read.2));
+        let part = reads.len().div_ceil(PARTS);
+        let parts = serving.chunks(part).zip(shadow.chunks(part)).zip(slow.chunks(part));
+        let leads: Vec<f64> = parts.map(|((a, b), slow)| merit(b, slow) - merit(a, slow)).collect();
+        Ok(Some(Verdict {
+            reads: reads.len(),
+            serving: merit(&serving, &slow),
+            shadow: merit(&shadow, &slow),
+            t: student_one(&leads),
+        }))
+    }
+}
+
+/// Student's t of a sample against 0.
+fn student_one(sample: &[f64]) -> f64 {
+    let n = sample.len() as f64;
+    let mean = sample.iter().sum::<f64>() / n;
+    let squares: f64 = sample.iter().map(|x| (x - mean) * (x - mean)).sum();
+    if mean == 0.0 { 0.0 } else { mean / (squares / (n - 1.0) / n).sqrt() }
+}
+
+/// Mean of ROC-AUC and balanced accuracy. 0.5, worth nothing, when all reads are fast or all are slow.
+fn merit(scores: &[i64], slow: &[bool]) -> f64 {
+    let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
+    let Some(area) = roc_auc_integers(scores, slow) else { return 0.5 };
+    (area + figures(slow, &revoked, Some(area)).balanced_accuracy) / 2.0
+}

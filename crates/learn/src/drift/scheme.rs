@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two kinds of model that drift is handled for, behind one face.
+
+use linnet_core::{DIGITS, Network, Place, Tracker, Trees, WATCH_FEATURES, Watch};
+use linnet_types::{Nanos, Op, Request};
+
+use crate::boost::{BoostOptions, fit_trees};
+use crate::error::Error;
+use crate::fit::{FitOptions, fit};
+use crate::set::{HISTORY, TrainingSet};
+use crate::watched::WatchedSet;
+
+/// Features, fit and score of one kind of model.
+pub trait Scheme {
+    /// Features of one read.
+    type Row: Copy;
+    /// What sees the I/Os of one device and describes its reads.
+    type Eye;
+    /// Names an I/O to the eye, from its arrival to its end.
+    type Mark;
+    /// What was learned.
+    type Model: Clone;
+
+    /// An idle device without history, reads above `inflection_ns` being slow.
+    fn eye(&self, inflection_ns: Nanos) -> Self::Eye;
+
+    /// An I/O is handed to the device. With the features of a read, where its history suffices.
+    fn arrive(&self, eye: &mut Self::Eye, now: Nanos, request: &Request) -> (Self::Mark, Option<Self::Row>);
+
+    /// It completed after `latency_ns`, or left without an answer.
+    fn leave(&self, eye: &mut Self::Eye, mark: Self::Mark, now: Nanos, latency_ns: Option<Nanos>);
+
+    /// Fits a model to reads in the order of arrival.
+    ///
+    /// # Errors
+    /// Those of the fit.
+    fn fit(&self, rows: &[Self::Row], latency_ns: &[Nanos], inflection_ns: Nanos) -> Result<Self::Model, Error>;
+
+    /// Above 0: rather slow than fast.
+    fn score(model: &Self::Model, row: &Self::Row) -> i64;
+}
+
+/// The trees of the schema `linnet-1`.
+#[derive(Clone, Debug, Default)]
+pub struct LinnetScheme(pub BoostOptions);
+
+impl Scheme for LinnetScheme {
+    type Row = [u8; WATCH_FEATURES];
+    type Eye = Watch;
+    type Mark = Place;
+    type Model = Trees;
+
+    fn eye(&self, inflection_ns: Nanos) -> Watch {
+        Watch::new(inflection_ns)
+    }
+
+    fn arrive(&self, eye: &mut Watch, now: Nanos, request: &Request) -> (Place, Option<Self::Row>) {
+        let row = request.op.is_read().then(|| eye.describe(now, request.offset_bytes, request.size_bytes));
+        (eye.arrive(now, request), row)
+    }
+
+    fn leave(&self, eye: &mut Watch, mark: Place, now: Nanos, latency_ns: Option<Nanos>) {
+        match latency_ns {
+            Some(_) => eye.complete(mark, now),
+            None => eye.withdraw(mark),
+        }
+    }
+
+    fn fit(&self, rows: &[Self::Row], latency_ns: &[Nanos], inflection_ns: Nanos) -> Result<Trees, Error> {
+        let slow = crate::inflection::slow_of(latency_ns, inflection_ns);
+        let set = WatchedSet { features: rows.to_vec(), slow, ..WatchedSet::default() };
+        fit_trees(&set, &self.0)
+    }
+
+    fn score(model: &Trees, row: &Self::Row) -> i64 {
+        i64::from(model.score(row))
+    }
+}
+
+/// The network of LinnOS on 31 digits.
+#[derive(Clone, Debug, Default)]
+pub struct LinnOsScheme(pub FitOptions);
+
+impl Scheme for LinnOsScheme {
+    type Row = [u8; DIGITS];
+    type Eye = Tracker;
+    /// Kind, size and snapshot.
+    type Mark = (Op, u32, u32);
+    type Model = Network;
+
+    fn eye(&self, _inflection_ns: Nanos) -> Tracker {
+        Tracker::new()
+    }
+
+    fn arrive(&self, eye: &mut Tracker, _now: Nanos, request: &Request) -> (Self::Mark, Option<Self::Row>) {
+        let snapshot = eye.arrive(request.size_bytes);
+        let known = request.op.is_read() && eye.history_len() >= HISTORY;
+        ((request.op, request.size_bytes, snapshot), known.then(|| eye.digits(snapshot)))
+    }
+
+    fn leave(&self, eye: &mut Tracker, mark: Self::Mark, _now: Nanos, latency_ns: Option<Nanos>) {
+        let (op, size_bytes, snapshot) = mark;
+        match latency_ns {
+            Some(latency_ns) => eye.complete(op, size_bytes, latency_ns, snapshot),
+            None => eye.withdraw(size_bytes),
+        }
+    }
+
+    fn fit(&self, rows: &[Self::Row], latency_ns: &[Nanos], inflection_ns: Nanos) -> Result<Network, Error> {
+        let slow = crate::inflection::slow_of(latency_ns, inflection_ns);
+        let set = TrainingSet { digits: rows.concat(), slow, ..TrainingSet::default() };
+        Ok(fit(&set, &self.0, &mut |_, _| true)?.network)
+    }
+
+    fn score(model: &Network, row: &Self::Row) -> i64 {
+        model.score(row)
+    }
+}

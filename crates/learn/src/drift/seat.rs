@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A model at work: serving, or in the shadow.
+
+use std::collections::HashMap;
+
+use linnet_types::{Nanos, Request};
+
+use super::alarm::Monitor;
+use super::log::{Candidate, Log};
+use super::scheme::Scheme;
+use crate::inflection::is_slow;
+
+/// A model, what it sees of the device, and what it said of the reads under way.
+pub(super) struct Seat<S: Scheme> {
+    pub model: S::Model,
+    pub inflection_ns: Nanos,
+    pub monitor: Monitor,
+    eye: S::Eye,
+    open: HashMap<u64, (S::Mark, Option<i64>)>,
+}
+
+impl<S: Scheme> Seat<S> {
+    /// A model that has seen the log. It has no say on reads that arrived before.
+    pub fn new(scheme: &S, candidate: Candidate<S::Model>, log: &Log, block_reads: usize) -> Seat<S> {
+        let inflection_ns = candidate.inflection.latency_ns;
+        let seen = log.replay(scheme, inflection_ns);
+        let open = seen.open.into_iter().map(|(id, (mark, ..))| (id, (mark, None))).collect();
+        let monitor = Monitor::new(block_reads, &candidate.slow);
+        Seat { model: candidate.model, inflection_ns, monitor, eye: seen.eye, open }
+    }
+
+    /// What the model says of a read; nothing of a write, or without history.
+    pub fn arrive(&mut self, scheme: &S, id: u64, now: Nanos, request: &Request) -> Option<i64> {
+        let (mark, row) = scheme.arrive(&mut self.eye, now, request);
+        let score = row.map(|row| S::score(&self.model, &row));
+        self.open.insert(id, (mark, score));
+        score
+    }
+
+    /// What it had said of the I/O that ends now.
+    pub fn end(&mut self, scheme: &S, id: u64, now: Nanos, latency_ns: Option<Nanos>) -> Option<i64> {
+        let (mark, score) = self.open.remove(&id)?;
+        scheme.leave(&mut self.eye, mark, now, latency_ns);
+        score.filter(|_| latency_ns.is_some())
+    }
+
+    /// Whether this model calls such a read slow.
+    pub fn is_slow(&self, latency_ns: Nanos) -> bool {
+        is_slow(latency_ns, self.inflection_ns)
+    }
+}

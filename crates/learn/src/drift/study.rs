@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What drift handling is worth on a trace: a model trained once, one that is looked after, one trained again and again.
+
+use std::collections::HashMap;
+
+use linnet_types::{IoRecord, Nanos};
+
+use super::log::{Job, Log, labels};
+use super::scheme::Scheme;
+use super::seat::Seat;
+use super::{Check, Drift, DriftOptions, News, Verdict, merit};
+use crate::error::Error;
+use crate::evaluate::{Evaluation, figures};
+use crate::replay::{Event, in_time_order};
+use linnet_measure::roc_auc_integers;
+
+/// Trained on the first window only; looked after by [`Drift`]; trained on the last window after every half window and
+/// swapped in unseen.
+pub const STRATEGIES: [&str; 3] = ["once", "drift", "always"];
+
+/// Something that drift handling did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happening {
+    /// The first model, or a candidate, was fitted: its inflection point and the reads it learned from.
+    Fitted {
+        /// Where fast ends.
+        inflection_ns: Nanos,
+        /// And at which percentile of its window.
+        percentile: f64,
+        /// Reads.
+        rows: usize,
+    },
+    /// A fit failed.
+    Failed(String),
+    /// An alarm rang.
+    Alarm(Check),
+    /// The candidate took over.
+    Swapped(Verdict),
+    /// It did not.
+    Rejected(Verdict),
+    /// The old model came back.
+    RolledBack(Verdict),
+    /// The new model passed a comparison.
+    Kept(Verdict),
+}
+
+/// Half a window of reads in the order of completion, judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StudyChunk {
+    /// When the first and the last of them completed.
+    pub time_ns: (Nanos, Nanos),
+    /// The inflection point of these reads, by which all strategies are judged.
+    pub inflection_ns: Nanos,
+    /// Figures of each of [`STRATEGIES`].
+    pub figures: [Evaluation; 3],
+    /// Merit of each.
+    pub merit: [f64; 3],
+    /// Accuracy of each by its own model's inflection point.
+    pub own_accuracy: [f64; 3],
+}
+
+/// What came of a trace.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct DriftStudy {
+    /// Judged stretches.
+    pub chunks: Vec<StudyChunk>,
+    /// What drift handling did, and when.
+    pub happenings: Vec<(Nanos, Happening)>,
+    /// Checks that were made.
+    pub checks: u64,
+    /// Reads judged.
+    pub reads: u64,
+    /// Fits of each strategy.
+    pub fits: [u64; 3],
+}
+
+/// One read: latency, and each strategy's score and own label.
+type Judged = (Nanos, [i64; 3], [bool; 3]);
+
+struct Study<'w, S: Scheme> {
+    scheme: S,
+    options: DriftOptions,
+    drift: Drift<S>,
+    log: Log,
+    /// Trained once, and trained always.
+    seats: Option<[Seat<S>; 2]>,
+    since_fit: usize,
+    reads: Vec<Judged>,
+    begun_ns: Nanos,
+    found: DriftStudy,
+    watch: &'w mut dyn FnMut(u64) -> bool,
+}
+
+/// Replays a device's records, in whatever order they come, under all three strategies. Every model decides about every read
+/// and nothing is revoked, so that all are judged on the same reads. `watch` is told of the I/Os done and returns false to
+/// stop.
+///
+/// # Errors
+/// [`Error::TooFewRows`] when the trace ends before a first stretch is judged; [`Error::Interrupted`]; those of a fit of the
+/// strategies beside drift handling.
+pub fn study_drift<S: Scheme + Clone>(
+    scheme: &S,
+    records: &[IoRecord],
+    options: &DriftOptions,
+    watch: &mut dyn FnMut(u64) -> bool,
+) -> Result<DriftStudy, Error> {
+    let mut study = Study {
+        drift: Drift::new(scheme.clone(), options.clone())?,
+        scheme: scheme.clone(),
+        log: Log::new(options.window),
+        options: options.clone(),
+        seats: None,
+        since_fit: 0,
+        reads: Vec::new(),
+        begun_ns: 0,
+        found: DriftStudy::default(),
+        watch,
+    };
+    let mut scores: HashMap<usize, [Option<i64>; 3]> = HashMap::new();
+    let mut failure = None;
+    let mut done = 0u64;
+    in_time_order(records, |event| {
+        if failure.is_some() {
+            return;
+        }
+        let result = match event {
+            Event::Arrive(index) => {
+                let score = study.arrive(index, &records[index]);
+                scores.insert(index, score);
+                Ok(())
+            }
+            Event::Complete(index) => {
+                done += 1;
+                let stopped = done % 1024 == 0 && !(study.watch)(done);
+                let score = scores.remove(&index).unwrap_or_default();
+                if stopped { Err(Error::Interrupted) } else { study.complete(index, &records[index], score) }
+            }
+        };
+        failure = result.err();
+    });
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    if study.found.chunks.is_empty() {
+        let rows = records.iter().filter(|record| record.op.is_read() && record.latency_ns.is_some()).count();
+        return Err(Error::TooFewRows { purpose: "a drift study", rows, least: options.window * 3 / 2 + 64 });
+    }
+    Ok(study.found)
+}
+
+impl<S: Scheme + Clone> Study<'_, S> {
+    fn arrive(&mut self, index: usize, record: &IoRecord) -> [Option<i64>; 3] {
+        let (id, now, request) = (index as u64, record.arrive_ns, record.request());
+        self.log.arrive(id, now, &request);
+        let drift = self.drift.arrive(id, now, &request);
+        let [once, always] = match &mut self.seats {
+            Some(seats) => seats.each_mut().map(|seat| seat.arrive(&self.scheme, id, now, &request)),
+            None => [None, None],
+        };
+        [once, drift, always]
+    }
+
+    fn complete(&mut self, index: usize, record: &IoRecord, scores: [Option<i64>; 3]) -> Result<(), Error> {
+        let latency_ns = record.latency_ns.unwrap_or(0);
+        let (id, now) = (index as u64, record.arrive_ns.saturating_add(latency_ns));
+        self.log.end(id, now, true);
+        for seat in self.seats.iter_mut().flatten() {
+            seat.end(&self.scheme, id, now, Some(latency_ns));
+        }
+        // The label by the model that scored it, before anything is swapped.
+        let by_drift = self.drift.model().is_some_and(|(_, inflection_ns)| latency_ns > inflection_ns);
+        let news = self.drift.complete(id, now)?;
+        if let Some(news) = news {
+            self.tell(now, news)?;
+        }
+        if !record.op.is_read() {
+            return Ok(());
+        }
+        let (Some(seats), [Some(once), Some(drift), Some(always)]) = (&self.seats, scores) else { return Ok(()) };
+        let own = [seats[0].is_slow(latency_ns), by_drift, seats[1].is_slow(latency_ns)];
+        if self.reads.is_empty() {
+            self.begun_ns = now;
+        }
+        self.reads.push((latency_ns, [once, drift, always], own));
+        if self.reads.len() == self.options.window / 2 {
+            self.judge(now)?;
+        }
+        self.since_fit += 1;
+        if self.since_fit >= self.options.window / 2 {
+            self.since_fit = 0;
+            self.refit()?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, now: Nanos, news: News<S>) -> Result<(), Error> {
+        let happening = match news {
+            News::Checked(check) => {
+                self.found.checks += 1;
+                if !check.alarms.any() {
+                    return Ok(());
+                }
+                Happening::Alarm(check)
+            }
+            News::Fit(job) => match job.run() {
+                Ok(candidate) => {
+                    self.found.fits[1] += 1;
+                    let happening = Happening::Fitted {
+                        inflection_ns: candidate.inflection.latency_ns,
+                        percentile: candidate.inflection.percentile,
+                        rows: candidate.slow.len(),
+                    };
+                    if self.seats.is_none() {
+                        let seat = || Seat::new(&self.scheme, candidate.clone(), &self.log, 1);
+                        self.seats = Some([seat(), seat()]);
+                        (self.found.fits[0], self.found.fits[2]) = (1, 1);
+                    }
+                    self.drift.trained(candidate);
+                    happening
+                }
+                Err(error) => {
+                    self.drift.untrained();
+                    Happening::Failed(error.to_string())
+                }
+            },
+            News::Swapped(verdict) => Happening::Swapped(verdict),
+            News::Rejected(verdict) => Happening::Rejected(verdict),
+            News::RolledBack(verdict) => Happening::RolledBack(verdict),
+            News::Kept(verdict) => Happening::Kept(verdict),
+        };
+        self.found.happenings.push((now, happening));
+        Ok(())
+    }
+
+    fn refit(&mut self) -> Result<(), Error> {
+        let inflection = self.options.inflection.clone();
+        let job = Job { scheme: self.scheme.clone(), log: self.log.clone(), from_ns: 0, inflection };
+        let seat = Seat::new(&self.scheme, job.run()?, &self.log, 1);
+        if let Some(seats) = &mut self.seats {
+            seats[1] = seat;
+            self.found.fits[2] += 1;
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, now: Nanos) -> Result<(), Error> {
+        let reads = std::mem::take(&mut self.reads);
+        let latency_ns: Vec<Nanos> = reads.iter().map(|read| read.0).collect();
+        let (inflection_ns, slow) = labels(&latency_ns, &self.options.inflection)?;
+        let of = |k: usize| reads.iter().map(|read| read.1[k]).collect::<Vec<i64>>();
+        let one = |k: usize| {
+            let scores = of(k);
+            let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
+            figures(&slow, &revoked, roc_auc_integers(&scores, &slow))
+        };
+        let own =
+            |k: usize| reads.iter().filter(|read| (read.1[k] > 0) == read.2[k]).count() as f64 / reads.len() as f64;
+        self.found.reads += reads.len() as u64;
+        self.found.chunks.push(StudyChunk {
+            time_ns: (self.begun_ns, now),
+            inflection_ns,
+            figures: [0, 1, 2].map(one),
+            merit: [0, 1, 2].map(|k| merit(&of(k), &slow)),
+            own_accuracy: [0, 1, 2].map(own),
+        });
+        Ok(())
+    }
+}
