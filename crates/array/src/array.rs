@@ -31,6 +31,7 @@ use linnet_types::{DeviceProfile, Nanos, Op, Request};
 
 use crate::config::Bucket;
 use crate::policy::device_of;
+use crate::probing::coin;
 use crate::slab::{Alarm, Mask, Slab};
 use crate::{Completion, Config, CopyId, Counters, DeviceView, Error, Outlook, Output, Policy, TimerId, WriteMode};
 use flight::Limits;
@@ -44,6 +45,7 @@ pub struct Array {
     views: Vec<DeviceView>,
     slab: Slab,
     chance: Chance,
+    coin: Chance,
     revokes: Bucket,
     hedges: Bucket,
     clones: Bucket,
@@ -69,6 +71,7 @@ impl Array {
                 .collect(),
             slab: Slab::new(),
             chance: Chance::new(config.seed),
+            coin: coin(config.seed),
             revokes: Bucket::new(config.revoke_budget),
             hedges: Bucket::new(config.hedge_budget),
             clones: Bucket::new(config.clone_budget),
@@ -145,6 +148,7 @@ impl Array {
         let device = device_of(slot.primary as usize, k, self.views.len());
         let Request { op, size_bytes, .. } = slot.request;
         let (flight, judged) = (slot.flights[k], slot.judged & (1 << k) != 0);
+        let sampled = slot.sampled & (1 << k) != 0;
         let latency_ns = now.saturating_sub(flight.submit_ns);
         self.views[device].completed(now, op, size_bytes, latency_ns, flight.snapshot);
         self.views[device].watch_end(flight.place, Some(now));
@@ -159,6 +163,9 @@ impl Array {
         let inflection_ns = self.inflection_ns[device];
         if judged && inflection_ns > 0 && latency_ns > inflection_ns {
             self.counters.false_submits += 1;
+        }
+        if sampled && inflection_ns > 0 {
+            self.counters.probing.answered_probe(latency_ns, inflection_ns);
         }
         if op.is_read() {
             self.answer(now, index, k, out);
@@ -206,7 +213,12 @@ impl Array {
         let slot = self.slab.at(index);
         let size_bytes = slot.request.size_bytes;
         let (flying, answered, place) = (slot.flying, slot.answered, slot.flights[k].place);
+        let (sampled, so_far_ns) = (slot.sampled & (1 << k) != 0, now.saturating_sub(slot.flights[k].submit_ns));
         let device = device_of(slot.primary as usize, k, self.views.len());
+        // A probe called off after the inflection point was slow; before it, nobody knows.
+        if sampled && self.inflection_ns[device] > 0 && so_far_ns > self.inflection_ns[device] {
+            self.counters.probing.answered_probe(so_far_ns, self.inflection_ns[device]);
+        }
         self.views[device].withdrawn(size_bytes);
         self.views[device].watch_end(place, None);
         if flying == 0 && !answered && slot.request.op.is_read() {
@@ -241,6 +253,7 @@ impl Array {
         }
         slot.answered = true;
         self.counters.hedges_won += u64::from(slot.hedges & (1 << k) != 0);
+        self.counters.probing.answered_read(slot.tossed, now - slot.arrive_ns);
         out.push(Output::Complete {
             tag: slot.tag,
             stream: slot.stream as usize,

@@ -58,6 +58,9 @@ pub struct Config {
     /// Revokes of one device without a read completing there, after which one becomes a probe, however young the
     /// history. Default 1,024: probes stay below 0.1 % of what is revoked.
     pub revokes_in_row_max: u32,
+    /// Chance that a read which would be revoked, or sent elsewhere than to its primary, is submitted there all the same, 0 to
+    /// 1: what becomes of these tells what became of the others ([`crate::Probing`]). Default 0: none.
+    pub probe_share: f64,
     /// Errors and time-outs in a row that take a device out of service. Default 3: one bad flash page is no reason.
     pub error_limit: u32,
     /// How long a device is out of service before one read probes it; doubles with each failed probe. Default 10 ms.
@@ -84,6 +87,7 @@ impl Default for Config {
             clone_budget: Budget { share: 1.0, burst: 256 },
             age_ns: 10_000_000,
             revokes_in_row_max: 1024,
+            probe_share: 0.0,
             error_limit: 3,
             out_ns: 10_000_000,
             out_ns_max: 1_000_000_000,
@@ -121,6 +125,9 @@ impl Config {
             if budget.burst > 1_000_000_000 {
                 return refuse(field, budget.burst.to_string(), "keep the burst at or below 1e9".into());
             }
+        }
+        if !(0.0..=1.0).contains(&self.probe_share) {
+            return refuse("probe_share", self.probe_share.to_string(), "give a share of 0 to 1".into());
         }
         let counts = [("revokes_in_row_max", self.revokes_in_row_max), ("error_limit", self.error_limit)];
         for (field, count) in counts {
@@ -199,6 +206,7 @@ mod tests {
         assert!(text.contains("`replicas` is 4") && text.contains("1 to 3"), "{text}");
         let wrong = Config { hedge_budget: Budget { share: f64::NAN, burst: 1 }, ..Config::default() };
         assert!(wrong.validate(3).is_err());
+        assert!(Config { probe_share: 1.5, ..Config::default() }.validate(3).is_err());
         assert!(Config { age_ns: 0, ..Config::default() }.validate(3).is_err());
         assert!(Config { out_ns_max: 1, ..Config::default() }.validate(3).is_err());
         assert!(Config::default().validate(0).is_err());

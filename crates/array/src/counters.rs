@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts of a run.
 
+use crate::Probing;
+
 /// What happened. These add up: `submits = reads + writes + extra_io + extra_writes + refusals` once all requests ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -46,4 +48,6 @@ pub struct Counters {
     pub false_submits: u64,
     /// Revokes where the device would have answered within its inflection point; counted where devices can be peeked at.
     pub false_revokes: u64,
+    /// Reads submitted where they would not have gone, to learn what the others missed ([`crate::Config::probe_share`]).
+    pub probing: Probing,
 }

@@ -13,6 +13,7 @@ mod error;
 mod output;
 mod policies;
 mod policy;
+mod probing;
 mod slab;
 mod view;
 
@@ -28,5 +29,6 @@ pub use error::Error;
 pub use output::Output;
 pub use policies::{Learned, POLICIES, policy};
 pub use policy::{Ask, Choice, Completion, Outlook, Policy, Submit};
+pub use probing::{Estimate, Probing};
 pub use slab::{CopyId, REPLICAS_MAX, TimerId};
 pub use view::DeviceView;

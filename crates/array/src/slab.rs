@@ -5,6 +5,7 @@
 //! timer that comes too late matches nothing and is dropped. A slot holds one flight per replica: a request is at each
 //! device at most once at a time.
 
+use crate::probing::Toss;
 use linnet_core::Place;
 use linnet_types::{Nanos, Op, Request};
 
@@ -112,6 +113,10 @@ pub(crate) struct Slot {
     pub probes: Mask,
     /// Copies that are hedges.
     pub hedges: Mask,
+    /// Copies that were submitted by [`crate::Config::probe_share`].
+    pub sampled: Mask,
+    /// What the first toss about this read said.
+    pub tossed: Toss,
     pub flights: [Flight; REPLICAS_MAX],
 }
 
@@ -136,6 +141,8 @@ impl Slot {
             judged: 0,
             probes: 0,
             hedges: 0,
+            sampled: 0,
+            tossed: Toss::None,
             flights: [Flight::default(); REPLICAS_MAX],
         }
     }

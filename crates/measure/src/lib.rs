@@ -8,6 +8,7 @@ mod cdf;
 mod confusion;
 mod gap;
 mod histogram;
+mod interval;
 mod quantile;
 
 pub use auc::{roc_auc, roc_auc_integers};
@@ -15,4 +16,5 @@ pub use cdf::{TailPoint, nines, tail_cdf};
 pub use confusion::Confusion;
 pub use gap::share_of_gap;
 pub use histogram::{Bucket, Histogram};
+pub use interval::{Z_95, wilson};
 pub use quantile::{Summary, quantile, quantile_unsorted, rank};

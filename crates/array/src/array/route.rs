@@ -5,6 +5,7 @@ use linnet_types::{Nanos, Outcome};
 
 use super::{Array, Breakage};
 use crate::policy::{device_of, replica_of};
+use crate::probing::Toss;
 use crate::slab::{Alarm, Mask, Slot};
 use crate::{Ask, Choice, Config, DeviceView, Outlook, Output, Submit, TimerId};
 
@@ -33,8 +34,18 @@ impl Array {
             self.policy.choose(&ask, &mut self.chance)
         };
         let (next, last) = (ask.next, ask.last);
+        let at_primary = slot.submitted | slot.refused == 0 && candidates & 1 != 0;
         self.counters.forced_submits += u64::from((last || all_tried) && self.judges);
         let submit = match choice {
+            // Elsewhere than to the primary, which could have had it.
+            Choice::Submit(submit) if at_primary && submit.replica != next && self.config.probe_share > 0.0 => {
+                if self.toss(now, index, next, outlook) {
+                    Submit::to(next).hedged(submit.hedge_after)
+                } else {
+                    self.counters.judged += u64::from(submit.judged);
+                    submit
+                }
+            }
             Choice::Submit(submit) => {
                 self.counters.judged += u64::from(submit.judged);
                 submit
@@ -48,6 +59,8 @@ impl Array {
                     Submit { probe: true, ..submit }
                 } else if !self.revokes.take() {
                     self.counters.budget_denied += 1;
+                    submit
+                } else if self.config.probe_share > 0.0 && self.toss(now, index, next, outlook) {
                     submit
                 } else {
                     self.revoke(now, index, next, outlook, out);
@@ -74,6 +87,27 @@ impl Array {
             self.counters.false_revokes += 1;
         }
         self.retry_at(now + self.config.failover_ns, index, out);
+    }
+
+    /// Tosses the coin about a read that the policy does not want on `device`. True: submit it there.
+    fn toss(&mut self, now: Nanos, index: usize, device: usize, outlook: &dyn Outlook) -> bool {
+        let there = self.coin.happens(self.config.probe_share);
+        let (inflection_ns, devices) = (self.inflection_ns[device], self.views.len());
+        let slot = self.slab.at(index);
+        let probing = &mut self.counters.probing;
+        probing.tosses += 1;
+        if there {
+            probing.probes += 1;
+            slot.sampled |= 1 << replica_of(slot.primary as usize, device, devices);
+        } else if inflection_ns > 0
+            && let Some(Outcome::Done(at)) = outlook.peek(device, now, &slot.request)
+        {
+            probing.fast_elsewhere += u64::from(at.saturating_sub(now) <= inflection_ns);
+        }
+        if slot.tossed == Toss::None {
+            slot.tossed = if there { Toss::There } else { Toss::Elsewhere };
+        }
+        there
     }
 
     fn carry_out(&mut self, now: Nanos, index: usize, submit: Submit, candidates: Mask, out: &mut Vec<Output>) {

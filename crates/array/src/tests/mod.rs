@@ -4,6 +4,7 @@
 mod behaviour;
 mod best;
 mod inputs;
+mod probing;
 mod sim;
 
 use crate::{Config, Learned};

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the coin says of revokes, against what peeks say.
+
+use super::*;
+use crate::{Counters, RunOptions, policy, run};
+use linnet_sim::{Chance, Toy};
+
+fn stream(chance: &mut Chance, count: usize) -> Vec<IoRecord> {
+    let mut at = 0;
+    (0..count)
+        .map(|_| {
+            at += chance.exponential(15_000.0) as Nanos;
+            let op = if chance.happens(0.9) { Op::Read } else { Op::Write };
+            IoRecord { offset_bytes: chance.below(1 << 24) * 4096, ..record(at, op) }
+        })
+        .collect()
+}
+
+/// Three busy devices under a policy, with this share of probes.
+fn counters(name: &str, seed: u64, probe_share: f64) -> Counters {
+    let mut chance = Chance::new(seed);
+    let learned = learned(&vec![Some(revokes_above(150)); 3]);
+    let mut devices: Vec<Toy> = (0..3).map(|k| Toy::busy(2_000_000, 0.5, seed * 3 + k)).collect();
+    let streams: Vec<Vec<IoRecord>> = (0..3).map(|_| stream(&mut chance, 6_000)).collect();
+    let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
+    let options = RunOptions { array: Config { probe_share, seed, ..Config::default() }, log: false };
+    let chosen = policy(name, &learned, &options.array).expect("known");
+    run(&mut devices, &streams, &profiles(&learned), chosen, &options, &mut ()).expect("a sound run").counters
+}
+
+const POLICIES: [&str; 4] = ["linnos", "linnos+hl", "shortest-queue", "ewma-inflight"];
+
+#[test]
+fn the_interval_covers_the_truth_as_often_as_it_says() {
+    let (mut covered, mut runs, mut z) = (0, 0, Vec::new());
+    for name in POLICIES {
+        for seed in 0..40 {
+            let c = counters(name, seed, 0.05);
+            let (estimate, truth) = (c.probing.false_share(), c.probing.truth());
+            assert!(c.probing.tosses > 1_000 && c.probing.answered > 30, "{name} {seed}: {:?}", c.probing);
+            assert!(truth > 0.02 && truth < 0.999, "{name} {seed}: nothing to estimate, {truth}");
+            runs += 1;
+            covered += i32::from(estimate.low <= truth && truth <= estimate.high);
+            z.push((estimate.value - truth) / (truth * (1.0 - truth) / c.probing.answered as f64).sqrt());
+            let reads = c.probing.false_share_of(c.reads);
+            let scale = c.probing.tosses as f64 / c.reads as f64;
+            assert!((reads.value - scale * estimate.value).abs() < 1e-12);
+        }
+    }
+    // 95 % of 160 are 152, with a standard deviation of 2.8.
+    assert!((143..=160).contains(&covered), "{covered} of {runs}");
+    // Errors in units of their own: mean 0 with a standard deviation of 0.08, spread 1.
+    let mean = z.iter().sum::<f64>() / z.len() as f64;
+    let spread = (z.iter().map(|z| (z - mean) * (z - mean)).sum::<f64>() / z.len() as f64).sqrt();
+    assert!(mean.abs() < 0.3, "biased: {mean}");
+    assert!((0.8..1.2).contains(&spread), "{spread}");
+}
+
+#[test]
+fn half_of_the_tosses_say_there_and_cost_what_they_say() {
+    for name in ["linnos", "shortest-queue"] {
+        let c = counters(name, 3, 0.5);
+        let share = c.probing.probes as f64 / c.probing.tosses as f64;
+        assert!((share - 0.5).abs() < 0.03, "{share}");
+        assert_eq!(c.probing.reads[0] + c.probing.reads[1] > 0, true);
+        let cost = c.probing.cost_ns().expect("reads of both kinds");
+        assert!(cost.low < cost.value && cost.value < cost.high);
+        // Reads that a device would have been slow for go there: they take longer than those that went elsewhere.
+        assert!(cost.value > 0.0, "{name}: {cost:?}");
+    }
+}
+
+#[test]
+fn without_a_share_nothing_is_tossed_and_with_all_of_it_nothing_is_revoked() {
+    let none = counters("linnos", 1, 0.0);
+    assert_eq!(none.probing, crate::Probing::default());
+    assert!(none.revokes > 0 && none.false_revokes > 0);
+    let all = counters("linnos", 1, 1.0);
+    assert!(all.revokes == 0 && all.probing.probes == all.probing.tosses && all.probing.tosses > 0);
+    assert_eq!(all.probing.false_share().value, all.probing.truth());
+    // Peeks at revoked reads are those that false revokes are counted by.
+    let some = counters("linnos", 1, 0.1);
+    assert_eq!(some.probing.fast_elsewhere, some.false_revokes);
+    assert!(some.probe_share() > 0.0 && some.probe_share() < 0.1);
+}
+
+#[test]
+fn the_same_seed_tosses_the_same() {
+    assert_eq!(counters("linnos+hl", 7, 0.02), counters("linnos+hl", 7, 0.02));
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Confidence intervals of a share.
+
+/// The two-sided quantile of the standard normal for 95 %.
+pub const Z_95: f64 = 1.959_964;
+
+/// Wilson's score interval (JASA 22, 1927) of the share that `hits` of `trials` stand for; `z` as [`Z_95`]. Keeps its level
+/// for shares near 0 and 1, where the usual plus-minus does not. Everything from 0 to 1 when nothing was tried.
+pub fn wilson(hits: u64, trials: u64, z: f64) -> (f64, f64) {
+    if trials == 0 {
+        return (0.0, 1.0);
+    }
+    let n = trials as f64;
+    let (share, square) = (hits as f64 / n, z * z);
+    let middle = share + square / (2.0 * n);
+    let reach = z * (share * (1.0 - share) / n + square / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + square / n;
+    (((middle - reach) / scale).max(0.0), ((middle + reach) / scale).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_solved_by_hand() {
+        // The ends p solve |3/10 - p| = z sqrt(p (1 - p) / 10).
+        let (low, high) = wilson(3, 10, Z_95);
+        for end in [low, high] {
+            assert!(((0.3 - end).abs() - Z_95 * (end * (1.0 - end) / 10.0).sqrt()).abs() < 1e-12);
+        }
+        assert!(low < 0.3 && high > 0.3);
+    }
+
+    #[test]
+    fn the_ends_of_the_scale() {
+        assert_eq!(wilson(0, 0, Z_95), (0.0, 1.0));
+        let (low, high) = wilson(0, 100, Z_95);
+        assert!(low == 0.0 && high > 0.03 && high < 0.04);
+        let (low, high) = wilson(100, 100, Z_95);
+        assert!(high == 1.0 && low < 0.97 && low > 0.96);
+    }
+}
