@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linnet_array::{Config, Counters, Error, Learned, Observer, Progress as At, RunOptions, WriteMode};
+use linnet_array::{Config, Counters, Error, Estimate, Learned, Observer, Progress as At, RunOptions, WriteMode};
 use linnet_measure::Summary;
 use linnet_ssd::{PRESETS, Params, Ssd, Stats};
 use linnet_types::{DeviceProfile, IoRecord};
@@ -84,7 +84,7 @@ impl PyArray {
     /// Runs one trace for each device under `policy`. `models` holds one for each device, or none: then policies that
     /// learn submit everything. `log` keeps every I/O as its device saw it. `progress(I/Os done)` may answer False.
     #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false, log = false,
-        progress = None))]
+        progress = None, probe_share = 0.0))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -97,6 +97,7 @@ impl PyArray {
         writes_to_all: bool,
         log: bool,
         progress: Option<Py<PyAny>>,
+        probe_share: f64,
     ) -> PyResult<PyRun> {
         let count = self.count;
         if streams.len() != count || !(models.is_empty() || models.len() == count) {
@@ -107,7 +108,7 @@ impl PyArray {
             )));
         }
         let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
-        let array = Config { replicas: count, seed, failover_ns, write_mode, ..Config::default() };
+        let array = Config { replicas: count, seed, failover_ns, write_mode, probe_share, ..Config::default() };
         let (learned, profiles) = learned(&models, count);
         let chosen = linnet_array::policy(policy, &learned, &array).map_err(errors::policy)?;
         let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
@@ -229,6 +230,27 @@ impl PyRun {
         ] {
             dict.set_item(name, value)?;
         }
+        Ok(dict)
+    }
+
+    /// What the coin found out ([`linnet_array::Probing`]): tosses, probes, and estimates with 95 % intervals as (value, low,
+    /// high): false shares of the tosses and of all reads, cost of a probe in us; and the truth by peeks.
+    fn probing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (dict, c) = (PyDict::new(py), &self.counters);
+        let three = |e: Estimate| (e.value, e.low, e.high);
+        dict.set_item("reads", c.reads)?;
+        dict.set_item("tosses", c.probing.tosses)?;
+        dict.set_item("probes", c.probing.probes)?;
+        dict.set_item("answered", c.probing.answered)?;
+        dict.set_item("fast", c.probing.fast)?;
+        dict.set_item("false_of_tosses", three(c.probing.false_share()))?;
+        dict.set_item("false_of_tosses_truth", c.probing.truth())?;
+        dict.set_item("false_of_reads", three(c.probing.false_share_of(c.reads)))?;
+        let tossed = c.probing.tosses as f64 / c.reads.max(1) as f64;
+        dict.set_item("false_of_reads_truth", tossed * c.probing.truth())?;
+        let us = |e: Estimate| (e.value / 1e3, e.low / 1e3, e.high / 1e3);
+        dict.set_item("cost_us", c.probing.cost_ns().map(us))?;
+        dict.set_item("probes_of_reads", c.probe_share())?;
         Ok(dict)
     }
 

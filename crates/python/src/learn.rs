@@ -176,7 +176,7 @@ fn judged<'py>(py: Python<'py>, fit: &Judged) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
-fn evaluation<'py>(py: Python<'py>, result: &Evaluation) -> PyResult<Bound<'py, PyDict>> {
+pub fn evaluation<'py>(py: Python<'py>, result: &Evaluation) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("rows", result.rows)?;
     dict.set_item("base_rate", result.base_rate)?;

@@ -4,6 +4,7 @@
 
 mod array;
 mod bench;
+mod drift;
 mod errors;
 mod learn;
 mod model;
@@ -22,6 +23,8 @@ mod _native {
     use crate::array::{PyArray, PyRun, check_policy, policies, presets};
     #[pymodule_export]
     use crate::bench::{bench_decide, bench_decide_count, bench_ssd, bench_ssd_count};
+    #[pymodule_export]
+    use crate::drift::drift_study;
     #[pymodule_export]
     use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
     #[pymodule_export]

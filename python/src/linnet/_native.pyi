@@ -106,12 +106,14 @@ class Array:
         writes_to_all: bool = False,
         log: bool = False,
         progress: Callable[[int], bool] | None = None,
+        probe_share: float = 0.0,
     ) -> Run: ...
 
 class Run:
     def latency_ns(self) -> NDArray[np.uint64]: ...
     def row(self) -> dict[str, Any]: ...
     def counters(self) -> dict[str, int]: ...
+    def probing(self) -> dict[str, Any]: ...
     def device_stats(self) -> list[dict[str, Any]]: ...
     def logs(self) -> list[Trace]: ...
 
@@ -195,6 +197,14 @@ def training_rows(trace: Trace, inflection_ns: int) -> tuple[NDArray[np.uint8], 
 def watched_rows(
     trace: Trace, inflection_ns: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.uint64]]: ...
+def drift_study(
+    trace: Trace,
+    model: str,
+    window: int,
+    margin: float,
+    seed: int,
+    progress: Callable[[int], object] | None = None,
+) -> dict[str, Any]: ...
 def train_network(
     rows: NDArray[np.uint8],
     slow: NDArray[np.bool_],

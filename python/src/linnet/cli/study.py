@@ -13,10 +13,13 @@ from linnet._native import Trace
 from linnet.cli.learn import RATES, measured, rates
 from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, load_all, parse_policies
 from linnet.cli.output import Bars, print_json, table
+from linnet.cli.study_drift import drift_command
 from linnet.experiment import Experiment, Setup
 from linnet.study import MODELS, accuracy
 
 app = typer.Typer(help="The tables behind the claims: accuracy of models, latency of policies.", no_args_is_help=True)
+
+app.command("drift")(drift_command)
 
 Shares = Annotated[str | None, typer.Option(help="Device-wide shares, separated by commas.", show_default=False)]
 POLICIES = ("baseline", "shortest-queue", "c3", "hedge-p95", "linnos+hl", "linnet-best", "oracle")
