@@ -37,8 +37,9 @@ $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 		|| { cat ../$(VENV)/build.log; exit 1; }; }
 	@touch $@
 
-test-core: tools       ## the C core: golden vectors, kernel flags, clean symbols
+test-core: tools       ## the C core: golden vectors, kernel flags, clean symbols; the kernel target in user space
 	@$(MAKE) --no-print-directory -C core check
+	@$(MAKE) --no-print-directory -C kernel/stub check
 
 lib:                   ## liblinnet and linnet-load in build/lib: reads that fail over when revoked
 	@$(MAKE) --no-print-directory -C lib

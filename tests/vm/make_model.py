@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Write a model file that needs no training, for the cases: `make_model.py KIND FILE`.
 
-KIND is `slow` (calls every read slow), `fast` (none), or `busy:PAGES` (those that find more than PAGES outstanding,
-their own pages included). The bytes are those of spec/model-file.md, version 1: one linear layer.
+KIND is `slow` (calls every read slow), `fast` (none), `busy:PAGES` (those that find more than PAGES outstanding, their
+own pages included), `random:SEED` or `linnos:SEED` (random weights in a network of 31, 256 and 2). Network and trees
+say the same, but for the random ones. The bytes are those of spec/model-file.md, version 2: one linear layer (but for
+`linnos`) and 64 trees.
 """
 
+import random
 import struct
 import sys
 from pathlib import Path
@@ -23,14 +26,26 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def model(weights: list[int], bias: int, inflection_ns: int = 1_000_000) -> bytes:
-    """Fast scores 0; slow scores `bias` and the weighted digits."""
-    numbers = struct.pack(f"<{2 * DIGITS}h2q", *[0] * DIGITS, *weights, 0, bias)
-    layer = struct.pack("<IIIIq", DIGITS, 2, 2, 0, 1)
-    size = 96 + len(layer) + len(numbers) + 4
-    head = b"\x89LNT\r\n\x1a\n" + struct.pack("<HHHHII", 1, 1, 1, 9, size, 1)
-    head += struct.pack("<4Q6I2Q", inflection_ns, 2_000_000, 5_000_000, 2_000_000, 4, 2, 1, 950_000, 0, 0, 1, 0)
-    body = head + layer + numbers
+def trees(base: int, features: list[int], thresholds: list[int], leaves: list[int]) -> bytes:
+    """By level, then tree; leaves by tree."""
+    return struct.pack("<HHi192B192B512h", 2, 0, base, *features, *thresholds, *leaves)
+
+
+def layer(weights: list[list[int]], biases: list[int]) -> tuple[bytes, bytes]:
+    """Its entry in the table, and its numbers; weights by output."""
+    numbers = b"".join(struct.pack(f"<{len(row)}h", *row) for row in weights)
+    entry = struct.pack("<IIIIq", len(weights[0]), len(weights), 2, 0, 1)
+    return entry, numbers + struct.pack(f"<{len(biases)}q", *biases)
+
+
+def model(layers: list[tuple[bytes, bytes]], trees: bytes, inflection_ns: int = 1_000_000) -> bytes:
+    """The file."""
+    table = b"".join(entry for entry, _ in layers)
+    numbers = b"".join(data for _, data in layers)
+    size = 96 + len(table) + len(numbers) + len(trees) + 4
+    head = b"\x89LNT\r\n\x1a\n" + struct.pack("<HHHHII", 2, 1, 1, 9, size, len(layers))
+    head += struct.pack("<4Q6I2Q", inflection_ns, 2_000_000, 5_000_000, 2_000_000, 4, 2, 1, 950_000, 0, 3, 1, 0)
+    body = head + table + numbers + trees
     return body + struct.pack("<I", crc32c(body))
 
 
@@ -38,15 +53,36 @@ def main() -> int:
     """Writes the file that was asked for."""
     kind, path = sys.argv[1:]
     weights = [0] * DIGITS
+    base, features, thresholds, leaves = 0, [0] * 192, [0] * 192, [0] * 512
     if kind in ("slow", "fast"):
         bias = 1 if kind == "slow" else -1
+        base = 4096 * bias
     elif kind.startswith("busy:"):
+        pages = int(kind.removeprefix("busy:"))
         weights[NOW : NOW + 3] = 100, 10, 1
-        bias = -int(kind.removeprefix("busy:"))
+        bias = -pages
+        # Pages of the reads under way, without this one: exact while a bucket is one page wide.
+        base, features[0], thresholds[0] = -4096, 3, max(pages - 1, 0)
+        leaves[1] = 8192
+    elif kind.startswith(("random:", "linnos:")):
+        chance = random.Random(kind)
+        weights = [chance.randint(-100, 100) for _ in weights]
+        bias = chance.randint(-2000, 2000)
+        base = chance.randint(-4096, 4096)
+        features = [chance.randrange(16) for _ in features]
+        thresholds = [chance.randrange(64) for _ in thresholds]
+        leaves = [chance.randint(-2000, 2000) for _ in leaves]
     else:
         print(f"make_model.py: no such kind: {kind}", file=sys.stderr)
         return 2
-    Path(path).write_bytes(model(weights, bias))
+    # Fast scores 0; slow scores `bias` and the weighted digits.
+    layers = [layer([[0] * DIGITS, weights], [0, bias])]
+    if kind.startswith("linnos:"):
+        hidden = [[chance.randint(-150, 150) for _ in range(DIGITS)] for _ in range(256)]
+        last = [[chance.randint(-150, 150) for _ in range(256)] for _ in range(2)]
+        layers = [layer(hidden, [chance.randint(-2000, 2000) for _ in hidden]), layer(last, [0, 0])]
+    data = model(layers, trees(base, features, thresholds, leaves))
+    Path(path).write_bytes(data)
     return 0
 
 

@@ -96,7 +96,9 @@ class Boot:
     def run(self) -> list[Result]:
         """Runs every case."""
         if self.cases[0].host:
-            return [self.on_host(self.cases[0])]
+            result = self.on_host(self.cases[0])
+            show(result)
+            return [result]
         left, results = list(self.cases), []
         while left:
             done = self.boot(left)
@@ -176,6 +178,7 @@ class Boot:
                 current.status = {"0": "pass", str(SKIP): "skip"}.get(line.split()[3], "FAIL")
                 current.seconds = time.monotonic() - began
                 results.append(current)
+                show(current)
                 current = None
                 watch.allow(GRACE_SECONDS)
             else:
@@ -186,9 +189,11 @@ class Boot:
             current.seconds = time.monotonic() - began
             current.output.append(f"the machine ended in this case (status {child.returncode}); console: {console}")
             results.append(current)
+            show(current)
         if not results:
             last = console.read_text(errors="replace").splitlines()[-15:] if console.exists() else []
             results.append(Result(first.name, self.kernel, "FAIL", 0.0, ["the machine did not start", *before, *last]))
+            show(results[0])
         return results
 
 
@@ -253,11 +258,12 @@ def plan(cases: list[Case], kernels: list[str], logs: Path) -> list[Boot]:
 
 def show(result: Result) -> None:
     """One line for a case, and what it printed unless it passed."""
-    print(f"{result.status:4}  {result.kernel:5} {result.name:32} {result.seconds:6.1f} s", flush=True)
+    lines = [f"{result.status:4}  {result.kernel:5} {result.name:32} {result.seconds:6.1f} s"]
     if result.status == "skip":
-        print("      " + (result.output[-1] if result.output else "no reason given"), flush=True)
+        lines.append("      " + (result.output[-1] if result.output else "no reason given"))
     elif result.status == "FAIL":
-        print("\n".join("      " + line for line in result.output[-120:]), flush=True)
+        lines += ["      " + line for line in result.output[-120:]]
+    print("\n".join(lines), flush=True)  # in one piece: machines run side by side
 
 
 def main() -> int:
@@ -284,7 +290,11 @@ def main() -> int:
         print("\n".join(c.name for c in cases))
         return 0
     kernels = args.kernel or list(KERNELS)
-    missing = set_up(kernels)
+    try:
+        missing = set_up(kernels)
+    except subprocess.CalledProcessError as error:
+        print(f"cannot build: {' '.join(map(str, error.cmd))}", file=sys.stderr)
+        return 1
     if missing:
         print(f"skipped: {missing}")
         print(f"0 passed, 0 failed, {len(cases) * len(kernels)} skipped")
@@ -295,9 +305,7 @@ def main() -> int:
     results: list[Result] = []
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for done in concurrent.futures.as_completed([pool.submit(b.run) for b in plan(cases, kernels, logs)]):
-            for result in done.result():
-                show(result)
-                results.append(result)
+            results += done.result()
     count = {status: sum(r.status == status for r in results) for status in ("pass", "FAIL", "skip")}
     skipped = f", {count['skip']} skipped" if count["skip"] else ""
     print(f"{count['pass']} passed, {count['FAIL']} failed{skipped}")

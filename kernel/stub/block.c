@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The small Linux behind block.h: firmware, device-mapper, bios, and dmsetup. */
+#include "block.h"
+
+unsigned int stub_events;
+struct target_type *stub_type;
+struct dm_dev stub_devs[STUB_LEGS];
+static struct block_device bdevs[STUB_LEGS];
+
+/* ---- firmware ---- */
+
+static struct { char name[96]; void *data; size_t size; } files[16];
+
+void stub_firmware(const char *name, const void *data, size_t size)
+{
+	unsigned int i, free_place = ARRAY_SIZE(files);
+
+	for (i = 0; i < ARRAY_SIZE(files); i++) {
+		if (files[i].data && !strcmp(files[i].name, name)) {
+			free(files[i].data);
+			files[i].data = NULL;
+		}
+		if (!files[i].data)
+			free_place = i;
+	}
+	if (!data)
+		return;
+	BUG_ON(free_place == ARRAY_SIZE(files));
+	snprintf(files[free_place].name, sizeof(files[free_place].name), "%s", name);
+	files[free_place].data = malloc(size + 1); /* an empty file is a file */
+	memcpy(files[free_place].data, data, size);
+	files[free_place].size = size;
+}
+
+int request_firmware_direct(const struct firmware **file, const char *name, struct device *device)
+{
+	(void)device;
+	stub_might_sleep("request_firmware");
+	for (unsigned int i = 0; i < ARRAY_SIZE(files); i++) {
+		struct firmware *found;
+		u8 *data;
+
+		if (!files[i].data || strcmp(files[i].name, name))
+			continue;
+		/* Of just this size, so that a read beyond the end is seen. */
+		found = malloc(sizeof(*found));
+		data = malloc(files[i].size);
+		memcpy(data, files[i].data, files[i].size);
+		*found = (struct firmware){ files[i].size, data };
+		*file = found;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+void release_firmware(const struct firmware *file)
+{
+	free((void *)(uintptr_t)file->data);
+	free((void *)(uintptr_t)file);
+}
+
+/* ---- device-mapper ---- */
+
+int dm_read_arg(const struct dm_arg *arg, struct dm_arg_set *set, unsigned int *value, char **error)
+{
+	const char *word = dm_shift_arg(set);
+	unsigned int n;
+	char rest;
+
+	if (!word || sscanf(word, "%u%c", &n, &rest) != 1 || n < arg->min || n > arg->max) {
+		*error = arg->error;
+		return -EINVAL;
+	}
+	*value = n;
+	return 0;
+}
+
+int dm_read_arg_group(const struct dm_arg *arg, struct dm_arg_set *set, unsigned int *count, char **error)
+{
+	int r = dm_read_arg(arg, set, count, error);
+
+	if (!r && *count > set->argc) {
+		*error = arg->error;
+		r = -EINVAL;
+	}
+	return r;
+}
+
+const char *dm_shift_arg(struct dm_arg_set *set)
+{
+	if (!set->argc)
+		return NULL;
+	set->argc--;
+	return *set->argv++;
+}
+
+void dm_consume_args(struct dm_arg_set *set, unsigned int n)
+{
+	BUG_ON(n > set->argc);
+	set->argc -= n;
+	set->argv += n;
+}
+
+int dm_register_target(struct target_type *type)
+{
+	stub_type = type;
+	for (unsigned int k = 0; k < STUB_LEGS; k++) {
+		bdevs[k].bd_dev = 16 * (k + 1);
+		stub_devs[k].bdev = &bdevs[k];
+		snprintf(stub_devs[k].name, sizeof(stub_devs[k].name), "259:%u", k);
+	}
+	return 0;
+}
+
+void dm_unregister_target(struct target_type *type)
+{
+	BUG_ON(stub_type != type);
+	for (unsigned int k = 0; k < STUB_LEGS; k++)
+		BUG_ON(stub_devs[k].refs);
+	stub_type = NULL;
+}
+
+int dm_get_device(struct dm_target *ti, const char *path, fmode_t mode, struct dm_dev **dev)
+{
+	(void)ti;
+	(void)mode;
+	stub_might_sleep("dm_get_device");
+	for (unsigned int k = 0; k < STUB_LEGS; k++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "/dev/leg%u", k);
+		if (!strcmp(path, name) || !strcmp(path, stub_devs[k].name)) {
+			stub_devs[k].refs++;
+			*dev = &stub_devs[k];
+			return 0;
+		}
+	}
+	return -ENODEV;
+}
+
+void dm_put_device(struct dm_target *ti, struct dm_dev *dev)
+{
+	(void)ti;
+	BUG_ON(!dev->refs);
+	dev->refs--;
+}
+
+void dm_table_event(struct dm_table *table)
+{
+	(void)table;
+	stub_might_sleep("dm_table_event");
+	stub_events++;
+}
+
+int kobject_uevent_env(struct kobject *kobject, int action, char **words)
+{
+	(void)kobject;
+	(void)action;
+	BUG_ON(!words[0]);
+	stub_might_sleep("kobject_uevent_env");
+	return 0;
+}
+
+int blk_status_to_errno(blk_status_t status)
+{
+	return status == BLK_STS_OK ? 0 : status == BLK_STS_AGAIN ? -EAGAIN : status == BLK_STS_NOTSUPP ? -EOPNOTSUPP : -EIO;
+}
+
+/* ---- bios ---- */
+
+static struct stub_bio *of(struct bio *bio) { return container_of(bio, struct stub_bio, bio); }
+
+void *stub_per_bio_data(struct bio *bio, size_t size)
+{
+	struct stub_bio *b = of(bio);
+
+	BUG_ON(size > b->ti->per_io_data_size || size > STUB_BIO_DATA);
+	/* At the end of the room, so that a write beyond it hits the bio. */
+	return b->data + STUB_BIO_DATA - (size + 63) / 64 * 64;
+}
+
+void bio_endio(struct bio *bio)
+{
+	struct stub_bio *b = of(bio);
+	blk_status_t status = bio->bi_status;
+
+	BUG_ON(b->ended);
+	b->below = 0;
+	switch (b->ti->type->end_io(b->ti, bio, &status)) {
+	case DM_ENDIO_DONE:
+		b->ended++;
+		bio->bi_status = status;
+		break;
+	case DM_ENDIO_INCOMPLETE:
+		break;
+	default:
+		stub_die("an answer of end_io that the stub does not know");
+	}
+}
+
+void submit_bio_noacct(struct bio *bio)
+{
+	stub_might_sleep("submit_bio_noacct");
+	BUG_ON(of(bio)->below || of(bio)->ended);
+	of(bio)->below = 1;
+}
+
+void stub_submit(struct dm_target *ti, struct stub_bio *b)
+{
+	b->ti = ti;
+	b->below = b->ended = 0;
+	b->bio.bi_status = BLK_STS_OK;
+	b->bio.bi_flags = 0x55;
+	atomic_set(&b->bio.__bi_remaining, 1);
+	memset(b->data, 0xa5, sizeof(b->data));
+	switch (ti->type->map(ti, &b->bio)) {
+	case DM_MAPIO_REMAPPED:
+		submit_bio_noacct(&b->bio);
+		break;
+	case DM_MAPIO_KILL:
+		b->bio.bi_status = BLK_STS_IOERR;
+		bio_endio(&b->bio);
+		break;
+	case DM_MAPIO_SUBMITTED:
+		break;
+	default:
+		stub_die("an answer of map that the stub does not know");
+	}
+	if (stub_atomic)
+		stub_die("map returned with a lock held");
+}
+
+void stub_complete(struct stub_bio *b, blk_status_t status)
+{
+	BUG_ON(!b->below);
+	/* Drivers leave the iterator where they stopped. */
+	b->bio.bi_iter.bi_sector += bio_sectors(&b->bio);
+	b->bio.bi_iter.bi_size = 0;
+	b->bio.bi_status = status;
+	stub_atomic++; /* an interrupt */
+	bio_endio(&b->bio);
+	if (--stub_atomic)
+		stub_die("end_io returned with a lock held");
+}
+
+/* ---- dmsetup ---- */
+
+static unsigned int split(char *words, char **argv, unsigned int most)
+{
+	unsigned int argc = 0;
+
+	for (char *word = strtok(words, " "); word && argc < most; word = strtok(NULL, " "))
+		argv[argc++] = word;
+	return argc;
+}
+
+struct dm_target *stub_create(char *words, bool readonly, char **error)
+{
+	struct dm_target *ti = calloc(1, sizeof(*ti));
+	char *argv[300];
+	unsigned int argc = split(words, argv, ARRAY_SIZE(argv));
+
+	ti->table = calloc(1, sizeof(*ti->table));
+	ti->table->mode = readonly ? 0 : BLK_OPEN_WRITE;
+	ti->type = stub_type;
+	ti->len = 1 << 20;
+	*error = NULL;
+	if (stub_type->ctr(ti, argc, argv)) {
+		*error = ti->error;
+		free(ti->table);
+		free(ti);
+		ti = NULL;
+	} else if (stub_type->resume) {
+		stub_type->resume(ti);
+	}
+	if (stub_atomic)
+		stub_die("the constructor returned with a lock held");
+	return ti;
+}
+
+void stub_remove(struct dm_target *ti)
+{
+	if (stub_type->presuspend)
+		stub_type->presuspend(ti);
+	if (stub_type->postsuspend)
+		stub_type->postsuspend(ti);
+	stub_type->dtr(ti);
+	free(ti->table);
+	free(ti);
+}
+
+int stub_message(struct dm_target *ti, char *words)
+{
+	char *argv[64], result[256];
+	unsigned int argc = split(words, argv, ARRAY_SIZE(argv));
+	int error = ti->type->message(ti, argc, argv, result, sizeof(result));
+
+	if (stub_atomic)
+		stub_die("a message returned with a lock held");
+	return error;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Bios, firmware and the device-mapper core, as much as kernel/dm uses; see kernel.h. The test is the application above
+ * the target and the devices below it.
+ */
+#ifndef STUB_BLOCK_H
+#define STUB_BLOCK_H
+
+#include "kernel.h"
+
+/* ---- bios ---- */
+
+typedef u8 blk_status_t;
+#define BLK_STS_OK 0
+#define BLK_STS_NOTSUPP 1
+#define BLK_STS_TIMEOUT 2
+#define BLK_STS_NOSPC 3
+#define BLK_STS_MEDIUM 7
+#define BLK_STS_RESOURCE 9
+#define BLK_STS_IOERR 10
+#define BLK_STS_DM_REQUEUE 11
+#define BLK_STS_AGAIN 12
+int blk_status_to_errno(blk_status_t status);
+
+typedef u32 blk_opf_t;
+enum {
+	REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3, REQ_OP_SECURE_ERASE = 5,
+	REQ_OP_WRITE_ZEROES = 9,
+};
+enum req_op { REQ_OP_MAX = 255 };
+#define REQ_OP_MASK 0xffu
+#define REQ_SYNC (1u << 11)
+#define REQ_META (1u << 12)
+#define REQ_PRIO (1u << 13)
+#define REQ_NOMERGE (1u << 14)
+#define REQ_FUA (1u << 17)
+#define REQ_PREFLUSH (1u << 18)
+#define REQ_RAHEAD (1u << 19)
+#define REQ_NOWAIT (1u << 21)
+#define REQ_POLLED (1u << 22)
+#define REQ_SWAP (1u << 24)
+#define SECTOR_SHIFT 9
+#define SECTOR_SIZE 512
+
+struct kobject { int stub; };
+struct device { struct kobject kobj; };
+struct gendisk { struct device device; };
+struct block_device { dev_t bd_dev; char name[16]; };
+struct bvec_iter { sector_t bi_sector; unsigned int bi_size, bi_idx, bi_bvec_done; };
+struct bio {
+	struct bio *bi_next;
+	struct block_device *bi_bdev;
+	blk_opf_t bi_opf;
+	unsigned short bi_flags;
+	unsigned short bi_ioprio;
+	blk_status_t bi_status;
+	atomic_t __bi_remaining;
+	struct bvec_iter bi_iter;
+	void (*bi_end_io)(struct bio *bio);
+	void *bi_private;
+};
+#define bio_op(b) ((b)->bi_opf & REQ_OP_MASK)
+#define op_is_write(op) ((op) & 1)
+#define bio_data_dir(b) (op_is_write(bio_op(b)) ? 1 : 0)
+#define bio_sectors(b) ((b)->bi_iter.bi_size >> SECTOR_SHIFT)
+#define bio_set_dev(b, d) ((void)((b)->bi_bdev = (d)))
+void bio_endio(struct bio *bio);
+void submit_bio_noacct(struct bio *bio);
+
+struct bio_list { struct bio *head, *tail; };
+#define bio_list_init(l) ((l)->head = (l)->tail = NULL)
+#define bio_list_empty(l) (!(l)->head)
+static inline void bio_list_add(struct bio_list *l, struct bio *bio)
+{
+	bio->bi_next = NULL;
+	if (l->tail)
+		l->tail->bi_next = bio;
+	else
+		l->head = bio;
+	l->tail = bio;
+}
+static inline struct bio *bio_list_pop(struct bio_list *l)
+{
+	struct bio *bio = l->head;
+
+	if (bio) {
+		l->head = bio->bi_next;
+		if (!l->head)
+			l->tail = NULL;
+		bio->bi_next = NULL;
+	}
+	return bio;
+}
+
+/* ---- firmware: what the test has put there ---- */
+
+struct firmware { size_t size; const u8 *data; };
+int request_firmware_direct(const struct firmware **file, const char *name, struct device *device);
+#define request_firmware(f, n, d) request_firmware_direct(f, n, d)
+void release_firmware(const struct firmware *file);
+/* A file that is there from now on; NULL takes it away. */
+void stub_firmware(const char *name, const void *data, size_t size);
+
+/* ---- device-mapper ---- */
+
+#define DM_NAME "device-mapper"
+#define DM_TARGET_NOWAIT 0x80
+#define DM_MAPIO_SUBMITTED 0
+#define DM_MAPIO_REMAPPED 1
+#define DM_MAPIO_REQUEUE 2
+#define DM_MAPIO_KILL 4
+#define DM_ENDIO_DONE 0
+#define DM_ENDIO_INCOMPLETE 1
+#define DM_ENDIO_REQUEUE 2
+#define BLK_OPEN_WRITE 2u
+#define FMODE_WRITE 2u
+#define KOBJ_CHANGE 2
+typedef enum { STATUSTYPE_INFO, STATUSTYPE_TABLE, STATUSTYPE_IMA } status_type_t;
+
+struct mapped_device { struct gendisk disk; };
+struct dm_table { struct mapped_device md; fmode_t mode; };
+struct dm_dev { struct block_device *bdev; fmode_t mode; char name[16]; unsigned int refs; };
+struct dm_target;
+typedef int (*iterate_devices_callout_fn)(struct dm_target *ti, struct dm_dev *dev, sector_t start, sector_t len,
+					  void *data);
+struct target_type {
+	u64 features;
+	const char *name;
+	void *module;
+	unsigned int version[3];
+	int (*ctr)(struct dm_target *ti, unsigned int argc, char **argv);
+	void (*dtr)(struct dm_target *ti);
+	int (*map)(struct dm_target *ti, struct bio *bio);
+	int (*end_io)(struct dm_target *ti, struct bio *bio, blk_status_t *error);
+	void (*presuspend)(struct dm_target *ti);
+	void (*presuspend_undo)(struct dm_target *ti);
+	void (*postsuspend)(struct dm_target *ti);
+	int (*preresume)(struct dm_target *ti);
+	void (*resume)(struct dm_target *ti);
+	void (*status)(struct dm_target *ti, status_type_t type, unsigned int flags, char *result, unsigned int maxlen);
+	int (*message)(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen);
+	int (*iterate_devices)(struct dm_target *ti, iterate_devices_callout_fn fn, void *data);
+	void (*io_hints)(struct dm_target *ti, void *limits);
+};
+struct dm_target {
+	struct dm_table *table;
+	struct target_type *type;
+	sector_t begin, len;
+	u32 max_io_len;
+	unsigned int num_flush_bios, num_discard_bios, num_secure_erase_bios, num_write_zeroes_bios;
+	unsigned int per_io_data_size;
+	void *private;
+	char *error;
+	bool flush_supported, discards_supported;
+};
+
+struct dm_arg_set { unsigned int argc; char **argv; };
+struct dm_arg { unsigned int min, max; char *error; };
+int dm_read_arg(const struct dm_arg *arg, struct dm_arg_set *set, unsigned int *value, char **error);
+int dm_read_arg_group(const struct dm_arg *arg, struct dm_arg_set *set, unsigned int *count, char **error);
+const char *dm_shift_arg(struct dm_arg_set *set);
+void dm_consume_args(struct dm_arg_set *set, unsigned int n);
+
+int dm_register_target(struct target_type *type);
+void dm_unregister_target(struct target_type *type);
+int dm_get_device(struct dm_target *ti, const char *path, fmode_t mode, struct dm_dev **dev);
+void dm_put_device(struct dm_target *ti, struct dm_dev *dev);
+#define dm_table_get_mode(t) ((t)->mode)
+#define dm_table_get_md(t) (&(t)->md)
+#define dm_table_device_name(t) ((void)(t), "253:0")
+#define dm_disk(md) (&(md)->disk)
+#define disk_to_dev(d) (&(d)->device)
+#define disk_devt(d) ((void)(d), (dev_t)1)
+#define dm_target_offset(ti, sector) ((sector) - (ti)->begin)
+#define dm_per_bio_data(b, size) stub_per_bio_data(b, size)
+void *stub_per_bio_data(struct bio *bio, size_t size);
+void dm_table_event(struct dm_table *table);
+int kobject_uevent_env(struct kobject *kobject, int action, char **words);
+#define DMEMIT(...) (sz += sz >= maxlen ? 0 : (unsigned int)scnprintf(result + sz, maxlen - sz, __VA_ARGS__))
+#define DMEMIT_TARGET_NAME_VERSION(y) DMEMIT("target_name=%s,target_version=%u.%u.%u", (y)->name, (y)->version[0], \
+					     (y)->version[1], (y)->version[2])
+#define DMERR(...) stub_log(__VA_ARGS__)
+#define DMWARN(...) stub_log(__VA_ARGS__)
+#define DMINFO(...) stub_log(__VA_ARGS__)
+#define DMERR_LIMIT(...) stub_log(__VA_ARGS__)
+#define DMWARN_LIMIT(...) stub_log(__VA_ARGS__)
+__attribute__((format(printf, 1, 2))) void stub_log(const char *format, ...);
+
+/* ---- tracepoints: functions of the test's ---- */
+
+#define TP_PROTO(...) __VA_ARGS__
+#ifdef STUB_NO_TRACE /* as in a kernel where nobody traces, but for the branch */
+#define TRACE_EVENT(name, proto, ...) static inline void trace_##name(proto) {}
+#else
+#define TRACE_EVENT(name, proto, ...) void trace_##name(proto);
+#endif
+
+/* ---- what the test steers ---- */
+
+#define STUB_LEGS 8
+extern struct target_type *stub_type;       /* registered */
+extern struct dm_dev stub_devs[STUB_LEGS];  /* /dev/leg0 ... */
+extern unsigned int stub_events, stub_logged;
+extern bool stub_verbose;
+
+/* One bio of the application's, with the target's data before it. */
+#define STUB_BIO_DATA 1024
+struct stub_bio {
+	char data[STUB_BIO_DATA];
+	struct bio bio;
+	struct dm_target *ti;
+	unsigned int below; /* handed to a device and not yet ended */
+	unsigned int ended; /* times that the application has heard of it */
+	struct stub_bio *next;
+};
+/* Hands a bio to the target as dm core does. Afterwards it has ended, or is below at bio.bi_bdev, or the target has it. */
+void stub_submit(struct dm_target *ti, struct stub_bio *b);
+/* The device is done with it. */
+void stub_complete(struct stub_bio *b, blk_status_t status);
+/* dmsetup create and remove; the target is NULL and *error says why when it was refused. */
+struct dm_target *stub_create(char *words, bool readonly, char **error);
+void stub_remove(struct dm_target *ti);
+int stub_message(struct dm_target *ti, char *words);
+
+#endif

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * kernel/dm in user space, checked: check SEED INPUTS. The model files are in the directory that MODELS names.
+ */
+#include "check.h"
+
+unsigned long checks, failures;
+u64 seed;
+static u64 state;
+
+u64 chance(void)
+{
+	u64 z = (state += 0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return z ^ (z >> 31);
+}
+
+struct dm_target *make(const char *line, bool readonly, char **error)
+{
+	char *words = strdup(line);
+	struct dm_target *ti = stub_create(words, readonly, error);
+
+	free(words);
+	return ti;
+}
+
+struct dm_target *must(const char *line)
+{
+	char *error;
+	struct dm_target *ti = make(line, true, &error);
+
+	if (!ti) {
+		fprintf(stderr, "%s: %s\n", line, error);
+		stub_die("a table that should load");
+	}
+	return ti;
+}
+
+int tell(struct dm_target *ti, const char *words)
+{
+	char *copy = strdup(words);
+	int error = stub_message(ti, copy);
+
+	free(copy);
+	return error;
+}
+
+void table_of(struct dm_target *ti, char *text, size_t size)
+{
+	text[0] = 0;
+	ti->type->status(ti, STATUSTYPE_TABLE, 0, text, (unsigned int)size);
+}
+
+u64 count_of(struct dm_target *ti, const char *key, int leg)
+{
+	char text[4096], *word, *rest = text;
+	int seen = -1;
+
+	ti->type->status(ti, STATUSTYPE_INFO, 0, text, sizeof(text));
+	while ((word = strsep(&rest, " "))) {
+		char *value = strsep(&rest, " ");
+
+		if (!value)
+			break;
+		if (!strcmp(word, "dev"))
+			seen++;
+		if (!strcmp(word, key) && seen == leg)
+			return strtoull(value, NULL, 10);
+	}
+	CHECK(0, "no %s in the status", key);
+	return 0;
+}
+
+struct file load_file(const char *name)
+{
+	struct file file;
+	char path[512];
+	FILE *in;
+
+	snprintf(path, sizeof(path), "%s/%s", getenv("MODELS") ?: ".", name);
+	in = fopen(path, "rb");
+	if (!in) {
+		perror(path);
+		exit(2);
+	}
+	fseek(in, 0, SEEK_END);
+	file.size = (size_t)ftell(in);
+	rewind(in);
+	file.bytes = malloc(file.size);
+	if (fread(file.bytes, 1, file.size, in) != file.size)
+		stub_die("a model file that cannot be read");
+	fclose(in);
+	return file;
+}
+
+void put_model(const char *name, const char *as)
+{
+	struct file file = load_file(name);
+	char path[128];
+
+	snprintf(path, sizeof(path), "linnet/%s", as);
+	stub_firmware(path, file.bytes, file.size);
+	free(file.bytes);
+}
+
+struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes)
+{
+	struct stub_bio *b = calloc(1, sizeof(*b));
+
+	b->bio.bi_opf = opf;
+	b->bio.bi_ioprio = ioprio;
+	b->bio.bi_iter.bi_sector = sector;
+	b->bio.bi_iter.bi_size = size_bytes;
+	return b;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long inputs;
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: MODELS=DIR check SEED INPUTS\n");
+		return 2;
+	}
+	state = seed = strtoull(argv[1], NULL, 10);
+	inputs = strtoul(argv[2], NULL, 10);
+	stub_verbose = getenv("VERBOSE") != NULL;
+	if (stub_init())
+		stub_die("the module did not load");
+	check_revoke();
+	check_models(inputs);
+	check_reads(inputs);
+	check_tables(inputs);
+	stub_exit();
+	printf("kernel/dm in user space: %lu checks, %lu failed (seed %lu)\n", checks, failures, seed);
+	return failures != 0;
+}

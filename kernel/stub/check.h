@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the checks share. Every failure prints the seed to repeat it with. */
+#ifndef STUB_CHECK_H
+#define STUB_CHECK_H
+
+#include "block.h"
+#include "linnet-dm.h"
+#include "policy.h"
+
+extern unsigned long checks, failures;
+extern u64 seed;
+
+#define CHECK(holds, ...)                                                                          \
+	do {                                                                                       \
+		checks++;                                                                          \
+		if (!(holds)) {                                                                    \
+			failures++;                                                                \
+			fprintf(stderr, "%s:%d: %s (seed %lu): ", __FILE__, __LINE__, #holds, seed); \
+			fprintf(stderr, __VA_ARGS__);                                              \
+			fputc('\n', stderr);                                                       \
+			if (failures > 20)                                                         \
+				stub_die("too many failures");                                     \
+		}                                                                                  \
+	} while (0)
+
+/* Seeded chance: the next number, and one below n. */
+u64 chance(void);
+static inline u32 below(u32 n) { return (u32)(chance() >> 32) % n; }
+
+/* A target of this table line (without start, length and name), or NULL. */
+struct dm_target *make(const char *line, bool readonly, char **error);
+/* One that must be there. */
+struct dm_target *must(const char *line);
+int tell(struct dm_target *ti, const char *words);
+/* The status line's number behind a key, of the target (leg -1) or of one leg. */
+u64 count_of(struct dm_target *ti, const char *key, int leg);
+void table_of(struct dm_target *ti, char *text, size_t size);
+
+/* Model files by name, as made by make_model.py. */
+struct file { u8 *bytes; size_t size; };
+struct file load_file(const char *name);
+/* Makes linnet/<as> that file. */
+void put_model(const char *name, const char *as);
+
+/* A bio of the application's. */
+struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes);
+
+void check_tables(unsigned long inputs);
+void check_models(unsigned long inputs);
+void check_reads(unsigned long inputs);
+void check_revoke(void);
+
+#endif

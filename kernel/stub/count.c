@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Instructions per decision, for callgrind: count POLICY READS runs reads on three replicas, eight in flight. What is
+ * counted is inside measured_map and measured_end. Prints the bytes that the target keeps.
+ */
+#include "block.h"
+#include "linnet-dm.h"
+
+#define INFLIGHT 8
+
+__attribute__((noinline)) int measured_map(struct dm_target *ti, struct bio *bio)
+{
+	return ti->type->map(ti, bio);
+}
+
+__attribute__((noinline)) int measured_end(struct dm_target *ti, struct bio *bio)
+{
+	blk_status_t status = BLK_STS_OK;
+
+	return ti->type->end_io(ti, bio, &status);
+}
+
+static u32 chance(void)
+{
+	static u64 z = 1;
+
+	z ^= z << 13;
+	z ^= z >> 7;
+	z ^= z << 17;
+	return (u32)(z >> 20);
+}
+
+static void firmware(const char *path)
+{
+	static u8 bytes[1 << 20];
+	FILE *in = fopen(path, "rb");
+	size_t size = in ? fread(bytes, 1, sizeof(bytes), in) : 0;
+
+	if (!size)
+		stub_die("no model file");
+	fclose(in);
+	stub_firmware("linnet/m.linnet", bytes, size);
+}
+
+int main(int argc, char **argv)
+{
+	char line[256] = "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 2 model m.linnet", words[64], *error;
+	static struct stub_bio bios[INFLIGHT];
+	struct dm_target *ti;
+	u32 reads;
+
+	if (argc != 4)
+		return 2;
+	firmware(argv[2]);
+	reads = (u32)strtoul(argv[3], NULL, 10);
+	stub_init();
+	ti = stub_create(line, true, &error);
+	snprintf(words, sizeof(words), "policy %s", argv[1]);
+	if (!ti || stub_message(ti, words))
+		stub_die(ti ? "no such policy" : error);
+	for (u32 n = 0; n < reads; n++) {
+		struct stub_bio *b = &bios[chance() % INFLIGHT];
+
+		if (b->below) {
+			stub_now += chance() % 50000;
+			measured_end(ti, &b->bio);
+		}
+		stub_now += chance() % 50000;
+		b->ti = ti;
+		b->ended = 0;
+		b->below = 1;
+		b->bio = (struct bio){ .bi_opf = REQ_OP_READ, .bi_iter.bi_sector = 8 * (chance() % 100000),
+				       .bi_iter.bi_size = 4096 };
+		if (measured_map(ti, &b->bio) != DM_MAPIO_REMAPPED)
+			stub_die("a read was not sent on");
+	}
+	printf("%zu %zu %zu\n", sizeof(struct linnet_dm) + 3 * sizeof(struct linnet_leg), sizeof(struct linnet_io),
+	       sizeof(struct linnet_watched));
+	return 0;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * As much of Linux as kernel/dm uses, in user space and in one thread: types, locks, memory, per-CPU data, work queues.
+ * Every <linux/...> header is this one and block.h. Misuse that a kernel would only notice when it goes wrong ends the
+ * program here: sleeping under a lock, a lock taken twice, a counter below zero.
+ *
+ * What a test steers begins with stub_.
+ */
+#ifndef STUB_KERNEL_H
+#define STUB_KERNEL_H
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int8_t s8;
+typedef int16_t s16;
+typedef int32_t s32;
+typedef int64_t s64;
+typedef unsigned int gfp_t;
+typedef unsigned int fmode_t;
+typedef unsigned int blk_mode_t;
+typedef u64 sector_t;
+
+#define U32_MAX UINT32_MAX
+#define U64_MAX UINT64_MAX
+#define __percpu
+#define __rcu
+#define __iomem
+#define __init
+#define __exit
+#define __must_check
+#define __printf(a, b)
+#define ____cacheline_aligned_in_smp __attribute__((aligned(64)))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define BIT(n) (1UL << (n))
+#define BIT_ULL(n) (1ULL << (n))
+#define BITS_PER_LONG 64
+#define BITS_TO_LONGS(n) (((n) + 63) / 64)
+#define DIV_ROUND_UP(a, b) (((a) + (b) - 1) / (b))
+#define min(a, b) ({ typeof(a) a_ = (a); typeof(b) b_ = (b); a_ < b_ ? a_ : b_; })
+#define max(a, b) ({ typeof(a) a_ = (a); typeof(b) b_ = (b); a_ > b_ ? a_ : b_; })
+#define min_t(t, a, b) min((t)(a), (t)(b))
+#define max_t(t, a, b) max((t)(a), (t)(b))
+#define clamp(v, lo, hi) min(max(v, lo), hi)
+#define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
+#define struct_size(p, member, n) (sizeof(*(p)) + sizeof(*(p)->member) * (n))
+#define IS_ENABLED(option) 0
+#define cpu_relax() ((void)0)
+#define cond_resched() stub_might_sleep("cond_resched")
+#define might_sleep() stub_might_sleep("might_sleep")
+#define barrier() __asm__ volatile("" ::: "memory")
+#define smp_mb() barrier()
+#define smp_rmb() barrier()
+#define smp_wmb() barrier()
+#define smp_load_acquire(p) READ_ONCE(*(p))
+#define smp_store_release(p, v) WRITE_ONCE(*(p), v)
+#define BUG() stub_die("BUG")
+#define BUG_ON(x) ((x) ? stub_die("BUG_ON " #x) : (void)0)
+#define WARN_ON(x) ({ bool bad_ = (x); if (bad_) stub_die("WARN_ON " #x); bad_; })
+#define WARN_ON_ONCE(x) WARN_ON(x)
+#define IS_ERR(p) ((unsigned long)(p) >= (unsigned long)-4095)
+#define IS_ERR_OR_NULL(p) (!(p) || IS_ERR(p))
+#define ERR_PTR(e) ((void *)(long)(e))
+#define PTR_ERR(p) ((long)(p))
+#define ERR_CAST(p) ((void *)(p))
+
+__attribute__((noreturn)) void stub_die(const char *what);
+
+/* ---- context: what may sleep now ---- */
+
+extern unsigned int stub_atomic; /* locks held, RCU readers, preemption off */
+extern u64 stub_now;             /* the clock, nanoseconds */
+extern unsigned int stub_cpu;
+#define STUB_CPUS 2
+
+static inline void stub_might_sleep(const char *who)
+{
+	if (unlikely(stub_atomic))
+		stub_die(who);
+}
+static inline u64 ktime_get_ns(void) { return stub_now; }
+#define preempt_disable() ((void)stub_atomic++)
+#define preempt_enable() ((void)stub_atomic--)
+#define smp_processor_id() stub_cpu
+#define raw_smp_processor_id() stub_cpu
+
+typedef struct { unsigned int held; } spinlock_t;
+typedef spinlock_t raw_spinlock_t;
+static inline void spin_lock(spinlock_t *l)
+{
+	if (unlikely(l->held))
+		stub_die("a lock is taken twice");
+	l->held = 1;
+	stub_atomic++;
+}
+static inline void spin_unlock(spinlock_t *l)
+{
+	if (unlikely(!l->held))
+		stub_die("a lock is released that is not held");
+	l->held = 0;
+	stub_atomic--;
+}
+#define spin_lock_init(l) ((l)->held = 0)
+#define spin_lock_irq(l) spin_lock(l)
+#define spin_unlock_irq(l) spin_unlock(l)
+#define spin_lock_irqsave(l, f) ((f) = 0, spin_lock(l))
+#define spin_unlock_irqrestore(l, f) ((void)(f), spin_unlock(l))
+#define raw_spin_lock_init(l) spin_lock_init(l)
+#define raw_spin_lock(l) spin_lock(l)
+#define raw_spin_unlock(l) spin_unlock(l)
+#define raw_spin_lock_irqsave(l, f) spin_lock_irqsave(l, f)
+#define raw_spin_unlock_irqrestore(l, f) spin_unlock_irqrestore(l, f)
+#define lockdep_is_held(l) ((l)->held)
+#define lockdep_assert_held(l) BUG_ON(!(l)->held)
+
+struct mutex { unsigned int held; };
+static inline void mutex_lock(struct mutex *m)
+{
+	stub_might_sleep("mutex_lock");
+	if (m->held)
+		stub_die("a mutex is taken twice");
+	m->held = 1;
+}
+static inline void mutex_unlock(struct mutex *m) { BUG_ON(!m->held); m->held = 0; }
+#define mutex_init(m) ((m)->held = 0)
+#define mutex_destroy(m) BUG_ON((m)->held)
+
+typedef struct { unsigned int n; } seqcount_raw_spinlock_t;
+typedef seqcount_raw_spinlock_t seqcount_t;
+#define seqcount_raw_spinlock_init(s, l) ((s)->n = 0)
+#define write_seqcount_begin(s) ((void)(s)->n++)
+#define write_seqcount_end(s) ((void)(s)->n++)
+#define raw_read_seqcount(s) READ_ONCE((s)->n)
+#define read_seqcount_begin(s) READ_ONCE((s)->n)
+#define read_seqcount_retry(s, was) (READ_ONCE((s)->n) != (was))
+
+#define rcu_read_lock() ((void)stub_atomic++)
+#define rcu_read_unlock() ((void)stub_atomic--)
+#define rcu_dereference(p) READ_ONCE(p)
+#define rcu_dereference_protected(p, c) (BUG_ON(!(c)), (p))
+#define rcu_access_pointer(p) READ_ONCE(p)
+#define rcu_assign_pointer(p, v) WRITE_ONCE(p, v)
+#define RCU_INIT_POINTER(p, v) WRITE_ONCE(p, v)
+#define rcu_replace_pointer(p, v, c) ({ typeof(p) was_ = rcu_dereference_protected(p, c); (p) = (v); was_; })
+#define synchronize_rcu() stub_might_sleep("synchronize_rcu")
+#define synchronize_rcu_expedited() stub_might_sleep("synchronize_rcu")
+#define rcu_barrier() stub_might_sleep("rcu_barrier")
+
+/* ---- numbers and bits ---- */
+
+#define NSEC_PER_USEC 1000L
+#define NSEC_PER_MSEC 1000000L
+#define NSEC_PER_SEC 1000000000L
+#define HZ 250
+typedef struct { int counter; } atomic_t;
+#define atomic_set(a, n) WRITE_ONCE((a)->counter, n)
+#define atomic_read(a) READ_ONCE((a)->counter)
+#define atomic_inc(a) ((void)(a)->counter++)
+#define atomic_dec(a) ((void)(a)->counter--)
+#define atomic_dec_and_test(a) (--(a)->counter == 0)
+struct kref { int n; };
+#define kref_init(k) ((k)->n = 1)
+#define kref_get(k) do { BUG_ON((k)->n < 1); (k)->n++; } while (0)
+static inline int kref_put(struct kref *k, void (*release)(struct kref *k))
+{
+	BUG_ON(k->n < 1);
+	if (--k->n)
+		return 0;
+	release(k);
+	return 1;
+}
+#define __set_bit(n, p) ((void)((p)[(n) / 64] |= BIT((n) % 64)))
+#define __clear_bit(n, p) ((void)((p)[(n) / 64] &= ~BIT((n) % 64)))
+#define set_bit(n, p) __set_bit(n, p)
+#define clear_bit(n, p) __clear_bit(n, p)
+#define test_bit(n, p) (READ_ONCE((p)[(n) / 64]) >> ((n) % 64) & 1)
+#define test_and_set_bit(n, p) ({ bool was_ = test_bit(n, p); set_bit(n, p); was_; })
+#define test_and_clear_bit(n, p) ({ bool was_ = test_bit(n, p); clear_bit(n, p); was_; })
+#define __ffs(x) ((unsigned long)__builtin_ctzl(x))
+#define ffs(x) __builtin_ffs((int)(x))
+#define fls64(x) ({ u64 x_ = (x); x_ ? 64 - __builtin_clzll(x_) : 0; })
+#define hweight32(x) ((unsigned int)__builtin_popcount(x))
+#define hweight8(x) hweight32((x) & 0xff)
+#define is_power_of_2(n) ((n) && !((n) & ((n) - 1)))
+static inline unsigned long roundup_pow_of_two(unsigned long n) { return n < 2 ? 1 : 1UL << (64 - __builtin_clzl(n - 1)); }
+
+/* ---- memory: fails when the test says so ---- */
+
+#define GFP_KERNEL 1u
+#define GFP_NOIO 1u
+#define GFP_ATOMIC 2u
+#define GFP_NOWAIT 2u
+#define __GFP_NOWARN 0u
+#define __GFP_ZERO 4u
+extern long stub_alloc_left; /* allocations until one fails, which is then 0; below zero: none fails */
+void *stub_alloc(size_t size, gfp_t flags);
+#define kmalloc(n, f) stub_alloc(n, f)
+#define kzalloc(n, f) stub_alloc(n, (f) | __GFP_ZERO)
+#define kcalloc(n, m, f) stub_alloc((size_t)(n) * (m), (f) | __GFP_ZERO)
+#define kmalloc_array(n, m, f) stub_alloc((size_t)(n) * (m), f)
+#define kvmalloc(n, f) kmalloc(n, f)
+#define kvzalloc(n, f) kzalloc(n, f)
+#define kvcalloc(n, m, f) kcalloc(n, m, f)
+#define vmalloc(n) kmalloc(n, GFP_KERNEL)
+#define vzalloc(n) kzalloc(n, GFP_KERNEL)
+#define kfree(p) free((void *)(p))
+#define kvfree(p) free((void *)(p))
+#define vfree(p) free((void *)(p))
+
+/* Each CPU's share lies this far from the next one's. */
+#define STUB_STRIDE (32u << 10)
+void *__alloc_percpu(size_t size, size_t align);
+#define alloc_percpu(type) ((type *)__alloc_percpu(sizeof(type), __alignof__(type)))
+#define free_percpu(p) free((void *)(p))
+#define per_cpu_ptr(p, cpu) ((typeof(p))((char *)(p) + (size_t)(cpu) * STUB_STRIDE))
+#define this_cpu_ptr(p) per_cpu_ptr(p, stub_cpu)
+#define raw_cpu_ptr(p) this_cpu_ptr(p)
+#define get_cpu_ptr(p) (preempt_disable(), this_cpu_ptr(p))
+#define put_cpu_ptr(p) ((void)(p), preempt_enable())
+#define this_cpu_inc(field) ((void)((*(typeof(&(field)))((char *)&(field) + stub_cpu * STUB_STRIDE))++))
+#define this_cpu_add(field, n) ((void)((*(typeof(&(field)))((char *)&(field) + stub_cpu * STUB_STRIDE)) += (n)))
+#define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < STUB_CPUS; (cpu)++)
+
+/* ---- strings ---- */
+
+int kstrtou16(const char *text, unsigned int base, u16 *n);
+int kstrtou32(const char *text, unsigned int base, u32 *n);
+int kstrtoull(const char *text, unsigned int base, unsigned long long *n);
+#define kstrtouint(t, b, n) kstrtou32(t, b, n)
+#define kstrtou64(t, b, n) kstrtoull(t, b, (unsigned long long *)(n))
+int match_string(const char *const *names, size_t n, const char *name);
+ssize_t strscpy(char *to, const char *from, size_t size);
+__attribute__((format(printf, 3, 4))) int scnprintf(char *to, size_t size, const char *format, ...);
+
+/* The kernel's takes no minus before an unsigned number. */
+int stub_sscanf(const char *text, const char *format, ...);
+#define sscanf(...) stub_sscanf(__VA_ARGS__)
+
+/* ---- work queues: run when the test says so ---- */
+
+struct work_struct {
+	void (*func)(struct work_struct *work);
+	struct work_struct *next;
+	struct workqueue_struct *queue; /* pending there */
+};
+struct delayed_work { struct work_struct work; };
+struct workqueue_struct { struct work_struct *first; struct workqueue_struct *next; };
+#define WQ_MEM_RECLAIM 1
+#define WQ_UNBOUND 2
+#define WQ_HIGHPRI 4
+#define INIT_WORK(w, f) (*(w) = (struct work_struct){ .func = (f) })
+#define INIT_DELAYED_WORK(w, f) INIT_WORK(&(w)->work, f)
+struct workqueue_struct *stub_queue(void);
+#define alloc_workqueue(...) stub_queue()
+#define alloc_ordered_workqueue(...) stub_queue()
+void destroy_workqueue(struct workqueue_struct *queue);
+bool queue_work(struct workqueue_struct *queue, struct work_struct *work);
+bool cancel_work_sync(struct work_struct *work);
+void flush_workqueue(struct workqueue_struct *queue);
+#define drain_workqueue(q) flush_workqueue(q)
+#define queue_delayed_work(q, w, t) queue_work(q, &(w)->work)
+#define mod_delayed_work(q, w, t) queue_work(q, &(w)->work)
+#define cancel_delayed_work_sync(w) cancel_work_sync(&(w)->work)
+bool flush_work(struct work_struct *work);
+/* Runs what is pending, and what that puts there: how many. */
+unsigned int stub_run_works(void);
+
+/* ---- modules ---- */
+
+typedef unsigned int uint;
+#define THIS_MODULE NULL
+#define module_param(name, type, mode) _Static_assert(sizeof(name), "")
+#define MODULE_PARM_DESC(name, text) _Static_assert(1, "")
+#define MODULE_DESCRIPTION(text) _Static_assert(1, "")
+#define MODULE_LICENSE(text) _Static_assert(1, "")
+#define MODULE_VERSION(text) _Static_assert(1, "")
+#define MODULE_AUTHOR(text) _Static_assert(1, "")
+#define module_init(f) int stub_init(void) { return f(); }
+#define module_exit(f) void stub_exit(void) { f(); }
+int stub_init(void);
+void stub_exit(void);
+
+#endif

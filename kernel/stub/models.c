@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Model files: loaded, refused when damaged, swapped under reads. On a refusal the old model stays.
+ */
+#include "check.h"
+
+static u32 crc32c(const u8 *bytes, size_t size) { return linnet_crc32c(bytes, size); }
+
+static void put(const struct file *file, const u8 *bytes, size_t size)
+{
+	(void)file;
+	stub_firmware("linnet/m.linnet", bytes, size);
+}
+
+/* Some reads, all of which must end well. */
+static void use(struct dm_target *ti)
+{
+	for (u32 n = 0; n < 6; n++) {
+		struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8 * below(1000), 4096 << below(4));
+
+		stub_submit(ti, b);
+		stub_now += 1000 + below(100000);
+		if (b->below)
+			stub_complete(b, BLK_STS_OK);
+		CHECK(b->ended == 1, "the read ended %u times", b->ended);
+		CHECK(b->bio.bi_status == BLK_STS_OK || b->bio.bi_status == BLK_STS_AGAIN, "status %u", b->bio.bi_status);
+		free(b);
+	}
+}
+
+static bool is_loaded(struct dm_target *ti)
+{
+	char text[4096];
+
+	ti->type->status(ti, STATUSTYPE_INFO, 0, text, sizeof(text));
+	return strstr(text, " model loaded ") != NULL;
+}
+
+/* Damage of one kind; `mended` has a checksum that is right again. */
+static void damage(const struct file *from, u8 *to, size_t *size, bool mended)
+{
+	memcpy(to, from->bytes, from->size);
+	*size = from->size;
+	if (!mended && below(8) == 0) {
+		*size = below((u32)from->size);
+		return;
+	}
+	for (u32 n = 1 + below(4); n; n--) {
+		/* Mostly in the header and the table of layers, where it matters. */
+		u32 at = below(3) ? below(128) : below((u32)from->size - 4);
+
+		if (below(4) == 0)
+			to[at] = (u8)(below(2) ? 0xff : 0);
+		else
+			to[at] ^= (u8)(1 << below(8));
+	}
+	if (mended) {
+		u32 crc = crc32c(to, *size - 4);
+
+		memcpy(to + *size - 4, &crc, 4);
+	}
+}
+
+void check_models(unsigned long inputs)
+{
+	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 policy linnos revoke");
+	struct file files[4] = { load_file("slow"), load_file("fast"), load_file("busy"), load_file("random") };
+	unsigned long refused = 0, taken = 0;
+	u8 *bytes = malloc(1 << 16);
+	size_t size;
+
+	CHECK(tell(ti, "load m.linnet") < 0, "a file that is not there");
+	CHECK(!is_loaded(ti), "loaded");
+	put(NULL, files[0].bytes, files[0].size);
+	CHECK(tell(ti, "load m.linnet") == 0, "a good file");
+	CHECK(is_loaded(ti), "not loaded");
+	for (unsigned long n = 0; n < inputs / 10; n++) {
+		const struct file *file = &files[below(4)];
+		bool mended = below(2);
+		char words[32];
+		int error;
+
+		damage(file, bytes, &size, mended);
+		put(file, bytes, size);
+		if (below(2))
+			snprintf(words, sizeof(words), "load %u m.linnet", below(3));
+		else
+			strcpy(words, "load m.linnet");
+		error = tell(ti, words);
+		/* The flips may have undone each other. */
+		CHECK(error || mended || (size == file->size && !memcmp(bytes, file->bytes, size)), "damage passed");
+		refused += error != 0;
+		taken += error == 0;
+		CHECK(is_loaded(ti), "the old model is gone");
+		if (n % 4 == 0) {
+			tell(ti, below(2) ? "policy linnet-best" : "policy linnos");
+			use(ti);
+		}
+	}
+	CHECK(refused > inputs / 40 && taken > 10, "refused %lu, taken %lu", refused, taken);
+
+	/* Swaps with reads under way: they end at the model that they began with, or the next one. */
+	for (unsigned long n = 0; n < 1000; n++) {
+		struct stub_bio *b = new_bio(REQ_OP_READ, 0, 8 * below(1000), 4096);
+
+		stub_submit(ti, b);
+		put(NULL, files[n % 4].bytes, files[n % 4].size);
+		CHECK(tell(ti, "load m.linnet") == 0, "swap %lu", n);
+		if (n % 10 == 0)
+			CHECK(tell(ti, "unload") == 0, "unload");
+		stub_now += 100000;
+		CHECK(b->below, "the read is not under way");
+		stub_complete(b, BLK_STS_OK);
+		CHECK(b->ended == 1 && b->bio.bi_status == BLK_STS_OK, "the read was lost");
+		free(b);
+	}
+	stub_remove(ti);
+	stub_firmware("linnet/m.linnet", NULL, 0);
+
+	/* A table names a damaged file: it loads, says so, and submits. */
+	stub_firmware("linnet/m.linnet", files[0].bytes, files[0].size - 1);
+	ti = must("2 /dev/leg0 0 /dev/leg1 0 3 revoke model m.linnet");
+	ti->type->status(ti, STATUSTYPE_INFO, 0, (char *)bytes, 4096);
+	CHECK(strstr((char *)bytes, " model model-error ") != NULL, "status '%s'", (char *)bytes);
+	use(ti);
+	CHECK(count_of(ti, "revokes", -1) == 0, "revoked without a model");
+	stub_remove(ti);
+	stub_firmware("linnet/m.linnet", NULL, 0);
+	printf("model files: %lu damaged refused, %lu with a mended checksum taken\n", refused, taken);
+	for (u32 i = 0; i < 4; i++)
+		free(files[i].bytes);
+	free(bytes);
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads through the target. An account of our own is kept beside it, from the bios alone: replicas that are told of each
+ * arrival and end, and for the networks trackers and plain sums. Every decision must be the one that follows from it.
+ */
+#include "check.h"
+
+#define LEGS 3
+#define PLACES 1024
+#define FLIGHTS 64
+
+/* A model as user space uses it: no judge, no tables. */
+struct plain {
+	struct file file;
+	struct linnet_model model;
+	struct linnet_network network;
+	struct linnet_trees trees;
+	void *memory, *scratch;
+};
+
+struct account {
+	struct linnet_replica replica;
+	struct linnet_watched *ios;
+	struct linnet_tracker tracker;
+	struct plain *plain; /* NULL: no model */
+	u64 start;
+};
+
+/* One of the application's reads. */
+struct flight {
+	struct stub_bio *b;
+	struct linnet_flight flight;
+	u64 sector;
+	u32 size, snapshot, tried, leg;
+	bool booked;
+};
+
+static struct account accounts[LEGS];
+static struct flight flights[FLIGHTS], *current;
+static u32 policy;
+static bool on, watching;
+static unsigned long decisions, others, probes;
+
+static struct plain *plain_of(const char *name)
+{
+	struct plain *p = calloc(1, sizeof(*p));
+	size_t offset, size;
+	void *work;
+
+	p->file = load_file(name);
+	CHECK(linnet_model_read(p->file.bytes, p->file.size, &p->model, &offset) == 0, "%s", name);
+	size = linnet_network_work_size(p->model.layers, p->model.layer_count);
+	work = stub_alloc(size, GFP_KERNEL);
+	linnet_network_plan(&p->network, p->model.layers, p->model.layer_count, p->model.input_max, work, size);
+	free(work);
+	p->memory = stub_alloc(p->network.memory_size, GFP_KERNEL);
+	p->scratch = stub_alloc(p->network.scratch_size, GFP_KERNEL);
+	linnet_network_place(&p->network, p->model.layers, p->memory, p->network.memory_size);
+	p->trees = p->model.trees;
+	return p;
+}
+
+static void plain_free(struct plain *p)
+{
+	free(p->file.bytes);
+	free(p->memory);
+	free(p->scratch);
+	free(p);
+}
+
+static bool any_model(void)
+{
+	for (u32 k = 0; k < LEGS; k++)
+		if (accounts[k].plain)
+			return true;
+	return false;
+}
+
+static u32 effective(void)
+{
+	if (!on || (policy == LINNET_LINNOS && !any_model()))
+		return LINNET_BASELINE;
+	return policy == LINNET_BEST && !any_model() ? LINNET_EWMA_INFLIGHT : policy;
+}
+
+/* The network's word on a read, by plain sums on the tracker's digits. */
+static void ask(struct account *own, struct linnet_candidate *c, u32 size)
+{
+	u8 digits[LINNET_DIGITS];
+	s64 score;
+
+	c->known = c->slow = 0;
+	if (!own->plain || own->tracker.history_len < LINNET_HISTORY)
+		return;
+	linnet_tracker_digits(&own->tracker, own->tracker.pending_pages + linnet_pages(size), digits);
+	linnet_network_score(&own->plain->network, digits, own->plain->scratch, &score);
+	c->known = 1;
+	c->slow = score > 0;
+}
+
+/* What follows for the current read, at this time. */
+static struct linnet_choice expected(u64 now_ns, struct linnet_candidate *c)
+{
+	u32 usable = ~current->tried & ((1u << LEGS) - 1), in_service = 0, last = LINNET_NO_REPLICA;
+	u32 by = effective();
+
+	for (u32 k = 0; k < LEGS; k++) {
+		struct account *own = &accounts[k];
+
+		memset(&c[k], 0, sizeof(c[k]));
+		if (!(usable >> k & 1))
+			continue;
+		linnet_replica_describe(&own->replica, by == LINNET_BEST && own->plain ? &own->plain->trees : NULL, now_ns,
+					512 * (own->start + current->sector), current->size, &c[k]);
+		in_service |= (u32)c[k].eligible << k;
+	}
+	if (!in_service)
+		in_service = usable;
+	for (u32 k = 0; k < LEGS; k++) {
+		c[k].eligible = in_service >> k & 1;
+		last = c[k].eligible ? k : last;
+	}
+	for (u32 k = 0; by == LINNET_LINNOS && k < last; k++) {
+		if (!c[k].eligible)
+			continue;
+		ask(&accounts[k], &c[k], current->size);
+		if (!c[k].slow)
+			break;
+	}
+	return linnet_choose(by, c, LEGS, now_ns, LINNET_AGE_NS);
+}
+
+void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_decision *decision)
+{
+	struct linnet_candidate c[LEGS];
+	struct linnet_choice choice;
+
+	if (!watching)
+		return;
+	choice = expected(decision->now_ns, c);
+	decisions++;
+	others += choice.replica != 0;
+	probes += choice.probe;
+	CHECK(decision->policy == effective(), "policy %u", decision->policy);
+	CHECK(decision->choice.replica == choice.replica, "policy %u chose %u, not %u", decision->policy,
+	      decision->choice.replica, choice.replica);
+	CHECK(decision->choice.probe == choice.probe, "probe");
+	for (u32 k = 0; k < LEGS; k++) {
+		CHECK(decision->legs[k].eligible == c[k].eligible, "eligible %u", k);
+		CHECK(decision->legs[k].score == c[k].score, "score %u: %d, not %d", k, decision->legs[k].score, c[k].score);
+		CHECK(decision->legs[k].slow == c[k].slow, "slow %u", k);
+	}
+	current->flight.probe = choice.probe;
+	current->leg = choice.replica;
+}
+
+void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, u64 event, u64 latency_ns,
+		     blk_status_t status)
+{
+	struct account *own = &accounts[leg->index];
+
+	if (!watching)
+		return;
+	CHECK(current->booked && current->leg == leg->index, "an I/O ends at a leg where it was not");
+	CHECK(booking->size_bytes == current->size && booking->offset_bytes == 512 * (own->start + current->sector), "place");
+	current->booked = false;
+	if (status == BLK_STS_OK) {
+		u64 own_ns = linnet_replica_complete(&own->replica, &current->flight, stub_now);
+
+		CHECK(latency_ns == own_ns, "latency");
+		linnet_tracker_complete_read(&own->tracker, current->size, own_ns, current->snapshot);
+	} else {
+		linnet_replica_fail(&own->replica, &current->flight, stub_now);
+		linnet_tracker_withdraw(&own->tracker, current->size);
+	}
+	CHECK(event == own->replica.events, "number of the event");
+	CHECK(!memcmp(&leg->state.watch, &own->replica.watch, sizeof(own->replica.watch)), "the watch of %u", leg->index);
+	CHECK(leg->state.ewma_ns == own->replica.ewma_ns && leg->state.out_until_ns == own->replica.out_until_ns, "averages");
+}
+
+/* The current read has been handed to a device: books it in our account. */
+static void book(bool decided)
+{
+	u32 leg = (u32)(current->b->bio.bi_bdev->bd_dev / 16 - 1), usable = ~current->tried & ((1u << LEGS) - 1);
+	struct account *own = &accounts[leg];
+
+	CHECK(current->b->below && leg < LEGS && usable >> leg & 1, "leg %u", leg);
+	if (!decided) {
+		u32 first = (u32)__builtin_ctz(usable), k;
+
+		for (k = first; k < LEGS; k++)
+			if (usable >> k & 1 && !linnet_replica_is_out(&accounts[k].replica, stub_now)) {
+				first = k;
+				break;
+			}
+		CHECK(leg == first, "without a choice the read went to %u, not %u", leg, first);
+		current->flight.probe = 0;
+	}
+	CHECK(!decided || leg == current->leg, "the read went to %u, not %u", leg, current->leg);
+	CHECK(current->b->bio.bi_iter.bi_sector == own->start + current->sector, "sector");
+	CHECK(current->b->bio.bi_iter.bi_size == current->size, "size");
+	current->leg = leg;
+	linnet_replica_arrive(&own->replica, &current->flight, stub_now, 1, current->flight.probe,
+			      512 * (own->start + current->sector), current->size);
+	current->snapshot = linnet_tracker_arrive(&own->tracker, current->size);
+	current->booked = true;
+}
+
+static void send(struct dm_target *ti, struct flight *f)
+{
+	unsigned long before = decisions;
+
+	f->size = 512u << below(9);
+	f->sector = below(1 << 18);
+	f->tried = 0;
+	f->b = new_bio(REQ_OP_READ | (below(4) ? 0 : REQ_NOWAIT), 0, ti->begin + f->sector, f->size);
+	current = f;
+	stub_cpu = below(STUB_CPUS);
+	stub_submit(ti, f->b);
+	book(decisions != before);
+}
+
+static void end(struct flight *f, blk_status_t status)
+{
+	unsigned long before = decisions;
+
+	current = f;
+	stub_complete(f->b, status);
+	if (status == BLK_STS_OK) {
+		CHECK(f->b->ended == 1 && f->b->bio.bi_status == BLK_STS_OK, "a read that went well");
+	} else {
+		f->tried |= 1u << f->leg;
+		CHECK(!f->b->ended, "a read has failed though replicas are left");
+		stub_run_works();
+		if (f->tried != (1u << LEGS) - 1) {
+			book(decisions != before);
+			return;
+		}
+		CHECK(f->b->ended == 1 && f->b->bio.bi_status == status, "every replica failed the read");
+	}
+	free(f->b);
+	f->b = NULL;
+}
+
+static const char *const policies[] = { "baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best" };
+static const char *const kinds[] = { "slow", "fast", "busy", "random" };
+
+static void step(struct dm_target *ti, u32 trouble)
+{
+	struct flight *f = &flights[below(FLIGHTS)];
+	char words[32];
+
+	stub_now += below(20) ? below(200000) : below(4) ? 0 : below(2000000000);
+	if (below(50) == 0) {
+		policy = below(ARRAY_SIZE(policies));
+		snprintf(words, sizeof(words), "policy %s", policies[policy]);
+		CHECK(tell(ti, words) == 0, "%s", words);
+	}
+	if (below(500) == 0) {
+		on = below(4) != 0;
+		CHECK(tell(ti, on ? "on" : "off") == 0, "switch");
+	}
+	if (!f->b)
+		send(ti, f);
+	else
+		end(f, below(1000) < trouble ? BLK_STS_IOERR : BLK_STS_OK);
+	if (below(16) == 0)
+		stub_run_works(); /* events */
+}
+
+static void sequence(u32 steps)
+{
+	u32 trouble = below(3) ? 0 : below(300);
+	struct dm_target *ti;
+	char line[256];
+
+	for (u32 k = 0; k < LEGS; k++) {
+		char name[32], path[40];
+		const char *kind = kinds[below(2) ? 3 : below(3)];
+
+		accounts[k].start = 8 * below(1000);
+		accounts[k].plain = below(4) ? plain_of(kind) : NULL;
+		accounts[k].ios = calloc(PLACES, sizeof(*accounts[k].ios));
+		linnet_replica_init(&accounts[k].replica, accounts[k].plain ? accounts[k].plain->model.inflection_ns : U64_MAX,
+				    accounts[k].ios, PLACES);
+		linnet_tracker_init(&accounts[k].tracker);
+		snprintf(name, sizeof(name), "leg%u.linnet", k);
+		snprintf(path, sizeof(path), "linnet/%s", name);
+		stub_firmware(path, NULL, 0);
+		if (accounts[k].plain)
+			put_model(kind, name);
+	}
+	snprintf(line, sizeof(line), "3 /dev/leg0 %lu /dev/leg1 %lu /dev/leg2 %lu 0", accounts[0].start, accounts[1].start,
+		 accounts[2].start);
+	ti = must(line);
+	ti->begin = below(2) ? 0 : 4096;
+	for (u32 k = 0; k < LEGS; k++) {
+		snprintf(line, sizeof(line), "load %u leg%u.linnet", k, k);
+		if (accounts[k].plain)
+			CHECK(tell(ti, line) == 0, "%s", line);
+	}
+	policy = LINNET_BEST;
+	on = watching = true;
+	for (u32 n = 0; n < steps; n++)
+		step(ti, trouble);
+	for (u32 i = 0; i < FLIGHTS; i++)
+		while (flights[i].b)
+			end(&flights[i], BLK_STS_OK);
+	for (int k = 0; k < LEGS; k++)
+		CHECK(count_of(ti, "inflight", k) == 0, "I/Os in flight at %d at the end", k);
+	watching = false;
+	stub_remove(ti);
+	for (u32 k = 0; k < LEGS; k++) {
+		free(accounts[k].ios);
+		if (accounts[k].plain)
+			plain_free(accounts[k].plain);
+	}
+}
+
+/* More reads at a leg than the watch has places for: counted, and none is lost. */
+static void check_untracked(void)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 0");
+	struct stub_bio *bios[PLACES + 100];
+
+	for (u32 i = 0; i < ARRAY_SIZE(bios); i++) {
+		bios[i] = new_bio(REQ_OP_READ, 0, 8 * i, 4096);
+		stub_submit(ti, bios[i]);
+	}
+	CHECK(count_of(ti, "untracked", -1) == 100, "untracked");
+	CHECK(count_of(ti, "inflight", 0) == ARRAY_SIZE(bios), "in flight");
+	for (u32 i = 0; i < ARRAY_SIZE(bios); i++) {
+		stub_now += 10;
+		stub_complete(bios[i], BLK_STS_OK);
+		CHECK(bios[i]->ended == 1, "lost");
+		free(bios[i]);
+	}
+	CHECK(count_of(ti, "inflight", 0) == 0, "in flight");
+	stub_remove(ti);
+}
+
+void check_reads(unsigned long inputs)
+{
+	for (unsigned long n = 0; n < inputs; n += 2000)
+		sequence(2000);
+	check_untracked();
+	CHECK(others > decisions / 10 && probes > 0, "decisions that say little: %lu, %lu others, %lu probes", decisions, others,
+	      probes);
+	printf("reads: %lu decisions as user space takes them (%lu for another than the first replica, %lu probes)\n", decisions,
+	       others, probes);
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What is revoked: reads that carry the tag, whose replica is predicted slow. And what never is. */
+#include "check.h"
+
+/* A read that shows how the device is now, so that the next one is not wanted as a probe. */
+static void refresh(struct dm_target *ti)
+{
+	struct stub_bio *b = new_bio(REQ_OP_READ, 0, 0, 4096);
+
+	stub_now += 1000000;
+	stub_submit(ti, b);
+	stub_now += 100000;
+	stub_complete(b, BLK_STS_OK);
+	free(b);
+}
+
+/* What becomes of one bio: it is revoked, or reaches a device. Returns the flags that it had there. */
+static blk_opf_t one(struct dm_target *ti, const char *what, blk_opf_t opf, u16 ioprio, bool revoked)
+{
+	u64 before = count_of(ti, "revokes", -1);
+	struct stub_bio *b = new_bio(opf, ioprio, 8, 4096);
+	blk_opf_t at_device;
+
+	refresh(ti);
+	stub_submit(ti, b);
+	at_device = b->bio.bi_opf;
+	if (revoked)
+		CHECK(b->ended == 1 && b->bio.bi_status == BLK_STS_AGAIN && !b->below, "%s: not revoked", what);
+	else
+		CHECK(b->below && !b->ended, "%s: revoked or lost", what);
+	CHECK(count_of(ti, "revokes", -1) == before + revoked, "%s: the counter", what);
+	if (b->below)
+		stub_complete(b, BLK_STS_OK);
+	CHECK(b->ended == 1, "%s: ended %u times", what, b->ended);
+	free(b);
+	return at_device;
+}
+
+static const struct {
+	const char *what;
+	blk_opf_t opf;
+	u16 ioprio;
+	bool revoked;
+} rows[] = {
+	{ "tagged", REQ_OP_READ | REQ_SYNC, LINNET_IOPRIO, true },
+	{ "tagged, NOWAIT", REQ_OP_READ | REQ_SYNC | REQ_NOWAIT, LINNET_IOPRIO, true },
+	{ "untagged", REQ_OP_READ | REQ_SYNC, 0, false },
+	{ "another priority", REQ_OP_READ, LINNET_IOPRIO - 1, false },
+	{ "untagged, NOWAIT", REQ_OP_READ | REQ_NOWAIT, 0, false },
+	{ "metadata", REQ_OP_READ | REQ_META, LINNET_IOPRIO, false },
+	{ "metadata with priority", REQ_OP_READ | REQ_META | REQ_PRIO, LINNET_IOPRIO, false },
+	{ "priority", REQ_OP_READ | REQ_PRIO, LINNET_IOPRIO, false },
+	{ "readahead", REQ_OP_READ | REQ_RAHEAD, LINNET_IOPRIO, false },
+	{ "swap", REQ_OP_READ | REQ_SWAP, LINNET_IOPRIO, false },
+	{ "polled", REQ_OP_READ | REQ_POLLED | REQ_NOWAIT, LINNET_IOPRIO, false },
+	{ "write", REQ_OP_WRITE, LINNET_IOPRIO, false },
+	{ "flush", REQ_OP_WRITE | REQ_PREFLUSH, LINNET_IOPRIO, false },
+	{ "write with FUA", REQ_OP_WRITE | REQ_FUA, LINNET_IOPRIO, false },
+	{ "discard", REQ_OP_DISCARD, LINNET_IOPRIO, false },
+	{ "zeroes", REQ_OP_WRITE_ZEROES, LINNET_IOPRIO, false },
+};
+
+static void none_is_revoked(struct dm_target *ti, const char *why)
+{
+	for (u32 i = 0; i < ARRAY_SIZE(rows); i++)
+		one(ti, why, rows[i].opf, rows[i].ioprio, false);
+}
+
+static void check_rows(const char *policy)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
+
+	CHECK(tell(ti, policy) == 0, "%s", policy);
+	for (u32 i = 0; i < 4; i++)
+		refresh(ti); /* the network wants a history */
+	for (u32 i = 0; i < ARRAY_SIZE(rows); i++) {
+		blk_opf_t opf = one(ti, rows[i].what, rows[i].opf, rows[i].ioprio, rows[i].revoked);
+
+		if (!rows[i].revoked && rows[i].opf & REQ_NOWAIT)
+			CHECK(!(opf & REQ_NOWAIT), "%s: the last replica may turn it away", rows[i].what);
+	}
+	CHECK(tell(ti, "ioprio 0x4006") == 0, "ioprio");
+	one(ti, "the new tag", REQ_OP_READ, 0x4006, true);
+	one(ti, "the old tag", REQ_OP_READ, LINNET_IOPRIO, false);
+	tell(ti, "ioprio 0x4007");
+	tell(ti, "off");
+	none_is_revoked(ti, "off");
+	tell(ti, "on");
+	tell(ti, "revoke off");
+	none_is_revoked(ti, "revoke off");
+	tell(ti, "revoke on");
+	one(ti, "on again", REQ_OP_READ, LINNET_IOPRIO, true);
+	tell(ti, "load fast.linnet");
+	none_is_revoked(ti, "a model that calls it fast");
+	tell(ti, "unload");
+	none_is_revoked(ti, "no model");
+	stub_remove(ti);
+}
+
+/* A device that is always called slow is looked at again: else it could not recover. */
+static void check_probe(void)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
+	struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+
+	refresh(ti);
+	stub_now += 5000000000;
+	stub_submit(ti, b);
+	CHECK(b->below && !b->ended, "no probe after five seconds");
+	stub_complete(b, BLK_STS_OK);
+	CHECK(count_of(ti, "probes", -1) == 1, "probes");
+	free(b);
+	stub_remove(ti);
+}
+
+/* A read that was submitted and failed goes to the other replicas, and is not revoked on the way. */
+static void check_failover(void)
+{
+	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 revoke model slow.linnet");
+	struct stub_bio *b = new_bio(REQ_OP_READ | REQ_NOWAIT, 0, 8, 4096);
+
+	refresh(ti);
+	stub_submit(ti, b);
+	for (u32 n = 0; n < 3; n++) {
+		CHECK(b->below && !b->ended, "attempt %u", n);
+		CHECK(n < 2 || !(b->bio.bi_opf & REQ_NOWAIT), "the last replica may turn it away");
+		b->bio.bi_ioprio = LINNET_IOPRIO;
+		stub_now += 1000;
+		stub_complete(b, BLK_STS_IOERR);
+		stub_run_works();
+	}
+	CHECK(b->ended == 1 && b->bio.bi_status == BLK_STS_IOERR, "after all replicas have failed");
+	CHECK(count_of(ti, "failovers", -1) == 2, "failovers");
+	CHECK(count_of(ti, "revokes", -1) == 0, "revokes");
+	free(b);
+	stub_remove(ti);
+}
+
+void check_revoke(void)
+{
+	put_model("slow", "slow.linnet");
+	put_model("fast", "fast.linnet");
+	check_rows("policy linnos");
+	check_rows("policy linnet-best");
+	check_rows("policy baseline");
+	check_probe();
+	check_failover();
+	stub_firmware("linnet/slow.linnet", NULL, 0);
+	stub_firmware("linnet/fast.linnet", NULL, 0);
+}

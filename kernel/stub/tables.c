@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Table lines and messages: good ones, bad ones, mutated ones, and every allocation that can fail. Whatever is accepted
+ * prints a line that is accepted too and prints itself.
+ */
+#include "check.h"
+
+static const char *const good[] = {
+	"1 /dev/leg0 0 0",
+	"1 /dev/leg0 2048 1 revoke",
+	"3 /dev/leg0 0 /dev/leg1 8 /dev/leg2 16 0",
+	"3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 2 policy linnos",
+	"2 /dev/leg0 0 /dev/leg1 0 7 policy shortest-queue model slow.linnet revoke ioprio 0x402f",
+	"3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 5 off model:0 slow.linnet model:2 fast.linnet",
+	"3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 4 model slow.linnet model:1 fast.linnet",
+	"2 /dev/leg0 0 /dev/leg1 0 2 model absent.linnet",
+	"8 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 /dev/leg3 0 /dev/leg4 0 /dev/leg5 0 /dev/leg6 0 /dev/leg7 0 0",
+};
+
+static const char *const bad[] = {
+	"", "0", "9", "-1", "1", "1 /dev/leg0", "1 /dev/leg0 0", "1 /dev/leg0 x 0", "1 /dev/leg0 -1 0", "1 /dev/none 0 0",
+	"1 /dev/leg0 0 1", "1 /dev/leg0 0 2 policy", "1 /dev/leg0 0 1 policy", "1 /dev/leg0 0 2 policy best",
+	"1 /dev/leg0 0 2 revoke revoke", "1 /dev/leg0 0 2 off off", "1 /dev/leg0 0 4 policy linnos policy linnos",
+	"1 /dev/leg0 0 2 ioprio 0x10000", "1 /dev/leg0 0 2 ioprio 16391", "1 /dev/leg0 0 2 ioprio 0x",
+	"1 /dev/leg0 0 2 model ../slow", "1 /dev/leg0 0 2 model:1 slow.linnet", "1 /dev/leg0 0 1 model",
+	"1 /dev/leg0 0 2 model:x slow.linnet", "1 /dev/leg0 0 1 surprise", "1 /dev/leg0 0 0 revoke",
+	"2 /dev/leg0 0 /dev/leg1 0 4 log core 1 1024", "2 /dev/leg0 0 /dev/leg1 0 3 log core 9",
+	"1 /dev/leg0 0 4 log core 1 1024", "2 /dev/leg0 0 /dev/leg1 0 1 log",
+	"1 /dev/leg0 0 4 model:0 slow.linnet model:0 fast.linnet",
+};
+
+static const char *const messages[] = {
+	"policy baseline", "policy shortest-queue", "policy ewma-inflight", "policy linnos", "policy linnet-best",
+	"load slow.linnet", "load 1 fast.linnet", "load absent.linnet", "unload", "unload 0", "revoke on", "revoke off",
+	"ioprio 0x4006", "on", "off", "fail 0", "fail 1", "revive 0", "revive 1", "reset",
+};
+
+static const char *const bad_messages[] = {
+	"", "policy", "policy best", "policy linnos now", "load", "load 8 slow.linnet", "load x slow.linnet", "load ../x",
+	"load 0 0 slow.linnet", "unload 9", "unload 0 0", "revoke", "revoke maybe", "ioprio", "ioprio 7", "ioprio 0x12345",
+	"on now", "fail", "fail 8", "fail -1", "revive", "revive 8", "reset all", "surprise",
+};
+
+/* Printed lines are accepted, and print themselves. */
+static void round_trip(struct dm_target *ti, bool readonly)
+{
+	char first[2048], second[2048], copy[2048], *error;
+	struct dm_target *again;
+
+	table_of(ti, first, sizeof(first));
+	strcpy(copy, first);
+	again = stub_create(copy, readonly, &error);
+	CHECK(again != NULL, "'%s' is not accepted: %s", first, error);
+	if (!again)
+		return;
+	table_of(again, second, sizeof(second));
+	CHECK(!strcmp(first, second), "'%s' prints '%s'", first, second);
+	stub_remove(again);
+}
+
+static void check_given(void)
+{
+	char *error;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(good); i++) {
+		struct dm_target *ti = make(good[i], true, &error);
+
+		CHECK(ti != NULL, "'%s' is refused: %s", good[i], error);
+		if (!ti)
+			continue;
+		round_trip(ti, true);
+		for (unsigned int k = 0; k < ARRAY_SIZE(bad_messages); k++) {
+			char before[2048], after[2048];
+
+			table_of(ti, before, sizeof(before));
+			CHECK(tell(ti, bad_messages[k]) < 0, "message '%s' is obeyed", bad_messages[k]);
+			table_of(ti, after, sizeof(after));
+			CHECK(!strcmp(before, after), "refused message '%s' makes '%s' of '%s'", bad_messages[k], after,
+			      before);
+		}
+		for (unsigned int k = 0; k < ARRAY_SIZE(messages); k++) {
+			tell(ti, messages[k]);
+			round_trip(ti, true);
+		}
+		stub_remove(ti);
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct dm_target *ti = make(bad[i], true, &error);
+
+		CHECK(ti == NULL, "'%s' is accepted", bad[i]);
+		CHECK(ti || (error && *error), "'%s' is refused without a reason", bad[i]);
+		if (ti)
+			stub_remove(ti);
+	}
+	CHECK(!make(good[2], false, &error), "replicas without a log may be written to");
+}
+
+/* A status that does not fit is cut, not written beyond its end. */
+static void check_short_status(void)
+{
+	struct dm_target *ti = must(good[8]);
+
+	CHECK(count_of(ti, "replicas", -1) == 8, "replicas");
+	for (unsigned int size = 1; size < 2048; size += 7) {
+		char *text = malloc(size);
+
+		text[0] = 0;
+		ti->type->status(ti, STATUSTYPE_INFO, 0, text, size);
+		CHECK(strlen(text) < size, "status of %u", size);
+		text[0] = 0;
+		ti->type->status(ti, STATUSTYPE_TABLE, 0, text, size);
+		CHECK(strlen(text) < size, "table of %u", size);
+		free(text);
+	}
+	stub_remove(ti);
+}
+
+/* The n-th allocation fails, for every n: an error or a target that works, and nothing leaks (the sanitizer sees). */
+static void check_memory(void)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(good); i++) {
+		for (long n = 0; n < 1000; n++) {
+			char *error;
+			struct dm_target *ti;
+			bool failed;
+
+			stub_alloc_left = n;
+			ti = make(good[i], true, &error);
+			failed = stub_alloc_left < 0;
+			stub_alloc_left = -1;
+			CHECK(ti || error, "'%s' is refused without a reason", good[i]);
+			if (ti) {
+				stub_alloc_left = below(12);
+				tell(ti, "load slow.linnet");
+				stub_alloc_left = -1;
+				stub_remove(ti);
+			}
+			if (!failed)
+				break;
+		}
+	}
+}
+
+/* ---- mutated ---- */
+
+static const char *const words[] = {
+	"policy", "linnos", "linnet-best", "baseline", "model", "model:0", "model:7", "model:9", "slow.linnet", "revoke",
+	"ioprio", "0x4007", "0xffff", "off", "on", "log", "core", "disk", "out:0", "out:1", "0", "1", "2", "3", "4", "8", "255",
+	"4294967295", "4294967296", "18446744073709551616", "-1", "/dev/leg0", "/dev/leg1", "load", "unload", "fail",
+	"revive", "reset", "0x", "", "\x01\xff", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+};
+
+static void mutate(const char *from, char *to, size_t size)
+{
+	char copy[2048], *rest = copy, *word;
+	size_t at = 0;
+	u32 kind = below(8);
+
+	snprintf(copy, sizeof(copy), "%s", from);
+	to[0] = 0;
+	while ((word = strsep(&rest, " "))) {
+		u32 what = below(10), times = 1;
+
+		if (what == 0 && kind != 0)
+			word = (char *)(uintptr_t)words[below(ARRAY_SIZE(words))];
+		if (what == 1 && kind > 2)
+			times = 0;
+		if (what == 2 && kind > 4)
+			times = 2 + below(3);
+		while (times-- && at + strlen(word) + 2 < size)
+			at += (size_t)snprintf(to + at, size - at, "%s%s", at ? " " : "", word);
+	}
+	for (u32 n = kind == 7 ? 1 + below(3) : 0; n && at; n--)
+		to[below((u32)at)] = (char)(1 + below(255));
+}
+
+void check_tables(unsigned long inputs)
+{
+	unsigned long accepted = 0, obeyed = 0;
+	struct dm_target *target = NULL;
+	char line[2048], *error;
+
+	put_model("slow", "slow.linnet");
+	put_model("fast", "fast.linnet");
+	check_given();
+	check_short_status();
+	check_memory();
+	for (unsigned long n = 0; n < inputs / 2; n++) {
+		bool readonly = below(4) > 0;
+		struct dm_target *ti;
+
+		mutate(good[below(ARRAY_SIZE(good))], line, sizeof(line));
+		ti = make(line, readonly, &error);
+		CHECK(ti || (error && *error), "'%s' is refused without a reason", line);
+		if (!ti)
+			continue;
+		accepted++;
+		round_trip(ti, readonly);
+		stub_remove(ti);
+	}
+	for (unsigned long n = 0; n < inputs / 2; n++) {
+		if (n % 1000 == 0) {
+			if (target)
+				stub_remove(target);
+			target = must(good[n / 1000 % ARRAY_SIZE(good)]);
+		}
+		mutate(messages[below(ARRAY_SIZE(messages))], line, sizeof(line));
+		obeyed += tell(target, line) == 0;
+		if (n % 16 == 0)
+			round_trip(target, true);
+		stub_run_works();
+	}
+	if (target)
+		stub_remove(target);
+	CHECK(accepted > inputs / 100 && obeyed > inputs / 100, "too few mutations are good: %lu and %lu", accepted, obeyed);
+	printf("tables and messages: %lu mutated, %lu and %lu of them good\n", inputs, accepted, obeyed);
+}
