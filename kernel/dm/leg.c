@@ -30,6 +30,7 @@ int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index)
 	leg->places = kvcalloc(count, sizeof(*leg->places), GFP_KERNEL);
 	if (!leg->counts || !leg->places)
 		return -ENOMEM;
+	linnet_tracker_init(&leg->tracker);
 	linnet_replica_init(&leg->state, U64_MAX, leg->places, count);
 	return 0;
 }
@@ -66,7 +67,6 @@ bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u
 
 	booking->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
 	booking->size_bytes = size_bytes;
-	booking->snapshot = 0;
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	if (seen != LINNET_ANY_EVENT && seen != leg->state.events) {
 		raw_spin_unlock_irqrestore(&leg->lock, flags);
@@ -75,8 +75,8 @@ bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u
 	write_seqcount_begin(&leg->seq);
 	linnet_replica_arrive(&leg->state, &booking->flight, now_ns, is_read, probe, booking->offset_bytes, size_bytes);
 	judge = judge_of(leg);
-	if (judge)
-		booking->snapshot = linnet_judge_arrive(judge, size_bytes);
+	booking->snapshot = judge ? linnet_judge_arrive(judge, size_bytes)
+				  : linnet_tracker_arrive(&leg->tracker, size_bytes);
 	write_seqcount_end(&leg->seq);
 	raw_spin_unlock_irqrestore(&leg->lock, flags);
 	if (booking->flight.place == LINNET_UNTRACKED)
@@ -124,17 +124,30 @@ static void set_out(struct linnet_leg *leg, bool out)
 	linnet_dm_changed(leg->dm);
 }
 
+/* The features of LinnOS: kept by the judge, or without one by a tracker, so that a model finds a history when it comes. */
+static void track_end(struct linnet_leg *leg, const struct linnet_booking *booking, bool learn, u64 latency_ns)
+{
+	struct linnet_judge *judge = judge_of(leg);
+
+	if (judge && learn)
+		linnet_judge_complete_read(judge, booking->size_bytes, latency_ns, booking->snapshot);
+	else if (judge)
+		linnet_judge_withdraw(judge, booking->size_bytes);
+	else if (learn)
+		linnet_tracker_complete_read(&leg->tracker, booking->size_bytes, latency_ns, booking->snapshot);
+	else
+		linnet_tracker_withdraw(&leg->tracker, booking->size_bytes);
+}
+
 void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, blk_status_t status)
 {
 	const struct linnet_flight *flight = &booking->flight;
 	u64 now_ns = ktime_get_ns(), latency_ns, event;
-	struct linnet_judge *judge;
 	unsigned long flags;
 	bool out;
 
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	write_seqcount_begin(&leg->seq);
-	judge = judge_of(leg);
 	if (status == BLK_STS_OK)
 		linnet_replica_complete(&leg->state, flight, now_ns);
 	else if (is_leg_error(status))
@@ -142,10 +155,7 @@ void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking
 	else
 		linnet_replica_withdraw(&leg->state, flight, now_ns);
 	latency_ns = leg->state.latest_ns - flight->arrived_ns;
-	if (judge && status == BLK_STS_OK && flight->is_read)
-		linnet_judge_complete_read(judge, booking->size_bytes, latency_ns, booking->snapshot);
-	else if (judge)
-		linnet_judge_withdraw(judge, booking->size_bytes);
+	track_end(leg, booking, status == BLK_STS_OK && flight->is_read, latency_ns);
 	write_seqcount_end(&leg->seq);
 	out = leg->state.errors_in_row >= LINNET_ERRORS_MAX;
 	event = leg->state.events;
@@ -169,29 +179,18 @@ void linnet_leg_pardon(struct linnet_leg *leg)
 	clear_bit(LINNET_LEG_OUT, &leg->flags);
 }
 
-/* The old judge's history, or what can be known without one. */
-static void take_over(struct linnet_leg *leg, struct linnet_mind *old, struct linnet_tracker *tracker)
-{
-	linnet_tracker_init(tracker);
-	if (old && old->judge)
-		linnet_judge_tracker(old->judge, tracker);
-	else
-		tracker->pending_pages = min_t(u64, leg->state.watch.pages, U32_MAX);
-}
-
 void linnet_leg_set_mind(struct linnet_leg *leg, struct linnet_mind *mind)
 {
-	struct linnet_tracker tracker;
 	struct linnet_mind *old;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	write_seqcount_begin(&leg->seq);
 	old = rcu_dereference_protected(leg->mind, lockdep_is_held(&leg->lock));
-	if (mind && mind->judge) {
-		take_over(leg, old, &tracker);
-		linnet_judge_init(mind->judge, mind->loaded->tables.judge_size, &mind->loaded->tables, &tracker);
-	}
+	if (old && old->judge)
+		linnet_judge_tracker(old->judge, &leg->tracker);
+	if (mind && mind->judge)
+		linnet_judge_init(mind->judge, mind->loaded->tables.judge_size, &mind->loaded->tables, &leg->tracker);
 	leg->state.watch.inflection_ns = mind ? mind->loaded->inflection_ns : U64_MAX;
 	rcu_assign_pointer(leg->mind, mind);
 	write_seqcount_end(&leg->seq);

@@ -87,8 +87,9 @@ struct linnet_leg {
 
 	/* Of arrivals and ends: */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
-	seqcount_raw_spinlock_t seq; /* of `state` and the mind's judge */
+	seqcount_raw_spinlock_t seq; /* of `state` and of the judge or tracker */
 	struct linnet_replica state;
+	struct linnet_tracker tracker; /* while there is no judge */
 };
 
 /* One I/O under way at one leg, from linnet_leg_arrive to linnet_leg_end. */
@@ -96,7 +97,7 @@ struct linnet_booking {
 	struct linnet_flight flight;
 	u64 offset_bytes; /* at the leg */
 	u32 size_bytes;
-	u32 snapshot;     /* of the judge */
+	u32 snapshot;     /* of the judge or tracker */
 };
 
 int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index);

@@ -12,11 +12,12 @@ PROBE=$(dirname "$(ls -d /sys/kernel/tracing/trace)")
 
 # semantics_device: the device, not yet revoking.
 semantics_device() {
-	load_module
+	load_module age_ms=0 # a rare read would else be a probe
 	python3 tests/vm/make_model.py slow /run/slow.linnet
 	model slow.linnet /run/slow.linnet
 	device s 1 policy linnet-best model slow.linnet
 	expect "model" "$(status s model)" loaded
+	dd if=/dev/mapper/s of=/dev/null bs=4k count=4 iflag=direct status=none # the history that a network wants
 	# bi_opf, bi_ioprio and bi_iter.bi_size of struct bio, which is laid out alike in both kernels up to there.
 	grep -q vm/bio "$PROBE/kprobe_events" 2>/dev/null ||
 		echo 'p:vm/bio dm_submit_bio opf=+16(%di):x32 prio=+22(%di):x16 bytes=+40(%di):u32' >>"$PROBE/kprobe_events"

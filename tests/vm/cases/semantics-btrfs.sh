@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Files on btrfs over a revoking device: what reaches the target and what the application sees.
 # Its own bio layer turns a revoked read into EIO: do not tag reads of files on it.
-# vm: nvme=3:512M timeout=150
+# vm: nvme=3:512M timeout=400
 . tests/vm/semantics.sh
 
 fs_case btrfs EIO mkfs.btrfs -q -f

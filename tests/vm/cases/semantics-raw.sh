@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The raw device: what reaches the target and what the application sees, by every way of reading.
-# vm: nvme=3:512M timeout=150
+# vm: nvme=3:512M timeout=400
 . tests/vm/semantics.sh
 
 semantics_device

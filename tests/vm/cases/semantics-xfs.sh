@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Files on xfs over a revoking device: what reaches the target and what the application sees.
-# vm: nvme=3:512M timeout=150
+# vm: nvme=3:512M timeout=400
 . tests/vm/semantics.sh
 
 fs_case xfs EAGAIN mkfs.xfs -q -f
