@@ -121,6 +121,7 @@ pub static FORMATS: &[Format] = &[
     formats::systor::FORMAT,
     formats::fio::FORMAT,
     formats::workload::FORMAT,
+    formats::ftrace::FORMAT,
 ];
 
 fn names<'a>(formats: impl IntoIterator<Item = &'a Format>) -> String {

@@ -177,3 +177,51 @@ fn a_trace_larger_than_allowed_is_refused_with_its_name() {
     let text = read(2).unwrap_err().to_string();
     assert!(text.contains("more than the 2 records") && text.contains(&path.path().display().to_string()), "{text}");
 }
+
+#[test]
+fn events_of_the_device_mapper_target() {
+    let event = |rest: &str| format!("          <idle>-0       [001] ..s1.  4711.000123: linnet_io: {rest}\n");
+    let full = |dev: &str, replica: u32, op: &str, size: u32, arrived: u64, latency: u64, error: i32| {
+        event(&format!(
+            "dev={dev} id=0x1f replica={replica} leg=259:{replica} op={op} offset=8192 size={size} arrived_ns={arrived} latency_ns={latency} error={error} arrive=1 end=2 probe=0 tracked=1"
+        ))
+    };
+    let text = [
+        "# tracer: nop\n#\n".to_string(),
+        full("253:0", 0, "read", 4096, 2000, 150_000, 0),
+        "  fio-12 [000] .....  4711.1: linnet_decision: dev=253:0 id=0x20 ns=5 sector=1\n".to_string(),
+        "CPU:1 [LOST 31 EVENTS]\n".to_string(),
+        full("253:3", 7, "write", 512, 1000, 90_000, 0),
+        full("253:0", 1, "read", 4096, 3000, 10, -5), // failed: its time is no latency
+        full("253:0", 1, "write", 0, 3500, 10, 0),    // a flush
+    ]
+    .concat();
+    let file = common::temporary("ftrace", text.as_bytes());
+    let trace = read_all(file.path(), Options::default()).unwrap();
+    assert_eq!(trace.format, "linnet-ftrace");
+    assert_eq!(
+        trace.records,
+        [
+            io(0, Write, 8192, 512, 3 << 4 | 7, Some(90_000)),
+            io(1000, Read, 8192, 4096, 0, Some(150_000)),
+            io(2000, Read, 8192, 4096, 1, None),
+        ]
+    );
+    assert_eq!(
+        trace.skipped,
+        [("lost events", 31), ("latency of an I/O that failed", 1), ("zero size", 1)]
+            .map(|(k, n)| (k.to_string(), n))
+            .into()
+    );
+    for (row, field) in [
+        (full("253", 0, "read", 512, 1, 1, 0), "dev"),
+        (full("253:0", 16, "read", 512, 1, 1, 0), "replica"),
+        (full("253:0", 0, "erase", 512, 1, 1, 0), "op"),
+        (event("dev=253:0 replica=0 op=read offset=1 size=512 latency_ns=4 error=0"), "arrived_ns"),
+        (event("dev=253:0 nonsense"), "event"),
+        ("no event at all\n".to_string(), "line"),
+    ] {
+        let message = refused("linnet-ftrace", &row);
+        assert!(message.contains(field), "{message}");
+    }
+}

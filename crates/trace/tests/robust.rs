@@ -53,6 +53,12 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("systor17", text("1455592511.153034,0.000398,R,4,1024,4096\n")),
         ("fio-iolog", b"fio version 3 iolog\n2 /dev/a add\n878 /dev/a write 0 16384\n".to_vec()),
         ("workload-csv", b"t_ns,op,lba_512,sectors,latency_ns\n5,R,2,8,69802\n9,W,0,16,\n".to_vec()),
+        (
+            "linnet-ftrace",
+            text(
+                " fio-7 [001] ..s1. 9.5: linnet_io: dev=253:0 id=0x1 replica=1 leg=259:0 op=read offset=4096 size=512 arrived_ns=9 latency_ns=7 error=0\n",
+            ),
+        ),
     ]
 }
 

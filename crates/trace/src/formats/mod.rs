@@ -8,6 +8,7 @@ pub(crate) mod canonical;
 pub(crate) mod cloudphysics;
 pub(crate) mod fio;
 pub(crate) mod flashnet;
+pub(crate) mod ftrace;
 pub(crate) mod msr;
 mod pairing;
 pub(crate) mod replay;

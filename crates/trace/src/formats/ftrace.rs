@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text of tracefs (`trace`, `trace_pipe`) with events linnet:linnet_io of the device-mapper target, `spec/dm-target.md`:
+//! `task-pid [cpu] flags time: linnet_io: dev=major:minor id= replica= op= offset= size= arrived_ns= latency_ns= error= ...`.
+//!
+//! Events are written when an I/O ends, so arrivals stand out of order. An I/O that failed keeps its arrival; its time is not a
+//! latency. Other events in the text are passed over.
+
+use linnet_types::Op;
+
+use super::text_source;
+use crate::error::Bad;
+use crate::format::{Fit, Format, Head};
+use crate::text::{Fields, LineFormat, Out, integer, present, whole};
+
+pub(crate) const FORMAT: Format = Format {
+    name: "linnet-ftrace",
+    about: "text of tracefs with events linnet:linnet_io of the device-mapper target",
+    has_latency: true,
+    fit,
+    open: text_source!("linnet-ftrace", Ftrace),
+};
+
+/// Replicas of a target that fit beside its minor number; the target has at most 8.
+const REPLICAS: u64 = 16;
+
+struct Ftrace;
+
+/// What stands behind the name of our event.
+fn event(line: &[u8]) -> Option<&[u8]> {
+    const NAME: &[u8] = b" linnet_io: ";
+    // The last place: a task may be called anything.
+    let at = line.windows(NAME.len()).rposition(|w| w == NAME)?;
+    Some(&line[at + NAME.len()..])
+}
+
+/// `CPU:2 [LOST 31 EVENTS]`: how many.
+fn lost(line: &[u8]) -> Option<u64> {
+    let rest = line.strip_prefix(b"CPU:")?;
+    let at = rest.windows(6).position(|w| w == b"[LOST ")?;
+    let end = rest[at + 6..].iter().position(|&b| b == b' ')?;
+    integer(&rest[at + 6..at + 6 + end])
+}
+
+impl LineFormat for Ftrace {
+    fn line(&mut self, line: &[u8], out: &mut Out) -> Result<(), Bad> {
+        if line.starts_with(b"#") {
+            return Ok(());
+        }
+        if let Some(count) = lost(line) {
+            out.skip_many("lost events", count);
+            return Ok(());
+        }
+        let Some(words) = event(line) else {
+            if line.contains(&b':') {
+                return Ok(());
+            }
+            return Err(Bad::new("line", line, "is not text of tracefs"));
+        };
+        let mut found: [Option<&[u8]>; 7] = [None; 7];
+        let mut fields = Fields::new(words);
+        while let Some(word) = fields.blank() {
+            let Some(equals) = word.iter().position(|&b| b == b'=') else {
+                return Err(Bad::new("event", word, "should be key=value"));
+            };
+            let key = &word[..equals];
+            if let Some(i) = KEYS.iter().position(|k| k.as_bytes() == key) {
+                found[i] = Some(&word[equals + 1..]);
+            }
+        }
+        let [dev, replica, op, offset, size, arrived, latency] = found;
+        let device = device(present(dev, "dev")?, whole(replica, "replica")?)?;
+        let op = match present(op, "op")? {
+            b"read" => Op::Read,
+            b"write" => Op::Write,
+            other => return Err(Bad::new("op", other, "is neither read nor write")),
+        };
+        let mut latency = Some(whole(latency, "latency_ns")?);
+        if !error_is_zero(words) {
+            out.skip("latency of an I/O that failed");
+            latency = None;
+        }
+        out.record(whole(arrived, "arrived_ns")?, latency, op, whole(offset, "offset")?, whole(size, "size")?, device)
+    }
+}
+
+const KEYS: [&str; 7] = ["dev", "replica", "op", "offset", "size", "arrived_ns", "latency_ns"];
+
+/// A negative number is no field of a trace elsewhere; here only zero matters.
+fn error_is_zero(words: &[u8]) -> bool {
+    let mut fields = Fields::new(words);
+    while let Some(word) = fields.blank() {
+        if let Some(value) = word.strip_prefix(b"error=") {
+            return value == b"0";
+        }
+    }
+    true
+}
+
+/// `minor << 4 | replica`: every target's major number is device-mapper's.
+fn device(dev: &[u8], replica: u64) -> Result<u32, Bad> {
+    let minor = dev.iter().position(|&b| b == b':').and_then(|colon| integer(&dev[colon + 1..]));
+    let minor = minor.filter(|&m| m < 1 << 20).ok_or_else(|| Bad::new("dev", dev, "is not major:minor"))?;
+    if replica >= REPLICAS {
+        return Err(Bad::of("replica", replica, "is more than a target has"));
+    }
+    Ok((minor * REPLICAS + replica) as u32)
+}
+
+fn fit(head: &Head) -> Fit {
+    if head.lines.iter().any(|line| event(line).is_some_and(|words| words.starts_with(b"dev="))) {
+        Fit::Yes
+    } else {
+        Fit::No
+    }
+}
