@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet dm``: the device-mapper target: set it up, watch it, steer it."""
+
+from __future__ import annotations
+
+import json as json_text
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from linnet.cli.options import AsJson, Format, load
+from linnet.cli.output import Bars, console, fail, print_json, table, warn, write_whole
+from linnet.dm import DmError, record, status
+from linnet.dm import table as tables
+from linnet.dm.host import Host
+from linnet.dm.plan import Install, Plan, Run, Wish, install_model
+from linnet.dm.plan import create as plan_create
+
+app = typer.Typer(
+    help="The device-mapper target of the kernel module dm-linnet: set it up, watch it, steer it.",
+    no_args_is_help=True,
+)
+
+Name = Annotated[str, typer.Argument(help="Name of the device below /dev/mapper.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none; needs no root.")]
+
+
+def host() -> Host:
+    """The machine that the commands work on."""
+    return Host()
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """Shell completion of the kernel's policies."""
+    return [name for name in tables.POLICIES if name.startswith(incomplete)]
+
+
+def carry_out(machine: Host, plan: Plan, dry_run: bool) -> None:
+    """Print every step and, unless it is a dry run, take it. Refusals come first and end it all."""
+    for line in plan.warnings:
+        warn(line)
+    if plan.refusals and not dry_run:
+        for line in plan.refusals:
+            fail(line)
+        raise typer.Exit(1)
+    for line in plan.refusals:
+        warn(f"would be refused: {line}")
+    for line in plan.notes:
+        warn(line)
+    if not dry_run and not machine.is_root():
+        raise DmError("needs root; --dry-run prints the commands")
+    for step in plan.steps:
+        print(step, flush=True)
+        if dry_run:
+            continue
+        if isinstance(step, Install):
+            step.target.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(step.target, step.source.read_bytes())
+        else:
+            machine.run(step.words)
+
+
+@app.command()
+def create(
+    name: Name,
+    devices: Annotated[
+        list[str], typer.Argument(metavar="DEVICE...", help="Replicas; the first is the primary.", show_default=False)
+    ],
+    model: Annotated[
+        list[Path] | None,
+        typer.Option("--model", "-m", help="Model file; once for all replicas, or once for each.", show_default=False),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
+    ] = "linnet-best",
+    log: Annotated[
+        str | None,
+        typer.Option(help="Make a writable mirror; its log in memory (core) or on disk:DEVICE.", show_default=False),
+    ] = None,
+    read_only: Annotated[bool, typer.Option(help="Refuse writes; always so for replicas without --log.")] = False,
+    revoke: Annotated[bool, typer.Option(help="Let tagged reads end with EAGAIN when predicted slow.")] = False,
+    ioprio: Annotated[
+        str | None, typer.Option(help="I/O priority that tags revocable reads.", show_default="0x4007")
+    ] = None,
+    overwrite_data_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICE", help="The data on this device may be lost; once for each such device.", show_default=False
+        ),
+    ] = None,
+    trust_identical: Annotated[
+        bool,
+        typer.Option(
+            help="Replicas hold the same bytes: do not compare them; with --log: compare them and copy nothing."
+        ),
+    ] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Make a device that reads each block from the replica that will be fast.
+
+    Refuses devices that are in use, and devices that would be overwritten while they hold data.
+
+    Examples: [bold]linnet dm create vol /dev/nvme0n1 /dev/nvme1n1 --model m.linnet[/] (read-only replicas),
+    [bold]linnet dm create vol /dev/nvme0n1 /dev/nvme1n1 -m m.linnet --log disk:/dev/nvme2n1[/] (a mirror),
+    [bold]linnet dm create left /dev/nvme0n1 -m m.linnet --revoke[/] (one drive that revokes)
+    """
+    try:
+        tag = None if ioprio is None else int(ioprio, 0)
+    except ValueError as error:
+        raise typer.BadParameter(f"{ioprio!r} is no number such as 0x4007", param_hint="--ioprio") from error
+    wish = Wish(
+        name, devices, model or (), policy, log, read_only, revoke, tag, overwrite_data_on or (), trust_identical
+    )
+    machine = host()
+    carry_out(machine, plan_create(machine, wish, dry_run), dry_run)
+
+
+def shown_bound(below_us: int | None, reads: int) -> str:
+    """A quantile that is known to lie in a bucket."""
+    if below_us is None:
+        return "-" if reads == 0 else ">= 1.0 s"
+    return f"< {below_us} us" if below_us < 1000 else f"< {below_us / 1000:.1f} ms"
+
+
+def ask(machine: Host, name: str | None, dry_run: bool) -> dict[str, Any]:
+    """The status of one device or of all, by name."""
+    words = ["dmsetup", "status", "--target", "linnet", *([name] if name else [])]
+    if dry_run:
+        print(Run(words))
+        return {}
+    found = {device: status.parse(line) for device, line in status.per_device(machine.run(words), name).items()}
+    if name is not None and not found:
+        raise DmError(f"{name}: no device of the target linnet; `dmsetup ls --target linnet` lists them")
+    for one in found.values():
+        for replica in one["replicas"]:
+            major, _, minor = replica["dev"].partition(":")
+            replica["name"] = machine.name((int(major), int(minor)))
+    return found
+
+
+def show(found: dict[str, Any]) -> None:
+    """Tables for people."""
+    if not found:
+        console.print("no device of the target linnet")
+    for name, one in found.items():
+        flags = ["on" if one["on"] else "switched off", *(["revoking"] if one["revoke"] else [])]
+        sync = f", {one['sync']['in_sync']:,} of {one['sync']['regions']:,} regions in sync" if "sync" in one else ""
+        console.print(
+            f"{name}: {one['sectors'] * 512 / 1e9:.1f} GB, policy {one['policy']}, model {one['model']}, "
+            f"{', '.join(flags)}{sync}"
+        )
+        counters = ["reads", "writes", "decisions", "revokes", "forced", "failovers", "probes", "untracked"]
+        table(None, counters, [[one[key] for key in counters]], left=0)
+        table(
+            None,
+            ["replica", "device", "state", "inflight", "reads", "writes", "errors", "ewma us", "p50", "p99", "p999"],
+            [
+                [
+                    f"{k}", r["name"], status.STATES.get(r["state"], r["state"]),
+                    *(r[key] for key in ("inflight", "reads", "writes", "errors", "ewma_us")),
+                    *(shown_bound(r[f"{q}_us_below"], sum(r["lat"])) for q in status.QUANTILES),
+                ]
+                for k, r in enumerate(one["replicas"])
+            ],
+            left=3,
+        )  # fmt: skip
+
+
+@app.command("status")
+def show_status(
+    name: Annotated[str | None, typer.Argument(help="One device; all where left out.", show_default=False)] = None,
+    watch: Annotated[
+        float | None, typer.Option(help="Again every so many seconds, until Ctrl-C.", min=0.1, show_default=False)
+    ] = None,
+    json: AsJson = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Print what the target does: counters, and state and latency of each replica.
+
+    A quantile is known to a factor of two: `< 256 us` says that it lies below. With --watch and --json each line is one
+    JSON object.
+
+    Example: [bold]linnet dm status vol --watch 1[/]
+    """
+    machine = host()
+    while True:
+        found = ask(machine, name, dry_run)
+        if dry_run:
+            return
+        if json and watch:
+            print(json_text.dumps(found), flush=True)
+        elif json:
+            print_json(found)
+        else:
+            if watch and console.is_terminal:
+                console.clear()
+            show(found)
+        if watch is None:
+            return
+        time.sleep(watch)
+
+
+@app.command("load")
+def load_model(
+    name: Name,
+    model: Annotated[Path, typer.Argument(help="Model file.", show_default=False)],
+    replica: Annotated[int | None, typer.Option(help="For this replica only.", min=0, show_default="all")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Give a running device a model; I/O goes on meanwhile, and on any error the old model stays.
+
+    Example: [bold]linnet dm load vol better.linnet[/]
+    """
+    machine, plan = host(), Plan()
+    installed = install_model(plan, machine, model)
+    which = [] if replica is None else [str(replica)]
+    plan.steps.append(Run(["dmsetup", "message", tables.check_device_name(name), "0", "load", *which, installed]))
+    carry_out(machine, plan, dry_run)
+
+
+@app.command()
+def policy(
+    name: Name,
+    policy: Annotated[
+        str,
+        typer.Argument(
+            help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy, show_default=False
+        ),
+    ],
+    dry_run: DryRun = False,
+) -> None:
+    """Change the policy of a running device.
+
+    Example: [bold]linnet dm policy vol shortest-queue[/]
+    """
+    words = ["dmsetup", "message", tables.check_device_name(name), "0", "policy", tables.check_policy(policy)]
+    carry_out(host(), Plan([Run(words)]), dry_run)
+
+
+@app.command()
+def remove(name: Name, dry_run: DryRun = False) -> None:
+    """Remove a device. The data of its replicas stays.
+
+    Example: [bold]linnet dm remove vol[/]
+    """
+    carry_out(host(), Plan([Run(["dmsetup", "remove", tables.check_device_name(name)])]), dry_run)
+
+
+@app.command()
+def export_trace(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for one Parquet file a replica.", show_default=False)
+    ],
+    name: Annotated[str | None, typer.Argument(help="One device; all where left out.", show_default=False)] = None,
+    saved: Annotated[
+        Path | None,
+        typer.Option("--from", help="Text of tracefs saved before, instead of recording.", show_default=False),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Record for so long.", min=0.1)] = 60.0,
+    format: Format = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Record what each replica served and write it as traces, ready for `linnet fit`.
+
+    Uses the kernel's trace event linnet:linnet_io in an instance of its own, so that no other tracing is disturbed.
+
+    Examples: [bold]linnet dm export-trace vol --seconds 300 -o traces[/], then
+    [bold]linnet fit --trace traces/vol.0.parquet --out m.linnet[/]
+    """
+    machine = host()
+    if saved is None:
+        if dry_run:
+            print("\n".join(record.commands(machine, seconds)))
+            return
+        if not machine.is_root():
+            raise DmError("recording needs root; --from FILE reads a saved trace")
+    out.mkdir(parents=True, exist_ok=True)
+    with Bars() as bars:
+        text = saved or record.record(machine, seconds, out, bars)
+        try:
+            trace = load(text, format, bars)
+        finally:
+            if saved is None:
+                text.unlink(missing_ok=True)
+    if lost := trace.skipped.get("lost events"):
+        warn(f"{lost:,} events were lost: the kernel's buffer was too small for this load")
+    written = record.split(trace, None if name is None else record.minor(machine, name), name, out)
+    for path, count in written:
+        console.print(f"{path}: {count:,} records")

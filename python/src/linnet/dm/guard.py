@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What stands between a command and somebody's data.
+
+A device is refused when it is in use, whatever the command would do to it: mounted, swapped to, held by another
+device, or lent by the kernel. A device whose bytes would be overwritten is refused when it holds data. Replicas that
+are read as one volume are refused when their bytes differ. Each check gives reasons in words; none means go ahead.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from linnet.dm import DmError
+from linnet.dm.host import Host
+
+MIB = 1 << 20
+SECTOR = 512
+SAMPLE = 4096
+SAMPLES = 1024
+"""Places at which replicas are compared, besides both ends."""
+LOG_MAGIC = bytes.fromhex("7252694d")
+"""How a dirty log on disk begins (``MIRROR_MAGIC`` of the kernel's dm-log, little-endian)."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A block device as named by the user."""
+
+    path: str
+    number: tuple[int, int]
+    size_bytes: int
+
+
+def device(host: Host, path: str) -> Device:
+    """Look a device up."""
+    number = host.number(path)
+    return Device(path, number, host.sectors(number) * SECTOR)
+
+
+def _family(host: Host, number: tuple[int, int]) -> list[Path]:
+    """The device in sysfs, its partitions, and the disk it is a partition of."""
+    own = host.sysfs(number)
+    found = [own, *sorted(child.parent for child in own.glob("*/partition"))]
+    return [*found, own.parent] if (own / "partition").exists() else found
+
+
+def disk(host: Host, number: tuple[int, int]) -> str:
+    """The name of the disk that a device is, or is a partition of."""
+    own = host.sysfs(number)
+    return own.parent.name if (own / "partition").exists() else own.name
+
+
+def in_use(host: Host, one: Device) -> list[str]:
+    """Why a device may not be taken."""
+    reasons = []
+    family = _family(host, one.number)
+    # The disk of a partition may be lent only as a whole; its other partitions are not ours.
+    numbers = {(path / "dev").read_text().strip() for path in family if (path / "dev").exists()}
+    numbers.add(f"{one.number[0]}:{one.number[1]}")
+    for number, source, where in host.mounts():
+        if number in numbers or _names(host, source, numbers):
+            reasons.append(f"{one.path} is mounted on {where}")
+    reasons += [f"{one.path} is swapped to" for name in host.swaps() if _names(host, name, numbers)]
+    for path in family:
+        holders = sorted(holder.name for holder in (path / "holders").glob("*"))
+        if holders:
+            reasons.append(f"{one.path} is in use: {path.name} is held by {', '.join(holders)}")
+    if not reasons and host.busy(one.path):
+        reasons.append(f"{one.path} is in use: the kernel has lent it to a mount, an array or another target")
+    return reasons
+
+
+def _names(host: Host, name: str, numbers: set[str]) -> bool:
+    """Does this path name one of the devices?"""
+    if not name.startswith("/"):
+        return False
+    try:
+        major, minor = host.number(name)
+    except DmError:
+        return False
+    return f"{major}:{minor}" in numbers
+
+
+def places(size_bytes: int) -> list[tuple[int, int]]:
+    """Both ends and samples between them: offset and size. The same for every device of this size."""
+    ends = [(0, min(MIB, size_bytes))]
+    if size_bytes > MIB:
+        ends.append((max(MIB, size_bytes - MIB), min(MIB, size_bytes - MIB)))
+    chance = random.Random(size_bytes)
+    blocks = size_bytes // SAMPLE
+    inside = sorted({chance.randrange(blocks) for _ in range(SAMPLES)}) if blocks else []
+    return ends + [(block * SAMPLE, SAMPLE) for block in inside]
+
+
+def data_on(host: Host, one: Device) -> str | None:
+    """What a device holds, in words; nothing when it looks empty. It is read at both ends and at a thousand places."""
+    if known := host.signature(one.path):
+        return known
+    for offset, size in places(one.size_bytes):
+        found = host.read(one.path, offset, size)
+        if found.count(0) != len(found):
+            return f"bytes other than zero within {size // 1024} KiB of offset {offset}"
+    return None
+
+
+def difference(host: Host, devices: list[Device], size_bytes: int) -> str | None:
+    """Where replicas differ, in words; nothing when they agree at every place looked at."""
+    first, *others = devices
+    for offset, size in places(size_bytes):
+        expected = host.read(first.path, offset, size)
+        for other in others:
+            if host.read(other.path, offset, size) != expected:
+                return f"{other.path} and {first.path} differ within {size // 1024} KiB of offset {offset}"
+    return None
+
+
+def has_dirty_log(host: Host, one: Device) -> bool:
+    """Does a device hold a dirty log of an earlier mirror?"""
+    return host.read(one.path, 0, len(LOG_MAGIC)) == LOG_MAGIC
+
+
+def same_twice(host: Host, devices: list[Device]) -> list[str]:
+    """Devices that are one and the same, or a disk with its own partition."""
+    reasons = []
+    for i, one in enumerate(devices):
+        for other in devices[:i]:
+            if one.number == other.number:
+                reasons.append(f"{one.path} and {other.path} are the same device")
+            elif host.sysfs(other.number) in host.sysfs(one.number).parents:
+                reasons.append(f"{one.path} is a partition of {other.path}")
+            elif host.sysfs(one.number) in host.sysfs(other.number).parents:
+                reasons.append(f"{other.path} is a partition of {one.path}")
+    return reasons
+
+
+def shared_disks(host: Host, devices: list[Device]) -> list[str]:
+    """Replicas that fail, and stall, together."""
+    disks: dict[str, list[str]] = {}
+    for one in devices:
+        disks.setdefault(disk(host, one.number), []).append(one.path)
+    return [
+        f"{' and '.join(paths)} are partitions of one disk, {name}: it stalls and fails as one"
+        for name, paths in disks.items()
+        if len(paths) > 1
+    ]

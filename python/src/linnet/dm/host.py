@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The machine: block devices, sysfs, and the commands that change something. Tests stand in their own."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+from linnet.dm import DmError
+
+INSTALL_HINT = {"dmsetup": "apt-get install dmsetup", "modprobe": "apt-get install kmod"}
+
+
+class Host:
+    """What the commands see of a machine whose root directory is ``root``."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
+
+    @property
+    def firmware(self) -> Path:
+        """Where the kernel looks for model files."""
+        return self.root / "lib/firmware/linnet"
+
+    @property
+    def tracing(self) -> Path:
+        """The mount of tracefs."""
+        return self.root / "sys/kernel/tracing"
+
+    def is_root(self) -> bool:
+        """May we change something at all?"""
+        return os.geteuid() == 0
+
+    def module_loaded(self) -> bool:
+        """Does the kernel know the target?"""
+        return (self.root / "sys/module/dm_linnet").exists()
+
+    def number(self, path: str) -> tuple[int, int]:
+        """Major and minor of a block device."""
+        try:
+            about = Path(path).stat()
+        except OSError as error:
+            raise DmError(f"{path}: {error.strerror}") from error
+        if not stat.S_ISBLK(about.st_mode):
+            hint = "; losetup makes one of a file" if stat.S_ISREG(about.st_mode) else ""
+            raise DmError(f"{path}: not a block device{hint}")
+        return os.major(about.st_rdev), os.minor(about.st_rdev)
+
+    def sysfs(self, number: tuple[int, int]) -> Path:
+        """The directory of a block device in sysfs, resolved."""
+        return (self.root / "sys/dev/block" / f"{number[0]}:{number[1]}").resolve()
+
+    def sectors(self, number: tuple[int, int]) -> int:
+        """Size in sectors of 512 bytes."""
+        return int((self.sysfs(number) / "size").read_text())
+
+    def name(self, number: tuple[int, int]) -> str:
+        """What the kernel calls a block device, such as ``nvme0n1``; ``major:minor`` when it is gone."""
+        path = self.sysfs(number)
+        return path.name if path.exists() else f"{number[0]}:{number[1]}"
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Bytes of a device."""
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return os.pread(handle, size, offset)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise DmError(f"{path}: {error.strerror}") from error
+
+    def busy(self, path: str) -> bool:
+        """Has the kernel lent the device to somebody: a mount, another target, an array?"""
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+            raise DmError(f"{path}: {error.strerror}") from error
+        return False
+
+    def mounts(self) -> list[tuple[str, str, str]]:
+        """Mounted file systems: ``major:minor``, source, directory."""
+        found = []
+        for line in (self.root / "proc/self/mountinfo").read_text().splitlines():
+            before, _, after = line.partition(" - ")
+            fields, behind = before.split(), after.split()
+            found.append((fields[2], behind[1], fields[4]))
+        return found
+
+    def swaps(self) -> list[str]:
+        """Devices and files that are swapped to."""
+        path = self.root / "proc/swaps"
+        return [line.split()[0] for line in path.read_text().splitlines()[1:]] if path.exists() else []
+
+    def signature(self, path: str) -> str | None:
+        """What blkid recognises on a device, in words; nothing where it finds nothing or is not installed."""
+        try:
+            done = self._call(["blkid", "-p", "-o", "export", path])
+        except FileNotFoundError:
+            return None
+        known = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+        if kind := known.get("TYPE"):
+            label = f" {known['LABEL']!r}" if "LABEL" in known else ""
+            return f"a signature of {kind}{label}"
+        if kind := known.get("PTTYPE"):
+            return f"a partition table ({kind})"
+        # 8: several signatures that contradict each other.
+        return "signatures of several kinds" if done.returncode == 8 else None
+
+    def run(self, words: list[str]) -> str:
+        """Run a command; its standard output. A failure is an error that says what the kernel said."""
+        try:
+            done = self._call(words)
+        except FileNotFoundError as error:
+            hint = f"; install it with: {INSTALL_HINT[words[0]]}" if words[0] in INSTALL_HINT else ""
+            raise DmError(f"{words[0]}: not found{hint}") from error
+        if done.returncode:
+            said = " ".join(done.stderr.split()) or f"status {done.returncode}"
+            raise DmError(f"{shlex.join(words)}: {said}{self._kernel_said(words)}")
+        return done.stdout
+
+    def _kernel_said(self, words: list[str]) -> str:
+        """The reason that device-mapper logs and does not return."""
+        if words[:2] not in (["dmsetup", "create"], ["dmsetup", "message"]):
+            return ""
+        try:
+            log = self._call(["dmesg", "--nopager"]).stdout.splitlines()
+        except FileNotFoundError:
+            return ""
+        last = [line for line in log[-20:] if "device-mapper:" in line and "linnet" in line]
+        return f"; the kernel: {last[-1].split('device-mapper: ', 1)[1]}" if last else ""
+
+    @staticmethod
+    def _call(words: list[str]) -> subprocess.CompletedProcess[str]:
+        path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+        program = shutil.which(words[0], path=path)
+        if program is None:
+            raise FileNotFoundError(words[0])
+        return subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""From what the user asked for to the steps that do it, with everything that should be said on the way."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from linnet._native import Model
+from linnet.dm import DmError, guard
+from linnet.dm.guard import SECTOR, Device
+from linnet.dm.host import Host
+from linnet.dm.table import REPLICAS_MAX, Table, check_device_name, check_model_name, check_policy
+
+REGION_SECTORS = 1024
+"""What a mirror copies at a time, and one bit of its log: 512 KiB."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command."""
+
+    words: list[str]
+
+    def __str__(self) -> str:
+        # A length that the shell is to fill in stands in double quotes.
+        return " ".join(f'"{word}"' if "$(" in word else shlex.quote(word) for word in self.words)
+
+
+@dataclass(frozen=True)
+class Install:
+    """A file that appears whole where the kernel looks for it."""
+
+    source: Path
+    target: Path
+
+    def __str__(self) -> str:
+        return shlex.join(["install", "-D", "-m", "644", str(self.source), str(self.target)])
+
+
+Step = Run | Install
+
+
+@dataclass
+class Plan:
+    """What would be done. Nothing is, while there are refusals."""
+
+    steps: list[Step] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The arguments of ``linnet dm create``."""
+
+    name: str
+    devices: list[str]
+    models: Sequence[Path] = ()
+    policy: str = "linnet-best"
+    log: str | None = None
+    read_only: bool = False
+    revoke: bool = False
+    ioprio: int | None = None
+    overwrite: Sequence[str] = ()
+    trust_identical: bool = False
+
+
+def install_model(plan: Plan, host: Host, file: Path) -> str:
+    """Add the step that puts a model where the kernel looks for it; its name there."""
+    name = check_model_name(file.name)
+    Model.load(file)  # a damaged file is refused here, in words, and not by the kernel
+    target = host.firmware / name
+    data = file.read_bytes()
+    if target.exists() and target.read_bytes() != data:
+        plan.warnings.append(
+            f"{target} is replaced; a target that loaded the old one keeps it until it is told to load again"
+        )
+    plan.steps.append(Install(file, target))
+    return name
+
+
+def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
+    """The plan that makes a device. With ``dry_run`` a device that cannot be looked at is noted, not refused."""
+    check_device_name(wish.name)
+    check_policy(wish.policy)
+    _check(wish)
+    plan = Plan()
+    devices = _look_up(host, wish.devices, plan, dry_run)
+    log_device = wish.log.removeprefix("disk:") if wish.log and wish.log.startswith("disk:") else None
+    logs = _look_up(host, [log_device], plan, dry_run) if log_device else []
+    if len(devices) == len(wish.devices) and (logs or not log_device):
+        try:
+            _guard(host, wish, devices, logs, plan)
+        except (DmError, OSError) as error:
+            if not dry_run:
+                raise
+            plan.warnings.append(f"{error}; whether it would be refused was not checked")
+    known = len(devices) == len(wish.devices)
+    length = _length(devices, plan) if known else f"$(blockdev --getsz {wish.devices[0]})"
+    models: list[str | None] = [install_model(plan, host, file) for file in wish.models]
+    if not models and wish.policy in ("linnos", "linnet-best"):
+        without = "baseline" if wish.policy == "linnos" else "ewma-inflight"
+        plan.notes.append(f"no model: {wish.policy} is {without} until `linnet dm load {wish.name} FILE`")
+    if wish.revoke and not models:
+        plan.notes.append("no model: nothing is revoked")
+    table = Table(length, wish.devices, wish.policy, models, wish.revoke, wish.ioprio, log=_log_words(wish, log_device))
+    if not host.module_loaded():
+        plan.steps.append(Run(["modprobe", "dm-linnet"]))
+    read_only = wish.read_only or (len(wish.devices) > 1 and not wish.log)
+    plan.steps.append(
+        Run(["dmsetup", "create", wish.name, *(["--readonly"] if read_only else []), "--table", table.line()])
+    )
+    return plan
+
+
+def _check(wish: Wish) -> None:
+    if not 1 <= len(wish.devices) <= REPLICAS_MAX:
+        raise DmError(f"{len(wish.devices)} devices; a target has 1 to {REPLICAS_MAX}")
+    if len(wish.models) not in (0, 1, len(wish.devices)):
+        raise DmError(f"{len(wish.models)} models for {len(wish.devices)} devices; give one for all or one for each")
+    if wish.log and len(wish.devices) == 1:
+        raise DmError("one device is no mirror: leave out --log")
+    if wish.log and wish.read_only:
+        raise DmError("--log makes a mirror that is written to; it excludes --read-only")
+    if wish.log and wish.log != "core" and not wish.log.removeprefix("disk:").startswith("/"):
+        raise DmError(f"--log {wish.log}: give `core`, or `disk:` and a device such as disk:/dev/nvme3n1")
+    if wish.ioprio is not None and not wish.revoke:
+        raise DmError("--ioprio is the tag of revocable reads; give --revoke too")
+    if wish.ioprio is not None and (not 0 <= wish.ioprio <= 0xFFFF or wish.ioprio >> 13 not in (1, 2, 3)):
+        raise DmError(f"--ioprio 0x{wish.ioprio:x}: an I/O priority has a class of 1 to 3 in its upper three bits")
+
+
+def _log_words(wish: Wish, log_device: str | None) -> list[str] | None:
+    if not wish.log:
+        return None
+    words = [log_device] if log_device else []
+    words.append(str(REGION_SECTORS))
+    # `nosync`: the log begins with every region in sync, so nothing is copied and nothing overwritten.
+    words += ["nosync"] if wish.trust_identical else []
+    return ["disk" if log_device else "core", str(len(words)), *words]
+
+
+def _look_up(host: Host, paths: list[str], plan: Plan, dry_run: bool) -> list[Device]:
+    found = []
+    for path in paths:
+        if not path.startswith("/"):
+            raise DmError(f"{path}: name devices by their whole path, such as /dev/{path.rpartition('/')[2]}")
+        try:
+            found.append(guard.device(host, path))
+        except (DmError, OSError) as error:
+            if not dry_run:
+                raise
+            plan.warnings.append(f"{error}; it was not checked, and the length is left to blockdev")
+    return found
+
+
+def _length(devices: list[Device], plan: Plan) -> int:
+    least = min(devices, key=lambda one: one.size_bytes)
+    larger = [one.path for one in devices if one.size_bytes > least.size_bytes]
+    if larger:
+        plan.notes.append(
+            f"{least.path} is the smallest and gives the size, {least.size_bytes / 1e9:.1f} GB; "
+            f"what {', '.join(larger)} {'has' if len(larger) == 1 else 'have'} beyond stays unused"
+        )
+    if least.size_bytes == 0:
+        plan.refusals.append(f"{least.path} has no size: no medium?")
+    return least.size_bytes // SECTOR
+
+
+def _guard(host: Host, wish: Wish, devices: list[Device], logs: list[Device], plan: Plan) -> None:
+    everything = devices + logs
+    same = guard.same_twice(host, everything)
+    plan.refusals += same
+    plan.warnings += guard.shared_disks(host, devices) if not same else []
+    for one in everything:
+        plan.refusals += guard.in_use(host, one)
+    named = {host.number(path) for path in wish.overwrite}
+    # Nothing is read from devices that are in use: what they hold is changing.
+    if plan.refusals:
+        return
+    doomed: list[Device] = []
+    if wish.log:
+        doomed = _mirror(host, wish, devices, logs, plan)
+    elif len(devices) > 1:
+        if wish.trust_identical:
+            plan.warnings.append("that the replicas hold the same bytes was not checked")
+        elif differ := guard.difference(host, devices, min(one.size_bytes for one in devices)):
+            plan.refusals.append(
+                f"{differ}: they are no replicas of one volume. A mirror is made with --log; --trust-identical skips "
+                "this check"
+            )
+        else:
+            plan.notes.append(f"replicas compared at both ends and {guard.SAMPLES} places between: no difference")
+    stray = named - {one.number for one in doomed}
+    for path in wish.overwrite:
+        if host.number(path) in stray:
+            plan.refusals.append(f"--overwrite-data-on {path}: nothing would be written there, so why is it named?")
+    for one in doomed:
+        if one.number not in named and (found := guard.data_on(host, one)):
+            plan.refusals.append(
+                f"{one.path} would be OVERWRITTEN, and it holds {found}. If that may be lost, say so: "
+                f"--overwrite-data-on {one.path}"
+            )
+
+
+def _mirror(host: Host, wish: Wish, devices: list[Device], logs: list[Device], plan: Plan) -> list[Device]:
+    """Which devices a mirror overwrites."""
+    source, *others = devices
+    size = min(one.size_bytes for one in devices)
+    if logs and guard.has_dirty_log(host, logs[0]) and not wish.trust_identical:
+        differ = guard.difference(host, devices, size)
+        if not differ:
+            plan.notes.append(
+                f"{logs[0].path} holds the log of a mirror, and the replicas agree where compared: it goes on from "
+                f"there, and copies what the log marks from {source.path}"
+            )
+            return []
+        plan.notes.append(f"{logs[0].path} holds the log of a mirror, but {differ}")
+        return [*others, *logs]
+    if wish.trust_identical:
+        differ = guard.difference(host, devices, size)
+        if differ:
+            plan.refusals.append(f"{differ}: --trust-identical would let reads differ from one replica to the next")
+        plan.warnings.append(f"nothing is copied: {source.path} is taken to hold what the others hold")
+        return list(logs)
+    plan.notes.append(
+        f"{source.path} is the source of the first sync and keeps its data; "
+        f"{' and '.join(one.path for one in others)} {'is' if len(others) == 1 else 'are'} overwritten with it"
+        + (f", and {logs[0].path} with the log" if logs else "")
+    )
+    if not logs:
+        plan.notes.append("a log in memory forgets at shutdown: the next create copies everything again")
+    return [*others, *logs]

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the target's trace events say becomes one trace for each replica. The text is parsed by ``crates/trace``."""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from linnet._native import Trace
+from linnet.dm import DmError
+from linnet.dm.host import Host
+from linnet.experiment import Progress
+
+INSTANCE = "linnet-export"
+BUFFER_KIB = 16384
+"""Of each CPU: some 100,000 events, a second of what one CPU can do."""
+REPLICAS = 16
+"""``linnet-ftrace`` numbers devices ``minor * 16 + replica`` (spec/trace-record.md)."""
+
+
+def commands(host: Host, seconds: float) -> list[str]:
+    """What recording does, as shell commands."""
+    base = shlex.quote(str(host.tracing / "instances" / INSTANCE))
+    return [
+        f"mkdir {base}",
+        f"echo {BUFFER_KIB} > {base}/buffer_size_kb",
+        f"echo 1 > {base}/events/linnet/linnet_io/enable",
+        f"timeout {seconds:g} cat {base}/trace_pipe > saved.txt",
+        f"rmdir {base}",
+    ]
+
+
+def record(host: Host, seconds: float, directory: Path, progress: Progress) -> Path:
+    """Record for so long; the text, in a file that the caller removes."""
+    if not (host.tracing / "events").exists():
+        raise DmError(f"{host.tracing}: no tracefs; mount it with: mount -t tracefs nodev {host.tracing}")
+    if not (host.tracing / "events/linnet/linnet_io").exists():
+        raise DmError("the kernel has no event linnet:linnet_io; load the module: modprobe dm-linnet")
+    base = host.tracing / "instances" / INSTANCE
+    try:
+        base.mkdir()
+    except FileExistsError as error:
+        raise DmError(f"{base} exists: another export is running, or ended badly; remove it with rmdir") from error
+    text = directory / f".{INSTANCE}.{os.getpid()}.txt"
+    try:
+        (base / "buffer_size_kb").write_text(str(BUFFER_KIB))
+        (base / "events/linnet/linnet_io/enable").write_text("1")
+        _copy(base / "trace_pipe", text, seconds, progress)
+    except BaseException:
+        text.unlink(missing_ok=True)
+        raise
+    finally:
+        with suppress(OSError):
+            (base / "events/linnet/linnet_io/enable").write_text("0")
+        with suppress(OSError):
+            base.rmdir()
+    return text
+
+
+def _copy(pipe: Path, text: Path, seconds: float, progress: Progress) -> None:
+    """Copy the pipe until time is up, and then what is still in it."""
+    step = progress.stage("recording", int(seconds))
+    begun = time.monotonic()
+    handle = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        with text.open("wb") as out:
+            while True:
+                elapsed = time.monotonic() - begun
+                step(min(int(elapsed), int(seconds)))
+                try:
+                    piece = os.read(handle, 1 << 16)
+                except BlockingIOError:
+                    piece = b""
+                out.write(piece)
+                if not piece:
+                    if elapsed >= seconds:
+                        return
+                    select.select([handle], [], [], min(0.2, seconds - elapsed))
+                elif elapsed >= seconds + 5:
+                    return  # load that does not pause: what came meanwhile is beyond the time asked for
+    finally:
+        os.close(handle)
+
+
+def minor(host: Host, name: str) -> int:
+    """The minor number of a device-mapper device."""
+    answer = host.run(["dmsetup", "info", "--columns", "--noheadings", "-o", "minor", name]).strip()
+    if not answer.isdigit():
+        raise DmError(f"{name}: dmsetup gives no minor number: {answer!r}")
+    return int(answer)
+
+
+def split(trace: Trace, only: int | None, name: str | None, out: Path) -> list[tuple[Path, int]]:
+    """Write one Parquet file for each replica, on one clock; the files and their records.
+
+    ``only`` is the minor number of the device wanted. Files are called ``NAME.REPLICA.parquet``, or after the minor
+    number.
+    """
+    columns = trace.columns()
+    device = columns["device"]
+    found = [int(number) for number in np.unique(device) if only is None or number // REPLICAS == only]
+    if not found:
+        raise DmError(f"{trace.name}: no I/O of {name or 'any device'} in the trace")
+    written = []
+    for number in found:
+        mask = device == number
+        chosen = {key: values[mask] for key, values in columns.items()}
+        chosen["device"] = np.full(int(mask.sum()), number % REPLICAS, np.uint32)
+        path = out / f"{name or f'dm-{number // REPLICAS}'}.{number % REPLICAS}.parquet"
+        Trace.from_columns(trace.name, **chosen).write(path)
+        written.append((path, int(mask.sum())))
+    return written

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The status line of ``spec/dm-target.md``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from linnet.dm import DmError
+
+VERSION = 1
+STATES = {"A": "in service", "D": "out of service", "R": "resyncing"}
+BUCKET_0_US = 64
+"""Upper end of the first latency bucket; each further one reaches twice as far, and the last has no end."""
+QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+
+
+def quantile_below_us(buckets: list[int], q: float) -> int | None:
+    """The upper end of the bucket that holds a quantile; ``None`` for no reads or for the last bucket."""
+    total = sum(buckets)
+    reached = 0
+    for i, count in enumerate(buckets[:-1]):
+        reached += count
+        if total and reached >= q * total:
+            return BUCKET_0_US << i
+    return None
+
+
+def _value(key: str, text: str) -> Any:
+    if key == "lat":
+        return [int(count) for count in text.split(",")]
+    if key in ("dev", "policy", "model", "state", "sync"):
+        return text
+    return int(text)
+
+
+def parse(line: str) -> dict[str, Any]:
+    """One status line, ``<start> <length> linnet <words>``, as a dictionary with a list of replicas."""
+    words = line.split()
+    if len(words) < 4 or words[2] != "linnet":
+        raise DmError(f"not a status of the target linnet: {line}")
+    pairs = words[3:]
+    if len(pairs) % 2 or pairs[:2] != ["version", str(VERSION)]:
+        raise DmError(f"a status of another version than {VERSION}; the module and this command do not fit: {line}")
+    result: dict[str, Any] = {"sectors": int(words[1])}
+    replicas: list[dict[str, Any]] = []
+    target = result
+    try:
+        for key, text in zip(pairs[::2], pairs[1::2], strict=True):
+            if key == "dev":
+                target = {}
+                replicas.append(target)
+            target[key] = _value(key, text)
+    except ValueError as error:
+        raise DmError(f"a status word that is no number: {line}") from error
+    if result.pop("replicas", None) != len(replicas):
+        raise DmError(f"a status with {len(replicas)} replicas that says otherwise: {line}")
+    if "sync" in result:
+        done, _, regions = result.pop("sync").partition("/")
+        result["sync"] = {"in_sync": int(done), "regions": int(regions)}
+    for replica in replicas:
+        for name, q in QUANTILES.items():
+            replica[f"{name}_us_below"] = quantile_below_us(replica["lat"], q)
+    result["replicas"] = replicas
+    return result
+
+
+def per_device(output: str, name: str | None) -> dict[str, str]:
+    """Lines of ``dmsetup status`` or ``dmsetup table`` by device; with one device asked for, it leaves out the name."""
+    found = {}
+    for line in output.splitlines():
+        before, colon, after = line.partition(": ")
+        # A device alone: the line begins with its start. A model or device name holds no ": ".
+        if colon and not before.isdigit():
+            found[before] = after
+        elif name is not None and line.strip():
+            found[name] = line
+    return found

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The table line of ``spec/dm-target.md``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from linnet.dm import DmError
+
+POLICIES = ("baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best")
+REPLICAS_MAX = 8
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+DEVICE_NAME = re.compile(r"[A-Za-z0-9#+.:=@_-]{1,127}")
+
+
+def check_policy(name: str) -> str:
+    """Refuse a policy that the kernel does not know."""
+    if name not in POLICIES:
+        raise DmError(f"unknown policy {name!r}; known: {', '.join(POLICIES)}")
+    return name
+
+
+def check_model_name(name: str) -> str:
+    """Refuse a model name that could leave the firmware directory or does not fit the kernel's field."""
+    if not MODEL_NAME.fullmatch(name):
+        raise DmError(
+            f"{name!r} cannot be a model's name: letters, digits, dot, dash and underscore, at most 63, the first "
+            "one a letter or a digit"
+        )
+    return name
+
+
+def check_device_name(name: str) -> str:
+    """Refuse a device name that dmsetup would have to quote."""
+    if not DEVICE_NAME.fullmatch(name):
+        raise DmError(f"{name!r} cannot be a device's name: letters, digits and any of #+.:=@_-, at most 127")
+    return name
+
+
+@dataclass(frozen=True)
+class Table:
+    """What one table line says. ``length`` is in sectors, or text for a length that is not known here."""
+
+    length: int | str
+    devices: list[str]
+    policy: str = "linnet-best"
+    models: list[str | None] = field(default_factory=list)
+    """One for all replicas, or one for each; ``None`` for a replica without."""
+    revoke: bool = False
+    ioprio: int | None = None
+    off: bool = False
+    log: list[str] | None = None
+    """The words behind ``log``: type, count, parameters."""
+
+    def arguments(self) -> list[str]:
+        """The words behind their count, in the order of the contract."""
+        words = ["policy", self.policy]
+        named = [name for name in self.models if name]
+        if len(self.models) == 1 or (len(named) == len(self.devices) and len(set(named)) == 1):
+            words += ["model", named[0]] if named else []
+        else:
+            for k, name in enumerate(self.models):
+                words += [f"model:{k}", name] if name else []
+        words += ["revoke"] if self.revoke else []
+        words += ["ioprio", f"0x{self.ioprio:04x}"] if self.ioprio is not None else []
+        words += ["off"] if self.off else []
+        words += ["log", *self.log] if self.log else []
+        return words
+
+    def line(self) -> str:
+        """The line."""
+        places = [word for device in self.devices for word in (device, "0")]
+        words = self.arguments()
+        return " ".join(
+            map(str, [0, self.length, "linnet", len(self.devices), *places, len(words), *words]),
+        )
+
+
+def parse(line: str) -> Table:
+    """A table line of the target, as ``dmsetup table`` prints it."""
+    words = iter(line.split())
+    try:
+        next(words)
+        length = int(next(words))
+        if next(words) != "linnet":
+            raise DmError(f"not a table of the target linnet: {line}")
+        devices = []
+        for _ in range(int(next(words))):
+            devices.append(next(words))
+            next(words)
+        return _arguments(Table(length, devices), [next(words) for _ in range(int(next(words)))])
+    except (StopIteration, RuntimeError, ValueError, IndexError) as error:
+        raise DmError(f"a table that ends early or has a word too many: {line}") from error
+
+
+def _arguments(table: Table, words: list[str]) -> Table:
+    models: list[str | None] = [None] * len(table.devices)
+    values: dict[str, object] = {}
+    at = 0
+    while at < len(words):
+        key = words[at]
+        at += 1
+        if key in ("revoke", "off"):
+            values[key] = True
+        elif key == "log":
+            count = 2 + int(words[at + 1])
+            values["log"] = words[at : at + count]
+            at += count
+        else:
+            value = words[at]
+            at += 1
+            if key == "policy":
+                values["policy"] = value
+            elif key == "ioprio":
+                values["ioprio"] = int(value, 16)
+            elif key == "model":
+                models = [value] * len(table.devices)
+            elif key.startswith("model:"):
+                models[int(key[6:])] = value
+            else:
+                raise DmError(f"the table has a word that this version does not know: {key}")
+    return Table(table.length, table.devices, models=models, **values)  # type: ignore[arg-type]

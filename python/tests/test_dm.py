@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from dm_host import SIZE, FakeHost
+from hypothesis import given
+from hypothesis import strategies as st
+from linnet import Trace
+from linnet.cli import app
+from linnet.cli import dm as dm_cli
+from linnet.dm import DmError, guard, status
+from linnet.dm.table import POLICIES, Table, parse
+from typer.testing import CliRunner
+
+STATUS = (
+    "0 8192 linnet version 1 policy linnet-best model loaded on 1 revoke 0 reads 100 writes 5 decisions 90 revokes 0 "
+    "forced 10 failovers 1 probes 2 untracked 0 sync 8/8 replicas 2 "
+    "dev 259:0 state A inflight 3 reads 60 writes 5 errors 0 ewma_us 120 lat 0,50,9,0,0,0,0,0,0,0,0,0,0,0,0,1 "
+    "dev 259:1 state D inflight 0 reads 40 writes 5 errors 4 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"
+)
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    machine = FakeHost(tmp_path)
+    machine.a, machine.b = machine.drive("/dev/nvme0n1"), machine.drive("/dev/nvme1n1")
+    monkeypatch.setattr(dm_cli, "host", lambda: machine)
+    return machine
+
+
+@pytest.fixture
+def model(tmp_path: Path, linnet) -> Path:
+    trace, file = tmp_path / "t.parquet", tmp_path / "m.linnet"
+    from conftest import device_trace
+
+    device_trace(reads=2000).write(trace)
+    assert linnet("fit", "--trace", trace, "--out", file).returncode == 0
+    return file
+
+
+def dm(*words: object):
+    """Run a command that must succeed; what it printed."""
+    result = CliRunner().invoke(app, ["dm", *map(str, words)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(host: FakeHost, *words: object) -> str:
+    """Run a command that must refuse, and must not have run anything; what it said."""
+    result = CliRunner().invoke(app, ["dm", *map(str, words)])
+    assert result.exit_code != 0
+    assert host.ran == []
+    assert not host.firmware.exists()
+    if isinstance(result.exception, SystemExit):
+        return result.stderr
+    assert isinstance(result.exception, DmError), result.exception
+    return str(result.exception)
+
+
+def table_of(line: str) -> Table:
+    """The table in a printed dmsetup line."""
+    words = shlex.split(line)
+    return parse(words[words.index("--table") + 1])
+
+
+def test_read_only_replicas(host: FakeHost, model: Path) -> None:
+    result = dm("create", "vol", host.a, host.b, "--model", model)
+    length = SIZE // 512
+    create = (
+        f"dmsetup create vol --readonly --table '0 {length} linnet 2 {host.a} 0 {host.b} 0 4 policy linnet-best "
+        "model m.linnet'"
+    )
+    assert result.stdout.splitlines() == [
+        f"install -D -m 644 {model} {host.firmware}/m.linnet", "modprobe dm-linnet", create,
+    ]  # fmt: skip
+    assert [shlex.join(words) for words in host.ran] == ["modprobe dm-linnet", create]
+    assert (host.firmware / "m.linnet").read_bytes() == model.read_bytes()
+    assert "no difference" in result.stderr
+
+
+def test_a_dry_run_prints_the_same_lines_and_does_nothing(host: FakeHost, model: Path) -> None:
+    words = ("create", "vol", host.a, host.b, "--model", model, "--revoke", "--ioprio", "0x4006")
+    host.root_user = False
+    dry = dm(*words, "--dry-run")
+    assert host.ran == []
+    assert not host.firmware.exists()
+    host.root_user = True
+    assert dm(*words).stdout == dry.stdout
+    assert dry.stdout.splitlines()[-1].endswith("7 policy linnet-best model m.linnet revoke ioprio 0x4006'")
+    # Without root nothing is done either.
+    host.ran.clear()
+    host.root_user = False
+    result = CliRunner().invoke(app, ["dm", "create", "vol", host.a, host.b])
+    assert "root" in str(result.exception)
+    assert host.ran == []
+
+
+def test_a_dry_run_needs_no_devices(linnet) -> None:
+    done = linnet("dm", "create", "vol", "/dev/absent0", "/dev/absent1", "--policy", "linnos", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    line = done.stdout.splitlines()[-1]
+    assert line.startswith('dmsetup create vol --readonly --table "0 $(blockdev --getsz /dev/absent0) linnet 2')
+    assert "absent1" in done.stderr
+    for words in (["policy", "vol", "linnos"], ["remove", "vol"], ["status", "vol"], ["export-trace", "-o", "."]):
+        done = linnet("dm", *words, "--dry-run")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+    assert linnet("dm", "policy", "vol", "oracle", "--dry-run").returncode == 1
+
+
+def test_the_smallest_device_gives_the_size(host: FakeHost) -> None:
+    small = host.drive("/dev/nvme2n1", SIZE // 2)
+    result = dm("create", "vol", host.a, small)
+    assert table_of(result.stdout.splitlines()[-1]).length == SIZE // 2 // 512
+    assert f"{small} is the smallest" in result.stderr
+    assert host.a in result.stderr
+
+
+def test_devices_in_use_are_refused(host: FakeHost) -> None:
+    words = ("create", "vol", host.a, host.b)
+    host.mount(host.b, "/data")
+    assert f"{host.b} is mounted on /data" in refused(host, *words)
+    part = host.drive("/dev/nvme2n1p1", disk="nvme2n1")
+    whole = host.drive("/dev/nvme3n1")
+    (host.root / "proc/swaps").write_text(f"Filename Type Size Used Priority\n{part} partition 1 0 -2\n")
+    assert "swapped to" in refused(host, "create", "vol", part)
+    host.hold(whole, "md0")
+    assert "md0" in refused(host, "create", "vol", whole)
+    host.lent.add(host.a)
+    assert "in use" in refused(host, "create", "vol", host.a)
+    # Whatever may be overwritten, a device in use may not.
+    assert "mounted" in refused(host, *words, "--log", "core", "--overwrite-data-on", host.b)
+
+
+def test_a_disk_is_in_use_when_its_partition_is(host: FakeHost) -> None:
+    disk = host.drive("/dev/nvme4n1")
+    part = host.drive("/dev/nvme4n1p1", disk="nvme4n1")
+    host.mount(part, "/home")
+    assert "/home" in refused(host, "create", "vol", disk)
+    # btrfs mounts have numbers of their own; the source tells.
+    host.mount(host.a, "/b", number="0:55")
+    assert "/b" in refused(host, "create", "vol", host.a)
+
+
+def test_the_same_device_twice(host: FakeHost) -> None:
+    host.numbers["/dev/disk/by-id/x"] = host.numbers[host.a]
+    assert "the same device" in refused(host, "create", "vol", host.a, "/dev/disk/by-id/x", "--log", "core")
+    disk = host.drive("/dev/nvme4n1")
+    one, two = (host.drive(f"/dev/nvme4n1p{i}", disk="nvme4n1") for i in (1, 2))
+    assert "is a partition of" in refused(host, "create", "vol", disk, one)
+    assert "partitions of one disk" in dm("create", "vol", one, two, "--dry-run").stderr
+
+
+def test_replicas_must_hold_the_same_bytes(host: FakeHost) -> None:
+    changed = host.drive("/dev/nvme2n1", data=b"\0" * (SIZE - 100) + b"x")
+    message = refused(host, "create", "vol", host.a, changed)
+    assert "differ" in message
+    assert changed in message
+    assert "not checked" in dm("create", "vol", host.a, changed, "--trust-identical").stderr
+
+
+@pytest.mark.parametrize("place", [0, 300_000, SIZE - 1])
+def test_a_mirror_overwrites_no_data_unless_told(host: FakeHost, place: int) -> None:
+    full = host.drive("/dev/nvme2n1", data=b"\0" * place + b"x")
+    words = ("create", "vol", host.a, full, "--log", "core")
+    message = " ".join(refused(host, *words).split())
+    assert "OVERWRITTEN" in message
+    assert f"--overwrite-data-on {full}" in message
+    result = dm(*words, "--overwrite-data-on", full)
+    assert f"{host.a} is the source of the first sync" in result.stderr
+    line = result.stdout.splitlines()[-1]
+    assert "--readonly" not in line
+    assert table_of(line).log == ["core", "1", "1024"]
+
+
+def test_the_source_of_a_mirror_may_hold_data(host: FakeHost) -> None:
+    full = host.drive("/dev/nvme2n1", data=b"data")
+    host.known[full] = "a signature of ext4"
+    dm("create", "vol", full, host.a, "--log", "core")
+    message = refused_after(host, "create", "vol", host.a, full, "--log", "core")
+    assert "ext4" in message
+    # Words that mean nothing here are refused, not passed over.
+    assert "why is it named" in refused_after(
+        host, "create", "vol", full, host.a, "--log", "core", "--overwrite-data-on", full
+    )
+    assert "why is it named" in refused_after(host, "create", "vol", full, "--overwrite-data-on", full)
+
+
+def refused_after(host: FakeHost, *words: object) -> str:
+    """As :func:`refused`, when something has run before."""
+    host.ran.clear()
+    return refused(host, *words)
+
+
+def test_a_log_on_disk(host: FakeHost) -> None:
+    log = host.drive("/dev/nvme5n1", data=b"something")
+    words = ("create", "vol", host.a, host.b, "--log", f"disk:{log}")
+    assert log in refused(host, *words)
+    line = dm(*words, "--overwrite-data-on", log).stdout.splitlines()[-1]
+    assert table_of(line).log == ["disk", "2", log, "1024"]
+    # Once there is a log, the mirror goes on from it: its devices hold data, and nothing is overwritten.
+    for path in (host.a, host.b):
+        (host.root / path[1:]).write_bytes(b"data".ljust(SIZE, b"\0"))
+    (host.root / log[1:]).write_bytes(guard.LOG_MAGIC.ljust(SIZE, b"\0"))
+    assert "goes on from there" in " ".join(dm(*words).stderr.split())
+    (host.root / host.b[1:]).write_bytes(b"else".ljust(SIZE, b"\0"))
+    assert "OVERWRITTEN" in refused_after(host, *words)
+
+
+def test_wrong_wishes(host: FakeHost, model: Path) -> None:
+    bad = model.parent / "bad.linnet"
+    bad.write_bytes(b"no model")
+    for words, said in [
+        (("vol", host.a, "--log", "core"), "no mirror"),
+        (("vol", host.a, host.b, "--log", "core", "--read-only"), "excludes"),
+        (("vol", host.a, host.b, "--log", "disk:nvme"), "disk:/dev"),
+        (("vol", host.a, "--ioprio", "0x4007"), "--revoke"),
+        (("vol", host.a, "--revoke", "--ioprio", "0x0007"), "class"),
+        (("vol", "nvme0n1"), "whole path"),
+        (("a b", host.a), "name"),
+        (("vol", host.a, "--policy", "oracle"), "known:"),
+        (("vol", *[host.a] * 9), "1 to 8"),
+        (("vol", host.a, "--model", model, "--model", model), "2 models for 1"),
+        (("vol", "/dev/absent"), "absent"),
+        (("vol", host.a, "--log", "core", "--log-size", "3"), "No such option"),
+    ]:
+        assert said in refused(host, "create", *words), words
+    result = CliRunner().invoke(app, ["dm", "create", "vol", host.a, "--model", str(bad)])
+    assert "bad.linnet" in str(result.exception)
+    strange = model.rename(model.with_name("..m"))
+    assert "cannot be a model's name" in refused(host, "create", "vol", host.a, "--model", strange)
+
+
+def test_models_for_each_replica(host: FakeHost, model: Path) -> None:
+    other = model.with_name("other.linnet")
+    other.write_bytes(model.read_bytes())
+    line = dm("create", "vol", host.a, host.b, "-m", model, "-m", other, "--dry-run").stdout.splitlines()[-1]
+    assert table_of(line).models == ["m.linnet", "other.linnet"]
+
+
+def test_messages(host: FakeHost, model: Path) -> None:
+    dm("load", "vol", model, "--replica", 1)
+    dm("policy", "vol", "shortest-queue")
+    dm("remove", "vol")
+    assert [shlex.join(words) for words in host.ran] == [
+        "dmsetup message vol 0 load 1 m.linnet",
+        "dmsetup message vol 0 policy shortest-queue",
+        "dmsetup remove vol",
+    ]
+    assert (host.firmware / "m.linnet").exists()
+    assert oct((host.firmware / "m.linnet").stat().st_mode & 0o444) == oct(0o444)
+    # Another model under a name that a target uses.
+    (host.firmware / "m.linnet").write_bytes(b"older")
+    assert "is replaced" in dm("load", "vol", model).stderr
+
+
+def test_status(host: FakeHost) -> None:
+    host.answers["dmsetup status"] = STATUS + "\n"
+    found = json.loads(dm("status", "vol", "--json").stdout)["vol"]
+    assert found["sync"] == {"in_sync": 8, "regions": 8}
+    assert (found["policy"], found["reads"], found["probes"]) == ("linnet-best", 100, 2)
+    first, second = found["replicas"]
+    assert first["name"] == "nvme0n1"
+    # 50 of 60 below 128 us, 59 below 256 us, one beyond the last end.
+    assert (first["p50_us_below"], first["p99_us_below"], first["p999_us_below"]) == (128, None, None)
+    assert second["p50_us_below"] is None
+    shown = dm("status", "vol").stdout
+    assert "out of service" in shown
+    assert "< 128 us" in shown
+    host.answers["dmsetup status"] = f"one: {STATUS}\ntwo: {STATUS}\n"
+    assert set(json.loads(dm("status", "--json").stdout)) == {"one", "two"}
+    host.answers["dmsetup status"] = ""
+    assert json.loads(dm("status", "--json").stdout) == {}
+    with pytest.raises(DmError, match="no device of the target"):
+        dm("status", "vol")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "0 8 linear 1:2 0", "0 8 linnet version 2 policy x", STATUS + " odd", STATUS.replace("replicas 2", "replicas 3"),
+     STATUS.replace("reads 100", "reads many")],
+)  # fmt: skip
+def test_a_status_of_another_kind_is_refused(line: str) -> None:
+    with pytest.raises(DmError):
+        status.parse(line)
+
+
+WORD = st.text("abcdefgh0123.-", min_size=1, max_size=8).filter(lambda name: name[0] not in ".-")
+
+
+@given(
+    st.integers(1, 1 << 40), st.lists(st.builds("/dev/{}".format, WORD), min_size=1, max_size=8),
+    st.sampled_from(POLICIES), st.booleans(), st.none() | st.integers(0x2000, 0x7FFF), st.booleans(),
+    st.sampled_from([None, ["core", "1", "1024"], ["disk", "3", "/dev/l", "64", "nosync"]]), st.data(),
+)  # fmt: skip
+def test_tables_round_trip(length, devices, policy, revoke, ioprio, off, log, data) -> None:
+    models = data.draw(st.lists(st.none() | WORD, min_size=len(devices), max_size=len(devices)))
+    table = Table(length, devices, policy, models, revoke, ioprio, off, log)
+    assert parse(table.line()) == table
+
+
+def test_a_trace_of_each_replica(host: FakeHost, tmp_path: Path) -> None:
+    lines = []
+    for i in range(40):
+        dev, replica = ("253:1", i % 2) if i < 30 else ("253:2", 0)
+        lines.append(
+            f" fio-9 [000] ..s1. 1.{i:06}: linnet_io: dev={dev} id=0x{i:x} replica={replica} leg=259:{replica} op=read "
+            f"offset={i * 4096} size=4096 arrived_ns={1000 * i} latency_ns={500 + i} error=0"
+        )
+    saved = tmp_path / "saved.txt"
+    saved.write_text("\n".join(lines) + "\n")
+    host.answers["dmsetup info"] = "  1\n"
+    out = tmp_path / "out"
+    dm("export-trace", "vol", "--from", saved, "-o", out)
+    assert sorted(os.listdir(out)) == ["vol.0.parquet", "vol.1.parquet"]
+    second = Trace.read(out / "vol.1.parquet").columns()
+    assert len(second["op"]) == 15
+    assert list(second["latency_ns"][:2]) == [501, 503]
+    assert set(second["device"]) == {1}
+    dm("export-trace", "--from", saved, "-o", out)
+    assert (out / "dm-2.0.parquet").exists()
+    host.answers["dmsetup info"] = "7\n"
+    with pytest.raises(DmError, match="no I/O of vol"):
+        dm("export-trace", "vol", "--from", saved, "-o", out)
+    # Recording needs tracefs and the module; both are missed in words.
+    with pytest.raises(DmError, match="tracefs"):
+        dm("export-trace", "-o", out)
+    (host.tracing / "events").mkdir(parents=True)
+    with pytest.raises(DmError, match="modprobe"):
+        dm("export-trace", "-o", out)
+
+
+def test_help_shows_examples(linnet) -> None:
+    for command in ("create", "status", "load", "policy", "remove", "export-trace"):
+        text = re.sub(r"\s+", " ", linnet("dm", command, "--help").stdout)
+        assert f"linnet dm {command}" in text.replace("│", "")
