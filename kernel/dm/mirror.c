@@ -1,30 +1,381 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The writable mirror is not built into this version: a table with a log is refused.
+ * The writable mirror: its legs' states, its worker, its hooks. Writes are in mirror-write.c, the resync in
+ * mirror-sync.c, what the dirty log is told in mirror-log.c.
  */
-#include <linux/err.h>
+#include "mirror-private.h"
 
-#include "mirror.h"
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#define DM_MSG_PREFIX "linnet"
+#define MAX_RECOVERY 1 /* regions in recovery at a time: there is one place for a copy */
+
+static unsigned int clean_delay_ms = 1000;
+module_param(clean_delay_ms, uint, 0644);
+MODULE_PARM_DESC(clean_delay_ms, "How long after its last write a mirror's region is called clean");
+
+/* ---- legs ---- */
+
+bool linnet_mirror_readable(struct linnet_mirror *m, unsigned int k, const struct bio *bio)
+{
+	sector_t offset = dm_target_offset(m->ti, bio->bi_iter.bi_sector);
+
+	/* Acquired before the log is asked: it forgets a leg's regions before the leg becomes stale. */
+	if (smp_load_acquire(&m->stale) & 1UL << k)
+		return linnet_log_in_sync(m, offset >> m->region_shift);
+	return READ_ONCE(m->whole) & 1UL << k;
+}
+
+char linnet_mirror_state(struct linnet_mirror *m, unsigned int k)
+{
+	if (READ_ONCE(m->stale) & 1UL << k)
+		return 'R';
+	return READ_ONCE(m->whole) & 1UL << k ? 'A' : 'D';
+}
+
+void linnet_mirror_take_out(struct linnet_mirror *m, unsigned long legs, const char *why)
+{
+	unsigned int k;
+
+	if (!(m->whole & ~legs))
+		legs &= ~(1UL << __ffs(m->whole));
+	legs &= linnet_mirror_in_service(m);
+	if (!legs)
+		return;
+	WRITE_ONCE(m->whole, m->whole & ~legs);
+	WRITE_ONCE(m->stale, m->stale & ~legs);
+	for_each_set_bit(k, &legs, LINNET_MIRROR_LEGS)
+		DMERR("%s: leg %u is out of service: %s", dm_table_device_name(m->ti->table), k, why);
+	m->ops->changed(m->ti);
+}
+
+/* Once every region is in sync, stale legs hold everything. */
+static void promote(struct linnet_mirror *m)
+{
+	if (!m->stale || m->log->type->get_sync_count(m->log) < m->regions)
+		return;
+	WRITE_ONCE(m->whole, m->whole | m->stale); /* first: a leg in neither would not be read */
+	smp_store_release(&m->stale, 0);
+	m->ops->changed(m->ti);
+}
+
+/* ---- messages ---- */
+
+/* Serves the message that waits, if it can be served now. */
+static void serve(struct linnet_mirror *m)
+{
+	struct linnet_mirror_request *request;
+	unsigned long leg;
+
+	spin_lock_irq(&m->lock);
+	request = m->request;
+	spin_unlock_irq(&m->lock);
+	if (!request)
+		return;
+	leg = 1UL << request->leg;
+	if (!request->revive) {
+		linnet_mirror_take_out(m, leg, "by request");
+		request->result = linnet_mirror_in_service(m) & leg ? -EBUSY : 0;
+	} else if (!(linnet_mirror_in_service(m) & leg)) {
+		/* A copy under way does not write to this leg, and would call its region in sync all the same. */
+		m->hold = true;
+		if (dm_rh_recovery_in_flight(m->hash))
+			return;
+		request->result = linnet_log_forget(m);
+		m->unreadable_at = 0;
+		if (!request->result) {
+			smp_store_release(&m->stale, m->stale | leg);
+			m->ops->changed(m->ti);
+		}
+	}
+	m->hold = false;
+	spin_lock_irq(&m->lock);
+	m->request = NULL;
+	spin_unlock_irq(&m->lock);
+	linnet_mirror_wake(m); /* to look for work again */
+	complete(&request->done);
+}
+
+static int ask(struct linnet_mirror *m, unsigned int k, bool revive)
+{
+	struct linnet_mirror_request request = { .leg = k, .revive = revive };
+
+	if (k >= m->legs_len)
+		return -EINVAL;
+	init_completion(&request.done);
+	mutex_lock(&m->admin);
+	if (!m->running) {
+		mutex_unlock(&m->admin);
+		return -EBUSY;
+	}
+	spin_lock_irq(&m->lock);
+	m->request = &request;
+	spin_unlock_irq(&m->lock);
+	linnet_mirror_wake(m);
+	wait_for_completion(&request.done);
+	mutex_unlock(&m->admin);
+	return request.result;
+}
+
+int linnet_mirror_fail(struct linnet_mirror *m, unsigned int k)
+{
+	return ask(m, k, false);
+}
+
+int linnet_mirror_revive(struct linnet_mirror *m, unsigned int k)
+{
+	return ask(m, k, true);
+}
+
+/* ---- the worker ---- */
+
+void linnet_mirror_wake(struct linnet_mirror *m)
+{
+	queue_work(m->queue, &m->work);
+}
+
+static void work(struct work_struct *work)
+{
+	struct linnet_mirror *m = container_of(work, struct linnet_mirror, work);
+	struct bio_list writes, failed;
+
+	spin_lock_irq(&m->lock);
+	writes = m->writes;
+	failed = m->failed;
+	bio_list_init(&m->writes);
+	bio_list_init(&m->failed);
+	spin_unlock_irq(&m->lock);
+
+	linnet_mirror_settle_all(m, &failed);
+	dm_rh_update_states(m->hash, 1);
+	linnet_mirror_recover(m);
+	promote(m);
+	serve(m);
+	linnet_mirror_submit_all(m, &writes);
+	if (READ_ONCE(m->clean_due)) {
+		WRITE_ONCE(m->clean_due, false);
+		linnet_log_clean(m);
+	}
+	if (linnet_log_may_clean(m)) /* without effect when it is set already */
+		schedule_delayed_work(&m->clean_timer, msecs_to_jiffies(READ_ONCE(clean_delay_ms)));
+}
+
+static void clean_time(struct work_struct *work)
+{
+	struct linnet_mirror *m = container_of(to_delayed_work(work), struct linnet_mirror, clean_timer);
+
+	WRITE_ONCE(m->clean_due, true);
+	linnet_mirror_wake(m);
+}
+
+/* What the region hash calls. */
+static void dispatch(void *context, struct bio_list *bios)
+{
+	struct linnet_mirror *m = context;
+
+	spin_lock_irq(&m->lock);
+	bio_list_merge(&m->writes, bios);
+	spin_unlock_irq(&m->lock);
+	bio_list_init(bios);
+	linnet_mirror_wake(m);
+}
+
+static void wake_worker(void *context)
+{
+	linnet_mirror_wake(context);
+}
+
+/*
+ * No recovery is under way any more. Called from within the worker's own calls, each time that it looks for work in
+ * vain: nobody waits but `serve`, which comes after them.
+ */
+static void recovery_ended(void *context)
+{
+}
+
+/* ---- hooks ---- */
+
+/* Pages must not change between the write to one leg and the write to the next. */
+void linnet_mirror_io_hints(struct linnet_mirror *m, struct queue_limits *limits)
+{
+#ifdef BLK_FEAT_STABLE_WRITES
+	limits->features |= BLK_FEAT_STABLE_WRITES;
+#else
+	m->ti->needs_stable_writes = true;
+#endif
+}
+
+void linnet_mirror_resume(struct linnet_mirror *m)
+{
+	/*
+	 * The log is read once. Later it would say what it said before, or worse: with `nosync` that every region is
+	 * in sync, with `sync` that none is.
+	 */
+	if (!m->started && m->log->type->resume && m->log->type->resume(m->log))
+		DMERR("%s: the dirty log cannot be read or written", dm_table_device_name(m->ti->table));
+	m->started = true;
+	linnet_log_again(m, 0);
+	m->unreadable_at = 0;
+	mutex_lock(&m->admin);
+	m->running = true;
+	mutex_unlock(&m->admin);
+	dm_rh_start_recovery(m->hash);
+}
+
+void linnet_mirror_presuspend(struct linnet_mirror *m)
+{
+	mutex_lock(&m->admin); /* a message under way ends first */
+	if (m->running) {
+		m->running = false;
+		dm_rh_stop_recovery(m->hash);
+	}
+	mutex_unlock(&m->admin);
+	if (m->log->type->presuspend)
+		m->log->type->presuspend(m->log);
+}
+
+void linnet_mirror_presuspend_undo(struct linnet_mirror *m)
+{
+	mutex_lock(&m->admin);
+	m->running = true;
+	mutex_unlock(&m->admin);
+	dm_rh_start_recovery(m->hash);
+}
+
+/* All writes have ended. What they left is called clean, so that a mirror that was put away needs no resync. */
+void linnet_mirror_postsuspend(struct linnet_mirror *m)
+{
+	flush_workqueue(m->queue);
+	cancel_delayed_work_sync(&m->clean_timer);
+	WRITE_ONCE(m->clean_due, true);
+	linnet_mirror_wake(m);
+	flush_workqueue(m->queue);
+	cancel_delayed_work_sync(&m->clean_timer);
+	if (m->log->type->postsuspend)
+		m->log->type->postsuspend(m->log);
+}
+
+/* ---- status ---- */
+
+void linnet_mirror_sync(struct linnet_mirror *m, u64 *in_sync, u64 *regions)
+{
+	*in_sync = m->log->type->get_sync_count(m->log);
+	*regions = m->regions;
+}
+
+int linnet_mirror_table(struct linnet_mirror *m, char *result, unsigned int maxlen)
+{
+	return m->log->type->status(m->log, STATUSTYPE_TABLE, result, maxlen);
+}
+
+unsigned int linnet_mirror_out(struct linnet_mirror *m)
+{
+	unsigned long whole = READ_ONCE(m->whole), stale = READ_ONCE(m->stale), below = (1UL << __ffs(whole)) - 1;
+	unsigned long out = ~(whole | stale) & ((1UL << m->legs_len) - 1);
+
+	/*
+	 * The log tells the next table which regions a stale leg lacks. But that table takes the first leg in service
+	 * for whole, and with `nosync` all of them.
+	 */
+	return out | (stale & (m->nosync && m->started ? stale : below));
+}
+
+/* ---- made and unmade ---- */
+
+static int fail(struct dm_target *ti, int error, const char *why)
+{
+	ti->error = (char *)why;
+	return error;
+}
+
+static int build(struct linnet_mirror *m, unsigned int argc, char **argv, unsigned int *used)
+{
+	struct dm_target *ti = m->ti;
+	int error;
+
+	error = linnet_log_create(m, argc, argv, used);
+	if (error)
+		return error;
+	m->hash = dm_region_hash_create(m, dispatch, wake_worker, recovery_ended, ti->begin, MAX_RECOVERY,
+					linnet_log_filter(m), m->region_size, m->regions);
+	if (IS_ERR(m->hash)) {
+		error = PTR_ERR(m->hash);
+		m->hash = NULL;
+		return fail(ti, error, "no memory for the region hash");
+	}
+	error = linnet_mirror_clones_init(m);
+	if (error)
+		return fail(ti, error, "no memory for clones");
+	error = linnet_mirror_copier_init(m);
+	if (error) {
+		m->copier = NULL;
+		return fail(ti, error, "no memory for kcopyd");
+	}
+	m->flusher = dm_io_client_create();
+	if (IS_ERR(m->flusher)) {
+		error = PTR_ERR(m->flusher);
+		m->flusher = NULL;
+		return fail(ti, error, "no memory for flushes");
+	}
+	m->queue = alloc_workqueue("linnet-mirror", WQ_MEM_RECLAIM, 0);
+	if (!m->queue)
+		return fail(ti, -ENOMEM, "no memory for a work queue");
+	error = dm_set_target_max_io_len(ti, m->region_size);
+	if (error)
+		return fail(ti, error, "log: the region is too large");
+	ti->num_flush_bios = 1;
+	ti->num_discard_bios = 1;
+	return 0;
+}
 
 struct linnet_mirror *linnet_mirror_create(struct dm_target *ti, const struct linnet_mirror_ops *ops,
 					   const struct linnet_mirror_leg *legs, unsigned int legs_len,
 					   unsigned int out, unsigned int argc, char **argv, unsigned int *used)
 {
-	ti->error = "This version has no writable mirror: leave out the log";
-	return ERR_PTR(-EOPNOTSUPP);
+	unsigned long all = (1UL << legs_len) - 1, in = all & ~(unsigned long)out;
+	struct linnet_mirror *m;
+	int error;
+
+	if (!in)
+		return ERR_PTR(fail(ti, -EINVAL, "log: one replica at least must be in service"));
+	m = kzalloc(sizeof(*m), GFP_KERNEL);
+	if (!m)
+		return ERR_PTR(fail(ti, -ENOMEM, "out of memory"));
+	m->ti = ti;
+	m->ops = ops;
+	memcpy(m->legs, legs, legs_len * sizeof(*legs));
+	m->legs_len = legs_len;
+	/* What the log does not call in sync is taken from the first leg. */
+	m->whole = 1UL << __ffs(in);
+	m->stale = in & ~m->whole;
+	spin_lock_init(&m->lock);
+	mutex_init(&m->admin);
+	INIT_WORK(&m->work, work);
+	INIT_DELAYED_WORK(&m->clean_timer, clean_time);
+	error = build(m, argc, argv, used);
+	if (error) {
+		linnet_mirror_destroy(m);
+		return ERR_PTR(error);
+	}
+	return m;
 }
 
-/* None of the following is reached without a mirror. */
-void linnet_mirror_destroy(struct linnet_mirror *m) {}
-int linnet_mirror_map(struct linnet_mirror *m, struct bio *bio) { return DM_MAPIO_KILL; }
-bool linnet_mirror_readable(struct linnet_mirror *m, unsigned int k, const struct bio *bio) { return false; }
-char linnet_mirror_state(struct linnet_mirror *m, unsigned int k) { return 'D'; }
-void linnet_mirror_sync(struct linnet_mirror *m, u64 *in_sync, u64 *regions) {}
-int linnet_mirror_table(struct linnet_mirror *m, char *result, unsigned int maxlen) { return 0; }
-unsigned int linnet_mirror_out(struct linnet_mirror *m) { return 0; }
-int linnet_mirror_fail(struct linnet_mirror *m, unsigned int k) { return -EOPNOTSUPP; }
-int linnet_mirror_revive(struct linnet_mirror *m, unsigned int k) { return -EOPNOTSUPP; }
-void linnet_mirror_presuspend(struct linnet_mirror *m) {}
-void linnet_mirror_presuspend_undo(struct linnet_mirror *m) {}
-void linnet_mirror_postsuspend(struct linnet_mirror *m) {}
-void linnet_mirror_resume(struct linnet_mirror *m) {}
+void linnet_mirror_destroy(struct linnet_mirror *m)
+{
+	if (m->queue) {
+		cancel_delayed_work_sync(&m->clean_timer);
+		destroy_workqueue(m->queue);
+	}
+	if (m->copier)
+		dm_kcopyd_client_destroy(m->copier);
+	if (m->flusher)
+		dm_io_client_destroy(m->flusher);
+	bioset_exit(&m->clones);
+	if (m->hash)
+		dm_region_hash_destroy(m->hash);
+	else if (m->filter)
+		linnet_log_destroy(m);
+	mutex_destroy(&m->admin);
+	kfree(m);
+}

@@ -37,7 +37,7 @@ struct linnet_mirror_ops {
 
 /* One write. The target's per-bio data begins with it; valid from linnet_mirror_map() until the bio ends. */
 struct linnet_mirror_write {
-	struct linnet_mirror *mirror;
+	sector_t region;
 	unsigned long legs;   /* that it was sent to, by bit */
 	unsigned long failed; /* of these; set from any context */
 	atomic_t left;       /* clones in flight, and one */
@@ -67,7 +67,7 @@ char linnet_mirror_state(struct linnet_mirror *m, unsigned int k);
 void linnet_mirror_sync(struct linnet_mirror *m, u64 *in_sync, u64 *regions);
 /* The words after `log` of the table line, with a blank at the end; returns their length. */
 int linnet_mirror_table(struct linnet_mirror *m, char *result, unsigned int maxlen);
-/* Legs to print as `out:<k>`: their data is not known to be whole, so the next table must not trust them. */
+/* Legs to print as `out:<k>`, by bit: a table that did not say so could take their data for whole. */
 unsigned int linnet_mirror_out(struct linnet_mirror *m);
 
 /* Messages. Block until done. -EBUSY: the last whole leg, or the device is suspended. -EINVAL: no such leg. */
@@ -75,6 +75,7 @@ int linnet_mirror_fail(struct linnet_mirror *m, unsigned int k);
 int linnet_mirror_revive(struct linnet_mirror *m, unsigned int k);
 
 /* The hooks of the target of the same names. */
+void linnet_mirror_io_hints(struct linnet_mirror *m, struct queue_limits *limits);
 void linnet_mirror_presuspend(struct linnet_mirror *m);
 void linnet_mirror_presuspend_undo(struct linnet_mirror *m);
 void linnet_mirror_postsuspend(struct linnet_mirror *m);

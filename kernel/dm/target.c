@@ -374,6 +374,14 @@ static int linnet_iterate_devices(struct dm_target *ti, iterate_devices_callout_
 	return r;
 }
 
+static void linnet_io_hints(struct dm_target *ti, struct queue_limits *limits)
+{
+	struct linnet_dm *dm = ti->private;
+
+	if (dm->mirror)
+		linnet_mirror_io_hints(dm->mirror, limits);
+}
+
 static struct target_type linnet_target = {
 	.name = "linnet",
 	.version = LINNET_TARGET_VERSION,
@@ -390,6 +398,7 @@ static struct target_type linnet_target = {
 	.status = linnet_status,
 	.message = linnet_message,
 	.iterate_devices = linnet_iterate_devices,
+	.io_hints = linnet_io_hints,
 };
 
 static int __init linnet_init(void)

@@ -120,6 +120,7 @@ typedef enum { STATUSTYPE_INFO, STATUSTYPE_TABLE, STATUSTYPE_IMA } status_type_t
 struct mapped_device { struct gendisk disk; };
 struct dm_table { struct mapped_device md; fmode_t mode; };
 struct dm_dev { struct block_device *bdev; fmode_t mode; char name[16]; unsigned int refs; };
+struct queue_limits;
 struct dm_target;
 typedef int (*iterate_devices_callout_fn)(struct dm_target *ti, struct dm_dev *dev, sector_t start, sector_t len,
 					  void *data);
@@ -140,6 +141,7 @@ struct target_type {
 	void (*status)(struct dm_target *ti, status_type_t type, unsigned int flags, char *result, unsigned int maxlen);
 	int (*message)(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen);
 	int (*iterate_devices)(struct dm_target *ti, iterate_devices_callout_fn fn, void *data);
+	void (*io_hints)(struct dm_target *ti, struct queue_limits *limits);
 	void (*io_hints)(struct dm_target *ti, void *limits);
 };
 struct dm_target {
