@@ -54,7 +54,7 @@ struct linnet_loaded {
 /* What one leg thinks with. Replaced whole, under the leg's lock; read under RCU. */
 struct linnet_mind {
 	struct linnet_loaded *loaded;
-	struct linnet_judge *judge; /* NULL without a network */
+	struct linnet_judge *judge; /* NULL while no network is asked */
 };
 
 /* ---- leg.c ---- */
@@ -126,16 +126,13 @@ void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio);
 
 bool linnet_model_name_ok(const char *name);
 
-/* Reads linnet/<name>. An ERR_PTR on any failure, which is logged. Sleeps. */
-struct linnet_loaded *linnet_loaded_get(const char *name);
-void linnet_loaded_put(struct linnet_loaded *loaded);
-
-/* A mind that keeps its own reference. NULL when memory is short. */
-struct linnet_mind *linnet_mind_make(struct linnet_loaded *loaded);
 void linnet_mind_free(struct linnet_mind *mind);
 
-/* Reads the models of these legs (bits) anew by their names in `leg->model`: all or none. Under control. Sleeps. */
+/* Reads linnet/<name> for these legs (bits): for all of them or none. Under control. Sleeps. */
 int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name);
+
+/* Sets the policy and whether to revoke, with the judges that these need. Under control. Sleeps. */
+int linnet_models_fit(struct linnet_dm *dm, u32 policy, bool revoke);
 
 /* ---- the target ---- */
 

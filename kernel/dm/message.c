@@ -20,8 +20,7 @@ static int set_policy(struct linnet_dm *dm, const char *name)
 
 	if (policy < 0)
 		return -EINVAL;
-	WRITE_ONCE(dm->policy, policy);
-	return 0;
+	return linnet_models_fit(dm, policy, dm->revoke);
 }
 
 /* `load <name>`, `load <k> <name>` */
@@ -106,15 +105,17 @@ static int revive(struct linnet_dm *dm, const char *number)
 	return 0;
 }
 
-static int set_switch(bool *setting, const char *word)
+/* `on` is 1, `off` 0. */
+static int switch_of(const char *word)
 {
-	if (!strcmp(word, "on"))
-		WRITE_ONCE(*setting, true);
-	else if (!strcmp(word, "off"))
-		WRITE_ONCE(*setting, false);
-	else
-		return -EINVAL;
-	return 0;
+	return !strcmp(word, "on") ? 1 : !strcmp(word, "off") ? 0 : -EINVAL;
+}
+
+static int set_revoke(struct linnet_dm *dm, const char *word)
+{
+	int revoke = switch_of(word);
+
+	return revoke < 0 ? revoke : linnet_models_fit(dm, dm->policy, revoke);
 }
 
 static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
@@ -123,8 +124,10 @@ static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 	u16 ioprio;
 
 	if (argc == 1) {
-		if (!strcmp(word, "on") || !strcmp(word, "off"))
-			return set_switch(&dm->on, word);
+		if (switch_of(word) >= 0) {
+			WRITE_ONCE(dm->on, switch_of(word));
+			return 0;
+		}
 		if (!strcmp(word, "unload"))
 			return unload(dm, NULL);
 		if (!strcmp(word, "reset")) {
@@ -139,7 +142,7 @@ static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 		if (!strcmp(word, "unload"))
 			return unload(dm, argv[1]);
 		if (!strcmp(word, "revoke"))
-			return set_switch(&dm->revoke, argv[1]);
+			return set_revoke(dm, argv[1]);
 		if (!strcmp(word, "fail"))
 			return fail(dm, argv[1]);
 		if (!strcmp(word, "revive"))

@@ -123,7 +123,7 @@ static void free_loaded(struct kref *refs)
 	kfree(loaded);
 }
 
-void linnet_loaded_put(struct linnet_loaded *loaded)
+static void put_loaded(struct linnet_loaded *loaded)
 {
 	kref_put(&loaded->refs, free_loaded);
 }
@@ -149,7 +149,8 @@ static int load_parts(struct linnet_loaded *loaded, const struct firmware *file,
 	return error;
 }
 
-struct linnet_loaded *linnet_loaded_get(const char *name)
+/* An ERR_PTR on any failure, which is logged. */
+static struct linnet_loaded *get_loaded(const char *name)
 {
 	char path[LINNET_NAME_SIZE + 8];
 	const struct firmware *file;
@@ -174,17 +175,27 @@ struct linnet_loaded *linnet_loaded_get(const char *name)
 	if (error == 0)
 		return loaded;
 	DMERR("model %s: refused at byte %zu: %s", name, offset, reason_of(error));
-	linnet_loaded_put(loaded);
+	put_loaded(loaded);
 	return ERR_PTR(error == NO_MEMORY ? -ENOMEM : error == TOO_LARGE ? -EFBIG : -EBADMSG);
 }
 
-struct linnet_mind *linnet_mind_make(struct linnet_loaded *loaded)
+/*
+ * Working the history out at each completion costs more than all else that happens then, so a leg has a judge only while its
+ * network is asked. Without one its tracker keeps the history.
+ */
+static bool wants_judge(const struct linnet_loaded *loaded, u32 policy, bool revoke)
+{
+	return loaded->has_network && (policy == LINNET_LINNOS || (revoke && !loaded->has_trees));
+}
+
+/* A mind with its own reference to the model. NULL when memory is short. */
+static struct linnet_mind *make_mind(struct linnet_loaded *loaded, bool judge)
 {
 	struct linnet_mind *mind = kzalloc(sizeof(*mind), GFP_KERNEL);
 
 	if (!mind)
 		return NULL;
-	if (loaded->has_network) {
+	if (judge) {
 		mind->judge = core_alloc(loaded->tables.judge_size);
 		if (!mind->judge) {
 			kfree(mind);
@@ -200,36 +211,79 @@ void linnet_mind_free(struct linnet_mind *mind)
 {
 	if (!mind)
 		return;
-	linnet_loaded_put(mind->loaded);
+	put_loaded(mind->loaded);
 	kvfree(mind->judge);
 	kfree(mind);
+}
+
+/* Legs that have no new mind keep the one they have. */
+static void set_minds(struct linnet_dm *dm, struct linnet_mind **minds)
+{
+	u32 k;
+
+	for (k = 0; k < dm->leg_count; k++)
+		if (minds[k])
+			linnet_leg_set_mind(&dm->legs[k], minds[k]);
+}
+
+static void free_minds(struct linnet_mind **minds)
+{
+	u32 k;
+
+	for (k = 0; k < LINNET_REPLICAS_MAX; k++)
+		linnet_mind_free(minds[k]);
 }
 
 int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name)
 {
 	struct linnet_mind *minds[LINNET_REPLICAS_MAX] = { NULL };
-	struct linnet_loaded *loaded = linnet_loaded_get(name);
-	int error = 0;
+	struct linnet_loaded *loaded = get_loaded(name);
+	bool judge;
 	u32 k;
 
 	if (IS_ERR(loaded))
 		return PTR_ERR(loaded);
-	for (k = 0; k < dm->leg_count && !error; k++) {
+	judge = wants_judge(loaded, dm->policy, dm->revoke);
+	for (k = 0; k < dm->leg_count; k++) {
 		if (!(legs & BIT(k)))
 			continue;
-		minds[k] = linnet_mind_make(loaded);
-		if (!minds[k])
-			error = -ENOMEM;
-	}
-	for (k = 0; k < dm->leg_count; k++) {
-		if (error) {
-			linnet_mind_free(minds[k]);
-		} else if (legs & BIT(k)) {
-			linnet_leg_set_mind(&dm->legs[k], minds[k]);
-			clear_bit(LINNET_LEG_BAD_MODEL, &dm->legs[k].flags);
-			strscpy(dm->legs[k].model, name, sizeof(dm->legs[k].model));
+		minds[k] = make_mind(loaded, judge);
+		if (!minds[k]) {
+			free_minds(minds);
+			put_loaded(loaded);
+			return -ENOMEM;
 		}
 	}
-	linnet_loaded_put(loaded);
-	return error;
+	set_minds(dm, minds);
+	put_loaded(loaded);
+	for (k = 0; k < dm->leg_count; k++) {
+		if (!(legs & BIT(k)))
+			continue;
+		clear_bit(LINNET_LEG_BAD_MODEL, &dm->legs[k].flags);
+		strscpy(dm->legs[k].model, name, sizeof(dm->legs[k].model));
+	}
+	return 0;
+}
+
+int linnet_models_fit(struct linnet_dm *dm, u32 policy, bool revoke)
+{
+	struct linnet_mind *minds[LINNET_REPLICAS_MAX] = { NULL };
+	u32 k;
+
+	for (k = 0; k < dm->leg_count; k++) {
+		struct linnet_mind *mind = rcu_dereference_protected(dm->legs[k].mind, lockdep_is_held(&dm->control));
+		bool judge = mind && wants_judge(mind->loaded, policy, revoke);
+
+		if (!mind || judge == (mind->judge != NULL))
+			continue;
+		minds[k] = make_mind(mind->loaded, judge);
+		if (!minds[k]) {
+			free_minds(minds);
+			return -ENOMEM;
+		}
+	}
+	set_minds(dm, minds);
+	WRITE_ONCE(dm->policy, policy);
+	WRITE_ONCE(dm->revoke, revoke);
+	return 0;
 }

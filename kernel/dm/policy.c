@@ -204,13 +204,13 @@ static bool judge_chosen(struct linnet_dm *dm, struct linnet_decision *decision)
 	return false;
 }
 
-static void decide(struct linnet_dm *dm, struct linnet_decision *decision, u32 usable, bool revocable)
+static void decide(struct linnet_dm *dm, struct linnet_decision *decision, u32 usable)
 {
 	bool by_trees, forced;
 	u32 k, in_service;
 
 	decision->policy = effective_policy(dm);
-	by_trees = decision->policy == LINNET_BEST || (revocable && decision->policy != LINNET_LINNOS);
+	by_trees = decision->policy == LINNET_BEST || (decision->revocable && decision->policy != LINNET_LINNOS);
 	for (k = 0; k < dm->leg_count; k++) {
 		if (usable & BIT(k))
 			describe(&dm->legs[k], decision, by_trees);
@@ -224,7 +224,7 @@ static void decide(struct linnet_dm *dm, struct linnet_decision *decision, u32 u
 					 age_ns());
 	forced = hweight32(in_service) < 2 || (decision->policy == LINNET_BASELINE && READ_ONCE(dm->policy));
 	decision->verdict = forced ? LINNET_FORCED_SUBMIT : LINNET_SUBMIT;
-	if (!revocable)
+	if (!decision->revocable)
 		return;
 	if (judge_chosen(dm, decision))
 		decision->verdict = LINNET_REVOKE;
@@ -262,12 +262,13 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 	decision.sector = dm_target_offset(dm->ti, bio->bi_iter.bi_sector);
 	decision.size_bytes = bio->bi_iter.bi_size;
 	decision.count = dm->leg_count;
+	decision.revocable = revocable;
 	memset(decision.seen, 0, sizeof(decision.seen));
 	preempt_disable();
 	rcu_read_lock();
 	for (try = 1;; try++) {
 		decision.now_ns = ktime_get_ns();
-		decide(dm, &decision, usable, revocable);
+		decide(dm, &decision, usable);
 		if (decision.verdict == LINNET_REVOKE)
 			break;
 		leg = &dm->legs[decision.choice.replica];

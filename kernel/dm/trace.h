@@ -30,6 +30,7 @@ TRACE_EVENT(linnet_decision,
 		__field(u8, replica)
 		__field(u8, verdict)
 		__field(u8, probe)
+		__field(u8, tagged)
 		__field(u8, eligible)
 		__field(u8, slow)
 		__dynamic_array(u64, events, decision->count)
@@ -50,6 +51,7 @@ TRACE_EVENT(linnet_decision,
 		__entry->replica = decision->choice.replica;
 		__entry->verdict = decision->verdict;
 		__entry->probe = decision->choice.probe;
+		__entry->tagged = decision->revocable;
 		__entry->eligible = 0;
 		__entry->slow = 0;
 		for (k = 0; k < decision->count; k++) {
@@ -61,9 +63,10 @@ TRACE_EVENT(linnet_decision,
 			((u32 *)__get_dynamic_array(in_flight))[k] = decision->legs[k].in_flight;
 		}
 	),
-	TP_printk("dev=%u:%u id=0x%llx ns=%llu sector=%llu size=%u policy=%u replica=%u verdict=%u probe=%u eligible=0x%x slow=0x%x events=%s score=%s ewma_ns=%s inflight=%s",
+	TP_printk("dev=%u:%u id=0x%llx ns=%llu sector=%llu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x events=%s score=%s ewma_ns=%s inflight=%s",
 		MAJOR(__entry->dev), MINOR(__entry->dev), __entry->id, __entry->now_ns, __entry->sector, __entry->size,
-		__entry->policy, __entry->replica, __entry->verdict, __entry->probe, __entry->eligible, __entry->slow,
+		__entry->policy, __entry->replica, __entry->verdict, __entry->probe, __entry->tagged,
+		__entry->eligible, __entry->slow,
 		__print_array(__get_dynamic_array(events), __entry->count, 8),
 		__print_array(__get_dynamic_array(score), __entry->count, 4),
 		__print_array(__get_dynamic_array(ewma_ns), __entry->count, 8),
