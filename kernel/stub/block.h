@@ -142,7 +142,6 @@ struct target_type {
 	int (*message)(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen);
 	int (*iterate_devices)(struct dm_target *ti, iterate_devices_callout_fn fn, void *data);
 	void (*io_hints)(struct dm_target *ti, struct queue_limits *limits);
-	void (*io_hints)(struct dm_target *ti, void *limits);
 };
 struct dm_target {
 	struct dm_table *table;
