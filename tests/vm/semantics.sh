@@ -20,11 +20,11 @@ semantics_device() {
 	dd if=/dev/mapper/s of=/dev/null bs=4k count=4 iflag=direct status=none # the history that a network wants
 	# bi_opf, bi_ioprio and bi_iter.bi_size of struct bio, which is laid out alike in both kernels up to there.
 	grep -q vm/bio "$PROBE/kprobe_events" 2>/dev/null ||
-		echo 'p:vm/bio dm_submit_bio opf=+16(%di):x32 prio=+22(%di):x16 bytes=+40(%di):u32' >>"$PROBE/kprobe_events"
+		echo 'p:vm/bio dm_submit_bio opf=+16(%di):x32 prio=+22(%di):x16 bytes=+40(%di):u32 who=$comm' >>"$PROBE/kprobe_events"
 }
 # Only the reads of ioread itself and of the workers that io_uring gives it.
 seen() {
-	awk '/vm:|: bio: / && /ioread-|iou-wrk-/ {
+	awk '/who="(ioread|iou-wrk)/ {
 		opf = prio = ""
 		for (i = 1; i <= NF; i++) {
 			if (sub("^opf=0x", "", $i)) opf = "0000000" $i

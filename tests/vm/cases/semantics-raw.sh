@@ -16,6 +16,14 @@ row "libaio, tagged" -4007 EAGAIN 1 --api aio --direct --ioprio $TAG $dev
 row "libaio, tagged, RWF_NOWAIT" N4007 EAGAIN 1 --api aio --direct --nowait --ioprio $TAG $dev
 row "io_uring, tagged" "N4007 -4007" EAGAIN 2 --api uring --direct --ioprio $TAG $dev
 row "io_uring, tagged, RWF_NOWAIT" N4007 EAGAIN 1 --api uring --direct --nowait --ioprio $TAG $dev
+# io_uring with polling, on drives without poll queues. Tagged without RWF_NOWAIT it is not for 6.1: io_uring then tries
+# again for ever, whoever refuses.
+case $(uname -r) in
+6.1.*) polled=4096 tagged=EAGAIN seen=N4007 ;;
+*) polled=EOPNOTSUPP tagged=EOPNOTSUPP seen= ;;
+esac
+row "io_uring, polled" '*' $polled 0 --api uring --direct --hipri $dev
+row "io_uring, polled, tagged, RWF_NOWAIT" "$seen" $tagged '*' --api uring --direct --hipri --nowait --ioprio $TAG $dev
 
 message s ioprio 0x4006
 row "the other tag now" -4006 EAGAIN 1 --api aio --direct --ioprio 0x4006 $dev
