@@ -317,6 +317,30 @@ int linnet_may_revoke(const struct linnet_candidate *replica, int by_trees, uint
 struct linnet_choice linnet_choose(uint32_t policy, const struct linnet_candidate *replicas, uint32_t count,
 				   uint64_t now_ns, uint64_t age_ns);
 
+/* ---- latencies that a score foretells ---- */
+
+#define LINNET_LATENCIES 5 /* quantiles: p50, p90, p95, p99, p99.9 */
+#define LINNET_SCORE_BINS 16
+#define LINNET_FEATURE_BINS 8
+
+/*
+ * Latency quantiles of reads in bins of their score and of one feature. A value is in the bin whose number is that of
+ * the edges below it. In a bin the quantiles do not descend, nor does any from one bin of scores to the next.
+ */
+struct linnet_latencies {
+	int32_t score_edge[LINNET_SCORE_BINS - 1];     /* none below the one before */
+	uint8_t feature;                               /* 0..15 */
+	uint8_t feature_edge[LINNET_FEATURE_BINS - 1]; /* 0..63, none below the one before */
+	uint32_t ns[LINNET_SCORE_BINS][LINNET_FEATURE_BINS][LINNET_LATENCIES]; /* UINT32_MAX: that or more */
+};
+
+/* 0, or LINNET_E_RANGE when a number is out of its range or order. */
+int linnet_latencies_check(const struct linnet_latencies *latencies);
+
+/* The LINNET_LATENCIES quantiles of a read's latency; `score` is what the trees say of these features. */
+const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencies, int32_t score,
+					 const uint8_t features[LINNET_WATCH_FEATURES]);
+
 /* ---- network: dense layers on integers ---- */
 
 #define LINNET_LAYERS_MAX 8   /* dense layers of a network */
@@ -425,8 +449,9 @@ extern const struct linnet_dense linnet_dense_portable;
 #define LINNET_SCHEMA_LINNET1 2  /* of the features that trees ask for */
 #define LINNET_PART_NETWORK 1u   /* bits of `parts` */
 #define LINNET_PART_TREES 2u
+#define LINNET_PART_LATENCIES 4u /* of the trees' scores: never without trees */
 
-/* A model file as read. The layers point into the bytes that were read. Over 1,800 bytes: too large for some stacks. */
+/* A model file as read. The layers point into the bytes that were read. Over 4 KB: too large for some stacks. */
 struct linnet_model {
 	uint16_t version;
 	uint16_t kind;
@@ -449,6 +474,7 @@ struct linnet_model {
 	struct linnet_source layers[LINNET_LAYERS_MAX];
 	int64_t scales[LINNET_LAYERS_MAX];
 	struct linnet_trees trees; /* checked; zeros without trees */
+	struct linnet_latencies latencies; /* so, too */
 };
 
 /*

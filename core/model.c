@@ -13,6 +13,10 @@
 #define TREE_THRESHOLDS (TREE_FEATURES + LINNET_TREE_LEVELS * LINNET_TREES)
 #define TREE_LEAVES (TREE_THRESHOLDS + LINNET_TREE_LEVELS * LINNET_TREES)
 #define TREES_BYTES (TREE_LEAVES + LINNET_TREES * LINNET_TREE_LEAVES * 2)
+#define LATENCY_FEATURE (4 * (LINNET_SCORE_BINS - 1)) /* offsets in the block of latencies */
+#define LATENCY_NS (LATENCY_FEATURE + LINNET_FEATURE_BINS)
+#define LATENCY_ROW (4 * LINNET_FEATURE_BINS * LINNET_LATENCIES) /* bytes of one bin of scores */
+#define LATENCIES_BYTES (LATENCY_NS + LINNET_SCORE_BINS * LATENCY_ROW)
 #define SHORT_BYTES 24 /* magic to layer_count */
 #define MILLION 1000000
 
@@ -87,7 +91,9 @@ static int check_header(const uint8_t *bytes, size_t *offset)
 		return refuse(offset, 10, LINNET_E_KIND);
 	if (get(bytes + 8, 2) == 1 && get(bytes + 76, 4) != 0)
 		return refuse(offset, 76, LINNET_E_FIELD);
-	if (parts == 0 || parts > (LINNET_PART_NETWORK | LINNET_PART_TREES))
+	if (parts == 0 || parts > (LINNET_PART_NETWORK | LINNET_PART_TREES | LINNET_PART_LATENCIES))
+		return refuse(offset, 76, LINNET_E_FIELD);
+	if ((parts & LINNET_PART_LATENCIES) && !(parts & LINNET_PART_TREES))
 		return refuse(offset, 76, LINNET_E_FIELD);
 	if (get(bytes + 12, 2) != (network ? LINNET_SCHEMA_LINNOS31 : 0))
 		return refuse(offset, 12, LINNET_E_SCHEMA);
@@ -173,6 +179,42 @@ static int check_trees(const uint8_t *bytes, size_t at, size_t *offset)
 	return 0;
 }
 
+/* The block of latencies, which is known to be present at `at`. What passes here passes linnet_latencies_check. */
+static int check_latencies(const uint8_t *bytes, size_t at, size_t *offset)
+{
+	for (size_t i = 4; i < LATENCY_FEATURE; i += 4)
+		if ((int32_t)get(bytes + at + i, 4) < (int32_t)get(bytes + at + i - 4, 4))
+			return refuse(offset, at + i, LINNET_E_FIELD);
+	if (bytes[at + LATENCY_FEATURE] >= LINNET_WATCH_FEATURES)
+		return refuse(offset, at + LATENCY_FEATURE, LINNET_E_FIELD);
+	for (size_t i = LATENCY_FEATURE + 1; i < LATENCY_NS; i++)
+		if (bytes[at + i] > LINNET_BUCKET_MAX ||
+		    (i > LATENCY_FEATURE + 1 && bytes[at + i] < bytes[at + i - 1]))
+			return refuse(offset, at + i, LINNET_E_FIELD);
+	for (size_t i = 0; i < LATENCIES_BYTES - LATENCY_NS; i += 4) {
+		const uint8_t *own = bytes + at + LATENCY_NS + i;
+
+		if ((i / 4 % LINNET_LATENCIES > 0 && get(own, 4) < get(own - 4, 4)) ||
+		    (i >= LATENCY_ROW && get(own, 4) < get(own - LATENCY_ROW, 4)))
+			return refuse(offset, at + LATENCY_NS + i, LINNET_E_FIELD);
+	}
+	return 0;
+}
+
+static void fill_latencies(struct linnet_latencies *latencies, const uint8_t *block)
+{
+	const uint8_t *ns = block + LATENCY_NS;
+
+	for (int i = 0; i < LINNET_SCORE_BINS - 1; i++)
+		latencies->score_edge[i] = (int32_t)get(block + 4 * i, 4);
+	latencies->feature = block[LATENCY_FEATURE];
+	linnet_copy(latencies->feature_edge, block + LATENCY_FEATURE + 1, sizeof(latencies->feature_edge));
+	for (int s = 0; s < LINNET_SCORE_BINS; s++)
+		for (int f = 0; f < LINNET_FEATURE_BINS; f++)
+			for (int k = 0; k < LINNET_LATENCIES; k++, ns += 4)
+				latencies->ns[s][f][k] = (uint32_t)get(ns, 4);
+}
+
 static void fill_trees(struct linnet_trees *trees, const uint8_t *block)
 {
 	const uint8_t *leaf = block + TREE_LEAVES;
@@ -185,7 +227,7 @@ static void fill_trees(struct linnet_trees *trees, const uint8_t *block)
 	trees->base = (int32_t)get(block + 4, 4);
 }
 
-/* Everything is checked: nothing here fails. `trees_at` is where their block lies, if there is one. */
+/* Everything is checked: nothing here fails. `trees_at` is where what follows the network lies, if anything does. */
 static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_at)
 {
 	size_t at;
@@ -217,6 +259,8 @@ static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_
 		model->watch_schema = (uint32_t)get(bytes + trees_at, 2);
 		fill_trees(&model->trees, bytes + trees_at);
 	}
+	if (model->parts & LINNET_PART_LATENCIES)
+		fill_latencies(&model->latencies, bytes + trees_at + TREES_BYTES);
 }
 
 /* Checks first and fills after, so that a refusal leaves the model as it was without a second one on the stack. */
@@ -240,10 +284,16 @@ int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *mo
 	if (error < 0)
 		return error;
 	behind = parts & LINNET_PART_TREES ? TREES_BYTES : 0;
+	behind += parts & LINNET_PART_LATENCIES ? LATENCIES_BYTES : 0;
 	if (end - at != behind)
 		return refuse(offset, 16, LINNET_E_SHAPE);
 	if (parts & LINNET_PART_TREES) {
 		error = check_trees(bytes, at, offset);
+		if (error < 0)
+			return error;
+	}
+	if (parts & LINNET_PART_LATENCIES) {
+		error = check_latencies(bytes, at + TREES_BYTES, offset);
 		if (error < 0)
 			return error;
 	}
@@ -253,4 +303,5 @@ int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *mo
 
 /* Bindings in other languages mirror this. */
 _Static_assert(sizeof(struct linnet_trees) == 1412, "struct linnet_trees");
-_Static_assert(sizeof(struct linnet_model) == 88 + (32 + 8) * LINNET_LAYERS_MAX + 1416, "struct linnet_model");
+_Static_assert(sizeof(struct linnet_model) == 88 + (32 + 8) * LINNET_LAYERS_MAX + 1412 + 2628,
+	       "struct linnet_model");

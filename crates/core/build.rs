@@ -17,6 +17,7 @@ const UNITS: &[&str] = &[
     "sift.c",
     "watch.c",
     "trees.c",
+    "latencies.c",
     "replica.c",
     "choose.c",
 ];

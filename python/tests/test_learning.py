@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from conftest import device_trace
 from linnet import FitSettings, LearnError, Model, ModelError, evaluate, fit, inflection_point
-from linnet._native import Array, synth
+from linnet._native import Array, synth, watched_rows
 from linnet.estimator import LinnosClassifier
 
 
@@ -37,11 +37,12 @@ def test_fit_learns_busy_episodes_and_the_model_survives_its_file(tmp_path) -> N
     assert again.to_bytes() == fitted.model.to_bytes()
     fresh = evaluate(again, device_trace(9))
     assert fresh["accuracy"] > fresh["base_rate"]
-    assert (again.network is not None, again.has_trees) == (True, True)
+    assert (again.network is not None, again.has_trees, again.has_latencies) == (True, True, True)
     assert (fresh["model"], fresh["linnet"]["roc_auc"] > 0.9) == ("linnos", True)
     # What the fit was judged on, asked anew of the file: both halves of the model are what was fitted.
     held_out = evaluate(again, device_trace(0), 0.5)
     assert held_out["linnet"] == fitted.report["linnet"]
+    assert held_out["latencies"] == fitted.report["latencies"]
     assert {k: held_out[k] for k in fitted.report["linnet"]} == {k: result[k] for k in fitted.report["linnet"]}
     assert fit([device_trace(0)], seed=3, unbiased=True)[0].model.to_bytes() == fitted.model.to_bytes()
     assert fit([device_trace(0)], seed=4, settings=FitSettings(epochs=1))[0].model.to_bytes() != fitted.model.to_bytes()
@@ -57,6 +58,22 @@ def test_linnet_best_takes_its_trees_from_the_file() -> None:
     fresh, read, without = [run.latency_ns().tolist() for run in runs]
     assert fresh == read
     assert fresh != without
+
+
+def test_foretold_latencies_hold_on_another_period() -> None:
+    model = fit([device_trace(0)], settings=FitSettings(epochs=1))[0].model
+    features, slow, latency_ns = watched_rows(device_trace(5), model.inflection_ns)
+    told = model.predict_latency(features)
+    assert told.shape == (len(features), 5)
+    assert (np.diff(told.astype(np.int64), axis=1) >= 0).all()
+    covered = (latency_ns[:, None] <= told).mean(axis=0)
+    assert np.abs(covered - [0.5, 0.9, 0.95, 0.99, 0.999]).max() < 0.06
+    assert covered.tolist() == [row["covered"] for row in evaluate(model, device_trace(5))["latencies"]]
+    scores = model.scores(features)
+    assert scores[slow].mean() > scores[~slow].mean()
+    assert np.median(told[scores > 0, 0]) > np.median(told[scores < 0, 0])
+    with pytest.raises(ValueError, match="16"):
+        model.predict_latency(features[:, :15].copy())
 
 
 def test_several_traces_make_one_model_with_both_parts() -> None:

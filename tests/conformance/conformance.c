@@ -282,21 +282,30 @@ static int add_bytes(char **words, size_t count)
 	return 1;
 }
 
-/* score F... = SCORE: what the trees of the file say of these features. */
-static void score(const struct linnet_model *model, char **words)
+/* score F... = SCORE [NS...]: what the trees of the file say of these features, and the latencies they foretell. */
+static void score(const struct linnet_model *model, char **words, size_t count)
 {
 	uint8_t features[LINNET_WATCH_FEATURES];
+	int told = model->parts & LINNET_PART_LATENCIES ? LINNET_LATENCIES : 0;
 
 	check(linnet_trees_check(&model->trees) == 0, "trees refused");
 	for (int i = 0; i < LINNET_WATCH_FEATURES; i++)
 		features[i] = (uint8_t)number(words[1 + i]);
 	check(linnet_trees_score(&model->trees, features) == (int32_t)number(words[2 + LINNET_WATCH_FEATURES]),
 	      "score of trees");
+	check(count == 3 + LINNET_WATCH_FEATURES + (size_t)told, "numbers of a score");
+	if (!told)
+		return;
+	check(linnet_latencies_check(&model->latencies) == 0, "latencies refused");
+	for (int k = 0; k < told; k++)
+		check(linnet_latencies_predict(&model->latencies, linnet_trees_score(&model->trees, features),
+					       features)[k] == number(words[3 + LINNET_WATCH_FEATURES + k]),
+		      "latency");
 }
 
 static void models(char **words, size_t count)
 {
-	struct linnet_model model;
+	static struct linnet_model model;
 	struct ready ready = { .memory = NULL };
 	uint8_t inputs[LINNET_DIGITS];
 	size_t offset = SIZE_MAX;
@@ -307,7 +316,7 @@ static void models(char **words, size_t count)
 	check(offset == SIZE_MAX, "offset written without an error");
 	if (strcmp(words[0], "score") == 0) {
 		check(model.parts & LINNET_PART_TREES, "trees missing");
-		score(&model, words);
+		score(&model, words, count);
 		return;
 	}
 	check(model.parts & LINNET_PART_NETWORK, "network missing");
@@ -342,7 +351,7 @@ static void rejects(char **words, size_t count)
 
 static void finish_reject(void)
 {
-	struct linnet_model model, before;
+	static struct linnet_model model, before;
 	size_t offset = SIZE_MAX;
 	/* A copy of just this size, so that a checker of memory sees a read beyond it. */
 	uint8_t *exact = malloc(file_size ? file_size : 1);
@@ -362,7 +371,7 @@ static void finish_reject(void)
 /* Every truncation and every flipped bit of a good file is refused. */
 static void damage_model(void)
 {
-	struct linnet_model model;
+	static struct linnet_model model;
 	size_t offset;
 
 	for (size_t size = 0; size < file_size; size++)

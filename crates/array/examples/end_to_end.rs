@@ -50,7 +50,7 @@ fn main() {
         learn_periods(&slices(&past), &slices(&later), &LearnOptions::default(), &mut |_| true).expect("a fit");
     let learned: Vec<Learned> = fitted
         .iter()
-        .map(|one| Learned { profile: one.model.profile, network: one.model.network.clone(), trees: None })
+        .map(|one| Learned { profile: one.model.profile, network: one.model.network.clone(), ..Learned::default() })
         .collect();
 
     let ios: usize = test.iter().map(Vec::len).sum();

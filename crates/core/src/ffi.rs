@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use crate::{Tracker, Trees};
+use crate::{Latencies, Tracker, Trees};
 
 pub const E_SHAPE: i32 = -1;
 pub const E_RANGE: i32 = -2;
@@ -19,6 +19,7 @@ pub const E_FIELD: i32 = -12;
 
 pub const PART_NETWORK: u32 = 1;
 pub const PART_TREES: u32 = 2;
+pub const PART_LATENCIES: u32 = 4;
 
 pub const LAYERS_MAX: usize = 8;
 pub const SIZE_MAX: usize = 4096;
@@ -168,9 +169,10 @@ pub struct Model {
     pub layers: [Source; LAYERS_MAX],
     pub scales: [i64; LAYERS_MAX],
     pub trees: Trees,
+    pub latencies: Latencies,
 }
 
-const _: () = assert!(size_of::<Model>() == 88 + 40 * LAYERS_MAX + 1416);
+const _: () = assert!(size_of::<Model>() == 88 + 40 * LAYERS_MAX + 1412 + 2628);
 const _: () = assert!(size_of::<Source>() == 32 && size_of::<Layer>() == 32);
 const _: () = assert!(size_of::<Network>() == 48 + 32 * LAYERS_MAX);
 

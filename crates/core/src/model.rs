@@ -4,7 +4,7 @@
 
 use linnet_types::DeviceProfile;
 
-use crate::{DIGIT_MAX, DIGITS, Error, Layer, Network, Trees, ffi};
+use crate::{DIGIT_MAX, DIGITS, Error, Latencies, Layer, Network, Trees, ffi};
 
 const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
 const VERSION: u16 = 2;
@@ -23,6 +23,8 @@ pub struct Model {
     pub network: Option<Network>,
     /// On the features of `spec/features-linnet.md`.
     pub trees: Option<Trees>,
+    /// What the scores of the trees say of latency; never without trees.
+    pub latencies: Option<Latencies>,
     /// Thresholds of the device.
     pub profile: DeviceProfile,
     /// Percentile of read latency at which `profile.inflection_ns` lies, 0..=100; kept to 0.0001.
@@ -45,6 +47,9 @@ impl Model {
         if network.is_none() && self.trees.is_none() {
             return Err(Error::Unwritable("it has neither network nor trees".into()));
         }
+        if self.latencies.is_some() && self.trees.is_none() {
+            return Err(Error::Unwritable("its latencies are by the score of trees that it has not".into()));
+        }
         if let Some(odd) = network.filter(|n| n.inputs() != DIGITS || n.outputs() != 2 || n.input_max() != DIGIT_MAX) {
             return Err(Error::Unwritable(format!(
                 "{odd:?} with inputs up to {} does not take the 31 digits to two outputs",
@@ -52,8 +57,12 @@ impl Model {
             )));
         }
         let layers = network.map(Network::layers).unwrap_or_default();
-        let parts =
-            u32::from(network.is_some()) * ffi::PART_NETWORK + u32::from(self.trees.is_some()) * ffi::PART_TREES;
+        let parts = [
+            (network.is_some(), ffi::PART_NETWORK),
+            (self.trees.is_some(), ffi::PART_TREES),
+            (self.latencies.is_some(), ffi::PART_LATENCIES),
+        ];
+        let parts: u32 = parts.iter().filter(|(there, _)| *there).map(|(_, part)| part).sum();
 
         let mut file = Vec::new();
         file.extend(MAGIC);
@@ -76,6 +85,9 @@ impl Model {
         if let Some(trees) = &self.trees {
             file.extend(u32::from(SCHEMA_LINNET1).to_le_bytes());
             trees.write(&mut file);
+        }
+        if let Some(latencies) = &self.latencies {
+            latencies.write(&mut file);
         }
         // Eight layers of 4096 x 4096 x 8 bytes are 2^30 and a little: the size fits.
         let size = (file.len() + 4) as u32;
@@ -107,6 +119,7 @@ impl Model {
         Ok(Model {
             network,
             trees: (read.parts & ffi::PART_TREES != 0).then_some(read.trees),
+            latencies: (read.parts & ffi::PART_LATENCIES != 0).then_some(read.latencies),
             profile: DeviceProfile {
                 inflection_ns: read.inflection_ns,
                 latency_ns_p95: read.latency_ns_p95,

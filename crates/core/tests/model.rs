@@ -4,7 +4,7 @@
 mod common;
 
 use common::forged;
-use linnet_core::{Error, Layer, Model, ModelFault, Network, TREES, Tree, Trees};
+use linnet_core::{Error, Latencies, Layer, Model, ModelFault, Network, TREES, Tree, Trees};
 use linnet_types::DeviceProfile;
 use proptest::prelude::*;
 
@@ -24,6 +24,7 @@ fn model(hidden: usize, largest: i64, seed: u64) -> Model {
     Model {
         network: Some(Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap()),
         trees: None,
+        latencies: None,
         profile: DeviceProfile {
             inflection_ns: 1_234_567,
             latency_ns_p95: 2_345_678,
@@ -53,17 +54,42 @@ fn trees(seed: u64) -> Trees {
     Trees::new(&trees, draw(1 << 31) as i32 - (1 << 30)).unwrap()
 }
 
-/// What a file may hold: a network (bit 0), trees (bit 1).
+fn latencies(seed: u64) -> Latencies {
+    let mut chance = linnet_sim::Chance::new(seed ^ 1);
+    let mut score_edges = std::array::from_fn(|_| chance.below(1 << 32) as u32 as i32);
+    let mut feature_edges = std::array::from_fn(|_| chance.below(64) as u8);
+    score_edges.sort_unstable();
+    feature_edges.sort_unstable();
+    let mut bins = [[[0u32; 5]; 8]; 16];
+    for s in 0..16 {
+        for f in 0..8 {
+            for k in 0..5 {
+                let before = if k > 0 { bins[s][f][k - 1] } else { 0 };
+                let below = if s > 0 { bins[s - 1][f][k] } else { 0 };
+                bins[s][f][k] = before.max(below) + chance.below(1 << 24) as u32;
+            }
+        }
+    }
+    Latencies::new(score_edges, chance.below(16) as u8, feature_edges, bins).unwrap()
+}
+
+/// What a file may hold: a network (bit 0), trees (bit 1), latencies of the trees (bit 2).
 fn with_parts(parts: u32, hidden: usize, largest: i64, seed: u64) -> Model {
     let whole = model(hidden, largest, seed);
     let network = whole.network.clone().filter(|_| parts & 1 != 0);
-    Model { network, trees: (parts & 2 != 0).then(|| trees(seed)), ..whole }
+    let trees = (parts & 2 != 0).then(|| trees(seed));
+    Model { network, trees, latencies: (parts & 4 != 0).then(|| latencies(seed)), ..whole }
+}
+
+/// Every set of parts that a file may hold.
+fn parts() -> impl Strategy<Value = u32> {
+    prop::sample::select(vec![1u32, 2, 3, 6, 7])
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn what_is_written_is_read(parts in 1..4u32, hidden in 1..40usize, largest in prop_oneof![Just(9i64), Just(1_000), Just(1_000_000), Just(1i64 << 40)], seed in any::<u64>()) {
+    fn what_is_written_is_read(parts in parts(), hidden in 1..40usize, largest in prop_oneof![Just(9i64), Just(1_000), Just(1_000_000), Just(1i64 << 40)], seed in any::<u64>()) {
         let model = with_parts(parts, hidden, largest, seed);
         let bytes = model.to_bytes().unwrap();
         let read = Model::from_bytes(&bytes).unwrap();
@@ -72,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_refused(parts in 1..4u32, bytes in prop::collection::vec(any::<u8>(), 0..400), keep in 0..96usize) {
+    fn garbage_is_refused(parts in parts(), bytes in prop::collection::vec(any::<u8>(), 0..400), keep in 0..96usize) {
         let good = with_parts(parts, 3, 100, 1).to_bytes().unwrap();
         let mut file = good[..keep].to_vec();
         file.extend(bytes);
@@ -84,7 +110,7 @@ proptest! {
 
 #[test]
 fn every_flipped_bit_is_refused() {
-    let good = with_parts(3, 3, 1_000, 5).to_bytes().unwrap();
+    let good = with_parts(7, 3, 1_000, 5).to_bytes().unwrap();
     for at in 0..good.len() {
         for bit in 0..8 {
             let mut bad = good.clone();
@@ -104,7 +130,7 @@ fn every_flipped_bit_is_refused() {
 
 #[test]
 fn every_truncation_is_refused() {
-    let good = with_parts(3, 3, 1_000, 5).to_bytes().unwrap();
+    let good = with_parts(7, 3, 1_000, 5).to_bytes().unwrap();
     for len in 0..good.len() {
         let error = Model::from_bytes(&good[..len]).unwrap_err();
         assert_eq!(error, Error::Model { fault: ModelFault::Truncated, offset: len });
@@ -132,6 +158,10 @@ fn every_field_is_checked() {
         (76, &[2], ModelFault::Schema, 12),
         (76, &[3], ModelFault::Shape, 16),
         (76, &[0x81], ModelFault::Field, 76),
+        (76, &[4], ModelFault::Field, 76),
+        (76, &[5], ModelFault::Field, 76),
+        (76, &[7], ModelFault::Shape, 16),
+        (76, &[8], ModelFault::Field, 76),
         (79, &[0x80], ModelFault::Field, 76),
         (96, &[30], ModelFault::Shape, 96),
         (100, &[0], ModelFault::Shape, 100),
@@ -193,6 +223,35 @@ fn every_field_of_trees_is_checked() {
     }
 }
 
+#[test]
+fn every_field_of_latencies_is_checked() {
+    for parts in [6, 7] {
+        let good = with_parts(parts, 3, 1_000, 5).to_bytes().unwrap();
+        let block = good.len() - 4 - 2628;
+        for (at, bytes, told) in [
+            (4, &i32::MIN.to_le_bytes()[..], 4),
+            (56, &i32::MIN.to_le_bytes(), 56),
+            (60, &[16], 60),
+            (61, &[64], 61),
+            (67, &[255], 67),
+            (66, &[63, 0], 67),
+            (68, &[255; 4], 72),
+            (68 + 4 * 4 + 4 * 5, &[255; 4], 68 + 4 * 4 + 4 * 5 + 160),
+            (68 + 159, &[255], 68 + 159 + 160 - 3),
+            (68 + 2559 - 3, &[0; 4], 68 + 2559 - 3),
+        ] {
+            let bad = forged(&good, block + at, bytes);
+            let expected = Error::Model { fault: ModelFault::Field, offset: block + told };
+            assert_eq!(Model::from_bytes(&bad), Err(expected), "byte {at}");
+        }
+        for at in (8..good.len() - 4).step_by(3) {
+            for byte in [0, 0x7f, 0xff] {
+                let _ = Model::from_bytes(&forged(&good, at, &[byte]));
+            }
+        }
+    }
+}
+
 /// The same bytes under version 1, which knew a network only and kept zeros where the parts are named now.
 fn as_version_1(file: &[u8]) -> Vec<u8> {
     forged(&forged(file, 8, &[1]), 76, &[0])
@@ -224,7 +283,9 @@ fn a_network_that_cannot_be_proven_is_refused() {
 
 #[test]
 fn a_model_out_of_range_is_not_written() {
-    assert!(matches!(with_parts(0, 3, 9, 1).to_bytes(), Err(Error::Unwritable(_))));
+    for parts in [0, 4, 5] {
+        assert!(matches!(with_parts(parts, 3, 9, 1).to_bytes(), Err(Error::Unwritable(_))));
+    }
     for (percentile, share) in [(100.1, 0.0), (-0.1, 0.0), (f64::NAN, 0.0), (0.0, 1.1), (0.0, f64::NAN)] {
         let mut model = model(3, 9, 1);
         (model.inflection_percentile, model.false_submit) = (percentile, share);

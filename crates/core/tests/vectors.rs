@@ -11,7 +11,8 @@ use std::path::Path;
 
 use common::{SPDX, Slow, forged, keep, lines, logits, root};
 use linnet_core::{
-    Error, Layer, Model, Network, TREE_LEVELS, TREES, Tracker, Tree, Trees, Verdict, WATCH_FEATURES, Width, decide,
+    Error, LATENCY_SHARES, Latencies, Layer, Model, Network, TREE_LEVELS, TREES, Tracker, Tree, Trees, Verdict,
+    WATCH_FEATURES, Width, decide,
 };
 use linnet_sim::Chance;
 use linnet_types::{DeviceProfile, Op};
@@ -217,6 +218,33 @@ fn slow_score(trees: &Trees, features: &[u8]) -> i128 {
     i128::from(trees.base()) + (0..TREES).map(leaf).sum::<i128>()
 }
 
+/// Latencies whose bins all differ; the last of them are the most that the file can say.
+fn random_latencies(chance: &mut Chance) -> Latencies {
+    let mut score_edges = std::array::from_fn(|_| chance.below(12_000) as i32 - 6_000);
+    let mut feature_edges = std::array::from_fn(|_| chance.below(64) as u8);
+    score_edges.sort_unstable();
+    feature_edges.sort_unstable();
+    let mut bins = [[[0u32; 5]; 8]; 16];
+    for s in 0..16 {
+        for f in 0..8 {
+            for k in 0..5 {
+                let below = bins[s][f][..k].last().copied().unwrap_or(0).max(if s > 0 { bins[s - 1][f][k] } else { 0 });
+                bins[s][f][k] = if (s, k) == (15, 4) { u32::MAX } else { below + chance.below(1_000_000) as u32 };
+            }
+        }
+    }
+    Latencies::new(score_edges, 3, feature_edges, bins).unwrap()
+}
+
+/// The quantiles of `random_latencies`, found in the bytes of its file by counting edges.
+fn slow_latencies(file: &[u8], score: i128, features: &[u8]) -> Vec<u32> {
+    let block = &file[file.len() - 4 - 2628..];
+    let number = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().unwrap());
+    let s = (0..15).filter(|i| i128::from(number(4 * i) as i32) < score).count();
+    let f = block[61..68].iter().filter(|&&edge| edge < features[usize::from(block[60])]).count();
+    (0..5).map(|k| number(68 + 4 * (5 * (8 * s + f) + k))).collect()
+}
+
 fn small_model(chance: &mut Chance, hidden: &[usize], largest: i64) -> Model {
     let mut shape = vec![31];
     shape.extend(hidden);
@@ -227,6 +255,7 @@ fn small_model(chance: &mut Chance, hidden: &[usize], largest: i64) -> Model {
     Model {
         network: Some(Network::from_integers(layers, scales).unwrap()),
         trees: None,
+        latencies: None,
         profile: DeviceProfile {
             inflection_ns: 1_200_000,
             latency_ns_p95: 1_500_000,
@@ -270,7 +299,7 @@ fn keep_model(name: &str, model: &Model, bytes: &[u8], chance: &mut Chance) {
         "{SPDX}# A model file in hex, then inputs as digits with the logits in hex and the verdict (1: revoke).\n"
     );
     if model.trees.is_some() {
-        text += "# score: features and the score of the trees, in hex.\n";
+        text += "# score: features, the score of the trees and the latencies it foretells, if any, in hex.\n";
     }
     text += &hex_lines(bytes);
     if let Some(network) = &model.network {
@@ -283,7 +312,12 @@ fn keep_model(name: &str, model: &Model, bytes: &[u8], chance: &mut Chance) {
     if let Some(trees) = &model.trees {
         for _ in 0..16 {
             let features = input(chance, WATCH_FEATURES, 63);
-            writeln!(text, "score {} = {}", row(&features), hex(slow_score(trees, &features))).unwrap();
+            let score = slow_score(trees, &features);
+            write!(text, "score {} = {}", row(&features), hex(score)).unwrap();
+            if model.latencies.is_some() {
+                write!(text, " {}", row(&slow_latencies(bytes, score, &features))).unwrap();
+            }
+            writeln!(text).unwrap();
         }
     }
     keep(&format!("models/{name}"), &text);
@@ -300,6 +334,8 @@ fn keep_model(name: &str, model: &Model, bytes: &[u8], chance: &mut Chance) {
                 let features = std::array::from_fn(|k| unhex(line[1 + k]) as u8);
                 let score = read.trees.as_ref().unwrap().score(&features);
                 assert_eq!(i128::from(score), unhex(line[2 + WATCH_FEATURES]));
+                let told = read.latencies.as_ref().map(|latencies| row(latencies.predict(score, &features)));
+                assert_eq!(told.unwrap_or_default(), line[3 + WATCH_FEATURES..].join(" "));
             }
             _ => assert_eq!(line.len(), 1),
         }
@@ -317,12 +353,17 @@ fn model_files() {
         keep_model(name, &model, &bytes, &mut chance);
     }
     let mut chance = Chance::new(98);
-    for (name, network, trees) in
-        [("v2-network.txt", true, false), ("v2-trees.txt", false, true), ("v2-both.txt", true, true)]
-    {
+    for (name, parts) in [
+        ("v2-network.txt", 1),
+        ("v2-trees.txt", 2),
+        ("v2-both.txt", 3),
+        ("v2-trees-latencies.txt", 6),
+        ("v2-all.txt", 7),
+    ] {
         let mut model = small_model(&mut chance, &[3], 200);
-        model.network = model.network.filter(|_| network);
-        model.trees = trees.then(|| random_trees(&mut chance));
+        model.network = model.network.filter(|_| parts & 1 != 0);
+        model.trees = (parts & 2 != 0).then(|| random_trees(&mut chance));
+        model.latencies = (parts & 4 != 0).then(|| random_latencies(&mut chance));
         let bytes = model.to_bytes().unwrap();
         assert_eq!(model.to_bytes().unwrap(), bytes);
         keep_model(name, &model, &bytes, &mut chance);
@@ -338,6 +379,10 @@ fn damaged_model_files() {
     let trees = Model { network: None, ..both.clone() }.to_bytes().unwrap();
     let both = both.to_bytes().unwrap();
     let (block, both_block) = (96, both.len() - 4 - 1416);
+    let latencies = Model { latencies: Some(random_latencies(&mut chance)), ..Model::from_bytes(&both).unwrap() }
+        .to_bytes()
+        .unwrap();
+    let told = latencies.len() - 4 - 2628;
     let end = good.len() - 4;
     let flipped = |at: usize| {
         let mut bad = good.clone();
@@ -375,6 +420,16 @@ fn damaged_model_files() {
         ("three-outputs", "shape", 124, forged(&good, 124, &[3])),
         ("parts-none", "field", 76, forged(&second, 76, &[0])),
         ("parts-unknown", "field", 76, forged(&second, 76, &[0x81])),
+        ("latencies-alone", "field", 76, forged(&latencies, 76, &[5])),
+        ("latencies-missing", "shape", 16, forged(&both, 76, &[7])),
+        ("latencies-unnamed", "shape", 16, forged(&latencies, 76, &[3])),
+        ("latencies-half", "truncated", told + 999, latencies[..told + 999].to_vec()),
+        ("latencies-edges", "field", told + 4, forged(&latencies, told + 4, &i32::MIN.to_le_bytes())),
+        ("latencies-feature", "field", told + 60, forged(&latencies, told + 60, &[16])),
+        ("latencies-feature-edge", "field", told + 67, forged(&latencies, told + 67, &[64])),
+        ("latencies-feature-edges", "field", told + 62, forged(&latencies, told + 61, &[63, 0])),
+        ("latencies-quantiles", "field", told + 72, forged(&latencies, told + 68, &u32::MAX.to_le_bytes())),
+        ("latencies-bins", "field", told + 2624, forged(&latencies, told + 2624, &[0; 4])),
         ("trees-missing", "shape", 16, forged(&second, 76, &[3])),
         ("trees-half", "truncated", both_block + 700, both[..both_block + 700].to_vec()),
         ("trees-unnamed", "shape", 16, forged(&both, 76, &[1])),
@@ -407,5 +462,5 @@ fn damaged_model_files() {
 #[test]
 fn no_vector_is_left_over() {
     let count = |folder: &str| std::fs::read_dir(root().join(Path::new("spec/vectors")).join(folder)).unwrap().count();
-    assert_eq!((count("models"), count("reject")), (6, 42));
+    assert_eq!((count("models"), count("reject")), (8, 52));
 }

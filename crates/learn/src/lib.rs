@@ -16,6 +16,7 @@ mod evaluate;
 mod fit;
 mod inflection;
 mod label;
+mod latencies;
 mod pipeline;
 mod pooled;
 mod profile;
@@ -35,6 +36,7 @@ pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, quant
 pub use fit::{FitOptions, Fitted, fit};
 pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, is_slow};
 pub use label::{Labelled, label, label_periods};
+pub use latencies::{Foretold, evaluate_latencies, fit_latencies};
 pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_periods};
 pub use pooled::learn_pooled;
 pub use profile::{hedge_percentile, profile};

@@ -190,6 +190,7 @@ pub(crate) fn learn_one(
     let model = Model {
         network: Some(biased.fitted.network.clone()),
         trees: None,
+        latencies: None,
         profile: profile(past, &inflection, false_submit),
         inflection_percentile: inflection.percentile,
         false_submit,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From records with latencies to judged trees.
 
-use linnet_core::Trees;
+use linnet_core::{LATENCY_SHARES, Latencies, Trees};
 use linnet_types::{IoRecord, Nanos};
 
 use crate::boost::{BoostOptions, evaluate_trees, fit_trees};
 use crate::error::Error;
 use crate::evaluate::Evaluation;
+use crate::latencies::{Foretold, evaluate_latencies, fit_latencies};
 use crate::set::check_train_share;
 use crate::watched::WatchedSet;
 
@@ -15,8 +16,12 @@ use crate::watched::WatchedSet;
 pub struct JudgedTrees {
     /// What serves.
     pub trees: Trees,
+    /// What their scores foretell of latency.
+    pub latencies: Latencies,
     /// Figures on the later part or the other period.
     pub test: Evaluation,
+    /// How the foretold latencies held on it.
+    pub foretold: [Foretold; LATENCY_SHARES.len()],
 }
 
 /// Fits trees to the earlier part of a device's reads and judges them on the rest. Slow is above `inflection_ns`.
@@ -75,6 +80,7 @@ pub fn learn_trees_periods(
 
 fn judge(train: &WatchedSet, test: &WatchedSet, options: &BoostOptions) -> Result<JudgedTrees, Error> {
     let trees = fit_trees(train, options)?;
-    let test = evaluate_trees(&trees, test)?;
-    Ok(JudgedTrees { trees, test })
+    let latencies = fit_latencies(&trees, train)?;
+    let foretold = evaluate_latencies(&trees, &latencies, test)?;
+    Ok(JudgedTrees { trees, latencies, test: evaluate_trees(&trees, test)?, foretold })
 }

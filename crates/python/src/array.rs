@@ -140,6 +140,7 @@ pub fn learned(models: &[PyRef<'_, PyModel>], devices: usize) -> (Vec<Learned>, 
             profile: m.model.profile,
             network: m.model.network.clone(),
             trees: m.model.trees,
+            latencies: m.model.latencies,
         };
         models.iter().map(one).collect()
     };

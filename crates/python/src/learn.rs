@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linnet_core::{Loss, Model, Network, TrainOptions, Trees};
 use linnet_learn::{
-    BoostOptions, Evaluation, FitOptions, InflectionOptions, Judged, JudgedTrees, LearnOptions, Learned,
+    BoostOptions, Evaluation, FitOptions, Foretold, InflectionOptions, Judged, JudgedTrees, LearnOptions, Learned,
     Progress as At, Stage, TrainingSet, WatchedSet,
 };
 use linnet_types::IoRecord;
@@ -114,7 +114,9 @@ pub fn fit<'py>(
     for (one, own) in learned.into_iter().zip(trees) {
         let report = report(py, &one)?;
         report.set_item("linnet", evaluation(py, &own.test)?)?;
-        fitted.push((PyModel { model: Model { trees: Some(own.trees), ..one.model } }, report));
+        report.set_item("latencies", foretold(py, &own.foretold)?)?;
+        let model = Model { trees: Some(own.trees), latencies: Some(own.latencies), ..one.model };
+        fitted.push((PyModel { model }, report));
     }
     Ok(fitted)
 }
@@ -188,8 +190,21 @@ pub fn evaluation<'py>(py: Python<'py>, result: &Evaluation) -> PyResult<Bound<'
     Ok(dict)
 }
 
+/// One row for each quantile: how it held.
+fn foretold<'py>(py: Python<'py>, all: &[Foretold]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let one = |told: &Foretold| {
+        let dict = PyDict::new(py);
+        dict.set_item("share", told.share)?;
+        dict.set_item("covered", told.covered)?;
+        dict.set_item("loss_us", told.loss_ns / 1000.0)?;
+        dict.set_item("one_number_loss_us", told.one_number_loss_ns / 1000.0)?;
+        Ok(dict)
+    };
+    all.iter().map(one).collect()
+}
+
 /// Judges a model on the last share of each trace by time, the rows of all traces together. The figures are those of its
-/// network, or of its trees where it has no network; `linnet` holds those of its trees.
+/// network, or of its trees where it has no network; `linnet` holds those of its trees, `latencies` how the latencies that they foretell held.
 #[pyfunction]
 pub fn evaluate<'py>(
     py: Python<'py>,
@@ -210,17 +225,23 @@ pub fn evaluate<'py>(
         }
         linnet_learn::evaluate(network, &rows)
     };
-    let by_trees = |trees: &Trees| {
+    let watched = || -> Result<WatchedSet, linnet_learn::Error> {
         let mut rows = WatchedSet::default();
         for records in &records {
             rows.append(WatchedSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1);
         }
-        linnet_learn::evaluate_trees(trees, &rows)
+        Ok(rows)
+    };
+    let by_trees = |trees: &Trees| {
+        let rows = watched()?;
+        let told = model.latencies.map(|latencies| linnet_learn::evaluate_latencies(trees, &latencies, &rows));
+        Ok::<_, linnet_learn::Error>((linnet_learn::evaluate_trees(trees, &rows)?, told.transpose()?))
     };
     let judged = py.detach(|| {
         Ok((model.network.as_ref().map(by_network).transpose()?, model.trees.as_ref().map(by_trees).transpose()?))
     });
     let (network, trees) = judged.map_err(errors::learn)?;
+    let (trees, told) = trees.unzip();
     // Every model has one of them: a file without both is refused, and `fit` gives both.
     let Some(first) = network.as_ref().or(trees.as_ref()) else {
         return Err(errors::ModelError::new_err("the model has neither network nor trees"));
@@ -228,6 +249,7 @@ pub fn evaluate<'py>(
     let dict = evaluation(py, first)?;
     dict.set_item("model", if network.is_some() { "linnos" } else { "linnet" })?;
     dict.set_item("linnet", trees.map(|result| evaluation(py, &result)).transpose()?)?;
+    dict.set_item("latencies", told.flatten().map(|told| foretold(py, &told)).transpose()?)?;
     dict.set_item("inflection_us", inflection_ns as f64 / 1000.0)?;
     dict.set_item("test_share", test_share)?;
     Ok(dict)

@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use linnet_core::Model;
+use linnet_core::{LATENCY_SHARES, Model, WATCH_FEATURES};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -81,10 +83,42 @@ impl PyModel {
         self.model.inflection_percentile
     }
 
-    /// True when it can serve `linnet-best`.
+    /// True when it can serve `linnet-best`: it has the trees that this policy asks.
     #[getter]
     fn has_trees(&self) -> bool {
         self.model.trees.is_some()
+    }
+
+    /// True when it foretells latencies.
+    #[getter]
+    fn has_latencies(&self) -> bool {
+        self.model.latencies.is_some()
+    }
+
+    /// Scores (n,) that the trees give features (n, 16) as `watched_rows` makes them: the logarithm of the odds that a
+    /// read is slow, times 1024. Raises ModelError without trees.
+    fn scores<'py>(&self, py: Python<'py>, features: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyArray1<i32>>> {
+        let trees = self.model.trees.ok_or_else(|| errors::ModelError::new_err("the model has no trees"))?;
+        let rows = rows(&features)?;
+        Ok(PyArray1::from_vec(py, py.detach(|| rows.iter().map(|row| trees.score(row)).collect())))
+    }
+
+    /// Latencies (n, 5) in ns that a read with these features (n, 16) stays within with a chance of 50, 90, 95, 99 and
+    /// 99.9 %; 4294967295 is that or more. Raises ModelError for a model that foretells none.
+    fn predict_latency<'py>(
+        &self,
+        py: Python<'py>,
+        features: PyReadonlyArray2<'py, u8>,
+    ) -> PyResult<Bound<'py, PyArray2<u32>>> {
+        let (Some(trees), Some(latencies)) = (self.model.trees, self.model.latencies) else {
+            return Err(errors::ModelError::new_err(
+                "the model foretells no latencies; write it anew with `linnet fit`",
+            ));
+        };
+        let rows = rows(&features)?;
+        let flat: Vec<u32> =
+            py.detach(|| rows.iter().flat_map(|row| *latencies.predict(trees.score(row), row)).collect());
+        PyArray1::from_vec(py, flat).reshape([rows.len(), LATENCY_SHARES.len()])
     }
 
     /// Reads it was trained on.
@@ -98,4 +132,13 @@ impl PyModel {
     fn seed(&self) -> u64 {
         self.model.seed
     }
+}
+
+fn rows(features: &PyReadonlyArray2<'_, u8>) -> PyResult<Vec<[u8; WATCH_FEATURES]>> {
+    let width = features.shape()[1];
+    if width != WATCH_FEATURES {
+        return Err(PyValueError::new_err(format!("rows have {width} features; linnet-1 has {WATCH_FEATURES}")));
+    }
+    let row = |row: numpy::ndarray::ArrayView1<'_, u8>| std::array::from_fn(|k| row[k]);
+    Ok(features.as_array().rows().into_iter().map(row).collect())
 }

@@ -11,7 +11,7 @@ mod plain;
 mod queue;
 
 use crate::{Config, Error, Policy};
-use linnet_core::{DIGITS, Network, Trees};
+use linnet_core::{DIGITS, Latencies, Network, Trees};
 use linnet_types::{DeviceProfile, Nanos};
 
 /// Every name that [`policy`] knows.
@@ -42,6 +42,8 @@ pub struct Learned {
     pub network: Option<Network>,
     /// The trees of linnet; without them, its reads go by EWMA latency x in flight.
     pub trees: Option<Trees>,
+    /// What the scores of the trees say of latency.
+    pub latencies: Option<Latencies>,
 }
 
 /// The policy of this name for an array whose devices are described by `learned`, one entry each. A threshold of 0 is

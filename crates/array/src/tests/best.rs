@@ -13,7 +13,11 @@ const SLOW_NS: Nanos = 2_000_000;
 fn go<D: Device>(devices: &mut [D], records: &[IoRecord], trees: &[Option<Trees>], config: Config) -> RunResult {
     let learned: Vec<Learned> = trees
         .iter()
-        .map(|&trees| Learned { profile: DeviceProfile { latency_ns_p95: 0, ..toy_profile() }, trees, network: None })
+        .map(|&trees| Learned {
+            profile: DeviceProfile { latency_ns_p95: 0, ..toy_profile() },
+            trees,
+            ..Learned::default()
+        })
         .collect();
     hedged(devices, records, &learned, config)
 }

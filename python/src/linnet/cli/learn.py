@@ -162,6 +162,8 @@ def evaluate_command(
     judged = {result["model"]: result} | ({"linnet": result["linnet"]} if result["linnet"] else {})
     title = f"{model.name} on the last {percent(test_share, 0)} of each trace"
     table(title, ["model", "rows", *RATES], [[name, *rates(figures)] for name, figures in judged.items()])
+    if result["latencies"]:
+        show_latencies(result["latencies"])
     if all(figures["accuracy"] <= figures["base_rate"] for figures in judged.values()):
         warn("the model is not more accurate than always submitting; on plain accuracy it earns nothing here")
 
@@ -180,6 +182,20 @@ def rates(result: dict[str, Any]) -> list[str]:
         "-" if auc is None else f"{auc:.3f}",
         *(percent(v, 2) for v in errors),
     ]
+
+
+def show_latencies(told: Sequence[dict[str, Any]]) -> None:
+    """Print how foretold latency quantiles held."""
+    rows = [
+        [
+            f"p{100 * one['share']:g}",
+            percent(one["covered"], 2),
+            one["loss_us"],
+            one["one_number_loss_us"],
+        ]
+        for one in told
+    ]
+    table("foretold latencies", ["quantile", "reads within", "loss us", "loss us of one number"], rows)
 
 
 def show_fitted(fitted: Sequence[Fitted], names: Sequence[str]) -> None:

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What a read is likely to take: a table of latency quantiles, looked up by the score of the trees and by one feature,
+ * which the table names. The score says how likely the read is to be slow; the feature, as a rule one that tells of the
+ * work ahead, how slow that would be. docs/design/quantiles.md has what this is worth and what lost to it.
+ *
+ * Both bins are found by halving, without a branch to predict wrongly: four steps and three.
+ */
+#include "linnet.h"
+
+_Static_assert(LINNET_SCORE_BINS == 16 && LINNET_FEATURE_BINS == 8, "powers of two");
+_Static_assert(sizeof(struct linnet_latencies) == 2628, "bindings in other languages mirror this");
+
+int linnet_latencies_check(const struct linnet_latencies *latencies)
+{
+	if (latencies->feature >= LINNET_WATCH_FEATURES)
+		return LINNET_E_RANGE;
+	for (int i = 0; i < LINNET_SCORE_BINS - 1; i++)
+		if (i > 0 && latencies->score_edge[i] < latencies->score_edge[i - 1])
+			return LINNET_E_RANGE;
+	for (int i = 0; i < LINNET_FEATURE_BINS - 1; i++)
+		if (latencies->feature_edge[i] > LINNET_BUCKET_MAX ||
+		    (i > 0 && latencies->feature_edge[i] < latencies->feature_edge[i - 1]))
+			return LINNET_E_RANGE;
+	for (int s = 0; s < LINNET_SCORE_BINS; s++)
+		for (int f = 0; f < LINNET_FEATURE_BINS; f++)
+			for (int k = 0; k < LINNET_LATENCIES; k++)
+				if ((k > 0 && latencies->ns[s][f][k] < latencies->ns[s][f][k - 1]) ||
+				    (s > 0 && latencies->ns[s][f][k] < latencies->ns[s - 1][f][k]))
+					return LINNET_E_RANGE;
+	return 0;
+}
+
+const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencies, int32_t score,
+					 const uint8_t features[LINNET_WATCH_FEATURES])
+{
+	uint32_t value = features[latencies->feature], s = 0, f = 0;
+
+	for (uint32_t step = LINNET_SCORE_BINS / 2; step; step /= 2)
+		s += step & -(uint32_t)(score > latencies->score_edge[s + step - 1]);
+	for (uint32_t step = LINNET_FEATURE_BINS / 2; step; step /= 2)
+		f += step & -(uint32_t)(value > latencies->feature_edge[f + step - 1]);
+	return latencies->ns[s][f];
+}
