@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Takes the kernel's decisions anew in user space, from a record of its tracepoints (spec/dm-target.md), and compares:
+ *
+ *   decisions RECORD [MODEL] [PLACES]
+ *
+ * RECORD is the text of tracefs' `trace`, begun before the first I/O of the device and ended after the last. Each replica's
+ * arrivals and ends are played back in the order of their numbers; where a decision says that it knew so many events of a
+ * replica, the replica is described as the kernel described it. Trees, network, candidate and choice then come from
+ * core/, the network by its plain form rather than the judge's.
+ *
+ * Prints what was compared. The exit status is 1 when anything differs, 2 when the record cannot be used.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "linnet.h"
+
+#define DIFFERENCES_MAX 10
+
+struct io {
+	unsigned long long id, offset, arrived_ns, latency_ns, arrive, end;
+	unsigned replica, size, is_read, probe, tracked;
+	int error;
+	struct linnet_flight flight;
+	uint32_t snapshot;
+};
+
+struct decision {
+	unsigned long long id, now_ns, sector, seen[LINNET_REPLICAS_MAX], ewma_ns[LINNET_REPLICAS_MAX];
+	unsigned size, policy, replica, verdict, probe, tagged, eligible, slow, count;
+	uint32_t score[LINNET_REPLICAS_MAX], in_flight[LINNET_REPLICAS_MAX];
+	struct linnet_candidate ours[LINNET_REPLICAS_MAX];
+	unsigned described, our_slow; /* bits; slow as the plain network says */
+};
+
+struct model {
+	struct linnet_model file;
+	struct linnet_network network;
+	void *scratch;
+	int has_trees, has_network;
+};
+
+static struct io *ios;
+static struct decision *decisions;
+static size_t io_count, decision_count;
+static unsigned long long start[LINNET_REPLICAS_MAX]; /* first byte of the replica on its device */
+static struct model model;
+
+static void *must(void *memory)
+{
+	if (!memory) {
+		fprintf(stderr, "decisions: out of memory\n");
+		exit(2);
+	}
+	return memory;
+}
+
+static void bad(const char *why, const char *text)
+{
+	fprintf(stderr, "decisions: %s: %s\n", why, text);
+	exit(2);
+}
+
+/* ---- the record ---- */
+
+/* The value of ` name=` in a line. */
+static const char *field(const char *line, const char *name)
+{
+	char key[32];
+	const char *at;
+
+	snprintf(key, sizeof(key), " %s=", name);
+	at = strstr(line, key);
+	if (!at)
+		bad(name, line);
+	return at + strlen(key);
+}
+
+static unsigned long long number(const char *line, const char *name)
+{
+	return strtoull(field(line, name), NULL, 0);
+}
+
+/* {0x1,0x2}: how many there were. */
+static unsigned numbers(const char *line, const char *name, unsigned long long *out)
+{
+	const char *at = field(line, name);
+	unsigned n = 0;
+	char *end;
+
+	while (n < LINNET_REPLICAS_MAX && (*at == '{' || *at == ',')) {
+		out[n++] = strtoull(at + 1, &end, 0);
+		at = end;
+	}
+	return n;
+}
+
+static void *grown(void *array, size_t count, size_t size)
+{
+	return count & (count - 1) ? array : must(realloc(array, size * (count ? 2 * count : 1)));
+}
+
+static void take_io(const char *line)
+{
+	struct io io = { 0 };
+
+	io.id = number(line, "id");
+	io.replica = (unsigned)number(line, "replica");
+	io.is_read = strncmp(field(line, "op"), "read", 4) == 0;
+	io.offset = number(line, "offset");
+	io.size = (unsigned)number(line, "size");
+	io.arrived_ns = number(line, "arrived_ns");
+	io.latency_ns = number(line, "latency_ns");
+	io.error = atoi(field(line, "error"));
+	io.arrive = number(line, "arrive");
+	io.end = number(line, "end");
+	io.probe = (unsigned)number(line, "probe");
+	io.tracked = (unsigned)number(line, "tracked");
+	if (io.replica >= LINNET_REPLICAS_MAX)
+		bad("no such replica", line);
+	ios = grown(ios, io_count, sizeof(*ios));
+	ios[io_count++] = io;
+}
+
+static void take_decision(const char *line)
+{
+	unsigned long long score[LINNET_REPLICAS_MAX], in_flight[LINNET_REPLICAS_MAX];
+	struct decision d = { 0 };
+
+	d.id = number(line, "id");
+	d.now_ns = number(line, "ns");
+	d.sector = number(line, "sector");
+	d.size = (unsigned)number(line, "size");
+	d.policy = (unsigned)number(line, "policy");
+	d.replica = (unsigned)number(line, "replica");
+	d.verdict = (unsigned)number(line, "verdict");
+	d.probe = (unsigned)number(line, "probe");
+	d.tagged = (unsigned)number(line, "tagged");
+	d.eligible = (unsigned)number(line, "eligible");
+	d.slow = (unsigned)number(line, "slow");
+	d.count = numbers(line, "events", d.seen);
+	numbers(line, "ewma_ns", d.ewma_ns);
+	if (numbers(line, "score", score) != d.count || numbers(line, "inflight", in_flight) != d.count || !d.count)
+		bad("arrays of different length", line);
+	for (unsigned k = 0; k < d.count; k++) {
+		d.score[k] = (uint32_t)score[k];
+		d.in_flight[k] = (uint32_t)in_flight[k];
+	}
+	decisions = grown(decisions, decision_count, sizeof(*decisions));
+	decisions[decision_count++] = d;
+}
+
+static void read_record(const char *path)
+{
+	static char line[8192];
+	FILE *file = fopen(path, "r");
+
+	if (!file)
+		bad("cannot open", path);
+	while (fgets(line, sizeof(line), file)) {
+		if (strstr(line, "linnet_io: "))
+			take_io(line);
+		else if (strstr(line, "linnet_decision: "))
+			take_decision(line);
+		else if (strstr(line, "LOST"))
+			bad("events were lost", line);
+	}
+	fclose(file);
+}
+
+/* ---- the model ---- */
+
+static void read_model(const char *path)
+{
+	static uint8_t bytes[4 << 20];
+	FILE *file = fopen(path, "rb");
+	size_t size, at = 0, work_size;
+	void *work;
+
+	if (!file)
+		bad("cannot open", path);
+	size = fread(bytes, 1, sizeof(bytes), file);
+	fclose(file);
+	if (linnet_model_read(bytes, size, &model.file, &at) < 0)
+		bad("refused", path);
+	model.has_trees = (model.file.parts & LINNET_PART_TREES) != 0;
+	model.has_network = (model.file.parts & LINNET_PART_NETWORK) != 0;
+	if (!model.has_network)
+		return;
+	work_size = linnet_network_work_size(model.file.layers, model.file.layer_count);
+	work = must(aligned_alloc(LINNET_ALIGN, work_size));
+	if (linnet_network_plan(&model.network, model.file.layers, model.file.layer_count, model.file.input_max, work,
+				work_size) < 0)
+		bad("its network is refused", path);
+	free(work);
+	work = must(aligned_alloc(LINNET_ALIGN, model.network.memory_size));
+	if (linnet_network_place(&model.network, model.file.layers, work, model.network.memory_size) < 0)
+		bad("its network has no place", path);
+	model.scratch = must(aligned_alloc(LINNET_ALIGN, (model.network.scratch_size + 63) / 64 * 64));
+}
+
+/* 1 slow, 0 fast, -1 not known yet. */
+static int ask_network(const struct linnet_tracker *tracker, uint32_t size)
+{
+	struct linnet_tracker now = *tracker;
+	uint8_t digits[LINNET_DIGITS];
+	int64_t score;
+
+	if (!model.has_network || tracker->history_len < LINNET_HISTORY)
+		return -1;
+	linnet_tracker_digits(&now, linnet_tracker_arrive(&now, size), digits);
+	if (linnet_network_score(&model.network, digits, model.scratch, &score) < 0)
+		return -1;
+	return score > 0;
+}
+
+/* ---- one replica, played back ---- */
+
+static unsigned long long differences;
+
+static void differ(const struct decision *d, const char *what, unsigned k, long long theirs, long long ours)
+{
+	if (differences++ < DIFFERENCES_MAX)
+		printf("decision 0x%llx: %s of replica %u is %lld in the kernel, %lld here\n", d->id, what, k, theirs,
+		       ours);
+}
+
+struct event {
+	unsigned long long number;
+	struct io *io;
+	int is_end;
+};
+
+static int by_number(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static unsigned replaying;
+
+static int by_seen(const void *a, const void *b)
+{
+	const struct decision *x = *(const struct decision *const *)a, *y = *(const struct decision *const *)b;
+
+	return x->seen[replaying] < y->seen[replaying] ? -1 : x->seen[replaying] > y->seen[replaying];
+}
+
+static void describe(struct decision *d, unsigned k, const struct linnet_replica *replica,
+		     const struct linnet_tracker *tracker)
+{
+	int by_trees = model.has_trees && (d->policy == LINNET_BEST || (d->tagged && d->policy != LINNET_LINNOS));
+	int slow = ask_network(tracker, d->size);
+
+	linnet_replica_describe(replica, by_trees ? &model.file.trees : NULL, d->now_ns, start[k] + 512 * d->sector,
+				d->size, &d->ours[k]);
+	d->described |= 1u << k;
+	d->our_slow |= (unsigned)(slow == 1) << k;
+	if (!by_trees)
+		d->ours[k].known = slow >= 0;
+	if (d->ours[k].score != (int32_t)d->score[k])
+		differ(d, "score", k, (int32_t)d->score[k], d->ours[k].score);
+	if (d->ours[k].ewma_ns != d->ewma_ns[k])
+		differ(d, "EWMA", k, (long long)d->ewma_ns[k], (long long)d->ours[k].ewma_ns);
+	if (d->ours[k].in_flight != d->in_flight[k])
+		differ(d, "in flight", k, d->in_flight[k], d->ours[k].in_flight);
+}
+
+static void happen(struct linnet_replica *replica, struct linnet_tracker *tracker, struct event *event)
+{
+	struct io *io = event->io;
+	int probe = (int)io->probe; /* of the decision or of a readmission: the same thing from here on */
+
+	if (!event->is_end) {
+		linnet_replica_arrive(replica, &io->flight, io->arrived_ns, (int)io->is_read, probe, io->offset, io->size);
+		io->snapshot = linnet_tracker_arrive(tracker, io->size);
+		return;
+	}
+	if (io->error == 0)
+		linnet_replica_complete(replica, &io->flight, io->arrived_ns + io->latency_ns);
+	else if (io->error == -11 || io->error == -95) /* EAGAIN, EOPNOTSUPP: answers, no failures */
+		linnet_replica_withdraw(replica, &io->flight, io->arrived_ns + io->latency_ns);
+	else
+		linnet_replica_fail(replica, &io->flight, io->arrived_ns + io->latency_ns);
+	if (io->error == 0 && io->is_read)
+		linnet_tracker_complete_read(tracker, io->size, io->latency_ns, io->snapshot);
+	else
+		linnet_tracker_withdraw(tracker, io->size);
+}
+
+static void replay(unsigned k, uint32_t places)
+{
+	struct decision **asked = must(calloc(decision_count + 1, sizeof(struct decision *)));
+	struct event *events = must(calloc(2 * io_count + 1, sizeof(*events)));
+	struct linnet_watched *watched = must(calloc(places, sizeof(*watched)));
+	uint64_t inflection_ns = model.file.inflection_ns ? model.file.inflection_ns : UINT64_MAX;
+	size_t event_count = 0, ask_count = 0, next = 0;
+	struct linnet_replica replica;
+	struct linnet_tracker tracker;
+
+	for (size_t i = 0; i < io_count; i++) {
+		if (ios[i].replica != k)
+			continue;
+		events[event_count++] = (struct event){ ios[i].arrive, &ios[i], 0 };
+		events[event_count++] = (struct event){ ios[i].end, &ios[i], 1 };
+	}
+	qsort(events, event_count, sizeof(*events), by_number);
+	for (size_t i = 0; i < decision_count; i++)
+		if (k < decisions[i].count && decisions[i].eligible >> k & 1 && decisions[i].seen[k] != UINT64_MAX)
+			asked[ask_count++] = &decisions[i];
+	replaying = k;
+	qsort(asked, ask_count, sizeof(struct decision *), by_seen);
+	linnet_replica_init(&replica, inflection_ns, watched, places);
+	linnet_tracker_init(&tracker);
+	for (size_t i = 0;; i++) {
+		for (; next < ask_count && asked[next]->seen[k] == replica.events; next++)
+			describe(asked[next], k, &replica, &tracker);
+		if (i == event_count)
+			break;
+		if (events[i].number != replica.events + 1) {
+			printf("replica %u: event %llu is missing from the record\n", k,
+			       (unsigned long long)replica.events + 1);
+			exit(2);
+		}
+		happen(&replica, &tracker, &events[i]);
+	}
+	free(asked);
+	free(events);
+	free(watched);
+}
+
+/* ---- the decisions ---- */
+
+/* linnos asks in order until one is fast, and not the last: the rest stays unknown. */
+static void ask_in_order(struct decision *d)
+{
+	unsigned last = 0, k;
+
+	for (k = 0; k < d->count; k++)
+		last = d->eligible >> k & 1 ? k : last;
+	for (k = 0; k < d->count && k != last; k++) {
+		if (!(d->eligible >> k & 1))
+			continue;
+		d->ours[k].slow = d->our_slow >> k & 1;
+		if (!d->ours[k].slow)
+			return;
+	}
+}
+
+static void compare(struct decision *d)
+{
+	struct linnet_choice choice;
+	unsigned k, by_trees, slow = 0;
+
+	for (k = 0; k < d->count; k++)
+		d->ours[k].eligible = d->eligible >> k & 1;
+	if (d->policy == LINNET_LINNOS)
+		ask_in_order(d);
+	choice = linnet_choose(d->policy, d->ours, d->count, d->now_ns, LINNET_AGE_NS);
+	if (choice.replica != d->replica) {
+		differ(d, "choice", d->replica, d->replica, choice.replica);
+		return;
+	}
+	if (d->tagged && !choice.probe) {
+		struct linnet_candidate *chosen = &d->ours[choice.replica];
+
+		by_trees = model.has_trees && d->policy != LINNET_LINNOS;
+		slow = by_trees ? chosen->score > 0 : d->our_slow >> choice.replica & 1;
+		if (slow && !linnet_may_revoke(chosen, (int)by_trees, d->now_ns, LINNET_AGE_NS)) {
+			slow = 0;
+			choice.probe = 1;
+		}
+	}
+	if (choice.probe != d->probe)
+		differ(d, "probe", d->replica, d->probe, choice.probe);
+	if ((slow ? LINNET_REVOKE : LINNET_SUBMIT) != (d->verdict == LINNET_REVOKE ? LINNET_REVOKE : LINNET_SUBMIT))
+		differ(d, "verdict", d->replica, d->verdict, slow);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long long compared = 0, torn = 0, probes = 0, revokes = 0, elsewhere = 0;
+	uint32_t places = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 0) : 1024;
+
+	if (argc < 2 || argc > 4 || places == 0) {
+		fprintf(stderr, "usage: decisions RECORD [MODEL] [PLACES]\n");
+		return 2;
+	}
+	read_record(argv[1]);
+	if (argc > 2 && argv[2][0])
+		read_model(argv[2]);
+	for (unsigned k = 0; k < LINNET_REPLICAS_MAX; k++)
+		replay(k, places);
+	for (size_t i = 0; i < decision_count; i++) {
+		struct decision *d = &decisions[i];
+
+		if ((d->described & d->eligible) != d->eligible) {
+			torn++; /* a description that did not hold still: the kernel took an older one */
+			continue;
+		}
+		compare(d);
+		compared++;
+		probes += d->probe;
+		revokes += d->verdict == LINNET_REVOKE;
+		elsewhere += d->replica != 0;
+	}
+	printf("%zu I/Os, %llu decisions taken anew (%llu for another replica than the primary, %llu probes, %llu revokes), %llu not described, %llu differences\n",
+	       io_count, compared, elsewhere, probes, revokes, torn, differences);
+	return differences != 0;
+}
