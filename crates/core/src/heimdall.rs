@@ -76,6 +76,13 @@ impl Heimdall {
         unsafe { linnet_heimdall_leave(self) }
     }
 
+    /// All I/Os under way leave without completing.
+    pub fn clear(&mut self) {
+        while self.under_way > 0 {
+            self.withdraw();
+        }
+    }
+
     /// I/Os under way.
     pub fn under_way(&self) -> u32 {
         self.under_way

@@ -10,10 +10,12 @@
 //! Splits follow time, test rows are never filtered, and every accuracy stands beside the base rate.
 
 mod boost;
+mod defect;
 mod drift;
 mod error;
 mod evaluate;
 mod fit;
+mod heimdall;
 mod inflection;
 mod label;
 mod latencies;
@@ -23,10 +25,12 @@ mod profile;
 mod recentre;
 mod replay;
 mod set;
+mod study;
 mod trees;
 mod watched;
 
 pub use boost::{BoostOptions, evaluate_trees, fit_trees};
+pub use defect::Defects;
 pub use drift::{
     Alarms, CHECK_BLOCKS, Candidate, Check, Drift, DriftOptions, DriftStudy, Happening, Job, LinnOsScheme,
     LinnetScheme, Monitor, News, REFERENCE_BLOCKS, STRATEGIES, Scheme, StudyChunk, Verdict, study_drift,
@@ -34,6 +38,9 @@ pub use drift::{
 pub use error::Error;
 pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, quantisation_loss};
 pub use fit::{FitOptions, Fitted, fit};
+pub use heimdall::{
+    HeimdallModel, HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
+};
 pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, is_slow};
 pub use label::{Labelled, label, label_periods};
 pub use latencies::{Foretold, evaluate_latencies, fit_latencies};
@@ -41,5 +48,6 @@ pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_
 pub use pooled::learn_pooled;
 pub use profile::{hedge_percentile, profile};
 pub use set::{Dropped, TrainingSet};
+pub use study::{HeimdallJudged, Study, StudyOptions, StudyRows};
 pub use trees::{JudgedTrees, learn_trees, learn_trees_periods, learn_trees_pooled};
 pub use watched::WatchedSet;

@@ -4,6 +4,7 @@
 use linnet_core::{DIGITS, Tracker};
 use linnet_types::{IoRecord, Nanos, Op};
 
+use crate::defect::Defects;
 use crate::error::{Error, require};
 use crate::inflection::{is_slow, slow_of};
 use crate::replay::{Event, in_time_order};
@@ -46,6 +47,11 @@ impl TrainingSet {
     /// # Errors
     /// [`Error::NoReads`] when no read carries a latency.
     pub fn from_records(records: &[IoRecord], inflection_ns: Nanos) -> Result<Self, Error> {
+        Self::with_defects(records, inflection_ns, &Defects::default())
+    }
+
+    /// The same with a tracker that is told what published implementations tell theirs when serving.
+    pub(crate) fn with_defects(records: &[IoRecord], inflection_ns: Nanos, defects: &Defects) -> Result<Self, Error> {
         let mut set = TrainingSet::default();
         let mut reads = 0u64;
         for record in records {
@@ -63,9 +69,13 @@ impl TrainingSet {
         let mut tracker = Tracker::new();
         let mut snapshots = vec![0u32; records.len()];
         in_time_order(records, |event| match event {
+            Event::Arrive(index) | Event::Complete(index)
+                if defects.serving_reads_only && !records[index].op.is_read() => {}
             Event::Arrive(index) => {
                 let record = &records[index];
-                let snapshot = tracker.arrive(record.size_bytes);
+                let before = tracker.pending_pages();
+                let with_self = tracker.arrive(record.size_bytes);
+                let snapshot = if defects.serving_without_self { before } else { with_self };
                 snapshots[index] = snapshot;
                 if let (Op::Read, Some(latency_ns)) = (record.op, record.latency_ns) {
                     if tracker.history_len() < HISTORY {
@@ -78,7 +88,9 @@ impl TrainingSet {
             Event::Complete(index) => {
                 let record = &records[index];
                 let latency_ns = record.latency_ns.unwrap_or(0);
-                tracker.complete(record.op, record.size_bytes, latency_ns, snapshots[index]);
+                let own = snapshots[index];
+                let snapshot = if defects.snapshot_at_completion { tracker.pending_pages() } else { own };
+                tracker.complete(record.op, record.size_bytes, latency_ns, snapshot);
             }
         });
         Ok(set)
@@ -132,6 +144,22 @@ impl TrainingSet {
         self.slow = slow_of(&self.latency_ns, inflection_ns);
     }
 
+    /// These rows, in this order.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub fn pick(&self, rows: &[usize]) -> TrainingSet {
+        let mut picked = TrainingSet { dropped: self.dropped, ..Default::default() };
+        picked.reserve(rows.len());
+        for &index in rows {
+            picked.digits.extend_from_slice(self.row(index));
+            picked.slow.push(self.slow[index]);
+            picked.latency_ns.push(self.latency_ns[index]);
+            picked.arrive_ns.push(self.arrive_ns[index]);
+        }
+        picked
+    }
+
     /// Cuts the rows in two at this share of them, 0..=1: the earlier ones and the later ones.
     ///
     /// # Panics
@@ -153,16 +181,8 @@ impl TrainingSet {
     /// alone, so every stretch of time keeps its weight.
     pub fn thin(&self, max_rows: usize) -> TrainingSet {
         let rows = max_rows.min(self.len());
-        let mut thinned = TrainingSet { dropped: self.dropped, ..Default::default() };
-        thinned.reserve(rows);
-        for i in 0..rows {
-            let index = (i as u128 * self.len() as u128 / rows as u128) as usize;
-            thinned.digits.extend_from_slice(self.row(index));
-            thinned.slow.push(self.slow[index]);
-            thinned.latency_ns.push(self.latency_ns[index]);
-            thinned.arrive_ns.push(self.arrive_ns[index]);
-        }
-        thinned
+        let index = |i: usize| (i as u128 * self.len() as u128 / rows as u128) as usize;
+        self.pick(&(0..rows).map(index).collect::<Vec<_>>())
     }
 }
 

@@ -76,6 +76,19 @@ impl WatchedSet {
         self.slow.is_empty()
     }
 
+    /// These rows, in this order.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub fn pick(&self, rows: &[usize]) -> WatchedSet {
+        WatchedSet {
+            features: rows.iter().map(|&row| self.features[row]).collect(),
+            slow: rows.iter().map(|&row| self.slow[row]).collect(),
+            latency_ns: rows.iter().map(|&row| self.latency_ns[row]).collect(),
+            arrive_ns: rows.iter().map(|&row| self.arrive_ns[row]).collect(),
+        }
+    }
+
     /// Cuts the rows in two at this share of them, 0..=1: the earlier ones and the later ones.
     ///
     /// # Panics

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the published pipelines of LinnOS and Heimdall do to themselves, each as a switch that is off, so that its effect
+//! on the reported figures can be seen (`docs/design/defects.md`).
+
+use crate::error::Error;
+
+/// Defects that are switched on. None by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defects {
+    /// Both: rows are shuffled before they are split, so that neighbours of a judged read were trained on.
+    pub random_split: bool,
+    /// Both: the thresholds of the labels come from all rows, judged ones included.
+    pub threshold_over_all: bool,
+    /// Both, as Heimdall reports them: the area under the curve of hard decisions, which is balanced accuracy.
+    pub hard_auc: bool,
+    /// Heimdall: the noise filter also removes rows that are judged.
+    pub test_filtered: bool,
+    /// Heimdall: the history is of the reads submitted last, with latencies of some that have not completed.
+    pub look_ahead: bool,
+    /// Heimdall: an I/O leaves the queue at its own submission, so the queue counts what arrived at the same time.
+    pub queue_by_submit: bool,
+    /// LinnOS: training counts pages of reads and writes, serving those of reads.
+    pub serving_reads_only: bool,
+    /// LinnOS: serving pairs a latency with the pages outstanding at its completion instead of its arrival.
+    pub snapshot_at_completion: bool,
+    /// LinnOS: serving leaves the arriving read's own pages out.
+    pub serving_without_self: bool,
+    /// LinnOS: arrival times of the training rows are cut to milliseconds.
+    pub millisecond_times: bool,
+}
+
+impl Defects {
+    /// Every name that [`Defects::parse`] knows.
+    pub const NAMES: [&str; 10] = [
+        "random-split",
+        "threshold-over-all",
+        "hard-auc",
+        "test-filtered",
+        "look-ahead",
+        "queue-by-submit",
+        "serving-reads-only",
+        "snapshot-at-completion",
+        "serving-without-self",
+        "millisecond-times",
+    ];
+
+    /// The defects of these names.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a name that is none.
+    pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Defects, Error> {
+        let mut defects = Defects::default();
+        for name in names {
+            let switch = match name {
+                "random-split" => &mut defects.random_split,
+                "threshold-over-all" => &mut defects.threshold_over_all,
+                "hard-auc" => &mut defects.hard_auc,
+                "test-filtered" => &mut defects.test_filtered,
+                "look-ahead" => &mut defects.look_ahead,
+                "queue-by-submit" => &mut defects.queue_by_submit,
+                "serving-reads-only" => &mut defects.serving_reads_only,
+                "snapshot-at-completion" => &mut defects.snapshot_at_completion,
+                "serving-without-self" => &mut defects.serving_without_self,
+                "millisecond-times" => &mut defects.millisecond_times,
+                _ => {
+                    let range = "random-split, threshold-over-all, hard-auc, test-filtered, look-ahead, \
+                                 queue-by-submit, serving-reads-only, snapshot-at-completion, \
+                                 serving-without-self or millisecond-times";
+                    return Err(Error::Setting { name: "defect", value: name.into(), range });
+                }
+            };
+            *switch = true;
+        }
+        Ok(defects)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_known_and_is_its_own_switch() {
+        let one = |name| Defects::parse([name]).unwrap();
+        for (k, name) in Defects::NAMES.iter().enumerate() {
+            assert_ne!(one(name), Defects::default());
+            assert!(Defects::NAMES[..k].iter().all(|other| one(other) != one(name)));
+            assert!(Defects::parse(["x"]).unwrap_err().to_string().contains(name));
+        }
+    }
+}

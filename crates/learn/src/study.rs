@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Models on the same rows: each read of a device as LinnOS, Heimdall and `linnet` would describe it, one inflection point,
+//! one cut in time.
+//!
+//! The rows are LinnOS's, which need four completed reads before them; reads earlier than that are rows of no model here.
+//! Every model is judged by the same labels, slow being above the inflection point. Heimdall is trained on labels of its
+//! own, and judged by them besides.
+
+use linnet_measure::roc_auc_integers;
+use linnet_sim::Chance;
+use linnet_types::{IoRecord, Nanos};
+
+use crate::boost::{BoostOptions, evaluate_trees, fit_trees};
+use crate::defect::Defects;
+use crate::error::{Error, require};
+use crate::evaluate::{Evaluation, evaluate, figures};
+use crate::fit::{FitOptions, fit};
+use crate::heimdall::{
+    HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
+};
+use crate::inflection::{Inflection, InflectionOptions, inflection_point};
+use crate::set::{TrainingSet, check_train_share};
+use crate::watched::WatchedSet;
+
+/// How the models of a study are made.
+#[derive(Clone, Debug, Default)]
+pub struct StudyOptions {
+    /// The inflection point.
+    pub inflection: InflectionOptions,
+    /// LinnOS. Its seed also shuffles the rows where a defect asks for that.
+    pub fit: FitOptions,
+    /// `linnet`.
+    pub boost: BoostOptions,
+    /// Heimdall.
+    pub heimdall: HeimdallOptions,
+    /// Heimdall's labels.
+    pub periods: PeriodOptions,
+    /// Published defects to commit.
+    pub defects: Defects,
+}
+
+/// The rows of one part: the same reads in three schemas.
+#[derive(Clone, Debug)]
+pub struct StudyRows {
+    /// LinnOS's, with the labels that judge every model.
+    pub linnos: TrainingSet,
+    /// Those of `linnet`.
+    pub linnet: WatchedSet,
+    /// Heimdall's.
+    pub heimdall: HeimdallSet,
+    /// Heimdall's labels: in a slow period.
+    pub in_period: Vec<bool>,
+    /// What Heimdall's filter would remove.
+    pub noise: Vec<bool>,
+}
+
+/// One device, described and labelled.
+#[derive(Clone, Debug)]
+pub struct Study {
+    options: StudyOptions,
+    /// Found on the training part.
+    pub inflection: Inflection,
+    /// Heimdall's points, found there too.
+    pub points: PeriodPoints,
+    /// What is learned from.
+    pub train: StudyRows,
+    /// What judges.
+    pub test: StudyRows,
+}
+
+/// Heimdall by both sets of labels.
+#[derive(Clone, Debug)]
+pub struct HeimdallJudged {
+    /// By the labels that all models are judged by.
+    pub shared: Evaluation,
+    /// By its own: slow is a read in a slow period.
+    pub own: Evaluation,
+    /// Rows that its network was trained on.
+    pub rows: u64,
+    /// Share of the training rows that the filter removed.
+    pub removed: f64,
+}
+
+impl StudyRows {
+    /// Describes the reads of `linnos`, which are the last of the records, in the other schemas; labels come later.
+    fn describe(
+        records: &[IoRecord],
+        mut linnos: TrainingSet,
+        inflection_ns: Nanos,
+        defects: &Defects,
+    ) -> Result<StudyRows, Error> {
+        let linnet = WatchedSet::from_records(records, inflection_ns)?;
+        let heimdall = HeimdallSet::from_records(records, defects)?;
+        let last = last(linnet.len(), linnos.len());
+        linnos.relabel(inflection_ns);
+        let (linnet, heimdall) = (linnet.pick(&last), heimdall.pick(&last));
+        Ok(StudyRows { linnos, linnet, heimdall, in_period: Vec::new(), noise: Vec::new() })
+    }
+
+    fn mark(&mut self, points: &PeriodPoints, options: &PeriodOptions) {
+        self.in_period = slow_periods(&self.heimdall.paced, points, options);
+        self.noise = noise(&self.heimdall.paced, &self.in_period, points, options);
+    }
+
+    fn pick(&self, rows: &[usize]) -> StudyRows {
+        StudyRows {
+            linnos: self.linnos.pick(rows),
+            linnet: self.linnet.pick(rows),
+            heimdall: self.heimdall.pick(rows),
+            in_period: rows.iter().map(|&row| self.in_period[row]).collect(),
+            noise: rows.iter().map(|&row| self.noise[row]).collect(),
+        }
+    }
+
+    fn without_noise(&self) -> StudyRows {
+        self.pick(&(0..self.noise.len()).filter(|&row| !self.noise[row]).collect::<Vec<_>>())
+    }
+}
+
+impl Study {
+    /// The earlier `train_share` of a device's rows learns, the rest judges.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]; [`Error::NoReads`], or [`Error::TooFewRows`] where a part is empty.
+    pub fn of_trace(records: &[IoRecord], train_share: f64, options: StudyOptions) -> Result<Study, Error> {
+        check_train_share(train_share)?;
+        let (learnt, served) = (learnt(records, &options.defects)?, served(records, &options.defects)?);
+        let rows = learnt.len().min(served.len());
+        let mut order: Vec<usize> = (0..rows).collect();
+        if options.defects.random_split {
+            let mut chance = Chance::new(options.fit.train.seed).fork(1);
+            (1..rows).rev().for_each(|k| order.swap(k, chance.below(k as u64 + 1) as usize));
+        }
+        let (train, test) = order.split_at_mut((rows as f64 * train_share).round() as usize);
+        train.sort_unstable();
+        test.sort_unstable();
+        let learnt = Part { records, set: learnt.pick(&last(learnt.len(), rows)), rows: train };
+        let served = Part { records, set: served.pick(&last(served.len(), rows)), rows: test };
+        Study::new(learnt, served, options)
+    }
+
+    /// One period learns, another judges.
+    ///
+    /// # Errors
+    /// As [`Study::of_trace`]; a random split needs one trace.
+    pub fn of_periods(train: &[IoRecord], test: &[IoRecord], options: StudyOptions) -> Result<Study, Error> {
+        require(!options.defects.random_split, "defect", "random-split", "on one trace, not on two periods")?;
+        let (learnt, served) = (learnt(train, &options.defects)?, served(test, &options.defects)?);
+        let rows = [&learnt, &served].map(|set| (0..set.len()).collect::<Vec<_>>());
+        let learnt = Part { records: train, set: learnt, rows: &rows[0] };
+        let served = Part { records: test, set: served, rows: &rows[1] };
+        Study::new(learnt, served, options)
+    }
+
+    fn new(train: Part<'_>, test: Part<'_>, options: StudyOptions) -> Result<Study, Error> {
+        for (purpose, part) in [("training", &train), ("testing", &test)] {
+            if part.rows.is_empty() {
+                return Err(Error::TooFewRows { purpose, rows: 0, least: 1 });
+            }
+        }
+        let both = options.defects.threshold_over_all;
+        let mut latencies: Vec<Nanos> = train.rows.iter().map(|&row| train.set.latency_ns[row]).collect();
+        if both {
+            latencies.extend(test.rows.iter().map(|&row| test.set.latency_ns[row]));
+        }
+        let inflection = inflection_point(&[&latencies], 0, &options.inflection)?;
+        let describe =
+            |part: &Part<'_>, set| StudyRows::describe(part.records, set, inflection.latency_ns, &options.defects);
+        let (mut learnt, mut served) = (describe(&train, train.set.clone())?, describe(&test, test.set.clone())?);
+        let mut paced: Vec<Paced> = train.rows.iter().map(|&row| learnt.heimdall.paced[row]).collect();
+        if both {
+            paced.extend(test.rows.iter().map(|&row| served.heimdall.paced[row]));
+        }
+        let points = PeriodPoints::of(&paced, &options.periods)?;
+        // A period is a stretch of time, so they are found before the rows are parted; up to two reads at the cut may owe
+        // their label to what follows.
+        learnt.mark(&points, &options.periods);
+        served.mark(&points, &options.periods);
+        let (train, test) = (learnt.pick(train.rows), served.pick(test.rows));
+        Ok(Study { options, inflection, points, train, test })
+    }
+
+    /// LinnOS, biased against false submits. `go_on` is asked now and then and returns false to stop.
+    ///
+    /// # Errors
+    /// Those of [`fit`].
+    pub fn linnos(&self, go_on: &mut dyn FnMut() -> bool) -> Result<Evaluation, Error> {
+        let fitted = fit(&self.train.linnos, &self.options.fit, &mut |_, _| go_on())?;
+        Ok(self.reported(evaluate(&fitted.network, &self.test.linnos)?))
+    }
+
+    /// The trees of `linnet`.
+    ///
+    /// # Errors
+    /// Those of [`fit_trees`].
+    pub fn linnet(&self) -> Result<Evaluation, Error> {
+        evaluate_trees(&fit_trees(&self.train.linnet, &self.options.boost)?, &self.test.linnet)
+    }
+
+    /// Heimdall, with `joint` successive reads to one decision.
+    ///
+    /// # Errors
+    /// Those of [`fit_heimdall`]; [`Error::TooFewRows`] where the filter leaves none to judge.
+    pub fn heimdall(&self, joint: usize, go_on: &mut dyn FnMut() -> bool) -> Result<HeimdallJudged, Error> {
+        let options = HeimdallOptions { joint, ..self.options.heimdall.clone() };
+        let kept = self.train.without_noise();
+        let model = fit_heimdall(&kept.heimdall, &kept.in_period, &options, &mut |_, _| go_on())?;
+        let filtered = self.options.defects.test_filtered.then(|| self.test.without_noise());
+        let test = filtered.as_ref().unwrap_or(&self.test);
+        if test.heimdall.is_empty() {
+            return Err(Error::TooFewRows { purpose: "testing after the noise filter", rows: 0, least: 1 });
+        }
+        let scores = model.scores(&test.heimdall)?;
+        let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
+        let by = |slow: &[bool]| self.reported(figures(slow, &revoked, roc_auc_integers(&scores, slow)));
+        Ok(HeimdallJudged {
+            shared: by(&test.linnos.slow),
+            own: by(&test.in_period),
+            rows: model.rows,
+            removed: 1.0 - kept.heimdall.len() as f64 / self.train.heimdall.len() as f64,
+        })
+    }
+
+    /// Heimdall's features and network on the labels that judge every model, without its filter: what they are worth
+    /// when they are asked for what they are judged by.
+    ///
+    /// # Errors
+    /// Those of [`fit_heimdall`].
+    pub fn heimdall_by_cutoff(&self, go_on: &mut dyn FnMut() -> bool) -> Result<Evaluation, Error> {
+        let train = &self.train;
+        let model = fit_heimdall(&train.heimdall, &train.linnos.slow, &self.options.heimdall, &mut |_, _| go_on())?;
+        let (scores, slow) = (model.scores(&self.test.heimdall)?, &self.test.linnos.slow);
+        let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
+        Ok(self.reported(figures(slow, &revoked, roc_auc_integers(&scores, slow))))
+    }
+
+    fn reported(&self, mut judged: Evaluation) -> Evaluation {
+        if self.options.defects.hard_auc {
+            judged.roc_auc = judged.roc_auc.and(Some(judged.balanced_accuracy));
+        }
+        judged
+    }
+}
+
+/// Some rows of a device's records.
+struct Part<'a> {
+    records: &'a [IoRecord],
+    set: TrainingSet,
+    rows: &'a [usize],
+}
+
+/// What LinnOS trains on.
+fn learnt(records: &[IoRecord], defects: &Defects) -> Result<TrainingSet, Error> {
+    if !defects.millisecond_times {
+        return TrainingSet::from_records(records, Nanos::MAX);
+    }
+    let cut = |record: &IoRecord| IoRecord { arrive_ns: record.arrive_ns / 1_000_000 * 1_000_000, ..*record };
+    TrainingSet::from_records(&records.iter().map(cut).collect::<Vec<_>>(), Nanos::MAX)
+}
+
+/// What it is asked when it serves.
+fn served(records: &[IoRecord], defects: &Defects) -> Result<TrainingSet, Error> {
+    TrainingSet::with_defects(records, Nanos::MAX, defects)
+}
+
+/// The places of the last `rows` of `all`.
+fn last(all: usize, rows: usize) -> Vec<usize> {
+    (all.saturating_sub(rows)..all).collect()
+}
+
+#[cfg(test)]
+#[path = "study_tests.rs"]
+mod tests;
