@@ -13,6 +13,7 @@ mod progress;
 mod replay;
 mod serve;
 mod ssd;
+mod study;
 mod trace;
 
 use pyo3::prelude::*;
@@ -39,6 +40,8 @@ mod _native {
     use crate::serve::PyServer;
     #[pymodule_export]
     use crate::ssd::{PyDevice, PyDeviceRun, quantiles_ns, ssd_check};
+    #[pymodule_export]
+    use crate::study::{PyStudy, defects};
     #[pymodule_export]
     use crate::trace::{PyTrace, synth, trace_formats, workloads};
 

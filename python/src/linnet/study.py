@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How well can slow reads be told from fast ones? Our models beside baselines and a ceiling, on the same rows.
+"""How well can slow reads be told from fast ones? Our models beside published ones, baselines and a ceiling.
 
-Each trace is cut in time: the inflection point and every model come from the first half, the second half judges,
-unfiltered. A row needs four completed reads before it for LinnOS, so its models judge a few reads fewer than `linnet`.
+Every model learns from the same reads and is judged on the same later reads by the same labels: slow is above the
+inflection point of what was learned from. The split follows time and no judged read is filtered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,20 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from linnet._native import Trace, training_rows, watched_rows
-from linnet.learning import FitSettings, fit
+from linnet._native import Study, Trace
 
-MODELS = ("always-fast", "logistic", "trees-linnos", "trees-all", "linnos", "linnet")
-"""``logistic`` and ``trees-linnos`` (scikit-learn) see LinnOS's nine numbers; ``trees-all`` sees what ``linnet`` sees
-and those nine: a ceiling for the features. ``linnos`` and ``linnet`` are what the core runs."""
+MODELS = ("always-fast", "logistic", "trees", "linnos", "heimdall", "linnet")
+"""``logistic`` (scikit-learn) sees LinnOS's nine numbers. ``trees`` (scikit-learn's boosting) sees those, Heimdall's
+eleven and what ``linnet`` sees: a ceiling for the features. The others are what the core runs, in integers."""
+MORE_MODELS = ("trees-linnos", "heimdall-cutoff", "heimdall-p3", "heimdall-p9")
+"""The ceiling of LinnOS's nine numbers; Heimdall's features and network trained on the labels of all; Heimdall deciding
+on three or nine reads at once."""
+FIGURES = ("rows", "base_rate", "accuracy", "balanced_accuracy", "roc_auc", "false_submit", "false_revoke")
+"""What is told of each model. ``base_rate`` is the accuracy of always submitting."""
+
+Part = tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]
 
 
 def numbers(digits: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -49,35 +56,73 @@ def judged(slow: NDArray[np.bool_], revoke: NDArray[np.bool_], score: NDArray[np
     }
 
 
-def accuracy(trace: Trace, models: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
-    """One row for each model on a trace with latencies."""
-    fitted = fit([trace], seed, FitSettings())[0]
-    inflection_ns = fitted.model.inflection_ns
-    digits, slow = training_rows(trace, inflection_ns)
-    watched, _, _ = watched_rows(trace, inflection_ns)
-    seen = numbers(digits)
-    everything = np.hstack([watched[len(watched) - len(seen) :], seen])
-    cut = len(seen) // 2
+def _always_fast(study: Study, name: str, seed: int) -> dict[str, Any]:
+    _, slow = study.test()
+    return judged(slow, np.zeros(len(slow), bool), None)
+
+
+def _heimdall(study: Study, name: str, seed: int) -> dict[str, Any]:
+    found = study.heimdall(int(name.partition("-p")[2] or 1))
+    own = {f"own_{key}": found["own"][key] for key in ("base_rate", "accuracy", "balanced_accuracy", "roc_auc")}
+    return found | own
+
+
+def _scikit(study: Study, name: str, seed: int) -> dict[str, Any]:
+    """A classifier of scikit-learn's, on one thread; always fast where there is one class to learn."""
+
+    def columns(part: Part) -> NDArray[np.float64]:
+        features, _ = part
+        nine = numbers(features["linnos"])
+        return np.hstack([features["linnet"], features["heimdall"], nine]) if name == "trees" else nine
+
+    train, test = study.train(), study.test()
+    if len(np.unique(train[1])) < 2:
+        return _always_fast(study, name, seed)
+    model = (
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        if name == "logistic"
+        else HistGradientBoostingClassifier(max_iter=150, learning_rate=0.08, random_state=seed)
+    )
+    with threadpool_limits(limits=1):
+        score = model.fit(columns(train), train[1]).predict_proba(columns(test))[:, 1]
+    return judged(test[1], score > 0.5, score)
+
+
+JUDGES: dict[str, Callable[[Study, str, int], dict[str, Any]]] = {
+    "always-fast": _always_fast,
+    "logistic": _scikit,
+    "trees": _scikit,
+    "trees-linnos": _scikit,
+    "linnos": lambda study, name, seed: study.linnos(),
+    "linnet": lambda study, name, seed: study.linnet(),
+    "heimdall": _heimdall,
+    "heimdall-cutoff": lambda study, name, seed: study.heimdall_by_cutoff(),
+    "heimdall-p3": _heimdall,
+    "heimdall-p9": _heimdall,
+}
+
+
+def accuracy(
+    trace: Trace,
+    models: Sequence[str] = MODELS,
+    seed: int = 0,
+    test: Trace | None = None,
+    defects: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """One row for each model on a device's I/Os with latencies.
+
+    The later half judges, or ``test``, another period. ``defects`` are published ones to commit, of those that
+    :func:`linnet._native.defects` names. Heimdall's rows also have ``own_...``: the same decisions by the labels
+    that it was trained on.
+    """
+    study = Study(trace, test, seed=seed, defects=defects)
+    point = {
+        "inflection_percentile": study.inflection_percentile,
+        "inflection_us": study.inflection_ns / 1000,
+    }
     rows = []
     for name in models:
-        if name == "always-fast":
-            found = judged(slow[cut:], np.zeros(len(slow) - cut, bool), None)
-        elif name == "linnos":
-            found = fitted.report["biased"]
-        elif name == "linnet":
-            found = fitted.report["linnet"]
-        else:
-            x = everything if name == "trees-all" else seen
-            model = (
-                make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-                if name == "logistic"
-                else HistGradientBoostingClassifier(max_iter=150, learning_rate=0.08, random_state=seed)
-            )
-            if len(np.unique(slow[:cut])) < 2:
-                continue
-            model.fit(x[:cut], slow[:cut])
-            score = model.predict_proba(x[cut:])[:, 1]
-            found = judged(slow[cut:], score > 0.5, score)
-        kept = ("rows", "base_rate", "accuracy", "balanced_accuracy", "roc_auc", "false_submit", "false_revoke")
-        rows.append({"trace": trace.name, "model": name} | {k: found[k] for k in kept})
+        found = JUDGES[name](study, name, seed)
+        own = {key: value for key, value in found.items() if key.startswith("own_")}
+        rows.append({"trace": trace.name, "model": name} | point | {k: found[k] for k in FIGURES} | own)
     return rows

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `linnet.Study`: models on the same rows of one device.
+
+use linnet_learn::{
+    BoostOptions, Defects, FitOptions, HeimdallOptions, InflectionOptions, Study, StudyOptions, StudyRows,
+};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors;
+use crate::learn::evaluation;
+use crate::progress::Progress;
+use crate::trace::PyTrace;
+
+/// Names of the published defects that a study can commit.
+#[pyfunction]
+pub fn defects() -> Vec<&'static str> {
+    Defects::NAMES.to_vec()
+}
+
+/// One device: its reads described for every model, labelled by one inflection point, cut in time.
+#[pyclass(name = "Study", module = "linnet", frozen)]
+pub struct PyStudy(Study);
+
+type Part<'py> = (Bound<'py, PyDict>, Bound<'py, PyArray1<bool>>);
+
+#[pymethods]
+impl PyStudy {
+    /// `test` is another period to judge on; without it the last half of `trace` judges. Raises LearnError.
+    #[new]
+    #[pyo3(signature = (trace, test = None, *, seed = 0, defects = Vec::new()))]
+    fn new(
+        py: Python<'_>,
+        trace: PyRef<'_, PyTrace>,
+        test: Option<PyRef<'_, PyTrace>>,
+        seed: u64,
+        defects: Vec<String>,
+    ) -> PyResult<Self> {
+        let mut fit = FitOptions::default();
+        fit.train.seed = seed;
+        let mut heimdall = HeimdallOptions::default();
+        heimdall.train.seed = seed;
+        let options = StudyOptions {
+            inflection: InflectionOptions { seed, ..InflectionOptions::default() },
+            fit,
+            boost: BoostOptions { seed, ..BoostOptions::default() },
+            heimdall,
+            defects: Defects::parse(defects.iter().map(String::as_str)).map_err(errors::learn)?,
+            ..StudyOptions::default()
+        };
+        let (records, later) = (trace.records.clone(), test.map(|test| test.records.clone()));
+        let study = py.detach(|| match later {
+            Some(later) => Study::of_periods(&records, &later, options),
+            None => Study::of_trace(&records, 0.5, options),
+        });
+        Ok(PyStudy(study.map_err(errors::learn)?))
+    }
+
+    /// The latency that splits fast from slow, found on what is learned from.
+    #[getter]
+    fn inflection_ns(&self) -> u64 {
+        self.0.inflection.latency_ns
+    }
+
+    /// Its percentile among the reads that are learned from.
+    #[getter]
+    fn inflection_percentile(&self) -> f64 {
+        self.0.inflection.percentile
+    }
+
+    /// Judges `linnos`.
+    fn linnos<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let judged = detached(py, |go_on| self.0.linnos(go_on))?;
+        evaluation(py, &judged)
+    }
+
+    /// Judges `linnet`.
+    fn linnet<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let judged = detached(py, |_| self.0.linnet())?;
+        evaluation(py, &judged)
+    }
+
+    /// Judges Heimdall with this many reads to one decision: by the labels of all models, and under `own` by its own.
+    fn heimdall<'py>(&self, py: Python<'py>, joint: usize) -> PyResult<Bound<'py, PyDict>> {
+        let judged = detached(py, |go_on| self.0.heimdall(joint, go_on))?;
+        let dict = evaluation(py, &judged.shared)?;
+        dict.set_item("own", evaluation(py, &judged.own)?)?;
+        dict.set_item("removed", judged.removed)?;
+        Ok(dict)
+    }
+
+    /// Judges Heimdall's features and network, trained on the labels of all models.
+    fn heimdall_by_cutoff<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let judged = detached(py, |go_on| self.0.heimdall_by_cutoff(go_on))?;
+        evaluation(py, &judged)
+    }
+
+    /// Features by schema, (n, width) each, and labels (n,) of the part that is learned from.
+    fn train<'py>(&self, py: Python<'py>) -> PyResult<Part<'py>> {
+        part(py, &self.0.train)
+    }
+
+    /// The same of the part that judges.
+    fn test<'py>(&self, py: Python<'py>) -> PyResult<Part<'py>> {
+        part(py, &self.0.test)
+    }
+}
+
+/// Runs work without Python's lock; Ctrl-C stops it between epochs.
+fn detached<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, linnet_learn::Error> + Send,
+) -> PyResult<T> {
+    let mut progress = Progress::new(None);
+    match py.detach(|| work(&mut || progress.tell(()))) {
+        Ok(done) => Ok(done),
+        Err(linnet_learn::Error::Interrupted) => {
+            Err(progress.error(PyKeyboardInterrupt::new_err("studying was stopped")))
+        }
+        Err(error) => Err(errors::learn(error)),
+    }
+}
+
+fn part<'py>(py: Python<'py>, rows: &StudyRows) -> PyResult<Part<'py>> {
+    let count = rows.linnos.len();
+    let dict = PyDict::new(py);
+    let digits = PyArray1::from_slice(py, &rows.linnos.digits).reshape([count, linnet_core::DIGITS])?;
+    dict.set_item("linnos", digits)?;
+    dict.set_item("linnet", matrix(py, &rows.linnet.features)?)?;
+    dict.set_item("heimdall", matrix(py, &rows.heimdall.features)?)?;
+    Ok((dict, PyArray1::from_slice(py, &rows.linnos.slow)))
+}
+
+fn matrix<'py, T: numpy::Element + Copy, const N: usize>(
+    py: Python<'py>,
+    rows: &[[T; N]],
+) -> PyResult<Bound<'py, PyArray2<T>>> {
+    PyArray1::from_slice(py, rows.as_flattened()).reshape([rows.len(), N])
+}

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Every trace and workload on every preset and share: the cells of ``linnet study accuracy``, and what they add up to.
+
+Rows are kept in a file of JSON lines, a cell at a time, so that a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linnet._native import Array, LearnError, Trace, synth, workloads
+from linnet.study import accuracy
+
+SHARES = (0.25, 0.5, 0.75, 0.9)
+"""Device-wide shares that a claim must hold across."""
+MAX_READS = 20_000
+"""Reads of each simulated cell unless asked otherwise: half learn, half judge."""
+REAL_SSD = {
+    "flashnet-537": "flashnet-nvme/tencent.cut.per_50k.most_rand_iops.537.trace.zst",
+    "flashnet-490": "flashnet-nvme/tencent.cut.per_50k.rw_60_40.490.trace.zst",
+    "flashnet-379": "flashnet-nvme/tencent.cut.per_50k.rw_75_25.379.trace.zst",
+    "hadoop-sata": "blktrace-satassd-hadoop/eternity9.sdb.DC.blkparse.txt.zst",
+    "ycsb-nvme": "blktrace-nvme-ycsb/sample.blkparse.txt.zst",
+}
+"""Traces with the latencies of real SSDs; no simulator has a part in these."""
+ARRIVALS = {
+    "msr-1006": "msr/msr.cut.per_10k.most_thpt_rand_iops.1006.first6000.trace.zst",
+    "msr-105": "msr/msr.cut.per_10k.rw_20_80.105.first6000.trace.zst",
+    "msr-1370": "msr/msr.cut.per_10k.rw_40_60.1370.first6000.trace.zst",
+    "msnfs": "msprod/msnfs.first90s.trace.zst",
+    "dtrs": "msprod/dtrs.first200s.trace.zst",
+    "websearch": "mqsim/wsrch-small.trace.zst",
+    "cloudphysics": "cloudphysics/cloudPhysicsIO.first80000.csv.zst",
+    "postmark": "disksim-ssd/ssd-postmark-aligned2.trace.zst",
+}
+"""Real traces without latencies, which run on the SSD model."""
+STRIDE = 7
+"""Devices from one source's to the next's in a round of the grid."""
+FEW = 50
+"""A cell with fewer slow or fewer fast judged reads is shown and enters no mean."""
+FLOOR = 1e-4
+"""Least 1 - AUC in a ratio; below it a handful of pairs decides."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a cell's I/Os come from."""
+
+    name: str
+    path: Path | None = None
+    """A trace file; a Table 1 workload where there is none."""
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One device: a source, on the SSD model unless ``preset`` is none."""
+
+    source: Source
+    preset: str | None
+    share: float | None
+    seed: int
+
+    def key(self) -> dict[str, Any]:
+        """What names the cell in a row."""
+        return {"trace": self.source.name, "preset": self.preset, "share": self.share, "seed": self.seed}
+
+
+def every_cell(
+    folder: Path, presets: Sequence[str], shares: Sequence[float], seed: int
+) -> tuple[list[Cell], list[str]]:
+    """The whole grid, and the files that ``folder`` lacks.
+
+    The order goes round all sources, presets and shares, so that a run that was stopped has seen something of each.
+    """
+    lacking = [file for file in [*REAL_SSD.values(), *ARRIVALS.values()] if not (folder / file).exists()]
+    there = {name: folder / file for name, file in (REAL_SSD | ARRIVALS).items() if file not in lacking}
+    real = [Cell(Source(name, there[name]), None, None, seed) for name in REAL_SSD if name in there]
+    sources = [Source(name) for name in workloads()]
+    sources += [Source(name, there[name]) for name in ARRIVALS if name in there]
+    devices = [(preset, share) for preset in presets for share in shares]
+    simulated = [
+        Cell(source, *devices[(turn + STRIDE * i) % len(devices)], seed)
+        for turn in range(len(devices))
+        for i, source in enumerate(sources)
+    ]
+    return real + simulated, lacking
+
+
+def first_reads(trace: Trace, reads: int | None) -> Trace:
+    """The trace up to its read of this number."""
+    columns = trace.columns()
+    places = np.flatnonzero(columns["op"] == 0)
+    if reads is None or len(places) <= reads:
+        return trace
+    end = int(places[reads])
+    return Trace.from_columns(trace.name, **{name: column[:end].copy() for name, column in columns.items()})
+
+
+def two_periods(workload: str, reads: int, seed: int) -> tuple[Trace, Trace]:
+    """Two independent periods of a Table 1 workload for one device, each with its peak, with about this many reads."""
+    probe = synth(workload, seconds=30, devices=1, seed=2 * seed)[0]
+    rate = max(1, int((probe.columns()["op"] == 0).sum())) / 30
+    seconds = max(1.0, reads / 2 / rate)
+    first, second = (synth(workload, seconds=seconds, devices=1, seed=2 * seed + k)[0] for k in (0, 1))
+    return first, second
+
+
+@cache
+def device(preset: str, seed: int, share: float | None) -> Array:
+    """One drive, preconditioned; that takes longer than a run, and every run begins from it anew."""
+    return Array(preset, 1, seed, share)
+
+
+def on_device(trace: Trace, cell: Cell) -> Trace:
+    """The trace with the latencies that the SSD model gives it under the baseline policy."""
+    array = device(str(cell.preset), cell.seed, cell.share)
+    return array.run([trace], "baseline", [], seed=cell.seed, log=True).logs()[0]
+
+
+def study_cell(
+    cell: Cell,
+    load: Callable[[Source], Trace],
+    models: Sequence[str],
+    max_reads: int | None,
+    defects: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """A row for each model in one cell."""
+    test = None
+    if cell.source.path is None:
+        first, second = two_periods(cell.source.name, max_reads or MAX_READS, cell.seed)
+        trace, test = on_device(first, cell), on_device(second, cell)
+    else:
+        trace = first_reads(load(cell.source), max_reads)
+        if cell.preset is not None:
+            trace = on_device(trace, cell)
+    told = {"max_reads": max_reads} | ({"defects": list(defects)} if defects else {})
+    return [row | cell.key() | told for row in accuracy(trace, models, cell.seed, test, defects)]
+
+
+def kept_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines; a last line that was cut off by a stop is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    load: Callable[[Source], Trace],
+    models: Sequence[str],
+    max_reads: int | None,
+    out: Path | None = None,
+    told: Callable[[int], None] = lambda done: None,
+    skipped: Callable[[str], None] = lambda text: None,
+    defects: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Rows of all cells. With ``out`` each cell's are appended to it, and what it has already is not run again."""
+    rows = kept_rows(out) if out is not None else []
+    if out is not None and out.exists():
+        out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def name(row: dict[str, Any]) -> tuple[Any, ...]:
+        return (*(row[k] for k in ("trace", "preset", "share", "seed", "max_reads", "model")), *row.get("defects", ()))
+
+    have = {name(row) for row in rows}
+    for done, cell in enumerate(cells):
+        told(done)
+        # Traces of real latencies are few and count most: they are taken whole.
+        limit = None if cell.preset is None else max_reads
+        of = {"max_reads": limit, "defects": defects} | cell.key()
+        wanted = [model for model in dict.fromkeys(models) if name(of | {"model": model}) not in have]
+        if not wanted:
+            continue
+        try:
+            found = study_cell(cell, load, wanted, limit, defects)
+        except LearnError as error:
+            skipped(f"{' '.join(str(v) for v in cell.key().values())}: {error}")
+            continue
+        if out is not None:
+            with out.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in found)
+        rows += found
+    told(len(cells))
+    return rows
+
+
+# ---- what the rows add up to ----
+
+
+def by_cell(rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, dict[str, Any]]]:
+    """Rows by cell, then by model."""
+    cells: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        cells.setdefault((row["trace"], row["preset"], row["share"], row["seed"]), {})[row["model"]] = row
+    return cells
+
+
+def enough(row: dict[str, Any]) -> bool:
+    """Whether a cell has reads enough of both kinds for its figures to mean something."""
+    slow = round((1 - row["base_rate"]) * row["rows"])
+    return bool(min(slow, row["rows"] - slow) >= FEW)
+
+
+def missed(row: dict[str, Any]) -> float:
+    """1 - AUC, not below :data:`FLOOR`."""
+    return max(FLOOR, 1.0 - float(row["roc_auc"]))
+
+
+def ratio(cells: Sequence[dict[str, dict[str, Any]]], ours: str = "linnet", theirs: str = "linnos") -> float | None:
+    """Geometric mean over cells of ours (1 - AUC) over theirs."""
+    both = [cell for cell in cells if ours in cell and theirs in cell and enough(cell[ours])]
+    if not both:
+        return None
+    return float(np.exp(np.mean([np.log(missed(cell[ours]) / missed(cell[theirs])) for cell in both])))
+
+
+def groups(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, dict[str, Any]]]]]:
+    """Cells by what claims are made of: real SSDs; each share; shares of one half and above; each preset; simulated."""
+    found = by_cell(rows).items()
+    yield "real SSDs", [cell for (_, preset, _, _), cell in found if preset is None]
+    simulated = [(preset, share, cell) for (_, preset, share, _), cell in found if preset is not None]
+    for one in sorted({share for _, share, _ in simulated if share is not None}):
+        yield f"share {one}", [cell for _, share, cell in simulated if share == one]
+    yield "share 0.5 and above", [cell for _, share, cell in simulated if share is not None and share >= 0.5]
+    for name in dict.fromkeys(preset for preset, _, _ in simulated):
+        yield name, [cell for preset, _, cell in simulated if preset == name]
+    yield "all simulated", [cell for _, _, cell in simulated]
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each group: cells, geometric means of (1 - AUC) against LinnOS, Heimdall and the ceiling."""
+    found = []
+    for name, cells in groups(rows):
+        counted = [cell for cell in cells if "linnet" in cell and enough(cell["linnet"])]
+        if not counted:
+            continue
+        line: dict[str, Any] = {"group": name, "cells": len(cells), "counted": len(counted)}
+        for theirs in ("linnos", "heimdall", "trees"):
+            line[f"against_{theirs}"] = ratio(counted, "linnet", theirs)
+        line["heimdall_against_linnos"] = ratio(counted, "heimdall", "linnos")
+        found.append(line)
+    return found
