@@ -23,6 +23,8 @@ impl Outlook for () {
 pub struct Ask<'a> {
     /// Time of the question.
     pub now_ns: Nanos,
+    /// When the read arrived at the array: earlier than now after a revoke, and for hedges.
+    pub arrive_ns: Nanos,
     /// The read.
     pub request: &'a Request,
     /// The stream it belongs to.
@@ -40,6 +42,7 @@ pub struct Ask<'a> {
     /// The array's settings.
     pub config: &'a Config,
     pub(crate) candidates: Mask,
+    pub(crate) flying: Mask,
     pub(crate) refused: Mask,
 }
 
@@ -66,6 +69,11 @@ impl Ask<'_> {
     /// True when this device was revoked for this read.
     pub fn is_refused(&self, device: usize) -> bool {
         self.refused & (1 << replica_of(self.primary, device, self.devices.len())) != 0
+    }
+
+    /// True when a copy of this read is under way on this device.
+    pub fn is_held(&self, device: usize) -> bool {
+        self.flying & (1 << replica_of(self.primary, device, self.devices.len())) != 0
     }
 
     /// The array's view of the first candidate.
@@ -147,6 +155,17 @@ pub enum Choice {
     },
 }
 
+/// What to do about a read that has not answered after its hedge delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hedge {
+    /// Send a second copy to this candidate.
+    To(usize),
+    /// Nothing yet; ask again after this time.
+    Later(Nanos),
+    /// Nothing.
+    Never,
+}
+
 /// A copy that a device completed, losers of a race included.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
@@ -188,10 +207,10 @@ pub trait Policy: Send {
     /// Where should this read go?
     fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance) -> Choice;
 
-    /// Where should the hedge of this read go? `None` sends none. The default takes the least EWMA latency x in flight,
-    /// replicas that were revoked for this read last.
-    fn hedge(&mut self, ask: &Ask<'_>) -> Option<usize> {
-        Some(ask.least(|device| (ask.is_refused(device), ask.devices[device].expected_ns())))
+    /// The hedge delay of this read has passed; where should the hedge go? The default takes the least EWMA latency x in
+    /// flight, replicas that were revoked for this read last.
+    fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
+        Hedge::To(ask.least(|device| (ask.is_refused(device), ask.devices[device].expected_ns())))
     }
 
     /// A copy completed.

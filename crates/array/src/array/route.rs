@@ -7,7 +7,7 @@ use super::{Array, Breakage};
 use crate::policy::{device_of, replica_of};
 use crate::probing::Toss;
 use crate::slab::{Alarm, Mask, Slot};
-use crate::{Ask, Choice, Config, DeviceView, Outlook, Output, Submit, TimerId};
+use crate::{Ask, Choice, Config, DeviceView, Hedge, Outlook, Output, Submit, TimerId};
 
 impl Array {
     /// Decides where a read goes next. Nothing of it is under way.
@@ -159,10 +159,16 @@ impl Array {
             return;
         }
         // A hedge is no way to try a device that was left out: that is what single probes are for.
-        let target = self.policy.hedge(&ask(&self.config, &self.views, now, &slot, candidates, outlook));
-        let Some(k) = target.map(|device| replica_of(slot.primary as usize, device, self.views.len())) else {
-            return;
+        let target = match self.policy.hedge(&ask(&self.config, &self.views, now, &slot, candidates, outlook)) {
+            Hedge::To(device) => device,
+            Hedge::Later(delay) => {
+                let timer = TimerId::new(index, slot.generation, Alarm::Hedge(k));
+                out.push(Output::SetTimer { at_ns: now + delay.max(1), timer });
+                return;
+            }
+            Hedge::Never => return,
         };
+        let k = replica_of(slot.primary as usize, target, self.views.len());
         debug_assert!(k < 8 && candidates & (1 << k) != 0, "{} hedges to no candidate", self.policy.name());
         if k >= 8 || candidates & (1 << k) == 0 {
             return;
@@ -204,6 +210,7 @@ fn ask<'a>(
     let primary = slot.primary as usize;
     Ask {
         now_ns,
+        arrive_ns: slot.arrive_ns,
         request: &slot.request,
         stream: slot.stream as usize,
         primary,
@@ -213,6 +220,7 @@ fn ask<'a>(
         outlook,
         config,
         candidates,
+        flying: slot.flying,
         refused: slot.refused,
     }
 }

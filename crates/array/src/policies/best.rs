@@ -14,7 +14,7 @@
 //!
 //! Devices without trees score 0. Without any, what remains is EWMA latency x in flight, hedged.
 
-use crate::{Ask, Choice, Policy, Submit};
+use crate::{Ask, Choice, Hedge, Policy, Submit};
 use linnet_core::{TREE_ONE, Trees};
 use linnet_sim::Chance;
 use linnet_types::Nanos;
@@ -89,9 +89,9 @@ impl Policy for LinnetBest {
         Choice::Submit(submit.hedged(self.hedge_ns[submit.replica]))
     }
 
-    fn hedge(&mut self, ask: &Ask<'_>) -> Option<usize> {
-        let left = self.savings.checked_sub(READS_PER_HEDGE)?;
+    fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
+        let Some(left) = self.savings.checked_sub(READS_PER_HEDGE) else { return Hedge::Never };
         self.savings = left;
-        Some(self.best(ask).0)
+        Hedge::To(self.best(ask).0)
     }
 }

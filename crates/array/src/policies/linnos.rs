@@ -12,7 +12,7 @@
 //! min(95, 100 - false submits) of read latency for +hl (section 4.4), the 99th for +h99 (section 5.5). The copy goes to the
 //! replica whose network gives the least score for slow, of those that do not hold the read; never to one that does.
 
-use crate::{Ask, Choice, Policy, Submit};
+use crate::{Ask, Choice, Hedge, Policy, Submit};
 use linnet_core::Network;
 use linnet_sim::Chance;
 use linnet_types::Nanos;
@@ -61,8 +61,8 @@ impl Policy for LinnOs {
         }
     }
 
-    fn hedge(&mut self, ask: &Ask<'_>) -> Option<usize> {
-        Some(ask.least(|device| {
+    fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
+        Hedge::To(ask.least(|device| {
             let view = &ask.devices[device];
             let score = match &self.networks[device] {
                 Some(network) if view.tracker.history_len() >= HISTORY => {
