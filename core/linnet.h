@@ -308,6 +308,13 @@ void linnet_replica_describe(const struct linnet_replica *replica, const struct 
 uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight);
 
 /*
+ * What linnet-best prefers the least of: the logarithm of that wait times the odds of a slow read (`score`, in units of
+ * 1 / LINNET_TREE_ONE; odds below e^-2 count as that), in the same units. A difference between good odds tells little, and
+ * would send all reads of a burst to one replica. Of equals, the lesser wait.
+ */
+int64_t linnet_preference(int32_t score, uint64_t expected_ns);
+
+/*
  * Whether a read that the replica's trees (or else its network) call slow may be turned away: 0 when what is known of it has expired
  * and the read should go there as a probe, or when no model speaks.
  */

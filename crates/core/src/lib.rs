@@ -31,7 +31,7 @@ pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Verdict, Width, decide};
 pub use tracker::Tracker;
 pub use train::{Loss, Optimiser, TrainOptions, train, train_f32};
-pub use trees::{TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees};
+pub use trees::{TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees, preference};
 pub use watch::{BUCKET_MAX, Place, WATCH_FEATURES, Watch, bucket};
 
 /// Features of one read: decimal digits (`spec/features.md`).
