@@ -7,6 +7,7 @@ mod hedging;
 mod heuristic;
 mod linnos;
 mod oracle;
+mod overdue;
 mod plain;
 mod queue;
 
@@ -77,10 +78,7 @@ pub fn policy(name: &str, learned: &[Learned], config: &Config) -> Result<Box<dy
             networks(learned)?,
             per_device(|profile| profile.latency_ns_p99),
         )),
-        "linnet-best" => Box::new(best::LinnetBest::new(
-            learned.iter().map(|device| device.trees).collect(),
-            per_device(|profile| profile.latency_ns_p95),
-        )),
+        "linnet-best" => Box::new(best::LinnetBest::new(learned)),
         "oracle" => Box::new(oracle::Oracle),
         _ => return Err(unknown(name)),
     })
