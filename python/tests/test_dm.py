@@ -3,9 +3,13 @@ import json
 import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from conftest import device_trace
 from dm_host import SIZE, FakeHost
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,14 +36,25 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     return machine
 
 
-@pytest.fixture
-def model(tmp_path: Path, linnet) -> Path:
-    trace, file = tmp_path / "t.parquet", tmp_path / "m.linnet"
-    from conftest import device_trace
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("model")
+    device_trace(reads=2000).write(where / "t.parquet")
+    command = [
+        Path(sys.executable).with_name("linnet"),
+        "fit",
+        "--trace",
+        where / "t.parquet",
+        "--out",
+        where / "m.linnet",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return where / "m.linnet"
 
-    device_trace(reads=2000).write(trace)
-    assert linnet("fit", "--trace", trace, "--out", file).returncode == 0
-    return file
+
+@pytest.fixture
+def model(tmp_path: Path, fitted: Path) -> Path:
+    return Path(shutil.copy(fitted, tmp_path))
 
 
 def dm(*words: object):
@@ -206,7 +221,13 @@ def test_a_log_on_disk(host: FakeHost) -> None:
     for path in (host.a, host.b):
         (host.root / path[1:]).write_bytes(b"data".ljust(SIZE, b"\0"))
     (host.root / log[1:]).write_bytes(guard.LOG_MAGIC.ljust(SIZE, b"\0"))
-    assert "goes on from there" in " ".join(dm(*words).stderr.split())
+    said = " ".join(dm(*words).stderr.split())
+    assert "goes on from there" in said
+    assert "--out" in said
+    # A replica that was out of service holds old data, and is not where the others are copied from.
+    result = dm(*words, "--out", 0)
+    assert f"from {host.b}" in " ".join(result.stderr.split())
+    assert table_of(result.stdout.splitlines()[-1]).out == [0]
     (host.root / host.b[1:]).write_bytes(b"else".ljust(SIZE, b"\0"))
     assert "OVERWRITTEN" in refused_after(host, *words)
 
@@ -220,6 +241,8 @@ def test_wrong_wishes(host: FakeHost, model: Path) -> None:
         (("vol", host.a, host.b, "--log", "disk:nvme"), "disk:/dev"),
         (("vol", host.a, "--ioprio", "0x4007"), "--revoke"),
         (("vol", host.a, "--revoke", "--ioprio", "0x0007"), "class"),
+        (("vol", host.a, "--out", 1), "from 0 to 0"),
+        (("vol", host.a, "--out", 0), "every replica"),
         (("vol", "nvme0n1"), "whole path"),
         (("a b", host.a), "name"),
         (("vol", host.a, "--policy", "oracle"), "known:"),
@@ -299,7 +322,8 @@ WORD = st.text("abcdefgh0123.-", min_size=1, max_size=8).filter(lambda name: nam
 )  # fmt: skip
 def test_tables_round_trip(length, devices, policy, revoke, ioprio, off, log, data) -> None:
     models = data.draw(st.lists(st.none() | WORD, min_size=len(devices), max_size=len(devices)))
-    table = Table(length, devices, policy, models, revoke, ioprio, off, log)
+    out = data.draw(st.lists(st.integers(0, len(devices) - 1), unique=True).map(sorted))
+    table = Table(length, devices, policy, models, revoke, ioprio, off, out, log)
     assert parse(table.line()) == table
 
 

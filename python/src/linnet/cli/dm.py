@@ -96,6 +96,10 @@ def create(
             help="Replicas hold the same bytes: do not compare them; with --log: compare them and copy nothing."
         ),
     ] = False,
+    out: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", help="Replica K begins out of service; once for each.", show_default=False),
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Make a device that reads each block from the replica that will be fast.
@@ -111,7 +115,17 @@ def create(
     except ValueError as error:
         raise typer.BadParameter(f"{ioprio!r} is no number such as 0x4007", param_hint="--ioprio") from error
     wish = Wish(
-        name, devices, model or (), policy, log, read_only, revoke, tag, overwrite_data_on or (), trust_identical
+        name,
+        devices,
+        model or (),
+        policy,
+        log,
+        read_only,
+        revoke,
+        tag,
+        overwrite_data_on or (),
+        trust_identical,
+        out or (),
     )
     machine = host()
     carry_out(machine, plan_create(machine, wish, dry_run), dry_run)

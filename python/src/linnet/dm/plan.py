@@ -67,6 +67,7 @@ class Wish:
     ioprio: int | None = None
     overwrite: Sequence[str] = ()
     trust_identical: bool = False
+    out: Sequence[int] = ()
 
 
 def install_model(plan: Plan, host: Host, file: Path) -> str:
@@ -107,7 +108,16 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
         plan.notes.append(f"no model: {wish.policy} is {without} until `linnet dm load {wish.name} FILE`")
     if wish.revoke and not models:
         plan.notes.append("no model: nothing is revoked")
-    table = Table(length, wish.devices, wish.policy, models, wish.revoke, wish.ioprio, log=_log_words(wish, log_device))
+    table = Table(
+        length,
+        wish.devices,
+        wish.policy,
+        models,
+        wish.revoke,
+        wish.ioprio,
+        out=sorted(set(wish.out)),
+        log=_log_words(wish, log_device),
+    )
     if not host.module_loaded():
         plan.steps.append(Run(["modprobe", "dm-linnet"]))
     read_only = wish.read_only or (len(wish.devices) > 1 and not wish.log)
@@ -122,6 +132,11 @@ def _check(wish: Wish) -> None:
         raise DmError(f"{len(wish.devices)} devices; a target has 1 to {REPLICAS_MAX}")
     if len(wish.models) not in (0, 1, len(wish.devices)):
         raise DmError(f"{len(wish.models)} models for {len(wish.devices)} devices; give one for all or one for each")
+    for k in wish.out:
+        if not 0 <= k < len(wish.devices):
+            raise DmError(f"--out {k}: replicas are numbered from 0 to {len(wish.devices) - 1}")
+    if len(set(wish.out)) == len(wish.devices):
+        raise DmError("--out names every replica; one has to be in service")
     if wish.log and len(wish.devices) == 1:
         raise DmError("one device is no mirror: leave out --log")
     if wish.log and wish.read_only:
@@ -209,7 +224,8 @@ def _guard(host: Host, wish: Wish, devices: list[Device], logs: list[Device], pl
 
 def _mirror(host: Host, wish: Wish, devices: list[Device], logs: list[Device], plan: Plan) -> list[Device]:
     """Which devices a mirror overwrites."""
-    source, *others = devices
+    source = devices[min(set(range(len(devices))) - set(wish.out))]
+    others = [one for one in devices if one is not source]
     size = min(one.size_bytes for one in devices)
     if logs and guard.has_dirty_log(host, logs[0]) and not wish.trust_identical:
         differ = guard.difference(host, devices, size)
@@ -218,6 +234,11 @@ def _mirror(host: Host, wish: Wish, devices: list[Device], logs: list[Device], p
                 f"{logs[0].path} holds the log of a mirror, and the replicas agree where compared: it goes on from "
                 f"there, and copies what the log marks from {source.path}"
             )
+            if not wish.out:
+                plan.warnings.append(
+                    "if a replica was out of service when the mirror was last up, its data is old: name it with --out, "
+                    "and revive it once the device is there"
+                )
             return []
         plan.notes.append(f"{logs[0].path} holds the log of a mirror, but {differ}")
         return [*others, *logs]

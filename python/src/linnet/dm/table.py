@@ -50,6 +50,8 @@ class Table:
     revoke: bool = False
     ioprio: int | None = None
     off: bool = False
+    out: list[int] = field(default_factory=list)
+    """Replicas that begin out of service."""
     log: list[str] | None = None
     """The words behind ``log``: type, count, parameters."""
 
@@ -65,6 +67,7 @@ class Table:
         words += ["revoke"] if self.revoke else []
         words += ["ioprio", f"0x{self.ioprio:04x}"] if self.ioprio is not None else []
         words += ["off"] if self.off else []
+        words += [f"out:{k}" for k in self.out]
         words += ["log", *self.log] if self.log else []
         return words
 
@@ -97,12 +100,15 @@ def parse(line: str) -> Table:
 def _arguments(table: Table, words: list[str]) -> Table:
     models: list[str | None] = [None] * len(table.devices)
     values: dict[str, object] = {}
+    out: list[int] = []
     at = 0
     while at < len(words):
         key = words[at]
         at += 1
         if key in ("revoke", "off"):
             values[key] = True
+        elif key.startswith("out:"):
+            out.append(int(key[4:]))
         elif key == "log":
             count = 2 + int(words[at + 1])
             values["log"] = words[at : at + count]
@@ -120,4 +126,4 @@ def _arguments(table: Table, words: list[str]) -> Table:
                 models[int(key[6:])] = value
             else:
                 raise DmError(f"the table has a word that this version does not know: {key}")
-    return Table(table.length, table.devices, models=models, **values)  # type: ignore[arg-type]
+    return Table(table.length, table.devices, models=models, out=out, **values)  # type: ignore[arg-type]
