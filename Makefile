@@ -9,7 +9,7 @@ SEED   ?= 0
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python test-vm kernel kernel-test lint ublk sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python test-vm kernel kernel-deb kernel-install kernel-test lint ublk sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -58,6 +58,12 @@ test-vm:               ## the kernel module on stock kernels in emulated machine
 
 kernel:                ## the device-mapper target: make kernel KDIR=/lib/modules/$$(uname -r)/build
 	@$(MAKE) --no-print-directory -C kernel/dm $(if $(KDIR),KDIR=$(KDIR))
+
+kernel-deb:            ## the module as a Debian package with DKMS, build/linnet-dkms_*_all.deb
+	@sh kernel/package/build-deb.sh
+
+kernel-install:        ## the module by DKMS without a package, for the running kernel (needs root)
+	@sh kernel/package/install.sh $(RELEASE) $(KDIR)
 
 kernel-test:           ## the golden vectors as a kernel module: make kernel-test KDIR=/lib/modules/$$(uname -r)/build
 	@$(MAKE) --no-print-directory -C kernel/kunit $(if $(KDIR),KDIR=$(KDIR))

@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Builds build/linnet-dkms_VERSION_all.deb. Needs debhelper and dh-dkms; the same tree and commit give the same bytes.
+set -eu
+cd "$(dirname "$0")/../.."
+for tool in dh dh_dkms dpkg-buildpackage; do
+	command -v "$tool" >/dev/null || { echo "missing: $tool; install it with: apt-get install debhelper dh-dkms dpkg-dev" >&2; exit 1; }
+done
+stage=build/deb/linnet
+rm -rf build/deb
+mkdir -p "$stage"
+version=$(sh kernel/package/source.sh "$stage/src")
+cp -R kernel/package/debian "$stage/debian"
+# A place that is no git checkout has no date; then the day of the change log's own template would lie.
+seconds=$(git log -1 --format=%ct 2>/dev/null || date +%s)
+export SOURCE_DATE_EPOCH="$seconds"
+cat >"$stage/debian/changelog" <<CHANGES
+linnet ($version) unstable; urgency=medium
+
+  * Built from the project's tree; its CHANGELOG says what is new.
+
+ -- The Linnet developers <linnet@localhost>  $(date -u -R -d "@$seconds")
+CHANGES
+(cd "$stage" && dpkg-buildpackage -b -us -uc >../build.log 2>&1) || { tail -30 build/deb/build.log >&2; exit 1; }
+mv build/deb/linnet-dkms_"$version"_all.deb build/
+echo "build/linnet-dkms_${version}_all.deb"

@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# dkms add, build, install without a package: install.sh [KERNEL-RELEASE [KDIR]]. Repeating it replaces the earlier one.
+set -eu
+release=${1:-$(uname -r)}
+command -v dkms >/dev/null || { echo "missing: dkms; install it with: apt-get install dkms linux-headers-$release" >&2; exit 1; }
+[ "$(id -u)" = 0 ] || { echo "needs root: installs below /usr/src and /lib/modules" >&2; exit 1; }
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+version=$(sh "$(dirname "$0")/source.sh" "$stage")
+dkms status "linnet/$version" | grep -q . && dkms remove "linnet/$version" --all
+rm -rf "/usr/src/linnet-$version"
+mkdir -p "/usr/src/linnet-$version"
+cp -R "$stage/." "/usr/src/linnet-$version"
+dkms add "linnet/$version"
+dkms build "linnet/$version" -k "$release" ${2:+--kernelsourcedir "$2"}
+dkms install "linnet/$version" -k "$release" --force
+echo "installed; load it with: modprobe dm-linnet"

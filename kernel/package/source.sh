@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Lays out what DKMS keeps below /usr/src: source.sh DIRECTORY. Prints the version.
+set -eu
+cd "$(dirname "$0")/../.."
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+to=$1
+mkdir -p "$to/core"
+cp kernel/dm/*.c kernel/dm/*.h kernel/dm/Kbuild "$to"
+cp core/*.c core/*.h "$to/core"
+sed "s/@VERSION@/$version/" kernel/package/dkms.conf >"$to/dkms.conf"
+echo "$version"
