@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::forged;
+use common::{forged, rising};
 use linnet_core::{Error, Latencies, Layer, Model, ModelFault, Network, TREES, Tree, Trees};
 use linnet_types::DeviceProfile;
 use proptest::prelude::*;
@@ -60,16 +60,7 @@ fn latencies(seed: u64) -> Latencies {
     let mut feature_edges = std::array::from_fn(|_| chance.below(64) as u8);
     score_edges.sort_unstable();
     feature_edges.sort_unstable();
-    let mut bins = [[[0u32; 5]; 8]; 16];
-    for s in 0..16 {
-        for f in 0..8 {
-            for k in 0..5 {
-                let before = if k > 0 { bins[s][f][k - 1] } else { 0 };
-                let below = if s > 0 { bins[s - 1][f][k] } else { 0 };
-                bins[s][f][k] = before.max(below) + chance.below(1 << 24) as u32;
-            }
-        }
-    }
+    let bins = rising(&mut chance, 1 << 24);
     Latencies::new(score_edges, chance.below(16) as u8, feature_edges, bins).unwrap()
 }
 

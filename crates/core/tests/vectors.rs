@@ -9,10 +9,10 @@ mod common;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use common::{SPDX, Slow, forged, keep, lines, logits, root};
+use common::{SPDX, Slow, forged, keep, lines, logits, rising, root};
 use linnet_core::{
-    Error, LATENCY_SHARES, Latencies, Layer, Model, Network, TREE_LEVELS, TREES, Tracker, Tree, Trees, Verdict,
-    WATCH_FEATURES, Width, decide,
+    Error, Latencies, Layer, Model, Network, TREE_LEVELS, TREES, Tracker, Tree, Trees, Verdict, WATCH_FEATURES, Width,
+    decide,
 };
 use linnet_sim::Chance;
 use linnet_types::{DeviceProfile, Op};
@@ -224,15 +224,7 @@ fn random_latencies(chance: &mut Chance) -> Latencies {
     let mut feature_edges = std::array::from_fn(|_| chance.below(64) as u8);
     score_edges.sort_unstable();
     feature_edges.sort_unstable();
-    let mut bins = [[[0u32; 5]; 8]; 16];
-    for s in 0..16 {
-        for f in 0..8 {
-            for k in 0..5 {
-                let below = bins[s][f][..k].last().copied().unwrap_or(0).max(if s > 0 { bins[s - 1][f][k] } else { 0 });
-                bins[s][f][k] = if (s, k) == (15, 4) { u32::MAX } else { below + chance.below(1_000_000) as u32 };
-            }
-        }
-    }
+    let bins = rising(chance, 1_000_000);
     Latencies::new(score_edges, 3, feature_edges, bins).unwrap()
 }
 

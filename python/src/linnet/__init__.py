@@ -20,6 +20,7 @@ from linnet._native import (
     presets,
     trace_formats,
     training_rows,
+    watched_rows,
     workloads,
 )
 from linnet.experiment import Experiment, Setup, compare
@@ -52,6 +53,7 @@ __all__ = [
     "trace_formats",
     "trace_from_table",
     "training_rows",
+    "watched_rows",
     "workloads",
     "write_trace",
 ]

@@ -122,8 +122,9 @@ def evaluate(model: Model, traces: Trace | Sequence[Trace], test_share: float = 
     Gives rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` when only
     one class occurs), and false_submit and false_revoke as shares of all rows. Slow is what the model's own inflection
     point calls slow. The figures are those of the model's network, and under ``linnet`` those of its trees (``None``
-    without); ``model`` says whose they are, as a model without a network gives those of its trees. ``latencies`` has for
-    each foretold quantile its ``share``, the share of reads ``covered`` by it, its mean pinball loss, and the loss of
-    foretelling one number for all of these reads, the best in hindsight.
+    without); ``model`` says whose they are, as a model without a network gives those of its trees.
+
+    ``latencies`` has for each foretold quantile its ``share``, the share of reads ``covered`` by it, its mean pinball
+    loss, and the loss of foretelling one number for all of these reads, the best in hindsight.
     """
     return _native.evaluate(model, [traces] if isinstance(traces, Trace) else list(traces), test_share)
