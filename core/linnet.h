@@ -165,6 +165,24 @@ int linnet_trees_check(const struct linnet_trees *trees);
 /* Score of a read: the logarithm of the odds that it will be slow, times LINNET_TREE_ONE. */
 int32_t linnet_trees_score(const struct linnet_trees *trees, const uint8_t features[LINNET_WATCH_FEATURES]);
 
+/* ---- the same trees for processors, or kernels, that may not use vectors (grove.c) ---- */
+
+#define LINNET_GROVE_ROWS (LINNET_TREE_LEVELS * LINNET_TREES + LINNET_WATCH_FEATURES)
+
+/* 7,048 bytes. Const once planted. */
+struct linnet_grove {
+	uint8_t row[LINNET_WATCH_FEATURES][LINNET_BUCKET_MAX + 1]; /* of `passed`, for each value of a feature */
+	uint64_t passed[LINNET_GROVE_ROWS][LINNET_TREE_LEVELS];    /* a bit for each tree whose question is passed */
+	int16_t leaf[LINNET_TREES][LINNET_TREE_LEAVES];
+	int32_t base;
+};
+
+/* Lays out trees that pass linnet_trees_check. */
+void linnet_grove_plant(struct linnet_grove *grove, const struct linnet_trees *trees);
+
+/* As linnet_trees_score, for features of 0..63. */
+int32_t linnet_grove_score(const struct linnet_grove *grove, const uint8_t features[LINNET_WATCH_FEATURES]);
+
 /* ---- features: schema heimdall-11, for comparison (spec/features-heimdall.md) ---- */
 
 #define LINNET_HEIMDALL_FEATURES 11 /* of one read */
@@ -303,6 +321,10 @@ struct linnet_choice {
 /* What a read that arrives now is to be told of this replica. `trees` may be NULL. Leaves `slow` 0. */
 void linnet_replica_describe(const struct linnet_replica *replica, const struct linnet_trees *trees, uint64_t now_ns,
 			     uint64_t offset_bytes, uint32_t size_bytes, struct linnet_candidate *candidate);
+
+/* The features alone, for who scores them otherwise. */
+void linnet_replica_features(const struct linnet_replica *replica, uint64_t now_ns, uint64_t offset_bytes,
+			     uint32_t size_bytes, uint8_t features[LINNET_WATCH_FEATURES]);
 
 /* What a read would wait by the averages: EWMA latency x (in flight + 1); saturates. */
 uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight);

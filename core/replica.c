@@ -114,16 +114,26 @@ void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_fli
 	replica->backoff_ns = 2 * absence_ns < LINNET_OUT_NS_MAX ? 2 * absence_ns : LINNET_OUT_NS_MAX;
 }
 
+static uint64_t time_of(const struct linnet_replica *replica, uint64_t now_ns)
+{
+	return now_ns > replica->latest_ns ? now_ns : replica->latest_ns;
+}
+
+void linnet_replica_features(const struct linnet_replica *replica, uint64_t now_ns, uint64_t offset_bytes,
+			     uint32_t size_bytes, uint8_t features[LINNET_WATCH_FEATURES])
+{
+	linnet_watch_describe(&replica->watch, replica->ios, time_of(replica, now_ns), offset_bytes, size_bytes,
+			      features);
+}
+
 void linnet_replica_describe(const struct linnet_replica *replica, const struct linnet_trees *trees, uint64_t now_ns,
 			     uint64_t offset_bytes, uint32_t size_bytes, struct linnet_candidate *candidate)
 {
-	uint64_t at_ns = now_ns > replica->latest_ns ? now_ns : replica->latest_ns;
-
 	candidate->score = 0;
 	if (trees) {
 		uint8_t features[LINNET_WATCH_FEATURES];
 
-		linnet_watch_describe(&replica->watch, replica->ios, at_ns, offset_bytes, size_bytes, features);
+		linnet_replica_features(replica, now_ns, offset_bytes, size_bytes, features);
 		candidate->score = linnet_trees_score(trees, features);
 	}
 	candidate->known = trees != NULL;
@@ -131,6 +141,6 @@ void linnet_replica_describe(const struct linnet_replica *replica, const struct 
 	candidate->learnt_ns = replica->learnt_ns;
 	candidate->in_flight = replica->in_flight;
 	candidate->probing = replica->probing != 0;
-	candidate->eligible = !linnet_replica_is_out(replica, at_ns);
+	candidate->eligible = !linnet_replica_is_out(replica, time_of(replica, now_ns));
 	candidate->slow = 0;
 }

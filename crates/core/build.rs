@@ -18,6 +18,7 @@ const UNITS: &[&str] = &[
     "watch.c",
     "trees.c",
     "latencies.c",
+    "grove.c",
     "replica.c",
     "choose.c",
 ];

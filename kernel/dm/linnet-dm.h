@@ -43,7 +43,7 @@ struct linnet_loaded {
 	u64 inflection_ns;
 	bool has_trees;
 	bool has_network;
-	struct linnet_trees trees;
+	struct linnet_grove grove;
 	struct linnet_network network;
 	struct linnet_tables tables;
 	void *weights; /* memory of the network */

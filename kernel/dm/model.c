@@ -140,7 +140,7 @@ static int load_parts(struct linnet_loaded *loaded, const struct firmware *file,
 	if (error == 0) {
 		loaded->inflection_ns = model->inflection_ns ? model->inflection_ns : U64_MAX;
 		if (model->parts & LINNET_PART_TREES)
-			loaded->trees = model->trees;
+			linnet_grove_plant(&loaded->grove, &model->trees);
 		loaded->has_trees = model->parts & LINNET_PART_TREES;
 		if (model->parts & LINNET_PART_NETWORK)
 			error = load_network(loaded, model);

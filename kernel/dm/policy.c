@@ -86,11 +86,10 @@ static void describe(struct linnet_leg *leg, struct linnet_decision *decision, b
 	struct linnet_desk *desk = this_cpu_ptr(leg->dm->desks);
 	struct linnet_mind *mind = rcu_dereference(leg->mind);
 	u64 offset_bytes = (leg->start + decision->sector) << SECTOR_SHIFT;
-	const struct linnet_trees *trees = NULL;
+	u8 features[LINNET_WATCH_FEATURES];
 	u32 try;
 
-	if (by_trees && mind && mind->loaded->has_trees)
-		trees = &mind->loaded->trees;
+	by_trees = by_trees && mind && mind->loaded->has_trees;
 	for (try = 0; try < DESCRIBE_TRIES; try++) {
 		u32 seq = raw_read_seqcount(&leg->seq);
 
@@ -99,12 +98,18 @@ static void describe(struct linnet_leg *leg, struct linnet_decision *decision, b
 			continue;
 		}
 		decision->seen[leg->index] = leg->state.events;
-		linnet_replica_describe(&leg->state, trees, decision->now_ns, offset_bytes, decision->size_bytes,
+		linnet_replica_describe(&leg->state, NULL, decision->now_ns, offset_bytes, decision->size_bytes,
 					candidate);
-		if (!read_seqcount_retry(&leg->seq, seq)) {
-			desk->last[leg->index] = *candidate;
-			return;
-		}
+		if (by_trees)
+			linnet_replica_features(&leg->state, decision->now_ns, offset_bytes, decision->size_bytes,
+						features);
+		if (read_seqcount_retry(&leg->seq, seq))
+			continue;
+		candidate->known = by_trees;
+		if (by_trees)
+			candidate->score = linnet_grove_score(&mind->loaded->grove, features);
+		desk->last[leg->index] = *candidate;
+		return;
 	}
 	*candidate = desk->last[leg->index];
 	decision->seen[leg->index] = LINNET_ANY_EVENT;

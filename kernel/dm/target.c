@@ -5,6 +5,7 @@
  * A read that fails at a leg is put on a list and sent to another from a work queue: where bios end there may be no
  * process that could submit one. What a bio looked like when it came is kept for that.
  */
+#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 
@@ -238,7 +239,8 @@ static void load_models(struct linnet_dm *dm)
 
 static struct linnet_dm *create(struct dm_target *ti, u32 leg_count)
 {
-	struct linnet_dm *dm = kvzalloc(struct_size(dm, legs, leg_count), GFP_KERNEL);
+	/* Legs lie on lines of their own: only powers of two are aligned to more than a word. */
+	struct linnet_dm *dm = kvzalloc(roundup_pow_of_two(struct_size(dm, legs, leg_count)), GFP_KERNEL);
 	u32 k;
 
 	if (!dm)

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A grove scores as its trees do, for random trees and features. Trees with few thresholds share rows, those with all of them
+ * need every row there is.
+ */
+#include <stdio.h>
+
+#include "linnet.h"
+
+#define CASES 2000
+#define READS 50
+
+static uint64_t state = 88172645463325252U;
+
+static uint32_t below(uint32_t n)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t)(state >> 20) % n;
+}
+
+int main(void)
+{
+	static struct linnet_trees trees;
+	static struct linnet_grove grove;
+	unsigned rows_most = 0;
+
+	for (uint32_t n = 0; n < CASES; n++) {
+		for (int level = 0; level < LINNET_TREE_LEVELS; level++) {
+			for (int tree = 0; tree < LINNET_TREES; tree++) {
+				/* In every third case all questions differ: as many rows as can be. */
+				uint32_t question = (uint32_t)(level * LINNET_TREES + tree);
+
+				trees.feature[level][tree] = (uint8_t)(n % 3 ? below(LINNET_WATCH_FEATURES) : question % 16);
+				trees.threshold[level][tree] = (uint8_t)(n % 3 ? below(n % 3 == 1 ? 64 : 4) : question / 16);
+			}
+		}
+		for (int tree = 0; tree < LINNET_TREES; tree++)
+			for (int leaf = 0; leaf < LINNET_TREE_LEAVES; leaf++)
+				trees.leaf[tree][leaf] = (int16_t)below(1 << 16);
+		trees.base = (int32_t)below(LINNET_TREE_BASE_MAX) - LINNET_TREE_BASE_MAX / 2;
+		linnet_grove_plant(&grove, &trees);
+		for (int feature = 0; feature < LINNET_WATCH_FEATURES; feature++)
+			if (grove.row[feature][LINNET_BUCKET_MAX] + 1u > rows_most)
+				rows_most = grove.row[feature][LINNET_BUCKET_MAX] + 1u;
+		for (int read = 0; read < READS; read++) {
+			uint8_t features[LINNET_WATCH_FEATURES];
+
+			for (int feature = 0; feature < LINNET_WATCH_FEATURES; feature++)
+				features[feature] = (uint8_t)below(LINNET_BUCKET_MAX + 1);
+			if (linnet_grove_score(&grove, features) != linnet_trees_score(&trees, features)) {
+				fprintf(stderr, "grove: case %u scores %d, its trees %d\n", n,
+					linnet_grove_score(&grove, features), linnet_trees_score(&trees, features));
+				return 1;
+			}
+		}
+	}
+	if (rows_most != LINNET_GROVE_ROWS) {
+		fprintf(stderr, "grove: at most %u rows were used of %d\n", rows_most, LINNET_GROVE_ROWS);
+		return 1;
+	}
+	printf("%d groves score as their trees\n", CASES);
+	return 0;
+}
