@@ -131,7 +131,7 @@ pub fn study_drift<S: Scheme + Clone>(
             }
             Event::Complete(index) => {
                 done += 1;
-                let stopped = done % 1024 == 0 && !(study.watch)(done);
+                let stopped = done.is_multiple_of(1024) && !(study.watch)(done);
                 let score = scores.remove(&index).unwrap_or_default();
                 if stopped { Err(Error::Interrupted) } else { study.complete(index, &records[index], score) }
             }
