@@ -95,7 +95,10 @@ sum_of() { dd if="$1" bs=1M count="${2:-32}" iflag=direct status=none | sha256su
 clean_up() {
 	local m try
 	jobs -p | xargs -r kill 2>/dev/null
-	pkill -x 'fio|ioread' 2>/dev/null
+	# Who waits for a suspended device cannot be ended.
+	dmsetup info -c --noheadings --separator ' ' -o name,suspended 2>/dev/null |
+		while read -r m try; do [ "$try" != Suspended ] || dmsetup resume "$m"; done
+	pkill -KILL -x 'fio|ioread|linnet-load' 2>/dev/null
 	for try in 1 2 3 4 5; do
 		exportfs -ua 2>/dev/null
 		for m in $(awk -v at="$MNT" 'index($2, at) == 1 {print $2}' /proc/mounts | sort -r); do umount "$m" 2>/dev/null; done
