@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The writable mirror: what the target asks of it. Its design is in docs/design/dm-target.md, "Mirror".
+ * The writable mirror: what the target asks of it. Its design is in docs/design/dm-mirror.md.
  *
  * The target opens the legs, parses its own arguments, and chooses which leg a read goes to among those that
  * linnet_mirror_readable() allows. Everything that changes data (writes, flushes, discards) goes through
