@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The machine of power_cuts.py: booted once, saved before it has seen its drives, and begun from there for each cut.
+
+Its root is the lab's first file system with the module, dmsetup and the writer on top; nothing of the host is mounted.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+BUILD = Path(__file__).resolve().parent.parent.parent / "build"
+LEGS = 3
+BLOCK = 4096
+BLOCKS = 8192
+THREADS = 4
+LATE = "virtio_blk.ko"  # loaded after the machine was saved
+WAIT_SECONDS = 240  # for one step of a machine on a busy host
+LOG_BAD = re.compile(rb"WARNING:|BUG[: ]|Oops|protection fault|blocked for more|rcu.*stall|Call Trace|use-after-free")
+
+GUEST = r"""#!/bin/busybox sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+export PATH=/bin DM_DISABLE_UDEV=1
+/bin/busybox --install -s /bin
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
+for m in $(cat /cut/modules); do insmod "/cut/$m" || echo "insmod $m failed"; done
+for p in /sys/class/virtio-ports/*; do
+	case $(cat "$p/name") in talk) talk=/dev/${p##*/} ;; account) account=/dev/${p##*/} ;; esac
+done
+exec 3<>"$talk"
+# Here the machine is saved; every cut begins from the saved state.
+echo "ready" >&3
+read -r begin <&3
+insmod /cut/virtio_blk.ko
+drive() {
+	for b in /sys/block/vd*; do
+		[ "$(cat "$b/serial")" = "cut$1" ] && echo "/dev/${b##*/}"
+	done
+}
+legs=
+for k in LEGNAMES; do legs="$legs $(drive $k) 0"; done
+/cut/run dmsetup create m --table "0 SECTORS linnet LOGLEGS$legs ARGUMENTS" >/cut/err 2>&1 ||
+	{ echo "create: $(cat /cut/err)" >&3; sleep 1000; }
+state() { /cut/run dmsetup status m | sed 's/.* sync \([0-9]*\)\/\([0-9]*\) .*/\1 \2/'; }
+in_sync() { set -- $(state); [ "$1" = "$2" ]; }
+echo "assembled $(state)" >&3
+first=$(/cut/cutwriter /dev/dm-0 sum); passes=1
+while ! in_sync; do
+	passes=$((passes + 1))
+	[ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
+done
+[ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
+for k in LEGNAMES; do /cut/cutwriter "$(drive $k)" flush || echo "flush failed" >&3; done
+echo "synced $passes" >&3
+read -r seed run mode <&3
+/cut/cutwriter /dev/dm-0 "$account" "$seed" "$run" THREADCOUNT BLOCKCOUNT "$mode" >/cut/err 2>&1
+echo "writer ended: $(cat /cut/err)" >&3
+sleep 1000
+"""
+
+
+class Failure(Exception):
+    """What a cut has found."""
+
+
+def initrd(kernel: Path, module: Path, arguments: str, work: Path) -> Path:
+    """The lab's first file system, with the module, dmsetup and the writer on top."""
+    root = work / "root"
+    cut = root / "cut"
+    cut.mkdir(parents=True)
+    release = kernel.name
+    wanted = []
+    for name in ("virtio_pci", "virtio_console", "dm-mod", "dm-log", "dm-region-hash", "virtio_blk"):
+        shown = subprocess.run(
+            ["modprobe", "-d", kernel / "root", "-S", release, "--show-depends", name],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        wanted += [line.split()[1] for line in shown.splitlines() if line.startswith("insmod")]
+    names = []
+    for source in [*dict.fromkeys(wanted), str(module)]:
+        shutil.copy(source, cut)
+        if Path(source).name != LATE:
+            names.append(Path(source).name)
+    (cut / "modules").write_text("\n".join(names) + "\n")
+    shutil.copy(BUILD / "vm" / "cutwriter", cut)
+    dmsetup = shutil.which("dmsetup", path=os.environ["PATH"] + ":/sbin:/usr/sbin")
+    if not dmsetup:
+        raise Failure("no dmsetup on this host")
+    shutil.copy(dmsetup, cut)
+    for program in (dmsetup, BUILD / "vm" / "cutwriter"):
+        for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout.splitlines():
+            library = re.search(r"(/\S+)", line)
+            if library:
+                shutil.copy(library[1], cut)
+    # Programs find their libraries beside them.
+    (cut / "run").write_text(
+        '#!/bin/sh\np=$1; shift\nexec /cut/ld-linux-x86-64.so.2 --library-path /cut "/cut/$p" "$@"\n'
+    )
+    (cut / "run").chmod(0o755)
+    guest = GUEST.replace("/cut/cutwriter", "/cut/run cutwriter")
+    for word, value in {
+        "LEGNAMES": " ".join(str(k) for k in range(LEGS)),
+        "LOGLEGS": str(LEGS),
+        "SECTORS": str(BLOCKS * BLOCK // 512),
+        "ARGUMENTS": arguments,
+        "THREADCOUNT": str(THREADS),
+        "BLOCKCOUNT": str(BLOCKS),
+    }.items():
+        guest = guest.replace(word, value)
+    (root / "init").write_text(guest)
+    (root / "init").chmod(0o755)
+    listed = "\n".join(str(p.relative_to(root)) for p in sorted(root.rglob("*"))) + "\n"
+    archive = subprocess.run(
+        ["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=listed.encode(), capture_output=True, check=True
+    ).stdout
+    image = work / "initrd"
+    image.write_bytes((kernel / "initrd.cpio").read_bytes() + archive)
+    return image
+
+
+class Line:
+    """A channel from the machine: qemu connects to it."""
+
+    def __init__(self, path: Path):
+        path.unlink(missing_ok=True)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(path))
+        self.listener.listen(1)
+        self.listener.settimeout(WAIT_SECONDS)
+        self.peer: socket.socket | None = None
+        self.held = b""
+
+    def socket(self) -> socket.socket:
+        """The connection, once it is there."""
+        if self.peer is None:
+            self.peer, _ = self.listener.accept()
+            self.peer.settimeout(WAIT_SECONDS)
+        return self.peer
+
+    def more(self) -> bool:
+        """Waits for bytes; False at the end."""
+        try:
+            got = self.socket().recv(65536)
+        except ConnectionResetError:
+            got = b""
+        except TimeoutError:
+            raise Failure(f"the machine said nothing for {WAIT_SECONDS} s") from None
+        self.held += got
+        return bool(got)
+
+    def line(self) -> str:
+        """One line of text."""
+        while b"\n" not in self.held:
+            if not self.more():
+                raise Failure("the machine ended by itself")
+        text, _, self.held = self.held.partition(b"\n")
+        return text.decode(errors="replace")
+
+    def close(self) -> None:
+        """Both ends."""
+        self.listener.close()
+        if self.peer:
+            self.peer.close()
+
+
+class Machine:
+    """One boot, and its end."""
+
+    def __init__(self, kernel: Path, image: Path, work: Path, volatile: bool, saved: Path | None):
+        self.work, self.console = work, work / "console"
+        self.talk, self.account = Line(work / "talk"), Line(work / "account")
+        self.children: list[subprocess.Popen[bytes]] = []
+        command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
+        command += ["-machine", "q35", "-accel", "tcg,thread=multi,tb-size=128", "-smp", "2", "-m", "256"]
+        command += ["-cpu", "Haswell-noTSX,pcid=off,invpcid=off,x2apic=off,tsc-deadline=off", "-nic", "none"]
+        command += ["-kernel", str(kernel / "vmlinux"), "-initrd", str(image), "-serial", f"file:{self.console}"]
+        command += ["-append", "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr mitigations=off tsc=reliable"]
+        command[-1] += " no_timer_check nowatchdog audit=0 apparmor=0 random.trust_cpu=on rdinit=/init"
+        command += ["-device", "virtio-serial-pci", "-qmp", f"unix:{work / 'qmp'},server=on,wait=off"]
+        for name in ("talk", "account"):
+            command += ["-chardev", f"socket,id={name},path={work / name}"]
+            command += ["-device", f"virtserialport,chardev={name},name={name}"]
+        for name in [*map(str, range(LEGS)), "log"]:
+            file = str(work / f"drive{name}")
+            if volatile:
+                file = self.serve(name, file)
+            command += ["-drive", f"if=none,id=d{name},format=raw,cache=writeback,file={file}"]
+            command += ["-device", f"virtio-blk-pci,serial=cut{name},drive=d{name}"]
+        if saved:
+            command += ["-incoming", f"exec:cat {saved}"]
+        self.start(command)
+
+    def start(self, command: list[str]) -> None:
+        """A child that dies with the machine."""
+        quiet = subprocess.DEVNULL
+        self.children.append(subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet))
+
+    def serve(self, name: str, file: str) -> str:
+        """A drive with a volatile cache: writes are kept beside the file until the machine flushes them."""
+        server = self.work / f"nbd{name}"
+        server.unlink(missing_ok=True)
+        command = ["nbdkit", "-f", "-U", str(server), "--filter=cache", "file", f"file={file}"]
+        self.start([*command, "cache=writeback", "cache-min-block-size=4096"])
+        limit = time.monotonic() + WAIT_SECONDS
+        while not server.exists():
+            if time.monotonic() > limit:
+                raise Failure("nbdkit does not start")
+            time.sleep(0.02)
+        return f"nbd+unix:///?socket={server}"
+
+    def save(self, to: Path) -> None:
+        """The machine as it stands, before it has seen its drives."""
+        with socket.socket(socket.AF_UNIX) as monitor, monitor.makefile("rw") as lines:
+            monitor.connect(str(self.work / "qmp"))
+
+            def ask(command: str, **arguments: object) -> dict[str, object]:
+                lines.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
+                lines.flush()
+                while True:
+                    answer = json.loads(lines.readline())
+                    if "error" in answer:
+                        raise Failure(f"{command}: {answer['error']}")
+                    if "return" in answer:
+                        return dict(answer["return"])
+
+            lines.readline()
+            ask("qmp_capabilities")
+            ask("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+            ask("migrate", uri=f"exec:cat >{to}")
+            while (state := ask("query-migrate").get("status")) != "completed":
+                if state == "failed":
+                    raise Failure("the machine cannot be saved")
+                time.sleep(0.1)
+
+    def say(self, text: str) -> None:
+        """A line to the machine."""
+        self.talk.socket().sendall(text.encode() + b"\n")
+
+    def expect(self, word: str) -> str:
+        """Reads lines up to the one that begins with this word."""
+        line = self.talk.line()
+        if not line.startswith(word):
+            raise Failure(f"the machine says '{line}', not '{word}'")
+        return line[len(word) :].strip()
+
+    def cut(self) -> None:
+        """The power goes."""
+        for child in self.children:
+            child.send_signal(signal.SIGKILL)
+        for child in self.children:
+            child.wait()
+
+    def close(self) -> None:
+        """What the console said; lines closed."""
+        self.cut()
+        self.talk.close()
+        self.account.close()
+        logged = self.console.read_bytes() if self.console.exists() else b""
+        if LOG_BAD.search(logged):
+            raise Failure("the kernel logged:\n" + logged.decode(errors="replace")[-4000:])
