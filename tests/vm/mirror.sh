@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Helpers for cases of the mirror; after lib.sh. Three legs /dev/mapper/leg0..2 of 16 MiB, which can be made to fail, and
+# /dev/mapper/log0 for the dirty log, all on the machine's drives.
+
+LEG_SECTORS=32768
+REGION=128
+REGIONS=$((LEG_SECTORS / REGION))
+
+leg() { echo "/dev/mapper/leg$1"; }
+linear() { echo "0 $LEG_SECTORS linear $(drive "$1") 0"; }
+make_legs() {
+	local k
+	for k in 0 1 2; do dmsetup create "leg$k" --table "$(linear $k)"; done
+	dmsetup create log0 --table "0 2048 linear $(drive 2) $((LEG_SECTORS * 2))"
+	dd if=/dev/zero of=/dev/mapper/log0 bs=1M count=1 oflag=direct status=none
+}
+# Leg K answers from another table from now on, in the middle of what is under way.
+swap_leg() { dmsetup suspend --noflush "leg$1"; dmsetup load "leg$1" --table "$2"; dmsetup resume "leg$1"; }
+break_leg() { swap_leg "$1" "0 $LEG_SECTORS error"; }
+mend_leg() { swap_leg "$1" "$(linear "$1")"; }
+
+# mirror LEGS ARGUMENT...: the table line.
+mirror() {
+	local n=$1 k line
+	shift
+	line="0 $LEG_SECTORS linnet $n"
+	for ((k = 0; k < n; k++)); do line+=" $(leg $k) 0"; done
+	echo "$line $# $*"
+}
+states() { local k; for k in 0 1 2; do status "$1" state $k; done | tr -d '\n'; }
+# Waits until every region is in sync and no leg resyncs.
+wait_sync() {
+	local try sync
+	for try in {1..600}; do
+		sync=$(status "$1" sync)
+		if [ "${sync%/*}" = "${sync#*/}" ] && [[ $(states "$1") != *R* ]]; then return; fi
+		sleep 0.2
+	done
+	fail "no end of the resync: $(dmsetup status "$1")"
+}
+wait_state() {
+	local try
+	for try in {1..300}; do
+		[ "$(states "$1")" != "$2" ] || return 0
+		sleep 0.1
+	done
+	fail "legs are $(states "$1"), not $2"
+}
+# under_way NAME: returns when a load that was started has written something.
+under_way() {
+	local try before=$(status "$1" writes)
+	for try in {1..600}; do
+		[ "$(status "$1" writes)" -le $((before + 20)) ] || return 0
+		sleep 0.1
+	done
+	fail "the load does not begin"
+}
+# same K...: these legs hold the same, byte for byte. Asks the drives, below all that a test has put above.
+same() {
+	local k first=
+	for k; do
+		sum=$(dd if="$(drive "$k")" bs=1M count=$((LEG_SECTORS / 2048)) iflag=direct status=none | sha256sum)
+		[ -n "$first" ] || first=$sum
+		expect "leg $k" "$sum" "$first"
+	done
+}
+# Regions that the log calls dirty on its device: the kernel's format, a bit for each clean region.
+dirty_regions() {
+	dd if=/dev/mapper/log0 bs=512 skip=2 count=1 iflag=direct status=none | head -c $((REGIONS / 8)) | od -An -v -tu1 |
+		awk '{ for (i = 1; i <= NF; i++) for (b = $i; b > 0; b = int(b / 2)) clean += b % 2 } END { print '$REGIONS' - clean }'
+}
+# load NAME SECONDS: writes that are verified afterwards by `verify NAME`; their tables are in the machine's /run.
+load() {
+	fio --name=load --filename="/dev/mapper/$1" --rw=randwrite --bsrange=4k-64k --size=8m --ioengine=libaio --iodepth=8 \
+		--direct=1 --verify=crc32c --do_verify=0 --time_based --runtime="$2" --norandommap --randseed="${3:-1}" \
+		--verify_fatal=1 --output="/run/load" >/dev/null 2>&1 || { cat /run/load; return 1; }
+}
+# Reads and checks the headers and sums of all blocks that `write_all` wrote.
+write_all() {
+	fio --name=all --filename="/dev/mapper/$1" --rw=randwrite --bs=16k --size=8m --ioengine=libaio --iodepth=8 --direct=1 \
+		--verify=crc32c --do_verify="${2:-0}" --verify_fatal=1 --output=/run/all >/dev/null 2>&1 || { cat /run/all; return 1; }
+}
+verify_all() {
+	fio --name=all --filename="/dev/mapper/$1" --rw=randread --bs=16k --size=8m --ioengine=libaio --iodepth=8 --direct=1 \
+		--verify=crc32c --verify_only=1 --verify_fatal=1 --output=/run/all >/dev/null 2>&1 || { cat /run/all; return 1; }
+}
