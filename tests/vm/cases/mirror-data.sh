@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # A mirror of three legs: what is written is read, on the raw device and under ext4, and the legs are the same.
-# vm: timeout=900
+# vm: timeout=3600
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
 
