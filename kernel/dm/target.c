@@ -33,8 +33,9 @@ static void restore(struct bio *bio, const struct linnet_io *io)
 	bio->bi_iter = io->iter;
 	bio->bi_flags = io->bio_flags;
 	bio->bi_status = BLK_STS_OK;
-	/* Nobody polls for it there; and drivers that split it have counted its parts. */
+	/* Who polls for it must not look for it at the leg that it left; and drivers that split it have counted its parts. */
 	bio->bi_opf &= ~REQ_POLLED;
+	WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);
 	atomic_set(&bio->__bi_remaining, 1);
 }
 

@@ -47,6 +47,8 @@ struct device { struct kobject kobj; };
 struct gendisk { struct device device; };
 struct block_device { dev_t bd_dev; char name[16]; };
 struct bvec_iter { sector_t bi_sector; unsigned int bi_size, bi_idx, bi_bvec_done; };
+#define BLK_QC_T_NONE -1U
+
 struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev;
@@ -55,6 +57,7 @@ struct bio {
 	unsigned short bi_ioprio;
 	blk_status_t bi_status;
 	atomic_t __bi_remaining;
+	unsigned int bi_cookie;
 	struct bvec_iter bi_iter;
 	void (*bi_end_io)(struct bio *bio);
 	void *bi_private;
