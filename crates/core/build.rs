@@ -55,7 +55,16 @@ fn variants(core: &Path, unit: &str, symbol: &str) {
 const KERNEL_FLAGS: &[&str] = &["-O2", "-ffreestanding", "-fno-builtin", "-mgeneral-regs-only", "-fno-strict-aliasing"];
 /// What `src/bench` calls of the kernel build, and what that calls in turn; renamed so that both builds fit one program.
 const KERNEL_NAMES: &[&str] = &[
+    "bucket",
     "dense_portable",
+    "heimdall_arrive",
+    "heimdall_complete_read",
+    "heimdall_features",
+    "heimdall_init",
+    "heimdall_inputs",
+    "heimdall_leave",
+    "heimdall_scale_set",
+    "heimdall_throughput",
     "judge_arrive",
     "judge_complete_read",
     "judge_complete_write",
@@ -81,6 +90,13 @@ const KERNEL_NAMES: &[&str] = &[
     "tracker_digits",
     "tracker_init",
     "tracker_withdraw",
+    "trees_check",
+    "trees_score",
+    "watch_arrive",
+    "watch_complete",
+    "watch_describe",
+    "watch_init",
+    "watch_withdraw",
 ];
 
 /// The decision path with the kernel's flags, and the plain loops with several.
@@ -90,7 +106,7 @@ fn bench(core: &Path) {
     for name in KERNEL_NAMES {
         kernel.define(&format!("linnet_{name}"), format!("linnet_kernel_{name}").as_str());
     }
-    for unit in ["feature.c", "infer.c", "dense.c", "judge.c", "sift.c"] {
+    for unit in ["feature.c", "heimdall.c", "infer.c", "dense.c", "judge.c", "sift.c", "trees.c", "watch.c"] {
         kernel.file(core.join(unit));
     }
     kernel.compile("linnet_kernel");

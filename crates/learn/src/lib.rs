@@ -25,6 +25,7 @@ mod profile;
 mod recentre;
 mod replay;
 mod set;
+mod shapes;
 mod study;
 mod trees;
 mod watched;
@@ -48,6 +49,7 @@ pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_
 pub use pooled::learn_pooled;
 pub use profile::{hedge_percentile, profile};
 pub use set::{Dropped, TrainingSet};
+pub use shapes::{HistorySet, train_rows};
 pub use study::{HeimdallJudged, Study, StudyOptions, StudyRows};
 pub use trees::{JudgedTrees, learn_trees, learn_trees_periods, learn_trees_pooled};
 pub use watched::WatchedSet;

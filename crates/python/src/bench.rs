@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors;
+use crate::network::PyNetwork;
 
 /// Name, share of reads in percent, and gap between requests in ns: loads that a drive of 64 GiB sustains.
 const MIXES: [(&str, u64, Nanos); 3] = [("read", 100, 2_000), ("mixed-70-30", 70, 10_000), ("overwrite", 0, 20_000)];
@@ -117,6 +118,38 @@ pub fn bench_decide(
     let options = linnet_core::bench::Options { blocks, seed, counter, ..Default::default() };
     let rows = py.detach(|| linnet_core::bench::decide(&options)).map_err(errors::model)?;
     Ok(rows.iter().map(linnet_core::bench::Row::to_json).collect())
+}
+
+/// What a decision of this network costs in every build, one JSON object a row: the plain int64 loop, the core's whole network, and
+/// the paths of a judge where it takes 31 digits. Without a network, what one of the trees costs.
+#[cfg(target_arch = "x86_64")]
+#[pyfunction]
+#[pyo3(signature = (network, blocks, seed = 1))]
+pub fn bench_network(
+    py: Python<'_>,
+    network: Option<PyRef<'_, PyNetwork>>,
+    blocks: usize,
+    seed: u64,
+) -> PyResult<Vec<String>> {
+    if blocks == 0 {
+        return Err(PyValueError::new_err("blocks is at least 1"));
+    }
+    let options = linnet_core::bench::Options { blocks, seed, ..Default::default() };
+    let network = network.map(|network| network.0.clone());
+    let rows = py.detach(|| match &network {
+        Some(network) => linnet_core::bench::one_network("network", network, &options),
+        None => linnet_core::bench::trees(&options),
+    });
+    Ok(rows.map_err(errors::model)?.iter().map(linnet_core::bench::Row::to_json).collect())
+}
+
+/// Other processors have no decision bench yet.
+#[cfg(not(target_arch = "x86_64"))]
+#[pyfunction]
+#[pyo3(signature = (network, blocks, seed = 1))]
+pub fn bench_network(network: Option<PyRef<'_, PyNetwork>>, blocks: usize, seed: u64) -> PyResult<Vec<String>> {
+    let _ = network;
+    bench_decide(blocks, seed, None)
 }
 
 /// Runs the calls of one row inside the counted function.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use linnet_core::{Loss, Model, Network, TrainOptions, Trees};
 use linnet_learn::{
-    BoostOptions, Evaluation, FitOptions, Foretold, InflectionOptions, Judged, JudgedTrees, LearnOptions, Learned,
-    Progress as At, Stage, TrainingSet, WatchedSet,
+    BoostOptions, Evaluation, FitOptions, Foretold, HistorySet, InflectionOptions, Judged, JudgedTrees, LearnOptions,
+    Learned, Progress as At, Stage, TrainingSet, WatchedSet,
 };
 use linnet_types::IoRecord;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -267,7 +267,7 @@ pub fn training_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>, inflectio
     Ok((digits, PyArray1::from_vec(py, set.slow)))
 }
 
-/// Trains a network on rows of digits and quantises it to three decimals.
+/// Trains a network on rows of any number of digits and quantises it to three decimals.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 pub fn train_network<'py>(
@@ -281,13 +281,10 @@ pub fn train_network<'py>(
     seed: u64,
 ) -> PyResult<PyNetwork> {
     let width = rows.shape()[1];
-    if width != linnet_core::DIGITS {
-        return Err(PyValueError::new_err(format!(
-            "rows have {width} digits; the features are {}",
-            linnet_core::DIGITS
-        )));
-    }
     let digits: Vec<u8> = rows.as_array().iter().copied().collect();
+    if let Some(odd) = digits.iter().find(|&&digit| digit > linnet_core::DIGIT_MAX) {
+        return Err(PyValueError::new_err(format!("{odd} is no decimal digit")));
+    }
     let slow = slow.as_array().to_vec();
     let options = TrainOptions {
         hidden,
@@ -299,10 +296,28 @@ pub fn train_network<'py>(
         ..TrainOptions::default()
     };
     let mut progress = Progress::new(None);
-    let trained = py.detach(|| {
-        linnet_core::train(&options, &digits, &slow, &mut |_, _| progress.tell(())).and_then(|float| float.quantise(3))
-    });
-    trained.map(PyNetwork).map_err(|error| progress.error(errors::model(error)))
+    let trained =
+        py.detach(|| linnet_learn::train_rows(&options, width, &digits, &slow, &mut |_, _| progress.tell(())));
+    trained.map(PyNetwork).map_err(|error| match error {
+        linnet_learn::Error::Core(error) => progress.error(errors::model(error)),
+        error => errors::learn(error),
+    })
+}
+
+/// Digits (n, 7 history + 3) and labels (n,) of a trace's reads as a tracker with a history of this many reads would describe
+/// them: for studies. Four reads give the rows of `training_rows`.
+#[pyfunction]
+pub fn history_rows<'py>(
+    py: Python<'py>,
+    trace: PyRef<'py, PyTrace>,
+    history: usize,
+    inflection_ns: u64,
+) -> PyResult<Rows<'py>> {
+    let records = trace.records.clone();
+    let set = py.detach(|| HistorySet::from_records(&records, history, inflection_ns)).map_err(errors::learn)?;
+    let rows = set.slow.len();
+    let digits = PyArray1::from_vec(py, set.digits).reshape([rows, set.inputs])?;
+    Ok((digits, PyArray1::from_vec(py, set.slow)))
 }
 
 type Watched<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<u64>>);

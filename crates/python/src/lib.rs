@@ -23,13 +23,13 @@ mod _native {
     #[pymodule_export]
     use crate::array::{PyArray, PyRun, check_policy, policies, presets};
     #[pymodule_export]
-    use crate::bench::{bench_decide, bench_decide_count, bench_ssd, bench_ssd_count};
+    use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count};
     #[pymodule_export]
     use crate::drift::drift_study;
     #[pymodule_export]
     use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
     #[pymodule_export]
-    use crate::learn::{evaluate, fit, inflection_point, train_network, training_rows, watched_rows};
+    use crate::learn::{evaluate, fit, history_rows, inflection_point, train_network, training_rows, watched_rows};
     #[pymodule_export]
     use crate::model::PyModel;
     #[pymodule_export]

@@ -121,6 +121,11 @@ class Experiment:
         row = {"trace": self.name, "preset": self.setup.preset, "policy": policy, "seed": self.setup.seed}
         return Outcome(row | run.row(), latency)
 
+    def probe(self, policy: str, probe_share: float) -> _native.Run:
+        """Run the test part with this chance of a sampled probe; ``probing()`` of the run has the estimates."""
+        models = [f.model for f in self.fitted]
+        return self.array.run(self.test_part, policy, models, probe_share=probe_share, **self._array())
+
     def compare(self, chosen: Sequence[str] | None = None, workers: int = 2) -> list[Outcome]:
         """Run every policy of ``chosen`` (all by default), in the order given."""
         names = list(chosen or policies())

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 
+use super::others::{FREE, TREES_NAME, Watching};
 use super::{CALLS, Chance, INPUTS, Plain, RING, Row, Subject, advance, entry, ring};
 use crate::bench::Build;
 use crate::{Error, Layer, Network};
@@ -47,18 +48,31 @@ fn read(path: &str) -> Option<Network> {
 }
 
 /// Of one call of this row, or `None`: no valgrind, or instructions that it does not know, or nothing to count.
-pub(super) fn instructions(program: &Path, network: &Network, row: &Row, seed: u64) -> Option<f64> {
+/// Trees are made anew by their name, without a network.
+pub(super) fn instructions(program: &Path, network: Option<&Network>, row: &Row, seed: u64) -> Option<f64> {
     // valgrind knows no AVX-512, and hides it; streams are the other rows mixed.
     if row.build == "avx512" || row.inputs == "stream" {
         return None;
     }
     let file = std::env::temp_dir().join(format!("linnet-bench-{}.txt", std::process::id()));
-    write(network, &file).ok()?;
+    let calls = match network {
+        Some(network) => {
+            write(network, &file).ok()?;
+            BLOCKS * CALLS
+        }
+        None => {
+            if row.path == "submit" {
+                BLOCKS * CALLS
+            } else {
+                CALLS
+            }
+        }
+    };
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=linnet_bench_counted"])
         .arg(program)
         .arg("count")
-        .arg(&file)
+        .arg(if network.is_some() { file.as_os_str() } else { TREES_NAME.as_ref() })
         .args([row.inputs, row.path, row.build, &row.remembered.to_string(), &seed.to_string()])
         .output();
     // Left behind it would do no harm.
@@ -67,7 +81,7 @@ pub(super) fn instructions(program: &Path, network: &Network, row: &Row, seed: u
     let text = String::from_utf8_lossy(&output.stderr);
     let (_, after) = text.split_once("Collected : ")?;
     let total: f64 = after.split_whitespace().next()?.parse().ok()?;
-    Some(total / (BLOCKS * CALLS) as f64)
+    Some(total / calls as f64)
 }
 
 /// Runs the calls of one row: what a counting program does with its arguments after `count`.
@@ -75,11 +89,25 @@ pub fn count(arguments: &[String]) -> Result<(), Error> {
     let bad = || Error::Input(format!("not a row to count: {arguments:?}"));
     let [file, inputs, path, build, remembered, seed] = arguments else { return Err(bad()) };
     let seed = seed.parse().map_err(|_| bad())?;
-    let network = read(file).ok_or_else(bad)?;
     let build = Build::available().into_iter().find(|b| b.name() == build).ok_or_else(bad)?;
+    if file == TREES_NAME {
+        let mut watching = Watching::new(build, seed)?;
+        match path.as_str() {
+            "submit" => linnet_bench_counted(BLOCKS * CALLS, &mut |i| {
+                black_box(watching.submit(black_box(i)));
+            }),
+            "arrive" => linnet_bench_counted(CALLS, &mut |k| watching.arrive(FREE + k, true, black_box(4_096))),
+            _ => {
+                (0..CALLS).for_each(|k| watching.arrive(FREE + k, true, 4_096));
+                linnet_bench_counted(CALLS, &mut |k| watching.complete(FREE + k));
+            }
+        }
+        return Ok(());
+    }
+    let network = read(file).ok_or_else(bad)?;
     let inputs = INPUTS.into_iter().find(|i| i == inputs).ok_or_else(bad)?;
     if path == "plain" {
-        let (plain, ring) = (Plain::new(&network, build).ok_or_else(bad)?, ring(inputs, seed));
+        let (plain, ring) = (Plain::new(&network, build), ring(inputs, seed));
         linnet_bench_counted(BLOCKS * CALLS, &mut |i| {
             black_box(plain.decide(black_box(&ring[i % RING])));
         });

@@ -6,6 +6,7 @@
 //! reading of the clock is part of them. Nanoseconds of wall clock.
 
 mod count;
+mod others;
 mod stream;
 mod subject;
 mod threads;
@@ -18,6 +19,7 @@ use std::time::Instant;
 use linnet_types::Op;
 
 pub use count::{count, linnet_bench_counted};
+pub use others::{one_network, trees};
 pub use subject::Build;
 pub use threads::{ThreadRow, two_threads};
 
@@ -57,7 +59,8 @@ pub struct Row {
     pub network: String,
     /// `uniform` digits; `realistic`: 1 to 64 pages, 8 % slow reads; `stream`: events of 64 devices under load.
     pub inputs: &'static str,
-    /// `plain`: the int64 loop. `submit`: the decision on an arriving read. `complete`: of a read. `arrive`: the count.
+    /// `plain`: the int64 loop. `network`: the core's whole network, nothing worked out ahead. `submit`: the decision on an
+    /// arriving read, features included. `complete`: of a read. `arrive`: the books of an arrival.
     pub path: &'static str,
     /// Flags and loops.
     pub build: &'static str,
@@ -188,7 +191,7 @@ fn timed(row: Row, (ns_median, ns_min): (f64, f64)) -> Row {
 }
 
 fn plain_rows(name: &str, network: &Network, build: Build, options: &Options, rows: &mut Vec<Row>) {
-    let Some(plain) = Plain::new(network, build) else { return };
+    let plain = Plain::new(network, build);
     for inputs in INPUTS {
         let ring = ring(inputs, options.seed);
         let call = |i: usize| {
@@ -345,7 +348,8 @@ fn networks(options: &Options) -> Result<Vec<(String, Network)>, Error> {
     Ok(all)
 }
 
-/// Measures every network in every build that runs here. Takes some seconds for each network.
+/// Measures every network in every build that runs here, and what is decided without a judge. Takes some seconds for each
+/// network.
 pub fn decide(options: &Options) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     let networks = networks(options)?;
@@ -353,21 +357,35 @@ pub fn decide(options: &Options) -> Result<Vec<Row>, Error> {
         for build in Build::available() {
             plain_rows(name, network, build, options, &mut rows);
             judge_rows(name, network, build, options, &mut rows)?;
+            others::network_rows(name, network, build, options, &mut rows)?;
             rows.push(stream_row(name, network, build, options)?);
         }
     }
+    for build in Build::available() {
+        others::trees_rows(build, options, &mut rows)?;
+        others::heimdall_rows(build, options, &mut rows)?;
+    }
     let plain: Vec<Row> = rows.iter().filter(|row| row.path == "plain").cloned().collect();
     for row in &mut rows {
-        let inputs = if row.inputs == "stream" { "realistic" } else { row.inputs };
-        row.ratio_to_plain = plain
-            .iter()
-            .filter(|p| p.network == row.network && p.inputs == inputs && p.state == row.state)
-            .map(|p| p.ns_median / row.ns_median)
-            .min_by(f64::total_cmp);
+        compare(row, &plain);
         if let (Some(counter), "hot") = (&options.counter, row.state) {
-            let network = networks.iter().find(|(name, _)| *name == row.network);
-            row.instructions = network.and_then(|(_, n)| count::instructions(counter, n, row, options.seed));
+            let network = networks.iter().find(|(name, _)| *name == row.network).map(|(_, network)| network);
+            if row.path != "network" && (network.is_some() || row.network == others::TREES_NAME) {
+                row.instructions = count::instructions(counter, network, row, options.seed);
+            }
         }
     }
     Ok(rows)
+}
+
+/// Ratio to the fastest plain loop of the same network, inputs and state. Trees have no such loop of their own: they are held
+/// against that of the network which they stand in for.
+fn compare(row: &mut Row, plain: &[Row]) {
+    let inputs = if row.inputs == "stream" { "realistic" } else { row.inputs };
+    let network = if row.network == others::TREES_NAME { "linnos" } else { &row.network };
+    row.ratio_to_plain = plain
+        .iter()
+        .filter(|p| p.network == network && p.inputs == inputs && p.state == row.state)
+        .map(|p| p.ns_median / row.ns_median)
+        .min_by(f64::total_cmp);
 }

@@ -58,6 +58,16 @@ impl Stream {
         Stream { chance, now_ns, burst_left: 0, arrival_ns: now_ns, next_id: 0, in_flight: Vec::new() }
     }
 
+    /// Time of the last event.
+    pub fn now_ns(&self) -> Nanos {
+        self.now_ns
+    }
+
+    /// I/Os that have arrived.
+    pub fn arrived(&self) -> usize {
+        self.next_id
+    }
+
     pub fn next(&mut self) -> Event {
         if let Some(&(at, id, op, size_bytes, latency_ns)) = self.in_flight.last()
             && at <= self.arrival_ns

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use crate::memory::{Memory, with_scratch};
-use crate::network::Network;
+use crate::network::{Layer, Network};
 use crate::{Error, Tracker, ffi, simd};
 
 /// A build of the core.
@@ -71,14 +71,22 @@ unsafe extern "C" {
     -> i32;
     fn linnet_kernel_judge_decide(judge: *mut ffi::Judge, snapshot: u32, scratch: *mut c_void) -> i32;
 
-    fn linnet_plain_portable(a: P, b: P, c: P, d: P, inputs: i64, hidden: i64, features: P) -> i32;
-    fn linnet_plain_kernel(a: P, b: P, c: P, d: P, inputs: i64, hidden: i64, features: P) -> i32;
-    fn linnet_plain_avx2(a: P, b: P, c: P, d: P, inputs: i64, hidden: i64, features: P) -> i32;
-    fn linnet_plain_avx512(a: P, b: P, c: P, d: P, inputs: i64, hidden: i64, features: P) -> i32;
+    fn linnet_plain_portable(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
+    fn linnet_plain_kernel(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
+    fn linnet_plain_avx2(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
+    fn linnet_plain_avx512(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
 }
 
-type P = *const i64;
-type PlainLoop = unsafe extern "C" fn(P, P, P, P, i64, i64, P) -> i32;
+/// `struct plain_layer`.
+#[repr(C)]
+struct PlainLayer {
+    weights: *const i64,
+    biases: *const i64,
+    inputs: i64,
+    outputs: i64,
+}
+
+type PlainLoop = unsafe extern "C" fn(*const PlainLayer, i64, *const i64) -> i32;
 type Call = unsafe extern "C" fn(*mut ffi::Judge, u32) -> u32;
 
 struct Functions {
@@ -229,33 +237,44 @@ impl Device<'_> {
     }
 }
 
-/// The plain loop with one set of flags, on two layers.
+/// The plain loop with one set of flags.
 pub struct Plain {
+    layers: Vec<PlainLayer>,
+    /// What the layers point into.
     numbers: Vec<Vec<i64>>,
-    hidden: i64,
     call: PlainLoop,
 }
 
+// SAFETY: nothing changes after it was made; the pointers lead into `numbers`.
+unsafe impl Sync for Plain {}
+
 impl Plain {
-    /// `None` for a network that has not two layers.
-    pub fn new(network: &Network, build: Build) -> Option<Plain> {
-        let layers = network.layers();
-        let [first, last] = &layers[..] else { return None };
-        let numbers = [&first.weights, &first.biases, &last.weights, &last.biases].map(Clone::clone).to_vec();
+    pub fn new(network: &Network, build: Build) -> Plain {
+        let given = network.layers();
+        let numbers: Vec<Vec<i64>> =
+            given.iter().flat_map(|layer| [layer.weights.clone(), layer.biases.clone()]).collect();
+        let one = |(layer, numbers): (&Layer, &[Vec<i64>])| PlainLayer {
+            weights: numbers[0].as_ptr(),
+            biases: numbers[1].as_ptr(),
+            inputs: layer.inputs as i64,
+            outputs: layer.outputs as i64,
+        };
+        let layers = given.iter().zip(numbers.chunks(2)).map(one).collect();
         let call: PlainLoop = match build {
             Build::Portable => linnet_plain_portable,
             Build::KernelFlags => linnet_plain_kernel,
             Build::Avx2 => linnet_plain_avx2,
             Build::Avx512 => linnet_plain_avx512,
         };
-        Some(Plain { numbers, hidden: first.outputs as i64, call })
+        Plain { layers, numbers, call }
     }
 
+    /// `features` holds as many as the first layer has inputs.
     #[inline]
     pub fn decide(&self, features: &[i64]) -> bool {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|k| self.numbers[k].as_ptr());
-        // SAFETY: as many numbers as the two layers have.
-        unsafe { (self.call)(a, b, c, d, features.len() as i64, self.hidden, features.as_ptr()) == 1 }
+        debug_assert_eq!(features.len() as i64, self.layers[0].inputs);
+        // SAFETY: the layers' numbers live as long; none is wider than a core network's 4096; two outputs.
+        unsafe { (self.call)(self.layers.as_ptr(), self.layers.len() as i64, features.as_ptr()) == 1 }
     }
 
     pub fn flush(&self) {

@@ -106,8 +106,7 @@ pub fn two_threads(options: &Options) -> Result<Vec<ThreadRow>, Error> {
                 ns_two: together(options.blocks, |i| score(&high, i), |i| score(&low, i)),
                 ns_handover,
             });
-            let plain = |network: &Network| Plain::new(network, build).ok_or(Error::Shape("two layers".into()));
-            let (whole, low, high) = (plain(&whole)?, plain(&low)?, plain(&high)?);
+            let [whole, low, high] = [&whole, &low, &high].map(|network| Plain::new(network, build));
             let decide = |plain: &Plain, i: usize| {
                 black_box(plain.decide(black_box(&ring[i % RING])));
             };

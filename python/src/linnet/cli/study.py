@@ -27,6 +27,8 @@ from linnet.cli.options import (
 )
 from linnet.cli.output import Bars, print_json, table, warn
 from linnet.cli.study_drift import drift_command
+from linnet.cli.study_probing import probing_command
+from linnet.cli.study_shapes import shapes_command
 from linnet.experiment import Experiment, Setup
 from linnet.grid import MAX_READS, SHARES, Cell, Source, every_cell, run_cells, summary
 from linnet.study import MODELS, MORE_MODELS
@@ -34,6 +36,8 @@ from linnet.study import MODELS, MORE_MODELS
 app = typer.Typer(help="The tables behind the claims: accuracy of models, latency of policies.", no_args_is_help=True)
 
 app.command("drift")(drift_command)
+app.command("probing")(probing_command)
+app.command("shapes")(shapes_command)
 
 Workloads = Annotated[
     list[str] | None,

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is decided without a judge: trees on a watch, Heimdall's network on its tracker, and networks of any shape.
+
+use std::ffi::c_void;
+use std::hint::black_box;
+
+use linnet_types::Op;
+
+use super::stream::{Chance, Event, Stream};
+use super::subject::flush;
+use super::{Build, CALLS, Options, Plain, Row, cold, compare, hot, judge_rows, row, timed};
+use crate::ffi::linnet_network_score;
+use crate::heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale};
+use crate::memory::with_scratch;
+use crate::watch::{Raw, Watched};
+use crate::{Error, Layer, Network, TREES, Tree, Trees, WATCH_FEATURES, ffi};
+
+/// Names of what is measured here beside networks that are given.
+pub const TREES_NAME: &str = "linnet-trees";
+pub const HEIMDALL_NAME: &str = "heimdall-22-128-16-2";
+
+macro_rules! of_build {
+    ($build:expr, $kernel:ident, $other:ident) => {
+        if $build == Build::KernelFlags { $kernel } else { $other }
+    };
+}
+
+unsafe extern "C" {
+    fn linnet_watch_init(watch: *mut Raw, inflection_ns: u64);
+    fn linnet_watch_arrive(w: *mut Raw, ios: *mut Watched, io: u32, now: u64, read: i32, offset: u64, size: u32);
+    fn linnet_watch_complete(w: *mut Raw, ios: *mut Watched, io: u32, now: u64);
+    fn linnet_watch_withdraw(w: *mut Raw, ios: *mut Watched, io: u32);
+    fn linnet_watch_describe(w: *const Raw, ios: *const Watched, now: u64, offset: u64, size: u32, f: *mut u8);
+    fn linnet_kernel_watch_arrive(w: *mut Raw, ios: *mut Watched, io: u32, now: u64, read: i32, offset: u64, size: u32);
+    fn linnet_kernel_watch_complete(w: *mut Raw, ios: *mut Watched, io: u32, now: u64);
+    fn linnet_kernel_watch_describe(w: *const Raw, ios: *const Watched, now: u64, offset: u64, size: u32, f: *mut u8);
+    fn linnet_trees_score(trees: *const Trees, features: *const u8) -> i32;
+    fn linnet_trees_score_avx2(trees: *const Trees, features: *const u8) -> i32;
+    fn linnet_trees_score_avx512(trees: *const Trees, features: *const u8) -> i32;
+    fn linnet_kernel_trees_score(trees: *const Trees, features: *const u8) -> i32;
+    fn linnet_kernel_network_score(
+        network: *const ffi::Network,
+        inputs: *const u8,
+        scratch: *mut c_void,
+        score: *mut i64,
+    ) -> i32;
+    static linnet_kernel_dense_portable: ffi::Dense;
+    fn linnet_heimdall_features(tracker: *const Heimdall, snapshot: u32, size: u32, features: *mut u32);
+    fn linnet_heimdall_inputs(scale: *const HeimdallScale, features: *const u32, inputs: *mut u8);
+    fn linnet_heimdall_complete_read(tracker: *mut Heimdall, size: u32, latency_ns: u64, snapshot: u32);
+    fn linnet_kernel_heimdall_features(tracker: *const Heimdall, snapshot: u32, size: u32, features: *mut u32);
+    fn linnet_kernel_heimdall_inputs(scale: *const HeimdallScale, features: *const u32, inputs: *mut u8);
+    fn linnet_kernel_heimdall_complete_read(tracker: *mut Heimdall, size: u32, latency_ns: u64, snapshot: u32);
+}
+
+/// Reads and writes that may be under way at once.
+const PLACES: usize = 4_096;
+
+/// Trees, and one device in the middle of its load.
+pub struct Watching {
+    build: Build,
+    trees: Box<Trees>,
+    watch: Box<Raw>,
+    ios: Vec<Watched>,
+    now_ns: u64,
+}
+
+// SAFETY of the calls: places are within `ios`, and only those under way end; trees were checked.
+impl Watching {
+    pub fn new(build: Build, seed: u64) -> Result<Watching, Error> {
+        let mut chance = Chance(seed);
+        let mut draw = |bound: u64| chance.below(bound);
+        // Which questions are asked does not change how long the answers take.
+        let trees: Vec<Tree> = (0..TREES)
+            .map(|_| Tree {
+                feature: std::array::from_fn(|_| draw(WATCH_FEATURES as u64) as u8),
+                threshold: std::array::from_fn(|_| draw(64) as u8),
+                leaf: std::array::from_fn(|_| draw(2_048) as i16 - 1_024),
+            })
+            .collect();
+        let trees = Box::new(Trees::new(&trees, 0)?);
+        let (watch, ios) = (Box::default(), vec![Watched::default(); PLACES]);
+        let mut made = Watching { build, trees, watch, ios, now_ns: 0 };
+        unsafe { linnet_watch_init(&mut *made.watch, 1_000_000) };
+        made.live_through(Stream::new(seed), 2_000);
+        Ok(made)
+    }
+
+    /// So many events of a device's load, those under way left so.
+    fn live_through(&mut self, mut stream: Stream, events: usize) {
+        for _ in 0..events {
+            match stream.next() {
+                Event::Arrive { op, size_bytes, .. } => {
+                    self.now_ns = stream.now_ns();
+                    self.arrive(stream.arrived() - 1, op == Op::Read, size_bytes);
+                }
+                Event::Complete { id, .. } => {
+                    self.now_ns = stream.now_ns();
+                    self.complete(id);
+                }
+            }
+        }
+        // The first places are for what is measured.
+        assert!(stream.arrived() + CALLS < PLACES, "every I/O has a place of its own");
+    }
+
+    fn at(k: usize) -> u32 {
+        (PLACES - 1 - k) as u32
+    }
+
+    #[inline]
+    pub fn submit(&self, i: usize) -> i32 {
+        let mut features = [0; WATCH_FEATURES];
+        let (now, offset) = (self.now_ns + 1_000 * i as u64, 4_096 * i as u64);
+        unsafe {
+            let describe = of_build!(self.build, linnet_kernel_watch_describe, linnet_watch_describe);
+            describe(&*self.watch, self.ios.as_ptr(), now, offset, 4_096, features.as_mut_ptr());
+            let score = match self.build {
+                Build::Portable => linnet_trees_score,
+                Build::Avx2 => linnet_trees_score_avx2,
+                Build::Avx512 => linnet_trees_score_avx512,
+                Build::KernelFlags => linnet_kernel_trees_score,
+            };
+            score(&*self.trees, features.as_ptr())
+        }
+    }
+
+    #[inline]
+    pub fn arrive(&mut self, k: usize, is_read: bool, size_bytes: u32) {
+        let arrive = of_build!(self.build, linnet_kernel_watch_arrive, linnet_watch_arrive);
+        let (offset, read) = (8_192 * k as u64, i32::from(is_read));
+        unsafe {
+            arrive(&mut *self.watch, self.ios.as_mut_ptr(), Self::at(k), self.now_ns, read, offset, size_bytes);
+        }
+    }
+
+    #[inline]
+    pub fn complete(&mut self, k: usize) {
+        let complete = of_build!(self.build, linnet_kernel_watch_complete, linnet_watch_complete);
+        unsafe { complete(&mut *self.watch, self.ios.as_mut_ptr(), Self::at(k), self.now_ns + 150_000) };
+    }
+
+    fn withdraw(&mut self, k: usize) {
+        unsafe { linnet_watch_withdraw(&mut *self.watch, self.ios.as_mut_ptr(), Self::at(k)) };
+    }
+
+    fn flush(&self) {
+        flush((&raw const *self.trees).cast(), size_of::<Trees>());
+        flush((&raw const *self.watch).cast(), size_of::<Raw>());
+        flush(self.ios.as_ptr().cast(), size_of_val(&self.ios[..]));
+    }
+}
+
+/// Places for I/Os that are measured: behind those that the load has used.
+pub const FREE: usize = PLACES - 1 - CALLS;
+
+pub fn trees_rows(build: Build, options: &Options, rows: &mut Vec<Row>) -> Result<(), Error> {
+    let blocks = options.blocks;
+    let watching = Watching::new(build, options.seed)?;
+    let mut push = |path, state, result| rows.push(timed(row(TREES_NAME, "realistic", path, build, state), result));
+    let submit = |watching: &Watching, i: usize| {
+        black_box(watching.submit(black_box(i)));
+    };
+    push("submit", "hot", hot(blocks, |_| {}, |i| submit(&watching, i)));
+    push("submit", "cold", cold(blocks, |_| watching.flush(), |i| submit(&watching, i)));
+    let watching = std::cell::RefCell::new(watching);
+    let all = |act: fn(&mut Watching, usize)| (0..CALLS).for_each(|k| act(&mut watching.borrow_mut(), FREE + k));
+    let complete = |i: usize| watching.borrow_mut().complete(FREE + i % CALLS);
+    push("complete", "hot", hot(blocks, |_| all(|w, k| w.arrive(k, true, 4_096)), complete));
+    let arrive = |i: usize| watching.borrow_mut().arrive(FREE + i % CALLS, true, black_box(4_096));
+    let under_way = std::cell::Cell::new(false);
+    let clear = |_: usize| {
+        if under_way.replace(true) {
+            all(Watching::withdraw);
+        }
+    };
+    push("arrive", "hot", hot(blocks, clear, arrive));
+    all(Watching::withdraw);
+    let one = |_: usize| {
+        watching.borrow_mut().arrive(FREE, true, 4_096);
+        watching.borrow().flush();
+    };
+    push("complete", "cold", cold(blocks, one, |_| watching.borrow_mut().complete(FREE)));
+    Ok(())
+}
+
+/// A network of any shape, without a judge.
+pub struct Bare {
+    core: ffi::Network,
+    owner: Network,
+    build: Build,
+}
+
+impl Bare {
+    pub fn new(network: &Network, build: Build) -> Result<Bare, Error> {
+        let owner = Network::with_set(network.layers(), network.scales().to_vec(), network.input_max(), build.set())?;
+        let mut core = *owner.core();
+        if build == Build::KernelFlags {
+            core.dense = &raw const linnet_kernel_dense_portable;
+        }
+        Ok(Bare { core, owner, build })
+    }
+
+    /// `inputs` are as many as the network has, within its bound.
+    #[inline]
+    pub fn score(&self, inputs: &[u8]) -> i64 {
+        let score = of_build!(self.build, linnet_kernel_network_score, linnet_network_score);
+        let mut found = 0;
+        // SAFETY: the weights live in `owner`, and the scratch is of the size that they need.
+        with_scratch(self.core.scratch_size, |scratch| unsafe {
+            score(&self.core, inputs.as_ptr(), scratch, &mut found)
+        });
+        found
+    }
+}
+
+/// Inputs of a network that has no features of its own: uniform, within its bound.
+fn inputs_of(network: &Network, seed: u64) -> Vec<Vec<u8>> {
+    let mut chance = Chance(seed);
+    let bound = u64::from(network.input_max()) + 1;
+    (0..256).map(|_| (0..network.inputs()).map(|_| chance.below(bound) as u8).collect()).collect()
+}
+
+/// `plain`, and `network`: the core's whole network on every submit, nothing worked out ahead.
+pub fn network_rows(
+    name: &str,
+    network: &Network,
+    build: Build,
+    options: &Options,
+    rows: &mut Vec<Row>,
+) -> Result<(), Error> {
+    let inputs = inputs_of(network, options.seed);
+    let bare = Bare::new(network, build)?;
+    let score = |i: usize| {
+        black_box(bare.score(black_box(&inputs[i % inputs.len()])));
+    };
+    rows.push(timed(row(name, "uniform", "network", build, "hot"), hot(options.blocks, |_| {}, score)));
+    let flushed = cold(options.blocks, |_| bare.owner.flush(), score);
+    rows.push(timed(row(name, "uniform", "network", build, "cold"), flushed));
+    Ok(())
+}
+
+pub fn plain_rows(name: &str, network: &Network, build: Build, options: &Options, rows: &mut Vec<Row>) {
+    let plain = Plain::new(network, build);
+    let inputs: Vec<Vec<i64>> =
+        inputs_of(network, options.seed).iter().map(|row| row.iter().map(|&x| i64::from(x)).collect()).collect();
+    let call = |i: usize| {
+        black_box(plain.decide(black_box(&inputs[i % inputs.len()])));
+    };
+    rows.push(timed(row(name, "uniform", "plain", build, "hot"), hot(options.blocks, |_| {}, call)));
+    rows.push(timed(row(name, "uniform", "plain", build, "cold"), cold(options.blocks, |_| plain.flush(), call)));
+}
+
+/// Heimdall's network on its scaled features, two bytes each; how long it takes does not depend on the weights.
+pub fn heimdall_network(seed: u64) -> Result<Network, Error> {
+    let mut chance = Chance(seed);
+    let shape = [HEIMDALL_INPUTS, 128, 16, 2];
+    let layers = shape.windows(2).map(|pair| Layer {
+        inputs: pair[0],
+        outputs: pair[1],
+        weights: (0..pair[0] * pair[1]).map(|_| chance.below(281) as i64 - 140).collect(),
+        biases: vec![0; pair[1]],
+    });
+    Network::with_input_max(layers.collect(), vec![1; 3], u8::MAX)
+}
+
+pub fn heimdall_rows(build: Build, options: &Options, rows: &mut Vec<Row>) -> Result<(), Error> {
+    let network = heimdall_network(options.seed)?;
+    plain_rows(HEIMDALL_NAME, &network, build, options, rows);
+    let bare = Bare::new(&network, build)?;
+    let scale = HeimdallScale::new(&[0; HEIMDALL_FEATURES], &[1_000_000; HEIMDALL_FEATURES])?;
+    let tracker = std::cell::RefCell::new(Heimdall::new());
+    let complete = |i: usize| {
+        let done = of_build!(build, linnet_kernel_heimdall_complete_read, linnet_heimdall_complete_read);
+        // SAFETY: plain counts.
+        unsafe { done(&mut *tracker.borrow_mut(), 4_096, black_box(100_000 + i as u64), 3) };
+    };
+    complete(0);
+    let submit = |i: usize| {
+        let (mut features, mut inputs) = ([0u32; HEIMDALL_FEATURES], [0u8; HEIMDALL_INPUTS]);
+        let describe = of_build!(build, linnet_kernel_heimdall_features, linnet_heimdall_features);
+        let scaled = of_build!(build, linnet_kernel_heimdall_inputs, linnet_heimdall_inputs);
+        // SAFETY: both write as many numbers as there are.
+        unsafe {
+            describe(&*tracker.borrow(), black_box(i as u32 & 63), 4_096, features.as_mut_ptr());
+            scaled(&scale, features.as_ptr(), inputs.as_mut_ptr());
+        }
+        black_box(bare.score(&inputs));
+    };
+    let mut push = |path, state, result| rows.push(timed(row(HEIMDALL_NAME, "uniform", path, build, state), result));
+    push("submit", "hot", hot(options.blocks, |_| {}, submit));
+    push("submit", "cold", cold(options.blocks, |_| bare.owner.flush(), submit));
+    push("complete", "hot", hot(options.blocks, |_| {}, complete));
+    Ok(())
+}
+
+/// Measures one network of any shape: the plain loop, the whole network on every submit, and a judge's paths where it takes
+/// 31 digits to two outputs. Hot figures of a judge are those of `submit` and `complete`.
+pub fn one_network(name: &str, network: &Network, options: &Options) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    for build in Build::available() {
+        plain_rows(name, network, build, options, &mut rows);
+        network_rows(name, network, build, options, &mut rows)?;
+        if network.inputs() == crate::DIGITS && network.outputs() == 2 {
+            judge_rows(name, network, build, options, &mut rows)?;
+        }
+    }
+    let plain: Vec<Row> = rows.iter().filter(|row| row.path == "plain").cloned().collect();
+    rows.iter_mut().for_each(|row| compare(row, &plain));
+    Ok(rows)
+}
+
+/// Measures the trees.
+pub fn trees(options: &Options) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    for build in Build::available() {
+        trees_rows(build, options, &mut rows)?;
+    }
+    Ok(rows)
+}
