@@ -17,7 +17,8 @@ use crate::trace::PyTrace;
 
 /// What drift handling does on a trace with latencies, as a dictionary. `progress(I/Os done)` may answer False.
 #[pyfunction]
-#[pyo3(signature = (trace, model, window, margin, seed, progress = None))]
+#[pyo3(signature = (trace, model, window, margin, seed, block_ns, progress = None))]
+#[allow(clippy::too_many_arguments)]
 pub fn drift_study<'py>(
     py: Python<'py>,
     trace: PyRef<'py, PyTrace>,
@@ -25,10 +26,11 @@ pub fn drift_study<'py>(
     window: usize,
     margin: f64,
     seed: u64,
+    block_ns: u64,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let records = trace.records.clone();
-    let mut options = DriftOptions { window, margin, ..DriftOptions::default() };
+    let mut options = DriftOptions { window, margin, block_ns, ..DriftOptions::default() };
     options.inflection.seed = seed;
     let mut progress = Progress::new(progress);
     let mut watch = |done: u64| progress.tell((done,));

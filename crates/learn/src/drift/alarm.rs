@@ -3,7 +3,9 @@
 //!
 //! Reads come in blocks, and every 8 blocks are compared once with a reference of 24. Latencies of neighbouring reads are
 //! alike, so reads are no independent sample and a test that takes them for one rings all the time. What is tested are
-//! the means of whole blocks (batch means), by Student's t of two samples with their variance pooled, 30 degrees of freedom:
+//! the means of whole blocks (batch means), by Student's t of two samples with their variance pooled, 30 degrees of freedom.
+//! A block must be longer than what makes its reads alike, or blocks are no sample either: it has a least number of reads and
+//! a least length in time, a quarter of a second unless set otherwise (flushes come every 8 ms to 1 s; LinnOS, section 6).
 //!
 //! - **inflection moved**: the share of reads up to the model's inflection point is five percentiles or more from where it was
 //!   in the reference, and t says so at the level 0.01.
@@ -21,6 +23,7 @@
 //! that are asked for besides make it rarer. A false alarm costs a fit and a comparison, not a wrong model.
 
 use linnet_measure::quantile;
+use linnet_types::Nanos;
 
 /// Blocks of the reference.
 pub const REFERENCE_BLOCKS: usize = 24;
@@ -88,76 +91,89 @@ struct Calibration {
     shares: [f64; BINS],
 }
 
+/// Reads in a row: score, slow or not.
+type Reads = Vec<(i64, bool)>;
+
 /// Watches one model. Told of each read that it scored and of how the read turned out.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     block_reads: usize,
-    /// Slow or not, until there are enough for a reference.
-    outcomes: Vec<bool>,
+    block_ns: Nanos,
+    /// The block that is being filled, and when it began.
+    open: Reads,
+    begun_ns: Nanos,
     /// Share of slow reads in each block of the reference.
-    shares: Option<Vec<f64>>,
-    /// Scores and outcomes, until there are enough for a reference.
-    reads: Vec<(i64, bool)>,
+    shares: Vec<f64>,
+    /// Blocks of the reference of calibration, until there are enough.
+    referred: Vec<Reads>,
     calibration: Option<Calibration>,
-    /// Since the last check.
-    recent: Vec<(i64, bool)>,
+    /// Blocks since the last check.
+    recent: Vec<Reads>,
 }
 
 impl Monitor {
-    /// A monitor of a model that was trained on these outcomes, the last ones of which begin its reference. A block has this
-    /// many reads, at least 1.
-    pub fn new(block_reads: usize, trained: &[bool]) -> Monitor {
-        let block_reads = block_reads.max(1);
+    /// A monitor of a model that was trained on these reads, given by time and outcome, the last of which begin its reference.
+    /// A block has at least this many reads, and at least one, and lasts at least this long.
+    pub fn new(block_reads: usize, block_ns: Nanos, trained: &[(Nanos, bool)]) -> Monitor {
         let mut monitor = Monitor {
-            block_reads,
-            outcomes: Vec::new(),
-            shares: None,
-            reads: Vec::new(),
+            block_reads: block_reads.max(1),
+            block_ns,
+            open: Vec::new(),
+            begun_ns: 0,
+            shares: Vec::new(),
+            referred: Vec::new(),
             calibration: None,
             recent: Vec::new(),
         };
-        let from = trained.len().saturating_sub(REFERENCE_BLOCKS * block_reads);
-        trained[from..].iter().for_each(|&slow| monitor.refer(slow));
+        for &(now, slow) in trained {
+            if let Some(block) = monitor.fill(now, 0, slow) {
+                monitor.shares.push(share(&block));
+            }
+        }
+        monitor.open.clear();
+        monitor.shares.drain(..monitor.shares.len().saturating_sub(REFERENCE_BLOCKS));
         monitor
     }
 
     /// A read that scored this much was slow, or not. Every [`CHECK_BLOCKS`] blocks a check is made, of what there is a
     /// reference for.
-    pub fn push(&mut self, score: i64, slow: bool) -> Option<Check> {
-        if self.shares.is_none() {
-            self.refer(slow);
-        } else {
-            self.recent.push((score, slow));
-        }
+    pub fn push(&mut self, now: Nanos, score: i64, slow: bool) -> Option<Check> {
+        let block = self.fill(now, score, slow)?;
         if self.calibration.is_none() {
-            self.reads.push((score, slow));
-            if self.reads.len() == REFERENCE_BLOCKS * self.block_reads {
-                self.calibration = Some(Calibration::new(&std::mem::take(&mut self.reads), self.block_reads));
+            self.referred.push(block.clone());
+            if self.referred.len() == REFERENCE_BLOCKS {
+                self.calibration = Some(Calibration::new(&std::mem::take(&mut self.referred)));
             }
         }
-        if self.recent.len() < CHECK_BLOCKS * self.block_reads {
+        if self.shares.len() < REFERENCE_BLOCKS {
+            self.shares.push(share(&block));
+            return None;
+        }
+        self.recent.push(block);
+        if self.recent.len() < CHECK_BLOCKS {
             return None;
         }
         let now = std::mem::take(&mut self.recent);
-        let after = slow_shares(&now.iter().map(|read| read.1).collect::<Vec<_>>(), self.block_reads);
-        let mut check = check_shares(self.shares.as_ref()?, &after);
+        let mut check = check_shares(&self.shares, &now.iter().map(share).collect::<Vec<_>>());
         if let Some(calibration) = &self.calibration {
-            (check.alarms.calibration, check.calibration_error) = calibration.check(&now, self.block_reads);
+            (check.alarms.calibration, check.calibration_error) = calibration.check(&now);
         }
         Some(check)
     }
 
-    fn refer(&mut self, slow: bool) {
-        self.outcomes.push(slow);
-        if self.outcomes.len() == REFERENCE_BLOCKS * self.block_reads {
-            self.shares = Some(slow_shares(&std::mem::take(&mut self.outcomes), self.block_reads));
+    /// Adds a read to the block; gives the block when it is full.
+    fn fill(&mut self, now: Nanos, score: i64, slow: bool) -> Option<Reads> {
+        if self.open.is_empty() {
+            self.begun_ns = now;
         }
+        self.open.push((score, slow));
+        let full = self.open.len() >= self.block_reads && now.saturating_sub(self.begun_ns) >= self.block_ns;
+        full.then(|| std::mem::take(&mut self.open))
     }
 }
 
-fn slow_shares(slow: &[bool], block_reads: usize) -> Vec<f64> {
-    let share = |block: &[bool]| block.iter().filter(|&&slow| slow).count() as f64 / block.len() as f64;
-    slow.chunks(block_reads).map(share).collect()
+fn share(block: &Reads) -> f64 {
+    block.iter().filter(|read| read.1).count() as f64 / block.len() as f64
 }
 
 fn check_shares(before: &[f64], after: &[f64]) -> Check {
@@ -176,12 +192,12 @@ fn check_shares(before: &[f64], after: &[f64]) -> Check {
 }
 
 impl Calibration {
-    fn new(reads: &[(i64, bool)], block_reads: usize) -> Calibration {
+    fn new(reads: &[Reads]) -> Calibration {
         // Signed order as unsigned, for the project's quantile.
-        let mut scores: Vec<u64> = reads.iter().map(|&(score, _)| (score as u64) ^ (1 << 63)).collect();
+        let mut scores: Vec<u64> = reads.iter().flatten().map(|&(score, _)| (score as u64) ^ (1 << 63)).collect();
         scores.sort_unstable();
         let cuts = CUTS.map(|share| ((quantile(&scores, share) ^ (1 << 63)) as i64).saturating_add(1));
-        let blocks = blocks(reads, &cuts, block_reads);
+        let blocks: Vec<Block> = reads.iter().map(|reads| binned(reads, &cuts)).collect();
         let share = |bin: usize| {
             let slow: f64 = blocks.iter().map(|block| block.slow[bin]).sum();
             slow / blocks.iter().map(|block| block.reads[bin]).sum::<f64>().max(1.0)
@@ -190,19 +206,22 @@ impl Calibration {
     }
 
     /// Whether it is lost, and how far the share of slow reads is from where it was in the bin that moved most.
-    fn check(&self, now: &[(i64, bool)], block_reads: usize) -> (bool, f64) {
-        let now = blocks(now, &self.cuts, block_reads);
+    fn check(&self, now: &[Reads]) -> (bool, f64) {
+        let now: Vec<Block> = now.iter().map(|reads| binned(reads, &self.cuts)).collect();
         let (mut lost, mut error) = (false, 0.0f64);
         for bin in 0..BINS {
             let residuals = |blocks: &[Block]| -> Vec<f64> {
-                blocks.iter().map(|block| block.slow[bin] - self.shares[bin] * block.reads[bin]).collect()
+                let one = |block: &Block| {
+                    (block.slow[bin] - self.shares[bin] * block.reads[bin]) / block.reads.iter().sum::<f64>()
+                };
+                blocks.iter().map(one).collect()
             };
-            let reads: f64 = now.iter().map(|block| block.reads[bin]).sum();
+            let sum = |part: fn(&Block) -> &[f64; BINS]| now.iter().map(|block| part(block)[bin]).sum::<f64>();
+            let reads = sum(|block| &block.reads);
             if reads == 0.0 {
                 continue;
             }
-            let after = residuals(&now);
-            let moved = after.iter().sum::<f64>() / reads;
+            let (after, moved) = (residuals(&now), sum(|block| &block.slow) / reads - self.shares[bin]);
             let certain = student(&residuals(&self.blocks), &after).abs() >= T_LEVEL_BINS;
             lost |= certain && moved.abs() >= CALIBRATION;
             error = if moved.abs() > error.abs() { moved } else { error };
@@ -211,17 +230,14 @@ impl Calibration {
     }
 }
 
-fn blocks(reads: &[(i64, bool)], cuts: &[i64; BINS - 1], block_reads: usize) -> Vec<Block> {
-    let one = |reads: &[(i64, bool)]| {
-        let mut block = Block::default();
-        for &(score, slow) in reads {
-            let bin = cuts.iter().filter(|&&cut| score >= cut).count();
-            block.reads[bin] += 1.0;
-            block.slow[bin] += f64::from(u8::from(slow));
-        }
-        block
-    };
-    reads.chunks(block_reads).map(one).collect()
+fn binned(reads: &Reads, cuts: &[i64; BINS - 1]) -> Block {
+    let mut block = Block::default();
+    for &(score, slow) in reads {
+        let bin = cuts.iter().filter(|&&cut| score >= cut).count();
+        block.reads[bin] += 1.0;
+        block.slow[bin] += f64::from(u8::from(slow));
+    }
+    block
 }
 
 /// Whether the odds differ by the factor [`ODDS`].

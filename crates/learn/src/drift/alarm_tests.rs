@@ -20,13 +20,13 @@ fn reads(chance: &mut Chance, count: usize, fast: f64, slow: f64) -> Vec<(i64, b
 /// The first check after a reference of the one kind, made of the other kind.
 fn first_check(seed: u64, before: (f64, f64), after: (f64, f64)) -> Check {
     let mut chance = Chance::new(seed);
-    let mut monitor = Monitor::new(BLOCK, &[]);
+    let mut monitor = Monitor::new(BLOCK, 0, &[]);
     for (score, slow) in reads(&mut chance, REFERENCE_BLOCKS * BLOCK, before.0, before.1) {
-        assert_eq!(monitor.push(score, slow), None);
+        assert_eq!(monitor.push(0, score, slow), None);
     }
     let mut checks: Vec<Check> = reads(&mut chance, CHECK, after.0, after.1)
         .into_iter()
-        .filter_map(|(score, slow)| monitor.push(score, slow))
+        .filter_map(|(score, slow)| monitor.push(0, score, slow))
         .collect();
     assert_eq!(checks.len(), 1);
     checks.remove(0)
@@ -50,14 +50,14 @@ fn a_test_of_single_reads_would_ring_where_that_of_blocks_does_not() {
     let mut rang = [0, 0];
     for seed in 0..300 {
         let mut chance = Chance::new(seed);
-        let mut monitor = Monitor::new(250, &[]);
+        let mut monitor = Monitor::new(250, 0, &[]);
         let (mut slow, mut before, mut after) = (false, 0.0, 0.0);
         for n in 0..(REFERENCE_BLOCKS + CHECK_BLOCKS) * 250 {
             if n % 50 == 0 {
                 slow = chance.happens(0.1);
             }
             *(if n < REFERENCE_BLOCKS * 250 { &mut before } else { &mut after }) += f64::from(u8::from(slow));
-            if let Some(check) = monitor.push(0, slow) {
+            if let Some(check) = monitor.push(0, 0, slow) {
                 let (n, m) = ((REFERENCE_BLOCKS * 250) as f64, (CHECK_BLOCKS * 250) as f64);
                 let pooled: f64 = (before + after) / (n + m);
                 let z = (after / m - before / n) / (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt();
@@ -95,14 +95,30 @@ fn few_slow_reads_that_double_are_seen_where_five_percentiles_are_not_reached() 
 #[test]
 fn what_the_model_was_trained_on_is_its_reference() {
     let mut chance = Chance::new(3);
-    let trained: Vec<bool> = reads(&mut chance, 5_000, 0.05, 0.4).into_iter().map(|read| read.1).collect();
-    let mut monitor = Monitor::new(BLOCK, &trained);
+    let trained: Vec<(Nanos, bool)> =
+        reads(&mut chance, 5_000, 0.05, 0.4).into_iter().map(|read| (0, read.1)).collect();
+    let mut monitor = Monitor::new(BLOCK, 0, &trained);
     let checks: Vec<Check> = reads(&mut chance, 2 * CHECK, 0.4, 0.8)
         .into_iter()
-        .filter_map(|(score, slow)| monitor.push(score, slow))
+        .filter_map(|(score, slow)| monitor.push(0, score, slow))
         .collect();
     assert_eq!(checks.len(), 2, "no read is needed for a reference");
     assert!(checks[0].alarms.inflection && !checks[0].alarms.calibration, "nothing is known of calibration yet");
+}
+
+#[test]
+fn a_block_lasts_as_long_as_it_must() {
+    // A stall of 20 ms in every 200: blocks of a few milliseconds are alike, those of a period are all the same.
+    let rang = |block_ns: Nanos| {
+        let mut monitor = Monitor::new(10, block_ns, &[]);
+        let checks =
+            (0..300_000u64).filter_map(|n| monitor.push(n * 100_000, 0, n * 100_000 % 200_000_000 < 20_000_000));
+        let rang: Vec<bool> = checks.map(|check| check.alarms.any()).collect();
+        (rang.iter().filter(|&&rang| rang).count(), rang.len())
+    };
+    let (short, long) = (rang(0), rang(400_000_000));
+    assert!(short.0 > short.1 / 20, "{short:?}");
+    assert!(long.1 > 0 && long.0 == 0, "{long:?}");
 }
 
 #[test]

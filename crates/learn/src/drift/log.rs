@@ -7,7 +7,7 @@ use linnet_types::{Nanos, Request};
 
 use super::scheme::Scheme;
 use crate::error::Error;
-use crate::inflection::{Inflection, InflectionOptions, inflection_point, slow_of};
+use crate::inflection::{Inflection, InflectionOptions, inflection_point, is_slow, slow_of};
 
 /// Events kept for each read of a window: where nearly all I/Os are writes, a window holds fewer reads.
 const EVENTS_PER_READ: usize = 64;
@@ -121,6 +121,8 @@ pub struct Job<S: Scheme> {
     pub(super) scheme: S,
     pub(super) log: Log,
     pub(super) from_ns: Nanos,
+    /// Reads that a fit needs: where most are still under way, what has completed is no picture of the window.
+    pub(super) least: usize,
     pub(super) inflection: InflectionOptions,
 }
 
@@ -131,28 +133,31 @@ pub struct Candidate<M> {
     pub model: M,
     /// Where fast ends, in its window.
     pub inflection: Inflection,
-    /// The reads that it was fitted to, in the order of arrival: slow or not.
-    pub slow: Vec<bool>,
+    /// The reads that it was fitted to, in the order of arrival: when they arrived, slow or not.
+    pub trained: Vec<(Nanos, bool)>,
 }
 
 impl<S: Scheme> Job<S> {
     /// Finds the inflection point of the window and fits a model to it.
     ///
     /// # Errors
-    /// [`Error::NoLatency`] for a window without a completed read; those of the fit.
+    /// [`Error::NoLatency`] or [`Error::TooFewRows`] for a window in which too few reads completed; those of the fit.
     pub fn run(self) -> Result<Candidate<S::Model>, Error> {
         let inflection = inflection_point(&[&self.log.latencies(self.from_ns)], 0, &self.inflection)?;
         let seen = self.log.replay(&self.scheme, inflection.latency_ns);
-        let (mut rows, mut latency_ns) = (Vec::new(), Vec::new());
+        let (mut rows, mut latency_ns, mut trained) = (Vec::new(), Vec::new(), Vec::new());
         for (arrived_ns, took_ns, row) in seen.rows {
             if let Some(took_ns) = took_ns.filter(|_| arrived_ns >= self.from_ns) {
                 rows.push(row);
                 latency_ns.push(took_ns);
+                trained.push((arrived_ns, is_slow(took_ns, inflection.latency_ns)));
             }
         }
+        if rows.len() < self.least {
+            return Err(Error::TooFewRows { purpose: "a new model", rows: rows.len(), least: self.least });
+        }
         let model = self.scheme.fit(&rows, &latency_ns, inflection.latency_ns)?;
-        let slow = slow_of(&latency_ns, inflection.latency_ns);
-        Ok(Candidate { model, inflection, slow })
+        Ok(Candidate { model, inflection, trained })
     }
 }
 

@@ -19,8 +19,9 @@
 //! **Merit**, by which models are compared, is the mean of ROC-AUC (policies that rank replicas go by it) and of balanced
 //! accuracy (policies that revoke go by that). Slow is what lies above the inflection point of the compared reads themselves,
 //! so neither model is judged by its own idea of slow. To lead is to be ahead by the margin on all the reads compared, and
-//! also on the mean of eight parts of them, one after the other, by Student's t at the one-sided level 0.05: neighbouring reads
-//! are alike, and so the parts are what can be counted.
+//! also on the mean of eight parts of them, one after the other, by Student's t at the one-sided level 0.1: neighbouring reads
+//! are alike, and so the parts are what can be counted. One swap in ten between equals would be for nothing, had it the margin
+//! as well; what comes back by the same rule bounds the harm.
 //!
 //! False revokes are never seen by a live device, and a read that went elsewhere says nothing of this one: give the events of
 //! the I/Os that the device did serve. A policy that revokes much should probe (`linnet-array`, `probe_share`).
@@ -53,8 +54,8 @@ use seat::Seat;
 const TRIALS: u32 = 2;
 /// Parts of a comparison.
 const PARTS: usize = 8;
-/// One-sided critical value of Student's t with 7 degrees of freedom: 0.05.
-const T_LEAD: f64 = 1.895;
+/// One-sided critical value of Student's t with 7 degrees of freedom: 0.1.
+const T_LEAD: f64 = 1.415;
 
 /// How drift is handled.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +64,8 @@ pub struct DriftOptions {
     pub window: usize,
     /// Lead in merit at which a candidate takes over, or an old model comes back; 0..=1.
     pub margin: f64,
+    /// Least length of a block of reads that alarms compare; longer than the device's own cycles.
+    pub block_ns: Nanos,
     /// The search for inflection points.
     pub inflection: InflectionOptions,
 }
@@ -72,6 +75,7 @@ impl Default for DriftOptions {
         DriftOptions {
             window: 6_000,
             margin: 0.02,
+            block_ns: 250_000_000,
             inflection: InflectionOptions { ios: 200_000, ..InflectionOptions::default() },
         }
     }
@@ -192,7 +196,7 @@ impl<S: Scheme + Clone> Drift<S> {
         }
         let push = |seat: &mut Seat<S>, score: i64| {
             let slow = seat.is_slow(latency_ns);
-            seat.monitor.push(score, slow)
+            seat.monitor.push(now, score, slow)
         };
         if let (Phase::Shadow, Some(seat), Some(score)) = (&self.phase, &mut self.other, shadow) {
             push(seat, score);
@@ -201,7 +205,7 @@ impl<S: Scheme + Clone> Drift<S> {
         if let (Some(serving), Some(shadow)) = (serving, shadow) {
             self.compared.push((latency_ns, serving, shadow));
         }
-        self.step(now, check)
+        self.step(now, arrived_ns, check)
     }
 
     /// It left without an answer worth learning from: revoked, failed, cancelled.
@@ -216,7 +220,7 @@ impl<S: Scheme + Clone> Drift<S> {
 
     /// The job was run.
     pub fn trained(&mut self, candidate: Candidate<S::Model>) {
-        let seat = Seat::new(&self.scheme, candidate, &self.log, self.block_reads());
+        let seat = Seat::new(&self.scheme, candidate, &self.log, self.block());
         if self.serving.is_none() {
             (self.serving, self.phase) = (Some(seat), Phase::Watch);
         } else {
@@ -243,21 +247,22 @@ impl<S: Scheme + Clone> Drift<S> {
         self.options.window / 2
     }
 
-    fn block_reads(&self) -> usize {
-        self.options.window / REFERENCE_BLOCKS
+    fn block(&self) -> (usize, Nanos) {
+        (self.options.window / REFERENCE_BLOCKS, self.options.block_ns)
     }
 
     /// A read has ended. At most one thing comes of it.
-    fn step(&mut self, now: Nanos, check: Option<Check>) -> Result<Option<News<S>>, Error> {
+    fn step(&mut self, now: Nanos, arrived_ns: Nanos, check: Option<Check>) -> Result<Option<News<S>>, Error> {
         match &mut self.phase {
             Phase::Gather { left, from_ns } => {
-                *left = left.saturating_sub(1);
+                *left = left.saturating_sub(usize::from(arrived_ns >= *from_ns));
                 if *left > 0 {
                     return Ok(None);
                 }
                 let (scheme, log, from_ns) = (self.scheme.clone(), self.log.clone(), *from_ns);
                 self.phase = Phase::Fitting;
-                Ok(Some(News::Fit(Job { scheme, log, from_ns, inflection: self.options.inflection.clone() })))
+                let (inflection, least) = (self.options.inflection.clone(), self.half() / 2);
+                Ok(Some(News::Fit(Job { scheme, log, from_ns, least, inflection })))
             }
             Phase::Fitting => Ok(None),
             Phase::Shadow => {
@@ -303,9 +308,9 @@ impl<S: Scheme + Clone> Drift<S> {
             return;
         }
         self.phase = Phase::Watch;
-        let monitor = Monitor::new(self.block_reads(), &[]);
+        let (block_reads, block_ns) = self.block();
         if let (false, Some(seat)) = (self.changed, &mut self.serving) {
-            seat.monitor = monitor;
+            seat.monitor = Monitor::new(block_reads, block_ns, &[]);
         }
     }
 

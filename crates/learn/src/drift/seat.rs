@@ -20,12 +20,12 @@ pub(super) struct Seat<S: Scheme> {
 }
 
 impl<S: Scheme> Seat<S> {
-    /// A model that has seen the log. It has no say on reads that arrived before.
-    pub fn new(scheme: &S, candidate: Candidate<S::Model>, log: &Log, block_reads: usize) -> Seat<S> {
+    /// A model that has seen the log. It has no say on reads that arrived before. `block` is its monitor's.
+    pub fn new(scheme: &S, candidate: Candidate<S::Model>, log: &Log, block: (usize, Nanos)) -> Seat<S> {
         let inflection_ns = candidate.inflection.latency_ns;
         let seen = log.replay(scheme, inflection_ns);
         let open = seen.open.into_iter().map(|(id, (mark, ..))| (id, (mark, None))).collect();
-        let monitor = Monitor::new(block_reads, &candidate.slow);
+        let monitor = Monitor::new(block.0, block.1, &candidate.trained);
         Seat { model: candidate.model, inflection_ns, monitor, eye: seen.eye, open }
     }
 

@@ -208,10 +208,10 @@ impl<S: Scheme + Clone> Study<'_, S> {
                     let happening = Happening::Fitted {
                         inflection_ns: candidate.inflection.latency_ns,
                         percentile: candidate.inflection.percentile,
-                        rows: candidate.slow.len(),
+                        rows: candidate.trained.len(),
                     };
                     if self.seats.is_none() {
-                        let seat = || Seat::new(&self.scheme, candidate.clone(), &self.log, 1);
+                        let seat = || Seat::new(&self.scheme, candidate.clone(), &self.log, (1, 0));
                         self.seats = Some([seat(), seat()]);
                         (self.found.fits[0], self.found.fits[2]) = (1, 1);
                     }
@@ -234,8 +234,8 @@ impl<S: Scheme + Clone> Study<'_, S> {
 
     fn refit(&mut self) -> Result<(), Error> {
         let inflection = self.options.inflection.clone();
-        let job = Job { scheme: self.scheme.clone(), log: self.log.clone(), from_ns: 0, inflection };
-        let seat = Seat::new(&self.scheme, job.run()?, &self.log, 1);
+        let job = Job { scheme: self.scheme.clone(), log: self.log.clone(), from_ns: 0, least: 1, inflection };
+        let seat = Seat::new(&self.scheme, job.run()?, &self.log, (1, 0));
         if let Some(seats) = &mut self.seats {
             seats[1] = seat;
             self.found.fits[2] += 1;

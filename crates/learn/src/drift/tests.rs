@@ -48,7 +48,7 @@ fn device(seed: u64, moods: &[(Mood, usize)]) -> Vec<IoRecord> {
 
 fn options() -> DriftOptions {
     let inflection = InflectionOptions { ios: 20_000, ..InflectionOptions::default() };
-    DriftOptions { window: WINDOW, inflection, ..DriftOptions::default() }
+    DriftOptions { window: WINDOW, block_ns: 0, inflection, ..DriftOptions::default() }
 }
 
 fn run(moods: &[(Mood, usize)]) -> DriftStudy {
@@ -148,14 +148,14 @@ fn a_candidate_that_joins_late_says_what_it_would_have_said_from_the_start() {
         scheme.fit(&set.features, &set.latency_ns, 1_000_000).expect("rows")
     };
     let inflection = crate::inflection_point(&[&[1_000_000]], 0, &options().inflection).expect("one latency");
-    let candidate = Candidate { model: learned, inflection, slow: Vec::new() };
+    let candidate = Candidate { model: learned, inflection, trained: Vec::new() };
     let mut log = Log::new(WINDOW);
-    let mut early = Seat::new(&scheme, candidate.clone(), &log, 1);
+    let mut early = Seat::new(&scheme, candidate.clone(), &log, (1, 0));
     let (mut late, mut compared) = (None, 0);
     crate::replay::in_time_order(&records, |event| match event {
         crate::replay::Event::Arrive(k) => {
             if k == 500 {
-                late = Some(Seat::new(&scheme, candidate.clone(), &log, 1));
+                late = Some(Seat::new(&scheme, candidate.clone(), &log, (1, 0)));
             }
             let (id, now, request) = (k as u64, records[k].arrive_ns, records[k].request());
             log.arrive(id, now, &request);
