@@ -225,6 +225,7 @@ def drift_study(
     window: int,
     margin: float,
     seed: int,
+    block_ns: int,
     progress: Callable[[int], object] | None = None,
 ) -> dict[str, Any]: ...
 def train_network(

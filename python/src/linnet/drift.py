@@ -51,6 +51,7 @@ def study(
     window: int = 6_000,
     margin: float = 0.02,
     seed: int = 0,
+    block_ms: float = 250.0,
     progress: Callable[[int], object] | None = None,
 ) -> dict[str, Any]:
     """Replay a trace with latencies under the three strategies; every read is judged and none is revoked.
@@ -60,7 +61,7 @@ def study(
     the chunks.
     Raises :class:`linnet.LearnError` for a trace too short.
     """
-    found = _native.drift_study(trace, model, window, margin, seed, progress)
+    found = _native.drift_study(trace, model, window, margin, seed, int(1e6 * block_ms), progress)
     found["mean"] = {
         name: {figure: mean([chunk[name][figure] for chunk in found["chunks"]]) for figure in FIGURES}
         for name in STRATEGIES

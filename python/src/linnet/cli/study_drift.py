@@ -38,6 +38,9 @@ def drift_command(
     model: Annotated[str, typer.Option(help="linnet or linnos.")] = "linnet",
     window: Annotated[int, typer.Option(help="Reads that a model is trained on.", min=480)] = 6_000,
     margin: Annotated[float, typer.Option(help="Lead in merit at which a candidate takes over.", min=0, max=1)] = 0.02,
+    block_ms: Annotated[
+        float, typer.Option(help="Least length of a block that alarms compare; above the device's own cycles.", min=0)
+    ] = 250.0,
     figure: Annotated[Path | None, typer.Option(help="Draw it to this .svg file.", show_default=False)] = None,
     format: Format = None,
     seed: Seed = 0,
@@ -71,7 +74,7 @@ def drift_command(
             step(done)
             return True
 
-        found = study(whole, model, window, margin, seed, tell)
+        found = study(whole, model, window, margin, seed, block_ms, tell)
     if figure is not None:
         write_whole(figure, drift_svg(found))
     if json:
