@@ -72,9 +72,13 @@ unsafe extern "C" {
     fn linnet_kernel_judge_decide(judge: *mut ffi::Judge, snapshot: u32, scratch: *mut c_void) -> i32;
 
     fn linnet_plain_portable(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
+    fn linnet_plain_portable_deep(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
     fn linnet_plain_kernel(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
+    fn linnet_plain_kernel_deep(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
     fn linnet_plain_avx2(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
+    fn linnet_plain_avx2_deep(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
     fn linnet_plain_avx512(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
+    fn linnet_plain_avx512_deep(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
 }
 
 /// `struct plain_layer`.
@@ -260,12 +264,13 @@ impl Plain {
             outputs: layer.outputs as i64,
         };
         let layers = given.iter().zip(numbers.chunks(2)).map(one).collect();
-        let call: PlainLoop = match build {
-            Build::Portable => linnet_plain_portable,
-            Build::KernelFlags => linnet_plain_kernel,
-            Build::Avx2 => linnet_plain_avx2,
-            Build::Avx512 => linnet_plain_avx512,
+        let (shallow, deep): (PlainLoop, PlainLoop) = match build {
+            Build::Portable => (linnet_plain_portable, linnet_plain_portable_deep),
+            Build::KernelFlags => (linnet_plain_kernel, linnet_plain_kernel_deep),
+            Build::Avx2 => (linnet_plain_avx2, linnet_plain_avx2_deep),
+            Build::Avx512 => (linnet_plain_avx512, linnet_plain_avx512_deep),
         };
+        let call = if given.len() == 2 { shallow } else { deep };
         Plain { layers, numbers, call }
     }
 
