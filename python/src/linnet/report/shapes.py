@@ -27,7 +27,8 @@ def shapes_svg(mean: dict[str, dict[str, float]], costs: Sequence[dict[str, Any]
                 continue
             colour = "#b10026" if name == "linnet" else "#d95f02" if name == "linnos" else "#1f78b4"
             axes.plot(ns["submit"], figures["roc_auc"], "o", color=colour, markersize=6)
-            axes.annotate(name, (ns["submit"], figures["roc_auc"]), (5, 4), textcoords="offset points", fontsize=8)
+            place = (5, -11) if name.startswith("31-") else (5, 4)
+            axes.annotate(name, (ns["submit"], figures["roc_auc"]), place, textcoords="offset points", fontsize=8)
             if abs(ns.get("network", ns["submit"]) / ns["submit"] - 1) > 0.3:
                 axes.plot(ns["network"], figures["roc_auc"], "o", color=colour, markersize=5, fillstyle="none")
                 ends = [ns["submit"], ns["network"]]
