@@ -33,6 +33,8 @@ pub struct Ask<'a> {
     pub primary: usize,
     /// The candidate that comes first, counted from the primary: the one that [`Choice::Revoke`] is about.
     pub next: usize,
+    /// True when nothing was decided about this read before.
+    pub first: bool,
     /// True when there is one candidate only: it will not be revoked, so there is nothing to judge.
     pub last: bool,
     /// Every device of the array, as the array sees it.

@@ -20,7 +20,7 @@ from linnet import _native
 from linnet._native import Array, Trace, policies
 from linnet.learning import FitSettings, Fitted, fit
 
-LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "linnet-best"})
+LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "linnet-best", "linnet+hl"})
 """Policies that ask a model."""
 
 

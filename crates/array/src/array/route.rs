@@ -215,6 +215,7 @@ fn ask<'a>(
         stream: slot.stream as usize,
         primary,
         next: device_of(primary, candidates.trailing_zeros() as usize, views.len()),
+        first: slot.submitted | slot.refused == 0,
         last: candidates.is_power_of_two(),
         devices: views,
         outlook,

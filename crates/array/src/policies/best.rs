@@ -16,44 +16,19 @@
 //! Devices without trees score 0. Without any, what remains is EWMA latency x in flight, hedged.
 
 use super::overdue::{Overdue, Savings};
+use super::scores::Scores;
 use crate::{Ask, Choice, Completion, Hedge, Learned, Policy, Submit};
-use linnet_core::{Trees, preference};
 use linnet_sim::Chance;
 
-/// A device is probed after this many times `age_ns`. Its features age by themselves, so that a tenth of it gained nothing.
-const PROBE_AGES: u64 = 100;
 pub(crate) struct LinnetBest {
-    trees: Vec<Option<Trees>>,
+    scores: Scores,
     overdue: Overdue,
     savings: Savings,
 }
 
 impl LinnetBest {
     pub(crate) fn new(learned: &[Learned]) -> Self {
-        let trees = learned.iter().map(|device| device.trees).collect();
-        LinnetBest { trees, overdue: Overdue::new(learned), savings: Savings::default() }
-    }
-
-    /// Log-odds that this read would be slow on the device, times [`linnet_core::TREE_ONE`].
-    fn score(&self, ask: &Ask<'_>, device: usize) -> i32 {
-        match (&self.trees[device], &ask.devices[device].watch) {
-            (Some(trees), Some(watch)) => {
-                trees.score(&watch.describe(ask.now_ns, ask.request.offset_bytes, ask.request.size_bytes))
-            }
-            _ => 0,
-        }
-    }
-
-    /// The best candidate and its score.
-    fn best(&self, ask: &Ask<'_>) -> (usize, i32) {
-        let mut least = (i64::MAX, u64::MAX, 0);
-        let device = ask.least(|device| {
-            let (score, expected_ns) = (self.score(ask, device), ask.devices[device].expected_ns());
-            let own = (preference(score, expected_ns), expected_ns, score);
-            least = if (own.0, own.1) < (least.0, least.1) { own } else { least };
-            (own.0, own.1)
-        });
-        (device, least.2)
+        LinnetBest { scores: Scores::new(learned), overdue: Overdue::new(learned), savings: Savings::default() }
     }
 }
 
@@ -67,17 +42,14 @@ impl Policy for LinnetBest {
     }
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
-        self.savings.earn();
-        let stale = |device: &usize| {
-            let view = &ask.devices[*device];
-            let age_ns = ask.now_ns.saturating_sub(view.learnt_ns);
-            view.in_flight == 0 && !view.probing && age_ns > ask.config.age_ns.saturating_mul(PROBE_AGES)
-        };
-        let submit = match ask.candidates().find(stale) {
+        if ask.first {
+            self.savings.earn();
+        }
+        let submit = match ask.candidates().find(|&device| Scores::is_forgotten(ask, device)) {
             _ if ask.last => Submit::to(ask.next),
             Some(device) => Submit { probe: true, ..Submit::to(device) },
-            None => match self.best(ask) {
-                (device, score) if score < 0 && self.trees[device].is_some() => Submit::to(device).judged(),
+            None => match self.scores.best(ask) {
+                (device, score) if score < 0 && self.scores.know(device) => Submit::to(device).judged(),
                 (device, _) => Submit::to(device),
             },
         };
@@ -86,7 +58,7 @@ impl Policy for LinnetBest {
 
     fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
         self.overdue.asked();
-        if self.savings.take() { Hedge::To(self.best(ask).0) } else { Hedge::Never }
+        if self.savings.take() { Hedge::To(self.scores.best(ask).0) } else { Hedge::Never }
     }
 
     fn completed(&mut self, done: &Completion) {

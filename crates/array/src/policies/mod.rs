@@ -5,11 +5,13 @@ mod best;
 mod c3;
 mod hedging;
 mod heuristic;
+mod in_order;
 mod linnos;
 mod oracle;
 mod overdue;
 mod plain;
 mod queue;
+mod scores;
 
 use crate::{Config, Error, Policy};
 use linnet_core::{DIGITS, Latencies, Network, Trees};
@@ -31,6 +33,7 @@ pub const POLICIES: &[&str] = &[
     "linnos+hl",
     "linnos+h99",
     "linnet-best",
+    "linnet+hl",
     "oracle",
 ];
 
@@ -43,7 +46,7 @@ pub struct Learned {
     pub network: Option<Network>,
     /// The trees of linnet; without them, its reads go by EWMA latency x in flight.
     pub trees: Option<Trees>,
-    /// What the scores of the trees say of latency.
+    /// What the scores of the trees say of latency; without it, `linnet+hl` hedges by the profile.
     pub latencies: Option<Latencies>,
 }
 
@@ -79,6 +82,7 @@ pub fn policy(name: &str, learned: &[Learned], config: &Config) -> Result<Box<dy
             per_device(|profile| profile.latency_ns_p99),
         )),
         "linnet-best" => Box::new(best::LinnetBest::new(learned)),
+        "linnet+hl" => Box::new(in_order::InOrder::new(learned, per_device(|profile| profile.hedge_ns))),
         "oracle" => Box::new(oracle::Oracle),
         _ => return Err(unknown(name)),
     })

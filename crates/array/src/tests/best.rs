@@ -2,8 +2,8 @@
 //! Choosing the best replica, with trees whose scores are known.
 
 use super::*;
-use crate::{RunResult, policy, run};
-use linnet_core::{TREE_ONE, Tree, Trees};
+use crate::{Budget, RunResult, policy, run};
+use linnet_core::{FEATURE_BINS, Latencies, SCORE_BINS, TREE_ONE, Tree, Trees};
 use linnet_sim::{Chance, Toy};
 use linnet_types::{Device, Outcome, Request};
 
@@ -33,12 +33,12 @@ fn reads(count: u64, gap_ns: Nanos) -> Vec<IoRecord> {
 }
 
 /// Always this score.
-fn always(score: i32) -> Option<Trees> {
+pub(super) fn always(score: i32) -> Option<Trees> {
     Some(Trees::new(&[], score).expect("in range"))
 }
 
 /// Slow when the moving average of latency (input 9) is above bucket 32: 1 ms.
-fn slow_when_it_was() -> Option<Trees> {
+pub(super) fn slow_when_it_was() -> Option<Trees> {
     let one = TREE_ONE as i16;
     let leaf = std::array::from_fn(|leaf| if leaf & 1 == 1 { 4 * one } else { -4 * one });
     Some(Trees::new(&[Tree { feature: [9, 0, 0], threshold: [32, 63, 63], leaf }], 0).expect("in range"))
@@ -131,4 +131,58 @@ impl Device for Stalls {
         let chance = Chance::new(now).unit();
         Outcome::Done(now + if chance < 0.1 { SLOW_NS + (chance * 2e7) as Nanos } else { FAST_NS })
     }
+}
+
+fn in_order<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[Learned], config: Config) -> RunResult {
+    let policy = policy("linnet+hl", learned, &config).expect("a known name");
+    let options = crate::RunOptions { array: config, log: true };
+    run(devices, &[records], &profiles(learned), policy, &options, &mut ()).expect("the run succeeds")
+}
+
+#[test]
+fn in_order_a_slow_score_is_revoked_and_the_last_replica_is_not_asked() {
+    let mut learned = learned(&[None, None, None]);
+    let scores = [TREE_ONE, TREE_ONE, TREE_ONE];
+    learned.iter_mut().zip(scores).for_each(|(device, score)| device.trees = always(score));
+    let result = in_order(&mut vec![Toy::steady(FAST_NS, 4); 3], &reads(50, 200_000), &learned, Config::default());
+    let c = result.counters;
+    assert_eq!((c.judged, c.revokes, c.forced_submits, c.false_revokes), (100, 100, 50, 100));
+    assert!(result.reads.latency_ns.iter().all(|&ns| ns == 30_000 + FAST_NS), "two failovers each");
+    learned[1].trees = always(0);
+    let c = in_order(&mut vec![Toy::steady(FAST_NS, 4); 3], &reads(50, 200_000), &learned, Config::default()).counters;
+    assert_eq!((c.judged, c.revokes, c.forced_submits), (100, 50, 0));
+}
+
+#[test]
+fn in_order_hedges_go_by_the_predicted_latency_and_take_two_percent() {
+    let mut learned = learned(&[None, None]);
+    learned.iter_mut().for_each(|device| device.trees = always(0));
+    let count = 5_000;
+    let slow_and_fast = || [Toy::steady(SLOW_NS, 1), Toy::steady(FAST_NS, 1)];
+    let hedged = |learned: &[Learned], expected_ns: Nanos| {
+        let result = in_order(&mut slow_and_fast(), &reads(count, 5_000_000), learned, two_replicas());
+        let c = result.counters;
+        assert_eq!((c.hedges, c.hedges_won, c.extra_io), (count / 50, count / 50, count / 50));
+        let won = result.reads.latency_ns.iter().filter(|&&ns| ns == expected_ns).count() as u64;
+        assert_eq!(won, count / 50);
+    };
+    hedged(&learned, toy_profile().hedge_ns + FAST_NS);
+    let quantiles = [[[100_000, 200_000, 700_000, 800_000, 900_000]; FEATURE_BINS]; SCORE_BINS];
+    let table = Latencies::new([0; SCORE_BINS - 1], 0, [0; FEATURE_BINS - 1], quantiles).expect("in order");
+    learned.iter_mut().for_each(|device| device.latencies = Some(table));
+    hedged(&learned, 700_000 + FAST_NS);
+}
+
+#[test]
+fn in_order_a_device_that_nobody_reads_is_probed() {
+    let mut learned = learned(&[None, None]);
+    learned[0].trees = slow_when_it_was();
+    learned[1].trees = always(0);
+    let mut devices =
+        [Recovers { slow_until_ns: 30_000_000, fast_ns: FAST_NS }, Recovers { slow_until_ns: 0, fast_ns: FAST_NS }];
+    let config = Config { age_ns: 1_000_000, hedge_budget: Budget { share: 0.0, burst: 0 }, ..two_replicas() };
+    let result = in_order(&mut devices, &reads(4_000, 100_000), &learned, config);
+    assert_eq!(result.counters.probes, 2, "the average falls from 2 ms to 1.16 ms");
+    let later = result.log[0].iter().filter(|record| record.arrive_ns > 310_000_000).count();
+    assert!(later > 800, "{later} of 900 reads go to the recovered device again");
 }

@@ -60,7 +60,15 @@ fn draw(seed: u64) -> Scenario {
     let streams =
         (0..1 + chance.below(count as u64)).map(|_| stream(&mut chance, until_ns, quiet_ns, 20_000_000)).collect();
     let name = POLICIES[chance.below(POLICIES.len() as u64) as usize];
-    Scenario { name, learned: learned(&networks), config, devices, streams, quiet_ns }
+    let mut learned = learned(&networks);
+    for device in &mut learned {
+        device.trees = match chance.below(4) {
+            0 => None,
+            1 => best::always(chance.below(8_192) as i32 - 4_096),
+            _ => best::slow_when_it_was(),
+        };
+    }
+    Scenario { name, learned, config, devices, streams, quiet_ns }
 }
 
 fn budget(chance: &mut Chance) -> Budget {
@@ -242,16 +250,18 @@ fn sim_checker_finds_each_canary() {
 }
 
 #[test]
-fn sim_linnos_without_a_model_is_the_baseline_event_for_event() {
+fn sim_without_a_model_the_baseline_event_for_event() {
     for seed in 2000..2020 {
         let mut scenario = draw(seed);
         scenario.config.decision_ns = 0;
-        scenario.learned.iter_mut().for_each(|device| device.network = None);
+        scenario.learned.iter_mut().for_each(|device| (device.network, device.trees) = (None, None));
         scenario.name = "baseline";
         let baseline = simulate(&scenario, None).expect("rules hold");
-        scenario.name = "linnos";
-        let linnos = simulate(&scenario, None).expect("rules hold");
-        assert_eq!(linnos.event_hash, baseline.event_hash, "seed {seed}");
-        assert_eq!((linnos.reads, linnos.log), (baseline.reads, baseline.log), "seed {seed}");
+        for name in ["linnos", "linnet+hl"] {
+            scenario.name = name;
+            let own = simulate(&scenario, None).expect("rules hold");
+            assert_eq!(own.event_hash, baseline.event_hash, "seed {seed}, {name}");
+            assert_eq!((&own.reads, &own.log), (&baseline.reads, &baseline.log), "seed {seed}, {name}");
+        }
     }
 }
