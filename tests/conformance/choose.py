@@ -95,7 +95,7 @@ def main():
     """Print the vectors."""
     rng = random.Random(17)
     print("# SPDX-License-Identifier: MIT OR Apache-2.0")
-    print("# Choices among replicas (core/choose.c), by tests/conformance/choose.py; numbers in hex, policies as in core/linnet.h.")
+    print("# Choices among replicas (core/choose.c), written by tests/conformance/choose.py. Numbers in hex.")
     print("# choose POLICY NOW_NS AGE_NS REPLICA PROBE JUDGED, then for each replica:")
     print("# ELIGIBLE KNOWN SLOW PROBING SCORE IN_FLIGHT EWMA_NS LEARNT_NS")
     for n in range(600):
