@@ -34,7 +34,7 @@ fn draw(seed: u64) -> Scenario {
         clone_budget: budget(&mut chance),
         age_ns: 1 + chance.below(20_000_000),
         revokes_in_row_max: 1 + chance.below(100) as u32,
-        probe_share: if seed % 4 == 0 { 0.1 } else { 0.0 },
+        probe_share: if seed.is_multiple_of(4) { 0.1 } else { 0.0 },
         error_limit: 1 + chance.below(4) as u32,
         out_ns: 1 + chance.below(1_000_000),
         out_ns_max: 1_000_000 + chance.below(10_000_000),
