@@ -304,9 +304,15 @@ def test_status(host: FakeHost) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["", "0 8 linear 1:2 0", "0 8 linnet version 2 policy x", STATUS + " odd", STATUS.replace("replicas 2", "replicas 3"),
-     STATUS.replace("reads 100", "reads many")],
-)  # fmt: skip
+    [
+        "",
+        "0 8 linear 1:2 0",
+        "0 8 linnet version 2 policy x",
+        STATUS + " odd",
+        STATUS.replace("replicas 2", "replicas 3"),
+        STATUS.replace("reads 100", "reads many"),
+    ],
+)
 def test_a_status_of_another_kind_is_refused(line: str) -> None:
     with pytest.raises(DmError):
         status.parse(line)
