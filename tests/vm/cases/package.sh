@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# From a stock Debian to a steered device: the package installs, DKMS builds the module, three commands; and removal leaves nothing.
+# The package is installed in a copy of this Debian (an overlay, thrown away) that has the machine's kernel and headers, so
+# that the build is not emulated; the machine then loads that very module.
+# vm: host timeout=1200
+. tests/vm/lib.sh
+for tool in dkms dh_dkms dh; do
+	command -v $tool >/dev/null || skip "no $tool (apt-get install dkms dh-dkms debhelper)"
+done
+[ -x .venv/bin/linnet ] || skip "no .venv/bin/linnet (make build)"
+unshare -m true 2>/dev/null || skip "no mount namespaces here"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+make -s kernel-deb
+headers=$(readlink -f "$("$VMLAB" kdir "$KERNEL")")
+release=$(basename "$headers" | sed s/linux-headers-//)
+cp build/linnet-dkms_*_all.deb "$work"
+
+cat >"$work/debian.sh" <<'D'
+set -eu
+work=$1 headers=$2 release=$3
+mount -t tmpfs none "$work/over"
+mkdir "$work/over/upper" "$work/over/work" "$work/over/root"
+mount -t overlay none -o "lowerdir=/,upperdir=$work/over/upper,workdir=$work/over/work" "$work/over/root"
+root=$work/over/root
+mount --rbind /dev "$root/dev"
+mount -t proc none "$root/proc"
+# The kernel whose headers are installed, and no other.
+mkdir -p "$root/lib/modules/$release"
+cp "${headers%/usr/src/*}/lib/modules/$release"/modules.* "$root/lib/modules/$release/"
+ln -sfn "$headers" "$root/lib/modules/$release/build"
+echo 'autoinstall_all_kernels="yes"' >>"$root/etc/dkms/framework.conf"
+export DEBIAN_FRONTEND=noninteractive
+inside() { chroot "$root" "$@"; }
+# Somebody may be installing something here just now; the copy finishes that for itself.
+inside dpkg --configure -a >/dev/null 2>&1 || true
+echo "\$ apt install ./linnet-dkms_*.deb"
+inside apt-get install -qq -y --no-install-recommends "$(echo "$work"/linnet-dkms_*_all.deb)" 2>&1 | grep -v '^(Reading database' ||
+	{ cat "$root"/var/lib/dkms/linnet/*/build/make.log; exit 1; }
+# Postinst builds for the running kernel when that has headers; in this copy the running one is the host's.
+inside dkms autoinstall -k "$release"
+inside dkms status linnet | tee "$work/status"
+cp "$root/lib/modules/$release/updates/dkms/dm-linnet.ko"* "$work/"
+inside modinfo -k "$release" -n dm-linnet
+echo "\$ apt purge linnet-dkms"
+inside apt-get purge -qq -y linnet-dkms 2>&1 | grep -v '^(Reading database'
+inside dkms status linnet >"$work/after"
+for path in "$root"/usr/src/linnet-* "$root"/var/lib/dkms/linnet "$root/lib/modules/$release"/updates/dkms/dm-linnet*; do
+	[ ! -e "$path" ] || { echo "failed: ${path#"$root"} stays after removal"; exit 1; }
+done
+D
+mkdir "$work/over"
+unshare -m bash "$work/debian.sh" "$work" "$headers" "$release"
+expect_like "dkms status" "$(cat "$work/status")" "linnet/[0-9.]+, $release, x86_64: installed"
+expect "dkms after removal" "$(cat "$work/after")" ""
+[ -e "$work/dm-linnet.ko" ] || fail "DKMS left no dm-linnet.ko"
+
+# The three commands: what an operator would type, as the dry run prints it.
+python3 tests/vm/make_model.py busy:4 "$work/m.linnet"
+.venv/bin/linnet dm create vol "${NVME}0" "${NVME}1" "${NVME}2" --model "$work/m.linnet" --dry-run 2>/dev/null >"$work/lines"
+expect "commands to a steered device" "$(wc -l <"$work/lines")" 3
+"$VMLAB" run --kernel "$KERNEL" --smp 1 --nvme 3:64M --timeout 400 -- tests/vm/package.sh "$work"

@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The module that DKMS built, in the machine: package.sh DIRECTORY. The lines that `linnet dm create` printed are typed as they
+# stand. Called by cases/package.sh.
+set -euo pipefail
+. tests/vm/lib.sh
+work=$1 release=$(uname -r)
+log_mark package
+mkdir -p "/lib/modules/$release/updates/dkms"
+cp "$work/dm-linnet.ko" "/lib/modules/$release/updates/dkms/"
+depmod
+for k in 0 1 2; do fill "$(drive $k)" 8; done
+want=$(sum_of "$(drive 0)" 8)
+while read -r line; do
+	say "$ $line"
+	bash -euc "$line"
+done <"$work/lines"
+expect "what the device holds" "$(sum_of /dev/mapper/vol 8)" "$want"
+expect "policy" "$(status vol policy)" linnet-best
+expect "model" "$(status vol model)" loaded
+expect_some "decisions" "$(status vol decisions)"
+dmsetup remove vol
+rmmod dm_linnet
+log_check
