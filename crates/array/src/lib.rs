@@ -15,6 +15,7 @@ mod policies;
 mod policy;
 mod probing;
 mod slab;
+mod survey;
 mod view;
 
 #[cfg(test)]
@@ -31,4 +32,5 @@ pub use policies::{Learned, POLICIES, policy};
 pub use policy::{Ask, Choice, Completion, Hedge, Outlook, Policy, Submit};
 pub use probing::{Estimate, Probing};
 pub use slab::{CopyId, REPLICAS_MAX, TimerId};
+pub use survey::{SURVEY_FEATURES, Survey, Surveyed};
 pub use view::DeviceView;

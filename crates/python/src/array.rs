@@ -23,8 +23,8 @@ pub struct PyArray {
     preset: String,
     params: Params,
     /// Locked only while they are copied: a device keeps scratch memory that threads cannot share.
-    devices: Mutex<Vec<Ssd>>,
-    count: usize,
+    pub(crate) devices: Mutex<Vec<Ssd>>,
+    pub(crate) count: usize,
     capacity_bytes: u64,
 }
 

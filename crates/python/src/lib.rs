@@ -14,6 +14,7 @@ mod replay;
 mod serve;
 mod ssd;
 mod study;
+mod survey;
 mod trace;
 
 use pyo3::prelude::*;
@@ -42,6 +43,8 @@ mod _native {
     use crate::ssd::{PyDevice, PyDeviceRun, quantiles_ns, ssd_check};
     #[pymodule_export]
     use crate::study::{PyStudy, defects};
+    #[pymodule_export]
+    use crate::survey::survey;
     #[pymodule_export]
     use crate::trace::{PyTrace, synth, trace_formats, workloads};
 

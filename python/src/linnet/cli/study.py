@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +15,8 @@ from linnet.cli.learn import RATES, rates
 from linnet.cli.options import (
     AsJson,
     Format,
-    Preset,
     Seed,
     Traces,
-    check_preset,
     complete_preset,
     complete_workload,
     load,
@@ -29,8 +27,11 @@ from linnet.cli.output import Bars, print_json, table, warn
 from linnet.cli.study_drift import drift_command
 from linnet.cli.study_probing import probing_command
 from linnet.cli.study_shapes import shapes_command
-from linnet.experiment import Experiment, Setup
+from linnet.experiment import Experiment, Setup, periods
 from linnet.grid import MAX_READS, SHARES, Cell, Source, every_cell, run_cells, summary
+from linnet.latency import limit as limit_of
+from linnet.latency import summary as summary_of_latency
+from linnet.latency import with_ways
 from linnet.study import MODELS, MORE_MODELS
 
 app = typer.Typer(help="The tables behind the claims: accuracy of models, latency of policies.", no_args_is_help=True)
@@ -105,8 +106,7 @@ def accuracy_command(
         int, typer.Option(help="Reads of each simulated device, half to learn from and half to judge on.", min=100)
     ] = MAX_READS,
     defect: Annotated[
-        str | None,
-        typer.Option(help=f"Published defects to commit: {', '.join(defects())}.", show_default=False),
+        str | None, typer.Option(help=f"Published defects to commit: {', '.join(defects())}.", show_default=False)
     ] = None,
     everything: Annotated[
         bool,
@@ -197,29 +197,68 @@ def accuracy_command(
 @app.command("latency")
 def latency_command(
     trace: Traces = None,
-    preset: Preset = "consumer-deep",
+    workload: Workloads = None,
+    preset: Annotated[
+        str, typer.Option(help="SSD model presets, separated by commas, or all.", autocompletion=complete_preset)
+    ] = "consumer-deep",
     share: Shares = None,
     policy: Annotated[str | None, typer.Option(help="Policies, separated by commas.")] = ",".join(POLICIES),
+    seconds: Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)] = 120.0,
+    limit: Annotated[bool, typer.Option("--limit", help="Also ask boosted trees how far a host could go.")] = False,
     format: Format = None,
-    seed: Seed = 0,
+    seed: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     json: AsJson = False,
 ) -> None:
-    """Run policies across device-wide shares, one row for each.
+    """Run policies across presets and device-wide shares, and tell how far each goes from baseline to oracle.
+
+    The last lines are geometric means over all cells. --limit adds how far boosted trees go that see of every
+    replica what a host can see (limit), and linnet-best's own choices beside them, in the same states (step); both
+    choose once and never send a second copy.
 
     Example: [bold]linnet study latency -t msnfs.trace.zst --share 0.25,0.9[/]
     """
-    check_preset(preset)
     names = parse_policies(policy)
-    shares = numbers_of(share, "--share")
+    arrays = list(presets()) if preset == "all" else chosen_of(presets(), preset, "--preset")
+    made = chosen_of(workloads(), ",".join(workload), "--workload") if workload else []
+    try:
+        seeds = [int(part) for part in seed.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(f"{seed!r} is no list of whole numbers", param_hint="--seed") from error
     rows: list[dict[str, Any]] = []
     with Bars() as bars:
-        traces: list[Trace] = load_all(trace, format, bars)
-        base = Setup(preset=preset or "consumer-deep", seed=seed)
-        for one in shares:
-            experiment = Experiment(traces, replace(base, device_wide_share=one), progress=bars)
-            rows += [{"share": one} | outcome.row for outcome in experiment.compare(names)]
+        traces: list[Trace] = load_all(trace, format, bars) if trace or not made else []
+        for array, one, number in product(arrays, numbers_of(share, "--share"), seeds):
+            setup = Setup(preset=array, seed=number, device_wide_share=one)
+            experiments = [Experiment(traces, setup, progress=bars)] if traces else []
+            for name in made:
+                train, test = periods(name, seconds, setup)
+                experiments.append(Experiment(train, setup, name, progress=bars, test=test))
+            for experiment in experiments:
+                rows += cell_rows(experiment, one, names, limit)
+    lines = summary_of_latency(rows)
     if json:
-        print_json({"rows": rows})
+        print_json({"rows": rows, "summary": lines})
         return
-    keys = ["share", "policy", "mean_us", "p95_us", "p99_us", "p999_us", "extra_io_share"]
-    table("latency in us", keys, [[row[k] for k in keys] for row in rows], left=2)
+    ways = [key for key in ("way_mean", "way_p999", "limit_mean", "limit_p999") if any(key in row for row in rows)]
+    keys = ["trace", "preset", "share", "policy", "mean_us", "p99_us", "p999_us", "extra_io_share"]
+    shown = [[row[k] for k in keys] + [percent_of(row.get(k)) for k in ways] for row in rows]
+    table("latency in us, and the way from baseline to oracle", keys + ways, shown, left=4)
+    if len({(row["trace"], row["preset"], row["share"], row["seed"]) for row in rows}) > 1 and lines:
+        keys = ["policy", "cells", "mean", "p99", "p999", "extra_io_share"]
+        ways = ["way_mean", "way_p99", "way_p999"]
+        shown = [[line[k] for k in keys] + [percent_of(line[k]) for k in ways] for line in lines]
+        table("over the baseline's, geometric means; most extra I/O", keys + ways, shown, left=1)
+
+
+def cell_rows(experiment: Experiment, share: float | None, names: Sequence[str], limits: bool) -> list[dict[str, Any]]:
+    """The rows of one cell; with limits, those stand in the row of linnet-best, or else of the last policy."""
+    outcomes = with_ways([{"share": share} | outcome.row for outcome in experiment.compare(names)])
+    if limits:
+        at = names.index("linnet-best") if "linnet-best" in names else len(names) - 1
+        outcomes[at] |= limit_of(experiment, seed=experiment.setup.seed)
+    return outcomes
+
+
+def percent_of(part: float | None) -> str:
+    """A share in percent; a dash for none."""
+    return "-" if part is None else f"{100 * part:.0f} %"

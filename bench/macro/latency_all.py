@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Every Table 1 workload and real trace across device-wide shares: policies, their way to the oracle, and its limit.
+
+    .venv/bin/python bench/macro/latency_all.py --out bench/runs/DATE-MACHINE [--ios N] [--share 0.75,0.9] [--limit]
+
+Writes latency.json and latency.md. Rows are kept in latency.jsonl meanwhile, so that a run that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import compare_all
+from linnet import _native
+from linnet.experiment import Setup
+from linnet.latency import limit, summary, with_ways
+
+POLICIES = (
+    "baseline",
+    "shortest-queue",
+    "ewma-inflight",
+    "c3",
+    "hedge-p95",
+    "linnos+hl",
+    "linnet-best",
+    "linnet+hl",
+    "oracle",
+)
+
+
+def percent(part: float | None) -> str:
+    """A share in percent; a dash for none."""
+    return "-" if part is None else f"{100 * part:.0f} %"
+
+
+def markdown(rows: list[dict[str, Any]], parts: dict[str, list[dict[str, Any]]]) -> str:
+    """Summaries of each part, then linnet-best in every cell."""
+    lines = []
+    for title, part in parts.items():
+        if not part:
+            continue
+        lines += [
+            f"\n## {title}\n",
+            "| policy | mean | p99 | p99.9 | way, mean | way, p99 | way, p99.9 | most extra I/O |",
+        ]
+        lines.append("|---" * 8 + "|")
+        for s in summary(part):
+            ways = " | ".join(percent(s[k]) for k in ("way_mean", "way_p99", "way_p999"))
+            values = " | ".join(f"{s[k]:.3f}" for k in ("mean", "p99", "p999"))
+            lines.append(f"| {s['policy']} | {values} | {ways} | {100 * s['extra_io_share']:.1f} % |")
+    lines += ["\n## linnet-best in each cell: way to the oracle, and the limit\n"]
+    keys = ("way_mean", "way_p999", "step_mean", "step_p999", "limit_mean", "limit_p999")
+    lines.append("| workload | array | share | reads | " + " | ".join(keys) + " |")
+    lines.append("|---" * (4 + len(keys)) + "|")
+    for r in rows:
+        if r["policy"] == "linnet-best":
+            cells = " | ".join(percent(r.get(k)) for k in keys)
+            lines.append(f"| {r['trace']} | {r['preset']} | {r['share']} | {r['reads']:,} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Run every cell that is not there yet and write the files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--share", default="0.75,0.9,0.5,0.25")
+    parser.add_argument("--ios", type=int, default=compare_all.IOS, help="I/Os of each period of a Table 1 workload")
+    parser.add_argument("--limit", action="store_true")
+    args = parser.parse_args()
+    compare_all.IOS = args.ios
+    args.out.mkdir(parents=True, exist_ok=True)
+    kept = args.out / "latency.jsonl"
+    rows: list[dict[str, Any]] = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    done = {(r["trace"], r["preset"], r["share"]) for r in rows}
+    traces = args.traces if args.traces.is_dir() else None
+    for share in [float(part) for part in args.share.split(",")]:
+        for experiment in compare_all.experiments(traces, Setup(seed=args.seed, device_wide_share=share)):
+            key = (experiment.name, experiment.setup.preset, share)
+            if key in done:
+                continue
+            print(*key, file=sys.stderr, flush=True)
+            try:
+                own = with_ways([{"share": share} | o.row for o in experiment.compare(POLICIES)])
+                if args.limit:
+                    own[POLICIES.index("linnet-best")] |= limit(experiment, seed=args.seed)
+            except _native.LearnError as error:
+                print(f"skipped: {key}: {error}", file=sys.stderr)
+                continue
+            rows += own
+            with kept.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in own)
+    table1 = set(_native.workloads())
+    shares = sorted({r["share"] for r in rows})
+    parts = {"All rows": rows, "Rows at share 0.75 and above": [r for r in rows if r["share"] >= 0.75]}
+    parts["Table 1 workloads, 0.75 and above"] = [r for r in rows if r["share"] >= 0.75 and r["trace"] in table1]
+    parts["Real traces, 0.75 and above"] = [r for r in rows if r["share"] >= 0.75 and r["trace"] not in table1]
+    parts |= {f"Share {share}": [r for r in rows if r["share"] == share] for share in shares}
+    head = f"# Latency across shares, seed {args.seed}\n\nCommand: `{' '.join(['.venv/bin/python', *sys.argv])}`\n"
+    (args.out / "latency.md").write_text(head + markdown(rows, parts))
+    (args.out / "latency.json").write_text(
+        json.dumps({"seed": args.seed, "ios": args.ios, "rows": rows}, indent=1) + "\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a host sees of every replica when a read arrives, beside what each would answer: the material for asking how much of
+//! the oracle's gain can be foretold at all.
+//!
+//! A policy is wrapped; it decides as before, and each first decision about a read is noted together with the devices' own
+//! foresight. So all replicas are compared in the same state, the one that the policy has brought about.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linnet_core::WATCH_FEATURES;
+use linnet_sim::Chance;
+use linnet_types::{Nanos, Outcome};
+
+use crate::{Ask, Choice, Completion, Hedge, Policy};
+
+/// Numbers noted of each replica: the features of its watch, then I/Os in flight, moving
+/// average of latency, time since a completion (both in us) and pages pending.
+pub const SURVEY_FEATURES: usize = WATCH_FEATURES + 4;
+
+/// What was noted; replicas in order from the primary, read after read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Survey {
+    /// [`SURVEY_FEATURES`] numbers for each replica of each read.
+    pub features: Vec<f32>,
+    /// What each replica of each read would have answered; [`Nanos::MAX`] where that is never.
+    pub latency_ns: Vec<Nanos>,
+    /// The replica that the policy submitted to, counted from the primary; the primary where it revoked that.
+    pub chosen: Vec<u8>,
+}
+
+/// A policy that is watched while it decides.
+pub struct Surveyed {
+    policy: Box<dyn Policy>,
+    survey: Arc<Mutex<Survey>>,
+}
+
+impl Surveyed {
+    /// Wraps a policy; what is noted can be read from the second value at any time.
+    pub fn new(policy: Box<dyn Policy>) -> (Surveyed, Arc<Mutex<Survey>>) {
+        let survey = Arc::new(Mutex::new(Survey::default()));
+        (Surveyed { policy, survey: survey.clone() }, survey)
+    }
+}
+
+fn note(survey: &mut Survey, ask: &Ask<'_>, choice: &Choice) {
+    let chosen = match choice {
+        Choice::Submit(submit) => submit.replica,
+        Choice::Revoke { .. } => ask.next,
+    };
+    let devices = ask.devices.len();
+    survey.chosen.push(((chosen + devices - ask.primary) % devices) as u8);
+    for device in (0..ask.config.replicas).map(|k| (ask.primary + k) % devices) {
+        let view = &ask.devices[device];
+        let request = ask.request;
+        let seen = view.watch.as_ref().map(|w| w.describe(ask.now_ns, request.offset_bytes, request.size_bytes));
+        survey.features.extend(seen.unwrap_or_default().map(f32::from));
+        let since_ns = ask.now_ns.saturating_sub(view.completed_ns);
+        survey.features.extend([
+            view.in_flight as f32,
+            view.ewma_ns as f32 / 1000.0,
+            since_ns as f32 / 1000.0,
+            view.tracker.pending_pages() as f32,
+        ]);
+        survey.latency_ns.push(match ask.outlook.peek(device, ask.now_ns, request) {
+            Some(Outcome::Done(at)) => at.saturating_sub(ask.now_ns),
+            _ => Nanos::MAX,
+        });
+    }
+}
+
+impl Policy for Surveyed {
+    fn name(&self) -> &str {
+        self.policy.name()
+    }
+
+    fn judges(&self) -> bool {
+        self.policy.judges()
+    }
+
+    fn learns(&self) -> bool {
+        self.policy.learns()
+    }
+
+    fn watches(&self) -> bool {
+        true
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance) -> Choice {
+        let choice = self.policy.choose(ask, chance);
+        if ask.first {
+            note(&mut self.survey.lock().unwrap_or_else(PoisonError::into_inner), ask, &choice);
+        }
+        choice
+    }
+
+    fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
+        self.policy.hedge(ask)
+    }
+
+    fn completed(&mut self, done: &Completion) {
+        self.policy.completed(done);
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a host sees of every replica at each read, beside what each would answer.
+
+use std::sync::{Arc, PoisonError};
+
+use linnet_array::{Config, RunOptions, SURVEY_FEATURES, Surveyed, WriteMode};
+use linnet_types::IoRecord;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::prelude::*;
+
+use crate::array::{PyArray, learned};
+use crate::errors;
+use crate::model::PyModel;
+use crate::trace::PyTrace;
+
+/// Features (reads, replicas, numbers) and latencies in us (reads, replicas), replicas from the primary on; and the replica
+/// that the policy chose of each.
+type Arrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyArray1<u8>>);
+
+/// Runs `policy` as `Array.run` does, and notes what the host saw of each replica when a read arrived, and what each would
+/// have answered.
+#[pyfunction]
+#[pyo3(signature = (array, streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false))]
+#[allow(clippy::too_many_arguments)]
+pub fn survey<'py>(
+    py: Python<'py>,
+    array: &PyArray,
+    streams: Vec<PyRef<'_, PyTrace>>,
+    policy: &str,
+    models: Vec<PyRef<'_, PyModel>>,
+    seed: u64,
+    failover_ns: u64,
+    writes_to_all: bool,
+) -> PyResult<Arrays<'py>> {
+    let count = array.count;
+    if streams.len() != count || !(models.is_empty() || models.len() == count) {
+        return Err(errors::PolicyError::new_err(format!("give one stream and one model for each of {count} devices")));
+    }
+    let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
+    let config = Config { replicas: count, seed, failover_ns, write_mode, ..Config::default() };
+    let (learned, profiles) = learned(&models, count);
+    let (policy, survey) = Surveyed::new(linnet_array::policy(policy, &learned, &config).map_err(errors::policy)?);
+    let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
+    py.detach(|| {
+        let mut devices = array.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();
+        let options = RunOptions { array: config, log: false };
+        linnet_array::run(&mut devices, &slices, &profiles, Box::new(policy), &options, &mut ())
+    })
+    .map_err(errors::policy)?;
+    let found = std::mem::take(&mut *survey.lock().unwrap_or_else(PoisonError::into_inner));
+    let reads = found.chosen.len();
+    let latency_us: Vec<f64> = found.latency_ns.iter().map(|&ns| ns as f64 / 1000.0).collect();
+    Ok((
+        PyArray1::from_vec(py, found.features).reshape([reads, count, SURVEY_FEATURES])?.into_any(),
+        PyArray1::from_vec(py, latency_us).reshape([reads, count])?.into_any(),
+        PyArray1::from_vec(py, found.chosen),
+    ))
+}
