@@ -50,6 +50,20 @@ load_module() {
 }
 unload_module() { rmmod dm_linnet; }
 
+# install_module FILE: lets modprobe find it. depmod over all of the kernel's modules takes an emulated machine minutes, so
+# the machine gets a tree with this one and those of drivers/md.
+install_module() {
+	local release tree
+	release=$(uname -r)
+	tree=/run/modules/lib/modules/$release
+	mkdir -p "$tree/kernel/drivers/md" "$tree/updates/dkms"
+	cp "/lib/modules/$release/kernel/drivers/md"/dm-{mod,log,region-hash}.ko* "$tree/kernel/drivers/md/"
+	cp "/lib/modules/$release"/modules.{order,builtin}* "$tree/"
+	cp "$1" "$tree/updates/dkms/"
+	depmod -b /run/modules "$release"
+	mount --bind "$tree" "/lib/modules/$release"
+}
+
 # drive K: the K-th drive. sectors DEVICE: its size in sectors.
 drive() { readlink -f "$NVME$1"; }
 sectors() { blockdev --getsz "$1"; }

@@ -4,11 +4,9 @@
 # stand. Called by cases/package.sh.
 set -euo pipefail
 . tests/vm/lib.sh
-work=$1 release=$(uname -r)
+work=$1
 log_mark package
-mkdir -p "/lib/modules/$release/updates/dkms"
-cp "$work/dm-linnet.ko" "/lib/modules/$release/updates/dkms/"
-depmod
+install_module "$work/dm-linnet.ko"
 for k in 0 1 2; do fill "$(drive $k)" 8; done
 want=$(sum_of "$(drive 0)" 8)
 while read -r line; do

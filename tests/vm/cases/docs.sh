@@ -6,11 +6,8 @@
 [ -x build/lib/linnet-load ] || skip "no build/lib/linnet-load (make lib)"
 # What a user has who installed the package: the module where modprobe looks, the commands in the path, drives with
 # data on three of them, and a model.
-release=$(uname -r)
 [ -e "$MODULES/dm-linnet.ko" ] || skip "no $MODULES/dm-linnet.ko"
-mkdir -p "/lib/modules/$release/updates"
-cp "$MODULES/dm-linnet.ko" "/lib/modules/$release/updates/"
-depmod
+install_module "$MODULES/dm-linnet.ko"
 for k in 0 1 2; do fill "/dev/nvme${k}n1" 16; done
 # Drives begin filled with zeros, and the fourth and fifth stay so.
 page=$PWD/docs/guide/dm.md python=$PWD/.venv/bin/python runner=$PWD/tests/vm/page.py
