@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(preference(0, 0), 0);
         assert_eq!(preference(0, 1), 0);
         assert_eq!(preference(-100 * TREE_ONE, 1), -2 * i64::from(TREE_ONE), "good odds are all the same");
-        assert_eq!(preference(i32::MAX, u64::MAX), i64::from(i32::MAX) + (710 * 65_535 >> 10));
+        assert_eq!(preference(i32::MAX, u64::MAX), i64::from(i32::MAX) + ((710 * 65_535) >> 10));
         let mut last = preference(0, 0);
         for bit in 0..64 {
             for wait_ns in [1u64 << bit, (1u64 << bit) + (1u64 << bit) / 3, (1u64 << bit) + (1u64 << bit) / 2] {
