@@ -21,6 +21,10 @@ semantics_device() {
 	# bi_opf, bi_ioprio and bi_iter.bi_size of struct bio, which is laid out alike in both kernels up to there.
 	grep -q vm/bio "$PROBE/kprobe_events" 2>/dev/null ||
 		echo 'p:vm/bio dm_submit_bio opf=+16(%di):x32 prio=+22(%di):x16 bytes=+40(%di):u32 who=$comm' >>"$PROBE/kprobe_events"
+	# Once for all rows, and without the names of tasks: switching tracepoints on and off rewrites the scheduler's code while
+	# it runs, which qemu's emulation of several CPUs does not always survive.
+	echo 0 >"$PROBE/options/record-cmd"
+	echo 1 >"$PROBE/events/vm/bio/enable"
 }
 # Only the reads of ioread itself and of the workers that io_uring gives it.
 seen() {
@@ -48,9 +52,7 @@ row() {
 	message s revoke on
 	before=$(status s revokes)
 	echo >"$PROBE/trace"
-	echo 1 >"$PROBE/events/vm/bio/enable"
 	app=$("$TOOLS/ioread" --warm /dev/mapper/s "$@" 2>&1) || true
-	echo 0 >"$PROBE/events/vm/bio/enable"
 	message s revoke off
 	revokes=$(($(status s revokes) - before))
 	got_seen=$(seen)
