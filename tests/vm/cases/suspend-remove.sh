@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Suspend, resume, reload and remove while reads are under way.
+# vm: nvme=3:256M timeout=240 slow
+. tests/vm/lib.sh
+
+load_module
+python3 tests/vm/make_model.py busy:8 /run/m
+model busy.linnet /run/m
+for k in 0 1 2; do fill "$(drive $k)" 16; done
+want=$(sum_of "$(drive 0)" 16)
+device s 3 model busy.linnet
+fio --name=l --filename=/dev/mapper/s --readonly --rw=randread --bs=4k --ioengine=psync --numjobs=4 --direct=1 \
+	--time_based --runtime=600 --size=16M --output=/run/fio.txt &
+load=$!
+sleep 1
+line=$(dmsetup table s)
+for ((n = 0; n < 12; n++)); do
+	case $((n % 3)) in
+	0) dmsetup suspend s ;;
+	1) dmsetup suspend --noflush s ;;
+	2) dmsetup load s --readonly --table "$line"; dmsetup suspend s ;;
+	esac
+	# Messages and status must answer while it is suspended, too.
+	message s policy linnos
+	message s load busy.linnet
+	status s reads >/run/reads
+	dmsetup resume s
+	message s policy linnet-best
+done
+expect "the table line after reloads" "$(dmsetup table s)" "$line"
+refuses dmsetup remove s
+expect "data" "$(sum_of /dev/mapper/s 16)" "$want"
+# Gone below those who have it open: reads fail, nothing else does.
+dmsetup remove --force s 2>&1 || true
+wait $load || true
+expect_like "fio" "$(cat /run/fio.txt)" "err=( 0| 5|.*Input/output)"
+udevadm settle 2>/dev/null || true
+for try in 1 2 3 4 5; do ! dmsetup remove s 2>/run/err || break; sleep 1; done
+dmsetup info s >/run/info 2>&1 && fail "it is still there: $(cat /run/info)"
+rmmod dm_linnet
+load_module
+device s 3
+expect "data, loaded again" "$(sum_of /dev/mapper/s 16)" "$want"
