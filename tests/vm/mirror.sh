@@ -62,10 +62,11 @@ dirty_regions() {
 	dd if=/dev/mapper/log0 bs=512 skip=2 count=1 iflag=direct status=none | head -c $((REGIONS / 8)) | od -An -v -tu1 |
 		awk '{ for (i = 1; i <= NF; i++) for (b = $i; b > 0; b = int(b / 2)) clean += b % 2 } END { print '$REGIONS' - clean }'
 }
-# load NAME SECONDS: writes that are verified afterwards by `verify NAME`; their tables are in the machine's /run.
+# load NAME SECONDS: random writes, one at a time to each place: of two that overlap in flight either may come last, on each
+# leg its own, as on the kernel's other mirrors.
 load() {
 	fio --name=load --filename="/dev/mapper/$1" --rw=randwrite --bsrange=4k-64k --size=8m --ioengine=libaio --iodepth=8 \
-		--direct=1 --verify=crc32c --do_verify=0 --time_based --runtime="$2" --norandommap --randseed="${3:-1}" \
+		--direct=1 --verify=crc32c --do_verify=0 --time_based --runtime="$2" --norandommap --serialize_overlap=1 --randseed="${3:-1}" \
 		--verify_fatal=1 --output="/run/load" >/dev/null 2>&1 || { cat /run/load; return 1; }
 }
 # Reads and checks the headers and sums of all blocks that `write_all` wrote.
