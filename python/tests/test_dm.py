@@ -293,7 +293,10 @@ def test_status(host: FakeHost) -> None:
     assert second["p50_us_below"] is None
     shown = dm("status", "vol").stdout
     assert "out of service" in shown
+    assert "8 of 8 regions in sync" in shown
     assert "< 128 us" in shown
+    host.answers["dmsetup status"] = STATUS.replace("sync 8/8", "sync 0/0")  # no mirror
+    assert "in sync" not in dm("status", "vol").stdout
     host.answers["dmsetup status"] = f"one: {STATUS}\ntwo: {STATUS}\n"
     assert set(json.loads(dm("status", "--json").stdout)) == {"one", "two"}
     host.answers["dmsetup status"] = ""

@@ -74,6 +74,7 @@ def in_a_copy(words: list[str]) -> tuple[int, str]:
     from linnet.cli import main as linnet  # noqa: PLC0415
 
     with tempfile.TemporaryFile("w+") as output:
+        sys.stdout.flush()  # or the copy prints it once more
         child = os.fork()
         if child == 0:
             os.dup2(output.fileno(), 1)

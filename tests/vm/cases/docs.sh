@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Every command of docs/guide/dm.md gives the output that the page shows.
-# vm: nvme=5:64M timeout=900 alone slow
+# vm: nvme=5:64M timeout=900 alone
 . tests/vm/lib.sh
 [ -x .venv/bin/linnet ] || skip "no .venv/bin/linnet (make build)"
 [ -x build/lib/linnet-load ] || skip "no build/lib/linnet-load (make lib)"

@@ -160,7 +160,11 @@ def show(found: dict[str, Any]) -> None:
         console.print("no device of the target linnet")
     for name, one in found.items():
         flags = ["on" if one["on"] else "switched off", *(["revoking"] if one["revoke"] else [])]
-        sync = f", {one['sync']['in_sync']:,} of {one['sync']['regions']:,} regions in sync" if "sync" in one else ""
+        sync = (
+            f", {one['sync']['in_sync']:,} of {one['sync']['regions']:,} regions in sync"
+            if "sync" in one and one["sync"]["regions"]
+            else ""
+        )
         console.print(
             f"{name}: {one['sectors'] * 512 / 1e9:.1f} GB, policy {one['policy']}, model {one['model']}, "
             f"{', '.join(flags)}{sync}"
