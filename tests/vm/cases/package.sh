@@ -51,9 +51,9 @@ done
 D
 mkdir "$work/over"
 unshare -m bash "$work/debian.sh" "$work" "$headers" "$release"
-expect_like "dkms status" "$(cat "$work/status")" "linnet/[0-9.]+, $release, x86_64: installed"
+expect_like "dkms status" "$(cat "$work/status")" "linnet/[0-9.]+, ${release//+/[+]}, x86_64: installed"
 expect "dkms after removal" "$(cat "$work/after")" ""
-[ -e "$work/dm-linnet.ko" ] || fail "DKMS left no dm-linnet.ko"
+[ -n "$(ls "$work" | grep dm-linnet.ko)" ] || fail "DKMS left no dm-linnet.ko"
 
 # The three commands: what an operator would type, as the dry run prints it.
 python3 tests/vm/make_model.py busy:4 "$work/m.linnet"
