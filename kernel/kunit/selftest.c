@@ -23,8 +23,8 @@ static int __init linnet_selftest_init(void)
 	for (unsigned int i = 0; i < files; i++) {
 		unsigned int bad;
 
-		/* The last character of the text, before its newline, is a digit of something expected. */
-		if (canary && i == 0)
+		/* The last character of this text, before its newline, is a digit of something expected. */
+		if (canary && strstr(linnet_goldens[i].path, "features.txt"))
 			linnet_goldens[i].text[strlen(linnet_goldens[i].text) - 2] ^= 1;
 		bad = linnet_vectors_run(linnet_goldens[i].path, &count);
 
