@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from linnet._native import Trace, survey
 from linnet.experiment import Experiment
@@ -75,6 +74,8 @@ def limit(experiment: Experiment, policy: str = "linnet-best", seed: int = 0) ->
     ``limit_*``: the trees' choices. ``step_*``: those of the policy without its hedges. Both are of one step: what a
     choice does to later reads is left out, as it is in the oracle that they are measured by.
     """
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
     models = [fitted.model for fitted in experiment.fitted]
     setup = experiment.setup
 

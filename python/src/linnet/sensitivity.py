@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from linnet.experiment import Experiment, Setup, periods
-from linnet.report.figures import svg
+from linnet.report.figures import blank, svg
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 """Settings of ``device_wide_share`` that are swept."""
@@ -110,7 +109,7 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
 
 def figure(rows: Sequence[dict[str, Any]]) -> str:
     """Inflection point, recall and ROC-AUC against the share as SVG; bars reach from the least to the most seed."""
-    picture = Figure(figsize=(9.6, 3.4), layout="constrained")
+    picture = blank(9.6, 3.4)
     panels = (("percentile", "inflection point, percentile"), ("recall", "recall"), ("roc_auc", "ROC-AUC"))
     for axes, (name, label) in zip(picture.subplots(1, 3), panels, strict=True):
         for preset, workload in dict.fromkeys((row["preset"], row["workload"]) for row in rows):

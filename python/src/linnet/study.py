@@ -12,11 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from linnet._native import Study, Trace
@@ -42,6 +37,8 @@ def numbers(digits: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 def judged(slow: NDArray[np.bool_], revoke: NDArray[np.bool_], score: NDArray[np.float64] | None) -> dict[str, Any]:
     """Figures of one model on its judged rows."""
+    from sklearn.metrics import roc_auc_score
+
     fast = ~slow
     both = 0 < slow.sum() < len(slow)
     halves = [float((revoke == slow)[part].mean()) for part in (fast, slow) if part.any()]
@@ -69,6 +66,10 @@ def _heimdall(study: Study, name: str, seed: int) -> dict[str, Any]:
 
 def _scikit(study: Study, name: str, seed: int) -> dict[str, Any]:
     """A classifier of scikit-learn's, on one thread; always fast where there is one class to learn."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
     def columns(part: Part) -> NDArray[np.float64]:
         features, _ = part

@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
-
 from linnet.iocost import Level, Measured
-from linnet.report.figures import svg
+from linnet.report.figures import blank, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +17,7 @@ def calibration_svg(
     measured: Measured, figures: Mapping[str, float], fitted: Sequence[str], rows: Sequence[Mapping[str, float]]
 ) -> str:
     """``figures`` are modelled, keys as measured; those in ``fitted`` were targets. ``rows`` is the modelled curve."""
-    picture = Figure(figsize=(9.0, 3.6), layout="constrained")
+    picture = blank(9.0, 3.6)
     left, right = picture.subplots(1, 2)
     names = list(measured.figures)
     ratios = [figures[name] / measured.figures[name] for name in names]

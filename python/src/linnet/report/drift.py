@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-
-from linnet.report.figures import svg
+from linnet.report.figures import blank, svg
 
 STYLE = {
     "once": ("#4d4d4d", "--", 1.4, "trained once"),
@@ -25,7 +22,9 @@ MARKS = {
 
 def drift_svg(found: dict[str, Any]) -> str:
     """ROC-AUC and balanced accuracy over time, what happened between them, and where fast ends."""
-    figure = Figure(figsize=(7.6, 6.2), layout="constrained")
+    from matplotlib.lines import Line2D
+
+    figure = blank(7.6, 6.2)
     area, balanced, events, point = figure.subplots(4, 1, sharex=True, height_ratios=[3, 3, 1, 1.6])
     chunks = found["chunks"]
     middle = [(chunk["from_s"] + chunk["until_s"]) / 2 for chunk in chunks]

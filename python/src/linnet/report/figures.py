@@ -7,29 +7,14 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from linnet.report.section import Section
-
-matplotlib.rcParams.update(
-    {
-        "svg.hashsalt": "linnet",
-        "svg.fonttype": "none",
-        "font.family": "sans-serif",
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.alpha": 0.25,
-        "grid.linewidth": 0.6,
-    }
-)
 
 STYLE: dict[str, tuple[str, str, float]] = {
     "baseline": ("#4d4d4d", "-", 1.8),
@@ -47,9 +32,31 @@ STYLE: dict[str, tuple[str, str, float]] = {
     "c3": ("#74c476", "-.", 1.2),
     "heur-sim": ("#e7ba52", "--", 1.1),
     "heur-adv": ("#8c6d31", "-.", 1.2),
+    "linnet+hl": ("#67000d", "--", 1.4),
 }
 """Colour, dash and width of each policy."""
 TAIL = [0.80, 0.90, 0.95, 0.99, 0.999, 0.9999]
+
+
+def blank(width: float, height: float) -> Figure:
+    """An empty figure, in inches. Matplotlib is loaded by the first: most commands draw nothing."""
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure
+
+    rcParams.update(
+        {
+            "svg.hashsalt": "linnet",
+            "svg.fonttype": "none",
+            "font.family": "sans-serif",
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.alpha": 0.25,
+            "grid.linewidth": 0.6,
+        }
+    )
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def svg(figure: Figure) -> str:
@@ -77,7 +84,7 @@ def tail_axis(axes: Axes, reads: int) -> None:
 
 def tail(section: Section) -> str:
     """Read latency at every percentile from p80 up, a line for each policy."""
-    figure = Figure(figsize=(6.4, 3.9), layout="constrained")
+    figure = blank(6.4, 3.9)
     axes = figure.add_subplot()
     reads = max((len(v) for v in section.latency_ns.values()), default=0)
     points = 1 - np.logspace(np.log10(0.2), np.log10(max(1e-4, 1 / max(reads, 10))), 160)
@@ -93,7 +100,7 @@ def tail(section: Section) -> str:
 
 def averages(section: Section) -> str:
     """Mean read latency of each policy, with the oracle's as the limit."""
-    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+    figure = blank(6.4, 3.4)
     axes = figure.add_subplot()
     names = [row["policy"] for row in section.rows]
     means = [row["mean_us"] for row in section.rows]
@@ -115,7 +122,7 @@ def averages(section: Section) -> str:
 def inflections(section: Section) -> str:
     """Each device's read latency distribution with its inflection point, above the boost curve it maximises."""
     devices = len(section.models)
-    figure = Figure(figsize=(2.9 * devices, 4.2), layout="constrained")
+    figure = blank(2.9 * devices, 4.2)
     grid = figure.subplots(2, devices, squeeze=False, height_ratios=[2, 1])
     for device, (report, values) in enumerate(zip(section.models, section.device_latency_ns, strict=True)):
         point = report["inflection"]

@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from linnet.report.figures import svg
+from linnet.report.figures import blank, svg
 
 BUILDS = {"avx512": "AVX-512", "avx2": "AVX2", "portable": "no vectors", "kernel-flags": "kernel flags"}
 
@@ -18,7 +16,7 @@ def shapes_svg(mean: dict[str, dict[str, float]], costs: Sequence[dict[str, Any]
     known = {cost["shape"]: cost["ns"] for cost in costs}
     shown = [build for build in ("avx512", "avx2", "portable") if any(build in ns for ns in known.values())]
     shown = [shown[0], *(["portable"] if "portable" in shown[1:] else [])]
-    figure = Figure(figsize=(8.2, 3.8), layout="constrained")
+    figure = blank(8.2, 3.8)
     panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axes, build in zip(panels, shown, strict=True):
         for name, figures in mean.items():

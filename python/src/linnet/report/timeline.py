@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-
-from linnet.report.figures import svg
+from linnet.report.figures import blank, svg
 
 Span = tuple[str, int, str, int, int]
 """Resource ("die" or "channel"), its number, what it did, from ns, until ns."""
@@ -18,12 +15,14 @@ COLOURS = ("#1f78b4", "#33a02c", "#d95f02", "#e7298a", "#7570b3", "#a6761d", "#6
 
 def timeline_svg(spans: Sequence[Span], window: tuple[int, int], io: tuple[int, int]) -> str:
     """Draw ``spans`` within ``window``; ``io`` is the stretch of the I/O that is explained."""
+    from matplotlib.patches import Patch
+
     origin = io[0]
     rows = sorted({(kind, number) for kind, number, *_ in spans})
     place = {row: i for i, row in enumerate(rows)}
     kinds = sorted({what for _, _, what, _, _ in spans})
     colour = {what: COLOURS[i % len(COLOURS)] for i, what in enumerate(kinds)}
-    figure = Figure(figsize=(10, max(2.2, 0.09 * len(rows) + 1.2)), layout="constrained")
+    figure = blank(10, max(2.2, 0.09 * len(rows) + 1.2))
     axes = figure.add_subplot()
     for kind, number, what, start, end in spans:
         begin, stop = max(start, window[0]), min(end, window[1])
