@@ -3,7 +3,7 @@
 #ifndef LINNET_FLOAT_H
 #define LINNET_FLOAT_H
 
-#include "linnet.h"
+#include "train.h"
 
 #define LINNET_LANES 16 /* floats of a row are padded to this; sums across a row are kept in this many lanes */
 

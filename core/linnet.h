@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The public header of the core. The contracts behind it are in spec/: features.md, decision.md, model-file.md.
+ * The public header of the core: deciding. train.h is for training. The contracts are in spec/: features.md, decision.md,
+ * model-file.md.
  *
  * Functions that can fail return 0 or a negative LINNET_E_*, and leave every output untouched when they fail.
  * Nothing here allocates, locks, logs or keeps state of its own: the caller brings memory and serialises access
@@ -620,136 +621,6 @@ int linnet_judge_decide_many(struct linnet_judge *judge, const uint32_t *snapsho
 /* As linnet_decide. */
 int linnet_judge_verdict(struct linnet_judge *judge, uint32_t snapshot, void *scratch, uint32_t others,
 			 uint32_t budget);
-
-/* ---- training: float32, user space (and kernels that may use the FPU) ---- */
-
-enum linnet_activation {
-	LINNET_LINEAR = 0,
-	LINNET_RELU = 1,
-	LINNET_SIGMOID = 2,
-};
-
-enum linnet_loss {
-	LINNET_HINGE = 0,   /* categorical hinge, as Keras defines it */
-	LINNET_SOFTMAX = 1, /* softmax and cross-entropy, on linear outputs */
-	LINNET_BINARY = 2,  /* binary cross-entropy, on sigmoid outputs; mean over outputs */
-	LINNET_SQUARE = 3,  /* squared difference; mean over outputs */
-};
-
-enum linnet_optimiser {
-	LINNET_ADAM = 0,
-	LINNET_SGD = 1,
-};
-
-/* One dense layer to be trained. */
-struct linnet_float_shape {
-	uint32_t outputs;    /* 1..LINNET_SIZE_MAX */
-	uint32_t activation; /* enum linnet_activation */
-};
-
-/* One layer as it lies in the parameters. Offsets count floats. */
-struct linnet_float_layer {
-	uint32_t inputs;
-	uint32_t outputs;
-	uint32_t stride;    /* outputs (wide) or inputs (else), padded to 16 */
-	uint8_t wide;       /* a row of outputs per input; else a row of inputs per output */
-	uint8_t activation;
-	uint16_t spare;
-	size_t weights;
-	size_t biases;
-};
-
-struct linnet_float_loops;
-
-/* A network of floats. Padding in `values` is zero and stays so. */
-struct linnet_float_network {
-	uint32_t layer_count;
-	uint32_t inputs;
-	uint32_t outputs;
-	uint32_t row_max;    /* longest padded row between layers, in floats */
-	size_t value_count;  /* floats in `values` */
-	size_t scratch_size; /* bytes for linnet_float_logits, aligned to LINNET_ALIGN */
-	float *values;       /* the caller's memory, aligned to LINNET_ALIGN */
-	const struct linnet_float_loops *loops;
-	struct linnet_float_layer layers[LINNET_LAYERS_MAX];
-};
-
-/* Shapes `network`; its `values` are still missing. LINNET_E_SHAPE. */
-int linnet_float_plan(struct linnet_float_network *network, uint32_t inputs, const struct linnet_float_shape *layers,
-		      uint32_t layer_count);
-
-/* Gives the network its memory, value_count floats, and starts it: Glorot uniform weights of this seed, zero biases. */
-int linnet_float_place(struct linnet_float_network *network, float *values, size_t value_count, uint64_t seed);
-
-/* Copies one layer out of (in to) a network; weights as outputs x inputs. LINNET_E_SHAPE for no such layer. */
-int linnet_float_get(const struct linnet_float_network *network, uint32_t layer, float *weights, float *biases);
-int linnet_float_set(struct linnet_float_network *network, uint32_t layer, const float *weights, const float *biases);
-
-/* The last layer's sums, before a sigmoid. `inputs` and `logits` hold as many floats as the network says. */
-void linnet_float_logits(const struct linnet_float_network *network, const float *inputs, void *scratch,
-			 float *logits);
-
-/* What a network is trained on. One of digits and values, one of classes and targets, the others NULL. */
-struct linnet_rows {
-	uint32_t count;
-	const uint8_t *digits;  /* count x inputs small integers */
-	const float *values;    /* count x inputs */
-	const uint8_t *classes; /* count; below `outputs`, or 0..1 when there is one output */
-	const float *targets;   /* count x outputs */
-};
-
-struct linnet_train_options {
-	uint32_t loss;       /* enum linnet_loss */
-	uint32_t optimiser;  /* enum linnet_optimiser */
-	uint32_t batch;      /* rows per step, at least 1 */
-	float learning_rate;
-	float momentum;      /* SGD; 0 for none */
-	float beta1;         /* Adam */
-	float beta2;
-	float epsilon;
-	/*
-	 * A row whose truth is slow and whose outputs say fast weighs this much, others 1 (LinnOS, section 4.4).
-	 * Other than 1 only for two classes: two outputs, or one with LINNET_BINARY.
-	 */
-	float false_submit_weight;
-	uint32_t spare;
-	uint64_t seed;       /* of the order of rows */
-};
-
-/* A training run. Its memory holds gradients, moments and the order of rows. */
-struct linnet_trainer {
-	struct linnet_train_options options;
-	struct linnet_float_network *network;
-	uint32_t row_count;
-	uint32_t epoch;  /* epochs done */
-	double power1;   /* beta1 and beta2 to the number of steps done */
-	double power2;
-	float *gradients;
-	float *moments1;
-	float *moments2;
-	float *rows;     /* activations and deltas of one row */
-	uint32_t *order;
-};
-
-/* Bytes of memory that a run over row_count rows needs. */
-size_t linnet_trainer_size(const struct linnet_float_network *network, uint32_t row_count);
-
-/* Starts a run that changes `network`. LINNET_E_SHAPE for options or losses that do not fit, LINNET_E_MEMORY. */
-int linnet_trainer_init(struct linnet_trainer *trainer, struct linnet_float_network *network,
-			const struct linnet_train_options *options, uint32_t row_count, void *memory,
-			size_t memory_size);
-
-/*
- * One pass over all rows, in an order drawn from the seed and the number of the epoch. *loss is the mean loss of
- * the rows as each was met. The same input gives the same bits whatever vectors the machine has.
- */
-int linnet_trainer_epoch(struct linnet_trainer *trainer, const struct linnet_rows *rows, double *loss);
-
-/*
- * Rounds a layer to integers: weights times weight_scale, biases times bias_scale, halves away from zero.
- * LINNET_E_RANGE when a product is not finite or leaves 63 bits.
- */
-int linnet_quantise(const float *values, size_t count, double scale, int64_t *integers);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@
  * From floats to integers (LinnOS, section 4.5: three decimals). With weights times s in every layer, the sums after
  * layer k are s^(k+1) times the float network's, so the biases of layer k are taken times s^(k+1).
  */
-#include "linnet.h"
+#include "train.h"
 
 int linnet_quantise(const float *values, size_t count, double scale, int64_t *integers)
 {

@@ -29,6 +29,7 @@ MAY_USE = {
 }
 MAY_INCLUDE = {
     "linnet.h",
+    "train.h",
     "port.h",
     "stdint.h",
     "stddef.h",

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "linnet.h"
+#include "train.h"
 
 #define ROWS 300
 #define INPUTS 31
