@@ -97,6 +97,23 @@ proptest! {
             prop_assert!(Model::from_bytes(&file).is_err());
         }
     }
+
+    /// Behind a checksum that holds, any bytes: refused, or a model that is written as it was read and can be asked.
+    #[test]
+    fn forgeries_are_refused_or_sound(parts in parts(), seed in any::<u64>(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), early in any::<bool>()) {
+        let good = with_parts(parts, 3, 100, seed).to_bytes().unwrap();
+        let mut file = good.clone();
+        for (at, byte) in changes {
+            let end = if early { 160 } else { good.len() - 4 };
+            file = forged(&file, at.index(end), &[byte]);
+        }
+        if let Ok(model) = Model::from_bytes(&file) {
+            prop_assert_eq!(model.to_bytes().unwrap(), file);
+            let slow = model.network.map(|network| network.decide(&[9; linnet_core::DIGITS]));
+            let score = model.trees.map(|trees| trees.score(&[63; linnet_core::WATCH_FEATURES]));
+            prop_assert!(slow.is_some() || score.is_some());
+        }
+    }
 }
 
 #[test]
