@@ -47,8 +47,9 @@ lib:                   ## liblinnet and linnet-load in build/lib: reads that fai
 test-lib: tools        ## liblinnet against a stand-in for a device that revokes
 	@$(MAKE) --no-print-directory -C lib check
 
-test-rust:             ## every crate
+test-rust:             ## every crate; the array decides as the kernel target does
 	@cargo test --workspace --locked --quiet
+	@$(MAKE) --no-print-directory -C kernel/stub replay
 
 test-python: build     ## the command line and the Python library
 	@$(BIN)/python -m pytest python/tests
