@@ -359,6 +359,11 @@ def test_a_trace_of_each_replica(host: FakeHost, tmp_path: Path) -> None:
     host.answers["dmsetup info"] = "7\n"
     with pytest.raises(DmError, match="no I/O of vol"):
         dm("export-trace", "vol", "--from", saved, "-o", out)
+    with pytest.raises(DmError, match="--decisions"):
+        dm("export-trace", "--from", saved, "-o", out, "--decisions", tmp_path / "events.txt")
+    both = dm("export-trace", "-o", out, "--decisions", tmp_path / "events.txt", "--dry-run").stdout
+    assert "linnet_decision/enable" in both and "linnet_io/enable" in both
+    assert "linnet_decision" not in dm("export-trace", "-o", out, "--dry-run").stdout
     # Recording needs tracefs and the module; both are missed in words.
     with pytest.raises(DmError, match="tracefs"):
         dm("export-trace", "-o", out)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json as json_text
+import shutil
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -277,6 +278,10 @@ def export_trace(
         typer.Option("--from", help="Text of tracefs saved before, instead of recording.", show_default=False),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Record for so long.", min=0.1)] = 60.0,
+    decisions: Annotated[
+        Path | None,
+        typer.Option(help="Record the decisions as well, and keep the events as text here.", show_default=False),
+    ] = None,
     format: Format = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -290,17 +295,21 @@ def export_trace(
     machine = host()
     if saved is None:
         if dry_run:
-            print("\n".join(record.commands(machine, seconds)))
+            print("\n".join(record.commands(machine, seconds, decisions is not None)))
             return
         if not machine.is_root():
             raise DmError("recording needs root; --from FILE reads a saved trace")
+    elif decisions is not None:
+        raise DmError("--decisions records them; --from FILE has them already, or not at all")
     out.mkdir(parents=True, exist_ok=True)
     with Bars() as bars:
-        text = saved or record.record(machine, seconds, out, bars)
+        text = saved or record.record(machine, seconds, out, bars, decisions is not None)
         try:
             trace = load(text, format, bars)
         finally:
-            if saved is None:
+            if decisions is not None:
+                shutil.move(text, decisions)
+            elif saved is None:
                 text.unlink(missing_ok=True)
     if lost := trace.skipped.get("lost events"):
         warn(f"{lost:,} events were lost: the kernel's buffer was too small for this load")

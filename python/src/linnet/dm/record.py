@@ -18,29 +18,36 @@ from linnet.dm.host import Host
 from linnet.experiment import Progress
 
 INSTANCE = "linnet-export"
+IO = "events/linnet/linnet_io"
+DECISION = "events/linnet/linnet_decision"
 BUFFER_KIB = 16384
 """Of each CPU: some 100,000 events, a second of what one CPU can do."""
 REPLICAS = 16
 """``linnet-ftrace`` numbers devices ``minor * 16 + replica`` (spec/trace-record.md)."""
 
 
-def commands(host: Host, seconds: float) -> list[str]:
+def events(decisions: bool) -> list[str]:
+    """The events that are recorded."""
+    return [IO, DECISION] if decisions else [IO]
+
+
+def commands(host: Host, seconds: float, decisions: bool = False) -> list[str]:
     """What recording does, as shell commands."""
     base = shlex.quote(str(host.tracing / "instances" / INSTANCE))
     return [
         f"mkdir {base}",
         f"echo {BUFFER_KIB} > {base}/buffer_size_kb",
-        f"echo 1 > {base}/events/linnet/linnet_io/enable",
+        *(f"echo 1 > {base}/{event}/enable" for event in events(decisions)),
         f"timeout {seconds:g} cat {base}/trace_pipe > saved.txt",
         f"rmdir {base}",
     ]
 
 
-def record(host: Host, seconds: float, directory: Path, progress: Progress) -> Path:
+def record(host: Host, seconds: float, directory: Path, progress: Progress, decisions: bool = False) -> Path:
     """Record for so long; the text, in a file that the caller removes."""
     if not (host.tracing / "events").exists():
         raise DmError(f"{host.tracing}: no tracefs; mount it with: mount -t tracefs nodev {host.tracing}")
-    if not (host.tracing / "events/linnet/linnet_io").exists():
+    if not (host.tracing / IO).exists():
         raise DmError("the kernel has no event linnet:linnet_io; load the module: modprobe dm-linnet")
     base = host.tracing / "instances" / INSTANCE
     try:
@@ -50,14 +57,16 @@ def record(host: Host, seconds: float, directory: Path, progress: Progress) -> P
     text = directory / f".{INSTANCE}.{os.getpid()}.txt"
     try:
         (base / "buffer_size_kb").write_text(str(BUFFER_KIB))
-        (base / "events/linnet/linnet_io/enable").write_text("1")
+        for event in events(decisions):
+            (base / event / "enable").write_text("1")
         _copy(base / "trace_pipe", text, seconds, progress)
     except BaseException:
         text.unlink(missing_ok=True)
         raise
     finally:
-        with suppress(OSError):
-            (base / "events/linnet/linnet_io/enable").write_text("0")
+        for event in events(decisions):
+            with suppress(OSError):
+                (base / event / "enable").write_text("0")
         with suppress(OSError):
             base.rmdir()
     return text
