@@ -12,6 +12,11 @@
  * - It is not called clean at once but a second later, so that a region which is written again and again costs the
  *   log nothing.
  * - Work for the resync is handed out only while there is a leg to copy from and one to copy to.
+ *
+ * The log's first regions are none of the volume's but the legs', two for each. The first is clean while regions of the
+ * volume that are clean, or in sync, are so at this leg: not from the time that it leaves its service, before the write that
+ * it missed ends, until it is back and all of them are dirty. The second is clean while it is not known that its data is old:
+ * not until it is whole again. So the log remembers over a crash who may be copied from, and who may be copied to.
  */
 #include "mirror-private.h"
 
@@ -23,20 +28,28 @@
 
 #define DM_MSG_PREFIX "linnet"
 #define NO_REGION ((region_t)-1)
+#define LEG_REGIONS (2 * LINNET_MIRROR_LEGS)
 
 struct linnet_log {
 	struct dm_dirty_log log; /* first: the region hash frees it with kfree() */
 	struct linnet_mirror *mirror;
 	struct dm_dirty_log *real;
+	struct dm_target ti;     /* what the real one takes for its target: longer by LEG_REGIONS */
 	region_t next;           /* the search for work goes on here */
 	region_t handed;         /* the region in recovery, if any */
 	unsigned long *quiet;    /* by region: written everywhere, to be called clean after the next flush */
 	bool any_quiet;
 };
 
+/* Where the real log has this region of the volume. */
+static region_t at(region_t region)
+{
+	return LEG_REGIONS + region;
+}
+
 static bool real_in_sync(struct linnet_log *f, region_t region)
 {
-	return f->real->type->in_sync(f->real, region, 1) == 1;
+	return f->real->type->in_sync(f->real, at(region), 1) == 1;
 }
 
 static void make_quiet(struct linnet_log *f, region_t region)
@@ -59,7 +72,7 @@ static int filter_in_sync(struct dm_dirty_log *log, region_t region, int can_blo
 {
 	struct linnet_log *f = log->context;
 
-	return f->real->type->in_sync(f->real, region, can_block);
+	return f->real->type->in_sync(f->real, at(region), can_block);
 }
 
 static int filter_flush(struct dm_dirty_log *log)
@@ -75,8 +88,8 @@ static void filter_mark_region(struct dm_dirty_log *log, region_t region)
 	struct linnet_log *f = log->context;
 
 	__clear_bit(region, f->quiet);
-	if (f->real->type->is_clean(f->real, region))
-		f->real->type->mark_region(f->real, region);
+	if (f->real->type->is_clean(f->real, at(region)))
+		f->real->type->mark_region(f->real, at(region));
 }
 
 /* The last write has ended. The region may have lost its sync since the first: then the resync will call it clean. */
@@ -96,11 +109,11 @@ static void filter_set_region_sync(struct dm_dirty_log *log, region_t region, in
 		f->handed = NO_REGION;
 	if (!in_sync) {
 		__clear_bit(region, f->quiet);
-		f->real->type->set_region_sync(f->real, region, 0);
+		f->real->type->set_region_sync(f->real, at(region), 0);
 		return;
 	}
 	if (!real_in_sync(f, region)) /* the log counts it blindly */
-		f->real->type->set_region_sync(f->real, region, 1);
+		f->real->type->set_region_sync(f->real, at(region), 1);
 	make_quiet(f, region);
 }
 
@@ -143,7 +156,7 @@ struct dm_dirty_log *linnet_log_filter(struct linnet_mirror *m)
 
 bool linnet_log_in_sync(struct linnet_mirror *m, region_t region)
 {
-	return m->log->type->in_sync(m->log, region, 0) == 1;
+	return m->log->type->in_sync(m->log, at(region), 0) == 1;
 }
 
 void linnet_log_again(struct linnet_mirror *m, region_t region)
@@ -157,8 +170,8 @@ int linnet_log_forget(struct linnet_mirror *m)
 	region_t region;
 
 	for (region = 0; region < m->regions; region++) {
-		f->real->type->mark_region(f->real, region);
-		f->real->type->set_region_sync(f->real, region, 0);
+		f->real->type->mark_region(f->real, at(region));
+		f->real->type->set_region_sync(f->real, at(region), 0);
 		if (!(region & 0xffff))
 			cond_resched();
 	}
@@ -166,6 +179,67 @@ int linnet_log_forget(struct linnet_mirror *m)
 	f->any_quiet = false;
 	f->next = 0;
 	return f->real->type->flush(f->real);
+}
+
+int linnet_log_resume(struct linnet_mirror *m)
+{
+	struct dm_dirty_log *real = m->log;
+	int error = real->type->resume ? real->type->resume(real) : 0;
+	unsigned int k;
+
+	/* Sync means nothing for the legs' own regions: all have it, so that they can be taken off the count. */
+	for (k = 0; k < LEG_REGIONS; k++)
+		if (real->type->in_sync(real, k, 1) != 1)
+			real->type->set_region_sync(real, k, 1);
+	return error;
+}
+
+region_t linnet_log_sync_count(struct linnet_mirror *m)
+{
+	region_t count = m->log->type->get_sync_count(m->log);
+
+	return count > LEG_REGIONS ? count - LEG_REGIONS : 0;
+}
+
+static bool leg_bit(struct linnet_mirror *m, unsigned int leg, bool second)
+{
+	return m->log->type->is_clean(m->log, 2 * leg + second);
+}
+
+/* True when that changed it. */
+static bool set_leg_bit(struct linnet_mirror *m, unsigned int leg, bool second, bool clean)
+{
+	if (leg_bit(m, leg, second) == clean)
+		return false;
+	if (clean)
+		m->log->type->clear_region(m->log, 2 * leg + second);
+	else
+		m->log->type->mark_region(m->log, 2 * leg + second);
+	return true;
+}
+
+struct linnet_log_legs linnet_log_legs(struct linnet_mirror *m)
+{
+	struct linnet_log_legs legs = { 0, 0 };
+	unsigned int k;
+
+	for (k = 0; k < m->legs_len; k++) {
+		legs.covered |= (unsigned long)leg_bit(m, k, false) << k;
+		legs.trusted |= (unsigned long)leg_bit(m, k, true) << k;
+	}
+	return legs;
+}
+
+int linnet_log_set_legs(struct linnet_mirror *m, struct linnet_log_legs legs)
+{
+	bool changed = false;
+	unsigned int k;
+
+	for (k = 0; k < LINNET_MIRROR_LEGS; k++) {
+		changed |= set_leg_bit(m, k, false, legs.covered >> k & 1);
+		changed |= set_leg_bit(m, k, true, legs.trusted >> k & 1);
+	}
+	return changed ? m->log->type->flush(m->log) : 0;
 }
 
 bool linnet_log_may_clean(struct linnet_mirror *m)
@@ -208,7 +282,7 @@ void linnet_log_clean(struct linnet_mirror *m)
 	if (!linnet_log_may_clean(m) || !flush_legs(m))
 		return;
 	for_each_set_bit(region, f->quiet, m->regions)
-		f->real->type->clear_region(f->real, region);
+		f->real->type->clear_region(f->real, at(region));
 	bitmap_zero(f->quiet, m->regions);
 	f->any_quiet = false;
 	f->real->type->flush(f->real);
@@ -217,8 +291,9 @@ void linnet_log_clean(struct linnet_mirror *m)
 int linnet_log_create(struct linnet_mirror *m, unsigned int argc, char **argv, unsigned int *used)
 {
 	struct dm_target *ti = m->ti;
+	unsigned int params, size_at;
 	struct linnet_log *f;
-	unsigned int params;
+	u32 size;
 
 	if (argc < 2 || kstrtouint(argv[1], 10, &params) || params > argc - 2) {
 		ti->error = "log: expected <type> <#params> <params>...";
@@ -233,12 +308,17 @@ int linnet_log_create(struct linnet_mirror *m, unsigned int argc, char **argv, u
 		ti->error = "out of memory";
 		return -ENOMEM;
 	}
-	f->real = dm_dirty_log_create(argv[0], ti, NULL, params, argv + 2);
+	f->ti = *ti;
+	size_at = strcmp(argv[0], "disk") ? 2 : 3; /* a size that is none is for the log to refuse */
+	if (size_at < 2 + params && !kstrtou32(argv[size_at], 10, &size) && size <= ti->len)
+		f->ti.len += LEG_REGIONS * (sector_t)size;
+	f->real = dm_dirty_log_create(argv[0], &f->ti, NULL, params, argv + 2);
 	if (!f->real) {
 		ti->error = "log: the kernel's dirty log refused its parameters";
 		kfree(f);
 		return -EINVAL;
 	}
+	m->forgets = !strcmp(argv[0], "core");
 	m->nosync = params && !strcmp(argv[1 + params], "nosync");
 	m->region_size = f->real->type->get_region_size(f->real);
 	m->region_shift = ilog2(m->region_size);

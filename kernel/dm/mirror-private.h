@@ -74,14 +74,21 @@ struct linnet_mirror {
 
 	struct mutex admin;            /* one message or hook at a time */
 	bool nosync;                   /* the log was told that the legs are alike */
+	bool forgets;                  /* the log is in memory only */
 	bool started;                  /* the log has been read */
 	bool running;                  /* resumed */
 };
 
+/* What the log says of the legs, by bit. */
+struct linnet_log_legs {
+	unsigned long covered; /* regions that are clean, or in sync, are so there */
+	unsigned long trusted; /* and no acknowledged write is known to be missing in the others */
+};
+
 /* mirror.c */
 void linnet_mirror_wake(struct linnet_mirror *m);
-/* Takes legs out of service, except the last whole one. Worker only. */
-void linnet_mirror_take_out(struct linnet_mirror *m, unsigned long legs, const char *why);
+/* Takes legs out of service, except the last whole one. An error: the log could not be told. Worker only. */
+int linnet_mirror_take_out(struct linnet_mirror *m, unsigned long legs, const char *why);
 
 static inline unsigned long linnet_mirror_in_service(const struct linnet_mirror *m)
 {
@@ -113,6 +120,13 @@ bool linnet_log_in_sync(struct linnet_mirror *m, region_t region);
 void linnet_log_again(struct linnet_mirror *m, region_t region);
 /* No region is in sync any more, and that is on the log's disk when it returns 0. No region may be in recovery. */
 int linnet_log_forget(struct linnet_mirror *m);
+/* Reads it: once, before all else. */
+int linnet_log_resume(struct linnet_mirror *m);
+/* Regions of the volume that it calls in sync. */
+region_t linnet_log_sync_count(struct linnet_mirror *m);
+struct linnet_log_legs linnet_log_legs(struct linnet_mirror *m);
+/* On its disk when this returns 0. Legs that the table does not have are not covered from then on. */
+int linnet_log_set_legs(struct linnet_mirror *m, struct linnet_log_legs legs);
 /* Are there regions that could be called clean? */
 bool linnet_log_may_clean(struct linnet_mirror *m);
 /* Flushes the legs and calls these regions clean. */

@@ -201,13 +201,14 @@ static void settle(struct linnet_mirror *m, struct bio *bio)
 {
 	struct linnet_mirror_write *write = write_of(m, bio);
 	unsigned long took = write->legs & ~write->failed;
+	int error;
 
 	if (refused(write)) {
 		finish(m, bio, write->status);
 		return;
 	}
-	linnet_mirror_take_out(m, write->failed, "it failed a write");
-	if (took & m->whole) {
+	error = linnet_mirror_take_out(m, write->failed, "it failed a write");
+	if (took & m->whole && !error) {
 		finish(m, bio, BLK_STS_OK);
 		return;
 	}

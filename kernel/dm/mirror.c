@@ -34,29 +34,43 @@ char linnet_mirror_state(struct linnet_mirror *m, unsigned int k)
 	return READ_ONCE(m->whole) & 1UL << k ? 'A' : 'D';
 }
 
-void linnet_mirror_take_out(struct linnet_mirror *m, unsigned long legs, const char *why)
+int linnet_mirror_take_out(struct linnet_mirror *m, unsigned long legs, const char *why)
 {
+	struct linnet_log_legs logged;
 	unsigned int k;
+	int error;
 
 	if (!(m->whole & ~legs))
 		legs &= ~(1UL << __ffs(m->whole));
 	legs &= linnet_mirror_in_service(m);
 	if (!legs)
-		return;
+		return 0;
 	WRITE_ONCE(m->whole, m->whole & ~legs);
 	WRITE_ONCE(m->stale, m->stale & ~legs);
 	for_each_set_bit(k, &legs, LINNET_MIRROR_LEGS)
 		DMERR("%s: leg %u is out of service: %s", dm_table_device_name(m->ti->table), k, why);
+	logged = linnet_log_legs(m);
+	logged.covered &= ~legs;
+	logged.trusted &= ~legs;
+	error = linnet_log_set_legs(m, logged);
+	if (error)
+		DMERR("%s: the dirty log cannot be told so", dm_table_device_name(m->ti->table));
 	m->ops->changed(m->ti);
+	return error;
 }
 
 /* Once every region is in sync, stale legs hold everything. */
 static void promote(struct linnet_mirror *m)
 {
-	if (!m->stale || m->log->type->get_sync_count(m->log) < m->regions)
+	struct linnet_log_legs logged;
+
+	if (!m->stale || linnet_log_sync_count(m) < m->regions)
 		return;
 	WRITE_ONCE(m->whole, m->whole | m->stale); /* first: a leg in neither would not be read */
 	smp_store_release(&m->stale, 0);
+	logged = linnet_log_legs(m);
+	logged.trusted |= m->whole;
+	linnet_log_set_legs(m, logged);
 	m->ops->changed(m->ti);
 }
 
@@ -66,6 +80,7 @@ static void promote(struct linnet_mirror *m)
 static void serve(struct linnet_mirror *m)
 {
 	struct linnet_mirror_request *request;
+	struct linnet_log_legs logged;
 	unsigned long leg;
 
 	spin_lock_irq(&m->lock);
@@ -83,6 +98,11 @@ static void serve(struct linnet_mirror *m)
 		if (dm_rh_recovery_in_flight(m->hash))
 			return;
 		request->result = linnet_log_forget(m);
+		if (!request->result) {
+			logged = linnet_log_legs(m);
+			logged.covered |= leg;
+			request->result = linnet_log_set_legs(m, logged);
+		}
 		m->unreadable_at = 0;
 		if (!request->result) {
 			smp_store_release(&m->stale, m->stale | leg);
@@ -206,15 +226,42 @@ void linnet_mirror_io_hints(struct linnet_mirror *m, struct queue_limits *limits
 #endif
 }
 
+/*
+ * The log is read once. Later it would say what it said before, or worse: with `nosync` that every region is in sync, with
+ * `sync` that none is. What it does not call in sync is taken from the first leg that it trusts; legs that it does not cover are
+ * out of service. A new log says nothing, and nothing is asked of one that says so of all the table's.
+ */
+static void start(struct linnet_mirror *m)
+{
+	const char *name = dm_table_device_name(m->ti->table);
+	unsigned long in = linnet_mirror_in_service(m), old;
+	struct linnet_log_legs logged;
+	unsigned int k;
+
+	if (linnet_log_resume(m))
+		DMERR("%s: the dirty log cannot be read or written", name);
+	logged = linnet_log_legs(m);
+	if (!logged.covered)
+		logged = (struct linnet_log_legs){ in, 1UL << __ffs(in) };
+	old = in & ~logged.covered;
+	for_each_set_bit(k, &old, LINNET_MIRROR_LEGS)
+		DMERR("%s: leg %u was out of service when the dirty log was last written: revive it", name, k);
+	in = in & logged.covered ?: 1UL << __ffs(in);
+	if (!(in & logged.trusted))
+		DMERR("%s: acknowledged writes may be missing: no leg in service is known to hold all", name);
+	m->whole = 1UL << __ffs(in & logged.trusted ?: in);
+	m->stale = in & ~m->whole;
+	logged.covered = in;
+	logged.trusted = (logged.trusted & in) | m->whole;
+	if (linnet_log_set_legs(m, logged))
+		DMERR("%s: the dirty log cannot be told which legs are in service", name);
+	m->started = true;
+}
+
 void linnet_mirror_resume(struct linnet_mirror *m)
 {
-	/*
-	 * The log is read once. Later it would say what it said before, or worse: with `nosync` that every region is
-	 * in sync, with `sync` that none is.
-	 */
-	if (!m->started && m->log->type->resume && m->log->type->resume(m->log))
-		DMERR("%s: the dirty log cannot be read or written", dm_table_device_name(m->ti->table));
-	m->started = true;
+	if (!m->started)
+		start(m);
 	linnet_log_again(m, 0);
 	m->unreadable_at = 0;
 	mutex_lock(&m->admin);
@@ -260,7 +307,7 @@ void linnet_mirror_postsuspend(struct linnet_mirror *m)
 
 void linnet_mirror_sync(struct linnet_mirror *m, u64 *in_sync, u64 *regions)
 {
-	*in_sync = m->log->type->get_sync_count(m->log);
+	*in_sync = linnet_log_sync_count(m);
 	*regions = m->regions;
 }
 
@@ -275,10 +322,12 @@ unsigned int linnet_mirror_out(struct linnet_mirror *m)
 	unsigned long out = ~(whole | stale) & ((1UL << m->legs_len) - 1);
 
 	/*
-	 * The log tells the next table which regions a stale leg lacks. But that table takes the first leg in service
-	 * for whole, and with `nosync` all of them.
+	 * The log tells the next table which regions a stale leg lacks, and whom to copy from. But a log in memory is a new
+	 * one, which copies from the first leg; and `nosync` calls all of them whole.
 	 */
-	return out | (stale & (m->nosync && m->started ? stale : below));
+	if (m->nosync && m->started)
+		return out | stale;
+	return out | (m->forgets ? stale & below : 0);
 }
 
 /* ---- made and unmade ---- */

@@ -223,7 +223,15 @@ def test_a_log_on_disk(host: FakeHost) -> None:
     (host.root / log[1:]).write_bytes(guard.LOG_MAGIC.ljust(SIZE, b"\0"))
     said = " ".join(dm(*words).stderr.split())
     assert "goes on from there" in said
-    assert "--out" in said
+    assert "revive" not in said
+    # The log knows who was out of service: the first is neither compared nor copied from.
+    (host.root / log[1:]).write_bytes((guard.LOG_MAGIC.ljust(guard.LOG_BITS_AT, b"\0") + b"\x0c").ljust(SIZE, b"\0"))
+    (host.root / host.a[1:]).write_bytes(b"old".ljust(SIZE, b"\0"))
+    said = " ".join(dm(*words).stderr.split())
+    assert f"from {host.b}" in said
+    assert "revive 0" in said
+    (host.root / host.a[1:]).write_bytes(b"data".ljust(SIZE, b"\0"))
+    (host.root / log[1:]).write_bytes(guard.LOG_MAGIC.ljust(SIZE, b"\0"))
     # A replica that was out of service holds old data, and is not where the others are copied from.
     result = dm(*words, "--out", 0)
     assert f"from {host.b}" in " ".join(result.stderr.split())

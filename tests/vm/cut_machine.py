@@ -55,9 +55,19 @@ while ! in_sync; do
 	[ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
 done
 [ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
+# A leg that was out of service when the power went is so still: the log has kept it in mind.
+states() { /cut/run dmsetup status m | grep -o 'state [ADR]' | cut -c 7; }
+k=0 revived=
+for state in $(states); do
+	[ "$state" != D ] || { /cut/run dmsetup message m 0 revive $k || echo "revive failed" >&3; revived="$revived $k"; }
+	k=$((k + 1))
+done
+while states | grep -q '[DR]'; do passes=$((passes + 1)); done
+[ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
 for k in LEGNAMES; do /cut/cutwriter "$(drive $k)" flush || echo "flush failed" >&3; done
-echo "synced $passes" >&3
-read -r seed run mode <&3
+echo "synced $passes$revived" >&3
+read -r seed run mode leg delay <&3
+[ -z "$leg" ] || { sleep "$delay"; /cut/run dmsetup message m 0 fail "$leg"; } &
 /cut/cutwriter /dev/dm-0 "$account" "$seed" "$run" THREADCOUNT BLOCKCOUNT "$mode" >/cut/err 2>&1
 echo "writer ended: $(cat /cut/err)" >&3
 sleep 1000

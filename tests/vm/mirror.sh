@@ -57,9 +57,10 @@ same() {
 		expect "leg $k" "$sum" "$first"
 	done
 }
-# Regions that the log calls dirty on its device: the kernel's format, a bit for each clean region.
+# Regions that the log calls dirty on its device: the kernel's format, a bit for each clean region. The first sixteen are the
+# legs', two for each.
 dirty_regions() {
-	dd if=/dev/mapper/log0 bs=512 skip=2 count=1 iflag=direct status=none | head -c $((REGIONS / 8)) | od -An -v -tu1 |
+	dd if=/dev/mapper/log0 bs=512 skip=2 count=1 iflag=direct status=none | tail -c +3 | head -c $((REGIONS / 8)) | od -An -v -tu1 |
 		awk '{ for (i = 1; i <= NF; i++) for (b = $i; b > 0; b = int(b / 2)) clean += b % 2 } END { print '$REGIONS' - clean }'
 }
 # load NAME SECONDS: random writes, one at a time to each place: of two that overlap in flight either may come last, on each
@@ -77,4 +78,9 @@ write_all() {
 verify_all() {
 	fio --name=all --filename="/dev/mapper/$1" --rw=randread --bs=16k --size=8m --ioengine=libaio --iodepth=8 --direct=1 \
 		--verify=crc32c --verify_only=1 --verify_fatal=1 --output=/run/all >/dev/null 2>&1 || { cat /run/all; return 1; }
+}
+# The log's bits of the legs, first leg first: 11 trusted, 10 covers it, 00 was out of service.
+log_legs() {
+	dd if=/dev/mapper/log0 bs=512 skip=2 count=1 iflag=direct status=none | head -c 2 | od -An -v -tu1 |
+		awk '{ for (i = 1; i <= NF; i++) for (b = 0; b < 8; b += 2) { printf "%d%d ", $i % 2, int($i / 2) % 2; $i = int($i / 4) } }'
 }

@@ -14,7 +14,8 @@ once the mirror says that it is in sync:
 Two kinds of drive take turns. A `kept` drive keeps every write that it acknowledged; the writers use O_DIRECT. A
 `volatile` drive loses what was not flushed (nbdkit's cache filter, killed together with the machine); the writers use
 O_DIRECT and O_DSYNC, so it is the mirror's flushes, and the order of log and data, that are on trial. One cut in seven
-comes while the mirror resyncs. The last line is `N cuts, N failures`.
+comes while the mirror resyncs. In one of three a drive leaves the mirror while it is written; the machine that comes
+next is told nothing of that. The last line is `N cuts, N failures`.
 """
 
 import argparse
@@ -50,7 +51,8 @@ class Volume:
         regions = BLOCKS * BLOCK // 512 // REGION_SECTORS
         if not any(data[:4]):
             return "a new log"
-        clean = int.from_bytes(data[1024 : 1024 + regions // 8], "little").bit_count()
+        # The first sixteen bits are the drives' own.
+        clean = int.from_bytes(data[1026 : 1026 + regions // 8], "little").bit_count()
         return f"{regions - clean} of {regions} regions dirty"
 
     def acknowledged(self, sequence: int, first: int, count: int) -> None:
@@ -96,10 +98,11 @@ def one_cut(run: int, seed: int, machine: Machine, volume: Volume, mode: str) ->
         time.sleep(chance.random() * 0.5)
         machine.cut()
         return "cut while resyncing"
-    passes = machine.expect("synced")
+    passes, *revived = machine.expect("synced").split()
     volume.check(run)
     target = chance.randrange(5, 400)
-    machine.say(f"{seed} {run} {mode}")
+    leaves = f"{chance.randrange(LEGS)} {chance.random() * 0.3:.2f}" if chance.random() < 1 / 3 else ""
+    machine.say(f"{seed} {run} {mode} {leaves}")
     account, seen = machine.account, 0
 
     def take() -> int:
@@ -118,7 +121,9 @@ def one_cut(run: int, seed: int, machine: Machine, volume: Volume, mode: str) ->
     while account.more():
         pass
     seen += take()
-    return f"{passes} passes read meanwhile, {volume.written} blocks checked, cut after {seen} writes"
+    told = f"{passes} passes read meanwhile, {volume.written} blocks checked, cut after {seen} writes"
+    told += f", drive {' '.join(revived)} was out" if revived else ""
+    return told + (f", drive {leaves.split(maxsplit=1)[0]} leaves" if leaves else "")
 
 
 def look(run: int, machine: Machine, volume: Volume) -> str:

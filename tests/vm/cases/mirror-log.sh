@@ -31,7 +31,7 @@ expect "dirty regions" "$(dirty_regions)" 0
 say "only dirty regions are resynced: 8 is dirty and mended, 16 is clean and not looked at"
 bits=/run/bits
 dd if=/dev/mapper/log0 of=$bits bs=512 count=4 iflag=direct status=none
-printf '\xfe' | dd of=$bits bs=1 seek=$((1024 + 1)) conv=notrunc status=none
+printf '\xfe' | dd of=$bits bs=1 seek=$((1024 + 3)) conv=notrunc status=none
 dd if=$bits of=/dev/mapper/log0 bs=512 count=4 oflag=direct status=none
 expect "dirty regions" "$(dirty_regions)" 1
 for region in 8 16; do
@@ -55,12 +55,23 @@ wait_sync m
 same 0 1 2
 expect "leg 1" "$(sum_of "$(leg 1)" 16)" "$good"
 
-say "a leg that is being resynced is out for the next table when it stands before the source"
+say "a leg that is being resynced is not printed as out: the log knows that it is no source"
+message m fail 0
+echo 1 >/sys/module/dm_linnet/parameters/resync_throttle
+message m revive 0
+[[ $(dmsetup table m) != *out:* ]] || fail "a leg that is being resynced is printed as out"
+echo 100 >/sys/module/dm_linnet/parameters/resync_throttle
+wait_sync m
+[[ $(dmsetup table m) != *out:* ]] || fail "a leg that is whole is printed as out"
+dmsetup remove m
+
+say "a log in memory knows nothing of the sort: there it is"
+dmsetup create m --table "$(mirror 3 log core 1 $REGION)"
+wait_sync m
 message m fail 0
 echo 1 >/sys/module/dm_linnet/parameters/resync_throttle
 message m revive 0
 expect_like "table" "$(dmsetup table m)" "out:0 log"
 echo 100 >/sys/module/dm_linnet/parameters/resync_throttle
 wait_sync m
-[[ $(dmsetup table m) != *out:* ]] || fail "a leg that is whole is printed as out"
 dmsetup remove m

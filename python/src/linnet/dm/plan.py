@@ -224,21 +224,24 @@ def _guard(host: Host, wish: Wish, devices: list[Device], logs: list[Device], pl
 
 def _mirror(host: Host, wish: Wish, devices: list[Device], logs: list[Device], plan: Plan) -> list[Device]:
     """Which devices a mirror overwrites."""
-    source = devices[min(set(range(len(devices))) - set(wish.out))]
+    goes_on = bool(logs) and guard.has_dirty_log(host, logs[0]) and not wish.trust_identical
+    old = guard.out_in_log(host, logs[0], len(devices)) if goes_on else []
+    out = set(wish.out) | set(old)
+    current = [one for k, one in enumerate(devices) if k not in out] or devices
+    source, size = current[0], min(one.size_bytes for one in devices)
     others = [one for one in devices if one is not source]
-    size = min(one.size_bytes for one in devices)
-    if logs and guard.has_dirty_log(host, logs[0]) and not wish.trust_identical:
-        differ = guard.difference(host, devices, size)
+    if goes_on:
+        differ = guard.difference(host, current, size)
         if not differ:
             plan.notes.append(
                 f"{logs[0].path} holds the log of a mirror, and the replicas agree where compared: it goes on from "
                 f"there, and copies what the log marks from {source.path}"
             )
-            if not wish.out:
-                plan.warnings.append(
-                    "if a replica was out of service when the mirror was last up, its data is old: name it with --out, "
-                    "and revive it once the device is there"
-                )
+            plan.warnings += [
+                f"replica {k} ({devices[k].path}) was out of service when the mirror was last up, and stays out: "
+                f"once the device is there, dmsetup message {wish.name} 0 revive {k}"
+                for k in old
+            ]
             return []
         plan.notes.append(f"{logs[0].path} holds the log of a mirror, but {differ}")
         return [*others, *logs]
