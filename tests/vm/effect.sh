@@ -29,6 +29,7 @@ seed=1
 kdir=$(tests/vm/vmlab kdir "$kernel")
 make -s kernel KDIR="$kdir"
 make -s lib
+make -s -C tests/vm/src
 cargo build --release --locked --quiet -p linnet-nbd --example serve_ssd
 modules=build/kernel/$(basename "$(dirname "$kdir")")
 

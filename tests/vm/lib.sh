@@ -31,6 +31,10 @@ log_mark() { export LOG_MARK="vm-case $1 $RANDOM$RANDOM"; echo "$LOG_MARK" >/dev
 # What the kernel logged since the mark.
 log_since() { dmesg | sed "1,/${LOG_MARK:?}/d"; }
 log_check() {
+	if ! dmesg | grep -q "${LOG_MARK:?}"; then
+		echo "failed: the kernel logged so much that the beginning of this case is lost"
+		return 1
+	fi
 	if log_since | grep -qE "$LOG_BAD"; then
 		echo "failed: the kernel logged:"
 		log_since | tail -n 60
@@ -84,16 +88,16 @@ device() {
 	[ "$n" != 1 ] || ro=
 	dmsetup create "$name" $ro --table "$(table "$@")"
 }
-message() { local name=$1; shift; dmsetup message "$name" 0 "$@"; }
+# message NAME WORD...
+message() { "$TOOLS/dmctl" message "$@"; }
 # status NAME KEY: a value of the status line. status NAME KEY K: of replica K.
-status() {
-	dmsetup status "$1" | awk -v key="$2" -v k="${3:-}" '{
-		seen = -1
-		for (i = 4; i < NF; i += 2) {
-			if ($i == "dev") seen++
-			if ($i == key && (k == "" || seen == k)) { print $(i + 1); exit }
-		}
-	}'
+status() { "$TOOLS/dmctl" value "$@"; }
+
+# stop_fio PID REPORT: ends it early; none of its I/Os may have failed.
+stop_fio() {
+	kill -INT "$1"
+	wait "$1" || true # it counts that as a failure
+	expect_like "what fio says" "$(cat "$2")" "err= 0"
 }
 
 # model NAME FILE: becomes firmware linnet/NAME.

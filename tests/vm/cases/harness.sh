@@ -11,8 +11,11 @@ fill "$(drive 1)" 4
 expect "two drives filled alike" "$(sum_of "$(drive 0)" 4)" "$(sum_of "$(drive 1)" 4)"
 
 # Told apart from the case's own log by marks.
+outer=$LOG_MARK
 log_mark canary
 log_check
 echo "WARNING: canary of the harness" >/dev/kmsg
 if (log_check) >/dev/null; then fail "a warning in the log was not found"; fi
 dmesg -C
+if (log_check) >/dev/null; then fail "a log that has lost its beginning was taken for clean"; fi
+echo "$outer" >/dev/kmsg

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Suspend, resume, reload and remove while reads are under way.
-# vm: nvme=3:256M timeout=240 slow
+# vm: nvme=3:256M timeout=600
 . tests/vm/lib.sh
 
 load_module
@@ -9,8 +9,8 @@ model busy.linnet /run/m
 for k in 0 1 2; do fill "$(drive $k)" 16; done
 want=$(sum_of "$(drive 0)" 16)
 device s 3 model busy.linnet
-fio --name=l --filename=/dev/mapper/s --readonly --rw=randread --bs=4k --ioengine=psync --numjobs=4 --direct=1 \
-	--time_based --runtime=600 --size=16M --output=/run/fio.txt &
+nice -n 19 fio --name=l --filename=/dev/mapper/s --readonly --rw=randread --bs=4k --ioengine=psync --numjobs=4 --direct=1 \
+	--time_based --runtime=3000 --size=16M --output=/run/fio.txt &
 load=$!
 sleep 1
 line=$(dmsetup table s)
