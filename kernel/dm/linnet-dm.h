@@ -152,6 +152,7 @@ struct linnet_counts {
 struct linnet_desk {
 	struct linnet_candidate last[LINNET_REPLICAS_MAX];
 	u64 ids;
+	u32 spent; /* of this CPU's budget of revokes, in hundredths of a revoke: what reads have not earned back yet */
 };
 
 struct linnet_dm {

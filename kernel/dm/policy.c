@@ -25,6 +25,12 @@ static uint age_ms = LINNET_AGE_NS / NSEC_PER_MSEC;
 module_param(age_ms, uint, 0644);
 MODULE_PARM_DESC(age_ms, "age in ms at which what is known of a replica has expired, so that a read goes there as a probe; 0: never");
 
+#define REVOKES_IN_ROW_MAX 1024 /* on a CPU, beyond what revoke_percent allows: a stall of several drives at once */
+
+static uint revoke_percent = 100;
+module_param(revoke_percent, uint, 0644);
+MODULE_PARM_DESC(revoke_percent, "of the reads that may be revoked, the most that are, in percent and in the long run");
+
 static u64 age_ns(void)
 {
 	uint ms = READ_ONCE(age_ms);
@@ -191,6 +197,25 @@ static u32 set_eligible(struct linnet_decision *decision, u32 usable)
 	return in_service;
 }
 
+/* A read that may be revoked has come: it earns its share of a revoke. On one CPU. */
+static void earn_revoke(struct linnet_dm *dm)
+{
+	struct linnet_desk *desk = this_cpu_ptr(dm->desks);
+
+	desk->spent -= min(desk->spent, min(READ_ONCE(revoke_percent), 100U));
+}
+
+/* Whether the budget has a revoke left; takes it. */
+static bool spend_revoke(struct linnet_dm *dm)
+{
+	struct linnet_desk *desk = this_cpu_ptr(dm->desks);
+
+	if (desk->spent > 100 * (REVOKES_IN_ROW_MAX - 1))
+		return false;
+	desk->spent += 100;
+	return true;
+}
+
 /* Whether the chosen leg will be slow for a read that may be revoked; else it may become a probe. */
 static bool judge_chosen(struct linnet_dm *dm, struct linnet_decision *decision)
 {
@@ -204,7 +229,7 @@ static bool judge_chosen(struct linnet_dm *dm, struct linnet_decision *decision)
 		ask_network(&dm->legs[k], decision);
 	slow = by_trees ? chosen->score > 0 : chosen->slow;
 	if (slow && linnet_may_revoke(chosen, by_trees, decision->now_ns, age_ns()))
-		return true;
+		return spend_revoke(dm);
 	decision->choice.probe = slow;
 	return false;
 }
@@ -271,6 +296,8 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 	memset(decision.seen, 0, sizeof(decision.seen));
 	preempt_disable();
 	rcu_read_lock();
+	if (revocable)
+		earn_revoke(dm);
 	for (try = 1;; try++) {
 		decision.now_ns = ktime_get_ns();
 		decide(dm, &decision, usable);

@@ -284,7 +284,8 @@ unsigned int stub_run_works(void);
 
 typedef unsigned int uint;
 #define THIS_MODULE NULL
-#define module_param(name, type, mode) _Static_assert(sizeof(name), "")
+/* A check may change it: stub_param_<name>. */
+#define module_param(name, type, mode) type *const stub_param_##name = &name
 #define MODULE_PARM_DESC(name, text) _Static_assert(1, "")
 #define MODULE_DESCRIPTION(text) _Static_assert(1, "")
 #define MODULE_LICENSE(text) _Static_assert(1, "")

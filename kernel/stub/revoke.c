@@ -2,6 +2,8 @@
 /* What is revoked: reads that carry the tag, whose replica is predicted slow. And what never is. */
 #include "check.h"
 
+extern uint *const stub_param_revoke_percent;
+
 /* A read that shows how the device is now, so that the next one is not wanted as a probe. */
 static void refresh(struct dm_target *ti)
 {
@@ -136,6 +138,31 @@ static void check_failover(void)
 	stub_remove(ti);
 }
 
+/* A model that calls everything slow revokes no more than its budget: so many at once, and then a share. */
+static void check_budget(uint percent)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
+	const u32 reads = 6000;
+	u64 revokes, most = min(1024 + reads * percent / 100, reads);
+
+	*stub_param_revoke_percent = percent;
+	for (u32 n = 0; n < reads; n++) {
+		struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+
+		refresh(ti);
+		stub_submit(ti, b);
+		CHECK(b->ended == !b->below, "revoked or sent on");
+		if (b->below)
+			stub_complete(b, BLK_STS_OK);
+		free(b);
+	}
+	revokes = count_of(ti, "revokes", -1);
+	CHECK(revokes <= most && revokes + 1 >= most, "%lu revokes at %u percent, not %lu", revokes, percent, most);
+	CHECK(count_of(ti, "probes", -1) == 0, "a read beyond the budget is no probe");
+	*stub_param_revoke_percent = 100;
+	stub_remove(ti);
+}
+
 void check_revoke(void)
 {
 	put_model("slow", "slow.linnet");
@@ -145,6 +172,10 @@ void check_revoke(void)
 	check_rows("policy baseline");
 	check_probe();
 	check_failover();
+	stub_cpu = 0; /* a budget is a CPU's own */
+	check_budget(100);
+	check_budget(25);
+	check_budget(0);
 	stub_firmware("linnet/slow.linnet", NULL, 0);
 	stub_firmware("linnet/fast.linnet", NULL, 0);
 }
