@@ -1,25 +1,28 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The part of effect.sh inside the machine: effect-guest.sh MODULES SECONDS SCALE FILESYSTEMS PRESET
+# The part of effect.sh inside the machine: effect-guest.sh MODULES ROUNDS READS FILE_READS SCALE RATE WRITES FILESYSTEMS PRESET
 #
 # The first 2 GiB of each drive hold the replicas: a window for the raw device and one for each file system. The third
 # GiB is written to all the time, straight to the drive, so that it has garbage to collect.
 set -euo pipefail
 export MODULES=$1
-seconds=$2 scale=$3 filesystems=$4 preset=$5
+rounds=$2 reads=$3 file_reads=$4 scale=$5 rate=$6 writes=$7 filesystems=$8 preset=$9
 . tests/vm/lib.sh
 load=$PWD/build/lib/linnet-load
 results=$VMLAB_OUT/results.jsonl
 window=$((320 << 11)) # sectors
-rate=$((750 / scale)) writes=$((75 / scale))
 log_mark effect
-load_module
+# What is known of a replica expires in the drives' time, not in the machine's.
+load_module age_ms=$((10 * scale))
 mkdir -p "$MNT" "$FIRMWARE"
 
-# Three modelled drives, as /dev/vmlab/nvme0 to 2 for the helpers.
+# Three modelled drives, as /dev/vmlab/nvme0 to 2 for the helpers. They tell their figures when their input ends.
 drives() {
 	local k i
-	sleep infinity | target/release/examples/serve_ssd /run/drives.sock "$preset" 3 "$scale" >"$VMLAB_OUT/served.json" &
+	mkfifo /run/end
+	target/release/examples/serve_ssd /run/drives.sock "$preset" 3 "$scale" </run/end >"$VMLAB_OUT/served.json" &
+	server=$!
+	exec 9>/run/end
 	for ((i = 0; i < 3000; i++)); do [ ! -S /run/drives.sock ] || break; sleep 0.1; done
 	modprobe nbd
 	mkdir -p /dev/vmlab
@@ -33,8 +36,8 @@ writers() {
 	local k
 	for k in 0 1 2; do
 		fio --name=w$k --filename="$(drive $k)" --offset=2G --size=1G --rw=randwrite --bs=64k --ioengine=libaio --iodepth=64 \
-			--direct=1 --rate_iops=$writes --rate_process=poisson --time_based --runtime=36000 --randseed=$((k + 1)) \
-			--output=/run/writer$k &
+			--direct=1 --rate_iops=$writes --rate_process=poisson --time_based --runtime=360000 --randseed=$((k + 1)) \
+			--output=/run/writer$k 9>&- &
 	done
 }
 # at INDEX: the windows' place.
@@ -47,21 +50,48 @@ steered() {
 	dmsetup create "$name" --readonly --table \
 		"0 $window linnet 3 $(drive 0) $at $(drive 1) $at $(drive 2) $at $# $*"
 }
-# one NAME DRIVE INDEX ARGUMENT...: one replica of a window.
-one() {
-	local name=$1 k=$2 at
-	at=$(at "$3")
-	shift 3
-	dmsetup create "$name" --readonly --table "0 $window linnet 1 $(drive "$k") $at $# $*"
+# alone INDEX ARGUMENT...: the same three, each a device of its own: p0 to p2.
+alone() {
+	local at k
+	at=$(at "$1")
+	shift
+	for k in 0 1 2; do dmsetup create "p$k" --readonly --table "0 $window linnet 1 $(drive $k) $at $# $*"; done
 }
-# measure WHERE POLICY LINNET-LOAD'S ARGUMENTS...
+each() { local k; for k in 0 1 2; do "$1" "p$k" "${@:2}"; done; }
+remove() { dmsetup remove "$1"; }
+# measure WHERE READS POLICY LINNET-LOAD'S ARGUMENTS...
 measure() {
-	local where=$1 policy=$2
-	shift 2
-	"$load" --rate "$rate" --seconds "$seconds" --warmup 200 --seed 7 --depth 512 --span $((96 << 20)) --json "$@" >/run/result ||
-		{ cat /run/result; echo "$where $policy: reads have failed"; }
-	sed "s/^{/{\"where\": \"$where\", \"policy\": \"$policy\", /" /run/result >>"$results"
-	tail -n 1 "$results" | cut -c1-230
+	local where=$1 count=$2 policy=$3
+	shift 3
+	"$load" --rate "$rate" --reads "$count" --warmup 200 --seed $((100 + round)) --depth 512 --span $((96 << 20)) --json \
+		--log /run/log "$@" >/run/result || { cat /run/result; echo "$where $policy: reads have failed"; }
+	sed "s/^{/{\"where\": \"$where\", \"policy\": \"$policy\", \"round\": $round, /" /run/result >>"$results"
+	awk -F, 'NR > 1 && $5 > 0 { print $3 }' /run/log >>"$VMLAB_OUT/latencies/$where.$policy"
+	echo "$where $policy $round: $(grep -oE '"(mean|p50|p99|p999)_us": [0-9]+' /run/result | tr -d '"' | tr '\n' ' ')"
+}
+# compare WHERE ROUNDS READS "STEERING-POLICY..." "REVOKING-POLICY..." PATH PATH PATH PATH: all in turns. The first path is steered,
+# the others are its replicas, for an application that hedges, or asks and fails over.
+compare() {
+	local where=$1 rounds=$2 count=$3 steering=$4 revoking=$5 s=$6 policy
+	shift 6
+	for ((round = 1; round <= rounds; round++)); do
+		message s policy baseline
+		measure "$where" "$count" primary --mode primary "$s"
+		[ $round != 1 ] || hedge_us=$(grep -oE '"p95_us": [0-9]+' /run/result | grep -oE '[0-9]+$')
+		for policy in $steering; do
+			message s policy $policy
+			measure "$where" "$count" $policy --mode primary "$s"
+		done
+		each message policy baseline
+		each message revoke off
+		measure "$where" "$count" hedge-p95 --mode hedge --hedge-us "$hedge_us" "$@"
+		each message revoke on
+		for policy in $revoking; do
+			each message policy "$policy"
+			measure "$where" "$count" "revoke-$policy" --mode failover "$@"
+		done
+	done
+	dmsetup status s
 }
 
 drives
@@ -69,65 +99,54 @@ writers
 sleep 10
 
 # ---- record: each replica by itself, as the baseline would have it ----
-for k in 0 1 2; do one "t$k" $k 0; done
+alone 0 policy baseline
 tracing=$(dirname "$(ls -d /sys/kernel/tracing/trace)")
-echo 16384 >"$tracing/buffer_size_kb"
+echo 32768 >"$tracing/buffer_size_kb"
 echo 1 >"$tracing/events/linnet/linnet_io/enable"
 for k in 0 1 2; do
-	"$load" --mode primary --rate "$rate" --seconds $seconds --seed $((k + 1)) --depth 512 --span $((96 << 20)) --json \
-		"/dev/mapper/t$k" >"$VMLAB_OUT/record$k.json" &
+	"$load" --mode primary --rate "$rate" --reads $((rounds * reads)) --seed $((k + 1)) --depth 512 --span $((96 << 20)) --json \
+		"/dev/mapper/p$k" >"$VMLAB_OUT/record$k.json" &
 	loads[k]=$!
 done
 wait "${loads[@]}"
 echo 0 >"$tracing/events/linnet/linnet_io/enable"
 for k in 0 1 2; do
-	minor=$(dmsetup info -c --noheadings -o minor "t$k")
+	minor=$(dmsetup info -c --noheadings -o minor "p$k")
 	grep -a "linnet_io: dev=[0-9]*:$minor " "$tracing/trace" >"$VMLAB_OUT/leg$k.txt"
-	dmsetup remove "t$k"
 done
+each remove
 wc -l "$VMLAB_OUT"/leg?.txt
 touch "$VMLAB_OUT/recorded"
-pkill -STOP -x fio # or the drives would be written for hours: waiting costs no time here
+# The writers go on: drives that rest would have collected their garbage by the time that reading begins.
 while [ ! -e "$VMLAB_OUT/fitted" ]; do sleep 2; done
-pkill -CONT -x fio
-sleep 5
 [ ! -e "$VMLAB_OUT/fit.failed" ] || fail "no model: $(cat "$VMLAB_OUT/fit.log")"
 cp "$VMLAB_OUT/m.linnet" "$FIRMWARE/m.linnet"
 
 # ---- the raw device ----
-steered s 0 model m.linnet
-for k in 0 1 2; do one "p$k" $k 0 policy baseline; done
-measure raw primary --mode primary /dev/mapper/p0
-p95=$(python3 -c "import json; print(int(json.loads(open('$results').readlines()[-1])['p95_us']))")
-for policy in linnet-best linnos shortest-queue ewma-inflight; do
-	message s policy $policy
-	measure raw $policy --mode primary /dev/mapper/s
-done
-measure raw hedge-p95 --mode hedge --hedge-us "$p95" /dev/mapper/p0 /dev/mapper/p1 /dev/mapper/p2
-for k in 0 1 2; do
-	dmsetup remove "p$k"
-	one "p$k" $k 0 model m.linnet revoke policy linnos
-done
-measure raw revoke-linnos --mode failover /dev/mapper/p0 /dev/mapper/p1 /dev/mapper/p2
-for k in 0 1 2; do message "p$k" policy linnet-best; done
-measure raw revoke-linnet --mode failover /dev/mapper/p0 /dev/mapper/p1 /dev/mapper/p2
-# Once more the first one: whatever has changed meanwhile shows here.
-for k in 0 1 2; do dmsetup remove "p$k"; done
-one p0 0 0 policy baseline
-measure raw primary-again --mode primary /dev/mapper/p0
-dmsetup status s
-dmsetup remove p0
+mkdir "$VMLAB_OUT/latencies"
+steered s 0 model m.linnet policy baseline
+alone 0 model m.linnet policy baseline
+compare raw "$rounds" "$reads" "shortest-queue ewma-inflight linnos linnet-best" "linnos linnet-best" \
+	/dev/mapper/s /dev/mapper/p0 /dev/mapper/p1 /dev/mapper/p2
 dmsetup remove s
+each remove
 
 # ---- files ----
-index=0 seconds=$((seconds / 2))
+# mounted DEVICE DIRECTORY TYPE: without a write to it.
+mounted() {
+	local options=ro
+	[ "$3" != ext4 ] || options=ro,noload
+	[ "$3" != xfs ] || options=ro,norecovery,nouuid
+	mkdir -p "$2"
+	mount -t "$3" -o $options "$1" "$2"
+}
+index=0
 for type in $filesystems; do
 	index=$((index + 1))
 	modprobe "$type"
 	dmsetup create rw --table "0 $window linear $(drive 0) $(at $index)"
-	force=-F
-	case $type in xfs | btrfs | f2fs) force=-f ;; esac
-	mkfs."$type" -q $force /dev/mapper/rw >/run/mkfs.log 2>&1 || { cat /run/mkfs.log; continue; }
+	case $type in ext4) force="-F -b 4096" ;; xfs | btrfs | f2fs) force=-f ;; esac # ext4 takes 1 KiB for so small a device
+	mkfs."$type" -q $force /dev/mapper/rw >/run/mkfs.log 2>&1 || { cat /run/mkfs.log; dmsetup remove rw; continue; }
 	mount -t "$type" /dev/mapper/rw "$MNT"
 	dd if=/dev/urandom of="$MNT/file" bs=1M count=97 status=none
 	umount "$MNT"
@@ -137,19 +156,17 @@ for type in $filesystems; do
 	sync
 	dmsetup remove rw
 	steered s $index model m.linnet policy baseline
-	options=ro
-	[ "$type" != ext4 ] || options=ro,noload
-	[ "$type" != xfs ] || options=ro,norecovery,nouuid
-	mount -t "$type" -o $options /dev/mapper/s "$MNT"
-	measure "$type" primary --mode primary "$MNT/file"
-	for policy in linnos linnet-best; do
-		message s policy $policy
-		measure "$type" $policy --mode primary "$MNT/file"
-	done
-	umount "$MNT"
+	alone $index model m.linnet policy baseline
+	for device in s p0 p1 p2; do mounted /dev/mapper/$device "$MNT/$device" "$type"; done
+	revoking=linnos
+	[ "$type" != btrfs ] || revoking= # its own layer turns a revoke into EIO
+	compare "$type" 1 "$file_reads" "shortest-queue linnos linnet-best" "$revoking" "$MNT/s/file" "$MNT/p0/file" "$MNT/p1/file" "$MNT/p2/file"
+	umount "$MNT"/*
 	dmsetup remove s
+	each remove
 done
 log_check
 pkill -x fio || true
-pkill -x sleep || true
-sleep 3
+for k in 0 1 2; do nbd-client -d "/dev/nbd$k" >/dev/null; done
+exec 9>&-
+wait "$server"

@@ -1,27 +1,81 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Print effect.sh's results as the table of docs/guide/dm-effect.md, in milliseconds of the slowed world."""
+"""Print what effect.sh measured as the tables of docs/guide/dm-effect.md, in microseconds of the drives' own time.
+
+The rounds of a policy are one sample. Leaves the rows as DIR/dm-effect.json.
+"""
 
 import argparse
 import json
+import math
 from pathlib import Path
+from typing import Any
+
+QUANTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
+COUNTS = ("reads", "failed", "revokes", "hedges")
+HEAD = ["policy", "mean", "p50", "p95", "p99", "p99.9", "p99 / primary's", "p99 by round", "extra I/O", "failed"]
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    """One row for each line."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def merged(rounds: list[dict[str, Any]], latencies: Path, scale: float) -> dict[str, Any]:
+    """One row from those of a policy's rounds. Quantiles are exact, by nearest rank."""
+    ordered = sorted(int(text) for text in latencies.read_text().split())
+    row = {key: rounds[0][key] for key in ("where", "policy")} | {key: sum(r[key] for r in rounds) for key in COUNTS}
+    row["extra_io"] = sum(r["extra_io"] for r in rounds) / len(rounds)
+    row["mean_us"] = sum(ordered) / len(ordered) / 1000 / scale
+    for key, share in QUANTILES.items():
+        row[key] = ordered[max(0, math.ceil(share * len(ordered)) - 1)] / 1000 / scale
+    row["p99_us_by_round"] = [r["p99_us"] / scale for r in rounds]
+    return row
+
+
+def line(cells: list[str]) -> None:
+    """A row of a table."""
+    print("| " + " | ".join(cells) + " |")
+
+
+def cells_of(row: dict[str, Any], primary: dict[str, Any]) -> list[str]:
+    """A measured row under HEAD."""
+    times = [f"{row[key]:,.0f}" for key in ("mean_us", *QUANTILES)]
+    by_round = " ".join(f"{p99:,.0f}" for p99 in row["p99_us_by_round"])
+    ratio = f"{row['p99_us'] / primary['p99_us']:.2f}"
+    return [row["policy"], *times, ratio, by_round, f"{100 * row['extra_io']:.1f} %", str(row["failed"])]
 
 
 def main() -> int:
-    """One row per measurement; p99 also against the primary's on the same device or file system."""
+    """A table for the raw device, one for the same in virtual time, and one for each file system."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
+    parser.add_argument("directory", type=Path, help="where effect.sh has left its results")
+    parser.add_argument("--kernel", required=True)
     parser.add_argument("--scale", type=float, required=True)
     args = parser.parse_args()
-    rows = [json.loads(line) for line in args.results.read_text().splitlines()]
-    primary = {row["where"]: row for row in rows if row["policy"] == "primary"}
-    print(f"time slowed {args.scale:g} times; {rows[0]['reads']} reads each; milliseconds\n")
-    print("| on | policy | mean | p50 | p95 | p99 | p99.9 | p99 / primary's | extra I/O | failed |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for row in rows:
-        times = " | ".join(f"{row[key] / 1000:.1f}" for key in ("mean_us", "p50_us", "p95_us", "p99_us", "p999_us"))
-        ratio = row["p99_us"] / primary[row["where"]]["p99_us"]
-        extra = f"{100 * row['extra_io']:.1f} %"
-        print(f"| {row['where']} | {row['policy']} | {times} | {ratio:.2f} | {extra} | {row['failed']} |")
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in load(args.directory / "results.jsonl"):
+        groups.setdefault((row["where"], row["policy"]), []).append(row)
+    latencies = args.directory / "latencies"
+    rows = [merged(rounds, latencies / ".".join(key), args.scale) for key, rounds in groups.items()]
+    virtual = load(args.directory / "virtual.jsonl")
+    for row in virtual:
+        row |= {key: row[key] / args.scale for key in ("mean_us", *QUANTILES)}
+    out = {"kernel": args.kernel, "time_scale": args.scale, "rows": rows, "virtual": virtual}
+    (args.directory / "dm-effect.json").write_text(json.dumps(out, indent=1) + "\n")
+    for where in dict.fromkeys(row["where"] for row in rows):
+        here = [row for row in rows if row["where"] == where]
+        print(f"{where}, Linux {args.kernel}, {here[0]['reads']:,} reads each:\n")
+        line(HEAD)
+        line(["---"] * len(HEAD))
+        for row in here:
+            line(cells_of(row, here[0]))
+        print()
+    print(f"Virtual time, {virtual[0]['reads']:,} reads each:\n")
+    line([*HEAD[:7], "extra I/O"])
+    line(["---"] * 8)
+    for row in virtual:
+        times = [f"{row[key]:,.0f}" for key in ("mean_us", *QUANTILES)]
+        line([row["policy"], *times, f"{row['p99_us'] / virtual[0]['p99_us']:.2f}", f"{100 * row['extra_io']:.1f} %"])
     return 0
 
 

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tests/vm/effect.sh` in virtual time: the same drives, the same load, the model file that the machine learned, and the
+//! array in place of the kernel's target. A line of JSON for each policy, as linnet-load prints them.
+//!
+//!     cargo run --release -p linnet-array --example effect -- consumer-deep 10 3000 160 10000 build/vm/effect/m.linnet
+//!
+//! Arguments: preset, time scale, reads a second, writes of 64 KiB a second to each drive (both in the drives' own time), reads,
+//! model file. Every drive is written to at random places, and one stream reads, which the
+//! first drive is the primary of. Times are those of the slowed world, as the model file's. The kernel sends no hedges, so
+//! `linnet-best` stands here without them, and beside it as it is in the array. A revoke costs 15 us, as in `linnet compare`.
+
+use linnet_array::{Budget, Config, Learned, RunOptions, policy, run};
+use linnet_core::Model;
+use linnet_measure::quantile;
+use linnet_sim::Chance;
+use linnet_ssd::{Params, Ssd};
+use linnet_types::{Device, IoRecord, Nanos, Op, Outcome, Request};
+
+const DRIVES: u64 = 3;
+/// Where linnet-load reads, and where fio writes.
+const READ_SPAN_BYTES: u64 = 96 << 20;
+const WRITTEN: std::ops::Range<u64> = (2 << 30)..(3 << 30);
+const WRITE_BYTES: u32 = 64 << 10;
+/// Drive time before the reads that count, as long as the machine takes to record, learn and settle.
+const BEFORE: f64 = 1.0;
+
+/// What linnet-load and the kernel call it, the array's policy, whether that hedges, and whether a revoke costs a failover.
+const POLICIES: [(&str, &str, bool, bool); 10] = [
+    ("primary", "baseline", false, false),
+    ("shortest-queue", "shortest-queue", false, false),
+    ("ewma-inflight", "ewma-inflight", false, false),
+    ("linnos", "linnos", false, false),
+    ("linnet-best", "linnet-best", false, false),
+    ("hedge-p95", "hedge-p95", true, false),
+    ("revoke-linnos", "linnos", false, true),
+    ("revoke-linnet-best", "linnet+hl", false, true),
+    ("linnet-best, hedged", "linnet-best", true, false),
+    ("oracle", "oracle", false, false),
+];
+
+/// A drive in a world where everything takes `scale` times as long.
+#[derive(Clone)]
+struct Slowed {
+    drive: Ssd,
+    scale: Nanos,
+}
+
+impl Slowed {
+    fn outcome(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Done(at) => Outcome::Done(at * self.scale),
+            Outcome::Error(at) => Outcome::Error(at * self.scale),
+            Outcome::Lost => Outcome::Lost,
+        }
+    }
+}
+
+impl Device for Slowed {
+    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
+        // Rounded up: an answer is never before its question.
+        let outcome = self.drive.submit(now.div_ceil(self.scale), request);
+        self.outcome(outcome)
+    }
+
+    fn peek(&self, now: Nanos, request: &Request) -> Outcome {
+        self.outcome(self.drive.peek(now.div_ceil(self.scale), request))
+    }
+}
+
+/// Poisson arrivals at places drawn evenly from a range, from time 0 on.
+fn load(
+    chance: &mut Chance,
+    op: Op,
+    rate: f64,
+    seconds: f64,
+    places: std::ops::Range<u64>,
+    bytes: u32,
+) -> Vec<IoRecord> {
+    let (mut at, mut records) = (0.0, Vec::new());
+    loop {
+        at += chance.exponential(1e9 / rate);
+        if at > seconds * 1e9 {
+            return records;
+        }
+        let offset_bytes =
+            places.start + chance.below((places.end - places.start) / u64::from(bytes)) * u64::from(bytes);
+        records.push(IoRecord {
+            arrive_ns: at as Nanos,
+            latency_ns: None,
+            offset_bytes,
+            size_bytes: bytes,
+            device: 0,
+            op,
+        });
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let usage = "usage: effect PRESET TIME_SCALE RATE WRITES READS MODEL";
+    let mut arguments = std::env::args().skip(1);
+    let mut argument = || arguments.next().ok_or(usage);
+    let params = Params::preset(&argument()?)?;
+    let scale: Nanos = argument()?.parse()?;
+    let reads_per_second: f64 = argument()?.parse()?;
+    let writes_per_second: f64 = argument()?.parse()?;
+    let reads: usize = argument()?.parse()?;
+    let model = Model::from_bytes(&std::fs::read(argument()?)?)?;
+
+    let drives: Vec<Slowed> = (0..DRIVES)
+        .map(|seed| {
+            let mut drive = Ssd::new(&params, seed)?;
+            drive.precondition();
+            Ok(Slowed { drive, scale })
+        })
+        .collect::<Result<_, linnet_ssd::Error>>()?;
+    let slow = scale as f64;
+    let during = reads as f64 / reads_per_second;
+    let seconds = (1.0 + BEFORE) * during * slow;
+    let begun_ns = (BEFORE * during * slow * 1e9) as Nanos;
+    let streams: Vec<Vec<IoRecord>> = (0..DRIVES)
+        .map(|k| {
+            let mut chance = Chance::new(7).fork(k);
+            let mut all = load(&mut chance, Op::Write, writes_per_second / slow, seconds, WRITTEN, WRITE_BYTES);
+            if k == 0 {
+                all.extend(load(&mut chance, Op::Read, reads_per_second / slow, seconds, 0..READ_SPAN_BYTES, 4096));
+                all.sort_by_key(|record| record.arrive_ns);
+            }
+            all
+        })
+        .collect();
+    let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
+    let learned = vec![
+        Learned {
+            profile: model.profile,
+            network: model.network.clone(),
+            trees: model.trees,
+            latencies: model.latencies,
+        };
+        DRIVES as usize
+    ];
+    let profiles: Vec<_> = learned.iter().map(|one| one.profile).collect();
+    for (label, name, hedges, failover) in POLICIES {
+        let default = Config::default();
+        let none = Budget { share: 0.0, burst: 0 };
+        let array = Config {
+            age_ns: default.age_ns * scale,
+            failover_ns: if failover { default.failover_ns * scale } else { 0 },
+            read_timeout_ns: default.read_timeout_ns * scale,
+            hedge_budget: if hedges { default.hedge_budget } else { none },
+            ..default
+        };
+        let mut drives = drives.clone();
+        let chosen = policy(name, &learned, &array)?;
+        let options = RunOptions { array, log: false };
+        let result = run(&mut drives, &streams, &profiles, chosen, &options, &mut ())?;
+        let answered = result.reads.latency_ns.iter().zip(&result.reads.arrive_ns);
+        let mut latency_ns: Vec<Nanos> = answered.filter(|(_, at)| **at >= begun_ns).map(|(&ns, _)| ns).collect();
+        latency_ns.sort_unstable();
+        let us = |q| quantile(&latency_ns, q) as f64 / 1e3;
+        let mean_us = latency_ns.iter().sum::<Nanos>() as f64 / latency_ns.len().max(1) as f64 / 1e3;
+        println!(
+            "{{\"where\": \"virtual\", \"policy\": \"{label}\", \"reads\": {}, \"failed\": {}, \"mean_us\": {mean_us:.3}, \
+             \"p50_us\": {:.3}, \"p95_us\": {:.3}, \"p99_us\": {:.3}, \"p999_us\": {:.3}, \"extra_io\": {:.6}, \
+             \"revokes\": {}}}",
+            latency_ns.len(),
+            result.counters.reads_failed,
+            us(0.5),
+            us(0.95),
+            us(0.99),
+            us(0.999),
+            result.counters.hedges as f64 / result.reads.latency_ns.len().max(1) as f64,
+            result.counters.revokes,
+        );
+    }
+    Ok(())
+}
