@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Random messages and table lines to a running target `linnet`.
+ *
+ *   dmfuzz SEED MESSAGES TABLES DEVICE SECTORS LINE...
+ *
+ * DEVICE gets the messages; a device `fuzz`, made here, the tables, of SECTORS sectors. The LINEs, good ones and what stands
+ * behind the target's name, are what both are made of. It must hold:
+ *
+ *   - a message that is refused changes nothing in the table line (but for what the mirror's resync changes meanwhile);
+ *   - what the target prints as its table line is accepted as a table, and prints itself;
+ *   - a table that is accepted can be taken into service, read and told things (reads may fail, but must end).
+ *
+ * All else is for the kernel's log. Says the seed first, and what it was at when something did not hold.
+ */
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include "dm.h"
+
+#define WORDS_MAX 48
+#define NODE "/run/fuzz-node"
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *const dictionary[] = {
+	"policy", "baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best", "load", "unload", "revoke", "on", "off",
+	"ioprio", "0x4007", "0x0", "0xffff", "0x10000", "fail", "revive", "reset", "model", "model:0", "model:1", "model:9", "out:0",
+	"out:1", "out:2", "out:7", "log", "core", "disk", "nosync", "sync", "0", "1", "2", "3", "8", "9", "-1", "128", "1000", "1024",
+	"4294967296", "18446744073709551616", "busy.linnet", "random.linnet", "linnos.linnet", "damaged.linnet", "absent.linnet",
+	"../busy.linnet", ".", "%s%n", "/dev/none", "/dev/mapper/leg0", "/dev/mapper/leg1", "/dev/mapper/leg2", "/dev/mapper/log0",
+};
+
+/* Messages that are right; the dictionary alone finds few. */
+static const char *const good[] = {
+	"policy baseline", "policy shortest-queue", "policy ewma-inflight", "policy linnos", "policy linnet-best", "load busy.linnet",
+	"load random.linnet", "load linnos.linnet", "load 1 busy.linnet", "load 0 linnos.linnet", "unload", "unload 1", "revoke on",
+	"revoke off", "ioprio 0x4006", "on", "off", "fail 0", "fail 1", "fail 2", "revive 0", "revive 1", "revive 2", "reset",
+};
+
+static uint64_t state;
+static struct dm_call call;
+static unsigned long long sectors;
+static char *const *lines;
+static size_t line_count;
+static const char *doing = "nothing";
+
+static uint64_t next(void)
+{
+	uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static size_t below(size_t n)
+{
+	return next() % n;
+}
+
+static void broken(const char *what, const char *detail)
+{
+	printf("dmfuzz: %s\n  at:  %s\n  got: %s\n", what, doing, detail);
+	exit(1);
+}
+
+/* ---- random lines ---- */
+
+static void random_word(char *word, size_t room)
+{
+	size_t length = below(12) ? 1 + below(12) : 1 + below(room - 2), i;
+
+	for (i = 0; i < length; i++)
+		word[i] = below(4) ? "abcxyz0189:._-/\\+"[below(17)] : (char)(1 + below(255));
+	word[i] = '\0';
+	if (word[0] == '@') /* those are device-mapper's own */
+		word[0] = 'a';
+}
+
+/* Changes a line of words in some places. */
+static void mutate(char *line, size_t room)
+{
+	char copy[DM_ROOM], *words[WORDS_MAX + 1], noise[300], flipped[300], *at;
+	size_t count = 0, used = 0, changes = below(4), i, k;
+
+	snprintf(copy, sizeof(copy), "%s", line);
+	for (at = strtok(copy, " "); at && count < WORDS_MAX; at = strtok(NULL, " "))
+		words[count++] = at;
+	for (k = 0; k < changes && count; k++) {
+		i = below(count);
+		switch (below(7)) {
+		case 0: /* left out */
+			memmove(words + i, words + i + 1, (--count - i) * sizeof(*words));
+			break;
+		case 1: /* twice */
+			if (count < WORDS_MAX)
+				words[count++] = words[i];
+			break;
+		case 2: /* in another's place */
+			at = words[i];
+			words[i] = words[count - 1];
+			words[count - 1] = at;
+			break;
+		case 3: /* a byte of it */
+			if (words[i] != flipped)
+				snprintf(flipped, sizeof(flipped), "%s", words[i]);
+			flipped[below(strlen(flipped))] ^= (char)(1 << below(7));
+			words[i] = flipped;
+			break;
+		case 4:
+			random_word(noise, sizeof(noise));
+			words[i] = noise;
+			break;
+		default:
+			words[i] = (char *)dictionary[below(COUNT_OF(dictionary))];
+			break;
+		}
+		if (!*words[i < count ? i : 0])
+			words[i < count ? i : 0] = (char *)"x";
+	}
+	line[0] = '\0';
+	for (i = 0; i < count && used < room; i++)
+		used += snprintf(line + used, room - used, "%s%s", i ? " " : "", words[i]);
+}
+
+static void random_message(char *line, size_t room)
+{
+	size_t words = 1 + below(4), used = 0;
+
+	line[0] = '\0';
+	if (below(3)) {
+		snprintf(line, room, "%s", good[below(COUNT_OF(good))]);
+		if (below(2))
+			mutate(line, room);
+	} else {
+		for (size_t i = 0; i < words; i++)
+			used += snprintf(line + used, room - used, "%s%s", i ? " " : "", dictionary[below(COUNT_OF(dictionary))]);
+	}
+	if (line[0] == '@')
+		line[0] = 'a';
+}
+
+/* ---- the target ---- */
+
+static int load(const char *line, unsigned long long length, uint32_t flags)
+{
+	struct dm_target_spec *spec = dm_prepare(&call, "fuzz", flags);
+
+	spec->length = length;
+	strcpy(spec->target_type, "linnet");
+	snprintf((char *)(spec + 1), DM_ROOM, "%s", line);
+	spec->next = sizeof(*spec) + (uint32_t)(strlen((char *)(spec + 1)) + 8) / 8 * 8;
+	call.head.target_count = 1;
+	return dm_do(&call, DM_TABLE_LOAD);
+}
+
+static int simple(unsigned long request, uint32_t flags)
+{
+	dm_prepare(&call, "fuzz", flags);
+	return dm_do(&call, request);
+}
+
+static void table_of(const char *device, uint32_t flags, char *line)
+{
+	const char *printed;
+	int error = dm_line(&call, device, flags | DM_STATUS_TABLE_FLAG | DM_NOFLUSH_FLAG, &printed);
+
+	if (error)
+		broken("there is no table line", strerror(error));
+	snprintf(line, DM_ROOM, "%s", printed);
+}
+
+/* What messages set, cut out of a table line. A mirror's legs come and go by themselves. */
+static const char *settings(char *line)
+{
+	char *from = strstr(line, " policy "), *out;
+
+	if (strstr(line, " log "))
+		while ((out = strstr(line, " out:")))
+			memmove(out, out + strlen(" out:0"), strlen(out + strlen(" out:0")) + 1);
+	return from ? from : line;
+}
+
+/* What was printed is a table that prints itself. */
+static void round_trip(const char *printed, uint32_t readonly)
+{
+	char again[DM_ROOM];
+	int error = load(printed, sectors, readonly);
+
+	if (error)
+		broken("a printed table line is not accepted", printed);
+	table_of("fuzz", DM_QUERY_INACTIVE_TABLE_FLAG, again);
+	if (strcmp(printed, again))
+		broken("a printed table line prints another", again);
+}
+
+/* Takes the loaded table into service and away again. */
+static void serve(uint64_t device)
+{
+	static char block[4096] __attribute__((aligned(4096)));
+	char words[DM_ROOM];
+	int file;
+
+	if (simple(DM_DEV_SUSPEND, 0))
+		return; /* some tables are refused only here */
+	unlink(NODE);
+	if (mknod(NODE, S_IFBLK | 0600, makedev(device >> 8 & 0xfff, device & 0xff)))
+		broken("no node", strerror(errno));
+	file = open(NODE, O_RDONLY | O_DIRECT);
+	for (int i = 0; i < 4 && file >= 0; i++)
+		if (pread(file, block, sizeof(block), (off_t)below(sectors / 8) * 4096) < 0)
+			continue;
+	for (int i = 0; i < 3; i++) {
+		random_message(words, sizeof(words));
+		dm_message(&call, "fuzz", words);
+	}
+	if (file >= 0)
+		close(file);
+}
+
+static uint64_t create(void)
+{
+	int error = simple(DM_DEV_CREATE, 0);
+
+	if (error)
+		broken("cannot create a device", strerror(error));
+	return call.head.dev;
+}
+
+static size_t messages(const char *device, size_t count, uint32_t readonly)
+{
+	char words[DM_ROOM], before[DM_ROOM], after[DM_ROOM];
+	size_t obeyed = 0;
+
+	create();
+	for (size_t i = 0; i < count; i++) {
+		int error;
+
+		random_message(words, sizeof(words));
+		doing = words;
+		table_of(device, 0, before);
+		error = dm_message(&call, device, words);
+		table_of(device, 0, after);
+		obeyed += !error;
+		if (!error && !below(8))
+			round_trip(after, readonly);
+		else if (error && strcmp(settings(before), settings(after)))
+			broken("a message was refused and has changed the table", after);
+	}
+	if (simple(DM_DEV_REMOVE, 0))
+		broken("cannot remove the device", strerror(errno));
+	return obeyed;
+}
+
+static size_t tables(size_t count)
+{
+	const unsigned long long lengths[] = { 0, 1, 8, sectors - 1, sectors + 1, sectors * 2 };
+	char line[DM_ROOM], printed[DM_ROOM];
+	uint64_t device = create();
+	size_t accepted = 0;
+
+	doing = line;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t readonly = below(2) ? DM_READONLY_FLAG : 0;
+		bool whole = below(16);
+
+		snprintf(line, sizeof(line), "%s", lines[below(line_count)]);
+		mutate(line, sizeof(line));
+		if (load(line, whole ? sectors : lengths[below(COUNT_OF(lengths))], readonly))
+			continue;
+		accepted++;
+		if (whole) {
+			table_of("fuzz", DM_QUERY_INACTIVE_TABLE_FLAG, printed);
+			round_trip(printed, readonly);
+		}
+		if (!whole || below(4)) {
+			if (simple(DM_TABLE_CLEAR, 0))
+				broken("cannot clear a table", strerror(errno));
+			continue;
+		}
+		serve(device);
+		if (simple(DM_DEV_REMOVE, 0))
+			broken("cannot remove the device", strerror(errno));
+		device = create();
+	}
+	simple(DM_DEV_REMOVE, 0);
+	return accepted;
+}
+
+int main(int argc, char **argv)
+{
+	size_t obeyed = 0, accepted, message_count, table_count;
+	char line[DM_ROOM];
+
+	if (argc < 7) {
+		fprintf(stderr, "usage: dmfuzz SEED MESSAGES TABLES DEVICE SECTORS LINE...\n");
+		return 2;
+	}
+	state = strtoull(argv[1], NULL, 10);
+	message_count = strtoull(argv[2], NULL, 10);
+	table_count = strtoull(argv[3], NULL, 10);
+	sectors = strtoull(argv[5], NULL, 10);
+	lines = argv + 6;
+	line_count = (size_t)argc - 6;
+	printf("seed %s\n", argv[1]);
+	fflush(stdout);
+	table_of(argv[4], 0, line);
+	obeyed = messages(argv[4], message_count, strstr(line, " log ") ? 0 : DM_READONLY_FLAG);
+	accepted = tables(table_count);
+	printf("%zu messages to %s, %zu obeyed; %zu tables, %zu accepted\n", message_count, argv[4], obeyed, table_count, accepted);
+	return 0;
+}
