@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Helpers for cases of the mirror; after lib.sh. Three legs /dev/mapper/leg0..2 of 16 MiB, which can be made to fail, and
-# /dev/mapper/log0 for the dirty log, all on the machine's drives.
+# Helpers for cases of the mirror; after lib.sh. Three legs /dev/mapper/leg0..2 of 16 MiB (LEG_MIB), which can be made to
+# fail, and /dev/mapper/log0 for the dirty log, all on the machine's drives.
 
-LEG_SECTORS=32768
+LEG_SECTORS=$((${LEG_MIB:-16} * 2048))
 REGION=128
 REGIONS=$((LEG_SECTORS / REGION))
 
@@ -15,9 +15,17 @@ make_legs() {
 	dd if=/dev/zero of=/dev/mapper/log0 bs=1M count=1 oflag=direct status=none
 }
 # Leg K answers from another table from now on, in the middle of what is under way.
-swap_leg() { dmsetup suspend --noflush "leg$1"; dmsetup load "leg$1" --table "$2"; dmsetup resume "leg$1"; }
+swap_leg() { dmsetup suspend --noflush "leg$1"; dmsetup load "leg$1" <<<"$2"; dmsetup resume "leg$1"; }
 break_leg() { swap_leg "$1" "0 $LEG_SECTORS error"; }
 mend_leg() { swap_leg "$1" "$(linear "$1")"; }
+# spoil_leg K SECTOR: of the leg only the 8 sectors from there on fail.
+spoil_leg() {
+	local drive after=$(($2 + 8))
+	drive=$(drive "$1")
+	swap_leg "$1" "0 $2 linear $drive 0
+$2 8 error
+$after $((LEG_SECTORS - after)) linear $drive $after"
+}
 
 # mirror LEGS ARGUMENT...: the table line.
 mirror() {
