@@ -31,18 +31,21 @@ done
 wait $loader
 same 0 1 2
 
+# By writers that each wait for their own write, in places of their own. RELOADS=40 was run, too.
 say "the table is loaded anew under load"
-load m 8 2 & loader=$!
-sleep 1
-for try in 1 2 3; do
-	sleep 1
+for ((try = 1; try <= ${RELOADS:-4}; try++)); do
+	"$TOOLS/cutwriter" /dev/mapper/m /dev/null 7 $try 8 4096 plain & writer=$!
+	sleep 0.5
 	dmsetup load m --table "$line"
 	dmsetup suspend m
 	dmsetup resume m
+	sleep 0.2
+	kill -0 $writer || fail "a write has failed"
+	kill $writer
+	wait $writer || true
+	wait_sync m
+	same 0 1 2
 done
-wait $loader
-wait_sync m
-same 0 1 2
 
 say "legs leave and come back under load"
 load m 10 3 & loader=$!
