@@ -12,7 +12,8 @@ from typing import Any
 
 QUANTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
 COUNTS = ("reads", "failed", "revokes", "hedges")
-HEAD = ["policy", "mean", "p50", "p95", "p99", "p99.9", "p99 / primary's", "p99 by round", "extra I/O", "failed"]
+TIMES = ["mean", "p50", "p95", "p99", "p99.9"]
+HEAD = ["policy", *TIMES, "p99 / primary's", "hedged", "revoked", "p99 by round", "failed"]
 
 
 def load(path: Path) -> list[dict[str, Any]]:
@@ -24,7 +25,7 @@ def merged(rounds: list[dict[str, Any]], latencies: Path, scale: float) -> dict[
     """One row from those of a policy's rounds. Quantiles are exact, by nearest rank."""
     ordered = sorted(int(text) for text in latencies.read_text().split())
     row = {key: rounds[0][key] for key in ("where", "policy")} | {key: sum(r[key] for r in rounds) for key in COUNTS}
-    row["extra_io"] = sum(r["extra_io"] for r in rounds) / len(rounds)
+    row["hedged"], row["revoked"] = row["hedges"] / row["reads"], row["revokes"] / row["reads"]
     row["mean_us"] = sum(ordered) / len(ordered) / 1000 / scale
     for key, share in QUANTILES.items():
         row[key] = ordered[max(0, math.ceil(share * len(ordered)) - 1)] / 1000 / scale
@@ -38,11 +39,12 @@ def line(cells: list[str]) -> None:
 
 
 def cells_of(row: dict[str, Any], primary: dict[str, Any]) -> list[str]:
-    """A measured row under HEAD."""
+    """A row under HEAD; those of virtual time have no rounds."""
     times = [f"{row[key]:,.0f}" for key in ("mean_us", *QUANTILES)]
-    by_round = " ".join(f"{p99:,.0f}" for p99 in row["p99_us_by_round"])
     ratio = f"{row['p99_us'] / primary['p99_us']:.2f}"
-    return [row["policy"], *times, ratio, by_round, f"{100 * row['extra_io']:.1f} %", str(row["failed"])]
+    shares = [f"{100 * row[key]:.1f} %" if row[key] else "-" for key in ("hedged", "revoked")]
+    by_round = [", ".join(f"{p99:,.0f}" for p99 in row["p99_us_by_round"])] if "p99_us_by_round" in row else []
+    return [row["policy"], *times, ratio, *shares, *by_round, str(row["failed"])]
 
 
 def main() -> int:
@@ -71,11 +73,11 @@ def main() -> int:
             line(cells_of(row, here[0]))
         print()
     print(f"Virtual time, {virtual[0]['reads']:,} reads each:\n")
-    line([*HEAD[:7], "extra I/O"])
-    line(["---"] * 8)
+    head = [word for word in HEAD if word != "p99 by round"]
+    line(head)
+    line(["---"] * len(head))
     for row in virtual:
-        times = [f"{row[key]:,.0f}" for key in ("mean_us", *QUANTILES)]
-        line([row["policy"], *times, f"{row['p99_us'] / virtual[0]['p99_us']:.2f}", f"{100 * row['extra_io']:.1f} %"])
+        line(cells_of(row, virtual[0]))
     return 0
 
 

@@ -158,18 +158,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         latency_ns.sort_unstable();
         let us = |q| quantile(&latency_ns, q) as f64 / 1e3;
         let mean_us = latency_ns.iter().sum::<Nanos>() as f64 / latency_ns.len().max(1) as f64 / 1e3;
+        let all = result.reads.latency_ns.len().max(1) as f64;
         println!(
             "{{\"where\": \"virtual\", \"policy\": \"{label}\", \"reads\": {}, \"failed\": {}, \"mean_us\": {mean_us:.3}, \
-             \"p50_us\": {:.3}, \"p95_us\": {:.3}, \"p99_us\": {:.3}, \"p999_us\": {:.3}, \"extra_io\": {:.6}, \
-             \"revokes\": {}}}",
+             \"p50_us\": {:.3}, \"p95_us\": {:.3}, \"p99_us\": {:.3}, \"p999_us\": {:.3}, \"hedged\": {:.6}, \
+             \"revoked\": {:.6}}}",
             latency_ns.len(),
             result.counters.reads_failed,
             us(0.5),
             us(0.95),
             us(0.99),
             us(0.999),
-            result.counters.hedges as f64 / result.reads.latency_ns.len().max(1) as f64,
-            result.counters.revokes,
+            result.counters.hedges as f64 / all,
+            result.counters.revokes as f64 / all,
         );
     }
     Ok(())
