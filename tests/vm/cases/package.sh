@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # From a stock Debian to a steered device: the package installs, DKMS builds the module, three commands; and removal leaves nothing.
+# `make kernel-install` gives the same module without a package, for a kernel that is told it, and again over itself.
 # The package is installed in a copy of this Debian (an overlay, thrown away) that has the machine's kernel and headers, so
 # that the build is not emulated; the machine then loads that very module.
-# vm: host timeout=1200
+# vm: host timeout=1800
 . tests/vm/lib.sh
 for tool in dkms dh_dkms dh; do
 	command -v $tool >/dev/null || skip "no $tool (apt-get install dkms dh-dkms debhelper)"
@@ -40,6 +41,7 @@ inside apt-get install -qq -y --no-install-recommends "$(echo "$work"/linnet-dkm
 # Postinst builds for the running kernel when that has headers; in this copy the running one is the host's.
 inside dkms autoinstall -k "$release"
 inside dkms status linnet | tee "$work/status"
+for field in srcversion vermagic; do inside modinfo -k "$release" -F $field dm-linnet; done >"$work/info"
 cp "$root/lib/modules/$release/updates/dkms/dm-linnet.ko"* "$work/"
 inside modinfo -k "$release" -n dm-linnet
 echo "\$ apt purge linnet-dkms"
@@ -48,11 +50,22 @@ inside dkms status linnet >"$work/after"
 for path in "$root"/usr/src/linnet-* "$root"/var/lib/dkms/linnet "$root/lib/modules/$release"/updates/dkms/dm-linnet*; do
 	[ ! -e "$path" ] || { echo "failed: ${path#"$root"} stays after removal"; exit 1; }
 done
+rm "$root/lib/modules/$release/build" # KDIR= says where the headers are
+for attempt in 1 2; do
+	echo "\$ make kernel-install RELEASE=$release KDIR=... ($attempt)"
+	inside make -s -C "$PWD" kernel-install "RELEASE=$release" "KDIR=$headers" >"$work/install" 2>&1 ||
+		{ cat "$work/install" "$root"/var/lib/dkms/linnet/*/build/make.log; exit 1; }
+	tail -n 1 "$work/install"
+done
+inside dkms status linnet >"$work/again"
+for field in srcversion vermagic; do inside modinfo -k "$release" -F $field dm-linnet; done >"$work/again.info"
 D
 mkdir "$work/over"
 unshare -m bash "$work/debian.sh" "$work" "$headers" "$release"
 expect_like "dkms status" "$(cat "$work/status")" "linnet/[0-9.]+, ${release//+/[+]}, x86_64: installed"
 expect "dkms after removal" "$(cat "$work/after")" ""
+expect "dkms status after make kernel-install" "$(cat "$work/again")" "$(cat "$work/status")"
+expect "the module of make kernel-install" "$(cat "$work/again.info")" "$(cat "$work/info")"
 [ -n "$(ls "$work" | grep dm-linnet.ko)" ] || fail "DKMS left no dm-linnet.ko"
 
 # The three commands: what an operator would type, as the dry run prints it.
