@@ -28,16 +28,20 @@ expect_like() { [[ $2 =~ $3 ]] || fail "$1: got '$2', want something like '$3'";
 refuses() { if "$@" 2>&1; then fail "should have been refused: $*"; fi; }
 
 log_mark() { export LOG_MARK="vm-case $1 $RANDOM$RANDOM"; echo "$LOG_MARK" >/dev/kmsg; }
-# What the kernel logged since the mark.
-log_since() { dmesg | sed "1,/${LOG_MARK:?}/d"; }
+# What the kernel logged since the mark, which may be the first line.
+log_since() { dmesg | sed "0,/${LOG_MARK:?}/d"; }
 log_check() {
-	if ! dmesg | grep -q "${LOG_MARK:?}"; then
+	# No pipes: with `pipefail`, a log too long for one would break it, and be taken for clean.
+	local log
+	log=$(dmesg)
+	if ! grep -q "${LOG_MARK:?}" <<<"$log"; then
 		echo "failed: the kernel logged so much that the beginning of this case is lost"
 		return 1
 	fi
-	if log_since | grep -qE "$LOG_BAD"; then
+	log=$(sed "0,/$LOG_MARK/d" <<<"$log")
+	if grep -qE "$LOG_BAD" <<<"$log"; then
 		echo "failed: the kernel logged:"
-		log_since | tail -n 60
+		tail -n 60 <<<"$log"
 		return 1
 	fi
 }

@@ -16,6 +16,15 @@ log_mark canary
 log_check
 echo "WARNING: canary of the harness" >/dev/kmsg
 if (log_check) >/dev/null; then fail "a warning in the log was not found"; fi
+# The mark may be the first line there is, and what follows the warning longer than a pipe takes.
+dmesg -C
+log_mark first
+echo on >/proc/sys/kernel/printk_devkmsg
+echo "WARNING: canary of the harness" >/dev/kmsg
+if (log_check) >/dev/null; then fail "a warning behind the first line was not found"; fi
+line=$(printf '%0900d' 0)
+for ((n = 0; n < 100; n++)); do echo "$line" >/dev/kmsg; done
+if (log_check) >/dev/null; then fail "a warning in a long log was not found"; fi
 dmesg -C
 if (log_check) >/dev/null; then fail "a log that has lost its beginning was taken for clean"; fi
 echo "$outer" >/dev/kmsg
