@@ -5,7 +5,6 @@
  */
 #define pr_fmt(fmt) "linnet-selftest: " fmt
 #include <linux/module.h>
-#include <linux/string.h>
 
 #include "vectors.h"
 
@@ -20,13 +19,10 @@ static int __init linnet_selftest_init(void)
 	while (linnet_goldens[files].path)
 		files++;
 	pr_info("1..%u\n", files);
+	if (canary)
+		linnet_vectors_spoil();
 	for (unsigned int i = 0; i < files; i++) {
-		unsigned int bad;
-
-		/* The last character of this text, before its newline, is a digit of something expected. */
-		if (canary && strstr(linnet_goldens[i].path, "features.txt"))
-			linnet_goldens[i].text[strlen(linnet_goldens[i].text) - 2] ^= 1;
-		bad = linnet_vectors_run(linnet_goldens[i].path, &count);
+		unsigned int bad = linnet_vectors_run(linnet_goldens[i].path, &count);
 
 		pr_info("%s %u %s # %u checks\n", bad ? "not ok" : "ok", i + 1, linnet_goldens[i].path, count);
 		wrong += bad;

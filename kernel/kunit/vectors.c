@@ -58,3 +58,14 @@ unsigned int linnet_vectors_run(const char *golden, unsigned int *count)
 	*count = checked;
 	return wrong;
 }
+
+const char *linnet_vectors_spoil(void)
+{
+	FILE *golden = linnet_goldens;
+
+	while (!strstr(golden->path, "features.txt"))
+		golden++;
+	/* The last character, before its newline, is a digit of something expected. */
+	golden->text[strlen(golden->text) - 2] ^= 1;
+	return golden->path;
+}

@@ -12,3 +12,17 @@ expect "files that fail" "$(log_since | grep -c 'linnet-selftest: not ok' || tru
 rmmod linnet_selftest
 
 refuses insmod "$selftest" canary=1
+
+# The same checks as a KUnit suite with a canary of its own, where the kernel has KUnit: its KTAP is read from the log.
+kunit=$MODULES/kunit/linnet-kunit.ko
+[ -e "$kunit" ] || exit 0
+modprobe kunit
+log_mark kunit
+insmod "$kunit"
+rmmod linnet_kunit
+log_since | sed 's/^\[[^]]*\] *//' | grep -E '^(not )?ok [0-9]+ (vectors/|golden_holds|spoilt_|linnet-vectors)' >/run/ktap
+grep -v vectors/ /run/ktap
+files=$(ls spec/vectors/*.txt spec/vectors/*/*.txt | wc -l)
+expect "files that hold" "$(grep -c '^ok [0-9]* vectors/' /run/ktap)" "$files"
+expect "what fails" "$(grep '^not ok' /run/ktap || true)" ""
+expect "the suite" "$(sed -n 's/^ok [0-9]* //p' /run/ktap | grep -v / | tr '\n' ' ')" "golden_holds spoilt_vector_fails linnet-vectors "
