@@ -15,13 +15,16 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 VM = Path(__file__).resolve().parent
 ROOT = VM.parent.parent
 BUILD = ROOT / "build"
 KERNELS = ("6.1", "6.12")
+DEBUG = "-debug"  # ends the names of kernels that debug-kernel has built
+DEBUG_FACTOR = 6  # what the checks cost such a kernel, in time
+DEBUG_MEM = 1536  # and in MB: shadow, quarantine, the records of locks
 GRACE_SECONDS = 300  # beyond a case's own limit, and for a boot: busy machines take minutes
 SKIP = 77
 
@@ -33,7 +36,7 @@ class Case:
     path: Path
     nvme: tuple[str, ...] = ("3:256M",)
     timeout: int = 120
-    kernels: tuple[str, ...] = KERNELS
+    kernels: tuple[str, ...] = ()  # none named: every one
     mem: int = 2048
     append: str = ""
     alone: bool = False  # a boot of its own
@@ -49,6 +52,12 @@ class Case:
     def machine(self) -> tuple[object, ...]:
         """Cases of one machine may share a boot."""
         return (self.nvme, self.mem, self.append, self.path if self.alone else None)
+
+    def on(self, kernel: str) -> "Case":
+        """The case with the time and memory that it takes on a kernel."""
+        if not kernel.endswith(DEBUG):
+            return self
+        return replace(self, timeout=self.timeout * DEBUG_FACTOR, mem=self.mem + DEBUG_MEM)
 
 
 @dataclass
@@ -230,6 +239,10 @@ def kernel_build_dir(kernel: str) -> str:
 
 def set_up(kernels: list[str]) -> str:
     """Prepares kernels, modules and helpers. Says what is missing when there can be no machine here."""
+    for kernel in kernels:
+        there = subprocess.run([VM / "vmlab", "kdir", kernel], capture_output=True, check=False).returncode == 0
+        if kernel.endswith(DEBUG) and not there:
+            return f"no kernel {kernel}; tests/vm/debug-kernel builds it"
     if os.geteuid() != 0 and any(not (Path("/var/cache/vmlab/k") / k).exists() for k in kernels):
         return "setting up needs root: run tests/vm/vmlab-setup once as root"
     if not shutil.which("apt-get") and not shutil.which("qemu-system-x86_64"):
@@ -250,8 +263,8 @@ def plan(cases: list[Case], kernels: list[str], logs: Path) -> list[Boot]:
     for kernel in kernels:
         machines: dict[tuple[object, ...], list[Case]] = {}
         for case in cases:
-            if kernel in case.kernels:
-                machines.setdefault((case.path, "host") if case.host else case.machine, []).append(case)
+            if not case.kernels or kernel in case.kernels:
+                machines.setdefault((case.path, "host") if case.host else case.machine, []).append(case.on(kernel))
         boots += [Boot(kernel, group, logs) for group in machines.values()]
     return sorted(boots, key=lambda b: -sum(c.timeout for c in b.cases))
 
@@ -270,7 +283,7 @@ def main() -> int:
     """Runs what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", action="append", default=[], help="only this case (a name or a pattern like fs-*)")
-    parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1 or 6.12")
+    parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1, 6.12 or 6.1-debug")
     parser.add_argument("--jobs", type=int, default=2, help="machines at the same time")
     parser.add_argument("--slow", action="store_true", help="also the cases that take long")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")

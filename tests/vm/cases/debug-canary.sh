@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# What a debug kernel watches for is reported, and a report fails a case: each fault is made once, on purpose.
+# vm: kernel=6.1-debug timeout=60 alone
+. tests/vm/lib.sh
+
+faults=$MODULES/kunit/linnet-faults.ko
+[ -e "$faults" ] || skip "no $faults"
+# found FAULT PATTERN: the fault is made, reported in these words, and found by the search that follows every case.
+found() {
+	log_mark "$1"
+	log_check || fail "there is something in the log before $1"
+	insmod "$faults" fault="$1"
+	rmmod linnet_faults
+	expect_like "the report of $1" "$(log_since)" "$2"
+	if (log_check) >/dev/null; then fail "the report of $1 was not found"; fi
+	echo "$1: $(log_since | grep -m 1 -oE "$2")"
+}
+found sleep 'BUG: sleeping function called from invalid context'
+found cpu 'BUG: using smp_processor_id\(\) in preemptible'
+found rcu 'WARNING: suspicious RCU usage'
+# lockdep ends with its first report, and with one of KASAN's.
+found locks 'WARNING: possible circular locking dependency'
+found list 'list_del corruption'
+found shift 'UBSAN: shift-out-of-bounds'
+found use-after-free 'KASAN: [a-z-]*use-after-free'
+found out-of-bounds 'KASAN: [a-z-]*out-of-bounds'
+dmesg -C
