@@ -15,6 +15,7 @@ found() {
 	if (log_check) >/dev/null; then fail "the report of $1 was not found"; fi
 	echo "$1: $(log_since | grep -m 1 -oE "$2")"
 }
+outer=$LOG_MARK
 found sleep 'BUG: sleeping function called from invalid context'
 found cpu 'BUG: using smp_processor_id\(\) in preemptible'
 found rcu 'WARNING: suspicious RCU usage'
@@ -25,3 +26,4 @@ found shift 'UBSAN: shift-out-of-bounds'
 found use-after-free 'KASAN: [a-z-]*use-after-free'
 found out-of-bounds 'KASAN: [a-z-]*out-of-bounds'
 dmesg -C
+echo "$outer" >/dev/kmsg
