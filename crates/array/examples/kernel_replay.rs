@@ -4,7 +4,8 @@
 //!     linnet dm export-trace vol --seconds 10 -o traces --decisions vol.txt
 //!     cargo run --release -p linnet-array --example kernel_replay -- vol.txt [m.linnet]
 //!
-//! The text holds the target's two trace events (`spec/dm-target.md`), from before the first I/O of the device to after the last.
+//! The text holds the target's two trace events (`spec/dm-target.md`) from before the first I/O of the device on. It may end while
+//! reads are under way: what rests on those is left out.
 //! The array gets each read when the kernel decided about it, and each completion when the kernel saw it; hedge timers are
 //! never rung, since the kernel sends no hedges. Compared are the replica, whether it is a probe, what the network said of
 //! each replica asked, and what was known of every one: average, I/Os in flight, score.
@@ -257,6 +258,10 @@ enum State {
 
 struct Replay<'a> {
     record: &'a Record,
+    /// Decisions up to the first whose read the record does not see the end of.
+    whole: usize,
+    /// The record has come to its end.
+    ended: bool,
     array: Array,
     notes: Arc<Mutex<Notes>>,
     replicas: Vec<Replica>,
@@ -296,23 +301,25 @@ impl<'a> Replay<'a> {
         let watched = Watched { policy: inner, learned, notes: Arc::clone(&notes) };
         let array = Array::new(config, &profiles, Box::new(watched))?;
 
+        let under_way = record.decisions.iter().position(|decision| !record.ios.contains_key(&decision.id));
+        let whole = under_way.unwrap_or(record.decisions.len());
         let mut numbered: Vec<Vec<(u64, Event)>> = vec![Vec::new(); count];
-        for (i, decision) in record.decisions.iter().enumerate() {
+        for (i, decision) in record.decisions[..whole].iter().enumerate() {
             if decision.policy != first.policy || decision.known.len() != count || decision.seen.len() != count {
                 return Err("decisions of several policies or devices in one record".into());
             }
-            let io = record.ios.get(&decision.id).ok_or("the record ends before the last read does")?;
+            let io = &record.ios[&decision.id];
             let events = numbered.get_mut(io.replica).ok_or("no such replica")?;
             events.extend([(io.arrive, Event::Arrive(i)), (io.end, Event::End(i))]);
         }
         let mut replicas = Vec::new();
         for mut events in numbered {
             events.sort_by_key(|(number, _)| *number);
-            if events.iter().zip(1..).any(|((number, _), wanted)| *number != wanted) {
-                return Err(
-                    "events of a replica are missing: record from before the first I/O to after the last".into()
-                );
+            let gap = events.iter().zip(1..).position(|((number, _), wanted)| *number != wanted);
+            if gap.is_some_and(|at| at == 0 || under_way.is_none()) {
+                return Err("events of a replica are missing: record from before the first I/O".into());
             }
+            events.truncate(gap.unwrap_or(events.len()));
             replicas.push(Replica {
                 events: events.into_iter().map(|(_, event)| event).collect(),
                 done: 0,
@@ -321,10 +328,12 @@ impl<'a> Replay<'a> {
         }
         Ok(Replay {
             record,
+            whole,
+            ended: false,
             array,
             notes,
             replicas,
-            states: vec![State::Ahead; record.decisions.len()],
+            states: vec![State::Ahead; whole],
             copies: HashMap::new(),
             out: Vec::new(),
             compared: 0,
@@ -338,11 +347,17 @@ impl<'a> Replay<'a> {
     /// Makes this many events of a replica happen. False when that cannot be, or more have happened already.
     fn bring(&mut self, k: usize, count: u64) -> Result<bool> {
         while (self.replicas[k].done as u64) < count {
-            let Some(&event) = self.replicas[k].events.get(self.replicas[k].done) else { return Ok(false) };
+            let Some(&event) = self.replicas[k].events.get(self.replicas[k].done) else {
+                self.ended = self.whole < self.record.decisions.len();
+                return Ok(false);
+            };
             match event {
                 Event::Arrive(i) if self.states[i] == State::Begun => return Ok(false),
                 Event::Arrive(i) => self.decide(i)?,
                 Event::End(i) => self.end(i)?,
+            }
+            if self.ended {
+                return Ok(false);
             }
         }
         Ok(self.replicas[k].done as u64 == count)
@@ -375,7 +390,11 @@ impl<'a> Replay<'a> {
         for k in (0..decision.known.len()).filter(|k| decision.eligible >> k & 1 != 0) {
             same &= decision.seen[k] != NOT_SEEN && self.bring(k, decision.seen[k])?;
         }
-        if !self.bring(io.replica, io.arrive - 1)? {
+        let brought = self.bring(io.replica, io.arrive - 1)?;
+        if self.ended {
+            return Ok(());
+        }
+        if !brought {
             return Err(format!("read {:#x}: what came before it rests on it", decision.id).into());
         }
         same &= decision.seen.iter().zip(&self.replicas).all(|(&seen, replica)| replica.done as u64 == seen);
@@ -457,7 +476,10 @@ fn replay() -> Result<bool> {
     let record = read_record(&text)?;
     let mut replay = Replay::new(&record, model.as_ref())?;
     let mut stopped = None;
-    for i in 0..record.decisions.len() {
+    for i in 0..replay.whole {
+        if replay.ended {
+            break;
+        }
         if replay.states[i] == State::Ahead
             && let Err(error) = replay.decide(i)
         {
@@ -465,14 +487,16 @@ fn replay() -> Result<bool> {
             break;
         }
     }
+    let taken = (replay.compared + replay.torn) as usize;
     println!(
         "{} reads, {} decisions taken anew by the array ({} for another replica than the primary, {} probes), {} not \
-         compared, {} differences",
+         compared, {} left out at the end, {} differences",
         record.ios.len(),
         replay.compared,
         replay.elsewhere,
         replay.probes,
         replay.torn,
+        record.decisions.len() - taken,
         replay.differences
     );
     match stopped {
