@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Runs cases inside the machine, one after the other: guest.sh MODULES CASE:SECONDS... Called by run.py.
+# Runs cases inside the machine, one after the other: guest.sh MODULES [NAME=VALUE...] CASE:SECONDS... Called by run.py.
 # A case fails by its status, by what the kernel logged, or by what it leaves behind that cannot be removed. After a
 # case that left something the machine ends, and run.py boots another for the rest.
 . tests/vm/lib.sh
@@ -10,6 +10,10 @@ shift
 mkdir -p "$MNT"
 
 for item; do
+	if [[ $item == *=* ]]; then
+		export "${item?}"
+		continue
+	fi
 	case_file=${item%:*} limit=${item##*:}
 	name=$(basename "$case_file" .sh)
 	echo "@@ start $name"

@@ -27,6 +27,7 @@ DEBUG_FACTOR = 6  # what the checks cost such a kernel, in time
 DEBUG_MEM = 1536  # and in MB: shadow, quarantine, the records of locks
 GRACE_SECONDS = 300  # beyond a case's own limit, and for a boot: busy machines take minutes
 SKIP = 77
+PASSED_ON = ("SEED", "RELOADS", "SHOW")  # variables that cases in the machine ask for
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ class Boot:
             command += ["--nvme", spec]
         if first.append:
             command += ["--append", first.append]
-        listed = [f"{c.path.relative_to(ROOT)}:{c.timeout}" for c in cases]
+        listed = [f"{name}={os.environ[name]}" for name in PASSED_ON if os.environ.get(name)]
+        listed += [f"{c.path.relative_to(ROOT)}:{c.timeout}" for c in cases]
         guest = [str(VM / "guest.sh"), str(modules_dir(self.kernel)), *listed]
         child = subprocess.Popen(
             [*command, "--", *guest],

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Random messages and table lines, to replicas that are read and to a mirror that is written meanwhile: what is refused changes
-# nothing, what is printed is accepted, the data stay right. FUZZ_SEED=n for another round.
+# nothing, what is printed is accepted, the data stay right. SEED=n for another round.
 # vm: timeout=600
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
 
-seed=${FUZZ_SEED:-1}
+seed=${SEED:-1}
 load_module
 make_legs
 for kind in busy:4 random:1 linnos:1; do

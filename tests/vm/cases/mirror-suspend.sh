@@ -31,7 +31,7 @@ done
 wait $loader
 same 0 1 2
 
-# By writers that each wait for their own write, in places of their own. RELOADS=40 was run, too.
+# By writers that each wait for their own write, in places of their own. RELOADS=n for more of them.
 say "the table is loaded anew under load"
 for ((try = 1; try <= ${RELOADS:-4}; try++)); do
 	"$TOOLS/cutwriter" /dev/mapper/m /dev/null 7 $try 8 4096 plain & writer=$!
