@@ -7,7 +7,7 @@ set -euo pipefail
 reads=$1 repeats=$2 unit=$3
 modprobe null_blk nr_devices=3 gb=1 queue_mode=2 irqmode=0 submit_queues=2
 load_module
-python3 tests/vm/make_model.py busy:200 /run/m.linnet
+python3 tests/vm/make_model.py busy:60 /run/m.linnet
 python3 tests/vm/make_model.py linnos:1 /run/n.linnet
 model m.linnet /run/m.linnet
 model n.linnet /run/n.linnet
@@ -18,6 +18,8 @@ dmsetup create one --table "0 $size linnet 1 /dev/nullb0 0 2 policy baseline"
 dmsetup create ewma --readonly --table "0 $size $three 2 policy ewma-inflight"
 dmsetup create best --readonly --table "0 $size $three 4 policy linnet-best model m.linnet"
 dmsetup create linnos --readonly --table "0 $size $three 4 policy linnos model n.linnet"
+expect "model of best" "$(status best model)" loaded
+expect "model of linnos" "$(status linnos model)" loaded
 devices="/dev/nullb0 /dev/mapper/linear /dev/mapper/one /dev/mapper/ewma /dev/mapper/best /dev/mapper/linnos"
 echo "kernel $(uname -r), $reads reads of 4 KiB at a time, $unit; median (least) of each repeat"
 for ((i = 0; i < repeats; i++)); do
@@ -25,5 +27,3 @@ for ((i = 0; i < repeats; i++)); do
 done
 for name in one ewma best linnos; do expect_some "reads through $name" "$(status $name reads)"; done
 expect_some "decisions of best" "$(status best decisions)"
-expect "model of best" "$(status best model)" loaded
-expect "model of linnos" "$(status linnos model)" loaded
