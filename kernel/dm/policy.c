@@ -122,7 +122,7 @@ static void describe(struct linnet_leg *leg, struct linnet_decision *decision, b
 }
 
 /* What the leg's network says of the read: candidate->slow and known. Under RCU, on one CPU. */
-static void ask_network(struct linnet_leg *leg, struct linnet_decision *decision)
+static void ask_once(struct linnet_leg *leg, struct linnet_decision *decision)
 {
 	struct linnet_candidate *candidate = &decision->legs[leg->index];
 	struct linnet_mind *mind = rcu_dereference(leg->mind);
@@ -136,6 +136,22 @@ static void ask_network(struct linnet_leg *leg, struct linnet_decision *decision
 	scratch = mind->loaded->scratch ? this_cpu_ptr(mind->loaded->scratch) : NULL;
 	candidate->known = 1;
 	candidate->slow = linnet_judge_decide(mind->judge, pending + min(pages, U32_MAX - pending), scratch);
+}
+
+/* The answer belongs to the events that the leg was described by, or else both are had anew, a few times. */
+static void ask_network(struct linnet_leg *leg, struct linnet_decision *decision)
+{
+	struct linnet_candidate *candidate = &decision->legs[leg->index];
+	u32 eligible = candidate->eligible, try;
+
+	for (try = 1;; try++) {
+		ask_once(leg, decision);
+		smp_rmb(); /* events are counted before the judge is told of them */
+		if (READ_ONCE(leg->state.events) == decision->seen[leg->index] || try == DESCRIBE_TRIES)
+			return;
+		describe(leg, decision, false);
+		candidate->eligible = eligible;
+	}
 }
 
 /* linnos: in order, until one is fast; the last candidate is not asked. */
