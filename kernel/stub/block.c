@@ -32,6 +32,18 @@ void stub_firmware(const char *name, const void *data, size_t size)
 	files[free_place].size = size;
 }
 
+void stub_firmware_file(const char *path)
+{
+	static u8 bytes[1 << 20];
+	FILE *in = fopen(path, "rb");
+	size_t size = in ? fread(bytes, 1, sizeof(bytes), in) : 0;
+
+	if (!size)
+		stub_die("no model file");
+	fclose(in);
+	stub_firmware("linnet/m.linnet", bytes, size);
+}
+
 int request_firmware_direct(const struct firmware **file, const char *name, struct device *device)
 {
 	(void)device;

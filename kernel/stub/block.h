@@ -103,6 +103,8 @@ int request_firmware_direct(const struct firmware **file, const char *name, stru
 void release_firmware(const struct firmware *file);
 /* A file that is there from now on; NULL takes it away. */
 void stub_firmware(const char *name, const void *data, size_t size);
+/* The same from a file, as linnet/m.linnet. Ends the program when it cannot be read. */
+void stub_firmware_file(const char *path);
 
 /* ---- device-mapper ---- */
 

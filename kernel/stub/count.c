@@ -30,18 +30,6 @@ static u32 chance(void)
 	return (u32)(z >> 20);
 }
 
-static void firmware(const char *path)
-{
-	static u8 bytes[1 << 20];
-	FILE *in = fopen(path, "rb");
-	size_t size = in ? fread(bytes, 1, sizeof(bytes), in) : 0;
-
-	if (!size)
-		stub_die("no model file");
-	fclose(in);
-	stub_firmware("linnet/m.linnet", bytes, size);
-}
-
 int main(int argc, char **argv)
 {
 	char line[256] = "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 2 model m.linnet", words[64], *error;
@@ -51,7 +39,7 @@ int main(int argc, char **argv)
 
 	if (argc != 4)
 		return 2;
-	firmware(argv[2]);
+	stub_firmware_file(argv[2]);
 	reads = (u32)strtoul(argv[3], NULL, 10);
 	stub_init();
 	ti = stub_create(line, true, &error);

@@ -67,18 +67,6 @@ void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_booking *
 	       status, (unsigned long)flight->event, event, flight->probe, flight->place != LINNET_UNTRACKED);
 }
 
-static void firmware(const char *path)
-{
-	static u8 bytes[1 << 20];
-	FILE *in = fopen(path, "rb");
-	size_t size = in ? fread(bytes, 1, sizeof(bytes), in) : 0;
-
-	if (!size)
-		stub_die("no model file");
-	fclose(in);
-	stub_firmware("linnet/m.linnet", bytes, size);
-}
-
 /* Ends what is due by this time, in order. */
 static void end_until(u64 until_ns)
 {
@@ -136,7 +124,7 @@ int main(int argc, char **argv)
 	if (!ti || stub_message(ti, words))
 		stub_die(ti ? "no such policy" : error);
 	if (argc > 4) {
-		firmware(argv[4]);
+		stub_firmware_file(argv[4]);
 		snprintf(words, sizeof(words), "load m.linnet");
 		if (stub_message(ti, words))
 			stub_die("the model is refused");
