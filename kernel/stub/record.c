@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A run of reads and what the target's tracepoints say of it, as tracefs prints it: record POLICY READS SEED [MODEL].
- * Three replicas, at places of their own; bursts, single reads and rests, one replica slow at a time. For who decides
- * them anew: crates/array/examples/kernel_replay.rs.
+ * A run of reads and what the target's tracepoints say of it, as tracefs prints it: record HOW POLICY READS SEED [MODEL].
+ * Three replicas, at places of their own; bursts, single reads and rests, one replica slow at a time. HOW is
+ *
+ *   steer      one target of three
+ *   revoke     the same, half of the reads tagged: what it revokes is read elsewhere
+ *   failover   three targets of one: a read that one revokes goes to the next a little later, to the last without the tag
+ *
+ * For who decides them anew: crates/array/examples/kernel_replay.
  */
 #include "block.h"
 #include "linnet-dm.h"
@@ -11,10 +16,15 @@
 #define LEGS 3
 #define FLIGHTS 48
 
+/* A read: under way, or revoked and about to go to the next target. */
 static struct flight {
 	struct stub_bio *b;
-	u64 due_ns;
+	u64 due_ns, sector;
+	u32 size, target;
+	bool revoked;
 } flights[FLIGHTS];
+static struct dm_target *targets[LEGS];
+static u32 target_count = 1, tagged_percent;
 static u64 state;
 
 static u32 below(u32 n)
@@ -39,6 +49,14 @@ static u64 score(const struct linnet_decision *d, u32 k) { return (u32)d->legs[k
 static u64 ewma_ns(const struct linnet_decision *d, u32 k) { return d->legs[k].ewma_ns; }
 static u64 in_flight(const struct linnet_decision *d, u32 k) { return d->legs[k].in_flight; }
 
+static u32 minor_of(const struct linnet_dm *dm)
+{
+	for (u32 i = 0; i < target_count; i++)
+		if (targets[i] == dm->ti)
+			return i;
+	stub_die("an event of another target");
+}
+
 void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_decision *d)
 {
 	u32 eligible = 0, slow = 0;
@@ -47,8 +65,8 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_decis
 		eligible |= d->legs[k].eligible << k;
 		slow |= d->legs[k].slow << k;
 	}
-	printf(" stub-1 [000] ..... 0.0: linnet_decision: dev=253:0 id=0x%lx ns=%lu sector=%lu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x",
-	       d->id, d->now_ns, (unsigned long)d->sector, d->size_bytes, d->policy, d->choice.replica, d->verdict,
+	printf(" stub-1 [000] ..... 0.0: linnet_decision: dev=253:%u id=0x%lx ns=%lu sector=%lu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x",
+	       minor_of(dm), d->id, d->now_ns, (unsigned long)d->sector, d->size_bytes, d->policy, d->choice.replica, d->verdict,
 	       d->choice.probe, d->revocable, eligible, slow);
 	array("events", d, seen);
 	array("score", d, score);
@@ -62,13 +80,52 @@ void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_booking *
 {
 	const struct linnet_flight *flight = &booking->flight;
 
-	printf(" stub-1 [000] ..... 0.0: linnet_io: dev=253:0 id=0x%lx replica=%u leg=259:%u op=read offset=%lu size=%u arrived_ns=%lu latency_ns=%lu error=%d arrive=%lu end=%lu probe=%u tracked=%u\n",
-	       id, leg->index, leg->index, booking->offset_bytes, booking->size_bytes, flight->arrived_ns, latency_ns,
+	printf(" stub-1 [000] ..... 0.0: linnet_io: dev=253:%u id=0x%lx replica=%u leg=259:%u op=read offset=%lu size=%u arrived_ns=%lu latency_ns=%lu error=%d arrive=%lu end=%lu probe=%u tracked=%u\n",
+	       minor_of(leg->dm), id, leg->index, leg->index, booking->offset_bytes, booking->size_bytes, flight->arrived_ns, latency_ns,
 	       status, (unsigned long)flight->event, event, flight->probe, flight->place != LINNET_UNTRACKED);
 }
 
-/* Ends what is due by this time, in order. */
-static void end_until(u64 until_ns)
+static void submit(struct flight *f)
+{
+	bool last = target_count > 1 && f->target == LEGS - 1;
+	u64 now_ns = stub_now, stalled;
+	u32 leg;
+
+	f->b = calloc(1, sizeof(*f->b));
+	f->b->bio.bi_opf = REQ_OP_READ;
+	f->b->bio.bi_ioprio = !last && below(100) < tagged_percent ? LINNET_IOPRIO : 0;
+	f->b->bio.bi_iter.bi_sector = f->sector;
+	f->b->bio.bi_iter.bi_size = f->size;
+	stub_cpu = below(STUB_CPUS);
+	stub_submit(targets[f->target], f->b);
+	f->revoked = f->b->ended;
+	if (f->revoked) {
+		if (f->b->bio.bi_status != BLK_STS_AGAIN || last)
+			stub_die("a read has failed");
+		f->due_ns = now_ns + 500 + below(20000);
+		return;
+	}
+	leg = (u32)(f->b->bio.bi_bdev->bd_dev / 16 - 1);
+	/* One replica stalls for 4 ms of every 16; which one changes. */
+	stalled = now_ns >> 24 & 3;
+	f->due_ns = now_ns + 80000 + below(40000);
+	if (stalled == leg && (now_ns & 0xffffff) < 4000000)
+		f->due_ns += 4000000 - (now_ns & 0xffffff);
+}
+
+/* A read under way ends; one that was revoked goes on. */
+static void go_on(struct flight *f)
+{
+	if (!f->revoked)
+		stub_complete(f->b, BLK_STS_OK);
+	free(f->b);
+	f->b = NULL;
+	if (f->revoked && ++f->target < target_count)
+		submit(f);
+}
+
+/* Lets what is due by this time happen, in order. */
+static void run_until(u64 until_ns)
 {
 	for (;;) {
 		struct flight *first = NULL;
@@ -79,71 +136,73 @@ static void end_until(u64 until_ns)
 		if (!first)
 			break;
 		stub_now = first->due_ns;
-		stub_complete(first->b, BLK_STS_OK);
-		free(first->b);
-		first->b = NULL;
+		go_on(first);
 	}
 	if (until_ns != U64_MAX)
 		stub_now = until_ns;
 }
 
-static void send(struct dm_target *ti, struct flight *f)
+static void send(struct flight *f)
 {
-	u64 now_ns = stub_now, stalled;
-	u32 leg;
+	f->sector = 8 * below(1 << 15);
+	f->size = 4096u << below(5);
+	f->target = 0;
+	submit(f);
+}
 
-	f->b = calloc(1, sizeof(*f->b));
-	f->b->bio.bi_opf = REQ_OP_READ;
-	f->b->bio.bi_iter.bi_sector = 8 * below(1 << 15);
-	f->b->bio.bi_iter.bi_size = 4096u << below(5);
-	stub_cpu = below(STUB_CPUS);
-	stub_submit(ti, f->b);
-	leg = (u32)(f->b->bio.bi_bdev->bd_dev / 16 - 1);
-	/* One replica stalls for 4 ms of every 16; which one changes. */
-	stalled = now_ns >> 24 & 3;
-	f->due_ns = now_ns + 80000 + below(40000);
-	if (stalled == leg && (now_ns & 0xffffff) < 4000000)
-		f->due_ns += 4000000 - (now_ns & 0xffffff);
+static void make_target(u32 i, const char *policy, const char *model)
+{
+	char line[256], words[64], *error;
+
+	if (target_count == 1)
+		snprintf(line, sizeof(line), "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 %s", tagged_percent ? "1 revoke" : "0");
+	else
+		snprintf(line, sizeof(line), "1 /dev/leg%u 0 1 revoke", i);
+	targets[i] = stub_create(line, true, &error);
+	snprintf(words, sizeof(words), "policy %s", policy);
+	if (!targets[i] || stub_message(targets[i], words))
+		stub_die(targets[i] ? "no such policy" : error);
+	if (!model)
+		return;
+	stub_firmware_file(model);
+	snprintf(words, sizeof(words), "load m.linnet");
+	if (stub_message(targets[i], words))
+		stub_die("the model is refused");
 }
 
 int main(int argc, char **argv)
 {
-	static char line[256] = "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 0";
-	static char words[64];
-	struct dm_target *ti;
-	char *error;
 	u32 reads;
 
-	if (argc < 4)
+	if (argc < 5)
 		return 2;
-	reads = (u32)strtoul(argv[2], NULL, 10);
-	state = strtoull(argv[3], NULL, 10);
-	stub_init();
-	ti = stub_create(line, true, &error);
-	snprintf(words, sizeof(words), "policy %s", argv[1]);
-	if (!ti || stub_message(ti, words))
-		stub_die(ti ? "no such policy" : error);
-	if (argc > 4) {
-		stub_firmware_file(argv[4]);
-		snprintf(words, sizeof(words), "load m.linnet");
-		if (stub_message(ti, words))
-			stub_die("the model is refused");
+	if (!strcmp(argv[1], "revoke"))
+		tagged_percent = 50;
+	if (!strcmp(argv[1], "failover")) {
+		tagged_percent = 100;
+		target_count = LEGS;
 	}
+	reads = (u32)strtoul(argv[3], NULL, 10);
+	state = strtoull(argv[4], NULL, 10);
+	stub_init();
+	for (u32 i = 0; i < target_count; i++)
+		make_target(i, argv[2], argc > 5 ? argv[5] : NULL);
 	for (u32 n = 0; n < reads;) {
 		u32 burst = below(3) ? 1 : 1 + below(16);
 
 		/* Now and then a rest: what is known expires, after 10 ms or 1 s. */
-		end_until(stub_now + (below(50) ? below(700000) : below(8) ? 20000000 : 1500000000));
+		run_until(stub_now + (below(50) ? below(700000) : below(8) ? 20000000 : 1500000000));
 		for (u32 i = 0; i < FLIGHTS && burst; i++) {
 			if (flights[i].b)
 				continue;
-			send(ti, &flights[i]);
-			stub_now += below(3000);
+			send(&flights[i]);
+			run_until(stub_now + below(3000));
 			n++;
 			burst--;
 		}
 	}
-	end_until(U64_MAX);
-	stub_remove(ti);
+	run_until(U64_MAX);
+	for (u32 i = 0; i < target_count; i++)
+		stub_remove(targets[i]);
 	return 0;
 }

@@ -252,6 +252,7 @@ def set_up(kernels: list[str]) -> str:
     if os.geteuid() == 0 and subprocess.run([VM / "vmlab-setup", *kernels], check=False).returncode != 0:
         return "vmlab-setup could not get qemu or the kernels"
     subprocess.run(["make", "-s", "-C", VM / "src", f"OUT={BUILD / 'vm'}"], check=True)
+    subprocess.run(["make", "-s", "lib"], cwd=ROOT, check=True)
     example = ["--package", "linnet-array", "--example", "kernel_replay"]
     subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", *example], cwd=ROOT, check=True)
     for kernel in kernels:

@@ -20,6 +20,7 @@ impl Outlook for () {
 }
 
 /// The question: where should this read go? Devices are given by their number in the array.
+#[derive(Clone, Copy)]
 pub struct Ask<'a> {
     /// Time of the question.
     pub now_ns: Nanos,

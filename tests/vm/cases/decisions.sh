@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Decisions in the kernel equal those of user space, bit for bit, on recorded runs with two CPUs: each policy, and revokes. Each
-# record is decided anew by core/ in C, and those without revokes by the array of crates/array too.
+# Decisions in the kernel equal those of user space, bit for bit, on recorded runs with two CPUs: each policy, revokes, and reads
+# that fail over from target to target. Each record is decided anew by core/ in C and by the array of crates/array.
 # vm: nvme=3:256M timeout=900
 . tests/vm/lib.sh
 
 TRACE=/sys/kernel/tracing
 ls $TRACE/trace >/dev/null
 ARRAY=target/release/examples/kernel_replay
+LOAD=build/lib/linnet-load
 
 # load: reads under way from two jobs, in three phases of load.
 load() {
@@ -23,6 +24,15 @@ by_array() {
 	echo "$1: $said"
 	n=$(grep -oE '[0-9]+ decisions' <<<"$said")
 	expect_some "$1: decisions" "$(("${n% *}" - 800))"
+	case $1 in revoke*) if grep -q ' 0 revokes' <<<"$said"; then fail "$1: nothing was revoked"; fi ;; esac
+	expect_like "$1" "$said" ', 0 differences$'
+}
+
+# by_core NAME RECORD MODEL: the same decisions by core/, in C.
+by_core() {
+	local said
+	said=$("$TOOLS/decisions" "$2" "$3") || fail "$1: $said"
+	echo "$1: $said"
 	expect_like "$1" "$said" ', 0 differences$'
 }
 
@@ -37,13 +47,35 @@ record() {
 	echo 0 >$TRACE/events/linnet/enable
 	cat $TRACE/trace >/run/record
 	dmsetup remove d
-	said=$("$TOOLS/decisions" /run/record "$model") || fail "$name: $said"
-	echo "$name: $said"
+	said=$(by_core "$name" /run/record "$model") || fail "$said"
+	echo "$said"
 	n=$(grep -oE '[0-9]+ decisions' <<<"$said")
 	expect_some "$name: decisions" "$(("${n% *}" - 800))"
-	case $name in *network) if grep -q ' 0 revokes' <<<"$said"; then fail "$name: nothing was revoked"; fi ;; esac
-	expect_like "$name" "$said" ', 0 differences$'
-	case " $* " in *" revoke "*) ;; *) by_array "$name" /run/record "$model" ;; esac
+	by_array "$name" /run/record "$model"
+}
+
+# fail_over NAME MODEL DEVICE-ARGUMENTS...: a target for each of three drives, and two applications that send a read which one
+# revokes to the next.
+fail_over() {
+	local name=$1 model=$2 k loads=()
+	shift 2
+	for k in 0 1 2; do dmsetup create f$k --table "0 $(sectors "$(drive $k)") linnet 1 $(drive $k) 0 $# $*"; done
+	echo >$TRACE/trace
+	echo 1 >$TRACE/events/linnet/enable
+	for k in 1 2; do
+		$LOAD --mode failover --rate 800 --reads 1200 --seed $k --span $((200 << 20)) /dev/mapper/f{0,1,2} >/run/load$k &
+		loads+=($!)
+	done
+	wait "${loads[@]}" || fail "$name: $(cat /run/load1 /run/load2)"
+	sleep 0.2
+	echo 0 >$TRACE/events/linnet/enable
+	cat $TRACE/trace >/run/record
+	for k in 0 1 2; do
+		grep -F "dev=$(dmsetup info -c --noheadings --separator : -o major,minor f$k) " /run/record >/run/record$k || continue
+		by_core "$name, at target $k" /run/record$k "$model"
+	done
+	by_array "$name" /run/record "$model"
+	for k in 0 1 2; do dmsetup remove f$k; done
 }
 
 load_module
@@ -83,6 +115,13 @@ FIO="--prioclass=2 --prio=7 --ioengine=psync --numjobs=8"
 record "revoke by trees" /run/busy:2.model 2 policy linnet-best model busy-2 revoke
 record "revoke by network" /run/busy:2.model 2 policy linnos model busy-2 revoke
 
+FIO=
+fail_over "revoke and fail over, by network" /run/busy:2.model policy linnos model busy-2 revoke
+fail_over "revoke and fail over, by trees" /run/busy:2.model policy linnet-best model busy-2 revoke
+# What a replica was known by when it revoked a read.
+sed '0,/\(.* verdict=1 .* ewma_ns={0x\)/s//\17/' /run/record >/run/altered
+if $ARRAY /run/altered /run/busy:2.model >/dev/null; then fail "the array took an altered revoke for right"; fi
+
 # A canary: a record with one choice altered must differ.
-sed '0,/replica=\([0-9]\) verdict=0/s//replica=7 verdict=0/' /run/record >/run/altered
+sed '0,/replica=\([0-9]\) verdict=0/s//replica=7 verdict=0/' /run/record0 >/run/altered
 if "$TOOLS/decisions" /run/altered /run/busy:2.model >/dev/null; then fail "an altered record was taken for right"; fi
