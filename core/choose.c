@@ -11,7 +11,10 @@
  *
  * A replica that nobody reads from cannot show that it has recovered, so in the last three policies it gets a read as
  * its probe when what is known of it has expired: after age_ns where the averages or the network decide, after 100 times
- * that where the trees do, whose features age by themselves.
+ * that where the trees do, whose features age by themselves. A replica that turns reads away (linnet_may_revoke) is worse
+ * off: linnet-best compares it with others and may still find it the best, while the one who asks in order passes it by as
+ * long as its score is above 0, and trees that have seen a stall say so of a silent replica long after it. There they are
+ * believed for 5 times age_ns.
  */
 #include "linnet.h"
 
@@ -19,6 +22,7 @@
 #define LN2_1024 710              /* ln 2, times 1,024 */
 #define LN_SHIFT 10
 #define PROBE_AGES 100
+#define REVOKE_AGES 5
 
 static uint64_t times(uint64_t a, uint64_t b)
 {
@@ -55,6 +59,12 @@ int64_t linnet_preference(int32_t score, uint64_t expected_ns)
 static uint64_t age_of(const struct linnet_candidate *replica, uint64_t now_ns)
 {
 	return now_ns > replica->learnt_ns ? now_ns - replica->learnt_ns : 0;
+}
+
+/* Whether nobody reads from it, and nobody has for so many times age_ns. */
+static int is_silent(const struct linnet_candidate *replica, uint64_t now_ns, uint64_t age_ns, uint64_t ages)
+{
+	return replica->in_flight == 0 && age_of(replica, now_ns) > times(age_ns, ages);
 }
 
 /* What the policy prefers: the lesser `first`, then the lesser `second`. */
@@ -100,7 +110,7 @@ int linnet_may_revoke(const struct linnet_candidate *replica, int by_trees, uint
 	if (!replica->known || replica->probing)
 		return replica->known;
 	if (by_trees)
-		return !(replica->in_flight == 0 && age_of(replica, now_ns) > times(age_ns, PROBE_AGES));
+		return !is_silent(replica, now_ns, age_ns, REVOKE_AGES);
 	return age_of(replica, now_ns) < age_ns;
 }
 
@@ -131,7 +141,7 @@ static int forgotten(const struct linnet_candidate *replica, uint32_t policy, ui
 	if (!replica->eligible || replica->probing || policy < LINNET_EWMA_INFLIGHT)
 		return 0;
 	if (policy == LINNET_BEST)
-		return replica->in_flight == 0 && age_of(replica, now_ns) > times(age_ns, PROBE_AGES);
+		return is_silent(replica, now_ns, age_ns, PROBE_AGES);
 	return replica->ewma_ns > 0 && age_of(replica, now_ns) >= age_ns;
 }
 

@@ -99,19 +99,33 @@ static void check_rows(const char *policy)
 	stub_remove(ti);
 }
 
-/* A device that is always called slow is looked at again: else it could not recover. */
-static void check_probe(void)
+/*
+ * A device that is always called slow is looked at again, one read at a time, when what is known of it has expired: else it
+ * could not recover.
+ */
+static void check_probe(const char *policy, u64 age_ns)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
-	struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+	struct stub_bio *first = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+	struct stub_bio *second = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
 
-	refresh(ti);
-	stub_now += 5000000000;
-	stub_submit(ti, b);
-	CHECK(b->below && !b->ended, "no probe after five seconds");
-	stub_complete(b, BLK_STS_OK);
+	CHECK(tell(ti, policy) == 0, "%s", policy);
+	for (u32 i = 0; i < 4; i++)
+		refresh(ti); /* the network wants a history */
+	stub_now += age_ns - 1000;
+	stub_submit(ti, first);
+	CHECK(first->ended == 1 && !first->below, "%s: not revoked before it has expired", policy);
+	free(first);
+	first = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+	stub_now += 2000;
+	stub_submit(ti, first);
+	CHECK(first->below && !first->ended, "%s: no probe", policy);
+	stub_submit(ti, second);
+	CHECK(second->ended == 1 && !second->below, "%s: two probes at a time", policy);
+	stub_complete(first, BLK_STS_OK);
 	CHECK(count_of(ti, "probes", -1) == 1, "probes");
-	free(b);
+	free(first);
+	free(second);
 	stub_remove(ti);
 }
 
@@ -170,7 +184,9 @@ void check_revoke(void)
 	check_rows("policy linnos");
 	check_rows("policy linnet-best");
 	check_rows("policy baseline");
-	check_probe();
+	check_probe("policy linnos", LINNET_AGE_NS);
+	check_probe("policy linnet-best", 5ULL * LINNET_AGE_NS);
+	check_probe("policy baseline", 5ULL * LINNET_AGE_NS);
 	check_failover();
 	stub_cpu = 0; /* a budget is a CPU's own */
 	check_budget(100);

@@ -42,8 +42,8 @@ seen() {
 		sep = " "
 	}' "$PROBE/trace"
 }
-# A device that has not been heard of for a second is read once as a probe, whatever the model says: another read comes
-# first in each row.
+# A device that has never been heard of is read once as a probe, whatever the model says: another read comes first in each
+# row.
 #
 # row WHAT SEEN APPLICATION REVOKES ARGUMENT...: one line of the table. SEEN and REVOKES may be `*`, for any.
 row() {

@@ -5,9 +5,13 @@
 //!     cargo run --release -p linnet-array --example effect -- consumer-deep 10 3000 160 10000 build/vm/effect/m.linnet
 //!
 //! Arguments: preset, time scale, reads a second, writes of 64 KiB a second to each drive (both in the drives' own time), reads,
-//! model file. Every drive is written to at random places, and one stream reads, which the
+//! model file; then, if wanted, `beside`, for writes that the array does not see, as in the machine, and the age in ms at which
+//! what is known of a drive expires (10). Every drive is written to at random places, and one stream reads, which the
 //! first drive is the primary of. Times are those of the slowed world, as the model file's. The kernel sends no hedges, so
 //! `linnet-best` stands here without them, and beside it as it is in the array. A revoke costs 15 us, as in `linnet compare`.
+
+use std::cell::{RefCell, RefMut};
+use std::collections::VecDeque;
 
 use linnet_array::{Budget, Config, Learned, RunOptions, policy, run};
 use linnet_core::Model;
@@ -38,14 +42,28 @@ const POLICIES: [(&str, &str, bool, bool); 10] = [
     ("oracle", "oracle", false, false),
 ];
 
-/// A drive in a world where everything takes `scale` times as long.
+/// A drive in a world where everything takes `scale` times as long, and what is written to it beside the array.
 #[derive(Clone)]
 struct Slowed {
-    drive: Ssd,
+    drive: RefCell<Ssd>,
     scale: Nanos,
+    beside: RefCell<VecDeque<IoRecord>>,
 }
 
 impl Slowed {
+    /// The drive in its own time, with all that was written beside the array until now.
+    fn drive_at(&self, now: Nanos) -> (RefMut<'_, Ssd>, Nanos) {
+        let (mut drive, mut beside) = (self.drive.borrow_mut(), self.beside.borrow_mut());
+        while beside.front().is_some_and(|write| write.arrive_ns <= now)
+            && let Some(write) = beside.pop_front()
+        {
+            let request = Request { offset_bytes: write.offset_bytes, size_bytes: write.size_bytes, op: write.op };
+            drive.submit(write.arrive_ns.div_ceil(self.scale), &request);
+        }
+        // Rounded up: an answer is never before its question.
+        (drive, now.div_ceil(self.scale))
+    }
+
     fn outcome(&self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Done(at) => Outcome::Done(at * self.scale),
@@ -57,13 +75,13 @@ impl Slowed {
 
 impl Device for Slowed {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        // Rounded up: an answer is never before its question.
-        let outcome = self.drive.submit(now.div_ceil(self.scale), request);
-        self.outcome(outcome)
+        let (mut drive, at) = self.drive_at(now);
+        self.outcome(drive.submit(at, request))
     }
 
     fn peek(&self, now: Nanos, request: &Request) -> Outcome {
-        self.outcome(self.drive.peek(now.div_ceil(self.scale), request))
+        let (drive, at) = self.drive_at(now);
+        self.outcome(drive.peek(at, request))
     }
 }
 
@@ -96,7 +114,7 @@ fn load(
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let usage = "usage: effect PRESET TIME_SCALE RATE WRITES READS MODEL";
+    let usage = "usage: effect PRESET TIME_SCALE RATE WRITES READS MODEL [beside [AGE_MS]]";
     let mut arguments = std::env::args().skip(1);
     let mut argument = || arguments.next().ok_or(usage);
     let params = Params::preset(&argument()?)?;
@@ -105,12 +123,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let writes_per_second: f64 = argument()?.parse()?;
     let reads: usize = argument()?.parse()?;
     let model = Model::from_bytes(&std::fs::read(argument()?)?)?;
+    let beside = match arguments.next().as_deref() {
+        None => false,
+        Some("beside") => true,
+        Some(_) => return Err(usage.into()),
+    };
+    let age_ms: Nanos = arguments.next().map_or(Ok(10), |text| text.parse())?;
 
-    let drives: Vec<Slowed> = (0..DRIVES)
+    let mut drives: Vec<Slowed> = (0..DRIVES)
         .map(|seed| {
             let mut drive = Ssd::new(&params, seed)?;
             drive.precondition();
-            Ok(Slowed { drive, scale })
+            Ok(Slowed { drive: RefCell::new(drive), scale, beside: RefCell::default() })
         })
         .collect::<Result<_, linnet_ssd::Error>>()?;
     let slow = scale as f64;
@@ -121,6 +145,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|k| {
             let mut chance = Chance::new(7).fork(k);
             let mut all = load(&mut chance, Op::Write, writes_per_second / slow, seconds, WRITTEN, WRITE_BYTES);
+            if beside {
+                drives[k as usize].beside = RefCell::new(std::mem::take(&mut all).into());
+            }
             if k == 0 {
                 all.extend(load(&mut chance, Op::Read, reads_per_second / slow, seconds, 0..READ_SPAN_BYTES, 4096));
                 all.sort_by_key(|record| record.arrive_ns);
@@ -143,7 +170,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let default = Config::default();
         let none = Budget { share: 0.0, burst: 0 };
         let array = Config {
-            age_ns: default.age_ns * scale,
+            age_ns: age_ms * 1_000_000 * scale,
             failover_ns: if failover { default.failover_ns * scale } else { 0 },
             read_timeout_ns: default.read_timeout_ns * scale,
             hedge_budget: if hedges { default.hedge_budget } else { none },

@@ -10,7 +10,7 @@
 //! Without such a table, after the profile's hedge delay. One read in fifty pays for a hedge. It goes to the candidate that
 //! linnet-best would take.
 //!
-//! A device that nobody reads from gets the read as its probe in place of a revoke. One without trees is submitted to and
+//! A device that nobody has read from for 5 x `age_ns` gets the read as its probe in place of a revoke. One without trees is submitted to and
 //! not hedged: without any, this is the baseline, event for event.
 
 use super::overdue::Savings;
@@ -55,7 +55,7 @@ impl Policy for InOrder {
         let submit = Submit::to(ask.next).hedged(hedge_after);
         Choice::Submit(match score > 0 {
             _ if ask.last => submit,
-            true if !Scores::is_forgotten(ask, ask.next) => return Choice::Revoke { hedge_after },
+            true if !Scores::has_expired(ask, ask.next) => return Choice::Revoke { hedge_after },
             true => Submit { probe: true, ..submit },
             false => submit.judged(),
         })

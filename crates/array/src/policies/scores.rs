@@ -7,6 +7,9 @@ use linnet_types::Nanos;
 
 /// A device is probed after this many times `age_ns`. Its features age by themselves, so that a tenth of it gained nothing.
 const PROBE_AGES: u64 = 100;
+/// One that is asked alone is believed for this many when it says slow. Trees that have seen a stall go on seeing it in a
+/// device that is silent since, and nobody compares it with the others.
+const REVOKE_AGES: u64 = 5;
 /// The quantile of [`linnet_core::LATENCY_SHARES`] that a read is given before it is hedged: the 95th percentile.
 const PATIENCE: usize = 2;
 
@@ -63,8 +66,17 @@ impl Scores {
 
     /// True when nobody has read from the device for so long that this read should, as a probe.
     pub(super) fn is_forgotten(ask: &Ask<'_>, device: usize) -> bool {
+        Self::is_silent(ask, device, PROBE_AGES)
+    }
+
+    /// True when a slow score is not to be believed any more: this read should go there as a probe instead of being revoked.
+    pub(super) fn has_expired(ask: &Ask<'_>, device: usize) -> bool {
+        Self::is_silent(ask, device, REVOKE_AGES)
+    }
+
+    fn is_silent(ask: &Ask<'_>, device: usize, ages: u64) -> bool {
         let view = &ask.devices[device];
         let age_ns = ask.now_ns.saturating_sub(view.learnt_ns);
-        view.in_flight == 0 && !view.probing && age_ns > ask.config.age_ns.saturating_mul(PROBE_AGES)
+        view.in_flight == 0 && !view.probing && age_ns > ask.config.age_ns.saturating_mul(ages)
     }
 }
