@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Every Table 1 workload and real trace across device-wide shares: policies, their way to the oracle, and its limit.
 
-    .venv/bin/python bench/macro/latency_all.py --out bench/runs/DATE-MACHINE [--ios N] [--share 0.75,0.9] [--limit]
+    .venv/bin/python bench/macro/latency_all.py --out bench/runs/DATE-MACHINE [--ios N] [--share 0.75,0.9] [--seed 0,1]
+                                                 [--limit]
 
 Writes latency.json and latency.md. Rows are kept in latency.jsonl meanwhile, so that a run that was stopped goes on.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +56,12 @@ def markdown(rows: list[dict[str, Any]], parts: dict[str, list[dict[str, Any]]])
             lines.append(f"| {s['policy']} | {values} | {ways} | {100 * s['extra_io_share']:.1f} % |")
     lines += ["\n## linnet-best in each cell: way to the oracle, and the limit\n"]
     keys = ("way_mean", "way_p999", "step_mean", "step_p999", "limit_mean", "limit_p999")
-    lines.append("| workload | array | share | reads | " + " | ".join(keys) + " |")
-    lines.append("|---" * (4 + len(keys)) + "|")
+    lines.append("| workload | array | share | seed | reads | " + " | ".join(keys) + " |")
+    lines.append("|---" * (5 + len(keys)) + "|")
     for r in rows:
         if r["policy"] == "linnet-best":
             cells = " | ".join(percent(r.get(k)) for k in keys)
-            lines.append(f"| {r['trace']} | {r['preset']} | {r['share']} | {r['reads']:,} | {cells} |")
+            lines.append(f"| {r['trace']} | {r['preset']} | {r['share']} | {r['seed']} | {r['reads']:,} | {cells} |")
     return "\n".join(lines) + "\n"
 
 
@@ -68,7 +70,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", default="0", help="seeds of devices, periods and training; rows of each")
     parser.add_argument("--share", default="0.75,0.9,0.5,0.25")
     parser.add_argument("--ios", type=int, default=compare_all.IOS, help="I/Os of each period of a Table 1 workload")
     parser.add_argument("--limit", action="store_true")
@@ -77,18 +79,19 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     kept = args.out / "latency.jsonl"
     rows: list[dict[str, Any]] = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    done = {(r["trace"], r["preset"], r["share"]) for r in rows}
+    done = {(r["seed"], r["share"], r["trace"], r["preset"]) for r in rows}
     traces = args.traces if args.traces.is_dir() else None
-    for share in [float(part) for part in args.share.split(",")]:
-        for experiment in compare_all.experiments(traces, Setup(seed=args.seed, device_wide_share=share)):
-            key = (experiment.name, experiment.setup.preset, share)
+    seeds = [int(part) for part in args.seed.split(",")]
+    for seed, share in product(seeds, [float(part) for part in args.share.split(",")]):
+        for experiment in compare_all.experiments(traces, Setup(seed=seed, device_wide_share=share)):
+            key = (seed, share, experiment.name, experiment.setup.preset)
             if key in done:
                 continue
             print(*key, file=sys.stderr, flush=True)
             try:
                 own = with_ways([{"share": share} | o.row for o in experiment.compare(POLICIES)])
                 if args.limit:
-                    own[POLICIES.index("linnet-best")] |= limit(experiment, seed=args.seed)
+                    own[POLICIES.index("linnet-best")] |= limit(experiment, seed=seed)
             except _native.LearnError as error:
                 print(f"skipped: {key}: {error}", file=sys.stderr)
                 continue
@@ -97,15 +100,16 @@ def main() -> int:
                 file.writelines(json.dumps(row) + "\n" for row in own)
     table1 = set(_native.workloads())
     shares = sorted({r["share"] for r in rows})
-    parts = {"All rows": rows, "Rows at share 0.75 and above": [r for r in rows if r["share"] >= 0.75]}
-    parts["Table 1 workloads, 0.75 and above"] = [r for r in rows if r["share"] >= 0.75 and r["trace"] in table1]
-    parts["Real traces, 0.75 and above"] = [r for r in rows if r["share"] >= 0.75 and r["trace"] not in table1]
+    upper = [r for r in rows if r["share"] >= 0.75]
+    parts = {"All rows": rows, "Rows at share 0.75 and above": upper}
+    parts["Table 1 workloads, 0.75 and above"] = [r for r in upper if r["trace"] in table1]
+    parts["Real traces, 0.75 and above"] = [r for r in upper if r["trace"] not in table1]
     parts |= {f"Share {share}": [r for r in rows if r["share"] == share] for share in shares}
+    if len(seeds) > 1:
+        parts |= {f"Seed {seed}, 0.75 and above": [r for r in upper if r["seed"] == seed] for seed in seeds}
     head = f"# Latency across shares, seed {args.seed}\n\nCommand: `{' '.join(['.venv/bin/python', *sys.argv])}`\n"
     (args.out / "latency.md").write_text(head + markdown(rows, parts))
-    (args.out / "latency.json").write_text(
-        json.dumps({"seed": args.seed, "ios": args.ios, "rows": rows}, indent=1) + "\n"
-    )
+    (args.out / "latency.json").write_text(json.dumps({"seeds": seeds, "ios": args.ios, "rows": rows}, indent=1) + "\n")
     return 0
 
 
