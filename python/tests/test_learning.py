@@ -85,6 +85,21 @@ def test_several_traces_make_one_model_with_both_parts() -> None:
     assert judged["linnet"] == pooled[0].report["linnet"]
 
 
+def test_devices_of_one_type_may_have_their_trees_in_common() -> None:
+    traces = [device_trace(seed, 2000) for seed in (0, 1)]
+    settings = FitSettings(epochs=1)
+    apart, shared = (fit(traces, settings=settings, shared_trees=s) for s in (False, True))
+    rows = watched_rows(device_trace(5), shared[0].model.inflection_ns)[0]
+    alike = [(a.model.scores(rows) == b.model.scores(rows)).all() for a, b in (apart, shared)]
+    assert alike == [False, True]
+    for own, common in zip(apart, shared, strict=True):
+        assert own.model.profile == common.model.profile
+        assert own.report["biased"] == common.report["biased"]
+        assert evaluate(common.model, traces[apart.index(own)], 0.5)["linnet"] == common.report["linnet"]
+    alone = fit(traces[:1], settings=settings, shared_trees=True)[0].model
+    assert alone.to_bytes() == apart[0].model.to_bytes()
+
+
 def test_every_damaged_byte_of_a_model_is_noticed() -> None:
     data = bytearray(fit([device_trace(0, 2000)], settings=FitSettings(epochs=1))[0].model.to_bytes())
     for at in [*range(0, 120), *range(120, len(data), 997), len(data) - 1]:

@@ -7,7 +7,7 @@
 //! the share of the way from baseline to oracle that each of them goes, and I/O beyond one copy a read.
 
 use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
-use linnet_learn::{BoostOptions, LearnOptions, WatchedSet, evaluate_trees, fit_latencies, fit_trees, learn_periods};
+use linnet_learn::{BoostOptions, LearnOptions, Periods, learn_periods, learn_trees_shared};
 use linnet_measure::Summary;
 use linnet_ssd::{Params, Ssd};
 use linnet_types::{DeviceProfile, IoRecord};
@@ -49,20 +49,18 @@ fn main() {
         let (past, later) = (log(&train), log(&test));
         let options = LearnOptions::default();
         let fitted = learn_periods(&slices(&past), &slices(&later), &options, &mut |_| true).expect("a fit");
+        let periods: Vec<Periods> = (0..devices.len())
+            .map(|k| Periods::of(&past[k], &later[k], fitted[k].inflection.latency_ns).expect("reads"))
+            .collect();
+        let shared = learn_trees_shared(&periods, &BoostOptions::default()).expect("trees");
         let mut learned = Vec::new();
-        for ((one, past), later) in fitted.iter().zip(&past).zip(&later) {
-            let set = |records: &[IoRecord]| WatchedSet::from_records(records, one.inflection.latency_ns);
-            let past = set(past).expect("reads");
-            let trees = fit_trees(&past, &BoostOptions::default()).expect("trees");
-            let latencies = fit_latencies(&trees, &past).expect("latencies");
-            let auc = evaluate_trees(&trees, &set(later).expect("reads")).expect("reads").roc_auc;
-            println!("{workload}: ROC-AUC {:.3?}, LinnOS {:.3?}", auc, one.biased.test.roc_auc);
-            let network = one.model.network.clone();
+        for (one, own) in fitted.iter().zip(shared) {
+            println!("{workload}: ROC-AUC {:.3?}, LinnOS {:.3?}", own.test.roc_auc, one.biased.test.roc_auc);
             learned.push(Learned {
                 profile: one.model.profile,
-                network,
-                trees: Some(trees),
-                latencies: Some(latencies),
+                network: one.model.network.clone(),
+                trees: Some(own.trees),
+                latencies: Some(own.latencies),
             });
         }
         let rows: Vec<(Summary, u64)> = POLICIES

@@ -51,5 +51,5 @@ pub use profile::{hedge_percentile, profile};
 pub use set::{Dropped, TrainingSet};
 pub use shapes::{HistorySet, train_rows};
 pub use study::{HeimdallJudged, Study, StudyOptions, StudyRows};
-pub use trees::{JudgedTrees, learn_trees, learn_trees_periods, learn_trees_pooled};
+pub use trees::{JudgedTrees, Periods, learn_trees, learn_trees_shared};
 pub use watched::WatchedSet;

@@ -24,63 +24,70 @@ pub struct JudgedTrees {
     pub foretold: [Foretold; LATENCY_SHARES.len()],
 }
 
-/// Fits trees to the earlier part of a device's reads and judges them on the rest. Slow is above `inflection_ns`.
-///
-/// # Errors
-/// [`Error::Setting`]; [`Error::NoReads`] or [`Error::TooFewRows`] where a part has no read with a latency.
-pub fn learn_trees(
-    records: &[IoRecord],
-    train_share: f64,
-    inflection_ns: Nanos,
-    options: &BoostOptions,
-) -> Result<JudgedTrees, Error> {
-    check_train_share(train_share)?;
-    let (train, test) = WatchedSet::from_records(records, inflection_ns)?.split_at_share(train_share);
-    judge(&train, &test, options)
+/// What trees of a device are fitted to, and what they are judged on.
+#[derive(Clone, Debug, Default)]
+pub struct Periods {
+    /// The rows that train.
+    pub train: WatchedSet,
+    /// The rows that judge.
+    pub test: WatchedSet,
 }
 
-/// Fits the same trees to several devices of one type; each is cut in time by itself.
-///
-/// # Errors
-/// As [`learn_trees`], and [`Error::NoDevice`].
-pub fn learn_trees_pooled(
-    devices: &[&[IoRecord]],
-    train_share: f64,
-    inflection_ns: Nanos,
-    options: &BoostOptions,
-) -> Result<JudgedTrees, Error> {
-    check_train_share(train_share)?;
-    if devices.is_empty() {
-        return Err(Error::NoDevice);
+impl Periods {
+    /// The earlier part of a device's reads and the rest. Slow is above `inflection_ns`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]; [`Error::NoReads`] without a read that has a latency.
+    pub fn split(records: &[IoRecord], train_share: f64, inflection_ns: Nanos) -> Result<Periods, Error> {
+        check_train_share(train_share)?;
+        let (train, test) = WatchedSet::from_records(records, inflection_ns)?.split_at_share(train_share);
+        Ok(Periods { train, test })
     }
-    let (mut train, mut test) = (WatchedSet::default(), WatchedSet::default());
-    for (device, records) in devices.iter().enumerate() {
-        let rows = WatchedSet::from_records(records, inflection_ns)
-            .map_err(|error| Error::Device { device, source: Box::new(error) })?;
-        let (earlier, later) = rows.split_at_share(train_share);
-        train.append(earlier);
-        test.append(later);
+
+    /// Two periods of a device.
+    ///
+    /// # Errors
+    /// As [`Periods::split`].
+    pub fn of(train: &[IoRecord], test: &[IoRecord], inflection_ns: Nanos) -> Result<Periods, Error> {
+        let rows = |records| WatchedSet::from_records(records, inflection_ns);
+        Ok(Periods { train: rows(train)?, test: rows(test)? })
     }
-    judge(&train, &test, options)
+
+    /// Those of several devices of one type as if of one; each was cut in time by itself.
+    pub fn together(devices: impl IntoIterator<Item = Periods>) -> Periods {
+        let mut all = Periods::default();
+        for device in devices {
+            all.train.append(device.train);
+            all.test.append(device.test);
+        }
+        all
+    }
 }
 
-/// Fits trees to one period of a device and judges them on another.
+/// Fits trees to a device's reads and judges them.
+///
+/// # Errors
+/// [`Error::TooFewRows`] where a part has none.
+pub fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<JudgedTrees, Error> {
+    let trees = fit_trees(&device.train, options)?;
+    let latencies = fit_latencies(&trees, &device.train)?;
+    judge(trees, latencies, &device.test)
+}
+
+/// Fits the same trees to all devices of an array, and judges them on each. Every row is labelled by the inflection point
+/// of its own device. Their scores of one read can be compared, and they have seen more than any device alone has.
 ///
 /// # Errors
 /// As [`learn_trees`].
-pub fn learn_trees_periods(
-    train: &[IoRecord],
-    test: &[IoRecord],
-    inflection_ns: Nanos,
-    options: &BoostOptions,
-) -> Result<JudgedTrees, Error> {
-    let rows = |records| WatchedSet::from_records(records, inflection_ns);
-    judge(&rows(train)?, &rows(test)?, options)
+pub fn learn_trees_shared(devices: &[Periods], options: &BoostOptions) -> Result<Vec<JudgedTrees>, Error> {
+    let mut train = WatchedSet::default();
+    devices.iter().for_each(|device| train.append(device.train.clone()));
+    let trees = fit_trees(&train, options)?;
+    let latencies = fit_latencies(&trees, &train)?;
+    devices.iter().map(|device| judge(trees, latencies, &device.test)).collect()
 }
 
-fn judge(train: &WatchedSet, test: &WatchedSet, options: &BoostOptions) -> Result<JudgedTrees, Error> {
-    let trees = fit_trees(train, options)?;
-    let latencies = fit_latencies(&trees, train)?;
+fn judge(trees: Trees, latencies: Latencies, test: &WatchedSet) -> Result<JudgedTrees, Error> {
     let foretold = evaluate_latencies(&trees, &latencies, test)?;
     Ok(JudgedTrees { trees, latencies, test: evaluate_trees(&trees, test)?, foretold })
 }

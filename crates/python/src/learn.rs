@@ -6,7 +6,7 @@ use std::sync::Arc;
 use linnet_core::{Loss, Model, Network, TrainOptions, Trees};
 use linnet_learn::{
     BoostOptions, Evaluation, FitOptions, Foretold, HistorySet, InflectionOptions, Judged, JudgedTrees, LearnOptions,
-    Learned, Progress as At, Stage, TrainingSet, WatchedSet,
+    Learned, Periods, Progress as At, Stage, TrainingSet, WatchedSet, learn_trees, learn_trees_shared,
 };
 use linnet_types::IoRecord;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -48,11 +48,19 @@ fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boo
     PyArray1::from_vec(py, flat).reshape([found.boost.len(), 3])
 }
 
-/// Fits one model for each trace, or one for all of them together (`pooled`); gives models with their reports. `test`
-/// holds a period of each device to judge on; without it the last part of each trace judges.
+/// What the models of several devices have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Devices {
+    Apart,
+    SharedTrees,
+    Pooled,
+}
+
+/// Fits one model for each trace, or one for all of them together (`pooled`); gives models with their reports. Models of
+/// devices of one type may have their trees in common (`shared_trees`). `test` holds a period of each device to judge on; without it the last part of each trace judges.
 #[pyfunction]
 #[pyo3(signature = (traces, test, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
-    max_rows, unbiased, pooled, progress = None))]
+    max_rows, unbiased, pooled, shared_trees, progress = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn fit<'py>(
     py: Python<'py>,
@@ -68,6 +76,7 @@ pub fn fit<'py>(
     max_rows: Option<usize>,
     unbiased: bool,
     pooled: bool,
+    shared_trees: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<(PyModel, Bound<'py, PyDict>)>> {
     let options = LearnOptions {
@@ -79,6 +88,11 @@ pub fn fit<'py>(
             ..FitOptions::default()
         },
         unbiased,
+    };
+    let devices = match (pooled, shared_trees) {
+        (true, _) => Devices::Pooled,
+        (_, true) => Devices::SharedTrees,
+        _ => Devices::Apart,
     };
     let held = |traces: &[PyRef<'py, PyTrace>]| traces.iter().map(|trace| trace.records.clone()).collect::<Vec<_>>();
     let records = held(&traces);
@@ -109,7 +123,7 @@ pub fn fit<'py>(
         Err(error) => return Err(errors::learn(error)),
     };
     let trees =
-        py.detach(|| fit_trees(&records, later.as_deref(), &learned, &options, pooled)).map_err(errors::learn)?;
+        py.detach(|| fit_trees(&records, later.as_deref(), &learned, &options, devices)).map_err(errors::learn)?;
     let mut fitted = Vec::with_capacity(learned.len());
     for (one, own) in learned.into_iter().zip(trees) {
         let report = report(py, &one)?;
@@ -127,17 +141,23 @@ fn fit_trees(
     later: Option<&[Arc<Vec<IoRecord>>]>,
     learned: &[Learned],
     options: &LearnOptions,
-    pooled: bool,
+    devices: Devices,
 ) -> Result<Vec<JudgedTrees>, linnet_learn::Error> {
     let boost = BoostOptions { seed: options.fit.train.seed, ..BoostOptions::default() };
-    let one = |(i, one): (usize, &Learned)| match later {
-        Some(later) => linnet_learn::learn_trees_periods(&records[i], &later[i], one.inflection.latency_ns, &boost),
-        None if pooled => {
-            linnet_learn::learn_trees_pooled(&slices(records), options.train_share, one.inflection.latency_ns, &boost)
+    let periods = |device: usize| {
+        let inflection_ns = learned[device.min(learned.len() - 1)].inflection.latency_ns;
+        match later {
+            Some(later) => Periods::of(&records[device], &later[device], inflection_ns),
+            None => Periods::split(&records[device], options.train_share, inflection_ns),
         }
-        None => linnet_learn::learn_trees(&records[i], options.train_share, one.inflection.latency_ns, &boost),
+        .map_err(|error| linnet_learn::Error::Device { device, source: Box::new(error) })
     };
-    learned.iter().enumerate().map(one).collect()
+    let all = (0..records.len()).map(periods).collect::<Result<Vec<_>, _>>()?;
+    match devices {
+        Devices::Apart => all.iter().map(|own| learn_trees(own, &boost)).collect(),
+        Devices::SharedTrees => learn_trees_shared(&all, &boost),
+        Devices::Pooled => Ok(vec![learn_trees(&Periods::together(all), &boost)?]),
+    }
 }
 
 fn slices(records: &[Arc<Vec<IoRecord>>]) -> Vec<&[IoRecord]> {

@@ -263,6 +263,7 @@ def fit(
     max_rows: int | None,
     unbiased: bool,
     pooled: bool,
+    shared_trees: bool,
     progress: Callable[[int, int, float], object] | None,
 ) -> list[tuple[Model, dict[str, Any]]]: ...
 def evaluate(model: Model, traces: Sequence[Trace], test_share: float) -> dict[str, Any]: ...

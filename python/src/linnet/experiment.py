@@ -97,14 +97,16 @@ class Experiment:
     def learn(self) -> list[Fitted]:
         """Fit each device's model to its log of the training part, and judge it on its log of the test part.
 
-        Both logs are those of the baseline policy, so every read is judged, revoked or not.
+        The devices are of one type: they have their trees in common. Both logs are those of the baseline policy, so every read is judged, revoked or not.
         """
         logs = self._log(self.train_part, "profiling")
         later = self._log(self.test_part, "held-out baseline")
         self.profile_latency_ns = [np.sort(log.read_latencies()) for log in logs]
         step = self.progress.stage(f"{self.name}: fitting", len(logs) * self.setup.fit.epochs * 2)
         settings, seed = self.setup.fit, self.setup.seed
-        self.fitted = fit(logs, seed, settings, lambda done, total, loss: step(done), unbiased=True, test=later)
+        self.fitted = fit(
+            logs, seed, settings, lambda done, total, loss: step(done), unbiased=True, shared_trees=True, test=later
+        )
         return self.fitted
 
     def _log(self, part: Sequence[Trace], stage: str) -> list[Trace]:

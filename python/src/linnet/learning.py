@@ -84,6 +84,7 @@ def fit(
     progress: Progress | None = None,
     unbiased: bool = False,
     pooled: bool = False,
+    shared_trees: bool = False,
     test: Sequence[Trace] | None = None,
 ) -> list[Fitted]:
     """Fit one model for each device, a LinnOS network and linnet's trees together.
@@ -94,6 +95,8 @@ def fit(
     all of ``traces`` trains and ``test`` judges.
 
     ``pooled`` fits one model for all the devices instead, labelled by one inflection point of their latencies together.
+    ``shared_trees`` gives each device its own network and inflection point, but all the same trees, from the rows of all:
+    for devices of one type among which a policy chooses.
     ``unbiased`` also trains without the false-submit weight, to show what it does. Raises :class:`linnet.LearnError`
     when a trace has no latencies or too few reads. Same traces, settings and seed: same bytes.
     """
@@ -111,6 +114,7 @@ def fit(
         max_rows=s.max_rows,
         unbiased=unbiased,
         pooled=pooled,
+        shared_trees=shared_trees,
         progress=progress,
     )
     return [Fitted(model, report) for model, report in fitted]
