@@ -19,6 +19,8 @@ LEGS = 3
 BLOCK = 4096
 BLOCKS = 8192
 THREADS = 4
+REGION_SECTORS = 256
+MEMORY_MB = "512"  # fio comes with 85 MB of libraries
 LATE = "virtio_blk.ko"  # loaded after the machine was saved
 WAIT_SECONDS = 240  # for one step of a machine on a busy host
 LOG_BAD = re.compile(rb"WARNING:|BUG[: ]|Oops|protection fault|blocked for more|rcu.*stall|Call Trace|use-after-free")
@@ -66,11 +68,25 @@ while states | grep -q '[DR]'; do passes=$((passes + 1)); done
 [ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
 for k in LEGNAMES; do /cut/cutwriter "$(drive $k)" flush || echo "flush failed" >&3; done
 echo "synced $passes$revived" >&3
-read -r seed run mode leg delay <&3
-[ -z "$leg" ] || { sleep "$delay"; /cut/run dmsetup message m 0 fail "$leg"; } &
-/cut/cutwriter /dev/dm-0 "$account" "$seed" "$run" THREADCOUNT BLOCKCOUNT "$mode" >/cut/err 2>&1
-echo "writer ended: $(cat /cut/err)" >&3
-sleep 1000
+while read -r word leg rest <&3; do
+	if [ "$word" = check ]; then # all that follows is fio's
+		/cut/run fio $leg $rest >/cut/err 2>&1
+		status=$?
+		reads=$(sed -n 's/.* issued rwts: total=\([0-9]*\).*/\1/p' /cut/err | awk '{n += $1} END {print n + 0}')
+		echo "checked $status $reads $(grep -E '^(verify|fio|crc32c):' /cut/err | tail -n 2 | tr '\n' ' ')" >&3
+		continue
+	fi
+	set -- $rest
+	delay=$1
+	shift
+	[ "$leg" = - ] || { sleep "$delay"; /cut/run dmsetup message m 0 fail "$leg"; } &
+	case WRITER in
+	fio) /cut/run fio --debug=io "$@" >"$account" 2>&1 ;;
+	*) /cut/cutwriter /dev/dm-0 "$account" "$@" >/cut/err 2>&1 ;;
+	esac
+	echo "writer ended: $(cat /cut/err)" >&3
+	sleep 1000
+done
 """
 
 
@@ -78,8 +94,8 @@ class Failure(Exception):
     """What a cut has found."""
 
 
-def initrd(kernel: Path, module: Path, arguments: str, work: Path) -> Path:
-    """The lab's first file system, with the module, dmsetup and the writer on top."""
+def initrd(kernel: Path, module: Path, arguments: str, work: Path, writer: str) -> Path:
+    """The lab's first file system, with the module, dmsetup and the writers on top."""
     root = work / "root"
     cut = root / "cut"
     cut.mkdir(parents=True)
@@ -99,12 +115,14 @@ def initrd(kernel: Path, module: Path, arguments: str, work: Path) -> Path:
         if Path(source).name != LATE:
             names.append(Path(source).name)
     (cut / "modules").write_text("\n".join(names) + "\n")
-    shutil.copy(BUILD / "vm" / "cutwriter", cut)
     dmsetup = shutil.which("dmsetup", path=os.environ["PATH"] + ":/sbin:/usr/sbin")
     if not dmsetup:
         raise Failure("no dmsetup on this host")
-    shutil.copy(dmsetup, cut)
-    for program in (dmsetup, BUILD / "vm" / "cutwriter"):
+    programs = [Path(dmsetup), BUILD / "vm" / "cutwriter"]
+    if writer == "fio":
+        programs.append(Path(shutil.which("fio") or "fio"))
+    for program in programs:
+        shutil.copy(program, cut)
         for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout.splitlines():
             library = re.search(r"(/\S+)", line)
             if library:
@@ -120,8 +138,7 @@ def initrd(kernel: Path, module: Path, arguments: str, work: Path) -> Path:
         "LOGLEGS": str(LEGS),
         "SECTORS": str(BLOCKS * BLOCK // 512),
         "ARGUMENTS": arguments,
-        "THREADCOUNT": str(THREADS),
-        "BLOCKCOUNT": str(BLOCKS),
+        "WRITER": writer,
     }.items():
         guest = guest.replace(word, value)
     (root / "init").write_text(guest)
@@ -188,7 +205,7 @@ class Machine:
         self.talk, self.account = Line(work / "talk"), Line(work / "account")
         self.children: list[subprocess.Popen[bytes]] = []
         command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
-        command += ["-machine", "q35", "-accel", "tcg,thread=multi,tb-size=128", "-smp", "2", "-m", "256"]
+        command += ["-machine", "q35", "-accel", "tcg,thread=multi,tb-size=128", "-smp", "2", "-m", MEMORY_MB]
         command += ["-cpu", "Haswell-noTSX,pcid=off,invpcid=off,x2apic=off,tsc-deadline=off", "-nic", "none"]
         command += ["-kernel", str(kernel / "vmlinux"), "-initrd", str(image), "-serial", f"file:{self.console}"]
         command += ["-append", "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr mitigations=off tsc=reliable"]
