@@ -18,6 +18,7 @@ from linnet.dm import table as tables
 from linnet.dm.host import Host
 from linnet.dm.plan import Install, Plan, Run, Wish, install_model
 from linnet.dm.plan import create as plan_create
+from linnet.dm.replace import replace as plan_replace
 
 app = typer.Typer(
     help="The device-mapper target of the kernel module dm-linnet: set it up, watch it, steer it.",
@@ -256,6 +257,33 @@ def policy(
     """
     words = ["dmsetup", "message", tables.check_device_name(name), "0", "policy", tables.check_policy(policy)]
     carry_out(host(), Plan([Run(words)]), dry_run)
+
+
+@app.command()
+def replace(
+    name: Name,
+    replica: Annotated[int, typer.Argument(help="Number of the replica, from 0.", min=0, show_default=False)],
+    device: Annotated[str, typer.Argument(help="The device that takes its place.", show_default=False)],
+    overwrite_data_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DEVICE", help="On a mirror: the data on the new device may be lost.", show_default=False),
+    ] = None,
+    trust_identical: Annotated[
+        bool, typer.Option(help="Without a log: the device holds the same bytes; do not compare.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the commands that change something; run none.")
+    ] = False,
+) -> None:
+    """Put another device in a replica's place, or the same drive that came back under another name.
+
+    I/O goes on, but for the moment in which the tables change. Counters begin anew. A mirror writes the replica whole.
+
+    Example: [bold]linnet dm replace vol 1 /dev/nvme4n1[/]
+    """
+    machine = host()
+    plan = plan_replace(machine, name, replica, device, overwrite_data_on or [], trust_identical)
+    carry_out(machine, plan, dry_run)
 
 
 @app.command()

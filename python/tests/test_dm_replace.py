@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+from pathlib import Path
+
+import pytest
+from dm_host import SIZE, FakeHost
+from linnet.cli import app
+from linnet.cli import dm as dm_cli
+from typer.testing import CliRunner
+
+SECTORS = SIZE // 512
+REPLICAS = f"0 {SECTORS} linnet 2 259:0 0 259:1 0 2 policy shortest-queue"
+MIRROR = f"0 {SECTORS} linnet 2 259:0 0 259:1 0 6 policy shortest-queue out:1 log core 1 128"
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    machine = FakeHost(tmp_path)
+    for k in range(2):
+        machine.drive(f"/dev/nvme{k}n1")
+    machine.drive("/dev/mapper/vol")
+    machine.drive("/dev/nvme4n1")
+    monkeypatch.setattr(dm_cli, "host", lambda: machine)
+    return machine
+
+
+def replace(host: FakeHost, line: str, *words: object):
+    host.answers["dmsetup table"] = f"vol: {line}\n"
+    return CliRunner().invoke(app, ["dm", "replace", *map(str, words)])
+
+
+def changed(host: FakeHost) -> list[list[str]]:
+    return [words for words in host.ran if words[1] != "table"]
+
+
+def test_a_replica_that_is_read(host: FakeHost) -> None:
+    done = replace(host, REPLICAS, "vol", 1, "/dev/nvme4n1")
+    assert done.exit_code == 0, done.output
+    line = REPLICAS.replace("259:1", "/dev/nvme4n1")
+    assert changed(host) == [
+        ["dmsetup", "load", "vol", "--readonly", "--table", line],
+        ["dmsetup", "suspend", "vol"],
+        ["dmsetup", "resume", "vol"],
+    ]
+
+
+def test_one_that_holds_other_bytes_is_refused(host: FakeHost) -> None:
+    host.drive("/dev/nvme5n1", data=b"other")
+    done = replace(host, REPLICAS, "vol", 0, "/dev/nvme5n1")
+    assert done.exit_code == 1
+    assert "differ within" in done.output and "copy it first" in done.output
+    assert changed(host) == []
+    assert replace(host, REPLICAS, "vol", 0, "/dev/nvme5n1", "--trust-identical").exit_code == 0
+    assert len(changed(host)) == 3
+
+
+def test_a_leg_of_a_mirror_stays_out_until_it_is_revived(host: FakeHost) -> None:
+    host.drive("/dev/nvme5n1", data=b"old")
+    done = replace(host, MIRROR, "vol", 1, "/dev/nvme5n1")
+    assert done.exit_code == 1 and "OVERWRITTEN" in done.output and changed(host) == []
+    done = replace(host, MIRROR, "vol", 1, "/dev/nvme5n1", "--overwrite-data-on", "/dev/nvme5n1")
+    assert done.exit_code == 0, done.output
+    assert changed(host)[0][-1] == MIRROR.replace("259:1", "/dev/nvme5n1")
+    assert changed(host)[-1] == ["dmsetup", "message", "vol", "0", "revive", "1"]
+
+
+def test_a_dry_run_changes_nothing(host: FakeHost) -> None:
+    done = replace(host, MIRROR, "vol", 1, "/dev/nvme4n1", "--dry-run")
+    assert done.exit_code == 0 and changed(host) == []
+    assert "dmsetup message vol 0 revive 1" in done.output
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "why"),
+    [
+        (MIRROR, ("vol", 0, "/dev/nvme4n1"), "in service; take it out first"),
+        (REPLICAS, ("vol", 2, "/dev/nvme4n1"), "has replicas 0 to 1"),
+        (REPLICAS, ("vol", 0, "nvme4n1"), "whole path"),
+        (REPLICAS, ("vol", 0, "/dev/none"), "No such file"),
+        (REPLICAS, ("other", 0, "/dev/nvme4n1"), "no device of the target"),
+        (f"0 {SECTORS} linnet 1 259:0 0 0", ("vol", 0, "/dev/nvme4n1"), "has one replica"),
+        (REPLICAS.replace("259:1 0", "259:1 8"), ("vol", 1, "/dev/nvme4n1"), "the replica takes"),
+    ],
+)
+def test_what_cannot_be(host: FakeHost, line: str, words: tuple[object, ...], why: str) -> None:
+    done = replace(host, line, *words)
+    assert done.exit_code == 1 and changed(host) == []
+    assert why in " ".join((done.output + str(done.exception)).split())
+
+
+def test_a_device_in_use_is_refused(host: FakeHost) -> None:
+    host.mount("/dev/nvme4n1", "/srv")
+    done = replace(host, REPLICAS, "vol", 0, "/dev/nvme4n1")
+    assert done.exit_code == 1 and "mounted on /srv" in done.output and changed(host) == []
