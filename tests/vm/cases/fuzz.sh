@@ -44,7 +44,14 @@ say "a mirror that is written"
 dmsetup create m --table "0 $LEG_SECTORS linnet 3 $legs 7 model busy.linnet $log"
 load m 3000 & # of writes, in a process of its own
 "$TOOLS/dmfuzz" "$seed" 1000 0 m $LEG_SECTORS "${write_lines[@]}"
-pkill -INT -x fio
+pkill -INT -o -x fio # the parent, which tells its jobs; a signal to each can stop one for good
+for ((i = 0; i < 120; i++)); do pgrep -x fio >/dev/null || break; sleep 0.5; done
+if pgrep -x fio >/dev/null; then
+	for pid in $(pgrep -x fio); do echo "fio $pid: $(grep State "/proc/$pid/status") in $(cat "/proc/$pid/wchan")"; done
+	dmsetup status m
+	show_stuck
+	fail "fio has not ended a minute after it was told to"
+fi
 wait || true
 expect_like "what fio says" "$(cat /run/load)" "err= 0"
 for k in 0 1 2; do message m revive $k; done
