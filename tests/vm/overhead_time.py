@@ -3,8 +3,8 @@
 
 For each drive and device the median over the rounds of fio's mean clat and of its p50, the spread of the mean between
 rounds (from their fifth percentile to their 95th), and how much more the p50 is than dm-linear's in the same round:
-the median, and a 95 % interval of that by bootstrap over rounds. A device whose interval holds 0 is within noise. `again`
-is a second dm-linear, and should be.
+the median, and a 95 % interval of that by bootstrap over rounds. A device whose interval holds 0 is within noise.
+`again` is a second dm-linear, and should be.
 """
 
 import argparse
