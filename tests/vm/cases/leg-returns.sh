@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # A drive that was pulled out of the bus comes back under another name, and is taken back into service as docs/guide/dm.md
 # says: by a table that names it, and on a mirror by `revive`. A controller that is reset under load needs nothing.
-# vm: nvme=4:256M timeout=600 alone kernel=6.12
+# vm: nvme=4:256M timeout=600 alone
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
 
