@@ -97,7 +97,8 @@ class Experiment:
     def learn(self) -> list[Fitted]:
         """Fit each device's model to its log of the training part, and judge it on its log of the test part.
 
-        The devices are of one type: they have their trees in common. Both logs are those of the baseline policy, so every read is judged, revoked or not.
+        The devices are of one type: they have their trees in common. Both logs are those of the baseline policy, so
+        every read is judged, revoked or not.
         """
         logs = self._log(self.train_part, "profiling")
         later = self._log(self.test_part, "held-out baseline")

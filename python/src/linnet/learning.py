@@ -95,8 +95,8 @@ def fit(
     all of ``traces`` trains and ``test`` judges.
 
     ``pooled`` fits one model for all the devices instead, labelled by one inflection point of their latencies together.
-    ``shared_trees`` gives each device its own network and inflection point, but all the same trees, from the rows of all:
-    for devices of one type among which a policy chooses.
+    ``shared_trees`` gives each device its own network and inflection point, but all the same trees, from the rows of
+    all: for devices of one type among which a policy chooses.
     ``unbiased`` also trains without the false-submit weight, to show what it does. Raises :class:`linnet.LearnError`
     when a trace has no latencies or too few reads. Same traces, settings and seed: same bytes.
     """
