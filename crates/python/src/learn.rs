@@ -57,7 +57,8 @@ enum Devices {
 }
 
 /// Fits one model for each trace, or one for all of them together (`pooled`); gives models with their reports. Models of
-/// devices of one type may have their trees in common (`shared_trees`). `test` holds a period of each device to judge on; without it the last part of each trace judges.
+/// devices of one type may have their trees in common (`shared_trees`). `test` holds a period of each device to judge on;
+/// without it the last part of each trace judges.
 #[pyfunction]
 #[pyo3(signature = (traces, test, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
     max_rows, unbiased, pooled, shared_trees, progress = None))]

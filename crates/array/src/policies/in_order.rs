@@ -10,8 +10,8 @@
 //! Without such a table, after the profile's hedge delay. One read in fifty pays for a hedge. It goes to the candidate that
 //! linnet-best would take.
 //!
-//! A device that nobody has read from for 5 x `age_ns` gets the read as its probe in place of a revoke. One without trees is submitted to and
-//! not hedged: without any, this is the baseline, event for event.
+//! A device that nobody has read from for 5 x `age_ns` gets the read as its probe in place of a revoke. One without trees is
+//! submitted to and not hedged: without any, this is the baseline, event for event.
 
 use super::overdue::Savings;
 use super::scores::Scores;
