@@ -106,6 +106,8 @@ stop_fio() {
 
 # model NAME FILE: becomes firmware linnet/NAME.
 model() { mkdir -p "$FIRMWARE"; cp "$2" "$FIRMWARE/$1"; }
+# pull K: takes a drive out of the bus.
+pull() { echo 1 >"/sys/block/$(basename "$(drive "$1")")/device/device/remove"; }
 # fill DEVICE [MEBIBYTES]: fixed data that differs in every block, the same on each drive.
 fill() {
 	head -c "${2:-32}M" /dev/zero | openssl enc -aes-128-ctr -K 00 -iv 00 -nosalt 2>/dev/null |

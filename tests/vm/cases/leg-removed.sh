@@ -4,8 +4,6 @@
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
 
-pull() { echo 1 >"/sys/block/$(basename "$(drive "$1")")/device/device/remove"; }
-
 load_module
 say "replicas that are read"
 for k in 0 1 2; do fill "$(drive $k)" 16; done

@@ -5,7 +5,6 @@
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
 
-pull() { echo 1 >"/sys/block/$(basename "$(drive "$1")")/device/device/remove"; }
 # plug K: the bus is looked at again, and the drive found by its serial number, whatever its name is now.
 plug() {
 	local try block
