@@ -110,12 +110,17 @@ def cpu_seconds(pid: int) -> float:
 
 def test_interrupt_stops_in_mid_run_and_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    command = [Path(sys.executable).with_name("linnet"), "compare", "-w", "az-e", "--seconds", "600", "--report", out]
+    linnet = Path(sys.executable).with_name("linnet")
+    # A shell's background job ignores the signal, and so would its children.
+    command = ["env", "--default-signal=INT", linnet, "compare", "-w", "az-e", "--seconds", "600", "--report", out]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while cpu_seconds(process.pid) < 3:
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    try:
+        while cpu_seconds(process.pid) < 3:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
     assert process.returncode == 130, stderr
     assert "interrupted" in stderr
     assert "Traceback" not in stderr
