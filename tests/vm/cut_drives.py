@@ -3,7 +3,7 @@
 
 import struct
 import zlib
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from cut_machine import BLOCK, BLOCKS, LEGS, REGION_SECTORS, THREADS, Failure, Machine
@@ -13,16 +13,21 @@ ACCOUNT = struct.Struct("<QQQ")
 LOG_BYTES = 1 << 20
 
 
-class Drives:
+def make_empty(work: Path) -> None:
+    """The files that a machine has as drives."""
+    for drive in [*map(str, range(LEGS)), "log"]:
+        with (work / f"drive{drive}").open("wb") as file:
+            file.truncate(BLOCKS * BLOCK if drive != "log" else LOG_BYTES)
+
+
+class Drives(ABC):
     """Files that a machine has as drives. They begin empty."""
 
     told = ""  # what the last check has found
 
     def __init__(self, work: Path):
         self.work = work
-        for drive in [*map(str, range(LEGS)), "log"]:
-            with (work / f"drive{drive}").open("wb") as file:
-                file.truncate(BLOCKS * BLOCK if drive != "log" else LOG_BYTES)
+        make_empty(work)
 
     def dirty(self) -> str:
         """What the log on its drive says, before the machine reads it: the kernel's format, a bit per clean region."""
@@ -44,28 +49,25 @@ class Drives:
                 raise Failure(f"after the resync drives 0 and {k} differ {where}")
         return first
 
+    @abstractmethod
     def check(self, run: int, machine: Machine) -> None:
         """The drives are equal, and hold what they must."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, seed: int, run: int, mode: str, leaves: str) -> str:
         """What the machine is told to write."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, account: bytes) -> tuple[int, bytes]:
         """Takes note of the writes that have ended; their number, and the part of the account that is not whole yet."""
-        raise NotImplementedError
 
 
-@dataclass
 class Volume(Drives):
     """What cutwriter has left: for each block the least sequence number that it must hold, 0 for never written."""
 
-    work: Path
-    floor: list[int] = field(default_factory=lambda: [0] * BLOCKS)
-
-    def __post_init__(self) -> None:
-        super().__init__(self.work)
+    def __init__(self, work: Path):
+        super().__init__(work)
+        self.floor = [0] * BLOCKS
 
     def load(self, seed: int, run: int, mode: str, leaves: str) -> str:
         """Words for cutwriter."""

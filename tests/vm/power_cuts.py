@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cut_drives import Drives, Volume
+from cut_drives import Drives, Volume, make_empty
 from cut_fio import FioVolume
 from cut_machine import BLOCKS, BUILD, LEGS, REGION_SECTORS, Failure, Machine, initrd
 
@@ -144,7 +144,7 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory(prefix="power-cuts.") as name:
         work = Path(name)
-        Drives(work)  # the machine is saved before it has seen them, but qemu wants files
+        make_empty(work)  # the machine is saved before it has seen them, but qemu wants files
         try:
             image = initrd(kernel, module, arguments, work, options.writer)
             fresh = (lambda: FioVolume(work, options.canary)) if fio else (lambda: Volume(work))
