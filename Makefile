@@ -54,7 +54,7 @@ test-rust:             ## every crate; the array decides as the kernel target do
 test-python: build     ## the command line and the Python library
 	@$(BIN)/python -m pytest python/tests
 
-test-vm: build lib     ## the kernel module on stock kernels in emulated machines: make test-vm [CASE=name] [KERNEL=6.1]
+test-vm: build         ## the kernel module on stock kernels in emulated machines: make test-vm [CASE=name] [KERNEL=6.1]
 	@$(PYTHON) tests/vm/run.py $(CASE:%=--case '%') $(KERNEL:%=--kernel %) $(if $(SLOW),--slow)
 
 kernel:                ## the device-mapper target: make kernel KDIR=/lib/modules/$$(uname -r)/build
