@@ -24,7 +24,7 @@
  * stored whole: two CPUs that store at once lose a memory, never the truth. Each completion clears one word, so none
  * lives until its 44 bits of version come round.
  */
-#include "judge.h"
+#include "slot.h"
 
 #define FIRST_VERSION 2
 #define KNOWN_SHIFT 10

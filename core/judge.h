@@ -1,97 +1,99 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a judge keeps of one device, shared by judge.c and the loops of sift.c.
+ * Part of linnet.h: a tracker and a network together, most of the work done when reads complete (judge.c).
  */
 #ifndef LINNET_JUDGE_H
 #define LINNET_JUDGE_H
 
-#include "linnet.h"
+#include "feature.h"
+#include "network.h"
 
-#define LINNET_LINE 64
-#define LINNET_DECADES ((LINNET_PAGES_MAX + 1) / 10)
-#define LINNET_REST_PAD 16 /* numbers after a list, so that it can be read by whole vectors */
-#define LINNET_NOW_AT 12   /* the three digits of the pages outstanding now */
-#define LINNET_PACK_TOP (1 + LINNET_DIGITS) /* rows of the packed tables: biases, digits, top */
-#define LINNET_PACK_ROWS (LINNET_PACK_TOP + 1)
-
-/*
- * One history, worked out. Two of them take turns, so that a CPU may still read the one while the next is written.
- * Behind it lie, for `lanes` outputs of the first layer:
- *
- *   int32 sums[lanes]    bias and history; where the tables are packed, uint64 words[words] as described there
- *   int32 rest[lanes+]   the sums of the outputs that are not settled, with the hundreds of `hundreds` added
- *   int32 near[lanes+]   their weights, as in the tables
- *   int32 gap[lanes+]    and gaps; all three end in zeros up to a whole vector
- */
-struct linnet_slot {
-	uint64_t version;   /* of this history; 0 while it is written */
-	int64_t base;       /* score of the outputs that are positive for all tens and units, at 0 and 0; and bias */
-	int64_t tens;       /* what a ten adds to it */
-	int64_t units;
-	uint32_t count;     /* outputs not settled */
-	uint32_t hundreds;  /* the digit that base and rest are for */
-	uint8_t history_len;
-	uint8_t digits[LINNET_DIGITS];
-	uint8_t spare[56];
+/* How far ahead of the submit path a network can be worked out. */
+enum linnet_way {
+	LINNET_WAY_NONE = 0,  /* no network: a tracker only */
+	LINNET_WAY_PLAIN = 1, /* not at all: the whole network runs on submit */
+	LINNET_WAY_FIRST = 2, /* the first layer's sums of the history */
+	LINNET_WAY_SIFTED = 3, /* and which of its outputs can still be on either side of zero; two layers only */
 };
 
-struct linnet_judge {
-	const struct linnet_tables *tables;
-	uint64_t version; /* of the newest history, from 2 */
-	size_t slot_size;
-	struct linnet_tracker history; /* of complete_read alone; its pending pages stay 0 */
-	uint32_t pending_pages __attribute__((aligned(LINNET_LINE))); /* apart: every arrival writes it */
+struct linnet_sift;
+
+/* What the judges of one network share. Const after linnet_tables_place. */
+struct linnet_tables {
+	const struct linnet_network *network; /* NULL for LINNET_WAY_NONE */
+	const struct linnet_sift *loops;
+	const int32_t *near;  /* per output of the first layer: its weights for digits 13 (low half) and 14 (high) */
+	const int32_t *top;   /* the most that those digits can add */
+	const int32_t *gap;   /* logit 1's weight for the output, minus logit 0's */
+	int64_t gap_bias;
+	uint32_t lanes;       /* outputs of the first layer, padded; 0 when it is not kept */
+	uint32_t way;         /* enum linnet_way */
 	/*
-	 * Decisions already taken, by pages / 10. From the top: 44 bits of the version that they hold for, a bit per
-	 * unit that is known, a bit per unit that revokes.
+	 * For loops without vectors, several outputs to a 64-bit word: a row of `words` for the biases, one for each of
+	 * the 31 digits, and one for `top` less 1. NULL where the loops have vectors or the sums no room.
 	 */
-	uint64_t decided[LINNET_DECADES] __attribute__((aligned(LINNET_LINE)));
-} __attribute__((aligned(LINNET_LINE)));
-
-/*
- * Loops for one instruction set. `now` are digits 12..14. Sums on the submit path wrap, so torn numbers do no harm
- * before they are thrown away.
- */
-struct linnet_sift {
-	/* Packed sums of the history, for loops without vectors; else NULL. */
-	void (*pack)(const struct linnet_tables *tables, struct linnet_slot *slot);
-	/* Sorts the outputs by what tens and units can do to them: fills rest, near, gap, count, base, tens, units. */
-	void (*sift)(const struct linnet_tables *tables, struct linnet_slot *slot);
-	/* Score, for the hundreds of the slot. */
-	int64_t (*near)(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now);
-	/* Score, for any hundreds. */
-	int64_t (*far)(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now);
-	/* The first layer's sums. */
-	void (*add)(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now,
-		    int32_t *sums);
-	/* Bounds of the score over all units, for the hundreds of the slot and these tens. */
-	void (*bounds)(const struct linnet_tables *tables, const struct linnet_slot *slot, uint32_t tens,
-		       int64_t *low, int64_t *high);
+	const uint64_t *packed;
+	uint32_t words;
+	uint32_t pack_bits;   /* of an output in a word: 16 or 21; 0 for none */
+	size_t memory_size;   /* bytes that linnet_tables_place needs */
+	size_t judge_size;    /* bytes of each judge */
+	size_t scratch_size;  /* bytes that each decision needs, 0 if none */
 };
 
-static inline int32_t *linnet_slot_sums(const struct linnet_slot *slot)
-{
-	return (int32_t *)(uintptr_t)(slot + 1);
-}
+/* The loops that every build has. User-space builds add linnet_sift_avx2 and linnet_sift_avx512. */
+extern const struct linnet_sift linnet_sift_portable;
 
-static inline uint64_t *linnet_slot_words(const struct linnet_slot *slot)
-{
-	return (uint64_t *)(uintptr_t)(slot + 1);
-}
+/*
+ * Sizes the tables of a network, which may be NULL, for these loops. LINNET_E_SHAPE unless it leads 31 digits to two
+ * outputs.
+ */
+int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network,
+		       const struct linnet_sift *loops);
 
-static inline int32_t *linnet_slot_rest(const struct linnet_slot *slot, uint32_t lanes)
-{
-	return linnet_slot_sums(slot) + lanes;
-}
+/* Fills the tables in `memory` (aligned to LINNET_ALIGN), which lives as long as they do. LINNET_E_MEMORY. */
+int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memory_size);
 
-static inline int32_t *linnet_slot_near(const struct linnet_slot *slot, uint32_t lanes)
-{
-	return linnet_slot_rest(slot, lanes) + lanes + LINNET_REST_PAD;
-}
+/*
+ * One device. tables->judge_size bytes aligned to LINNET_ALIGN, all of them the judge's.
+ *
+ * Any number of CPUs may call arrive, withdraw, complete_write, decide, decide_many, score, verdict and digits at
+ * once. The caller makes sure that no two complete_read run at once on one judge; they may run beside all others.
+ */
+struct linnet_judge;
 
-static inline int32_t *linnet_slot_gap(const struct linnet_slot *slot, uint32_t lanes)
-{
-	return linnet_slot_near(slot, lanes) + lanes + LINNET_REST_PAD;
-}
+/* Begins with the history and the pending pages of `tracker`, or idle when that is NULL. LINNET_E_MEMORY. */
+int linnet_judge_init(struct linnet_judge *judge, size_t size, const struct linnet_tables *tables,
+		      const struct linnet_tracker *tracker);
+
+/* As linnet_tracker_*. */
+uint32_t linnet_judge_arrive(struct linnet_judge *judge, uint32_t size_bytes);
+void linnet_judge_withdraw(struct linnet_judge *judge, uint32_t size_bytes);
+void linnet_judge_complete_write(struct linnet_judge *judge, uint32_t size_bytes);
+void linnet_judge_complete_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns,
+				uint32_t snapshot);
+
+/* Pages outstanding, and completed reads in the history (0..4), now. */
+uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge);
+uint32_t linnet_judge_history_len(const struct linnet_judge *judge);
+
+/* The state as a tracker. The history is one that existed; the pending pages are those of now. */
+void linnet_judge_tracker(const struct linnet_judge *judge, struct linnet_tracker *tracker);
+
+/* The score that linnet_network_score gives these features. LINNET_E_SHAPE without a network. */
+int linnet_judge_score(const struct linnet_judge *judge, uint32_t snapshot, void *scratch, int64_t *score);
+
+/* 1 to revoke, 0 to submit: whether that score is above zero. Remembered until the next read completes. */
+int linnet_judge_decide(struct linnet_judge *judge, uint32_t snapshot, void *scratch);
+
+/*
+ * `count` I/Os that arrived together, each by its own snapshot and all by one history: 1 or 0 for each into
+ * `revokes`. Untouched on an error.
+ */
+int linnet_judge_decide_many(struct linnet_judge *judge, const uint32_t *snapshots, uint32_t count, void *scratch,
+			     uint8_t *revokes);
+
+/* As linnet_decide. */
+int linnet_judge_verdict(struct linnet_judge *judge, uint32_t snapshot, void *scratch, uint32_t others,
+			 uint32_t budget);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Loops of a judge; judge.h says what each does, judge.c why. One file, compiled once per instruction set:
+ * Loops of a judge; slot.h says what each does, judge.c why. One file, compiled once per instruction set:
  * LINNET_SIFT names the table. All of them give the same integers.
  *
  * Sums of the first layer are int32, proven to fit. Products with gaps are taken in 64 bits; judge.c proves that
  * a score and each of its parts stay below 2^62.
  */
-#include "judge.h"
+#include "slot.h"
 
 #ifndef LINNET_SIFT
 #define LINNET_SIFT linnet_sift_portable

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Part of linnet.h: what is known of a device, and the features of a read, by three schemas.
+ */
+#ifndef LINNET_FEATURE_H
+#define LINNET_FEATURE_H
+
+#include "port.h"
+
+/* ---- features: schema linnos-31 (spec/features.md) ---- */
+
+#define LINNET_DIGITS 31        /* features of one read */
+#define LINNET_HISTORY 4        /* completed reads remembered */
+#define LINNET_PAGE_BYTES 4096  /* unit of pending work */
+#define LINNET_PAGES_MAX 999    /* cap of a page count in the digits */
+#define LINNET_LATENCY_US_MAX 9999 /* cap of a latency in the digits */
+
+/*
+ * What one device is doing: work outstanding and the last four reads that completed. The history is kept as the
+ * digits that it contributes, so a read costs one copy and three divisions. Starts as all zeros.
+ */
+struct linnet_tracker {
+	uint32_t pending_pages;        /* 4 KiB pages outstanding, reads and writes; saturates */
+	uint32_t history_len;          /* completed reads in the history, 0..4 */
+	uint8_t digits[LINNET_DIGITS]; /* history part filled in, digits 12..14 zero; each 0..9 */
+	uint8_t spare;                 /* zero */
+};
+
+/* Pages that an I/O of this size counts for. */
+static inline uint32_t linnet_pages(uint32_t size_bytes)
+{
+	return size_bytes / LINNET_PAGE_BYTES + (size_bytes % LINNET_PAGE_BYTES != 0);
+}
+
+/* An idle device without history. */
+void linnet_tracker_init(struct linnet_tracker *tracker);
+
+/* An I/O arrives: returns its snapshot, the pages outstanding including its own. Keep it until the I/O ends. */
+uint32_t linnet_tracker_arrive(struct linnet_tracker *tracker, uint32_t size_bytes);
+
+/* A write completes. */
+void linnet_tracker_complete_write(struct linnet_tracker *tracker, uint32_t size_bytes);
+
+/* A read completes: enters the history with the snapshot that its arrival returned. */
+void linnet_tracker_complete_read(struct linnet_tracker *tracker, uint32_t size_bytes, uint64_t latency_ns,
+				  uint32_t snapshot);
+
+/* An I/O leaves without completing (revoked, failed, cancelled): its pages go, the history stays. */
+void linnet_tracker_withdraw(struct linnet_tracker *tracker, uint32_t size_bytes);
+
+/* The features of an I/O whose arrival returned `snapshot`. */
+void linnet_tracker_digits(const struct linnet_tracker *tracker, uint32_t snapshot, uint8_t digits[LINNET_DIGITS]);
+
+/* ---- features: schema linnet-1 (spec/features-linnet.md) ---- */
+
+#define LINNET_WATCH_FEATURES 16 /* features of one read */
+#define LINNET_BUCKET_MAX 63     /* each is 0..63 */
+#define LINNET_WATCH_READS 8     /* completed reads whose times are remembered; a power of two */
+#define LINNET_WATCH_LATENCIES 4 /* and whose latencies are; a power of two */
+#define LINNET_SEEN_ARRIVAL 1    /* bits of `seen`: a read has arrived */
+#define LINNET_SEEN_SLOW 2       /* a slow read has completed */
+
+/* One I/O under way, in an array of the caller's. Its place there names it from arrival to its end. */
+struct linnet_watched {
+	uint64_t arrived_ns;
+	uint64_t pages_ahead; /* 4 KiB pages under way when it arrived, its own included */
+	uint32_t pages;       /* its own */
+	uint32_t is_read;     /* 0 or 1 */
+	uint32_t older;       /* neighbours in the list of reads under way */
+	uint32_t newer;
+};
+
+/* What one device is doing. Times are the caller's clock, in nanoseconds, that never runs backwards. */
+struct linnet_watch {
+	uint64_t inflection_ns; /* a read above is slow */
+	uint64_t pages;         /* under way, reads and writes */
+	uint64_t read_pages;
+	uint64_t arrived_sum_ns; /* of the reads under way; wraps */
+	uint64_t read_arrived_ns; /* when the last read arrived */
+	uint64_t read_end_bytes;  /* and where it ends */
+	uint64_t completed;       /* reads */
+	uint64_t done_ns[LINNET_WATCH_READS]; /* when the last ones completed, a ring */
+	uint64_t latency_ns[LINNET_WATCH_LATENCIES]; /* of the last ones, a ring */
+	uint64_t fast_ns; /* moving average of read latency, times 4: a new read weighs 1/4 */
+	uint64_t slow_ns; /* times 32: a new read weighs 1/32 */
+	uint64_t page_ns; /* moving average of latency over pages_ahead in 1/16 ns, times 16: a new I/O weighs 1/16 */
+	uint64_t written_pages; /* that have arrived */
+	uint64_t slow_done_ns;  /* when a slow read last completed */
+	uint64_t slow_written_pages; /* written_pages at that time */
+	uint32_t reads;  /* under way */
+	uint32_t writes;
+	uint32_t oldest_read; /* ends of the list; UINT32_MAX when it is empty */
+	uint32_t newest_read;
+	uint32_t seen;
+	uint32_t spare;
+};
+
+/* Four steps to the octave: 0 1 2 3 4 5 6 7 8 10 12 14 16 20 ... begin buckets 0, 1, 2, ...; the last is 63. */
+uint8_t linnet_bucket(uint64_t value);
+
+/* An idle device without history. */
+void linnet_watch_init(struct linnet_watch *watch, uint64_t inflection_ns);
+
+/* An I/O is handed to the device. ios[io] must be free; it belongs to the watch until the I/O ends. */
+void linnet_watch_arrive(struct linnet_watch *watch, struct linnet_watched *ios, uint32_t io, uint64_t now_ns,
+			 int is_read, uint64_t offset_bytes, uint32_t size_bytes);
+
+/* It completes; ios[io] is free. */
+void linnet_watch_complete(struct linnet_watch *watch, struct linnet_watched *ios, uint32_t io, uint64_t now_ns);
+
+/* It leaves without completing (revoked, failed, cancelled); ios[io] is free, the history stays. */
+void linnet_watch_withdraw(struct linnet_watch *watch, struct linnet_watched *ios, uint32_t io);
+
+/* The features of a read that would be handed to the device now. Changes nothing. */
+void linnet_watch_describe(const struct linnet_watch *watch, const struct linnet_watched *ios, uint64_t now_ns,
+			   uint64_t offset_bytes, uint32_t size_bytes, uint8_t features[LINNET_WATCH_FEATURES]);
+
+/* ---- features: schema heimdall-11, for comparison (spec/features-heimdall.md) ---- */
+
+#define LINNET_HEIMDALL_FEATURES 11 /* of one read */
+#define LINNET_HEIMDALL_INPUTS 22   /* as the network takes them: two bytes each, the high one first */
+#define LINNET_HEIMDALL_HISTORY 3   /* completed reads remembered */
+
+/* What one device is doing. Starts as all zeros; the newest read comes first. */
+struct linnet_heimdall {
+	uint32_t under_way; /* I/Os, reads and writes; saturates */
+	uint32_t queue[LINNET_HEIMDALL_HISTORY];      /* I/Os under way when it arrived, itself included */
+	uint32_t latency_ns[LINNET_HEIMDALL_HISTORY]; /* at most 2^32 - 1 */
+	uint32_t throughput[LINNET_HEIMDALL_HISTORY]; /* bytes per millisecond */
+};
+
+/* Bounds of each feature over the training rows, and what makes 0..65535 of the range between. */
+struct linnet_heimdall_scale {
+	uint32_t least[LINNET_HEIMDALL_FEATURES];
+	uint32_t most[LINNET_HEIMDALL_FEATURES];
+	uint64_t factor[LINNET_HEIMDALL_FEATURES];
+};
+
+/* An idle device without history. */
+void linnet_heimdall_init(struct linnet_heimdall *tracker);
+
+/* An I/O arrives: returns its snapshot, the I/Os under way including itself. */
+uint32_t linnet_heimdall_arrive(struct linnet_heimdall *tracker);
+
+/* A write completes, or any I/O leaves without completing. */
+void linnet_heimdall_leave(struct linnet_heimdall *tracker);
+
+/* A read completes: enters the history with the snapshot that its arrival returned. */
+void linnet_heimdall_complete_read(struct linnet_heimdall *tracker, uint32_t size_bytes, uint64_t latency_ns,
+				   uint32_t snapshot);
+
+/* Bytes per millisecond; at most 2^32 - 1. */
+uint32_t linnet_heimdall_throughput(uint32_t size_bytes, uint64_t latency_ns);
+
+/* The features of a read whose arrival returned `snapshot`. */
+void linnet_heimdall_features(const struct linnet_heimdall *tracker, uint32_t snapshot, uint32_t size_bytes,
+			      uint32_t features[LINNET_HEIMDALL_FEATURES]);
+
+/* LINNET_E_RANGE when a least is above its most. */
+int linnet_heimdall_scale_set(struct linnet_heimdall_scale *scale, const uint32_t least[LINNET_HEIMDALL_FEATURES],
+			      const uint32_t most[LINNET_HEIMDALL_FEATURES]);
+
+/* What the network takes, 0..255 each. */
+void linnet_heimdall_inputs(const struct linnet_heimdall_scale *scale,
+			    const uint32_t features[LINNET_HEIMDALL_FEATURES],
+			    uint8_t inputs[LINNET_HEIMDALL_INPUTS]);
+
+#endif

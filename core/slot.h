@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What a judge keeps of one device, shared by judge.c and the loops of sift.c.
+ */
+#ifndef LINNET_SLOT_H
+#define LINNET_SLOT_H
+
+#include "linnet.h"
+
+#define LINNET_LINE 64
+#define LINNET_DECADES ((LINNET_PAGES_MAX + 1) / 10)
+#define LINNET_REST_PAD 16 /* numbers after a list, so that it can be read by whole vectors */
+#define LINNET_NOW_AT 12   /* the three digits of the pages outstanding now */
+#define LINNET_PACK_TOP (1 + LINNET_DIGITS) /* rows of the packed tables: biases, digits, top */
+#define LINNET_PACK_ROWS (LINNET_PACK_TOP + 1)
+
+/*
+ * One history, worked out. Two of them take turns, so that a CPU may still read the one while the next is written.
+ * Behind it lie, for `lanes` outputs of the first layer:
+ *
+ *   int32 sums[lanes]    bias and history; where the tables are packed, uint64 words[words] as described there
+ *   int32 rest[lanes+]   the sums of the outputs that are not settled, with the hundreds of `hundreds` added
+ *   int32 near[lanes+]   their weights, as in the tables
+ *   int32 gap[lanes+]    and gaps; all three end in zeros up to a whole vector
+ */
+struct linnet_slot {
+	uint64_t version;   /* of this history; 0 while it is written */
+	int64_t base;       /* score of the outputs that are positive for all tens and units, at 0 and 0; and bias */
+	int64_t tens;       /* what a ten adds to it */
+	int64_t units;
+	uint32_t count;     /* outputs not settled */
+	uint32_t hundreds;  /* the digit that base and rest are for */
+	uint8_t history_len;
+	uint8_t digits[LINNET_DIGITS];
+	uint8_t spare[56];
+};
+
+struct linnet_judge {
+	const struct linnet_tables *tables;
+	uint64_t version; /* of the newest history, from 2 */
+	size_t slot_size;
+	struct linnet_tracker history; /* of complete_read alone; its pending pages stay 0 */
+	uint32_t pending_pages __attribute__((aligned(LINNET_LINE))); /* apart: every arrival writes it */
+	/*
+	 * Decisions already taken, by pages / 10. From the top: 44 bits of the version that they hold for, a bit per
+	 * unit that is known, a bit per unit that revokes.
+	 */
+	uint64_t decided[LINNET_DECADES] __attribute__((aligned(LINNET_LINE)));
+} __attribute__((aligned(LINNET_LINE)));
+
+/*
+ * Loops for one instruction set. `now` are digits 12..14. Sums on the submit path wrap, so torn numbers do no harm
+ * before they are thrown away.
+ */
+struct linnet_sift {
+	/* Packed sums of the history, for loops without vectors; else NULL. */
+	void (*pack)(const struct linnet_tables *tables, struct linnet_slot *slot);
+	/* Sorts the outputs by what tens and units can do to them: fills rest, near, gap, count, base, tens, units. */
+	void (*sift)(const struct linnet_tables *tables, struct linnet_slot *slot);
+	/* Score, for the hundreds of the slot. */
+	int64_t (*near)(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now);
+	/* Score, for any hundreds. */
+	int64_t (*far)(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now);
+	/* The first layer's sums. */
+	void (*add)(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now,
+		    int32_t *sums);
+	/* Bounds of the score over all units, for the hundreds of the slot and these tens. */
+	void (*bounds)(const struct linnet_tables *tables, const struct linnet_slot *slot, uint32_t tens,
+		       int64_t *low, int64_t *high);
+};
+
+static inline int32_t *linnet_slot_sums(const struct linnet_slot *slot)
+{
+	return (int32_t *)(uintptr_t)(slot + 1);
+}
+
+static inline uint64_t *linnet_slot_words(const struct linnet_slot *slot)
+{
+	return (uint64_t *)(uintptr_t)(slot + 1);
+}
+
+static inline int32_t *linnet_slot_rest(const struct linnet_slot *slot, uint32_t lanes)
+{
+	return linnet_slot_sums(slot) + lanes;
+}
+
+static inline int32_t *linnet_slot_near(const struct linnet_slot *slot, uint32_t lanes)
+{
+	return linnet_slot_rest(slot, lanes) + lanes + LINNET_REST_PAD;
+}
+
+static inline int32_t *linnet_slot_gap(const struct linnet_slot *slot, uint32_t lanes)
+{
+	return linnet_slot_near(slot, lanes) + lanes + LINNET_REST_PAD;
+}
+
+#endif
