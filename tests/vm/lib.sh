@@ -24,6 +24,17 @@ expect() { [ "$2" = "$3" ] || fail "$1: got '$2', want '$3'"; }
 expect_some() { [ "$2" -gt 0 ] || fail "$1: got '$2', want more than 0"; }
 # expect_like WHAT GOT PATTERN: an extended regular expression.
 expect_like() { [[ $2 =~ $3 ]] || fail "$1: got '$2', want something like '$3'"; }
+# comes_to WHAT WANT COMMAND...: what the command prints becomes that.
+comes_to() {
+	local what=$1 want=$2 try got
+	shift 2
+	for try in {1..300}; do
+		got=$("$@")
+		[ "$got" != "$want" ] || return 0
+		sleep 0.1
+	done
+	fail "$what: $got, not $want"
+}
 # refuses COMMAND...: it fails, and says why. Prints what it said.
 refuses() { if "$@" 2>&1; then fail "should have been refused: $*"; fi; }
 
@@ -45,9 +56,17 @@ log_check() {
 		return 1
 	fi
 }
+# Who waits, and what the drives' queues and the devices above still hold.
 show_stuck() {
+	local queue
 	echo w >/proc/sysrq-trigger
-	dmesg | tail -n 60
+	dmesg | tail -n 120
+	timeout 10 dmsetup status
+	mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+	for queue in /sys/kernel/debug/block/nvme*; do
+		echo "${queue##*/}, in flight $(tr -s ' ' <"/sys/block/${queue##*/}/inflight"): $(cat "$queue/state")"
+		timeout 10 grep -H . "$queue"/{requeue_list,hctx*/{busy,dispatch,state}} | sed "s|$queue/|  |"
+	done
 }
 
 # load_module [PARAMETER=VALUE...]: the module under test; skips the case where it has not been built.

@@ -46,14 +46,6 @@ wait_sync() {
 	done
 	fail "no end of the resync: $(dmsetup status "$1")"
 }
-wait_state() {
-	local try
-	for try in {1..300}; do
-		[ "$(states "$1")" != "$2" ] || return 0
-		sleep 0.1
-	done
-	fail "legs are $(states "$1"), not $2"
-}
 # poke NAME: one write, beyond what the loads write: a leg that is broken is found out.
 poke() { dd if=/dev/urandom of="/dev/mapper/$1" bs=4k count=1 seek=4000 oflag=direct status=none; }
 # same K...: these legs hold the same, byte for byte. Asks the drives, below all that a test has put above.

@@ -280,7 +280,7 @@ def show(result: Result) -> None:
     if result.status == "skip":
         lines.append("      " + (result.output[-1] if result.output else "no reason given"))
     elif result.status == "FAIL":
-        lines += ["      " + line for line in result.output[-120:]]
+        lines += ["      " + line for line in result.output[-300:]]
     print("\n".join(lines), flush=True)  # in one piece: machines run side by side
 
 

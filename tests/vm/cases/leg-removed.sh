@@ -28,7 +28,7 @@ dmsetup create m --table "$table 5 $log"
 "$TOOLS/cutwriter" /dev/mapper/m /dev/null 7 1 8 4096 plain & writer=$!
 sleep 1
 pull 2
-wait_state m ADA
+comes_to legs ADA states m
 sleep 1
 kill -0 $writer || fail "a write has failed"
 kill $writer
@@ -36,6 +36,6 @@ wait $writer || true
 write_all m 1
 message m revive 1 # in vain: the drive is gone
 poke m
-wait_state m ADA
+comes_to legs ADA states m
 same 1 3
 dmsetup remove m

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # A drive that was pulled out of the bus comes back under another name, and is taken back into service as docs/guide/dm.md
 # says: by a table that names it, and on a mirror by `revive`. A controller that is reset under load needs nothing.
-# vm: nvme=4:256M timeout=600 alone
+# vm: nvme=4:256M timeout=900 alone
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
 
@@ -30,18 +30,6 @@ replace() {
 	dmsetup resume "$1"
 }
 
-# comes_to WHAT WANT COMMAND...: what the command prints becomes that.
-comes_to() {
-	local what=$1 want=$2 try got
-	shift 2
-	for try in {1..300}; do
-		got=$("$@")
-		[ "$got" != "$want" ] || return 0
-		sleep 0.1
-	done
-	fail "$what: $got, not $want"
-}
-
 load_module
 say "replicas that are read"
 for k in 0 1 2; do fill "$(drive $k)" 16; done
@@ -66,11 +54,15 @@ expect_some "reads at the drive that came back" "$(status s reads 0)"
 expect "errors there" "$(status s errors 0)" 0
 expect "failovers since" "$(status s failovers)" 0
 
-say "a controller that is reset"
-for n in 1 2 3; do
-	echo 1 >"/sys/block/$(basename "$(drive 1)")/device/reset_controller"
-	sleep 0.5
-done
+if [[ $(uname -r) == 6.1.* ]]; then
+	say "no controller is reset: on this kernel an emulated drive that is reset under load may never answer again, with no target above it"
+else
+	say "a controller that is reset"
+	for n in 1 2 3; do
+		echo 1 >"/sys/block/$(basename "$(drive 1)")/device/reset_controller"
+		sleep 0.5
+	done
+fi
 stop_fio $reader /run/fio.txt
 expect "errors" "$(status s errors 1)" 0
 expect "state" "$(status s state 1)" A
@@ -84,7 +76,7 @@ come_back() {
 	"$TOOLS/cutwriter" /dev/mapper/m /dev/null 7 $((k + 1)) 8 4096 plain & writer=$!
 	sleep 1
 	pull "$k"
-	wait_state m "$out"
+	comes_to legs "$out" states m
 	plug "$k"
 	expect_like "the table keeps it out" "$(dmsetup table m)" " out:$k log "
 	replace m "$k" "$(drive "$k")"

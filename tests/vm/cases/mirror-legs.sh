@@ -17,7 +17,7 @@ sleep 1
 break_leg 1
 wait $writer
 poke m
-wait_state m ADA
+comes_to legs ADA states m
 expect_some "events" $(($(dmsetup info -c --noheadings -o events m) - events))
 reads=$(status m reads 1)
 verify_all m
@@ -40,7 +40,7 @@ message m fail 2
 message m revive 2
 break_leg 0
 write_all m 1
-wait_state m DAA
+comes_to legs DAA states m
 mend_leg 0
 message m revive 0
 wait_sync m
@@ -52,7 +52,7 @@ sleep 1
 swap_leg 2 "0 $LEG_SECTORS flakey $(drive 2) 0 0 3600 1 error_writes"
 wait $writer
 poke m
-wait_state m AAD
+comes_to legs AAD states m
 mend_leg 2
 message m revive 2
 wait_sync m
@@ -62,7 +62,7 @@ say "a leg that breaks again while it resyncs"
 message m fail 1
 swap_leg 1 "0 $LEG_SECTORS flakey $(drive 1) 0 0 3600 1 error_writes"
 message m revive 1
-wait_state m ADA
+comes_to legs ADA states m
 mend_leg 1
 message m revive 1
 wait_sync m

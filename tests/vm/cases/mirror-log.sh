@@ -13,15 +13,13 @@ say "a new log: everything is dirty until it is copied, and clean a second after
 dmsetup create m --table "$(mirror 3 "$log")" 2>/dev/null && fail "words in one" || true
 dmsetup create m --table "$(mirror 3 $log)"
 wait_sync m
-for try in {1..100}; do [ "$(dirty_regions)" != 0 ] || break; sleep 0.2; done
-expect "dirty regions" "$(dirty_regions)" 0
+comes_to "dirty regions" 0 dirty_regions
 
 say "writes make regions dirty, before they end"
 dd if=/dev/urandom of=/dev/mapper/m bs=$((REGION * 512)) count=5 seek=3 oflag=direct status=none
 dirty=$(dirty_regions)
 [ "$dirty" -le 5 ] || fail "$dirty dirty regions after writes in 5"
-for try in {1..100}; do [ "$(dirty_regions)" != 0 ] || break; sleep 0.2; done
-expect "dirty regions later" "$(dirty_regions)" 0
+comes_to "dirty regions later" 0 dirty_regions
 
 say "put away and taken up again: nothing to resync"
 dd if=/dev/urandom of=/dev/mapper/m bs=$((REGION * 512)) count=5 seek=3 oflag=direct status=none

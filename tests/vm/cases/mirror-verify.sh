@@ -23,7 +23,7 @@ write_with_trouble() {
 	verified_io "$1" --rw=randwrite --do_verify=0 --rate_iops=50 --fsync=64 & writer=$!
 	sleep 1
 	break_leg 1
-	wait_state m ADA
+	comes_to legs ADA states m
 	mend_leg 1
 	message m revive 1
 	break_leg 0
