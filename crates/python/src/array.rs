@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An array of modelled devices, and runs of traces through it under a policy.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use linnet_array::{Config, Counters, Error, Estimate, Learned, Observer, Progress as At, RunOptions, WriteMode};
+use linnet_array::{
+    Config, Counters, Error, Estimate, Learned, Observer, Policy, Progress as At, RunOptions, RunResult, WriteMode,
+};
 use linnet_measure::Summary;
 use linnet_ssd::{PRESETS, Params, Ssd, Stats};
-use linnet_types::{DeviceProfile, IoRecord};
+use linnet_types::IoRecord;
 use numpy::PyArray1;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -15,6 +17,7 @@ use pyo3::types::PyDict;
 use crate::errors;
 use crate::model::PyModel;
 use crate::progress::Progress;
+use crate::setup::Setup;
 use crate::trace::PyTrace;
 
 /// Devices of one preset, preconditioned once; every run starts from copies of them.
@@ -23,7 +26,7 @@ pub struct PyArray {
     preset: String,
     params: Params,
     /// Locked only while they are copied: a device keeps scratch memory that threads cannot share.
-    pub(crate) devices: Mutex<Vec<Ssd>>,
+    devices: Mutex<Vec<Ssd>>,
     pub(crate) count: usize,
     capacity_bytes: u64,
 }
@@ -99,28 +102,12 @@ impl PyArray {
         progress: Option<Py<PyAny>>,
         probe_share: f64,
     ) -> PyResult<PyRun> {
-        let count = self.count;
-        if streams.len() != count || !(models.is_empty() || models.len() == count) {
-            return Err(errors::PolicyError::new_err(format!(
-                "{} streams and {} models for {count} devices; give one of each for each device",
-                streams.len(),
-                models.len()
-            )));
-        }
         let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
-        let array = Config { replicas: count, seed, failover_ns, write_mode, probe_share, ..Config::default() };
-        let (learned, profiles) = learned(&models, count);
-        let chosen = linnet_array::policy(policy, &learned, &array).map_err(errors::policy)?;
-        let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
+        let config = Config { replicas: self.count, seed, failover_ns, write_mode, probe_share, ..Config::default() };
+        let setup = Setup::new(&streams, &models, config)?;
+        let policy = setup.policy(policy)?;
         let mut watcher = Watcher(Progress::new(progress));
-        let result = py.detach(|| {
-            let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();
-            let options = RunOptions { array, log };
-            let result = linnet_array::run(&mut devices, &slices, &profiles, chosen, &options, &mut watcher);
-            result.map(|result| (result, devices.iter().map(Ssd::stats).collect()))
-        });
-        match result {
+        match py.detach(|| self.run_through(&setup, policy, log, &mut watcher)) {
             Ok((result, stats)) => {
                 let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
                 Ok(PyRun::new(result.reads.latency_ns, result.counters, stats, result.log, names))
@@ -131,21 +118,20 @@ impl PyArray {
     }
 }
 
-/// What the models know of each device; without models, nothing.
-pub fn learned(models: &[PyRef<'_, PyModel>], devices: usize) -> (Vec<Learned>, Vec<DeviceProfile>) {
-    let learned: Vec<Learned> = if models.is_empty() {
-        vec![Learned::default(); devices]
-    } else {
-        let one = |m: &PyRef<'_, PyModel>| Learned {
-            profile: m.model.profile,
-            network: m.model.network.clone(),
-            trees: m.model.trees,
-            latencies: m.model.latencies,
-        };
-        models.iter().map(one).collect()
-    };
-    let profiles = learned.iter().map(|one| one.profile).collect();
-    (learned, profiles)
+impl PyArray {
+    /// A run on copies of the devices, and what they went through.
+    pub fn run_through(
+        &self,
+        setup: &Setup,
+        policy: Box<dyn Policy>,
+        log: bool,
+        observer: &mut impl Observer,
+    ) -> Result<(RunResult, Vec<Stats>), Error> {
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let options = RunOptions { array: setup.config, log };
+        let result = linnet_array::run(&mut devices, &setup.streams(), &setup.profiles(), policy, &options, observer)?;
+        Ok((result, devices.iter().map(Ssd::stats).collect()))
+    }
 }
 
 struct Watcher(Progress);

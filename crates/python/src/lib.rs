@@ -12,6 +12,7 @@ mod network;
 mod progress;
 mod replay;
 mod serve;
+mod setup;
 mod ssd;
 mod study;
 mod survey;

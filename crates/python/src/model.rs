@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use linnet_array::Learned;
 use linnet_core::{LATENCY_SHARES, Model, WATCH_FEATURES};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -18,6 +19,14 @@ use crate::network::PyNetwork;
 #[pyclass(name = "Model", module = "linnet", frozen)]
 pub struct PyModel {
     pub model: Model,
+}
+
+impl PyModel {
+    /// What a policy may know of the device.
+    pub fn learned(&self) -> Learned {
+        let Model { profile, network, trees, latencies, .. } = &self.model;
+        Learned { profile: *profile, network: network.clone(), trees: *trees, latencies: *latencies }
+    }
 }
 
 #[pymethods]

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replays in real time on NBD exports.
 
-use std::sync::Arc;
-
 use linnet_array::Config;
 use linnet_replay::{Error, Options};
-use linnet_types::IoRecord;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
-use crate::array::{PyRun, learned};
+use crate::array::PyRun;
 use crate::errors;
 use crate::model::PyModel;
 use crate::progress::Progress;
+use crate::setup::Setup;
 use crate::trace::PyTrace;
 
 /// Replays one trace for each export under `policy`, in real time; `time_scale` is wall time for each trace time. Writes
@@ -33,15 +31,14 @@ pub fn replay(
     if !(0.001..=1e6).contains(&time_scale) {
         return Err(PyValueError::new_err(format!("time_scale is {time_scale}; give 0.001 to 1000000")));
     }
-    let array = Config { replicas: uris.len(), seed, ..Config::default() };
-    let (learned, profiles) = learned(&models, uris.len());
-    let chosen = linnet_array::policy(policy, &learned, &array).map_err(errors::policy)?;
-    let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
+    let config = Config { replicas: uris.len(), seed, ..Config::default() };
+    let setup = Setup::new(&streams, &models, config)?;
+    let policy = setup.policy(policy)?;
+    let options = Options { array: config, time_scale };
     let mut progress = Progress::new(progress);
     let outcome = py.detach(|| {
-        let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();
-        let options = Options { array, time_scale };
-        linnet_replay::replay(&uris, &slices, &profiles, chosen, &options, &mut |done| progress.tell((done,)))
+        let mut tell = |done| progress.tell((done,));
+        linnet_replay::replay(&uris, &setup.streams(), &setup.profiles(), policy, &options, &mut tell)
     });
     match outcome {
         Ok(outcome) => {

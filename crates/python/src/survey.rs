@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a host sees of every replica at each read, beside what each would answer.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
-use linnet_array::{Config, RunOptions, SURVEY_FEATURES, Surveyed, WriteMode};
-use linnet_types::IoRecord;
+use linnet_array::{Config, SURVEY_FEATURES, Surveyed, WriteMode};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 
-use crate::array::{PyArray, learned};
+use crate::array::PyArray;
 use crate::errors;
 use crate::model::PyModel;
+use crate::setup::Setup;
 use crate::trace::PyTrace;
 
 /// Features (reads, replicas, numbers) and latencies in us (reads, replicas), replicas from the primary on; and the replica
@@ -33,21 +33,11 @@ pub fn survey<'py>(
     writes_to_all: bool,
 ) -> PyResult<Arrays<'py>> {
     let count = array.count;
-    if streams.len() != count || !(models.is_empty() || models.len() == count) {
-        return Err(errors::PolicyError::new_err(format!("give one stream and one model for each of {count} devices")));
-    }
     let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
     let config = Config { replicas: count, seed, failover_ns, write_mode, ..Config::default() };
-    let (learned, profiles) = learned(&models, count);
-    let (policy, survey) = Surveyed::new(linnet_array::policy(policy, &learned, &config).map_err(errors::policy)?);
-    let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
-    py.detach(|| {
-        let mut devices = array.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();
-        let options = RunOptions { array: config, log: false };
-        linnet_array::run(&mut devices, &slices, &profiles, Box::new(policy), &options, &mut ())
-    })
-    .map_err(errors::policy)?;
+    let setup = Setup::new(&streams, &models, config)?;
+    let (policy, survey) = Surveyed::new(setup.policy(policy)?);
+    py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
     let found = std::mem::take(&mut *survey.lock().unwrap_or_else(PoisonError::into_inner));
     let reads = found.chosen.len();
     let latency_us: Vec<f64> = found.latency_ns.iter().map(|&ns| ns as f64 / 1000.0).collect();

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run of an array is given, taken out of Python's objects.
+
+use std::sync::Arc;
+
+use linnet_array::{Config, Learned, Policy};
+use linnet_types::{DeviceProfile, IoRecord};
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::model::PyModel;
+use crate::trace::PyTrace;
+
+/// Streams, what is known of the devices, and settings.
+pub struct Setup {
+    records: Vec<Arc<Vec<IoRecord>>>,
+    learned: Vec<Learned>,
+    pub config: Config,
+}
+
+impl Setup {
+    /// One stream for each of the configuration's replicas, and one model for each or none: then nothing is known of them.
+    pub fn new(streams: &[PyRef<'_, PyTrace>], models: &[PyRef<'_, PyModel>], config: Config) -> PyResult<Setup> {
+        let count = config.replicas;
+        if streams.len() != count || !(models.is_empty() || models.len() == count) {
+            return Err(errors::PolicyError::new_err(format!(
+                "{} streams and {} models for {count} devices; give one of each for each device",
+                streams.len(),
+                models.len()
+            )));
+        }
+        let learned = if models.is_empty() {
+            vec![Learned::default(); count]
+        } else {
+            models.iter().map(|model| model.learned()).collect()
+        };
+        Ok(Setup { records: streams.iter().map(|trace| trace.records.clone()).collect(), learned, config })
+    }
+
+    /// The policy of this name.
+    pub fn policy(&self, name: &str) -> PyResult<Box<dyn Policy>> {
+        linnet_array::policy(name, &self.learned, &self.config).map_err(errors::policy)
+    }
+
+    /// The records of each stream.
+    pub fn streams(&self) -> Vec<&[IoRecord]> {
+        self.records.iter().map(|records| records.as_slice()).collect()
+    }
+
+    /// The profile of each device.
+    pub fn profiles(&self) -> Vec<DeviceProfile> {
+        self.learned.iter().map(|one| one.profile).collect()
+    }
+}
