@@ -15,6 +15,9 @@
  * of the two logits' weights. Other hundreds than expected take the sums of all outputs instead. Deeper networks
  * keep the first layer's sums only, and those whose first layer is wide or small keep nothing.
  *
+ * Whoever is asked less often than reads complete notes them instead, and works the history out when it is asked: once for
+ * all that have completed since.
+ *
  * A decision is remembered per pending count until the next read completes. For the ten counts around the one that
  * is expected, the bounds of the score often decide at once, before anybody asks.
  *
@@ -255,6 +258,7 @@ static void settle(struct linnet_judge *judge, uint32_t pages)
 
 	linnet_store_relaxed(&slot->version, 0);
 	linnet_fence_release();
+	linnet_store_relaxed(&judge->behind, 0);
 	slot->history_len = (uint8_t)judge->history.history_len;
 	for (uint32_t i = 0; i < LINNET_DIGITS; i++)
 		slot->digits[i] = judge->history.digits[i];
@@ -333,6 +337,24 @@ void linnet_judge_complete_read(struct linnet_judge *judge, uint32_t size_bytes,
 	linnet_judge_withdraw(judge, size_bytes);
 	linnet_tracker_complete_read(&judge->history, 0, latency_ns, snapshot);
 	settle(judge, expected);
+}
+
+void linnet_judge_note_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot)
+{
+	linnet_judge_withdraw(judge, size_bytes);
+	linnet_tracker_complete_read(&judge->history, 0, latency_ns, snapshot);
+	linnet_store(&judge->behind, 1);
+}
+
+int linnet_judge_behind(const struct linnet_judge *judge)
+{
+	return linnet_load(&judge->behind) != 0;
+}
+
+void linnet_judge_catch_up(struct linnet_judge *judge, uint32_t snapshot)
+{
+	if (linnet_judge_behind(judge))
+		settle(judge, capped(snapshot));
 }
 
 uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge)

@@ -57,7 +57,8 @@ int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memor
  * One device. tables->judge_size bytes aligned to LINNET_ALIGN, all of them the judge's.
  *
  * Any number of CPUs may call arrive, withdraw, complete_write, decide, decide_many, score, verdict and digits at
- * once. The caller makes sure that no two complete_read run at once on one judge; they may run beside all others.
+ * once. The caller makes sure that no two of complete_read, note_read and catch_up run at once on one judge; they may run
+ * beside all others.
  */
 struct linnet_judge;
 
@@ -71,6 +72,15 @@ void linnet_judge_withdraw(struct linnet_judge *judge, uint32_t size_bytes);
 void linnet_judge_complete_write(struct linnet_judge *judge, uint32_t size_bytes);
 void linnet_judge_complete_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns,
 				uint32_t snapshot);
+
+/*
+ * The two halves of complete_read, for who is asked less often than reads complete: a read enters the history, which is
+ * worked out when the judge catches up. Until then it is behind: decide, score, history_len and the others know the
+ * history that was. `snapshot` is of the read that will be asked about next.
+ */
+void linnet_judge_note_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot);
+int linnet_judge_behind(const struct linnet_judge *judge);
+void linnet_judge_catch_up(struct linnet_judge *judge, uint32_t snapshot);
 
 /* Pages outstanding, and completed reads in the history (0..4), now. */
 uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge);

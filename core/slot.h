@@ -39,8 +39,9 @@ struct linnet_judge {
 	const struct linnet_tables *tables;
 	uint64_t version; /* of the newest history, from 2 */
 	size_t slot_size;
-	struct linnet_tracker history; /* of complete_read alone; its pending pages stay 0 */
+	struct linnet_tracker history; /* of complete_read and note_read alone; its pending pages stay 0 */
 	uint32_t pending_pages __attribute__((aligned(LINNET_LINE))); /* apart: every arrival writes it */
+	uint64_t behind; /* the history has reads that are not worked out yet; on that line, which who asks reads anyway */
 	/*
 	 * Decisions already taken, by pages / 10. From the top: 44 bits of the version that they hold for, a bit per
 	 * unit that is known, a bit per unit that revokes.

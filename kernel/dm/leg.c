@@ -2,7 +2,8 @@
 /*
  * One leg: what arrives there and what ends.
  *
- * The lock is taken by whoever hands the leg an I/O and by its completions, for some tens of instructions. A sequence count
+ * The lock is taken by whoever hands the leg an I/O and by its completions, for some tens of instructions, and by who asks a
+ * network about it after reads have ended, for as long as that takes to work their history out. A sequence count
  * tells those who describe the leg meanwhile that what they read may be torn.
  *
  * An I/O is booked by the bio that the target maps, once, and ends when that bio does. A bio that the driver below splits
@@ -124,13 +125,17 @@ static void set_out(struct linnet_leg *leg, bool out)
 	linnet_dm_changed(leg->dm);
 }
 
-/* The features of LinnOS: kept by the judge, or without one by a tracker, so that a model finds a history when it comes. */
+/*
+ * The features of LinnOS: kept by the judge, or without one by a tracker, so that a model finds a history when it comes. The
+ * judge only notes the read. What follows from it is worked out when the network is asked about the leg: of reads that end
+ * between two questions, all but the last would be worked out for nothing.
+ */
 static void track_end(struct linnet_leg *leg, const struct linnet_booking *booking, bool learn, u64 latency_ns)
 {
 	struct linnet_judge *judge = judge_of(leg);
 
 	if (judge && learn)
-		linnet_judge_complete_read(judge, booking->size_bytes, latency_ns, booking->snapshot);
+		linnet_judge_note_read(judge, booking->size_bytes, latency_ns, booking->snapshot);
 	else if (judge)
 		linnet_judge_withdraw(judge, booking->size_bytes);
 	else if (learn)
@@ -167,6 +172,15 @@ void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking
 		set_out(leg, out);
 }
 
+void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_judge *judge, u32 snapshot)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&leg->lock, flags);
+	linnet_judge_catch_up(judge, snapshot);
+	raw_spin_unlock_irqrestore(&leg->lock, flags);
+}
+
 void linnet_leg_pardon(struct linnet_leg *leg)
 {
 	unsigned long flags;
@@ -187,8 +201,10 @@ void linnet_leg_set_mind(struct linnet_leg *leg, struct linnet_mind *mind)
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	write_seqcount_begin(&leg->seq);
 	old = rcu_dereference_protected(leg->mind, lockdep_is_held(&leg->lock));
-	if (old && old->judge)
+	if (old && old->judge) {
+		linnet_judge_catch_up(old->judge, 0);
 		linnet_judge_tracker(old->judge, &leg->tracker);
+	}
 	if (mind && mind->judge)
 		linnet_judge_init(mind->judge, mind->loaded->tables.judge_size, &mind->loaded->tables, &leg->tracker);
 	leg->state.watch.inflection_ns = mind ? mind->loaded->inflection_ns : U64_MAX;

@@ -113,6 +113,9 @@ bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u
 /* It ended. Counts, learns, and takes the leg out of service, or back, where the errors in a row say so. */
 void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, blk_status_t status);
 
+/* Reads have ended since the leg's judge, this one, was last asked: works them into what it knows. Under RCU. */
+void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_judge *judge, u32 snapshot);
+
 /* Its errors are forgotten: back in service. */
 void linnet_leg_pardon(struct linnet_leg *leg);
 

@@ -180,8 +180,8 @@ static struct linnet_loaded *get_loaded(const char *name)
 }
 
 /*
- * Working the history out at each completion costs more than all else that happens then, so a leg has a judge only while its
- * network is asked. Without one its tracker keeps the history.
+ * Working the history out costs more than all else that happens to a read, so a leg has a judge only while its network is
+ * asked. Without one its tracker keeps the history.
  */
 static bool wants_judge(const struct linnet_loaded *loaded, u32 policy, bool revoke)
 {

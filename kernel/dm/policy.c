@@ -126,16 +126,21 @@ static void ask_once(struct linnet_leg *leg, struct linnet_decision *decision)
 {
 	struct linnet_candidate *candidate = &decision->legs[leg->index];
 	struct linnet_mind *mind = rcu_dereference(leg->mind);
-	u32 pages = linnet_pages(decision->size_bytes), pending;
+	u32 pages = linnet_pages(decision->size_bytes), pending, snapshot;
 	void *scratch;
 
 	candidate->known = 0;
-	if (!mind || !mind->judge || linnet_judge_history_len(mind->judge) < HISTORY)
+	if (!mind || !mind->judge)
 		return;
 	pending = linnet_judge_pending_pages(mind->judge);
+	snapshot = pending + min(pages, U32_MAX - pending);
+	if (linnet_judge_behind(mind->judge))
+		linnet_leg_catch_up(leg, mind->judge, snapshot);
+	if (linnet_judge_history_len(mind->judge) < HISTORY)
+		return;
 	scratch = mind->loaded->scratch ? this_cpu_ptr(mind->loaded->scratch) : NULL;
 	candidate->known = 1;
-	candidate->slow = linnet_judge_decide(mind->judge, pending + min(pages, U32_MAX - pending), scratch);
+	candidate->slow = linnet_judge_decide(mind->judge, snapshot, scratch);
 }
 
 /* The answer belongs to the events that the leg was described by, or else both are had anew, a few times. */

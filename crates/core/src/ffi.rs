@@ -264,6 +264,9 @@ unsafe extern "C" {
     pub fn linnet_judge_withdraw(judge: *mut Judge, size_bytes: u32);
     pub fn linnet_judge_complete_write(judge: *mut Judge, size_bytes: u32);
     pub fn linnet_judge_complete_read(judge: *mut Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
+    pub fn linnet_judge_note_read(judge: *mut Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
+    pub fn linnet_judge_behind(judge: *const Judge) -> i32;
+    pub fn linnet_judge_catch_up(judge: *mut Judge, snapshot: u32);
     pub fn linnet_judge_pending_pages(judge: *const Judge) -> u32;
     pub fn linnet_judge_history_len(judge: *const Judge) -> u32;
     pub fn linnet_judge_tracker(judge: *const Judge, tracker: *mut Tracker);

@@ -158,6 +158,24 @@ impl Judge {
         }
     }
 
+    /// As [`Judge::complete`] of a read, which is not worked out before [`Judge::catch_up`]. Until then the judge is behind, and
+    /// answers by the history that was: for who asks less often than reads complete.
+    pub fn note_read(&self, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
+        let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
+        unsafe { ffi::linnet_judge_note_read(self.core.as_ptr(), size_bytes, latency_ns, snapshot) }
+    }
+
+    /// Whether reads have been noted that are not worked out.
+    pub fn is_behind(&self) -> bool {
+        unsafe { ffi::linnet_judge_behind(self.core.as_ptr()) != 0 }
+    }
+
+    /// Works out what has been noted, for an I/O of this snapshot.
+    pub fn catch_up(&self, snapshot: u32) {
+        let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
+        unsafe { ffi::linnet_judge_catch_up(self.core.as_ptr(), snapshot) }
+    }
+
     /// An I/O leaves without completing (revoked, failed, cancelled): its pages go, the history stays.
     pub fn withdraw(&self, size_bytes: u32) {
         unsafe { ffi::linnet_judge_withdraw(self.core.as_ptr(), size_bytes) }

@@ -138,6 +138,41 @@ fn every_kind_of_network_decides_as_the_plain_one() {
     }
 }
 
+/// Reads complete in batches, and are noted; the judge catches up when it is asked.
+#[test]
+fn noted_reads_count_when_the_judge_catches_up() {
+    let mut chance = Chance::new(9);
+    for (hidden, first, others, _) in kinds() {
+        let network = network(&mut chance, hidden, first, others);
+        let (judge, mut tracker) = (Judge::new(Some(&network)).unwrap(), Tracker::new());
+        for _ in 0..60 {
+            let before = judge.tracker();
+            let batch: Vec<(u32, u32)> = (0..chance.below(6))
+                .map(|_| {
+                    let size = 1 + chance.below(200_000) as u32;
+                    let snapshot = tracker.arrive(size);
+                    assert_eq!(judge.arrive(size), snapshot);
+                    (size, snapshot)
+                })
+                .collect();
+            for &(size, snapshot) in &batch {
+                let latency_ns = 1_000 * (50 + chance.below(5_000));
+                tracker.complete(Op::Read, size, latency_ns, snapshot);
+                judge.note_read(size, latency_ns, snapshot);
+            }
+            assert_eq!(judge.is_behind(), !batch.is_empty());
+            assert_eq!(judge.pending_pages(), tracker.pending_pages());
+            assert_eq!(judge.digits(7), before.digits(7));
+            let snapshot = chance.below(1_200) as u32;
+            judge.catch_up(snapshot);
+            assert!(!judge.is_behind());
+            check(&judge, &network, &tracker, snapshot);
+            check(&judge, &network, &tracker, chance.below(1_200) as u32);
+            assert_eq!(judge.tracker(), tracker);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
