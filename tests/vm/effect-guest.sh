@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The part of effect.sh inside the machine: effect-guest.sh MODULES ROUNDS READS FILE_READS SCALE RATE WRITES FILESYSTEMS PRESET
+# The part of effect.sh inside the machine:
+#   effect-guest.sh MODULES ROUNDS FILE_ROUNDS READS FILE_READS LEARN SCALE RATE WRITES FILESYSTEMS PRESET
 #
 # The first 2 GiB of each drive hold the replicas: a window for the raw device and one for each file system. The third
 # GiB is written to all the time, straight to the drive, so that it has garbage to collect.
 set -euo pipefail
 export MODULES=$1
-rounds=$2 reads=$3 file_reads=$4 scale=$5 rate=$6 writes=$7 filesystems=$8 preset=$9
+rounds=$2 file_rounds=$3 reads=$4 file_reads=$5 learn=$6 scale=$7 rate=$8 writes=$9 filesystems=${10} preset=${11}
 . tests/vm/lib.sh
 load=$PWD/build/lib/linnet-load
 results=$VMLAB_OUT/results.jsonl
@@ -59,14 +60,16 @@ alone() {
 }
 each() { local k; for k in 0 1 2; do "$1" "p$k" "${@:2}"; done; }
 remove() { dmsetup remove "$1"; }
-# measure WHERE READS POLICY LINNET-LOAD'S ARGUMENTS...
+# measure WHERE READS POLICY LINNET-LOAD'S ARGUMENTS... A row of results, and every read; what the steered target itself was
+# asked for tells how many reads were the file system's own.
 measure() {
-	local where=$1 count=$2 policy=$3
+	local where=$1 count=$2 policy=$3 before
 	shift 3
+	before=$(status s reads)
 	"$load" --rate "$rate" --reads "$count" --warmup 200 --seed $((100 + round)) --depth 512 --span $((96 << 20)) --json \
 		--log /run/log "$@" >/run/result || { cat /run/result; echo "$where $policy: reads have failed"; }
-	sed "s/^{/{\"where\": \"$where\", \"policy\": \"$policy\", \"round\": $round, /" /run/result >>"$results"
-	awk -F, 'NR > 1 && $5 > 0 { print $3 }' /run/log >>"$VMLAB_OUT/latencies/$where.$policy"
+	sed "s/^{/{\"where\": \"$where\", \"policy\": \"$policy\", \"round\": $round, \"target_reads\": $(($(status s reads) - before)), /" /run/result >>"$results"
+	cp /run/log "$VMLAB_OUT/reads/$where.$policy.$round.csv"
 	echo "$where $policy $round: $(grep -oE '"(mean|p50|p99|p999)_us": [0-9]+' /run/result | tr -d '"' | tr '\n' ' ')"
 }
 # compare WHERE ROUNDS READS "STEERING-POLICY..." "REVOKING-POLICY..." PATH PATH PATH PATH: all in turns. The first path is steered,
@@ -104,7 +107,7 @@ tracing=$(dirname "$(ls -d /sys/kernel/tracing/trace)")
 echo 32768 >"$tracing/buffer_size_kb"
 echo 1 >"$tracing/events/linnet/linnet_io/enable"
 for k in 0 1 2; do
-	"$load" --mode primary --rate "$rate" --reads $((rounds * reads)) --seed $((k + 1)) --depth 512 --span $((96 << 20)) --json \
+	"$load" --mode primary --rate "$rate" --reads "$learn" --seed $((k + 1)) --depth 512 --span $((96 << 20)) --json \
 		"/dev/mapper/p$k" >"$VMLAB_OUT/record$k.json" &
 	loads[k]=$!
 done
@@ -123,7 +126,7 @@ while [ ! -e "$VMLAB_OUT/fitted" ]; do sleep 2; done
 cp "$VMLAB_OUT/m.linnet" "$FIRMWARE/m.linnet"
 
 # ---- the raw device ----
-mkdir "$VMLAB_OUT/latencies"
+mkdir "$VMLAB_OUT/reads"
 steered s 0 model m.linnet policy baseline
 alone 0 model m.linnet policy baseline
 compare raw "$rounds" "$reads" "shortest-queue ewma-inflight linnos linnet-best" "linnos linnet-best" \
@@ -160,7 +163,7 @@ for type in $filesystems; do
 	for device in s p0 p1 p2; do mounted /dev/mapper/$device "$MNT/$device" "$type"; done
 	revoking=linnos
 	[ "$type" != btrfs ] || revoking= # its own layer turns a revoke into EIO
-	compare "$type" 1 "$file_reads" "shortest-queue linnos linnet-best" "$revoking" "$MNT/s/file" "$MNT/p0/file" "$MNT/p1/file" "$MNT/p2/file"
+	compare "$type" "$file_rounds" "$file_reads" "shortest-queue linnos linnet-best" "$revoking" "$MNT/s/file" "$MNT/p0/file" "$MNT/p1/file" "$MNT/p2/file"
 	umount "$MNT"/*
 	dmsetup remove s
 	each remove

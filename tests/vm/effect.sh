@@ -5,24 +5,27 @@
 # the target, then every policy reads the same places at the same times, on the raw device and on files. Beside it the same
 # drives, load and model run in virtual time, without a machine (crates/array/examples/effect.rs).
 #
-#   tests/vm/effect.sh [-k KERNEL] [-r ROUNDS] [-n READS] [-m READS of files] [-f "ext4 xfs ..."] [-o DIR] [-t TIME_SCALE]
-#                      [-p PRESET]
+#   tests/vm/effect.sh [-k KERNEL] [-r ROUNDS] [-R ROUNDS of files] [-n READS] [-m READS of files] [-f "ext4 xfs ..."]
+#                      [-l READS to learn from] [-o DIR] [-t TIME_SCALE] [-p PRESET]
 #
 # Needs the lab (vmlab-setup), `make build` and cargo. Leaves dm-effect.json in DIR, and prints the tables. A drive of
 # consumer-deep under this load collects garbage every 2.2 s of its time, for 0.15 s: 6,700 reads are one such turn, fewer may
-# miss it. In each round of the raw device every policy has so many reads; on files there is one round. Drives are slowed
-# TIME_SCALE times, 1, 2, 5 or 10, so that the machine's own work counts for as much less.
+# miss it. In each round every policy has so many reads; -r 0 leaves the raw device out. Drives are slowed TIME_SCALE times, 1,
+# 2, 5 or 10, so that the machine's own work counts for as much less.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-kernel=6.12 rounds=2 reads=6700 file_reads=6700 filesystems="ext4 xfs f2fs btrfs" out=build/vm/effect scale=10 preset=consumer-deep
+kernel=6.12 rounds=2 file_rounds=2 reads=6700 file_reads=6700 learn=13400
+filesystems="ext4 xfs f2fs btrfs" out=build/vm/effect scale=10 preset=consumer-deep
 rate=3000 writes=80 # a second, of all reads and of each drive's writes, in the drives' time
-while getopts k:r:n:m:f:o:t:p: option; do
+while getopts k:r:R:n:m:l:f:o:t:p: option; do
 	case $option in
 	k) kernel=$OPTARG ;;
 	r) rounds=$OPTARG ;;
+	R) file_rounds=$OPTARG ;;
 	n) reads=$OPTARG ;;
 	m) file_reads=$OPTARG ;;
+	l) learn=$OPTARG ;;
 	f) filesystems=$OPTARG ;;
 	o) out=$OPTARG ;;
 	t) scale=$OPTARG ;;
@@ -54,9 +57,10 @@ out=$(readlink -f "$out")
 ) &
 fitter=$!
 tests/vm/vmlab run --kernel "$kernel" --virtual-time --smp 1 --mem 4096 --timeout 7200 --out "$out" --console "$out/console" -- \
-	tests/vm/effect-guest.sh "$PWD/$modules" "$rounds" "$reads" "$file_reads" "$scale" \
+	tests/vm/effect-guest.sh "$PWD/$modules" "$rounds" "$file_rounds" "$reads" "$file_reads" "$learn" "$scale" \
 	$((rate / scale)) $((writes / scale)) "$filesystems" "$preset" || status=$?
 kill $fitter 2>/dev/null || true
-target/release/examples/effect "$preset" "$scale" "$rate" "$writes" 100000 "$out/m.linnet" >"$out/virtual.jsonl"
+# The target does not see the writes.
+target/release/examples/effect "$preset" "$scale" "$rate" "$writes" 400000 "$out/m.linnet" beside >"$out/virtual.jsonl"
 python3 tests/vm/effect_table.py "$out" --kernel "$kernel" --scale "$scale"
 exit "${status:-0}"

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Print what effect.sh measured as the tables of docs/guide/dm-effect.md, in microseconds of the drives' own time.
 
-The rounds of a policy are one sample. Leaves the rows as DIR/dm-effect.json.
+The rounds of a policy are one sample. Of virtual time stands also what p99 a measurement of one turn of collection
+would have had, and how often more than half of the primary's: pairs of turns, one of each. Leaves the rows as
+DIR/dm-effect.json.
 """
 
 import argparse
+import csv
 import json
 import math
 from pathlib import Path
+from statistics import mean, median
 from typing import Any
 
 QUANTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
-COUNTS = ("reads", "failed", "revokes", "hedges")
+COUNTS = ("reads", "failed", "revokes", "hedges", "target_reads")
 TIMES = ["mean", "p50", "p95", "p99", "p99.9"]
 HEAD = ["policy", *TIMES, "p99 / primary's", "hedged", "revoked", "p99 by round", "failed"]
 
@@ -21,10 +25,18 @@ def load(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def merged(rounds: list[dict[str, Any]], latencies: Path, scale: float) -> dict[str, Any]:
+def latencies(path: Path) -> list[int]:
+    """Of the reads that were answered."""
+    with path.open() as lines:
+        return [int(read["latency_ns"]) for read in csv.DictReader(lines) if int(read["result"]) > 0]
+
+
+def merged(rounds: list[dict[str, Any]], reads: Path, scale: float) -> dict[str, Any]:
     """One row from those of a policy's rounds. Quantiles are exact, by nearest rank."""
-    ordered = sorted(int(text) for text in latencies.read_text().split())
-    row = {key: rounds[0][key] for key in ("where", "policy")} | {key: sum(r[key] for r in rounds) for key in COUNTS}
+    one = rounds[0]
+    names = [f"{row['where']}.{row['policy']}.{row['round']}.csv" for row in rounds]
+    ordered = sorted(ns for name in names for ns in latencies(reads / name))
+    row = {key: one[key] for key in ("where", "policy")} | {key: sum(r[key] for r in rounds) for key in COUNTS}
     row["hedged"], row["revoked"] = row["hedges"] / row["reads"], row["revokes"] / row["reads"]
     row["mean_us"] = sum(ordered) / len(ordered) / 1000 / scale
     for key, share in QUANTILES.items():
@@ -39,12 +51,17 @@ def line(cells: list[str]) -> None:
 
 
 def cells_of(row: dict[str, Any], primary: dict[str, Any]) -> list[str]:
-    """A row under HEAD; those of virtual time have no rounds."""
+    """A row under HEAD, or under that of virtual time, which has turns instead of rounds."""
     times = [f"{row[key]:,.0f}" for key in ("mean_us", *QUANTILES)]
     ratio = f"{row['p99_us'] / primary['p99_us']:.2f}"
     shares = [f"{100 * row[key]:.1f} %" if row[key] else "-" for key in ("hedged", "revoked")]
-    by_round = [", ".join(f"{p99:,.0f}" for p99 in row["p99_us_by_round"])] if "p99_us_by_round" in row else []
-    return [row["policy"], *times, ratio, *shares, *by_round, str(row["failed"])]
+    if "p99_us_by_round" in row:
+        parts = [", ".join(f"{p99:,.0f}" for p99 in row["p99_us_by_round"])]
+    else:
+        turns = row["p99_us_by_stretch"]
+        pairs = [own > base / 2 for own in turns for base in primary["p99_us_by_stretch"]]
+        parts = [f"{min(turns):,.0f}-{median(turns):,.0f}-{max(turns):,.0f}", f"{100 * mean(pairs):.0f} %"]
+    return [row["policy"], *times, ratio, *shares, *parts, str(row["failed"])]
 
 
 def main() -> int:
@@ -57,11 +74,11 @@ def main() -> int:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in load(args.directory / "results.jsonl"):
         groups.setdefault((row["where"], row["policy"]), []).append(row)
-    latencies = args.directory / "latencies"
-    rows = [merged(rounds, latencies / ".".join(key), args.scale) for key, rounds in groups.items()]
+    rows = [merged(rounds, args.directory / "reads", args.scale) for rounds in groups.values()]
     virtual = load(args.directory / "virtual.jsonl")
     for row in virtual:
         row |= {key: row[key] / args.scale for key in ("mean_us", *QUANTILES)}
+        row["p99_us_by_stretch"] = [p99 / args.scale for p99 in row["p99_us_by_stretch"]]
     out = {"kernel": args.kernel, "time_scale": args.scale, "rows": rows, "virtual": virtual}
     (args.directory / "dm-effect.json").write_text(json.dumps(out, indent=1) + "\n")
     for where in dict.fromkeys(row["where"] for row in rows):
@@ -73,7 +90,8 @@ def main() -> int:
             line(cells_of(row, here[0]))
         print()
     print(f"Virtual time, {virtual[0]['reads']:,} reads each:\n")
-    head = [word for word in HEAD if word != "p99 by round"]
+    at = HEAD.index("p99 by round")
+    head = [*HEAD[:at], "p99 of a turn: least, median, most", "above half", *HEAD[at + 1 :]]
     line(head)
     line(["---"] * len(head))
     for row in virtual:

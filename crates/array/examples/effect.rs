@@ -5,9 +5,10 @@
 //!     cargo run --release -p linnet-array --example effect -- consumer-deep 10 3000 160 10000 build/vm/effect/m.linnet
 //!
 //! Arguments: preset, time scale, reads a second, writes of 64 KiB a second to each drive (both in the drives' own time), reads,
-//! model file; then, if wanted, `beside`, for writes that the array does not see, as in the machine, and the age in ms at which
-//! what is known of a drive expires (10). Every drive is written to at random places, and one stream reads, which the
-//! first drive is the primary of. Times are those of the slowed world, as the model file's. The kernel sends no hedges, so
+//! model file; then, if wanted, `beside`, for writes that the array does not see, as in the machine, the age in ms at which
+//! what is known of a drive expires (10), the reads of a stretch whose p99 is told by itself (6,700: a turn of collection,
+//! and a measurement of the machine's), and the us that each answer takes longer (0; the machine's own work takes 6). Every
+//! drive is written to at random places, and one stream reads, which the first drive is the primary of. Times are those of the slowed world, as the model file's. The kernel sends no hedges, so
 //! `linnet-best` stands here without them, and beside it as it is in the array. A revoke costs 15 us, as in `linnet compare`.
 
 use std::cell::{RefCell, RefMut};
@@ -47,6 +48,8 @@ const POLICIES: [(&str, &str, bool, bool); 10] = [
 struct Slowed {
     drive: RefCell<Ssd>,
     scale: Nanos,
+    /// What every answer takes longer, of the slowed world's time.
+    work_ns: Nanos,
     beside: RefCell<VecDeque<IoRecord>>,
 }
 
@@ -66,7 +69,7 @@ impl Slowed {
 
     fn outcome(&self, outcome: Outcome) -> Outcome {
         match outcome {
-            Outcome::Done(at) => Outcome::Done(at * self.scale),
+            Outcome::Done(at) => Outcome::Done(at * self.scale + self.work_ns),
             Outcome::Error(at) => Outcome::Error(at * self.scale),
             Outcome::Lost => Outcome::Lost,
         }
@@ -114,7 +117,7 @@ fn load(
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let usage = "usage: effect PRESET TIME_SCALE RATE WRITES READS MODEL [beside [AGE_MS]]";
+    let usage = "usage: effect PRESET TIME_SCALE RATE WRITES READS MODEL [beside [AGE_MS [STRETCH [WORK_US]]]]";
     let mut arguments = std::env::args().skip(1);
     let mut argument = || arguments.next().ok_or(usage);
     let params = Params::preset(&argument()?)?;
@@ -129,12 +132,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(_) => return Err(usage.into()),
     };
     let age_ms: Nanos = arguments.next().map_or(Ok(10), |text| text.parse())?;
+    let stretch: usize = arguments.next().map_or(Ok(6700), |text| text.parse())?;
+    let work_us: f64 = arguments.next().map_or(Ok(0.0), |text| text.parse())?;
+    let work_ns = (work_us * 1e3) as Nanos * scale;
 
     let mut drives: Vec<Slowed> = (0..DRIVES)
         .map(|seed| {
             let mut drive = Ssd::new(&params, seed)?;
             drive.precondition();
-            Ok(Slowed { drive: RefCell::new(drive), scale, beside: RefCell::default() })
+            Ok(Slowed { drive: RefCell::new(drive), scale, work_ns, beside: RefCell::default() })
         })
         .collect::<Result<_, linnet_ssd::Error>>()?;
     let slow = scale as f64;
@@ -182,6 +188,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let result = run(&mut drives, &streams, &profiles, chosen, &options, &mut ())?;
         let answered = result.reads.latency_ns.iter().zip(&result.reads.arrive_ns);
         let mut latency_ns: Vec<Nanos> = answered.filter(|(_, at)| **at >= begun_ns).map(|(&ns, _)| ns).collect();
+        let by_stretch: Vec<String> = latency_ns
+            .chunks_exact_mut(stretch.max(1))
+            .map(|part| {
+                part.sort_unstable();
+                format!("{:.0}", quantile(part, 0.99) as f64 / 1e3)
+            })
+            .collect();
         latency_ns.sort_unstable();
         let us = |q| quantile(&latency_ns, q) as f64 / 1e3;
         let mean_us = latency_ns.iter().sum::<Nanos>() as f64 / latency_ns.len().max(1) as f64 / 1e3;
@@ -189,7 +202,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!(
             "{{\"where\": \"virtual\", \"policy\": \"{label}\", \"reads\": {}, \"failed\": {}, \"mean_us\": {mean_us:.3}, \
              \"p50_us\": {:.3}, \"p95_us\": {:.3}, \"p99_us\": {:.3}, \"p999_us\": {:.3}, \"hedged\": {:.6}, \
-             \"revoked\": {:.6}}}",
+             \"revoked\": {:.6}, \"p99_us_by_stretch\": [{}]}}",
             latency_ns.len(),
             result.counters.reads_failed,
             us(0.5),
@@ -198,6 +211,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             us(0.999),
             result.counters.hedges as f64 / all,
             result.counters.revokes as f64 / all,
+            by_stretch.join(", "),
         );
     }
     Ok(())
