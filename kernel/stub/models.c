@@ -97,7 +97,7 @@ void check_models(unsigned long inputs)
 			use(ti);
 		}
 	}
-	CHECK(refused > inputs / 40 && taken > 10, "refused %lu, taken %lu", refused, taken);
+	CHECK(refused > inputs / 40 && taken > inputs / 200, "refused %lu, taken %lu", refused, taken);
 
 	/* Swaps with reads under way: they end at the model that they began with, or the next one. */
 	for (unsigned long n = 0; n < 1000; n++) {
