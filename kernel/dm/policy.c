@@ -134,8 +134,10 @@ static void ask_once(struct linnet_leg *leg, struct linnet_decision *decision)
 		return;
 	pending = linnet_judge_pending_pages(mind->judge);
 	snapshot = pending + min(pages, U32_MAX - pending);
-	if (linnet_judge_behind(mind->judge))
+	if (linnet_judge_behind(mind->judge)) {
 		linnet_leg_catch_up(leg, mind->judge, snapshot);
+		decision->caught_up = true;
+	}
 	if (linnet_judge_history_len(mind->judge) < HISTORY)
 		return;
 	scratch = mind->loaded->scratch ? this_cpu_ptr(mind->loaded->scratch) : NULL;
@@ -321,9 +323,13 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 		earn_revoke(dm);
 	for (try = 1;; try++) {
 		decision.now_ns = ktime_get_ns();
+		decision.caught_up = false;
 		decide(dm, &decision, usable);
 		if (decision.verdict == LINNET_REVOKE)
 			break;
+		/* The read arrives when it is decided about. What a judge has caught up with is no part of its latency. */
+		if (decision.caught_up && try < DECIDE_TRIES)
+			continue;
 		leg = &dm->legs[decision.choice.replica];
 		seen = try < DECIDE_TRIES ? decision.seen[leg->index] : LINNET_ANY_EVENT;
 		if (linnet_leg_arrive(leg, &io->booking, seen, decision.now_ns, true, decision.choice.probe,

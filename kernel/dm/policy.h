@@ -14,6 +14,7 @@ struct linnet_decision {
 	u32 policy;      /* that chose; baseline where the policy asked for lacks a model */
 	u32 verdict;     /* enum linnet_verdict */
 	bool revocable;
+	bool caught_up;  /* a judge had reads to work out first, which took its time */
 	struct linnet_choice choice;
 	u64 seen[LINNET_REPLICAS_MAX]; /* events of each leg that it was described by */
 	struct linnet_candidate legs[LINNET_REPLICAS_MAX];
