@@ -14,16 +14,20 @@ import subprocess
 import time
 from pathlib import Path
 
-BUILD = Path(__file__).resolve().parent.parent.parent / "build"
+VM = Path(__file__).resolve().parent
+BUILD = VM.parent.parent / "build"
 LEGS = 3
 BLOCK = 4096
 BLOCKS = 8192
 THREADS = 4
 REGION_SECTORS = 256
-MEMORY_MB = "512"  # fio comes with 85 MB of libraries
+MEMORY_MB = 512  # fio comes with 85 MB of libraries
+WATCHED = "a warning, to see that warnings come here"
+DEBUG_MEMORY_MB = 768  # beyond that, of a kernel that debug-kernel has built
 LATE = "virtio_blk.ko"  # loaded after the machine was saved
 WAIT_SECONDS = 240  # for one step of a machine on a busy host
-LOG_BAD = re.compile(rb"WARNING:|BUG[: ]|Oops|protection fault|blocked for more|rcu.*stall|Call Trace|use-after-free")
+# What may never stand in the kernel's log, as for the cases.
+LOG_BAD = re.compile(re.findall(r"^LOG_BAD='(.*)'$", (VM / "lib.sh").read_text(), re.MULTILINE)[0].encode())
 
 GUEST = r"""#!/bin/busybox sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
@@ -38,6 +42,7 @@ exec 3<>"$talk"
 # Here the machine is saved; every cut begins from the saved state.
 echo "ready" >&3
 read -r begin <&3
+echo "<4>WATCHED" >/dev/kmsg
 insmod /cut/virtio_blk.ko
 drive() {
 	for b in /sys/block/vd*; do
@@ -139,6 +144,7 @@ def initrd(kernel: Path, module: Path, arguments: str, work: Path, writer: str) 
         "SECTORS": str(BLOCKS * BLOCK // 512),
         "ARGUMENTS": arguments,
         "WRITER": writer,
+        "WATCHED": WATCHED,
     }.items():
         guest = guest.replace(word, value)
     (root / "init").write_text(guest)
@@ -204,12 +210,17 @@ class Machine:
         self.work, self.console = work, work / "console"
         self.talk, self.account = Line(work / "talk"), Line(work / "account")
         self.children: list[subprocess.Popen[bytes]] = []
+        self.watched = False  # it has written a warning
         command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
-        command += ["-machine", "q35", "-accel", "tcg,thread=multi,tb-size=128", "-smp", "2", "-m", MEMORY_MB]
+        memory_mb = MEMORY_MB + DEBUG_MEMORY_MB * kernel.name.endswith("-debug")
+        command += ["-machine", "q35", "-accel", "tcg,thread=multi,tb-size=128", "-smp", "2", "-m", str(memory_mb)]
         command += ["-cpu", "Haswell-noTSX,pcid=off,invpcid=off,x2apic=off,tsc-deadline=off", "-nic", "none"]
         command += ["-kernel", str(kernel / "vmlinux"), "-initrd", str(image), "-serial", f"file:{self.console}"]
-        command += ["-append", "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr mitigations=off tsc=reliable"]
+        # The console is all that is left to search: it gets what is a warning, and more.
+        command += ["-append", "console=ttyS0 quiet loglevel=5 panic=-1 nokaslr mitigations=off tsc=reliable"]
         command[-1] += " no_timer_check nowatchdog audit=0 apparmor=0 random.trust_cpu=on rdinit=/init"
+        if (kernel / "append").exists():
+            command[-1] += " " + (kernel / "append").read_text().strip()
         command += ["-device", "virtio-serial-pci", "-qmp", f"unix:{work / 'qmp'},server=on,wait=off"]
         for name in ("talk", "account"):
             command += ["-chardev", f"socket,id={name},path={work / name}"]
@@ -275,6 +286,7 @@ class Machine:
         line = self.talk.line()
         if not line.startswith(word):
             raise Failure(f"the machine says '{line}', not '{word}'")
+        self.watched |= word == "assembled"
         return line[len(word) :].strip()
 
     def cut(self) -> None:
@@ -290,5 +302,7 @@ class Machine:
         self.talk.close()
         self.account.close()
         logged = self.console.read_bytes() if self.console.exists() else b""
+        if self.watched and WATCHED.encode() not in logged:
+            raise Failure("warnings do not reach the console")
         if LOG_BAD.search(logged):
             raise Failure("the kernel logged:\n" + logged.decode(errors="replace")[-4000:])
