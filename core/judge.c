@@ -258,7 +258,6 @@ static void settle(struct linnet_judge *judge, uint32_t pages)
 
 	linnet_store_relaxed(&slot->version, 0);
 	linnet_fence_release();
-	linnet_store_relaxed(&judge->behind, 0);
 	slot->history_len = (uint8_t)judge->history.history_len;
 	for (uint32_t i = 0; i < LINNET_DIGITS; i++)
 		slot->digits[i] = judge->history.digits[i];
@@ -283,6 +282,7 @@ static void settle(struct linnet_judge *judge, uint32_t pages)
 	if (known)
 		linnet_store_relaxed(&judge->decided[pages / 10], tag_of(version) | known);
 	linnet_store(&judge->version, version);
+	linnet_store(&judge->behind, 0); /* last: who finds it so is to find that version */
 }
 
 int linnet_judge_init(struct linnet_judge *judge, size_t size, const struct linnet_tables *tables,

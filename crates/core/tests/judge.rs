@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use linnet_core::{DIGITS, Judge, Layer, Network, Tracker, Verdict, Way, decide};
 use linnet_sim::Chance;
 use linnet_types::Op;
@@ -136,6 +138,37 @@ fn every_kind_of_network_decides_as_the_plain_one() {
             live(&network, chance.below(1 << 40), events, size_max);
         }
     }
+}
+
+/// Who finds that another has caught up is answered by all that was noted before.
+#[test]
+fn who_finds_the_judge_caught_up_knows_what_was_noted() {
+    let network = network(&mut Chance::new(11), &[256], 50, 50);
+    let (judge, noted, read) = (Judge::new(Some(&network)).unwrap(), AtomicU64::new(0), AtomicU64::new(0));
+    let (rounds, mut late) = (3_000, Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=rounds {
+                judge.note_read(0, 1_000 * round, 1);
+                noted.store(round, Ordering::Release);
+                judge.catch_up(1);
+                while read.load(Ordering::Acquire) != round {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for round in 1..=rounds {
+            while noted.load(Ordering::Acquire) != round {
+                std::thread::yield_now();
+            }
+            while judge.is_behind() {}
+            let digits = judge.digits(7);
+            read.store(round, Ordering::Release);
+            let newest = digits[15..].chunks(4).map(|us| us.iter().fold(0, |n, &d| 10 * n + u64::from(d))).max();
+            late.extend((newest != Some(round)).then_some(round));
+        }
+    });
+    assert!(late.is_empty(), "answered by the history before: {late:?}");
 }
 
 /// Reads complete in batches, and are noted; the judge catches up when it is asked.
