@@ -91,7 +91,7 @@ record "linnet-best, random trees" /run/random:7.model 3 policy linnet-best mode
 record "linnos, a network of its size" /run/linnos:3.model 3 policy linnos model linnos-3
 record "linnos, busy" /run/busy:12.model 3 policy linnos model busy-12
 # What the operator's command exports.
-linnet=$(readlink -f "${LINNET:-.venv/bin/linnet}")
+linnet=$(readlink -m "${LINNET:-.venv/bin/linnet}")
 if [ -x "$linnet" ]; then
 	device d 3 policy linnet-best model random-7
 	"$linnet" dm export-trace d --seconds 40 -o /run/traces --decisions /run/exported >/run/export.log 2>&1 &
