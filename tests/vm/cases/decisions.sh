@@ -105,7 +105,7 @@ if [ -x "$linnet" ]; then
 	dmsetup remove d
 	by_array exported /run/exported /run/random:7.model
 	expect "a trace for each replica" "$(cd /run/traces && echo *)" "d.0.parquet d.1.parquet d.2.parquet"
-	sed '0,/ ewma_ns={0x[0-9a-f]*,/s// ewma_ns={0x77,/' /run/exported >/run/altered
+	sed 's/ ewma_ns={0x[0-9a-f]*,/ ewma_ns={0x77,/' /run/exported >/run/altered # all: one may be a read that is not compared
 	if $ARRAY /run/altered /run/random:7.model >/dev/null; then fail "the array took an altered record for right"; fi
 else
 	say "no $linnet (make build): nothing exported"
