@@ -163,4 +163,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("stopped; the lines above are of the cuts that were made", file=sys.stderr)
+        sys.exit(130)
