@@ -8,8 +8,9 @@
 //! model file; then, if wanted, `beside`, for writes that the array does not see, as in the machine, the age in ms at which
 //! what is known of a drive expires (10), the reads of a stretch whose p99 is told by itself (6,700: a turn of collection,
 //! and a measurement of the machine's), and the us that each answer takes longer (0; the machine's own work takes 6). Every
-//! drive is written to at random places, and one stream reads, which the first drive is the primary of. Times are those of the slowed world, as the model file's. The kernel sends no hedges, so
-//! `linnet-best` stands here without them, and beside it as it is in the array. A revoke costs 15 us, as in `linnet compare`.
+//! drive is written to at random places, and one stream reads, which the first drive is the primary of. Times are those of
+//! the slowed world, as the model file's. The kernel sends no hedges, so `linnet-best` stands here without them, and beside
+//! it as it is in the array. A revoke costs 15 us, as in `linnet compare`.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
