@@ -93,7 +93,7 @@ def test_devices_of_one_type_may_have_their_trees_in_common() -> None:
     alike = [(a.model.scores(rows) == b.model.scores(rows)).all() for a, b in (apart, shared)]
     assert alike == [False, True]
     for own, common in zip(apart, shared, strict=True):
-        assert own.model.profile == common.model.profile
+        assert own.model.thresholds == common.model.thresholds
         assert own.report["biased"] == common.report["biased"]
         assert evaluate(common.model, traces[apart.index(own)], 0.5)["linnet"] == common.report["linnet"]
     alone = fit(traces[:1], settings=settings, shared_trees=True)[0].model

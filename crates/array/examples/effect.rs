@@ -165,14 +165,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     let learned = vec![
         Learned {
-            profile: model.profile,
+            thresholds: model.thresholds,
             network: model.network.clone(),
             trees: model.trees,
             latencies: model.latencies,
         };
         DRIVES as usize
     ];
-    let profiles: Vec<_> = learned.iter().map(|one| one.profile).collect();
+    let thresholds: Vec<_> = learned.iter().map(|one| one.thresholds).collect();
     for (label, name, hedges, failover) in POLICIES {
         let default = Config::default();
         let none = Budget { share: 0.0, burst: 0 };
@@ -186,7 +186,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut drives = drives.clone();
         let chosen = policy(name, &learned, &array)?;
         let options = RunOptions { array, log: false };
-        let result = run(&mut drives, &streams, &profiles, chosen, &options, &mut ())?;
+        let result = run(&mut drives, &streams, &thresholds, chosen, &options, &mut ())?;
         let answered = result.reads.latency_ns.iter().zip(&result.reads.arrive_ns);
         let mut latency_ns: Vec<Nanos> = answered.filter(|(_, at)| **at >= begun_ns).map(|(&ns, _)| ns).collect();
         let by_stretch: Vec<String> = latency_ns

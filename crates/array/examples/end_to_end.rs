@@ -12,7 +12,7 @@ use std::time::Instant;
 use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
 use linnet_learn::{LearnOptions, learn_periods};
 use linnet_ssd::{Params, Ssd};
-use linnet_types::{DeviceProfile, IoRecord};
+use linnet_types::{IoRecord, Thresholds};
 
 fn slices(streams: &[Vec<IoRecord>]) -> Vec<&[IoRecord]> {
     streams.iter().map(Vec::as_slice).collect()
@@ -20,10 +20,10 @@ fn slices(streams: &[Vec<IoRecord>]) -> Vec<&[IoRecord]> {
 
 #[inline(never)]
 fn measured(devices: &mut [Ssd], streams: &[&[IoRecord]], name: &str, learned: &[Learned], log: bool) -> RunResult {
-    let profiles: Vec<DeviceProfile> = learned.iter().map(|one| one.profile).collect();
+    let thresholds: Vec<Thresholds> = learned.iter().map(|one| one.thresholds).collect();
     let options = RunOptions { array: Config::default(), log };
     let chosen = policy(name, learned, &options.array).expect("a policy of this name");
-    run(devices, streams, &profiles, chosen, &options, &mut ()).expect("a run")
+    run(devices, streams, &thresholds, chosen, &options, &mut ()).expect("a run")
 }
 
 fn main() {
@@ -50,7 +50,11 @@ fn main() {
         learn_periods(&slices(&past), &slices(&later), &LearnOptions::default(), &mut |_| true).expect("a fit");
     let learned: Vec<Learned> = fitted
         .iter()
-        .map(|one| Learned { profile: one.model.profile, network: one.model.network.clone(), ..Learned::default() })
+        .map(|one| Learned {
+            thresholds: one.model.thresholds,
+            network: one.model.network.clone(),
+            ..Learned::default()
+        })
         .collect();
 
     let ios: usize = test.iter().map(Vec::len).sum();

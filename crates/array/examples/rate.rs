@@ -8,7 +8,7 @@
 use linnet_array::{Config, Learned, POLICIES, RunOptions, policy, run};
 use linnet_core::{DIGITS, Layer, Network};
 use linnet_sim::{Chance, Toy};
-use linnet_types::{DeviceProfile, IoRecord, Nanos, Op};
+use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 use std::time::Instant;
 
 const DEVICES: usize = 3;
@@ -53,7 +53,7 @@ fn streams(ios: usize) -> Vec<Vec<IoRecord>> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ios = std::env::args().nth(1).map_or(Ok(2_000_000), |text| text.parse())?;
     let names = std::env::args().nth(2).unwrap_or_else(|| POLICIES.join(","));
-    let profile = DeviceProfile {
+    let thresholds = Thresholds {
         inflection_ns: 200_000,
         latency_ns_p95: 400_000,
         latency_ns_p99: 2_000_000,
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         queue_median: 6,
         queue_lower_quartile: 4,
     };
-    let learned = vec![Learned { profile, network: Some(network()?), ..Learned::default() }; DEVICES];
+    let learned = vec![Learned { thresholds, network: Some(network()?), ..Learned::default() }; DEVICES];
     let streams = streams(ios);
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     println!(
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut devices: Vec<Toy> = (0..DEVICES as u64).map(|seed| Toy::busy(50_000_000, 0.1, seed)).collect();
         let options = RunOptions { array, log: false };
         let start = Instant::now();
-        let result = run(&mut devices, &streams, &[profile; DEVICES], policy, &options, &mut ())?;
+        let result = run(&mut devices, &streams, &[thresholds; DEVICES], policy, &options, &mut ())?;
         let taken = start.elapsed().as_secs_f64();
         let mut sorted = result.reads.latency_ns;
         sorted.sort_unstable();

@@ -10,7 +10,7 @@ use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
 use linnet_learn::{BoostOptions, LearnOptions, Periods, learn_periods, learn_trees_shared};
 use linnet_measure::Summary;
 use linnet_ssd::{Params, Ssd};
-use linnet_types::{DeviceProfile, IoRecord};
+use linnet_types::{IoRecord, Thresholds};
 
 const POLICIES: &[&str] =
     &["baseline", "shortest-queue", "ewma-inflight", "c3", "hedge-p95", "linnos", "linnos+hl", "linnet-best", "oracle"];
@@ -20,10 +20,10 @@ fn slices(streams: &[Vec<IoRecord>]) -> Vec<&[IoRecord]> {
 }
 
 fn serve(devices: &[Ssd], streams: &[Vec<IoRecord>], name: &str, learned: &[Learned], log: bool) -> RunResult {
-    let profiles: Vec<DeviceProfile> = learned.iter().map(|one| one.profile).collect();
+    let thresholds: Vec<Thresholds> = learned.iter().map(|one| one.thresholds).collect();
     let options = RunOptions { array: Config::default(), log };
     let chosen = policy(name, learned, &options.array).expect("a policy of this name");
-    run(&mut devices.to_vec(), &slices(streams), &profiles, chosen, &options, &mut ()).expect("a run")
+    run(&mut devices.to_vec(), &slices(streams), &thresholds, chosen, &options, &mut ()).expect("a run")
 }
 
 fn main() {
@@ -57,7 +57,7 @@ fn main() {
         for (one, own) in fitted.iter().zip(shared) {
             println!("{workload}: ROC-AUC {:.3?}, LinnOS {:.3?}", own.test.roc_auc, one.biased.test.roc_auc);
             learned.push(Learned {
-                profile: one.model.profile,
+                thresholds: one.model.thresholds,
                 network: one.model.network.clone(),
                 trees: Some(own.trees),
                 latencies: Some(own.latencies),

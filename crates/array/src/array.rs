@@ -27,7 +27,7 @@ mod flight;
 mod route;
 
 use linnet_sim::Chance;
-use linnet_types::{DeviceProfile, Nanos, Op, Request};
+use linnet_types::{Nanos, Op, Request, Thresholds};
 
 use crate::config::Bucket;
 use crate::policy::device_of;
@@ -57,17 +57,17 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array of `profiles.len()` devices. The profiles give the inflection points by which false submits and false
+    /// An array of `thresholds.len()` devices. The thresholds give the inflection points by which false submits and false
     /// revokes are counted; with 0 they are not counted.
-    pub fn new(config: Config, profiles: &[DeviceProfile], policy: Box<dyn Policy>) -> Result<Array, Error> {
-        config.validate(profiles.len())?;
+    pub fn new(config: Config, thresholds: &[Thresholds], policy: Box<dyn Policy>) -> Result<Array, Error> {
+        config.validate(thresholds.len())?;
         let limits = [config.read_timeout_ns, config.write_timeout_ns];
         Ok(Array {
             judges: policy.judges(),
-            inflection_ns: profiles.iter().map(|profile| profile.inflection_ns).collect(),
-            views: profiles
+            inflection_ns: thresholds.iter().map(|thresholds| thresholds.inflection_ns).collect(),
+            views: thresholds
                 .iter()
-                .map(|profile| DeviceView::new(policy.watches().then_some(profile.inflection_ns)))
+                .map(|thresholds| DeviceView::new(policy.watches().then_some(thresholds.inflection_ns)))
                 .collect(),
             slab: Slab::new(),
             chance: Chance::new(config.seed),

@@ -6,7 +6,7 @@
 //! and all is answered, losers of races included. The same devices, streams, settings and policy give the same run; its hash tells.
 
 use linnet_sim::EventQueue;
-use linnet_types::{Device, DeviceProfile, IoRecord, Nanos, Op, Outcome, Request};
+use linnet_types::{Device, IoRecord, Nanos, Op, Outcome, Request, Thresholds};
 
 use crate::{Array, Config, CopyId, Counters, Error, Output, Policy, TimerId};
 
@@ -115,20 +115,20 @@ enum Event {
 /// through an array of `devices`.
 ///
 /// # Errors
-/// Wrong settings, a number of profiles other than the number of devices, records out of order or empty, and a stop asked for
+/// Wrong settings, a number of thresholds other than the number of devices, records out of order or empty, and a stop asked for
 /// by the observer.
 pub fn run<D: Device, O: Observer>(
     devices: &mut [D],
     streams: &[&[IoRecord]],
-    profiles: &[DeviceProfile],
+    thresholds: &[Thresholds],
     policy: Box<dyn Policy>,
     options: &RunOptions,
     observer: &mut O,
 ) -> Result<RunResult, Error> {
-    if profiles.len() != devices.len() {
-        return Err(Error::Count { what: "profiles", got: profiles.len(), devices: devices.len() });
+    if thresholds.len() != devices.len() {
+        return Err(Error::Count { what: "thresholds", got: thresholds.len(), devices: devices.len() });
     }
-    let array = Array::new(options.array, profiles, policy)?;
+    let array = Array::new(options.array, thresholds, policy)?;
     drive(array, devices, streams, options.log, observer)
 }
 

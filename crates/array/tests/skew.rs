@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use linnet_array::{Ask, Choice, Config, Policy, RunOptions, Submit, WriteMode, run};
 use linnet_learn::TrainingSet;
 use linnet_sim::{Chance, Toy};
-use linnet_types::{DeviceProfile, IoRecord, Nanos, Op};
+use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 const DEVICES: usize = 3;
 
@@ -54,9 +54,9 @@ fn served_features_are_the_trained_ones() {
     let mut devices: Vec<Toy> = (0..DEVICES as u64).map(|seed| Toy::busy(5_000_000, 0.4, seed)).collect();
     let notes = Arc::new(Mutex::new(vec![Vec::new(); DEVICES]));
     let options = RunOptions { array: Config { write_mode: WriteMode::All, ..Config::default() }, log: true };
-    let profiles = [DeviceProfile::default(); DEVICES];
+    let thresholds = [Thresholds::default(); DEVICES];
     let policy = Box::new(Notes(notes.clone()));
-    let result = run(&mut devices, &streams, &profiles, policy, &options, &mut ()).expect("the run succeeds");
+    let result = run(&mut devices, &streams, &thresholds, policy, &options, &mut ()).expect("the run succeeds");
     for (device, (log, served)) in result.log.iter().zip(notes.lock().expect("one thread").iter()).enumerate() {
         let trained = TrainingSet::from_records(log, 200_000).expect("reads with latencies");
         assert!(trained.len() > 1_500 && trained.slow.iter().any(|&slow| slow));

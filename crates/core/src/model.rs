@@ -2,7 +2,7 @@
 //! What was learned of a device, network and trees and thresholds, and its file (`spec/model-file.md`). Read by
 //! `core/model.c`.
 
-use linnet_types::DeviceProfile;
+use linnet_types::Thresholds;
 
 use crate::{DIGIT_MAX, DIGITS, Error, Latencies, Layer, Network, Trees, ffi};
 
@@ -26,8 +26,8 @@ pub struct Model {
     /// What the scores of the trees say of latency; never without trees.
     pub latencies: Option<Latencies>,
     /// Thresholds of the device.
-    pub profile: DeviceProfile,
-    /// Percentile of read latency at which `profile.inflection_ns` lies, 0..=100; kept to 0.0001.
+    pub thresholds: Thresholds,
+    /// Percentile of read latency at which `thresholds.inflection_ns` lies, 0..=100; kept to 0.0001.
     pub inflection_percentile: f64,
     /// Share of all reads that the model submits though they are slow, 0..=1; kept to a millionth.
     pub false_submit: f64,
@@ -72,7 +72,7 @@ impl Model {
         }
         file.extend([0; 4]); // The size, when it is known.
         file.extend((layers.len() as u32).to_le_bytes());
-        let p = &self.profile;
+        let p = &self.thresholds;
         for number in [p.inflection_ns, p.latency_ns_p95, p.latency_ns_p99, p.hedge_ns] {
             file.extend(number.to_le_bytes());
         }
@@ -120,7 +120,7 @@ impl Model {
             network,
             trees: (read.parts & ffi::PART_TREES != 0).then_some(read.trees),
             latencies: (read.parts & ffi::PART_LATENCIES != 0).then_some(read.latencies),
-            profile: DeviceProfile {
+            thresholds: Thresholds {
                 inflection_ns: read.inflection_ns,
                 latency_ns_p95: read.latency_ns_p95,
                 latency_ns_p99: read.latency_ns_p99,

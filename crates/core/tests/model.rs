@@ -5,7 +5,7 @@ mod common;
 
 use common::{forged, rising};
 use linnet_core::{Error, Latencies, Layer, Model, ModelFault, Network, TREES, Tree, Trees};
-use linnet_types::DeviceProfile;
+use linnet_types::Thresholds;
 use proptest::prelude::*;
 
 fn model(hidden: usize, largest: i64, seed: u64) -> Model {
@@ -25,7 +25,7 @@ fn model(hidden: usize, largest: i64, seed: u64) -> Model {
         network: Some(Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap()),
         trees: None,
         latencies: None,
-        profile: DeviceProfile {
+        thresholds: Thresholds {
             inflection_ns: 1_234_567,
             latency_ns_p95: 2_345_678,
             latency_ns_p99: u64::MAX,

@@ -15,7 +15,7 @@ use linnet_core::{
     decide,
 };
 use linnet_sim::Chance;
-use linnet_types::{DeviceProfile, Op};
+use linnet_types::{Op, Thresholds};
 
 fn hex(number: i128) -> String {
     if number < 0 { format!("-{:x}", number.unsigned_abs()) } else { format!("{number:x}") }
@@ -248,7 +248,7 @@ fn small_model(chance: &mut Chance, hidden: &[usize], largest: i64) -> Model {
         network: Some(Network::from_integers(layers, scales).unwrap()),
         trees: None,
         latencies: None,
-        profile: DeviceProfile {
+        thresholds: Thresholds {
             inflection_ns: 1_200_000,
             latency_ns_p95: 1_500_000,
             latency_ns_p99: 4_000_000,

@@ -3,7 +3,7 @@
 //!
 //! The whole way is [`learn`]: records with latencies of each device go in, a judged model of each comes out. Its steps
 //! can be taken one by one: [`label`] finds each device's [`Inflection`] on the earlier part of its trace and makes two
-//! [`TrainingSet`]s of it, [`fit`] trains and quantises, [`profile()`] measures the thresholds that policies use,
+//! [`TrainingSet`]s of it, [`fit`] trains and quantises, [`thresholds()`] measures the thresholds that policies use,
 //! [`evaluate`] judges the later part. A model file is judged on another trace with [`TrainingSet::from_records`], at
 //! the model's own inflection point, and [`evaluate`].
 //!
@@ -21,12 +21,12 @@ mod label;
 mod latencies;
 mod pipeline;
 mod pooled;
-mod profile;
 mod recentre;
 mod replay;
 mod set;
 mod shapes;
 mod study;
+mod thresholds;
 mod trees;
 mod watched;
 
@@ -47,9 +47,9 @@ pub use label::{Labelled, label, label_periods};
 pub use latencies::{Foretold, evaluate_latencies, fit_latencies};
 pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_periods};
 pub use pooled::learn_pooled;
-pub use profile::{hedge_percentile, profile};
 pub use set::{Dropped, TrainingSet};
 pub use shapes::{HistorySet, train_rows};
 pub use study::{HeimdallJudged, Study, StudyOptions, StudyRows};
+pub use thresholds::{hedge_percentile, thresholds};
 pub use trees::{JudgedTrees, Periods, learn_trees, learn_trees_shared};
 pub use watched::WatchedSet;

@@ -13,8 +13,8 @@ use crate::evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, qu
 use crate::fit::{FitOptions, Fitted, fit};
 use crate::inflection::{Inflection, InflectionOptions};
 use crate::label::{Labelled, label, label_periods};
-use crate::profile::profile;
 use crate::set::{Dropped, TrainingSet};
+use crate::thresholds::thresholds;
 
 /// How the devices of an array are learned.
 #[derive(Clone, Debug)]
@@ -191,7 +191,7 @@ pub(crate) fn learn_one(
         network: Some(biased.fitted.network.clone()),
         trees: None,
         latencies: None,
-        profile: profile(past, &inflection, false_submit),
+        thresholds: thresholds(past, &inflection, false_submit),
         inflection_percentile: inflection.percentile,
         false_submit,
         rows: biased.fitted.rows,

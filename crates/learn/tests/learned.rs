@@ -26,7 +26,7 @@ fn learn_one(records: &[IoRecord], options: &LearnOptions) -> Learned {
 fn print(name: &str, learned: &Learned) {
     println!(
         "{name}: p{} = {} ns, rows {:?}",
-        learned.inflection.percentile, learned.model.profile.inflection_ns, learned.rows
+        learned.inflection.percentile, learned.model.thresholds.inflection_ns, learned.rows
     );
     for judged in [Some(&learned.biased), learned.unbiased.as_ref()].into_iter().flatten() {
         let (t, e, q) = (&judged.train, &judged.test, &judged.quantisation);
@@ -63,11 +63,11 @@ fn busy_episodes_are_learned() {
         assert!((judged.test_float.roc_auc.unwrap() - test.roc_auc.unwrap()).abs() < 0.01);
     }
     let model = &learned.model;
-    assert_eq!(model.profile.inflection_ns, learned.inflection.latency_ns);
+    assert_eq!(model.thresholds.inflection_ns, learned.inflection.latency_ns);
     assert_eq!(model.false_submit, biased.train.false_submit);
     let read = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
     assert_eq!(read.network, model.network);
-    assert_eq!(read.profile, model.profile);
+    assert_eq!(read.thresholds, model.thresholds);
 }
 
 #[test]

@@ -129,7 +129,8 @@ impl PyArray {
     ) -> Result<(RunResult, Vec<Stats>), Error> {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let options = RunOptions { array: setup.config, log };
-        let result = linnet_array::run(&mut devices, &setup.streams(), &setup.profiles(), policy, &options, observer)?;
+        let result =
+            linnet_array::run(&mut devices, &setup.streams(), &setup.thresholds(), policy, &options, observer)?;
         Ok((result, devices.iter().map(Ssd::stats).collect()))
     }
 }

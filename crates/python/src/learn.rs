@@ -238,7 +238,7 @@ pub fn evaluate<'py>(
     }
     let records: Vec<_> = traces.iter().map(|trace| trace.records.clone()).collect();
     let model = &model.model;
-    let inflection_ns = model.profile.inflection_ns;
+    let inflection_ns = model.thresholds.inflection_ns;
     let by_network = |network: &Network| {
         let mut rows = TrainingSet::default();
         for records in &records {

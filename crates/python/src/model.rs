@@ -24,8 +24,8 @@ pub struct PyModel {
 impl PyModel {
     /// What a policy may know of the device.
     pub fn learned(&self) -> Learned {
-        let Model { profile, network, trees, latencies, .. } = &self.model;
-        Learned { profile: *profile, network: network.clone(), trees: *trees, latencies: *latencies }
+        let Model { thresholds, network, trees, latencies, .. } = &self.model;
+        Learned { thresholds: *thresholds, network: network.clone(), trees: *trees, latencies: *latencies }
     }
 }
 
@@ -67,23 +67,31 @@ impl PyModel {
 
     /// What was learned of the device: thresholds in ns and I/Os.
     #[getter]
-    fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn thresholds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        let profile = &self.model.profile;
-        dict.set_item("inflection_ns", profile.inflection_ns)?;
-        dict.set_item("latency_ns_p95", profile.latency_ns_p95)?;
-        dict.set_item("latency_ns_p99", profile.latency_ns_p99)?;
-        dict.set_item("hedge_ns", profile.hedge_ns)?;
-        dict.set_item("queue_inflection", profile.queue_inflection)?;
-        dict.set_item("queue_median", profile.queue_median)?;
-        dict.set_item("queue_lower_quartile", profile.queue_lower_quartile)?;
+        let thresholds = &self.model.thresholds;
+        dict.set_item("inflection_ns", thresholds.inflection_ns)?;
+        dict.set_item("latency_ns_p95", thresholds.latency_ns_p95)?;
+        dict.set_item("latency_ns_p99", thresholds.latency_ns_p99)?;
+        dict.set_item("hedge_ns", thresholds.hedge_ns)?;
+        dict.set_item("queue_inflection", thresholds.queue_inflection)?;
+        dict.set_item("queue_median", thresholds.queue_median)?;
+        dict.set_item("queue_lower_quartile", thresholds.queue_lower_quartile)?;
         Ok(dict)
+    }
+
+    /// The old name of `thresholds`.
+    #[getter]
+    fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let warning = py.get_type::<pyo3::exceptions::PyDeprecationWarning>();
+        PyErr::warn(py, &warning, c"Model.profile is now Model.thresholds", 1)?;
+        self.thresholds(py)
     }
 
     /// The latency that splits fast reads from slow ones, ns.
     #[getter]
     fn inflection_ns(&self) -> u64 {
-        self.model.profile.inflection_ns
+        self.model.thresholds.inflection_ns
     }
 
     /// Where the inflection point lies on the device's distribution, 0 to 100.

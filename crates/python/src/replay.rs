@@ -38,7 +38,7 @@ pub fn replay(
     let mut progress = Progress::new(progress);
     let outcome = py.detach(|| {
         let mut tell = |done| progress.tell((done,));
-        linnet_replay::replay(&uris, &setup.streams(), &setup.profiles(), policy, &options, &mut tell)
+        linnet_replay::replay(&uris, &setup.streams(), &setup.thresholds(), policy, &options, &mut tell)
     });
     match outcome {
         Ok(outcome) => {

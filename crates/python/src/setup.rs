@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use linnet_array::{Config, Learned, Policy};
-use linnet_types::{DeviceProfile, IoRecord};
+use linnet_types::{IoRecord, Thresholds};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -47,8 +47,8 @@ impl Setup {
         self.records.iter().map(|records| records.as_slice()).collect()
     }
 
-    /// The profile of each device.
-    pub fn profiles(&self) -> Vec<DeviceProfile> {
-        self.learned.iter().map(|one| one.profile).collect()
+    /// The thresholds of each device.
+    pub fn thresholds(&self) -> Vec<Thresholds> {
+        self.learned.iter().map(|one| one.thresholds).collect()
     }
 }

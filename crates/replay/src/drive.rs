@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linnet_array::{Array, Config, CopyId, Counters, Output, Policy, TimerId};
-use linnet_types::{DeviceProfile, IoRecord, Nanos, Op, Request};
+use linnet_types::{IoRecord, Nanos, Op, Request, Thresholds};
 
 use crate::Error;
 use crate::nbd::{Answer, Sender, connect};
@@ -69,13 +69,13 @@ type Event = (usize, io::Result<Option<Answer>>);
 pub fn replay(
     uris: &[String],
     streams: &[&[IoRecord]],
-    profiles: &[DeviceProfile],
+    thresholds: &[Thresholds],
     policy: Box<dyn Policy>,
     options: &Options,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Outcome, Error> {
-    if uris.len() != streams.len() || uris.len() != profiles.len() {
-        return Err(Error::Count { exports: uris.len(), streams: streams.len(), profiles: profiles.len() });
+    if uris.len() != streams.len() || uris.len() != thresholds.len() {
+        return Err(Error::Count { exports: uris.len(), streams: streams.len(), thresholds: thresholds.len() });
     }
     let (post, inbox) = channel::<Event>();
     let mut senders = Vec::with_capacity(uris.len());
@@ -85,7 +85,7 @@ pub fn replay(
         senders.push(sender);
         receivers.push(receiver);
     }
-    let array = Array::new(options.array, profiles, policy)?;
+    let array = Array::new(options.array, thresholds, policy)?;
     thread::scope(|scope| {
         for (device, mut receiver) in receivers.into_iter().enumerate() {
             let post = post.clone();

@@ -29,15 +29,15 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
-    /// The number of exports, streams and profiles differ.
-    #[error("{exports} exports, {streams} streams and {profiles} profiles; give one of each for each device")]
+    /// The number of exports, streams and thresholds differ.
+    #[error("{exports} exports, {streams} streams and {thresholds} thresholds; give one of each for each device")]
     Count {
         /// Exports.
         exports: usize,
         /// Streams.
         streams: usize,
-        /// Profiles.
-        profiles: usize,
+        /// Thresholds.
+        thresholds: usize,
     },
     /// An export was lost in mid-run.
     #[error("device {device}: {source}")]

@@ -4,7 +4,7 @@
 use linnet_array::{Config, Learned, policy};
 use linnet_nbd::{Builder, Export};
 use linnet_replay::{Error, Options, Outcome, replay};
-use linnet_types::{Device, DeviceProfile, IoRecord, Nanos, Op, Outcome as Answer, Request};
+use linnet_types::{Device, IoRecord, Nanos, Op, Outcome as Answer, Request, Thresholds};
 
 struct Fixed(Nanos);
 
@@ -23,12 +23,12 @@ fn run(latencies: [Nanos; 2], name: &str, records: &[IoRecord]) -> Outcome {
     let exports = latencies.iter().enumerate().map(|(i, &ns)| Export::of_device(format!("d{i}"), 1 << 24, Fixed(ns)));
     let handle = exports.fold(Builder::new(), Builder::export).unix(&socket).start().unwrap();
     let uris = vec![handle.uris("d0")[0].clone(), handle.uris("d1")[0].clone()];
-    let profile = DeviceProfile { inflection_ns: 2_000_000, latency_ns_p95: 2_000_000, ..DeviceProfile::default() };
-    let learned = vec![Learned { profile, ..Learned::default() }; 2];
+    let thresholds = Thresholds { inflection_ns: 2_000_000, latency_ns_p95: 2_000_000, ..Thresholds::default() };
+    let learned = vec![Learned { thresholds, ..Learned::default() }; 2];
     let array = Config { replicas: 2, ..Config::default() };
     let chosen = policy(name, &learned, &array).unwrap();
     let options = Options { array, time_scale: 1.0 };
-    let outcome = replay(&uris, &[records, &[]], &[profile; 2], chosen, &options, &mut |_| true).unwrap();
+    let outcome = replay(&uris, &[records, &[]], &[thresholds; 2], chosen, &options, &mut |_| true).unwrap();
     handle.stop();
     outcome
 }
@@ -77,7 +77,7 @@ fn what_is_not_there_is_refused_by_name() {
         let learned = [Learned::default()];
         let chosen = policy("baseline", &learned, &array).unwrap();
         let options = Options { array, time_scale: 1.0 };
-        replay(&[uri.into()], &[&[]], &[DeviceProfile::default()], chosen, &options, &mut |_| true).map(drop)
+        replay(&[uri.into()], &[&[]], &[Thresholds::default()], chosen, &options, &mut |_| true).map(drop)
     };
     let absent = start("nbd+unix:///x?socket=/nonexistent/linnet.sock").unwrap_err();
     assert!(matches!(absent, Error::Connect { .. }) && absent.to_string().contains("linnet.sock"), "{absent}");

@@ -60,7 +60,7 @@ pub struct Request {
 
 /// What was learned of one device from a profiling run, apart from its model: the thresholds that policies use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct DeviceProfile {
+pub struct Thresholds {
     /// The latency that splits fast reads from slow ones on this device and workload.
     pub inflection_ns: Nanos,
     /// 95th percentile of read latency.

@@ -114,7 +114,7 @@ impl<'a> Replay<'a> {
         let beyond = in_order && record.reads.iter().flat_map(|read| &read.steps).any(goes_on);
         let devices = count + usize::from(beyond);
         let learned = Learned {
-            profile: model.map(|model| model.profile).unwrap_or_default(),
+            thresholds: model.map(|model| model.thresholds).unwrap_or_default(),
             network: model.and_then(|model| model.network.clone()),
             trees: model.and_then(|model| model.trees),
             latencies: None,
@@ -128,10 +128,10 @@ impl<'a> Replay<'a> {
             revokes_in_row_max: u32::MAX,
             ..Config::default()
         };
-        let profiles: Vec<_> = learned.iter().map(|one| one.profile).collect();
+        let thresholds: Vec<_> = learned.iter().map(|one| one.thresholds).collect();
         let watched = watched(record, first.policy, learned, &config)?;
         let notes = Arc::clone(&watched.notes);
-        let array = Array::new(config, &profiles, Box::new(watched))?;
+        let array = Array::new(config, &thresholds, Box::new(watched))?;
         Ok(Replay {
             record,
             ended: false,

@@ -13,10 +13,10 @@
 use super::Learned;
 use crate::{Ask, Choice, Completion, Policy, Submit};
 use linnet_sim::Chance;
-use linnet_types::DeviceProfile;
+use linnet_types::Thresholds;
 
-fn is_crowded(profile: &DeviceProfile, in_flight: u32) -> bool {
-    profile.inflection_ns > 0 && in_flight > profile.queue_inflection
+fn is_crowded(thresholds: &Thresholds, in_flight: u32) -> bool {
+    thresholds.inflection_ns > 0 && in_flight > thresholds.queue_inflection
 }
 
 fn decide(ask: &Ask<'_>, slow: bool) -> Choice {
@@ -24,12 +24,12 @@ fn decide(ask: &Ask<'_>, slow: bool) -> Choice {
 }
 
 pub(crate) struct HeurSim {
-    profiles: Vec<DeviceProfile>,
+    thresholds: Vec<Thresholds>,
 }
 
 impl HeurSim {
     pub(crate) fn new(learned: &[Learned]) -> Self {
-        HeurSim { profiles: learned.iter().map(|device| device.profile).collect() }
+        HeurSim { thresholds: learned.iter().map(|device| device.thresholds).collect() }
     }
 }
 
@@ -46,7 +46,7 @@ impl Policy for HeurSim {
         if ask.last {
             return Choice::Submit(Submit::to(ask.next));
         }
-        decide(ask, is_crowded(&self.profiles[ask.next], ask.view().in_flight))
+        decide(ask, is_crowded(&self.thresholds[ask.next], ask.view().in_flight))
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct HeurAdv {
 }
 
 struct Adv {
-    profile: DeviceProfile,
+    thresholds: Thresholds,
     /// Fast reads since the last slow one.
     fast_in_row: usize,
     busy: bool,
@@ -66,7 +66,7 @@ struct Adv {
 
 impl HeurAdv {
     pub(crate) fn new(learned: &[Learned]) -> Self {
-        let device = |learned: &Learned| Adv { profile: learned.profile, fast_in_row: HISTORY, busy: false };
+        let device = |learned: &Learned| Adv { thresholds: learned.thresholds, fast_in_row: HISTORY, busy: false };
         HeurAdv { devices: learned.iter().map(device).collect() }
     }
 }
@@ -88,22 +88,22 @@ impl Policy for HeurAdv {
         if ask.last {
             return Choice::Submit(Submit::to(ask.next));
         }
-        let Adv { profile, busy, .. } = &self.devices[ask.next];
+        let Adv { thresholds, busy, .. } = &self.devices[ask.next];
         let in_flight = ask.view().in_flight;
-        let kept_out = *busy && in_flight > profile.queue_lower_quartile;
-        decide(ask, kept_out || is_crowded(profile, in_flight))
+        let kept_out = *busy && in_flight > thresholds.queue_lower_quartile;
+        decide(ask, kept_out || is_crowded(thresholds, in_flight))
     }
 
     /// A slow read at a short queue marks the device at once and stays in the history until four fast ones have
     /// pushed it out, which is also when the mark goes: counting fast reads since the last slow one is all the history needed.
     fn completed(&mut self, done: &Completion) {
         let device = &mut self.devices[done.device];
-        if !done.op.is_read() || device.profile.inflection_ns == 0 {
+        if !done.op.is_read() || device.thresholds.inflection_ns == 0 {
             return;
         }
-        if done.latency_ns > device.profile.inflection_ns {
+        if done.latency_ns > device.thresholds.inflection_ns {
             device.fast_in_row = 0;
-            device.busy |= done.in_flight <= device.profile.queue_median;
+            device.busy |= done.in_flight <= device.thresholds.queue_median;
         } else {
             device.fast_in_row += 1;
             device.busy &= device.fast_in_row < HISTORY;

@@ -7,7 +7,7 @@
 //!
 //! A submitted read is hedged once it has taken longer than it should with a chance of 95 %, going by its own score
 //! (`linnet_core::Latencies`): soon where an answer was to be expected soon, late where the risk was taken knowingly.
-//! Without such a table, after the profile's hedge delay. One read in fifty pays for a hedge. It goes to the candidate that
+//! Without such a table, after the hedge delay of its thresholds. One read in fifty pays for a hedge. It goes to the candidate that
 //! linnet-best would take.
 //!
 //! A device that nobody has read from for 5 x `age_ns` gets the read as its probe in place of a revoke. One without trees is

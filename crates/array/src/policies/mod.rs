@@ -15,7 +15,7 @@ mod scores;
 
 use crate::{Config, Error, Policy};
 use linnet_core::{DIGITS, Latencies, Network, Trees};
-use linnet_types::{DeviceProfile, Nanos};
+use linnet_types::{Nanos, Thresholds};
 
 /// Every name that [`policy`] knows.
 pub const POLICIES: &[&str] = &[
@@ -41,12 +41,12 @@ pub const POLICIES: &[&str] = &[
 #[derive(Clone, Debug, Default)]
 pub struct Learned {
     /// Thresholds.
-    pub profile: DeviceProfile,
+    pub thresholds: Thresholds,
     /// The network of LinnOS; without one, its reads are submitted.
     pub network: Option<Network>,
     /// The trees of linnet; without them, its reads go by EWMA latency x in flight.
     pub trees: Option<Trees>,
-    /// What the scores of the trees say of latency; without it, `linnet+hl` hedges by the profile.
+    /// What the scores of the trees say of latency; without it, `linnet+hl` hedges by its thresholds.
     pub latencies: Option<Latencies>,
 }
 
@@ -57,8 +57,8 @@ pub struct Learned {
 /// An unknown name (the error lists the known ones), or a network that does not take 31 digits and give 2 outputs.
 pub fn policy(name: &str, learned: &[Learned], config: &Config) -> Result<Box<dyn Policy>, Error> {
     config.validate(learned.len())?;
-    let per_device = |pick: fn(&DeviceProfile) -> Nanos| -> Vec<Option<Nanos>> {
-        learned.iter().map(|device| Some(pick(&device.profile)).filter(|&ns| ns > 0)).collect()
+    let per_device = |pick: fn(&Thresholds) -> Nanos| -> Vec<Option<Nanos>> {
+        learned.iter().map(|device| Some(pick(&device.thresholds)).filter(|&ns| ns > 0)).collect()
     };
     let none = || vec![None; learned.len()];
     Ok(match name {
@@ -68,21 +68,21 @@ pub fn policy(name: &str, learned: &[Learned], config: &Config) -> Result<Box<dy
         "shortest-queue" => Box::new(queue::ShortestQueue),
         "ewma-inflight" => Box::new(queue::EwmaInflight),
         "c3" => Box::new(c3::C3::new(learned.len())),
-        "hedge-p95" => Box::new(hedging::Hedging::new("hedge-p95", per_device(|profile| profile.latency_ns_p95))),
-        "hedge-ip" => Box::new(hedging::Hedging::new("hedge-ip", per_device(|profile| profile.inflection_ns))),
+        "hedge-p95" => Box::new(hedging::Hedging::new("hedge-p95", per_device(|thresholds| thresholds.latency_ns_p95))),
+        "hedge-ip" => Box::new(hedging::Hedging::new("hedge-ip", per_device(|thresholds| thresholds.inflection_ns))),
         "heur-sim" => Box::new(heuristic::HeurSim::new(learned)),
         "heur-adv" => Box::new(heuristic::HeurAdv::new(learned)),
         "linnos" => Box::new(linnos::LinnOs::new("linnos", networks(learned)?, none())),
         "linnos+hl" => {
-            Box::new(linnos::LinnOs::new("linnos+hl", networks(learned)?, per_device(|profile| profile.hedge_ns)))
+            Box::new(linnos::LinnOs::new("linnos+hl", networks(learned)?, per_device(|thresholds| thresholds.hedge_ns)))
         }
         "linnos+h99" => Box::new(linnos::LinnOs::new(
             "linnos+h99",
             networks(learned)?,
-            per_device(|profile| profile.latency_ns_p99),
+            per_device(|thresholds| thresholds.latency_ns_p99),
         )),
         "linnet-best" => Box::new(best::LinnetBest::new(learned)),
-        "linnet+hl" => Box::new(in_order::InOrder::new(learned, per_device(|profile| profile.hedge_ns))),
+        "linnet+hl" => Box::new(in_order::InOrder::new(learned, per_device(|thresholds| thresholds.hedge_ns))),
         "oracle" => Box::new(oracle::Oracle),
         _ => return Err(unknown(name)),
     })

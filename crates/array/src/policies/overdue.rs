@@ -47,7 +47,7 @@ pub(super) struct Overdue {
 impl Overdue {
     /// Starts at the least 95th percentile that is known of a device; without one there is no hedging.
     pub(super) fn new(learned: &[Learned]) -> Overdue {
-        Overdue { delay_ns: learned.iter().map(|device| device.profile.latency_ns_p95).filter(|&ns| ns > 0).min() }
+        Overdue { delay_ns: learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min() }
     }
 
     pub(super) fn delay_ns(&self) -> Option<Nanos> {
@@ -72,13 +72,13 @@ impl Overdue {
 mod tests {
     use super::*;
     use linnet_sim::Chance;
-    use linnet_types::{DeviceProfile, Op};
+    use linnet_types::{Op, Thresholds};
 
     #[test]
     fn one_read_in_fifty_is_overdue() {
         for start_ns in [1_000, 100_000, 100_000_000] {
-            let profile = DeviceProfile { latency_ns_p95: start_ns, ..DeviceProfile::default() };
-            let mut overdue = Overdue::new(&[Learned::default(), Learned { profile, ..Learned::default() }]);
+            let thresholds = Thresholds { latency_ns_p95: start_ns, ..Thresholds::default() };
+            let mut overdue = Overdue::new(&[Learned::default(), Learned { thresholds, ..Learned::default() }]);
             let mut chance = Chance::new(start_ns);
             let mut asked = 0;
             for read in 0..60_000 {

@@ -18,7 +18,7 @@ fn go<D: Device>(
 ) -> RunResult {
     let policy = policy(name, learned, &config).expect("a known name");
     let options = RunOptions { array: config, log: true };
-    run(devices, &[records], &profiles(learned), policy, &options, &mut ()).expect("the run succeeds")
+    run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 
 fn slow_and_fast() -> [Toy; 2] {
@@ -236,7 +236,7 @@ fn bad_traces_are_refused_with_their_place() {
     let attempt = |records: &[IoRecord]| {
         let options = RunOptions { array: two_replicas(), log: false };
         let policy = policy("baseline", &models, &options.array).expect("known");
-        run(&mut slow_and_fast(), &[&[], records], &profiles(&models), policy, &options, &mut ())
+        run(&mut slow_and_fast(), &[&[], records], &thresholds(&models), policy, &options, &mut ())
     };
     let unordered = [record(5, Op::Read), record(9, Op::Read), record(8, Op::Read)];
     let error = attempt(&unordered).expect_err("out of order");
@@ -260,6 +260,6 @@ fn an_observer_can_stop_the_run() {
     let options = RunOptions { array: two_replicas(), log: false };
     let policy = policy("baseline", &models, &options.array).expect("known");
     let records = reads(50_000, 100_000);
-    let stopped = run(&mut slow_and_fast(), &[&records], &profiles(&models), policy, &options, &mut StopAt(20_000));
+    let stopped = run(&mut slow_and_fast(), &[&records], &thresholds(&models), policy, &options, &mut StopAt(20_000));
     assert_eq!(stopped, Err(Error::Interrupted { done: 24_576, total: 50_000 }));
 }

@@ -14,7 +14,7 @@ fn go<D: Device>(devices: &mut [D], records: &[IoRecord], trees: &[Option<Trees>
     let learned: Vec<Learned> = trees
         .iter()
         .map(|&trees| Learned {
-            profile: DeviceProfile { latency_ns_p95: 0, ..toy_profile() },
+            thresholds: Thresholds { latency_ns_p95: 0, ..toy_thresholds() },
             trees,
             ..Learned::default()
         })
@@ -25,7 +25,7 @@ fn go<D: Device>(devices: &mut [D], records: &[IoRecord], trees: &[Option<Trees>
 fn hedged<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[Learned], config: Config) -> RunResult {
     let policy = policy("linnet-best", learned, &config).expect("a known name");
     let options = crate::RunOptions { array: config, log: true };
-    run(devices, &[records], &profiles(learned), policy, &options, &mut ()).expect("the run succeeds")
+    run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 
 fn reads(count: u64, gap_ns: Nanos) -> Vec<IoRecord> {
@@ -136,7 +136,7 @@ impl Device for Stalls {
 fn in_order<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[Learned], config: Config) -> RunResult {
     let policy = policy("linnet+hl", learned, &config).expect("a known name");
     let options = crate::RunOptions { array: config, log: true };
-    run(devices, &[records], &profiles(learned), policy, &options, &mut ()).expect("the run succeeds")
+    run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn in_order_hedges_go_by_the_predicted_latency_and_take_two_percent() {
         let won = result.reads.latency_ns.iter().filter(|&&ns| ns == expected_ns).count() as u64;
         assert_eq!(won, count / 50);
     };
-    hedged(&learned, toy_profile().hedge_ns + FAST_NS);
+    hedged(&learned, toy_thresholds().hedge_ns + FAST_NS);
     let quantiles = [[[100_000, 200_000, 700_000, 800_000, 900_000]; FEATURE_BINS]; SCORE_BINS];
     let table = Latencies::new([0; SCORE_BINS - 1], 0, [0; FEATURE_BINS - 1], quantiles).expect("in order");
     learned.iter_mut().for_each(|device| device.latencies = Some(table));

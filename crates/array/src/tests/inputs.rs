@@ -12,7 +12,7 @@ const READ: Request = Request { offset_bytes: 0, size_bytes: 4096, op: Op::Read 
 fn array(name: &str, networks: &[Option<Network>], config: Config) -> Array {
     let learned = learned(networks);
     let policy = policy(name, &learned, &config).expect("known");
-    Array::new(config, &profiles(&learned), policy).expect("settings within their ranges")
+    Array::new(config, &thresholds(&learned), policy).expect("settings within their ranges")
 }
 
 fn submits(out: &[Output]) -> Vec<(usize, CopyId, bool)> {

@@ -9,7 +9,7 @@ mod sim;
 
 use crate::{Config, Learned};
 use linnet_core::{DIGITS, Layer, Network};
-use linnet_types::{DeviceProfile, IoRecord, Nanos, Op};
+use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 /// A network of one layer with this last row; the first output is always 0.
 fn network(slow: [i64; DIGITS], bias: i64) -> Network {
@@ -31,9 +31,9 @@ fn revokes_always() -> Network {
     network([0; DIGITS], 1)
 }
 
-/// Profiles that fit the toy device: reads of 80 us are fast.
-fn toy_profile() -> DeviceProfile {
-    DeviceProfile {
+/// Thresholds that fit the toy device: reads of 80 us are fast.
+fn toy_thresholds() -> Thresholds {
+    Thresholds {
         inflection_ns: 200_000,
         latency_ns_p95: 300_000,
         latency_ns_p99: 900_000,
@@ -47,12 +47,12 @@ fn toy_profile() -> DeviceProfile {
 fn learned(networks: &[Option<Network>]) -> Vec<Learned> {
     networks
         .iter()
-        .map(|network| Learned { profile: toy_profile(), network: network.clone(), ..Learned::default() })
+        .map(|network| Learned { thresholds: toy_thresholds(), network: network.clone(), ..Learned::default() })
         .collect()
 }
 
-fn profiles(learned: &[Learned]) -> Vec<DeviceProfile> {
-    learned.iter().map(|device| device.profile).collect()
+fn thresholds(learned: &[Learned]) -> Vec<Thresholds> {
+    learned.iter().map(|device| device.thresholds).collect()
 }
 
 fn record(arrive_ns: Nanos, op: Op) -> IoRecord {

@@ -25,7 +25,7 @@ fn counters(name: &str, seed: u64, probe_share: f64) -> Counters {
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     let options = RunOptions { array: Config { probe_share, seed, ..Config::default() }, log: false };
     let chosen = policy(name, &learned, &options.array).expect("known");
-    run(&mut devices, &streams, &profiles(&learned), chosen, &options, &mut ()).expect("a sound run").counters
+    run(&mut devices, &streams, &thresholds(&learned), chosen, &options, &mut ()).expect("a sound run").counters
 }
 
 const POLICIES: [&str; 4] = ["linnos", "linnos+hl", "shortest-queue", "ewma-inflight"];

@@ -137,7 +137,7 @@ impl Observer for Watch {
 fn simulate(scenario: &Scenario, canary: Option<Breakage>) -> Result<RunResult, Vec<String>> {
     let Scenario { name, learned, config, devices, streams, quiet_ns } = scenario;
     let policy = policy(name, learned, config).expect("a known name");
-    let mut array = Array::new(*config, &profiles(learned), policy).expect("settings within their ranges");
+    let mut array = Array::new(*config, &thresholds(learned), policy).expect("settings within their ranges");
     array.canary = canary;
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     let checker = Checker::new(devices.len(), config.replicas);

@@ -2,7 +2,7 @@
 //! The thresholds of a device that policies use beside its model.
 
 use linnet_measure::quantile;
-use linnet_types::{DeviceProfile, IoRecord, Nanos, Op};
+use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 use crate::inflection::Inflection;
 use crate::replay::{Event, in_time_order};
@@ -18,7 +18,7 @@ pub fn hedge_percentile(false_submit: f64) -> f64 {
 /// writes, without the arriving read itself.
 ///
 /// Without a read that carries a latency, every figure but the inflection point is 0.
-pub fn profile(records: &[IoRecord], inflection: &Inflection, false_submit: f64) -> DeviceProfile {
+pub fn thresholds(records: &[IoRecord], inflection: &Inflection, false_submit: f64) -> Thresholds {
     let mut latencies: Vec<Nanos> = Vec::new();
     let mut queues: Vec<u64> = Vec::new();
     let mut in_flight = 0u64;
@@ -35,7 +35,7 @@ pub fn profile(records: &[IoRecord], inflection: &Inflection, false_submit: f64)
     latencies.sort_unstable();
     queues.sort_unstable();
     let queue = |percentile: f64| quantile(&queues, percentile / 100.0).min(u64::from(u32::MAX)) as u32;
-    DeviceProfile {
+    Thresholds {
         inflection_ns: inflection.latency_ns,
         latency_ns_p95: quantile(&latencies, 0.95),
         latency_ns_p99: quantile(&latencies, 0.99),
@@ -78,10 +78,10 @@ mod tests {
         // 100 reads arrive together, so read i finds i in flight; a write is in the way of all; latencies are 1..=100.
         let mut records = vec![io(0, Some(1_000), Op::Write), io(0, None, Op::Write), io(0, None, Op::Read)];
         records.extend((0..100).map(|i| io(1, Some(i + 1), Op::Read)));
-        let profile = profile(&records, &inflection(90.0, 90), 0.08);
+        let thresholds = thresholds(&records, &inflection(90.0, 90), 0.08);
         assert_eq!(
-            profile,
-            DeviceProfile {
+            thresholds,
+            Thresholds {
                 inflection_ns: 90,
                 latency_ns_p95: 95,
                 latency_ns_p99: 99,
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn no_reads() {
-        let profile = profile(&[io(0, Some(9), Op::Write)], &inflection(90.0, 7), 0.0);
-        assert_eq!(profile, DeviceProfile { inflection_ns: 7, ..Default::default() });
+        let thresholds = thresholds(&[io(0, Some(9), Op::Write)], &inflection(90.0, 7), 0.0);
+        assert_eq!(thresholds, Thresholds { inflection_ns: 7, ..Default::default() });
     }
 }
