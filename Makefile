@@ -39,7 +39,7 @@ $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 
 test-core: tools       ## the C core: golden vectors, kernel flags, clean symbols; the kernel target in user space
 	@$(MAKE) --no-print-directory -C core check
-	@$(MAKE) --no-print-directory -C kernel/stub check
+	@$(MAKE) --no-print-directory -C kernel/stub check replay
 
 lib:                   ## liblinnet and linnet-load in build/lib: reads that fail over when revoked
 	@$(MAKE) --no-print-directory -C lib
@@ -47,9 +47,8 @@ lib:                   ## liblinnet and linnet-load in build/lib: reads that fai
 test-lib: tools        ## liblinnet against a stand-in for a device that revokes
 	@$(MAKE) --no-print-directory -C lib check
 
-test-rust:             ## every crate; the array decides as the kernel target does
+test-rust:             ## every crate
 	@cargo test --workspace --locked --quiet
-	@$(MAKE) --no-print-directory -C kernel/stub replay
 
 test-python: build     ## the command line and the Python library
 	@$(BIN)/python -m pytest python/tests

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Which replica a read goes to. Pure rules on what is known of each replica; the kernel's target and crates/array ask
- * them both. Candidates are the eligible replicas, in order from the primary; of equals the one nearest to it is taken.
+ * Which replica a policy prefers. Pure rules on what is known of each replica. Candidates are the eligible replicas, in order
+ * from the primary; of equals the one nearest to it is taken.
  *
  *   baseline         the first candidate
  *   shortest-queue   the fewest I/Os in flight
  *   ewma-inflight    the least EWMA latency x (in flight + 1). One without history counts as 0 and is tried at once.
  *   linnos           the first that its network does not call slow; the last candidate is not asked
- *   linnet-best      the least wait by the averages, times the odds of a slow read that its trees see (linnet_preference)
+ *   linnet-best      the least wait by the averages, times the odds of a slow read that its trees see
  *
- * A replica that nobody reads from cannot show that it has recovered, so in the last three policies it gets a read as
- * its probe when what is known of it has expired: after age_ns where the averages or the network decide, after 100 times
- * that where the trees do, whose features age by themselves. A replica that turns reads away (linnet_may_revoke) is worse
- * off: linnet-best compares it with others and may still find it the best, while the one who asks in order passes it by as
- * long as its score is above 0, and trees that have seen a stall say so of a silent replica long after it. There they are
- * believed for 5 times age_ns.
+ * A replica that nobody reads from cannot show that it has recovered. So in the last three policies it gets a read as its
+ * probe when what is known of it has expired: after age_ns where the averages or the network decide, after probe_ages times
+ * that where the trees do, whose features age by themselves.
+ *
+ * A replica that turns reads away is worse off. linnet-best compares it with others and may still find it the best; a caller
+ * that asks replicas in order passes it by as long as its score is above 0, and trees that have seen a stall call a silent
+ * replica slow long after it has ended. There they are believed for revoke_ages times age_ns.
  */
 #include "linnet.h"
 
 #define SURE (-2 * LINNET_TREE_ONE) /* odds below one in seven are all the same */
 #define LN2_1024 710              /* ln 2, times 1,024 */
 #define LN_SHIFT 10
-#define PROBE_AGES 100
-#define REVOKE_AGES 5
 
 static uint64_t times(uint64_t a, uint64_t b)
 {
@@ -51,7 +50,12 @@ static uint32_t log2_1024(uint64_t value)
 	return octave << LN_SHIFT | (uint32_t)(value >> (63 - LN_SHIFT) & ((1 << LN_SHIFT) - 1));
 }
 
-int64_t linnet_preference(int32_t score, uint64_t expected_ns)
+/*
+ * What linnet-best prefers the least of: the logarithm of the wait times the odds of a slow read (`score`, in units of
+ * 1 / LINNET_TREE_ONE), in the same units. Odds below e^-2 count as that: a difference between good odds tells little, and would
+ * send all reads of a burst to one replica.
+ */
+static int64_t preference(int32_t score, uint64_t expected_ns)
 {
 	return (score > SURE ? score : SURE) + (int64_t)((uint64_t)LN2_1024 * log2_1024(expected_ns) >> LN_SHIFT);
 }
@@ -62,9 +66,10 @@ static uint64_t age_of(const struct linnet_candidate *replica, uint64_t now_ns)
 }
 
 /* Whether nobody reads from it, and nobody has for so many times age_ns. */
-static int is_silent(const struct linnet_candidate *replica, uint64_t now_ns, uint64_t age_ns, uint64_t ages)
+static int is_silent(const struct linnet_settings *settings, const struct linnet_candidate *replica, uint64_t now_ns,
+		     uint32_t ages)
 {
-	return replica->in_flight == 0 && age_of(replica, now_ns) > times(age_ns, ages);
+	return replica->in_flight == 0 && age_of(replica, now_ns) > times(settings->age_ns, ages);
 }
 
 /* What the policy prefers: the lesser `first`, then the lesser `second`. */
@@ -82,20 +87,21 @@ static struct key key_of(const struct linnet_candidate *replica, uint32_t policy
 	if (policy == LINNET_EWMA_INFLIGHT || policy == LINNET_BEST)
 		key.second = linnet_expected_ns(replica->ewma_ns, replica->in_flight);
 	if (policy == LINNET_BEST)
-		key.first = linnet_preference(replica->score, key.second);
+		key.first = preference(replica->score, key.second);
 	return key;
 }
 
-static uint32_t least(const struct linnet_candidate *replicas, uint32_t count, uint32_t policy)
+uint32_t linnet_preferred(uint32_t policy, const struct linnet_candidate *replicas, uint32_t count)
 {
 	uint32_t best = LINNET_NO_REPLICA;
 	struct key least = { 0, 0 };
 
 	for (uint32_t k = 0; k < count; k++) {
-		struct key own = key_of(&replicas[k], policy);
+		struct key own;
 
 		if (!replicas[k].eligible)
 			continue;
+		own = key_of(&replicas[k], policy);
 		if (best == LINNET_NO_REPLICA || own.first < least.first ||
 		    (own.first == least.first && own.second < least.second)) {
 			best = k;
@@ -105,18 +111,19 @@ static uint32_t least(const struct linnet_candidate *replicas, uint32_t count, u
 	return best;
 }
 
-int linnet_may_revoke(const struct linnet_candidate *replica, int by_trees, uint64_t now_ns, uint64_t age_ns)
+int linnet_may_revoke(const struct linnet_settings *settings, const struct linnet_candidate *replica, int by_trees,
+		      uint64_t now_ns)
 {
 	if (!replica->known || replica->probing)
 		return replica->known;
 	if (by_trees)
-		return !is_silent(replica, now_ns, age_ns, REVOKE_AGES);
-	return age_of(replica, now_ns) < age_ns;
+		return !is_silent(settings, replica, now_ns, settings->revoke_ages);
+	return age_of(replica, now_ns) < settings->age_ns && replica->revokes_in_row < settings->revokes_in_row_max;
 }
 
 /* linnos: one whose judgement has expired is not believed when it says slow; it gets the read as a probe. */
-static struct linnet_choice ask_in_order(const struct linnet_candidate *replicas, uint32_t count, uint32_t last,
-					 uint64_t now_ns, uint64_t age_ns)
+static struct linnet_choice ask_in_order(const struct linnet_settings *settings, const struct linnet_candidate *replicas,
+					 uint32_t count, uint32_t last, uint64_t now_ns)
 {
 	struct linnet_choice choice = { last, 0, 0 };
 
@@ -125,7 +132,7 @@ static struct linnet_choice ask_in_order(const struct linnet_candidate *replicas
 
 		if (!own->eligible)
 			continue;
-		if (own->slow && linnet_may_revoke(own, 0, now_ns, age_ns))
+		if (own->slow && linnet_may_revoke(settings, own, 0, now_ns))
 			continue;
 		choice.replica = k;
 		choice.probe = own->slow;
@@ -135,18 +142,18 @@ static struct linnet_choice ask_in_order(const struct linnet_candidate *replicas
 	return choice;
 }
 
-/* Whether this replica should get the read as a probe although `chosen` is preferred. */
-static int forgotten(const struct linnet_candidate *replica, uint32_t policy, uint64_t now_ns, uint64_t age_ns)
+int linnet_wants_probe(const struct linnet_settings *settings, uint32_t policy, const struct linnet_candidate *replica,
+		       uint64_t now_ns)
 {
 	if (!replica->eligible || replica->probing || policy < LINNET_EWMA_INFLIGHT)
 		return 0;
 	if (policy == LINNET_BEST)
-		return is_silent(replica, now_ns, age_ns, PROBE_AGES);
-	return replica->ewma_ns > 0 && age_of(replica, now_ns) >= age_ns;
+		return is_silent(settings, replica, now_ns, settings->probe_ages);
+	return replica->ewma_ns > 0 && age_of(replica, now_ns) >= settings->age_ns;
 }
 
-struct linnet_choice linnet_choose(uint32_t policy, const struct linnet_candidate *replicas, uint32_t count,
-				   uint64_t now_ns, uint64_t age_ns)
+struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,
+				   const struct linnet_candidate *replicas, uint32_t count, uint64_t now_ns)
 {
 	struct linnet_choice choice = { LINNET_NO_REPLICA, 0, 0 };
 	uint32_t candidates = 0, last = LINNET_NO_REPLICA;
@@ -160,12 +167,12 @@ struct linnet_choice linnet_choose(uint32_t policy, const struct linnet_candidat
 		return choice;
 	}
 	if (policy == LINNET_LINNOS)
-		return ask_in_order(replicas, count, last, now_ns, age_ns);
-	choice.replica = least(replicas, count, policy);
+		return ask_in_order(settings, replicas, count, last, now_ns);
+	choice.replica = linnet_preferred(policy, replicas, count);
 	for (uint32_t k = 0; k < count; k++) {
 		if (policy == LINNET_EWMA_INFLIGHT && k == choice.replica)
 			continue;
-		if (forgotten(&replicas[k], policy, now_ns, age_ns)) {
+		if (linnet_wants_probe(settings, policy, &replicas[k], now_ns)) {
 			choice.replica = k;
 			choice.probe = 1;
 			return choice;

@@ -1,23 +1,159 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The decision on one read, spec/decision.md.
+ * The decision on one read (spec/decision.md): one procedure for the kernel's target and for crates/array.
  *
- * Where there is no choice, the read is submitted without asking the model, and that is counted apart: there is no
- * model, or no other replica could serve the read, or the budget of revokes is spent.
+ * 1. Policy. One whose models are missing gives way: linnet-best without trees to ewma-inflight, linnos without a network to
+ *    baseline. Switched off, every read is the baseline's.
+ * 2. Candidates. Replicas that are out of service because of errors stand back, unless there is no other.
+ * 3. Choice (choose.c). linnos asks networks in order until one does not call the read slow, and not the last.
+ * 4. Verdict. A read that may be revoked is, when the model of the chosen replica calls it slow, what is known there has not
+ *    expired and the budget has a revoke left. Where it has expired, the read is the replica's probe.
  *
- * Otherwise the network scores the read's features. A score above zero says slow: revoke. Zero is a tie, and a tie
- * submits. A network that cannot score these features is as good as none: the read is submitted.
+ * A model that is missing, or cannot answer, never costs a read: it is submitted.
  */
 #include "linnet.h"
 
-int linnet_decide(const struct linnet_network *network, const uint8_t *features, void *scratch,
-		  uint32_t others, uint32_t budget)
+void linnet_settings_init(struct linnet_settings *settings)
 {
-	int64_t score;
-
-	if (!network || others == 0 || budget == 0)
-		return LINNET_FORCED_SUBMIT;
-	if (linnet_network_score(network, features, scratch, &score) < 0)
-		return LINNET_FORCED_SUBMIT;
-	return score > 0 ? LINNET_REVOKE : LINNET_SUBMIT;
+	settings->on = 1;
+	settings->policy = LINNET_BEST;
+	settings->age_ns = LINNET_AGE_NS;
+	settings->out_ns = 10000000;
+	settings->out_ns_max = 1000000000;
+	settings->errors_max = 3;
+	settings->probe_ages = 100;
+	settings->revoke_ages = 5;
+	settings->revokes_in_row_max = 1024;
+	settings->revokes = (struct linnet_rate){ LINNET_BUDGET_UNIT, 1024 };
+	settings->hedges = (struct linnet_rate){ LINNET_BUDGET_UNIT / 50, 256 };
 }
+
+static int is_rate(const struct linnet_rate *rate)
+{
+	return rate->per_million <= 8 * LINNET_BUDGET_UNIT && rate->burst <= 1000000000;
+}
+
+int linnet_settings_check(const struct linnet_settings *settings)
+{
+	if (settings->policy >= LINNET_POLICIES || !settings->age_ns || !settings->out_ns || !settings->errors_max ||
+	    !settings->revokes_in_row_max || settings->out_ns_max < settings->out_ns ||
+	    settings->out_ns_max > (uint64_t)1 << 62)
+		return LINNET_E_FIELD;
+	return is_rate(&settings->revokes) && is_rate(&settings->hedges) ? 0 : LINNET_E_FIELD;
+}
+
+void linnet_decision_begin(struct linnet_decision *decision, const struct linnet_settings *settings)
+{
+	uint32_t policy = linnet_load32(&settings->policy);
+
+	if (!linnet_load32(&settings->on))
+		policy = LINNET_BASELINE;
+	else if (policy == LINNET_BEST && !decision->trees)
+		policy = LINNET_EWMA_INFLIGHT;
+	else if (policy == LINNET_LINNOS && !decision->networks)
+		policy = LINNET_BASELINE;
+	decision->policy = (uint8_t)policy;
+	decision->by_trees = policy == LINNET_BEST || (decision->may_revoke && policy != LINNET_LINNOS);
+	decision->asked = 0;
+	decision->in_service = 0;
+	decision->chosen = 0;
+	decision->denied = 0;
+}
+
+static void set_eligible(struct linnet_decision *decision)
+{
+	uint32_t in_service = 0;
+
+	for (uint32_t k = 0; k < decision->count; k++)
+		in_service |= (uint32_t)(decision->usable >> k & 1 && decision->candidates[k].eligible) << k;
+	if (!in_service)
+		in_service = decision->usable;
+	for (uint32_t k = 0; k < decision->count; k++)
+		decision->candidates[k].eligible = in_service >> k & 1;
+	decision->in_service = (uint8_t)in_service;
+}
+
+/* linnos: the next replica in order to ask, unless the one before was not slow; the last is not asked. */
+static uint32_t next_in_order(const struct linnet_decision *decision)
+{
+	uint32_t last = 31 - (uint32_t)__builtin_clz(decision->in_service);
+
+	for (uint32_t k = 0; k < last; k++) {
+		if (!(decision->in_service >> k & 1))
+			continue;
+		if (!(decision->asked >> k & 1))
+			return k;
+		if (!decision->candidates[k].slow)
+			break;
+	}
+	return LINNET_NO_REPLICA;
+}
+
+static int is_single(uint32_t bits)
+{
+	return (bits & (bits - 1)) == 0;
+}
+
+static void choose(struct linnet_decision *decision, const struct linnet_settings *settings)
+{
+	int lacks_model = decision->policy == LINNET_BASELINE && linnet_load32(&settings->policy) != LINNET_BASELINE;
+
+	decision->choice = linnet_choose(settings, decision->policy, decision->candidates, decision->count,
+					 decision->now_ns);
+	decision->verdict = is_single(decision->in_service) || lacks_model ? LINNET_FORCED_SUBMIT : LINNET_SUBMIT;
+	decision->chosen = 1;
+}
+
+/* What the chosen replica's model says of a read that may be revoked. */
+static void judge(struct linnet_decision *decision, const struct linnet_settings *settings, struct linnet_budget *revokes)
+{
+	struct linnet_candidate *chosen = &decision->candidates[decision->choice.replica];
+	int by_trees = chosen->known && !(decision->asked >> decision->choice.replica & 1);
+	int slow = by_trees ? chosen->score > 0 : chosen->slow;
+
+	if (!chosen->known)
+		return;
+	decision->verdict = LINNET_SUBMIT;
+	decision->choice.judged = !slow;
+	if (!slow)
+		return;
+	if (!linnet_may_revoke(settings, chosen, by_trees, decision->now_ns))
+		decision->choice.probe = 1;
+	else if (linnet_budget_take(revokes, &settings->revokes))
+		decision->verdict = LINNET_REVOKE;
+	else
+		decision->denied = 1;
+}
+
+uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
+			      struct linnet_budget *revokes)
+{
+	uint32_t k;
+
+	if (!decision->in_service)
+		set_eligible(decision);
+	if (decision->policy == LINNET_LINNOS && !decision->chosen) {
+		k = next_in_order(decision);
+		if (k != LINNET_NO_REPLICA) {
+			decision->asked |= (uint8_t)(1U << k);
+			return k;
+		}
+	}
+	if (!decision->chosen)
+		choose(decision, settings);
+	if (!decision->may_revoke || decision->choice.probe)
+		return LINNET_NO_REPLICA;
+	k = decision->choice.replica;
+	if (!decision->candidates[k].known && !(decision->asked >> k & 1)) {
+		decision->asked |= (uint8_t)(1U << k);
+		return k;
+	}
+	judge(decision, settings, revokes);
+	return LINNET_NO_REPLICA;
+}
+
+/* Bindings in other languages mirror this. */
+_Static_assert(sizeof(struct linnet_rate) == 8 && sizeof(struct linnet_settings) == 64, "struct linnet_settings");
+_Static_assert(sizeof(struct linnet_budget) == 8, "struct linnet_budget");
+_Static_assert(sizeof(struct linnet_candidate) == 32 && sizeof(struct linnet_choice) == 8, "struct linnet_candidate");
+_Static_assert(sizeof(struct linnet_decision) == 32 + 32 * LINNET_REPLICAS_MAX, "struct linnet_decision");

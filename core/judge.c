@@ -323,22 +323,6 @@ void linnet_judge_withdraw(struct linnet_judge *judge, uint32_t size_bytes)
 		;
 }
 
-void linnet_judge_complete_write(struct linnet_judge *judge, uint32_t size_bytes)
-{
-	linnet_judge_withdraw(judge, size_bytes);
-}
-
-void linnet_judge_complete_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns,
-				uint32_t snapshot)
-{
-	/* The next arrival is expected to bring back as many pages as go now. */
-	uint32_t expected = capped(linnet_load32(&judge->pending_pages));
-
-	linnet_judge_withdraw(judge, size_bytes);
-	linnet_tracker_complete_read(&judge->history, 0, latency_ns, snapshot);
-	settle(judge, expected);
-}
-
 void linnet_judge_note_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot)
 {
 	linnet_judge_withdraw(judge, size_bytes);
@@ -360,6 +344,13 @@ void linnet_judge_catch_up(struct linnet_judge *judge, uint32_t snapshot)
 uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge)
 {
 	return linnet_load32(&judge->pending_pages);
+}
+
+uint32_t linnet_judge_snapshot(const struct linnet_judge *judge, uint32_t size_bytes)
+{
+	uint32_t pending = linnet_judge_pending_pages(judge), pages = linnet_pages(size_bytes);
+
+	return pending + (pages < UINT32_MAX - pending ? pages : UINT32_MAX - pending);
 }
 
 uint32_t linnet_judge_history_len(const struct linnet_judge *judge)
@@ -471,39 +462,6 @@ int linnet_judge_decide(struct linnet_judge *judge, uint32_t snapshot, void *scr
 		answer = decide_in(judge, linnet_load(&judge->version), capped(snapshot), scratch, &torn);
 	while (torn);
 	return answer;
-}
-
-int linnet_judge_decide_many(struct linnet_judge *judge, const uint32_t *snapshots, uint32_t count, void *scratch,
-			     uint8_t *revokes)
-{
-	int answer = 0, torn;
-
-	do {
-		uint64_t version = linnet_load(&judge->version);
-
-		torn = 0;
-		for (uint32_t i = 0; i < count && !torn; i++) {
-			answer = decide_in(judge, version, capped(snapshots[i]), scratch, &torn);
-			if (answer < 0)
-				return answer;
-			if (!torn)
-				revokes[i] = (uint8_t)answer;
-		}
-	} while (torn);
-	return 0;
-}
-
-int linnet_judge_verdict(struct linnet_judge *judge, uint32_t snapshot, void *scratch, uint32_t others,
-			 uint32_t budget)
-{
-	int answer;
-
-	if (others == 0 || budget == 0)
-		return LINNET_FORCED_SUBMIT;
-	answer = linnet_judge_decide(judge, snapshot, scratch);
-	if (answer < 0)
-		return LINNET_FORCED_SUBMIT;
-	return answer ? LINNET_REVOKE : LINNET_SUBMIT;
 }
 
 /* Bindings in other languages mirror this. */

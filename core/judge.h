@@ -56,9 +56,8 @@ int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memor
 /*
  * One device. tables->judge_size bytes aligned to LINNET_ALIGN, all of them the judge's.
  *
- * Any number of CPUs may call arrive, withdraw, complete_write, decide, decide_many, score, verdict and digits at
- * once. The caller makes sure that no two of complete_read, note_read and catch_up run at once on one judge; they may run
- * beside all others.
+ * Any number of CPUs may call arrive, withdraw, snapshot, decide and score at once. The caller makes sure that no two of
+ * note_read and catch_up run at once on one judge; they may run beside all others.
  */
 struct linnet_judge;
 
@@ -66,21 +65,23 @@ struct linnet_judge;
 int linnet_judge_init(struct linnet_judge *judge, size_t size, const struct linnet_tables *tables,
 		      const struct linnet_tracker *tracker);
 
-/* As linnet_tracker_*. */
+/* An I/O arrives: returns its snapshot, as linnet_tracker_arrive. */
 uint32_t linnet_judge_arrive(struct linnet_judge *judge, uint32_t size_bytes);
+
+/* A write completes, or any I/O leaves without completing: its pages go. */
 void linnet_judge_withdraw(struct linnet_judge *judge, uint32_t size_bytes);
-void linnet_judge_complete_write(struct linnet_judge *judge, uint32_t size_bytes);
-void linnet_judge_complete_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns,
-				uint32_t snapshot);
 
 /*
- * The two halves of complete_read, for who is asked less often than reads complete: a read enters the history, which is
- * worked out when the judge catches up. Until then it is behind: decide, score, history_len and the others know the
- * history that was. `snapshot` is of the read that will be asked about next.
+ * A read completes: it enters the history. What follows from it is worked out when the judge catches up. Until then it is behind:
+ * decide, score and history_len answer by the history before. The `snapshot` of catch_up is that of the read that will be asked
+ * about next.
  */
 void linnet_judge_note_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot);
 int linnet_judge_behind(const struct linnet_judge *judge);
 void linnet_judge_catch_up(struct linnet_judge *judge, uint32_t snapshot);
+
+/* The snapshot of a read of this size, were it to arrive now. */
+uint32_t linnet_judge_snapshot(const struct linnet_judge *judge, uint32_t size_bytes);
 
 /* Pages outstanding, and completed reads in the history (0..4), now. */
 uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge);
@@ -94,16 +95,5 @@ int linnet_judge_score(const struct linnet_judge *judge, uint32_t snapshot, void
 
 /* 1 to revoke, 0 to submit: whether that score is above zero. Remembered until the next read completes. */
 int linnet_judge_decide(struct linnet_judge *judge, uint32_t snapshot, void *scratch);
-
-/*
- * `count` I/Os that arrived together, each by its own snapshot and all by one history: 1 or 0 for each into
- * `revokes`. Untouched on an error.
- */
-int linnet_judge_decide_many(struct linnet_judge *judge, const uint32_t *snapshots, uint32_t count, void *scratch,
-			     uint8_t *revokes);
-
-/* As linnet_decide. */
-int linnet_judge_verdict(struct linnet_judge *judge, uint32_t snapshot, void *scratch, uint32_t others,
-			 uint32_t budget);
 
 #endif

@@ -37,8 +37,9 @@ enum linnet_error {
 #include "trees.h"
 #include "network.h"
 #include "model.h"
-#include "replica.h"
 #include "judge.h"
+#include "decide.h"
+#include "replica.h"
 
 #ifdef __cplusplus
 }

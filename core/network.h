@@ -107,20 +107,4 @@ int linnet_network_score_rest(const struct linnet_network *network, void *scratc
 /* The loops that every build has. User-space builds add linnet_dense_avx2 and linnet_dense_avx512. */
 extern const struct linnet_dense linnet_dense_portable;
 
-/* ---- decision (spec/decision.md) ---- */
-
-enum linnet_verdict {
-	LINNET_SUBMIT = 0,
-	LINNET_REVOKE = 1,
-	LINNET_FORCED_SUBMIT = 2, /* submitted without a choice; counted apart */
-};
-
-/*
- * Decides one read; never fails. `network` may be NULL (no model). `others` counts the replicas besides this one
- * that could still serve the read, `budget` the revokes that may still be spent now. `scratch` as for
- * linnet_network_score.
- */
-int linnet_decide(const struct linnet_network *network, const uint8_t *features, void *scratch,
-		  uint32_t others, uint32_t budget);
-
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What is known of one replica, counted at the host: its watch, the moving average of its read latency, the age of what
- * is known, and whether it is in service. Every I/O's arrival and end is an event; events are numbered, so that who records
- * them can work out later what was known at any of them.
+ * What is known of one replica, counted at the host: the features of both schemas, the moving average of its read latency,
+ * the age of what is known, and whether it is in service. Every I/O's arrival and end is an event. Events are numbered, so that a
+ * record of them shows what was known at any of them.
  *
  * Errors in a row take a replica out of service for a while, and longer each time. When that time is over, one read goes
  * there as a probe, and the others stay away until it has come back.
@@ -16,10 +16,61 @@ void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns,
 {
 	linnet_zero(replica, sizeof(*replica));
 	linnet_watch_init(&replica->watch, inflection_ns);
+	linnet_replica_grow(replica, ios, 0, places);
+}
+
+void linnet_replica_grow(struct linnet_replica *replica, struct linnet_watched *ios, uint32_t from, uint32_t places)
+{
 	replica->ios = ios;
-	for (uint32_t io = 0; io < places; io++)
+	for (uint32_t io = from; io < places; io++)
 		ios[io].newer = io + 1 < places ? io + 1 : LINNET_UNTRACKED;
-	replica->free = places ? 0 : LINNET_UNTRACKED;
+	replica->free = from < places ? from : LINNET_UNTRACKED;
+}
+
+int linnet_replica_set_judge(struct linnet_replica *replica, struct linnet_judge *judge, size_t size,
+			     const struct linnet_tables *tables)
+{
+	struct linnet_tracker tracker = replica->tracker;
+	int error = 0;
+
+	if (replica->judge) {
+		linnet_judge_catch_up(replica->judge, 0);
+		linnet_judge_tracker(replica->judge, &tracker);
+	}
+	if (judge)
+		error = linnet_judge_init(judge, size, tables, &tracker);
+	if (error < 0)
+		return error;
+	replica->tracker = tracker;
+	replica->judge = judge;
+	return 0;
+}
+
+/*
+ * The features of LinnOS: kept by the judge, or without one by a tracker, so that a judge finds a history when it comes. The
+ * judge only notes the read. What follows from it is worked out when the network is asked: of reads that end between two
+ * questions, all but the last would be worked out for nothing.
+ */
+static uint32_t track_arrival(struct linnet_replica *replica, uint32_t size_bytes)
+{
+	return replica->judge ? linnet_judge_arrive(replica->judge, size_bytes) :
+				linnet_tracker_arrive(&replica->tracker, size_bytes);
+}
+
+static void track_read(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t latency_ns)
+{
+	if (replica->judge)
+		linnet_judge_note_read(replica->judge, flight->size_bytes, latency_ns, flight->snapshot);
+	else
+		linnet_tracker_complete_read(&replica->tracker, flight->size_bytes, latency_ns, flight->snapshot);
+}
+
+static void track_leave(struct linnet_replica *replica, const struct linnet_flight *flight)
+{
+	if (replica->judge)
+		linnet_judge_withdraw(replica->judge, flight->size_bytes);
+	else
+		linnet_tracker_withdraw(&replica->tracker, flight->size_bytes);
 }
 
 /* The time of this event: that of the caller's clock, but never before the last event. */
@@ -36,15 +87,18 @@ int linnet_replica_is_out(const struct linnet_replica *replica, uint64_t now_ns)
 	return now_ns < replica->out_until_ns;
 }
 
-void linnet_replica_arrive(struct linnet_replica *replica, struct linnet_flight *flight, uint64_t now_ns, int is_read,
-			   int probe, uint64_t offset_bytes, uint32_t size_bytes)
+void linnet_replica_arrive(struct linnet_replica *replica, const struct linnet_settings *settings,
+			   struct linnet_flight *flight, uint64_t now_ns, int is_read, int probe, uint64_t offset_bytes,
+			   uint32_t size_bytes)
 {
 	uint64_t at_ns = event(replica, now_ns);
-	int readmitted = replica->errors_in_row >= LINNET_ERRORS_MAX && !linnet_replica_is_out(replica, at_ns);
+	int readmitted = replica->errors_in_row >= settings->errors_max && !linnet_replica_is_out(replica, at_ns);
 
 	flight->arrived_ns = at_ns;
 	flight->event = replica->events;
 	flight->place = replica->free;
+	flight->snapshot = track_arrival(replica, size_bytes);
+	flight->size_bytes = size_bytes;
 	flight->is_read = is_read != 0;
 	flight->probe = is_read && (probe || readmitted);
 	replica->in_flight++;
@@ -86,10 +140,14 @@ uint64_t linnet_replica_complete(struct linnet_replica *replica, const struct li
 		linnet_watch_complete(&replica->watch, replica->ios, flight->place, at_ns);
 	leave(replica, flight);
 	linnet_replica_pardon(replica);
-	if (flight->is_read) {
-		replica->learnt_ns = at_ns;
-		replica->ewma_ns = ewma_ns ? ewma_ns - (ewma_ns >> EWMA_SHIFT) + (latency_ns >> EWMA_SHIFT) : latency_ns;
+	if (!flight->is_read) {
+		track_leave(replica, flight);
+		return latency_ns;
 	}
+	track_read(replica, flight, latency_ns);
+	replica->learnt_ns = at_ns;
+	replica->revokes_in_row = 0;
+	replica->ewma_ns = ewma_ns ? ewma_ns - (ewma_ns >> EWMA_SHIFT) + (latency_ns >> EWMA_SHIFT) : latency_ns;
 	return latency_ns;
 }
 
@@ -98,20 +156,22 @@ void linnet_replica_withdraw(struct linnet_replica *replica, const struct linnet
 	event(replica, now_ns);
 	if (flight->place != LINNET_UNTRACKED)
 		linnet_watch_withdraw(&replica->watch, replica->ios, flight->place);
+	track_leave(replica, flight);
 	leave(replica, flight);
 }
 
-void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns)
+void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_settings *settings,
+			 const struct linnet_flight *flight, uint64_t now_ns)
 {
-	uint64_t absence_ns = replica->backoff_ns ? replica->backoff_ns : LINNET_OUT_NS;
+	uint64_t absence_ns = replica->backoff_ns ? replica->backoff_ns : settings->out_ns;
 
 	linnet_replica_withdraw(replica, flight, now_ns);
 	if (replica->errors_in_row < UINT32_MAX)
 		replica->errors_in_row++;
-	if (replica->errors_in_row < LINNET_ERRORS_MAX)
+	if (replica->errors_in_row < settings->errors_max)
 		return;
 	replica->out_until_ns = replica->latest_ns + absence_ns;
-	replica->backoff_ns = 2 * absence_ns < LINNET_OUT_NS_MAX ? 2 * absence_ns : LINNET_OUT_NS_MAX;
+	replica->backoff_ns = 2 * absence_ns < settings->out_ns_max ? 2 * absence_ns : settings->out_ns_max;
 }
 
 static uint64_t time_of(const struct linnet_replica *replica, uint64_t now_ns)
@@ -126,21 +186,29 @@ void linnet_replica_features(const struct linnet_replica *replica, uint64_t now_
 			      features);
 }
 
-void linnet_replica_describe(const struct linnet_replica *replica, const struct linnet_trees *trees, uint64_t now_ns,
-			     uint64_t offset_bytes, uint32_t size_bytes, struct linnet_candidate *candidate)
+void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate)
 {
-	candidate->score = 0;
-	if (trees) {
-		uint8_t features[LINNET_WATCH_FEATURES];
-
-		linnet_replica_features(replica, now_ns, offset_bytes, size_bytes, features);
-		candidate->score = linnet_trees_score(trees, features);
-	}
-	candidate->known = trees != NULL;
 	candidate->ewma_ns = replica->ewma_ns;
 	candidate->learnt_ns = replica->learnt_ns;
+	candidate->score = 0;
 	candidate->in_flight = replica->in_flight;
-	candidate->probing = replica->probing != 0;
 	candidate->eligible = !linnet_replica_is_out(replica, time_of(replica, now_ns));
+	candidate->known = 0;
 	candidate->slow = 0;
+	candidate->probing = replica->probing != 0;
+	candidate->revokes_in_row = replica->revokes_in_row;
 }
+
+void linnet_judge_describe(struct linnet_judge *judge, uint32_t size_bytes, void *scratch,
+			   struct linnet_candidate *candidate)
+{
+	candidate->known = linnet_judge_history_len(judge) == LINNET_HISTORY;
+	candidate->slow = 0;
+	if (candidate->known)
+		candidate->slow = linnet_judge_decide(judge, linnet_judge_snapshot(judge, size_bytes), scratch) > 0;
+}
+
+/* Bindings in other languages mirror this. */
+_Static_assert(sizeof(struct linnet_watch) == 224 && sizeof(struct linnet_watched) == 32, "struct linnet_watch");
+_Static_assert(sizeof(struct linnet_replica) == 352, "struct linnet_replica");
+_Static_assert(sizeof(struct linnet_flight) == 32, "struct linnet_flight");

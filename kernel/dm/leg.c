@@ -31,7 +31,6 @@ int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index)
 	leg->places = kvcalloc(count, sizeof(*leg->places), GFP_KERNEL);
 	if (!leg->counts || !leg->places)
 		return -ENOMEM;
-	linnet_tracker_init(&leg->tracker);
 	linnet_replica_init(&leg->state, U64_MAX, leg->places, count);
 	return 0;
 }
@@ -52,32 +51,20 @@ void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio)
 		bio->bi_iter.bi_sector = leg->start + dm_target_offset(leg->dm->ti, bio->bi_iter.bi_sector);
 }
 
-/* The leg's judge, or NULL. Under its lock. */
-static struct linnet_judge *judge_of(struct linnet_leg *leg)
-{
-	struct linnet_mind *mind = rcu_dereference_protected(leg->mind, lockdep_is_held(&leg->lock));
-
-	return mind ? mind->judge : NULL;
-}
-
 bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u64 seen, u64 now_ns, bool is_read,
 		       bool probe, sector_t sector, u32 size_bytes)
 {
-	struct linnet_judge *judge;
 	unsigned long flags;
 
 	booking->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
-	booking->size_bytes = size_bytes;
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	if (seen != LINNET_ANY_EVENT && seen != leg->state.events) {
 		raw_spin_unlock_irqrestore(&leg->lock, flags);
 		return false;
 	}
 	write_seqcount_begin(&leg->seq);
-	linnet_replica_arrive(&leg->state, &booking->flight, now_ns, is_read, probe, booking->offset_bytes, size_bytes);
-	judge = judge_of(leg);
-	booking->snapshot = judge ? linnet_judge_arrive(judge, size_bytes)
-				  : linnet_tracker_arrive(&leg->tracker, size_bytes);
+	linnet_replica_arrive(&leg->state, &leg->dm->settings, &booking->flight, now_ns, is_read, probe,
+			      booking->offset_bytes, size_bytes);
 	write_seqcount_end(&leg->seq);
 	raw_spin_unlock_irqrestore(&leg->lock, flags);
 	if (booking->flight.place == LINNET_UNTRACKED)
@@ -116,32 +103,13 @@ static void set_out(struct linnet_leg *leg, bool out)
 {
 	if (out && !test_and_set_bit(LINNET_LEG_OUT, &leg->flags))
 		DMWARN_LIMIT("%s: replica %u (%s) is out of service after %u errors in a row",
-			     dm_table_device_name(leg->dm->ti->table), leg->index, leg->dev->name, LINNET_ERRORS_MAX);
+			     dm_table_device_name(leg->dm->ti->table), leg->index, leg->dev->name, leg->dm->settings.errors_max);
 	else if (!out && test_and_clear_bit(LINNET_LEG_OUT, &leg->flags))
 		DMINFO("%s: replica %u (%s) is back in service", dm_table_device_name(leg->dm->ti->table), leg->index,
 		       leg->dev->name);
 	else
 		return;
 	linnet_dm_changed(leg->dm);
-}
-
-/*
- * The features of LinnOS: kept by the judge, or without one by a tracker, so that a model finds a history when it comes. The
- * judge only notes the read. What follows from it is worked out when the network is asked about the leg: of reads that end
- * between two questions, all but the last would be worked out for nothing.
- */
-static void track_end(struct linnet_leg *leg, const struct linnet_booking *booking, bool learn, u64 latency_ns)
-{
-	struct linnet_judge *judge = judge_of(leg);
-
-	if (judge && learn)
-		linnet_judge_note_read(judge, booking->size_bytes, latency_ns, booking->snapshot);
-	else if (judge)
-		linnet_judge_withdraw(judge, booking->size_bytes);
-	else if (learn)
-		linnet_tracker_complete_read(&leg->tracker, booking->size_bytes, latency_ns, booking->snapshot);
-	else
-		linnet_tracker_withdraw(&leg->tracker, booking->size_bytes);
 }
 
 void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, blk_status_t status)
@@ -156,13 +124,12 @@ void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking
 	if (status == BLK_STS_OK)
 		linnet_replica_complete(&leg->state, flight, now_ns);
 	else if (is_leg_error(status))
-		linnet_replica_fail(&leg->state, flight, now_ns);
+		linnet_replica_fail(&leg->state, &leg->dm->settings, flight, now_ns);
 	else
 		linnet_replica_withdraw(&leg->state, flight, now_ns);
 	latency_ns = leg->state.latest_ns - flight->arrived_ns;
-	track_end(leg, booking, status == BLK_STS_OK && flight->is_read, latency_ns);
 	write_seqcount_end(&leg->seq);
-	out = leg->state.errors_in_row >= LINNET_ERRORS_MAX;
+	out = leg->state.errors_in_row >= leg->dm->settings.errors_max;
 	event = leg->state.events;
 	raw_spin_unlock_irqrestore(&leg->lock, flags);
 
@@ -172,12 +139,12 @@ void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking
 		set_out(leg, out);
 }
 
-void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_judge *judge, u32 snapshot)
+void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_judge *judge, u32 size_bytes)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&leg->lock, flags);
-	linnet_judge_catch_up(judge, snapshot);
+	linnet_judge_catch_up(judge, linnet_judge_snapshot(judge, size_bytes));
 	raw_spin_unlock_irqrestore(&leg->lock, flags);
 }
 
@@ -201,12 +168,8 @@ void linnet_leg_set_mind(struct linnet_leg *leg, struct linnet_mind *mind)
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	write_seqcount_begin(&leg->seq);
 	old = rcu_dereference_protected(leg->mind, lockdep_is_held(&leg->lock));
-	if (old && old->judge) {
-		linnet_judge_catch_up(old->judge, 0);
-		linnet_judge_tracker(old->judge, &leg->tracker);
-	}
-	if (mind && mind->judge)
-		linnet_judge_init(mind->judge, mind->loaded->tables.judge_size, &mind->loaded->tables, &leg->tracker);
+	linnet_replica_set_judge(&leg->state, mind ? mind->judge : NULL, mind ? mind->loaded->tables.judge_size : 0,
+				 mind ? &mind->loaded->tables : NULL);
 	leg->state.watch.inflection_ns = mind ? mind->loaded->inflection_ns : U64_MAX;
 	rcu_assign_pointer(leg->mind, mind);
 	write_seqcount_end(&leg->seq);

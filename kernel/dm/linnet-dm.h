@@ -87,17 +87,14 @@ struct linnet_leg {
 
 	/* Of arrivals and ends: */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
-	seqcount_raw_spinlock_t seq; /* of `state` and of the judge or tracker */
+	seqcount_raw_spinlock_t seq; /* of `state` and its judge */
 	struct linnet_replica state;
-	struct linnet_tracker tracker; /* while there is no judge */
 };
 
 /* One I/O under way at one leg, from linnet_leg_arrive to linnet_leg_end. */
 struct linnet_booking {
 	struct linnet_flight flight;
 	u64 offset_bytes; /* at the leg */
-	u32 size_bytes;
-	u32 snapshot;     /* of the judge or tracker */
 };
 
 int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index);
@@ -113,8 +110,8 @@ bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u
 /* It ended. Counts, learns, and takes the leg out of service, or back, where the errors in a row say so. */
 void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, blk_status_t status);
 
-/* Reads have ended since the leg's judge, this one, was last asked: works them into what it knows. Under RCU. */
-void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_judge *judge, u32 snapshot);
+/* Reads have ended since the leg's judge, this one, was last asked: works them in, for a read of this size. Under RCU. */
+void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_judge *judge, u32 size_bytes);
 
 /* Its errors are forgotten: back in service. */
 void linnet_leg_pardon(struct linnet_leg *leg);
@@ -155,16 +152,17 @@ struct linnet_counts {
 struct linnet_desk {
 	struct linnet_candidate last[LINNET_REPLICAS_MAX];
 	u64 ids;
-	u32 spent; /* of this CPU's budget of revokes, in hundredths of a revoke: what reads have not earned back yet */
+	struct linnet_budget revokes; /* this CPU's */
 };
 
 struct linnet_dm {
 	struct dm_target *ti;
 	u32 leg_count;
-	u32 policy;  /* enum linnet_policy */
-	bool on;     /* else every read goes to the primary, and none is revoked */
+	u8 trees;    /* a bit for each leg whose model has trees */
+	u8 networks; /* and a network */
 	bool revoke;
 	u16 ioprio;  /* tag of the reads that may be revoked */
+	struct linnet_settings settings;
 	struct linnet_counts __percpu *counts;
 	struct linnet_counts base; /* what they were when they were reset; under `control` */
 	struct linnet_desk __percpu *desks;

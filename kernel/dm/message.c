@@ -115,7 +115,7 @@ static int set_revoke(struct linnet_dm *dm, const char *word)
 {
 	int revoke = switch_of(word);
 
-	return revoke < 0 ? revoke : linnet_models_fit(dm, dm->policy, revoke);
+	return revoke < 0 ? revoke : linnet_models_fit(dm, dm->settings.policy, revoke);
 }
 
 static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
@@ -125,7 +125,7 @@ static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 
 	if (argc == 1) {
 		if (switch_of(word) >= 0) {
-			WRITE_ONCE(dm->on, switch_of(word));
+			WRITE_ONCE(dm->settings.on, switch_of(word));
 			return 0;
 		}
 		if (!strcmp(word, "unload"))

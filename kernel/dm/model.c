@@ -216,14 +216,18 @@ void linnet_mind_free(struct linnet_mind *mind)
 	kfree(mind);
 }
 
-/* Legs that have no new mind keep the one they have. */
+/* Legs that have no new mind keep the one they have. Under control. */
 static void set_minds(struct linnet_dm *dm, struct linnet_mind **minds)
 {
 	u32 k;
 
-	for (k = 0; k < dm->leg_count; k++)
-		if (minds[k])
-			linnet_leg_set_mind(&dm->legs[k], minds[k]);
+	for (k = 0; k < dm->leg_count; k++) {
+		if (!minds[k])
+			continue;
+		linnet_leg_set_mind(&dm->legs[k], minds[k]);
+		WRITE_ONCE(dm->trees, (dm->trees & ~BIT(k)) | minds[k]->loaded->has_trees << k);
+		WRITE_ONCE(dm->networks, (dm->networks & ~BIT(k)) | minds[k]->loaded->has_network << k);
+	}
 }
 
 static void free_minds(struct linnet_mind **minds)
@@ -243,7 +247,7 @@ int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name)
 
 	if (IS_ERR(loaded))
 		return PTR_ERR(loaded);
-	judge = wants_judge(loaded, dm->policy, dm->revoke);
+	judge = wants_judge(loaded, dm->settings.policy, dm->revoke);
 	for (k = 0; k < dm->leg_count; k++) {
 		if (!(legs & BIT(k)))
 			continue;
@@ -283,7 +287,7 @@ int linnet_models_fit(struct linnet_dm *dm, u32 policy, bool revoke)
 		}
 	}
 	set_minds(dm, minds);
-	WRITE_ONCE(dm->policy, policy);
+	WRITE_ONCE(dm->settings.policy, policy);
 	WRITE_ONCE(dm->revoke, revoke);
 	return 0;
 }

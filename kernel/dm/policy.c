@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which leg a read goes to.
+ * Which leg a read goes to. The rules are the core's (core/decide.c); here is how the legs are looked at while they change.
  *
  * Every leg that may serve the read is described without its lock: the sequence count says whether an arrival or end came
- * between. After a few attempts that were all disturbed, what this CPU saw of the leg the last time must do. Then core/choose.c
- * chooses, and the read is booked at that leg under its lock, if the leg's events are still those that the choice rests on. If
- * not, the decision is taken anew, a few times: reads that arrive together would else all choose by the same state, and all the
- * same leg.
- *
- * A model that is missing or cannot answer never stops a read: the policy falls back to one that needs no model.
+ * between. When every attempt was disturbed, what this CPU saw of the leg the last time must do. The core decides, and the
+ * read is booked at the chosen leg under its lock, if the leg's events are still those that the decision rests on. If not, the
+ * read is decided on again, a few times: reads that arrive together would otherwise all choose by the same state, and the same
+ * leg.
  */
 #define CREATE_TRACE_POINTS
+#include <linux/log2.h>
 #include <linux/moduleparam.h>
 
 #include "linnet-dm.h"
@@ -19,23 +18,26 @@
 
 #define DESCRIBE_TRIES 4
 #define DECIDE_TRIES 3
-#define HISTORY LINNET_HISTORY /* reads that the digits' history must hold before they mean anything */
 
 static uint age_ms = LINNET_AGE_NS / NSEC_PER_MSEC;
 module_param(age_ms, uint, 0644);
 MODULE_PARM_DESC(age_ms, "age in ms at which what is known of a replica has expired, so that a read goes there as a probe; 0: never");
 
-#define REVOKES_IN_ROW_MAX 1024 /* on a CPU, beyond what revoke_percent allows: a stall of several drives at once */
-
 static uint revoke_percent = 100;
 module_param(revoke_percent, uint, 0644);
 MODULE_PARM_DESC(revoke_percent, "of the reads that may be revoked, the most that are, in percent and in the long run");
 
-static u64 age_ns(void)
+/* Parameters hold for all targets and at once. The line that all submitters read is written when one has changed. */
+static void take_parameters(struct linnet_settings *settings)
 {
 	uint ms = READ_ONCE(age_ms);
+	u64 age_ns = ms ? (u64)ms * NSEC_PER_MSEC : U64_MAX;
+	u32 per_million = min(READ_ONCE(revoke_percent), 100U) * (LINNET_BUDGET_UNIT / 100);
 
-	return ms ? (u64)ms * NSEC_PER_MSEC : U64_MAX;
+	if (unlikely(READ_ONCE(settings->age_ns) != age_ns))
+		WRITE_ONCE(settings->age_ns, age_ns);
+	if (unlikely(READ_ONCE(settings->revokes.per_million) != per_million))
+		WRITE_ONCE(settings->revokes.per_million, per_million);
 }
 
 const char *const linnet_policy_names[] = {
@@ -66,7 +68,7 @@ static bool is_revocable(const struct linnet_dm *dm, const struct bio *bio)
 {
 	const blk_opf_t never = REQ_META | REQ_PRIO | REQ_RAHEAD | REQ_SWAP | REQ_POLLED;
 
-	return READ_ONCE(dm->revoke) && READ_ONCE(dm->on) && bio->bi_ioprio == READ_ONCE(dm->ioprio) &&
+	return READ_ONCE(dm->revoke) && READ_ONCE(dm->settings.on) && bio->bi_ioprio == READ_ONCE(dm->ioprio) &&
 	       !(bio->bi_opf & never);
 }
 
@@ -85,17 +87,18 @@ static u32 usable_legs(const struct linnet_dm *dm, const struct bio *bio, u8 tri
 	return legs;
 }
 
-/* Fills decision->legs[k] and seen[k]. Under RCU, on one CPU. */
-static void describe(struct linnet_leg *leg, struct linnet_decision *decision, bool by_trees)
+/* Fills the leg's candidate and `seen`. Under RCU, on one CPU. */
+static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
 {
-	struct linnet_candidate *candidate = &decision->legs[leg->index];
+	struct linnet_decision *decision = &routing->decision;
+	struct linnet_candidate *candidate = &decision->candidates[leg->index];
+	struct linnet_mind *mind = decision->by_trees ? rcu_dereference(leg->mind) : NULL;
 	struct linnet_desk *desk = this_cpu_ptr(leg->dm->desks);
-	struct linnet_mind *mind = rcu_dereference(leg->mind);
-	u64 offset_bytes = (leg->start + decision->sector) << SECTOR_SHIFT;
+	u64 offset_bytes = (leg->start + routing->sector) << SECTOR_SHIFT;
+	bool by_trees = mind && mind->loaded->has_trees;
 	u8 features[LINNET_WATCH_FEATURES];
 	u32 try;
 
-	by_trees = by_trees && mind && mind->loaded->has_trees;
 	for (try = 0; try < DESCRIBE_TRIES; try++) {
 		u32 seq = raw_read_seqcount(&leg->seq);
 
@@ -103,252 +106,152 @@ static void describe(struct linnet_leg *leg, struct linnet_decision *decision, b
 			cpu_relax();
 			continue;
 		}
-		decision->seen[leg->index] = leg->state.events;
-		linnet_replica_describe(&leg->state, NULL, decision->now_ns, offset_bytes, decision->size_bytes,
-					candidate);
+		routing->seen[leg->index] = leg->state.events;
+		linnet_replica_describe(&leg->state, decision->now_ns, candidate);
 		if (by_trees)
-			linnet_replica_features(&leg->state, decision->now_ns, offset_bytes, decision->size_bytes,
+			linnet_replica_features(&leg->state, decision->now_ns, offset_bytes, routing->size_bytes,
 						features);
 		if (read_seqcount_retry(&leg->seq, seq))
 			continue;
-		candidate->known = by_trees;
-		if (by_trees)
+		if (by_trees) {
+			candidate->known = 1;
 			candidate->score = linnet_grove_score(&mind->loaded->grove, features);
+		}
 		desk->last[leg->index] = *candidate;
 		return;
 	}
 	*candidate = desk->last[leg->index];
-	decision->seen[leg->index] = LINNET_ANY_EVENT;
+	routing->seen[leg->index] = LINNET_ANY_EVENT;
 }
 
-/* What the leg's network says of the read: candidate->slow and known. Under RCU, on one CPU. */
-static void ask_once(struct linnet_leg *leg, struct linnet_decision *decision)
+/* What the leg's network says of the read. Under RCU, on one CPU. */
+static void ask_once(struct linnet_leg *leg, struct linnet_routing *routing)
 {
-	struct linnet_candidate *candidate = &decision->legs[leg->index];
+	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
 	struct linnet_mind *mind = rcu_dereference(leg->mind);
-	u32 pages = linnet_pages(decision->size_bytes), pending, snapshot;
-	void *scratch;
 
 	candidate->known = 0;
+	candidate->slow = 0;
 	if (!mind || !mind->judge)
 		return;
-	pending = linnet_judge_pending_pages(mind->judge);
-	snapshot = pending + min(pages, U32_MAX - pending);
 	if (linnet_judge_behind(mind->judge)) {
-		linnet_leg_catch_up(leg, mind->judge, snapshot);
-		decision->caught_up = true;
+		linnet_leg_catch_up(leg, mind->judge, routing->size_bytes);
+		routing->caught_up = true;
 	}
-	if (linnet_judge_history_len(mind->judge) < HISTORY)
-		return;
-	scratch = mind->loaded->scratch ? this_cpu_ptr(mind->loaded->scratch) : NULL;
-	candidate->known = 1;
-	candidate->slow = linnet_judge_decide(mind->judge, snapshot, scratch);
+	linnet_judge_describe(mind->judge, routing->size_bytes,
+			      mind->loaded->scratch ? this_cpu_ptr(mind->loaded->scratch) : NULL, candidate);
 }
 
-/* The answer belongs to the events that the leg was described by, or else both are had anew, a few times. */
-static void ask_network(struct linnet_leg *leg, struct linnet_decision *decision)
+/* The answer belongs to the events that the leg was described by. Where others came between, both are had again. */
+static void ask_network(struct linnet_leg *leg, struct linnet_routing *routing)
 {
-	struct linnet_candidate *candidate = &decision->legs[leg->index];
-	u32 eligible = candidate->eligible, try;
+	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
+	u8 eligible = candidate->eligible;
+	u32 try;
 
 	for (try = 1;; try++) {
-		ask_once(leg, decision);
+		ask_once(leg, routing);
 		smp_rmb(); /* events are counted before the judge is told of them */
-		if (READ_ONCE(leg->state.events) == decision->seen[leg->index] || try == DESCRIBE_TRIES)
+		if (READ_ONCE(leg->state.events) == routing->seen[leg->index] || try == DESCRIBE_TRIES)
 			return;
-		describe(leg, decision, false);
+		describe(leg, routing);
 		candidate->eligible = eligible;
 	}
 }
 
-/* linnos: in order, until one is fast; the last candidate is not asked. */
-static void ask_in_order(struct linnet_dm *dm, struct linnet_decision *decision)
+/* Under RCU, on one CPU. */
+static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 {
-	u32 last = LINNET_NO_REPLICA, k;
-
-	for (k = 0; k < decision->count; k++)
-		if (decision->legs[k].eligible)
-			last = k;
-	for (k = 0; k < decision->count && k != last; k++) {
-		if (!decision->legs[k].eligible)
-			continue;
-		ask_network(&dm->legs[k], decision);
-		if (!decision->legs[k].slow)
-			return;
-	}
-}
-
-static bool have_model(const struct linnet_dm *dm, bool trees)
-{
+	struct linnet_decision *decision = &routing->decision;
 	u32 k;
 
-	for (k = 0; k < dm->leg_count; k++) {
-		struct linnet_mind *mind = rcu_dereference(dm->legs[k].mind);
-
-		if (mind && (trees ? mind->loaded->has_trees : mind->loaded->has_network))
-			return true;
+	decision->now_ns = ktime_get_ns();
+	routing->caught_up = false;
+	linnet_decision_begin(decision, &dm->settings);
+	for (k = 0; k < decision->count; k++) {
+		if (decision->usable & BIT(k)) {
+			describe(&dm->legs[k], routing);
+			continue;
+		}
+		memset(&decision->candidates[k], 0, sizeof(decision->candidates[k]));
+		routing->seen[k] = 0;
 	}
-	return false;
+	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->desks)->revokes)) !=
+	       LINNET_NO_REPLICA)
+		ask_network(&dm->legs[k], routing);
 }
 
-/* The policy that can be followed with the models that there are. Under RCU. */
-static u32 effective_policy(const struct linnet_dm *dm)
-{
-	u32 policy = READ_ONCE(dm->policy);
-
-	if (!READ_ONCE(dm->on))
-		return LINNET_BASELINE;
-	if (policy == LINNET_BEST && !have_model(dm, true))
-		return LINNET_EWMA_INFLIGHT;
-	if (policy == LINNET_LINNOS && !have_model(dm, false))
-		return LINNET_BASELINE;
-	return policy;
-}
-
-/* Legs out of service because of errors stand back while another can serve the read. */
-static u32 set_eligible(struct linnet_decision *decision, u32 usable)
-{
-	u32 k, in_service = 0;
-
-	for (k = 0; k < decision->count; k++)
-		in_service |= decision->legs[k].eligible << k;
-	in_service &= usable;
-	if (!in_service)
-		in_service = usable;
-	for (k = 0; k < decision->count; k++)
-		decision->legs[k].eligible = in_service >> k & 1;
-	return in_service;
-}
-
-/* A read that may be revoked has come: it earns its share of a revoke. On one CPU. */
-static void earn_revoke(struct linnet_dm *dm)
-{
-	struct linnet_desk *desk = this_cpu_ptr(dm->desks);
-
-	desk->spent -= min(desk->spent, min(READ_ONCE(revoke_percent), 100U));
-}
-
-/* Whether the budget has a revoke left; takes it. */
-static bool spend_revoke(struct linnet_dm *dm)
-{
-	struct linnet_desk *desk = this_cpu_ptr(dm->desks);
-
-	if (desk->spent > 100 * (REVOKES_IN_ROW_MAX - 1))
-		return false;
-	desk->spent += 100;
-	return true;
-}
-
-/* Whether the chosen leg will be slow for a read that may be revoked; else it may become a probe. */
-static bool judge_chosen(struct linnet_dm *dm, struct linnet_decision *decision)
-{
-	u32 k = decision->choice.replica;
-	struct linnet_candidate *chosen = &decision->legs[k];
-	bool by_trees = chosen->known && decision->policy != LINNET_LINNOS, slow;
-
-	if (decision->choice.probe)
-		return false;
-	if (!by_trees && !chosen->known)
-		ask_network(&dm->legs[k], decision);
-	slow = by_trees ? chosen->score > 0 : chosen->slow;
-	if (slow && linnet_may_revoke(chosen, by_trees, decision->now_ns, age_ns()))
-		return spend_revoke(dm);
-	decision->choice.probe = slow;
-	return false;
-}
-
-static void decide(struct linnet_dm *dm, struct linnet_decision *decision, u32 usable)
-{
-	bool by_trees, forced;
-	u32 k, in_service;
-
-	decision->policy = effective_policy(dm);
-	by_trees = decision->policy == LINNET_BEST || (decision->revocable && decision->policy != LINNET_LINNOS);
-	for (k = 0; k < dm->leg_count; k++) {
-		if (usable & BIT(k))
-			describe(&dm->legs[k], decision, by_trees);
-		else
-			memset(&decision->legs[k], 0, sizeof(decision->legs[k]));
-	}
-	in_service = set_eligible(decision, usable);
-	if (decision->policy == LINNET_LINNOS)
-		ask_in_order(dm, decision);
-	decision->choice = linnet_choose(decision->policy, decision->legs, decision->count, decision->now_ns,
-					 age_ns());
-	forced = hweight32(in_service) < 2 || (decision->policy == LINNET_BASELINE && READ_ONCE(dm->policy));
-	decision->verdict = forced ? LINNET_FORCED_SUBMIT : LINNET_SUBMIT;
-	if (!decision->revocable)
-		return;
-	if (judge_chosen(dm, decision))
-		decision->verdict = LINNET_REVOKE;
-	else if (decision->legs[decision->choice.replica].known)
-		decision->verdict = LINNET_SUBMIT;
-}
-
-/* Without a choice to take: the first leg that is in service, or else the first. */
+/* Without a choice to take. */
 static void route_plainly(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable)
 {
 	u64 now_ns = ktime_get_ns();
-	u32 chosen = __ffs(usable), k;
+	u32 out = 0, chosen = linnet_first_of(usable, 0);
 
-	for (k = chosen; k < dm->leg_count; k++) {
-		if (usable & BIT(k) && now_ns >= READ_ONCE(dm->legs[k].state.out_until_ns)) {
-			chosen = k;
-			break;
-		}
+	while (usable & ~out && now_ns < READ_ONCE(dm->legs[chosen].state.out_until_ns)) {
+		out |= BIT(chosen);
+		chosen = linnet_first_of(usable, out);
 	}
 	linnet_leg_arrive(&dm->legs[chosen], &io->booking, LINNET_ANY_EVENT, now_ns, true, false,
 			  dm_target_offset(dm->ti, bio->bi_iter.bi_sector), bio->bi_iter.bi_size);
 	io->leg = chosen;
-	if (READ_ONCE(dm->on) && READ_ONCE(dm->policy) != LINNET_BASELINE)
+	if (READ_ONCE(dm->settings.on) && READ_ONCE(dm->settings.policy) != LINNET_BASELINE)
 		this_cpu_inc(dm->counts->forced);
+}
+
+/* Books the read where the decision sends it. False when the leg has changed since it was described. */
+static bool book(struct linnet_dm *dm, const struct linnet_routing *routing, struct linnet_io *io, bool last_try)
+{
+	const struct linnet_decision *decision = &routing->decision;
+	struct linnet_leg *leg = &dm->legs[decision->choice.replica];
+	u64 seen = last_try ? LINNET_ANY_EVENT : routing->seen[leg->index];
+
+	io->leg = leg->index;
+	return linnet_leg_arrive(leg, &io->booking, seen, decision->now_ns, true, decision->choice.probe, routing->sector,
+				 routing->size_bytes);
+}
+
+static void count(struct linnet_dm *dm, const struct linnet_decision *decision)
+{
+	if (decision->verdict == LINNET_REVOKE)
+		this_cpu_inc(dm->counts->revokes);
+	else if (decision->verdict == LINNET_FORCED_SUBMIT)
+		this_cpu_inc(dm->counts->forced);
+	else if (decision->policy != LINNET_BASELINE)
+		this_cpu_inc(dm->counts->decisions);
 }
 
 static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable, bool revocable)
 {
-	struct linnet_decision decision;
-	struct linnet_leg *leg;
-	u64 seen;
+	struct linnet_routing routing;
+	struct linnet_decision *decision = &routing.decision;
 	u32 try;
 
-	decision.id = io->id;
-	decision.sector = dm_target_offset(dm->ti, bio->bi_iter.bi_sector);
-	decision.size_bytes = bio->bi_iter.bi_size;
-	decision.count = dm->leg_count;
-	decision.revocable = revocable;
-	memset(decision.seen, 0, sizeof(decision.seen));
+	routing.id = io->id;
+	routing.sector = dm_target_offset(dm->ti, bio->bi_iter.bi_sector);
+	routing.size_bytes = bio->bi_iter.bi_size;
+	decision->count = dm->leg_count;
+	decision->usable = usable;
+	decision->may_revoke = revocable;
+	take_parameters(&dm->settings);
 	preempt_disable();
 	rcu_read_lock();
+	decision->trees = READ_ONCE(dm->trees);
+	decision->networks = READ_ONCE(dm->networks);
 	if (revocable)
-		earn_revoke(dm);
+		linnet_budget_earn(&this_cpu_ptr(dm->desks)->revokes, &dm->settings.revokes);
 	for (try = 1;; try++) {
-		decision.now_ns = ktime_get_ns();
-		decision.caught_up = false;
-		decide(dm, &decision, usable);
-		if (decision.verdict == LINNET_REVOKE)
-			break;
-		/* The read arrives when it is decided about. What a judge has caught up with is no part of its latency. */
-		if (decision.caught_up && try < DECIDE_TRIES)
+		decide(dm, &routing);
+		/* The read arrives when it is decided on. What a judge has caught up with is no part of its latency. */
+		if (decision->verdict != LINNET_REVOKE && routing.caught_up && try < DECIDE_TRIES)
 			continue;
-		leg = &dm->legs[decision.choice.replica];
-		seen = try < DECIDE_TRIES ? decision.seen[leg->index] : LINNET_ANY_EVENT;
-		if (linnet_leg_arrive(leg, &io->booking, seen, decision.now_ns, true, decision.choice.probe,
-				      decision.sector, decision.size_bytes)) {
-			io->leg = leg->index;
+		if (decision->verdict == LINNET_REVOKE || book(dm, &routing, io, try == DECIDE_TRIES))
 			break;
-		}
 	}
-	trace_linnet_decision(dm, &decision);
+	trace_linnet_decision(dm, &routing);
 	rcu_read_unlock();
 	preempt_enable();
-
-	if (decision.verdict == LINNET_REVOKE)
-		this_cpu_inc(dm->counts->revokes);
-	else if (decision.verdict == LINNET_FORCED_SUBMIT)
-		this_cpu_inc(dm->counts->forced);
-	else if (decision.policy != LINNET_BASELINE)
-		this_cpu_inc(dm->counts->decisions);
-	return decision.verdict != LINNET_REVOKE;
+	count(dm, decision);
+	return decision->verdict != LINNET_REVOKE;
 }
 
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke)
@@ -362,14 +265,14 @@ bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, b
 		return false;
 	}
 	io->id = linnet_next_id(dm);
-	if (!revocable && (hweight32(usable) < 2 || !READ_ONCE(dm->on) || READ_ONCE(dm->policy) == LINNET_BASELINE)) {
+	if (linnet_decides_nothing(&dm->settings, usable, revocable)) {
 		route_plainly(dm, bio, io, usable);
 	} else if (!route_by_policy(dm, bio, io, usable, revocable)) {
 		io->status = BLK_STS_AGAIN;
 		return false;
 	}
 	/* The last leg must not turn the read away either, because its queue is full, say. */
-	if (hweight32(usable) < 2)
+	if (is_power_of_2(usable))
 		bio->bi_opf &= ~REQ_NOWAIT;
 	return true;
 }

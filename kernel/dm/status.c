@@ -79,8 +79,8 @@ void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen
 	add_up((u64 *)&counts, (const u64 __percpu *)dm->counts, (const u64 *)&dm->base, COUNT_WORDS);
 	if (dm->mirror)
 		linnet_mirror_sync(dm->mirror, &in_sync, &regions);
-	DMEMIT("version 1 policy %s model %s on %u revoke %u", linnet_policy_names[READ_ONCE(dm->policy)],
-	       model_state(dm), READ_ONCE(dm->on), READ_ONCE(dm->revoke));
+	DMEMIT("version 1 policy %s model %s on %u revoke %u", linnet_policy_names[READ_ONCE(dm->settings.policy)],
+	       model_state(dm), READ_ONCE(dm->settings.on), READ_ONCE(dm->revoke));
 	DMEMIT(" reads %llu writes %llu decisions %llu revokes %llu forced %llu failovers %llu probes %llu untracked %llu",
 	       counts.reads, counts.writes, counts.decisions, counts.revokes, counts.forced, counts.failovers,
 	       counts.probes, counts.untracked);

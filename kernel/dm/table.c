@@ -40,7 +40,7 @@ static int take_policy(struct parse *p, const char *name)
 
 	if (policy < 0)
 		return refuse(p, "Unknown policy: baseline, shortest-queue, ewma-inflight, linnos or linnet-best");
-	p->dm->policy = policy;
+	p->dm->settings.policy = policy;
 	return 0;
 }
 
@@ -132,7 +132,7 @@ static int take_word(struct parse *p, const char *word)
 			refuse(p, "ioprio takes 0x and up to four hexadecimal digits") : 0;
 	}
 	if (!strcmp(word, "off")) {
-		dm->on = false;
+		dm->settings.on = false;
 		return once(p, SEEN_OFF);
 	}
 	if (!strncmp(word, "out:", 4)) {
@@ -156,8 +156,7 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 	int error;
 	u32 k;
 
-	dm->on = true;
-	dm->policy = LINNET_BEST;
+	linnet_settings_init(&dm->settings);
 	dm->ioprio = LINNET_IOPRIO;
 	error = dm_read_arg_group(&words_arg, args, &words, &dm->ti->error);
 	if (error)
@@ -228,9 +227,9 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 		DMEMIT(" %s %llu", dm->legs[k].dev->name, (unsigned long long)dm->legs[k].start);
 		words += dm->legs[k].model[0] && (!shared || k == 0) ? 2 : 0;
 	}
-	words += READ_ONCE(dm->revoke) + 2 * tagged + !READ_ONCE(dm->on) + hweight32(out);
+	words += READ_ONCE(dm->revoke) + 2 * tagged + !READ_ONCE(dm->settings.on) + hweight32(out);
 	words += dm->mirror ? 1 + dm->log_words : 0;
-	DMEMIT(" %u policy %s", words, linnet_policy_names[READ_ONCE(dm->policy)]);
+	DMEMIT(" %u policy %s", words, linnet_policy_names[READ_ONCE(dm->settings.policy)]);
 	if (shared && dm->legs[0].model[0])
 		DMEMIT(" model %s", dm->legs[0].model);
 	for (k = 0; !shared && k < dm->leg_count; k++)
@@ -240,7 +239,7 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 		DMEMIT(" revoke");
 	if (tagged)
 		DMEMIT(" ioprio 0x%04x", READ_ONCE(dm->ioprio));
-	if (!READ_ONCE(dm->on))
+	if (!READ_ONCE(dm->settings.on))
 		DMEMIT(" off");
 	for (k = 0; k < dm->leg_count; k++)
 		if (out & BIT(k))

@@ -143,10 +143,10 @@ static void write_begin(struct dm_target *ti, unsigned int k, struct bio *bio, v
 	struct linnet_booking *booking = memory;
 	struct linnet_dm *dm = ti->private;
 
-	booking->size_bytes = bio_op(bio) == REQ_OP_WRITE ? bio->bi_iter.bi_size : 0;
-	if (booking->size_bytes)
+	booking->flight.size_bytes = bio_op(bio) == REQ_OP_WRITE ? bio->bi_iter.bi_size : 0;
+	if (booking->flight.size_bytes)
 		linnet_leg_arrive(&dm->legs[k], booking, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
-				  dm_target_offset(ti, bio->bi_iter.bi_sector), booking->size_bytes);
+				  dm_target_offset(ti, bio->bi_iter.bi_sector), booking->flight.size_bytes);
 }
 
 static void write_end(struct dm_target *ti, unsigned int k, struct bio *bio, void *memory, blk_status_t status)
@@ -154,7 +154,7 @@ static void write_end(struct dm_target *ti, unsigned int k, struct bio *bio, voi
 	struct linnet_booking *booking = memory;
 	struct linnet_dm *dm = ti->private;
 
-	if (booking->size_bytes)
+	if (booking->flight.size_bytes)
 		linnet_leg_end(&dm->legs[k], booking, 0, status);
 }
 
@@ -360,7 +360,7 @@ static void linnet_status(struct dm_target *ti, status_type_t type, unsigned int
 		break;
 	case STATUSTYPE_IMA:
 		DMEMIT_TARGET_NAME_VERSION(ti->type);
-		DMEMIT(",replicas=%u,policy=%s,mirror=%c;", dm->leg_count, linnet_policy_names[READ_ONCE(dm->policy)],
+		DMEMIT(",replicas=%u,policy=%s,mirror=%c;", dm->leg_count, linnet_policy_names[READ_ONCE(dm->settings.policy)],
 		       dm->mirror ? 'y' : 'n');
 		break;
 	}

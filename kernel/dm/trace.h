@@ -17,8 +17,8 @@
 #include "policy.h"
 
 TRACE_EVENT(linnet_decision,
-	TP_PROTO(const struct linnet_dm *dm, const struct linnet_decision *decision),
-	TP_ARGS(dm, decision),
+	TP_PROTO(const struct linnet_dm *dm, const struct linnet_routing *routing),
+	TP_ARGS(dm, routing),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(u64, id)
@@ -33,34 +33,35 @@ TRACE_EVENT(linnet_decision,
 		__field(u8, tagged)
 		__field(u8, eligible)
 		__field(u8, slow)
-		__dynamic_array(u64, events, decision->count)
-		__dynamic_array(s32, score, decision->count)
-		__dynamic_array(u64, ewma_ns, decision->count)
-		__dynamic_array(u32, in_flight, decision->count)
+		__dynamic_array(u64, events, routing->decision.count)
+		__dynamic_array(s32, score, routing->decision.count)
+		__dynamic_array(u64, ewma_ns, routing->decision.count)
+		__dynamic_array(u32, in_flight, routing->decision.count)
 	),
 	TP_fast_assign(
+		const struct linnet_decision *decision = &routing->decision;
 		u32 k;
 
 		__entry->dev = disk_devt(dm_disk(dm_table_get_md(dm->ti->table)));
-		__entry->id = decision->id;
+		__entry->id = routing->id;
 		__entry->now_ns = decision->now_ns;
-		__entry->sector = decision->sector;
-		__entry->size = decision->size_bytes;
+		__entry->sector = routing->sector;
+		__entry->size = routing->size_bytes;
 		__entry->policy = decision->policy;
 		__entry->count = decision->count;
 		__entry->replica = decision->choice.replica;
 		__entry->verdict = decision->verdict;
 		__entry->probe = decision->choice.probe;
-		__entry->tagged = decision->revocable;
+		__entry->tagged = decision->may_revoke;
 		__entry->eligible = 0;
 		__entry->slow = 0;
 		for (k = 0; k < decision->count; k++) {
-			__entry->eligible |= decision->legs[k].eligible << k;
-			__entry->slow |= decision->legs[k].slow << k;
-			((u64 *)__get_dynamic_array(events))[k] = decision->seen[k];
-			((s32 *)__get_dynamic_array(score))[k] = decision->legs[k].score;
-			((u64 *)__get_dynamic_array(ewma_ns))[k] = decision->legs[k].ewma_ns;
-			((u32 *)__get_dynamic_array(in_flight))[k] = decision->legs[k].in_flight;
+			__entry->eligible |= decision->candidates[k].eligible << k;
+			__entry->slow |= decision->candidates[k].slow << k;
+			((u64 *)__get_dynamic_array(events))[k] = routing->seen[k];
+			((s32 *)__get_dynamic_array(score))[k] = decision->candidates[k].score;
+			((u64 *)__get_dynamic_array(ewma_ns))[k] = decision->candidates[k].ewma_ns;
+			((u32 *)__get_dynamic_array(in_flight))[k] = decision->candidates[k].in_flight;
 		}
 	),
 	TP_printk("dev=%u:%u id=0x%llx ns=%llu sector=%llu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x events=%s score=%s ewma_ns=%s inflight=%s",
@@ -102,7 +103,7 @@ TRACE_EVENT(linnet_io,
 		__entry->latency_ns = latency_ns;
 		__entry->arrive = booking->flight.event;
 		__entry->end = event;
-		__entry->size = booking->size_bytes;
+		__entry->size = booking->flight.size_bytes;
 		__entry->error = blk_status_to_errno(status);
 		__entry->replica = leg->index;
 		__entry->is_read = booking->flight.is_read;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Reads through the target. An account of our own is kept beside it, from the bios alone: replicas that are told of each
- * arrival and end, and for the networks trackers and plain sums. Every decision must be the one that follows from it.
+ * arrival and end, whose networks are worked out in full each time. The core's decision on that account must be the target's.
  */
 #include "check.h"
 
@@ -21,7 +21,6 @@ struct plain {
 struct account {
 	struct linnet_replica replica;
 	struct linnet_watched *ios;
-	struct linnet_tracker tracker;
 	struct plain *plain; /* NULL: no model */
 	u64 start;
 };
@@ -31,14 +30,14 @@ struct flight {
 	struct stub_bio *b;
 	struct linnet_flight flight;
 	u64 sector;
-	u32 size, snapshot, tried, leg;
+	u32 size, tried, leg;
 	bool booked;
 };
 
 static struct account accounts[LEGS];
 static struct flight flights[FLIGHTS], *current;
-static u32 policy;
-static bool on, watching;
+static struct linnet_settings settings;
+static bool watching;
 static unsigned long decisions, others, probes;
 
 static struct plain *plain_of(const char *name)
@@ -68,90 +67,79 @@ static void plain_free(struct plain *p)
 	free(p);
 }
 
-static bool any_model(void)
-{
-	for (u32 k = 0; k < LEGS; k++)
-		if (accounts[k].plain)
-			return true;
-	return false;
-}
-
-static u32 effective(void)
-{
-	if (!on || (policy == LINNET_LINNOS && !any_model()))
-		return LINNET_BASELINE;
-	return policy == LINNET_BEST && !any_model() ? LINNET_EWMA_INFLIGHT : policy;
-}
-
 /* The network's word on a read, by plain sums on the tracker's digits. */
 static void ask(struct account *own, struct linnet_candidate *c, u32 size)
 {
+	const struct linnet_tracker *tracker = &own->replica.tracker;
 	u8 digits[LINNET_DIGITS];
 	s64 score;
 
 	c->known = c->slow = 0;
-	if (!own->plain || own->tracker.history_len < LINNET_HISTORY)
+	if (!own->plain || tracker->history_len < LINNET_HISTORY)
 		return;
-	linnet_tracker_digits(&own->tracker, own->tracker.pending_pages + linnet_pages(size), digits);
+	linnet_tracker_digits(tracker, tracker->pending_pages + linnet_pages(size), digits);
 	linnet_network_score(&own->plain->network, digits, own->plain->scratch, &score);
 	c->known = 1;
 	c->slow = score > 0;
 }
 
-/* What follows for the current read, at this time. */
-static struct linnet_choice expected(u64 now_ns, struct linnet_candidate *c)
+static void describe(struct account *own, struct linnet_decision *d, struct linnet_candidate *c)
 {
-	u32 usable = ~current->tried & ((1u << LEGS) - 1), in_service = 0, last = LINNET_NO_REPLICA;
-	u32 by = effective();
+	u8 features[LINNET_WATCH_FEATURES];
 
-	for (u32 k = 0; k < LEGS; k++) {
-		struct account *own = &accounts[k];
-
-		memset(&c[k], 0, sizeof(c[k]));
-		if (!(usable >> k & 1))
-			continue;
-		linnet_replica_describe(&own->replica, by == LINNET_BEST && own->plain ? &own->plain->trees : NULL, now_ns,
-					512 * (own->start + current->sector), current->size, &c[k]);
-		in_service |= (u32)c[k].eligible << k;
-	}
-	if (!in_service)
-		in_service = usable;
-	for (u32 k = 0; k < LEGS; k++) {
-		c[k].eligible = in_service >> k & 1;
-		last = c[k].eligible ? k : last;
-	}
-	for (u32 k = 0; by == LINNET_LINNOS && k < last; k++) {
-		if (!c[k].eligible)
-			continue;
-		ask(&accounts[k], &c[k], current->size);
-		if (!c[k].slow)
-			break;
-	}
-	return linnet_choose(by, c, LEGS, now_ns, LINNET_AGE_NS);
+	linnet_replica_describe(&own->replica, d->now_ns, c);
+	if (!d->by_trees || !own->plain)
+		return;
+	linnet_replica_features(&own->replica, d->now_ns, 512 * (own->start + current->sector), current->size, features);
+	c->known = 1;
+	c->score = linnet_trees_score(&own->plain->trees, features);
 }
 
-void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_decision *decision)
+/* What follows for the current read, at this time. */
+static void expect(struct linnet_decision *d, u64 now_ns)
 {
-	struct linnet_candidate c[LEGS];
-	struct linnet_choice choice;
+	struct linnet_budget none = { 0 };
+	u32 k;
+
+	memset(d, 0, sizeof(*d));
+	d->now_ns = now_ns;
+	d->count = LEGS;
+	d->usable = ~current->tried & ((1u << LEGS) - 1);
+	for (k = 0; k < LEGS; k++)
+		d->trees |= (accounts[k].plain != NULL) << k;
+	d->networks = d->trees;
+	linnet_decision_begin(d, &settings);
+	for (k = 0; k < LEGS; k++)
+		if (d->usable >> k & 1)
+			describe(&accounts[k], d, &d->candidates[k]);
+	while ((k = linnet_decision_next(d, &settings, &none)) != LINNET_NO_REPLICA)
+		ask(&accounts[k], &d->candidates[k], current->size);
+}
+
+void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routing *routing)
+{
+	const struct linnet_decision *d = &routing->decision;
+	struct linnet_decision own;
 
 	if (!watching)
 		return;
-	choice = expected(decision->now_ns, c);
+	expect(&own, d->now_ns);
 	decisions++;
-	others += choice.replica != 0;
-	probes += choice.probe;
-	CHECK(decision->policy == effective(), "policy %u", decision->policy);
-	CHECK(decision->choice.replica == choice.replica, "policy %u chose %u, not %u", decision->policy,
-	      decision->choice.replica, choice.replica);
-	CHECK(decision->choice.probe == choice.probe, "probe");
+	others += own.choice.replica != 0;
+	probes += own.choice.probe;
+	CHECK(d->policy == own.policy && d->verdict == own.verdict, "policy %u, verdict %u", d->policy, d->verdict);
+	CHECK(d->choice.replica == own.choice.replica, "policy %u chose %u, not %u", d->policy, d->choice.replica,
+	      own.choice.replica);
+	CHECK(d->choice.probe == own.choice.probe, "probe");
 	for (u32 k = 0; k < LEGS; k++) {
-		CHECK(decision->legs[k].eligible == c[k].eligible, "eligible %u", k);
-		CHECK(decision->legs[k].score == c[k].score, "score %u: %d, not %d", k, decision->legs[k].score, c[k].score);
-		CHECK(decision->legs[k].slow == c[k].slow, "slow %u", k);
+		const struct linnet_candidate *theirs = &d->candidates[k], *ours = &own.candidates[k];
+
+		CHECK(theirs->eligible == ours->eligible, "eligible %u", k);
+		CHECK(theirs->score == ours->score, "score %u: %d, not %d", k, theirs->score, ours->score);
+		CHECK(theirs->slow == ours->slow, "slow %u", k);
 	}
-	current->flight.probe = choice.probe;
-	current->leg = choice.replica;
+	current->flight.probe = own.choice.probe;
+	current->leg = own.choice.replica;
 }
 
 void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, u64 event, u64 latency_ns,
@@ -162,16 +150,14 @@ void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_booking *
 	if (!watching)
 		return;
 	CHECK(current->booked && current->leg == leg->index, "an I/O ends at a leg where it was not");
-	CHECK(booking->size_bytes == current->size && booking->offset_bytes == 512 * (own->start + current->sector), "place");
+	CHECK(booking->flight.size_bytes == current->size && booking->offset_bytes == 512 * (own->start + current->sector), "place");
 	current->booked = false;
 	if (status == BLK_STS_OK) {
 		u64 own_ns = linnet_replica_complete(&own->replica, &current->flight, stub_now);
 
 		CHECK(latency_ns == own_ns, "latency");
-		linnet_tracker_complete_read(&own->tracker, current->size, own_ns, current->snapshot);
 	} else {
-		linnet_replica_fail(&own->replica, &current->flight, stub_now);
-		linnet_tracker_withdraw(&own->tracker, current->size);
+		linnet_replica_fail(&own->replica, &settings, &current->flight, stub_now);
 	}
 	CHECK(event == own->replica.events, "number of the event");
 	CHECK(!memcmp(&leg->state.watch, &own->replica.watch, sizeof(own->replica.watch)), "the watch of %u", leg->index);
@@ -200,9 +186,8 @@ static void book(bool decided)
 	CHECK(current->b->bio.bi_iter.bi_sector == own->start + current->sector, "sector");
 	CHECK(current->b->bio.bi_iter.bi_size == current->size, "size");
 	current->leg = leg;
-	linnet_replica_arrive(&own->replica, &current->flight, stub_now, 1, current->flight.probe,
+	linnet_replica_arrive(&own->replica, &settings, &current->flight, stub_now, 1, current->flight.probe,
 			      512 * (own->start + current->sector), current->size);
-	current->snapshot = linnet_tracker_arrive(&own->tracker, current->size);
 	current->booked = true;
 }
 
@@ -252,13 +237,13 @@ static void step(struct dm_target *ti, u32 trouble)
 
 	stub_now += below(20) ? below(200000) : below(4) ? 0 : below(2000000000);
 	if (below(50) == 0) {
-		policy = below(ARRAY_SIZE(policies));
-		snprintf(words, sizeof(words), "policy %s", policies[policy]);
+		settings.policy = below(ARRAY_SIZE(policies));
+		snprintf(words, sizeof(words), "policy %s", policies[settings.policy]);
 		CHECK(tell(ti, words) == 0, "%s", words);
 	}
 	if (below(500) == 0) {
-		on = below(4) != 0;
-		CHECK(tell(ti, on ? "on" : "off") == 0, "switch");
+		settings.on = below(4) != 0;
+		CHECK(tell(ti, settings.on ? "on" : "off") == 0, "switch");
 	}
 	if (!f->b)
 		send(ti, f);
@@ -283,7 +268,6 @@ static void sequence(u32 steps)
 		accounts[k].ios = calloc(PLACES, sizeof(*accounts[k].ios));
 		linnet_replica_init(&accounts[k].replica, accounts[k].plain ? accounts[k].plain->model.inflection_ns : U64_MAX,
 				    accounts[k].ios, PLACES);
-		linnet_tracker_init(&accounts[k].tracker);
 		snprintf(name, sizeof(name), "leg%u.linnet", k);
 		snprintf(path, sizeof(path), "linnet/%s", name);
 		stub_firmware(path, NULL, 0);
@@ -299,8 +283,8 @@ static void sequence(u32 steps)
 		if (accounts[k].plain)
 			CHECK(tell(ti, line) == 0, "%s", line);
 	}
-	policy = LINNET_BEST;
-	on = watching = true;
+	linnet_settings_init(&settings);
+	watching = true;
 	for (u32 n = 0; n < steps; n++)
 		step(ti, trouble);
 	for (u32 i = 0; i < FLIGHTS; i++)

@@ -7,7 +7,7 @@
  *   revoke     the same, half of the reads tagged: what it revokes is read elsewhere
  *   failover   three targets of one: a read that one revokes goes to the next a little later, to the last without the tag
  *
- * For who decides them anew: crates/array/examples/kernel_replay.
+ * tests/conformance/decisions.c takes the decisions again from what is printed.
  */
 #include "block.h"
 #include "linnet-dm.h"
@@ -36,18 +36,18 @@ static u32 below(u32 n)
 	return (u32)((z ^ (z >> 31)) >> 32) % n;
 }
 
-static void array(const char *name, const struct linnet_decision *d, u64 (*of)(const struct linnet_decision *, u32))
+static void array(const char *name, const struct linnet_routing *r, u64 (*of)(const struct linnet_routing *, u32))
 {
 	printf(" %s=", name);
-	for (u32 k = 0; k < d->count; k++)
-		printf("%c0x%llx", k ? ',' : '{', (unsigned long long)of(d, k));
+	for (u32 k = 0; k < r->decision.count; k++)
+		printf("%c0x%llx", k ? ',' : '{', (unsigned long long)of(r, k));
 	printf("}");
 }
 
-static u64 seen(const struct linnet_decision *d, u32 k) { return d->seen[k]; }
-static u64 score(const struct linnet_decision *d, u32 k) { return (u32)d->legs[k].score; }
-static u64 ewma_ns(const struct linnet_decision *d, u32 k) { return d->legs[k].ewma_ns; }
-static u64 in_flight(const struct linnet_decision *d, u32 k) { return d->legs[k].in_flight; }
+static u64 seen(const struct linnet_routing *r, u32 k) { return r->seen[k]; }
+static u64 score(const struct linnet_routing *r, u32 k) { return (u32)r->decision.candidates[k].score; }
+static u64 ewma_ns(const struct linnet_routing *r, u32 k) { return r->decision.candidates[k].ewma_ns; }
+static u64 in_flight(const struct linnet_routing *r, u32 k) { return r->decision.candidates[k].in_flight; }
 
 static u32 minor_of(const struct linnet_dm *dm)
 {
@@ -57,21 +57,22 @@ static u32 minor_of(const struct linnet_dm *dm)
 	stub_die("an event of another target");
 }
 
-void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_decision *d)
+void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routing *r)
 {
+	const struct linnet_decision *d = &r->decision;
 	u32 eligible = 0, slow = 0;
 
 	for (u32 k = 0; k < d->count; k++) {
-		eligible |= d->legs[k].eligible << k;
-		slow |= d->legs[k].slow << k;
+		eligible |= d->candidates[k].eligible << k;
+		slow |= d->candidates[k].slow << k;
 	}
 	printf(" stub-1 [000] ..... 0.0: linnet_decision: dev=253:%u id=0x%lx ns=%lu sector=%lu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x",
-	       minor_of(dm), d->id, d->now_ns, (unsigned long)d->sector, d->size_bytes, d->policy, d->choice.replica, d->verdict,
-	       d->choice.probe, d->revocable, eligible, slow);
-	array("events", d, seen);
-	array("score", d, score);
-	array("ewma_ns", d, ewma_ns);
-	array("inflight", d, in_flight);
+	       minor_of(dm), r->id, d->now_ns, (unsigned long)r->sector, r->size_bytes, d->policy, d->choice.replica, d->verdict,
+	       d->choice.probe, d->may_revoke, eligible, slow);
+	array("events", r, seen);
+	array("score", r, score);
+	array("ewma_ns", r, ewma_ns);
+	array("inflight", r, in_flight);
 	putchar('\n');
 }
 
@@ -81,7 +82,7 @@ void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_booking *
 	const struct linnet_flight *flight = &booking->flight;
 
 	printf(" stub-1 [000] ..... 0.0: linnet_io: dev=253:%u id=0x%lx replica=%u leg=259:%u op=read offset=%lu size=%u arrived_ns=%lu latency_ns=%lu error=%d arrive=%lu end=%lu probe=%u tracked=%u\n",
-	       minor_of(leg->dm), id, leg->index, leg->index, booking->offset_bytes, booking->size_bytes, flight->arrived_ns, latency_ns,
+	       minor_of(leg->dm), id, leg->index, leg->index, booking->offset_bytes, flight->size_bytes, flight->arrived_ns, latency_ns,
 	       status, (unsigned long)flight->event, event, flight->probe, flight->place != LINNET_UNTRACKED);
 }
 

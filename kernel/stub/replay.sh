@@ -1,15 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# replay.sh RECORD MODELS SEED: each policy's run through the target is replayed through the array of crates/array, which must
-# decide the same. A record with one figure altered must not pass.
+# replay.sh RECORD DECISIONS MODELS SEED: each policy's run through the target is recorded, and its decisions are taken again from
+# the record. A record with one figure altered must not pass.
 set -eu
-cargo build --quiet --locked --package linnet-array --example kernel_replay
-replay=../../target/debug/examples/kernel_replay
-record=$(dirname "$1")/record.txt
-altered() { # EXPRESSION MODEL: the record with this edit must not pass
-	sed "$1" "$record" >"$record.altered"
-	if cmp -s "$record" "$record.altered" || "$replay" "$record.altered" "$2" >/dev/null 2>&1; then
-		echo "$run: an altered record was taken for right: $1" >&2
+decisions=$2 models=$3 seed=$4
+all=$(dirname "$1")/record.txt
+altered() { # RECORD EXPRESSION MODEL: the record with this edit must not pass
+	sed "$2" "$1" >"$1.altered"
+	if cmp -s "$1" "$1.altered" || "$decisions" "$1.altered" "$3" >/dev/null 2>&1; then
+		echo "$run: an altered record was taken for right: $2" >&2
 		exit 1
 	fi
 }
@@ -17,16 +16,23 @@ for run in steer:shortest-queue steer:ewma-inflight steer:linnos:linnos steer:li
 	revoke:linnos:busy revoke:linnet-best:random revoke:shortest-queue:random revoke:baseline:random \
 	failover:linnos:linnos failover:linnos:busy failover:linnet-best:random failover:linnet-best:busy; do
 	how=${run%%:*} policy=${run#*:} model=
-	[ "${policy#*:}" = "$policy" ] || model=$2/${policy#*:}
+	[ "${policy#*:}" = "$policy" ] || model=$models/${policy#*:}
 	policy=${policy%%:*}
-	"$1" "$how" "$policy" 4000 "$3" ${model:+"$model"} >"$record"
-	said=$("$replay" "$record" "$model") || { echo "$run: $said"; exit 1; }
-	echo "$run: $said"
-	altered '0,/\(.*linnet_decision.* replica=\)[0-9]/s//\17/' "$model"
-	[ "$how" != steer ] || continue
-	case $said in *" 0 revokes"*) echo "$run: nothing was revoked" >&2; exit 1 ;; esac
-	# What a replica was known by when it revoked a read; and a read that was served is said to have been revoked.
-	altered '0,/\(.* verdict=1 .* ewma_ns={0x\)/s//\17/' "$model"
-	grep -q ' verdict=[02] probe=0 tagged=1' "$record" || continue # a model may call every read slow
-	altered '0,/\(.*linnet_decision.* verdict=\)[02]\( probe=0 tagged=1\)/s//\11\2/' "$model"
+	"$1" "$how" "$policy" 4000 "$seed" ${model:+"$model"} >"$all"
+	revoked=0
+	for dev in $(grep -o ' dev=[0-9:]*' "$all" | sort -u | cut -d= -f2); do
+		record=$all.$dev
+		grep -F " dev=$dev " "$all" >"$record"
+		grep -q linnet_decision "$record" || continue # the last target of those that fail over decides nothing
+		said=$("$decisions" "$record" "$model") || { echo "$run: $said"; exit 1; }
+		echo "$run, $dev: $said"
+		altered "$record" '0,/\(.*linnet_decision.* replica=\)[0-9]/s//\17/' "$model"
+		case $said in *" 0 revokes"*) continue ;; esac
+		revoked=1
+		# What a replica was known by when it revoked a read; and a read that was served is said to have been revoked.
+		altered "$record" '0,/\(.* verdict=1 .* ewma_ns={0x\)/s//\17/' "$model"
+		grep -q ' verdict=[02] probe=0 tagged=1' "$record" || continue # a model may call every read slow
+		altered "$record" '0,/\(.*linnet_decision.* verdict=\)[02]\( probe=0 tagged=1\)/s//\11\2/' "$model"
+	done
+	[ "$how" = steer ] || [ $revoked = 1 ] || { echo "$run: nothing was revoked" >&2; exit 1; }
 done

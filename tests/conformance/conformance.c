@@ -167,8 +167,8 @@ static void judge(const struct ready *ready, const uint8_t *inputs)
 	const struct linnet_network *network = &ready->network;
 	struct linnet_tables tables;
 	struct linnet_judge *judge;
-	uint8_t digits[LINNET_DIGITS], revokes[3];
-	uint32_t now = join(inputs + 12, 3), together[3] = { now, now + 1, now + 130 };
+	uint8_t digits[LINNET_DIGITS];
+	uint32_t now = join(inputs + 12, 3);
 	void *memory, *scratch;
 	int64_t score, expected;
 
@@ -182,8 +182,8 @@ static void judge(const struct ready *ready, const uint8_t *inputs)
 	check(linnet_judge_init(judge, tables.judge_size - 1, &tables, NULL) == LINNET_E_MEMORY, "small memory passed");
 	check(linnet_judge_init(judge, tables.judge_size, &tables, NULL) == 0, "judge refused");
 	for (int i = 0; i < LINNET_HISTORY; i++)
-		linnet_judge_complete_read(judge, 0, 1000 * (uint64_t)join(inputs + 15 + 4 * i, 4),
-					   join(inputs + 3 * i, 3));
+		linnet_judge_note_read(judge, 0, 1000 * (uint64_t)join(inputs + 15 + 4 * i, 4), join(inputs + 3 * i, 3));
+	linnet_judge_catch_up(judge, now);
 	memcpy(digits, inputs, sizeof(digits));
 	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
 		digits[12] = (uint8_t)(pages / 100);
@@ -194,9 +194,6 @@ static void judge(const struct ready *ready, const uint8_t *inputs)
 		check(linnet_judge_decide(judge, pages, scratch) == (expected > 0), "judge's decision");
 		check(linnet_judge_decide(judge, pages, scratch) == (expected > 0), "judge's memory");
 	}
-	check(linnet_judge_decide_many(judge, together, 3, scratch, revokes) == 0, "many refused");
-	for (int i = 0; i < 3; i++)
-		check(revokes[i] == linnet_judge_decide(judge, together[i], scratch), "one of many");
 	free(memory);
 	free(scratch);
 	free(judge);
@@ -205,14 +202,16 @@ static void judge(const struct ready *ready, const uint8_t *inputs)
 static void decide(const struct ready *ready, const uint8_t *inputs, char **logits, int verdict)
 {
 	const struct linnet_network *network = &ready->network;
+	int64_t score = 0;
 
 	check(linnet_network_logits(network, inputs, ready->scratch, ready->logits) == 0, "logits refused");
 	for (uint32_t o = 0; o < network->outputs; o++)
 		check(ready->logits[o] == number(logits[o]), "logit");
-	check(linnet_decide(network, inputs, ready->scratch, 1, 1) == verdict, "verdict");
-	check(linnet_decide(network, inputs, ready->scratch, 0, 1) == LINNET_FORCED_SUBMIT, "last replica");
-	check(linnet_decide(network, inputs, ready->scratch, 1, 0) == LINNET_FORCED_SUBMIT, "no budget");
-	check(linnet_decide(NULL, inputs, ready->scratch, 1, 1) == LINNET_FORCED_SUBMIT, "no model");
+	/* A network that cannot score these features is as good as none. */
+	if (linnet_network_score(network, inputs, ready->scratch, &score) < 0)
+		check(verdict == LINNET_FORCED_SUBMIT, "score refused");
+	else
+		check((score > 0 ? LINNET_REVOKE : LINNET_SUBMIT) == verdict, "verdict");
 	judge(ready, inputs);
 }
 
@@ -374,8 +373,10 @@ static void choices(char **words, size_t count)
 {
 	struct linnet_candidate replicas[LINNET_REPLICAS_MAX] = { 0 };
 	uint32_t replica_count = (uint32_t)(count - 7) / 8;
+	struct linnet_settings settings;
 	struct linnet_choice choice;
 
+	linnet_settings_init(&settings);
 	if (replica_count < 1 || replica_count > LINNET_REPLICAS_MAX || count != 7 + 8 * (size_t)replica_count) {
 		fail("words");
 		return;
@@ -392,8 +393,8 @@ static void choices(char **words, size_t count)
 		replicas[k].ewma_ns = (uint64_t)number(word[6]);
 		replicas[k].learnt_ns = (uint64_t)number(word[7]);
 	}
-	choice = linnet_choose((uint32_t)number(words[1]), replicas, replica_count, (uint64_t)number(words[2]),
-			       (uint64_t)number(words[3]));
+	settings.age_ns = (uint64_t)number(words[3]);
+	choice = linnet_choose(&settings, (uint32_t)number(words[1]), replicas, replica_count, (uint64_t)number(words[2]));
 	check(choice.replica == (uint32_t)number(words[4]), "replica");
 	check(choice.probe == number(words[5]), "probe");
 	check(choice.judged == number(words[6]), "judged");

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Takes the kernel's decisions anew in user space, from a record of its tracepoints (spec/dm-target.md), and compares:
+ * Takes the kernel's decisions again in user space, from a record of its tracepoints (spec/dm-target.md), and compares:
  *
  *   decisions RECORD [MODEL] [PLACES]
  *
- * RECORD is the text of tracefs' `trace`, begun before the first I/O of the device and ended after the last. Each replica's
- * arrivals and ends are played back in the order of their numbers; where a decision says that it knew so many events of a
- * replica, the replica is described as the kernel described it. Trees, network, candidate and choice then come from
- * core/, the network by its plain form rather than the judge's.
+ * RECORD is the text of tracefs' `trace`, begun before the first I/O of the device and ended after the last. The decision itself
+ * is the same code; what is tested is the target's glue: which events it counts, and what it reads of a replica while that
+ * changes. Each replica's arrivals and ends are played back in the order of their numbers. Where a decision says that it knew so
+ * many events of a replica, the replica is described, its network worked out in full.
+ *
+ * A record of several devices is taken apart by their `dev=` first.
  *
  * Prints what was compared. The exit status is 1 when anything differs, 2 when the record cannot be used.
  */
@@ -24,15 +26,14 @@ struct io {
 	unsigned replica, size, is_read, probe, tracked;
 	int error;
 	struct linnet_flight flight;
-	uint32_t snapshot;
 };
 
 struct decision {
-	unsigned long long id, now_ns, sector, seen[LINNET_REPLICAS_MAX], ewma_ns[LINNET_REPLICAS_MAX];
-	unsigned size, policy, replica, verdict, probe, tagged, eligible, slow, count;
-	uint32_t score[LINNET_REPLICAS_MAX], in_flight[LINNET_REPLICAS_MAX];
-	struct linnet_candidate ours[LINNET_REPLICAS_MAX];
-	unsigned described, our_slow; /* bits; slow as the plain network says */
+	unsigned long long id, sector, seen[LINNET_REPLICAS_MAX];
+	unsigned long long ewma_ns[LINNET_REPLICAS_MAX], score[LINNET_REPLICAS_MAX], in_flight[LINNET_REPLICAS_MAX];
+	unsigned size, policy, replica, verdict, probe, slow;
+	struct linnet_decision ours;
+	unsigned described, known, calls_slow; /* bits; the latter as the network says, worked out in full */
 };
 
 struct model {
@@ -42,6 +43,7 @@ struct model {
 	int has_trees, has_network;
 };
 
+static struct linnet_settings settings;
 static struct io *ios;
 static struct decision *decisions;
 static size_t io_count, decision_count;
@@ -126,28 +128,24 @@ static void take_io(const char *line)
 
 static void take_decision(const char *line)
 {
-	unsigned long long score[LINNET_REPLICAS_MAX], in_flight[LINNET_REPLICAS_MAX];
 	struct decision d = { 0 };
 
 	d.id = number(line, "id");
-	d.now_ns = number(line, "ns");
 	d.sector = number(line, "sector");
 	d.size = (unsigned)number(line, "size");
 	d.policy = (unsigned)number(line, "policy");
 	d.replica = (unsigned)number(line, "replica");
 	d.verdict = (unsigned)number(line, "verdict");
 	d.probe = (unsigned)number(line, "probe");
-	d.tagged = (unsigned)number(line, "tagged");
-	d.eligible = (unsigned)number(line, "eligible");
 	d.slow = (unsigned)number(line, "slow");
-	d.count = numbers(line, "events", d.seen);
+	d.ours.now_ns = number(line, "ns");
+	d.ours.may_revoke = (uint8_t)number(line, "tagged");
+	d.ours.usable = (uint8_t)number(line, "eligible");
+	d.ours.count = (uint8_t)numbers(line, "events", d.seen);
 	numbers(line, "ewma_ns", d.ewma_ns);
-	if (numbers(line, "score", score) != d.count || numbers(line, "inflight", in_flight) != d.count || !d.count)
+	if (numbers(line, "score", d.score) != d.ours.count || numbers(line, "inflight", d.in_flight) != d.ours.count ||
+	    !d.ours.count || !d.ours.usable)
 		bad("arrays of different length", line);
-	for (unsigned k = 0; k < d.count; k++) {
-		d.score[k] = (uint32_t)score[k];
-		d.in_flight[k] = (uint32_t)in_flight[k];
-	}
 	decisions = grown(decisions, decision_count, sizeof(*decisions));
 	decisions[decision_count++] = d;
 }
@@ -204,13 +202,12 @@ static void read_model(const char *path)
 /* 1 slow, 0 fast, -1 not known yet. */
 static int ask_network(const struct linnet_tracker *tracker, uint32_t size)
 {
-	struct linnet_tracker now = *tracker;
 	uint8_t digits[LINNET_DIGITS];
 	int64_t score;
 
 	if (!model.has_network || tracker->history_len < LINNET_HISTORY)
 		return -1;
-	linnet_tracker_digits(&now, linnet_tracker_arrive(&now, size), digits);
+	linnet_tracker_digits(tracker, tracker->pending_pages + linnet_pages(size), digits);
 	if (linnet_network_score(&model.network, digits, model.scratch, &score) < 0)
 		return -1;
 	return score > 0;
@@ -249,46 +246,43 @@ static int by_seen(const void *a, const void *b)
 	return x->seen[replaying] < y->seen[replaying] ? -1 : x->seen[replaying] > y->seen[replaying];
 }
 
-static void describe(struct decision *d, unsigned k, const struct linnet_replica *replica,
-		     const struct linnet_tracker *tracker)
+static void describe(struct decision *d, unsigned k, const struct linnet_replica *replica)
 {
-	int by_trees = model.has_trees && (d->policy == LINNET_BEST || (d->tagged && d->policy != LINNET_LINNOS));
-	int slow = ask_network(tracker, d->size);
+	struct linnet_candidate *own = &d->ours.candidates[k];
+	uint8_t features[LINNET_WATCH_FEATURES];
+	int slow = ask_network(&replica->tracker, d->size);
 
-	linnet_replica_describe(replica, by_trees ? &model.file.trees : NULL, d->now_ns, start[k] + 512 * d->sector,
-				d->size, &d->ours[k]);
+	linnet_replica_describe(replica, d->ours.now_ns, own);
+	if (d->ours.by_trees && model.has_trees) {
+		linnet_replica_features(replica, d->ours.now_ns, start[k] + 512 * d->sector, d->size, features);
+		own->known = 1;
+		own->score = linnet_trees_score(&model.file.trees, features);
+	}
 	d->described |= 1u << k;
-	d->our_slow |= (unsigned)(slow == 1) << k;
-	if (!by_trees)
-		d->ours[k].known = slow >= 0;
-	if (d->ours[k].score != (int32_t)d->score[k])
-		differ(d, "score", k, (int32_t)d->score[k], d->ours[k].score);
-	if (d->ours[k].ewma_ns != d->ewma_ns[k])
-		differ(d, "EWMA", k, (long long)d->ewma_ns[k], (long long)d->ours[k].ewma_ns);
-	if (d->ours[k].in_flight != d->in_flight[k])
-		differ(d, "in flight", k, d->in_flight[k], d->ours[k].in_flight);
+	d->known |= (unsigned)(slow >= 0) << k;
+	d->calls_slow |= (unsigned)(slow == 1) << k;
+	if (own->score != (int32_t)d->score[k])
+		differ(d, "score", k, (int32_t)d->score[k], own->score);
+	if (own->ewma_ns != d->ewma_ns[k])
+		differ(d, "EWMA", k, (long long)d->ewma_ns[k], (long long)own->ewma_ns);
+	if (own->in_flight != d->in_flight[k])
+		differ(d, "in flight", k, (long long)d->in_flight[k], own->in_flight);
 }
 
-static void happen(struct linnet_replica *replica, struct linnet_tracker *tracker, struct event *event)
+static void happen(struct linnet_replica *replica, struct event *event)
 {
 	struct io *io = event->io;
-	int probe = (int)io->probe; /* of the decision or of a readmission: the same thing from here on */
+	uint64_t end_ns = io->arrived_ns + io->latency_ns;
 
-	if (!event->is_end) {
-		linnet_replica_arrive(replica, &io->flight, io->arrived_ns, (int)io->is_read, probe, io->offset, io->size);
-		io->snapshot = linnet_tracker_arrive(tracker, io->size);
-		return;
-	}
-	if (io->error == 0)
-		linnet_replica_complete(replica, &io->flight, io->arrived_ns + io->latency_ns);
+	if (!event->is_end) /* a probe of the decision or of a readmission: the same thing from here on */
+		linnet_replica_arrive(replica, &settings, &io->flight, io->arrived_ns, (int)io->is_read, (int)io->probe,
+				      io->offset, io->size);
+	else if (io->error == 0)
+		linnet_replica_complete(replica, &io->flight, end_ns);
 	else if (io->error == -11 || io->error == -95) /* EAGAIN, EOPNOTSUPP: answers, no failures */
-		linnet_replica_withdraw(replica, &io->flight, io->arrived_ns + io->latency_ns);
+		linnet_replica_withdraw(replica, &io->flight, end_ns);
 	else
-		linnet_replica_fail(replica, &io->flight, io->arrived_ns + io->latency_ns);
-	if (io->error == 0 && io->is_read)
-		linnet_tracker_complete_read(tracker, io->size, io->latency_ns, io->snapshot);
-	else
-		linnet_tracker_withdraw(tracker, io->size);
+		linnet_replica_fail(replica, &settings, &io->flight, end_ns);
 }
 
 static void replay(unsigned k, uint32_t places)
@@ -299,7 +293,6 @@ static void replay(unsigned k, uint32_t places)
 	uint64_t inflection_ns = model.file.inflection_ns ? model.file.inflection_ns : UINT64_MAX;
 	size_t event_count = 0, ask_count = 0, next = 0;
 	struct linnet_replica replica;
-	struct linnet_tracker tracker;
 
 	for (size_t i = 0; i < io_count; i++) {
 		if (ios[i].replica != k)
@@ -309,15 +302,14 @@ static void replay(unsigned k, uint32_t places)
 	}
 	qsort(events, event_count, sizeof(*events), by_number);
 	for (size_t i = 0; i < decision_count; i++)
-		if (k < decisions[i].count && decisions[i].eligible >> k & 1 && decisions[i].seen[k] != UINT64_MAX)
+		if (decisions[i].ours.usable >> k & 1 && decisions[i].seen[k] != UINT64_MAX)
 			asked[ask_count++] = &decisions[i];
 	replaying = k;
 	qsort(asked, ask_count, sizeof(struct decision *), by_seen);
 	linnet_replica_init(&replica, inflection_ns, watched, places);
-	linnet_tracker_init(&tracker);
 	for (size_t i = 0;; i++) {
 		for (; next < ask_count && asked[next]->seen[k] == replica.events; next++)
-			describe(asked[next], k, &replica, &tracker);
+			describe(asked[next], k, &replica);
 		if (i == event_count)
 			break;
 		if (events[i].number != replica.events + 1) {
@@ -325,7 +317,7 @@ static void replay(unsigned k, uint32_t places)
 			       (unsigned long long)replica.events + 1);
 			exit(2);
 		}
-		happen(&replica, &tracker, &events[i]);
+		happen(&replica, &events[i]);
 	}
 	free(asked);
 	free(events);
@@ -334,50 +326,38 @@ static void replay(unsigned k, uint32_t places)
 
 /* ---- the decisions ---- */
 
-/* linnos asks in order until one is fast, and not the last: the rest stays unknown. */
-static void ask_in_order(struct decision *d)
+/* By the policy that the kernel followed: one asked for may have lacked its models. */
+static void begin(struct decision *d)
 {
-	unsigned last = 0, k;
-
-	for (k = 0; k < d->count; k++)
-		last = d->eligible >> k & 1 ? k : last;
-	for (k = 0; k < d->count && k != last; k++) {
-		if (!(d->eligible >> k & 1))
-			continue;
-		d->ours[k].slow = d->our_slow >> k & 1;
-		if (!d->ours[k].slow)
-			return;
-	}
+	settings.policy = d->policy;
+	d->ours.trees = model.has_trees ? d->ours.usable : 0;
+	d->ours.networks = model.has_network ? d->ours.usable : 0;
+	linnet_decision_begin(&d->ours, &settings);
+	if (d->ours.policy != d->policy)
+		differ(d, "policy", 0, d->policy, d->ours.policy);
 }
 
 static void compare(struct decision *d)
 {
-	struct linnet_choice choice;
-	unsigned k, by_trees, slow = 0;
+	struct linnet_budget full = { 0 };
+	unsigned slow = 0;
+	uint32_t k;
 
-	for (k = 0; k < d->count; k++)
-		d->ours[k].eligible = d->eligible >> k & 1;
-	if (d->policy == LINNET_LINNOS)
-		ask_in_order(d);
-	choice = linnet_choose(d->policy, d->ours, d->count, d->now_ns, LINNET_AGE_NS);
-	if (choice.replica != d->replica) {
-		differ(d, "choice", d->replica, d->replica, choice.replica);
-		return;
+	settings.policy = d->policy;
+	while ((k = linnet_decision_next(&d->ours, &settings, &full)) != LINNET_NO_REPLICA) {
+		d->ours.candidates[k].known = d->known >> k & 1;
+		d->ours.candidates[k].slow = d->calls_slow >> k & 1;
 	}
-	if (d->tagged && !choice.probe) {
-		struct linnet_candidate *chosen = &d->ours[choice.replica];
-
-		by_trees = model.has_trees && d->policy != LINNET_LINNOS;
-		slow = by_trees ? chosen->score > 0 : d->our_slow >> choice.replica & 1;
-		if (slow && !linnet_may_revoke(chosen, (int)by_trees, d->now_ns, LINNET_AGE_NS)) {
-			slow = 0;
-			choice.probe = 1;
-		}
-	}
-	if (choice.probe != d->probe)
-		differ(d, "probe", d->replica, d->probe, choice.probe);
-	if ((slow ? LINNET_REVOKE : LINNET_SUBMIT) != (d->verdict == LINNET_REVOKE ? LINNET_REVOKE : LINNET_SUBMIT))
-		differ(d, "verdict", d->replica, d->verdict, slow);
+	for (k = 0; k < d->ours.count; k++)
+		slow |= (unsigned)d->ours.candidates[k].slow << k;
+	if (d->ours.choice.replica != d->replica)
+		differ(d, "choice", d->replica, d->replica, d->ours.choice.replica);
+	if (d->ours.choice.probe != d->probe)
+		differ(d, "probe", d->replica, d->probe, d->ours.choice.probe);
+	if ((d->ours.verdict == LINNET_REVOKE) != (d->verdict == LINNET_REVOKE))
+		differ(d, "verdict", d->replica, d->verdict, d->ours.verdict);
+	if (slow != d->slow)
+		differ(d, "slow by the network", d->replica, d->slow, slow);
 }
 
 int main(int argc, char **argv)
@@ -389,15 +369,18 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: decisions RECORD [MODEL] [PLACES]\n");
 		return 2;
 	}
+	linnet_settings_init(&settings);
 	read_record(argv[1]);
 	if (argc > 2 && argv[2][0])
 		read_model(argv[2]);
+	for (size_t i = 0; i < decision_count; i++)
+		begin(&decisions[i]);
 	for (unsigned k = 0; k < LINNET_REPLICAS_MAX; k++)
 		replay(k, places);
 	for (size_t i = 0; i < decision_count; i++) {
 		struct decision *d = &decisions[i];
 
-		if ((d->described & d->eligible) != d->eligible) {
+		if (d->described != d->ours.usable) {
 			torn++; /* a description that did not hold still: the kernel took an older one */
 			continue;
 		}
@@ -407,7 +390,7 @@ int main(int argc, char **argv)
 		revokes += d->verdict == LINNET_REVOKE;
 		elsewhere += d->replica != 0;
 	}
-	printf("%zu I/Os, %llu decisions taken anew (%llu for another replica than the primary, %llu probes, %llu revokes), %llu not described, %llu differences\n",
+	printf("%zu I/Os, %llu decisions taken again (%llu for another replica than the primary, %llu probes, %llu revokes), %llu not described, %llu differences\n",
 	       io_count, compared, elsewhere, probes, revokes, torn, differences);
 	return differences != 0;
 }

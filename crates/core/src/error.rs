@@ -41,6 +41,16 @@ pub enum Error {
     /// A float network that has no counterpart in integers.
     #[error("cannot quantise: {0}")]
     Quantise(String),
+    /// A setting of the decision that is out of its range.
+    #[error("setting `{field}` is {value}: {expected}")]
+    Setting {
+        /// Its name in [`crate::Settings`].
+        field: &'static str,
+        /// What it is.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
     /// An input beyond the bound that the network was proven for, or too few or too many inputs.
     #[error("{0}")]
     Input(String),

@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use crate::{Latencies, Tracker, Trees};
+use crate::{Budget, Candidate, Hedging, Latencies, Rate, Settings, Tracker, Trees};
 
 pub const E_SHAPE: i32 = -1;
 pub const E_RANGE: i32 = -2;
@@ -23,6 +23,7 @@ pub const PART_LATENCIES: u32 = 4;
 
 pub const LAYERS_MAX: usize = 8;
 pub const SIZE_MAX: usize = 4096;
+pub const REPLICAS_MAX: usize = crate::REPLICAS_MAX;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -214,7 +215,51 @@ pub struct Judge {
     _opaque: [u8; 0],
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Choice {
+    pub replica: u32,
+    pub probe: bool,
+    pub judged: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+#[repr(C)]
+pub struct Decision {
+    pub now_ns: u64,
+    pub count: u8,
+    pub usable: u8,
+    pub trees: u8,
+    pub networks: u8,
+    pub may_revoke: u8,
+    pub policy: u8,
+    pub by_trees: u8,
+    pub verdict: u8,
+    pub denied: u8,
+    pub asked: u8,
+    pub in_service: u8,
+    pub chosen: u8,
+    pub choice: Choice,
+    pub candidates: [Candidate; REPLICAS_MAX],
+}
+
+const _: () = assert!(size_of::<Choice>() == 8 && size_of::<Decision>() == 32 + 32 * REPLICAS_MAX);
+
 unsafe extern "C" {
+    pub fn linnet_settings_init(settings: *mut Settings);
+    pub fn linnet_settings_check(settings: *const Settings) -> i32;
+    pub fn linnet_linked_budget_earn(budget: *mut Budget, rate: *const Rate);
+    pub fn linnet_linked_budget_take(budget: *mut Budget, rate: *const Rate) -> i32;
+    pub fn linnet_linked_hedge_earn(hedge: *mut Hedging, settings: *const Settings);
+    pub fn linnet_linked_decides_nothing(settings: *const Settings, usable: u32, may_revoke: i32) -> i32;
+    pub fn linnet_preferred(policy: u32, candidates: *const Candidate, count: u32) -> u32;
+    pub fn linnet_wants_probe(settings: *const Settings, policy: u32, candidate: *const Candidate, now_ns: u64) -> i32;
+    pub fn linnet_decision_begin(decision: *mut Decision, settings: *const Settings);
+    pub fn linnet_decision_next(decision: *mut Decision, settings: *const Settings, revokes: *mut Budget) -> u32;
+    pub fn linnet_hedge_init(hedge: *mut Hedging, settings: *const Settings, delay_ns: u64);
+    pub fn linnet_hedge_ask(hedge: *mut Hedging, settings: *const Settings) -> i32;
+    pub fn linnet_hedge_answered(hedge: *mut Hedging, latency_ns: u64);
+
     pub fn linnet_tracker_init(tracker: *mut Tracker);
     pub fn linnet_tracker_arrive(tracker: *mut Tracker, size_bytes: u32) -> u32;
     pub fn linnet_tracker_complete_write(tracker: *mut Tracker, size_bytes: u32);
@@ -250,42 +295,20 @@ unsafe extern "C" {
         score: *mut i64,
     ) -> i32;
 
-    pub fn linnet_decide(
-        network: *const Network,
-        features: *const u8,
-        scratch: *mut c_void,
-        others: u32,
-        budget: u32,
-    ) -> i32;
     pub fn linnet_tables_plan(tables: *mut Tables, network: *const Network, loops: *const Sift) -> i32;
     pub fn linnet_tables_place(tables: *mut Tables, memory: *mut c_void, memory_size: usize) -> i32;
     pub fn linnet_judge_init(judge: *mut Judge, size: usize, tables: *const Tables, tracker: *const Tracker) -> i32;
     pub fn linnet_judge_arrive(judge: *mut Judge, size_bytes: u32) -> u32;
     pub fn linnet_judge_withdraw(judge: *mut Judge, size_bytes: u32);
-    pub fn linnet_judge_complete_write(judge: *mut Judge, size_bytes: u32);
-    pub fn linnet_judge_complete_read(judge: *mut Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
     pub fn linnet_judge_note_read(judge: *mut Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
     pub fn linnet_judge_behind(judge: *const Judge) -> i32;
     pub fn linnet_judge_catch_up(judge: *mut Judge, snapshot: u32);
+    pub fn linnet_judge_snapshot(judge: *const Judge, size_bytes: u32) -> u32;
     pub fn linnet_judge_pending_pages(judge: *const Judge) -> u32;
     pub fn linnet_judge_history_len(judge: *const Judge) -> u32;
     pub fn linnet_judge_tracker(judge: *const Judge, tracker: *mut Tracker);
     pub fn linnet_judge_score(judge: *const Judge, snapshot: u32, scratch: *mut c_void, score: *mut i64) -> i32;
     pub fn linnet_judge_decide(judge: *mut Judge, snapshot: u32, scratch: *mut c_void) -> i32;
-    pub fn linnet_judge_decide_many(
-        judge: *mut Judge,
-        snapshots: *const u32,
-        count: u32,
-        scratch: *mut c_void,
-        revokes: *mut u8,
-    ) -> i32;
-    pub fn linnet_judge_verdict(
-        judge: *mut Judge,
-        snapshot: u32,
-        scratch: *mut c_void,
-        others: u32,
-        budget: u32,
-    ) -> i32;
 
     pub fn linnet_model_read(bytes: *const u8, size: usize, model: *mut Model, offset: *mut usize) -> i32;
     pub fn linnet_crc32c(bytes: *const u8, size: usize) -> u32;

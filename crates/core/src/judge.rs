@@ -5,18 +5,16 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use linnet_types::{Nanos, Op};
+use linnet_types::Nanos;
 
 use crate::memory::{Memory, with_scratch};
-use crate::{DIGITS, Error, Network, Tracker, Verdict, ffi, simd};
+use crate::{DIGITS, Error, Network, Tracker, ffi, simd};
 
 /// How far ahead of the submit path a network is worked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// There is no network.
-    None,
     /// Not at all: the whole network runs on submit. First layers of less than 16 outputs, or wider than 16 bits.
     Plain,
     /// The first layer's sums of the history are kept. Networks of more than two layers.
@@ -36,14 +34,12 @@ unsafe impl Send for Tables {}
 unsafe impl Sync for Tables {}
 
 impl Tables {
-    pub fn new(network: Option<(&Network, &ffi::Network)>, set: simd::Set) -> Result<Tables, Error> {
-        // SAFETY: all zeros is a valid `ffi::Tables`; the network, where there is one, is placed, and owns this.
+    pub fn new(network: &Network, network_core: &ffi::Network, set: simd::Set) -> Result<Tables, Error> {
+        // SAFETY: all zeros is a valid `ffi::Tables`; the network is placed, and owns this.
         unsafe {
             let mut core: ffi::Tables = std::mem::zeroed();
-            let network_core = network.map_or(ptr::null(), |(_, core)| ptr::from_ref(core));
             if ffi::linnet_tables_plan(&mut core, network_core, simd::sift(set)) < 0 {
-                let text = network.map_or(String::new(), |(network, _)| format!("{network:?}"));
-                return Err(Error::Shape(format!("{text} does not take the {DIGITS} digits to two outputs")));
+                return Err(Error::Shape(format!("{network:?} does not take the {DIGITS} digits to two outputs")));
             }
             let mut memory = Memory::new(core.memory_size);
             if ffi::linnet_tables_place(&mut core, memory.as_mut_ptr(), memory.size()) < 0 {
@@ -51,12 +47,6 @@ impl Tables {
             }
             Ok(Tables { core, memory })
         }
-    }
-
-    /// Those of no network.
-    fn none() -> Result<&'static Tables, Error> {
-        static NONE: OnceLock<Result<Tables, Error>> = OnceLock::new();
-        NONE.get_or_init(|| Tables::new(None, simd::best())).as_ref().map_err(Error::clone)
     }
 
     pub fn size_bytes(&self) -> usize {
@@ -73,7 +63,7 @@ pub struct Judge {
     core: NonNull<ffi::Judge>,
     _memory: Memory,
     /// Keeps alive what `core` points to.
-    network: Option<Network>,
+    network: Network,
     scratch_size: usize,
     completing: Mutex<()>,
 }
@@ -83,47 +73,30 @@ unsafe impl Send for Judge {}
 unsafe impl Sync for Judge {}
 
 impl Judge {
-    /// An idle device without history. Without a network it only tracks. Fails for a network that does not take the
-    /// 31 digits to two outputs.
-    pub fn new(network: Option<&Network>) -> Result<Judge, Error> {
+    /// An idle device without history. Fails for a network that does not take the 31 digits to two outputs.
+    pub fn new(network: &Network) -> Result<Judge, Error> {
         Judge::with_tracker(network, &Tracker::new())
     }
 
     /// Goes on from the state of this tracker.
-    pub fn with_tracker(network: Option<&Network>, tracker: &Tracker) -> Result<Judge, Error> {
-        let tables = match network {
-            Some(network) => &network.tables()?.core,
-            None => &Tables::none()?.core,
-        };
+    pub fn with_tracker(network: &Network, tracker: &Tracker) -> Result<Judge, Error> {
+        let tables = &network.tables()?.core;
         let mut memory = Memory::new(tables.judge_size);
         let core = memory.as_mut_ptr().cast::<ffi::Judge>();
         // SAFETY: memory of the size and alignment that C asks for. The tables belong to the network, which lives in
-        // this judge at an address of its own, or are static.
+        // this judge at an address of its own.
         if unsafe { ffi::linnet_judge_init(core, memory.size(), tables, tracker) } < 0 {
             return Err(Error::Shape("the core refuses the judge".into()));
         }
         let scratch_size = tables.scratch_size;
         let Some(core) = NonNull::new(core) else { return Err(Error::Shape("a judge of no size".into())) };
-        let network = network.cloned();
-        Ok(Judge { core, _memory: memory, network, scratch_size, completing: Mutex::new(()) })
-    }
-
-    /// Another network from now on, for the same device. Where it is refused nothing changes.
-    pub fn set_network(&mut self, network: Option<&Network>) -> Result<(), Error> {
-        *self = Judge::with_tracker(network, &self.tracker())?;
-        Ok(())
-    }
-
-    /// The network that decides.
-    pub fn network(&self) -> Option<&Network> {
-        self.network.as_ref()
+        Ok(Judge { core, _memory: memory, network: network.clone(), scratch_size, completing: Mutex::new(()) })
     }
 
     /// How far ahead that network is worked out.
     pub fn way(&self) -> Way {
-        match self.network.as_ref().and_then(|network| network.tables().ok()).map_or(0, |tables| tables.core.way) {
-            0 => Way::None,
-            1 => Way::Plain,
+        match self.network.tables().map_or(0, |tables| tables.core.way) {
+            0 | 1 => Way::Plain,
             2 => Way::First,
             _ => Way::Sifted,
         }
@@ -141,25 +114,12 @@ impl Judge {
     }
 
     /// The snapshot that an I/O of this size would be given, were it to arrive now.
-    pub fn peek(&self, size_bytes: u32) -> u32 {
-        self.pending_pages().saturating_add(size_bytes.div_ceil(4096))
+    pub fn snapshot(&self, size_bytes: u32) -> u32 {
+        unsafe { ffi::linnet_judge_snapshot(self.core.as_ptr(), size_bytes) }
     }
 
-    /// An I/O completes. A read enters the history, with the `snapshot` that its own arrival returned.
-    pub fn complete(&self, op: Op, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
-        match op {
-            Op::Read => {
-                let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
-                unsafe {
-                    ffi::linnet_judge_complete_read(self.core.as_ptr(), size_bytes, latency_ns, snapshot);
-                }
-            }
-            Op::Write => unsafe { ffi::linnet_judge_complete_write(self.core.as_ptr(), size_bytes) },
-        }
-    }
-
-    /// As [`Judge::complete`] of a read, which is not worked out before [`Judge::catch_up`]. Until then the judge is behind, and
-    /// answers by the history that was: for who asks less often than reads complete.
+    /// A read completes: it enters the history, with the `snapshot` that its own arrival returned. What follows from it is worked
+    /// out by [`Judge::catch_up`]. Until then the judge is behind, and answers by the history before.
     pub fn note_read(&self, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
         let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
         unsafe { ffi::linnet_judge_note_read(self.core.as_ptr(), size_bytes, latency_ns, snapshot) }
@@ -176,44 +136,21 @@ impl Judge {
         unsafe { ffi::linnet_judge_catch_up(self.core.as_ptr(), snapshot) }
     }
 
-    /// An I/O leaves without completing (revoked, failed, cancelled): its pages go, the history stays.
+    /// A write completes, or any I/O leaves without completing: its pages go, the history stays.
     pub fn withdraw(&self, size_bytes: u32) {
         unsafe { ffi::linnet_judge_withdraw(self.core.as_ptr(), size_bytes) }
     }
 
-    /// True to revoke an I/O whose arrival returned `snapshot`; as [`Network::decide`]. Without a network, false.
+    /// True to revoke an I/O whose arrival returned `snapshot`; as [`Network::decide`].
     pub fn decide(&self, snapshot: u32) -> bool {
         self.scratched(|scratch| unsafe { ffi::linnet_judge_decide(self.core.as_ptr(), snapshot, scratch) }) == 1
     }
 
-    /// As [`Network::score`]. Without a network, `i64::MIN`.
+    /// As [`Network::score`].
     pub fn score(&self, snapshot: u32) -> i64 {
         let mut score = i64::MIN;
         self.scratched(|scratch| unsafe { ffi::linnet_judge_score(self.core.as_ptr(), snapshot, scratch, &mut score) });
         score
-    }
-
-    /// As [`crate::decide`]: `others` counts the replicas besides this one, `budget` the revokes left.
-    pub fn verdict(&self, snapshot: u32, others: u32, budget: u32) -> Verdict {
-        Verdict::of(self.scratched(|scratch| unsafe {
-            ffi::linnet_judge_verdict(self.core.as_ptr(), snapshot, scratch, others, budget)
-        }))
-    }
-
-    /// I/Os that arrived together: each is decided by its own snapshot, all by one history. `revokes` is as long as
-    /// `snapshots`.
-    pub fn decide_many(&self, snapshots: &[u32], revokes: &mut [bool]) -> Result<(), Error> {
-        if snapshots.len() != revokes.len() {
-            return Err(Error::Input(format!("{} decisions asked of {} I/Os", revokes.len(), snapshots.len())));
-        }
-        revokes.fill(false);
-        // SAFETY: as many answers as questions; C writes 0 or 1, which are bools.
-        self.scratched(|scratch| unsafe {
-            let count = snapshots.len() as u32;
-            let answers = revokes.as_mut_ptr().cast();
-            ffi::linnet_judge_decide_many(self.core.as_ptr(), snapshots.as_ptr(), count, scratch, answers)
-        });
-        Ok(())
     }
 
     /// The state as a tracker: a history that existed during the call, and the pages pending now.
@@ -221,11 +158,6 @@ impl Judge {
         let mut tracker = Tracker::new();
         unsafe { ffi::linnet_judge_tracker(self.core.as_ptr(), &mut tracker) };
         tracker
-    }
-
-    /// The features of an I/O whose arrival returned `snapshot`. Each digit is 0..=9.
-    pub fn digits(&self, snapshot: u32) -> [u8; DIGITS] {
-        self.tracker().digits(snapshot)
     }
 
     /// 4 KiB pages outstanding, reads and writes.
@@ -243,19 +175,6 @@ impl Judge {
             return work(ptr::null_mut());
         }
         with_scratch(self.scratch_size, work)
-    }
-}
-
-impl Clone for Judge {
-    fn clone(&self) -> Judge {
-        // The same sizes were granted before.
-        Judge::with_tracker(self.network.as_ref(), &self.tracker()).expect("accepted before")
-    }
-}
-
-impl Default for Judge {
-    fn default() -> Judge {
-        Judge::new(None).expect("no network to refuse")
     }
 }
 

@@ -5,6 +5,7 @@
 
 #[cfg(all(feature = "bench", target_arch = "x86_64"))]
 pub mod bench;
+mod decision;
 mod error;
 mod ffi;
 mod float;
@@ -16,22 +17,25 @@ mod model;
 mod network;
 #[cfg(test)]
 mod same_bits;
+mod settings;
 mod simd;
 mod tracker;
 mod train;
 mod trees;
 mod watch;
 
+pub use decision::{Answer, Candidate, Decision, Hedging, Question, REPLICAS_MAX, Verdict, preferred};
 pub use error::{Error, ModelFault};
 pub use float::{Activation, FloatLayer, FloatNetwork};
 pub use heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, throughput};
 pub use judge::{Judge, Way};
 pub use latencies::{FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, SCORE_BINS};
 pub use model::Model;
-pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Verdict, Width, decide};
+pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
+pub use settings::{Budget, Policy, Rate, Settings};
 pub use tracker::Tracker;
 pub use train::{Loss, Optimiser, TrainOptions, train, train_f32};
-pub use trees::{TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees, preference};
+pub use trees::{TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees};
 pub use watch::{BUCKET_MAX, Place, WATCH_FEATURES, Watch, bucket};
 
 /// Features of one read: decimal digits (`spec/features.md`).

@@ -217,7 +217,7 @@ impl Network {
     /// What all judges of this network share.
     pub(crate) fn tables(&self) -> Result<&Tables, Error> {
         let inner = &*self.0;
-        inner.tables.get_or_init(|| Tables::new(Some((self, &inner.core)), inner.set)).as_ref().map_err(Error::clone)
+        inner.tables.get_or_init(|| Tables::new(self, &inner.core, inner.set)).as_ref().map_err(Error::clone)
     }
 
     fn check_input(&self, digits: &[u8]) -> Result<(), Error> {
@@ -241,41 +241,6 @@ impl Network {
             code => Err(Error::Input(format!("the core answers {code}"))),
         }
     }
-}
-
-/// The decision on one read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The model expects a fast read, or the score is a tie.
-    Submit,
-    /// The model expects a slow read: send it elsewhere.
-    Revoke,
-    /// Submitted without a choice, to be counted apart.
-    ForcedSubmit,
-}
-
-impl Verdict {
-    pub(crate) fn of(code: i32) -> Verdict {
-        match code {
-            0 => Verdict::Submit,
-            1 => Verdict::Revoke,
-            _ => Verdict::ForcedSubmit,
-        }
-    }
-}
-
-/// The decision rule, `spec/decision.md`. `others` counts the replicas besides this one that could still serve the
-/// read, `budget` the revokes that may still be spent now. Without a model, or with features that the model cannot
-/// take, the read is submitted.
-pub fn decide(network: Option<&Network>, digits: &[u8], others: u32, budget: u32) -> Verdict {
-    let core = network.filter(|network| network.inputs() == digits.len()).map(|network| &network.0.core);
-    let size = core.map_or(0, |core| core.scratch_size);
-    // SAFETY: the length of the input was checked, the scratch is of the size that C asked for.
-    let verdict = with_scratch(size, |scratch| unsafe {
-        let core = core.map_or(std::ptr::null(), std::ptr::from_ref);
-        ffi::linnet_decide(core, digits.as_ptr(), scratch, others, budget)
-    });
-    Verdict::of(verdict)
 }
 
 impl PartialEq for Network {

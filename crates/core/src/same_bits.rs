@@ -115,12 +115,12 @@ fn judging() {
             .into_iter()
             .map(|set| Network::with_set(layers.clone(), vec![1; layers.len()], 9, set).unwrap())
             .collect();
-        let judges: Vec<Judge> = networks.iter().map(|network| Judge::new(Some(network)).unwrap()).collect();
+        let judges: Vec<Judge> = networks.iter().map(|network| Judge::new(network).unwrap()).collect();
         for step in 0..200 {
             let pages = (next() % 1_100) as u32 >> (next() % 8);
             let answers: Vec<(i64, bool)> =
                 judges.iter().map(|judge| (judge.score(pages), judge.decide(pages))).collect();
-            let score = networks[0].score(&judges[0].digits(pages));
+            let score = networks[0].score(&judges[0].tracker().digits(pages));
             assert!(
                 answers.iter().all(|&answer| answer == (score, score > 0)),
                 "{shape:?} {pages} {score} {answers:?}"
@@ -129,7 +129,8 @@ fn judging() {
                 let (size, us) = ((next() % (1 << 22)) as u32 >> (next() % 12), (next() % 10_500) >> (next() % 8));
                 for judge in &judges {
                     judge.arrive(size);
-                    judge.complete(linnet_types::Op::Read, if step % 2 == 0 { size } else { 0 }, us * 1_000, pages);
+                    judge.note_read(if step % 2 == 0 { size } else { 0 }, us * 1_000, pages);
+                    judge.catch_up(judge.pending_pages());
                 }
             }
         }

@@ -36,16 +36,8 @@ pub struct Trees {
 unsafe extern "C" {
     fn linnet_trees_check(trees: *const Trees) -> i32;
     fn linnet_trees_score(trees: *const Trees, features: *const u8) -> i32;
-    fn linnet_preference(score: i32, expected_ns: u64) -> i64;
     #[cfg(target_arch = "x86_64")]
     fn linnet_trees_score_avx2(trees: *const Trees, features: *const u8) -> i32;
-}
-
-/// What `linnet-best` prefers the least of (`core/choose.c`): the logarithm, in units of 1 / [`TREE_ONE`], of the wait by the
-/// averages times the odds of a slow read that the score stands for. Odds below e^-2 are all the same.
-pub fn preference(score: i32, expected_ns: u64) -> i64 {
-    // SAFETY: a pure function of its arguments.
-    unsafe { linnet_preference(score, expected_ns) }
 }
 
 impl Trees {
@@ -118,25 +110,6 @@ impl Trees {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_preference_is_the_logarithm_of_odds_times_wait() {
-        assert_eq!(preference(0, 0), 0);
-        assert_eq!(preference(0, 1), 0);
-        assert_eq!(preference(-100 * TREE_ONE, 1), -2 * i64::from(TREE_ONE), "good odds are all the same");
-        assert_eq!(preference(i32::MAX, u64::MAX), i64::from(i32::MAX) + ((710 * 65_535) >> 10));
-        let mut last = preference(0, 0);
-        for bit in 0..64 {
-            for wait_ns in [1u64 << bit, (1u64 << bit) + (1u64 << bit) / 3, (1u64 << bit) + (1u64 << bit) / 2] {
-                let own = preference(0, wait_ns);
-                let exact = (wait_ns as f64).ln() * f64::from(TREE_ONE);
-                assert!(own >= last, "{wait_ns} falls");
-                assert!((own as f64 - exact).abs() < 80.0, "{wait_ns}: {own} for {exact}");
-                assert_eq!(preference(3 * TREE_ONE, wait_ns), own + 3 * i64::from(TREE_ONE));
-                last = own;
-            }
-        }
-    }
 
     #[test]
     fn every_build_gives_the_same_score() {

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use linnet_core::{DIGITS, Judge, Layer, Network, Tracker, Verdict, Way, decide};
+use linnet_core::{DIGITS, Judge, Layer, Network, Tracker, Way};
 use linnet_sim::Chance;
 use linnet_types::Op;
 use proptest::prelude::*;
@@ -40,17 +40,27 @@ fn network(chance: &mut Chance, hidden: &[usize], first: i64, others: i64) -> Ne
     Network::from_integers(layers, vec![1; shape.len() - 1]).unwrap()
 }
 
+/// An I/O completes; a read is worked out at once, for an arrival that finds as many pages as it did.
+fn complete(judge: &Judge, op: Op, size_bytes: u32, latency_ns: u64, snapshot: u32) {
+    if op == Op::Write {
+        return judge.withdraw(size_bytes);
+    }
+    let expected = judge.pending_pages();
+    judge.note_read(size_bytes, latency_ns, snapshot);
+    judge.catch_up(expected);
+}
+
 /// A judge and a snapshot that make these digits.
 fn reach(network: &Network, digits: &[u8; DIGITS]) -> (Judge, u32) {
-    let judge = Judge::new(Some(network)).unwrap();
+    let judge = Judge::new(network).unwrap();
     let number = |digits: &[u8]| digits.iter().fold(0u32, |n, &d| 10 * n + u32::from(d));
     for entry in 0..4 {
         let pages = number(&digits[3 * entry..3 * entry + 3]);
         let us = number(&digits[15 + 4 * entry..19 + 4 * entry]);
-        judge.complete(Op::Read, 0, u64::from(us) * 1_000, pages);
+        complete(&judge, Op::Read, 0, u64::from(us) * 1_000, pages);
     }
     let now = number(&digits[12..15]);
-    assert_eq!(judge.digits(now), *digits);
+    assert_eq!(judge.tracker().digits(now), *digits);
     (judge, now)
 }
 
@@ -58,27 +68,24 @@ fn reach(network: &Network, digits: &[u8; DIGITS]) -> (Judge, u32) {
 fn check(judge: &Judge, network: &Network, tracker: &Tracker, snapshot: u32) -> bool {
     let digits = tracker.digits(snapshot);
     let score = network.score(&digits);
-    assert_eq!(judge.digits(snapshot), digits);
+    assert_eq!(judge.tracker().digits(snapshot), digits);
     assert_eq!(judge.score(snapshot), score, "{network:?} {digits:?}");
     for _ in 0..2 {
         assert_eq!(judge.decide(snapshot), score > 0, "{network:?} {digits:?} scores {score}");
-        assert_eq!(judge.verdict(snapshot, 1, 1), decide(Some(network), &digits, 1, 1));
     }
-    assert_eq!(judge.verdict(snapshot, 0, 1), Verdict::ForcedSubmit);
-    assert_eq!(judge.verdict(snapshot, 1, 0), Verdict::ForcedSubmit);
     score > 0
 }
 
 /// A life of arrivals and departures; returns how many of its decisions revoke.
 fn live(network: &Network, seed: u64, events: usize, size_max: u32) -> usize {
     let mut chance = Chance::new(seed);
-    let (judge, mut tracker) = (Judge::new(Some(network)).unwrap(), Tracker::new());
+    let (judge, mut tracker) = (Judge::new(network).unwrap(), Tracker::new());
     let (mut live, mut revokes) = (Vec::new(), 0);
     for _ in 0..events {
         if live.is_empty() || chance.happens(0.5) {
             let op = if chance.happens(0.8) { Op::Read } else { Op::Write };
             let size = 1 + chance.below(u64::from(size_max)) as u32;
-            assert_eq!(judge.peek(size), tracker.pending_pages() + size.div_ceil(4096));
+            assert_eq!(judge.snapshot(size), tracker.pending_pages() + size.div_ceil(4096));
             let snapshot = tracker.arrive(size);
             assert_eq!(judge.arrive(size), snapshot);
             revokes += usize::from(check(&judge, network, &tracker, snapshot));
@@ -91,7 +98,7 @@ fn live(network: &Network, seed: u64, events: usize, size_max: u32) -> usize {
             } else {
                 let us = if chance.happens(0.1) { 1_000 + chance.below(11_000) } else { 50 + chance.below(400) };
                 tracker.complete(op, size, us * 1_000, snapshot);
-                judge.complete(op, size, us * 1_000, snapshot);
+                complete(&judge, op, size, us * 1_000, snapshot);
             }
         }
         // What was remembered of another history must not be told again.
@@ -99,11 +106,6 @@ fn live(network: &Network, seed: u64, events: usize, size_max: u32) -> usize {
         check(&judge, network, &tracker, other);
         assert_eq!(judge.tracker(), tracker);
         assert_eq!((judge.pending_pages(), judge.history_len()), (tracker.pending_pages(), tracker.history_len()));
-        let snapshots: Vec<u32> = (0..chance.below(5) as u32).map(|k| tracker.pending_pages() + 3 * k).collect();
-        let mut answers = vec![false; snapshots.len()];
-        judge.decide_many(&snapshots, &mut answers).unwrap();
-        let expected: Vec<bool> = snapshots.iter().map(|&s| network.decide(&tracker.digits(s))).collect();
-        assert_eq!(answers, expected);
     }
     revokes
 }
@@ -134,7 +136,7 @@ fn every_kind_of_network_decides_as_the_plain_one() {
     for (hidden, first, others, way) in kinds() {
         for (size_max, events) in [(16_000, 150), (400_000, 100)] {
             let network = network(&mut chance, hidden, first, others);
-            assert_eq!(Judge::new(Some(&network)).unwrap().way(), way, "{network:?}");
+            assert_eq!(Judge::new(&network).unwrap().way(), way, "{network:?}");
             live(&network, chance.below(1 << 40), events, size_max);
         }
     }
@@ -144,7 +146,7 @@ fn every_kind_of_network_decides_as_the_plain_one() {
 #[test]
 fn who_finds_the_judge_caught_up_knows_what_was_noted() {
     let network = network(&mut Chance::new(11), &[256], 50, 50);
-    let (judge, noted, read) = (Judge::new(Some(&network)).unwrap(), AtomicU64::new(0), AtomicU64::new(0));
+    let (judge, noted, read) = (Judge::new(&network).unwrap(), AtomicU64::new(0), AtomicU64::new(0));
     let (rounds, mut late) = (3_000, Vec::new());
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -162,7 +164,7 @@ fn who_finds_the_judge_caught_up_knows_what_was_noted() {
                 std::thread::yield_now();
             }
             while judge.is_behind() {}
-            let digits = judge.digits(7);
+            let digits = judge.tracker().digits(7);
             read.store(round, Ordering::Release);
             let newest = digits[15..].chunks(4).map(|us| us.iter().fold(0, |n, &d| 10 * n + u64::from(d))).max();
             late.extend((newest != Some(round)).then_some(round));
@@ -177,7 +179,7 @@ fn noted_reads_count_when_the_judge_catches_up() {
     let mut chance = Chance::new(9);
     for (hidden, first, others, _) in kinds() {
         let network = network(&mut chance, hidden, first, others);
-        let (judge, mut tracker) = (Judge::new(Some(&network)).unwrap(), Tracker::new());
+        let (judge, mut tracker) = (Judge::new(&network).unwrap(), Tracker::new());
         for _ in 0..60 {
             let before = judge.tracker();
             let batch: Vec<(u32, u32)> = (0..chance.below(6))
@@ -195,7 +197,7 @@ fn noted_reads_count_when_the_judge_catches_up() {
             }
             assert_eq!(judge.is_behind(), !batch.is_empty());
             assert_eq!(judge.pending_pages(), tracker.pending_pages());
-            assert_eq!(judge.digits(7), before.digits(7));
+            assert_eq!(judge.tracker().digits(7), before.digits(7));
             let snapshot = chance.below(1_200) as u32;
             judge.catch_up(snapshot);
             assert!(!judge.is_behind());
@@ -243,7 +245,7 @@ fn ties_submit() {
     let gaps: Vec<i64> = (0..32).map(|i| if i < 16 { 0 } else { [1, -1, 2][i % 3] }).collect();
     let last = Layer { inputs: 16, outputs: 2, weights: gaps, biases: vec![3, 0] };
     let network = Network::from_integers(vec![first, last], vec![1, 1]).unwrap();
-    let (judge, tracker) = (Judge::new(Some(&network)).unwrap(), Tracker::new());
+    let (judge, tracker) = (Judge::new(&network).unwrap(), Tracker::new());
     let mut ties = 0;
     for snapshot in 0..1_000 {
         check(&judge, &network, &tracker, snapshot);
@@ -259,10 +261,10 @@ fn what_is_foreseen_cuts_at_zero() {
         let first = Layer { inputs: DIGITS, outputs: 16, weights: vec![0; 16 * DIGITS], biases: vec![1; 16] };
         let last = Layer { inputs: 16, outputs: 2, weights: vec![0; 32], biases: vec![0, gap] };
         let network = Network::from_integers(vec![first, last], vec![1, 1]).unwrap();
-        let judge = Judge::new(Some(&network)).unwrap();
+        let judge = Judge::new(&network).unwrap();
         for snapshot in 0..1_000 {
             judge.arrive(4_096);
-            judge.complete(Op::Read, 0, 1_000, 1);
+            complete(&judge, Op::Read, 0, 1_000, 1);
             assert_eq!(judge.decide(snapshot + 1), gap > 0, "gap {gap}");
         }
     }
@@ -330,46 +332,29 @@ fn agrees_with_the_golden_vectors() {
 }
 
 #[test]
-fn a_judge_without_a_network_tracks_and_submits() {
-    let judge = Judge::default();
-    assert_eq!(judge.way(), Way::None);
-    let snapshot = judge.arrive(8_192);
-    assert_eq!((snapshot, judge.decide(snapshot), judge.score(snapshot)), (2, false, i64::MIN));
-    assert_eq!(judge.verdict(snapshot, 1, 1), Verdict::ForcedSubmit);
-    let mut answers = [true; 2];
-    judge.decide_many(&[1, 2], &mut answers).unwrap();
-    assert_eq!(answers, [false; 2]);
-    assert!(judge.decide_many(&[1], &mut answers).is_err());
-    judge.complete(Op::Read, 8_192, 1_000, snapshot);
-    assert_eq!((judge.pending_pages(), judge.history_len()), (0, 1));
-}
-
-#[test]
 fn a_network_can_be_replaced_and_a_wrong_one_is_refused() {
     let mut chance = Chance::new(3);
     let [a, b] = [100, 200].map(|largest| network(&mut chance, &[64], largest, 50));
-    let (mut judge, mut tracker) = (Judge::new(Some(&a)).unwrap(), Tracker::new());
+    let (judge, mut tracker) = (Judge::new(&a).unwrap(), Tracker::new());
     for us in [90, 2_000, 80] {
         let snapshot = tracker.arrive(20_000);
         judge.arrive(20_000);
         tracker.complete(Op::Read, 4_096, us * 1_000, snapshot);
-        judge.complete(Op::Read, 4_096, us * 1_000, snapshot);
+        complete(&judge, Op::Read, 4_096, us * 1_000, snapshot);
     }
-    judge.set_network(Some(&b)).unwrap();
+    let judge = Judge::with_tracker(&b, &judge.tracker()).unwrap();
     for snapshot in 0..1_000 {
         check(&judge, &b, &tracker, snapshot);
-        check(&judge.clone(), &b, &tracker, snapshot);
     }
     let three = Network::from_integers(vec![layer(&mut chance, DIGITS, 3, 9)], vec![1]).unwrap();
-    assert!(judge.set_network(Some(&three)).unwrap_err().to_string().contains("31 digits"));
-    assert!(Judge::new(Some(&three)).is_err());
-    assert_eq!(judge.network(), Some(&b));
+    assert!(Judge::with_tracker(&three, &tracker).unwrap_err().to_string().contains("31 digits"));
+    assert!(Judge::new(&three).is_err());
     assert_eq!(judge.tracker(), tracker);
 }
 
 #[test]
 fn counts_stop_at_their_ends() {
-    let judge = Judge::default();
+    let judge = Judge::new(&network(&mut Chance::new(1), &[16], 9, 9)).unwrap();
     judge.arrive(4096);
     judge.withdraw(8192);
     assert_eq!(judge.pending_pages(), 0);

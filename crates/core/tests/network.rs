@@ -4,7 +4,7 @@
 mod common;
 
 use common::logits as reference;
-use linnet_core::{Error, Layer, Network, Verdict, Width, decide};
+use linnet_core::{Error, Layer, Network, Width};
 use proptest::prelude::*;
 
 fn layer(inputs: usize, outputs: usize, largest: i64) -> impl Strategy<Value = Layer> {
@@ -117,8 +117,6 @@ fn a_bad_input_is_an_error_and_submits() {
     assert_eq!(error.to_string(), "input 7 is 10, above the bound 9");
     assert!(!network.decide(&digits));
     assert!(!network.decide(&digits[..30]));
-    assert_eq!(decide(Some(&network), &digits, 1, 1), Verdict::ForcedSubmit);
-    assert_eq!(decide(Some(&network), &digits[..30], 1, 1), Verdict::ForcedSubmit);
     assert!(network.logits(&[0; 31], &mut [0; 3]).is_err());
 }
 

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use common::{SPDX, Slow, forged, keep, lines, logits, rising, root};
 use linnet_core::{
-    Error, Latencies, Layer, Model, Network, TREE_LEVELS, TREES, Tracker, Tree, Trees, Verdict, WATCH_FEATURES, Width,
-    decide,
+    Budget, Candidate, Decision, Error, Latencies, Layer, Model, Network, Policy, Question, Settings, TREE_LEVELS,
+    TREES, Tracker, Tree, Trees, WATCH_FEATURES, Width,
 };
 use linnet_sim::Chance;
 use linnet_types::{Op, Thresholds};
@@ -181,18 +181,77 @@ fn networks() {
                 let mut told = vec![0; network.outputs()];
                 network.logits(&input, &mut told).unwrap();
                 assert_eq!(told, out);
-                let verdict =
-                    [Verdict::Submit, Verdict::Revoke, Verdict::ForcedSubmit][unhex(rest[rest.len() - 1]) as usize];
-                assert_eq!(decide(Some(&network), &input, 1, 1), verdict);
-                assert_eq!(decide(Some(&network), &input, 0, 1), Verdict::ForcedSubmit);
-                assert_eq!(decide(Some(&network), &input, 1, 0), Verdict::ForcedSubmit);
-                assert_eq!(decide(None, &input, 1, 1), Verdict::ForcedSubmit);
-                revokes += u32::from(verdict == Verdict::Revoke);
+                let verdict = unhex(rest[rest.len() - 1]);
+                assert_eq!(network.decide(&input), verdict == 1);
+                revokes += u32::from(verdict == 1);
             }
             other => panic!("{other}"),
         }
     }
     assert!(revokes > 10);
+}
+
+/// The choices of `choose.txt` as whole decisions, with a model of either kind at every replica.
+#[test]
+fn choices() {
+    let text = std::fs::read_to_string(root().join("spec/vectors/choose.txt")).unwrap();
+    let policies = [Policy::Baseline, Policy::ShortestQueue, Policy::EwmaInflight, Policy::Linnos, Policy::Best];
+    let (mut decision, mut revokes) = (Decision::new(), Budget::default());
+    let (mut chosen, mut probes) = (0, 0);
+    for line in lines(&text) {
+        let number = |at: usize| unhex(line[at]);
+        let candidates: Vec<Candidate> = line[7..]
+            .chunks(8)
+            .map(|words| {
+                let bit = |at: usize| unhex(words[at]) == 1;
+                Candidate {
+                    eligible: bit(0),
+                    known: bit(1),
+                    slow: bit(2),
+                    probing: bit(3),
+                    score: unhex(words[4]) as i32,
+                    in_flight: unhex(words[5]) as u32,
+                    ewma_ns: unhex(words[6]) as u64,
+                    learnt_ns: unhex(words[7]) as u64,
+                    revokes_in_row: 0,
+                }
+            })
+            .collect();
+        // Without an eligible replica a decision takes what is usable; there is no choice to compare.
+        if number(4) == i128::from(u32::MAX) {
+            assert!(candidates.iter().all(|candidate| !candidate.eligible));
+            continue;
+        }
+        let settings =
+            Settings { policy: policies[number(1) as usize], age_ns: number(3) as u64, ..Settings::default() };
+        let all = u8::MAX >> (8 - candidates.len());
+        let question = Question {
+            now_ns: number(2) as u64,
+            replicas: candidates.len(),
+            usable: all,
+            trees: all,
+            networks: all,
+            may_revoke: false,
+        };
+        decision.begin(&settings, &question);
+        for (k, candidate) in candidates.iter().enumerate() {
+            *decision.describe(k) = *candidate;
+        }
+        // What its network says is told only of a replica that is asked.
+        if settings.policy == Policy::Linnos {
+            (0..candidates.len())
+                .for_each(|k| (decision.describe(k).known, decision.describe(k).slow) = (false, false));
+        }
+        while let Some(k) = decision.next_to_ask(&settings, &mut revokes) {
+            (decision.describe(k).known, decision.describe(k).slow) = (candidates[k].known, candidates[k].slow);
+        }
+        let answer = decision.answer();
+        let told = (answer.replica as i128, i128::from(answer.probe), i128::from(answer.judged));
+        assert_eq!(told, (number(4), number(5), number(6)), "{line:?}");
+        chosen += u32::from(answer.replica > 0);
+        probes += u32::from(answer.probe);
+    }
+    assert!(chosen > 100 && probes > 20, "{chosen} chosen elsewhere, {probes} probes prove little");
 }
 
 fn random_trees(chance: &mut Chance) -> Trees {

@@ -2,7 +2,7 @@
 //! **linnet-best**: submit each read to the replica that is least likely to be slow.
 //!
 //! Score every candidate: what does this device's watch say of the read now, and how likely do its trees think it slow?
-//! Submit to the candidate where those odds times EWMA latency x (in flight + 1) are least (`linnet_core::preference`, which
+//! Submit to the candidate where those odds times EWMA latency x (in flight + 1) are least (`linnet_core::preferred`, which
 //! the kernel's target asks too). Odds below e^-2 are all the same: a finer score tells little, but sends all reads of a
 //! burst to one device.
 //!

@@ -2,7 +2,7 @@
 //! What the trees of each device say of a read, and which candidate they prefer.
 
 use crate::{Ask, Learned};
-use linnet_core::{Latencies, Trees, WATCH_FEATURES, preference};
+use linnet_core::{Candidate, Latencies, REPLICAS_MAX, Trees, WATCH_FEATURES, preferred};
 use linnet_types::Nanos;
 
 /// A device is probed after this many times `age_ns`. Its features age by themselves, so that a tenth of it gained nothing.
@@ -54,14 +54,20 @@ impl Scores {
 
     /// The best candidate and its score.
     pub(super) fn best(&self, ask: &Ask<'_>) -> (usize, i32) {
-        let mut least = (i64::MAX, u64::MAX, 0);
-        let device = ask.least(|device| {
-            let (score, expected_ns) = (self.score(ask, device), ask.devices[device].expected_ns());
-            let own = (preference(score, expected_ns), expected_ns, score);
-            least = if (own.0, own.1) < (least.0, least.1) { own } else { least };
-            (own.0, own.1)
-        });
-        (device, least.2)
+        let (mut candidates, mut devices) = ([Candidate::default(); REPLICAS_MAX], [ask.next; REPLICAS_MAX]);
+        for (k, device) in ask.candidates().enumerate() {
+            let view = &ask.devices[device];
+            devices[k] = device;
+            candidates[k] = Candidate {
+                ewma_ns: view.ewma_ns,
+                in_flight: view.in_flight,
+                score: self.score(ask, device),
+                eligible: true,
+                ..Candidate::default()
+            };
+        }
+        let best = preferred(linnet_core::Policy::Best, &candidates).unwrap_or(0);
+        (devices[best], candidates[best].score)
     }
 
     /// True when nobody has read from the device for so long that this read should, as a probe.

@@ -66,7 +66,9 @@ unsafe extern "C" {
     ) -> i32;
     fn linnet_kernel_judge_arrive(judge: *mut ffi::Judge, size_bytes: u32) -> u32;
     fn linnet_kernel_judge_withdraw(judge: *mut ffi::Judge, size_bytes: u32);
-    fn linnet_kernel_judge_complete_read(judge: *mut ffi::Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
+    fn linnet_kernel_judge_note_read(judge: *mut ffi::Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
+    fn linnet_kernel_judge_catch_up(judge: *mut ffi::Judge, snapshot: u32);
+    fn linnet_kernel_judge_pending_pages(judge: *const ffi::Judge) -> u32;
     fn linnet_kernel_judge_score(judge: *const ffi::Judge, snapshot: u32, scratch: *mut c_void, score: *mut i64)
     -> i32;
     fn linnet_kernel_judge_decide(judge: *mut ffi::Judge, snapshot: u32, scratch: *mut c_void) -> i32;
@@ -97,7 +99,9 @@ struct Functions {
     init: unsafe extern "C" fn(*mut ffi::Judge, usize, *const ffi::Tables, *const Tracker) -> i32,
     arrive: Call,
     withdraw: unsafe extern "C" fn(*mut ffi::Judge, u32),
-    complete_read: unsafe extern "C" fn(*mut ffi::Judge, u32, u64, u32),
+    note_read: unsafe extern "C" fn(*mut ffi::Judge, u32, u64, u32),
+    catch_up: unsafe extern "C" fn(*mut ffi::Judge, u32),
+    pending_pages: unsafe extern "C" fn(*const ffi::Judge) -> u32,
     score: unsafe extern "C" fn(*const ffi::Judge, u32, *mut c_void, *mut i64) -> i32,
     decide: unsafe extern "C" fn(*mut ffi::Judge, u32, *mut c_void) -> i32,
 }
@@ -120,7 +124,9 @@ impl Subject {
                 init: linnet_kernel_judge_init,
                 arrive: linnet_kernel_judge_arrive,
                 withdraw: linnet_kernel_judge_withdraw,
-                complete_read: linnet_kernel_judge_complete_read,
+                note_read: linnet_kernel_judge_note_read,
+                catch_up: linnet_kernel_judge_catch_up,
+                pending_pages: linnet_kernel_judge_pending_pages,
                 score: linnet_kernel_judge_score,
                 decide: linnet_kernel_judge_decide,
             }
@@ -129,7 +135,9 @@ impl Subject {
                 init: ffi::linnet_judge_init,
                 arrive: ffi::linnet_judge_arrive,
                 withdraw: ffi::linnet_judge_withdraw,
-                complete_read: ffi::linnet_judge_complete_read,
+                note_read: ffi::linnet_judge_note_read,
+                catch_up: ffi::linnet_judge_catch_up,
+                pending_pages: ffi::linnet_judge_pending_pages,
                 score: ffi::linnet_judge_score,
                 decide: ffi::linnet_judge_decide,
             }
@@ -199,9 +207,15 @@ impl Device<'_> {
         unsafe { (self.subject.functions.withdraw)(self.core, size_bytes) }
     }
 
+    /// Works the history out at once, for a next arrival that brings back as many pages as go now.
     #[inline]
     pub fn complete_read(&self, size_bytes: u32, latency_ns: u64, snapshot: u32) {
-        unsafe { (self.subject.functions.complete_read)(self.core, size_bytes, latency_ns, snapshot) }
+        let Functions { note_read, catch_up, pending_pages, .. } = &self.subject.functions;
+        unsafe {
+            let expected = pending_pages(self.core);
+            note_read(self.core, size_bytes, latency_ns, snapshot);
+            catch_up(self.core, expected);
+        }
     }
 
     /// Computed each time: what a decision costs that is not remembered.

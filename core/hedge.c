@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * When a read is overdue, and whether a second copy of it is paid for.
+ *
+ * With a budget of one hedge in N reads the delay is the (1 - 1/N) quantile of how long the array's reads take: a read that is
+ * late lengthens it by (N - 1)/1000, one that completes in time shortens it by 1/1000, so that it rests where one read in N is
+ * late. Nothing else moves it. A copy that is cancelled because its hedge won was late and so has counted; a delay that followed
+ * the latencies of completed copies would not see it, and would feed back on itself.
+ */
+#include "linnet.h"
+
+#define STEP 1000 /* of the delay */
+
+void linnet_hedge_init(struct linnet_hedge *hedge, const struct linnet_settings *settings, uint64_t delay_ns)
+{
+	hedge->delay_ns = settings->hedges.per_million ? delay_ns : 0;
+	linnet_budget_empty(&hedge->budget, &settings->hedges);
+}
+
+/* delay x steps / 1000, rounded up; saturates. */
+static uint64_t part_of(uint64_t delay_ns, uint64_t steps)
+{
+	linnet_uint128 part = (linnet_uint128)delay_ns * steps;
+
+	if (part > UINT64_MAX - STEP)
+		part = UINT64_MAX - STEP;
+	return ((uint64_t)part + STEP - 1) / STEP;
+}
+
+int linnet_hedge_ask(struct linnet_hedge *hedge, const struct linnet_settings *settings)
+{
+	uint32_t reads = settings->hedges.per_million ? LINNET_BUDGET_UNIT / settings->hedges.per_million : 1;
+	uint64_t longer_ns = part_of(hedge->delay_ns, reads > 1 ? reads - 1 : 1);
+
+	hedge->delay_ns = longer_ns < UINT64_MAX - hedge->delay_ns ? hedge->delay_ns + longer_ns : UINT64_MAX;
+	return linnet_budget_take(&hedge->budget, &settings->hedges);
+}
+
+void linnet_hedge_answered(struct linnet_hedge *hedge, uint64_t latency_ns)
+{
+	if (latency_ns <= hedge->delay_ns)
+		hedge->delay_ns -= hedge->delay_ns / STEP;
+}
+
+/* Bindings in other languages mirror this. */
+_Static_assert(sizeof(struct linnet_hedge) == 16, "struct linnet_hedge");

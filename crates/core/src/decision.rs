@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The decision on one read: the core's procedure (`core/decide.c`, `core/choose.c`), as the kernel's target takes it.
+
+use linnet_types::Nanos;
+
+use crate::{Budget, Policy, Settings, ffi};
+
+/// Most replicas of one read.
+pub const REPLICAS_MAX: usize = 8;
+
+/// What a decision needs to know of one replica (`struct linnet_candidate`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Candidate {
+    /// Moving average of its read latency; 0 before the first read.
+    pub ewma_ns: Nanos,
+    /// When a read last completed there or a probe was last sent.
+    pub learnt_ns: Nanos,
+    /// Of its trees, for this read; 0 without.
+    pub score: i32,
+    /// I/Os that have not ended.
+    pub in_flight: u32,
+    /// It may be chosen.
+    pub eligible: bool,
+    /// A model speaks for it.
+    pub known: bool,
+    /// Its network calls the read slow.
+    pub slow: bool,
+    /// A probe is in flight.
+    pub probing: bool,
+    /// Revokes since a read last completed there.
+    pub revokes_in_row: u32,
+}
+
+const _: () = assert!(size_of::<Candidate>() == 32);
+
+impl Candidate {
+    /// Whether this policy wants a read to probe it although another is preferred.
+    pub fn wants_probe(&self, settings: &Settings, policy: Policy, now: Nanos) -> bool {
+        // SAFETY: the layouts are C's; so in every call below.
+        unsafe { ffi::linnet_wants_probe(settings, policy as u32, self, now) != 0 }
+    }
+}
+
+/// The eligible candidate that the policy prefers, probes aside: a hedge's target.
+///
+/// # Panics
+/// For more than [`REPLICAS_MAX`] candidates.
+pub fn preferred(policy: Policy, candidates: &[Candidate]) -> Option<usize> {
+    assert!(candidates.len() <= REPLICAS_MAX, "{} candidates", candidates.len());
+    let chosen = unsafe { ffi::linnet_preferred(policy as u32, candidates.as_ptr(), candidates.len() as u32) };
+    Some(chosen as usize).filter(|&k| k < candidates.len())
+}
+
+/// What a decision is about. Bit k of a set is the k-th replica.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// Time of the decision.
+    pub now_ns: Nanos,
+    /// 1..=[`REPLICAS_MAX`].
+    pub replicas: usize,
+    /// Those that could serve the read, errors in a row aside; at least one.
+    pub usable: u8,
+    /// Those that have trees.
+    pub trees: u8,
+    /// Those that have a network.
+    pub networks: u8,
+    /// [`Verdict::Revoke`] is an answer.
+    pub may_revoke: bool,
+}
+
+/// The verdict on a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Submit it.
+    Submit,
+    /// Send it elsewhere: the chosen replica will be slow.
+    Revoke,
+    /// Submit it for want of a choice, to be counted apart: one replica is left, or no model can be asked.
+    ForcedSubmit,
+}
+
+/// The answer of a complete decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The replica.
+    pub replica: usize,
+    /// What becomes of the read there.
+    pub verdict: Verdict,
+    /// The read is sent to learn how the replica is.
+    pub probe: bool,
+    /// A model was asked, and expects the read to be fast.
+    pub judged: bool,
+    /// A revoke was wanted that the budget did not allow.
+    pub denied: bool,
+}
+
+/// One decision after the other (`struct linnet_decision`).
+///
+/// [`Decision::begin`], then [`Decision::describe`] for each usable replica, then [`Decision::next_to_ask`] until it names
+/// none; then the [`Decision::answer`] is complete.
+#[derive(Clone, Debug)]
+pub struct Decision(ffi::Decision);
+
+impl Decision {
+    /// Room for a decision.
+    pub fn new() -> Decision {
+        Decision(ffi::Decision::default())
+    }
+
+    /// # Panics
+    /// For a question without usable replicas, or with more than there can be.
+    pub fn begin(&mut self, settings: &Settings, question: &Question) {
+        let Question { now_ns, replicas, usable, trees, networks, may_revoke } = *question;
+        assert!(
+            (1..=REPLICAS_MAX).contains(&replicas) && usable != 0 && u32::from(usable) >> replicas == 0,
+            "{question:?}"
+        );
+        let raw = &mut self.0;
+        (raw.now_ns, raw.count, raw.usable) = (now_ns, replicas as u8, usable);
+        (raw.trees, raw.networks, raw.may_revoke) = (trees, networks, u8::from(may_revoke));
+        unsafe { ffi::linnet_decision_begin(raw, settings) }
+    }
+
+    /// Whether the policy that is followed wants the scores of trees.
+    pub fn wants_scores(&self) -> bool {
+        self.0.by_trees != 0
+    }
+
+    /// What is known of the k-th replica, to be filled in.
+    pub fn describe(&mut self, k: usize) -> &mut Candidate {
+        &mut self.0.candidates[k]
+    }
+
+    /// The replica whose network must be asked next; none when the decision is complete. `revokes` pays for a revoke.
+    pub fn next_to_ask(&mut self, settings: &Settings, revokes: &mut Budget) -> Option<usize> {
+        assert!(self.0.usable != 0, "no decision has begun");
+        let k = unsafe { ffi::linnet_decision_next(&mut self.0, settings, revokes) };
+        Some(k as usize).filter(|&k| k < REPLICAS_MAX)
+    }
+
+    /// The answer.
+    pub fn answer(&self) -> Answer {
+        let ffi::Decision { choice, verdict, denied, .. } = &self.0;
+        let verdict = match verdict {
+            0 => Verdict::Submit,
+            1 => Verdict::Revoke,
+            _ => Verdict::ForcedSubmit,
+        };
+        let replica = choice.replica as usize;
+        Answer { replica, verdict, probe: choice.probe, judged: choice.judged, denied: *denied != 0 }
+    }
+}
+
+impl Default for Decision {
+    fn default() -> Self {
+        Decision::new()
+    }
+}
+
+/// When to send a second copy of a read, and whether it is paid for (`core/hedge.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Hedging {
+    delay_ns: Nanos,
+    budget: Budget,
+}
+
+const _: () = assert!(size_of::<Hedging>() == 16);
+
+impl Hedging {
+    /// Starts at this delay; without one there is nothing but the budget, which reads have to earn.
+    pub fn new(settings: &Settings, delay_ns: Option<Nanos>) -> Hedging {
+        let mut hedging = Hedging { delay_ns: 0, budget: Budget::default() };
+        unsafe { ffi::linnet_hedge_init(&mut hedging, settings, delay_ns.unwrap_or(0)) };
+        hedging
+    }
+
+    /// After this time a read is overdue.
+    pub fn delay_ns(&self) -> Option<Nanos> {
+        Some(self.delay_ns).filter(|&ns| ns > 0)
+    }
+
+    /// A read has come.
+    pub fn earn(&mut self, settings: &Settings) {
+        unsafe { ffi::linnet_linked_hedge_earn(self, settings) }
+    }
+
+    /// A read has waited for the delay. True when a second copy may be sent: it is paid for.
+    pub fn ask(&mut self, settings: &Settings) -> bool {
+        unsafe { ffi::linnet_hedge_ask(self, settings) != 0 }
+    }
+
+    /// A copy of a read completed.
+    pub fn answered(&mut self, latency_ns: Nanos) {
+        unsafe { ffi::linnet_hedge_answered(self, latency_ns) }
+    }
+}

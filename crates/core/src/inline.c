@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What core/decide.h defines inline, with names that can be linked. */
+#include "linnet.h"
+
+void linnet_linked_budget_earn(struct linnet_budget *budget, const struct linnet_rate *rate)
+{
+	linnet_budget_earn(budget, rate);
+}
+
+int linnet_linked_budget_take(struct linnet_budget *budget, const struct linnet_rate *rate)
+{
+	return linnet_budget_take(budget, rate);
+}
+
+void linnet_linked_hedge_earn(struct linnet_hedge *hedge, const struct linnet_settings *settings)
+{
+	linnet_hedge_earn(hedge, settings);
+}
+
+int linnet_linked_decides_nothing(const struct linnet_settings *settings, uint32_t usable, int may_revoke)
+{
+	return linnet_decides_nothing(settings, usable, may_revoke);
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every threshold of the decision, and the budgets that it draws on (`core/decide.h`).
+
+use std::mem::MaybeUninit;
+
+use linnet_types::Nanos;
+
+use crate::{Error, ffi};
+
+/// A policy that the core decides by (`core/choose.c`, `enum linnet_policy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Policy {
+    /// The first candidate.
+    Baseline = 0,
+    /// The fewest I/Os in flight.
+    ShortestQueue = 1,
+    /// The least EWMA latency x (in flight + 1).
+    EwmaInflight = 2,
+    /// The first that its network does not call slow.
+    Linnos = 3,
+    /// The least wait by the averages, times the odds of a slow read that its trees see.
+    Best = 4,
+}
+
+/// How often something may be used (`struct linnet_rate`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Rate {
+    /// Uses in a million reads, 0..=8,000,000.
+    pub per_million: u32,
+    /// Uses in a row after a rest, 0..=1,000,000,000.
+    pub burst: u32,
+}
+
+/// `struct linnet_settings`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Settings {
+    /// 0: every read goes to the first replica that can serve it.
+    pub on: u32,
+    /// The policy asked for. One whose models are missing gives way to another.
+    pub policy: Policy,
+    /// Age at which what is known of a replica has expired; [`Nanos::MAX`]: never.
+    pub age_ns: Nanos,
+    /// First absence of a replica after errors; it doubles with each probe that fails.
+    pub out_ns: Nanos,
+    /// Upper end of that doubling.
+    pub out_ns_max: Nanos,
+    /// Errors in a row that take a replica out of service.
+    pub errors_max: u32,
+    /// linnet-best: a replica silent for so many `age_ns` is probed.
+    pub probe_ages: u32,
+    /// Trees that call a silent replica slow are believed for so many `age_ns` before a revoke.
+    pub revoke_ages: u32,
+    /// Revokes of one replica without a read completing there; then one is a probe.
+    pub revokes_in_row_max: u32,
+    /// Revokes.
+    pub revokes: Rate,
+    /// Hedges.
+    pub hedges: Rate,
+}
+
+const _: () = assert!(size_of::<Rate>() == 8 && size_of::<Settings>() == 64);
+
+/// A field as errors name it.
+struct Field {
+    name: &'static str,
+    expected: &'static str,
+    /// Takes the field over from other settings.
+    take: fn(&mut Settings, &Settings),
+    show: fn(&Settings) -> String,
+}
+
+const COUNT: &str = "give at least 1";
+const RATE: &str = "give 0 to 8 uses per read, and a burst of at most 1e9";
+
+/// Each is taken over after those before it, so that a bound that two fields share is charged to the later one.
+const FIELDS: &[Field] = &[
+    Field {
+        name: "age_ns",
+        expected: "give at least 1 ns",
+        take: |to, from| to.age_ns = from.age_ns,
+        show: |from| from.age_ns.to_string(),
+    },
+    Field {
+        name: "out_ns",
+        expected: "give 1 ns to 2^62 ns",
+        take: |to, from| (to.out_ns, to.out_ns_max) = (from.out_ns, from.out_ns.max(to.out_ns_max)),
+        show: |from| from.out_ns.to_string(),
+    },
+    Field {
+        name: "out_ns_max",
+        expected: "give at least out_ns and at most 2^62 ns",
+        take: |to, from| to.out_ns_max = from.out_ns_max,
+        show: |from| from.out_ns_max.to_string(),
+    },
+    Field {
+        name: "errors_max",
+        expected: COUNT,
+        take: |to, from| to.errors_max = from.errors_max,
+        show: |from| from.errors_max.to_string(),
+    },
+    Field {
+        name: "revokes_in_row_max",
+        expected: COUNT,
+        take: |to, from| to.revokes_in_row_max = from.revokes_in_row_max,
+        show: |from| from.revokes_in_row_max.to_string(),
+    },
+    Field {
+        name: "revokes",
+        expected: RATE,
+        take: |to, from| to.revokes = from.revokes,
+        show: |from| from.revokes.show(),
+    },
+    Field { name: "hedges", expected: RATE, take: |to, from| to.hedges = from.hedges, show: |from| from.hedges.show() },
+];
+
+impl Rate {
+    /// So many uses per read, and so many in a row. A share that is no number from 0 on gives a rate that no settings take.
+    pub fn new(share: f64, burst: u32) -> Rate {
+        let per_million = if share >= 0.0 { (share * 1e6).round() as u32 } else { u32::MAX };
+        Rate { per_million, burst }
+    }
+
+    fn show(self) -> String {
+        match self.per_million {
+            u32::MAX => format!("no share of 0 or more, burst {}", self.burst),
+            uses => format!("{} per read, burst {}", f64::from(uses) / 1e6, self.burst),
+        }
+    }
+}
+
+impl Settings {
+    /// # Errors
+    /// [`Error::Setting`] names the first field that is out of its range.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.is_valid() {
+            return Ok(());
+        }
+        let mut taken = Settings::default();
+        for field in FIELDS {
+            (field.take)(&mut taken, self);
+            if !taken.is_valid() {
+                return Err(Error::Setting { field: field.name, value: (field.show)(self), expected: field.expected });
+            }
+        }
+        Err(Error::Input(format!("the core refuses {self:?}")))
+    }
+
+    fn is_valid(&self) -> bool {
+        // SAFETY: `Settings` has the layout of `struct linnet_settings`; so in every call of this crate.
+        unsafe { ffi::linnet_settings_check(self) == 0 }
+    }
+
+    /// Whether there is nothing to decide about a read: one replica is left, a bit of `usable`, or the first serves all.
+    pub fn decides_nothing(&self, usable: u8, may_revoke: bool) -> bool {
+        // SAFETY: as above.
+        unsafe { ffi::linnet_linked_decides_nothing(self, u32::from(usable), i32::from(may_revoke)) != 0 }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut settings = MaybeUninit::uninit();
+        // SAFETY: C sets every field.
+        unsafe {
+            ffi::linnet_settings_init(settings.as_mut_ptr());
+            settings.assume_init()
+        }
+    }
+}
+
+/// What is left of a [`Rate`] (`struct linnet_budget`). Starts full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Budget {
+    spent: u64,
+}
+
+const _: () = assert!(size_of::<Budget>() == 8);
+
+impl Budget {
+    /// A read has come.
+    pub fn earn(&mut self, rate: &Rate) {
+        // SAFETY: both have C's layout; so below.
+        unsafe { ffi::linnet_linked_budget_earn(self, rate) }
+    }
+
+    /// Takes one use, if there is one.
+    pub fn take(&mut self, rate: &Rate) -> bool {
+        unsafe { ffi::linnet_linked_budget_take(self, rate) != 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_grants_its_burst_and_then_its_share() {
+        let (mut budget, rate) = (Budget::default(), Rate::new(0.25, 3));
+        assert_eq!((0..10).filter(|_| budget.take(&rate)).count(), 3);
+        let granted = (0..1000).filter(|_| {
+            budget.earn(&rate);
+            budget.take(&rate)
+        });
+        assert_eq!(granted.count(), 250);
+    }
+
+    #[test]
+    fn a_wrong_field_is_named() {
+        let good = Settings::default();
+        assert_eq!(good.check(), Ok(()));
+        let wrong = [
+            ("age_ns", "0", Settings { age_ns: 0, ..good }),
+            ("out_ns", "0", Settings { out_ns: 0, ..good }),
+            ("out_ns_max", "1", Settings { out_ns_max: 1, ..good }),
+            ("out_ns_max", "18446744073709551615", Settings { out_ns_max: u64::MAX, ..good }),
+            ("errors_max", "0", Settings { errors_max: 0, ..good }),
+            ("revokes_in_row_max", "0", Settings { revokes_in_row_max: 0, out_ns: 1, out_ns_max: 2, ..good }),
+            ("revokes", "8.5 per read, burst 1", Settings { revokes: Rate::new(8.5, 1), ..good }),
+            ("hedges", "no share of 0 or more, burst 1", Settings { hedges: Rate::new(f64::NAN, 1), ..good }),
+            ("hedges", "1 per read, burst 2000000000", Settings { hedges: Rate::new(1.0, 2_000_000_000), ..good }),
+        ];
+        for (field, value, settings) in wrong {
+            match settings.check() {
+                Err(Error::Setting { field: named, value: shown, .. }) => assert_eq!((named, &*shown), (field, value)),
+                other => panic!("{field}: {other:?}"),
+            }
+        }
+    }
+}
