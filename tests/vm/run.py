@@ -253,8 +253,6 @@ def set_up(kernels: list[str]) -> str:
         return "vmlab-setup could not get qemu or the kernels"
     subprocess.run(["make", "-s", "-C", VM / "src", f"OUT={BUILD / 'vm'}"], check=True)
     subprocess.run(["make", "-s", "lib"], cwd=ROOT, check=True)
-    example = ["--package", "linnet-array", "--example", "kernel_replay"]
-    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", *example], cwd=ROOT, check=True)
     for kernel in kernels:
         for target in ("kernel", "kernel-test"):
             if re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE):
