@@ -13,6 +13,9 @@
  */
 #include "linnet.h"
 
+#define NAME(number, constant, name) [constant] = name,
+const char *const linnet_policy_names[LINNET_POLICIES] = { LINNET_POLICY_TABLE(NAME) };
+
 void linnet_settings_init(struct linnet_settings *settings)
 {
 	settings->on = 1;

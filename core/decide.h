@@ -11,14 +11,18 @@
 #define LINNET_NO_REPLICA UINT32_MAX
 #define LINNET_AGE_NS 10000000 /* default of age_ns: 10 ms */
 
-enum linnet_policy {
-	LINNET_BASELINE = 0,
-	LINNET_SHORTEST_QUEUE = 1,
-	LINNET_EWMA_INFLIGHT = 2,
-	LINNET_LINNOS = 3,
-	LINNET_BEST = 4,
-};
-#define LINNET_POLICIES 5
+/* The policies: number, name in C, name everywhere else. Bindings, the target's messages and checks are made from this list. */
+#define LINNET_POLICY_TABLE(POLICY)                        \
+	POLICY(0, LINNET_BASELINE, "baseline")             \
+	POLICY(1, LINNET_SHORTEST_QUEUE, "shortest-queue") \
+	POLICY(2, LINNET_EWMA_INFLIGHT, "ewma-inflight")   \
+	POLICY(3, LINNET_LINNOS, "linnos")                 \
+	POLICY(4, LINNET_BEST, "linnet-best")
+
+#define LINNET_POLICY_NUMBER(number, constant, name) constant = number,
+enum linnet_policy { LINNET_POLICY_TABLE(LINNET_POLICY_NUMBER) LINNET_POLICIES };
+
+extern const char *const linnet_policy_names[LINNET_POLICIES];
 
 enum linnet_verdict {
 	LINNET_SUBMIT = 0,

@@ -203,7 +203,6 @@ extern const struct linnet_mirror_ops linnet_mirror_ops; /* target.c */
 
 /* ---- policy.c ---- */
 
-extern const char *const linnet_policy_names[];
 int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
 
 /*

@@ -40,17 +40,9 @@ static void take_parameters(struct linnet_settings *settings)
 		WRITE_ONCE(settings->revokes.per_million, per_million);
 }
 
-const char *const linnet_policy_names[] = {
-	[LINNET_BASELINE] = "baseline",
-	[LINNET_SHORTEST_QUEUE] = "shortest-queue",
-	[LINNET_EWMA_INFLIGHT] = "ewma-inflight",
-	[LINNET_LINNOS] = "linnos",
-	[LINNET_BEST] = "linnet-best",
-};
-
 int linnet_policy_of(const char *name)
 {
-	return match_string(linnet_policy_names, ARRAY_SIZE(linnet_policy_names), name);
+	return match_string(linnet_policy_names, LINNET_POLICIES, name);
 }
 
 /* The CPU's number stands above its own count. Preemption between the two does no harm: the count is the CPU's. */

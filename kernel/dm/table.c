@@ -4,6 +4,8 @@
  */
 #include "linnet-dm.h"
 
+#define NAME_OF_POLICY(number, constant, name) " " name
+
 enum {
 	SEEN_POLICY = 1,
 	SEEN_MODEL = 2,
@@ -39,7 +41,7 @@ static int take_policy(struct parse *p, const char *name)
 	int policy = linnet_policy_of(name);
 
 	if (policy < 0)
-		return refuse(p, "Unknown policy: baseline, shortest-queue, ewma-inflight, linnos or linnet-best");
+		return refuse(p, "Unknown policy: give one of" LINNET_POLICY_TABLE(NAME_OF_POLICY));
 	p->dm->settings.policy = policy;
 	return 0;
 }

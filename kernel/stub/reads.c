@@ -227,7 +227,6 @@ static void end(struct flight *f, blk_status_t status)
 	f->b = NULL;
 }
 
-static const char *const policies[] = { "baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best" };
 static const char *const kinds[] = { "slow", "fast", "busy", "random" };
 
 static void step(struct dm_target *ti, u32 trouble)
@@ -237,8 +236,8 @@ static void step(struct dm_target *ti, u32 trouble)
 
 	stub_now += below(20) ? below(200000) : below(4) ? 0 : below(2000000000);
 	if (below(50) == 0) {
-		settings.policy = below(ARRAY_SIZE(policies));
-		snprintf(words, sizeof(words), "policy %s", policies[settings.policy]);
+		settings.policy = below(LINNET_POLICIES);
+		snprintf(words, sizeof(words), "policy %s", linnet_policy_names[settings.policy]);
 		CHECK(tell(ti, words) == 0, "%s", words);
 	}
 	if (below(500) == 0) {

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes spec/vectors/choose.txt: the rules of core/choose.c, written down once more, on situations drawn from a seed.
+"""Writes spec/vectors/choose.txt and decide.txt: the rules of spec/decision.md, written down a second time, on situations drawn
+from a seed.
 
-choose.py > ../../spec/vectors/choose.txt
+choose.py choose > ../../spec/vectors/choose.txt
+choose.py decide > ../../spec/vectors/decide.txt
 """
 
 import random
+import sys
 
 POLICIES = ["baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best"]
+SUBMIT, REVOKE, FORCED = 0, 1, 2
 NONE = 2**32 - 1
 LIMIT = 2**64 - 1
 
@@ -33,6 +37,8 @@ def expired(policy, replica, now, age):
     since = max(now - replica["learnt"], 0)
     if policy == "linnet-best":
         return replica["inflight"] == 0 and since > min(100 * age, LIMIT)
+    if policy == "linnos" and replica.get("revokes", 0) >= 1024:
+        return True
     return since >= age
 
 
@@ -91,8 +97,8 @@ def signed(number):
     return f"-{-number:x}" if number < 0 else f"{number:x}"
 
 
-def main():
-    """Print the vectors."""
+def print_choices():
+    """Print choose.txt."""
     rng = random.Random(17)
     print("# SPDX-License-Identifier: MIT OR Apache-2.0")
     print("# Choices among replicas (core/choose.c), written by tests/conformance/choose.py. Numbers in hex.")
@@ -106,6 +112,110 @@ def main():
         for r in replicas:
             words += [r[key] for key in ("eligible", "known", "slow", "probing", "score", "inflight", "ewma", "learnt")]
         print("choose", *map(signed, words))
+
+
+def followed(case):
+    """The policy that the models allow."""
+    policy = case["policy"] if case["on"] else "baseline"
+    if policy == "linnet-best" and not any(r["trees"] for r in case["replicas"]):
+        return "ewma-inflight"
+    if policy == "linnos" and not any(r["network"] for r in case["replicas"]):
+        return "baseline"
+    return policy
+
+
+def describe(replica, eligible, by_trees):
+    """What is known of a replica before its network is asked."""
+    known = by_trees and replica["trees"]
+    return {**replica, "eligible": eligible, "known": known, "score": replica["score"] if known else 0, "slow": 0}
+
+
+def decide(case):
+    """Policy, by_trees, asked, replica, probe, judged, verdict, denied."""
+    policy, replicas, now, age = followed(case), case["replicas"], case["now"], case["age"]
+    by_trees = policy == "linnet-best" or (case["tagged"] and policy != "linnos")
+    usable = [k for k, r in enumerate(replicas) if r["usable"]]
+    able = [k for k in usable if not replicas[k]["out"]] or usable
+    seen = [describe(r, k in able, by_trees) for k, r in enumerate(replicas)]
+    asked = set()
+
+    def ask(k):
+        asked.add(k)
+        answers = replicas[k]["network"] and replicas[k]["history"]
+        seen[k].update(known=answers, slow=replicas[k]["slow"] if answers else 0)
+
+    if policy == "linnos":
+        for k in able[:-1]:
+            ask(k)
+            if not seen[k]["slow"]:
+                break
+    chosen, probe, judged = choose(policy, seen, now, age)
+    verdict = FORCED if len(able) == 1 or (policy == "baseline" != case["policy"]) else SUBMIT
+    denied = 0
+    if case["tagged"] and not probe:
+        own = seen[chosen]
+        if not own["known"] and chosen not in asked:
+            ask(chosen)
+        if own["known"]:
+            by_network = chosen in asked
+            slow = own["slow"] if by_network else own["score"] > 0
+            verdict, judged = SUBMIT, int(not slow)
+            if slow and is_expired(own, by_network, now, age):
+                probe = 1
+            elif slow and case["budget"]:
+                verdict = REVOKE
+            else:
+                denied = int(slow)
+    mask = sum(1 << k for k in asked)
+    return POLICIES.index(policy), int(by_trees), mask, chosen, probe, judged, verdict, denied
+
+
+def is_expired(replica, by_network, now, age):
+    """Whether a revoke would rest on what is known no longer."""
+    if replica["probing"]:
+        return False
+    since = max(now - replica["learnt"], 0)
+    if by_network:
+        return since >= age or replica["revokes"] >= 1024
+    return replica["inflight"] == 0 and since > min(5 * age, LIMIT)
+
+
+def print_decisions():
+    """Print decide.txt."""
+    rng = random.Random(18)
+    print("# SPDX-License-Identifier: MIT OR Apache-2.0")
+    print("# Whole decisions (core/decide.c), written by tests/conformance/choose.py. Numbers in hex.")
+    print("# decide ASKED_POLICY ON TAGGED BUDGET NOW_NS AGE_NS = POLICY BY_TREES ASKED REPLICA PROBE JUDGED VERDICT DENIED,")
+    print("# then for each replica:")
+    print("# USABLE OUT TREES NETWORK HISTORY SLOW PROBING SCORE IN_FLIGHT EWMA_NS LEARNT_NS REVOKES_IN_ROW")
+    for n in range(800):
+        age = rng.choice([1000, 10_000_000, 10_000_000, LIMIT])
+        now, replicas = situation(rng, age)
+        lacks = rng.choice(["", "", "", "trees", "network", "both"])
+        for r in replicas:
+            r["usable"], r["out"] = int(rng.random() < 0.85), int(rng.random() < 0.2)
+            r["trees"] = int(lacks not in ("trees", "both") and rng.random() < 0.8)
+            r["network"] = int(lacks not in ("network", "both") and rng.random() < 0.8)
+            r["history"] = int(rng.random() < 0.8)
+            r["revokes"] = rng.choice([0, 0, 1, 1023, 1024])
+            if rng.random() < 0.3:
+                r["learnt"] = max(now - rng.choice([5 * age - 1, 5 * age, 5 * age + 1]), 0)
+        if not any(r["usable"] for r in replicas):
+            replicas[0]["usable"] = 1
+        case = {"policy": POLICIES[n % 5], "on": int(rng.random() < 0.9), "tagged": int(rng.random() < 0.6), "now": now}
+        case |= {"budget": int(rng.random() < 0.8), "age": age, "replicas": replicas}
+        words = [n % 5, case["on"], case["tagged"], case["budget"], now, age]
+        results = decide(case)
+        keys = "usable out trees network history slow probing score inflight ewma learnt revokes".split()
+        rest = [r[key] for r in replicas for key in keys]
+        print("decide", *map(signed, words), "=", *map(signed, results), *map(signed, rest))
+
+
+def main():
+    """Print the vectors asked for."""
+    if sys.argv[1:] not in (["choose"], ["decide"]):
+        sys.exit(__doc__)
+    (print_choices if sys.argv[1] == "choose" else print_decisions)()
 
 
 if __name__ == "__main__":

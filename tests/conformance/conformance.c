@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Checks the C core against spec/vectors (features.txt, heimdall.txt, network.txt, choose.txt, models,
- * reject). Built twice by core/Makefile: as user space builds the core, and with the kernel's flags.
+ * Checks the C core against spec/vectors (features.txt, heimdall.txt, network.txt, choose.txt,
+ * decide.txt, models, reject). Built twice by core/Makefile: as user space builds the core, and with the kernel's flags.
  *
  *   conformance FILE...          exits 0 when every vector holds, 1 and the file and line when one does not
  */
@@ -55,6 +55,8 @@ static linnet_int128 number(const char *text)
 	}
 	return negative ? -(linnet_int128)bits : (linnet_int128)bits;
 }
+
+#include "choices.h"
 
 /* ---- features ---- */
 
@@ -367,39 +369,6 @@ static void finish_reject(void)
 	free(exact);
 }
 
-/* ---- choices ---- */
-
-static void choices(char **words, size_t count)
-{
-	struct linnet_candidate replicas[LINNET_REPLICAS_MAX] = { 0 };
-	uint32_t replica_count = (uint32_t)(count - 7) / 8;
-	struct linnet_settings settings;
-	struct linnet_choice choice;
-
-	linnet_settings_init(&settings);
-	if (replica_count < 1 || replica_count > LINNET_REPLICAS_MAX || count != 7 + 8 * (size_t)replica_count) {
-		fail("words");
-		return;
-	}
-	for (uint32_t k = 0; k < replica_count; k++) {
-		char **word = words + 7 + 8 * k;
-
-		replicas[k].eligible = (uint8_t)number(word[0]);
-		replicas[k].known = (uint8_t)number(word[1]);
-		replicas[k].slow = (uint8_t)number(word[2]);
-		replicas[k].probing = (uint8_t)number(word[3]);
-		replicas[k].score = (int32_t)number(word[4]);
-		replicas[k].in_flight = (uint32_t)number(word[5]);
-		replicas[k].ewma_ns = (uint64_t)number(word[6]);
-		replicas[k].learnt_ns = (uint64_t)number(word[7]);
-	}
-	settings.age_ns = (uint64_t)number(words[3]);
-	choice = linnet_choose(&settings, (uint32_t)number(words[1]), replicas, replica_count, (uint64_t)number(words[2]));
-	check(choice.replica == (uint32_t)number(words[4]), "replica");
-	check(choice.probe == number(words[5]), "probe");
-	check(choice.judged == number(words[6]), "judged");
-}
-
 /* Every truncation and every flipped bit of a good file is refused. */
 static void damage_model(void)
 {
@@ -437,6 +406,8 @@ int main(int argc, char **argv)
 			read = heimdall;
 		else if (strstr(path, "choose"))
 			read = choices;
+		else if (strstr(path, "decide"))
+			read = decisions;
 		in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
 		if (!in) {
 			perror(path);

@@ -25,7 +25,7 @@ says "too small" "0 $((LEG_SECTORS + 8)) $three 0" --readonly
 says "too small" "$all linnet 2 $(leg 0) 0 $(leg 1) 8 0" --readonly
 says "too small" "0 $((LEG_SECTORS * 2)) $three 4 log core 1 $REGION"
 says "linnet: Replicas without a log do not change: load the table with --readonly" "$all $three 0"
-says "linnet: Unknown policy: baseline, shortest-queue" "$all $three 2 policy fastest" --readonly
+says "linnet: Unknown policy: give one of baseline shortest-queue" "$all $three 2 policy fastest" --readonly
 says "linnet: Unknown argument" "$all $three 1 fast" --readonly
 says "linnet: An argument is given twice" "$all $three 4 policy linnos policy linnos" --readonly
 says "linnet: The number of arguments is not what follows" "$all $three 1 policy linnos" --readonly

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Part of conformance.c: choices among replicas, and whole decisions. */
+#ifndef LINNET_CHOICES_H
+#define LINNET_CHOICES_H
+
+static void choices(char **words, size_t count)
+{
+	struct linnet_candidate replicas[LINNET_REPLICAS_MAX] = { 0 };
+	uint32_t replica_count = (uint32_t)(count - 7) / 8;
+	struct linnet_settings settings;
+	struct linnet_choice choice;
+
+	linnet_settings_init(&settings);
+	if (replica_count < 1 || replica_count > LINNET_REPLICAS_MAX || count != 7 + 8 * (size_t)replica_count) {
+		fail("words");
+		return;
+	}
+	for (uint32_t k = 0; k < replica_count; k++) {
+		char **word = words + 7 + 8 * k;
+
+		replicas[k].eligible = (uint8_t)number(word[0]);
+		replicas[k].known = (uint8_t)number(word[1]);
+		replicas[k].slow = (uint8_t)number(word[2]);
+		replicas[k].probing = (uint8_t)number(word[3]);
+		replicas[k].score = (int32_t)number(word[4]);
+		replicas[k].in_flight = (uint32_t)number(word[5]);
+		replicas[k].ewma_ns = (uint64_t)number(word[6]);
+		replicas[k].learnt_ns = (uint64_t)number(word[7]);
+	}
+	settings.age_ns = (uint64_t)number(words[3]);
+	choice = linnet_choose(&settings, (uint32_t)number(words[1]), replicas, replica_count, (uint64_t)number(words[2]));
+	check(choice.replica == (uint32_t)number(words[4]), "replica");
+	check(choice.probe == number(words[5]), "probe");
+	check(choice.judged == number(words[6]), "judged");
+}
+
+/* What a decision is about, as a line of decide.txt has it; of what a caller finds out, the answers. */
+#define DECIDE_WORDS 16
+#define DECIDE_REPLICA 12
+
+static uint64_t word(char **words, size_t n)
+{
+	return (uint64_t)number(words[n]);
+}
+
+static void describe_candidate(struct linnet_decision *decision, uint32_t k, char **words)
+{
+	struct linnet_candidate *candidate = &decision->candidates[k];
+
+	memset(candidate, 0, sizeof(*candidate));
+	candidate->eligible = !word(words, 1);
+	candidate->probing = (uint8_t)word(words, 6);
+	candidate->in_flight = (uint32_t)word(words, 8);
+	candidate->ewma_ns = word(words, 9);
+	candidate->learnt_ns = word(words, 10);
+	candidate->revokes_in_row = (uint32_t)word(words, 11);
+	if (decision->by_trees && word(words, 2)) {
+		candidate->known = 1;
+		candidate->score = (int32_t)number(words[7]);
+	}
+}
+
+static void ask_candidate(struct linnet_candidate *candidate, char **words)
+{
+	candidate->known = word(words, 3) && word(words, 4);
+	candidate->slow = candidate->known && word(words, 5);
+}
+
+/* decide POLICY ON TAGGED BUDGET NOW AGE = POLICY BY_TREES ASKED REPLICA PROBE JUDGED VERDICT DENIED, then replicas. */
+static void decisions(char **words, size_t count)
+{
+	uint32_t replicas = (uint32_t)(count - DECIDE_WORDS) / DECIDE_REPLICA, k;
+	char **first = words + DECIDE_WORDS;
+	struct linnet_decision decision = { 0 };
+	struct linnet_budget revokes = { 0 };
+	struct linnet_settings settings;
+
+	if (replicas < 1 || replicas > LINNET_REPLICAS_MAX || count != DECIDE_WORDS + DECIDE_REPLICA * (size_t)replicas) {
+		fail("words");
+		return;
+	}
+	linnet_settings_init(&settings);
+	settings.policy = (uint32_t)word(words, 1);
+	settings.on = (uint32_t)word(words, 2);
+	settings.age_ns = word(words, 6);
+	check(linnet_settings_check(&settings) == 0, "settings refused");
+	if (!word(words, 4))
+		linnet_budget_empty(&revokes, &settings.revokes);
+	decision.may_revoke = (uint8_t)word(words, 3);
+	decision.now_ns = word(words, 5);
+	decision.count = (uint8_t)replicas;
+	for (k = 0; k < replicas; k++) {
+		decision.usable |= (uint8_t)(word(first + DECIDE_REPLICA * k, 0) << k);
+		decision.trees |= (uint8_t)(word(first + DECIDE_REPLICA * k, 2) << k);
+		decision.networks |= (uint8_t)(word(first + DECIDE_REPLICA * k, 3) << k);
+	}
+	linnet_decision_begin(&decision, &settings);
+	for (k = 0; k < replicas; k++)
+		describe_candidate(&decision, k, first + DECIDE_REPLICA * k);
+	while ((k = linnet_decision_next(&decision, &settings, &revokes)) != LINNET_NO_REPLICA)
+		ask_candidate(&decision.candidates[k], first + DECIDE_REPLICA * k);
+	check(decision.policy == word(words, 8), "policy");
+	check(decision.by_trees == word(words, 9), "by trees");
+	check(decision.asked == word(words, 10), "networks asked");
+	check(decision.choice.replica == word(words, 11), "replica");
+	check(decision.choice.probe == word(words, 12), "probe");
+	check(decision.choice.judged == word(words, 13), "judged");
+	check(decision.verdict == word(words, 14), "verdict");
+	check(decision.denied == word(words, 15), "denied");
+}
+
+#endif
