@@ -60,6 +60,12 @@ void linnet_tracker_digits(const struct linnet_tracker *tracker, uint32_t snapsh
 #define LINNET_SEEN_ARRIVAL 1    /* bits of `seen`: a read has arrived */
 #define LINNET_SEEN_SLOW 2       /* a slow read has completed */
 
+/* Slow is above the inflection point; a read that takes just that long is fast (spec/decision.md). */
+static inline int linnet_is_slow(uint64_t latency_ns, uint64_t inflection_ns)
+{
+	return latency_ns > inflection_ns;
+}
+
 /* One I/O under way, in an array of the caller's. Its place there names it from arrival to its end. */
 struct linnet_watched {
 	uint64_t arrived_ns;

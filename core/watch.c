@@ -139,7 +139,7 @@ void linnet_watch_complete(struct linnet_watch *watch, struct linnet_watched *io
 	watch->completed++;
 	watch->fast_ns = average(watch->fast_ns, counted_ns, FAST_SHIFT);
 	watch->slow_ns = average(watch->slow_ns, counted_ns, SLOW_SHIFT);
-	if (latency_ns > watch->inflection_ns) {
+	if (linnet_is_slow(latency_ns, watch->inflection_ns)) {
 		watch->slow_done_ns = now_ns;
 		watch->slow_written_pages = watch->written_pages;
 		watch->seen |= LINNET_SEEN_SLOW;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Checks the C core against spec/vectors (features.txt, heimdall.txt, network.txt, choose.txt,
- * decide.txt, models, reject). Built twice by core/Makefile: as user space builds the core, and with the kernel's flags.
+ * Checks the C core against spec/vectors (features.txt, watch.txt, heimdall.txt, network.txt, choose.txt, decide.txt, models,
+ * reject). Built twice by core/Makefile: as user space builds the core, and with the kernel's flags.
  *
  *   conformance FILE...          exits 0 when every vector holds, 1 and the file and line when one does not
  */
@@ -86,6 +86,40 @@ static void features(char **words, size_t count)
 		for (int i = 0; i < LINNET_DIGITS; i++)
 			text[i] = (char)('0' + digits[i]);
 		check(count == 3 && strcmp(text, words[2]) == 0, "digits");
+	}
+}
+
+/* ---- features of what is under way ---- */
+
+#define WATCHED 256 /* I/Os of one case, each in the place of its number */
+
+static void watch(char **words, size_t count)
+{
+	static struct linnet_watched ios[WATCHED];
+	static struct linnet_watch watch;
+	uint64_t n[3 + LINNET_WATCH_FEATURES] = { 0 };
+	const char *event = words[0];
+	uint32_t io;
+
+	for (size_t i = 0; i + 1 < count && i < 3 + LINNET_WATCH_FEATURES; i++)
+		n[i] = (uint64_t)number(words[1 + i]);
+	io = (uint32_t)n[0] % WATCHED;
+	if (strcmp(event, "start") == 0) {
+		linnet_watch_init(&watch, n[0]);
+	} else if (strcmp(event, "arrive") == 0) {
+		linnet_watch_arrive(&watch, ios, io, n[1], n[2] == 0, n[3], (uint32_t)n[4]);
+	} else if (strcmp(event, "complete") == 0) {
+		linnet_watch_complete(&watch, ios, io, n[1]);
+	} else if (strcmp(event, "withdraw") == 0) {
+		linnet_watch_withdraw(&watch, ios, io);
+	} else if (strcmp(event, "label") == 0) {
+		check((uint64_t)linnet_is_slow(n[0], n[1]) == n[2], "slow");
+	} else {
+		uint8_t features[LINNET_WATCH_FEATURES];
+
+		linnet_watch_describe(&watch, ios, n[0], n[1], (uint32_t)n[2], features);
+		for (size_t i = 0; i < LINNET_WATCH_FEATURES; i++)
+			check(features[i] == n[3 + i], "feature");
 	}
 }
 
@@ -402,6 +436,8 @@ int main(int argc, char **argv)
 			read = models;
 		else if (strstr(path, "features"))
 			read = features;
+		else if (strstr(path, "watch"))
+			read = watch;
 		else if (strstr(path, "heimdall"))
 			read = heimdall;
 		else if (strstr(path, "choose"))

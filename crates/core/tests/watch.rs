@@ -1,85 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The watch against a slow model that keeps every I/O, and the trees against their definition.
+//! The watch against a slow model that keeps every I/O, its golden vectors, and the trees against their definition.
+//!
+//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test watch` writes the vectors anew.
 
+mod common;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use common::watch::SlowWatch;
+use common::{SPDX, keep, lines};
 use linnet_core::{BUCKET_MAX, TREES, Tree, Trees, WATCH_FEATURES, Watch, bucket};
-use linnet_types::{Op, Request};
+use linnet_sim::Chance;
+use linnet_types::{Op, Request, is_slow};
 use proptest::prelude::*;
-
-/// Everything that ever happened, with ends by the order in which they came.
-#[derive(Default)]
-struct Slow {
-    inflection_ns: u64,
-    live: Vec<Io>,
-    done: Vec<(Io, u64)>,
-    arrived: Vec<Io>,
-    slow: Option<(u64, u64)>,
-}
-
-#[derive(Clone, Copy)]
-struct Io {
-    id: usize,
-    at_ns: u64,
-    read: bool,
-    offset: u64,
-    size: u32,
-    ahead: u64,
-}
-
-fn pages(size: u32) -> u64 {
-    u64::from(size).div_ceil(4096)
-}
-
-fn time(ns: u64) -> u8 {
-    bucket(ns / 2048)
-}
-
-/// A moving average that starts with its first value, in integers as the specification has it.
-fn average(values: impl Iterator<Item = u64>, shift: u32) -> u64 {
-    let mut kept = 0u64;
-    for value in values {
-        kept = if kept == 0 { value << shift } else { kept + value - (kept >> shift) };
-    }
-    kept >> shift
-}
-
-impl Slow {
-    fn written(&self) -> u64 {
-        self.arrived.iter().filter(|io| !io.read).map(|io| pages(io.size)).sum()
-    }
-
-    fn all_pages(&self) -> u64 {
-        self.live.iter().map(|io| pages(io.size)).sum()
-    }
-
-    fn describe(&self, now: u64, offset: u64, size: u32) -> [u8; WATCH_FEATURES] {
-        let reads: Vec<&Io> = self.live.iter().filter(|io| io.read).collect();
-        let ages: Vec<u64> = reads.iter().map(|io| now - io.at_ns).collect();
-        let done: Vec<(u64, u64)> =
-            self.done.iter().filter(|(io, _)| io.read).map(|&(io, at)| (at, at - io.at_ns)).collect();
-        let last = self.arrived.iter().rfind(|io| io.read);
-        let ago = |k: usize| done.len().checked_sub(k).map_or(BUCKET_MAX, |i| time(now - done[i].0));
-        let page_ns = average(self.done.iter().map(|(io, at)| ((at - io.at_ns) << 4) / io.ahead.max(1)), 4);
-        let end = last.map_or(0, |io| io.offset + u64::from(io.size));
-        [
-            bucket(pages(size)),
-            bucket(reads.len() as u64),
-            bucket((self.live.len() - reads.len()) as u64),
-            bucket(reads.iter().map(|io| pages(io.size)).sum()),
-            time(ages.iter().copied().max().unwrap_or(0)),
-            time(ages.iter().sum()),
-            ago(1),
-            last.map_or(BUCKET_MAX, |io| time(now - io.at_ns)),
-            if done.len() < 4 { 0 } else { time(done[done.len() - 4..].iter().map(|d| d.1).min().unwrap_or(0)) },
-            time(average(done.iter().map(|d| d.1), 2)),
-            time(average(done.iter().map(|d| d.1), 5)),
-            ago(8),
-            bucket(offset.abs_diff(end) / 4096),
-            time((page_ns * (self.all_pages() + pages(size)).min(65535)) >> 4),
-            self.slow.map_or(BUCKET_MAX, |(at, _)| bucket((now - at) / 32768)),
-            bucket(self.written() - self.slow.map_or(0, |(_, written)| written)),
-        ]
-    }
-}
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -103,7 +37,7 @@ proptest! {
     #[test]
     fn agrees_with_the_slow_model(inflection_ns in 0..4_000_000u64, events in prop::collection::vec(event(), 0..120)) {
         let mut watch = Watch::new(inflection_ns);
-        let mut slow = Slow { inflection_ns, ..Slow::default() };
+        let mut slow = SlowWatch::new(inflection_ns);
         let (mut now, mut places) = (0u64, Vec::new());
         for (gap, event) in events {
             now += gap;
@@ -113,27 +47,18 @@ proptest! {
                 Event::Arrive(read, offset_bytes, size_bytes) => {
                     let op = if read { Op::Read } else { Op::Write };
                     let place = watch.arrive(now, &Request { offset_bytes, size_bytes, op });
-                    let ahead = slow.all_pages() + pages(size_bytes);
-                    let io = Io { id: slow.arrived.len(), at_ns: now, read, offset: offset_bytes, size: size_bytes, ahead };
-                    slow.arrived.push(io);
-                    slow.live.push(io);
-                    places.push((io.id, place));
+                    places.push((slow.arrive(now, read, offset_bytes, size_bytes), place));
                 }
                 Event::Complete(index) if !places.is_empty() => {
                     let (id, place) = places.swap_remove(index.index(places.len()));
                     watch.complete(place, now);
                     watch.complete(place, now);
-                    let at = slow.live.iter().position(|io| io.id == id).expect("live");
-                    let io = slow.live.remove(at);
-                    slow.done.push((io, now));
-                    if io.read && now - io.at_ns > slow.inflection_ns {
-                        slow.slow = Some((now, slow.written()));
-                    }
+                    slow.complete(id, now);
                 }
                 Event::Withdraw(index) if !places.is_empty() => {
                     let (id, place) = places.swap_remove(index.index(places.len()));
                     watch.withdraw(place);
-                    slow.live.retain(|io| io.id != id);
+                    slow.withdraw(id);
                 }
                 _ => {}
             }
@@ -144,6 +69,7 @@ proptest! {
     #[test]
     fn buckets_never_fall_and_keep_a_quarter_octave(value in any::<u64>(), more in 0..1u64 << 20) {
         prop_assert!(bucket(value) <= bucket(value.saturating_add(more)) && bucket(value) <= BUCKET_MAX);
+        prop_assert_eq!(bucket(value), common::watch::bucket(value));
         if (4..1 << 16).contains(&value) {
             prop_assert!(bucket(value * 5 / 4 + 1) > bucket(value) && bucket(value * 2) == bucket(value) + 4);
         }
@@ -169,6 +95,132 @@ proptest! {
         prop_assert_eq!(i64::from(made.score(&features)), expected);
         prop_assert_eq!((0..trees.len()).map(|k| made.tree(k).expect("there")).collect::<Vec<_>>(), trees);
     }
+}
+
+/// What a read that would be handed over now is described by, as a line.
+fn describe(text: &mut String, slow: &SlowWatch, now: u64, offset: u64, size: u32) {
+    let features = slow.describe(now, offset, size).map(|f| format!("{f:x}")).join(" ");
+    writeln!(text, "describe {now:x} {offset:x} {size:x} {features}").unwrap();
+}
+
+/// A read that takes just the inflection point, and one that takes a nanosecond more, with a write before each.
+fn around_the_inflection_point(text: &mut String) {
+    const INFLECTION_NS: u64 = 1_000_000;
+    writeln!(text, "\nstart {INFLECTION_NS:x}").unwrap();
+    let mut slow = SlowWatch::new(INFLECTION_NS);
+    for (at_ns, latency_ns) in [(0, INFLECTION_NS - 1), (5_000_000, INFLECTION_NS), (9_000_000, INFLECTION_NS + 1)] {
+        for (read, offset, size) in [(false, 0, 8192), (true, 4096, 4096)] {
+            let io = slow.arrive(at_ns, read, offset, size);
+            writeln!(text, "arrive {io:x} {at_ns:x} {} {offset:x} {size:x}", u8::from(!read)).unwrap();
+        }
+        let (io, done_ns) = (slow.live[slow.live.len() - 1].id, at_ns + latency_ns);
+        slow.complete(io, done_ns);
+        writeln!(text, "complete {io:x} {done_ns:x}").unwrap();
+        describe(text, &slow, done_ns + 100_000, 0, 4096);
+    }
+    for inflection_ns in [0, 1, INFLECTION_NS, u64::MAX] {
+        for latency_ns in [0, 1, INFLECTION_NS - 1, INFLECTION_NS, INFLECTION_NS + 1, u64::MAX] {
+            let slow = u8::from(latency_ns > inflection_ns);
+            writeln!(text, "label {latency_ns:x} {inflection_ns:x} {slow}").unwrap();
+        }
+    }
+}
+
+/// What ends a count: a latency beyond what an average takes, which then fades, and a read of more pages than the pace is
+/// multiplied by.
+fn at_the_ends(text: &mut String) {
+    writeln!(text, "\nstart {:x}", u64::MAX).unwrap();
+    let (mut slow, mut now) = (SlowWatch::new(u64::MAX), 0);
+    for latency_ns in [3 << 40].into_iter().chain([100_000; 40]) {
+        let io = slow.arrive(now, true, 0, 4096);
+        writeln!(text, "arrive {io:x} {now:x} 0 0 1000").unwrap();
+        now += latency_ns;
+        slow.complete(io, now);
+        writeln!(text, "complete {io:x} {now:x}").unwrap();
+        describe(text, &slow, now, 4096, 4096);
+    }
+    writeln!(text, "start 0").unwrap();
+    slow = SlowWatch::new(0);
+    let io = slow.arrive(now, false, 0, 64 * 4096);
+    writeln!(text, "arrive {io:x} {now:x} 1 0 40000").unwrap();
+    slow.complete(io, now + 64_000);
+    writeln!(text, "complete {io:x} {:x}", now + 64_000).unwrap();
+    for size in [65_534 * 4096, 65_535 * 4096, 65_536 * 4096, u32::MAX] {
+        describe(text, &slow, now + 64_000, 0, size);
+    }
+}
+
+/// Events as they come: bursts, stalls, I/Os of all sizes.
+fn drawn(text: &mut String, case: u64, chance: &mut Chance) {
+    let inflection_ns = [200_000, 0, 3_000_000, u64::MAX][case as usize % 4];
+    writeln!(text, "\nstart {inflection_ns:x}").unwrap();
+    let (mut slow, mut now) = (SlowWatch::new(inflection_ns), 1_000_000 * case);
+    for _ in 0..60 {
+        now += [0, chance.below(3_000), chance.below(60_000), chance.below(400_000)][chance.below(4) as usize];
+        if chance.happens(0.04) {
+            now += chance.below(4_000_000_000);
+        }
+        let reach = [1 << 40, 1 << 24, 1 << 16][chance.below(3) as usize];
+        let (offset, size) = (chance.below(reach), 1 + chance.below(300_000) as u32);
+        if chance.happens(0.5) {
+            describe(text, &slow, now, offset, size);
+        }
+        if slow.live.is_empty() || chance.happens(0.55) {
+            // An I/O without pages: a flush that a device counts as a write.
+            let (read, size) = match chance.below(8) {
+                0 => (false, 0),
+                1 => (true, [u32::MAX, 1, 4096, 4097][chance.below(4) as usize]),
+                _ => (chance.happens(0.7), size),
+            };
+            let io = slow.arrive(now, read, offset, size);
+            writeln!(text, "arrive {io:x} {now:x} {} {offset:x} {size:x}", u8::from(!read)).unwrap();
+            continue;
+        }
+        let io = slow.live[chance.below(slow.live.len() as u64) as usize].id;
+        if chance.happens(0.15) {
+            slow.withdraw(io);
+            writeln!(text, "withdraw {io:x}").unwrap();
+        } else {
+            slow.complete(io, now);
+            writeln!(text, "complete {io:x} {now:x}").unwrap();
+        }
+    }
+}
+
+#[test]
+fn vectors() {
+    let mut text = format!(
+        "{SPDX}# Events on one watch of linnet-1, in order; numbers in hex. `start` begins anew.\n\
+         # start INFLECTION_NS / arrive IO NOW_NS OP OFFSET SIZE (OP: 0 read, 1 write) / complete IO NOW_NS / withdraw IO\n\
+         # describe NOW_NS OFFSET SIZE F x 16 / label LATENCY_NS INFLECTION_NS SLOW\n"
+    );
+    around_the_inflection_point(&mut text);
+    at_the_ends(&mut text);
+    let mut chance = Chance::new(16);
+    (0..8).for_each(|case| drawn(&mut text, case, &mut chance));
+    keep("watch.txt", &text);
+
+    let (mut watch, mut places, mut checked) = (Watch::default(), HashMap::new(), 0);
+    for line in lines(&text) {
+        let n: Vec<u64> = line[1..].iter().map(|word| u64::from_str_radix(word, 16).unwrap()).collect();
+        match line[0] {
+            "start" => watch = Watch::new(n[0]),
+            "arrive" => {
+                let op = if n[2] == 0 { Op::Read } else { Op::Write };
+                let request = Request { offset_bytes: n[3], size_bytes: n[4] as u32, op };
+                places.insert(n[0], watch.arrive(n[1], &request));
+            }
+            "complete" => watch.complete(places.remove(&n[0]).unwrap(), n[1]),
+            "withdraw" => watch.withdraw(places.remove(&n[0]).unwrap()),
+            "describe" => {
+                let expected: Vec<u8> = n[3..].iter().map(|&f| f as u8).collect();
+                assert_eq!(watch.describe(n[0], n[1], n[2] as u32).to_vec(), expected, "{line:?}");
+                checked += 1;
+            }
+            _ => assert_eq!(u64::from(is_slow(n[0], n[1])), n[2], "{line:?}"),
+        }
+    }
+    assert!(checked > 100);
 }
 
 #[test]

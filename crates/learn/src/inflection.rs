@@ -23,7 +23,9 @@
 //! - Which replicas? The paper has one drive for each replica. Reads fail over to the other devices in random order,
 //!   none twice. With fewer devices than replicas the devices are used again in turn, so a single device stands in for
 //!   all its peers.
-//! - A read exactly at the threshold is fast ([`is_slow`]); at the p90 threshold at least 90 % of reads are fast.
+//! - A read exactly at the threshold is fast ([`is_slow`]): step 2 of the paper keeps what is smaller and revokes what is
+//!   larger, and section 4.4 calls a submit false where the read "will take longer" than the threshold. At the p90
+//!   threshold at least 90 % of reads are fast.
 //!
 //! All candidates see the same draws: one latency for each simulated read and try. What a read takes at every candidate
 //! is then a step function with at most one step for each try; steps go into a difference array, and one running sum
@@ -31,14 +33,9 @@
 
 use linnet_measure::rank;
 use linnet_sim::Chance;
-use linnet_types::Nanos;
+use linnet_types::{Nanos, is_slow};
 
 use crate::error::{Error, require};
-
-/// The label: slow is above the inflection point; a latency equal to it is fast.
-pub fn is_slow(latency_ns: Nanos, inflection_ns: Nanos) -> bool {
-    latency_ns > inflection_ns
-}
 
 /// The label of each read.
 pub(crate) fn slow_of(latency_ns: &[Nanos], inflection_ns: Nanos) -> Vec<bool> {

@@ -42,7 +42,7 @@ pub use fit::{FitOptions, Fitted, fit};
 pub use heimdall::{
     HeimdallModel, HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
 };
-pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, is_slow};
+pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points};
 pub use label::{Labelled, label, label_periods};
 pub use latencies::{Foretold, evaluate_latencies, fit_latencies};
 pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_periods};

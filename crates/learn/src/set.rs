@@ -2,11 +2,11 @@
 //! Training sets: what a device's model would have seen at each read of a trace, and how the read turned out.
 
 use linnet_core::{DIGITS, Tracker};
-use linnet_types::{IoRecord, Nanos, Op};
+use linnet_types::{IoRecord, Nanos, Op, is_slow};
 
 use crate::defect::Defects;
 use crate::error::{Error, require};
-use crate::inflection::{is_slow, slow_of};
+use crate::inflection::slow_of;
 use crate::replay::{Event, in_time_order};
 
 /// Completed reads that a row's history needs.

@@ -43,6 +43,29 @@ fn ios_without_latency_are_counted_and_not_pending() {
     assert_eq!(set.dropped, Dropped { warm_up: 4, reads_without_latency: 2, writes_without_latency: 1 });
 }
 
+/// spec/decision.md: a latency equal to the inflection point is fast, in every set of rows and when labelled anew.
+#[test]
+fn a_read_that_takes_just_the_inflection_point_is_fast() {
+    const INFLECTION_US: u64 = 300;
+    let latency_us = [100, 100, 100, 100, INFLECTION_US, INFLECTION_US, 100];
+    let mut records: Vec<IoRecord> =
+        latency_us.iter().zip(0..).map(|(&latency_us, i)| read(10_000 * i, latency_us)).collect();
+    records[5].latency_ns = records[5].latency_ns.map(|ns| ns + 1);
+    let inflection_ns = 1000 * INFLECTION_US;
+    let mut set = TrainingSet::from_records(&records, inflection_ns).unwrap();
+    assert_eq!(set.slow, [false, true, false]);
+    set.relabel(inflection_ns + 1);
+    assert_eq!(set.slow, [false, false, false]);
+    set.relabel(inflection_ns - 1);
+    assert_eq!(set.slow, [true, true, false]);
+    let history = crate::HistorySet::from_records(&records, 4, inflection_ns).unwrap();
+    assert_eq!(history.slow, [false, true, false]);
+    let watched = crate::WatchedSet::from_records(&records, inflection_ns).unwrap();
+    assert_eq!(watched.slow[4..], [false, true, false]);
+    // What the watch tells a read of the slow one before it: nothing after the first, the time since then after the second.
+    assert_eq!([5, 6].map(|row| watched.features[row][14] == 63), [true, false]);
+}
+
 #[test]
 fn nothing_to_learn_from_is_an_error() {
     let message = |records: &[IoRecord]| TrainingSet::from_records(records, 0).unwrap_err().to_string();

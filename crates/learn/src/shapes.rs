@@ -9,10 +9,9 @@
 use std::collections::VecDeque;
 
 use linnet_core::{DIGITS, FloatNetwork, Network, Tracker, TrainOptions, train, train_f32};
-use linnet_types::{IoRecord, Nanos, Op};
+use linnet_types::{IoRecord, Nanos, Op, is_slow};
 
 use crate::error::{Error, require};
-use crate::inflection::is_slow;
 use crate::replay::{Event, in_time_order};
 
 /// Where a tracker puts its newest read and the pages outstanding now.

@@ -2,10 +2,9 @@
 //! Training rows in the schema `linnet-1`: what a device's watch would have said of each read of a trace.
 
 use linnet_core::{Place, WATCH_FEATURES, Watch};
-use linnet_types::{IoRecord, Nanos, Op};
+use linnet_types::{IoRecord, Nanos, Op, is_slow};
 
 use crate::error::Error;
-use crate::inflection::is_slow;
 use crate::replay::{Event, in_time_order};
 
 /// Rows of one device in the order of arrival, one for each read with a latency, from the first; never shuffled and never

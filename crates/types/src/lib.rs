@@ -77,6 +77,12 @@ pub struct Thresholds {
     pub queue_lower_quartile: u32,
 }
 
+/// The truth of a read: slow is above the inflection point, and a latency equal to it is fast (`spec/decision.md`). The core's
+/// own is `linnet_is_slow`; `spec/vectors/watch.txt` holds both to the same answers.
+pub fn is_slow(latency_ns: Nanos, inflection_ns: Nanos) -> bool {
+    latency_ns > inflection_ns
+}
+
 /// What became of a request that was handed to a virtual-time device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -2,6 +2,8 @@
 //! Slow, plain models of what the core does, and files that tests share.
 #![allow(dead_code)]
 
+pub mod watch;
+
 use std::path::PathBuf;
 
 use linnet_core::{FEATURE_BINS, LATENCY_SHARES, LatencyBins, Layer, SCORE_BINS};

@@ -3,11 +3,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use linnet_types::{Nanos, Request};
+use linnet_types::{Nanos, Request, is_slow};
 
 use super::scheme::Scheme;
 use crate::error::Error;
-use crate::inflection::{Inflection, InflectionOptions, inflection_point, is_slow, slow_of};
+use crate::inflection::{Inflection, InflectionOptions, inflection_point, slow_of};
 
 /// Events kept for each read of a window: where nearly all I/Os are writes, a window holds fewer reads.
 const EVENTS_PER_READ: usize = 64;

@@ -3,12 +3,11 @@
 
 use std::collections::HashMap;
 
-use linnet_types::{Nanos, Request};
+use linnet_types::{Nanos, Request, is_slow};
 
 use super::alarm::Monitor;
 use super::log::{Candidate, Log};
 use super::scheme::Scheme;
-use crate::inflection::is_slow;
 
 /// A model, what it sees of the device, and what it said of the reads under way.
 pub(super) struct Seat<S: Scheme> {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use linnet_types::{IoRecord, Nanos};
+use linnet_types::{IoRecord, Nanos, is_slow};
 
 use super::log::{Job, Log, labels};
 use super::scheme::Scheme;
@@ -168,7 +168,7 @@ impl<S: Scheme + Clone> Study<'_, S> {
             seat.end(&self.scheme, id, now, Some(latency_ns));
         }
         // The label by the model that scored it, before anything is swapped.
-        let by_drift = self.drift.model().is_some_and(|(_, inflection_ns)| latency_ns > inflection_ns);
+        let by_drift = self.drift.model().is_some_and(|(_, inflection_ns)| is_slow(latency_ns, inflection_ns));
         let news = self.drift.complete(id, now)?;
         if let Some(news) = news {
             self.tell(now, news)?;
