@@ -27,7 +27,7 @@ mod flight;
 mod route;
 
 use linnet_sim::Chance;
-use linnet_types::{Nanos, Op, Request, Thresholds};
+use linnet_types::{Nanos, Op, Request, Thresholds, is_slow};
 
 use crate::config::Bucket;
 use crate::policy::device_of;
@@ -161,7 +161,7 @@ impl Array {
             in_flight: flight.in_flight,
         });
         let inflection_ns = self.inflection_ns[device];
-        if judged && inflection_ns > 0 && latency_ns > inflection_ns {
+        if judged && inflection_ns > 0 && is_slow(latency_ns, inflection_ns) {
             self.counters.false_submits += 1;
         }
         if sampled && inflection_ns > 0 {
@@ -216,8 +216,9 @@ impl Array {
         let (sampled, so_far_ns) = (slot.sampled & (1 << k) != 0, now.saturating_sub(slot.flights[k].submit_ns));
         let device = device_of(slot.primary as usize, k, self.views.len());
         // A probe called off after the inflection point was slow; before it, nobody knows.
-        if sampled && self.inflection_ns[device] > 0 && so_far_ns > self.inflection_ns[device] {
-            self.counters.probing.answered_probe(so_far_ns, self.inflection_ns[device]);
+        let inflection_ns = self.inflection_ns[device];
+        if sampled && inflection_ns > 0 && is_slow(so_far_ns, inflection_ns) {
+            self.counters.probing.answered_probe(so_far_ns, inflection_ns);
         }
         self.views[device].withdrawn(size_bytes);
         self.views[device].watch_end(place, None);

@@ -17,7 +17,7 @@
 
 use linnet_measure::{Z_95, wilson};
 use linnet_sim::Chance;
-use linnet_types::Nanos;
+use linnet_types::{Nanos, is_slow};
 
 use crate::Counters;
 
@@ -122,7 +122,7 @@ impl Probing {
     /// The device answered a probe.
     pub(crate) fn answered_probe(&mut self, latency_ns: Nanos, inflection_ns: Nanos) {
         self.answered += 1;
-        self.fast += u64::from(latency_ns <= inflection_ns);
+        self.fast += u64::from(!is_slow(latency_ns, inflection_ns));
     }
 }
 

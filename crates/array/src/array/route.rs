@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a read goes: asking the policy, and granting or refusing what it wants.
 
-use linnet_types::{Nanos, Outcome};
+use linnet_types::{Nanos, Outcome, is_slow};
 
 use super::{Array, Breakage};
 use crate::policy::{device_of, replica_of};
@@ -82,7 +82,7 @@ impl Array {
         let inflection_ns = self.inflection_ns[device];
         if inflection_ns > 0
             && let Some(Outcome::Done(at)) = outlook.peek(device, now, &request)
-            && at.saturating_sub(now) <= inflection_ns
+            && !is_slow(at.saturating_sub(now), inflection_ns)
         {
             self.counters.false_revokes += 1;
         }
@@ -102,7 +102,7 @@ impl Array {
         } else if inflection_ns > 0
             && let Some(Outcome::Done(at)) = outlook.peek(device, now, &slot.request)
         {
-            probing.fast_elsewhere += u64::from(at.saturating_sub(now) <= inflection_ns);
+            probing.fast_elsewhere += u64::from(!is_slow(at.saturating_sub(now), inflection_ns));
         }
         if slot.tossed == Toss::None {
             slot.tossed = if there { Toss::There } else { Toss::Elsewhere };

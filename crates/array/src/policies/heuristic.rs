@@ -13,7 +13,7 @@
 use super::Learned;
 use crate::{Ask, Choice, Completion, Policy, Submit};
 use linnet_sim::Chance;
-use linnet_types::Thresholds;
+use linnet_types::{Thresholds, is_slow};
 
 fn is_crowded(thresholds: &Thresholds, in_flight: u32) -> bool {
     thresholds.inflection_ns > 0 && in_flight > thresholds.queue_inflection
@@ -101,7 +101,7 @@ impl Policy for HeurAdv {
         if !done.op.is_read() || device.thresholds.inflection_ns == 0 {
             return;
         }
-        if done.latency_ns > device.thresholds.inflection_ns {
+        if is_slow(done.latency_ns, device.thresholds.inflection_ns) {
             device.fast_in_row = 0;
             device.busy |= done.in_flight <= device.thresholds.queue_median;
         } else {

@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod best;
+mod equality;
 mod inputs;
 mod probing;
 mod sim;

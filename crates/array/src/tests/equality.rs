@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A latency equal to the inflection point is fast wherever the array counts one (`spec/decision.md`).
+
+use super::*;
+use crate::{Counters, RunOptions, policy, run};
+use linnet_sim::Toy;
+
+/// Reads that meet no other.
+fn far_apart() -> Vec<IoRecord> {
+    (0..40).map(|i| record(i * 3_000_000, Op::Read)).collect()
+}
+
+/// What is counted of reads whose primary takes just so long for each.
+fn counters(name: &str, network: Network, reads: &[IoRecord], latency_ns: Nanos, probe_share: f64) -> Counters {
+    let learned = learned(&[Some(network), None]);
+    let config = Config { age_ns: 1_000_000_000, probe_share, ..two_replicas() };
+    let policy = policy(name, &learned, &config).expect("a known name");
+    let mut devices = [Toy::steady(latency_ns, 1), Toy::steady(80_000, 1)];
+    let options = RunOptions { array: config, log: false };
+    run(&mut devices, &[reads], &thresholds(&learned), policy, &options, &mut ()).expect("the run succeeds").counters
+}
+
+#[test]
+fn it_makes_no_false_submit_and_every_revoke_false() {
+    let inflection_ns = toy_thresholds().inflection_ns;
+    let submits = |latency_ns| counters("linnos", revokes_above(9_000), &far_apart(), latency_ns, 0.0);
+    let (equal, above) = (submits(inflection_ns), submits(inflection_ns + 1));
+    assert_eq!((equal.judged, equal.revokes, equal.false_submits), (36, 0, 0));
+    assert_eq!((above.judged, above.revokes, above.false_submits), (36, 0, 36));
+
+    let revokes = |latency_ns| counters("linnos", revokes_always(), &far_apart(), latency_ns, 0.0);
+    let (equal, above) = (revokes(inflection_ns), revokes(inflection_ns + 1));
+    assert_eq!((equal.revokes, equal.false_revokes), (36, 36));
+    assert_eq!((above.revokes, above.false_revokes), (36, 0));
+}
+
+#[test]
+fn probes_find_it_fast() {
+    let inflection_ns = toy_thresholds().inflection_ns;
+    for (latency_ns, fast) in [(inflection_ns, true), (inflection_ns + 1, false)] {
+        let probing = counters("linnos", revokes_always(), &far_apart(), latency_ns, 0.5).probing;
+        assert!(probing.answered > 5 && probing.tosses > probing.answered + 5, "{probing:?}");
+        let elsewhere = probing.tosses - probing.answered;
+        let expected = if fast { (probing.answered, elsewhere) } else { (0, 0) };
+        assert_eq!((probing.fast, probing.fast_elsewhere), expected);
+    }
+}
+
+/// A slow read at a short queue marks a device as busy; reads that meet another there are then revoked.
+#[test]
+fn it_marks_no_device_as_busy() {
+    let inflection_ns = toy_thresholds().inflection_ns;
+    let overlapping: Vec<IoRecord> =
+        (0..40).map(|i| IoRecord { offset_bytes: (i % 16) << 16, ..record(i * 150_000, Op::Read) }).collect();
+    let revokes = |latency_ns| counters("heur-adv", revokes_always(), &overlapping, latency_ns, 0.0).revokes;
+    assert_eq!(revokes(inflection_ns), 0);
+    assert!(revokes(inflection_ns + 1) > 5, "{}", revokes(inflection_ns + 1));
+}
