@@ -59,7 +59,7 @@ static int take_model(struct parse *p, const char *number, const char *name)
 	u32 k;
 
 	if (!linnet_model_name_ok(name))
-		return refuse(p, "A model's name has at most 63 letters, digits, dots, dashes and underscores");
+		return refuse(p, "A model's name has at most 63 letters, digits and any of . _ - +, and begins with no dot");
 	if (number) {
 		if (take_leg(p, number, &k))
 			return -EINVAL;

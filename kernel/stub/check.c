@@ -130,6 +130,8 @@ int main(int argc, char **argv)
 	if (stub_init())
 		stub_die("the module did not load");
 	check_revoke();
+	check_service();
+	check_status();
 	check_models(inputs);
 	check_reads(inputs);
 	check_tables(inputs);

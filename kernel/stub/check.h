@@ -45,9 +45,14 @@ void put_model(const char *name, const char *as);
 /* A bio of the application's. */
 struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes);
 
+/* State of a replica in the status line. */
+char state_of(struct dm_target *ti, u32 leg);
+
 void check_tables(unsigned long inputs);
 void check_models(unsigned long inputs);
 void check_reads(unsigned long inputs);
 void check_revoke(void);
+void check_service(void);
+void check_status(void);
 
 #endif

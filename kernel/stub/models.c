@@ -4,6 +4,8 @@
  */
 #include "check.h"
 
+extern uint *const stub_param_weights_max;
+
 static u32 crc32c(const u8 *bytes, size_t size) { return linnet_crc32c(bytes, size); }
 
 static void put(const struct file *file, const u8 *bytes, size_t size)
@@ -61,11 +63,101 @@ static void damage(const struct file *from, u8 *to, size_t *size, bool mended)
 	}
 }
 
+/* One part of a file that has a network and trees: the other is cut out. */
+static size_t part_of(const struct file *from, u8 *to, bool trees)
+{
+	const size_t block = 8 + 3 * 64 * 2 + 64 * 8 * 2, end = from->size - 4;
+	size_t size = trees ? 96 + block : end - block;
+	u32 total = (u32)size + 4, crc;
+
+	memcpy(to, from->bytes, size);
+	memcpy(to + 16, &total, 4);
+	to[76] = trees ? 2 : 1;
+	if (trees) {
+		memset(to + 12, 0, 4);
+		memset(to + 20, 0, 4);
+		memcpy(to + 96, from->bytes + end - block, block);
+	}
+	crc = crc32c(to, size);
+	memcpy(to + size, &crc, 4);
+	return total;
+}
+
+/* Whether a tagged read that arrives now is revoked, and that of the counters which the others count in. */
+static bool is_revoked(struct dm_target *ti)
+{
+	struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+	bool revoked;
+
+	stub_submit(ti, b);
+	revoked = b->ended;
+	stub_now += 100000;
+	if (b->below)
+		stub_complete(b, BLK_STS_OK);
+	free(b);
+	return revoked;
+}
+
+/* What a policy falls back to when a model lacks the part that it asks, and that either part can revoke. */
+static void check_parts(const struct file *slow, u8 *bytes)
+{
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
+	size_t size = part_of(slow, bytes, true);
+
+	put(NULL, bytes, size);
+	CHECK(tell(ti, "load m.linnet") == 0 && is_loaded(ti), "trees alone");
+	use(ti);
+	CHECK(count_of(ti, "decisions", -1) == 6, "linnet-best asks trees");
+	CHECK(tell(ti, "policy linnos") == 0 && tell(ti, "reset") == 0, "linnos");
+	use(ti);
+	CHECK(count_of(ti, "decisions", -1) == 0 && count_of(ti, "forced", -1) == 6, "linnos without a network is baseline");
+	CHECK(count_of(ti, "reads", 0) == 6, "baseline reads the primary");
+	CHECK(tell(ti, "policy baseline") == 0 && tell(ti, "revoke on") == 0, "revoke");
+	CHECK(is_revoked(ti), "trees revoke from the first read");
+	size = part_of(slow, bytes, false);
+	put(NULL, bytes, size);
+	CHECK(tell(ti, "load 0 m.linnet") == 0, "a network alone");
+	for (u32 n = 0; n < 4; n++)
+		CHECK(tell(ti, "revoke off") == 0 && !is_revoked(ti) && tell(ti, "revoke on") == 0, "read %u", n);
+	CHECK(is_revoked(ti), "without trees the network revokes");
+	stub_remove(ti);
+}
+
+/* An inflection point of 0 is none: no read is slow. And what is too large is refused. */
+static void check_bounds(const struct file *good, u8 *bytes)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 0");
+	struct linnet_dm *dm = ti->private;
+	unsigned int events;
+	u32 crc;
+
+	put(NULL, good->bytes, good->size);
+	stub_run_works();
+	events = stub_events;
+	CHECK(tell(ti, "load m.linnet") == 0 && dm->legs[0].state.watch.inflection_ns == 1000000, "inflection point");
+	memcpy(bytes, good->bytes, good->size);
+	memset(bytes + 24, 0, 8);
+	crc = crc32c(bytes, good->size - 4);
+	memcpy(bytes + good->size - 4, &crc, 4);
+	put(NULL, bytes, good->size);
+	CHECK(tell(ti, "load m.linnet") == 0 && dm->legs[0].state.watch.inflection_ns == U64_MAX, "no inflection point");
+	stub_run_works();
+	CHECK(stub_events == events + 1, "no event when a model is loaded");
+	CHECK(tell(ti, "unload") == 0 && stub_run_works() && stub_events == events + 2, "no event when it is unloaded");
+	*stub_param_weights_max = 61;
+	CHECK(tell(ti, "load m.linnet") == -EFBIG, "a network of 62 weights");
+	*stub_param_weights_max = 62;
+	CHECK(tell(ti, "load m.linnet") == 0, "a network of 62 weights, which may be");
+	*stub_param_weights_max = 65536;
+	stub_remove(ti);
+}
+
 void check_models(unsigned long inputs)
 {
 	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 policy linnos revoke");
 	struct file files[4] = { load_file("slow"), load_file("fast"), load_file("busy"), load_file("random") };
 	unsigned long refused = 0, taken = 0;
+	unsigned int logged;
 	u8 *bytes = malloc(1 << 16);
 	size_t size;
 
@@ -119,12 +211,17 @@ void check_models(unsigned long inputs)
 
 	/* A table names a damaged file: it loads, says so, and submits. */
 	stub_firmware("linnet/m.linnet", files[0].bytes, files[0].size - 1);
+	logged = stub_logged;
 	ti = must("2 /dev/leg0 0 /dev/leg1 0 3 revoke model m.linnet");
 	ti->type->status(ti, STATUSTYPE_INFO, 0, (char *)bytes, 4096);
 	CHECK(strstr((char *)bytes, " model model-error ") != NULL, "status '%s'", (char *)bytes);
 	use(ti);
 	CHECK(count_of(ti, "revokes", -1) == 0, "revoked without a model");
+	CHECK(stub_logged == logged + 1, "the reason is logged %u times", stub_logged - logged);
 	stub_remove(ti);
+	stub_firmware("linnet/m.linnet", NULL, 0);
+	check_parts(&files[0], bytes);
+	check_bounds(&files[0], bytes);
 	stub_firmware("linnet/m.linnet", NULL, 0);
 	printf("model files: %lu damaged refused, %lu with a mended checksum taken\n", refused, taken);
 	for (u32 i = 0; i < 4; i++)

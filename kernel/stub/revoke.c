@@ -2,7 +2,7 @@
 /* What is revoked: reads that carry the tag, whose replica is predicted slow. And what never is. */
 #include "check.h"
 
-extern uint *const stub_param_revoke_percent;
+extern uint *const stub_param_revoke_percent, *const stub_param_age_ms;
 
 /* A read that shows how the device is now, so that the next one is not wanted as a probe. */
 static void refresh(struct dm_target *ti)
@@ -129,6 +129,40 @@ static void check_probe(const char *policy, u64 age_ns)
 	stub_remove(ti);
 }
 
+/* With an age of 0 a device that is called slow is never looked at again. */
+static void check_never_expires(void)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
+	struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+
+	*stub_param_age_ms = 0;
+	refresh(ti);
+	stub_now += 1ULL << 50;
+	stub_submit(ti, b);
+	CHECK(b->ended == 1 && !b->below, "a probe though nothing expires");
+	*stub_param_age_ms = 10;
+	free(b);
+	stub_remove(ti);
+}
+
+/* The network says nothing before four reads have completed. */
+static void check_history(void)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 5 policy linnos revoke model slow.linnet");
+
+	for (u32 n = 0; n < 6; n++) {
+		struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+
+		stub_submit(ti, b);
+		CHECK(b->ended == (n >= 4), "read %u after %u that completed", n, min(n, 4U));
+		stub_now += 100000;
+		if (b->below)
+			stub_complete(b, BLK_STS_OK);
+		free(b);
+	}
+	stub_remove(ti);
+}
+
 /* A read that was submitted and failed goes to the other replicas, and is not revoked on the way. */
 static void check_failover(void)
 {
@@ -187,6 +221,12 @@ void check_revoke(void)
 	check_probe("policy linnos", LINNET_AGE_NS);
 	check_probe("policy linnet-best", 5ULL * LINNET_AGE_NS);
 	check_probe("policy baseline", 5ULL * LINNET_AGE_NS);
+	*stub_param_age_ms = 30;
+	check_probe("policy linnos", 3ULL * LINNET_AGE_NS);
+	check_probe("policy linnet-best", 15ULL * LINNET_AGE_NS);
+	*stub_param_age_ms = 10;
+	check_never_expires();
+	check_history();
 	check_failover();
 	stub_cpu = 0; /* a budget is a CPU's own */
 	check_budget(100);

@@ -95,6 +95,63 @@ static void check_given(void)
 	CHECK(!make(good[2], false, &error), "replicas without a log may be written to");
 }
 
+/* Words may come in any order, are printed in one, and are left out where they say what holds anyway. */
+static void check_printed(void)
+{
+	static const struct {
+		const char *given, *printed;
+	} lines[] = {
+		{ "1 /dev/leg0 0 0", "1 259:0 0 2 policy linnet-best" },
+		{ "1 /dev/leg0 7 4 ioprio 0x4007 policy baseline", "1 259:0 7 2 policy baseline" },
+		{ "2 /dev/leg0 0 /dev/leg1 8 9 out:1 off ioprio 0x6 revoke model slow.linnet policy linnos",
+		  "2 259:0 0 259:1 8 9 policy linnos model slow.linnet revoke ioprio 0x0006 off out:1" },
+		{ "2 /dev/leg0 0 /dev/leg1 0 4 model:1 slow.linnet model:0 fast.linnet",
+		  "2 259:0 0 259:1 0 6 policy linnet-best model:0 fast.linnet model:1 slow.linnet" },
+		{ "2 /dev/leg0 0 /dev/leg1 0 4 model:1 slow.linnet model:0 slow.linnet",
+		  "2 259:0 0 259:1 0 4 policy linnet-best model slow.linnet" },
+		{ "2 /dev/leg0 0 /dev/leg1 0 4 model:1 slow.linnet model fast.linnet",
+		  "2 259:0 0 259:1 0 6 policy linnet-best model:0 fast.linnet model:1 slow.linnet" },
+	};
+	char text[2048], *error;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(lines); i++) {
+		struct dm_target *ti = make(lines[i].given, true, &error);
+
+		CHECK(ti, "'%s' is refused: %s", lines[i].given, error);
+		if (!ti)
+			continue;
+		table_of(ti, text, sizeof(text));
+		CHECK(!strcmp(text, lines[i].printed), "'%s' prints '%s'", lines[i].given, text);
+		stub_remove(ti);
+	}
+}
+
+/* 63 letters, digits and . _ - +, the first no dot. */
+static void check_names(void)
+{
+	static const char name[] = "0123456789.abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWX+-";
+	struct dm_target *ti = must("1 /dev/leg0 0 0");
+	char words[128];
+
+	CHECK(strlen(name) == LINNET_NAME_SIZE, "the longest name and one more");
+	for (int n = LINNET_NAME_SIZE - 1; n <= LINNET_NAME_SIZE; n++) {
+		const char *file = name + LINNET_NAME_SIZE - n;
+
+		snprintf(words, sizeof(words), "linnet/%s", file);
+		put_model("slow", words + 7);
+		snprintf(words, sizeof(words), "load %s", file);
+		CHECK((tell(ti, words) == 0) == (n < LINNET_NAME_SIZE), "a name of %d", n);
+		snprintf(words, sizeof(words), "linnet/%s", file);
+		stub_firmware(words, NULL, 0);
+	}
+	put_model("slow", ".slow");
+	put_model("slow", "a/b");
+	CHECK(tell(ti, "load .slow") < 0 && tell(ti, "load a/b") < 0, "a name that could leave the directory");
+	stub_firmware("linnet/.slow", NULL, 0);
+	stub_firmware("linnet/a/b", NULL, 0);
+	stub_remove(ti);
+}
+
 /* A status that does not fit is cut, not written beyond its end. */
 static void check_short_status(void)
 {
@@ -183,6 +240,8 @@ void check_tables(unsigned long inputs)
 	put_model("slow", "slow.linnet");
 	put_model("fast", "fast.linnet");
 	check_given();
+	check_printed();
+	check_names();
 	check_short_status();
 	check_memory();
 	for (unsigned long n = 0; n < inputs / 2; n++) {

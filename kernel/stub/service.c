@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which replica is a candidate (spec/dm-target.md, "Policies"): out of service after errors, for longer each time, and back
+ * by one probe; taken out and put back by message or table; switched off. To the nanosecond.
+ */
+#include "check.h"
+
+#define NOWHERE UINT32_MAX
+#define MS 1000000ULL
+
+/* The replica that the read is at. */
+static u32 where(const struct stub_bio *b)
+{
+	return b->below ? (u32)(b->bio.bi_bdev->bd_dev / 16 - 1) : NOWHERE;
+}
+
+static struct stub_bio *start(struct dm_target *ti)
+{
+	struct stub_bio *b = new_bio(REQ_OP_READ, 0, 8, 4096);
+
+	stub_submit(ti, b);
+	return b;
+}
+
+/* It ends well where it is. */
+static void finish(struct stub_bio *b)
+{
+	stub_complete(b, BLK_STS_OK);
+	CHECK(b->ended == 1 && b->bio.bi_status == BLK_STS_OK, "a read is lost");
+	free(b);
+}
+
+/* Where one read goes, which ends well there, at once. */
+static u32 one(struct dm_target *ti)
+{
+	struct stub_bio *b = start(ti);
+	u32 leg = where(b);
+
+	finish(b);
+	return leg;
+}
+
+/* It fails where it is, and goes on. */
+static void fail(struct stub_bio *b, blk_status_t status)
+{
+	stub_complete(b, status);
+	stub_run_works();
+}
+
+char state_of(struct dm_target *ti, u32 leg)
+{
+	char text[4096], *at = text;
+
+	ti->type->status(ti, STATUSTYPE_INFO, 0, text, sizeof(text));
+	for (u32 k = 0; at && k <= leg; k++)
+		at = strstr(at + 1, " state ");
+	CHECK(at, "no replica %u in the status", leg);
+	return at ? at[7] : 0;
+}
+
+/* Three errors in a row, the last one now. */
+static void take_out(struct dm_target *ti)
+{
+	for (u32 n = 0; n < 3; n++) {
+		struct stub_bio *b = start(ti);
+
+		CHECK(state_of(ti, 0) == 'A', "out of service after %u errors", n);
+		CHECK(where(b) == 0, "a read goes to %u", where(b));
+		fail(b, BLK_STS_IOERR);
+		CHECK(where(b) == 1, "a read that failed goes to %u", where(b));
+		finish(b);
+	}
+	CHECK(state_of(ti, 0) == 'D', "in service after three errors");
+}
+
+static void check_errors(const char *policy)
+{
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
+	u64 absence_ns = 10 * MS, probes = 0, forced;
+	unsigned int events;
+
+	CHECK(tell(ti, policy) == 0, "%s", policy);
+	stub_run_works();
+	events = stub_events;
+	take_out(ti);
+	CHECK(stub_events == events + 1, "%u events", stub_events - events);
+	forced = count_of(ti, "forced", -1);
+	one(ti);
+	CHECK(count_of(ti, "forced", -1) == forced + !!strcmp(policy, "policy baseline"), "a policy with one candidate");
+	for (u32 n = 0; n < 10; n++) {
+		u64 out_ns = stub_now;
+		struct stub_bio *probe;
+
+		stub_now = out_ns + absence_ns - 1;
+		CHECK(one(ti) == 1, "%s: tried too early, after absence %u", policy, n);
+		stub_now = out_ns + absence_ns;
+		probe = start(ti);
+		CHECK(where(probe) == 0, "%s: no probe after absence %u of %lu ns", policy, n, absence_ns);
+		CHECK(one(ti) == 1, "%s: two probes at a time", policy);
+		CHECK(count_of(ti, "probes", -1) == ++probes, "probes");
+		fail(probe, BLK_STS_IOERR);
+		CHECK(where(probe) == 1, "the probe goes to %u", where(probe));
+		finish(probe);
+		absence_ns = min(2 * absence_ns, 1000 * MS);
+	}
+	CHECK(count_of(ti, "failovers", -1) == 13 && count_of(ti, "errors", 0) == 13, "errors and failovers");
+	stub_now += absence_ns;
+	CHECK(one(ti) == 0, "%s: no last probe", policy);
+	CHECK(state_of(ti, 0) == 'A', "not back after a probe that went well");
+	CHECK(one(ti) == 0, "%s: a replica that is back is left aside", policy);
+	stub_run_works();
+	CHECK(stub_events == events + 2, "%u events", stub_events - events);
+	/* Errors that are not in a row, and those of long ago, count for nothing. */
+	take_out(ti);
+	stub_now += 10 * MS;
+	CHECK(one(ti) == 0, "%s: the first absence is as long as ever", policy);
+	stub_remove(ti);
+}
+
+/* When no candidate is in service, those that are out because of errors are tried. */
+static void check_all_out(void)
+{
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
+
+	for (u32 n = 0; n < 3; n++) {
+		struct stub_bio *b = start(ti);
+
+		fail(b, BLK_STS_MEDIUM);
+		fail(b, BLK_STS_IOERR);
+		CHECK(b->ended == 1 && b->bio.bi_status == BLK_STS_IOERR, "the last error is the application's");
+		free(b);
+	}
+	CHECK(state_of(ti, 0) == 'D' && state_of(ti, 1) == 'D', "in service after errors");
+	CHECK(one(ti) == 0, "no replica is tried");
+	CHECK(state_of(ti, 0) == 'A', "not back");
+	stub_remove(ti);
+}
+
+/* Answers that say nothing about a replica reach the application as they are. */
+static void check_answers(void)
+{
+	static const blk_status_t answers[] = { BLK_STS_AGAIN, BLK_STS_NOTSUPP, BLK_STS_DM_REQUEUE };
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
+
+	for (u32 n = 0; n < 12; n++) {
+		struct stub_bio *b = start(ti);
+
+		fail(b, answers[n % 3]);
+		CHECK(b->ended == 1 && b->bio.bi_status == answers[n % 3], "status %u", b->bio.bi_status);
+		free(b);
+	}
+	CHECK(state_of(ti, 0) == 'A' && count_of(ti, "errors", 0) == 0, "taken for errors");
+	CHECK(count_of(ti, "failovers", -1) == 0 && count_of(ti, "inflight", 0) == 0, "sent on");
+	stub_remove(ti);
+}
+
+static void check_fail_and_revive(void)
+{
+	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 1 out:1");
+	unsigned int events;
+
+	CHECK(state_of(ti, 0) == 'A' && state_of(ti, 1) == 'D', "out by table");
+	stub_run_works();
+	events = stub_events;
+	CHECK(tell(ti, "fail 0") == 0 && state_of(ti, 0) == 'D', "fail");
+	CHECK(one(ti) == 2, "a replica that is out gets a read");
+	CHECK(tell(ti, "fail 2") == -EBUSY && state_of(ti, 2) == 'A', "the last one may not go");
+	stub_now += 10000 * MS;
+	CHECK(one(ti) == 2, "it comes back by itself");
+	CHECK(tell(ti, "revive 0") == 0 && state_of(ti, 0) == 'A' && one(ti) == 0, "revive");
+	stub_run_works();
+	CHECK(stub_events > events, "no event");
+	/* A replica that is out because of errors is forgiven. */
+	tell(ti, "policy baseline");
+	tell(ti, "revive 1");
+	take_out(ti);
+	CHECK(tell(ti, "revive 0") == 0 && state_of(ti, 0) == 'A' && one(ti) == 0, "forgiven");
+	stub_remove(ti);
+}
+
+/* Off: as under baseline, and nothing is counted as decided. */
+static void check_off(void)
+{
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 3 policy shortest-queue off");
+	struct stub_bio *held = start(ti);
+
+	CHECK(where(held) == 0 && one(ti) == 0, "steered though off");
+	CHECK(count_of(ti, "decisions", -1) == 0 && count_of(ti, "forced", -1) == 0, "counted though off");
+	CHECK(tell(ti, "on") == 0 && one(ti) == 1, "not steered though on");
+	CHECK(tell(ti, "off") == 0 && one(ti) == 0, "steered though off");
+	finish(held);
+	stub_remove(ti);
+}
+
+void check_service(void)
+{
+	check_errors("policy baseline");
+	check_errors("policy shortest-queue");
+	check_all_out();
+	check_answers();
+	check_fail_and_revive();
+	check_off();
+}
