@@ -260,6 +260,61 @@ fn every_field_of_latencies_is_checked() {
     }
 }
 
+/// A file with a fault of each kind, mended one after the other: what is told is always the first of the specification's table.
+#[test]
+fn faults_are_told_in_the_order_of_the_table() {
+    let good = with_parts(7, 3, 1_000, 5).to_bytes().unwrap();
+    let (end, latencies) = (good.len() - 4, good.len() - 4 - 2628);
+    let (trees, big) = (latencies - 1416, 1_000_001u32.to_le_bytes());
+    let length = (good.len() as u32 - 1).to_le_bytes();
+    let faults: Vec<(usize, &[u8], ModelFault, usize)> = vec![
+        (3, b"X", ModelFault::Magic, 3),
+        (8, &[3], ModelFault::Version, 8),
+        (16, &length, ModelFault::Length, 16),
+        (end, &[], ModelFault::Checksum, end),
+        (10, &[2], ModelFault::Kind, 10),
+        (76, &[8], ModelFault::Field, 76),
+        (12, &[2], ModelFault::Schema, 12),
+        (14, &[8], ModelFault::Field, 14),
+        (20, &[9], ModelFault::Field, 20),
+        (68, &big, ModelFault::Field, 68),
+        (72, &big, ModelFault::Field, 72),
+        (96, &[30], ModelFault::Shape, 96),
+        (108, &[1], ModelFault::Field, 108),
+        (trees, &[1], ModelFault::Schema, trees),
+        (trees + 2, &[1], ModelFault::Field, trees + 2),
+        (trees + 8, &[16], ModelFault::Field, trees + 8),
+        (latencies + 60, &[16], ModelFault::Field, latencies + 60),
+    ];
+    let mut file = good.clone();
+    for (at, bytes, ..) in &faults {
+        file[*at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    for (step, (at, bytes, fault, offset)) in faults.into_iter().enumerate() {
+        assert_eq!(Model::from_bytes(&file), Err(Error::Model { fault, offset }), "byte {at}");
+        file[at..at + bytes.len()].copy_from_slice(&good[at..at + bytes.len()]);
+        // What follows the checksum is only found behind one that holds.
+        if step >= 3 {
+            file = forged(&file, 0, &[]);
+        }
+    }
+    assert_eq!(file, good);
+}
+
+#[test]
+fn a_writer_uses_the_newest_version_and_the_narrowest_weights() {
+    for (largest, bytes) in [(32_767, 2), (32_768, 4), (i64::from(i32::MAX), 4), (i64::from(i32::MAX) + 1, 8)] {
+        for weight in [largest, -largest - 1] {
+            let mut weights = vec![0; 62];
+            weights[7] = weight;
+            let layer = Layer { inputs: 31, outputs: 2, weights, biases: vec![0; 2] };
+            let network = Some(Network::from_integers(vec![layer], vec![1]).unwrap());
+            let file = Model { network, ..model(1, 9, 1) }.to_bytes().unwrap();
+            assert_eq!((file[8..10].to_vec(), file[104]), (vec![2, 0], bytes), "{weight}");
+        }
+    }
+}
+
 /// The same bytes under version 1, which knew a network only and kept zeros where the parts are named now.
 fn as_version_1(file: &[u8]) -> Vec<u8> {
     forged(&forged(file, 8, &[1]), 76, &[0])

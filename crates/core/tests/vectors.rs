@@ -451,6 +451,7 @@ fn damaged_model_files() {
         ("version-0", "version", 8, forged(&good, 8, &[0])),
         ("version-3", "version", 8, forged(&good, 8, &[3])),
         ("one-more", "length", 16, longer),
+        ("too-small", "length", 16, [&good[..16], &123u32.to_le_bytes()[..], &good[20..123]].concat()),
         ("flip-weight", "checksum", end, flipped(150)),
         ("flip-checksum", "checksum", end, flipped(end + 2)),
         ("kind-7", "kind", 10, forged(&good, 10, &[7])),
@@ -513,5 +514,5 @@ fn damaged_model_files() {
 #[test]
 fn no_vector_is_left_over() {
     let count = |folder: &str| std::fs::read_dir(root().join(Path::new("spec/vectors")).join(folder)).unwrap().count();
-    assert_eq!((count("models"), count("reject")), (8, 52));
+    assert_eq!((count("models"), count("reject")), (8, 53));
 }
