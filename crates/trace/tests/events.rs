@@ -42,27 +42,31 @@ fn an_io_arrives_when_it_is_issued() {
 #[test]
 fn what_does_not_pair_is_counted_and_never_guessed() {
     let trace = blkparse(&[
-        "8,0 0 1 0.000001000 1 C R 8 + 8 [0]",      // issued before the trace began
-        "8,0 0 2 0.000002000 1 D R 16 + 8 [a]",     // its completion is lost ...
-        "8,0 0 3 0.000003000 1 D R 16 + 8 [a]",     // ... for here it is issued again
-        "8,0 0 4 0.000004000 1 C R 16 + 8 [0]",     // 1 us
-        "8,0 0 5 0.000005000 1 D W 32 + 8 [a]",     // never completes
-        "8,0 0 6 0.000006000 1 D R 64 + 8 [a]",     //
-        "8,0 0 7 0.000007000 1 C R 64 + 16 [0]",    // another I/O's completion
-        "8,0 0 8 0.000008000 1 D R 128 + 16 [a]",   //
-        "8,0 0 9 0.000009000 1 C R 128 + 8 [0]",    // first half
-        "8,0 0 10 0.000011000 1 C R 136 + 8 [0]",   // second half: 3 us in all
-        "8,0 0 11 0.000012000 1 D R 256 + 8 [a]",   //
-        "8,0 0 12 0.000013000 1 R R 256 + 8 [0]",   // requeued
-        "8,0 0 13 0.000014000 1 D R 256 + 8 [a]",   //
-        "8,0 0 14 0.000016000 1 C R 256 + 8 [0]",   // 2 us
-        "8,0 0 15 0.000017000 1 D R 512 + 8 [a]",   //
-        "8,0 0 16 0.000017000 1 C R 512 + 8 [0]",   // no time has passed
-        "8,0 0 17 0.000018000 1 D D 0 + 2048 [a]",  //
-        "8,0 0 18 0.000019000 1 C D 0 + 2048 [0]",  // discard
-        "8,0 0 19 0.000020000 1 C FN 0 [0]",        // flush
-        "8,0 0 20 0.000021000 1 C N 0 (12 00) [0]", // passthrough
-        "8,0 0 21 0.000022000 1 C WS 0 [0]",        // no data
+        "8,0 0 1 0.000001000 1 C R 8 + 8 [0]",       // issued before the trace began
+        "8,0 0 2 0.000002000 1 D R 16 + 8 [a]",      // its completion is lost ...
+        "8,0 0 3 0.000003000 1 D R 16 + 8 [a]",      // ... for here it is issued again
+        "8,0 0 4 0.000004000 1 C R 16 + 8 [0]",      // 1 us
+        "8,0 0 5 0.000005000 1 D W 32 + 8 [a]",      // never completes
+        "8,0 0 6 0.000006000 1 D R 64 + 8 [a]",      //
+        "8,0 0 7 0.000007000 1 C R 64 + 16 [0]",     // another I/O's completion
+        "8,0 0 8 0.000008000 1 D R 128 + 16 [a]",    //
+        "8,0 0 9 0.000009000 1 C R 128 + 8 [0]",     // first half
+        "8,0 0 10 0.000011000 1 C R 136 + 8 [0]",    // second half: 3 us in all
+        "8,0 0 11 0.000012000 1 D R 256 + 8 [a]",    //
+        "8,0 0 12 0.000013000 1 R R 256 + 8 [0]",    // requeued
+        "8,0 0 13 0.000014000 1 D R 256 + 8 [a]",    //
+        "8,0 0 14 0.000016000 1 C R 256 + 8 [0]",    // 2 us
+        "8,0 0 15 0.000017000 1 D R 512 + 8 [a]",    //
+        "8,0 0 16 0.000017000 1 C R 512 + 8 [0]",    // no time has passed
+        "8,0 0 17 0.000018000 1 D D 0 + 2048 [a]",   //
+        "8,0 0 18 0.000019000 1 C D 0 + 2048 [0]",   // discard
+        "8,0 0 19 0.000020000 1 C FN 0 [0]",         // flush
+        "8,0 0 20 0.000021000 1 C N 0 [0]",          // nothing at all: what a flush may look like
+        "8,0 0 21 0.000022000 1 C WS 0 [0]",         // no data
+        "8,0 0 22 0.000023000 1 C WS 0 (  120) [0]", // and how long that took
+        "8,0 0 23 0.000024000 1 D R 36 (12 00 00 00 24 ..) [a]", // passthrough
+        "8,0 0 24 0.000025000 1 C R (12 00 00 00 24 ..) [0]",
+        "8,0 0 25 0.000026000 1 C W [0]", // its bytes were not recorded
     ]);
     let count = |reason: &str| trace.skipped.get(reason).copied().unwrap_or(0);
     assert_eq!(count("completion without issue"), 1);
@@ -70,7 +74,8 @@ fn what_does_not_pair_is_counted_and_never_guessed() {
     assert_eq!(count("no completion"), 1);
     assert_eq!(count("completion larger than issue"), 1);
     assert_eq!(count("no time between issue and completion"), 1);
-    assert_eq!((count("requeued"), count("discard"), count("flush"), count("zero size")), (1, 1, 2, 1));
+    assert_eq!((count("requeued"), count("discard"), count("flush"), count("zero size")), (1, 1, 2, 2));
+    assert_eq!(count("passthrough command"), 2);
     let latencies: Vec<(u64, Option<u64>)> =
         trace.records.iter().map(|r| (r.offset_bytes / 512, r.latency_ns)).collect();
     assert_eq!(
@@ -89,6 +94,24 @@ fn a_stacked_device_arrives_at_its_queue_event() {
     assert_eq!(trace.records[0].latency_ns, Some(4000));
     assert_eq!(trace.records[1].latency_ns, None);
     assert!(trace.warnings[0].contains("queue event"), "{:?}", trace.warnings);
+}
+
+/// Until its first issue event a device counts as stacked; from there on its queue events are passed over.
+#[test]
+fn queue_events_count_until_the_first_issue_event() {
+    let trace = blkparse(&[
+        "8,0 0 1 0.000001000 1 Q R 8 + 8 [a]",
+        "8,0 0 2 0.000002000 1 C R 8 + 8 [0]",
+        "8,0 0 3 0.000003000 1 Q R 64 + 8 [a]",
+        "8,0 0 4 0.000005000 1 D R 64 + 8 [a]",
+        "8,0 0 5 0.000006000 1 C R 64 + 8 [0]",
+        "8,0 0 6 0.000007000 1 Q R 128 + 8 [a]",
+    ]);
+    assert_eq!(
+        trace.records,
+        [io(0, Read, 4096, 4096, 8 << 20, Some(1000)), io(4000, Read, 32_768, 4096, 8 << 20, Some(1000))]
+    );
+    assert!(trace.warnings[0].contains("1 I/Os have no issue event"), "{:?}", trace.warnings);
 }
 
 #[test]
@@ -141,6 +164,8 @@ const READ: u32 = 1 << 16;
 const WRITE: u32 = 1 << 17;
 const NOTIFY: u32 = 1 << 26;
 const DISCARD: u32 = 1 << 29;
+const FLUSH: u32 = 1 << 18;
+const PASSTHROUGH: u32 = 1 << 25;
 
 /// Two streams: issues on one CPU, completions on the other.
 fn streams(big: bool) -> [Vec<u8>; 2] {
@@ -187,6 +212,24 @@ fn per_cpu_files_are_merged_by_time_in_both_byte_orders() {
         assert_paired(&read_all(&b, Options::default()).unwrap());
         assert!(read_all(folder.path(), Options::default()).unwrap().skipped["notify event"] == 2);
     }
+}
+
+#[test]
+fn binary_events_that_are_no_ios_are_counted() {
+    let events = [
+        event(false, READ | 7, 1000, 8, 4096, b""),
+        event(false, READ | 6, 1500, 8, 4096, b""), // requeued
+        event(false, READ | 7, 2000, 8, 4096, b""),
+        event(false, READ | 8, 3000, 8, 4096, b""),
+        event(false, READ | PASSTHROUGH | 8, 4000, 0, 36, b"\x12"),
+        event(false, WRITE | FLUSH | 8, 5000, 0, 0, b""),
+        event(false, WRITE | 8, 6000, 0, 0, b""),
+    ];
+    let folder = Folder::new();
+    let trace = read_all(&folder.file("sdb.blktrace.0", &events.concat()), Options::default()).unwrap();
+    assert_eq!(trace.records, [io(0, Read, 4096, 4096, SDB, Some(1000))]);
+    let counted = ["requeued", "passthrough command", "flush", "zero size"];
+    assert_eq!(trace.skipped, counted.map(|reason| (reason.to_string(), 1)).into());
 }
 
 #[test]

@@ -106,6 +106,8 @@ fn an_error_names_file_line_field_and_text() {
     assert!(refused("fio-iolog", "fio version 9 iolog\n").contains("header"));
     assert!(refused("workload-csv", "t_ns,op\n1,R\n").contains("lba_512"));
     assert!(refused("alibaba", "0,R,0,4096,1577808000000626\n0,R,0,4096,5\n").contains("400 days"));
+    assert!(refused("alibaba", "0,R,0,4096,0\n0,R,0,4096,34560000000001\n").contains("400 days"));
+    assert_eq!(read("alibaba", "0,R,0,4096,0\n0,R,0,4096,34560000000000\n").len(), 2);
 }
 
 #[test]
@@ -126,6 +128,47 @@ fn what_is_left_out_is_counted() {
     assert!(message.contains("zero size"), "{message}");
 }
 
+/// What the table of spec/trace-record.md says of single formats: left out, or kept without a latency, and counted.
+#[test]
+fn each_format_counts_what_it_cannot_use() {
+    let counted = |format: &str, rows: &str, reason: &str| {
+        let path = temporary(format, rows.as_bytes());
+        let trace = read_all(path.path(), Options::format(format)).unwrap();
+        assert_eq!(trace.skipped, [(reason.to_string(), 1)].into(), "{format}");
+        trace.records.iter().map(|record| record.latency_ns).collect::<Vec<_>>()
+    };
+    let rows = "version,time,op,size,lbn\n1,1,35,0,8\n1,2,28,4096,8\n";
+    assert_eq!(counted("cloudphysics", rows, "other SCSI command"), [None]);
+    assert_eq!(
+        counted("systor17", "1.5,0.000398,,4,1024,4096\n1.6,0.000398,R,4,0,512\n", "no I/O type"),
+        [Some(398_000)]
+    );
+    assert_eq!(counted("systor17", "1.5,,R,4,1024,4096\n", "latency not recorded"), [None]);
+    let rows = "0.000,84,1,4096,0,0.101,512\n0.000,84,1,4096,0,0.102,4096\n";
+    assert_eq!(counted("flashnet", rows, "latency of an I/O not done in full"), [None, Some(84_000)]);
+    let rows = "fio version 3 iolog\n5 /dev/a read 0 512\n6 /dev/a trim 0 4096\n";
+    assert_eq!(counted("fio-iolog", rows, "discard"), [None]);
+}
+
+/// Streaming gives the records in the order of the file, on the source's clock.
+#[test]
+fn a_stream_is_neither_sorted_nor_rebased() {
+    let path = temporary("stream", b"0,R,0,4096,1577808000000700\n0,R,0,4096,1577808000000626\n");
+    let stream = linnet_trace::open(path.path(), Options::default()).unwrap();
+    let times: Vec<u64> = stream.map(|record| record.unwrap().arrive_ns).collect();
+    assert_eq!(times, [1_577_808_000_000_700_000, 1_577_808_000_000_626_000]);
+}
+
+/// A DiskSim trace whose flags are all 0 or 1 is detected as something else that reads the same.
+#[test]
+fn disksim_without_other_flags_reads_the_same() {
+    let rows = "7961.833 0 8 8 0\n7961.900 1 16 8 1\n";
+    let path = temporary("flags", rows.as_bytes());
+    assert_eq!(detect(path.path()).unwrap().name, "replay-ms-sectors");
+    let as_format = |name| read_all(path.path(), Options::format(name)).unwrap().records;
+    assert_eq!(as_format("disksim"), as_format("replay-ms-sectors"));
+}
+
 #[test]
 fn lenient_reading_leaves_out_and_counts() {
     let rows = b"0,R,0,4096,1\ngarbage\n0,W,512,4096,2\n0,R,0,40".as_slice();
@@ -136,6 +179,9 @@ fn lenient_reading_leaves_out_and_counts() {
     assert_eq!((trace.skipped["malformed"], trace.skipped["truncated"], trace.records.len()), (1, 1, 2));
     let message = refused("alibaba", "0,R,0,4096,1\n0,R,0,40");
     assert!(message.contains("line 2") && message.contains("cut off"), "{message}");
+    let path = temporary("far", b"0,R,0,4096,1577808000000626\n0,R,0,4096,5\n");
+    let trace = read_all(path.path(), lenient()).unwrap();
+    assert_eq!((trace.skipped["absurd time"], trace.records.len()), (1, 1));
     // A file of nothing but other lines is refused after a while even then.
     let path = temporary("hopeless", "x\n".repeat(5000).as_bytes());
     assert!(read_all(path.path(), lenient()).is_err());

@@ -115,7 +115,7 @@ proptest! {
     /// Valid files with a few bytes changed: much nearer to what a reader believes.
     #[test]
     fn damaged_files_never_panic(
-        which in 0..18usize,
+        which in 0..FORMATS.len(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         lenient: bool,
     ) {

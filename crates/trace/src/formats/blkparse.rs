@@ -95,14 +95,23 @@ impl LineFormat for Blkparse {
             }
         };
         let place = present(fields.blank(), "sector")?;
+        // A passthrough command completes without a place: its bytes in brackets, if any, and its error.
+        if place.starts_with(b"(") || place.starts_with(b"[") {
+            if counted {
+                out.skip("passthrough command");
+            }
+            return Ok(());
+        }
         let sector = integer(place).ok_or_else(|| Bad::new("sector", place, "is not a whole number"))?;
         match fields.blank() {
             Some(b"+") => {}
             other => {
+                // Without a count: no data (the time that it took may stand in brackets), or a passthrough command that is
+                // issued, whose bytes come first.
                 let text = other.unwrap_or(b"");
                 if text.starts_with(b"(") || text.starts_with(b"[") {
                     if counted {
-                        out.skip(if text.starts_with(b"(") { "passthrough command" } else { "zero size" });
+                        out.skip("zero size");
                     }
                     return Ok(());
                 }
