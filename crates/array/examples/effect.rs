@@ -61,8 +61,7 @@ impl Slowed {
         while beside.front().is_some_and(|write| write.arrive_ns <= now)
             && let Some(write) = beside.pop_front()
         {
-            let request = Request { offset_bytes: write.offset_bytes, size_bytes: write.size_bytes, op: write.op };
-            drive.submit(write.arrive_ns.div_ceil(self.scale), &request);
+            drive.submit(write.arrive_ns.div_ceil(self.scale), &write.request());
         }
         // Rounded up: an answer is never before its question.
         (drive, now.div_ceil(self.scale))
@@ -106,14 +105,7 @@ fn load(
         }
         let offset_bytes =
             places.start + chance.below((places.end - places.start) / u64::from(bytes)) * u64::from(bytes);
-        records.push(IoRecord {
-            arrive_ns: at as Nanos,
-            latency_ns: None,
-            offset_bytes,
-            size_bytes: bytes,
-            device: 0,
-            op,
-        });
+        records.push(IoRecord::new(at as Nanos, op, offset_bytes, bytes));
     }
 }
 

@@ -36,14 +36,9 @@ fn streams(ios: usize) -> Vec<Vec<IoRecord>> {
         let mut at = 0;
         let record = |_| {
             at += chance.exponential(12_000.0) as Nanos;
-            IoRecord {
-                arrive_ns: at,
-                latency_ns: None,
-                offset_bytes: chance.below(1 << 24) * 4096,
-                size_bytes: 4096,
-                device: i as u32,
-                op: if chance.happens(0.9) { Op::Read } else { Op::Write },
-            }
+            let offset_bytes = chance.below(1 << 24) * 4096;
+            let op = if chance.happens(0.9) { Op::Read } else { Op::Write };
+            IoRecord { device: i as u32, ..IoRecord::new(at, op, offset_bytes, 4096) }
         };
         (0..ios / DEVICES).map(record).collect()
     };

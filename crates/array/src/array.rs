@@ -258,6 +258,7 @@ impl Array {
         out.push(Output::Complete {
             tag: slot.tag,
             stream: slot.stream as usize,
+            tenant: slot.request.tenant,
             op: Op::Read,
             arrive_ns: slot.arrive_ns,
             latency_ns: now - slot.arrive_ns,
@@ -301,10 +302,11 @@ impl Array {
         if slot.flying != 0 || slot.waiting {
             return;
         }
-        let (tag, stream, op, arrive_ns) = (slot.tag, slot.stream as usize, slot.request.op, slot.arrive_ns);
+        let (tag, stream, arrive_ns) = (slot.tag, slot.stream as usize, slot.arrive_ns);
+        let Request { tenant, op, .. } = slot.request;
         if !slot.answered {
             if slot.succeeded {
-                out.push(Output::Complete { tag, stream, op, arrive_ns, latency_ns: now - arrive_ns });
+                out.push(Output::Complete { tag, stream, tenant, op, arrive_ns, latency_ns: now - arrive_ns });
             } else {
                 *(if op.is_read() { &mut self.counters.reads_failed } else { &mut self.counters.writes_failed }) += 1;
                 out.push(Output::Fail { tag, stream, op });

@@ -86,6 +86,8 @@ pub struct ReadLatencies {
     pub arrive_ns: Vec<Nanos>,
     /// The stream it belongs to.
     pub stream: Vec<u16>,
+    /// The tenant that asked.
+    pub tenant: Vec<u32>,
 }
 
 /// What a run gave.
@@ -161,6 +163,7 @@ pub(crate) fn drive<D: Device, O: Observer>(
     driver.result.reads.latency_ns.reserve(reads);
     driver.result.reads.arrive_ns.reserve(reads);
     driver.result.reads.stream.reserve(reads);
+    driver.result.reads.tenant.reserve(reads);
 
     let mut arrivals = Arrivals::new(streams);
     let mut done = 0;
@@ -292,11 +295,12 @@ impl<D: Device, O: Observer> Driver<'_, D, O> {
                         self.keep(now, device, &request, outcome);
                     }
                 }
-                Output::Complete { stream, op: Op::Read, arrive_ns, latency_ns, .. } => {
+                Output::Complete { stream, tenant, op: Op::Read, arrive_ns, latency_ns, .. } => {
                     let reads = &mut self.result.reads;
                     reads.latency_ns.push(latency_ns);
                     reads.arrive_ns.push(arrive_ns);
                     reads.stream.push(stream as u16);
+                    reads.tenant.push(tenant);
                 }
                 Output::SetTimer { at_ns, timer } => self.queue.push(at_ns, Event::Timer(timer)),
                 // Virtual devices cannot cancel; answers to writes and failures are counted by the array.
@@ -318,6 +322,7 @@ impl<D: Device, O: Observer> Driver<'_, D, O> {
             offset_bytes: request.offset_bytes,
             size_bytes: request.size_bytes,
             device: device as u32,
+            tenant: request.tenant,
             op: request.op,
         });
     }

@@ -36,6 +36,8 @@ pub enum Output {
         tag: u64,
         /// Its stream.
         stream: usize,
+        /// Its tenant.
+        tenant: u32,
         /// Read or write.
         op: Op,
         /// When it arrived.

@@ -123,7 +123,7 @@ pub(crate) struct Slot {
 impl Slot {
     fn vacant() -> Self {
         Slot {
-            request: Request { offset_bytes: 0, size_bytes: 1, op: Op::Read },
+            request: Request::new(Op::Read, 0, 1),
             tag: 0,
             arrive_ns: 0,
             generation: 0,
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_token_dies_with_its_request() {
         let mut slab = Slab::new();
-        let read = Request { offset_bytes: 0, size_bytes: 4096, op: Op::Read };
+        let read = Request::new(Op::Read, 0, 4096);
         let index = slab.insert(7, 0, 0, 0, read);
         slab.at(index).flying = 1 << 5;
         let id = slab.at(index).copy_id(index, 5);

@@ -43,7 +43,7 @@ fn load(array: &mut Array, from: u64, to: u64, flying: &mut Vec<(u64, CopyId)>, 
             at > now
         });
         let op = if tag % 5 == 0 { Op::Write } else { Op::Read };
-        let request = Request { offset_bytes: tag << 12, size_bytes: 4096, op };
+        let request = Request::new(op, tag << 12, 4096);
         array.arrive(now, tag, tag as usize, &request, &(), out);
         for output in out.drain(..) {
             match output {

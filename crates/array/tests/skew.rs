@@ -35,14 +35,9 @@ fn stream(seed: u64) -> Vec<IoRecord> {
     let record = |_| {
         // Steps of 10 us, so that arrivals and completions often carry the same time.
         arrive_ns += 10_000 * chance.below(8) as Nanos;
-        IoRecord {
-            arrive_ns,
-            latency_ns: None,
-            offset_bytes: chance.below(1 << 20) * 4096,
-            size_bytes: 4096 * (1 + chance.below(9) as u32),
-            device: 0,
-            op: if chance.happens(0.7) { Op::Read } else { Op::Write },
-        }
+        let (offset_bytes, size_bytes) = (chance.below(1 << 20) * 4096, 4096 * (1 + chance.below(9) as u32));
+        let op = if chance.happens(0.7) { Op::Read } else { Op::Write };
+        IoRecord::new(arrive_ns, op, offset_bytes, size_bytes)
     };
     (0..3_000).map(record).collect()
 }

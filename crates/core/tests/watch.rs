@@ -46,7 +46,7 @@ proptest! {
             match event {
                 Event::Arrive(read, offset_bytes, size_bytes) => {
                     let op = if read { Op::Read } else { Op::Write };
-                    let place = watch.arrive(now, &Request { offset_bytes, size_bytes, op });
+                    let place = watch.arrive(now, &Request::new(op, offset_bytes, size_bytes));
                     places.push((slow.arrive(now, read, offset_bytes, size_bytes), place));
                 }
                 Event::Complete(index) if !places.is_empty() => {

@@ -47,7 +47,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn record(arrive_ns: u64, latency_ns: Option<u64>) -> IoRecord {
-        IoRecord { arrive_ns, latency_ns, offset_bytes: 0, size_bytes: 4096, device: 0, op: Op::Read }
+        IoRecord { latency_ns, ..IoRecord::new(arrive_ns, Op::Read, 0, 4096) }
     }
 
     fn events(records: &[IoRecord]) -> Vec<Event> {

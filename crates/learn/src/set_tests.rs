@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn io(arrive_ns: Nanos, latency_ns: Option<Nanos>, size_bytes: u32, op: Op) -> IoRecord {
-    IoRecord { arrive_ns, latency_ns, offset_bytes: 0, size_bytes, device: 0, op }
+    IoRecord { latency_ns, ..IoRecord::new(arrive_ns, op, 0, size_bytes) }
 }
 
 fn read(arrive_us: u64, latency_us: u64) -> IoRecord {

@@ -106,14 +106,10 @@ mod tests {
         (0..600)
             .map(|_| {
                 now += chance.below(60_000);
-                IoRecord {
-                    arrive_ns: now,
-                    latency_ns: Some(50_000 + chance.below(400_000)),
-                    offset_bytes: 0,
-                    size_bytes: 4096 * (1 + chance.below(300) as u32),
-                    device: 0,
-                    op: if chance.happens(0.7) { Op::Read } else { Op::Write },
-                }
+                let latency_ns = Some(50_000 + chance.below(400_000));
+                let size_bytes = 4096 * (1 + chance.below(300) as u32);
+                let op = if chance.happens(0.7) { Op::Read } else { Op::Write };
+                IoRecord { latency_ns, ..IoRecord::new(now, op, 0, size_bytes) }
             })
             .collect()
     }

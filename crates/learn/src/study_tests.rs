@@ -15,7 +15,7 @@ fn busy(count: usize, seed: u64) -> Vec<IoRecord> {
         let latency_ns = if slow { 2_000_000 + chance.below(1_000_000) } else { 80_000 + chance.below(60_000) };
         let op = if chance.happens(0.25) { Op::Write } else { Op::Read };
         let size_bytes = 4096 * (1 + chance.below(4) as u32);
-        IoRecord { arrive_ns, latency_ns: Some(latency_ns), offset_bytes: 0, size_bytes, device: 0, op }
+        IoRecord { latency_ns: Some(latency_ns), ..IoRecord::new(arrive_ns, op, 0, size_bytes) }
     };
     (0..count).map(|_| record()).collect()
 }

@@ -62,7 +62,7 @@ mod tests {
     }
 
     fn io(arrive_ns: Nanos, latency_ns: Option<Nanos>, op: Op) -> IoRecord {
-        IoRecord { arrive_ns, latency_ns, offset_bytes: 0, size_bytes: 4096, device: 0, op }
+        IoRecord { latency_ns, ..IoRecord::new(arrive_ns, op, 0, 4096) }
     }
 
     #[test]

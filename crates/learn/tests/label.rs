@@ -8,13 +8,9 @@ use linnet_types::{IoRecord, Nanos, Op};
 fn reads(latencies: impl Iterator<Item = Nanos>) -> Vec<IoRecord> {
     latencies
         .enumerate()
-        .map(|(i, latency_ns)| IoRecord {
-            arrive_ns: i as u64 * 10_000_000,
-            latency_ns: Some(latency_ns),
-            offset_bytes: 0,
-            size_bytes: 4096,
-            device: 0,
-            op: Op::Read,
+        .map(|(i, latency_ns)| {
+            let latency_ns = Some(latency_ns);
+            IoRecord { latency_ns, ..IoRecord::new(i as u64 * 10_000_000, Op::Read, 0, 4096) }
         })
         .collect()
 }

@@ -58,7 +58,7 @@ pub(crate) fn submit_range(
     let mut at = 0;
     while at < size_bytes {
         let piece = PIECE_BYTES.min(size_bytes - at);
-        let request = Request { offset_bytes: offset_bytes + at, size_bytes: piece as u32, op };
+        let request = Request::new(op, offset_bytes + at, piece as u32);
         let outcome = if durable { drive.submit_durable(now, &request) } else { drive.submit(now, &request) };
         worst = match (worst, outcome) {
             (Outcome::Lost, _) | (_, Outcome::Lost) => Outcome::Lost,

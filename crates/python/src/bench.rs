@@ -30,7 +30,7 @@ fn requests(capacity_bytes: u64, ios: usize, read_percent: u64, gap_ns: Nanos) -
     (0..ios as u64)
         .map(|n| {
             let op = if chance.below(100) < read_percent { Op::Read } else { Op::Write };
-            (n * gap_ns, Request { offset_bytes: chance.below(pages) * 4096, size_bytes: 4096, op })
+            (n * gap_ns, Request::new(op, chance.below(pages) * 4096, 4096))
         })
         .collect()
 }

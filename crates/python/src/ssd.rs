@@ -220,7 +220,7 @@ impl Load {
         let place = if self.sequential { self.at % places } else { self.chance.below(places) };
         self.at += 1;
         let op = if self.chance.happens(self.write_share) { Op::Write } else { Op::Read };
-        Request { offset_bytes: place * size, size_bytes: self.size_bytes, op }
+        Request::new(op, place * size, self.size_bytes)
     }
 }
 

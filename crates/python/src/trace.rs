@@ -146,6 +146,7 @@ impl PyTrace {
                 offset_bytes: offset[i],
                 size_bytes: size[i],
                 device: device[i],
+                tenant: 0,
                 op,
             });
         }

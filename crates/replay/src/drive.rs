@@ -35,6 +35,8 @@ pub struct Options {
 pub struct Outcome {
     /// Latency of every answered read, from its arrival in the trace to its answer.
     pub latency_ns: Vec<Nanos>,
+    /// The tenant of each of these reads.
+    pub tenant: Vec<u32>,
     /// Counts of the array.
     pub counters: Counters,
     /// Every I/O as its device answered it, by device, in the order of submission.
@@ -212,7 +214,10 @@ impl Driver<'_> {
                     self.keep(now, device, copy, &request);
                     self.senders[device].send(copy.0, &request).map_err(|source| Error::Io { device, source })?;
                 }
-                Output::Complete { op: Op::Read, latency_ns, .. } => self.outcome.latency_ns.push(latency_ns),
+                Output::Complete { tenant, op: Op::Read, latency_ns, .. } => {
+                    self.outcome.latency_ns.push(latency_ns);
+                    self.outcome.tenant.push(tenant);
+                }
                 Output::SetTimer { at_ns, timer } => self.timers.push(Reverse((at_ns, timer))),
                 // NBD cannot cancel; what else ends is counted by the array.
                 Output::Cancel { .. } | Output::Complete { .. } | Output::Fail { .. } => {}
@@ -231,6 +236,7 @@ impl Driver<'_> {
             offset_bytes: request.offset_bytes,
             size_bytes: request.size_bytes,
             device: device as u32,
+            tenant: request.tenant,
             op: request.op,
         });
     }

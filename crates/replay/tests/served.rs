@@ -35,14 +35,8 @@ fn run(latencies: [Nanos; 2], name: &str, records: &[IoRecord]) -> Outcome {
 
 fn reads(count: u64, offset_bytes: u64) -> Vec<IoRecord> {
     (0..count)
-        .map(|i| IoRecord {
-            arrive_ns: i * 500_000,
-            latency_ns: None,
-            offset_bytes,
-            size_bytes: 4096,
-            device: 0,
-            op: if i % 10 == 9 { Op::Write } else { Op::Read },
-        })
+        .map(|i| (i, if i % 10 == 9 { Op::Write } else { Op::Read }))
+        .map(|(i, op)| IoRecord { tenant: 3, ..IoRecord::new(i * 500_000, op, offset_bytes, 4096) })
         .collect()
 }
 
@@ -51,6 +45,8 @@ fn every_io_is_answered_no_sooner_than_its_device_allows() {
     let outcome = run([3_000_000, 3_000_000], "baseline", &reads(100, 0));
     assert_eq!((outcome.latency_ns.len(), outcome.counters.reads, outcome.counters.writes), (90, 90, 10));
     assert!(outcome.latency_ns.iter().all(|&ns| ns >= 3_000_000), "{:?}", outcome.latency_ns.iter().min());
+    assert_eq!(outcome.tenant, [3; 90]);
+    assert!(outcome.log[0].iter().all(|record| record.tenant == 3));
     assert_eq!((outcome.log[0].len(), outcome.log[1].len(), outcome.lateness_ns.len()), (100, 0, 100));
     assert!(outcome.log[0].iter().all(|record| record.latency_ns.is_some_and(|ns| ns >= 3_000_000)));
 }

@@ -196,8 +196,8 @@ mod tests {
     use crate::Toy;
     use linnet_types::Op;
 
-    const READ: Request = Request { offset_bytes: 0, size_bytes: 4096, op: Op::Read };
-    const WRITE: Request = Request { offset_bytes: 0, size_bytes: 4096, op: Op::Write };
+    const READ: Request = Request::new(Op::Read, 0, 4096);
+    const WRITE: Request = Request::new(Op::Write, 0, 4096);
 
     fn steady() -> Toy {
         Toy::steady(100, 100)

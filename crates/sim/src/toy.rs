@@ -75,7 +75,7 @@ impl Device for Toy {
 mod tests {
     use super::*;
 
-    const READ: Request = Request { offset_bytes: 0, size_bytes: 4096, op: Op::Read };
+    const READ: Request = Request::new(Op::Read, 0, 4096);
 
     #[test]
     fn a_lane_serves_one_request_at_a_time_and_lanes_are_independent() {

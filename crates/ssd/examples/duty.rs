@@ -57,7 +57,7 @@ fn generate(load: &Load, capacity: u64, seed: u64) -> Vec<(Nanos, Request)> {
             };
             let span = if chance.happens(0.9) { load.hot } else { 1.0 };
             let offset_bytes = chance.below((capacity as f64 * span) as u64 / 4096) * 4096;
-            requests.push((at as Nanos, Request { offset_bytes, size_bytes, op }));
+            requests.push((at as Nanos, Request::new(op, offset_bytes, size_bytes)));
             at += chance.exponential(CLUMP_GAP_NS.min(0.2e9 / rate));
         }
         now = at.max(now + chance.exponential(clump as f64 * 1e9 / rate));

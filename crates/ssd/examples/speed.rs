@@ -22,7 +22,7 @@ fn requests(capacity: u64, count: u64, reads_percent: u64, gap_ns: Nanos, size_b
     (0..count)
         .map(|n| {
             let op = if chance.below(100) < reads_percent { Op::Read } else { Op::Write };
-            (n * gap_ns, Request { offset_bytes: chance.below(pages) * 4096, size_bytes, op })
+            (n * gap_ns, Request::new(op, chance.below(pages) * 4096, size_bytes))
         })
         .collect()
 }

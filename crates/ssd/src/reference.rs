@@ -288,8 +288,7 @@ pub(crate) fn rows(path: &Path) -> Result<Vec<Row>, CheckError> {
         if size == 0 || size > 1 << 22 {
             return Err(bad(line, "sectors", fields[sectors], "must be in 1..=2^22"));
         }
-        let request =
-            Request { offset_bytes: number(lba, "lba_512")?.saturating_mul(512), size_bytes: (size * 512) as u32, op };
+        let request = Request::new(op, number(lba, "lba_512")?.saturating_mul(512), (size * 512) as u32);
         let told = fields.get(latency).copied().unwrap_or_default();
         let latency_ns = if told.is_empty() { None } else { Some(number(latency, "latency_ns")?) };
         let measured = phase.is_none_or(|at| fields.get(at) == Some(&"m"));

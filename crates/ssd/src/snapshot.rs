@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(loaded.check(), Ok(()));
         for n in 0..3_000u64 {
             let op = if n % 3 == 0 { Op::Read } else { Op::Write };
-            let request = Request { offset_bytes: n * 7_654_321, size_bytes: 6_000, op };
+            let request = Request::new(op, n * 7_654_321, 6_000);
             assert_eq!(made.submit(n * 200_000, &request), loaded.submit(n * 200_000, &request));
         }
         assert_eq!(made.stats(), loaded.stats());

@@ -49,7 +49,7 @@ fn amplification_is_that_of_theory() {
         for lap in 0..4 {
             for n in lap * pages..(lap + 1) * pages {
                 let offset_bytes = chance.below(pages) * 4096;
-                ssd.submit(n * 1_000_000, &Request { offset_bytes, size_bytes: 4096, op: Op::Write });
+                ssd.submit(n * 1_000_000, &Request::new(Op::Write, offset_bytes, 4096));
             }
             let stats = ssd.stats();
             let now = (stats.flash_write_pages, stats.flushed_pages);

@@ -31,7 +31,7 @@ fn device(params: &Params) -> Ssd {
 }
 
 fn ask(offset_bytes: u64, size_bytes: u32, op: Op) -> Request {
-    Request { offset_bytes, size_bytes, op }
+    Request::new(op, offset_bytes, size_bytes)
 }
 
 fn latency(ssd: &mut Ssd, now: Nanos, request: &Request) -> Nanos {

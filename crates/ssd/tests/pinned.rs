@@ -28,7 +28,7 @@ fn requests(capacity: u64) -> impl Iterator<Item = (u64, Request)> {
         let large = chance.happens(0.3);
         let size_bytes = 4096 << if large { chance.below(7) } else { 0 };
         let grain = if chance.happens(0.05) { 512 } else { 4096 };
-        (now, Request { offset_bytes: chance.below(capacity / grain) * grain, size_bytes, op })
+        (now, Request::new(op, chance.below(capacity / grain) * grain, size_bytes))
     })
 }
 

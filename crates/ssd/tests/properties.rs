@@ -42,7 +42,7 @@ fn request(chance: &mut Chance, capacity: u64) -> Request {
         _ => 4096,
     };
     let grain = if chance.happens(0.2) { 512 } else { 4096 };
-    Request { offset_bytes: chance.below(2 * capacity / grain) * grain, size_bytes, op }
+    Request::new(op, chance.below(2 * capacity / grain) * grain, size_bytes)
 }
 
 fn priority(number: u8) -> ReadPriority {
@@ -139,7 +139,7 @@ fn garbage_collection_always_progresses() {
         let size_bytes = 32768;
         for n in 0..5 * pages / 8 {
             let offset_bytes = chance.below(pages) * 4096;
-            ssd.submit(n * 1_000_000, &Request { offset_bytes, size_bytes, op: Op::Write });
+            ssd.submit(n * 1_000_000, &Request::new(Op::Write, offset_bytes, size_bytes));
         }
         assert_eq!(ssd.check(), Ok(()), "{name}");
         let stats = ssd.stats();
@@ -157,7 +157,7 @@ fn mean_read_ns(params: &Params, requests_per_s: f64, size_bytes: u32) -> f64 {
         now += chance.exponential(1e9 / requests_per_s);
         let op = if chance.happens(0.5) { Op::Read } else { Op::Write };
         let offset_bytes = chance.below(ssd.capacity_bytes());
-        let at = done(ssd.submit(now as Nanos, &Request { offset_bytes, size_bytes, op }));
+        let at = done(ssd.submit(now as Nanos, &Request::new(op, offset_bytes, size_bytes)));
         if op.is_read() {
             sum += (at - now as Nanos) as f64;
             reads += 1.0;
@@ -186,7 +186,7 @@ fn sizes_from_a_sector_to_32_mib_are_served() {
             let mut last = 0;
             for size_bytes in [512, 4096, 65536, 1 << 20, 32 << 20] {
                 now += 1_000_000_000;
-                let asked = Request { offset_bytes: ssd.capacity_bytes() - 4096, size_bytes, op };
+                let asked = Request::new(op, ssd.capacity_bytes() - 4096, size_bytes);
                 let told = ssd.peek(now, &asked);
                 let at = done(ssd.submit(now, &asked));
                 assert_eq!(told, Outcome::Done(at));
@@ -205,7 +205,7 @@ fn writes_stall_only_when_the_buffer_is_full() {
     let params = Params::preset("consumer-deep").unwrap();
     let mut ssd = Ssd::new(&params, 3).unwrap();
     ssd.precondition();
-    let write = |n: u64| Request { offset_bytes: n * 7_919 * 4096, size_bytes: 1 << 20, op: Op::Write };
+    let write = |n: u64| Request::new(Op::Write, n * 7_919 * 4096, 1 << 20);
     let first = done(ssd.submit(0, &write(0)));
     for n in 1..64 {
         ssd.submit(n, &write(n));
@@ -247,11 +247,8 @@ fn work_is_conserved() {
         let mut ssd = Ssd::new(&params, 1).unwrap();
         ssd.precondition();
         let pages = ssd.capacity_bytes() / 4096;
-        let at: Vec<Nanos> = (0..100)
-            .map(|n| {
-                done(ssd.submit(0, &Request { offset_bytes: n * 37 % pages * 4096, size_bytes: 4096, op: Op::Read }))
-            })
-            .collect();
+        let at: Vec<Nanos> =
+            (0..100).map(|n| done(ssd.submit(0, &Request::new(Op::Read, n * 37 % pages * 4096, 4096)))).collect();
         let bus_ns = (4096 * 1000u64).div_ceil(u64::from(params.channel_mb_per_s));
         assert_eq!(at[99] - at[0], 99 * (params.read_ns + bus_ns));
         assert_eq!(ssd.stats().die_busy_ns, [100 * (params.read_ns + bus_ns)]);
@@ -269,7 +266,7 @@ fn open_and_closed_loop_agree_at_low_load() {
     let mut now = 0;
     for n in 0..2_000u64 {
         let offset_bytes = chance.below(open.capacity_bytes() / 4096) * 4096;
-        let request = Request { offset_bytes, size_bytes: 4096 << chance.below(5), op: Op::Read };
+        let request = Request::new(Op::Read, offset_bytes, 4096 << chance.below(5));
         let at = done(closed.submit(now, &request));
         assert_eq!(at - now, done(open.submit(n * 10_000_000, &request)) - n * 10_000_000);
         now = at;

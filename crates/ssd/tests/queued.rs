@@ -11,7 +11,7 @@ fn filled(params: &QueuedParams, pages: u64) -> QueuedSsd {
     let size_bytes = 16 * params.page_bytes;
     for n in 0..pages / 16 {
         let offset_bytes = n * u64::from(size_bytes);
-        ssd.push(n * 400_000, &Request { offset_bytes, size_bytes, op: Op::Write });
+        ssd.push(n * 400_000, &Request::new(Op::Write, offset_bytes, size_bytes));
     }
     ssd.finish();
     ssd
@@ -22,10 +22,9 @@ fn saturation(params: &QueuedParams, depth: u32) -> f64 {
     let mut ssd = filled(params, 32_768);
     let mut chance = Chance::new(3);
     let count = 20_000;
-    let requests: Vec<Request> = (0..count)
-        .map(|_| Request { offset_bytes: chance.below(32_768) * 4096, size_bytes: 4096, op: Op::Read })
-        .collect();
-    let began = ssd.run_closed(1, [Request { offset_bytes: 0, size_bytes: 4096, op: Op::Read }]);
+    let requests: Vec<Request> =
+        (0..count).map(|_| Request::new(Op::Read, chance.below(32_768) * 4096, 4096)).collect();
+    let began = ssd.run_closed(1, [Request::new(Op::Read, 0, 4096)]);
     let ended = ssd.run_closed(depth, requests);
     f64::from(count) * 1e6 / (ended - began) as f64
 }
@@ -96,7 +95,7 @@ proptest! {
             now += chance.exponential(gap as f64) as u64;
             let op = if chance.happens(0.4) { Op::Read } else { Op::Write };
             let sectors = if chance.happens(0.2) { 1 + chance.below(40) as u32 } else { 8 };
-            let request = Request { offset_bytes: chance.below(params.capacity_bytes() / 512) * 512, size_bytes: sectors * 512, op };
+            let request = Request::new(op, chance.below(params.capacity_bytes() / 512) * 512, sectors * 512);
             ssd.push(now, &request);
             asked.push(request);
         }
@@ -127,9 +126,7 @@ fn open_and_closed_loop_agree_at_low_load() {
     let mut closed = open.clone();
     let base = open.served().len();
     let mut chance = Chance::new(5);
-    let asked: Vec<Request> = (0..500)
-        .map(|_| Request { offset_bytes: chance.below(4_096) * 4096, size_bytes: 4096, op: Op::Read })
-        .collect();
+    let asked: Vec<Request> = (0..500).map(|_| Request::new(Op::Read, chance.below(4_096) * 4096, 4096)).collect();
     for (n, request) in (1u64..).zip(&asked) {
         open.push(200_000_000_000 + n * 1_000_000, request);
     }
@@ -191,7 +188,7 @@ fn amplification_is_that_of_theory() {
         for lap in 0..4 {
             for _ in 0..pages {
                 now += 6_000_000;
-                ssd.push(now, &Request { offset_bytes: chance.below(pages) * 4096, size_bytes: 4096, op: Op::Write });
+                ssd.push(now, &Request::new(Op::Write, chance.below(pages) * 4096, 4096));
             }
             let stats = ssd.stats();
             let host = stats.host_programs - before.0;
@@ -220,7 +217,7 @@ fn writes_end_with_the_least_spare_space() {
     let mut chance = Chance::new(1);
     for n in 0..5_000u64 {
         let offset_bytes = chance.below(params.capacity_bytes() / 4096) * 4096;
-        ssd.push(300_000_000_000 + n * 1_000_000, &Request { offset_bytes, size_bytes: 4096, op: Op::Write });
+        ssd.push(300_000_000_000 + n * 1_000_000, &Request::new(Op::Write, offset_bytes, 4096));
     }
     ssd.finish();
     assert!(ssd.served().iter().all(|served| served.latency_ns.is_some()));

@@ -27,7 +27,7 @@ fn run(params: &Params, requests_per_s: f64) -> Tail {
         let op = if chance.happens(0.4) { Op::Read } else { Op::Write };
         let size_bytes = if op.is_read() { 4096 } else { 32768 };
         let offset_bytes = chance.below(ssd.capacity_bytes() / 4096) * 4096;
-        let (at, cause) = ssd.submit_explained(now as Nanos, &Request { offset_bytes, size_bytes, op });
+        let (at, cause) = ssd.submit_explained(now as Nanos, &Request::new(op, offset_bytes, size_bytes));
         if op.is_read() {
             let latency = at - now as Nanos;
             latencies.push(latency);
@@ -94,7 +94,7 @@ fn a_clone_answers_as_its_original() {
         (0..2_000u64)
             .map(|n| {
                 let op = if n % 3 == 0 { Op::Read } else { Op::Write };
-                let request = Request { offset_bytes: n * 1_234_567, size_bytes: 8192, op };
+                let request = Request::new(op, n * 1_234_567, 8192);
                 ssd.submit_explained(n * 100_000, &request)
             })
             .collect::<Vec<_>>()

@@ -68,7 +68,7 @@ impl Out {
             return Err(Bad::of("offset", offset_bytes, "lies beyond 8 EiB"));
         }
         self.saw(arrive_ns);
-        self.ready.push_back(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes: size, device, op });
+        self.ready.push_back(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes: size, device, tenant: 0, op });
         Ok(())
     }
 

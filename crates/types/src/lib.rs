@@ -36,14 +36,21 @@ pub struct IoRecord {
     pub size_bytes: u32,
     /// The device, disk or volume number that the trace gives; 0 where it gives none.
     pub device: u32,
+    /// The workload that the I/O belongs to, among those that share a drive; 0 where the trace names none.
+    pub tenant: u32,
     /// Read or write.
     pub op: Op,
 }
 
 impl IoRecord {
+    /// An I/O of which nothing else is known: device 0, tenant 0, no latency.
+    pub const fn new(arrive_ns: Nanos, op: Op, offset_bytes: u64, size_bytes: u32) -> Self {
+        IoRecord { arrive_ns, latency_ns: None, offset_bytes, size_bytes, device: 0, tenant: 0, op }
+    }
+
     /// The part of a record that a device is asked to serve.
     pub fn request(&self) -> Request {
-        Request { offset_bytes: self.offset_bytes, size_bytes: self.size_bytes, op: self.op }
+        Request { offset_bytes: self.offset_bytes, size_bytes: self.size_bytes, tenant: self.tenant, op: self.op }
     }
 }
 
@@ -54,8 +61,17 @@ pub struct Request {
     pub offset_bytes: u64,
     /// Length; at least 1.
     pub size_bytes: u32,
+    /// The workload that asks ([`IoRecord::tenant`]). Devices serve all alike.
+    pub tenant: u32,
     /// Read or write.
     pub op: Op,
+}
+
+impl Request {
+    /// A request of tenant 0, the one tenant where nobody tells them apart.
+    pub const fn new(op: Op, offset_bytes: u64, size_bytes: u32) -> Self {
+        Request { offset_bytes, size_bytes, tenant: 0, op }
+    }
 }
 
 /// What was learned of one device from a profiling run, apart from its model: the thresholds that policies use.

@@ -18,6 +18,7 @@ fn parquet(folder: &Path) -> io::Result<Vec<u8>> {
                 offset_bytes: i * 4096,
                 size_bytes: 512 * (i as u32 + 1),
                 device: i as u32 % 2,
+                tenant: i as u32 % 3,
                 op: if i % 4 == 0 { Op::Write } else { Op::Read },
             })?;
         }

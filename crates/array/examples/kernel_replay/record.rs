@@ -146,11 +146,7 @@ fn decision_of(words: &Words<'_>, target: usize) -> Result<Decision> {
         target,
         id: words.number("id")?,
         now_ns: words.number("ns")?,
-        request: Request {
-            offset_bytes: 512 * words.number("sector")?,
-            size_bytes: words.number("size")? as u32,
-            op: Op::Read,
-        },
+        request: Request::new(Op::Read, 512 * words.number("sector")?, words.number("size")? as u32),
         policy: words.number("policy")? as usize,
         replica: words.number("replica")? as usize,
         revoked: words.number("verdict")? == REVOKE,
@@ -247,7 +243,7 @@ impl Record {
                 Coming::Decided(i) => (self.decisions[i].target, self.decisions[i].request, self.decisions[i].io),
                 Coming::Plain(i) => {
                     let offset_bytes = self.ios[i].offset.wrapping_sub(start);
-                    (self.ios[i].target, Request { offset_bytes, size_bytes: self.ios[i].size, op: Op::Read }, Some(i))
+                    (self.ios[i].target, Request::new(Op::Read, offset_bytes, self.ios[i].size), Some(i))
                 }
             };
             let place = |target| (target, request.offset_bytes, request.size_bytes);

@@ -231,6 +231,29 @@ fn the_decision_takes_its_time() {
 }
 
 #[test]
+fn results_and_logs_carry_the_tenant() {
+    // Answers come out of order, failovers and writes between them: the time of arrival says which read is meant.
+    let tenant_of = |arrive_ns: Nanos| (arrive_ns / 100_000 % 3) as u32;
+    let make = |i: u64| {
+        let (at, op) = (i * 100_000, if i % 5 == 4 { Op::Write } else { Op::Read });
+        IoRecord { tenant: tenant_of(at), ..record(at, op) }
+    };
+    let records: Vec<IoRecord> = (0..300).map(make).collect();
+    let models = learned(&[Some(revokes_always()), None]);
+    let options = RunOptions { array: two_replicas(), log: true };
+    let chosen = policy("linnos", &models, &options.array).expect("known");
+    let result =
+        run(&mut slow_and_fast(), &[&records], &thresholds(&models), chosen, &options, &mut ()).expect("good settings");
+    let reads = &result.reads;
+    assert_eq!(reads.tenant.len(), 240);
+    assert_eq!(reads.tenant, reads.arrive_ns.iter().map(|&at| tenant_of(at)).collect::<Vec<_>>());
+    // A failover takes less than the gap between two arrivals.
+    let (kept, failed_over) = (&result.log[0], &result.log[1]);
+    assert!(failed_over.len() > 100 && kept.len() + failed_over.len() == 300, "{}", failed_over.len());
+    assert!(kept.iter().chain(failed_over).all(|r| r.tenant == tenant_of(r.arrive_ns)));
+}
+
+#[test]
 fn bad_traces_are_refused_with_their_place() {
     let models = learned(&[None, None]);
     let attempt = |records: &[IoRecord]| {

@@ -7,7 +7,7 @@ use crate::{Array, Budget, Checker, CopyId, Input, Observer, Output, POLICIES, T
 use linnet_sim::Chance;
 use linnet_types::Request;
 
-const READ: Request = Request { offset_bytes: 0, size_bytes: 4096, op: Op::Read };
+const READ: Request = Request::new(Op::Read, 0, 4096);
 
 fn array(name: &str, networks: &[Option<Network>], config: Config) -> Array {
     let learned = learned(networks);
@@ -56,7 +56,10 @@ fn a_read_that_devices_refuse_moves_on_and_is_never_refused_at_the_last() {
     assert_eq!((device, may_revoke), (0, false));
     out.clear();
     array.completed(90_000, third, &mut out);
-    assert_eq!(out, [Output::Complete { tag: 7, stream: 0, op: Op::Read, arrive_ns: 0, latency_ns: 90_000 }]);
+    assert_eq!(
+        out,
+        [Output::Complete { tag: 7, stream: 0, tenant: 0, op: Op::Read, arrive_ns: 0, latency_ns: 90_000 }]
+    );
     let c = *array.counters();
     assert_eq!((c.revokes, c.refusals, c.failovers, c.submits, c.extra_io), (1, 1, 1, 3, 1));
     assert_eq!(array.live(), 0);
@@ -123,7 +126,7 @@ fn jumble(array: &mut Array, chance: &mut Chance, devices: usize, replicas: usiz
         match action {
             0..4 => {
                 let op = if chance.happens(0.8) { Op::Read } else { Op::Write };
-                let request = Request { offset_bytes: tag << 12, size_bytes: 1 + chance.below(100_000) as u32, op };
+                let request = Request::new(op, tag << 12, 1 + chance.below(100_000) as u32);
                 let stream = chance.below(9) as usize;
                 checker.input(now, &Input::Arrive { tag, stream, request });
                 array.arrive(now, tag, stream, &request, &(), &mut out);

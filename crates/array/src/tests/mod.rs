@@ -57,7 +57,7 @@ fn thresholds(learned: &[Learned]) -> Vec<Thresholds> {
 }
 
 fn record(arrive_ns: Nanos, op: Op) -> IoRecord {
-    IoRecord { arrive_ns, latency_ns: None, offset_bytes: 0, size_bytes: 4096, device: 0, op }
+    IoRecord::new(arrive_ns, op, 0, 4096)
 }
 
 fn two_replicas() -> Config {

@@ -86,14 +86,9 @@ fn stream(chance: &mut Chance, until_ns: Nanos, quiet_ns: Nanos, length_ns: Nano
         if at > until_ns && at < quiet_ns {
             at = quiet_ns;
         }
-        records.push(IoRecord {
-            arrive_ns: at,
-            latency_ns: None,
-            offset_bytes: chance.below(1 << 24) * 512,
-            size_bytes: 512 * (1 + chance.below(64) as u32),
-            device: 0,
-            op: if chance.happens(reads) { Op::Read } else { Op::Write },
-        });
+        let (offset_bytes, size_bytes) = (chance.below(1 << 24) * 512, 512 * (1 + chance.below(64) as u32));
+        let op = if chance.happens(reads) { Op::Read } else { Op::Write };
+        records.push(IoRecord::new(at, op, offset_bytes, size_bytes));
     }
     records
 }

@@ -33,14 +33,10 @@ fn device(seed: u64, moods: &[(Mood, usize)]) -> Vec<IoRecord> {
             };
             let write = chance.happens(0.2);
             let latency_ns = if slow && !write { 2_000_000 } else { 100_000 } + chance.below(50_000);
-            records.push(IoRecord {
-                arrive_ns: now,
-                latency_ns: Some(latency_ns),
-                offset_bytes: chance.below(1 << 20) * 4096,
-                size_bytes: if large { 65_536 } else { 4_096 },
-                device: 0,
-                op: if write { Op::Write } else { Op::Read },
-            });
+            let op = if write { Op::Write } else { Op::Read };
+            let size_bytes = if large { 65_536 } else { 4_096 };
+            let record = IoRecord::new(now, op, chance.below(1 << 20) * 4096, size_bytes);
+            records.push(IoRecord { latency_ns: Some(latency_ns), ..record });
         }
     }
     records

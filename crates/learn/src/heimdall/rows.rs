@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn io(arrive_ns: Nanos, latency_ns: Nanos, op: Op) -> IoRecord {
-        IoRecord { arrive_ns, latency_ns: Some(latency_ns), offset_bytes: 0, size_bytes: 4096, device: 0, op }
+        IoRecord { latency_ns: Some(latency_ns), ..IoRecord::new(arrive_ns, op, 0, 4096) }
     }
 
     /// Size, queue, then three queues, latencies, throughputs.

@@ -65,12 +65,6 @@ pub fn no_pattern(count: usize, seed: u64) -> Vec<IoRecord> {
 }
 
 fn record(arrive_ns: Nanos, latency_ns: Nanos, is_write: bool, size_bytes: u64) -> IoRecord {
-    IoRecord {
-        arrive_ns,
-        latency_ns: Some(latency_ns),
-        offset_bytes: 0,
-        size_bytes: size_bytes as u32,
-        device: 0,
-        op: if is_write { Op::Write } else { Op::Read },
-    }
+    let op = if is_write { Op::Write } else { Op::Read };
+    IoRecord { latency_ns: Some(latency_ns), ..IoRecord::new(arrive_ns, op, 0, size_bytes as u32) }
 }

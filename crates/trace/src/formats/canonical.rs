@@ -247,7 +247,7 @@ impl Canonical {
             if latency_ns.is_some_and(|l| l > i64::MAX as u64) {
                 return Err(place(Bad::of("latency_ns", latency_ns.unwrap_or(0) as i64, "is negative")));
             }
-            self.rows.push(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, op });
+            self.rows.push(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, tenant: 0, op });
         }
         Ok(true)
     }

@@ -83,6 +83,7 @@ impl Pairing {
                     offset_bytes: event.sector * SECTOR_BYTES,
                     size_bytes: size,
                     device: event.device,
+                    tenant: 0,
                     op: event.op,
                 };
                 let waiting = Waiting { record, left: event.size_bytes, by_issue };

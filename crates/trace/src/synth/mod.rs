@@ -206,7 +206,7 @@ impl Workload {
                 };
                 let size = sizes.next().expect("one size for each I/O");
                 let (offset_bytes, size_bytes) = places.next(op, size, most);
-                IoRecord { arrive_ns, latency_ns: None, offset_bytes, size_bytes, device, op }
+                IoRecord { arrive_ns, latency_ns: None, offset_bytes, size_bytes, device, tenant: 0, op }
             })
             .collect()
     }

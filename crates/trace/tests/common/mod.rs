@@ -67,7 +67,7 @@ pub fn io(
     device: u32,
     latency_ns: Option<u64>,
 ) -> IoRecord {
-    IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, op }
+    IoRecord { latency_ns, device, ..IoRecord::new(arrive_ns, op, offset_bytes, size_bytes) }
 }
 
 /// Reads rows as this format; where detection comes to an answer, it must be the same one.
