@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from conftest import device_trace
-from linnet import write_trace
+from linnet import read_trace, write_trace
 
 STAT = {
-    "records", "reads", "writes", "duration_s", "iops_mean", "iops_max_10s", "read_bytes_mean", "write_bytes_mean",
-    "read_bytes_max", "write_bytes_max", "read_latency_us", "skipped",
+    "records", "reads", "writes", "tenants", "duration_s", "iops_mean", "iops_max_10s", "read_bytes_mean",
+    "write_bytes_mean", "read_bytes_max", "write_bytes_max", "read_latency_us", "skipped",
 }  # fmt: skip
 ROW = {
     "trace", "preset", "policy", "seed", "reads", "mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "p9999_us",
@@ -45,6 +45,26 @@ def test_stat_has_the_promised_fields(linnet, file: Path) -> None:
     assert result["records"] == result["reads"] + result["writes"] == 6000
     assert set(result["read_latency_us"]) == {"p50", "p90", "p95", "p99", "p999"}
     assert "read latency" in linnet("trace", "stat", file).stdout
+
+
+def test_tenants_come_from_devices_or_from_merging(linnet, file: Path, tmp_path: Path) -> None:
+    volumes = tmp_path / "volumes.csv"
+    volumes.write_text("3,R,0,4096,1577808000000626\n9,W,512,8192,1577808000000700\n")
+    plain, split, merged = (tmp_path / name for name in ("plain.parquet", "split.parquet", "merged.parquet"))
+    linnet("trace", "convert", volumes, "-o", plain)
+    linnet("trace", "convert", volumes, "--tenant-from", "device", "-o", split)
+    assert read_trace(plain)["tenant"].to_pylist() == [0, 0]
+    assert read_trace(split)["tenant"].to_pylist() == [3, 9]
+    assert "tenants" not in linnet("trace", "stat", plain).stdout
+    assert re.search(r"tenants\W+2", linnet("trace", "stat", split).stdout)
+    assert "--tenant-from" in one_line(linnet("trace", "convert", volumes, "--tenant-from", "host", "-o", plain), 2)
+
+    assert "3 tenants from 3 traces" in linnet("trace", "merge", plain, file, split, "-o", merged).stdout
+    assert set(read_trace(merged)["tenant"].to_pylist()) == {0, 1, 2}
+    linnet("trace", "merge", plain, split, "--keep-tenants", "-o", merged)
+    assert set(read_trace(merged)["tenant"].to_pylist()) == {0, 4, 10}
+    assert json.loads(linnet("trace", "stat", merged, "--json").stdout)["tenants"] == 3
+    assert "absent.csv" in one_line(linnet("trace", "merge", file, tmp_path / "absent.csv", "-o", merged), 1)
 
 
 def test_fit_and_evaluate_agree_on_the_held_out_half(linnet, file: Path, tmp_path: Path) -> None:

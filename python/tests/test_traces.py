@@ -29,6 +29,42 @@ def test_tables_need_their_columns() -> None:
     assert not trace.has_latency
 
 
+def test_tenants_survive_tables_and_files(tmp_path) -> None:
+    columns = {"arrive_ns": [0, 2, 5], "op": [0, 1, 0], "offset_bytes": [0, 4096, 0], "size_bytes": [4096, 512, 512]}
+    table = pa.table(columns | {"tenant": [7, 0, 2**32 - 1]})
+    assert trace_from_table(table).columns()["tenant"].tolist() == [7, 0, 2**32 - 1]
+    for name in ("t.parquet", "t.csv"):
+        write_trace(table, tmp_path / name)
+        assert read_trace(tmp_path / name)["tenant"].to_pylist() == [7, 0, 2**32 - 1], name
+    assert trace_from_table(table).stat()["tenants"] == 3
+    without = trace_from_table(pa.table(columns))
+    assert without.columns()["tenant"].tolist() == [0, 0, 0]
+    assert without.stat()["tenants"] == 1
+
+
+def test_parquet_of_other_tools_may_lack_tenants_but_holds_no_empty_ones(tmp_path) -> None:
+    columns = {"arrive_ns": [0, 2], "op": [0, 1], "offset_bytes": [0, 4096], "size_bytes": [4096, 512]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    assert read_trace(tmp_path / "t.parquet")["tenant"].to_pylist() == [0, 0]
+    for name in ("tenant", "device"):
+        pq.write_table(pa.table(columns | {name: [1, None]}), tmp_path / "t.parquet")
+        with pytest.raises(TraceError, match=f"row 1: field {name}"):
+            read_trace(tmp_path / "t.parquet")
+
+
+def test_merged_traces_are_one_tenant_each(made: Trace) -> None:
+    first, second = made.split(0.5)
+    merged = Trace.merge([first, second, made])
+    columns = merged.columns()
+    assert np.bincount(columns["tenant"]).tolist() == [len(first), len(second), len(made)]
+    assert (np.diff(columns["arrive_ns"].astype(np.int64)) >= 0).all()
+    assert not merged.has_latency
+    again = Trace.merge([merged, merged], keep_tenants=True)
+    assert again.stat()["tenants"] == 6
+    with pytest.raises(TraceError, match="at least one"):
+        Trace.merge([])
+
+
 def test_real_traces_match_what_is_written_of_them(shared) -> None:
     table = read_trace(shared / "traces/msprod/msnfs.first90s.trace.zst")
     assert table.num_rows == 112_886

@@ -207,7 +207,7 @@ fn vectors() {
             "start" => watch = Watch::new(n[0]),
             "arrive" => {
                 let op = if n[2] == 0 { Op::Read } else { Op::Write };
-                let request = Request { offset_bytes: n[3], size_bytes: n[4] as u32, op };
+                let request = Request::new(op, n[3], n[4] as u32);
                 places.insert(n[0], watch.arrive(n[1], &request));
             }
             "complete" => watch.complete(places.remove(&n[0]).unwrap(), n[1]),

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use linnet_ssd::{Params, Ssd};
-use linnet_trace::{Error, FORMATS, LatencyTarget, Metadata, Options, ParquetWriter, TraceStats};
+use linnet_trace::{
+    Error, FORMATS, LatencyTarget, MergedTenants, Metadata, Options, ParquetWriter, TenantFrom, TraceStats,
+};
 use linnet_types::{Device, IoRecord, Nanos, Op, Outcome};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
@@ -65,21 +67,30 @@ impl PyTrace {
 #[pymethods]
 impl PyTrace {
     /// Reads a file of any known format, plain or compressed. `progress(bytes, bytes in all)` may answer False to stop.
-    /// Raises TraceError, which says file, record and field.
+    /// `tenant_from` "device" makes each device number a tenant. Raises TraceError, which says file, record and field.
     #[staticmethod]
-    #[pyo3(signature = (path, format = None, lenient = false, progress = None))]
+    #[pyo3(signature = (path, format = None, lenient = false, progress = None, tenant_from = None))]
     fn read(
         py: Python<'_>,
         path: PathBuf,
         format: Option<String>,
         lenient: bool,
         progress: Option<Py<PyAny>>,
+        tenant_from: Option<&str>,
     ) -> PyResult<Self> {
+        let tenant_from = match tenant_from {
+            None => TenantFrom::Trace,
+            Some("device") => TenantFrom::Device,
+            Some(other) => {
+                return Err(PyValueError::new_err(format!("tenant_from is {other:?}; give \"device\" or None")));
+            }
+        };
         let progress = Arc::new(std::sync::Mutex::new(Progress::new(progress)));
         let teller = progress.clone();
         let options = Options {
             format,
             lenient,
+            tenant_from,
             records_max: available_memory().map(|bytes| bytes / BYTES_A_RECORD),
             progress: Some(Box::new(move |at| {
                 teller.lock().is_ok_and(|mut progress| progress.tell((at.bytes, at.total_bytes)))
@@ -105,8 +116,9 @@ impl PyTrace {
         })
     }
 
-    /// A trace from columns of equal length, sorted by arrival here; a latency of 2^64-1 is none.
+    /// A trace from columns of equal length, sorted by arrival here; a latency of 2^64-1 is none. Without tenants all are 0.
     #[staticmethod]
+    #[pyo3(signature = (name, arrive_ns, op, offset_bytes, size_bytes, device, latency_ns, tenant = None))]
     #[allow(clippy::too_many_arguments)]
     fn from_columns(
         name: String,
@@ -116,11 +128,14 @@ impl PyTrace {
         size_bytes: PyReadonlyArray1<'_, u32>,
         device: PyReadonlyArray1<'_, u32>,
         latency_ns: PyReadonlyArray1<'_, u64>,
+        tenant: Option<PyReadonlyArray1<'_, u32>>,
     ) -> PyResult<Self> {
         let (arrive, op, offset) = (arrive_ns.as_array(), op.as_array(), offset_bytes.as_array());
         let (size, device, latency) = (size_bytes.as_array(), device.as_array(), latency_ns.as_array());
+        let tenant = tenant.as_ref().map(|column| column.as_array());
         let rows = arrive.len();
-        if [op.len(), offset.len(), size.len(), device.len(), latency.len()].iter().any(|&n| n != rows) {
+        let tenants = tenant.map_or(rows, |column| column.len());
+        if [op.len(), offset.len(), size.len(), device.len(), latency.len(), tenants].iter().any(|&n| n != rows) {
             return Err(PyValueError::new_err(format!("{name}: columns differ in length")));
         }
         if rows == 0 {
@@ -146,7 +161,7 @@ impl PyTrace {
                 offset_bytes: offset[i],
                 size_bytes: size[i],
                 device: device[i],
-                tenant: 0,
+                tenant: tenant.map_or(0, |column| column[i]),
                 op,
             });
         }
@@ -154,6 +169,33 @@ impl PyTrace {
         let origin = records[0].arrive_ns;
         records.iter_mut().for_each(|r| r.arrive_ns -= origin);
         Ok(Self::made(name, records))
+    }
+
+    /// One trace of several that all begin at 0, without latencies. Trace i becomes tenant i; with `keep_tenants` each
+    /// keeps its own, raised so that they begin behind the highest tenant of the trace before it.
+    #[staticmethod]
+    #[pyo3(signature = (traces, keep_tenants = false))]
+    fn merge(py: Python<'_>, traces: Vec<PyRef<'_, PyTrace>>, keep_tenants: bool) -> PyResult<PyTrace> {
+        let total = traces.iter().map(|trace| trace.records.len() as u64).sum::<u64>();
+        if total == 0 {
+            return Err(errors::TraceError::new_err("no records to merge; give at least one trace"));
+        }
+        if available_memory().is_some_and(|bytes| bytes / BYTES_A_RECORD < total) {
+            return Err(errors::TraceError::new_err(format!(
+                "the {total} records of {} traces do not fit in memory; merge shorter parts of them",
+                traces.len()
+            )));
+        }
+        let name = traces.iter().map(|trace| trace.name.as_str()).collect::<Vec<_>>().join("+");
+        let mut skipped = BTreeMap::new();
+        for (reason, count) in traces.iter().flat_map(|trace| &trace.skipped) {
+            *skipped.entry(reason.clone()).or_insert(0) += count;
+        }
+        let records: Vec<Arc<Vec<IoRecord>>> = traces.iter().map(|trace| trace.records.clone()).collect();
+        let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();
+        let tenants = if keep_tenants { MergedTenants::Kept } else { MergedTenants::OneEach };
+        let merged = py.detach(|| linnet_trace::merge(&slices, tenants)).map_err(errors::trace)?;
+        Ok(PyTrace { skipped, ..Self::made(name, merged) })
     }
 
     /// The same trace under another name.
@@ -182,6 +224,7 @@ impl PyTrace {
         dict.set_item("records", stats.records)?;
         dict.set_item("reads", stats.reads)?;
         dict.set_item("writes", stats.writes)?;
+        dict.set_item("tenants", stats.tenants)?;
         dict.set_item("duration_s", stats.duration_s)?;
         dict.set_item("iops_mean", stats.iops_mean)?;
         dict.set_item("iops_max_10s", stats.iops_max_10s)?;
@@ -201,7 +244,7 @@ impl PyTrace {
         Ok(dict)
     }
 
-    /// Columns as arrays: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns (2^64-1 where there is none).
+    /// Columns as arrays: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns (2^64-1 where there is none), tenant.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         let records = &self.records;
@@ -211,6 +254,7 @@ impl PyTrace {
         dict.set_item("size_bytes", PyArray1::from_iter(py, records.iter().map(|r| r.size_bytes)))?;
         dict.set_item("device", PyArray1::from_iter(py, records.iter().map(|r| r.device)))?;
         dict.set_item("latency_ns", PyArray1::from_iter(py, records.iter().map(|r| r.latency_ns.unwrap_or(NONE))))?;
+        dict.set_item("tenant", PyArray1::from_iter(py, records.iter().map(|r| r.tenant)))?;
         Ok(dict)
     }
 

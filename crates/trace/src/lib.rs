@@ -7,13 +7,14 @@
 //!   [`FORMATS`] is the table of formats and [`detect`] says which of them a file is;
 //! * [`ParquetWriter`], [`CsvWriter`] and [`FioWriter`] write;
 //! * [`TraceStats`] is what the columns of LinnOS, Table 1, are made of;
-//! * [`rerate`], [`rerate_to_target`], [`scale_sizes`] and [`slice_by_time`] make one workload from another;
+//! * [`rerate`], [`rerate_to_target`], [`scale_sizes`] and [`slice_by_time`] make one workload from another, [`merge`] one trace from several;
 //! * [`synth()`] makes the eight workloads of Table 1.
 
 mod error;
 mod format;
 mod formats;
 mod input;
+mod merge;
 mod read;
 mod rerate;
 mod stat;
@@ -23,7 +24,8 @@ mod write;
 
 pub use error::{At, Error};
 pub use format::{FORMATS, Format, detect, format_named};
-pub use read::{Options, Progress, Records, Trace, open, open_files, read_all, read_files};
+pub use merge::{MergedTenants, merge};
+pub use read::{Options, Progress, Records, TenantFrom, Trace, open, open_files, read_all, read_files};
 pub use rerate::{LatencyTarget, Rerated, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time};
 pub use stat::{LatencyUs, TraceStats};
 pub use synth::synth;

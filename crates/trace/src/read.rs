@@ -29,6 +29,16 @@ pub struct Progress {
     pub records: u64,
 }
 
+/// What says which tenant a record belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TenantFrom {
+    /// The trace itself; 0 where its format has no column for it.
+    #[default]
+    Trace,
+    /// The number of the device: every device or volume is a tenant of its own.
+    Device,
+}
+
 /// How to read.
 #[derive(Default)]
 pub struct Options {
@@ -36,6 +46,8 @@ pub struct Options {
     pub format: Option<String>,
     /// Leave out (and count) records that cannot be read, instead of failing: `malformed` and `truncated`.
     pub lenient: bool,
+    /// What says which tenant a record belongs to.
+    pub tenant_from: TenantFrom,
     /// Most records that a whole trace may have; [`read_all`] refuses more instead of running out of memory.
     pub records_max: Option<u64>,
     /// Is told every 65,536 records how far reading has come; answers whether to go on.
@@ -82,6 +94,7 @@ pub struct Records {
     count: u64,
     first_ns: Option<Nanos>,
     lenient: bool,
+    tenant_from: TenantFrom,
     records_max: Option<u64>,
     far: u64,
     finished: bool,
@@ -120,7 +133,7 @@ impl Records {
 
     fn step(&mut self) -> Result<Option<IoRecord>, Error> {
         loop {
-            let Some(record) = self.source.next()? else {
+            let Some(mut record) = self.source.next()? else {
                 self.report();
                 return Ok(None);
             };
@@ -132,6 +145,9 @@ impl Records {
                 }
                 let bad = Bad::of("time", record.arrive_ns, "ns lies more than 400 days from the first record");
                 return Err(bad.place(&self.path, self.source.at(), self.format.name));
+            }
+            if self.tenant_from == TenantFrom::Device {
+                record.tenant = record.device;
             }
             self.count += 1;
             if self.count.is_multiple_of(PROGRESS_EVERY) && !self.report() {
@@ -201,6 +217,7 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
         count: 0,
         first_ns: None,
         lenient: options.lenient,
+        tenant_from: options.tenant_from,
         records_max: options.records_max,
         far: 0,
         finished: false,

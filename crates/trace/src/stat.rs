@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a trace is like: the columns of LinnOS, Table 1, and the quantiles of read latency.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linnet_measure::quantile;
 use linnet_types::{IoRecord, Nanos};
@@ -35,6 +35,8 @@ pub struct TraceStats {
     pub reads: u64,
     /// Writes among them.
     pub writes: u64,
+    /// Tenants that have at least one I/O.
+    pub tenants: u64,
     /// From the first to the last arrival.
     pub duration_s: f64,
     /// `records / duration_s`; 0 when all arrive at once.
@@ -81,11 +83,16 @@ fn most_in_window(records: &[IoRecord]) -> u64 {
     most as u64
 }
 
+fn tenants(records: &[IoRecord]) -> u64 {
+    records.chunk_by(|a, b| a.tenant == b.tenant).map(|run| run[0].tenant).collect::<BTreeSet<_>>().len() as u64
+}
+
 impl TraceStats {
     /// Statistics of records that are sorted by arrival.
     pub fn of(records: &[IoRecord]) -> TraceStats {
         debug_assert!(records.is_sorted_by_key(|r| r.arrive_ns));
-        let mut stats = TraceStats { records: records.len() as u64, ..TraceStats::default() };
+        let mut stats =
+            TraceStats { records: records.len() as u64, tenants: tenants(records), ..TraceStats::default() };
         let (mut read_bytes, mut write_bytes) = (0u128, 0u128);
         let (mut read_latencies, mut write_latencies) = (Vec::new(), Vec::new());
         for r in records {

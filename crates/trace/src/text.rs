@@ -12,6 +12,17 @@ use crate::input::Input;
 /// Bytes of a sector, the unit of most traces' offsets.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
+/// An I/O as a line of a file gives it.
+pub(crate) struct Found {
+    pub arrive_ns: Nanos,
+    pub latency_ns: Option<Nanos>,
+    pub op: Op,
+    pub offset_bytes: u64,
+    pub size_bytes: u64,
+    pub device: u32,
+    pub tenant: u32,
+}
+
 /// Records that are ready, and counts of what was left out.
 #[derive(Default)]
 pub(crate) struct Out {
@@ -48,7 +59,7 @@ impl Out {
         }
     }
 
-    /// Hands on one I/O of the file; sizes and offsets are checked here for every format.
+    /// [`Out::found`] of a format that names no tenant.
     pub fn record(
         &mut self,
         arrive_ns: Nanos,
@@ -58,6 +69,12 @@ impl Out {
         size_bytes: u64,
         device: u32,
     ) -> Result<(), Bad> {
+        self.found(Found { arrive_ns, latency_ns, op, offset_bytes, size_bytes, device, tenant: 0 })
+    }
+
+    /// Hands on one I/O of the file; sizes and offsets are checked here for every format.
+    pub fn found(&mut self, found: Found) -> Result<(), Bad> {
+        let Found { arrive_ns, latency_ns, op, offset_bytes, size_bytes, device, tenant } = found;
         if size_bytes == 0 {
             self.skip("zero size");
             return Ok(());
@@ -68,7 +85,7 @@ impl Out {
             return Err(Bad::of("offset", offset_bytes, "lies beyond 8 EiB"));
         }
         self.saw(arrive_ns);
-        self.ready.push_back(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes: size, device, tenant: 0, op });
+        self.ready.push_back(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes: size, device, tenant, op });
         Ok(())
     }
 

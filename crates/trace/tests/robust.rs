@@ -135,7 +135,7 @@ proptest! {
             prop_oneof![
                 Just(","), Just(" "), Just("\n"), Just("R"), Just("W"), Just("D"), Just("C"), Just("8,0"), Just("+"), Just("0"), Just("1"),
                 Just("4096"), Just("18446744073709551615"), Just("0.5"), Just("1e-5"), Just("1e300"), Just("-1"), Just("read"), Just("wait"),
-                Just("999999999999.999999999"), Just("[x]"), Just("(")
+                Just("999999999999.999999999"), Just("[x]"), Just("("), Just("tenant")
             ],
             0..120,
         ),
@@ -155,14 +155,15 @@ proptest! {
     #[test]
     fn writing_then_reading_changes_nothing(
         rows in prop::collection::vec(
-            (0..1u64 << 50, prop::option::of(0..u64::MAX / 2), 0..1u64 << 60, 1..=u32::MAX, any::<u32>(), any::<bool>()),
+            (0..1u64 << 50, prop::option::of(0..u64::MAX / 2), 0..1u64 << 60, 1..=u32::MAX, any::<[u32; 2]>(), any::<bool>()),
             1..80,
         )
     ) {
         let mut records: Vec<IoRecord> = rows
             .iter()
-            .map(|&(at, latency, offset, size, device, read)| {
-                io(at, if read { Op::Read } else { Op::Write }, offset, size, device, latency)
+            .map(|&(at, latency, offset, size, [device, tenant], read)| {
+                let op = if read { Op::Read } else { Op::Write };
+                IoRecord { tenant, ..io(at, op, offset, size, device, latency) }
             })
             .collect();
         records.sort_by_key(|r| r.arrive_ns);
@@ -185,8 +186,8 @@ proptest! {
         prop_assert_eq!(&again.skipped, &trace.skipped);
         write_csv(&csv, &records).unwrap();
         prop_assert_eq!(&read_all(&csv, Options::default()).unwrap().records, &records);
-        // fio has one file per device, whole microseconds and no latency.
-        let one: Vec<IoRecord> = records.iter().map(|r| IoRecord { device: 0, ..*r }).collect();
+        // fio has one file per device, whole microseconds, no tenant and no latency.
+        let one: Vec<IoRecord> = records.iter().map(|r| IoRecord { device: 0, tenant: 0, ..*r }).collect();
         write_fio(&fio, &one, &["/dev/example".to_string()]).unwrap();
         let expected: Vec<IoRecord> =
             one.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns / 1000 * 1000, latency_ns: None, ..*r }).collect();

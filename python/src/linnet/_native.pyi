@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,7 @@ class Trace:
         format: str | None = None,
         lenient: bool = False,
         progress: Callable[[int, int], object] | None = None,
+        tenant_from: Literal["device"] | None = None,
     ) -> Trace: ...
     @staticmethod
     def from_columns(
@@ -36,7 +37,10 @@ class Trace:
         size_bytes: NDArray[np.uint32],
         device: NDArray[np.uint32],
         latency_ns: NDArray[np.uint64],
+        tenant: NDArray[np.uint32] | None = None,
     ) -> Trace: ...
+    @staticmethod
+    def merge(traces: Sequence[Trace], keep_tenants: bool = False) -> Trace: ...
     @property
     def name(self) -> str: ...
     @property

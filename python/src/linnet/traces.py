@@ -19,6 +19,7 @@ SCHEMA = pa.schema(
         pa.field("size_bytes", pa.uint32(), nullable=False),
         pa.field("device", pa.uint32(), nullable=False),
         pa.field("latency_ns", pa.uint64(), nullable=True),
+        pa.field("tenant", pa.uint32(), nullable=False),
     ]
 )
 """Columns of a trace: those of ``spec/trace-record.md``. ``op`` is 0 for a read and 1 for a write."""
@@ -48,8 +49,11 @@ def trace_to_table(trace: Trace) -> pa.Table:
 
 
 def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
-    """Take a table with the columns of :data:`SCHEMA` (``device`` and ``latency_ns`` may be absent) as a trace."""
-    required = [f.name for f in SCHEMA if f.name not in ("device", "latency_ns")]
+    """Take a table with the columns of :data:`SCHEMA` as a trace.
+
+    ``device``, ``latency_ns`` and ``tenant`` may be absent.
+    """
+    required = [f.name for f in SCHEMA if f.name not in ("device", "latency_ns", "tenant")]
     lacking = [c for c in required if c not in table.column_names]
     if lacking:
         raise TraceError(f"{name}: no column {lacking[0]!r}; a trace has {', '.join(f.name for f in SCHEMA)}")
@@ -73,6 +77,7 @@ def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
         size_bytes=column("size_bytes"),
         device=column("device", 0),
         latency_ns=column("latency_ns", 2**64 - 1),
+        tenant=column("tenant", 0),
     )
 
 

@@ -22,9 +22,13 @@ use crate::input::Input;
 use crate::text::Out;
 
 /// Names of the columns, in the order in which they are written.
-pub(crate) const COLUMNS: [&str; 6] = ["arrive_ns", "op", "offset_bytes", "size_bytes", "device", "latency_ns"];
-/// The only version of the form so far; a reader refuses a later one.
-pub(crate) const VERSION: &str = "1";
+pub(crate) const COLUMNS: [&str; 7] = ["arrive_ns", "op", "offset_bytes", "size_bytes", "device", "latency_ns", TENANT];
+/// The column that version 2 brought.
+const TENANT: &str = "tenant";
+/// The version of the form that is written.
+pub(crate) const VERSION: &str = "2";
+/// The version before it, which has no tenants.
+const VERSION_1: &str = "1";
 /// Key of the version in the file's metadata.
 pub(crate) const VERSION_KEY: &str = "linnet.trace.version";
 /// Key of the source's format name.
@@ -36,7 +40,7 @@ const BATCH: usize = 1 << 16;
 
 pub(crate) const FORMAT: Format = Format {
     name: "parquet",
-    about: "canonical Parquet: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns",
+    about: "canonical Parquet: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns, tenant",
     has_latency: true,
     fit: |head: &Head| if head.bytes.starts_with(b"PAR1") { Fit::Yes } else { Fit::No },
     open,
@@ -86,10 +90,16 @@ fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
     let about = reader.metadata().file_metadata();
     let out = Out::default();
     let mut counted = Vec::new();
+    let mut has_tenants = true;
     for pair in about.key_value_metadata().into_iter().flatten() {
         let value = pair.value.as_deref().unwrap_or("");
-        if pair.key == VERSION_KEY && value != VERSION {
-            return Err(wrong(format!("trace version {value}; this reader knows version {VERSION}")));
+        if pair.key == VERSION_KEY {
+            if ![VERSION_1, VERSION].contains(&value) {
+                return Err(wrong(format!(
+                    "trace version {value}; this reader knows versions {VERSION_1} and {VERSION}"
+                )));
+            }
+            has_tenants = value != VERSION_1;
         }
         if let (Some(reason), Ok(n)) = (pair.key.strip_prefix(SKIPPED_KEY), value.parse::<u64>()) {
             counted.push((reason.to_string(), n));
@@ -99,6 +109,9 @@ fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
     let mut places = [None; COLUMNS.len()];
     for (index, column) in schema.columns().iter().enumerate() {
         let Some(known) = COLUMNS.iter().position(|&c| c == column.path().string()) else { continue };
+        if COLUMNS[known] == TENANT && !has_tenants {
+            continue;
+        }
         let integral = matches!(column.physical_type(), Type::INT32 | Type::INT64 | Type::BOOLEAN);
         if !integral || column.max_rep_level() > 0 || column.max_def_level() > 1 {
             let found = column.physical_type();
@@ -236,8 +249,12 @@ impl Canonical {
                 .ok()
                 .filter(|&s| s > 0)
                 .ok_or_else(|| place(Bad::of("size_bytes", size, "is not in 1..2^32")))?;
-            let device = cell(4, row).unwrap_or(0);
-            let device = u32::try_from(device).map_err(|_| place(Bad::of("device", device, "does not fit 32 bits")))?;
+            // A column that may be absent must be whole where it is there.
+            let number = |index: usize| {
+                let value = if self.places[index].is_some() { must(index)? } else { 0 };
+                u32::try_from(value).map_err(|_| place(Bad::of(COLUMNS[index], value, "does not fit 32 bits")))
+            };
+            let (device, tenant) = (number(4)?, number(6)?);
             let offset_bytes = must(2)?;
             if offset_bytes > i64::MAX as u64 - size {
                 return Err(place(Bad::of("offset_bytes", offset_bytes, "lies beyond 8 EiB")));
@@ -247,7 +264,7 @@ impl Canonical {
             if latency_ns.is_some_and(|l| l > i64::MAX as u64) {
                 return Err(place(Bad::of("latency_ns", latency_ns.unwrap_or(0) as i64, "is negative")));
             }
-            self.rows.push(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, tenant: 0, op });
+            self.rows.push(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, tenant, op });
         }
         Ok(true)
     }

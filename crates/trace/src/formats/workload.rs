@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Our own workload CSV. The header names the columns, in any order: `t_ns`, `op` (R or W), `lba_512`, and `sectors` must be there; `latency_ns`
-//! (may be empty), `device`, `offset_bytes` and `size_bytes` (which win over the sector columns) may be; others are not read.
+//! (may be empty), `device`, `tenant`, `offset_bytes` and `size_bytes` (which win over the sector columns) may be; others are not read.
 
 use super::{commas, text_source};
 use crate::error::Bad;
 use crate::format::{Fit, Format, Head};
-use crate::text::{Fields, LineFormat, Out, SECTOR_BYTES, op_digit, op_word, time, whole, whole32};
+use crate::text::{Fields, Found, LineFormat, Out, SECTOR_BYTES, op_digit, op_word, time, whole, whole32};
 
 pub(crate) const FORMAT: Format = Format {
     name: "workload-csv",
-    about: "header t_ns,op,lba_512,sectors[,device][,latency_ns][,...]",
+    about: "header t_ns,op,lba_512,sectors[,device][,tenant][,latency_ns][,...]",
     has_latency: true,
     fit: |head: &Head| {
         let names = head.lines.first().map_or_else(Vec::new, |l| commas(l));
@@ -28,6 +28,7 @@ enum Column {
     Size,
     Latency,
     Device,
+    Tenant,
     Other,
 }
 
@@ -48,6 +49,7 @@ impl LineFormat for Workload {
                 b"size_bytes" => Column::Size,
                 b"latency_ns" => Column::Latency,
                 b"device" => Column::Device,
+                b"tenant" => Column::Tenant,
                 _ => Column::Other,
             };
             if column != Column::Other && self.columns.contains(&column) {
@@ -66,7 +68,7 @@ impl LineFormat for Workload {
 
     fn line(&mut self, line: &[u8], out: &mut Out) -> Result<(), Bad> {
         let mut fields = Fields::new(line);
-        let (mut arrive_ns, mut op, mut device, mut latency_ns) = (0, None, 0, None);
+        let (mut arrive_ns, mut op, mut device, mut tenant, mut latency_ns) = (0, None, 0, 0, None);
         let (mut lba, mut sectors, mut offset, mut size) = (0, 0, None, None);
         for column in &self.columns {
             let field = fields.comma();
@@ -84,6 +86,7 @@ impl LineFormat for Workload {
                 Column::Latency if field == Some(b"") => {}
                 Column::Latency => latency_ns = Some(time(field, "latency_ns", 0)?),
                 Column::Device => device = whole32(field, "device")?,
+                Column::Tenant => tenant = whole32(field, "tenant")?,
                 Column::Other => {}
             }
         }
@@ -92,9 +95,9 @@ impl LineFormat for Workload {
         }
         let bytes =
             |n: u64, name| n.checked_mul(SECTOR_BYTES).ok_or_else(|| Bad::of(name, n, "sectors overflow 64 bits"));
-        let offset = offset.map_or_else(|| bytes(lba, "lba_512"), Ok)?;
-        let size = size.map_or_else(|| bytes(sectors, "sectors"), Ok)?;
+        let offset_bytes = offset.map_or_else(|| bytes(lba, "lba_512"), Ok)?;
+        let size_bytes = size.map_or_else(|| bytes(sectors, "sectors"), Ok)?;
         let op = op.ok_or_else(|| Bad::new("op", line, "is missing"))?;
-        out.record(arrive_ns, latency_ns, op, offset, size, device)
+        out.found(Found { arrive_ns, latency_ns, op, offset_bytes, size_bytes, device, tenant })
     }
 }

@@ -27,6 +27,7 @@ const SCHEMA: &str = "message trace {
     required int32 size_bytes (integer(32,false));
     required int32 device (integer(32,false));
     optional int64 latency_ns (integer(64,false));
+    required int32 tenant (integer(32,false));
 }";
 
 /// Records of a row group: about 30 MB while it is gathered.
@@ -105,7 +106,7 @@ fn column<T: DataType>(
     values: &[T::T],
     levels: Option<&[i16]>,
 ) -> Result<(), ParquetError> {
-    let mut column = group.next_column()?.expect("the schema has six columns");
+    let mut column = group.next_column()?.expect("the schema has seven columns");
     column.typed::<T>().write_batch(values, levels, None)?;
     column.close()
 }
@@ -122,6 +123,7 @@ fn write_group(writer: &mut SerializedFileWriter<File>, records: &[IoRecord]) ->
     let levels: Vec<i16> = records.iter().map(|r| i16::from(r.latency_ns.is_some())).collect();
     let latencies: Vec<i64> = records.iter().filter_map(|r| r.latency_ns.map(|l| l as i64)).collect();
     column::<Int64Type>(&mut group, &latencies, Some(&levels))?;
+    column::<Int32Type>(&mut group, &short(|r| r.tenant), None)?;
     group.close()?;
     Ok(())
 }

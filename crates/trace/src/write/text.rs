@@ -36,28 +36,26 @@ impl Text {
     }
 }
 
-/// Writes `t_ns,op,offset_bytes,size_bytes,device,latency_ns` (format `workload-csv`).
+/// Writes `t_ns,op,offset_bytes,size_bytes,device,latency_ns,tenant` (format `workload-csv`).
 pub struct CsvWriter(Text);
 
 impl CsvWriter {
     /// Starts a file. Nothing appears under `path` before [`CsvWriter::finish`].
     pub fn create(path: &Path) -> Result<CsvWriter, Error> {
         let mut text = Text::create(path)?;
-        text.line(format_args!("t_ns,op,offset_bytes,size_bytes,device,latency_ns\n"))?;
+        text.line(format_args!("t_ns,op,offset_bytes,size_bytes,device,latency_ns,tenant\n"))?;
         Ok(CsvWriter(text))
     }
 
     /// Adds one record.
     pub fn push(&mut self, r: &IoRecord) -> Result<(), Error> {
         let op = if r.op == Op::Read { 'R' } else { 'W' };
+        let IoRecord { arrive_ns, offset_bytes, size_bytes, device, tenant, .. } = r;
         match r.latency_ns {
-            Some(latency) => self.0.line(format_args!(
-                "{},{op},{},{},{},{latency}\n",
-                r.arrive_ns, r.offset_bytes, r.size_bytes, r.device
-            )),
-            None => {
-                self.0.line(format_args!("{},{op},{},{},{},\n", r.arrive_ns, r.offset_bytes, r.size_bytes, r.device))
+            Some(latency) => {
+                self.0.line(format_args!("{arrive_ns},{op},{offset_bytes},{size_bytes},{device},{latency},{tenant}\n"))
             }
+            None => self.0.line(format_args!("{arrive_ns},{op},{offset_bytes},{size_bytes},{device},,{tenant}\n")),
         }
     }
 
@@ -67,7 +65,7 @@ impl CsvWriter {
     }
 }
 
-/// Writes a fio I/O log, version 3. Times are cut to whole microseconds; latencies are not part of the format.
+/// Writes a fio I/O log, version 3. Times are cut to whole microseconds; latencies and tenants are not part of the format.
 pub struct FioWriter {
     text: Text,
     targets: Vec<String>,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -68,7 +68,7 @@ Share = Annotated[
 Replicas = Annotated[int, typer.Option(help="Devices that hold each block.", min=1, max=64)]
 
 
-def load(path: Path, format: str | None, bars: Bars) -> Trace:
+def load(path: Path, format: str | None, bars: Bars, tenant_from: Literal["device"] | None = None) -> Trace:
     """Read a trace with a progress bar and pass on the reader's warnings."""
     step: list[object] = []
 
@@ -77,7 +77,7 @@ def load(path: Path, format: str | None, bars: Bars) -> Trace:
             step.append(bars.stage(f"reading {path.name}", total))
         step[0](done)  # type: ignore[operator]
 
-    trace = Trace.read(path, format=format, progress=progress)
+    trace = Trace.read(path, format=format, progress=progress, tenant_from=tenant_from)
     for text in trace.warnings:
         warn(f"{path}: {text}")
     return trace

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""``linnet trace``: look at traces, convert, re-rate and make them."""
+"""``linnet trace``: look at traces, convert, merge, re-rate and make them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,7 +13,7 @@ from linnet._native import Trace
 from linnet.cli.options import AsJson, Format, Seed, complete_workload, load
 from linnet.cli.output import Bars, console, flatten, percent, print_json, table
 
-app = typer.Typer(help="Look at traces, convert, re-rate and make them.", no_args_is_help=True)
+app = typer.Typer(help="Look at traces, convert, merge, re-rate and make them.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", "-o", help="File to write: .parquet, .csv or .iolog.", show_default=False)]
@@ -32,6 +32,8 @@ def stat(file: File, format: Format = None, json: AsJson = False) -> None:
         print_json(result)
         return
     latency, skipped = result.pop("read_latency_us"), result.pop("skipped")
+    if result["tenants"] == 1:
+        del result["tenants"]
     table(f"{file.name} ({trace.format})", ["", ""], flatten(result))
     if latency:
         table("read latency", [f"{k}_us" for k in latency], [list(latency.values())], left=0)
@@ -52,15 +54,44 @@ def formats(json: AsJson = False) -> None:
 
 
 @app.command()
-def convert(file: File, out: Out, format: Format = None) -> None:
+def convert(
+    file: File,
+    out: Out,
+    format: Format = None,
+    tenant_from: Annotated[
+        Literal["device"] | None,
+        typer.Option(help="Make each device or volume of the trace a tenant.", show_default=False),
+    ] = None,
+) -> None:
     """Read a trace of any format and write it as Parquet, CSV or fio iolog.
 
     Example: [bold]linnet trace convert sdb.blkparse.txt.zst -o sdb.parquet[/]
     """
     with Bars() as bars:
-        trace = load(file, format, bars)
+        trace = load(file, format, bars, tenant_from)
     trace.write(out)
     console.print(f"{out}: {len(trace):,} records from {trace.format}")
+
+
+@app.command()
+def merge(
+    files: Annotated[list[Path], typer.Argument(help="Trace files, one for each tenant.", show_default=False)],
+    out: Out,
+    keep_tenants: Annotated[
+        bool, typer.Option("--keep-tenants", help="Keep each trace's own tenants, in ranges that do not meet.")
+    ] = False,
+    format: Format = None,
+) -> None:
+    """Merge traces into one in which each is a tenant: workloads that are to share a drive.
+
+    All begin at 0. Latencies are dropped, because each was measured without the others' load.
+
+    Example: [bold]linnet trace merge web.csv backup.csv -o shared.parquet[/]
+    """
+    with Bars() as bars:
+        merged = Trace.merge([load(file, format, bars) for file in files], keep_tenants)
+    merged.write(out)
+    console.print(f"{out}: {len(merged):,} records of {merged.stat()['tenants']:,} tenants from {len(files)} traces")
 
 
 @app.command()

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One trace of several workloads that are to share a drive.
+
+use linnet_types::IoRecord;
+
+use crate::error::Error;
+
+/// Which tenants the records of a merged trace belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergedTenants {
+    /// Trace i becomes tenant i.
+    OneEach,
+    /// Every trace keeps its own, raised so that they begin behind the highest tenant of the trace before it.
+    Kept,
+}
+
+/// What is added to the tenants that each trace keeps.
+fn raises(traces: &[&[IoRecord]]) -> Result<Vec<u32>, Error> {
+    let mut next: u64 = 0;
+    let mut raises = Vec::with_capacity(traces.len());
+    for trace in traces {
+        let highest = trace.iter().map(|r| r.tenant).max().unwrap_or(0);
+        let problem = "tenants of the merged trace would exceed 2^32 - 1; make each trace one tenant instead";
+        let wrong = |_| Error::Argument { name: "tenant", value: highest.to_string(), problem };
+        next += u64::from(highest);
+        raises.push(u32::try_from(next).map_err(wrong)? - highest);
+        next += 1;
+    }
+    Ok(raises)
+}
+
+/// Merges traces that are sorted by arrival into one; of records that arrive together, those of the earlier trace come
+/// first. Latencies are dropped, because each was measured without the others' load.
+///
+/// # Errors
+/// [`Error::Argument`] when the tenants that are kept do not fit 32 bits.
+pub fn merge(traces: &[&[IoRecord]], tenants: MergedTenants) -> Result<Vec<IoRecord>, Error> {
+    debug_assert!(traces.iter().all(|trace| trace.is_sorted_by_key(|r| r.arrive_ns)));
+    let kept = tenants == MergedTenants::Kept;
+    let raises = if kept { raises(traces)? } else { (0..traces.len() as u32).collect() };
+    let mut merged = Vec::with_capacity(traces.iter().map(|trace| trace.len()).sum());
+    for (trace, raise) in traces.iter().zip(raises) {
+        let tenant = |r: &IoRecord| raise + if kept { r.tenant } else { 0 };
+        merged.extend(trace.iter().map(|r| IoRecord { tenant: tenant(r), latency_ns: None, ..*r }));
+    }
+    // Stable, and fast on runs that are sorted: this is a merge.
+    merged.sort_by_key(|r| r.arrive_ns);
+    Ok(merged)
+}
