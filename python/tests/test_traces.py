@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from linnet import Trace, TraceError, read_trace, trace_from_table, write_trace
+from linnet._native import Array
 from linnet.traces import SCHEMA, trace_to_table
 
 
@@ -50,6 +51,17 @@ def test_parquet_of_other_tools_may_lack_tenants_but_holds_no_empty_ones(tmp_pat
         pq.write_table(pa.table(columns | {name: [1, None]}), tmp_path / "t.parquet")
         with pytest.raises(TraceError, match=f"row 1: field {name}"):
             read_trace(tmp_path / "t.parquet")
+
+
+def test_a_run_says_whose_reads_it_answered(made: Trace) -> None:
+    columns = made.columns()
+    tenant = (np.arange(len(made)) % 3).astype(np.uint32)
+    shared = Trace.from_columns("shared", **columns | {"tenant": tenant})
+    run = Array("consumer-deep", 1, 1).run([shared], "baseline", [], log=True)
+    assert len(run.tenant()) == len(run.latency_ns())
+    reads = tenant[columns["op"] == 0]
+    assert np.bincount(run.tenant()).tolist() == np.bincount(reads).tolist()
+    assert run.logs()[0].columns()["tenant"].tolist() == tenant.tolist()
 
 
 def test_merged_traces_are_one_tenant_each(made: Trace) -> None:

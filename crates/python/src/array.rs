@@ -110,7 +110,13 @@ impl PyArray {
         match py.detach(|| self.run_through(&setup, policy, log, &mut watcher)) {
             Ok((result, stats)) => {
                 let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
-                Ok(PyRun::new(result.reads.latency_ns, result.counters, stats, result.log, names))
+                Ok(PyRun::new(
+                    (result.reads.latency_ns, result.reads.tenant),
+                    result.counters,
+                    stats,
+                    result.log,
+                    names,
+                ))
             }
             Err(Error::Interrupted { .. }) => Err(watcher.0.error(PyKeyboardInterrupt::new_err("the run was stopped"))),
             Err(error) => Err(errors::policy(error)),
@@ -147,6 +153,7 @@ impl Observer for Watcher {
 #[pyclass(name = "Run", module = "linnet", frozen)]
 pub struct PyRun {
     latency_ns: Vec<u64>,
+    tenant: Vec<u32>,
     counters: Counters,
     stats: Vec<Stats>,
     log: Vec<Vec<IoRecord>>,
@@ -154,15 +161,15 @@ pub struct PyRun {
 }
 
 impl PyRun {
-    /// A run from its parts; `log` and `stats` may be empty.
+    /// A run from its parts: latency and tenant of each answered read, and the rest; `log` and `stats` may be empty.
     pub fn new(
-        latency_ns: Vec<u64>,
+        (latency_ns, tenant): (Vec<u64>, Vec<u32>),
         counters: Counters,
         stats: Vec<Stats>,
         log: Vec<Vec<IoRecord>>,
         names: Vec<String>,
     ) -> Self {
-        PyRun { latency_ns, counters, stats, log, names }
+        PyRun { latency_ns, tenant, counters, stats, log, names }
     }
 }
 
@@ -171,6 +178,11 @@ impl PyRun {
     /// Latency of every read, from arrival at the array to its answer, ns, in the order of the answers.
     fn latency_ns<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
         PyArray1::from_slice(py, &self.latency_ns)
+    }
+
+    /// The tenant of every read, in the order of [`PyRun::latency_ns`].
+    fn tenant<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        PyArray1::from_slice(py, &self.tenant)
     }
 
     /// The measured part of a comparison row: latencies in us, counts, and shares of all reads.

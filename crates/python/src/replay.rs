@@ -43,7 +43,8 @@ pub fn replay(
     match outcome {
         Ok(outcome) => {
             let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
-            Ok((PyRun::new(outcome.latency_ns, outcome.counters, Vec::new(), outcome.log, names), outcome.lateness_ns))
+            let reads = (outcome.latency_ns, outcome.tenant);
+            Ok((PyRun::new(reads, outcome.counters, Vec::new(), outcome.log, names), outcome.lateness_ns))
         }
         Err(Error::Interrupted { .. }) => Err(progress.error(PyKeyboardInterrupt::new_err("the replay was stopped"))),
         Err(error) => Err(errors::DeviceError::new_err(error.to_string())),
