@@ -79,7 +79,7 @@ fn damage(bytes: &mut Vec<u8>, others: &[(String, Vec<u8>)], chance: &mut Chance
 
 /// What went wrong with this file, if anything did.
 fn complaint(path: &Path, format: Option<&str>, lenient: bool) -> Option<String> {
-    let options = Options { format: format.map(str::to_string), lenient, progress: None };
+    let options = Options { format: format.map(str::to_string), lenient, ..Options::default() };
     let start = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| read_all(path, options)));
     let took = start.elapsed();
