@@ -3,7 +3,9 @@
 
 use std::ffi::c_void;
 
-use crate::{Budget, Candidate, Hedging, Latencies, Rate, Settings, Tracker, Trees};
+use crate::replica::Raw as Replica;
+use crate::watch::Watched;
+use crate::{Budget, Candidate, Flight, Hedging, Latencies, Rate, Settings, Tracker, Trees};
 
 pub const E_SHAPE: i32 = -1;
 pub const E_RANGE: i32 = -2;
@@ -256,6 +258,38 @@ unsafe extern "C" {
     pub fn linnet_wants_probe(settings: *const Settings, policy: u32, candidate: *const Candidate, now_ns: u64) -> i32;
     pub fn linnet_decision_begin(decision: *mut Decision, settings: *const Settings);
     pub fn linnet_decision_next(decision: *mut Decision, settings: *const Settings, revokes: *mut Budget) -> u32;
+    pub fn linnet_expected_ns(ewma_ns: u64, in_flight: u32) -> u64;
+    pub fn linnet_replica_init(replica: *mut Replica, inflection_ns: u64, ios: *mut Watched, places: u32);
+    pub fn linnet_replica_grow(replica: *mut Replica, ios: *mut Watched, from: u32, places: u32);
+    pub fn linnet_replica_set_judge(
+        replica: *mut Replica,
+        judge: *mut Judge,
+        size: usize,
+        tables: *const Tables,
+    ) -> i32;
+    pub fn linnet_replica_arrive(
+        replica: *mut Replica,
+        settings: *const Settings,
+        flight: *mut Flight,
+        now_ns: u64,
+        is_read: i32,
+        probe: i32,
+        offset_bytes: u64,
+        size_bytes: u32,
+    );
+    pub fn linnet_replica_complete(replica: *mut Replica, flight: *const Flight, now_ns: u64) -> u64;
+    pub fn linnet_replica_fail(replica: *mut Replica, settings: *const Settings, flight: *const Flight, now_ns: u64);
+    pub fn linnet_replica_withdraw(replica: *mut Replica, flight: *const Flight, now_ns: u64);
+    pub fn linnet_replica_is_out(replica: *const Replica, now_ns: u64) -> i32;
+    pub fn linnet_replica_describe(replica: *const Replica, now_ns: u64, candidate: *mut Candidate);
+    pub fn linnet_replica_features(
+        replica: *const Replica,
+        now_ns: u64,
+        offset_bytes: u64,
+        size_bytes: u32,
+        features: *mut u8,
+    );
+    pub fn linnet_judge_describe(judge: *mut Judge, size_bytes: u32, scratch: *mut c_void, candidate: *mut Candidate);
     pub fn linnet_hedge_init(hedge: *mut Hedging, settings: *const Settings, delay_ns: u64);
     pub fn linnet_hedge_ask(hedge: *mut Hedging, settings: *const Settings) -> i32;
     pub fn linnet_hedge_answered(hedge: *mut Hedging, latency_ns: u64);

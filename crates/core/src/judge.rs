@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use linnet_types::Nanos;
 
 use crate::memory::{Memory, with_scratch};
-use crate::{DIGITS, Error, Network, Tracker, ffi, simd};
+use crate::{Candidate, DIGITS, Error, Network, Tracker, ffi, simd};
 
 /// How far ahead of the submit path a network is worked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +151,22 @@ impl Judge {
         let mut score = i64::MIN;
         self.scratched(|scratch| unsafe { ffi::linnet_judge_score(self.core.as_ptr(), snapshot, scratch, &mut score) });
         score
+    }
+
+    /// Whether a read of this size that arrives now is expected to be slow, by all reads that have completed: `known` and `slow`.
+    /// Before four have, nothing is known.
+    pub(crate) fn describe(&self, size_bytes: u32, candidate: &mut Candidate) {
+        if self.is_behind() {
+            self.catch_up(self.snapshot(size_bytes));
+        }
+        self.scratched(|scratch| unsafe {
+            ffi::linnet_judge_describe(self.core.as_ptr(), size_bytes, scratch, candidate);
+        });
+    }
+
+    /// Its memory, that memory's size and its tables, for a replica.
+    pub(crate) fn parts(&self) -> Result<(*mut ffi::Judge, usize, *const ffi::Tables), Error> {
+        Ok((self.core.as_ptr(), self._memory.size(), &self.network.tables()?.core))
     }
 
     /// The state as a tracker: a history that existed during the call, and the pages pending now.

@@ -15,6 +15,7 @@ mod latencies;
 mod memory;
 mod model;
 mod network;
+mod replica;
 #[cfg(test)]
 mod same_bits;
 mod settings;
@@ -32,6 +33,7 @@ pub use judge::{Judge, Way};
 pub use latencies::{FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, SCORE_BINS};
 pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
+pub use replica::{Flight, Replica};
 pub use settings::{Budget, Policy, Rate, Settings};
 pub use tracker::Tracker;
 pub use train::{Loss, Optimiser, TrainOptions, train, train_f32};

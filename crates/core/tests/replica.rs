@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A replica against the watch and the tracker that it stands for; when it is out of service; what is decided about it; and
+//! when its reads are hedged.
+
+use linnet_core::{
+    Answer, Budget, Candidate, DIGITS, Decision, Flight, Hedging, Layer, Network, Place, Policy, Question, Rate,
+    Replica, Settings, Tracker, Verdict, Watch,
+};
+use linnet_sim::Chance;
+use linnet_types::{Nanos, Op, Request};
+
+fn read(offset_bytes: u64) -> Request {
+    Request { offset_bytes, size_bytes: 4096, op: Op::Read }
+}
+
+/// Slow whenever its last read took more than a millisecond.
+fn network() -> Network {
+    let mut weights = vec![0; 2 * DIGITS];
+    weights[2 * DIGITS - 4..].copy_from_slice(&[1000, 100, 10, 1]);
+    let layer = Layer { inputs: DIGITS, outputs: 2, weights, biases: vec![0, -1_000] };
+    Network::from_integers(vec![layer], vec![1]).expect("within bounds")
+}
+
+/// One I/O in flight, at the replica, the watch and the tracker.
+struct Live {
+    flight: Flight,
+    place: Place,
+    snapshot: u32,
+    request: Request,
+    arrived_ns: Nanos,
+}
+
+#[test]
+fn a_replica_is_its_watch_and_its_tracker() {
+    let (settings, network) = (Settings::default(), network());
+    for (seed, judged) in [(1, false), (2, true), (3, true)] {
+        let mut chance = Chance::new(seed);
+        let mut replica = Replica::new(1_000_000, true);
+        let (mut watch, mut tracker) = (Watch::new(1_000_000), Tracker::new());
+        let (mut live, mut now, mut slow) = (Vec::<Live>::new(), 0, 0);
+        for step in 0..4_000 {
+            if judged && step == 500 {
+                replica.set_network(Some(&network)).expect("31 to 2");
+            }
+            now += chance.below(200_000);
+            // Far more in flight at times than there are places at first.
+            if live.is_empty() || chance.happens(if step % 1_000 < 400 { 0.8 } else { 0.3 }) {
+                let op = if chance.happens(0.7) { Op::Read } else { Op::Write };
+                let request = Request { op, ..read(chance.below(1 << 20) << 12) };
+                let flight = replica.arrive(&settings, now, &request, false);
+                assert_eq!((flight.arrived_ns(), flight.is_probe()), (now, false));
+                let (place, snapshot) = (watch.arrive(now, &request), tracker.arrive(request.size_bytes));
+                live.push(Live { flight, place, snapshot, request, arrived_ns: now });
+            } else {
+                let Live { flight, place, snapshot, request, arrived_ns } =
+                    live.swap_remove(chance.below(live.len() as u64) as usize);
+                if chance.happens(0.1) {
+                    replica.withdraw(&flight, now);
+                    watch.withdraw(place);
+                    tracker.withdraw(request.size_bytes);
+                } else {
+                    assert_eq!(replica.complete(&flight, now), now - arrived_ns);
+                    watch.complete(place, now);
+                    tracker.complete(request.op, request.size_bytes, now - arrived_ns, snapshot);
+                }
+            }
+            let request = read(chance.below(1 << 20) << 12);
+            assert_eq!(replica.features(now, &request), Some(watch.describe(now, request.offset_bytes, 4096)));
+            assert_eq!((replica.in_flight() as usize, replica.pending_pages()), (live.len(), tracker.pending_pages()));
+            let mut candidate = Candidate::default();
+            replica.ask(4096, &mut candidate);
+            let known = judged && step >= 500 && tracker.history_len() == 4;
+            let digits = tracker.digits(tracker.pending_pages() + 1);
+            assert_eq!((candidate.known, candidate.slow), (known, known && network.decide(&digits)));
+            assert_eq!(replica.network_score(4096), known.then(|| network.score(&digits)));
+            assert_eq!(replica.tracker(), tracker);
+            slow += u32::from(candidate.slow);
+        }
+        assert!(!judged || slow > 100, "{slow} slow answers prove little");
+    }
+}
+
+#[test]
+fn what_is_not_watched_has_no_features() {
+    let mut replica = Replica::new(0, false);
+    let flight = replica.arrive(&Settings::default(), 0, &read(0), false);
+    assert_eq!(replica.features(5, &read(0)), None);
+    assert_eq!((replica.complete(&flight, 20), replica.ewma_ns(), replica.in_flight()), (20, 20, 0));
+}
+
+#[test]
+fn a_network_of_another_shape_is_refused_and_changes_nothing() {
+    let layer = Layer { inputs: DIGITS, outputs: 3, weights: vec![0; 3 * DIGITS], biases: vec![0; 3] };
+    let three = Network::from_integers(vec![layer], vec![1]).expect("within bounds");
+    let mut replica = Replica::new(0, false);
+    replica.set_network(Some(&network())).expect("31 to 2");
+    assert!(replica.set_network(Some(&three)).expect_err("three outputs").to_string().contains("31 digits"));
+    let settings = Settings::default();
+    for now in 0..4 {
+        let flight = replica.arrive(&settings, now, &read(0), false);
+        replica.complete(&flight, now);
+    }
+    assert!(replica.network_score(4096).is_some());
+    replica.set_network(None).expect("nothing to refuse");
+    assert_eq!((replica.network_score(4096), replica.tracker().history_len()), (None, 4));
+}
+
+#[test]
+fn a_failing_replica_is_left_out_longer_each_time_and_comes_back() {
+    let settings = Settings { errors_max: 2, out_ns: 100, out_ns_max: 250, ..Settings::default() };
+    let mut replica = Replica::new(0, false);
+    let fail = |replica: &mut Replica, now| {
+        let flight = replica.arrive(&settings, now, &read(0), false);
+        replica.fail(&settings, &flight, now);
+        flight.is_probe()
+    };
+    assert!(!fail(&mut replica, 10));
+    assert!(!replica.is_out(10), "one error is no reason");
+    assert!(!fail(&mut replica, 20));
+    assert!(replica.is_out(119) && !replica.is_out(120));
+    let probe = replica.arrive(&settings, 120, &read(0), false);
+    assert!(probe.is_probe() && replica.is_out(200), "one probe at a time");
+    replica.fail(&settings, &probe, 130);
+    assert!(replica.is_out(329) && !replica.is_out(330));
+    assert!(fail(&mut replica, 330));
+    assert!(replica.is_out(579) && !replica.is_out(580), "the absence is bounded");
+    let flight = replica.arrive(&settings, 580, &read(0), false);
+    replica.complete(&flight, 600);
+    assert!(!replica.is_out(600) && !fail(&mut replica, 700));
+    assert_eq!((replica.in_flight(), replica.pending_pages(), replica.ewma_ns()), (0, 0, 20));
+}
+
+/// What linnos answers about the first of two replicas, which its network calls slow.
+fn ask_slow(replica: &Replica, settings: &Settings, revokes: &mut Budget, now_ns: Nanos) -> Answer {
+    let mut decision = Decision::new();
+    let question = Question { now_ns, replicas: 2, usable: 1, trees: 0, networks: 3, may_revoke: true };
+    decision.begin(settings, &question);
+    assert!(!decision.wants_scores());
+    replica.describe(now_ns, decision.describe(0));
+    while let Some(k) = decision.next_to_ask(settings, revokes) {
+        (decision.describe(k).known, decision.describe(k).slow) = (true, true);
+    }
+    decision.answer()
+}
+
+#[test]
+fn knowledge_expires_with_age_or_after_many_revokes() {
+    let settings = Settings {
+        policy: Policy::Linnos,
+        age_ns: 1000,
+        revokes_in_row_max: 3,
+        revokes: Rate::new(0.0, 2),
+        ..Settings::default()
+    };
+    let (mut replica, mut revokes) = (Replica::new(0, false), Budget::default());
+    let flight = replica.arrive(&settings, 400, &read(0), false);
+    replica.complete(&flight, 500);
+    assert_eq!(replica.learnt_ns(), 500);
+    let answer = ask_slow(&replica, &settings, &mut revokes, 1499);
+    assert_eq!((answer.verdict, answer.replica, answer.probe), (Verdict::Revoke, 0, false));
+    let answer = ask_slow(&replica, &settings, &mut revokes, 1500);
+    assert_eq!((answer.verdict, answer.probe, answer.denied), (Verdict::Submit, true, false));
+    (0..3).for_each(|_| replica.note_revoke());
+    assert!(ask_slow(&replica, &settings, &mut revokes, 600).probe);
+    let probe = replica.arrive(&settings, 600, &read(0), true);
+    assert_eq!(ask_slow(&replica, &settings, &mut revokes, 5000).verdict, Verdict::Revoke, "its probe is in flight");
+    let answer = ask_slow(&replica, &settings, &mut revokes, 5000);
+    assert_eq!((answer.verdict, answer.probe, answer.denied), (Verdict::Submit, false, true), "two were paid for");
+    replica.complete(&probe, 5000);
+    assert!(!ask_slow(&replica, &settings, &mut revokes, 5999).probe);
+    assert!(ask_slow(&replica, &settings, &mut revokes, 6000).probe);
+}
+
+#[test]
+fn one_read_in_fifty_is_overdue() {
+    let settings = Settings::default();
+    for start_ns in [1_000, 100_000, 100_000_000] {
+        let mut hedging = Hedging::new(&settings, Some(start_ns));
+        let mut chance = Chance::new(start_ns);
+        let mut asked = 0;
+        for read in 0..60_000 {
+            let latency_ns = chance.exponential(200_000.0) as Nanos;
+            if latency_ns > hedging.delay_ns().expect("a start") {
+                hedging.ask(&settings);
+                asked += u64::from(read >= 10_000);
+            }
+            hedging.answered(latency_ns);
+        }
+        assert!((900..1_100).contains(&asked), "{asked} of 50,000 from {start_ns} ns on");
+    }
+    assert_eq!(Hedging::new(&settings, None).delay_ns(), None);
+}
+
+#[test]
+fn savings_pay_for_one_read_in_fifty_and_end() {
+    let settings = Settings::default();
+    let mut hedging = Hedging::new(&settings, None);
+    let paid = (0..10_000).filter(|_| {
+        hedging.earn(&settings);
+        hedging.ask(&settings)
+    });
+    assert_eq!(paid.count(), 200);
+    (0..1_000_000).for_each(|_| hedging.earn(&settings));
+    assert_eq!((0..1_000).filter(|_| hedging.ask(&settings)).count(), 256);
+}
