@@ -26,6 +26,7 @@
 mod flight;
 mod route;
 
+use linnet_core::{Budget, Settings};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request, Thresholds, is_slow};
 
@@ -34,7 +35,7 @@ use crate::policy::device_of;
 use crate::probing::coin;
 use crate::slab::{Alarm, Mask, Slab};
 use crate::{Completion, Config, CopyId, Counters, DeviceView, Error, Outlook, Output, Policy, TimerId, WriteMode};
-use flight::Limits;
+use flight::{Launch, Limits};
 
 /// Replicas and a policy.
 pub struct Array {
@@ -46,7 +47,8 @@ pub struct Array {
     slab: Slab,
     chance: Chance,
     coin: Chance,
-    revokes: Bucket,
+    settings: Settings,
+    revokes: Budget,
     hedges: Bucket,
     clones: Bucket,
     limits: [Limits; 2],
@@ -65,14 +67,12 @@ impl Array {
         Ok(Array {
             judges: policy.judges(),
             inflection_ns: thresholds.iter().map(|thresholds| thresholds.inflection_ns).collect(),
-            views: thresholds
-                .iter()
-                .map(|thresholds| DeviceView::new(policy.watches().then_some(thresholds.inflection_ns)))
-                .collect(),
+            views: views(&*policy, thresholds)?,
+            settings: policy.settings(config.settings()),
             slab: Slab::new(),
             chance: Chance::new(config.seed),
             coin: coin(config.seed),
-            revokes: Bucket::new(config.revoke_budget),
+            revokes: Budget::default(),
             hedges: Bucket::new(config.hedge_budget),
             clones: Bucket::new(config.clone_budget),
             limits: limits.map(Limits::new),
@@ -126,12 +126,12 @@ impl Array {
             self.counters.writes += 1;
             let replicas = if self.config.write_mode == WriteMode::All { self.config.replicas } else { 1 };
             for k in 0..replicas {
-                self.launch(now, index, k, false, out);
+                self.launch(now, index, k, Launch::default(), out);
             }
             return;
         }
         self.counters.reads += 1;
-        self.revokes.earn();
+        self.revokes.earn(&self.settings.revokes);
         self.hedges.earn();
         self.clones.earn();
         if self.judges && self.config.decision_ns > 0 {
@@ -149,9 +149,7 @@ impl Array {
         let Request { op, size_bytes, .. } = slot.request;
         let (flight, judged) = (slot.flights[k], slot.judged & (1 << k) != 0);
         let sampled = slot.sampled & (1 << k) != 0;
-        let latency_ns = now.saturating_sub(flight.submit_ns);
-        self.views[device].completed(now, op, size_bytes, latency_ns, flight.snapshot);
-        self.views[device].watch_end(flight.place, Some(now));
+        let latency_ns = self.views[device].complete(&flight.core, now);
         self.policy.completed(&Completion {
             now_ns: now,
             device,
@@ -192,13 +190,11 @@ impl Array {
         slot.copies -= 1;
         // A refused copy costs the device nothing; another one of the read is then no longer beyond the first.
         self.counters.extra_io -= u64::from(slot.copies > 0);
-        let (flying, answered, size_bytes) = (slot.flying, slot.answered, slot.request.size_bytes);
-        let place = slot.flights[k].place;
+        let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let device = device_of(slot.primary as usize, k, self.views.len());
-        let view = &mut self.views[device];
-        view.withdrawn(size_bytes);
-        view.watch_end(place, None);
-        view.revokes_in_row = view.revokes_in_row.saturating_add(1);
+        let replica = &mut self.views[device].replica;
+        replica.withdraw(&flight, now);
+        replica.note_revoke();
         self.counters.refusals += 1;
         self.counters.revokes += 1;
         if flying == 0 && !answered {
@@ -211,17 +207,15 @@ impl Array {
     pub fn cancelled(&mut self, now: Nanos, copy: CopyId, out: &mut Vec<Output>) {
         let Some((index, k)) = self.land(copy) else { return };
         let slot = self.slab.at(index);
-        let size_bytes = slot.request.size_bytes;
-        let (flying, answered, place) = (slot.flying, slot.answered, slot.flights[k].place);
-        let (sampled, so_far_ns) = (slot.sampled & (1 << k) != 0, now.saturating_sub(slot.flights[k].submit_ns));
+        let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
+        let (sampled, so_far_ns) = (slot.sampled & (1 << k) != 0, now.saturating_sub(flight.arrived_ns()));
         let device = device_of(slot.primary as usize, k, self.views.len());
         // A probe called off after the inflection point was slow; before it, nobody knows.
         let inflection_ns = self.inflection_ns[device];
         if sampled && inflection_ns > 0 && is_slow(so_far_ns, inflection_ns) {
             self.counters.probing.answered_probe(so_far_ns, inflection_ns);
         }
-        self.views[device].withdrawn(size_bytes);
-        self.views[device].watch_end(place, None);
+        self.views[device].replica.withdraw(&flight, now);
         if flying == 0 && !answered && slot.request.op.is_read() {
             self.retry_at(now + self.config.failover_ns, index, out);
         }
@@ -276,9 +270,7 @@ impl Array {
         let slot = self.slab.at(index);
         let device = device_of(slot.primary as usize, k, devices);
         if !keeps {
-            let place = slot.flights[k].place;
-            self.views[device].failed(now, slot.request.size_bytes, &self.config);
-            self.views[device].watch_end(place, None);
+            self.views[device].replica.fail(&self.settings, &slot.flights[k].core, now);
         }
         let goes_on = slot.request.op.is_read() && !slot.answered && slot.flying == 0 && slot.submitted != self.all;
         if goes_on {
@@ -325,6 +317,18 @@ impl Array {
     fn breaks(&self, _breakage: Breakage) -> bool {
         false
     }
+}
+
+fn views(policy: &dyn Policy, thresholds: &[Thresholds]) -> Result<Vec<DeviceView>, Error> {
+    let view = |(device, thresholds): (usize, &Thresholds)| {
+        let network = policy.network(device);
+        DeviceView::new(thresholds.inflection_ns, policy.watches(), network).map_err(|_| Error::NetworkShape {
+            device,
+            inputs: network.map_or(0, |network| network.inputs()),
+            outputs: network.map_or(0, |network| network.outputs()),
+        })
+    };
+    thresholds.iter().enumerate().map(view).collect()
 }
 
 /// Faults that tests put into the array, to see that the checker finds them.

@@ -159,9 +159,9 @@ impl Observer for Checker {
     fn step(&mut self, _now: Nanos, array: &Array) {
         for (device, view) in array.devices().iter().enumerate() {
             let Books { in_flight, pages } = self.devices[device];
-            let pending = view.tracker.pending_pages();
-            self.rule(view.in_flight == in_flight, || {
-                format!("device {device}: the array counts {} in flight, {in_flight} are", view.in_flight)
+            let pending = view.pending_pages();
+            self.rule(view.in_flight() == in_flight, || {
+                format!("device {device}: the array counts {} in flight, {in_flight} are", view.in_flight())
             });
             self.rule(pending == pages, || format!("device {device}: the array counts {pending} pages, {pages} are"));
         }

@@ -2,7 +2,7 @@
 //! Settings of an array, with their defaults and the reasons for them.
 
 use crate::Error;
-use crate::slab::REPLICAS_MAX;
+use linnet_core::{REPLICAS_MAX, Rate, Settings};
 use linnet_types::Nanos;
 
 /// Most devices in one array.
@@ -99,6 +99,19 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The settings of the core's decision.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            age_ns: self.age_ns,
+            out_ns: self.out_ns,
+            out_ns_max: self.out_ns_max,
+            errors_max: self.error_limit,
+            revokes_in_row_max: self.revokes_in_row_max,
+            revokes: self.revoke_budget.rate(),
+            ..Settings::default()
+        }
+    }
+
     /// Refuses settings outside their ranges, and more replicas than `devices`.
     pub fn validate(&self, devices: usize) -> Result<(), Error> {
         let refuse = |field, value: String, expected: String| Err(Error::Setting { field, value, expected });
@@ -113,91 +126,71 @@ impl Config {
                 format!("1 to {most} are possible on {devices} devices"),
             );
         }
-        let budgets = [
-            ("revoke_budget.share", self.revoke_budget),
-            ("hedge_budget.share", self.hedge_budget),
-            ("clone_budget.share", self.clone_budget),
-        ];
-        for (field, budget) in budgets {
-            if !(0.0..=8.0).contains(&budget.share) {
-                return refuse(field, budget.share.to_string(), "give 0 to 8 uses per read".into());
-            }
-            if budget.burst > 1_000_000_000 {
-                return refuse(field, budget.burst.to_string(), "keep the burst at or below 1e9".into());
-            }
+        self.settings().check().map_err(|error| named(error, "revoke_budget"))?;
+        for (field, budget) in [("hedge_budget", self.hedge_budget), ("clone_budget", self.clone_budget)] {
+            let alone = Settings { revokes: budget.rate(), ..Settings::default() };
+            alone.check().map_err(|error| named(error, field))?;
         }
         if !(0.0..=1.0).contains(&self.probe_share) {
             return refuse("probe_share", self.probe_share.to_string(), "give a share of 0 to 1".into());
         }
-        let counts = [("revokes_in_row_max", self.revokes_in_row_max), ("error_limit", self.error_limit)];
-        for (field, count) in counts {
-            if count == 0 {
-                return refuse(field, "0".into(), "give at least 1".into());
-            }
-        }
-        let times = [
-            ("age_ns", self.age_ns),
-            ("out_ns", self.out_ns),
-            ("read_timeout_ns", self.read_timeout_ns),
-            ("write_timeout_ns", self.write_timeout_ns),
-        ];
+        let times = [("read_timeout_ns", self.read_timeout_ns), ("write_timeout_ns", self.write_timeout_ns)];
         for (field, time) in times {
             if time == 0 {
                 return refuse(field, "0".into(), "give at least 1 ns".into());
             }
         }
-        if self.out_ns_max < self.out_ns {
-            return refuse("out_ns_max", self.out_ns_max.to_string(), format!("at least out_ns = {}", self.out_ns));
-        }
         Ok(())
     }
 }
 
-/// The bucket of a [`Budget`], in millionths of a token, so that equal inputs give equal levels everywhere.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket {
-    level: u64,
-    gain: u64,
-    most: u64,
+impl Budget {
+    pub(crate) fn rate(self) -> Rate {
+        Rate::new(self.share, self.burst)
+    }
 }
 
-const TOKEN: u64 = 1_000_000;
+/// The core's refusal by the name that the field has here.
+fn named(error: linnet_core::Error, budget: &'static str) -> Error {
+    match error {
+        linnet_core::Error::Setting { field, value, expected } => {
+            let field = match field {
+                "errors_max" => "error_limit",
+                "revokes" => budget,
+                same => same,
+            };
+            Error::Setting { field, value, expected: expected.to_owned() }
+        }
+        other => Error::Setting { field: "config", value: other.to_string(), expected: "see its fields".to_owned() },
+    }
+}
+
+/// What is left of a [`Budget`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    rate: Rate,
+    left: linnet_core::Budget,
+}
 
 impl Bucket {
     pub(crate) fn new(budget: Budget) -> Self {
-        let most = u64::from(budget.burst) * TOKEN;
-        Bucket { level: most, gain: (budget.share * TOKEN as f64).round() as u64, most }
+        Bucket { rate: budget.rate(), left: linnet_core::Budget::default() }
     }
 
     /// A read arrived.
     pub(crate) fn earn(&mut self) {
-        self.level = (self.level + self.gain).min(self.most);
+        self.left.earn(&self.rate);
     }
 
-    /// Takes a token, or tells that there is none.
+    /// Takes one use, or tells that there is none.
     pub(crate) fn take(&mut self) -> bool {
-        let granted = self.level >= TOKEN;
-        if granted {
-            self.level -= TOKEN;
-        }
-        granted
+        self.left.take(&self.rate)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_bucket_grants_its_burst_and_then_its_share() {
-        let mut bucket = Bucket::new(Budget { share: 0.25, burst: 3 });
-        assert_eq!((0..10).filter(|_| bucket.take()).count(), 3);
-        let granted = (0..1000).filter(|_| {
-            bucket.earn();
-            bucket.take()
-        });
-        assert_eq!(granted.count(), 250);
-    }
 
     #[test]
     fn wrong_settings_are_refused_by_name() {
@@ -207,7 +200,15 @@ mod tests {
         let wrong = Config { hedge_budget: Budget { share: f64::NAN, burst: 1 }, ..Config::default() };
         assert!(wrong.validate(3).is_err());
         assert!(Config { probe_share: 1.5, ..Config::default() }.validate(3).is_err());
-        assert!(Config { age_ns: 0, ..Config::default() }.validate(3).is_err());
+        let field_of = |wrong: Config| match wrong.validate(3) {
+            Err(Error::Setting { field, .. }) => field,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(field_of(Config { age_ns: 0, ..Config::default() }), "age_ns");
+        assert_eq!(field_of(Config { error_limit: 0, ..Config::default() }), "error_limit");
+        let budget = Budget { share: 9.0, burst: 1 };
+        assert_eq!(field_of(Config { revoke_budget: budget, ..Config::default() }), "revoke_budget");
+        assert_eq!(field_of(Config { clone_budget: budget, ..Config::default() }), "clone_budget");
         assert!(Config { out_ns_max: 1, ..Config::default() }.validate(3).is_err());
         assert!(Config::default().validate(0).is_err());
         assert_eq!(Config::default().validate(3), Ok(()));

@@ -3,6 +3,7 @@
 
 use crate::slab::Mask;
 use crate::{Config, DeviceView};
+use linnet_core::{Answer, Budget, Candidate, Network, REPLICAS_MAX, Settings, Verdict, preferred};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Outcome, Request};
 
@@ -44,6 +45,8 @@ pub struct Ask<'a> {
     pub outlook: &'a dyn Outlook,
     /// The array's settings.
     pub config: &'a Config,
+    /// Those of the core's decision, as the policy wants them.
+    pub settings: &'a Settings,
     pub(crate) candidates: Mask,
     pub(crate) flying: Mask,
     pub(crate) refused: Mask,
@@ -62,6 +65,16 @@ impl Ask<'_> {
             mask &= mask - 1;
             Some(device_of(primary, k, devices))
         })
+    }
+
+    /// The k-th replica of the read, the primary being the first.
+    pub fn device(&self, k: usize) -> usize {
+        device_of(self.primary, k, self.devices.len())
+    }
+
+    /// Replicas of the read, candidates or not.
+    pub fn replicas(&self) -> usize {
+        self.config.replicas
     }
 
     /// How many candidates there are.
@@ -84,11 +97,6 @@ impl Ask<'_> {
         &self.devices[self.next]
     }
 
-    /// True when what is known of the device has expired.
-    pub fn is_stale(&self, device: usize) -> bool {
-        self.devices[device].is_stale(self.now_ns, self.config)
-    }
-
     /// The candidate with the least key; of equals, the one nearest to the primary.
     pub fn least<K: PartialOrd>(&self, mut key: impl FnMut(usize) -> K) -> usize {
         let mut best = (self.next, None);
@@ -99,6 +107,38 @@ impl Ask<'_> {
             }
         }
         best.0
+    }
+
+    /// The candidate that the core's policy prefers; `score` is what trees say of each.
+    pub fn preferred(&self, policy: linnet_core::Policy, mut score: impl FnMut(usize) -> i32) -> usize {
+        self.preferred_of(self.candidates, policy, &mut score)
+    }
+
+    /// The least wait by the averages, replicas that were revoked for this read last.
+    pub fn least_wait(&self) -> usize {
+        let fresh = self.candidates & !self.refused;
+        let of = if fresh == 0 { self.candidates } else { fresh };
+        self.preferred_of(of, linnet_core::Policy::EwmaInflight, &mut |_| 0)
+    }
+
+    fn preferred_of(&self, of: Mask, policy: linnet_core::Policy, score: &mut dyn FnMut(usize) -> i32) -> usize {
+        let mut candidates = [Candidate::default(); REPLICAS_MAX];
+        for k in (0..REPLICAS_MAX).filter(|k| of & (1 << k) != 0) {
+            let device = self.device(k);
+            self.devices[device].describe(self.now_ns, &mut candidates[k]);
+            (candidates[k].eligible, candidates[k].score) = (true, score(device));
+        }
+        preferred(policy, &candidates).map_or(self.next, |k| self.device(k))
+    }
+
+    /// What follows from the core's answer. `tried`: a probe is a revoke that was wanted.
+    pub(crate) fn carry_out(&self, answer: &Answer, hedge_after: Option<Nanos>, tried: bool) -> Choice {
+        if answer.verdict == Verdict::Revoke {
+            return Choice::Revoke { hedge_after };
+        }
+        let Answer { replica, judged, probe, denied, .. } = *answer;
+        let submit = Submit { judged, probe, ..Submit::to(self.device(replica)).hedged(hedge_after) };
+        if denied || (probe && tried) { Choice::Declined(submit) } else { Choice::Submit(submit) }
     }
 }
 
@@ -150,8 +190,10 @@ impl Submit {
 pub enum Choice {
     /// Submit.
     Submit(Submit),
-    /// [`Ask::next`] will be slow; try the replica after it. Where that is refused (last replica, budget, probe) the read is
-    /// submitted to `next`, hedged after `hedge_after`.
+    /// Submit to [`Ask::next`], though it will be slow: as a probe, or because the budget has no revoke left.
+    Declined(Submit),
+    /// [`Ask::next`] will be slow; try the replica after it. The budget has paid for it. The last candidate is submitted to all the
+    /// same, hedged after `hedge_after`, as is a read that the coin keeps ([`Config::probe_share`]).
     Revoke {
         /// Hedge delay of a submit in place of the revoke.
         hedge_after: Option<Nanos>,
@@ -196,24 +238,28 @@ pub trait Policy: Send {
         false
     }
 
-    /// True when its judgement rests on completed reads, so that it expires and revokes must become probes in time. False when it
-    /// rests on the present alone.
-    fn learns(&self) -> bool {
-        false
-    }
-
-    /// True when it wants [`DeviceView::watch`].
+    /// True when it wants [`linnet_core::Replica::features`] of the devices.
     fn watches(&self) -> bool {
         false
     }
 
-    /// Where should this read go?
-    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance) -> Choice;
+    /// The network that the device's view is to ask.
+    fn network(&self, _device: usize) -> Option<&Network> {
+        None
+    }
 
-    /// The hedge delay of this read has passed; where should the hedge go? The default takes the least EWMA latency x in
-    /// flight, replicas that were revoked for this read last.
+    /// The settings of the core's decision for this policy, from those of the array.
+    fn settings(&self, given: Settings) -> Settings {
+        given
+    }
+
+    /// Where should this read go? `revokes` pays for revokes.
+    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance, revokes: &mut Budget) -> Choice;
+
+    /// The hedge delay of this read has passed; where should the hedge go? The default takes the least wait by the averages,
+    /// replicas that were revoked for this read last.
     fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
-        Hedge::To(ask.least(|device| (ask.is_refused(device), ask.devices[device].expected_ns())))
+        Hedge::To(ask.least_wait())
     }
 
     /// A copy completed.

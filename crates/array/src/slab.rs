@@ -6,11 +6,9 @@
 //! device at most once at a time.
 
 use crate::probing::Toss;
-use linnet_core::Place;
 use linnet_types::{Nanos, Op, Request};
 
-/// Most replicas of a stream; sets of them are kept in the bits of one byte.
-pub const REPLICAS_MAX: usize = 8;
+pub use linnet_core::REPLICAS_MAX;
 
 /// A set of replicas of one request; bit k is the k-th device from the primary on.
 pub(crate) type Mask = u8;
@@ -71,11 +69,8 @@ impl TimerId {
 /// One copy of a request on its device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flight {
-    pub submit_ns: Nanos,
-    /// Pages outstanding at the device, this copy included (the tracker's snapshot).
-    pub snapshot: u32,
-    /// Its place in the device's watch.
-    pub place: Option<Place>,
+    /// At the device's replica.
+    pub core: linnet_core::Flight,
     /// I/Os in flight at the device before this copy.
     pub in_flight: u32,
 }
@@ -109,8 +104,6 @@ pub(crate) struct Slot {
     pub flying: Mask,
     /// Copies submitted because the policy judged them fast.
     pub judged: Mask,
-    /// Copies that probe their device.
-    pub probes: Mask,
     /// Copies that are hedges.
     pub hedges: Mask,
     /// Copies that were submitted by [`crate::Config::probe_share`].
@@ -139,7 +132,6 @@ impl Slot {
             refused: 0,
             flying: 0,
             judged: 0,
-            probes: 0,
             hedges: 0,
             sampled: 0,
             tossed: Toss::None,

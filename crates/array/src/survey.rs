@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linnet_core::WATCH_FEATURES;
+use linnet_core::{Budget, Network, Settings, WATCH_FEATURES};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Outcome};
 
@@ -44,7 +44,7 @@ impl Surveyed {
 
 fn note(survey: &mut Survey, ask: &Ask<'_>, choice: &Choice) {
     let chosen = match choice {
-        Choice::Submit(submit) => submit.replica,
+        Choice::Submit(submit) | Choice::Declined(submit) => submit.replica,
         Choice::Revoke { .. } => ask.next,
     };
     let devices = ask.devices.len();
@@ -52,14 +52,13 @@ fn note(survey: &mut Survey, ask: &Ask<'_>, choice: &Choice) {
     for device in (0..ask.config.replicas).map(|k| (ask.primary + k) % devices) {
         let view = &ask.devices[device];
         let request = ask.request;
-        let seen = view.watch.as_ref().map(|w| w.describe(ask.now_ns, request.offset_bytes, request.size_bytes));
-        survey.features.extend(seen.unwrap_or_default().map(f32::from));
-        let since_ns = ask.now_ns.saturating_sub(view.completed_ns);
+        survey.features.extend(view.features(ask.now_ns, request).unwrap_or_default().map(f32::from));
+        let since_ns = ask.now_ns.saturating_sub(view.completed_ns());
         survey.features.extend([
-            view.in_flight as f32,
-            view.ewma_ns as f32 / 1000.0,
+            view.in_flight() as f32,
+            view.ewma_ns() as f32 / 1000.0,
             since_ns as f32 / 1000.0,
-            view.tracker.pending_pages() as f32,
+            view.pending_pages() as f32,
         ]);
         survey.latency_ns.push(match ask.outlook.peek(device, ask.now_ns, request) {
             Some(Outcome::Done(at)) => at.saturating_sub(ask.now_ns),
@@ -77,16 +76,20 @@ impl Policy for Surveyed {
         self.policy.judges()
     }
 
-    fn learns(&self) -> bool {
-        self.policy.learns()
-    }
-
     fn watches(&self) -> bool {
         true
     }
 
-    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance) -> Choice {
-        let choice = self.policy.choose(ask, chance);
+    fn network(&self, device: usize) -> Option<&Network> {
+        self.policy.network(device)
+    }
+
+    fn settings(&self, given: Settings) -> Settings {
+        self.policy.settings(given)
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance, revokes: &mut Budget) -> Choice {
+        let choice = self.policy.choose(ask, chance, revokes);
         if ask.first {
             note(&mut self.survey.lock().unwrap_or_else(PoisonError::into_inner), ask, &choice);
         }

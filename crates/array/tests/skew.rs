@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use linnet_array::{Ask, Choice, Config, Policy, RunOptions, Submit, WriteMode, run};
+use linnet_core::Budget;
 use linnet_learn::TrainingSet;
 use linnet_sim::{Chance, Toy};
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
@@ -19,11 +20,12 @@ impl Policy for Notes {
         "notes"
     }
 
-    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance) -> Choice {
+    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance, _revokes: &mut Budget) -> Choice {
         let device = ask.candidates().nth(chance.below(ask.count() as u64) as usize).expect("below the count");
-        let view = &ask.devices[device];
-        if view.tracker.history_len() == 4 {
-            self.0.lock().expect("one thread")[device].extend(view.digits(ask.request.size_bytes));
+        let mut tracker = ask.devices[device].tracker();
+        if tracker.history_len() == 4 {
+            let snapshot = tracker.arrive(ask.request.size_bytes);
+            self.0.lock().expect("one thread")[device].extend(tracker.digits(snapshot));
         }
         Choice::Submit(Submit::to(device))
     }

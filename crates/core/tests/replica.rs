@@ -10,7 +10,7 @@ use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request};
 
 fn read(offset_bytes: u64) -> Request {
-    Request { offset_bytes, size_bytes: 4096, op: Op::Read }
+    Request::new(Op::Read, offset_bytes, 4096)
 }
 
 /// Slow whenever its last read took more than a millisecond.

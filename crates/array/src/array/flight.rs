@@ -25,17 +25,26 @@ impl Limits {
     }
 }
 
+/// How a copy is handed to its device.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Launch {
+    /// To learn how the device is.
+    pub probe: bool,
+    /// Another replica is left: a device that judges for itself may refuse.
+    pub may_revoke: bool,
+}
+
 impl Array {
     /// Hands a copy of a request to the k-th replica.
-    pub(super) fn launch(&mut self, now: Nanos, index: usize, k: usize, may_revoke: bool, out: &mut Vec<Output>) {
+    pub(super) fn launch(&mut self, now: Nanos, index: usize, k: usize, how: Launch, out: &mut Vec<Output>) {
         let devices = self.views.len();
         let slot = self.slab.at(index);
         let device = device_of(slot.primary as usize, k, devices);
-        let view = &mut self.views[device];
-        let in_flight = view.in_flight;
-        let snapshot = view.submitted(slot.request.size_bytes);
-        let place = view.watch_arrive(now, &slot.request);
-        slot.flights[k] = Flight { submit_ns: now, snapshot, place, in_flight };
+        let replica = &mut self.views[device].replica;
+        let in_flight = replica.in_flight();
+        let core = replica.arrive(&self.settings, now, &slot.request, how.probe);
+        self.counters.probes += u64::from(core.is_probe());
+        slot.flights[k] = Flight { core, in_flight };
         slot.submitted |= 1 << k;
         slot.refused &= !(1 << k);
         slot.flying |= 1 << k;
@@ -46,7 +55,7 @@ impl Array {
         }
         slot.copies += 1;
         let (copy, tag, request) = (slot.copy_id(index, k), slot.tag, slot.request);
-        out.push(Output::Submit { device, copy, tag, request, may_revoke: may_revoke && is_read });
+        out.push(Output::Submit { device, copy, tag, request, may_revoke: how.may_revoke && is_read });
 
         let limits = &mut self.limits[usize::from(!is_read)];
         while limits.due.front().is_some_and(|&(_, copy)| self.slab.copy(copy).is_none()) {
@@ -66,12 +75,7 @@ impl Array {
             self.counters.late += 1;
             return None;
         };
-        let devices = self.views.len();
-        let slot = self.slab.at(index);
-        slot.flying &= !(1 << k);
-        if slot.probes & (1 << k) != 0 {
-            self.views[device_of(slot.primary as usize, k, devices)].probing = false;
-        }
+        self.slab.at(index).flying &= !(1 << k);
         Some((index, k))
     }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a read goes: asking the policy, and granting or refusing what it wants.
 
+use linnet_core::Settings;
 use linnet_types::{Nanos, Outcome, is_slow};
 
+use super::flight::Launch;
 use super::{Array, Breakage};
 use crate::policy::{device_of, replica_of};
 use crate::probing::Toss;
@@ -26,12 +28,12 @@ impl Array {
         if candidates == 0 {
             return;
         }
-        let mut ask = ask(&self.config, &self.views, now, slot, candidates, outlook);
+        let mut ask = ask(&self.config, &self.settings, &self.views, now, slot, candidates, outlook);
         ask.last &= !self.breaks(Breakage::RevokeLast);
         let choice = if all_tried {
-            Choice::Submit(Submit::to(ask.least(|device| ask.devices[device].expected_ns())))
+            Choice::Submit(Submit::to(ask.preferred(linnet_core::Policy::EwmaInflight, |_| 0)))
         } else {
-            self.policy.choose(&ask, &mut self.chance)
+            self.policy.choose(&ask, &mut self.chance, &mut self.revokes)
         };
         let (next, last) = (ask.next, ask.last);
         let at_primary = slot.submitted | slot.refused == 0 && candidates & 1 != 0;
@@ -50,22 +52,18 @@ impl Array {
                 self.counters.judged += u64::from(submit.judged);
                 submit
             }
+            Choice::Declined(submit) => {
+                self.counters.judged += 1;
+                self.counters.budget_denied += u64::from(!submit.probe);
+                submit
+            }
             Choice::Revoke { hedge_after } => {
-                let submit = Submit::to(next).hedged(hedge_after);
                 self.counters.judged += u64::from(!last);
-                if last {
-                    submit
-                } else if self.policy.learns() && self.views[next].is_stale(now, &self.config) {
-                    Submit { probe: true, ..submit }
-                } else if !self.revokes.take() {
-                    self.counters.budget_denied += 1;
-                    submit
-                } else if self.config.probe_share > 0.0 && self.toss(now, index, next, outlook) {
-                    submit
-                } else {
+                if !last && !(self.config.probe_share > 0.0 && self.toss(now, index, next, outlook)) {
                     self.revoke(now, index, next, outlook, out);
                     return;
                 }
+                Submit::to(next).hedged(hedge_after)
             }
         };
         self.carry_out(now, index, submit, candidates, out);
@@ -76,8 +74,7 @@ impl Array {
         let slot = self.slab.at(index);
         slot.refused |= 1 << replica_of(slot.primary as usize, device, devices);
         let request = slot.request;
-        let view = &mut self.views[device];
-        view.revokes_in_row = view.revokes_in_row.saturating_add(1);
+        self.views[device].replica.note_revoke();
         self.counters.revokes += 1;
         let inflection_ns = self.inflection_ns[device];
         if inflection_ns > 0
@@ -118,18 +115,10 @@ impl Array {
             k = candidates.trailing_zeros() as usize;
         }
         let bit: Mask = 1 << k;
-        let device = device_of(primary, k, devices);
-        let readmitted = self.views[device].readmit(now, &self.config);
-        if submit.probe || readmitted {
-            self.counters.probes += 1;
-            self.views[device].probing = true;
-            self.views[device].learnt_ns = now;
-        }
         let slot = self.slab.at(index);
-        slot.probes |= if submit.probe || readmitted { bit } else { 0 };
         slot.judged |= if submit.judged { bit } else { 0 };
         let untried = self.all & !(slot.submitted | slot.refused | bit);
-        self.launch(now, index, k, untried != 0, out);
+        self.launch(now, index, k, Launch { probe: submit.probe, may_revoke: untried != 0 }, out);
         if let Some(delay) = submit.hedge_after.filter(|_| self.config.replicas > 1) {
             let timer = TimerId::new(index, self.slab.at(index).generation, Alarm::Hedge(k));
             out.push(Output::SetTimer { at_ns: now + delay, timer });
@@ -140,7 +129,7 @@ impl Array {
                 return;
             }
             if self.clones.take() {
-                self.launch(now, index, k, untried & !(1 << k) != 0, out);
+                self.launch(now, index, k, Launch { probe: false, may_revoke: untried & !(1 << k) != 0 }, out);
             } else {
                 self.counters.budget_denied += 1;
             }
@@ -159,15 +148,16 @@ impl Array {
             return;
         }
         // A hedge is no way to try a device that was left out: that is what single probes are for.
-        let target = match self.policy.hedge(&ask(&self.config, &self.views, now, &slot, candidates, outlook)) {
-            Hedge::To(device) => device,
-            Hedge::Later(delay) => {
-                let timer = TimerId::new(index, slot.generation, Alarm::Hedge(k));
-                out.push(Output::SetTimer { at_ns: now + delay.max(1), timer });
-                return;
-            }
-            Hedge::Never => return,
-        };
+        let target =
+            match self.policy.hedge(&ask(&self.config, &self.settings, &self.views, now, &slot, candidates, outlook)) {
+                Hedge::To(device) => device,
+                Hedge::Later(delay) => {
+                    let timer = TimerId::new(index, slot.generation, Alarm::Hedge(k));
+                    out.push(Output::SetTimer { at_ns: now + delay.max(1), timer });
+                    return;
+                }
+                Hedge::Never => return,
+            };
         let k = replica_of(slot.primary as usize, target, self.views.len());
         debug_assert!(k < 8 && candidates & (1 << k) != 0, "{} hedges to no candidate", self.policy.name());
         if k >= 8 || candidates & (1 << k) == 0 {
@@ -181,7 +171,7 @@ impl Array {
         let slot = self.slab.at(index);
         slot.hedged = true;
         slot.hedges |= 1 << k;
-        self.launch(now, index, k, false, out);
+        self.launch(now, index, k, Launch::default(), out);
     }
 
     /// Those of `mask` whose devices are in service.
@@ -201,6 +191,7 @@ impl Array {
 
 fn ask<'a>(
     config: &'a Config,
+    settings: &'a Settings,
     views: &'a [DeviceView],
     now_ns: Nanos,
     slot: &'a Slot,
@@ -220,6 +211,7 @@ fn ask<'a>(
         devices: views,
         outlook,
         config,
+        settings,
         candidates,
         flying: slot.flying,
         refused: slot.refused,

@@ -14,8 +14,8 @@
 //! share of one request if the device served them one by one. C3's rate control is for many clients that do not know of each
 //! other, and is left out. A replica unread for longer than the array's age limit is probed, as in ewma-inflight.
 
-use super::queue::probe_or;
 use crate::{Ask, Choice, Completion, Policy, Submit};
+use linnet_core::{Budget, Candidate};
 use linnet_sim::Chance;
 
 /// Weight of a new sample: C3's simulations use 0.9 for the old average; the same here.
@@ -38,9 +38,17 @@ impl C3 {
 
     fn cost(&self, ask: &Ask<'_>, device: usize) -> f64 {
         let Averages { response_ns, service_ns } = self.averages[device];
-        let queue = 1.0 + f64::from(ask.devices[device].in_flight);
+        let queue = 1.0 + f64::from(ask.devices[device].in_flight());
         response_ns - service_ns + queue * queue * queue * service_ns
     }
+}
+
+/// Whether ewma-inflight would probe this candidate.
+fn is_forgotten(ask: &Ask<'_>, device: usize) -> bool {
+    let mut candidate = Candidate::default();
+    ask.devices[device].describe(ask.now_ns, &mut candidate);
+    candidate.eligible = true;
+    candidate.wants_probe(ask.settings, linnet_core::Policy::EwmaInflight, ask.now_ns)
 }
 
 impl Policy for C3 {
@@ -48,9 +56,12 @@ impl Policy for C3 {
         "c3"
     }
 
-    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
-        let submit: Submit = probe_or(ask, ask.least(|device| self.cost(ask, device)));
-        Choice::Submit(submit)
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
+        let chosen = ask.least(|device| self.cost(ask, device));
+        Choice::Submit(match ask.candidates().find(|&device| device != chosen && is_forgotten(ask, device)) {
+            Some(device) => Submit { probe: true, ..Submit::to(device) },
+            None => Submit::to(chosen),
+        })
     }
 
     fn completed(&mut self, done: &Completion) {

@@ -7,6 +7,7 @@
 //! the hedged latencies would feed back on itself. The array's hedge budget bounds the extra load.
 
 use crate::{Ask, Choice, Policy, Submit};
+use linnet_core::Budget;
 use linnet_sim::Chance;
 use linnet_types::Nanos;
 
@@ -26,7 +27,7 @@ impl Policy for Hedging {
         self.name
     }
 
-    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
         Choice::Submit(Submit::to(ask.next).hedged(self.delay_ns[ask.next]))
     }
 }

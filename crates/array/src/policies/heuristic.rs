@@ -12,24 +12,39 @@
 
 use super::Learned;
 use crate::{Ask, Choice, Completion, Policy, Submit};
+use linnet_core::{Budget, Decision, Question, Settings};
 use linnet_sim::Chance;
-use linnet_types::{Thresholds, is_slow};
+use linnet_types::{Nanos, Thresholds, is_slow};
 
 fn is_crowded(thresholds: &Thresholds, in_flight: u32) -> bool {
     thresholds.inflection_ns > 0 && in_flight > thresholds.queue_inflection
 }
 
-fn decide(ask: &Ask<'_>, slow: bool) -> Choice {
-    if slow { Choice::Revoke { hedge_after: None } } else { Choice::Submit(Submit::to(ask.next).judged()) }
+/// The core's decision about the first candidate, as if its network had said so.
+fn decide(decision: &mut Decision, ask: &Ask<'_>, revokes: &mut Budget, slow: bool) -> Choice {
+    if ask.last {
+        return Choice::Submit(Submit::to(ask.next));
+    }
+    let k = ask.candidates.trailing_zeros() as usize;
+    let (usable, replicas) = (1 << k, ask.replicas());
+    let question = Question { now_ns: ask.now_ns, replicas, usable, trees: 0, networks: usable, may_revoke: true };
+    decision.begin(ask.settings, &question);
+    ask.view().describe(ask.now_ns, decision.describe(k));
+    while let Some(k) = decision.next_to_ask(ask.settings, revokes) {
+        let candidate = decision.describe(k);
+        (candidate.known, candidate.slow) = (true, slow);
+    }
+    ask.carry_out(&decision.answer(), None, true)
 }
 
 pub(crate) struct HeurSim {
     thresholds: Vec<Thresholds>,
+    decision: Decision,
 }
 
 impl HeurSim {
     pub(crate) fn new(learned: &[Learned]) -> Self {
-        HeurSim { thresholds: learned.iter().map(|device| device.thresholds).collect() }
+        HeurSim { thresholds: learned.iter().map(|device| device.thresholds).collect(), decision: Decision::new() }
     }
 }
 
@@ -42,11 +57,15 @@ impl Policy for HeurSim {
         true
     }
 
-    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
-        if ask.last {
-            return Choice::Submit(Submit::to(ask.next));
-        }
-        decide(ask, is_crowded(&self.thresholds[ask.next], ask.view().in_flight))
+    /// It rests on the present alone, which does not expire.
+    fn settings(&self, given: Settings) -> Settings {
+        let policy = linnet_core::Policy::Linnos;
+        Settings { policy, age_ns: Nanos::MAX, revokes_in_row_max: u32::MAX, ..given }
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {
+        let slow = is_crowded(&self.thresholds[ask.next], ask.view().in_flight());
+        decide(&mut self.decision, ask, revokes, slow)
     }
 }
 
@@ -55,6 +74,7 @@ const HISTORY: usize = 4;
 
 pub(crate) struct HeurAdv {
     devices: Vec<Adv>,
+    decision: Decision,
 }
 
 struct Adv {
@@ -67,7 +87,7 @@ struct Adv {
 impl HeurAdv {
     pub(crate) fn new(learned: &[Learned]) -> Self {
         let device = |learned: &Learned| Adv { thresholds: learned.thresholds, fast_in_row: HISTORY, busy: false };
-        HeurAdv { devices: learned.iter().map(device).collect() }
+        HeurAdv { devices: learned.iter().map(device).collect(), decision: Decision::new() }
     }
 }
 
@@ -80,18 +100,16 @@ impl Policy for HeurAdv {
         true
     }
 
-    fn learns(&self) -> bool {
-        true
+    fn settings(&self, given: Settings) -> Settings {
+        Settings { policy: linnet_core::Policy::Linnos, ..given }
     }
 
-    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
-        if ask.last {
-            return Choice::Submit(Submit::to(ask.next));
-        }
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {
         let Adv { thresholds, busy, .. } = &self.devices[ask.next];
-        let in_flight = ask.view().in_flight;
+        let in_flight = ask.view().in_flight();
         let kept_out = *busy && in_flight > thresholds.queue_lower_quartile;
-        decide(ask, kept_out || is_crowded(thresholds, in_flight))
+        let slow = kept_out || is_crowded(thresholds, in_flight);
+        decide(&mut self.decision, ask, revokes, slow)
     }
 
     /// A slow read at a short queue marks the device at once and stays in the history until four fast ones have

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The policies by name.
 
-mod best;
 mod c3;
+mod core;
 mod hedging;
 mod heuristic;
-mod in_order;
-mod linnos;
 mod oracle;
-mod overdue;
 mod plain;
-mod queue;
-mod scores;
 
+use self::core::Core;
 use crate::{Config, Error, Policy};
 use linnet_core::{DIGITS, Latencies, Network, Trees};
 use linnet_types::{Nanos, Thresholds};
@@ -61,28 +57,27 @@ pub fn policy(name: &str, learned: &[Learned], config: &Config) -> Result<Box<dy
         learned.iter().map(|device| Some(pick(&device.thresholds)).filter(|&ns| ns > 0)).collect()
     };
     let none = || vec![None; learned.len()];
+    let settings = config.settings();
     Ok(match name {
-        "baseline" => Box::new(plain::Baseline),
+        "baseline" => Box::new(Core::averages("baseline", linnet_core::Policy::Baseline)),
         "clone" => Box::new(plain::Cloning),
         "random" => Box::new(plain::Random),
-        "shortest-queue" => Box::new(queue::ShortestQueue),
-        "ewma-inflight" => Box::new(queue::EwmaInflight),
+        "shortest-queue" => Box::new(Core::averages("shortest-queue", linnet_core::Policy::ShortestQueue)),
+        "ewma-inflight" => Box::new(Core::averages("ewma-inflight", linnet_core::Policy::EwmaInflight)),
         "c3" => Box::new(c3::C3::new(learned.len())),
         "hedge-p95" => Box::new(hedging::Hedging::new("hedge-p95", per_device(|thresholds| thresholds.latency_ns_p95))),
         "hedge-ip" => Box::new(hedging::Hedging::new("hedge-ip", per_device(|thresholds| thresholds.inflection_ns))),
         "heur-sim" => Box::new(heuristic::HeurSim::new(learned)),
         "heur-adv" => Box::new(heuristic::HeurAdv::new(learned)),
-        "linnos" => Box::new(linnos::LinnOs::new("linnos", networks(learned)?, none())),
+        "linnos" => Box::new(Core::linnos("linnos", networks(learned)?, none())),
         "linnos+hl" => {
-            Box::new(linnos::LinnOs::new("linnos+hl", networks(learned)?, per_device(|thresholds| thresholds.hedge_ns)))
+            Box::new(Core::linnos("linnos+hl", networks(learned)?, per_device(|thresholds| thresholds.hedge_ns)))
         }
-        "linnos+h99" => Box::new(linnos::LinnOs::new(
-            "linnos+h99",
-            networks(learned)?,
-            per_device(|thresholds| thresholds.latency_ns_p99),
-        )),
-        "linnet-best" => Box::new(best::LinnetBest::new(learned)),
-        "linnet+hl" => Box::new(in_order::InOrder::new(learned, per_device(|thresholds| thresholds.hedge_ns))),
+        "linnos+h99" => {
+            Box::new(Core::linnos("linnos+h99", networks(learned)?, per_device(|thresholds| thresholds.latency_ns_p99)))
+        }
+        "linnet-best" => Box::new(Core::best(learned, &settings)),
+        "linnet+hl" => Box::new(Core::trees(learned, per_device(|thresholds| thresholds.hedge_ns), &settings)),
         "oracle" => Box::new(oracle::Oracle),
         _ => return Err(unknown(name)),
     })

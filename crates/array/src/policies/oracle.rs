@@ -8,6 +8,7 @@
 //! find a shorter queue. It is therefore a limit in practice and not a bound; a policy that spreads load better can win.
 
 use crate::{Ask, Choice, Policy, Submit};
+use linnet_core::Budget;
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Outcome};
 
@@ -18,7 +19,7 @@ impl Policy for Oracle {
         "oracle"
     }
 
-    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
         let answers_ns = |device| match ask.outlook.peek(device, ask.now_ns, ask.request) {
             Some(Outcome::Done(at)) => at,
             _ => Nanos::MAX,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Policies that look at nothing.
 //!
-//! - **baseline**: submit to the primary; what every comparison starts from.
 //! - **clone**: submit to the primary and to the replica after it at once, the first answer wins (LinnOS section 5.3; a hedge
 //!   at p0). Doubles the load.
 //! - **random**: submit to a replica drawn at random.
@@ -9,19 +8,8 @@
 //! When the primary has failed or is out of service, the first candidate takes its place.
 
 use crate::{Ask, Choice, Policy, Submit};
+use linnet_core::Budget;
 use linnet_sim::Chance;
-
-pub(crate) struct Baseline;
-
-impl Policy for Baseline {
-    fn name(&self) -> &str {
-        "baseline"
-    }
-
-    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
-        Choice::Submit(Submit::to(ask.next))
-    }
-}
 
 pub(crate) struct Cloning;
 
@@ -30,7 +18,7 @@ impl Policy for Cloning {
         "clone"
     }
 
-    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance) -> Choice {
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
         Choice::Submit(Submit { also: ask.candidates().nth(1), ..Submit::to(ask.next) })
     }
 }
@@ -42,7 +30,7 @@ impl Policy for Random {
         "random"
     }
 
-    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance) -> Choice {
+    fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance, _revokes: &mut Budget) -> Choice {
         let drawn = chance.below(ask.count() as u64) as usize;
         Choice::Submit(Submit::to(ask.candidates().nth(drawn).unwrap_or(ask.next)))
     }

@@ -125,6 +125,10 @@ fn an_empty_revoke_budget_submits() {
     let fast = || Toy::steady(FAST_NS, 1);
     let c = go("linnos", &mut [fast(), fast()], &reads(20, 1_000_000), &models, config).counters;
     assert_eq!((c.revokes, c.budget_denied, c.judged, c.false_revokes), (3, 13, 16, 3), "{c:?}");
+    // Each read earns half a revoke: three are saved up and two more are earned while they are spent, then every other is paid for.
+    let config = Config { revoke_budget: Budget { share: 0.5, burst: 3 }, ..config };
+    let c = go("linnos", &mut [fast(), fast()], &reads(20, 1_000_000), &models, config).counters;
+    assert_eq!((c.revokes, c.budget_denied, c.judged), (10, 6, 16), "{c:?}");
 }
 
 #[test]

@@ -70,9 +70,14 @@ fn odds_weigh_against_the_wait() {
     assert_eq!(counts([0, 3 * TREE_ONE, 4 * TREE_ONE]), [1, 98, 1]);
     assert_eq!(counts([0, 4 * TREE_ONE, 4 * TREE_ONE]), [98, 1, 1]);
     assert_eq!(counts([-9 * TREE_ONE, -2 * TREE_ONE, -8 * TREE_ONE]), [1, 98, 1], "good odds are all the same");
-    // Without trees nothing but the wait is left.
+    // Without trees nothing but the wait is left: ewma-inflight, which probes the others after age_ns.
     let result = go(&mut one_slow(), &reads(100, 3_000_000), &[None, None, None], Config::default());
-    assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), [1, 98, 1]);
+    assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), [25, 50, 25]);
+    let policy = policy("ewma-inflight", &learned(&[None, None, None]), &Config::default()).expect("a known name");
+    let options = crate::RunOptions { array: Config::default(), log: true };
+    let records = reads(100, 3_000_000);
+    let averages = run(&mut one_slow(), &[&records], &[Thresholds::default(); 3], policy, &options, &mut ());
+    assert_eq!(result.log, averages.expect("the run succeeds").log);
 }
 
 /// Takes its time until it has recovered.

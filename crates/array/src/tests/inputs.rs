@@ -63,7 +63,7 @@ fn a_read_that_devices_refuse_moves_on_and_is_never_refused_at_the_last() {
     let c = *array.counters();
     assert_eq!((c.revokes, c.refusals, c.failovers, c.submits, c.extra_io), (1, 1, 1, 3, 1));
     assert_eq!(array.live(), 0);
-    assert!(array.devices().iter().all(|view| view.in_flight == 0 && view.tracker.pending_pages() == 0));
+    assert!(array.devices().iter().all(|view| view.in_flight() == 0 && view.pending_pages() == 0));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_cancelled_loser_frees_its_request_and_teaches_nothing() {
     assert_eq!(out[1], Output::Cancel { device: 1, copy: copies[0].1, timed_out: false });
     assert_eq!(array.live(), 1);
     array.cancelled(81_000, copies[0].1, &mut out);
-    assert_eq!((array.live(), array.devices()[1].tracker.history_len(), array.devices()[1].in_flight), (0, 0, 0));
+    assert_eq!((array.live(), array.devices()[1].tracker().history_len(), array.devices()[1].in_flight()), (0, 0, 0));
     // What is reported of the past changes nothing.
     out.clear();
     array.completed(90_000, copies[0].1, &mut out);

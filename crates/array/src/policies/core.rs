@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The policies that the core decides by (`linnet_core::Decision`), as the kernel's target does.
+//!
+//! **baseline**, **shortest-queue**, **ewma-inflight** and **linnet-best** look at all candidates and submit to the one that
+//! `core/choose.c` prefers. Nothing is revoked. What no host can foresee, such as one busy die, linnet-best leaves to a hedge: a
+//! read that is overdue (`core/hedge.c`) is sent again, to the best of the others.
+//!
+//! **linnos**, **linnos+hl**, **linnos+h99** and **linnet+hl** ask the replicas in order, starting at the primary: a host that
+//! cannot see all replicas at once, or a kernel that may only revoke, can do no more. Slow: revoke, and the next replica is
+//! asked after the failover. Fast: submit. The last replica is not asked: there the read is submitted.
+//!
+//! - The three of LinnOS (OSDI'20, sections 4 and 5.3) ask a network per device. The hedging forms send a second copy when a
+//!   submitted read has not answered after the device's delay: the percentile min(95, 100 - false submits) of read latency for
+//!   +hl (section 4.4), the 99th for +h99 (section 5.5). It goes to the replica whose network gives the least score for slow, of
+//!   those that do not hold the read; never to one that does.
+//! - linnet+hl asks the trees. A submitted read is hedged once it has taken longer than it should with a chance of 95 %, going by
+//!   its own score (`linnet_core::Latencies`): soon where an answer was to be expected soon, late where the risk was taken
+//!   knowingly. Without such a table, after the hedge delay of its thresholds. The copy goes where linnet-best would send it, and
+//!   reads pay for it as they do there. A device without trees is submitted to and not hedged.
+
+use super::Learned;
+use crate::{Ask, Choice, Completion, Hedge, Policy, Submit};
+use linnet_core::{Answer, Budget, Decision, Hedging, Latencies, Network, Question, Settings, Trees, WATCH_FEATURES};
+use linnet_sim::Chance;
+use linnet_types::Nanos;
+
+/// The quantile of [`linnet_core::LATENCY_SHARES`] that a read is given before it is hedged: the 95th percentile.
+const PATIENCE: usize = 2;
+
+/// Which candidates a read's decision is about, and by what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    All,
+    NextNetwork,
+    NextTrees,
+}
+
+pub(crate) struct Core {
+    name: &'static str,
+    policy: linnet_core::Policy,
+    asks: Asks,
+    networks: Vec<Option<Network>>,
+    trees: Vec<Option<Trees>>,
+    latencies: Vec<Option<Latencies>>,
+    /// Of the devices.
+    hedge_ns: Vec<Option<Nanos>>,
+    /// Of the array: the delay of linnet-best, and what pays for hedges of trees.
+    hedging: Option<Hedging>,
+    decision: Decision,
+}
+
+impl Core {
+    /// Looks at all candidates by the averages.
+    pub(crate) fn averages(name: &'static str, policy: linnet_core::Policy) -> Core {
+        Core {
+            name,
+            policy,
+            asks: Asks::All,
+            networks: Vec::new(),
+            trees: Vec::new(),
+            latencies: Vec::new(),
+            hedge_ns: Vec::new(),
+            hedging: None,
+            decision: Decision::new(),
+        }
+    }
+
+    /// linnet-best. Its delay starts at the least 95th percentile that is known of a device; without one it does not hedge.
+    pub(crate) fn best(learned: &[Learned], settings: &Settings) -> Core {
+        let delay_ns = learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min();
+        Core {
+            trees: learned.iter().map(|device| device.trees).collect(),
+            hedging: Some(Hedging::new(settings, delay_ns)),
+            ..Core::averages("linnet-best", linnet_core::Policy::Best)
+        }
+    }
+
+    /// One of the three of LinnOS.
+    pub(crate) fn linnos(name: &'static str, networks: Vec<Option<Network>>, hedge_ns: Vec<Option<Nanos>>) -> Core {
+        let asks = Asks::NextNetwork;
+        Core { networks, hedge_ns, asks, ..Core::averages(name, linnet_core::Policy::Linnos) }
+    }
+
+    /// linnet+hl.
+    pub(crate) fn trees(learned: &[Learned], hedge_ns: Vec<Option<Nanos>>, settings: &Settings) -> Core {
+        Core {
+            name: "linnet+hl",
+            asks: Asks::NextTrees,
+            latencies: learned.iter().map(|device| device.latencies).collect(),
+            hedge_ns,
+            hedging: Some(Hedging::new(settings, None)),
+            ..Core::best(learned, settings)
+        }
+    }
+
+    /// What the device's trees say of this read, and the features that they say it by.
+    fn look(&self, ask: &Ask<'_>, device: usize) -> Option<(i32, [u8; WATCH_FEATURES])> {
+        let trees = self.trees.get(device)?.as_ref()?;
+        let features = ask.devices[device].features(ask.now_ns, ask.request)?;
+        Some((trees.score(&features), features))
+    }
+
+    /// Where trees prefer to send this read, of the candidates.
+    fn best_by_trees(&self, ask: &Ask<'_>) -> usize {
+        ask.preferred(linnet_core::Policy::Best, |device| self.look(ask, device).map_or(0, |(score, _)| score))
+    }
+
+    /// How long a read that is submitted to the first candidate may take before it is hedged.
+    fn patience_ns(&self, ask: &Ask<'_>, seen: Option<(i32, [u8; WATCH_FEATURES])>) -> Option<Nanos> {
+        match self.asks {
+            Asks::All => self.hedging.as_ref()?.delay_ns(),
+            Asks::NextNetwork => self.hedge_ns[ask.next],
+            Asks::NextTrees => {
+                let (score, features) = seen?;
+                let table = self.latencies[ask.next].as_ref();
+                table.map(|table| table.predict(score, &features)[PATIENCE].into()).or(self.hedge_ns[ask.next])
+            }
+        }
+    }
+
+    /// The core's decision. `seen` is what is known already of the first candidate.
+    fn decide(
+        &mut self,
+        ask: &Ask<'_>,
+        seen: Option<(i32, [u8; WATCH_FEATURES])>,
+        usable: u8,
+        may_revoke: bool,
+        revokes: &mut Budget,
+    ) -> Answer {
+        let question = Question {
+            now_ns: ask.now_ns,
+            replicas: ask.replicas(),
+            usable,
+            trees: those_with(ask, &self.trees),
+            networks: those_with(ask, &self.networks),
+            may_revoke,
+        };
+        self.decision.begin(ask.settings, &question);
+        for k in (0..ask.replicas()).filter(|k| usable & (1 << k) != 0) {
+            let device = ask.device(k);
+            ask.devices[device].describe(ask.now_ns, self.decision.describe(k));
+            if self.decision.wants_scores()
+                && let Some((score, _)) = seen.or_else(|| self.look(ask, device))
+            {
+                let candidate = self.decision.describe(k);
+                (candidate.known, candidate.score) = (true, score);
+            }
+        }
+        while let Some(k) = self.decision.next_to_ask(ask.settings, revokes) {
+            ask.devices[ask.device(k)].ask(ask.request.size_bytes, self.decision.describe(k));
+        }
+        self.decision.answer()
+    }
+}
+
+/// The replicas that have one.
+fn those_with<T>(ask: &Ask<'_>, of: &[Option<T>]) -> u8 {
+    if of.is_empty() {
+        return 0;
+    }
+    (0..ask.replicas()).map(|k| u8::from(of[ask.device(k)].is_some()) << k).sum()
+}
+
+impl Policy for Core {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn judges(&self) -> bool {
+        self.asks != Asks::All
+    }
+
+    fn watches(&self) -> bool {
+        !self.trees.is_empty()
+    }
+
+    fn network(&self, device: usize) -> Option<&Network> {
+        self.networks.get(device)?.as_ref()
+    }
+
+    fn settings(&self, given: Settings) -> Settings {
+        Settings { policy: self.policy, ..given }
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {
+        if let Some(hedging) = self.hedging.as_mut().filter(|_| ask.first) {
+            hedging.earn(ask.settings);
+        }
+        let usable =
+            if self.asks == Asks::All { ask.candidates } else { ask.candidates & ask.candidates.wrapping_neg() };
+        let may_revoke = self.asks != Asks::All && !ask.last;
+        let seen = if self.asks == Asks::NextTrees { self.look(ask, ask.next) } else { None };
+        let hedge_after = self.patience_ns(ask, seen);
+        if ask.settings.decides_nothing(usable, may_revoke) {
+            return Choice::Submit(Submit::to(ask.next).hedged(hedge_after));
+        }
+        let answer = self.decide(ask, seen, usable, may_revoke, revokes);
+        // Trees that are not believed any more want no revoke; what a network says stands, and is tried.
+        ask.carry_out(&answer, hedge_after, self.asks == Asks::NextNetwork)
+    }
+
+    fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
+        if let Some(hedging) = &mut self.hedging {
+            return if hedging.ask(ask.settings) { Hedge::To(self.best_by_trees(ask)) } else { Hedge::Never };
+        }
+        Hedge::To(ask.least(|device| {
+            let view = &ask.devices[device];
+            (view.network_score(ask.request.size_bytes).unwrap_or(0), view.expected_ns())
+        }))
+    }
+
+    fn completed(&mut self, done: &Completion) {
+        if let Some(hedging) = self.hedging.as_mut().filter(|_| done.op.is_read()) {
+            hedging.answered(done.latency_ns);
+        }
+    }
+}
