@@ -9,7 +9,7 @@ SEED   ?= 0
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python test-vm kernel kernel-deb kernel-install kernel-test lint ublk sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python regress test-vm kernel kernel-deb kernel-install kernel-test lint ublk sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -52,6 +52,9 @@ test-rust:             ## every crate
 
 test-python: build     ## the command line and the Python library
 	@$(BIN)/python -m pytest python/tests
+
+regress: build         ## accept the results of the small grid, tests/regress/results.csv: the diff is for the review
+	@$(BIN)/python tests/regress/results.py --accept
 
 test-vm: build         ## the kernel module on stock kernels in emulated machines: make test-vm [CASE=name] [KERNEL=6.1]
 	@$(PYTHON) tests/vm/run.py $(CASE:%=--case '%') $(KERNEL:%=--kernel %) $(if $(SLOW),--slow)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The grid of exact results in tests/regress is what this build computes, and a difference in it is seen."""
+
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "regress"))
+
+import results
+
+
+def test_results_are_those_that_were_accepted() -> None:
+    lines = results.differences(results.recorded(), results.computed())
+    if lines:
+        pytest.fail(results.report(lines), pytrace=False)
+
+
+def test_the_file_is_as_it_would_be_written() -> None:
+    assert results.FILE.read_text() == results.as_csv(results.recorded())
+
+
+def test_another_seed_gives_other_rows() -> None:
+    old = [row for row in results.recorded() if (row["workload"], row["preset"]) == ("az-c", "sata")]
+    new = list(results.cell("az-c", "sata", seed=results.SEED + 1))
+    assert len(results.differences(old, new)) == len(old) == len(new)
+
+
+def test_a_report_names_row_column_and_both_values() -> None:
+    old = results.recorded()
+    changed = [*old[1:-1], old[-1] | {"p99_ns": "1"}]
+    lines = results.differences(old, changed)
+    gone, other = (" ".join(row[name] for name in results.KEY) for row in (old[0], old[-1]))
+    assert lines == [f"{gone}: the row is gone", f"{other}: p99_ns {old[-1]['p99_ns']} -> 1"]
+    assert results.differences(changed, old)[0] == f"{gone}: the row is new"
+    text = results.report(lines)
+    assert "2 rows differ" in text
+    assert "make regress" in text

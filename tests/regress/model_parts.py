@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A model file with one of its parts alone, written from `spec/model-file.md`."""
+
+from __future__ import annotations
+
+import struct
+
+from linnet import Model
+
+HEADER_BYTES = 96
+CHECKSUM_BYTES = 4
+TREES_BYTES = 1416
+LATENCIES_BYTES = 2628
+NETWORK, TREES, LATENCIES = 1, 2, 4
+"""Bits of the field ``parts``."""
+POLYNOMIAL = 0x82F63B78
+"""Castagnoli's, reflected."""
+
+
+def remainder(byte: int) -> int:
+    """What eight zero bits make of the checksum's last byte."""
+    for _ in range(8):
+        byte = byte >> 1 ^ (POLYNOMIAL if byte & 1 else 0)
+    return byte
+
+
+REMAINDERS = [remainder(byte) for byte in range(256)]
+
+
+def crc32c(data: bytes) -> int:
+    """The checksum of a model file."""
+    rest = 0xFFFFFFFF
+    for byte in data:
+        rest = rest >> 8 ^ REMAINDERS[(rest ^ byte) & 0xFF]
+    return rest ^ 0xFFFFFFFF
+
+
+def sealed(body: bytearray, parts: int) -> Model:
+    """The model that this file without a checksum holds."""
+    struct.pack_into("<I", body, 16, len(body) + CHECKSUM_BYTES)
+    struct.pack_into("<I", body, 76, parts)
+    return Model.from_bytes(bytes(body) + struct.pack("<I", crc32c(body)))
+
+
+def split(model: Model) -> tuple[bytes, bytes, int]:
+    """Header and network, what follows the network, and the parts."""
+    body = model.to_bytes()[:-CHECKSUM_BYTES]
+    (parts,) = struct.unpack_from("<I", body, 76)
+    tail = bool(parts & TREES) * TREES_BYTES + bool(parts & LATENCIES) * LATENCIES_BYTES
+    return body[: len(body) - tail], body[len(body) - tail :], parts
+
+
+def without_trees(model: Model) -> Model:
+    """Its network alone."""
+    front, _, parts = split(model)
+    return sealed(bytearray(front), parts & NETWORK)
+
+
+def trees_alone(model: Model) -> Model:
+    """Its trees and the latencies that they predict."""
+    front, tail, parts = split(model)
+    header = bytearray(front[:HEADER_BYTES])
+    struct.pack_into("<HH", header, 12, 0, 0)  # schema and input_max are the network's
+    struct.pack_into("<I", header, 20, 0)  # layer_count
+    return sealed(header + tail, parts & ~NETWORK)
