@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The big comparison: Table 1 workloads and real traces, both arrays, every policy, the oracle beside them.
 
-    .venv/bin/python bench/macro/compare_all.py --out bench/runs/DATE-MACHINE [--traces DIR] [--seed N]
+    .venv/bin/python bench/macro/compare_all.py [--out DIR] [--traces DIR] [--seed N]
 
-Writes compare.json (rows and models; the same seed gives the same bytes) and compare.md (the tables).
+Writes compare.json (rows and models; the same seed gives the same bytes) and compare.md (the tables), which is kept in
+bench/runs/DATE-MACHINE.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def merged(
 def main() -> int:
     """Run everything and write the two files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("build/bench/compare"))
     parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--share", type=float)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Every Table 1 workload and real trace across device-wide shares: policies, their way to the oracle, and its limit.
 
-    .venv/bin/python bench/macro/latency_all.py --out bench/runs/DATE-MACHINE [--ios N] [--share 0.75,0.9] [--seed 0,1]
-                                                 [--limit]
+    .venv/bin/python bench/macro/latency_all.py [--out DIR] [--ios N] [--share 0.75,0.9] [--seed 0,1] [--limit]
 
-Writes latency.json and latency.md. Rows are kept in latency.jsonl meanwhile, so that a run that was stopped goes on.
+Writes latency.json and latency.md, which is kept in bench/runs/DATE-MACHINE. Rows are kept in latency.jsonl meanwhile,
+so that a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def markdown(rows: list[dict[str, Any]], parts: dict[str, list[dict[str, Any]]])
 def main() -> int:
     """Run every cell that is not there yet and write the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("build/bench/latency"))
     parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
     parser.add_argument("--seed", default="0", help="seeds of devices, periods and training; rows of each")
     parser.add_argument("--share", default="0.75,0.9,0.5,0.25")

@@ -64,6 +64,15 @@ def cells_of(row: dict[str, Any], primary: dict[str, Any]) -> list[str]:
     return [row["policy"], *times, ratio, *shares, *parts, str(row["failed"])]
 
 
+def a_row_a_line(out: dict[str, Any]) -> str:
+    """JSON in which a row of results is one line."""
+    fields = []
+    for name, value in out.items():
+        rows = ",\n".join(json.dumps(row) for row in value) if isinstance(value, list) else None
+        fields.append(f"{json.dumps(name)}: " + (json.dumps(value) if rows is None else f"[\n{rows}\n]"))
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
 def main() -> int:
     """A table for the raw device, one for the same in virtual time, and one for each file system."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -80,7 +89,7 @@ def main() -> int:
         row |= {key: row[key] / args.scale for key in ("mean_us", *QUANTILES)}
         row["p99_us_by_stretch"] = [p99 / args.scale for p99 in row["p99_us_by_stretch"]]
     out = {"kernel": args.kernel, "time_scale": args.scale, "rows": rows, "virtual": virtual}
-    (args.directory / "dm-effect.json").write_text(json.dumps(out, indent=1) + "\n")
+    (args.directory / "dm-effect.json").write_text(a_row_a_line(out))
     for where in dict.fromkeys(row["where"] for row in rows):
         here = [row for row in rows if row["where"] == where]
         print(f"{where}, Linux {args.kernel}, {here[0]['reads']:,} reads each:\n")
