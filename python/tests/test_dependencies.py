@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Every package that is imported is declared in pyproject.toml, and every one that is declared is used."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+from conftest import ROOT
+
+PROJECT = tomllib.loads((ROOT / "python/pyproject.toml").read_text())
+COMMANDS = {"maturin", "mypy", "ruff"}
+"""Declared for their commands, which the Makefile calls."""
+ELSEWHERE = {"torch"}
+"""What bench/macro/train_vs_torch.py compares with; it says how to install it."""
+
+
+def names(requirements: list[str]) -> set[str]:
+    """The packages of these requirements, without extras, versions and markers; not the project itself."""
+    return {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in requirements} - {"linnet"}
+
+
+def imported(folders: list[str]) -> set[str]:
+    """Packages that files in these folders import: neither of the standard library nor of the tree."""
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    own = {"linnet", *(file.stem for file in files)}
+    modules = {name.split(".")[0] for file in files for name in modules_of(file)}
+    found = packages_distributions()
+    return {found.get(name, [name])[0].lower() for name in modules - own - sys.stdlib_module_names}
+
+
+def modules_of(file: Path) -> set[str]:
+    """What one file imports by an absolute name."""
+    modules = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            modules.add(node.module)
+    return modules
+
+
+def test_the_package_declares_what_it_imports_and_no_more() -> None:
+    extras = PROJECT["project"].get("optional-dependencies", {}).values()
+    declared = names([*PROJECT["project"]["dependencies"], *(one for extra in extras for one in extra)])
+    used = imported(["python/src"])
+    assert used - declared == set(), "imported and not declared"
+    assert declared - used == set(), "declared and not imported"
+
+
+def test_tests_and_benches_declare_what_they_import_and_no_more() -> None:
+    groups = PROJECT["dependency-groups"].values()
+    tools = names([one for group in groups for one in group if isinstance(one, str)])
+    used = imported(["python/tests", "tests", "bench"]) - imported(["python/src"]) - ELSEWHERE
+    assert used - tools == set(), "imported and not declared"
+    assert tools - used - COMMANDS == set(), "declared and not used"
