@@ -9,7 +9,7 @@ SEED   ?= 0
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python regress test-vm kernel kernel-deb kernel-install kernel-test lint ublk sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python regress test-vm kernel kernel-deb kernel-install kernel-test lint deny ublk sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -17,7 +17,7 @@ help:            ## list the targets
 demo: build      ## learn a three-drive array and show what admission does to its read tail
 	@$(BIN)/linnet demo --out demo-out
 
-test: build lint test-core test-lib test-rust test-python   ## every quick test: no root, no KVM, no SSD
+test: build lint deny test-core test-lib test-rust test-python   ## every quick test: no root, no KVM, no SSD
 	@echo "all tests passed"
 
 build: $(BIN)/linnet   ## set up .venv and compile; leaves the command at .venv/bin/linnet
@@ -77,6 +77,9 @@ lint: build            ## formatting, lints, types, layering
 	@$(BIN)/ruff check --quiet python bench tests && $(BIN)/ruff format --quiet --check python bench tests
 	@cd python && ../$(BIN)/mypy --no-error-summary
 	@$(BIN)/python tests/layering.py
+
+deny: build            ## licences, second versions and sources of the crates that are used: deny.toml
+	@sh tools/deny.sh $(BIN)
 
 ublk:                  ## compile the ublk front of modelled drives (needs libclang; runs on kernels with ublk_drv)
 	@cargo check --manifest-path crates/ublk/Cargo.toml --all-targets --quiet
