@@ -9,7 +9,7 @@ SEED   ?= 0
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python regress test-vm kernel kernel-deb kernel-install kernel-test lint deny ublk sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python regress test-vm kernel kernel-deb kernel-install kernel-test lint deny ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -83,6 +83,9 @@ deny: build            ## licences, second versions and sources of the crates th
 
 ublk:                  ## compile the ublk front of modelled drives (needs libclang; runs on kernels with ublk_drv)
 	@cargo check --manifest-path crates/ublk/Cargo.toml --all-targets --quiet
+
+bindings:              ## compare what Rust declares of the C core with its headers (needs bindgen)
+	@cargo test --manifest-path tests/bindings/Cargo.toml --locked --quiet -- --nocapture
 
 sim: tools             ## one long random simulation of the array: make sim SEED=n
 	@LINNET_SIM_SEED=$(SEED) LINNET_SIM_RUNS=200 cargo test --release --locked -p linnet-array -- --nocapture sim

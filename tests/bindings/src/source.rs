@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads Rust source: records of C's layout, functions and statics of C, constants and aliases.
+
+use std::collections::BTreeMap;
+
+use syn::{Expr, ForeignItem, Item, Lit, ReturnType, UnOp};
+
+use crate::types::{Key, Type, number};
+
+/// A struct or union of C's layout.
+pub struct Record {
+    /// Names and types, in order.
+    pub fields: Vec<(String, syn::Type)>,
+    /// All fields lie at 0.
+    pub union: bool,
+    /// Has the layout of its only field.
+    transparent: bool,
+}
+
+/// A function or static that is C's. A static has no arguments and its own type as result.
+pub struct Foreign {
+    /// The file that declares it.
+    pub file: usize,
+    /// Its name for the linker.
+    pub name: String,
+    /// Types of its arguments.
+    pub inputs: Vec<syn::Type>,
+    /// Type of its result; none is void.
+    pub output: Option<syn::Type>,
+}
+
+/// What some files declare.
+#[derive(Default)]
+pub struct Source {
+    /// Names of the files, for messages.
+    pub files: Vec<String>,
+    /// Structs and unions.
+    pub records: BTreeMap<Key, Record>,
+    /// Functions and statics.
+    pub foreign: Vec<Foreign>,
+    /// Constants, not yet evaluated.
+    pub constants: BTreeMap<Key, Expr>,
+    aliases: BTreeMap<Key, syn::Type>,
+}
+
+fn repr(attributes: &[syn::Attribute]) -> Vec<String> {
+    let mut found = Vec::new();
+    for attribute in attributes.iter().filter(|one| one.path().is_ident("repr")) {
+        // What is not understood is not of C's layout, or aligned by hand: layout.rs would miss that, so it must be absent.
+        let _ = attribute.parse_nested_meta(|meta| {
+            found.extend(meta.path.get_ident().map(ToString::to_string));
+            Ok(())
+        });
+    }
+    found
+}
+
+fn plain(name: &syn::Ident) -> String {
+    name.to_string().trim_start_matches("r#").trim_end_matches('_').to_string()
+}
+
+fn fields<'a>(fields: impl IntoIterator<Item = &'a syn::Field>) -> Vec<(String, syn::Type)> {
+    let named = fields.into_iter().enumerate();
+    named.map(|(at, one)| (one.ident.as_ref().map_or(at.to_string(), plain), one.ty.clone())).collect()
+}
+
+impl Source {
+    /// Reads one more file.
+    ///
+    /// # Errors
+    /// Text that is not Rust.
+    pub fn read(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let parsed = syn::parse_file(text).map_err(|error| format!("{name}: {error}"))?;
+        self.files.push(name.to_string());
+        parsed.items.iter().for_each(|item| self.item(item));
+        Ok(())
+    }
+
+    fn item(&mut self, item: &Item) {
+        let file = self.files.len() - 1;
+        match item {
+            Item::Struct(own) => {
+                let repr = repr(&own.attrs);
+                if repr.iter().any(|word| word == "C" || word == "transparent") {
+                    let transparent = repr.iter().any(|word| word == "transparent");
+                    let record = Record { fields: fields(&own.fields), union: false, transparent };
+                    self.records.insert((file, own.ident.to_string()), record);
+                }
+            }
+            Item::Union(own) => {
+                let record = Record { fields: fields(&own.fields.named), union: true, transparent: false };
+                self.records.insert((file, own.ident.to_string()), record);
+            }
+            Item::Enum(own) => {
+                if let Some(word) = repr(&own.attrs).iter().find(|word| number(word).is_some()) {
+                    let ty = syn::parse_str(word).expect("a number is a type");
+                    self.aliases.insert((file, own.ident.to_string()), ty);
+                }
+            }
+            Item::Type(own) => {
+                self.aliases.insert((file, own.ident.to_string()), (*own.ty).clone());
+            }
+            Item::Const(own) => {
+                self.constants.insert((file, own.ident.to_string()), (*own.expr).clone());
+            }
+            Item::ForeignMod(block) => block.items.iter().for_each(|one| self.foreign_item(file, one)),
+            Item::Mod(inner) => {
+                let items = inner.content.iter().flat_map(|(_, items)| items);
+                items.filter(|one| !matches!(one, Item::Mod(_))).for_each(|one| self.item(one));
+            }
+            _ => {}
+        }
+    }
+
+    fn foreign_item(&mut self, file: usize, item: &ForeignItem) {
+        let found = match item {
+            ForeignItem::Fn(own) => {
+                let typed = own.sig.inputs.iter().filter_map(|one| match one {
+                    syn::FnArg::Typed(typed) => Some((*typed.ty).clone()),
+                    syn::FnArg::Receiver(_) => None,
+                });
+                let output = match &own.sig.output {
+                    ReturnType::Default => None,
+                    ReturnType::Type(_, ty) => Some((**ty).clone()),
+                };
+                Foreign { file, name: own.sig.ident.to_string(), inputs: typed.collect(), output }
+            }
+            ForeignItem::Static(own) => {
+                let output = Some((*own.ty).clone());
+                Foreign { file, name: own.ident.to_string(), inputs: Vec::new(), output }
+            }
+            _ => return,
+        };
+        self.foreign.push(found);
+    }
+
+    /// Of the same file, or else the only one of that name elsewhere.
+    fn find<'a, T>(&self, map: &'a BTreeMap<Key, T>, file: usize, path: &syn::Path) -> Option<(&'a Key, &'a T)> {
+        let name = path.segments.last()?.ident.to_string();
+        let mut elsewhere = map.iter().filter(|((at, own), _)| *own == name && *at != file);
+        let here = map.get_key_value(&(file, name.clone()));
+        // `crate::N` is not the N of this file, which may be its alias.
+        if path.segments.len() > 1 { elsewhere.next().or(here) } else { here.or_else(|| elsewhere.next()) }
+    }
+
+    /// The value of a constant expression.
+    ///
+    /// # Errors
+    /// Says what is not understood.
+    pub fn value(&self, file: usize, expression: &Expr) -> Result<i128, String> {
+        let unknown = || Err(format!("{}: a constant that is not understood", self.files[file]));
+        match expression {
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Int(number) => number.base10_parse().map_err(|error| error.to_string()),
+                _ => unknown(),
+            },
+            Expr::Paren(inner) => self.value(file, &inner.expr),
+            Expr::Group(inner) => self.value(file, &inner.expr),
+            Expr::Cast(cast) => self.value(file, &cast.expr),
+            Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => Ok(-self.value(file, &unary.expr)?),
+            Expr::Binary(binary) => {
+                let (a, b) = (self.value(file, &binary.left)?, self.value(file, &binary.right)?);
+                match binary.op {
+                    syn::BinOp::Add(_) => Ok(a + b),
+                    syn::BinOp::Sub(_) => Ok(a - b),
+                    syn::BinOp::Mul(_) => Ok(a * b),
+                    syn::BinOp::Div(_) if b != 0 => Ok(a / b),
+                    syn::BinOp::Shl(_) if (0..127).contains(&b) => Ok(a << b),
+                    _ => unknown(),
+                }
+            }
+            Expr::MethodCall(call) if call.method == "len" => match &*call.receiver {
+                Expr::Path(path) => match self.find(&self.constants, file, &path.path) {
+                    Some((_, Expr::Array(array))) => Ok(array.elems.len() as i128),
+                    _ => unknown(),
+                },
+                _ => unknown(),
+            },
+            Expr::Path(path) => match (path_words(&path.path).as_str(), self.find(&self.constants, file, &path.path)) {
+                ("u32::MAX", _) => Ok(u32::MAX.into()),
+                (_, Some((key, inner))) => self.value(key.0, inner),
+                (words, None) => Err(format!("{}: no constant {words}", self.files[file])),
+            },
+            _ => unknown(),
+        }
+    }
+
+    /// A type without its aliases.
+    ///
+    /// # Errors
+    /// Names what has no meaning in C.
+    pub fn resolve(&self, file: usize, ty: &syn::Type) -> Result<Type, String> {
+        match ty {
+            syn::Type::Paren(inner) => self.resolve(file, &inner.elem),
+            syn::Type::Group(inner) => self.resolve(file, &inner.elem),
+            syn::Type::Ptr(pointer) => {
+                let mutable = matches!(pointer.mutability, syn::PointerMutability::Mut(_));
+                self.pointer(file, mutable, &pointer.elem)
+            }
+            syn::Type::Reference(pointer) => self.pointer(file, pointer.mutability.is_some(), &pointer.elem),
+            syn::Type::Array(array) => {
+                let len = u64::try_from(self.value(file, &array.len)?).map_err(|error| error.to_string())?;
+                Ok(Type::Array(Box::new(self.resolve(file, &array.elem)?), len))
+            }
+            syn::Type::FnPtr(_) => Ok(Type::Function),
+            syn::Type::Tuple(none) if none.elems.is_empty() => Ok(Type::Void),
+            syn::Type::Path(path) => self.named(file, &path.path),
+            _ => Err(format!("{}: a type that C does not have", self.files[file])),
+        }
+    }
+
+    fn pointer(&self, file: usize, mutable: bool, to: &syn::Type) -> Result<Type, String> {
+        Ok(Type::Pointer { mutable, to: Box::new(self.resolve(file, to)?) })
+    }
+
+    fn named(&self, file: usize, path: &syn::Path) -> Result<Type, String> {
+        let last = path.segments.last().ok_or("an empty path")?;
+        let name = last.ident.to_string();
+        let inner = match &last.arguments {
+            syn::PathArguments::AngleBracketed(list) => list.args.iter().find_map(|one| match one {
+                syn::GenericArgument::Type(ty) => Some(ty),
+                _ => None,
+            }),
+            _ => None,
+        };
+        match (name.as_str(), inner) {
+            ("Option" | "MaybeUninit" | "UnsafeCell" | "Cell", Some(of)) => return self.resolve(file, of),
+            ("NonNull", Some(of)) => return self.pointer(file, true, of),
+            ("PhantomData", _) => return Ok(Type::Array(Box::new(Type::Number("u8")), 0)),
+            ("c_void", None) => return Ok(Type::Void),
+            _ => {}
+        }
+        if let Some(found) = number(&name) {
+            return Ok(found);
+        }
+        if let Some((key, record)) = self.find(&self.records, file, path) {
+            return match record.fields.first() {
+                Some((_, only)) if record.transparent => self.resolve(key.0, only),
+                _ => Ok(Type::Record(key.clone())),
+            };
+        }
+        match self.find(&self.aliases, file, path) {
+            Some((key, alias)) => self.resolve(key.0, alias),
+            None => Err(format!("{}: {} has no layout that C knows", self.files[file], path_words(path))),
+        }
+    }
+}
+
+fn path_words(path: &syn::Path) -> String {
+    path.segments.iter().map(|one| one.ident.to_string()).collect::<Vec<_>>().join("::")
+}
