@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Who may know whom: reads the crates' manifests, the core's includes and every file's first line.
+"""Who may know whom: reads the crates' manifests, the core's includes, Python's imports and every file's first line.
 
 Run by `make lint`. Prints each breach with its fix and ends with a non-zero status if there is one.
 """
@@ -86,6 +86,18 @@ def kernel() -> list[str]:
     return found
 
 
+def laboratory() -> list[str]:
+    """Modules of the Python product that import the studies. The command line loads those by name, when asked to."""
+    package = ROOT / "python/src/linnet"
+    studies = re.compile(r"^\s*((?:from|import) +linnet(?:\.studies\b| +import .*\bstudies\b).*)", re.MULTILINE)
+    return [
+        f"{source.relative_to(ROOT)}: `{line}`; the product runs without its laboratory, linnet.studies"
+        for source in sorted(package.rglob("*.py"))
+        if not source.is_relative_to(package / "studies")
+        for line in studies.findall(source.read_text())
+    ]
+
+
 def licences() -> list[str]:
     """Files whose first line is not their room's licence."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
@@ -103,7 +115,7 @@ def licences() -> list[str]:
 
 def main() -> int:
     """Print every breach."""
-    found = crates() + includes() + kernel() + licences()
+    found = crates() + includes() + kernel() + laboratory() + licences()
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

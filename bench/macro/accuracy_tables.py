@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from linnet.grid import by_cell, enough, kept_rows, missed, ratio, summary
+from linnet.studies.grid import by_cell, enough, kept_rows, missed, ratio, summary
 
 MODELS = ("logistic", "trees", "linnos", "heimdall", "linnet")
 CAP_US = 9999

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from linnet._native import Trace
-from linnet.grid import MAX_READS, REAL_SSD, first_reads
-from linnet.study import accuracy
+from linnet.studies.accuracy import accuracy
+from linnet.studies.grid import MAX_READS, REAL_SSD, first_reads
 
 BOTH = ("random-split", "threshold-over-all", "hard-auc")
 OF = {

@@ -16,7 +16,7 @@ import json
 import numpy as np
 from linnet import Trace
 from linnet._native import synth
-from linnet.drift import on_drive, study
+from linnet.studies.drift import on_drive, study
 
 DRIVES = {"consumer-deep": 400_000, "enterprise-wide": 60_000, "sata": 400_000}
 """Nanoseconds between two requests."""

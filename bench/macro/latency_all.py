@@ -19,7 +19,7 @@ from typing import Any
 import compare_all
 from linnet import _native
 from linnet.experiment import Setup
-from linnet.latency import limit, summary, with_ways
+from linnet.studies.latency import limit, summary, with_ways
 
 POLICIES = (
     "baseline",

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from linnet import Error as LinnetError
-from linnet.calibrate import STEPS, calibrate, figure, read_params, with_layout
-from linnet.iocost import SATURATION, Level, read_result
-from linnet.loadcurve import beneath, nearest, off
-from linnet.sensitivity import figure as sensitivity_figure
-from linnet.sensitivity import markdown, sweep
+from linnet.calibration.calibrate import STEPS, calibrate, figure, read_params, with_layout
+from linnet.calibration.iocost import SATURATION, Level, read_result
+from linnet.calibration.loadcurve import beneath, nearest, off
+from linnet.studies.sensitivity import figure as sensitivity_figure
+from linnet.studies.sensitivity import markdown, sweep
 
 SMALL = {"channels": 4, "dies_per_channel": 2, "blocks_per_plane": 64, "pages_per_block": 16}
 """A drive of 256 MiB raw."""

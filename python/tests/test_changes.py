@@ -9,7 +9,7 @@ import pytest
 from conftest import device_trace
 from linnet import LearnError, Trace, write_trace
 from linnet._native import history_rows, training_rows
-from linnet.drift import STRATEGIES, one_after_the_other, study
+from linnet.studies.drift import STRATEGIES, one_after_the_other, study
 
 FIGURES = {"rows", "base_rate", "accuracy", "balanced_accuracy", "roc_auc", "false_submit", "false_revoke"}
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from linnet.cli import app
-from linnet.latency import figures, summary, way, with_ways
+from linnet.studies.latency import figures, summary, way, with_ways
 from typer.testing import CliRunner
 
 

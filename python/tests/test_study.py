@@ -7,8 +7,8 @@ import pytest
 from conftest import device_trace
 from linnet import LearnError, write_trace
 from linnet._native import Study, defects
-from linnet.grid import Cell, Source, every_cell, first_reads, kept_rows, ratio, run_cells, summary, two_periods
-from linnet.study import FIGURES, MODELS, MORE_MODELS, accuracy
+from linnet.studies.accuracy import FIGURES, MODELS, MORE_MODELS, accuracy
+from linnet.studies.grid import Cell, Source, every_cell, first_reads, kept_rows, ratio, run_cells, summary, two_periods
 
 
 def test_every_model_judges_the_same_reads() -> None:

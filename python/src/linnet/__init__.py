@@ -5,6 +5,7 @@ The engine is Rust and C (``linnet._native``); this package is its front: traces
 scikit-learn conventions, comparisons of admission policies on a modelled flash array, and reports.
 """
 
+from linnet import _moved
 from linnet._native import (
     DeviceError,
     Error,
@@ -26,6 +27,8 @@ from linnet._native import (
 from linnet.experiment import Experiment, Setup, compare
 from linnet.learning import FitSettings, Fitted, InflectionPoint, evaluate, fit, inflection_point
 from linnet.traces import read_trace, trace_from_table, write_trace
+
+_moved.install()
 
 __all__ = [
     "DeviceError",

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from linnet._native import Error, __commit__, __version__
-from linnet.cli import bench, calibrate, compare, demo, dm, learn, replay, ssd, study, trace
+from linnet.cli import calibrate, compare, demo, dm, lazy, learn, replay, ssd, trace
 from linnet.cli.output import fail
 
 INTERRUPTED = 130
@@ -28,8 +28,7 @@ app.add_typer(trace.app, name="trace")
 calibrate.register(ssd.app)
 app.add_typer(ssd.app, name="ssd")
 app.add_typer(dm.app, name="dm")
-app.add_typer(bench.app, name="bench")
-app.add_typer(study.app, name="study")
+lazy.register(app)
 learn.register(app)
 compare.register(app)
 demo.register(app)

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from linnet import calibrate as fitting
+from linnet.calibration import calibrate as fitting
+from linnet.calibration.iocost import Measured, read_result
+from linnet.calibration.loadcurve import TAIL, beneath, fit, nearest, off
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import console, errors, print_json, table, write_whole
-from linnet.iocost import Measured, read_result
-from linnet.loadcurve import TAIL, beneath, fit, nearest, off
 from linnet.report.calibration import calibration_svg
 
 CEILINGS = (25.0, 50.0, 75.0, 100.0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from linnet.iocost import Level, Measured
+from linnet.calibration.iocost import Level, Measured
 from linnet.report.figures import blank, svg
 
 if TYPE_CHECKING:

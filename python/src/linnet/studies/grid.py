@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from linnet._native import Array, LearnError, Trace, synth, workloads
-from linnet.study import accuracy
+from linnet.studies.accuracy import accuracy
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Device-wide shares that a claim must hold across."""

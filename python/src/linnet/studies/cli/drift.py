@@ -12,8 +12,8 @@ from linnet import _native
 from linnet._native import Trace
 from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, complete_workload, load_all
 from linnet.cli.output import Bars, console, number, print_json, table, write_whole
-from linnet.drift import MODELS, STRATEGIES, on_drive, one_after_the_other, study
-from linnet.report.drift import drift_svg
+from linnet.studies.drift import MODELS, STRATEGIES, on_drive, one_after_the_other, study
+from linnet.studies.drift_figure import drift_svg
 
 DRIVE = "consumer-deep"
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from linnet._native import quantiles_ns
-from linnet.calibrate import Calibrated, Parameters, build, calibrate, trace
-from linnet.iocost import Level, Measured
+from linnet.calibration.calibrate import Calibrated, Parameters, build, calibrate, trace
+from linnet.calibration.iocost import Level, Measured
 
 LOADS = (5.0, 10.0, 15.0, 25.0, 35.0, 50.0, 75.0, 100.0)
 """Percent of the cost model."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from linnet._native import Device, DeviceError, Trace
-from linnet.iocost import Measured
+from linnet.calibration.iocost import Measured
 
 MIB = 1 << 20
 BLOCK_BYTES = 128 * MIB
@@ -50,7 +50,7 @@ class Step:
     field: str
     """Key of the parameter file."""
     figure: str
-    """Key of :attr:`linnet.iocost.Measured.figures`."""
+    """Key of :attr:`linnet.calibration.iocost.Measured.figures`."""
     power: float
     """Sign and rough size of the effect: figure ~ parameter ** power."""
     least: float

@@ -18,7 +18,7 @@ import numpy as np
 from linnet import _native
 from linnet._native import Network, Trace, history_rows, train_network
 from linnet.learning import FitSettings, fit
-from linnet.study import judged
+from linnet.studies.accuracy import judged
 
 
 class Shape(NamedTuple):

@@ -13,8 +13,8 @@ from linnet.cli.learn import measured
 from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, load_all
 from linnet.cli.output import Bars, percent, print_json, table, write_whole
 from linnet.learning import FitSettings
-from linnet.report.shapes import shapes_svg
-from linnet.shapes import E_LAYERS, SHAPES, TREES, UNTRAINED, accuracies, cost, means, untrained
+from linnet.studies.shapes import E_LAYERS, SHAPES, TREES, UNTRAINED, accuracies, cost, means, untrained
+from linnet.studies.shapes_figure import shapes_svg
 
 KNOWN = (*SHAPES, UNTRAINED, TREES)
 

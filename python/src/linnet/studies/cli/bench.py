@@ -18,7 +18,7 @@ from linnet import _native
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import console, number, print_json, table
 
-app = typer.Typer(help="How fast the engine is on this machine.", no_args_is_help=True)
+app = typer.Typer()
 
 COUNTED_IOS = 20_000
 """Requests that are run under callgrind for each mix."""

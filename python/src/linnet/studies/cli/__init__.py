@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet study``: the tables behind the claims."""
+
+from __future__ import annotations
+
+import typer
+
+from linnet.studies.cli.accuracy import accuracy_command
+from linnet.studies.cli.drift import drift_command
+from linnet.studies.cli.latency import latency_command
+from linnet.studies.cli.probing import probing_command
+from linnet.studies.cli.shapes import shapes_command
+
+app = typer.Typer()
+app.command("accuracy")(accuracy_command)
+app.command("latency")(latency_command)
+app.command("drift")(drift_command)
+app.command("probing")(probing_command)
+app.command("shapes")(shapes_command)
