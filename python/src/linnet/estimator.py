@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The LinnOS network as a scikit-learn classifier, for those who bring their own rows and splits."""
+"""The LinnOS network as a scikit-learn classifier, for those who bring their own rows and splits: ``linnet[study]``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from linnet import _native
+from linnet.extras import require
+
+require("study", "linnet.estimator")
+# Without the extra the line above says what to install, so these come after it.
+from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402
+from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
 
 
 class LinnosClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

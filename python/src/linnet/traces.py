@@ -1,28 +1,50 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Traces as Arrow tables. Reading and writing happen in the Rust crate ``linnet-trace``; nothing is parsed here."""
+"""Traces as Arrow tables. Reading and writing happen in the Rust crate ``linnet-trace``; nothing is parsed here.
+
+Tables need ``linnet[arrow]``, which is loaded by the first table; a :class:`linnet.Trace` needs nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from linnet._native import Trace, TraceError
+from linnet.extras import require
 
-SCHEMA = pa.schema(
-    [
-        pa.field("arrive_ns", pa.uint64(), nullable=False),
-        pa.field("op", pa.uint8(), nullable=False),
-        pa.field("offset_bytes", pa.uint64(), nullable=False),
-        pa.field("size_bytes", pa.uint32(), nullable=False),
-        pa.field("device", pa.uint32(), nullable=False),
-        pa.field("latency_ns", pa.uint64(), nullable=True),
-        pa.field("tenant", pa.uint32(), nullable=False),
-    ]
-)
-"""Columns of a trace: those of ``spec/trace-record.md``. ``op`` is 0 for a read and 1 for a write."""
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    SCHEMA: pa.Schema
+    """Columns of a trace: those of ``spec/trace-record.md``. ``op`` is 0 for a read and 1 for a write."""
+
+
+@cache
+def _schema() -> pa.Schema:
+    require("arrow", "a trace as an Arrow table")
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("arrive_ns", pa.uint64(), nullable=False),
+            pa.field("op", pa.uint8(), nullable=False),
+            pa.field("offset_bytes", pa.uint64(), nullable=False),
+            pa.field("size_bytes", pa.uint32(), nullable=False),
+            pa.field("device", pa.uint32(), nullable=False),
+            pa.field("latency_ns", pa.uint64(), nullable=True),
+            pa.field("tenant", pa.uint32(), nullable=False),
+        ]
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SCHEMA":
+        return _schema()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def read_trace(
@@ -39,13 +61,16 @@ def read_trace(
 
 def trace_to_table(trace: Trace) -> pa.Table:
     """Give a trace's records as an Arrow table with :data:`SCHEMA`."""
+    schema = _schema()
+    import pyarrow as pa
+
     columns = trace.columns()
     latency = columns.pop("latency_ns")
     missing = latency == np.uint64(2**64 - 1)
     arrays = {name: pa.array(values) for name, values in columns.items()}
     arrays["latency_ns"] = pa.array(latency, mask=missing)
     metadata = {"linnet.format": trace.format, **{f"linnet.skipped.{k}": str(v) for k, v in trace.skipped.items()}}
-    return pa.table([arrays[f.name] for f in SCHEMA], schema=SCHEMA.with_metadata(metadata))
+    return pa.table([arrays[f.name] for f in schema], schema=schema.with_metadata(metadata))
 
 
 def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
@@ -53,13 +78,14 @@ def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
 
     ``device``, ``latency_ns`` and ``tenant`` may be absent.
     """
-    required = [f.name for f in SCHEMA if f.name not in ("device", "latency_ns", "tenant")]
+    schema = _schema()
+    required = [f.name for f in schema if f.name not in ("device", "latency_ns", "tenant")]
     lacking = [c for c in required if c not in table.column_names]
     if lacking:
-        raise TraceError(f"{name}: no column {lacking[0]!r}; a trace has {', '.join(f.name for f in SCHEMA)}")
+        raise TraceError(f"{name}: no column {lacking[0]!r}; a trace has {', '.join(f.name for f in schema)}")
 
     def column(field: str, default: int | None = None) -> np.ndarray:
-        kind = SCHEMA.field(field).type
+        kind = schema.field(field).type
         if field not in table.column_names:
             return np.full(table.num_rows, default, dtype=kind.to_pandas_dtype())
         values = table.column(field).cast(kind).combine_chunks()

@@ -11,6 +11,7 @@ import typer
 from linnet._native import Error, __commit__, __version__
 from linnet.cli import calibrate, compare, demo, dm, lazy, learn, replay, ssd, trace
 from linnet.cli.output import fail
+from linnet.extras import MissingExtra
 
 INTERRUPTED = 130
 """Status after Ctrl-C, as shells count it."""
@@ -63,7 +64,7 @@ def main() -> None:
         # The reader of our output left (`| head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
-    except (Error, ValueError) as error:
+    except (Error, MissingExtra, ValueError) as error:
         fail(str(error))
         status = 1
     except OSError as error:

@@ -16,6 +16,7 @@ from linnet.calibration.iocost import Measured, read_result
 from linnet.calibration.loadcurve import TAIL, beneath, fit, nearest, off
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import console, errors, print_json, table, write_whole
+from linnet.extras import require
 from linnet.report.calibration import calibration_svg
 
 CEILINGS = (25.0, 50.0, 75.0, 100.0)
@@ -89,6 +90,8 @@ def calibrate(
 
     Example: [bold]linnet ssd calibrate result.json.gz --set channels=8 --set dies_per_channel=2 -o drive.toml[/]
     """
+    if report is not None:
+        require("report", "--report")
     measured = read_result(result)
     fixed = _fixed(settings or [])
     told = errors.print if errors.is_terminal else None

@@ -28,6 +28,7 @@ from linnet.cli.options import (
 )
 from linnet.cli.output import Bars, console, percent, print_json, table, write_whole
 from linnet.experiment import Experiment, Outcome, Setup, periods
+from linnet.extras import require
 from linnet.learning import FitSettings
 from linnet.report import Section, render
 from linnet.whatif import Verdict, judge
@@ -89,6 +90,8 @@ def compare_command(
     chosen = parse_policies(policy)
     if not trace and not workload:
         raise typer.BadParameter("give --trace once for each device, or --workload", param_hint="--trace")
+    if report is not None:
+        require("report", "--report")
     finished: list[tuple[Experiment, list[Outcome]]] = []
     with Bars() as bars:
         setup = Setup(
@@ -198,6 +201,8 @@ def whatif_command(
     Example: [bold]linnet whatif sdb.blkparse.txt.zst[/]
     """
     check_preset(preset)
+    if report is not None:
+        require("report", "--report")
     with Bars() as bars:
         loaded = faster(load_all(traces, format, bars), rerate)
         setup = Setup(preset=preset or "", replicas=replicas, seed=seed, device_wide_share=share)

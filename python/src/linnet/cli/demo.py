@@ -13,9 +13,11 @@ import typer
 from linnet._native import Trace
 from linnet.cli.compare import show_outcomes
 from linnet.cli.options import Seed, load
-from linnet.cli.output import Bars, console, write_whole
+from linnet.cli.output import Bars, console, warn, write_whole
 from linnet.experiment import Experiment, Outcome, Setup, periods
+from linnet.extras import lacking
 from linnet.report import Section, render
+from linnet.report.page import NO_FIGURES
 
 WORKLOADS = (("bs-c", "consumer-deep", 600.0), ("az-e", "enterprise-wide", 16.0))
 """Table 1 rows, the array they run on and the seconds that are made of each."""
@@ -65,7 +67,11 @@ def demo_command(
             finished.append((experiment, experiment.compare()))
     for experiment, outcomes in finished:
         show_outcomes(experiment, outcomes)
-    write_whole(out / "report.html", render([Section.of(e, o) for e, o in finished], "Linnet demo", LEAD))
+    pictures = not lacking("report")
+    if not pictures:
+        warn(f"the report has tables and no figures: {NO_FIGURES}")
+    sections = [Section.of(e, o) for e, o in finished]
+    write_whole(out / "report.html", render(sections, "Linnet demo", LEAD, pictures))
     rows = [o.row for _, outcomes in finished for o in outcomes]
     models = [f.report for e, _ in finished for f in e.fitted]
     results = {"rows": rows, "models": models, "parameters": [e.parameters() for e, _ in finished]}

@@ -14,6 +14,7 @@ import typer
 from linnet._native import Device, DeviceRun, Server, quantiles_ns, ssd_check
 from linnet.cli.options import AsJson, Format, Seed, Share, check_preset, complete_preset, load
 from linnet.cli.output import Bars, console, flatten, number, percent, print_json, table, write_whole
+from linnet.extras import require
 from linnet.report.timeline import timeline_svg
 
 app = typer.Typer(help="The SSD model by itself: run it, explain it, check it, serve it.", no_args_is_help=True)
@@ -143,6 +144,8 @@ def explain(
 
     Example: [bold]linnet ssd explain --preset consumer-deep -w az.parquet --from 99[/]
     """
+    if picture is not None:
+        require("report", "--picture")
     with Bars() as bars:
         drive = device(preset, params, seed, share, snapshot)
         done = replay(drive, workload, format, bars, timeline=100_000 if picture else 0)

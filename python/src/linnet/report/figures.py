@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linnet.extras import require
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -40,6 +42,7 @@ TAIL = [0.80, 0.90, 0.95, 0.99, 0.999, 0.9999]
 
 def blank(width: float, height: float) -> Figure:
     """An empty figure, in inches. Matplotlib is loaded by the first: most commands draw nothing."""
+    require("report", "a figure")
     from matplotlib import rcParams
     from matplotlib.figure import Figure
 

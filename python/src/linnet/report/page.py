@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from linnet._native import __commit__, __version__
+from linnet.extras import advice
 from linnet.report import figures
 from linnet.report.section import Section
 
@@ -40,40 +41,44 @@ and are judged, like every policy, on another. The best mean of a real policy is
 replica and takes the one that answers first; it does not look ahead, so it is a limit in practice and not a bound. A
 clone or a hedge sends reads twice, and may so pass it."""
 
+NO_FIGURES = f"matplotlib is not installed; {advice('report')}"
+"""Why a page has tables alone."""
 
-def render(sections: Sequence[Section], title: str, lead: str | None = None) -> str:
-    """The page as HTML text: for each experiment the tail, the averages, policies, models and parameters."""
+
+def render(sections: Sequence[Section], title: str, lead: str | None = None, pictures: bool = True) -> str:
+    """The page as HTML text: for each experiment the tail, the averages, policies, models and parameters.
+
+    Without ``pictures`` it has the tables alone, and says why; then it needs no ``linnet[report]``.
+    """
     links = "".join(f'<a href="#s{i}">{escape(s.title)}</a>' for i, s in enumerate(sections))
-    body = "\n".join(_section(i, s) for i, s in enumerate(sections))
+    body = "\n".join(_section(i, s, pictures) for i, s in enumerate(sections))
+    lacking = "" if pictures else f'<p class="quiet">Without figures: {escape(NO_FIGURES)}</p>'
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{escape(title)}</title><style>{CSS}</style></head><body>
 <h1>{escape(title)}</h1>
 {f'<p class="lead">{escape(lead)}</p>' if lead else ""}
 <p class="quiet">linnet {escape(__version__)}, engine commit {escape(__commit__)}. {NOTE}</p>
-<nav>{links}</nav>
+{lacking}<nav>{links}</nav>
 {body}
 </body></html>
 """
 
 
-def _section(index: int, section: Section) -> str:
-    parts = [
-        f'<h2 id="s{index}">{escape(section.title)}</h2>',
-        '<div class="pair">',
-        f"<figure><h3>Read latency from p80 up</h3>{figures.tail(section)}</figure>",
-        f"<figure><h3>Mean read latency</h3>{figures.averages(section)}</figure>",
-        "</div>",
-        "<h3>Policies</h3>",
-        _policies(section.rows),
-    ]
-    if section.models:
+def _section(index: int, section: Section, pictures: bool) -> str:
+    parts = [f'<h2 id="s{index}">{escape(section.title)}</h2>']
+    if pictures:
         parts += [
-            "<h3>Accuracy on the held-out part</h3>",
-            _accuracy(section.models),
-            "<h3>Inflection points</h3>",
-            f"<figure>{figures.inflections(section)}</figure>",
+            '<div class="pair">',
+            f"<figure><h3>Read latency from p80 up</h3>{figures.tail(section)}</figure>",
+            f"<figure><h3>Mean read latency</h3>{figures.averages(section)}</figure>",
+            "</div>",
         ]
+    parts += ["<h3>Policies</h3>", _policies(section.rows)]
+    if section.models:
+        parts += ["<h3>Accuracy on the held-out part</h3>", _accuracy(section.models)]
+    if section.models and pictures:
+        parts += ["<h3>Inflection points</h3>", f"<figure>{figures.inflections(section)}</figure>"]
     parameters = escape(json.dumps(section.parameters, indent=2))
     parts.append(f"<details><summary>Parameters and seed</summary><pre>{parameters}</pre></details>")
     return "\n".join(parts)

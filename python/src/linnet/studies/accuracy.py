@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from linnet._native import Study, Trace
+from linnet.extras import require
 
 MODELS = ("always-fast", "logistic", "trees", "linnos", "heimdall", "linnet")
 """``logistic`` (scikit-learn) sees LinnOS's nine numbers. ``trees`` (scikit-learn's boosting) sees those, Heimdall's
@@ -37,6 +37,7 @@ def numbers(digits: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 def judged(slow: NDArray[np.bool_], revoke: NDArray[np.bool_], score: NDArray[np.float64] | None) -> dict[str, Any]:
     """Figures of one model on its judged rows."""
+    require("study", "the area under a curve")
     from sklearn.metrics import roc_auc_score
 
     fast = ~slow
@@ -66,10 +67,12 @@ def _heimdall(study: Study, name: str, seed: int) -> dict[str, Any]:
 
 def _scikit(study: Study, name: str, seed: int) -> dict[str, Any]:
     """A classifier of scikit-learn's, on one thread; always fast where there is one class to learn."""
+    require("study", f"the model {name!r}")
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
+    from threadpoolctl import threadpool_limits
 
     def columns(part: Part) -> NDArray[np.float64]:
         features, _ = part

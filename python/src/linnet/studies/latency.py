@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from linnet._native import Trace, survey
 from linnet.experiment import Experiment
+from linnet.extras import require
 
 FIGURES = ("mean_us", "p99_us", "p999_us")
 LEAST_WAY = 0.005
@@ -74,6 +75,7 @@ def limit(experiment: Experiment, policy: str = "linnet-best", seed: int = 0) ->
     ``limit_*``: the trees' choices. ``step_*``: those of the policy without its hedges. Both are of one step: what a
     choice does to later reads is left out, as it is in the oracle that they are measured by.
     """
+    require("study", "the limit")
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     models = [fitted.model for fitted in experiment.fitted]

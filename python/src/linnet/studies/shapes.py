@@ -17,6 +17,7 @@ import numpy as np
 
 from linnet import _native
 from linnet._native import Network, Trace, history_rows, train_network
+from linnet.extras import require_bench
 from linnet.learning import FitSettings, fit
 from linnet.studies.accuracy import judged
 
@@ -97,6 +98,7 @@ def cost(name: str, network: Network | None, blocks: int, seed: int = 1) -> dict
     ``submit`` is what an arriving read waits for: a judge's path where there is one, else the whole network.
     ``network`` is the whole network in any case, ``complete`` the judge's or the watch's work when a read ends.
     """
+    require_bench("the cost of a network")
     rows = [json.loads(row) for row in _native.bench_network(network, blocks, seed)]
     found: dict[str, dict[str, float]] = {}
     for row in rows:

@@ -12,6 +12,7 @@ from linnet._native import Trace, defects, presets, workloads
 from linnet.cli.learn import RATES, rates
 from linnet.cli.options import AsJson, Format, Seed, Traces, complete_preset, load
 from linnet.cli.output import Bars, print_json, table, warn
+from linnet.extras import require
 from linnet.studies.accuracy import MODELS, MORE_MODELS
 from linnet.studies.cli.options import Workloads, chosen_of, numbers_of
 from linnet.studies.grid import MAX_READS, SHARES, Cell, Source, every_cell, run_cells, summary
@@ -75,6 +76,7 @@ def accuracy_command(
 
     Example: [bold]linnet study accuracy --everything --traces traces/ --out accuracy.jsonl[/]
     """
+    require("study", "linnet study accuracy")
     names = chosen_of(MODELS, model, "--model", MORE_MODELS)
     committed = chosen_of(defects(), defect, "--defect") if defect else []
     chosen: list[str | None] = (

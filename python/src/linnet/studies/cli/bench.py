@@ -17,6 +17,7 @@ import typer
 from linnet import _native
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import console, number, print_json, table
+from linnet.extras import require_bench
 
 app = typer.Typer()
 
@@ -67,6 +68,7 @@ def ssd(
 
     Example: [bold]linnet bench ssd --raw-gib 16[/]
     """
+    require_bench("linnet bench ssd")
     result = _native.bench_ssd(ios, rounds, raw_gib)
     for row in result["rows"]:
         row["instructions_per_io"] = instructions_per_io(row["mix"]) if instructions else None
@@ -94,6 +96,7 @@ def decide(
 
     Example: [bold]linnet bench decide --blocks 501 --no-instructions[/]
     """
+    require_bench("linnet bench decide")
     with tempfile.TemporaryDirectory() as folder:
         counter = Path(folder) / "count"
         code = LOADER.format(path=_native.__file__, call="n.bench_decide_count(sys.argv[2:])")

@@ -12,6 +12,7 @@ from linnet import _native
 from linnet._native import Trace
 from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, complete_workload, load_all
 from linnet.cli.output import Bars, console, number, print_json, table, write_whole
+from linnet.extras import require
 from linnet.studies.drift import MODELS, STRATEGIES, on_drive, one_after_the_other, study
 from linnet.studies.drift_figure import drift_svg
 
@@ -63,6 +64,8 @@ def drift_command(
         raise typer.BadParameter("give --trace, one after the other, or one --workload", param_hint="--trace")
     if figure is not None and figure.suffix != ".svg":
         raise typer.BadParameter(f"{figure}: give a name that ends in .svg", param_hint="--figure")
+    if figure is not None:
+        require("report", "--figure")
     with Bars() as bars:
         parts = load_all(trace, format, bars) if trace else made(str(workload), seconds, seed)
         whole = changing(

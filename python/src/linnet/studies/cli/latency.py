@@ -13,6 +13,7 @@ from linnet._native import Trace, presets, workloads
 from linnet.cli.options import AsJson, Format, Traces, complete_preset, load_all, parse_policies
 from linnet.cli.output import Bars, print_json, table
 from linnet.experiment import Experiment, Setup, periods
+from linnet.extras import require
 from linnet.studies.cli.options import Workloads, chosen_of, numbers_of
 from linnet.studies.latency import limit as limit_of
 from linnet.studies.latency import summary, with_ways
@@ -43,6 +44,8 @@ def latency_command(
 
     Example: [bold]linnet study latency -t msnfs.trace.zst --share 0.25,0.9[/]
     """
+    if limit:
+        require("study", "--limit")
     names = parse_policies(policy)
     arrays = list(presets()) if preset == "all" else chosen_of(presets(), preset, "--preset")
     made = chosen_of(workloads(), ",".join(workload), "--workload") if workload else []

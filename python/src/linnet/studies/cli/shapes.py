@@ -12,6 +12,7 @@ from linnet._native import Network
 from linnet.cli.learn import measured
 from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, load_all
 from linnet.cli.output import Bars, percent, print_json, table, write_whole
+from linnet.extras import require, require_bench
 from linnet.learning import FitSettings
 from linnet.studies.shapes import E_LAYERS, SHAPES, TREES, UNTRAINED, accuracies, cost, means, untrained
 from linnet.studies.shapes_figure import shapes_svg
@@ -47,6 +48,11 @@ def shapes_command(
     for name in names:
         if name not in KNOWN:
             raise typer.BadParameter(f"unknown {name!r}; known: {', '.join(KNOWN)}", param_hint="--shape")
+    require("study", "linnet study shapes")
+    if figure is not None:
+        require("report", "--figure")
+    if blocks:
+        require_bench("timing (--blocks 0 leaves it out)")
     rows: list[dict[str, Any]] = []
     costs: list[dict[str, Any]] = []
     with Bars() as bars:
