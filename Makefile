@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 SEED   ?= 0
+# Real traces for the demo: LINNET_SHARED, or a folder `shared` beside the checkout, where the tests look too.
+SHARED := $(or $(LINNET_SHARED),$(wildcard ../shared))
 
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
@@ -15,7 +17,7 @@ help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
 
 demo: build      ## learn a three-drive array and show what admission does to its read tail
-	@$(BIN)/linnet demo --out demo-out
+	@LINNET_SHARED=$(SHARED) $(BIN)/linnet demo --out demo-out
 
 test: build lint deny test-core test-lib test-rust test-python   ## every quick test: no root, no KVM, no SSD
 	@echo "all tests passed"

@@ -21,6 +21,7 @@ from linnet import _native
 from linnet._native import Trace
 from linnet.cli.compare import way
 from linnet.experiment import Experiment, Setup, periods
+from recordings import add_traces
 
 IOS = 300_000
 """I/Os of each period of a Table 1 workload, for the three devices together; one period trains, one judges."""
@@ -157,7 +158,7 @@ def main() -> int:
     """Run everything and write the two files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("build/bench/compare"))
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
+    add_traces(parser)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--share", type=float)
     parser.add_argument("--only", help="run only the experiments whose name begins with this")

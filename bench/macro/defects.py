@@ -12,12 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from linnet._native import Trace
 from linnet.studies.accuracy import accuracy
 from linnet.studies.grid import MAX_READS, REAL_SSD, first_reads
+from recordings import add_traces
 
 BOTH = ("random-split", "threshold-over-all", "hard-auc")
 OF = {
@@ -35,7 +35,7 @@ def cases(model: str) -> list[tuple[str, tuple[str, ...]]]:
 def main() -> int:
     """Print a table for each model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
+    add_traces(parser)
     parser.add_argument("--max-reads", type=int, default=MAX_READS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")

@@ -20,6 +20,7 @@ import compare_all
 from linnet import _native
 from linnet.experiment import Setup
 from linnet.studies.latency import limit, summary, with_ways
+from recordings import add_traces
 
 POLICIES = (
     "baseline",
@@ -69,7 +70,7 @@ def main() -> int:
     """Run every cell that is not there yet and write the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("build/bench/latency"))
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
+    add_traces(parser)
     parser.add_argument("--seed", default="0", help="seeds of devices, periods and training; rows of each")
     parser.add_argument("--share", default="0.75,0.9,0.5,0.25")
     parser.add_argument("--ios", type=int, default=compare_all.IOS, help="I/Os of each period of a Table 1 workload")

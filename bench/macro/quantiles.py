@@ -25,6 +25,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 sys.path.insert(0, str(Path(__file__).parent))
 from real_accuracy import FILES
+from recordings import add_traces
 
 SHARES = np.array([0.5, 0.9, 0.95, 0.99, 0.999])
 SIMULATED = (
@@ -98,7 +99,7 @@ def rows_of(trace: Trace, seed: int) -> list[dict[str, Any]]:
 def main() -> int:
     """Print one row for each trace and way, then the means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
+    add_traces(parser)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from linnet import FitSettings, LearnError, Trace, fit
+from recordings import add_traces
 
 FILES = (
     "flashnet-nvme/tencent.cut.per_50k.most_rand_iops.537.trace.zst",
@@ -27,7 +28,7 @@ FILES = (
 def main() -> int:
     """Print one row for each trace and training."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
+    add_traces(parser)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=FitSettings.epochs)
     parser.add_argument("--json", action="store_true")

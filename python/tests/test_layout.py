@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from linnet._moved import MOVED
 
 
@@ -51,3 +52,13 @@ def test_the_commands_of_the_laboratory_are_listed(linnet) -> None:
     for group, command in (("study", "accuracy"), ("study", "drift"), ("bench", "ssd")):
         assert command in linnet(group, "--help").stdout
     assert "Did you mean 'accuracy'" in linnet("study", "acuracy").stderr
+
+
+def test_no_code_names_a_folder_of_the_machine_it_was_written_on() -> None:
+    folders = ("python/src", "bench/macro", "lib", "tools")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".sh", ".c"}]
+    assert len(sources) > 60
+    for path in sources:
+        text = path.read_text()
+        for name in ("../shared", "/work/", "/home/"):
+            assert name not in text, path

@@ -36,9 +36,12 @@ def register(app: typer.Typer) -> None:
 
 
 def real_traces(given: Path | None) -> Path | None:
-    """Where the real traces are: as given, in $LINNET_SHARED/traces, or beside the checkout."""
-    places = [given] if given else [Path(os.environ.get("LINNET_SHARED", "../shared")) / "traces"]
-    return next((place for place in places if place and place.is_dir()), None)
+    """Where the real traces are: as given, or in $LINNET_SHARED/traces."""
+    if given is not None:
+        return given
+    shared = os.environ.get("LINNET_SHARED")
+    found = Path(shared) / "traces" if shared else None
+    return found if found is not None and found.is_dir() else None
 
 
 def demo_command(
@@ -47,9 +50,7 @@ def demo_command(
     ),
     traces: Annotated[
         Path | None,
-        typer.Option(
-            help="Directory of real traces.", show_default="$LINNET_SHARED/traces or ../shared/traces, if there"
-        ),
+        typer.Option(help="Directory of real traces.", show_default="$LINNET_SHARED/traces, if there"),
     ] = None,
     seed: Seed = 0,
 ) -> None:
