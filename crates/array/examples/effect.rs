@@ -18,9 +18,9 @@ use std::collections::VecDeque;
 use linnet_array::{Budget, Config, Learned, RunOptions, policy, run};
 use linnet_core::Model;
 use linnet_measure::quantile;
-use linnet_sim::Chance;
+use linnet_sim::{Chance, Modelled};
 use linnet_ssd::{Params, Ssd};
-use linnet_types::{Device, IoRecord, Nanos, Op, Outcome, Request};
+use linnet_types::{Foresight, IoRecord, LatencyModel, Nanos, Op, Outcome, Request};
 
 const DRIVES: u64 = 3;
 /// Where linnet-load reads, and where fio writes.
@@ -76,12 +76,18 @@ impl Slowed {
     }
 }
 
-impl Device for Slowed {
+impl LatencyModel for Slowed {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
         let (mut drive, at) = self.drive_at(now);
         self.outcome(drive.submit(at, request))
     }
 
+    fn foresight(&self) -> Option<&dyn Foresight> {
+        Some(self)
+    }
+}
+
+impl Foresight for Slowed {
     fn peek(&self, now: Nanos, request: &Request) -> Outcome {
         let (drive, at) = self.drive_at(now);
         self.outcome(drive.peek(at, request))
@@ -175,7 +181,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             hedge_budget: if hedges { default.hedge_budget } else { none },
             ..default
         };
-        let mut drives = drives.clone();
+        let mut drives: Vec<_> = drives.iter().cloned().map(Modelled::new).collect();
         let chosen = policy(name, &learned, &array)?;
         let options = RunOptions { array, log: false };
         let result = run(&mut drives, &streams, &thresholds, chosen, &options, &mut ())?;

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
 use linnet_learn::{LearnOptions, learn_periods};
+use linnet_sim::Modelled;
 use linnet_ssd::{Params, Ssd};
 use linnet_types::{IoRecord, Thresholds};
 
@@ -19,7 +20,13 @@ fn slices(streams: &[Vec<IoRecord>]) -> Vec<&[IoRecord]> {
 }
 
 #[inline(never)]
-fn measured(devices: &mut [Ssd], streams: &[&[IoRecord]], name: &str, learned: &[Learned], log: bool) -> RunResult {
+fn measured(
+    devices: &mut [Modelled<Ssd>],
+    streams: &[&[IoRecord]],
+    name: &str,
+    learned: &[Learned],
+    log: bool,
+) -> RunResult {
     let thresholds: Vec<Thresholds> = learned.iter().map(|one| one.thresholds).collect();
     let options = RunOptions { array: Config::default(), log };
     let chosen = policy(name, learned, &options.array).expect("a policy of this name");
@@ -33,11 +40,11 @@ fn main() {
     let seconds: f64 = argument(3, "20").parse().expect("seconds");
 
     let params = Params::preset(&preset).expect("a preset of this name");
-    let devices: Vec<Ssd> = (0..3)
+    let devices: Vec<Modelled<Ssd>> = (0..3)
         .map(|seed| {
             let mut device = Ssd::new(&params, seed).expect("a valid preset");
             device.precondition();
-            device
+            Modelled::new(device)
         })
         .collect();
     let period = |seed| linnet_trace::synth(&workload, seconds, 3, seed).expect("a workload of this name");

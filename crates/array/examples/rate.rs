@@ -7,7 +7,7 @@
 
 use linnet_array::{Config, Learned, POLICIES, RunOptions, policy, run};
 use linnet_core::{DIGITS, Layer, Network};
-use linnet_sim::{Chance, Toy};
+use linnet_sim::{Chance, Modelled, Toy};
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 use std::time::Instant;
 
@@ -67,7 +67,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for name in names.split(',') {
         let array = Config::default();
         let policy = policy(name, &learned, &array)?;
-        let mut devices: Vec<Toy> = (0..DEVICES as u64).map(|seed| Toy::busy(50_000_000, 0.1, seed)).collect();
+        let mut devices: Vec<_> =
+            (0..DEVICES as u64).map(|seed| Modelled::new(Toy::busy(50_000_000, 0.1, seed))).collect();
         let options = RunOptions { array, log: false };
         let start = Instant::now();
         let result = run(&mut devices, &streams, &[thresholds; DEVICES], policy, &options, &mut ())?;

@@ -9,6 +9,7 @@
 use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
 use linnet_learn::{BoostOptions, LearnOptions, Periods, learn_periods, learn_trees_shared};
 use linnet_measure::Summary;
+use linnet_sim::Modelled;
 use linnet_ssd::{Params, Ssd};
 use linnet_types::{IoRecord, Thresholds};
 
@@ -19,7 +20,13 @@ fn slices(streams: &[Vec<IoRecord>]) -> Vec<&[IoRecord]> {
     streams.iter().map(Vec::as_slice).collect()
 }
 
-fn serve(devices: &[Ssd], streams: &[Vec<IoRecord>], name: &str, learned: &[Learned], log: bool) -> RunResult {
+fn serve(
+    devices: &[Modelled<Ssd>],
+    streams: &[Vec<IoRecord>],
+    name: &str,
+    learned: &[Learned],
+    log: bool,
+) -> RunResult {
     let thresholds: Vec<Thresholds> = learned.iter().map(|one| one.thresholds).collect();
     let options = RunOptions { array: Config::default(), log };
     let chosen = policy(name, learned, &options.array).expect("a policy of this name");
@@ -34,11 +41,11 @@ fn main() {
     let seconds: f64 = argument(2, "20").parse().expect("seconds");
     let seed: u64 = argument(3, "0").parse().expect("a seed");
     let workloads = if arguments.len() > 4 { &arguments[4..] } else { &["az-e".to_owned()] };
-    let devices: Vec<Ssd> = (0..3)
+    let devices: Vec<Modelled<Ssd>> = (0..3)
         .map(|device| {
             let mut device = Ssd::new(&params, 3 * seed + device).expect("a valid preset");
             device.precondition();
-            device
+            Modelled::new(device)
         })
         .collect();
     for workload in workloads {

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drives an array over virtual-time devices.
+//! Drives an array over devices and a clock, virtual or the wall's.
 //!
-//! Arrivals come from the streams and everything else from the event queue. At equal times what the devices and timers have
-//! to say comes first, so that an arriving read sees every completion of its own nanosecond. The run ends when all arrived
-//! and all is answered, losers of races included. The same devices, streams, settings and policy give the same run; its hash tells.
+//! Arrivals come from the streams, ends from the devices, and timers from the array. What is due at the same time is dealt
+//! with in the order in which it was submitted or set, and before an arrival of that time, so that an arriving read sees
+//! every completion of its own nanosecond. The run ends when all arrived and all is answered, losers of races included. In
+//! virtual time the same devices, streams, settings and policy give the same run; its hash tells.
+//!
+//! Arrivals keep their absolute times. Where a driver in real time is late, the wait counts into the latency that users see:
+//! a run that waited for answers before it sent more would hide the tail.
 
-use linnet_sim::EventQueue;
-use linnet_types::{Device, IoRecord, Nanos, Op, Outcome, Request, Thresholds};
+mod arrivals;
+mod flights;
+
+use linnet_sim::{EventQueue, VirtualClock};
+use linnet_types::{Clock, Device, End, Ended, IoRecord, Nanos, Op, Outcome, Request, Thresholds, Waited};
 
 use crate::{Array, Config, CopyId, Counters, Error, Output, Policy, TimerId};
+use arrivals::Arrivals;
+use flights::{Flight, Flights};
 
 /// I/Os between two calls of [`Observer::progress`].
 const PROGRESS_EVERY: u64 = 8192;
@@ -29,7 +38,7 @@ pub struct Progress {
     pub done: u64,
     /// I/Os of the whole run.
     pub total: u64,
-    /// Virtual time.
+    /// The run's time.
     pub now_ns: Nanos,
 }
 
@@ -44,14 +53,16 @@ pub enum Input {
         stream: usize,
         /// What it asks for.
         request: Request,
+        /// When it arrived: now, unless the driver is late.
+        arrive_ns: Nanos,
     },
     /// A copy completed.
     Completed(CopyId),
     /// A copy failed.
     Failed(CopyId),
-    /// A device refused a copy. Virtual-time devices do not.
+    /// A device refused a copy.
     Revoked(CopyId),
-    /// A device cancelled a copy. Virtual-time devices do not.
+    /// A device cancelled a copy.
     Cancelled(CopyId),
     /// A timer rings.
     Timer(TimerId),
@@ -59,7 +70,7 @@ pub enum Input {
 
 /// Watches a run. The default of each call does nothing.
 pub trait Observer {
-    /// Called every few thousand I/Os. False stops the run with [`Error::Interrupted`].
+    /// Called every few thousand I/Os, and in real time every now and then. False stops the run with [`Error::Interrupted`].
     fn progress(&mut self, _progress: Progress) -> bool {
         true
     }
@@ -99,22 +110,15 @@ pub struct RunResult {
     pub counters: Counters,
     /// One number for everything that went in and out of the array, in order and with times.
     pub event_hash: u64,
-    /// Virtual time of the last event.
+    /// Time of the last event.
     pub end_ns: Nanos,
     /// Every I/O as its device saw it, by device, in the order of submission; empty unless asked for. `arrive_ns` is the time of
-    /// the submit; the latency is missing where the device failed or never answered. Training data for `linnet-learn`.
+    /// the submit; the latency is missing where the device did not complete it. Training data for `linnet-learn`.
     pub log: Vec<Vec<IoRecord>>,
 }
 
-#[derive(Clone, Copy)]
-enum Event {
-    Completed(CopyId),
-    Failed(CopyId),
-    Timer(TimerId),
-}
-
 /// Runs `streams` (one list of records per stream, each in the order of arrival; stream i has device i mod n as its primary)
-/// through an array of `devices`.
+/// through an array of `devices` in virtual time.
 ///
 /// # Errors
 /// Wrong settings, a number of thresholds other than the number of devices, records out of order or empty, and a stop asked for
@@ -127,16 +131,33 @@ pub fn run<D: Device, O: Observer>(
     options: &RunOptions,
     observer: &mut O,
 ) -> Result<RunResult, Error> {
+    run_on(&mut VirtualClock::new(), devices, streams, thresholds, policy, options, observer)
+}
+
+/// [`run`] by the time of `clock`.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on<C: Clock, D: Device, O: Observer>(
+    clock: &mut C,
+    devices: &mut [D],
+    streams: &[&[IoRecord]],
+    thresholds: &[Thresholds],
+    policy: Box<dyn Policy>,
+    options: &RunOptions,
+    observer: &mut O,
+) -> Result<RunResult, Error> {
     if thresholds.len() != devices.len() {
         return Err(Error::Count { what: "thresholds", got: thresholds.len(), devices: devices.len() });
     }
     let array = Array::new(options.array, thresholds, policy)?;
-    drive(array, devices, streams, options.log, observer)
+    drive(array, clock, devices, streams, options.log, observer)
 }
 
-/// [`run`] with an array that is ready.
-pub(crate) fn drive<D: Device, O: Observer>(
+/// [`run_on`] with an array that is ready.
+pub(crate) fn drive<C: Clock, D: Device, O: Observer>(
     array: Array,
+    clock: &mut C,
     devices: &mut [D],
     streams: &[&[IoRecord]],
     log: bool,
@@ -146,134 +167,176 @@ pub(crate) fn drive<D: Device, O: Observer>(
         let expected = format!("give at most {} streams", u16::MAX);
         return Err(Error::Setting { field: "streams", value: streams.len().to_string(), expected });
     }
-    let total = streams.iter().map(|stream| stream.len() as u64).sum();
     let reads = streams.iter().flat_map(|stream| stream.iter()).filter(|record| record.op.is_read()).count();
+    let mut result = RunResult::default();
+    if log {
+        result.log = vec![Vec::new(); devices.len()];
+    }
+    result.reads.latency_ns.reserve(reads);
+    result.reads.arrive_ns.reserve(reads);
+    result.reads.stream.reserve(reads);
+    result.reads.tenant.reserve(reads);
     let mut driver = Driver {
         array,
+        clock,
         devices,
-        queue: EventQueue::new(),
+        timers: EventQueue::new(),
+        flights: Flights::default(),
+        order: 0,
+        ended: Vec::with_capacity(64),
+        ready: Vec::with_capacity(64),
         out: Vec::with_capacity(64),
-        result: RunResult::default(),
+        arrived: 0,
+        total: streams.iter().map(|stream| stream.len() as u64).sum(),
+        result,
         log,
         observer,
     };
-    if log {
-        driver.result.log = vec![Vec::new(); driver.devices.len()];
-    }
-    driver.result.reads.latency_ns.reserve(reads);
-    driver.result.reads.arrive_ns.reserve(reads);
-    driver.result.reads.stream.reserve(reads);
-    driver.result.reads.tenant.reserve(reads);
-
-    let mut arrivals = Arrivals::new(streams);
-    let mut done = 0;
-    loop {
-        let event_ns = driver.queue.next_ns();
-        match arrivals.next_ns() {
-            Some(at) if event_ns.is_none_or(|due| at < due) => {
-                let (stream, record) = arrivals.take()?;
-                driver.arrive(done, stream, record);
-                done += 1;
-                if done % PROGRESS_EVERY == 0
-                    && !driver.observer.progress(Progress { done, total, now_ns: driver.queue.now_ns() })
-                {
-                    return Err(Error::Interrupted { done, total });
-                }
-            }
-            None if driver.array.live() == 0 => break,
-            _ => {
-                let Some((now, event)) = driver.queue.pop() else {
-                    return Err(Error::Stuck { live: driver.array.live() });
-                };
-                driver.happen(now, event);
-            }
-        }
-    }
+    driver.run(&mut Arrivals::new(streams))?;
+    driver.complete_log();
     driver.result.counters = *driver.array.counters();
-    driver.result.end_ns = driver.queue.now_ns();
     Ok(driver.result)
 }
 
-/// The streams, merged by time; of equals, the lower stream first.
-struct Arrivals<'a> {
-    streams: &'a [&'a [IoRecord]],
-    taken: Vec<usize>,
-    next: Option<(Nanos, usize)>,
+#[derive(Clone, Copy)]
+enum Event {
+    Ended(CopyId, End),
+    Timer(TimerId),
 }
 
-impl<'a> Arrivals<'a> {
-    fn new(streams: &'a [&'a [IoRecord]]) -> Self {
-        let mut arrivals = Arrivals { streams, taken: vec![0; streams.len()], next: None };
-        arrivals.find();
-        arrivals
-    }
-
-    fn find(&mut self) {
-        let heads = self.streams.iter().zip(&self.taken).enumerate();
-        self.next = heads.filter_map(|(i, (stream, &n))| stream.get(n).map(|record| (record.arrive_ns, i))).min();
-    }
-
-    fn next_ns(&self) -> Option<Nanos> {
-        self.next.map(|(at, _)| at)
-    }
-
-    fn take(&mut self) -> Result<(usize, &'a IoRecord), Error> {
-        let (_, stream) = self.next.expect("asked for after next_ns");
-        let n = self.taken[stream];
-        let record = &self.streams[stream][n];
-        if record.size_bytes == 0 {
-            return Err(Error::EmptyRecord { stream, record: n });
-        }
-        self.taken[stream] += 1;
-        if let Some(after) = self.streams[stream].get(n + 1)
-            && after.arrive_ns < record.arrive_ns
-        {
-            let (arrive_ns, previous_ns) = (after.arrive_ns, record.arrive_ns);
-            return Err(Error::Unordered { stream, record: n + 1, arrive_ns, previous_ns });
-        }
-        self.find();
-        Ok((stream, record))
-    }
+/// What is due now.
+#[derive(Clone, Copy)]
+struct Ready {
+    at_ns: Nanos,
+    /// Number of the submit or timer among all submits and timers.
+    order: u64,
+    event: Event,
 }
 
-struct Driver<'a, D, O> {
+struct Driver<'a, C, D, O> {
     array: Array,
+    clock: &'a mut C,
     devices: &'a mut [D],
-    queue: EventQueue<Event>,
+    timers: EventQueue<(u64, TimerId)>,
+    flights: Flights,
+    /// Submits and timers so far.
+    order: u64,
+    ended: Vec<Ended>,
+    ready: Vec<Ready>,
     out: Vec<Output>,
+    arrived: u64,
+    total: u64,
     result: RunResult,
     log: bool,
     observer: &'a mut O,
 }
 
-impl<D: Device, O: Observer> Driver<'_, D, O> {
-    fn arrive(&mut self, tag: u64, stream: usize, record: &IoRecord) {
-        let now = record.arrive_ns;
-        let request = record.request();
-        self.queue.advance(now);
+impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
+    fn run(&mut self, arrivals: &mut Arrivals<'_>) -> Result<(), Error> {
+        loop {
+            let arrival = arrivals.next_ns();
+            if arrival.is_none() && self.array.live() == 0 {
+                return Ok(());
+            }
+            let due = self.due();
+            match self.clock.wait(earlier(due, arrival)) {
+                Waited::Ready => {}
+                Waited::Idle => self.progress()?,
+                Waited::Never => return Err(Error::Stuck { live: self.array.live() }),
+            }
+            let now = self.clock.now();
+            if due.is_some_and(|due| due <= now) {
+                self.gather(now);
+                for i in 0..self.ready.len() {
+                    self.happen(now, self.ready[i].event);
+                    if arrival.is_none() && self.array.live() == 0 {
+                        break;
+                    }
+                }
+            } else if arrival.is_some_and(|at| at <= now) {
+                let (stream, record) = arrivals.take()?;
+                self.arrive(now, stream, record);
+                if self.arrived.is_multiple_of(PROGRESS_EVERY) {
+                    self.progress()?;
+                }
+            }
+        }
+    }
+
+    fn progress(&mut self) -> Result<(), Error> {
+        let Driver { arrived: done, total, .. } = *self;
+        let now_ns = self.clock.now();
+        if self.observer.progress(Progress { done, total, now_ns }) {
+            return Ok(());
+        }
+        Err(Error::Interrupted { done, total })
+    }
+
+    /// When a timer rings or a device wants to be polled.
+    fn due(&mut self) -> Option<Nanos> {
+        let timer = self.timers.next_ns();
+        self.devices.iter_mut().fold(timer, |due, device| earlier(due, device.next_due()))
+    }
+
+    /// Collects all that is due by `now` in `ready`: by time, then in the order of submits and timers.
+    fn gather(&mut self, now: Nanos) {
+        self.ready.clear();
+        for number in 0..self.devices.len() {
+            let device = &mut self.devices[number];
+            if device.next_due().is_some_and(|due| due <= now) {
+                device.poll(now, &mut self.ended);
+                self.land(number);
+            }
+        }
+        while self.timers.next_ns().is_some_and(|at| at <= now)
+            && let Some((at_ns, (order, timer))) = self.timers.pop()
+        {
+            self.ready.push(Ready { at_ns, order, event: Event::Timer(timer) });
+        }
+        if self.ready.len() > 1 {
+            self.ready.sort_unstable_by_key(|ready| (ready.at_ns, ready.order));
+        }
+    }
+
+    /// Takes what device `number` has ended to `ready`, and its latencies to the log.
+    fn land(&mut self, number: usize) {
+        for Ended { token, at_ns, end } in self.ended.drain(..) {
+            let flight = self.flights.end(token);
+            debug_assert!(flight.is_some(), "device {number} ended token {token}, which it does not hold");
+            let Some(Flight { copy, order, place }) = flight else { continue };
+            if self.log && end == End::Done {
+                let record = &mut self.result.log[number][place];
+                record.latency_ns = Some(at_ns.saturating_sub(record.arrive_ns));
+            }
+            self.ready.push(Ready { at_ns, order, event: Event::Ended(copy, end) });
+        }
+    }
+
+    fn arrive(&mut self, now: Nanos, stream: usize, record: &IoRecord) {
+        let (tag, arrive_ns, request) = (self.arrived, record.arrive_ns, record.request());
+        self.arrived += 1;
         self.note(now, 1, tag);
-        self.observer.input(now, &Input::Arrive { tag, stream, request });
-        self.array.arrive(now, tag, stream, &request, &Peek(self.devices), &mut self.out);
+        self.observer.input(now, &Input::Arrive { tag, stream, request, arrive_ns });
+        self.array.arrive(arrive_ns, tag, stream, &request, &Peek(self.devices), &mut self.out);
         self.carry_out(now);
     }
 
     fn happen(&mut self, now: Nanos, event: Event) {
+        let (kind, name, input) = match event {
+            Event::Ended(copy, End::Done) => (2, copy.0, Input::Completed(copy)),
+            Event::Ended(copy, End::Failed) => (3, copy.0, Input::Failed(copy)),
+            Event::Ended(copy, End::Revoked) => (0xfe, copy.0, Input::Revoked(copy)),
+            Event::Ended(copy, End::Cancelled) => (0xff, copy.0, Input::Cancelled(copy)),
+            Event::Timer(timer) => (4, timer.0, Input::Timer(timer)),
+        };
+        self.note(now, kind, name);
+        self.observer.input(now, &input);
         match event {
-            Event::Completed(copy) => {
-                self.note(now, 2, copy.0);
-                self.observer.input(now, &Input::Completed(copy));
-                self.array.completed(now, copy, &mut self.out);
-            }
-            Event::Failed(copy) => {
-                self.note(now, 3, copy.0);
-                self.observer.input(now, &Input::Failed(copy));
-                self.array.failed(now, copy, &mut self.out);
-            }
-            Event::Timer(timer) => {
-                self.note(now, 4, timer.0);
-                self.observer.input(now, &Input::Timer(timer));
-                self.array.timer(now, timer, &Peek(self.devices), &mut self.out);
-            }
+            Event::Ended(copy, End::Done) => self.array.completed(now, copy, &mut self.out),
+            Event::Ended(copy, End::Failed) => self.array.failed(now, copy, &mut self.out),
+            Event::Ended(copy, End::Revoked) => self.array.revoked(now, copy, &mut self.out),
+            Event::Ended(copy, End::Cancelled) => self.array.cancelled(now, copy, &mut self.out),
+            Event::Timer(timer) => self.array.timer(now, timer, &Peek(self.devices), &mut self.out),
         }
         self.carry_out(now);
     }
@@ -283,18 +346,7 @@ impl<D: Device, O: Observer> Driver<'_, D, O> {
             let output = self.out[i];
             self.observer.output(now, &output);
             match output {
-                Output::Submit { device, copy, request, .. } => {
-                    self.note(now, 5 + device as u64, copy.0);
-                    let outcome = self.devices[device].submit(now, &request);
-                    match outcome {
-                        Outcome::Done(at) => self.queue.push(at, Event::Completed(copy)),
-                        Outcome::Error(at) => self.queue.push(at, Event::Failed(copy)),
-                        Outcome::Lost => {}
-                    }
-                    if self.log {
-                        self.keep(now, device, &request, outcome);
-                    }
-                }
+                Output::Submit { device, copy, request, .. } => self.submit(now, device, copy, &request),
                 Output::Complete { stream, tenant, op: Op::Read, arrive_ns, latency_ns, .. } => {
                     let reads = &mut self.result.reads;
                     reads.latency_ns.push(latency_ns);
@@ -302,29 +354,53 @@ impl<D: Device, O: Observer> Driver<'_, D, O> {
                     reads.stream.push(stream as u16);
                     reads.tenant.push(tenant);
                 }
-                Output::SetTimer { at_ns, timer } => self.queue.push(at_ns, Event::Timer(timer)),
-                // Virtual devices cannot cancel; answers to writes and failures are counted by the array.
-                Output::Cancel { .. } | Output::Complete { .. } | Output::Fail { .. } => {}
+                Output::SetTimer { at_ns, timer } => {
+                    self.timers.push(at_ns.max(now), (self.order, timer));
+                    self.order += 1;
+                }
+                Output::Cancel { device, copy, .. } => {
+                    if let Some(token) = self.flights.token(copy) {
+                        self.devices[device].cancel(now, token);
+                    }
+                }
+                // Answers to writes and failures are counted by the array.
+                Output::Complete { .. } | Output::Fail { .. } => {}
             }
         }
         self.out.clear();
+        self.result.end_ns = now;
         self.observer.step(now, &self.array);
     }
 
-    fn keep(&mut self, now: Nanos, device: usize, request: &Request, outcome: Outcome) {
-        let latency_ns = match outcome {
-            Outcome::Done(at) => Some(at.saturating_sub(now)),
-            Outcome::Error(_) | Outcome::Lost => None,
-        };
-        self.result.log[device].push(IoRecord {
-            arrive_ns: now,
-            latency_ns,
-            offset_bytes: request.offset_bytes,
-            size_bytes: request.size_bytes,
-            device: device as u32,
-            tenant: request.tenant,
-            op: request.op,
-        });
+    fn submit(&mut self, now: Nanos, device: usize, copy: CopyId, request: &Request) {
+        self.note(now, 5 + device as u64, copy.0);
+        let place = if self.log { self.result.log[device].len() } else { 0 };
+        let token = self.flights.begin(Flight { copy, order: self.order, place });
+        self.order += 1;
+        self.devices[device].submit(now, token, request);
+        if self.log {
+            self.result.log[device].push(IoRecord {
+                arrive_ns: now,
+                latency_ns: None,
+                offset_bytes: request.offset_bytes,
+                size_bytes: request.size_bytes,
+                device: device as u32,
+                tenant: request.tenant,
+                op: request.op,
+            });
+        }
+    }
+
+    /// Waits, in virtual time, for what the array has given up: the log wants its latencies.
+    fn complete_log(&mut self) {
+        while self.log && self.flights.len() > 0 {
+            let due = self.devices.iter_mut().filter_map(D::next_due).min();
+            if self.clock.wait(due) != Waited::Ready {
+                return;
+            }
+            let now = self.clock.now();
+            self.gather(now);
+        }
     }
 
     fn note(&mut self, now: Nanos, kind: u64, name: u64) {
@@ -333,11 +409,19 @@ impl<D: Device, O: Observer> Driver<'_, D, O> {
     }
 }
 
-/// Virtual-time devices as an outlook.
+fn earlier(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
+    match (one, other) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, None) => one,
+        (None, other) => other,
+    }
+}
+
+/// The devices' foresight as an outlook.
 struct Peek<'a, D>(&'a [D]);
 
 impl<D: Device> crate::Outlook for Peek<'_, D> {
     fn peek(&self, device: usize, now: Nanos, request: &Request) -> Option<Outcome> {
-        self.0.get(device).map(|device| device.peek(now, request))
+        self.0.get(device).and_then(Device::foresight).map(|device| device.peek(now, request))
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replicas and admission policies as a state machine without I/O.
 //!
-//! [`Array`] is the machine, [`Policy`] decides, [`run`] drives both on virtual-time devices. Policies are known by name
+//! [`Array`] is the machine, [`Policy`] decides, [`run`] drives both on devices in virtual time and
+//! [`run_on`] by any clock. Policies are known by name
 //! ([`POLICIES`], [`policy`]).
 
 mod array;
@@ -25,7 +26,7 @@ pub use array::Array;
 pub use check::Checker;
 pub use config::{Budget, Config, DEVICES_MAX, WriteMode};
 pub use counters::Counters;
-pub use drive::{Input, Observer, Progress, ReadLatencies, RunOptions, RunResult, run};
+pub use drive::{Input, Observer, Progress, ReadLatencies, RunOptions, RunResult, run, run_on};
 pub use error::Error;
 pub use output::Output;
 pub use policies::{Learned, POLICIES, policy};

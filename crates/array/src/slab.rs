@@ -24,6 +24,13 @@ fn pack(slot: usize, generation: u32, low: u32) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CopyId(pub u64);
 
+impl CopyId {
+    /// A small number that no other live copy has.
+    pub(crate) fn index(self) -> usize {
+        (self.0 >> 32) as usize * REPLICAS_MAX + (self.0 as usize & (REPLICAS_MAX - 1))
+    }
+}
+
 /// Names a timer that the array asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerId(pub u64);

@@ -6,16 +6,12 @@ use std::io::Read;
 use std::time::Duration;
 
 use linnet_nbd::{Builder, Export};
-use linnet_types::{Device, Nanos, Outcome, Request};
+use linnet_types::{LatencyModel, Nanos, Outcome, Request};
 
 struct Fixed(Nanos);
 
-impl Device for Fixed {
+impl LatencyModel for Fixed {
     fn submit(&mut self, now: Nanos, _: &Request) -> Outcome {
-        Outcome::Done(now + self.0)
-    }
-
-    fn peek(&self, now: Nanos, _: &Request) -> Outcome {
         Outcome::Done(now + self.0)
     }
 }

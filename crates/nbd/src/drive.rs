@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the server asks of a modelled drive.
 
-use linnet_types::{Device, Nanos, Outcome, Request};
+use linnet_types::{LatencyModel, Nanos, Outcome, Request};
 
-/// A device that can also be flushed and trimmed. Times are model time; calls come with `now` never decreasing, one at
+/// A model that can also be flushed and trimmed. Times are model time; calls come with `now` never decreasing, one at
 /// a time. A drive tells when a request is done and holds no data: the server keeps that.
-pub trait Drive: Device + Send {
+pub trait Drive: LatencyModel + Send {
     /// When every write that was submitted before `now` is durable. A drive without a volatile buffer answers `now`.
     fn flush(&mut self, now: Nanos) -> Nanos {
         now
@@ -26,21 +26,17 @@ pub trait Drive: Device + Send {
     }
 }
 
-/// Makes a drive of any device: flush and trim cost nothing.
+/// Makes a drive of any model: flush and trim cost nothing.
 #[derive(Clone, Debug)]
-pub struct Plain<D>(pub D);
+pub struct Plain<M>(pub M);
 
-impl<D: Device> Device for Plain<D> {
+impl<M: LatencyModel> LatencyModel for Plain<M> {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
         self.0.submit(now, request)
     }
-
-    fn peek(&self, now: Nanos, request: &Request) -> Outcome {
-        self.0.peek(now, request)
-    }
 }
 
-impl<D: Device + Send> Drive for Plain<D> {}
+impl<M: LatencyModel + Send> Drive for Plain<M> {}
 
 /// The model of one request or command, split where it is long: a block layer hands a drive at most this much at once.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;

@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use linnet_types::{Device, Nanos, Op, Outcome};
+use linnet_types::{LatencyModel, Nanos, Op, Outcome};
 
 use crate::clock::Clock;
 use crate::drive::{Drive, Plain, submit_range};
@@ -28,7 +28,7 @@ impl Export {
     }
 
     /// The same for a device that knows only reads and writes: flush and trim cost nothing.
-    pub fn of_device(name: impl Into<String>, size_bytes: u64, device: impl Device + Send + 'static) -> Export {
+    pub fn of_device(name: impl Into<String>, size_bytes: u64, device: impl LatencyModel + Send + 'static) -> Export {
         Export::new(name, size_bytes, Box::new(Plain(device)))
     }
 

@@ -60,16 +60,12 @@ impl Front {
 mod tests {
     use super::*;
     use crate::stats::Command;
-    use linnet_types::{Device, Outcome, Request};
+    use linnet_types::{LatencyModel, Outcome, Request};
 
     struct Fixed(Nanos);
 
-    impl Device for Fixed {
-        fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-            self.peek(now, request)
-        }
-
-        fn peek(&self, now: Nanos, _: &Request) -> Outcome {
+    impl LatencyModel for Fixed {
+        fn submit(&mut self, now: Nanos, _: &Request) -> Outcome {
             Outcome::Done(now + self.0)
         }
     }

@@ -8,14 +8,13 @@
 //!
 //! ```
 //! use linnet_nbd::{Builder, Export};
-//! # use linnet_types::{Device, Nanos, Outcome, Request};
+//! # use linnet_types::{LatencyModel, Nanos, Outcome, Request};
 //! # struct Fixed(Nanos);
-//! # impl Device for Fixed {
+//! # impl LatencyModel for Fixed {
 //! #     fn submit(&mut self, now: Nanos, _: &Request) -> Outcome { Outcome::Done(now + self.0) }
-//! #     fn peek(&self, now: Nanos, _: &Request) -> Outcome { Outcome::Done(now + self.0) }
 //! # }
 //! # let socket = std::env::temp_dir().join(format!("linnet-nbd-doc-{}", std::process::id()));
-//! let drive = Fixed(80_000); // any linnet_types::Device
+//! let drive = Fixed(80_000); // any linnet_types::LatencyModel
 //! let handle = Builder::new().export(Export::of_device("a", 1 << 30, drive)).unix(&socket).start()?;
 //! println!("{}", handle.uris("a")[0]); // nbd+unix:///a?socket=...
 //! let stats = handle.stop();

@@ -7,6 +7,7 @@ use linnet_array::{
     Config, Counters, Error, Estimate, Learned, Observer, Policy, Progress as At, RunOptions, RunResult, WriteMode,
 };
 use linnet_measure::Summary;
+use linnet_sim::Modelled;
 use linnet_ssd::{PRESETS, Params, Ssd, Stats};
 use linnet_types::IoRecord;
 use numpy::PyArray1;
@@ -133,11 +134,12 @@ impl PyArray {
         log: bool,
         observer: &mut impl Observer,
     ) -> Result<(RunResult, Vec<Stats>), Error> {
-        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let copies = self.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut devices: Vec<_> = copies.into_iter().map(Modelled::new).collect();
         let options = RunOptions { array: setup.config, log };
         let result =
             linnet_array::run(&mut devices, &setup.streams(), &setup.thresholds(), policy, &options, observer)?;
-        Ok((result, devices.iter().map(Ssd::stats).collect()))
+        Ok((result, devices.iter().map(|device| device.model().stats()).collect()))
     }
 }
 

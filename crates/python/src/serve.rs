@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use linnet_nbd::{Builder, Drive, Export, Handle, Storage};
 use linnet_ssd::Ssd;
-use linnet_types::{Device, Nanos, Outcome, Request};
+use linnet_types::{LatencyModel, Nanos, Outcome, Request};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -15,13 +15,9 @@ use crate::ssd::PyDevice;
 /// A modelled drive behind a server: flush and trim reach the model too.
 struct Modelled(Ssd);
 
-impl Device for Modelled {
+impl LatencyModel for Modelled {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
         self.0.submit(now, request)
-    }
-
-    fn peek(&self, now: Nanos, request: &Request) -> Outcome {
-        self.0.peek(now, request)
     }
 }
 

@@ -9,7 +9,7 @@ use linnet_ssd::{Params, Ssd};
 use linnet_trace::{
     Error, FORMATS, LatencyTarget, MergedTenants, Metadata, Options, ParquetWriter, TenantFrom, TraceStats,
 };
-use linnet_types::{Device, IoRecord, Nanos, Op, Outcome};
+use linnet_types::{IoRecord, LatencyModel, Nanos, Op, Outcome};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;

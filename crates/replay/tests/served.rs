@@ -4,16 +4,12 @@
 use linnet_array::{Config, Learned, policy};
 use linnet_nbd::{Builder, Export};
 use linnet_replay::{Error, Options, Outcome, replay};
-use linnet_types::{Device, IoRecord, Nanos, Op, Outcome as Answer, Request, Thresholds};
+use linnet_types::{IoRecord, LatencyModel, Nanos, Op, Outcome as Answer, Request, Thresholds};
 
 struct Fixed(Nanos);
 
-impl Device for Fixed {
+impl LatencyModel for Fixed {
     fn submit(&mut self, now: Nanos, request: &Request) -> Answer {
-        self.peek(now, request)
-    }
-
-    fn peek(&self, now: Nanos, request: &Request) -> Answer {
         if request.offset_bytes == 4096 { Answer::Error(now) } else { Answer::Done(now + self.0) }
     }
 }
@@ -78,4 +74,23 @@ fn what_is_not_there_is_refused_by_name() {
     let absent = start("nbd+unix:///x?socket=/nonexistent/linnet.sock").unwrap_err();
     assert!(matches!(absent, Error::Connect { .. }) && absent.to_string().contains("linnet.sock"), "{absent}");
     assert!(matches!(start("/dev/sda"), Err(Error::Uri { .. })));
+}
+
+#[test]
+fn an_export_that_is_lost_ends_the_replay_by_its_number() {
+    let socket = std::env::temp_dir().join(format!("linnet-replay-{}-lost", std::process::id()));
+    let export = |name: &str| Export::of_device(name, 1 << 24, Fixed(1_000_000));
+    let handle = Builder::new().export(export("d0")).export(export("d1")).unix(&socket).start().unwrap();
+    let uris = vec![handle.uris("d0")[0].clone(), handle.uris("d1")[0].clone()];
+    let array = Config { replicas: 2, ..Config::default() };
+    let chosen = policy("baseline", &[Learned::default(), Learned::default()], &array).unwrap();
+    let options = Options { array, time_scale: 1.0 };
+    let stopper = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        handle.stop();
+    });
+    let records = reads(100_000, 0);
+    let result = replay(&uris, &[&records, &[]], &[Thresholds::default(); 2], chosen, &options, &mut |_| true);
+    stopper.join().unwrap();
+    assert!(matches!(result, Err(Error::Io { device: 0 | 1, .. })), "{result:?}");
 }

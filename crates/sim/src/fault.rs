@@ -14,11 +14,13 @@
 //!   once; requests that it held when it went fail at that moment; later it serves again as if nothing had been.
 //!
 //! A stall delays what a device answers, so it is applied before the others: an answer that was held back into a time
-//! when the device is gone fails. Everything is decided by the plan and by (seed, number of the request), so that a peek
-//! foretells exactly what a submit will do, faults included.
+//! when the device is gone fails. Everything is decided by the plan and by (seed, number of the request). So a device with
+//! foresight keeps it: a peek tells exactly what a submit will do, faults included.
 
-use crate::Chance;
-use linnet_types::{Device, Nanos, Outcome, Request};
+use std::collections::BTreeMap;
+
+use crate::{Chance, EventQueue};
+use linnet_types::{Device, End, Ended, Foresight, Nanos, Outcome, Request};
 
 /// A stretch of virtual time: from `start_ns`, up to but not including `end_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +104,23 @@ pub struct Faulty<D> {
     device: D,
     plan: FaultPlan,
     chance: Chance,
+    /// Requests so far: the number of the next one, which is also its name at the device behind.
     requests: u64,
     counts: FaultCounts,
+    /// What the device behind holds, by number.
+    inside: BTreeMap<u64, Asked>,
+    /// What is decided, until it leaves.
+    ends: EventQueue<(u64, End)>,
+    /// The first absence that has not begun.
+    next_gone: usize,
+    ended: Vec<Ended>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    token: u64,
+    submit_ns: Nanos,
+    is_read: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,11 +134,22 @@ enum Fault {
 
 impl<D: Device> Faulty<D> {
     /// Puts `plan` in front of `device`. The seed decides which requests the shares of the plan hit.
-    pub fn new(device: D, plan: FaultPlan, seed: u64) -> Self {
-        Faulty { device, plan, chance: Chance::new(seed), requests: 0, counts: FaultCounts::default() }
+    pub fn new(device: D, mut plan: FaultPlan, seed: u64) -> Self {
+        plan.gone.sort_by_key(|window| window.start_ns);
+        Faulty {
+            device,
+            plan,
+            chance: Chance::new(seed),
+            requests: 0,
+            counts: FaultCounts::default(),
+            inside: BTreeMap::new(),
+            ends: EventQueue::new(),
+            next_gone: 0,
+            ended: Vec::new(),
+        }
     }
 
-    /// How many requests met which fault so far.
+    /// How many requests met which fault so far. A fault counts when its request ends, or would have.
     pub fn counts(&self) -> FaultCounts {
         self.counts
     }
@@ -136,9 +164,9 @@ impl<D: Device> Faulty<D> {
         self.plan.gone.iter().any(|window| window.holds(now))
     }
 
-    /// What the caller hears when the device itself answers `outcome` to its request of `now`.
-    fn disturb(&self, now: Nanos, request: &Request, outcome: Outcome) -> (Outcome, Fault) {
-        let Outcome::Done(due) = outcome else {
+    /// What the caller hears of request `number`, submitted at `now`, when the device behind answers `outcome`.
+    fn disturb(&self, now: Nanos, number: u64, is_read: bool, outcome: Outcome) -> (Outcome, Fault) {
+        let (Outcome::Done(due) | Outcome::Error(due)) = outcome else {
             return (outcome, Fault::None);
         };
         let mut at = due;
@@ -151,27 +179,55 @@ impl<D: Device> Faulty<D> {
             return (Outcome::Error(window.start_ns), Fault::Gone);
         }
         if now < self.plan.until_ns {
-            let drawn = (self.chance.at(self.requests) >> 11) as f64 / (1u64 << 53) as f64;
+            let drawn = (self.chance.at(number) >> 11) as f64 / (1u64 << 53) as f64;
             if drawn < self.plan.lost_share {
                 return (Outcome::Lost, Fault::Lost);
             }
-            if request.op.is_read() && drawn < self.plan.lost_share + self.plan.error_share {
+            if is_read && drawn < self.plan.lost_share + self.plan.error_share {
                 return (Outcome::Error(at), Fault::ReadError);
             }
         }
-        (Outcome::Done(at), if at == due { Fault::None } else { Fault::Stalled })
+        let late = if at == due { Fault::None } else { Fault::Stalled };
+        (if matches!(outcome, Outcome::Done(_)) { Outcome::Done(at) } else { Outcome::Error(at) }, late)
     }
-}
 
-impl<D: Device> Device for Faulty<D> {
-    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        let (outcome, fault) = if self.is_gone(now) {
-            (Outcome::Error(now), Fault::Gone)
-        } else {
-            let answer = self.device.submit(now, request);
-            self.disturb(now, request, answer)
-        };
-        self.requests += 1;
+    /// Takes what the device behind has ended by `until` and decides what becomes of it.
+    fn collect(&mut self, until: Nanos) {
+        let mut ended = std::mem::take(&mut self.ended);
+        self.device.poll(until, &mut ended);
+        for one in ended.drain(..) {
+            // What is not inside any more failed when the device went.
+            let Some(asked) = self.inside.remove(&one.token) else { continue };
+            let outcome = if one.end == End::Failed { Outcome::Error(one.at_ns) } else { Outcome::Done(one.at_ns) };
+            let (outcome, fault) = self.disturb(asked.submit_ns, one.token, asked.is_read, outcome);
+            self.count(fault);
+            match outcome {
+                // Refused and cancelled requests move no data; a fault of the data does not reach them.
+                _ if one.end == End::Revoked || one.end == End::Cancelled => {
+                    self.ends.push(one.at_ns, (asked.token, one.end));
+                }
+                Outcome::Done(at) => self.ends.push(at, (asked.token, End::Done)),
+                Outcome::Error(at) => self.ends.push(at, (asked.token, End::Failed)),
+                Outcome::Lost => {}
+            }
+        }
+        self.ended = ended;
+    }
+
+    /// The device goes at `start_ns`, and all that it holds fails.
+    fn go(&mut self, start_ns: Nanos) {
+        self.collect(start_ns.saturating_sub(1));
+        let held: Vec<u64> =
+            self.inside.iter().filter(|(_, asked)| asked.submit_ns < start_ns).map(|(&number, _)| number).collect();
+        for number in held {
+            if let Some(asked) = self.inside.remove(&number) {
+                self.count(Fault::Gone);
+                self.ends.push(start_ns, (asked.token, End::Failed));
+            }
+        }
+    }
+
+    fn count(&mut self, fault: Fault) {
         match fault {
             Fault::None => {}
             Fault::Stalled => self.counts.stalled += 1,
@@ -179,79 +235,156 @@ impl<D: Device> Device for Faulty<D> {
             Fault::ReadError => self.counts.read_errors += 1,
             Fault::Gone => self.counts.gone += 1,
         }
-        outcome
+    }
+}
+
+impl<D: Device> Device for Faulty<D> {
+    fn submit(&mut self, now: Nanos, token: u64, request: &Request) {
+        let number = self.requests;
+        self.requests += 1;
+        if self.is_gone(now) {
+            self.count(Fault::Gone);
+            self.ends.push(now, (token, End::Failed));
+            return;
+        }
+        self.inside.insert(number, Asked { token, submit_ns: now, is_read: request.op.is_read() });
+        self.device.submit(now, number, request);
     }
 
+    fn next_due(&mut self) -> Option<Nanos> {
+        let gone = self.plan.gone.get(self.next_gone).map(|window| window.start_ns);
+        let gone = gone.filter(|_| !self.inside.is_empty());
+        self.device.next_due().into_iter().chain(self.ends.next_ns()).chain(gone).min()
+    }
+
+    fn poll(&mut self, now: Nanos, out: &mut Vec<Ended>) {
+        while let Some(start_ns) = self.plan.gone.get(self.next_gone).map(|window| window.start_ns)
+            && start_ns <= now
+        {
+            self.next_gone += 1;
+            self.go(start_ns);
+        }
+        self.collect(now);
+        while self.ends.next_ns().is_some_and(|at| at <= now)
+            && let Some((at_ns, (token, end))) = self.ends.pop()
+        {
+            out.push(Ended { token, at_ns, end });
+        }
+    }
+
+    fn foresight(&self) -> Option<&dyn Foresight> {
+        self.device.foresight().is_some().then_some(self)
+    }
+}
+
+impl<D: Device> Foresight for Faulty<D> {
     fn peek(&self, now: Nanos, request: &Request) -> Outcome {
         if self.is_gone(now) {
             return Outcome::Error(now);
         }
-        self.disturb(now, request, self.device.peek(now, request)).0
+        let outcome = self.device.foresight().map_or(Outcome::Lost, |device| device.peek(now, request));
+        self.disturb(now, self.requests, request.op.is_read(), outcome).0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Toy;
+    use crate::{Modelled, Toy};
     use linnet_types::Op;
 
     const READ: Request = Request::new(Op::Read, 0, 4096);
     const WRITE: Request = Request::new(Op::Write, 0, 4096);
 
-    fn steady() -> Toy {
-        Toy::steady(100, 100)
+    fn faulty(plan: FaultPlan, seed: u64) -> Faulty<Modelled<Toy>> {
+        Faulty::new(Modelled::new(Toy::steady(100, 100)), plan, seed)
+    }
+
+    /// Submits requests at their times under their numbers, polling when due, and gives the ends.
+    fn serve(device: &mut impl Device, asked: &[(Nanos, Request)]) -> Vec<Ended> {
+        let mut out = Vec::new();
+        for (token, (now, request)) in asked.iter().enumerate() {
+            while let Some(due) = device.next_due().filter(|due| due <= now) {
+                device.poll(due, &mut out);
+            }
+            device.submit(*now, token as u64, request);
+        }
+        while let Some(due) = device.next_due() {
+            device.poll(due, &mut out);
+        }
+        out
+    }
+
+    fn ended(token: u64, at_ns: Nanos, end: End) -> Ended {
+        Ended { token, at_ns, end }
     }
 
     #[test]
     fn a_stall_holds_every_answer_until_it_ends() {
         let plan = FaultPlan { stalls: vec![Window { start_ns: 1000, end_ns: 5000 }], ..FaultPlan::none() };
-        let mut device = Faulty::new(steady(), plan, 0);
-        assert_eq!(device.submit(800, &READ), Outcome::Done(900));
-        assert_eq!(device.submit(950, &READ), Outcome::Done(5000));
-        assert_eq!(device.submit(3000, &READ), Outcome::Done(5000));
-        assert_eq!(device.submit(5000, &READ), Outcome::Done(5100));
+        let mut device = faulty(plan, 0);
+        let out = serve(&mut device, &[(800, READ), (950, READ), (3000, READ), (5000, READ)]);
+        let expected = [(0, 900), (1, 5000), (2, 5000), (3, 5100)].map(|(token, at)| ended(token, at, End::Done));
+        assert_eq!(out, expected);
         assert_eq!(device.counts(), FaultCounts { stalled: 2, ..FaultCounts::default() });
     }
 
     #[test]
     fn a_gone_replica_fails_what_it_held_and_comes_back() {
         let plan = FaultPlan { gone: vec![Window { start_ns: 1000, end_ns: 2000 }], ..FaultPlan::none() };
-        let mut device = Faulty::new(steady(), plan, 0);
-        assert_eq!(device.submit(950, &READ), Outcome::Error(1000));
-        assert_eq!(device.submit(1500, &WRITE), Outcome::Error(1500));
-        assert_eq!(device.submit(2000, &READ), Outcome::Done(2100));
+        let mut device = faulty(plan, 0);
+        let out = serve(&mut device, &[(950, READ), (1500, WRITE), (2000, READ)]);
+        assert_eq!(out, [ended(0, 1000, End::Failed), ended(1, 1500, End::Failed), ended(2, 2100, End::Done)]);
         assert_eq!(device.counts().gone, 2);
+    }
+
+    #[test]
+    fn an_answer_that_a_stall_holds_fails_when_the_device_goes() {
+        let plan = FaultPlan {
+            stalls: vec![Window { start_ns: 150, end_ns: 900 }],
+            gone: vec![Window { start_ns: 500, end_ns: 600 }],
+            ..FaultPlan::none()
+        };
+        assert_eq!(serve(&mut faulty(plan, 0), &[(100, READ)]), [ended(0, 500, End::Failed)]);
     }
 
     #[test]
     fn shares_are_met_and_stop() {
         let plan = FaultPlan { lost_share: 0.1, error_share: 0.2, until_ns: 10_000_000, ..FaultPlan::none() };
-        let mut device = Faulty::new(steady(), plan, 3);
-        for i in 0..10_000u64 {
-            device.submit(i * 1000, if i % 2 == 0 { &READ } else { &WRITE });
-        }
+        let mut device = faulty(plan, 3);
+        let asked: Vec<_> = (0..12_000u64).map(|i| (i * 1000, if i % 2 == 0 { READ } else { WRITE })).collect();
+        let out = serve(&mut device, &asked);
         let counts = device.counts();
         assert!((900..1100).contains(&counts.lost), "{counts:?}");
         assert!((900..1100).contains(&counts.read_errors), "reads are half of the requests: {counts:?}");
-        for i in 10_000..12_000u64 {
-            assert!(matches!(device.submit(i * 1000, &READ), Outcome::Done(_)));
-        }
+        assert_eq!(out.len() as u64, 12_000 - counts.lost);
+        let quiet = out.iter().filter(|one| one.token >= 10_000);
+        assert!(quiet.clone().count() == 2_000 && quiet.clone().all(|one| one.end == End::Done));
     }
 
     #[test]
-    fn a_peek_foretells_the_submit() {
+    fn a_peek_tells_the_end() {
         let mut chance = Chance::new(11);
         for seed in 0..20 {
             let plan = FaultPlan::random(&mut chance, 1_000_000);
-            let mut device = Faulty::new(Toy::busy(100_000, 0.5, seed), plan, seed);
-            let mut now = 0;
-            for i in 0..500 {
+            let mut device = Faulty::new(Modelled::new(Toy::busy(100_000, 0.5, seed)), plan, seed);
+            let (mut now, mut told, mut out) = (0, Vec::new(), Vec::new());
+            for token in 0..500 {
                 now += chance.below(5000);
-                let request = if i % 3 == 0 { &WRITE } else { &READ };
-                let foretold = device.peek(now, request);
-                assert_eq!(device.submit(now, request), foretold);
+                let request = if token % 3 == 0 { &WRITE } else { &READ };
+                while let Some(due) = device.next_due().filter(|&due| due <= now) {
+                    device.poll(due, &mut out);
+                }
+                match device.foresight().expect("a toy has foresight").peek(now, request) {
+                    Outcome::Done(at) => told.push(ended(token, at, End::Done)),
+                    Outcome::Error(at) => told.push(ended(token, at, End::Failed)),
+                    Outcome::Lost => {}
+                }
+                device.submit(now, token, request);
             }
+            device.poll(Nanos::MAX, &mut out);
+            out.sort_by_key(|one| one.token);
+            assert_eq!(out, told);
         }
     }
 }

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Virtual clock, seeded chance, event queue and fault injection.
+//! Virtual clock, seeded chance, event queue, devices of latency models, and fault injection.
 //!
-//! Only this crate owns time and randomness; every other crate is handed them.
+//! Only this crate owns virtual time and randomness; every other crate is handed them.
 
 mod chance;
+mod clock;
 mod fault;
+mod laws;
+mod modelled;
 mod queue;
 mod toy;
 
 pub use chance::Chance;
+pub use clock::VirtualClock;
 pub use fault::{FaultCounts, FaultPlan, Faulty, Window};
+pub use laws::Lawful;
+pub use modelled::Modelled;
 pub use queue::EventQueue;
 pub use toy::Toy;

@@ -7,7 +7,7 @@
 //! that. Nothing here is fitted to a real drive: for that there is the SSD model.
 
 use crate::Chance;
-use linnet_types::{Device, Nanos, Op, Outcome, Request};
+use linnet_types::{Foresight, LatencyModel, Nanos, Op, Outcome, Request};
 
 const LANES: usize = 16;
 const LANE_BYTES: u64 = 64 * 1024;
@@ -59,13 +59,19 @@ impl Toy {
     }
 }
 
-impl Device for Toy {
+impl LatencyModel for Toy {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
         let (lane, done) = self.answer(now, request);
         self.free_ns[lane] = done;
         Outcome::Done(done)
     }
 
+    fn foresight(&self) -> Option<&dyn Foresight> {
+        Some(self)
+    }
+}
+
+impl Foresight for Toy {
     fn peek(&self, now: Nanos, request: &Request) -> Outcome {
         Outcome::Done(self.answer(now, request).1)
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use linnet_sim::Chance;
 use linnet_ssd::queued::{QueuedParams, QueuedSsd};
 use linnet_ssd::{PRESETS, Params, Ssd};
-use linnet_types::{Device, Nanos, Op, Outcome, Request};
+use linnet_types::{Foresight, LatencyModel, Nanos, Op, Outcome, Request};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

@@ -4,7 +4,7 @@
 //! A device is a set of timelines (one per die, per channel and per direction of the host link) over a page-mapped
 //! flash translation layer. No event is queued per page: a request is charged against the timelines when it arrives, and internal work (flush,
 //! garbage collection, mapping checkpoints) is brought up to date lazily. So [`Ssd`] knows when a request will be done at
-//! the moment it is submitted, and can tell what it would cost without submitting it ([`linnet_types::Device::peek`]).
+//! the moment it is submitted, and can tell what it would cost without submitting it ([`linnet_types::Foresight`]).
 //!
 //! `docs/design/ssd-model.md` lists the mechanisms, the part of the latency tail that each makes, and the limits.
 

@@ -94,7 +94,7 @@ impl Ssd {
 
 #[cfg(test)]
 mod tests {
-    use linnet_types::{Device, Op, Request};
+    use linnet_types::{LatencyModel, Op, Request};
 
     use super::*;
 

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use linnet_sim::Chance;
-use linnet_types::{Device, Nanos, Op, Outcome, Request};
+use linnet_types::{Foresight, LatencyModel, Nanos, Op, Outcome, Request};
 
 use crate::cause::Cause;
 use crate::machine::Machine;
@@ -82,7 +82,7 @@ impl Ssd {
         self.machine.borrow().check()
     }
 
-    /// [`Device::submit`] for many requests, whose times must not decrease; adds the time of completion of each to `done`. Gives the same
+    /// [`LatencyModel::submit`] for many requests, whose times must not decrease; adds the time of completion of each to `done`. Gives the same
     /// answers as one by one, and is faster on large devices, since map entries are fetched ahead.
     pub fn submit_many(&mut self, requests: &[(Nanos, Request)], done: &mut Vec<Nanos>) {
         const FAR: usize = 24;
@@ -182,7 +182,7 @@ impl Ssd {
         spans
     }
 
-    /// [`Device::submit`] that also tells what the request waited for.
+    /// [`LatencyModel::submit`] that also tells what the request waited for.
     pub fn submit_explained(&mut self, now: Nanos, request: &Request) -> (Nanos, Cause) {
         let mut cause = Cause::default();
         let done = self.serve(now, request, Some(&mut cause));
@@ -202,11 +202,17 @@ impl Ssd {
     }
 }
 
-impl Device for Ssd {
+impl LatencyModel for Ssd {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
         Outcome::Done(self.serve(now, request, None))
     }
 
+    fn foresight(&self) -> Option<&dyn Foresight> {
+        Some(self)
+    }
+}
+
+impl Foresight for Ssd {
     fn peek(&self, now: Nanos, request: &Request) -> Outcome {
         let mut machine = self.machine.borrow_mut();
         machine.advance(now);

@@ -3,7 +3,7 @@
 
 use linnet_sim::Chance;
 use linnet_ssd::{Params, Ssd};
-use linnet_types::{Device, Op, Request};
+use linnet_types::{LatencyModel, Op, Request};
 
 /// Greedy collection of blocks of `n` pages, `a` pages of flash per page of data (Desnoyers, SYSTOR 2012, the form for finite blocks).
 ///

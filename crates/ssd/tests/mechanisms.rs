@@ -3,7 +3,7 @@
 
 use linnet_sim::Chance;
 use linnet_ssd::{Mechanism, Params, ReadPriority, Resource, Ssd};
-use linnet_types::{Device, Nanos, Op, Outcome, Request};
+use linnet_types::{Foresight, LatencyModel, Nanos, Op, Outcome, Request};
 use proptest::prelude::*;
 
 fn small() -> Params {

@@ -5,7 +5,7 @@
 use linnet_sim::Chance;
 use linnet_ssd::queued::{QueuedParams, QueuedSsd};
 use linnet_ssd::{PRESETS, Params, Ssd};
-use linnet_types::{Device, Op, Outcome, Request};
+use linnet_types::{LatencyModel, Op, Outcome, Request};
 
 struct Fnv(u64);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What must hold of every device under any workload.
 
-use linnet_sim::Chance;
+use linnet_sim::{Chance, Lawful, Modelled};
 use linnet_ssd::{PRESETS, Params, ReadPriority, Ssd};
-use linnet_types::{Device, Nanos, Op, Outcome, Request};
+use linnet_types::{Device, Foresight, LatencyModel, Nanos, Op, Outcome, Request};
 use proptest::prelude::*;
 
 /// A device small enough for hundreds of runs: 32 superblocks of 128 pages on 4 dies.
@@ -79,6 +79,29 @@ proptest! {
             prop_assert_eq!(answer, plain.submit(now, &asked), "{:?}", asked);
         }
         prop_assert_eq!(plain.stats(), peeked.stats());
+    }
+
+    /// Behind the interface of devices every request ends when the model says at its submission, and the laws hold.
+    #[test]
+    fn it_ends_when_it_says(seed: u64, share in 0.0f64..=1.0, gap in 1_000u64..400_000) {
+        let mut told = Ssd::new(&Params { device_wide_share: share, ..small() }, seed).unwrap();
+        told.precondition();
+        let mut device = Lawful::new(Modelled::new(told.clone()));
+        let mut chance = Chance::new(seed ^ 2);
+        let (mut now, mut expected, mut ends) = (0, Vec::new(), Vec::new());
+        for token in 0..400u64 {
+            now += chance.exponential(gap as f64) as Nanos;
+            let asked = request(&mut chance, told.capacity_bytes());
+            while let Some(due) = device.next_due().filter(|&due| due <= now) {
+                device.poll(due, &mut ends);
+            }
+            device.submit(now, token, &asked);
+            expected.push((token, done(told.submit(now, &asked))));
+        }
+        device.poll(Nanos::MAX, &mut ends);
+        prop_assert_eq!(device.finish(), Ok(()));
+        ends.sort_unstable_by_key(|one| one.token);
+        prop_assert_eq!(ends.iter().map(|one| (one.token, one.at_ns)).collect::<Vec<_>>(), expected);
     }
 
     /// The map stays one to one, nothing is lost, nothing is faster than an idle device, and the cause adds up.

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Words and traits shared by every crate: records, requests, devices, time.
+//! Words and traits shared by every crate: records, requests, devices, clocks.
 //!
 //! The terms are those of `spec/glossary.md`; the fields of [`IoRecord`] are those of `spec/trace-record.md`.
+
+mod device;
+
+pub use device::{Clock, Device, End, Ended, Foresight, LatencyModel, Outcome, Waited};
 
 /// Nanoseconds: a point on a clock that starts at zero, or a length of time. Wraps after 584 years.
 pub type Nanos = u64;
@@ -97,34 +101,4 @@ pub struct Thresholds {
 /// own is `linnet_is_slow`; `spec/vectors/watch.txt` holds both to the same answers.
 pub fn is_slow(latency_ns: Nanos, inflection_ns: Nanos) -> bool {
     latency_ns > inflection_ns
-}
-
-/// What became of a request that was handed to a virtual-time device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Completes at this time.
-    Done(Nanos),
-    /// Fails with an I/O error at this time.
-    Error(Nanos),
-    /// Never answers.
-    Lost,
-}
-
-/// A device in virtual time. Calls come with `now` never decreasing.
-pub trait Device {
-    /// Hands one request to the device and tells when it will answer.
-    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome;
-
-    /// What [`Device::submit`] would answer to this request now. Leaves later answers as they were.
-    fn peek(&self, now: Nanos, request: &Request) -> Outcome;
-}
-
-impl<D: Device + ?Sized> Device for Box<D> {
-    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        (**self).submit(now, request)
-    }
-
-    fn peek(&self, now: Nanos, request: &Request) -> Outcome {
-        (**self).peek(now, request)
-    }
 }

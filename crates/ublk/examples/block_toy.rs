@@ -6,16 +6,12 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use linnet_nbd::{Export, Front};
-use linnet_types::{Device, Nanos, Outcome, Request};
+use linnet_types::{LatencyModel, Nanos, Outcome, Request};
 
 struct Fixed(Nanos);
 
-impl Device for Fixed {
-    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        self.peek(now, request)
-    }
-
-    fn peek(&self, now: Nanos, _: &Request) -> Outcome {
+impl LatencyModel for Fixed {
+    fn submit(&mut self, now: Nanos, _: &Request) -> Outcome {
         Outcome::Done(now + self.0)
     }
 }

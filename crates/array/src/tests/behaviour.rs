@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::{Budget, Error, Observer, Progress, RunOptions, RunResult, WriteMode, policy, run};
-use linnet_sim::{Chance, FaultPlan, Faulty, Toy, Window};
-use linnet_types::{Device, Outcome, Request};
+use linnet_sim::{Chance, FaultPlan, Faulty, Modelled, Toy, Window};
+use linnet_types::{Device, LatencyModel, Outcome, Request};
 
 const FAST_NS: Nanos = 80_000;
 const SLOW_NS: Nanos = 2_000_000;
@@ -21,8 +21,8 @@ fn go<D: Device>(
     run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 
-fn slow_and_fast() -> [Toy; 2] {
-    [Toy::steady(SLOW_NS, 1), Toy::steady(FAST_NS, 1)]
+fn slow_and_fast() -> [Modelled<Toy>; 2] {
+    [steady(SLOW_NS, 1), steady(FAST_NS, 1)]
 }
 
 fn reads(count: u64, gap_ns: Nanos) -> Vec<IoRecord> {
@@ -45,12 +45,8 @@ struct Recovers {
     slow_until_ns: Nanos,
 }
 
-impl Device for Recovers {
-    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        self.peek(now, request)
-    }
-
-    fn peek(&self, now: Nanos, _request: &Request) -> Outcome {
+impl LatencyModel for Recovers {
+    fn submit(&mut self, now: Nanos, _request: &Request) -> Outcome {
         Outcome::Done(now + if now < self.slow_until_ns { SLOW_NS } else { FAST_NS })
     }
 }
@@ -58,7 +54,7 @@ impl Device for Recovers {
 #[test]
 fn a_device_that_looks_slow_is_probed_and_recovers() {
     let models = learned(&[Some(revokes_above(1000)), None]);
-    let mut devices = [Recovers { slow_until_ns: 20_000_000 }, Recovers { slow_until_ns: 0 }];
+    let mut devices = [20_000_000, 0].map(|slow_until_ns| Modelled::new(Recovers { slow_until_ns }));
     let result = go("linnos", &mut devices, &reads(1000, 100_000), &models, two_replicas());
     let c = result.counters;
     // Four slow reads have completed at 2.3 ms; those under way end at 4.2 ms. A probe at 14.2 ms is still slow, one at
@@ -80,7 +76,7 @@ fn hedges_go_out_after_their_delay_and_the_first_answer_wins() {
         assert_eq!(result.reads.latency_ns, vec![delay_ns + FAST_NS; 5], "{name}");
         let c = result.counters;
         assert_eq!((c.hedges, c.hedges_won, c.extra_io, c.submits), (5, 5, 5, 10), "{name}");
-        let fast = [Toy::steady(FAST_NS, 1), Toy::steady(FAST_NS, 1)];
+        let fast = [steady(FAST_NS, 1), steady(FAST_NS, 1)];
         let c = go(name, &mut fast.clone(), &reads(5, 3_000_000), &models, two_replicas()).counters;
         assert_eq!((c.hedges, c.extra_io), (0, 0), "{name}");
     }
@@ -91,7 +87,7 @@ fn a_hedge_never_goes_to_a_replica_that_holds_the_read() {
     // The primary is revoked, the second holds the read and is slow: the third is the only sensible target, although the
     // second has the best average.
     let models = learned(&[Some(revokes_always()), Some(revokes_above(100_000)), Some(revokes_above(100_000))]);
-    let mut devices = [Toy::steady(SLOW_NS, 1), Toy::steady(SLOW_NS, 1), Toy::steady(FAST_NS, 1)];
+    let mut devices = [steady(SLOW_NS, 1), steady(SLOW_NS, 1), steady(FAST_NS, 1)];
     let warm: Vec<IoRecord> = reads(5, 3_000_000);
     let config = Config { age_ns: 1_000_000_000, ..Config::default() };
     let result = go("linnos+hl", &mut devices, &warm, &models, config);
@@ -122,7 +118,7 @@ fn clones_race_and_budgets_end_it() {
 fn an_empty_revoke_budget_submits() {
     let models = learned(&[Some(revokes_always()), Some(revokes_always())]);
     let config = Config { revoke_budget: Budget { share: 0.0, burst: 3 }, age_ns: u64::MAX, ..two_replicas() };
-    let fast = || Toy::steady(FAST_NS, 1);
+    let fast = || steady(FAST_NS, 1);
     let c = go("linnos", &mut [fast(), fast()], &reads(20, 1_000_000), &models, config).counters;
     assert_eq!((c.revokes, c.budget_denied, c.judged, c.false_revokes), (3, 13, 16, 3), "{c:?}");
     // Each read earns half a revoke: three are saved up and two more are earned while they are spent, then every other is paid for.
@@ -176,8 +172,7 @@ fn heuristics_see_the_queue_and_the_history() {
 fn reads_fail_over_and_a_dead_device_is_left_out() {
     let gone = Window { start_ns: 0, end_ns: 50_000_000 };
     let plan = FaultPlan { gone: vec![gone], ..FaultPlan::none() };
-    let mut devices =
-        [Faulty::new(Toy::steady(FAST_NS, 1), plan, 0), Faulty::new(Toy::steady(FAST_NS, 1), FaultPlan::none(), 0)];
+    let mut devices = [Faulty::new(steady(FAST_NS, 1), plan, 0), Faulty::new(steady(FAST_NS, 1), FaultPlan::none(), 0)];
     let models = learned(&[None, None]);
     let result = go("baseline", &mut devices, &reads(1000, 100_000), &models, two_replicas());
     let c = result.counters;
@@ -202,12 +197,8 @@ fn writes_go_to_the_primary_or_to_all() {
 /// Answers nothing.
 struct Silent;
 
-impl Device for Silent {
+impl LatencyModel for Silent {
     fn submit(&mut self, _now: Nanos, _request: &Request) -> Outcome {
-        Outcome::Lost
-    }
-
-    fn peek(&self, _now: Nanos, _request: &Request) -> Outcome {
         Outcome::Lost
     }
 }
@@ -217,7 +208,7 @@ fn silence_ends_at_the_time_limit() {
     let models = learned(&[None, None]);
     let config = Config { read_timeout_ns: 1_000_000, write_timeout_ns: 5_000_000, ..two_replicas() };
     let records = [record(0, Op::Read), record(0, Op::Write)];
-    let result = go("baseline", &mut [Silent, Silent], &records, &models, config);
+    let result = go("baseline", &mut [Silent, Silent].map(Modelled::new), &records, &models, config);
     let c = result.counters;
     assert_eq!((c.reads_failed, c.writes_failed, c.timeouts, c.failovers), (1, 1, 3, 1));
     assert_eq!(result.end_ns, 5_000_000);
@@ -227,7 +218,7 @@ fn silence_ends_at_the_time_limit() {
 fn the_decision_takes_its_time() {
     let models = learned(&[Some(revokes_above(1000)), None]);
     let config = Config { decision_ns: 6_000, ..two_replicas() };
-    let fast = || Toy::steady(FAST_NS, 1);
+    let fast = || steady(FAST_NS, 1);
     let result = go("linnos", &mut [fast(), fast()], &reads(9, 1_000_000), &models, config);
     assert_eq!(result.reads.latency_ns, vec![6_000 + FAST_NS; 9]);
     let result = go("baseline", &mut [fast(), fast()], &reads(9, 1_000_000), &models, config);

@@ -4,8 +4,8 @@
 use super::*;
 use crate::{Budget, RunResult, policy, run};
 use linnet_core::{FEATURE_BINS, Latencies, SCORE_BINS, TREE_ONE, Tree, Trees};
-use linnet_sim::{Chance, Toy};
-use linnet_types::{Device, Outcome, Request};
+use linnet_sim::{Chance, Modelled};
+use linnet_types::{Device, LatencyModel, Outcome, Request};
 
 const FAST_NS: Nanos = 80_000;
 const SLOW_NS: Nanos = 2_000_000;
@@ -46,21 +46,21 @@ pub(super) fn slow_when_it_was() -> Option<Trees> {
 
 #[test]
 fn reads_go_where_the_score_is_least() {
-    let steady = || vec![Toy::steady(FAST_NS, 1); 3];
+    let all_fast = || vec![steady(FAST_NS, 1); 3];
     let records = reads(100, 200_000);
     let scores = [always(5 * TREE_ONE), always(TREE_ONE), always(3 * TREE_ONE)];
-    let result = go(&mut steady(), &records, &scores, Config::default());
+    let result = go(&mut all_fast(), &records, &scores, Config::default());
     let counts = |result: &RunResult| result.log.iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(counts(&result), [1, 98, 1], "who has no history is tried once");
     let c = result.counters;
     assert_eq!((c.revokes, c.extra_io, c.judged), (0, 0, 0), "rather slow than fast: nothing is promised");
     let scores = [always(TREE_ONE), always(-1), None];
-    assert_eq!(go(&mut steady(), &records, &scores, Config::default()).counters.judged, 98);
+    assert_eq!(go(&mut all_fast(), &records, &scores, Config::default()).counters.judged, 98);
 }
 
 #[test]
 fn odds_weigh_against_the_wait() {
-    let one_slow = || vec![Toy::steady(SLOW_NS, 4), Toy::steady(FAST_NS, 4), Toy::steady(FAST_NS, 4)];
+    let one_slow = || vec![steady(SLOW_NS, 4), steady(FAST_NS, 4), steady(FAST_NS, 4)];
     let counts = |scores: [i32; 3]| {
         let trees = scores.map(always);
         let result = go(&mut one_slow(), &reads(100, 3_000_000), &trees, Config::default());
@@ -86,20 +86,16 @@ struct Recovers {
     fast_ns: Nanos,
 }
 
-impl Device for Recovers {
-    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        self.peek(now, request)
-    }
-
-    fn peek(&self, now: Nanos, _request: &Request) -> Outcome {
+impl LatencyModel for Recovers {
+    fn submit(&mut self, now: Nanos, _request: &Request) -> Outcome {
         Outcome::Done(now + if now < self.slow_until_ns { SLOW_NS } else { self.fast_ns })
     }
 }
 
 #[test]
 fn a_device_that_nobody_reads_is_probed_and_recovers() {
-    let mut devices =
-        [Recovers { slow_until_ns: 30_000_000, fast_ns: FAST_NS }, Recovers { slow_until_ns: 0, fast_ns: 5 * FAST_NS }];
+    let mut devices = [(30_000_000, FAST_NS), (0, 5 * FAST_NS)]
+        .map(|(slow_until_ns, fast_ns)| Modelled::new(Recovers { slow_until_ns, fast_ns }));
     let config = Config { age_ns: 1_000_000, ..two_replicas() };
     let result = go(&mut devices, &reads(4_000, 100_000), &[slow_when_it_was(), always(0)], config);
     // Slow reads until the first is back; then one probe each 100 ms until the average (a quarter each) is below 1 ms:
@@ -116,7 +112,7 @@ fn hedges_take_two_percent_and_no_more() {
     let learned = learned(&[None, None]);
     let count = 50_000;
     // Each read in ten stalls; the delay finds its place among them, and one in fifty is sent again.
-    let mut devices = [Stalls, Stalls];
+    let mut devices = [Stalls, Stalls].map(Modelled::new);
     let result = hedged(&mut devices, &reads(count, 5_000_000), &learned, two_replicas());
     let c = result.counters;
     assert_eq!(result.reads.latency_ns.len() as u64, count);
@@ -127,12 +123,8 @@ fn hedges_take_two_percent_and_no_more() {
 /// Answers one read in ten late, and each of those at another time.
 struct Stalls;
 
-impl Device for Stalls {
-    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        self.peek(now, request)
-    }
-
-    fn peek(&self, now: Nanos, _request: &Request) -> Outcome {
+impl LatencyModel for Stalls {
+    fn submit(&mut self, now: Nanos, _request: &Request) -> Outcome {
         let chance = Chance::new(now).unit();
         Outcome::Done(now + if chance < 0.1 { SLOW_NS + (chance * 2e7) as Nanos } else { FAST_NS })
     }
@@ -149,12 +141,12 @@ fn in_order_a_slow_score_is_revoked_and_the_last_replica_is_not_asked() {
     let mut learned = learned(&[None, None, None]);
     let scores = [TREE_ONE, TREE_ONE, TREE_ONE];
     learned.iter_mut().zip(scores).for_each(|(device, score)| device.trees = always(score));
-    let result = in_order(&mut vec![Toy::steady(FAST_NS, 4); 3], &reads(50, 200_000), &learned, Config::default());
+    let result = in_order(&mut vec![steady(FAST_NS, 4); 3], &reads(50, 200_000), &learned, Config::default());
     let c = result.counters;
     assert_eq!((c.judged, c.revokes, c.forced_submits, c.false_revokes), (100, 100, 50, 100));
     assert!(result.reads.latency_ns.iter().all(|&ns| ns == 30_000 + FAST_NS), "two failovers each");
     learned[1].trees = always(0);
-    let c = in_order(&mut vec![Toy::steady(FAST_NS, 4); 3], &reads(50, 200_000), &learned, Config::default()).counters;
+    let c = in_order(&mut vec![steady(FAST_NS, 4); 3], &reads(50, 200_000), &learned, Config::default()).counters;
     assert_eq!((c.judged, c.revokes, c.forced_submits), (100, 50, 0));
 }
 
@@ -163,7 +155,7 @@ fn in_order_hedges_go_by_the_predicted_latency_and_take_two_percent() {
     let mut learned = learned(&[None, None]);
     learned.iter_mut().for_each(|device| device.trees = always(0));
     let count = 5_000;
-    let slow_and_fast = || [Toy::steady(SLOW_NS, 1), Toy::steady(FAST_NS, 1)];
+    let slow_and_fast = || [steady(SLOW_NS, 1), steady(FAST_NS, 1)];
     let hedged = |learned: &[Learned], expected_ns: Nanos| {
         let result = in_order(&mut slow_and_fast(), &reads(count, 5_000_000), learned, two_replicas());
         let c = result.counters;
@@ -183,8 +175,7 @@ fn in_order_a_device_that_nobody_reads_is_probed() {
     let mut learned = learned(&[None, None]);
     learned[0].trees = slow_when_it_was();
     learned[1].trees = always(0);
-    let mut devices =
-        [Recovers { slow_until_ns: 30_000_000, fast_ns: FAST_NS }, Recovers { slow_until_ns: 0, fast_ns: FAST_NS }];
+    let mut devices = [30_000_000, 0].map(|slow_until_ns| Modelled::new(Recovers { slow_until_ns, fast_ns: FAST_NS }));
     let config = Config { age_ns: 1_000_000, hedge_budget: Budget { share: 0.0, burst: 0 }, ..two_replicas() };
     let result = in_order(&mut devices, &reads(4_000, 100_000), &learned, config);
     assert_eq!(

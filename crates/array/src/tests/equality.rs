@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::{Counters, RunOptions, policy, run};
-use linnet_sim::Toy;
 
 /// Reads that meet no other.
 fn far_apart() -> Vec<IoRecord> {
@@ -15,7 +14,7 @@ fn counters(name: &str, network: Network, reads: &[IoRecord], latency_ns: Nanos,
     let learned = learned(&[Some(network), None]);
     let config = Config { age_ns: 1_000_000_000, probe_share, ..two_replicas() };
     let policy = policy(name, &learned, &config).expect("a known name");
-    let mut devices = [Toy::steady(latency_ns, 1), Toy::steady(80_000, 1)];
+    let mut devices = [steady(latency_ns, 1), steady(80_000, 1)];
     let options = RunOptions { array: config, log: false };
     run(&mut devices, &[reads], &thresholds(&learned), policy, &options, &mut ()).expect("the run succeeds").counters
 }

@@ -128,7 +128,7 @@ fn jumble(array: &mut Array, chance: &mut Chance, devices: usize, replicas: usiz
                 let op = if chance.happens(0.8) { Op::Read } else { Op::Write };
                 let request = Request::new(op, tag << 12, 1 + chance.below(100_000) as u32);
                 let stream = chance.below(9) as usize;
-                checker.input(now, &Input::Arrive { tag, stream, request });
+                checker.input(now, &Input::Arrive { tag, stream, request, arrive_ns: now });
                 array.arrive(now, tag, stream, &request, &(), &mut out);
                 tag += 1;
             }

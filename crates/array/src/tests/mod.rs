@@ -10,6 +10,7 @@ mod sim;
 
 use crate::{Config, Learned};
 use linnet_core::{DIGITS, Layer, Network};
+use linnet_sim::{Modelled, Toy};
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 /// A network of one layer with this last row; the first output is always 0.
@@ -58,6 +59,11 @@ fn thresholds(learned: &[Learned]) -> Vec<Thresholds> {
 
 fn record(arrive_ns: Nanos, op: Op) -> IoRecord {
     IoRecord::new(arrive_ns, op, 0, 4096)
+}
+
+/// A toy that is never busy.
+fn steady(read_ns: Nanos, write_ns: Nanos) -> Modelled<Toy> {
+    Modelled::new(Toy::steady(read_ns, write_ns))
 }
 
 fn two_replicas() -> Config {

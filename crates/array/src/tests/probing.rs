@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{Counters, RunOptions, policy, run};
-use linnet_sim::{Chance, Toy};
+use linnet_sim::{Chance, Modelled, Toy};
 
 fn stream(chance: &mut Chance, count: usize) -> Vec<IoRecord> {
     let mut at = 0;
@@ -20,7 +20,7 @@ fn stream(chance: &mut Chance, count: usize) -> Vec<IoRecord> {
 fn counters(name: &str, seed: u64, probe_share: f64) -> Counters {
     let mut chance = Chance::new(seed);
     let learned = learned(&vec![Some(revokes_above(150)); 3]);
-    let mut devices: Vec<Toy> = (0..3).map(|k| Toy::busy(2_000_000, 0.5, seed * 3 + k)).collect();
+    let mut devices: Vec<_> = (0..3).map(|k| Modelled::new(Toy::busy(2_000_000, 0.5, seed * 3 + k))).collect();
     let streams: Vec<Vec<IoRecord>> = (0..3).map(|_| stream(&mut chance, 6_000)).collect();
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     let options = RunOptions { array: Config { probe_share, seed, ..Config::default() }, log: false };

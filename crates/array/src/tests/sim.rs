@@ -8,13 +8,13 @@ use super::*;
 use crate::array::Breakage;
 use crate::drive::drive;
 use crate::{Array, Budget, Checker, Input, Observer, Output, POLICIES, Progress, RunResult, WriteMode, policy};
-use linnet_sim::{Chance, FaultPlan, Faulty, Toy};
+use linnet_sim::{Chance, FaultPlan, Faulty, Lawful, Modelled, Toy, VirtualClock};
 
 struct Scenario {
     name: &'static str,
     learned: Vec<Learned>,
     config: Config,
-    devices: Vec<Faulty<Toy>>,
+    devices: Vec<Faulty<Modelled<Toy>>>,
     streams: Vec<Vec<IoRecord>>,
     /// Reads that arrive from here on meet no fault and no consequence of one.
     quiet_ns: Nanos,
@@ -53,7 +53,7 @@ fn draw(seed: u64) -> Scenario {
         .map(|i| {
             let toy = Toy::busy(500_000 + chance.below(4_000_000), 0.6 * chance.unit(), chance.bits());
             let plan = if chance.happens(0.8) { FaultPlan::random(&mut chance, until_ns) } else { FaultPlan::none() };
-            Faulty::new(toy, plan, seed ^ i)
+            Faulty::new(Modelled::new(toy), plan, seed ^ i)
         })
         .collect();
     let quiet_ns = until_ns + config.read_timeout_ns + config.write_timeout_ns + config.out_ns_max;
@@ -137,10 +137,12 @@ fn simulate(scenario: &Scenario, canary: Option<Breakage>) -> Result<RunResult, 
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     let checker = Checker::new(devices.len(), config.replicas);
     let mut watch = Watch { checker, quiet_ns: *quiet_ns, quiet: Default::default(), failed: Vec::new() };
-    let result =
-        drive(array, &mut devices.clone(), &streams, true, &mut watch).map_err(|error| vec![error.to_string()]);
+    let mut devices: Vec<_> = devices.iter().cloned().map(Lawful::new).collect();
+    let result = drive(array, &mut VirtualClock::new(), &mut devices, &streams, true, &mut watch)
+        .map_err(|error| vec![error.to_string()]);
     let Watch { checker, failed, .. } = watch;
     let result = result?;
+    devices.into_iter().try_for_each(Lawful::finish)?;
     checker.finish(&result.counters)?;
     if failed.is_empty() {
         Ok(result)

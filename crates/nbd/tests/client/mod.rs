@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use linnet_nbd::{Builder, Drive, Export};
-use linnet_types::{Device, Nanos, Op, Outcome, Request};
+use linnet_types::{LatencyModel, Nanos, Op, Outcome, Request};
 
 pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
@@ -32,12 +32,8 @@ pub const SIZE: u64 = 8 << 20;
 /// Every request takes this long.
 pub struct Fixed(pub Nanos);
 
-impl Device for Fixed {
-    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        self.peek(now, request)
-    }
-
-    fn peek(&self, now: Nanos, _: &Request) -> Outcome {
+impl LatencyModel for Fixed {
+    fn submit(&mut self, now: Nanos, _: &Request) -> Outcome {
         Outcome::Done(now + self.0)
     }
 }
@@ -46,12 +42,8 @@ impl Device for Fixed {
 /// makes the model panic, the rest is done at once. A flush takes 100 ms, a trim 50 ms.
 pub struct Moody;
 
-impl Device for Moody {
+impl LatencyModel for Moody {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        self.peek(now, request)
-    }
-
-    fn peek(&self, now: Nanos, request: &Request) -> Outcome {
         match request.offset_bytes >> 20 {
             0 => Outcome::Done(now + 150_000_000),
             1 => Outcome::Error(now + 1_000_000),
@@ -78,17 +70,13 @@ pub struct InOrder {
     pub asked: u64,
 }
 
-impl Device for InOrder {
+impl LatencyModel for InOrder {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
         assert!(now >= self.last, "time went back");
         assert!(request.size_bytes > 0 && request.size_bytes <= 1 << 20);
         assert!(request.op == Op::Read || request.op == Op::Write);
         self.last = now;
         self.asked += 1;
-        Outcome::Done(now)
-    }
-
-    fn peek(&self, now: Nanos, _: &Request) -> Outcome {
         Outcome::Done(now)
     }
 }
