@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linnet_ssd::queued::QueuedSsd;
+use linnet_ssd::queued::{QueuedSsd, Served};
 use linnet_ssd::{Cause, DeviceParams, Params, Resource, Span, Ssd};
-use linnet_types::{IoRecord, Nanos, Op, Request};
+use linnet_types::{Device, IoRecord, Nanos, Op, Request};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyIndexError, PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
@@ -152,14 +152,16 @@ impl PyDevice {
             }
             (None, DeviceParams::Queued(params)) => {
                 let mut queued = QueuedSsd::new(params).ok()?;
+                let mut answers = vec![(None, Cause::default()); merged.len()];
+                let mut keep = |one: Served| answers[one.token as usize] = (Some(one.latency_ns), one.cause);
                 for (n, (_, record)) in merged.iter().enumerate() {
                     if n % PROGRESS_EVERY == 0 && !progress.tell((n,)) {
                         return None;
                     }
-                    queued.push(record.arrive_ns, &record.request());
+                    queued.submit(record.arrive_ns, n as u64, &record.request());
+                    queued.poll_served(record.arrive_ns, &mut keep);
                 }
-                queued.finish();
-                let answers = queued.served().iter().map(|served| (served.latency_ns, served.cause)).collect();
+                queued.poll_served(Nanos::MAX, keep);
                 let found = queued.stats();
                 Some((answers, vec![("waf", found.waf()), ("gc_runs", found.gc_runs as f64)]))
             }

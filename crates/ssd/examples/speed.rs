@@ -149,12 +149,9 @@ fn queued(count: u64, checksum: &mut u64) -> Result<()> {
         let mut ssd = QueuedSsd::new(&params)?;
         let asked = requests(params.capacity_bytes(), count, reads, gap, 4096);
         let began = Instant::now();
-        for (now, request) in &asked {
-            ssd.push(*now, request);
-        }
-        ssd.finish();
+        let answers = ssd.serve(asked);
         let rate = count as f64 / began.elapsed().as_secs_f64() / 1e6;
-        *checksum = ssd.served().iter().fold(*checksum, |sum, served| sum.wrapping_add(served.latency_ns.unwrap_or(0)));
+        *checksum = answers.iter().fold(*checksum, |sum, served| sum.wrapping_add(served.latency_ns));
         println!(
             "queued {name:<8} {rate:>6.2} M/s, {:.1} events per request",
             ssd.stats().events as f64 / count as f64

@@ -103,17 +103,16 @@ pub fn check(path: &Path) -> Result<(Check, QueuedStats), CheckError> {
     let parameters = |source| CheckError::Parameters { path: path.to_owned(), source };
     let mut ssd = QueuedSsd::new(&reference.params).map_err(parameters)?;
     let began = Instant::now();
-    for row in &rows {
-        ssd.push(row.now, &row.request);
-    }
-    ssd.finish();
+    let answers = ssd.serve(rows.iter().map(|row| (row.now, row.request)));
     let wall_s = began.elapsed().as_secs_f64();
 
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let (mut our_writes, mut their_writes, mut writes) = (0.0, 0.0, 0u32);
     let mut not_completed_in_reference = 0;
-    for (row, served) in rows.iter().zip(ssd.served()) {
-        let (true, Some(latency_ns)) = (row.measured, served.latency_ns) else { continue };
+    let measured =
+        || answers.iter().map(|served| (&rows[served.token as usize], served)).filter(|(row, _)| row.measured);
+    for (row, served) in measured() {
+        let latency_ns = served.latency_ns;
         match (row.request.op, row.latency_ns) {
             (Op::Read, Some(theirs_ns)) => {
                 ours.push(latency_ns);
@@ -135,8 +134,8 @@ pub fn check(path: &Path) -> Result<(Check, QueuedStats), CheckError> {
     theirs.sort_unstable();
     let tail_from = quantile(&theirs, 0.95) as Nanos;
     let mut tail = crate::Cause::default();
-    for (row, served) in rows.iter().zip(ssd.served()) {
-        if row.measured && row.request.op == Op::Read && served.latency_ns.is_some_and(|ns| ns > tail_from) {
+    for (row, served) in measured() {
+        if row.request.op == Op::Read && served.latency_ns > tail_from {
             tail.merge(&served.cause);
         }
     }
@@ -165,7 +164,7 @@ pub fn check(path: &Path) -> Result<(Check, QueuedStats), CheckError> {
             peak_rss_bytes: peak_rss_bytes(),
             reads: ours.len() as u64,
             not_completed_in_reference,
-            not_completed: ssd.served().iter().filter(|served| served.latency_ns.is_none()).count() as u64,
+            not_completed: (rows.len() - answers.len()) as u64,
             mean_ns: mean(&ours),
             waf,
             tail_shares,

@@ -6,14 +6,14 @@ use linnet_sim::Chance;
 use crate::machine::Machine;
 
 /// Overwrites between two looks at write amplification, as a share of the logical space.
-const WINDOW_SHARE: f64 = 0.25;
+pub(crate) const WINDOW_SHARE: f64 = 0.25;
 /// Overwrites are of 1, 2, 4 ... pages, each size as likely: 4 KiB to 128 KiB, 42 KiB on average, as block traces have them. Single
 /// pages would scatter the neighbours of every large read over as many dies.
-const EXTENTS: u64 = 6;
+pub(crate) const EXTENTS: u64 = 6;
 /// Windows whose write amplification differs by less are alike.
-const ALIKE: f64 = 0.02;
+pub(crate) const ALIKE: f64 = 0.02;
 /// Most windows: two and a half times the logical space.
-const WINDOWS_MAX: u32 = 10;
+pub(crate) const WINDOWS_MAX: u32 = 10;
 
 impl Machine {
     /// Writes every logical page once, in order, then overwrites at random until write amplification settles. Maps only:

@@ -62,12 +62,9 @@ fn runs_of_the_presets_have_their_bytes() {
 fn a_run_of_the_queued_model_has_its_bytes() {
     let mut ssd = QueuedSsd::new(&QueuedParams { blocks_per_plane: 64, ..QueuedParams::default() })
         .unwrap_or_else(|e| panic!("{e}"));
-    for (now, request) in requests(1 << 27) {
-        ssd.push(now / 4, &request);
-    }
-    ssd.finish();
+    let answers = ssd.serve(requests(1 << 27).map(|(now, request)| (now / 4, request)));
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    ssd.served().iter().for_each(|served| hash.add(served.latency_ns.unwrap()));
+    answers.iter().for_each(|served| hash.add(served.latency_ns));
     hash.add(ssd.stats().events);
     assert_eq!(hash.0, 0xa511_7614_d007_be07, "{:#x}", hash.0);
 }

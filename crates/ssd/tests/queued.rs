@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The queued model: what must hold of it, and that it saturates where the simulator whose rules it follows does.
 
-use linnet_sim::Chance;
-use linnet_ssd::queued::{QueuedParams, QueuedSsd, VictimPolicy};
-use linnet_types::{Op, Request};
+use linnet_sim::{Chance, Lawful};
+use linnet_ssd::queued::{QueuedParams, QueuedSsd, Served, VictimPolicy};
+use linnet_types::{Device, Op, Request};
 use proptest::prelude::*;
 
 fn filled(params: &QueuedParams, pages: u64) -> QueuedSsd {
     let mut ssd = QueuedSsd::new(params).unwrap();
     let size_bytes = 16 * params.page_bytes;
-    for n in 0..pages / 16 {
-        let offset_bytes = n * u64::from(size_bytes);
-        ssd.push(n * 400_000, &Request::new(Op::Write, offset_bytes, size_bytes));
-    }
-    ssd.finish();
+    let write = |n| Request::new(Op::Write, n * u64::from(size_bytes), size_bytes);
+    ssd.serve((0..pages / 16).map(|n| (n * 400_000, write(n))));
     ssd
 }
 
@@ -24,9 +21,9 @@ fn saturation(params: &QueuedParams, depth: u32) -> f64 {
     let count = 20_000;
     let requests: Vec<Request> =
         (0..count).map(|_| Request::new(Op::Read, chance.below(32_768) * 4096, 4096)).collect();
-    let began = ssd.run_closed(1, [Request::new(Op::Read, 0, 4096)]);
-    let ended = ssd.run_closed(depth, requests);
-    f64::from(count) * 1e6 / (ended - began) as f64
+    let answers = ssd.serve_closed(depth, requests);
+    let ends = answers.iter().map(|served| served.arrive_ns + served.latency_ns);
+    f64::from(count) * 1e6 / (ends.max().unwrap() - answers[0].arrive_ns) as f64
 }
 
 /// MQSim, 4 KiB random reads at queue depths 1, 8, 32, 128 and 512, in thousands per second.
@@ -88,7 +85,6 @@ proptest! {
         }
         let mut ssd = filled(&params, u64::from(params.logical_pages()));
         let mut chance = Chance::new(seed);
-        let base = ssd.served().len();
         let mut now = 100_000_000_000;
         let mut asked = Vec::new();
         for _ in 0..1_500 {
@@ -96,15 +92,16 @@ proptest! {
             let op = if chance.happens(0.4) { Op::Read } else { Op::Write };
             let sectors = if chance.happens(0.2) { 1 + chance.below(40) as u32 } else { 8 };
             let request = Request::new(op, chance.below(params.capacity_bytes() / 512) * 512, sectors * 512);
-            ssd.push(now, &request);
-            asked.push(request);
+            asked.push((now, request));
         }
-        ssd.finish();
+        let answers = ssd.serve(asked.iter().copied());
+        prop_assert_eq!(answers.len(), asked.len(), "every request completes");
         prop_assert_eq!(ssd.check(), Ok(()));
         let hit_ns = params.command_ns + params.complete_ns;
         let mut hits = 0;
-        for (request, served) in asked.iter().zip(&ssd.served()[base..]) {
-            let latency = served.latency_ns.expect("every request completes");
+        for ((now, request), served) in asked.iter().zip(&answers) {
+            let latency = served.latency_ns;
+            prop_assert_eq!(served.arrive_ns, *now);
             prop_assert!(latency >= hit_ns && served.cause.total_ns() <= latency);
             if request.op == Op::Read && latency < params.unloaded_read_ns(512) {
                 hits += 1;
@@ -113,8 +110,55 @@ proptest! {
         let stats = ssd.stats();
         prop_assert!(hits <= stats.buffer_hits);
         prop_assert!(stats.waf() >= 1.0 && stats.erases > 0 && stats.erases == stats.gc_runs);
-        prop_assert_eq!(stats.completed as usize, ssd.served().len());
+        prop_assert_eq!(stats.completed, u64::from(params.logical_pages() / 16) + asked.len() as u64);
         prop_assert!(suspend || stats.suspensions == 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Polled when it asks for it, and in between, it answers as by the clock, and keeps the laws of devices.
+    #[test]
+    fn polling_changes_no_answer(
+        seed: u64, policy in 0u8..3, preemptible: bool, suspend: bool, buffered: bool, gap in 5_000u64..200_000,
+    ) {
+        let mut params = small(policy, preemptible, suspend);
+        if !buffered {
+            params.write_buffer_bytes = 0;
+        }
+        let mut fresh = QueuedSsd::new(&params).unwrap();
+        fresh.precondition(seed);
+        prop_assert_eq!(fresh.check(), Ok(()));
+        let mut chance = Chance::new(seed);
+        let mut now = 0;
+        let mut request = |_| {
+            now += chance.exponential(gap as f64) as u64;
+            let op = if chance.happens(0.5) { Op::Read } else { Op::Write };
+            let offset_bytes = chance.below(params.capacity_bytes() / 512) * 512;
+            (now, Request::new(op, offset_bytes, 512 * (1 + chance.below(24) as u32)))
+        };
+        let asked: Vec<(u64, Request)> = (0..1_000).map(&mut request).collect();
+        let by_the_clock = fresh.clone().serve(asked.iter().copied());
+        let mut polled = Lawful::new(fresh);
+        let mut ends = Vec::new();
+        for (token, (now, request)) in (0..).zip(&asked) {
+            while let Some(due) = polled.next_due().filter(|due| due <= now) {
+                polled.poll(if token % 3 == 0 { *now } else { due }, &mut ends);
+            }
+            polled.submit(*now, token, request);
+        }
+        while let Some(due) = polled.next_due() {
+            polled.poll(due, &mut ends);
+        }
+        prop_assert_eq!(polled.inside(), 0);
+        prop_assert!(polled.device().stats().gc_runs > 0 || gap > 50_000, "a device in long use collects");
+        prop_assert_eq!(polled.finish(), Ok(()));
+        ends.sort_unstable_by_key(|one| one.token);
+        for (one, served) in ends.iter().zip(&by_the_clock) {
+            prop_assert_eq!((one.token, one.at_ns), (served.token, served.arrive_ns + served.latency_ns));
+        }
+        prop_assert_eq!(ends.len(), by_the_clock.len());
     }
 }
 
@@ -124,15 +168,11 @@ fn open_and_closed_loop_agree_at_low_load() {
     let params = QueuedParams::default();
     let mut open = filled(&params, 4_096);
     let mut closed = open.clone();
-    let base = open.served().len();
     let mut chance = Chance::new(5);
     let asked: Vec<Request> = (0..500).map(|_| Request::new(Op::Read, chance.below(4_096) * 4096, 4096)).collect();
-    for (n, request) in (1u64..).zip(&asked) {
-        open.push(200_000_000_000 + n * 1_000_000, request);
-    }
-    open.finish();
-    closed.run_closed(1, asked);
-    assert_eq!(open.served()[base..], closed.served()[base..]);
+    let timed = (1u64..).zip(&asked).map(|(n, request)| (200_000_000_000 + n * 1_000_000, *request));
+    let latencies = |answers: Vec<Served>| answers.iter().map(|one| (one.latency_ns, one.cause)).collect::<Vec<_>>();
+    assert_eq!(latencies(open.serve(timed)), latencies(closed.serve_closed(1, asked)));
 }
 
 /// The references of the tree's neighbour, within the bars of the design page.
@@ -167,40 +207,66 @@ fn theory(a: f64, n: f64) -> f64 {
     n / (n - low)
 }
 
-/// Per-plane greedy collection amplifies uniform random writes as theory has it, free and reserved blocks set aside.
+/// Per-plane greedy collection, 4 KiB writes at random.
+fn lone_chip(spare_share_of_raw: f64) -> QueuedParams {
+    QueuedParams {
+        channels: 1,
+        chips_per_channel: 1,
+        spare_share_of_raw,
+        hot_period_ns: 0,
+        gc_free_share: 0.08,
+        ..QueuedParams::default()
+    }
+}
+
+/// What theory has for [`lone_chip`], free and reserved blocks set aside.
+fn expected(params: &QueuedParams) -> f64 {
+    // The pool holds one block less than the threshold when a victim is chosen; one block is reserved, two are open, half full.
+    let usable = f64::from(params.blocks_per_plane) - 19.0 - 1.0 - 1.0;
+    theory(usable * 64.0 * 2.0 / f64::from(params.logical_pages()), 64.0)
+}
+
+/// Overwrites as many pages at random as the device has, and tells how much that was amplified.
+fn lap(ssd: &mut QueuedSsd, params: &QueuedParams, chance: &mut Chance, now: &mut u64) -> f64 {
+    let before = ssd.stats();
+    let pages = u64::from(params.logical_pages());
+    let mut write = || {
+        *now += 6_000_000;
+        (*now, Request::new(Op::Write, chance.below(pages) * 4096, 4096))
+    };
+    ssd.serve((0..pages).map(|_| write()));
+    let after = ssd.stats();
+    1.0 + (after.gc_programs - before.gc_programs) as f64 / (after.host_programs - before.host_programs) as f64
+}
+
+/// Greedy collection amplifies uniform random writes as theory has it.
 #[test]
 fn amplification_is_that_of_theory() {
     for spare_share_of_raw in [0.2, 0.25, 0.3, 0.4] {
-        let params = QueuedParams {
-            channels: 1,
-            chips_per_channel: 1,
-            spare_share_of_raw,
-            hot_period_ns: 0,
-            gc_free_share: 0.08,
-            ..QueuedParams::default()
-        };
+        let params = lone_chip(spare_share_of_raw);
         let mut ssd = filled(&params, u64::from(params.logical_pages()));
-        let mut chance = Chance::new(8);
-        let mut now = 200_000_000_000;
-        let pages = u64::from(params.logical_pages());
-        let mut before = (0, 0);
-        let mut amplification = 0.0;
-        for lap in 0..4 {
-            for _ in 0..pages {
-                now += 6_000_000;
-                ssd.push(now, &Request::new(Op::Write, chance.below(pages) * 4096, 4096));
-            }
-            let stats = ssd.stats();
-            let host = stats.host_programs - before.0;
-            amplification = 1.0 + (stats.gc_programs - before.1) as f64 / host as f64;
-            before = (stats.host_programs, stats.gc_programs);
-            assert!(lap < 3 || stats.erases > 0);
-        }
-        // The pool holds one block less than the threshold when a victim is chosen; one block is reserved, two are open, half full.
-        let usable = f64::from(params.blocks_per_plane) - 19.0 - 1.0 - 1.0;
-        let expected = theory(usable * 64.0 * 2.0 / pages as f64, 64.0);
+        let (mut chance, mut now) = (Chance::new(8), 200_000_000_000);
+        let amplification = (0..4).map(|_| lap(&mut ssd, &params, &mut chance, &mut now)).last().unwrap();
+        let expected = expected(&params);
         println!("spare {spare_share_of_raw}: {amplification:.3}, theory {expected:.3}");
         assert!((amplification / expected - 1.0).abs() < 0.04, "{amplification} against {expected}");
+    }
+}
+
+/// A preconditioned device collects from its first writes on, and amplifies them as one that was written to for long.
+#[test]
+fn a_preconditioned_device_is_in_steady_state() {
+    for spare_share_of_raw in [0.2, 0.3] {
+        let params = lone_chip(spare_share_of_raw);
+        let mut ssd = QueuedSsd::new(&params).unwrap();
+        ssd.precondition(3);
+        let stats = ssd.stats();
+        assert_eq!((ssd.check(), stats.host_programs, stats.gc_programs), (Ok(()), 0, 0));
+        let amplification = lap(&mut ssd, &params, &mut Chance::new(8), &mut 0);
+        let expected = expected(&params);
+        println!("spare {spare_share_of_raw}: {amplification:.3} at once, theory {expected:.3}");
+        assert!((amplification / expected - 1.0).abs() < 0.06, "{amplification} against {expected}");
+        assert_eq!(ssd.check(), Ok(()));
     }
 }
 
@@ -215,12 +281,12 @@ fn writes_end_with_the_least_spare_space() {
     };
     let mut ssd = filled(&params, u64::from(params.logical_pages()));
     let mut chance = Chance::new(1);
-    for n in 0..5_000u64 {
+    let mut write = |n| {
         let offset_bytes = chance.below(params.capacity_bytes() / 4096) * 4096;
-        ssd.push(300_000_000_000 + n * 1_000_000, &Request::new(Op::Write, offset_bytes, 4096));
-    }
-    ssd.finish();
-    assert!(ssd.served().iter().all(|served| served.latency_ns.is_some()));
+        (300_000_000_000 + n * 1_000_000, Request::new(Op::Write, offset_bytes, 4096))
+    };
+    let answers = ssd.serve((0..5_000u64).map(&mut write));
+    assert_eq!(answers.len(), 5_000, "every write ends");
     assert_eq!(ssd.check(), Ok(()));
     assert!(ssd.stats().waf() > 2.0);
 }

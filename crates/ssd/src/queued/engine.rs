@@ -4,14 +4,14 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use linnet_sim::Chance;
-use linnet_types::{Nanos, Request};
+use linnet_sim::{Chance, EventQueue};
+use linnet_types::Nanos;
 
 use super::cache::Cache;
 use super::flash::{Flash, Place};
 use super::host::{HostRequest, Link};
 use super::params::QueuedParams;
-use crate::cause::Mechanism;
+use crate::cause::{Cause, Mechanism};
 use crate::params::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +118,8 @@ pub struct QueuedStats {
     pub host_page_writes: u64,
     /// Flash pages programmed for the host.
     pub host_programs: u64,
+    /// Flash pages read by garbage collection.
+    pub gc_reads: u64,
     /// Flash pages programmed by garbage collection.
     pub gc_programs: u64,
     /// Flash pages programmed that had never been written before.
@@ -134,6 +136,8 @@ pub struct QueuedStats {
     pub pages_read: u64,
     /// Pages of reads that were found in the write buffer.
     pub buffer_hits: u64,
+    /// Host reads whose last page waited for garbage collection or an erase.
+    pub reads_behind_gc: u64,
     /// Times that reads suspended a program or an erase.
     pub suspensions: u64,
     /// Events processed.
@@ -155,7 +159,9 @@ impl QueuedStats {
     }
 }
 
-/// A device of the queued model. Requests are pushed in the order of arrival; latencies are known once events up to their completion have run.
+/// A device of the queued model, in virtual time. Its answers are not known at submission, since what arrives later changes them: it
+/// is a [`linnet_types::Device`] that has no foresight. A clone is a snapshot. Requests come in the order of arrival, and offsets
+/// beyond the capacity wrap around it. What it holds in memory grows with the requests under way and not with those served.
 ///
 /// Same parameters, same requests, same answers: nothing in it depends on chance except victims of [`super::VictimPolicy::DChoices`],
 /// whose seed is fixed.
@@ -189,9 +195,10 @@ pub struct QueuedSsd {
     pub(super) touched: Vec<u32>,
     pub(super) chance: Chance,
     pub(super) stats: QueuedStats,
-    pub(super) results: Vec<super::host::Served>,
-    /// Times of completion that a closed loop has not seen yet; none outside one.
-    pub(super) completions: Option<BinaryHeap<Reverse<Nanos>>>,
+    /// What the requests waited for, by number.
+    pub(super) causes: Vec<Cause>,
+    /// Requests whose end is known and was not polled, by the time of the end.
+    pub(super) ended: EventQueue<u32>,
 }
 
 impl QueuedSsd {
@@ -238,8 +245,8 @@ impl QueuedSsd {
             touched: Vec::new(),
             chance: Chance::new(0x6c69_6e6e_6574),
             stats: QueuedStats::default(),
-            results: Vec::new(),
-            completions: None,
+            causes: Vec::new(),
+            ended: EventQueue::new(),
             params: params.clone(),
         })
     }
@@ -259,7 +266,7 @@ impl QueuedSsd {
         }
     }
 
-    fn step(&mut self, time: Nanos, event: Event) {
+    pub(super) fn step(&mut self, time: Nanos, event: Event) {
         self.events.pop();
         self.now = time;
         self.stats.events += 1;
@@ -269,40 +276,6 @@ impl QueuedSsd {
             Event::Array { chip, die, generation } => self.array_done(chip, die, generation),
             Event::Out { channel, job } => self.page_out(channel, job),
             Event::Hit(request) => self.page_served(request, None),
-        }
-    }
-
-    /// Serves requests with `depth` of them under way at all times. Returns the time of the last completion.
-    pub fn run_closed(&mut self, depth: u32, requests: impl IntoIterator<Item = Request>) -> Nanos {
-        self.completions = Some(BinaryHeap::new());
-        let (mut under_way, mut now) = (0, self.now);
-        for request in requests {
-            if under_way == depth.max(1) {
-                now = self.next_completion().unwrap_or(now).max(now);
-                under_way -= 1;
-            }
-            self.push(now, &request);
-            under_way += 1;
-        }
-        while let Some(at) = self.next_completion() {
-            now = now.max(at);
-        }
-        self.completions = None;
-        now
-    }
-
-    /// Runs until the earliest completion that was not told yet is known.
-    fn next_completion(&mut self) -> Option<Nanos> {
-        loop {
-            let told = self.completions.as_ref().and_then(|times| times.peek()).map(|&Reverse(at)| at);
-            match (told, self.events.peek()) {
-                (Some(at), next) if next.is_none_or(|&Reverse((time, ..))| time >= at) => {
-                    self.completions.as_mut().map(BinaryHeap::pop);
-                    return Some(at);
-                }
-                (_, Some(&Reverse((time, _, event)))) => self.step(time, event),
-                (None, None) | (Some(_), None) => return None,
-            }
         }
     }
 

@@ -48,7 +48,7 @@ impl QueuedSsd {
         }
     }
 
-    fn victim(&mut self, plane: u32) -> Option<u32> {
+    pub(super) fn victim(&mut self, plane: u32) -> Option<u32> {
         let pages = self.flash.pages_per_block;
         let state = &self.flash.planes[plane as usize];
         let now = state.programs;
@@ -104,6 +104,7 @@ impl QueuedSsd {
     pub(super) fn page_to_move(&mut self, read: &Job) {
         self.flash.planes[read.place.index as usize].moving -= 1;
         let (physical, full) = self.flash.append(read.page, read.place.index, Stream::Relocated);
+        self.stats.gc_reads += 1;
         self.stats.gc_programs += 1;
         let program = Job {
             number: self.flash.number_of(physical),

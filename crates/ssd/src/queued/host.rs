@@ -7,15 +7,6 @@ use super::engine::{Event, Job, Kind, NO_JOB, QueuedSsd, QueuedStats, Source};
 use super::flash::{NONE, Stream};
 use crate::cause::{Cause, Mechanism};
 
-/// What became of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Served {
-    /// From arrival to completion at the host; none while it is under way.
-    pub latency_ns: Option<Nanos>,
-    /// What the page that came last waited for (reads), or for room (writes).
-    pub cause: Cause,
-}
-
 /// One direction of the host link: first come, first served.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link {
@@ -31,8 +22,9 @@ impl Link {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostRequest {
-    arrival: Nanos,
-    row: u32,
+    /// The caller's name of it.
+    pub token: u64,
+    pub arrival: Nanos,
     op: Op,
     first_sector: u64,
     sectors: u64,
@@ -62,9 +54,8 @@ pub(super) enum Waiter {
 const NO_REQUEST: u32 = u32::MAX;
 
 impl QueuedSsd {
-    /// Hands over a request that arrives at `now`, which must not be before the one pushed last. Its answer is number
-    /// `n` of [`QueuedSsd::served`], `n` counting pushes from 0. Offsets beyond the capacity wrap around it.
-    pub fn push(&mut self, now: Nanos, request: &Request) {
+    /// Takes a request that arrives at `now`, after all that happened before.
+    pub(super) fn take(&mut self, now: Nanos, token: u64, request: &Request) {
         let now = now.max(self.now);
         self.run_until(now);
         self.now = now;
@@ -73,8 +64,8 @@ impl QueuedSsd {
         let first_sector = first_byte / 512;
         let sectors = (first_byte % 512 + u64::from(request.size_bytes.max(1))).div_ceil(512);
         let entry = HostRequest {
+            token,
             arrival: now,
-            row: self.results.len() as u32,
             op: request.op,
             first_sector,
             sectors,
@@ -82,7 +73,6 @@ impl QueuedSsd {
             left: 0,
             stalled_since: 0,
         };
-        self.results.push(Served::default());
         let number = match self.free_requests.pop() {
             Some(at) => {
                 self.requests[at as usize] = entry;
@@ -90,6 +80,7 @@ impl QueuedSsd {
             }
             None => {
                 self.requests.push(entry);
+                self.causes.push(Cause::default());
                 self.requests.len() as u32 - 1
             }
         };
@@ -98,16 +89,6 @@ impl QueuedSsd {
             at = self.links[1].carry(at, self.link_ns(sectors));
         }
         self.at(at, Event::Arrived(number));
-    }
-
-    /// Runs until nothing is left to do.
-    pub fn finish(&mut self) {
-        self.run_until(Nanos::MAX);
-    }
-
-    /// Answers so far, in the order of pushes.
-    pub fn served(&self) -> &[Served] {
-        &self.results
     }
 
     /// Counters so far.
@@ -230,19 +211,17 @@ impl QueuedSsd {
                 bus -= ns;
             }
             cause.add(Mechanism::Bus, bus + job.ready);
+            let behind_gc = cause.wait_ns(Mechanism::GcSingle) + cause.wait_ns(Mechanism::EraseSingle) > 0;
+            self.stats.reads_behind_gc += u64::from(behind_gc);
         }
         cause.add(Mechanism::Link, done - length - self.now);
         self.complete(number, done + self.params.complete_ns, cause);
     }
 
     fn complete(&mut self, number: u32, at: Nanos, cause: Cause) {
-        let request = &self.requests[number as usize];
-        self.results[request.row as usize] = Served { latency_ns: Some(at - request.arrival), cause };
         self.stats.completed += 1;
-        if let Some(times) = &mut self.completions {
-            times.push(std::cmp::Reverse(at));
-        }
-        self.free_requests.push(number);
+        self.causes[number as usize] = cause;
+        self.ended.push(at, number);
     }
 
     /// Takes the pages of a write into the buffer while there is room for more destages. False when it has to wait.
@@ -393,6 +372,6 @@ impl QueuedSsd {
 /// Handling of a request that is answered from DRAM, beside the copy itself.
 const HIT_NS: Nanos = 362;
 
-fn mask(first: u32, count: u32) -> u64 {
+pub(super) fn mask(first: u32, count: u32) -> u64 {
     (if count >= 64 { u64::MAX } else { (1 << count) - 1 }) << first
 }

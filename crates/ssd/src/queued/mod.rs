@@ -15,12 +15,14 @@
 
 mod cache;
 mod chips;
+mod device;
 mod engine;
 mod flash;
 mod gc;
 mod host;
 mod params;
+mod precondition;
 
+pub use device::Served;
 pub use engine::{QueuedSsd, QueuedStats};
-pub use host::Served;
 pub use params::{QueuedParams, VictimPolicy};

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bringing a new device of the queued model to the state it has after long use.
+
+use linnet_sim::Chance;
+
+use super::engine::{QueuedSsd, QueuedStats};
+use super::flash::{Block, NONE, Stream};
+use crate::precondition::{ALIKE, EXTENTS, WINDOW_SHARE, WINDOWS_MAX};
+
+/// The unit of extents.
+const EXTENT_BYTES: u64 = 4096;
+
+impl QueuedSsd {
+    /// Makes it a device in long use: every logical page written, then overwritten at random until garbage collection runs at a
+    /// steady write amplification, as [`crate::Ssd::precondition`] does it. Maps only: no time passes. The device is idle at time
+    /// 0 after it, its statistics are zero, and what it held is forgotten. The seed decides what is overwritten.
+    pub fn precondition(&mut self, seed: u64) {
+        if let Ok(new) = QueuedSsd::new(&self.params.clone()) {
+            *self = new;
+        }
+        let pages = self.params.logical_pages();
+        for page in 0..pages {
+            self.settle(page);
+        }
+        let mut chance = Chance::new(seed).fork(3);
+        let window = (f64::from(pages) * WINDOW_SHARE) as u64;
+        let mut before = f64::INFINITY;
+        for _ in 0..WINDOWS_MAX {
+            let amplification = 1.0 + self.overwrite(window, &mut chance) as f64 / window.max(1) as f64;
+            let alike = (amplification / before - 1.0).abs() < ALIKE;
+            before = amplification;
+            if alike {
+                break;
+            }
+        }
+        self.stats = QueuedStats::default();
+    }
+
+    /// Overwrites this many pages at random places. Returns the pages that were moved to make room.
+    fn overwrite(&mut self, window: u64, chance: &mut Chance) -> u64 {
+        let pages = self.params.logical_pages();
+        let (mut moved, mut written) = (0, 0);
+        while written < window {
+            let first = chance.below(pages.into()) as u32;
+            let bytes = EXTENT_BYTES << chance.below(EXTENTS);
+            let extent = bytes.div_ceil(self.params.page_bytes.into()) as u32;
+            for page in first..first.saturating_add(extent).min(pages) {
+                moved += self.settle(page);
+                written += 1;
+            }
+        }
+        moved
+    }
+
+    /// Gives a page of host data its place, whole. Returns the pages that were moved to make room.
+    fn settle(&mut self, page: u32) -> u64 {
+        let plane = self.flash.place(page).index;
+        let mut moved = 0;
+        while self.wants_room(plane)
+            && let Some(more) = self.collect_at_once(plane)
+        {
+            moved += more;
+        }
+        let sectors = self.params.page_bytes / 512;
+        self.flash.written[page as usize] = super::host::mask(0, sectors);
+        self.append_at_once(page, plane, Stream::Host);
+        moved
+    }
+
+    fn wants_room(&self, plane: u32) -> bool {
+        let free = self.flash.planes[plane as usize].free.len() as u32;
+        free < self.params.gc_start_blocks() || !self.flash.host_may_write(plane)
+    }
+
+    /// Collects one victim of the plane, if there is one and room for what it holds. Returns the pages that were moved.
+    fn collect_at_once(&mut self, plane: u32) -> Option<u64> {
+        let block = self.victim(plane)?;
+        let valid = u64::from(self.flash.planes[plane as usize].blocks[block as usize].valid);
+        if self.flash.room(plane) < valid {
+            return None;
+        }
+        let first = self.flash.physical(plane, block, 0);
+        for physical in first..first + self.flash.pages_per_block {
+            let page = self.flash.p2l[physical as usize];
+            if page != NONE {
+                self.append_at_once(page, plane, Stream::Relocated);
+            }
+        }
+        let state = &mut self.flash.planes[plane as usize];
+        let erased = &mut state.blocks[block as usize];
+        *erased = Block { erases: erased.erases + 1, ..Block::default() };
+        state.free.push_back(block);
+        Some(valid)
+    }
+
+    fn append_at_once(&mut self, page: u32, plane: u32, stream: Stream) {
+        let (physical, _) = self.flash.append(page, plane, stream);
+        let (plane, block) = self.flash.block_of(physical);
+        self.flash.planes[plane as usize].blocks[block as usize].programming -= 1;
+    }
+}
