@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drives the array on real devices in real time: the same state machine and policies as in virtual time, with wall time,
-//! sockets and timers around them. Devices are NBD exports.
+//! Drives the array on real devices in real time: the same driver, state machine and policies as in virtual time, with the wall's
+//! clock and NBD exports as devices.
 //!
 //! Writes of a trace overwrite what the exports hold: replay against drives that may be overwritten.
 
-mod drive;
+mod clock;
+mod device;
 mod nbd;
+mod run;
 
-pub use drive::{Options, Outcome, replay};
 pub use nbd::{Target, parse_uri};
+pub use run::{Options, Outcome, replay};
 
 use std::io;
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,8 +67,22 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-trait Socket: Read + Write + Send {}
-impl<S: Read + Write + Send> Socket for S {}
+trait Socket: Read + Write + Send {
+    /// Ends both directions, which ends a read that waits.
+    fn close(&self) -> io::Result<()>;
+}
+
+impl Socket for UnixStream {
+    fn close(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Both)
+    }
+}
+
+impl Socket for TcpStream {
+    fn close(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Both)
+    }
+}
 
 type Sizes = Arc<Mutex<HashMap<u64, u32>>>;
 
@@ -195,14 +209,15 @@ impl Sender {
         self.socket.write_all(&self.pattern[..size as usize])
     }
 
-    /// Says good-bye.
+    /// Says good-bye and closes the connection.
     pub fn disconnect(&mut self) -> io::Result<()> {
         let mut head = Vec::with_capacity(28);
         head.extend_from_slice(&REQUEST_MAGIC.to_be_bytes());
         head.extend_from_slice(&0u16.to_be_bytes());
         head.extend_from_slice(&COMMAND_DISCONNECT.to_be_bytes());
         head.extend_from_slice(&[0; 20]);
-        self.socket.write_all(&head)
+        let told = self.socket.write_all(&head);
+        self.socket.close().and(told)
     }
 }
 

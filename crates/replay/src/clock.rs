@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wall's clock, and the bell by which devices wake who waits on it.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linnet_types::{Clock, Nanos, Waited};
+
+/// Longest time without a look whether to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// When the run began and how its time passes: `time_scale` nanoseconds of wall time for each nanosecond of the run's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Epoch {
+    begun: Instant,
+    time_scale: f64,
+}
+
+impl Epoch {
+    /// The run's time at a moment.
+    pub fn at(&self, moment: Instant) -> Nanos {
+        (moment.saturating_duration_since(self.begun).as_nanos() as f64 / self.time_scale) as Nanos
+    }
+
+    fn until(&self, due: Nanos) -> Duration {
+        let left = due.saturating_sub(self.at(Instant::now()));
+        Duration::from_nanos((left as f64 * self.time_scale) as u64)
+    }
+}
+
+/// Wakes the clock that it belongs to; rung by a device's thread once an answer can be polled.
+#[derive(Clone, Debug)]
+pub(crate) struct Bell(SyncSender<()>);
+
+impl Bell {
+    pub fn ring(&self) {
+        // A bell that rings already need not be rung.
+        let _ = self.0.try_send(());
+    }
+}
+
+/// Wall time since the clock was made, over the time scale.
+#[derive(Debug)]
+pub(crate) struct WallClock {
+    epoch: Epoch,
+    rung: Receiver<()>,
+    looked: Instant,
+}
+
+impl WallClock {
+    /// A clock that begins now, and its bell. The clock waits for devices as long as there is a bell.
+    pub fn new(time_scale: f64) -> (WallClock, Bell) {
+        let (bell, rung) = sync_channel(1);
+        let begun = Instant::now();
+        (WallClock { epoch: Epoch { begun, time_scale }, rung, looked: begun }, Bell(bell))
+    }
+
+    /// How this clock tells time.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
+impl Clock for WallClock {
+    fn now(&mut self) -> Nanos {
+        self.epoch.at(Instant::now())
+    }
+
+    fn wait(&mut self, due: Option<Nanos>) -> Waited {
+        let left = due.map(|due| self.epoch.until(due));
+        if self.looked.elapsed() >= LOOK_EVERY {
+            self.looked = Instant::now();
+            return Waited::Idle;
+        }
+        if left == Some(Duration::ZERO) {
+            return Waited::Ready;
+        }
+        match (self.rung.recv_timeout(left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY)), left) {
+            (Err(RecvTimeoutError::Disconnected), None) => Waited::Never,
+            (Err(RecvTimeoutError::Disconnected), Some(left)) => {
+                thread::sleep(left.min(LOOK_EVERY));
+                Waited::Ready
+            }
+            _ => Waited::Ready,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_waits_for_the_time_and_for_the_bell() {
+        let (mut clock, bell) = WallClock::new(2.0);
+        let due = clock.now() + 10_000_000;
+        let begun = Instant::now();
+        while clock.now() < due {
+            assert_eq!(clock.wait(Some(due)), Waited::Ready);
+        }
+        assert!(begun.elapsed() >= Duration::from_millis(19), "twice as slow: {:?}", begun.elapsed());
+        bell.ring();
+        bell.ring();
+        let rung = Instant::now();
+        assert_eq!(clock.wait(Some(Nanos::MAX)), Waited::Ready);
+        assert!(rung.elapsed() < LOOK_EVERY, "a bell that rang before the wait wakes it");
+        let slept = Instant::now();
+        while clock.wait(None) != Waited::Idle {
+            assert!(slept.elapsed() < 10 * LOOK_EVERY, "a clock that waits long says so");
+        }
+        drop(bell);
+        while clock.wait(None) == Waited::Idle {}
+        assert_eq!(clock.wait(None), Waited::Never, "no device is left to wait for");
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A replay: the array's driver on NBD exports, by the wall's clock.
+
+use linnet_array::{Config, Counters, Error as ArrayError, Input, Observer, Policy, Progress, RunOptions, run_on};
+use linnet_types::{IoRecord, Nanos, Thresholds};
+
+use crate::Error;
+use crate::clock::WallClock;
+use crate::device::{Losses, NbdDevice};
+use crate::nbd::connect;
+
+/// How to replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The array.
+    pub array: Config,
+    /// Wall time for each trace time: 2 replays half as fast.
+    pub time_scale: f64,
+}
+
+/// What a replay gave. Times are trace time: wall time over the time scale.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Latency of every answered read, from its arrival in the trace to its answer.
+    pub latency_ns: Vec<Nanos>,
+    /// The tenant of each of these reads.
+    pub tenant: Vec<u32>,
+    /// Counts of the array.
+    pub counters: Counters,
+    /// Every I/O as its device answered it, by device, in the order of submission.
+    pub log: Vec<Vec<IoRecord>>,
+    /// How late each I/O was sent, sorted.
+    pub lateness_ns: Vec<Nanos>,
+}
+
+/// Notes how late I/Os are sent, and stops the run when an export is lost.
+struct Watch<'a> {
+    progress: &'a mut dyn FnMut(u64) -> bool,
+    losses: &'a Losses,
+    lateness_ns: Vec<Nanos>,
+}
+
+impl Observer for Watch<'_> {
+    fn progress(&mut self, at: Progress) -> bool {
+        !self.losses.any() && (self.progress)(at.done)
+    }
+
+    fn input(&mut self, now: Nanos, input: &Input) {
+        if let Input::Arrive { arrive_ns, .. } = *input {
+            self.lateness_ns.push(now.saturating_sub(arrive_ns));
+        }
+    }
+}
+
+/// Replays `streams` (stream i has export i as its primary) through an array of NBD exports.
+///
+/// # Errors
+/// An export that cannot be reached or is lost, lists of different lengths, settings that the array refuses, and a stop asked for by
+/// `progress` (told of the I/Os sent).
+pub fn replay(
+    uris: &[String],
+    streams: &[&[IoRecord]],
+    thresholds: &[Thresholds],
+    policy: Box<dyn Policy>,
+    options: &Options,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Outcome, Error> {
+    if uris.len() != streams.len() || uris.len() != thresholds.len() {
+        return Err(Error::Count { exports: uris.len(), streams: streams.len(), thresholds: thresholds.len() });
+    }
+    let connections = uris.iter().map(|uri| connect(uri)).collect::<Result<Vec<_>, _>>()?;
+    let losses = Losses::default();
+    let (mut clock, bell) = WallClock::new(options.time_scale);
+    let epoch = clock.epoch();
+    let device = |(number, connection)| NbdDevice::new(number, connection, epoch, bell.clone(), losses.clone());
+    let mut devices: Vec<NbdDevice> = connections.into_iter().enumerate().map(device).collect();
+    // The devices have the bell now: when their threads have ended, nobody can ring it.
+    drop(bell);
+    let mut watch = Watch { progress, losses: &losses, lateness_ns: Vec::new() };
+    let settings = RunOptions { array: options.array, log: true };
+    let result = run_on(&mut clock, &mut devices, streams, thresholds, policy, &settings, &mut watch);
+    if let Some((device, source)) = losses.first() {
+        return Err(Error::Io { device, source });
+    }
+    let mut lateness_ns = watch.lateness_ns;
+    lateness_ns.sort_unstable();
+    match result {
+        Ok(run) => {
+            let (latency_ns, tenant) = (run.reads.latency_ns, run.reads.tenant);
+            Ok(Outcome { latency_ns, tenant, counters: run.counters, log: run.log, lateness_ns })
+        }
+        Err(ArrayError::Interrupted { done, total }) => Err(Error::Interrupted { done, total }),
+        Err(error) => Err(Error::Array(error)),
+    }
+}
