@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes spec/vectors/choose.txt and decide.txt: the rules of spec/decision.md, written down a second time, on situations drawn
-from a seed.
+"""Writes spec/vectors/choose.txt and decide.txt: the rules of spec/decision.md, written again, on drawn situations.
 
 choose.py choose > ../../spec/vectors/choose.txt
 choose.py decide > ../../spec/vectors/decide.txt
@@ -180,13 +179,17 @@ def is_expired(replica, by_network, now, age):
     return replica["inflight"] == 0 and since > min(5 * age, LIMIT)
 
 
+KEYS = ("usable", "out", "trees", "network", "history", "slow")
+KEYS += ("probing", "score", "inflight", "ewma", "learnt", "revokes")
+
+
 def print_decisions():
     """Print decide.txt."""
     rng = random.Random(18)
     print("# SPDX-License-Identifier: MIT OR Apache-2.0")
     print("# Whole decisions (core/decide.c), written by tests/conformance/choose.py. Numbers in hex.")
-    print("# decide ASKED_POLICY ON TAGGED BUDGET NOW_NS AGE_NS = POLICY BY_TREES ASKED REPLICA PROBE JUDGED VERDICT DENIED,")
-    print("# then for each replica:")
+    print("# decide ASKED_POLICY ON TAGGED BUDGET NOW_NS AGE_NS =")
+    print("# POLICY BY_TREES ASKED REPLICA PROBE JUDGED VERDICT DENIED, then for each replica:")
     print("# USABLE OUT TREES NETWORK HISTORY SLOW PROBING SCORE IN_FLIGHT EWMA_NS LEARNT_NS REVOKES_IN_ROW")
     for n in range(800):
         age = rng.choice([1000, 10_000_000, 10_000_000, LIMIT])
@@ -206,8 +209,7 @@ def print_decisions():
         case |= {"budget": int(rng.random() < 0.8), "age": age, "replicas": replicas}
         words = [n % 5, case["on"], case["tagged"], case["budget"], now, age]
         results = decide(case)
-        keys = "usable out trees network history slow probing score inflight ewma learnt revokes".split()
-        rest = [r[key] for r in replicas for key in keys]
+        rest = [r[key] for r in replicas for key in KEYS]
         print("decide", *map(signed, words), "=", *map(signed, results), *map(signed, rest))
 
 
