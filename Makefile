@@ -35,7 +35,7 @@ $(VENV)/.deps: python/requirements.lock | tools
 
 $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 	@echo "compiling (a few minutes the first time)"
-	@. $(BIN)/activate && cd python && { maturin develop --release --quiet >../$(VENV)/build.log 2>&1 \
+	@. $(BIN)/activate && cd python && { maturin develop --release --features bench --quiet >../$(VENV)/build.log 2>&1 \
 		|| { cat ../$(VENV)/build.log; exit 1; }; }
 	@touch $@
 
@@ -75,7 +75,7 @@ kernel-test:           ## the golden vectors as a kernel module: make kernel-tes
 
 lint: build            ## formatting, lints, types, layering
 	@cargo fmt --all --check
-	@cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	@cargo clippy --workspace --all-targets --features linnet-python/bench --locked --quiet -- -D warnings
 	@$(BIN)/ruff check --quiet python bench tests && $(BIN)/ruff format --quiet --check python bench tests
 	@cd python && ../$(BIN)/mypy --no-error-summary
 	@$(BIN)/python tests/layering.py

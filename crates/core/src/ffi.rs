@@ -7,6 +7,9 @@ use crate::replica::Raw as Replica;
 use crate::watch::Watched;
 use crate::{Budget, Candidate, Flight, Hedging, Latencies, Rate, Settings, Tracker, Trees};
 
+/// `LINNET_POLICIES`.
+pub const POLICIES: usize = 5;
+
 pub const E_SHAPE: i32 = -1;
 pub const E_RANGE: i32 = -2;
 pub const E_INPUT: i32 = -4;
@@ -248,6 +251,7 @@ pub struct Decision {
 const _: () = assert!(size_of::<Choice>() == 8 && size_of::<Decision>() == 32 + 32 * REPLICAS_MAX);
 
 unsafe extern "C" {
+    pub static linnet_policy_names: [*const std::ffi::c_char; POLICIES];
     pub fn linnet_settings_init(settings: *mut Settings);
     pub fn linnet_settings_check(settings: *const Settings) -> i32;
     pub fn linnet_linked_budget_earn(budget: *mut Budget, rate: *const Rate);

@@ -34,7 +34,7 @@ pub use latencies::{FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, SCORE_
 pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
 pub use replica::{Flight, Replica};
-pub use settings::{Budget, Policy, Rate, Settings};
+pub use settings::{Budget, Policy, Rate, Settings, policy_names};
 pub use tracker::Tracker;
 pub use train::{Loss, Optimiser, TrainOptions, train, train_f32};
 pub use trees::{TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees};

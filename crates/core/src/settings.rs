@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use linnet_types::Nanos;
 
+use crate::ffi::POLICIES;
 use crate::{Error, ffi};
 
 /// A policy that the core decides by (`core/choose.c`, `enum linnet_policy`).
@@ -21,6 +22,13 @@ pub enum Policy {
     Linnos = 3,
     /// The least wait by the averages, times the odds of a slow read that its trees see.
     Best = 4,
+}
+
+/// The names of the policies that the core decides by, in the order of their numbers (`core/decide.h`).
+pub fn policy_names() -> [&'static str; POLICIES] {
+    // SAFETY: a constant table of that many strings that end in zero.
+    let names = unsafe { &ffi::linnet_policy_names };
+    names.map(|name| unsafe { std::ffi::CStr::from_ptr(name) }.to_str().unwrap_or_default())
 }
 
 /// How often something may be used (`struct linnet_rate`).

@@ -287,6 +287,12 @@ pub fn presets() -> Vec<&'static str> {
     PRESETS.to_vec()
 }
 
+/// Names of the policies that the kernel's target knows.
+#[pyfunction]
+pub fn kernel_policies() -> Vec<&'static str> {
+    linnet_core::policy_names().to_vec()
+}
+
 /// Names of the policies.
 #[pyfunction]
 pub fn policies() -> Vec<&'static str> {

@@ -3,6 +3,7 @@
 //! other crates'. `python/src/linnet/_native.pyi` is the Python side of this contract.
 
 mod array;
+#[cfg(feature = "bench")]
 mod bench;
 mod drift;
 mod errors;
@@ -23,7 +24,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::array::{PyArray, PyRun, check_policy, policies, presets};
+    use crate::array::{PyArray, PyRun, check_policy, kernel_policies, policies, presets};
+    #[cfg(feature = "bench")]
     #[pymodule_export]
     use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count};
     #[pymodule_export]

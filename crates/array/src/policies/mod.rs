@@ -132,6 +132,21 @@ mod tests {
     }
 
     #[test]
+    fn what_the_core_decides_by_is_known_here_by_the_same_names() {
+        let named = [
+            linnet_core::Policy::Baseline,
+            linnet_core::Policy::ShortestQueue,
+            linnet_core::Policy::EwmaInflight,
+            linnet_core::Policy::Linnos,
+            linnet_core::Policy::Best,
+        ]
+        .map(|policy| linnet_core::policy_names()[policy as usize]);
+        assert_eq!(named, linnet_core::policy_names());
+        assert_eq!(named, ["baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best"]);
+        assert!(named.iter().all(|name| POLICIES.contains(name)));
+    }
+
+    #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let learned = vec![Learned::default(); 3];
         let ask = |name| policy(name, &learned, &Config::default()).err().expect("unknown").to_string();

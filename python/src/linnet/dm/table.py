@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from linnet._native import kernel_policies
 from linnet.dm import DmError
 
-POLICIES = ("baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best")
+POLICIES = tuple(kernel_policies())
 REPLICAS_MAX = 8
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DEVICE_NAME = re.compile(r"[A-Za-z0-9#+.:=@_-]{1,127}")
