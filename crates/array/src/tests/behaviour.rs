@@ -261,7 +261,7 @@ fn bad_traces_are_refused_with_their_place() {
     assert_eq!(error, Error::Unordered { stream: 1, record: 2, arrive_ns: 8, previous_ns: 9 });
     let empty = [IoRecord { size_bytes: 0, ..record(5, Op::Read) }];
     assert_eq!(attempt(&empty).expect_err("no bytes"), Error::EmptyRecord { stream: 1, record: 0 });
-    assert_eq!(attempt(&[]).expect("an empty trace is no error").reads.latency_ns, vec![]);
+    assert!(attempt(&[]).expect("an empty trace is no error").reads.latency_ns.is_empty());
 }
 
 struct StopAt(u64);
