@@ -169,7 +169,7 @@ struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint3
 	if (policy == LINNET_LINNOS)
 		return ask_in_order(settings, replicas, count, last, now_ns);
 	choice.replica = linnet_preferred(policy, replicas, count);
-	for (uint32_t k = 0; k < count; k++) {
+	for (uint32_t k = 0; policy >= LINNET_EWMA_INFLIGHT && k < count; k++) {
 		if (policy == LINNET_EWMA_INFLIGHT && k == choice.replica)
 			continue;
 		if (linnet_wants_probe(settings, policy, &replicas[k], now_ns)) {

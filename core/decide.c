@@ -67,8 +67,11 @@ static void set_eligible(struct linnet_decision *decision)
 {
 	uint32_t in_service = 0;
 
-	for (uint32_t k = 0; k < decision->count; k++)
-		in_service |= (uint32_t)(decision->usable >> k & 1 && decision->candidates[k].eligible) << k;
+	for (uint32_t left = decision->usable; left; left &= left - 1) {
+		uint32_t k = (uint32_t)__builtin_ctz(left);
+
+		in_service |= (uint32_t)decision->candidates[k].eligible << k;
+	}
 	if (!in_service)
 		in_service = decision->usable;
 	for (uint32_t k = 0; k < decision->count; k++)
@@ -101,9 +104,14 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 {
 	int lacks_model = decision->policy == LINNET_BASELINE && linnet_load32(&settings->policy) != LINNET_BASELINE;
 
-	decision->choice = linnet_choose(settings, decision->policy, decision->candidates, decision->count,
-					 decision->now_ns);
-	decision->verdict = is_single(decision->in_service) || lacks_model ? LINNET_FORCED_SUBMIT : LINNET_SUBMIT;
+	decision->verdict = lacks_model ? LINNET_FORCED_SUBMIT : LINNET_SUBMIT;
+	if (is_single(decision->in_service)) {
+		decision->choice = (struct linnet_choice){ (uint32_t)__builtin_ctz(decision->in_service), 0, 0 };
+		decision->verdict = LINNET_FORCED_SUBMIT;
+	} else {
+		decision->choice = linnet_choose(settings, decision->policy, decision->candidates, decision->count,
+						 decision->now_ns);
+	}
 	decision->chosen = 1;
 }
 
@@ -135,7 +143,7 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 
 	if (!decision->in_service)
 		set_eligible(decision);
-	if (decision->policy == LINNET_LINNOS && !decision->chosen) {
+	if (decision->policy == LINNET_LINNOS && !decision->chosen && !is_single(decision->in_service)) {
 		k = next_in_order(decision);
 		if (k != LINNET_NO_REPLICA) {
 			decision->asked |= (uint8_t)(1U << k);

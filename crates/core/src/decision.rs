@@ -110,6 +110,7 @@ impl Decision {
 
     /// # Panics
     /// For a question without usable replicas, or with more than there can be.
+    #[inline]
     pub fn begin(&mut self, settings: &Settings, question: &Question) {
         let Question { now_ns, replicas, usable, trees, networks, may_revoke } = *question;
         assert!(
@@ -123,16 +124,19 @@ impl Decision {
     }
 
     /// Whether the policy that is followed wants the scores of trees.
+    #[inline]
     pub fn wants_scores(&self) -> bool {
         self.0.by_trees != 0
     }
 
     /// What is known of the k-th replica, to be filled in.
+    #[inline]
     pub fn describe(&mut self, k: usize) -> &mut Candidate {
         &mut self.0.candidates[k]
     }
 
     /// The replica whose network must be asked next; none when the decision is complete. `revokes` pays for a revoke.
+    #[inline]
     pub fn next_to_ask(&mut self, settings: &Settings, revokes: &mut Budget) -> Option<usize> {
         assert!(self.0.usable != 0, "no decision has begun");
         let k = unsafe { ffi::linnet_decision_next(&mut self.0, settings, revokes) };
@@ -140,6 +144,7 @@ impl Decision {
     }
 
     /// The answer.
+    #[inline]
     pub fn answer(&self) -> Answer {
         let ffi::Decision { choice, verdict, denied, .. } = &self.0;
         let verdict = match verdict {

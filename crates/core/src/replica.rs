@@ -111,6 +111,7 @@ impl Replica {
     }
 
     /// An I/O is handed to it. Keep the flight until it ends. Allocates when more are in flight than ever before.
+    #[inline]
     pub fn arrive(&mut self, settings: &Settings, now: Nanos, request: &Request, probe: bool) -> Flight {
         let Request { offset_bytes, size_bytes, .. } = *request;
         if self.raw.free == UNTRACKED && !self.ios.is_empty() {
@@ -133,6 +134,7 @@ impl Replica {
         flight
     }
 
+    #[cold]
     fn grow(&mut self) {
         let from = self.ios.len();
         self.ios.resize(2 * from, Watched::default());
@@ -145,6 +147,7 @@ impl Replica {
     ///
     /// # Panics
     /// Here and below, for a flight that cannot be one of this replica's.
+    #[inline]
     pub fn complete(&mut self, flight: &Flight, now: Nanos) -> Nanos {
         self.check(flight);
         unsafe { ffi::linnet_replica_complete(&mut self.raw, flight, now) }
@@ -173,16 +176,19 @@ impl Replica {
     }
 
     /// I/Os that have not ended.
+    #[inline]
     pub fn in_flight(&self) -> u32 {
         self.raw.in_flight
     }
 
     /// Moving average of read latency; 0 before the first read.
+    #[inline]
     pub fn ewma_ns(&self) -> Nanos {
         self.raw.ewma_ns
     }
 
     /// When a read last completed or a probe was last sent: the age of what is known of it.
+    #[inline]
     pub fn learnt_ns(&self) -> Nanos {
         self.raw.learnt_ns
     }
@@ -193,8 +199,9 @@ impl Replica {
     }
 
     /// True while errors keep it out of service.
+    #[inline]
     pub fn is_out(&self, now: Nanos) -> bool {
-        unsafe { ffi::linnet_replica_is_out(&self.raw, now) != 0 }
+        self.raw.errors_in_row > 0 && unsafe { ffi::linnet_replica_is_out(&self.raw, now) != 0 }
     }
 
     /// 4 KiB pages in flight, reads and writes.
@@ -214,6 +221,7 @@ impl Replica {
     }
 
     /// What a read that arrives now is to be told of it, models aside.
+    #[inline]
     pub fn describe(&self, now: Nanos, candidate: &mut Candidate) {
         unsafe { ffi::linnet_replica_describe(&self.raw, now, candidate) }
     }

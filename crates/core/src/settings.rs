@@ -191,8 +191,11 @@ const _: () = assert!(size_of::<Budget>() == 8);
 impl Budget {
     /// A read has come.
     pub fn earn(&mut self, rate: &Rate) {
-        // SAFETY: both have C's layout; so below.
-        unsafe { ffi::linnet_linked_budget_earn(self, rate) }
+        // A full budget, as of what nobody uses, earns nothing.
+        if self.spent > 0 {
+            // SAFETY: both have C's layout; so below.
+            unsafe { ffi::linnet_linked_budget_earn(self, rate) }
+        }
     }
 
     /// Takes one use, if there is one.
