@@ -31,10 +31,11 @@ use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request, Thresholds, is_slow};
 
 use crate::config::Bucket;
-use crate::policy::device_of;
 use crate::probing::coin;
 use crate::slab::{Alarm, Mask, Slab};
-use crate::{Completion, Config, CopyId, Counters, DeviceView, Error, Outlook, Output, Policy, TimerId, WriteMode};
+use crate::{
+    Completion, Config, CopyId, Counters, DeviceView, Error, Outlook, Output, Placement, Policy, TimerId, WriteMode,
+};
 use flight::{Launch, Limits};
 
 /// Replicas and a policy.
@@ -43,6 +44,7 @@ pub struct Array {
     policy: Box<dyn Policy>,
     judges: bool,
     inflection_ns: Vec<Nanos>,
+    placement: Placement,
     views: Vec<DeviceView>,
     slab: Slab,
     chance: Chance,
@@ -63,6 +65,20 @@ impl Array {
     /// revokes are counted; with 0 they are not counted.
     pub fn new(config: Config, thresholds: &[Thresholds], policy: Box<dyn Policy>) -> Result<Array, Error> {
         config.validate(thresholds.len())?;
+        let placement = Placement::consecutive(thresholds.len(), config.replicas);
+        Array::placed(config, thresholds, policy, placement)
+    }
+
+    /// As [`Array::new`], with the data of each stream where the placement says; its rows name as many devices as there are
+    /// replicas.
+    pub fn placed(
+        config: Config,
+        thresholds: &[Thresholds],
+        policy: Box<dyn Policy>,
+        placement: Placement,
+    ) -> Result<Array, Error> {
+        config.validate(thresholds.len())?;
+        placement.check(thresholds.len(), config.replicas)?;
         let limits = [config.read_timeout_ns, config.write_timeout_ns];
         Ok(Array {
             judges: policy.judges(),
@@ -78,6 +94,7 @@ impl Array {
             limits: limits.map(Limits::new),
             counters: Counters::default(),
             policy,
+            placement,
             all: ((1u16 << config.replicas) - 1) as Mask,
             config,
             #[cfg(test)]
@@ -100,6 +117,11 @@ impl Array {
         self.slab.live()
     }
 
+    /// Where data lies.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
     /// The settings.
     pub fn config(&self) -> &Config {
         &self.config
@@ -110,7 +132,7 @@ impl Array {
         &*self.policy
     }
 
-    /// A request arrives. `tag` is the caller's name for it; `stream` chooses the primary, device `stream mod devices`.
+    /// A request arrives. `tag` is the caller's name for it; `stream` says where its data lies ([`Array::placement`]).
     pub fn arrive(
         &mut self,
         now: Nanos,
@@ -120,8 +142,8 @@ impl Array {
         outlook: &dyn Outlook,
         out: &mut Vec<Output>,
     ) {
-        let primary = stream % self.views.len();
-        let index = self.slab.insert(tag, now, stream as u32, primary as u32, *request);
+        let row = self.placement.row_of(stream);
+        let index = self.slab.insert(tag, now, stream as u32, row as u32, *request);
         if !request.op.is_read() {
             self.counters.writes += 1;
             let replicas = if self.config.write_mode == WriteMode::All { self.config.replicas } else { 1 };
@@ -145,7 +167,7 @@ impl Array {
     pub fn completed(&mut self, now: Nanos, copy: CopyId, out: &mut Vec<Output>) {
         let Some((index, k)) = self.land(copy) else { return };
         let slot = self.slab.at(index);
-        let device = device_of(slot.primary as usize, k, self.views.len());
+        let device = self.placement.device(slot.row, k);
         let Request { op, size_bytes, .. } = slot.request;
         let (flight, judged) = (slot.flights[k], slot.judged & (1 << k) != 0);
         let sampled = slot.sampled & (1 << k) != 0;
@@ -191,7 +213,7 @@ impl Array {
         // A refused copy costs the device nothing; another one of the read is then no longer beyond the first.
         self.counters.extra_io -= u64::from(slot.copies > 0);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
-        let device = device_of(slot.primary as usize, k, self.views.len());
+        let device = self.placement.device(slot.row, k);
         let replica = &mut self.views[device].replica;
         replica.withdraw(&flight, now);
         replica.note_revoke();
@@ -209,7 +231,7 @@ impl Array {
         let slot = self.slab.at(index);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let (sampled, so_far_ns) = (slot.sampled & (1 << k) != 0, now.saturating_sub(flight.arrived_ns()));
-        let device = device_of(slot.primary as usize, k, self.views.len());
+        let device = self.placement.device(slot.row, k);
         // A probe called off after the inflection point was slow; before it, nobody knows.
         let inflection_ns = self.inflection_ns[device];
         if sampled && inflection_ns > 0 && is_slow(so_far_ns, inflection_ns) {
@@ -241,7 +263,7 @@ impl Array {
 
     /// Gives a read its answer, unless it has one, and calls its other copies off.
     fn answer(&mut self, now: Nanos, index: usize, k: usize, out: &mut Vec<Output>) {
-        let (devices, twice) = (self.views.len(), self.breaks(Breakage::CompleteTwice));
+        let twice = self.breaks(Breakage::CompleteTwice);
         let slot = self.slab.at(index);
         if slot.answered && !twice {
             return;
@@ -258,17 +280,16 @@ impl Array {
             latency_ns: now - slot.arrive_ns,
         });
         for k in (0..8).filter(|k| slot.flying & (1 << k) != 0) {
-            let device = device_of(slot.primary as usize, k, devices);
+            let device = self.placement.device(slot.row, k);
             out.push(Output::Cancel { device, copy: slot.copy_id(index, k), timed_out: false });
         }
     }
 
     /// A copy failed: the read fails over when nothing else of it flies.
     fn lose(&mut self, now: Nanos, index: usize, k: usize, out: &mut Vec<Output>) {
-        let devices = self.views.len();
         let keeps = self.breaks(Breakage::LeakInFlight);
         let slot = self.slab.at(index);
-        let device = device_of(slot.primary as usize, k, devices);
+        let device = self.placement.device(slot.row, k);
         if !keeps {
             self.views[device].replica.fail(&self.settings, &slot.flights[k].core, now);
         }

@@ -154,8 +154,11 @@ pub fn run_on<C: Clock, D: Device, O: Observer>(
     drive(array, clock, devices, streams, options.log, observer)
 }
 
-/// [`run_on`] with an array that is ready.
-pub(crate) fn drive<C: Clock, D: Device, O: Observer>(
+/// [`run_on`] with an array that is ready, with a placement of its own, say.
+///
+/// # Errors
+/// Records out of order or empty, and a stop asked for by the observer.
+pub fn drive<C: Clock, D: Device, O: Observer>(
     array: Array,
     clock: &mut C,
     devices: &mut [D],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a policy is asked, what it may answer, and what it is told.
 
+use crate::DeviceView;
 use crate::slab::Mask;
-use crate::{Config, DeviceView};
 use linnet_core::{Answer, Budget, Candidate, Network, REPLICAS_MAX, Settings, Verdict, preferred};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Outcome, Request};
@@ -31,8 +31,8 @@ pub struct Ask<'a> {
     pub request: &'a Request,
     /// The stream it belongs to.
     pub stream: usize,
-    /// First device of its replicas.
-    pub primary: usize,
+    /// The devices that hold its data, the primary first.
+    pub replicas: &'a [u32],
     /// The candidate that comes first, counted from the primary: the one that [`Choice::Revoke`] is about.
     pub next: usize,
     /// True when nothing was decided about this read before.
@@ -43,53 +43,27 @@ pub struct Ask<'a> {
     pub devices: &'a [DeviceView],
     /// Foresight, where the devices offer it.
     pub outlook: &'a dyn Outlook,
-    /// The array's settings.
-    pub config: &'a Config,
-    /// Those of the core's decision, as the policy wants them.
+    /// The settings of the core's decision, as the policy wants them.
     pub settings: &'a Settings,
     pub(crate) candidates: Mask,
-    pub(crate) flying: Mask,
     pub(crate) refused: Mask,
 }
 
 impl Ask<'_> {
     /// Devices that may be chosen, in order from the primary: replicas that hold no copy of the read, were not revoked for
     /// it and are in service; when there is none of those, what is left. A hedge's candidates include revoked replicas.
-    pub fn candidates(&self) -> impl Iterator<Item = usize> + use<> {
-        let (mut mask, primary, devices) = (self.candidates, self.primary, self.devices.len());
-        std::iter::from_fn(move || {
-            if mask == 0 {
-                return None;
-            }
-            let k = mask.trailing_zeros() as usize;
-            mask &= mask - 1;
-            Some(device_of(primary, k, devices))
-        })
+    pub fn candidates(&self) -> impl Iterator<Item = usize> {
+        bits(self.candidates).map(|k| self.device(k))
     }
 
     /// The k-th replica of the read, the primary being the first.
     pub fn device(&self, k: usize) -> usize {
-        device_of(self.primary, k, self.devices.len())
-    }
-
-    /// Replicas of the read, candidates or not.
-    pub fn replicas(&self) -> usize {
-        self.config.replicas
+        self.replicas[k] as usize
     }
 
     /// How many candidates there are.
     pub fn count(&self) -> usize {
         self.candidates.count_ones() as usize
-    }
-
-    /// True when this device was revoked for this read.
-    pub fn is_refused(&self, device: usize) -> bool {
-        self.refused & (1 << replica_of(self.primary, device, self.devices.len())) != 0
-    }
-
-    /// True when a copy of this read is under way on this device.
-    pub fn is_held(&self, device: usize) -> bool {
-        self.flying & (1 << replica_of(self.primary, device, self.devices.len())) != 0
     }
 
     /// The array's view of the first candidate.
@@ -123,7 +97,7 @@ impl Ask<'_> {
 
     fn preferred_of(&self, of: Mask, policy: linnet_core::Policy, score: &mut dyn FnMut(usize) -> i32) -> usize {
         let mut candidates = [Candidate::default(); REPLICAS_MAX];
-        for k in (0..REPLICAS_MAX).filter(|k| of & (1 << k) != 0) {
+        for k in bits(of) {
             let device = self.device(k);
             self.devices[device].describe(self.now_ns, &mut candidates[k]);
             (candidates[k].eligible, candidates[k].score) = (true, score(device));
@@ -142,15 +116,13 @@ impl Ask<'_> {
     }
 }
 
-/// The k-th device from the primary on, in an array of `devices`.
-pub(crate) fn device_of(primary: usize, k: usize, devices: usize) -> usize {
-    let device = primary + k;
-    if device >= devices { device - devices } else { device }
-}
-
-/// How far a device is from the primary: the inverse of [`device_of`].
-pub(crate) fn replica_of(primary: usize, device: usize, devices: usize) -> usize {
-    if device >= primary { device - primary } else { device + devices - primary }
+/// The replicas of a set, in order from the primary.
+pub(crate) fn bits(mut set: Mask) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let k = set.trailing_zeros() as usize;
+        set &= set.wrapping_sub(1);
+        (k < REPLICAS_MAX).then_some(k)
+    })
 }
 
 /// A submit, and what goes with it.
@@ -193,7 +165,7 @@ pub enum Choice {
     /// Submit to [`Ask::next`], though it will be slow: as a probe, or because the budget has no revoke left.
     Declined(Submit),
     /// [`Ask::next`] will be slow; try the replica after it. The budget has paid for it. The last candidate is submitted to all the
-    /// same, hedged after `hedge_after`, as is a read that the coin keeps ([`Config::probe_share`]).
+    /// same, hedged after `hedge_after`, as is a read that the coin keeps ([`crate::Config::probe_share`]).
     Revoke {
         /// Hedge delay of a submit in place of the revoke.
         hedge_after: Option<Nanos>,
@@ -233,7 +205,7 @@ pub trait Policy: Send {
     /// Its name in [`crate::POLICIES`].
     fn name(&self) -> &str;
 
-    /// True when it may answer [`Choice::Revoke`]. Reads of a judging policy pay [`Config::decision_ns`].
+    /// True when it may answer [`Choice::Revoke`]. Reads of a judging policy pay [`crate::Config::decision_ns`].
     fn judges(&self) -> bool {
         false
     }

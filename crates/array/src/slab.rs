@@ -5,6 +5,8 @@
 //! timer that comes too late matches nothing and is dropped. A slot holds one flight per replica: a request is at each
 //! device at most once at a time.
 
+use std::ops::{Deref, DerefMut};
+
 use crate::probing::Toss;
 use linnet_types::{Nanos, Op, Request};
 
@@ -82,15 +84,37 @@ pub(crate) struct Flight {
     pub in_flight: u32,
 }
 
-/// One request.
-#[derive(Clone, Copy, Debug)]
+/// One request, and its copies at the replicas. Flights are written when a copy is launched, and not before.
+#[derive(Clone, Debug)]
 pub(crate) struct Slot {
+    state: State,
+    pub flights: [Flight; REPLICAS_MAX],
+}
+
+impl Deref for Slot {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Slot {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+/// What is known of a request, its flights aside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
     pub request: Request,
     pub tag: u64,
     pub arrive_ns: Nanos,
     pub generation: u32,
     pub stream: u32,
-    pub primary: u32,
+    /// Of the placement.
+    pub row: u32,
     /// Live, or waiting to be used again.
     pub live: bool,
     /// The caller has its answer; copies may still be under way.
@@ -117,18 +141,17 @@ pub(crate) struct Slot {
     pub sampled: Mask,
     /// What the first toss about this read said.
     pub tossed: Toss,
-    pub flights: [Flight; REPLICAS_MAX],
 }
 
-impl Slot {
+impl State {
     fn vacant() -> Self {
-        Slot {
+        State {
             request: Request::new(Op::Read, 0, 1),
             tag: 0,
             arrive_ns: 0,
             generation: 0,
             stream: 0,
-            primary: 0,
+            row: 0,
             live: false,
             answered: false,
             waiting: false,
@@ -142,7 +165,6 @@ impl Slot {
             hedges: 0,
             sampled: 0,
             tossed: Toss::None,
-            flights: [Flight::default(); REPLICAS_MAX],
         }
     }
 
@@ -170,17 +192,17 @@ impl Slab {
         self.slots.len() - self.free.len()
     }
 
-    pub(crate) fn insert(&mut self, tag: u64, arrive_ns: Nanos, stream: u32, primary: u32, request: Request) -> usize {
+    pub(crate) fn insert(&mut self, tag: u64, arrive_ns: Nanos, stream: u32, row: u32, request: Request) -> usize {
         let index = match self.free.pop() {
             Some(index) => index as usize,
             None => {
-                self.slots.push(Slot::vacant());
+                self.slots.push(Slot { state: State::vacant(), flights: [Flight::default(); REPLICAS_MAX] });
                 self.slots.len() - 1
             }
         };
         let slot = &mut self.slots[index];
-        let (generation, flights) = (slot.generation, slot.flights);
-        *slot = Slot { request, tag, arrive_ns, generation, stream, primary, live: true, flights, ..Slot::vacant() };
+        slot.state =
+            State { request, tag, arrive_ns, generation: slot.generation, stream, row, live: true, ..State::vacant() };
         index
     }
 

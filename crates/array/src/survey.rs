@@ -47,9 +47,9 @@ fn note(survey: &mut Survey, ask: &Ask<'_>, choice: &Choice) {
         Choice::Submit(submit) | Choice::Declined(submit) => submit.replica,
         Choice::Revoke { .. } => ask.next,
     };
-    let devices = ask.devices.len();
-    survey.chosen.push(((chosen + devices - ask.primary) % devices) as u8);
-    for device in (0..ask.config.replicas).map(|k| (ask.primary + k) % devices) {
+    let place = ask.replicas.iter().position(|&device| device as usize == chosen);
+    survey.chosen.push(place.expect("a policy chooses a replica") as u8);
+    for device in ask.replicas.iter().map(|&device| device as usize) {
         let view = &ask.devices[device];
         let request = ask.request;
         survey.features.extend(view.features(ask.now_ns, request).unwrap_or_default().map(f32::from));

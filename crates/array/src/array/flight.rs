@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use linnet_types::Nanos;
 
 use super::{Array, Breakage};
-use crate::policy::device_of;
 use crate::slab::{Alarm, Flight};
 use crate::{CopyId, Output, TimerId};
 
@@ -37,9 +36,8 @@ pub(super) struct Launch {
 impl Array {
     /// Hands a copy of a request to the k-th replica.
     pub(super) fn launch(&mut self, now: Nanos, index: usize, k: usize, how: Launch, out: &mut Vec<Output>) {
-        let devices = self.views.len();
         let slot = self.slab.at(index);
-        let device = device_of(slot.primary as usize, k, devices);
+        let device = self.placement.device(slot.row, k);
         let replica = &mut self.views[device].replica;
         let in_flight = replica.in_flight();
         let core = replica.arrive(&self.settings, now, &slot.request, how.probe);
@@ -89,7 +87,7 @@ impl Array {
                 Some((index, k)) if at_ns <= now => {
                     self.limits[kind].due.pop_front();
                     let slot = self.slab.at(index);
-                    let device = device_of(slot.primary as usize, k, self.views.len());
+                    let device = self.placement.device(slot.row, k);
                     out.push(Output::Cancel { device, copy, timed_out: true });
                     self.counters.timeouts += 1;
                     self.land(copy);

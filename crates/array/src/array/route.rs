@@ -6,10 +6,9 @@ use linnet_types::{Nanos, Outcome, is_slow};
 
 use super::flight::Launch;
 use super::{Array, Breakage};
-use crate::policy::{device_of, replica_of};
 use crate::probing::Toss;
-use crate::slab::{Alarm, Mask, Slot};
-use crate::{Ask, Choice, Config, DeviceView, Hedge, Outlook, Output, Submit, TimerId};
+use crate::slab::{Alarm, Mask, State};
+use crate::{Ask, Choice, DeviceView, Hedge, Outlook, Output, Placement, Submit, TimerId};
 
 impl Array {
     /// Decides where a read goes next. Nothing of it is under way.
@@ -28,7 +27,7 @@ impl Array {
         if candidates == 0 {
             return;
         }
-        let mut ask = ask(&self.config, &self.settings, &self.views, now, slot, candidates, outlook);
+        let mut ask = ask(&self.settings, &self.views, &self.placement, now, slot, candidates, outlook);
         ask.last &= !self.breaks(Breakage::RevokeLast);
         let choice = if all_tried {
             Choice::Submit(Submit::to(ask.preferred(linnet_core::Policy::EwmaInflight, |_| 0)))
@@ -70,9 +69,8 @@ impl Array {
     }
 
     fn revoke(&mut self, now: Nanos, index: usize, device: usize, outlook: &dyn Outlook, out: &mut Vec<Output>) {
-        let devices = self.views.len();
         let slot = self.slab.at(index);
-        slot.refused |= 1 << replica_of(slot.primary as usize, device, devices);
+        slot.refused |= bit_of(&self.placement, slot, device);
         let request = slot.request;
         self.views[device].replica.note_revoke();
         self.counters.revokes += 1;
@@ -89,13 +87,13 @@ impl Array {
     /// Tosses the coin about a read that the policy does not want on `device`. True: submit it there.
     fn toss(&mut self, now: Nanos, index: usize, device: usize, outlook: &dyn Outlook) -> bool {
         let there = self.coin.happens(self.config.probe_share);
-        let (inflection_ns, devices) = (self.inflection_ns[device], self.views.len());
+        let inflection_ns = self.inflection_ns[device];
         let slot = self.slab.at(index);
         let probing = &mut self.counters.probing;
         probing.tosses += 1;
         if there {
             probing.probes += 1;
-            slot.sampled |= 1 << replica_of(slot.primary as usize, device, devices);
+            slot.sampled |= bit_of(&self.placement, slot, device);
         } else if inflection_ns > 0
             && let Some(Outcome::Done(at)) = outlook.peek(device, now, &slot.request)
         {
@@ -108,14 +106,14 @@ impl Array {
     }
 
     fn carry_out(&mut self, now: Nanos, index: usize, submit: Submit, candidates: Mask, out: &mut Vec<Output>) {
-        let (primary, devices) = (self.slab.at(index).primary as usize, self.views.len());
-        let mut k = replica_of(primary, submit.replica, devices);
-        debug_assert!(k < 8 && candidates & (1 << k) != 0, "{} chose no candidate", self.policy.name());
-        if k >= 8 || candidates & (1 << k) == 0 {
-            k = candidates.trailing_zeros() as usize;
-        }
-        let bit: Mask = 1 << k;
         let slot = self.slab.at(index);
+        let mut bit = bit_of(&self.placement, slot, submit.replica) & candidates;
+        debug_assert!(bit != 0, "{} chose no candidate", self.policy.name());
+        if bit == 0 {
+            bit = candidates & candidates.wrapping_neg();
+        }
+        let k = bit.trailing_zeros() as usize;
+        let also = submit.also.map_or(0, |also| bit_of(&self.placement, slot, also) & candidates & !bit);
         slot.judged |= if submit.judged { bit } else { 0 };
         let untried = self.all & !(slot.submitted | slot.refused | bit);
         self.launch(now, index, k, Launch { probe: submit.probe, may_revoke: untried != 0 }, out);
@@ -123,13 +121,10 @@ impl Array {
             let timer = TimerId::new(index, self.slab.at(index).generation, Alarm::Hedge(k));
             out.push(Output::SetTimer { at_ns: now + delay, timer });
         }
-        if let Some(also) = submit.also {
-            let k = replica_of(primary, also, devices);
-            if k >= 8 || candidates & !bit & (1 << k) == 0 {
-                return;
-            }
+        if also != 0 {
             if self.clones.take() {
-                self.launch(now, index, k, Launch { probe: false, may_revoke: untried & !(1 << k) != 0 }, out);
+                let k = also.trailing_zeros() as usize;
+                self.launch(now, index, k, Launch { probe: false, may_revoke: untried & !also != 0 }, out);
             } else {
                 self.counters.budget_denied += 1;
             }
@@ -138,7 +133,7 @@ impl Array {
 
     /// Sends the hedge of a read whose k-th copy has not answered in time.
     pub(super) fn hedge(&mut self, now: Nanos, index: usize, k: usize, outlook: &dyn Outlook, out: &mut Vec<Output>) {
-        let slot = *self.slab.at(index);
+        let slot = **self.slab.at(index);
         let free = self.all & !slot.submitted;
         if slot.answered || slot.hedged || slot.flying & (1 << k) == 0 || free == 0 {
             return;
@@ -148,19 +143,26 @@ impl Array {
             return;
         }
         // A hedge is no way to try a device that was left out: that is what single probes are for.
-        let target =
-            match self.policy.hedge(&ask(&self.config, &self.settings, &self.views, now, &slot, candidates, outlook)) {
-                Hedge::To(device) => device,
-                Hedge::Later(delay) => {
-                    let timer = TimerId::new(index, slot.generation, Alarm::Hedge(k));
-                    out.push(Output::SetTimer { at_ns: now + delay.max(1), timer });
-                    return;
-                }
-                Hedge::Never => return,
-            };
-        let k = replica_of(slot.primary as usize, target, self.views.len());
-        debug_assert!(k < 8 && candidates & (1 << k) != 0, "{} hedges to no candidate", self.policy.name());
-        if k >= 8 || candidates & (1 << k) == 0 {
+        let target = match self.policy.hedge(&ask(
+            &self.settings,
+            &self.views,
+            &self.placement,
+            now,
+            &slot,
+            candidates,
+            outlook,
+        )) {
+            Hedge::To(device) => device,
+            Hedge::Later(delay) => {
+                let timer = TimerId::new(index, slot.generation, Alarm::Hedge(k));
+                out.push(Output::SetTimer { at_ns: now + delay.max(1), timer });
+                return;
+            }
+            Hedge::Never => return,
+        };
+        let bit = bit_of(&self.placement, &slot, target) & candidates;
+        debug_assert!(bit != 0, "{} hedges to no candidate", self.policy.name());
+        if bit == 0 {
             return;
         }
         if !self.hedges.take() {
@@ -170,18 +172,18 @@ impl Array {
         self.counters.hedges += 1;
         let slot = self.slab.at(index);
         slot.hedged = true;
-        slot.hedges |= 1 << k;
-        self.launch(now, index, k, Launch::default(), out);
+        slot.hedges |= bit;
+        self.launch(now, index, bit.trailing_zeros() as usize, Launch::default(), out);
     }
 
     /// Those of `mask` whose devices are in service.
-    fn in_service(&self, now: Nanos, slot: &Slot, mask: Mask) -> Mask {
+    fn in_service(&self, now: Nanos, slot: &State, mask: Mask) -> Mask {
         let mut left = mask;
         let mut rest = mask;
         while rest != 0 {
             let k = rest.trailing_zeros() as usize;
             rest &= rest - 1;
-            if self.views[device_of(slot.primary as usize, k, self.views.len())].is_out(now) {
+            if self.views[self.placement.device(slot.row, k)].is_out(now) {
                 left &= !(1 << k);
             }
         }
@@ -189,31 +191,33 @@ impl Array {
     }
 }
 
+/// The bit of a device in the sets of this request; none where it holds no replica.
+fn bit_of(placement: &Placement, slot: &State, device: usize) -> Mask {
+    placement.replica(slot.row, device).map_or(0, |k| 1 << k)
+}
+
 fn ask<'a>(
-    config: &'a Config,
     settings: &'a Settings,
     views: &'a [DeviceView],
+    placement: &'a Placement,
     now_ns: Nanos,
-    slot: &'a Slot,
+    slot: &'a State,
     candidates: Mask,
     outlook: &'a dyn Outlook,
 ) -> Ask<'a> {
-    let primary = slot.primary as usize;
     Ask {
         now_ns,
         arrive_ns: slot.arrive_ns,
         request: &slot.request,
         stream: slot.stream as usize,
-        primary,
-        next: device_of(primary, candidates.trailing_zeros() as usize, views.len()),
+        replicas: placement.devices(slot.row as usize),
+        next: placement.device(slot.row, candidates.trailing_zeros() as usize),
         first: slot.submitted | slot.refused == 0,
         last: candidates.is_power_of_two(),
         devices: views,
         outlook,
-        config,
         settings,
         candidates,
-        flying: slot.flying,
         refused: slot.refused,
     }
 }

@@ -19,6 +19,7 @@
 //!   reads pay for it as they do there. A device without trees is submitted to and not hedged.
 
 use super::Learned;
+use crate::policy::bits;
 use crate::{Ask, Choice, Completion, Hedge, Policy, Submit};
 use linnet_core::{Answer, Budget, Decision, Hedging, Latencies, Network, Question, Settings, Trees, WATCH_FEATURES};
 use linnet_sim::Chance;
@@ -129,14 +130,14 @@ impl Core {
     ) -> Answer {
         let question = Question {
             now_ns: ask.now_ns,
-            replicas: ask.replicas(),
+            replicas: ask.replicas.len(),
             usable,
             trees: those_with(ask, &self.trees),
             networks: those_with(ask, &self.networks),
             may_revoke,
         };
         self.decision.begin(ask.settings, &question);
-        for k in (0..ask.replicas()).filter(|k| usable & (1 << k) != 0) {
+        for k in bits(usable) {
             let device = ask.device(k);
             ask.devices[device].describe(ask.now_ns, self.decision.describe(k));
             if self.decision.wants_scores()
@@ -158,7 +159,7 @@ fn those_with<T>(ask: &Ask<'_>, of: &[Option<T>]) -> u8 {
     if of.is_empty() {
         return 0;
     }
-    (0..ask.replicas()).map(|k| u8::from(of[ask.device(k)].is_some()) << k).sum()
+    (0..ask.replicas.len()).map(|k| u8::from(of[ask.device(k)].is_some()) << k).sum()
 }
 
 impl Policy for Core {

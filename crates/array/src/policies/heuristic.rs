@@ -26,7 +26,7 @@ fn decide(decision: &mut Decision, ask: &Ask<'_>, revokes: &mut Budget, slow: bo
         return Choice::Submit(Submit::to(ask.next));
     }
     let k = ask.candidates.trailing_zeros() as usize;
-    let (usable, replicas) = (1 << k, ask.replicas());
+    let (usable, replicas) = (1 << k, ask.replicas.len());
     let question = Question { now_ns: ask.now_ns, replicas, usable, trees: 0, networks: usable, may_revoke: true };
     decision.begin(ask.settings, &question);
     ask.view().describe(ask.now_ns, decision.describe(k));

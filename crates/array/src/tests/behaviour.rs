@@ -2,8 +2,9 @@
 //! What single reads cost, to the nanosecond, on devices that always answer alike.
 
 use super::*;
-use crate::{Budget, Error, Observer, Progress, RunOptions, RunResult, WriteMode, policy, run};
-use linnet_sim::{Chance, FaultPlan, Faulty, Modelled, Toy, Window};
+use crate::drive::drive;
+use crate::{Array, Budget, Error, Observer, Placement, Progress, RunOptions, RunResult, WriteMode, policy, run};
+use linnet_sim::{Chance, FaultPlan, Faulty, Modelled, Toy, VirtualClock, Window};
 use linnet_types::{Device, LatencyModel, Outcome, Request};
 
 const FAST_NS: Nanos = 80_000;
@@ -181,6 +182,25 @@ fn reads_fail_over_and_a_dead_device_is_left_out() {
     assert_eq!((c.errors, c.failovers, c.reads_failed), (c.failovers, c.errors, 0), "{c:?}");
     assert_eq!(c.errors, 3 + 2, "probes after 10 and 30 ms fail, the one after 70 ms succeeds: {c:?}");
     assert_eq!(result.log[0].last().map(|record| record.latency_ns), Some(Some(FAST_NS)));
+}
+
+#[test]
+fn reads_go_where_their_data_lies() {
+    let models = learned(&[None, None, None]);
+    let placement = Placement::new(&[vec![2, 0], vec![1, 2]]).expect("a table");
+    for (name, of) in [("baseline", [0, 5, 5]), ("clone", [5, 5, 10]), ("oracle", [5, 5, 0])] {
+        let policy = policy(name, &models, &two_replicas()).expect("a known name");
+        let array = Array::placed(two_replicas(), &thresholds(&models), policy, placement.clone()).expect("it fits");
+        let streams = [&reads(5, 3_000_000)[..], &reads(5, 3_000_000)];
+        let mut devices = [FAST_NS, 2 * FAST_NS, 3 * FAST_NS].map(|ns| steady(ns, 1));
+        let result = drive(array, &mut VirtualClock::new(), &mut devices, &streams, true, &mut ());
+        let result = result.expect("the run succeeds");
+        assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), of, "{name}");
+    }
+    let elsewhere = Placement::new(&[vec![0, 3]]).expect("a table");
+    let policy = policy("baseline", &models, &two_replicas()).expect("a known name");
+    let error = Array::placed(two_replicas(), &thresholds(&models), policy, elsewhere).err().expect("no device 3");
+    assert!(error.to_string().contains("`placement` is device 3 in row 0"), "{error}");
 }
 
 #[test]
