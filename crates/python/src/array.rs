@@ -4,30 +4,33 @@
 use std::sync::{Mutex, PoisonError};
 
 use linnet_array::{
-    Config, Counters, Error, Estimate, Learned, Observer, Policy, Progress as At, RunOptions, RunResult, WriteMode,
+    Config, Counters, Error, Estimate, Learned, Observer, Policy, Progress as At, RunResult, WriteMode,
 };
 use linnet_measure::Summary;
-use linnet_sim::Modelled;
-use linnet_ssd::{PRESETS, Params, Ssd, Stats};
+use linnet_ssd::{DeviceParams, PRESETS, QUEUED_PRESETS, Ssd};
 use linnet_types::IoRecord;
 use numpy::PyArray1;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::drives::{DriveStats, Drives, parameters};
 use crate::errors;
 use crate::model::PyModel;
 use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::trace::PyTrace;
 
-/// Devices of one preset, preconditioned once; every run starts from copies of them.
+/// The policy that peeks at every replica.
+const ORACLE: &str = "oracle";
+
+/// Devices of one preset or parameter file, preconditioned once; every run starts from copies of them.
 #[pyclass(name = "Array", module = "linnet", frozen)]
 pub struct PyArray {
     preset: String,
-    params: Params,
-    /// Locked only while they are copied: a device keeps scratch memory that threads cannot share.
-    devices: Mutex<Vec<Ssd>>,
+    params: DeviceParams,
+    /// Locked only while they are copied: a drive keeps scratch memory that threads cannot share.
+    drives: Mutex<Drives>,
     pub(crate) count: usize,
     capacity_bytes: u64,
 }
@@ -44,45 +47,47 @@ impl PyArray {
         seed: u64,
         device_wide_share: Option<f64>,
     ) -> PyResult<Self> {
-        let mut params = Params::preset(&preset).map_err(errors::device)?;
-        if let Some(share) = device_wide_share {
-            params.device_wide_share = share;
+        let mut params = DeviceParams::find(&preset).map_err(errors::device)?;
+        match (&mut params, device_wide_share) {
+            (DeviceParams::Timelines(params), Some(share)) => params.device_wide_share = share,
+            (DeviceParams::Queued(_), Some(_)) => {
+                return Err(errors::DeviceError::new_err(format!(
+                    "{preset}: the queued model has no device-wide share; leave the share out"
+                )));
+            }
+            (_, None) => {}
         }
         Config { replicas, ..Config::default() }.validate(replicas).map_err(errors::policy)?;
-        let built: Result<Vec<Ssd>, _> = py.detach(|| {
-            (0..replicas as u64)
-                .map(|i| {
-                    let mut device = Ssd::new(&params, seed.wrapping_add(i))?;
-                    device.precondition();
-                    Ok(device)
-                })
-                .collect()
-        });
-        let devices = built.map_err(errors::device)?;
-        let capacity_bytes = devices.first().map_or(0, Ssd::capacity_bytes);
-        Ok(PyArray { preset, params, count: replicas, capacity_bytes, devices: Mutex::new(devices) })
+        let drives = py.detach(|| Drives::new(&params, replicas as u64, seed)).map_err(errors::device)?;
+        let capacity_bytes = match (&params, &drives) {
+            (DeviceParams::Queued(params), _) => params.capacity_bytes(),
+            (_, Drives::Timelines(drives)) => drives.first().map_or(0, Ssd::capacity_bytes),
+            (_, Drives::Queued(_)) => 0,
+        };
+        Ok(PyArray { preset, params, count: replicas, capacity_bytes, drives: Mutex::new(drives) })
     }
 
     /// What the devices are: preset, capacity and the parameters that decide the read tail.
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (dict, p) = (PyDict::new(py), &self.params);
+        let dict = PyDict::new(py);
         dict.set_item("preset", &self.preset)?;
-        dict.set_item("capacity_bytes", self.capacity_bytes)?;
-        dict.set_item("channels", p.channels)?;
-        dict.set_item("dies_per_channel", p.dies_per_channel)?;
-        dict.set_item("device_wide_share", p.device_wide_share)?;
-        dict.set_item("over_provisioning", p.over_provisioning)?;
-        for (name, value) in [
-            ("read_ns", p.read_ns),
-            ("program_ns", p.program_ns),
-            ("erase_ns", p.erase_ns),
-            ("flush_timer_ns", p.flush_timer_ns),
-            ("buffer_bytes", p.buffer_bytes),
-        ] {
-            dict.set_item(name, value)?;
-        }
-        dict.set_item("read_priority", format!("{:?}", p.read_priority))?;
+        dict.update(parameters(py, &self.params, self.capacity_bytes)?.as_mapping())?;
         Ok(dict)
+    }
+
+    /// The engine of the devices: timelines or queued.
+    #[getter]
+    fn engine(&self) -> &'static str {
+        match self.params {
+            DeviceParams::Timelines(_) => "timelines",
+            DeviceParams::Queued(_) => "queued",
+        }
+    }
+
+    /// True when the devices can tell what they would answer: the policy `oracle`, false revokes and surveys need it.
+    #[getter]
+    pub fn foresight(&self) -> bool {
+        matches!(self.params, DeviceParams::Timelines(_))
     }
 
     /// Runs one trace for each device under `policy`. `models` holds one for each device, or none: then policies that
@@ -111,13 +116,9 @@ impl PyArray {
         match py.detach(|| self.run_through(&setup, policy, log, &mut watcher)) {
             Ok((result, stats)) => {
                 let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
-                Ok(PyRun::new(
-                    (result.reads.latency_ns, result.reads.tenant),
-                    result.counters,
-                    stats,
-                    result.log,
-                    names,
-                ))
+                let reads = (result.reads.latency_ns, result.reads.tenant);
+                let run = PyRun::new(reads, result.counters, stats, result.log, names);
+                Ok(if self.foresight() { run } else { run.without_foresight() })
             }
             Err(Error::Interrupted { .. }) => Err(watcher.0.error(PyKeyboardInterrupt::new_err("the run was stopped"))),
             Err(error) => Err(errors::policy(error)),
@@ -133,13 +134,16 @@ impl PyArray {
         policy: Box<dyn Policy>,
         log: bool,
         observer: &mut impl Observer,
-    ) -> Result<(RunResult, Vec<Stats>), Error> {
-        let copies = self.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut devices: Vec<_> = copies.into_iter().map(Modelled::new).collect();
-        let options = RunOptions { array: setup.config, log };
-        let result =
-            linnet_array::run(&mut devices, &setup.streams(), &setup.thresholds(), policy, &options, observer)?;
-        Ok((result, devices.iter().map(|device| device.model().stats()).collect()))
+    ) -> Result<(RunResult, Vec<DriveStats>), Error> {
+        if policy.name() == ORACLE && !self.foresight() {
+            return Err(Error::Setting {
+                field: "policy",
+                value: policy.name().to_owned(),
+                expected: "needs drives with foresight, and the queued model has none; leave it out".to_owned(),
+            });
+        }
+        let copies = self.drives.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        copies.run(setup, policy, log, observer)
     }
 }
 
@@ -157,9 +161,11 @@ pub struct PyRun {
     latency_ns: Vec<u64>,
     tenant: Vec<u32>,
     counters: Counters,
-    stats: Vec<Stats>,
+    stats: Vec<DriveStats>,
     log: Vec<Vec<IoRecord>>,
     names: Vec<String>,
+    /// False revokes were counted.
+    foresight: bool,
 }
 
 impl PyRun {
@@ -167,11 +173,16 @@ impl PyRun {
     pub fn new(
         (latency_ns, tenant): (Vec<u64>, Vec<u32>),
         counters: Counters,
-        stats: Vec<Stats>,
+        stats: Vec<DriveStats>,
         log: Vec<Vec<IoRecord>>,
         names: Vec<String>,
     ) -> Self {
-        PyRun { latency_ns, tenant, counters, stats, log, names }
+        PyRun { latency_ns, tenant, counters, stats, log, names, foresight: true }
+    }
+
+    /// The same run on drives that could not tell which revokes were false.
+    fn without_foresight(self) -> Self {
+        PyRun { foresight: false, ..self }
     }
 }
 
@@ -187,7 +198,8 @@ impl PyRun {
         PyArray1::from_slice(py, &self.tenant)
     }
 
-    /// The measured part of a comparison row: latencies in us, counts, and shares of all reads.
+    /// The measured part of a comparison row: latencies in us, counts, and shares of all reads. The share
+    /// of false revokes is None where drives have no foresight.
     fn row<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (dict, c) = (PyDict::new(py), &self.counters);
         let summary = py.detach(|| Summary::of(&mut self.latency_ns.clone()));
@@ -205,7 +217,7 @@ impl PyRun {
         dict.set_item("revokes", c.revokes)?;
         dict.set_item("forced_submits", c.forced_submits)?;
         dict.set_item("false_submit", share(c.false_submits))?;
-        dict.set_item("false_revoke", share(c.false_revokes))?;
+        dict.set_item("false_revoke", self.foresight.then(|| share(c.false_revokes)))?;
         Ok(dict)
     }
 
@@ -228,10 +240,10 @@ impl PyRun {
             ("probes", c.probes),
             ("budget_denied", c.budget_denied),
             ("false_submits", c.false_submits),
-            ("false_revokes", c.false_revokes),
         ] {
             dict.set_item(name, value)?;
         }
+        dict.set_item("false_revokes", self.foresight.then_some(c.false_revokes))?;
         Ok(dict)
     }
 
@@ -246,10 +258,10 @@ impl PyRun {
         dict.set_item("answered", c.probing.answered)?;
         dict.set_item("fast", c.probing.fast)?;
         dict.set_item("false_of_tosses", three(c.probing.false_share()))?;
-        dict.set_item("false_of_tosses_truth", c.probing.truth())?;
+        dict.set_item("false_of_tosses_truth", self.foresight.then(|| c.probing.truth()))?;
         dict.set_item("false_of_reads", three(c.probing.false_share_of(c.reads)))?;
         let tossed = c.probing.tosses as f64 / c.reads.max(1) as f64;
-        dict.set_item("false_of_reads_truth", tossed * c.probing.truth())?;
+        dict.set_item("false_of_reads_truth", self.foresight.then(|| tossed * c.probing.truth()))?;
         let us = |e: Estimate| (e.value / 1e3, e.low / 1e3, e.high / 1e3);
         dict.set_item("cost_us", c.probing.cost_ns().map(us))?;
         dict.set_item("probes_of_reads", c.probe_share())?;
@@ -258,21 +270,7 @@ impl PyRun {
 
     /// What each device went through: write amplification, utilisation, and where its slow reads came from.
     fn device_stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let one = |s: &Stats| {
-            let dict = PyDict::new(py);
-            dict.set_item("reads", s.reads)?;
-            dict.set_item("writes", s.writes)?;
-            dict.set_item("waf", s.waf())?;
-            dict.set_item("utilisation", s.utilisation())?;
-            dict.set_item("slow_reads", s.slow_reads.total())?;
-            dict.set_item("slow_device_wide", s.slow_reads.device_wide)?;
-            dict.set_item("slow_single_die", s.slow_reads.single_die)?;
-            dict.set_item("slow_queueing", s.slow_reads.queueing)?;
-            dict.set_item("slow_retry", s.slow_reads.retry)?;
-            dict.set_item("device_wide_share", s.slow_reads.device_wide_share())?;
-            Ok(dict)
-        };
-        self.stats.iter().map(one).collect()
+        self.stats.iter().map(|one| one.dict(py)).collect()
     }
 
     /// The I/Os of each device as it saw them, with its latencies; empty unless the run kept a log.
@@ -291,6 +289,21 @@ pub fn presets() -> Vec<&'static str> {
 #[pyfunction]
 pub fn kernel_policies() -> Vec<&'static str> {
     linnet_core::policy_names().to_vec()
+}
+
+/// Names of the presets of the queued model.
+#[pyfunction]
+pub fn queued_presets() -> Vec<&'static str> {
+    QUEUED_PRESETS.to_vec()
+}
+
+/// Raises DeviceError for what is neither a preset of either model nor a readable parameter file (.toml), and gives the engine.
+#[pyfunction]
+pub fn engine_of(preset: &str) -> PyResult<&'static str> {
+    match DeviceParams::find(preset).map_err(errors::device)? {
+        DeviceParams::Timelines(_) => Ok("timelines"),
+        DeviceParams::Queued(_) => Ok("queued"),
+    }
 }
 
 /// Names of the policies.

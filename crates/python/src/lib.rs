@@ -6,6 +6,7 @@ mod array;
 #[cfg(feature = "bench")]
 mod bench;
 mod drift;
+mod drives;
 mod errors;
 mod learn;
 mod model;
@@ -24,7 +25,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::array::{PyArray, PyRun, check_policy, kernel_policies, policies, presets};
+    use crate::array::{PyArray, PyRun, check_policy, engine_of, kernel_policies, policies, presets, queued_presets};
     #[cfg(feature = "bench")]
     #[pymodule_export]
     use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linnet_ssd::queued::{QueuedSsd, Served};
-use linnet_ssd::{Cause, DeviceParams, Params, Resource, Span, Ssd};
+use linnet_ssd::{Cause, DeviceParams, Resource, Span, Ssd};
 use linnet_types::{Device, IoRecord, Nanos, Op, Request};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyIndexError, PyKeyboardInterrupt, PyValueError};
@@ -55,7 +55,7 @@ impl PyDevice {
         precondition: bool,
     ) -> PyResult<Self> {
         let mut params = match (preset, params) {
-            (Some(name), None) => DeviceParams::Timelines(Params::preset(name).map_err(errors::device)?),
+            (Some(name), None) => DeviceParams::find(name).map_err(errors::device)?,
             (None, Some(path)) => DeviceParams::read(&path).map_err(errors::device)?,
             _ => return Err(PyValueError::new_err("give a preset or a parameter file")),
         };

@@ -35,6 +35,11 @@ pub fn survey<'py>(
     let count = array.count;
     let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
     let config = Config { replicas: count, seed, failover_ns, write_mode, ..Config::default() };
+    if !array.foresight() {
+        return Err(errors::PolicyError::new_err(
+            "a survey needs drives with foresight, and the queued model has none",
+        ));
+    }
     let setup = Setup::new(&streams, &models, config)?;
     let (policy, survey) = Surveyed::new(setup.policy(policy)?);
     py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;

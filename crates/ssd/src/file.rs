@@ -9,6 +9,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use crate::params::{Error, Params};
+use crate::presets::{PRESETS, QUEUED_PRESETS};
 use crate::queued::QueuedParams;
 
 /// A parameter file: a device of one of the two models.
@@ -55,6 +56,24 @@ fn queued(table: Table) -> Result<QueuedParams, Error> {
 }
 
 impl DeviceParams {
+    /// What a user names: a preset of either model, or a parameter file, whose name ends in `.toml`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPreset`], and as [`DeviceParams::read`].
+    pub fn find(name: &str) -> Result<DeviceParams, Error> {
+        if name.ends_with(".toml") {
+            return DeviceParams::read(Path::new(name));
+        }
+        if QUEUED_PRESETS.contains(&name) {
+            return QueuedParams::preset(name).map(DeviceParams::Queued);
+        }
+        let known = || [PRESETS, QUEUED_PRESETS].concat().join(", ");
+        Params::preset(name).map(DeviceParams::Timelines).map_err(|error| match error {
+            Error::UnknownPreset { name, .. } => Error::UnknownPreset { name, known: known() },
+            other => other,
+        })
+    }
+
     /// Reads the text of a parameter file.
     ///
     /// # Errors
@@ -152,7 +171,22 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PRESETS;
+
+    #[test]
+    fn drives_are_found_by_name_and_by_file() {
+        assert_eq!(DeviceParams::find("sata"), Params::preset("sata").map(DeviceParams::Timelines));
+        for name in QUEUED_PRESETS {
+            let params = QueuedParams::preset(name).unwrap();
+            assert_eq!(DeviceParams::find(name), Ok(DeviceParams::Queued(params.clone())));
+            let file = std::env::temp_dir().join(format!("linnet-find-{}-{name}.toml", std::process::id()));
+            DeviceParams::Queued(params.clone()).write(&file).unwrap();
+            assert_eq!(DeviceParams::find(file.to_str().unwrap()), Ok(DeviceParams::Queued(params)));
+            std::fs::remove_file(file).unwrap();
+        }
+        let text = DeviceParams::find("nvme").unwrap_err().to_string();
+        assert!(text.contains("sata") && text.contains("consumer-deep-queued"), "{text}");
+        assert!(matches!(DeviceParams::find("/absent.toml"), Err(Error::File { .. } | Error::Text { .. })));
+    }
 
     #[test]
     fn what_is_written_reads_back() {

@@ -36,7 +36,7 @@ pub use check::{Check, check};
 pub use explain::{Breakdown, Part, breakdown};
 pub use file::DeviceParams;
 pub use params::{Error, Params, ReadPriority};
-pub use presets::PRESETS;
+pub use presets::{PRESETS, QUEUED_PRESETS};
 pub use reference::{CheckError, Reference};
 pub use spans::{Resource, Span};
 pub use ssd::Ssd;

@@ -6,9 +6,18 @@
 //! that a device is preconditioned in well under a second; write amplification depends on the ratio of spare to data, which is kept.
 
 use crate::params::{Error, Params, ReadPriority};
+use crate::queued::QueuedParams;
 
 /// Names that [`Params::preset`] knows.
 pub const PRESETS: &[&str] = &["consumer-deep", "enterprise-wide", "sata", "970-evo", "600p"];
+
+/// Names of presets of the queued model ([`crate::DeviceParams::find`]): the layouts of their namesakes.
+pub const QUEUED_PRESETS: &[&str] = &["consumer-deep-queued", "enterprise-wide-queued"];
+
+const QUEUED: &[(&str, &str)] = &[
+    ("consumer-deep-queued", include_str!("../presets/consumer-deep-queued.toml")),
+    ("enterprise-wide-queued", include_str!("../presets/enterprise-wide-queued.toml")),
+];
 
 /// The calibrated presets, and no others: fitted by `linnet ssd calibrate` to what resctl-bench's iocost benchmarks measured of one
 /// Samsung 970 EVO 500 GB and one Intel SSDPEKKA256G7 (600p class); `docs/design/calibration.md` has what was met and what not.
@@ -32,6 +41,19 @@ impl Params {
                 Some((_, text)) => Params::from_toml(text),
                 None => Err(Error::UnknownPreset { name: name.to_owned(), known: PRESETS.join(", ") }),
             },
+        }
+    }
+}
+
+impl QueuedParams {
+    /// The preset of this name (one of [`QUEUED_PRESETS`]).
+    ///
+    /// # Errors
+    /// [`Error::UnknownPreset`] lists the names that exist.
+    pub fn preset(name: &str) -> Result<QueuedParams, Error> {
+        match QUEUED.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => QueuedParams::from_toml(text),
+            None => Err(Error::UnknownPreset { name: name.to_owned(), known: QUEUED_PRESETS.join(", ") }),
         }
     }
 }

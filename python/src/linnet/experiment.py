@@ -22,6 +22,8 @@ from linnet.learning import FitSettings, Fitted, fit
 
 LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "linnet-best", "linnet+hl"})
 """Policies that ask a model."""
+ORACLE = "oracle"
+"""The policy that needs drives with foresight."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Setup:
     """Everything that decides a result, besides the traces."""
 
     preset: str = "consumer-deep"
-    """SSD model preset (see :func:`linnet.presets`)."""
+    """SSD model preset (see :func:`linnet.presets`), or a parameter file of either engine (``.toml``)."""
     replicas: int = 3
     """Devices in the array; a read may go to any of them."""
     seed: int = 0
@@ -48,7 +50,10 @@ class Outcome(NamedTuple):
     """What one policy did."""
 
     row: dict[str, Any]
-    """The comparison row: latencies in us, counts and shares."""
+    """The comparison row: latencies in us, counts and shares.
+
+    On the queued engine it names that engine, tells what garbage collection did, and has no false revokes.
+    """
     latency_ns: NDArray[np.uint64]
     """Latency of every read, sorted."""
 
@@ -122,6 +127,8 @@ class Experiment:
         latency = run.latency_ns()
         latency.sort()
         row = {"trace": self.name, "preset": self.setup.preset, "policy": policy, "seed": self.setup.seed}
+        if self.array.engine == "queued":
+            row |= {"engine": "queued"} | collection(run.device_stats())
         return Outcome(row | run.row(), latency)
 
     def probe(self, policy: str, probe_share: float) -> _native.Run:
@@ -130,8 +137,11 @@ class Experiment:
         return self.array.run(self.test_part, policy, models, probe_share=probe_share, **self._array())
 
     def compare(self, chosen: Sequence[str] | None = None, workers: int = 2) -> list[Outcome]:
-        """Run every policy of ``chosen`` (all by default), in the order given."""
-        names = list(chosen or policies())
+        """Run every policy of ``chosen`` (all by default), in the order given, but those of :meth:`left_out`."""
+        absent = self.left_out()
+        names = [name for name in chosen or policies() if name not in absent]
+        if not names:
+            raise _native.PolicyError(f"{', '.join(absent)}: {absent[ORACLE]}")
         if not self.fitted:
             self.learn()
         total = sum(len(t) for t in self.test_part) * len(names)
@@ -153,6 +163,12 @@ class Experiment:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
+    def left_out(self) -> dict[str, str]:
+        """Policies that cannot run on these drives, and why."""
+        if self.array.foresight:
+            return {}
+        return {ORACLE: "the queued model answers later and cannot tell in advance, so nothing can look ahead"}
+
     def _guard(self, step: Callable[[int], None] | None) -> Callable[[int], bool]:
         """A native progress callback: ``False`` stops the run."""
 
@@ -169,12 +185,29 @@ class Experiment:
 
     def parameters(self) -> dict[str, Any]:
         """The set-up and the traces' statistics, as they belong beside every result."""
-        return asdict(self.setup) | {
-            "trace": self.name,
-            "engine_commit": _native.__commit__,
-            "streams": [{"name": s.name, "records": len(s)} for s in self.streams],
-            "device": self.array.parameters(),
-        }
+        absent = {"left_out": self.left_out() | {"false_revoke": "counted by looking ahead"}} if self.left_out() else {}
+        return (
+            asdict(self.setup)
+            | absent
+            | {
+                "trace": self.name,
+                "engine_commit": _native.__commit__,
+                "streams": [{"name": s.name, "records": len(s)} for s in self.streams],
+                "device": self.array.parameters(),
+            }
+        )
+
+
+def collection(drives: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What garbage collection did in one run on queued drives, all together."""
+    total = {key: sum(drive[key] for drive in drives) for key in drives[0] if key != "waf"}
+    host = total["host_programs"]
+    return {
+        "waf": (host + total["gc_programs"]) / host if host else None,
+        "gc_runs": total["gc_runs"],
+        "gc_reads": total["gc_reads"],
+        "reads_behind_gc": total["reads_behind_gc"],
+    }
 
 
 def periods(name: str, seconds: float, setup: Setup) -> tuple[list[Trace], list[Trace]]:

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from linnet._native import Trace
+from linnet._native import Trace, engine_of
 from linnet.cli.learn import show_fitted
 from linnet.cli.options import (
     AsJson,
@@ -26,7 +26,7 @@ from linnet.cli.options import (
     load_all,
     parse_policies,
 )
-from linnet.cli.output import Bars, console, percent, print_json, table, write_whole
+from linnet.cli.output import Bars, console, number, percent, print_json, table, write_whole
 from linnet.experiment import Experiment, Outcome, Setup, periods
 from linnet.extras import require
 from linnet.learning import FitSettings
@@ -58,7 +58,9 @@ def compare_command(
     preset: Annotated[
         list[str] | None,
         typer.Option(
-            help="SSD model preset; may be repeated.", autocompletion=complete_preset, show_default="consumer-deep"
+            help="SSD model preset or parameter file; may be repeated.",
+            autocompletion=complete_preset,
+            show_default="consumer-deep",
         ),
     ] = None,
     replicas: Replicas = 3,
@@ -141,8 +143,9 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     rows = [outcome.row for outcome in outcomes]
     base = next((r["mean_us"] for r in rows if r["policy"] == "baseline"), None)
     limit = next((r["mean_us"] for r in rows if r["policy"] == "oracle"), None)
+    engine = " (queued engine)" if experiment.array.engine == "queued" else ""
     table(
-        f"\n{experiment.name} on {setup.replicas} x {setup.preset}, seed {setup.seed}: "
+        f"\n{experiment.name} on {setup.replicas} x {setup.preset}{engine}, seed {setup.seed}: "
         f"{rows[0]['reads']:,} reads, latency in us",
         [
             "policy",
@@ -166,10 +169,28 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
                 percent(r["extra_io_share"]),
                 percent(r["revokes"] / max(1, r["reads"])),
                 percent(r["false_submit"], 2),
-                percent(r["false_revoke"], 2),
+                "-" if r["false_revoke"] is None else percent(r["false_revoke"], 2),
             ]
             for r in rows
         ],
+    )
+    if engine:
+        show_collection(rows)
+    for name, why in experiment.left_out().items():
+        console.print(f"[dim]left out:[/] {name} and false revokes: {why}")
+
+
+def show_collection(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what garbage collection did while the policies ran."""
+    figures = {key: [row[key] for row in rows] for key in ("waf", "gc_runs", "gc_reads", "reads_behind_gc")}
+    if not any(figures["gc_runs"]):
+        console.print("[dim]garbage collection:[/] did not run: the load writes too little")
+        return
+    least, most = (f"{pick(waf for waf in figures['waf'] if waf is not None):.2f}" for pick in (min, max))
+    spans = {key: f"{number(min(values))} to {number(max(values))}" for key, values in figures.items() if key != "waf"}
+    console.print(
+        f"[dim]garbage collection, by policy:[/] write amplification {least} to {most}, blocks collected "
+        f"{spans['gc_runs']}, pages read for it {spans['gc_reads']}, reads behind it {spans['reads_behind_gc']}"
     )
 
 
@@ -201,6 +222,10 @@ def whatif_command(
     Example: [bold]linnet whatif sdb.blkparse.txt.zst[/]
     """
     check_preset(preset)
+    if preset is not None and engine_of(preset) != "timelines":
+        raise typer.BadParameter(
+            "whatif needs drives with foresight, and the queued model has none", param_hint="--preset"
+        )
     if report is not None:
         require("report", "--report")
     with Bars() as bars:

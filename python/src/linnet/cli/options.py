@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from linnet import _native
-from linnet._native import PolicyError, Trace
+from linnet._native import DeviceError, PolicyError, Trace
 from linnet.cli.output import Bars, warn
 
 
@@ -25,7 +25,7 @@ def complete_workload(incomplete: str) -> list[str]:
 
 def complete_preset(incomplete: str) -> list[str]:
     """Shell completion of SSD presets."""
-    return _complete(_native.presets(), incomplete)
+    return _complete(_native.presets() + _native.queued_presets(), incomplete)
 
 
 def complete_policy(incomplete: str) -> list[str]:
@@ -56,7 +56,9 @@ Traces = Annotated[
 Preset = Annotated[
     str | None,
     typer.Option(
-        help="Run the traces through this SSD model preset.", autocompletion=complete_preset, show_default=False
+        help="Run the traces through this SSD model preset or parameter file.",
+        autocompletion=complete_preset,
+        show_default=False,
     ),
 ]
 Share = Annotated[
@@ -91,11 +93,18 @@ def load_all(paths: Sequence[Path] | None, format: str | None, bars: Bars) -> li
 
 
 def check_preset(preset: str | None) -> None:
-    """Refuse an unknown preset before any work."""
-    if preset is not None and preset not in _native.presets():
+    """Refuse what is neither a preset nor a parameter file (.toml) before any work."""
+    if preset is None:
+        return
+    known = _native.presets() + _native.queued_presets()
+    if preset not in known and not preset.endswith(".toml"):
         raise typer.BadParameter(
-            f"unknown preset {preset!r}; known: {', '.join(_native.presets())}", param_hint="--preset"
+            f"unknown preset {preset!r}; known: {', '.join(known)}, and parameter files (.toml)", param_hint="--preset"
         )
+    try:
+        _native.engine_of(preset)
+    except DeviceError as error:
+        raise typer.BadParameter(str(error), param_hint="--preset") from error
 
 
 def parse_policies(text: str | None) -> list[str]:

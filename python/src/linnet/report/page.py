@@ -120,7 +120,7 @@ def _policies(rows: Sequence[dict[str, Any]]) -> str:
             row["false_submit"],
             row["false_revoke"],
         ]
-        lines.append((kind, [row["policy"], *latencies, *(_percent(s) for s in shares)]))
+        lines.append((kind, [row["policy"], *latencies, *("-" if s is None else _percent(s) for s in shares)]))
     return _table(columns, lines)
 
 

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The drives of an array, of either engine of the SSD model.
+
+use linnet_array::{Error, Observer, Policy, RunOptions, RunResult};
+use linnet_sim::Modelled;
+use linnet_ssd::queued::{QueuedParams, QueuedSsd, QueuedStats};
+use linnet_ssd::{DeviceParams, Params, Ssd, Stats};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::setup::Setup;
+
+/// Preconditioned drives of one engine.
+#[derive(Clone)]
+pub enum Drives {
+    /// The model of timelines, which has foresight.
+    Timelines(Vec<Ssd>),
+    /// The queued model, which has none.
+    Queued(Vec<QueuedSsd>),
+}
+
+/// What a drive went through.
+pub enum DriveStats {
+    Timelines(Box<Stats>),
+    Queued(Box<QueuedStats>),
+}
+
+impl Drives {
+    /// Builds and preconditions drives; drive i has seed `seed` + i.
+    pub fn new(params: &DeviceParams, count: u64, seed: u64) -> Result<Drives, linnet_ssd::Error> {
+        let seeds = (0..count).map(|i| seed.wrapping_add(i));
+        match params {
+            DeviceParams::Timelines(params) => {
+                let build = |seed| {
+                    let mut drive = Ssd::new(params, seed)?;
+                    drive.precondition();
+                    Ok(drive)
+                };
+                seeds.map(build).collect::<Result<_, _>>().map(Drives::Timelines)
+            }
+            DeviceParams::Queued(params) => {
+                let build = |seed| {
+                    let mut drive = QueuedSsd::new(params)?;
+                    drive.precondition(seed);
+                    Ok(drive)
+                };
+                seeds.map(build).collect::<Result<_, _>>().map(Drives::Queued)
+            }
+        }
+    }
+
+    /// Runs an array on these drives, and tells what each went through.
+    pub fn run(
+        self,
+        setup: &Setup,
+        policy: Box<dyn Policy>,
+        log: bool,
+        observer: &mut impl Observer,
+    ) -> Result<(RunResult, Vec<DriveStats>), Error> {
+        let options = RunOptions { array: setup.config, log };
+        let (streams, thresholds) = (setup.streams(), setup.thresholds());
+        match self {
+            Drives::Timelines(drives) => {
+                let mut devices: Vec<_> = drives.into_iter().map(Modelled::new).collect();
+                let result = linnet_array::run(&mut devices, &streams, &thresholds, policy, &options, observer)?;
+                let stats = devices.iter().map(|device| DriveStats::Timelines(Box::new(device.model().stats())));
+                Ok((result, stats.collect()))
+            }
+            Drives::Queued(mut devices) => {
+                let result = linnet_array::run(&mut devices, &streams, &thresholds, policy, &options, observer)?;
+                let stats = devices.iter().map(|device| DriveStats::Queued(Box::new(device.stats())));
+                Ok((result, stats.collect()))
+            }
+        }
+    }
+}
+
+impl DriveStats {
+    /// The figures by name.
+    pub fn dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        match self {
+            DriveStats::Timelines(stats) => timelines_stats(py, stats),
+            DriveStats::Queued(stats) => queued_stats(py, stats),
+        }
+    }
+}
+
+fn timelines_stats<'py>(py: Python<'py>, s: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("reads", s.reads)?;
+    dict.set_item("writes", s.writes)?;
+    dict.set_item("waf", s.waf())?;
+    dict.set_item("utilisation", s.utilisation())?;
+    dict.set_item("slow_reads", s.slow_reads.total())?;
+    dict.set_item("slow_device_wide", s.slow_reads.device_wide)?;
+    dict.set_item("slow_single_die", s.slow_reads.single_die)?;
+    dict.set_item("slow_queueing", s.slow_reads.queueing)?;
+    dict.set_item("slow_retry", s.slow_reads.retry)?;
+    dict.set_item("device_wide_share", s.slow_reads.device_wide_share())?;
+    Ok(dict)
+}
+
+fn queued_stats<'py>(py: Python<'py>, s: &QueuedStats) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("completed", s.completed)?;
+    dict.set_item("waf", if s.host_programs > 0 { Some(s.waf()) } else { None })?;
+    for (name, value) in [
+        ("host_programs", s.host_programs),
+        ("gc_runs", s.gc_runs),
+        ("gc_reads", s.gc_reads),
+        ("gc_programs", s.gc_programs),
+        ("erases", s.erases),
+        ("pages_read", s.pages_read),
+        ("rmw_reads", s.rmw_reads),
+        ("buffer_hits", s.buffer_hits),
+        ("reads_behind_gc", s.reads_behind_gc),
+    ] {
+        dict.set_item(name, value)?;
+    }
+    Ok(dict)
+}
+
+/// What a drive is: capacity and the parameters that decide the read tail. The queued engine is named; the other has been the only one for long.
+pub fn parameters<'py>(py: Python<'py>, params: &DeviceParams, capacity_bytes: u64) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("capacity_bytes", capacity_bytes)?;
+    match params {
+        DeviceParams::Timelines(params) => timelines(&dict, params)?,
+        DeviceParams::Queued(params) => queued(&dict, params)?,
+    }
+    Ok(dict)
+}
+
+fn timelines(dict: &Bound<'_, PyDict>, p: &Params) -> PyResult<()> {
+    dict.set_item("channels", p.channels)?;
+    dict.set_item("dies_per_channel", p.dies_per_channel)?;
+    dict.set_item("device_wide_share", p.device_wide_share)?;
+    dict.set_item("over_provisioning", p.over_provisioning)?;
+    for (name, value) in [
+        ("read_ns", p.read_ns),
+        ("program_ns", p.program_ns),
+        ("erase_ns", p.erase_ns),
+        ("flush_timer_ns", p.flush_timer_ns),
+        ("buffer_bytes", p.buffer_bytes),
+    ] {
+        dict.set_item(name, value)?;
+    }
+    dict.set_item("read_priority", format!("{:?}", p.read_priority))
+}
+
+fn queued(dict: &Bound<'_, PyDict>, p: &QueuedParams) -> PyResult<()> {
+    dict.set_item("engine", "queued")?;
+    for (name, value) in [
+        ("channels", p.channels),
+        ("chips_per_channel", p.chips_per_channel),
+        ("dies_per_chip", p.dies_per_chip),
+        ("planes_per_die", p.planes_per_die),
+        ("page_bytes", p.page_bytes),
+    ] {
+        dict.set_item(name, value)?;
+    }
+    dict.set_item("spare_share_of_raw", p.spare_share_of_raw)?;
+    for (name, value) in [
+        ("read_ns", p.read_ns),
+        ("program_ns", p.program_ns),
+        ("erase_ns", p.erase_ns),
+        ("write_buffer_bytes", p.write_buffer_bytes),
+    ] {
+        dict.set_item(name, value)?;
+    }
+    dict.set_item("gc_preemptible", p.gc_preemptible)
+}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The whole experiment on the queued engine of the SSD model: log, fit, compare."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from linnet import DeviceError, PolicyError, Setup, Trace
+from linnet._native import Array, queued_presets
+from linnet.cli.options import check_preset
+from linnet.experiment import Experiment
+
+PARAMETERS = """model = "queued"
+channels = 2
+chips_per_channel = 2
+planes_per_die = 2
+blocks_per_plane = 64
+pages_per_block = 32
+spare_share_of_raw = 0.2
+write_buffer_bytes = 1048576
+gc_free_share = 0.05
+gc_stop_writes_below_blocks = 3
+gc_concurrent_per_plane = 1
+reserved_blocks_per_plane = 0
+"""
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Path:
+    """A small drive of the queued model."""
+    path = tmp_path / "small.toml"
+    path.write_text(PARAMETERS)
+    return path
+
+
+def load(seed: int = 0, ios: int = 12_000) -> Trace:
+    """Reads, and a fifth writes, at random places."""
+    chance = np.random.default_rng(seed)
+    return Trace.from_columns(
+        "load",
+        arrive_ns=np.cumsum(chance.exponential(400_000, ios)).astype(np.uint64),
+        op=(chance.random(ios) < 0.2).astype(np.uint8),
+        offset_bytes=(chance.integers(0, 1 << 18, ios) * 4096).astype(np.uint64),
+        size_bytes=np.full(ios, 4096, np.uint32),
+        device=np.zeros(ios, np.uint32),
+        latency_ns=np.zeros(ios, np.uint64),
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "load.parquet"
+    load().write(path)
+    return path
+
+
+def test_compare_names_the_engine_and_says_what_is_left_out(linnet, drive: Path, file: Path) -> None:
+    command = ["compare", "-t", file, "--preset", drive, "--policy", "baseline,hedge-p95,linnos+hl,oracle"]
+    result = linnet(*command, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    rows = {row["policy"]: row for row in found["rows"]}
+    assert list(rows) == ["baseline", "hedge-p95", "linnos+hl"]
+    for row in rows.values():
+        assert row["engine"] == "queued"
+        assert row["false_revoke"] is None
+        assert row["waf"] > 1.2, "a drive in long use collects"
+        assert row["gc_runs"] > 10
+        assert row["reads_behind_gc"] > 0
+        assert row["reads"] > 4000
+    assert rows["hedge-p95"]["p999_us"] < rows["baseline"]["p999_us"]
+    (parameters,) = found["parameters"]
+    assert parameters["device"]["engine"] == "queued"
+    assert set(parameters["left_out"]) == {"oracle", "false_revoke"}
+    assert linnet(*command, "--json").stdout == result.stdout, "the same seed gives the same bytes"
+    shown = linnet(*command).stdout
+    assert "(queued engine)" in shown
+    assert "left out: oracle" in shown
+    assert "write amplification" in shown
+
+
+def test_rows_of_the_timeline_model_are_what_they_were(linnet, file: Path) -> None:
+    found = json.loads(linnet("compare", "-t", file, "--policy", "baseline", "--json").stdout)
+    assert {"engine", "waf"}.isdisjoint(found["rows"][0])
+    assert {"left_out"}.isdisjoint(found["parameters"][0])
+
+
+def test_label_and_fit_run_on_the_queued_engine(linnet, drive: Path, file: Path, tmp_path: Path) -> None:
+    labelled = json.loads(linnet("label", "-t", file, "--preset", drive, "--json").stdout)
+    assert labelled
+    model = tmp_path / "m.linnet"
+    fitted = linnet("fit", "-t", file, "--preset", drive, "--out", model, "--json")
+    assert fitted.returncode == 0, fitted.stderr
+    assert model.stat().st_size > 1000
+
+
+def test_what_needs_foresight_is_refused(linnet, drive: Path, file: Path) -> None:
+    experiment = Experiment([load(ios=600)], Setup(preset=str(drive)))
+    assert experiment.array.engine == "queued"
+    assert not experiment.array.foresight
+    with pytest.raises(PolicyError, match="oracle"):
+        experiment.compare(["oracle"])
+    with pytest.raises(PolicyError, match="foresight"):
+        experiment.run("oracle")
+    with pytest.raises(DeviceError, match="device-wide share"):
+        Array(str(drive), 3, 0, 0.5)
+    refused = linnet("whatif", file, "--preset", drive)
+    assert refused.returncode == 2
+    assert "foresight" in refused.stderr
+
+
+def test_presets_of_the_queued_engine_are_known_and_files_are_checked(linnet, tmp_path: Path) -> None:
+    for name in queued_presets():
+        check_preset(name)
+        assert 'model = "queued"' in linnet("ssd", "params", name).stdout
+    (tmp_path / "wrong.toml").write_text('model = "queued"\nchannels = 0\n')
+    refused = linnet("compare", "-w", "az-c", "--preset", tmp_path / "wrong.toml")
+    assert refused.returncode == 2
+    assert "channels" in refused.stderr
