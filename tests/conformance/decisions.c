@@ -20,6 +20,7 @@
 #include "linnet.h"
 
 #define DIFFERENCES_MAX 10
+#define LEFT_OUT_MAX 64 /* decisions that came after an I/O which was still in flight at the end */
 
 struct io {
 	unsigned long long id, offset, arrived_ns, latency_ns, arrive, end;
@@ -215,7 +216,7 @@ static int ask_network(const struct linnet_tracker *tracker, uint32_t size)
 
 /* ---- one replica, played back ---- */
 
-static unsigned long long differences;
+static unsigned long long differences, left_out;
 
 static void differ(const struct decision *d, const char *what, unsigned k, long long theirs, long long ours)
 {
@@ -285,6 +286,16 @@ static void happen(struct linnet_replica *replica, struct event *event)
 		linnet_replica_fail(replica, &settings, &io->flight, end_ns);
 }
 
+/* An I/O that was in flight when the record ended has no events in it. What rests on them is left out. */
+static void cut_short(unsigned k, unsigned long long missing, size_t rest)
+{
+	if (rest > LEFT_OUT_MAX) {
+		printf("replica %u: event %llu is missing from the record, and %zu decisions rest on it\n", k, missing, rest);
+		exit(2);
+	}
+	left_out += rest;
+}
+
 static void replay(unsigned k, uint32_t places)
 {
 	struct decision **asked = must(calloc(decision_count + 1, sizeof(struct decision *)));
@@ -313,9 +324,8 @@ static void replay(unsigned k, uint32_t places)
 		if (i == event_count)
 			break;
 		if (events[i].number != replica.events + 1) {
-			printf("replica %u: event %llu is missing from the record\n", k,
-			       (unsigned long long)replica.events + 1);
-			exit(2);
+			cut_short(k, replica.events + 1, ask_count - next);
+			break;
 		}
 		happen(&replica, &events[i]);
 	}
@@ -390,7 +400,7 @@ int main(int argc, char **argv)
 		revokes += d->verdict == LINNET_REVOKE;
 		elsewhere += d->replica != 0;
 	}
-	printf("%zu I/Os, %llu decisions taken again (%llu for another replica than the primary, %llu probes, %llu revokes), %llu not described, %llu differences\n",
-	       io_count, compared, elsewhere, probes, revokes, torn, differences);
+	printf("%zu I/Os, %llu decisions taken again (%llu for another replica than the primary, %llu probes, %llu revokes), %llu not described (%llu of them at the end), %llu differences\n",
+	       io_count, compared, elsewhere, probes, revokes, torn, left_out, differences);
 	return differences != 0;
 }
