@@ -58,7 +58,8 @@ impl Array {
             }
             Choice::Revoke { hedge_after } => {
                 self.counters.judged += u64::from(!last);
-                if !last && !(self.config.probe_share > 0.0 && self.toss(now, index, next, outlook)) {
+                let kept = last || (self.config.probe_share > 0.0 && self.toss(now, index, next, outlook));
+                if !kept {
                     self.revoke(now, index, next, outlook, out);
                     return;
                 }
