@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod best;
+mod driving;
 mod equality;
 mod inputs;
 mod probing;

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The driver and its devices: ties, and devices that refuse and cancel.
+
+use super::*;
+use crate::{RunOptions, RunResult, policy, run};
+use linnet_sim::{EventQueue, Lawful};
+use linnet_types::{Device, End, Ended, Request};
+
+fn go<D: Device>(name: &str, devices: &mut [D], streams: &[&[IoRecord]], config: Config) -> RunResult {
+    let learned = learned(&vec![None; devices.len()]);
+    let policy = policy(name, &learned, &config).expect("a known name");
+    let options = RunOptions { array: config, log: true };
+    run(devices, streams, &thresholds(&learned), policy, &options, &mut ()).expect("the run succeeds")
+}
+
+#[test]
+fn what_ends_at_the_same_time_is_told_in_the_order_of_submits() {
+    // Both end at 100; the second device's was submitted first.
+    let streams: [&[IoRecord]; 2] = [&[record(50, Op::Read)], &[record(0, Op::Read)]];
+    let result = go("baseline", &mut [steady(50, 1), steady(100, 1)], &streams, two_replicas());
+    assert_eq!(result.reads.stream, [1, 0]);
+}
+
+/// Takes its time, refuses a request in so many, and gives up what it is asked to.
+struct Fickle {
+    latency_ns: Nanos,
+    refuses_one_in: u64,
+    submits: u64,
+    ends: EventQueue<Ended>,
+    given_up: Vec<u64>,
+}
+
+fn fickle(latency_ns: Nanos, refuses_one_in: u64) -> Lawful<Fickle> {
+    Lawful::new(Fickle { latency_ns, refuses_one_in, submits: 0, ends: EventQueue::new(), given_up: Vec::new() })
+}
+
+impl Device for Fickle {
+    fn submit(&mut self, now: Nanos, token: u64, _request: &Request) {
+        self.submits += 1;
+        let refuses = self.submits.is_multiple_of(self.refuses_one_in);
+        let (at_ns, end) = if refuses { (now, End::Revoked) } else { (now + self.latency_ns, End::Done) };
+        self.ends.push(at_ns, Ended { token, at_ns, end });
+    }
+
+    fn next_due(&mut self) -> Option<Nanos> {
+        self.ends.next_ns()
+    }
+
+    fn poll(&mut self, now: Nanos, out: &mut Vec<Ended>) {
+        while self.ends.next_ns().is_some_and(|at| at <= now)
+            && let Some((_, one)) = self.ends.pop()
+        {
+            match self.given_up.iter().position(|&token| token == one.token) {
+                // It ended when it was given up.
+                Some(at) if one.end != End::Cancelled => drop(self.given_up.swap_remove(at)),
+                _ => out.push(one),
+            }
+        }
+    }
+
+    fn cancel(&mut self, now: Nanos, token: u64) {
+        self.ends.push(now, Ended { token, at_ns: now, end: End::Cancelled });
+        self.given_up.push(token);
+    }
+}
+
+#[test]
+fn what_a_device_refuses_goes_to_the_next() {
+    let mut devices = [fickle(80_000, 3), fickle(200_000, 1 << 40)];
+    let reads: Vec<IoRecord> = (0..9).map(|i| record(i * 1_000_000, Op::Read)).collect();
+    let result = go("baseline", &mut devices, &[&reads], two_replicas());
+    let refused = 15_000 + 200_000;
+    assert_eq!(result.reads.latency_ns, [80_000, 80_000, refused].repeat(3));
+    assert_eq!((result.counters.refusals, result.counters.revokes, result.log[1].len()), (3, 3, 3));
+    assert_eq!(result.log[0].iter().filter(|one| one.latency_ns.is_none()).count(), 3);
+    for device in devices {
+        assert_eq!((device.inside(), device.finish()), (0, Ok(())));
+    }
+}
+
+#[test]
+fn a_device_that_can_cancel_is_asked_to() {
+    let mut devices = [fickle(2_000_000, 1 << 40), fickle(80_000, 1 << 40)];
+    let reads: Vec<IoRecord> = (0..5).map(|i| record(i * 3_000_000, Op::Read)).collect();
+    let result = go("clone", &mut devices, &[&reads], two_replicas());
+    assert_eq!(result.reads.latency_ns, [80_000; 5]);
+    assert_eq!(result.counters.extra_io, 5);
+    assert!(result.log[0].iter().all(|one| one.latency_ns.is_none()), "the losers are given up");
+    assert!(result.end_ns < 13_000_000, "nothing waits for them: {}", result.end_ns);
+    for device in devices {
+        assert_eq!((device.inside(), device.finish()), (0, Ok(())));
+    }
+}
