@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use syn::{Expr, ForeignItem, Item, Lit, ReturnType, UnOp};
+use syn::{Expr, ForeignItem, Item, Lit, ReturnType, UnOp, UseTree};
 
 use crate::types::{Key, Type, number};
 
@@ -41,6 +41,8 @@ pub struct Source {
     /// Constants, not yet evaluated.
     pub constants: BTreeMap<Key, Expr>,
     aliases: BTreeMap<Key, syn::Type>,
+    /// What names that a file uses stand for.
+    uses: BTreeMap<Key, Vec<String>>,
 }
 
 fn repr(attributes: &[syn::Attribute]) -> Vec<String> {
@@ -103,12 +105,24 @@ impl Source {
             Item::Const(own) => {
                 self.constants.insert((file, own.ident.to_string()), (*own.expr).clone());
             }
+            Item::Use(own) => self.used(file, &own.tree, &[]),
             Item::ForeignMod(block) => block.items.iter().for_each(|one| self.foreign_item(file, one)),
             Item::Mod(inner) => {
                 let items = inner.content.iter().flat_map(|(_, items)| items);
                 items.filter(|one| !matches!(one, Item::Mod(_))).for_each(|one| self.item(one));
             }
             _ => {}
+        }
+    }
+
+    fn used(&mut self, file: usize, tree: &UseTree, before: &[String]) {
+        let path = |name: &syn::Ident| [before, &[name.to_string()]].concat();
+        match tree {
+            UseTree::Path(inner) => self.used(file, &inner.tree, &path(&inner.ident)),
+            UseTree::Group(group) => group.items.iter().for_each(|one| self.used(file, one, before)),
+            UseTree::Name(own) => drop(self.uses.insert((file, own.ident.to_string()), path(&own.ident))),
+            UseTree::Rename(own) => drop(self.uses.insert((file, own.rename.to_string()), path(&own.ident))),
+            UseTree::Glob(_) => {}
         }
     }
 
@@ -134,13 +148,21 @@ impl Source {
         self.foreign.push(found);
     }
 
-    /// Of the same file, or else the only one of that name elsewhere.
-    fn find<'a, T>(&self, map: &'a BTreeMap<Key, T>, file: usize, path: &syn::Path) -> Option<(&'a Key, &'a T)> {
-        let name = path.segments.last()?.ident.to_string();
-        let mut elsewhere = map.iter().filter(|((at, own), _)| *own == name && *at != file);
+    /// What a path names from within a file: something of that file, or what it uses by this name, or the one of that name
+    /// in the file of that module or in any other.
+    fn find<'a, T>(&self, map: &'a BTreeMap<Key, T>, file: usize, path: &[String]) -> Option<(&'a Key, &'a T)> {
+        let (name, modules) = path.split_last()?;
         let here = map.get_key_value(&(file, name.clone()));
-        // `crate::N` is not the N of this file, which may be its alias.
-        if path.segments.len() > 1 { elsewhere.next().or(here) } else { here.or_else(|| elsewhere.next()) }
+        let used = self.uses.get(&(file, name.clone()));
+        match (modules.last(), here, used) {
+            (None, Some(found), _) => return Some(found),
+            (None, None, Some(path)) if path.len() > 1 => return self.find(map, file, path),
+            _ => {}
+        }
+        let mut elsewhere = map.iter().filter(|((at, own), _)| own == name && *at != file);
+        let of_module =
+            |at: usize| modules.last().is_some_and(|module| self.files[at].ends_with(&format!("/{module}.rs")));
+        elsewhere.clone().find(|((at, _), _)| of_module(*at)).or_else(|| elsewhere.next()).or(here)
     }
 
     /// The value of a constant expression.
@@ -170,17 +192,19 @@ impl Source {
                 }
             }
             Expr::MethodCall(call) if call.method == "len" => match &*call.receiver {
-                Expr::Path(path) => match self.find(&self.constants, file, &path.path) {
+                Expr::Path(path) => match self.find(&self.constants, file, &words(&path.path)) {
                     Some((_, Expr::Array(array))) => Ok(array.elems.len() as i128),
                     _ => unknown(),
                 },
                 _ => unknown(),
             },
-            Expr::Path(path) => match (path_words(&path.path).as_str(), self.find(&self.constants, file, &path.path)) {
-                ("u32::MAX", _) => Ok(u32::MAX.into()),
-                (_, Some((key, inner))) => self.value(key.0, inner),
-                (words, None) => Err(format!("{}: no constant {words}", self.files[file])),
-            },
+            Expr::Path(path) => {
+                match (words(&path.path).join("::").as_str(), self.find(&self.constants, file, &words(&path.path))) {
+                    ("u32::MAX", _) => Ok(u32::MAX.into()),
+                    (_, Some((key, inner))) => self.value(key.0, inner),
+                    (name, None) => Err(format!("{}: no constant {name}", self.files[file])),
+                }
+            }
             _ => unknown(),
         }
     }
@@ -233,19 +257,19 @@ impl Source {
         if let Some(found) = number(&name) {
             return Ok(found);
         }
-        if let Some((key, record)) = self.find(&self.records, file, path) {
+        if let Some((key, record)) = self.find(&self.records, file, &words(path)) {
             return match record.fields.first() {
                 Some((_, only)) if record.transparent => self.resolve(key.0, only),
                 _ => Ok(Type::Record(key.clone())),
             };
         }
-        match self.find(&self.aliases, file, path) {
+        match self.find(&self.aliases, file, &words(path)) {
             Some((key, alias)) => self.resolve(key.0, alias),
-            None => Err(format!("{}: {} has no layout that C knows", self.files[file], path_words(path))),
+            None => Err(format!("{}: {} has no layout that C knows", self.files[file], words(path).join("::"))),
         }
     }
 }
 
-fn path_words(path: &syn::Path) -> String {
-    path.segments.iter().map(|one| one.ident.to_string()).collect::<Vec<_>>().join("::")
+fn words(path: &syn::Path) -> Vec<String> {
+    path.segments.iter().map(|one| one.ident.to_string()).collect()
 }
