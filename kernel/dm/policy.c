@@ -190,16 +190,18 @@ static void route_plainly(struct linnet_dm *dm, struct bio *bio, struct linnet_i
 		this_cpu_inc(dm->counts->forced);
 }
 
-/* Books the read where the decision sends it. False when the leg has changed since it was described. */
+/* Books the read where the decision sends it. False, and nothing is booked, when the leg has changed since it was described. */
 static bool book(struct linnet_dm *dm, const struct linnet_routing *routing, struct linnet_io *io, bool last_try)
 {
 	const struct linnet_decision *decision = &routing->decision;
 	struct linnet_leg *leg = &dm->legs[decision->choice.replica];
 	u64 seen = last_try ? LINNET_ANY_EVENT : routing->seen[leg->index];
 
+	if (!linnet_leg_arrive(leg, &io->booking, seen, decision->now_ns, true, decision->choice.probe, routing->sector,
+			       routing->size_bytes))
+		return false;
 	io->leg = leg->index;
-	return linnet_leg_arrive(leg, &io->booking, seen, decision->now_ns, true, decision->choice.probe, routing->sector,
-				 routing->size_bytes);
+	return true;
 }
 
 static void count(struct linnet_dm *dm, const struct linnet_decision *decision)

@@ -11,6 +11,7 @@
 #endif
 
 unsigned int stub_atomic, stub_cpu, stub_logged;
+void (*stub_meanwhile)(void);
 u64 stub_now = 1000000000;
 long stub_alloc_left = -1;
 bool stub_verbose;

@@ -86,6 +86,8 @@ __attribute__((noreturn)) void stub_die(const char *what);
 extern unsigned int stub_atomic; /* locks held, RCU readers, preemption off */
 extern u64 stub_now;             /* the clock, nanoseconds */
 extern unsigned int stub_cpu;
+/* What another CPU does just before the next raw lock is taken; once. NULL: nothing. */
+extern void (*stub_meanwhile)(void);
 #define STUB_CPUS 2
 
 static inline void stub_might_sleep(const char *who)
@@ -123,7 +125,25 @@ static inline void spin_unlock(spinlock_t *l)
 #define raw_spin_lock_init(l) spin_lock_init(l)
 #define raw_spin_lock(l) spin_lock(l)
 #define raw_spin_unlock(l) spin_unlock(l)
+static inline void stub_let_others(void)
+{
+	void (*others)(void) = stub_meanwhile;
+	unsigned int own_atomic = stub_atomic, own_cpu = stub_cpu;
+
+	stub_meanwhile = NULL;
+	if (!others)
+		return;
+	stub_atomic = 0;
+	stub_cpu = !own_cpu;
+	others();
+	stub_atomic = own_atomic;
+	stub_cpu = own_cpu;
+}
+#ifdef STUB_NO_TRACE /* what is counted is the target's */
 #define raw_spin_lock_irqsave(l, f) spin_lock_irqsave(l, f)
+#else
+#define raw_spin_lock_irqsave(l, f) (stub_let_others(), spin_lock_irqsave(l, f))
+#endif
 #define raw_spin_unlock_irqrestore(l, f) spin_unlock_irqrestore(l, f)
 #define lockdep_is_held(l) ((l)->held)
 #define lockdep_assert_held(l) BUG_ON(!(l)->held)

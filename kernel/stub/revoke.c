@@ -186,6 +186,39 @@ static void check_failover(void)
 	stub_remove(ti);
 }
 
+static struct dm_target *contended;
+static struct stub_bio *other;
+
+static void another_cpu_submits(void)
+{
+	stub_submit(contended, other);
+}
+
+/*
+ * A read that was about to be submitted is decided on again, because another CPU's arrived first, and is revoked then. It is
+ * booked nowhere, and its end is no event of the replica.
+ */
+static void check_changed_mind(const char *policy)
+{
+	struct dm_target *ti = contended = must("1 /dev/leg0 0 3 revoke model busy.linnet");
+	struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+
+	CHECK(tell(ti, policy) == 0, "%s", policy);
+	for (u32 i = 0; i < 4; i++)
+		refresh(ti);
+	other = new_bio(REQ_OP_READ, 0, 8, 64 * 4096); /* makes the replica slow */
+	stub_meanwhile = another_cpu_submits;
+	stub_submit(ti, b);
+	CHECK(other->below && !other->ended, "%s: the other CPU's read", policy);
+	CHECK(b->ended == 1 && b->bio.bi_status == BLK_STS_AGAIN, "%s: not decided on again", policy);
+	CHECK(count_of(ti, "inflight", 0) == 1, "%s: in flight after a read that was revoked", policy);
+	stub_complete(other, BLK_STS_OK);
+	CHECK(count_of(ti, "inflight", 0) == 0 && count_of(ti, "reads", 0) == 5, "%s: events of a read that never was there", policy);
+	free(b);
+	free(other);
+	stub_remove(ti);
+}
+
 /* A model that calls everything slow revokes no more than its budget: so many at once, and then a share. */
 static void check_budget(uint percent)
 {
@@ -228,6 +261,9 @@ void check_revoke(void)
 	check_never_expires();
 	check_history();
 	check_failover();
+	put_model("busy", "busy.linnet");
+	check_changed_mind("policy linnet-best");
+	check_changed_mind("policy linnos");
 	stub_cpu = 0; /* a budget is a CPU's own */
 	check_budget(100);
 	check_budget(25);
