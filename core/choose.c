@@ -158,6 +158,10 @@ struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint3
 	struct linnet_choice choice = { LINNET_NO_REPLICA, 0, 0 };
 	uint32_t candidates = 0, last = LINNET_NO_REPLICA;
 
+	if (policy < LINNET_EWMA_INFLIGHT) { /* they neither judge nor probe */
+		choice.replica = linnet_preferred(policy, replicas, count);
+		return choice;
+	}
 	for (uint32_t k = 0; k < count; k++) {
 		candidates += replicas[k].eligible;
 		last = replicas[k].eligible ? k : last;
