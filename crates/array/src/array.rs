@@ -31,6 +31,7 @@ use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request, Thresholds, is_slow};
 
 use crate::config::Bucket;
+use crate::policy::bits;
 use crate::probing::coin;
 use crate::slab::{Alarm, Mask, Slab};
 use crate::{
@@ -169,8 +170,8 @@ impl Array {
         let slot = self.slab.at(index);
         let device = self.placement.device(slot.row, k);
         let Request { op, size_bytes, .. } = slot.request;
-        let (flight, judged) = (slot.flights[k], slot.judged & (1 << k) != 0);
-        let sampled = slot.sampled & (1 << k) != 0;
+        let (judged, sampled) = (slot.judged & (1 << k) != 0, slot.sampled & (1 << k) != 0);
+        let flight = &slot.flights[k];
         let latency_ns = self.views[device].complete(&flight.core, now);
         self.policy.completed(&Completion {
             now_ns: now,
@@ -279,7 +280,7 @@ impl Array {
             arrive_ns: slot.arrive_ns,
             latency_ns: now - slot.arrive_ns,
         });
-        for k in (0..8).filter(|k| slot.flying & (1 << k) != 0) {
+        for k in bits(slot.flying) {
             let device = self.placement.device(slot.row, k);
             out.push(Output::Cancel { device, copy: slot.copy_id(index, k), timed_out: false });
         }

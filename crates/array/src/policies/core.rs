@@ -36,6 +36,9 @@ enum Asks {
     NextTrees,
 }
 
+/// What trees say of a read, and the features that they say it by.
+type Seen = (i32, [u8; WATCH_FEATURES]);
+
 pub(crate) struct Core {
     name: &'static str,
     policy: linnet_core::Policy,
@@ -95,7 +98,7 @@ impl Core {
     }
 
     /// What the device's trees say of this read, and the features that they say it by.
-    fn look(&self, ask: &Ask<'_>, device: usize) -> Option<(i32, [u8; WATCH_FEATURES])> {
+    fn look(&self, ask: &Ask<'_>, device: usize) -> Option<Seen> {
         let trees = self.trees.get(device)?.as_ref()?;
         let features = ask.devices[device].features(ask.now_ns, ask.request)?;
         Some((trees.score(&features), features))
@@ -107,14 +110,15 @@ impl Core {
     }
 
     /// How long a read that is submitted to the first candidate may take before it is hedged.
-    fn patience_ns(&self, ask: &Ask<'_>, seen: Option<(i32, [u8; WATCH_FEATURES])>) -> Option<Nanos> {
+    #[inline]
+    fn patience_ns(&self, ask: &Ask<'_>, seen: &Option<Seen>) -> Option<Nanos> {
         match self.asks {
             Asks::All => self.hedging.as_ref()?.delay_ns(),
             Asks::NextNetwork => self.hedge_ns[ask.next],
             Asks::NextTrees => {
-                let (score, features) = seen?;
+                let (score, features) = seen.as_ref()?;
                 let table = self.latencies[ask.next].as_ref();
-                table.map(|table| table.predict(score, &features)[PATIENCE].into()).or(self.hedge_ns[ask.next])
+                table.map(|table| table.predict(*score, features)[PATIENCE].into()).or(self.hedge_ns[ask.next])
             }
         }
     }
@@ -123,7 +127,7 @@ impl Core {
     fn decide(
         &mut self,
         ask: &Ask<'_>,
-        seen: Option<(i32, [u8; WATCH_FEATURES])>,
+        seen: &Option<Seen>,
         usable: u8,
         may_revoke: bool,
         revokes: &mut Budget,
@@ -137,12 +141,16 @@ impl Core {
             may_revoke,
         };
         self.decision.begin(ask.settings, &question);
+        let scored = self.decision.wants_scores();
         for k in bits(usable) {
             let device = ask.device(k);
-            ask.devices[device].describe(ask.now_ns, self.decision.describe(k));
-            if self.decision.wants_scores()
-                && let Some((score, _)) = seen.or_else(|| self.look(ask, device))
-            {
+            let candidate = self.decision.describe(k);
+            ask.devices[device].describe(ask.now_ns, candidate);
+            if !scored {
+                continue;
+            }
+            let score = seen.map(|(score, _)| score).or_else(|| self.look(ask, device).map(|(score, _)| score));
+            if let Some(score) = score {
                 let candidate = self.decision.describe(k);
                 (candidate.known, candidate.score) = (true, score);
             }
@@ -191,11 +199,11 @@ impl Policy for Core {
             if self.asks == Asks::All { ask.candidates } else { ask.candidates & ask.candidates.wrapping_neg() };
         let may_revoke = self.asks != Asks::All && !ask.last;
         let seen = if self.asks == Asks::NextTrees { self.look(ask, ask.next) } else { None };
-        let hedge_after = self.patience_ns(ask, seen);
+        let hedge_after = self.patience_ns(ask, &seen);
         if ask.settings.decides_nothing(usable, may_revoke) {
             return Choice::Submit(Submit::to(ask.next).hedged(hedge_after));
         }
-        let answer = self.decide(ask, seen, usable, may_revoke, revokes);
+        let answer = self.decide(ask, &seen, usable, may_revoke, revokes);
         // Trees that are not believed any more want no revoke; what a network says stands, and is tried.
         ask.carry_out(&answer, hedge_after, self.asks == Asks::NextNetwork)
     }

@@ -116,6 +116,15 @@ fn clones_race_and_budgets_end_it() {
 }
 
 #[test]
+fn after_many_revokes_in_a_row_one_read_is_a_probe() {
+    let models = learned(&[Some(revokes_always()), None]);
+    let config = Config { age_ns: u64::MAX, revokes_in_row_max: 5, ..two_replicas() };
+    let c =
+        go("linnos", &mut [steady(FAST_NS, 1), steady(FAST_NS, 1)], &reads(20, 1_000_000), &models, config).counters;
+    assert_eq!((c.judged, c.revokes, c.probes), (16, 14, 2), "five, a probe, five, a probe, four: {c:?}");
+}
+
+#[test]
 fn an_empty_revoke_budget_submits() {
     let models = learned(&[Some(revokes_always()), Some(revokes_always())]);
     let config = Config { revoke_budget: Budget { share: 0.0, burst: 3 }, age_ns: u64::MAX, ..two_replicas() };
