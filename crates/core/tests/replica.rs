@@ -72,6 +72,10 @@ fn a_replica_is_its_watch_and_its_tracker() {
             let known = judged && step >= 500 && tracker.history_len() == 4;
             let digits = tracker.digits(tracker.pending_pages() + 1);
             assert_eq!((candidate.known, candidate.slow), (known, known && network.decide(&digits)));
+            // What was worked out or remembered for the first question answers a second.
+            let mut again = Candidate::default();
+            replica.ask(4096, &mut again);
+            assert_eq!(again, candidate);
             assert_eq!(replica.network_score(4096), known.then(|| network.score(&digits)));
             assert_eq!(replica.tracker(), tracker);
             slow += u32::from(candidate.slow);
