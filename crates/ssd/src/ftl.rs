@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 
 use crate::geometry::Geometry;
-use crate::prefetch::prefetch;
 use crate::stats::Wear;
+use crate::table::Table;
 
 mod words;
 
@@ -59,8 +59,8 @@ pub(crate) struct Round {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Ftl {
-    pub l2p: Vec<u32>,
-    p2l: Vec<u32>,
+    pub l2p: Table,
+    p2l: Table,
     valid: Vec<u32>,
     state: Vec<Superblock>,
     erases: Vec<u32>,
@@ -69,6 +69,8 @@ pub(crate) struct Ftl {
     host: Frontier,
     gc: Frontier,
     victim: Option<Frontier>,
+    /// Pages that a round relocates; kept for its memory.
+    moving: Vec<u32>,
     /// Pages that lie in two pieces, one bit each; empty without partial-page mapping.
     split: Vec<u64>,
     level: Levelling,
@@ -84,11 +86,6 @@ pub(crate) struct Levelling {
     pub static_gap: u32,
 }
 
-/// Most pages of a program unit: 8 planes of 64 KiB.
-const UNIT_PAGES_MAX: usize = 128;
-/// How far ahead of relocation map entries are asked for.
-const AHEAD: u32 = 24;
-
 /// At most one victim of so many is chosen to level wear, so that space is won even when all superblocks are full.
 const LEVEL_EVERY: u64 = 4;
 
@@ -96,8 +93,8 @@ impl Ftl {
     pub fn new(geometry: &Geometry, level: Levelling, splits: bool) -> Self {
         let pages = geometry.superblock_pages as usize * geometry.superblocks as usize;
         Ftl {
-            l2p: vec![NONE; geometry.logical_pages as usize],
-            p2l: vec![NONE; pages],
+            l2p: Table::filled(geometry.logical_pages as usize, NONE),
+            p2l: Table::filled(pages, NONE),
             valid: vec![0; geometry.superblocks as usize],
             state: vec![Superblock::Free; geometry.superblocks as usize],
             erases: vec![0; geometry.superblocks as usize],
@@ -105,6 +102,7 @@ impl Ftl {
             host: UNOPENED,
             gc: UNOPENED,
             victim: None,
+            moving: Vec::new(),
             split: vec![0; if splits { geometry.logical_pages.div_ceil(64) as usize } else { 0 }],
             level,
             victims: 0,
@@ -123,6 +121,12 @@ impl Ftl {
     #[inline]
     pub fn is_split(&self, page: u32) -> bool {
         self.split.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
+    }
+
+    /// Whether any of these pages lies in two pieces.
+    #[inline]
+    pub fn any_split(&self, first: u32, pages: u32) -> bool {
+        !self.split.is_empty() && (first..first + pages).any(|page| self.is_split(page))
     }
 
     /// Erases of the superblock that holds a physical page.
@@ -162,13 +166,13 @@ impl Ftl {
     /// A page will be looked up soon.
     #[inline]
     pub fn expect_page(&self, page: u32) {
-        prefetch(&self.l2p, page as usize);
+        self.l2p.prefetch(page as usize);
     }
 
     /// A page will be overwritten soon, and its map entry has been expected for a while.
     #[inline]
     pub fn expect_overwrite(&self, page: u32) {
-        prefetch(&self.p2l, self.l2p[page as usize] as usize);
+        self.p2l.prefetch(self.l2p[page as usize] as usize);
     }
 
     /// True when [`Ftl::place_unit`] has room; otherwise rounds of garbage collection must run first.
@@ -187,7 +191,7 @@ impl Ftl {
         let first = self.host.next;
         self.host.next += geometry.unit_pages;
         for &page in pages {
-            prefetch(&self.l2p, page as usize);
+            self.l2p.prefetch(page as usize);
         }
         for (physical, &page) in (first..).zip(pages) {
             debug_assert_eq!(self.l2p[page as usize], BUFFERED);
@@ -260,38 +264,33 @@ impl Ftl {
             }
         };
         let mut round = Round::default();
-        // Cleared once for all units of the round.
-        let mut pages = [0; UNIT_PAGES_MAX];
         let stop = victim.end.min(victim.next + rows * geometry.row_pages);
-        let p2l = &self.p2l[..victim.end as usize];
-        for &page in &p2l[victim.next as usize..p2l.len().min((victim.next + AHEAD) as usize)] {
-            prefetch(&self.l2p, page as usize);
+        // All valid pages of the round are gathered before any is moved, so that the map entries that they miss in the caches are
+        // fetched side by side.
+        let range = victim.next as usize..stop as usize;
+        let mut moving = std::mem::take(&mut self.moving);
+        if moving.len() < range.len() {
+            moving.resize(range.len(), 0);
         }
-        while victim.next < stop {
-            let die = geometry.die_of_unit(geometry.unit_of(victim.next)) as usize;
-            let unit = victim.next as usize..(victim.next + geometry.unit_pages) as usize;
-            for ahead in unit.start + AHEAD as usize..self.p2l.len().min(unit.end + AHEAD as usize) {
-                prefetch(&self.l2p, self.p2l[ahead] as usize);
+        let mut count = 0;
+        let mut die = geometry.die_of_unit(geometry.unit_of(victim.next)) as usize;
+        for backs in self.p2l[range.clone()].chunks_exact(geometry.unit_pages as usize) {
+            let before = count;
+            for &page in backs {
+                self.l2p.prefetch(page as usize);
+                moving[count] = page;
+                count += usize::from(page != NONE);
             }
-            let mut moved = 0;
-            let backs = &mut self.p2l[unit];
-            if backs.iter().all(|&page| page != NONE) {
-                moved = backs.len();
-                pages[..moved].copy_from_slice(backs);
-            } else {
-                for &page in backs.iter() {
-                    pages[moved % UNIT_PAGES_MAX] = page;
-                    moved += usize::from(page != NONE);
-                }
-            }
-            backs.fill(NONE);
-            self.append(geometry, &pages[..moved], &mut round, work);
-            let moved = moved as u32;
-            victim.next += geometry.unit_pages;
+            let moved = (count - before) as u32;
             work[die].reads += u32::from(moved > 0);
             work[die].pages += moved;
-            round.moved += moved;
+            die = if die + 1 == geometry.dies as usize { 0 } else { die + 1 };
         }
+        self.p2l[range].fill(NONE);
+        self.append(geometry, &moving[..count], &mut round, work);
+        self.moving = moving;
+        round.moved = count as u32;
+        victim.next = stop;
         self.valid[victim.superblock as usize] -= round.moved;
         if victim.next == victim.end {
             debug_assert_eq!(self.valid[victim.superblock as usize], 0);
@@ -306,7 +305,6 @@ impl Ftl {
     }
 
     /// Gives pages their new places at the frontier of relocated data.
-    #[inline]
     fn append(&mut self, geometry: &Geometry, mut pages: &[u32], round: &mut Round, work: &mut [DieWork]) {
         while !pages.is_empty() {
             if self.gc.next == self.gc.end {
@@ -314,13 +312,10 @@ impl Ftl {
                 self.gc = self.open(geometry);
             }
             let first = self.gc.next;
-            let unit = geometry.unit_of(first);
-            let unit_end = (unit + 1) * geometry.unit_pages;
-            let (now, later) = pages.split_at(pages.len().min((unit_end - first) as usize));
+            let (now, later) = pages.split_at(pages.len().min((self.gc.end - first) as usize));
             pages = later;
-            let backs = &mut self.p2l[first as usize..first as usize + now.len()];
-            for ((physical, back), &page) in (first..).zip(backs).zip(now) {
-                *back = page;
+            self.p2l[first as usize..first as usize + now.len()].copy_from_slice(now);
+            for (physical, &page) in (first..).zip(now) {
                 self.l2p[page as usize] = physical;
             }
             if !self.split.is_empty() {
@@ -328,7 +323,8 @@ impl Ftl {
             }
             self.gc.next += now.len() as u32;
             self.valid[self.gc.superblock as usize] += now.len() as u32;
-            if self.gc.next == unit_end {
+            // A unit is programmed when its last page is placed.
+            for unit in geometry.unit_of(first)..geometry.unit_of(self.gc.next) {
                 work[geometry.die_of_unit(unit) as usize].programs += 1;
                 round.programs += 1;
             }
@@ -353,7 +349,7 @@ impl Ftl {
     /// Checks that the maps agree and counts add up; the error tells where they do not.
     pub fn check(&self, geometry: &Geometry, buffered: &[u32]) -> Result<(), String> {
         let mut valid = vec![0u32; self.valid.len()];
-        for (physical, &page) in (0u32..).zip(&self.p2l) {
+        for (physical, &page) in (0u32..).zip(self.p2l.iter()) {
             if page == NONE {
                 continue;
             }

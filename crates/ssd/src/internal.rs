@@ -23,7 +23,7 @@ impl Machine {
         if self.filled == 0 {
             self.filling_batch = self.manner.happens(self.params.device_wide_share);
         }
-        self.filled = (self.filled + 1) % self.geometry.unit_pages;
+        self.filled = if self.filled + 1 == self.geometry.unit_pages { 0 } else { self.filled + 1 };
         if self.filling_batch {
             self.buffer.batch.push(page);
         } else {

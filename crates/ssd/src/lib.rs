@@ -20,7 +20,6 @@ mod internal;
 mod machine;
 mod params;
 mod precondition;
-mod prefetch;
 mod presets;
 pub mod queued;
 mod reference;
@@ -29,6 +28,7 @@ mod snapshot;
 mod spans;
 mod ssd;
 mod stats;
+mod table;
 mod timeline;
 
 pub use cause::{Cause, Mechanism, Source};

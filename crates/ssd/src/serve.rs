@@ -36,6 +36,18 @@ pub(crate) struct Undo {
     channels: Vec<(u32, Timeline)>,
 }
 
+impl Undo {
+    /// Keeps a die and its channel as they are before the peek changes them for the first time.
+    fn keep(&mut self, die: u32, dies: &[Die], channel: u32, channels: &[Timeline]) {
+        if self.dies.iter().all(|&(kept, _)| kept != die) {
+            self.dies.push((die, dies[die as usize].clone()));
+        }
+        if self.channels.iter().all(|&(kept, _)| kept != channel) {
+            self.channels.push((channel, channels[channel as usize].clone()));
+        }
+    }
+}
+
 /// A stretch of a request's pages that is served together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Home {
@@ -74,6 +86,21 @@ impl Machine {
         }
         let unit = self.geometry.unit_of(physical);
         if self.buffer.holds(unit, now) { Home::Dram } else { Home::Unit(unit) }
+    }
+
+    /// How many of up to `room` pages from `page` on lie where the first of them does, which is `home`.
+    #[inline]
+    fn alike(&self, home: Home, page: u32, room: u32, now: Nanos) -> u32 {
+        let entries = &self.ftl.l2p[page as usize..(page + room) as usize];
+        let alike = match home {
+            Home::Unit(unit) => {
+                let first = unit * self.geometry.unit_pages;
+                let within = |&physical: &u32| physical.wrapping_sub(first) < self.geometry.unit_pages;
+                entries.iter().position(|physical| !within(physical))
+            }
+            Home::Nowhere | Home::Dram => (page..page + room).position(|page| self.home(page, now) != home),
+        };
+        alike.map_or(room, |alike| alike as u32)
     }
 
     /// What the read of one unit would cost; `number` is the flash read's, which decides about retry.
@@ -151,39 +178,30 @@ impl Machine {
         let mut done = arrive;
         let mut last = None;
         let mut left = u64::from(request.size_bytes.max(1));
-        let mut room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
+        let mut first_room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
         let mut page = first;
         let mut seen = 0;
         while seen < count {
             let home = self.home(page, now);
-            let (unit_first, unit_pages) = match home {
-                Home::Unit(unit) => (unit * self.geometry.unit_pages, self.geometry.unit_pages),
-                Home::Nowhere | Home::Dram => (0, 0),
-            };
-            let mut pages = 0u32;
-            let mut bytes = 0;
+            // Neighbours in the same unit are read together, also around the end of the capacity.
+            let mut pages = 0;
             let mut split = false;
-            // Neighbours in the same unit are read together.
             loop {
-                let here = room.min(left);
-                split |= self.ftl.is_split(page);
-                bytes += here;
-                left -= here;
-                room = u64::from(PAGE_BYTES);
-                pages += 1;
-                page += 1;
+                let room = (count - seen - u64::from(pages)).min(u64::from(self.geometry.logical_pages - page)) as u32;
+                let alike = self.alike(home, page, room, now);
+                split |= self.ftl.any_split(page, alike);
+                pages += alike;
+                page += alike;
                 if page == self.geometry.logical_pages {
                     page = 0;
                 }
-                if seen + u64::from(pages) == count {
-                    break;
-                }
-                // Most neighbours lie in the same unit, which is told without finding theirs.
-                let beside = self.ftl.l2p[page as usize].wrapping_sub(unit_first) < unit_pages;
-                if !beside && self.home(page, now) != home {
+                if alike < room || seen + u64::from(pages) == count {
                     break;
                 }
             }
+            let bytes = left.min(first_room + u64::from(pages - 1) * u64::from(PAGE_BYTES));
+            left -= bytes;
+            first_room = u64::from(PAGE_BYTES);
             seen += u64::from(pages);
             match home {
                 Home::Nowhere => {}
@@ -204,9 +222,7 @@ impl Machine {
                     walked.flash_reads += 1;
                     walked.retries += u64::from(part.retry_ns > 0);
                     if let Some(undo) = undo.as_deref_mut() {
-                        let channel = self.geometry.channel_of(part.die);
-                        undo.dies.push((part.die, self.dies[part.die as usize].clone()));
-                        undo.channels.push((channel, self.channels[channel as usize].clone()));
+                        undo.keep(part.die, &self.dies, self.geometry.channel_of(part.die), &self.channels);
                     }
                     self.apply(now, &part);
                     if part.link_end > done {
@@ -377,10 +393,10 @@ impl Machine {
         let link = self.links[0].clone();
         let (done, _, _) = self.walk(now, request, Some(&mut undo));
         self.links[0] = link;
-        for (die, before) in undo.dies.drain(..).rev() {
+        for (die, before) in undo.dies.drain(..) {
             self.dies[die as usize] = before;
         }
-        for (channel, before) in undo.channels.drain(..).rev() {
+        for (channel, before) in undo.channels.drain(..) {
             self.channels[channel as usize] = before;
         }
         self.undo = undo;

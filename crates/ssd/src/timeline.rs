@@ -14,14 +14,24 @@ use linnet_types::Nanos;
 use crate::cause::Mechanism;
 use crate::spans::SpanLog;
 
+/// Most reservations that are kept.
 const SLOTS: usize = 24;
+/// Room for them: those that are over are passed by, and the rest moves to the front when there is no more room behind.
+const ROOM: usize = 32;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    start: Nanos,
+    end: Nanos,
+}
 
 /// One direction of one bus.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
-    len: u8,
-    starts: [Nanos; SLOTS],
-    ends: [Nanos; SLOTS],
+    /// The reservations are `slots[head..tail]`, in ascending order.
+    head: u8,
+    tail: u8,
+    slots: [Slot; ROOM],
     stream_until: Nanos,
     chunk_ns: Nanos,
     /// What took the bus, when that is recorded.
@@ -31,7 +41,13 @@ pub(crate) struct Timeline {
 impl Timeline {
     /// `chunk_ns`: how long a stream holds the bus before others get a turn.
     pub fn new(chunk_ns: Nanos) -> Self {
-        Timeline { len: 0, starts: [0; SLOTS], ends: [0; SLOTS], stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
+        let slots = [Slot { start: 0, end: 0 }; ROOM];
+        Timeline { head: 0, tail: 0, slots, stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
+    }
+
+    #[inline]
+    fn taken(&self) -> &[Slot] {
+        &self.slots[usize::from(self.head)..usize::from(self.tail)]
     }
 
     /// When a transfer of `length` that is ready at `ready` would start.
@@ -41,14 +57,14 @@ impl Timeline {
         if self.stream_until > ready {
             start = (ready + self.chunk_ns - ready % self.chunk_ns).min(self.stream_until);
         }
-        for slot in 0..self.len as usize {
-            if self.ends[slot] <= start {
-                continue;
-            }
-            if self.starts[slot] >= start + length {
+        // Reservations that end by then are passed over, from the newest: most transfers are ready near the end of the list.
+        let taken = self.taken();
+        let over = taken.iter().rposition(|slot| slot.end <= start).map_or(0, |at| at + 1);
+        for slot in &taken[over..] {
+            if slot.start >= start + length {
                 break;
             }
-            start = self.ends[slot];
+            start = slot.end;
         }
         start
     }
@@ -63,21 +79,19 @@ impl Timeline {
         if let Some(log) = &mut self.log {
             log.add(Mechanism::HostRead, start, end);
         }
-        let len = self.len as usize;
-        let mut at = len;
-        while at > 0 && self.starts[at - 1] >= end {
-            at -= 1;
-        }
-        let touches_left = at > 0 && self.ends[at - 1] == start;
-        let touches_right = at < len && self.starts[at] == end;
+        let taken = self.taken();
+        let at = taken.iter().rposition(|slot| slot.start < end).map_or(0, |at| at + 1);
+        let touches_left = at > 0 && taken[at - 1].end == start;
+        let touches_right = at < taken.len() && taken[at].start == end;
+        let at = usize::from(self.head) + at;
         match (touches_left, touches_right) {
             (true, true) => {
-                self.ends[at - 1] = self.ends[at];
+                self.slots[at - 1].end = self.slots[at].end;
                 self.remove(at);
             }
-            (true, false) => self.ends[at - 1] = end,
-            (false, true) => self.starts[at] = start,
-            (false, false) => self.insert(at, start, end),
+            (true, false) => self.slots[at - 1].end = end,
+            (false, true) => self.slots[at].start = start,
+            (false, false) => self.insert(at, Slot { start, end }),
         }
     }
 
@@ -109,38 +123,34 @@ impl Timeline {
     }
 
     fn forget_before(&mut self, now: Nanos) {
-        let mut dead = 0;
-        while dead < self.len as usize && self.ends[dead] <= now {
-            dead += 1;
-        }
-        if dead > 0 {
-            self.starts.copy_within(dead.., 0);
-            self.ends.copy_within(dead.., 0);
-            self.len -= dead as u8;
-        }
+        let over = self.taken().iter().position(|slot| slot.end > now);
+        self.head = over.map_or(self.tail, |over| self.head + over as u8);
     }
 
     fn remove(&mut self, at: usize) {
-        self.starts.copy_within(at + 1.., at);
-        self.ends.copy_within(at + 1.., at);
-        self.len -= 1;
+        self.slots.copy_within(at + 1..usize::from(self.tail), at);
+        self.tail -= 1;
     }
 
-    fn insert(&mut self, mut at: usize, start: Nanos, end: Nanos) {
-        if self.len as usize == SLOTS {
-            let shortest = (0..SLOTS).min_by_key(|&slot| self.ends[slot] - self.starts[slot]).unwrap_or(0);
-            if self.ends[shortest] - self.starts[shortest] > end - start {
+    fn insert(&mut self, mut at: usize, slot: Slot) {
+        let taken = self.taken();
+        if taken.len() == SLOTS {
+            let shortest = (0..SLOTS).min_by_key(|&at| taken[at].end - taken[at].start).unwrap_or(0);
+            if taken[shortest].end - taken[shortest].start > slot.end - slot.start {
                 return;
             }
+            let shortest = usize::from(self.head) + shortest;
             self.remove(shortest);
             at -= usize::from(shortest < at);
         }
-        let len = self.len as usize;
-        self.starts.copy_within(at..len, at + 1);
-        self.ends.copy_within(at..len, at + 1);
-        self.starts[at] = start;
-        self.ends[at] = end;
-        self.len += 1;
+        if usize::from(self.tail) == ROOM {
+            let head = usize::from(self.head);
+            self.slots.copy_within(head.., 0);
+            (self.head, self.tail, at) = (0, self.tail - self.head, at - head);
+        }
+        self.slots.copy_within(at..usize::from(self.tail), at + 1);
+        self.slots[at] = slot;
+        self.tail += 1;
     }
 }
 

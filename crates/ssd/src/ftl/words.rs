@@ -14,7 +14,7 @@ impl Ftl {
         words.extend(self.state.iter().map(|&state| state as u32));
         words.extend(&self.erases);
         words.extend(self.split.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]));
-        words.extend(&self.l2p);
+        words.extend(self.l2p.iter());
         words
     }
 
