@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,8 +26,13 @@ MAY_USE = {
     "array": {"types", "sim", "core", "measure"},
     "learn": {"types", "sim", "core", "measure"},
     "replay": {"types", "array"},
-    "python": {"types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure", "replay"},
+    "study": {"types", "sim", "core", "measure", "array", "learn"},
+    "bench": {"types", "sim", "core", "ssd"},
+    "python": {"types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure", "replay", "study", "bench"},
 }
+# The laboratory, and the crates that may use it, in their tests and examples too.
+LABORATORY = {"study", "bench"}
+LABORATORY_USERS = {"python", *LABORATORY}
 MAY_INCLUDE = {
     "linnet.h",
     "train.h",
@@ -53,13 +59,24 @@ def crates() -> list[str]:
         if name not in MAY_USE:
             found.append(f"{manifest.relative_to(ROOT)}: a crate without a rule; add it to MAY_USE in {__file__}")
             continue
-        uses = {d.removeprefix("linnet-") for d in tomllib.loads(manifest.read_text()).get("dependencies", {})}
-        ours = uses & MAY_USE.keys()
+        manifest_tables = tomllib.loads(manifest.read_text())
+        ours = used(manifest_tables, "dependencies")
         found += [
             f"{manifest.relative_to(ROOT)}: linnet-{name} may not depend on linnet-{other}; turn the dependency around"
             for other in sorted(ours - MAY_USE[name])
         ]
+        tests = used(manifest_tables, "dev-dependencies") | used(manifest_tables, "build-dependencies")
+        found += [
+            f"{manifest.relative_to(ROOT)}: tests of linnet-{name} may not use linnet-{other}; move them there"
+            for other in sorted(tests & LABORATORY)
+            if name not in LABORATORY_USERS
+        ]
     return found
+
+
+def used(manifest: dict[str, Any], table: str) -> set[str]:
+    """Crates of ours that this table of a manifest names."""
+    return {name.removeprefix("linnet-") for name in manifest.get(table, {})} & MAY_USE.keys()
 
 
 def includes() -> list[str]:

@@ -24,7 +24,7 @@ OF = {
     "heimdall": (*BOTH, "test-filtered", "look-ahead", "queue-by-submit"),
     "linnos": (*BOTH, "serving-reads-only", "snapshot-at-completion", "serving-without-self", "millisecond-times"),
 }
-"""Published defects of each model (``crates/learn/src/defect.rs`` says what they are)."""
+"""Published defects of each model (``crates/study/src/defects.rs`` says what they are)."""
 
 
 def cases(model: str) -> list[tuple[str, tuple[str, ...]]]:

@@ -3,7 +3,7 @@
 # What steering does to read latency: three modelled drives inside a machine whose clock counts instructions, so that
 # nothing but the drives and the machine's own work shows, however busy the host is. A model is learned from a run through
 # the target, then every policy reads the same places at the same times, on the raw device and on files. Beside it the same
-# drives, load and model run in virtual time, without a machine (crates/array/examples/effect.rs).
+# drives, load and model run in virtual time, without a machine (crates/study/examples/effect.rs).
 #
 #   tests/vm/effect.sh [-k KERNEL] [-r ROUNDS] [-R ROUNDS of files] [-n READS] [-m READS of files] [-f "ext4 xfs ..."]
 #                      [-l READS to learn from] [-o DIR] [-t TIME_SCALE] [-p PRESET]
@@ -42,7 +42,7 @@ make -s kernel KDIR="$kdir"
 make -s lib
 make -s -C tests/vm/src
 cargo build --release --locked --quiet -p linnet-nbd --example serve_ssd
-cargo build --release --locked --quiet -p linnet-array --example effect
+cargo build --release --locked --quiet -p linnet-study --example effect
 modules=build/kernel/$(basename "$(dirname "$kdir")")
 
 rm -rf "$out"

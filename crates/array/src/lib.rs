@@ -17,7 +17,6 @@ mod policies;
 mod policy;
 mod probing;
 mod slab;
-mod survey;
 mod view;
 
 #[cfg(test)]
@@ -35,5 +34,4 @@ pub use policies::{Learned, POLICIES, policy};
 pub use policy::{Ask, Choice, Completion, Hedge, Outlook, Policy, Submit};
 pub use probing::{Estimate, Probing};
 pub use slab::{CopyId, REPLICAS_MAX, TimerId};
-pub use survey::{SURVEY_FEATURES, Survey, Surveyed};
 pub use view::DeviceView;

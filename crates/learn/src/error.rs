@@ -72,6 +72,9 @@ pub enum Error {
 }
 
 /// Refuses a setting unless it holds.
-pub(crate) fn require(holds: bool, name: &'static str, value: impl ToString, range: &'static str) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::Setting`].
+pub fn require(holds: bool, name: &'static str, value: impl ToString, range: &'static str) -> Result<(), Error> {
     if holds { Ok(()) } else { Err(Error::Setting { name, value: value.to_string(), range }) }
 }

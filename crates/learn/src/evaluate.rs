@@ -94,7 +94,8 @@ fn rows(set: &TrainingSet) -> Result<std::slice::ChunksExact<'_, u8>, Error> {
     Ok(set.digits.chunks_exact(DIGITS))
 }
 
-pub(crate) fn figures(slow: &[bool], revoked: &[bool], roc_auc: Option<f64>) -> Evaluation {
+/// The figures of decisions that were made about reads whose outcome is known.
+pub fn figures(slow: &[bool], revoked: &[bool], roc_auc: Option<f64>) -> Evaluation {
     let mut confusion = Confusion::default();
     for (&slow, &revoked) in slow.iter().zip(revoked) {
         confusion.record(slow, revoked);

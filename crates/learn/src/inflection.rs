@@ -209,8 +209,9 @@ impl Grid {
     }
 }
 
-/// Share of reads at or below the point where the slope of the CDF is one (see the head of this file).
-pub(crate) fn slope_one(sorted: &[Nanos], axis_percentile: f64) -> f64 {
+/// Share of reads at or below the point where the slope of the CDF is one (see the head of this file). `sorted` holds at least
+/// one latency; the CDF is cut at its percentile `axis_percentile`.
+pub fn slope_one(sorted: &[Nanos], axis_percentile: f64) -> f64 {
     let low = sorted[0];
     let end = sorted[rank(sorted.len(), axis_percentile / 100.0)];
     // A zero width (all alike up to the end of the axis) makes the CDF a step there, whose foot is the answer.

@@ -10,12 +10,10 @@
 //! Splits follow time, test rows are never filtered, and every accuracy stands beside the base rate.
 
 mod boost;
-mod defect;
-mod drift;
+pub mod drift;
 mod error;
 mod evaluate;
 mod fit;
-mod heimdall;
 mod inflection;
 mod label;
 mod latencies;
@@ -24,32 +22,25 @@ mod pooled;
 mod recentre;
 mod replay;
 mod set;
-mod shapes;
-mod study;
 mod thresholds;
 mod trees;
 mod watched;
 
 pub use boost::{BoostOptions, evaluate_trees, fit_trees};
-pub use defect::Defects;
 pub use drift::{
-    Alarms, CHECK_BLOCKS, Candidate, Check, Drift, DriftOptions, DriftStudy, Happening, Job, LinnOsScheme,
-    LinnetScheme, Monitor, News, REFERENCE_BLOCKS, STRATEGIES, Scheme, StudyChunk, Verdict, study_drift,
+    Alarms, CHECK_BLOCKS, Candidate, Check, Drift, DriftOptions, Job, LinnOsScheme, LinnetScheme, Monitor, News,
+    REFERENCE_BLOCKS, Scheme, Verdict,
 };
-pub use error::Error;
-pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, quantisation_loss};
+pub use error::{Error, require};
+pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, figures, quantisation_loss};
 pub use fit::{FitOptions, Fitted, fit};
-pub use heimdall::{
-    HeimdallModel, HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
-};
-pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points};
+pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, slope_one};
 pub use label::{Labelled, label, label_periods};
 pub use latencies::{Foretold, evaluate_latencies, fit_latencies};
 pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_periods};
 pub use pooled::learn_pooled;
-pub use set::{Dropped, TrainingSet};
-pub use shapes::{HistorySet, train_rows};
-pub use study::{HeimdallJudged, Study, StudyOptions, StudyRows};
+pub use replay::{Event, in_time_order};
+pub use set::{Dropped, HISTORY, TrainingSet, check_train_share};
 pub use thresholds::{hedge_percentile, thresholds};
 pub use trees::{JudgedTrees, Periods, learn_trees, learn_trees_shared};
 pub use watched::WatchedSet;

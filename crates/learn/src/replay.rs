@@ -8,8 +8,10 @@ use linnet_types::IoRecord;
 
 /// What happens next; the number is the record's place in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
+    /// It reaches the device.
     Arrive(usize),
+    /// The device has answered it.
     Complete(usize),
 }
 
@@ -19,7 +21,7 @@ pub(crate) enum Event {
 ///
 /// A record without a latency has no known completion. It cannot be pending for ever, and no end may be guessed for it,
 /// so it is not visited at all.
-pub(crate) fn in_time_order(records: &[IoRecord], mut visit: impl FnMut(Event)) {
+pub fn in_time_order(records: &[IoRecord], mut visit: impl FnMut(Event)) {
     let mut order: Vec<usize> = (0..records.len()).filter(|&i| records[i].latency_ns.is_some()).collect();
     order.sort_by_key(|&i| records[i].arrive_ns);
     let mut pending = BinaryHeap::new();

@@ -4,13 +4,12 @@
 use linnet_core::{DIGITS, Tracker};
 use linnet_types::{IoRecord, Nanos, Op, is_slow};
 
-use crate::defect::Defects;
 use crate::error::{Error, require};
 use crate::inflection::slow_of;
 use crate::replay::{Event, in_time_order};
 
 /// Completed reads that a row's history needs.
-pub(crate) const HISTORY: u32 = 4;
+pub const HISTORY: u32 = 4;
 
 /// Records that made no row, by reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -47,11 +46,6 @@ impl TrainingSet {
     /// # Errors
     /// [`Error::NoReads`] when no read carries a latency.
     pub fn from_records(records: &[IoRecord], inflection_ns: Nanos) -> Result<Self, Error> {
-        Self::with_defects(records, inflection_ns, &Defects::default())
-    }
-
-    /// The same with a tracker that is told what published implementations tell theirs when serving.
-    pub(crate) fn with_defects(records: &[IoRecord], inflection_ns: Nanos, defects: &Defects) -> Result<Self, Error> {
         let mut set = TrainingSet::default();
         let mut reads = 0u64;
         for record in records {
@@ -69,13 +63,9 @@ impl TrainingSet {
         let mut tracker = Tracker::new();
         let mut snapshots = vec![0u32; records.len()];
         in_time_order(records, |event| match event {
-            Event::Arrive(index) | Event::Complete(index)
-                if defects.serving_reads_only && !records[index].op.is_read() => {}
             Event::Arrive(index) => {
                 let record = &records[index];
-                let before = tracker.pending_pages();
-                let with_self = tracker.arrive(record.size_bytes);
-                let snapshot = if defects.serving_without_self { before } else { with_self };
+                let snapshot = tracker.arrive(record.size_bytes);
                 snapshots[index] = snapshot;
                 if let (Op::Read, Some(latency_ns)) = (record.op, record.latency_ns) {
                     if tracker.history_len() < HISTORY {
@@ -88,9 +78,7 @@ impl TrainingSet {
             Event::Complete(index) => {
                 let record = &records[index];
                 let latency_ns = record.latency_ns.unwrap_or(0);
-                let own = snapshots[index];
-                let snapshot = if defects.snapshot_at_completion { tracker.pending_pages() } else { own };
-                tracker.complete(record.op, record.size_bytes, latency_ns, snapshot);
+                tracker.complete(record.op, record.size_bytes, latency_ns, snapshots[index]);
             }
         });
         Ok(set)
@@ -103,7 +91,12 @@ impl TrainingSet {
         self.arrive_ns.reserve_exact(rows);
     }
 
-    fn push(&mut self, digits: &[u8], arrive_ns: Nanos, latency_ns: Nanos, inflection_ns: Nanos) {
+    /// Appends a row and labels it.
+    ///
+    /// # Panics
+    /// When there are not 31 digits.
+    pub fn push(&mut self, digits: &[u8], arrive_ns: Nanos, latency_ns: Nanos, inflection_ns: Nanos) {
+        assert_eq!(digits.len(), DIGITS, "a row has 31 digits");
         self.digits.extend_from_slice(digits);
         self.slow.push(is_slow(latency_ns, inflection_ns));
         self.latency_ns.push(latency_ns);
@@ -187,7 +180,10 @@ impl TrainingSet {
 }
 
 /// Checks the share of rows that is trained on: some rows must be left on either side.
-pub(crate) fn check_train_share(share: f64) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::Setting`].
+pub fn check_train_share(share: f64) -> Result<(), Error> {
     require(share > 0.0 && share < 1.0, "train_share", share, "above 0 and below 1")
 }
 

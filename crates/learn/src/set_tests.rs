@@ -58,8 +58,6 @@ fn a_read_that_takes_just_the_inflection_point_is_fast() {
     assert_eq!(set.slow, [false, false, false]);
     set.relabel(inflection_ns - 1);
     assert_eq!(set.slow, [true, true, false]);
-    let history = crate::HistorySet::from_records(&records, 4, inflection_ns).unwrap();
-    assert_eq!(history.slow, [false, true, false]);
     let watched = crate::WatchedSet::from_records(&records, inflection_ns).unwrap();
     assert_eq!(watched.slow[4..], [false, true, false]);
     // What the watch tells a read of the slow one before it: nothing after the first, the time since then after the second.

@@ -3,20 +3,19 @@
 
 use std::sync::Arc;
 
-use linnet_core::{Loss, Model, Network, TrainOptions, Trees};
+use linnet_core::{Model, Network, TrainOptions, Trees};
 use linnet_learn::{
-    BoostOptions, Evaluation, FitOptions, Foretold, HistorySet, InflectionOptions, Judged, JudgedTrees, LearnOptions,
-    Learned, Periods, Progress as At, Stage, TrainingSet, WatchedSet, learn_trees, learn_trees_shared,
+    BoostOptions, Evaluation, FitOptions, Foretold, InflectionOptions, Judged, JudgedTrees, LearnOptions, Learned,
+    Periods, Progress as At, Stage, TrainingSet, WatchedSet, learn_trees, learn_trees_shared,
 };
 use linnet_types::IoRecord;
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors;
 use crate::model::PyModel;
-use crate::network::PyNetwork;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
 
@@ -276,7 +275,7 @@ pub fn evaluate<'py>(
     Ok(dict)
 }
 
-type Rows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>);
+pub type Rows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>);
 
 /// Features (n, 31) and labels (n,) of a trace's reads, in the order of arrival: what `fit` trains on.
 #[pyfunction]
@@ -285,59 +284,6 @@ pub fn training_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>, inflectio
     let set = py.detach(|| TrainingSet::from_records(&records, inflection_ns)).map_err(errors::learn)?;
     let rows = set.len();
     let digits = PyArray1::from_vec(py, set.digits).reshape([rows, linnet_core::DIGITS])?;
-    Ok((digits, PyArray1::from_vec(py, set.slow)))
-}
-
-/// Trains a network on rows of any number of digits and quantises it to three decimals.
-#[pyfunction]
-#[allow(clippy::too_many_arguments)]
-pub fn train_network<'py>(
-    py: Python<'py>,
-    rows: PyReadonlyArray2<'py, u8>,
-    slow: PyReadonlyArray1<'py, bool>,
-    hidden: Vec<usize>,
-    epochs: usize,
-    batch: usize,
-    false_submit_weight: f32,
-    seed: u64,
-) -> PyResult<PyNetwork> {
-    let width = rows.shape()[1];
-    let digits: Vec<u8> = rows.as_array().iter().copied().collect();
-    if let Some(odd) = digits.iter().find(|&&digit| digit > linnet_core::DIGIT_MAX) {
-        return Err(PyValueError::new_err(format!("{odd} is no decimal digit")));
-    }
-    let slow = slow.as_array().to_vec();
-    let options = TrainOptions {
-        hidden,
-        epochs,
-        batch,
-        false_submit_weight,
-        seed,
-        loss: Loss::CategoricalHinge,
-        ..TrainOptions::default()
-    };
-    let mut progress = Progress::new(None);
-    let trained =
-        py.detach(|| linnet_learn::train_rows(&options, width, &digits, &slow, &mut |_, _| progress.tell(())));
-    trained.map(PyNetwork).map_err(|error| match error {
-        linnet_learn::Error::Core(error) => progress.error(errors::model(error)),
-        error => errors::learn(error),
-    })
-}
-
-/// Digits (n, 7 history + 3) and labels (n,) of a trace's reads as a tracker with a history of this many reads would describe
-/// them: for studies. Four reads give the rows of `training_rows`.
-#[pyfunction]
-pub fn history_rows<'py>(
-    py: Python<'py>,
-    trace: PyRef<'py, PyTrace>,
-    history: usize,
-    inflection_ns: u64,
-) -> PyResult<Rows<'py>> {
-    let records = trace.records.clone();
-    let set = py.detach(|| HistorySet::from_records(&records, history, inflection_ns)).map_err(errors::learn)?;
-    let rows = set.slow.len();
-    let digits = PyArray1::from_vec(py, set.digits).reshape([rows, set.inputs])?;
     Ok((digits, PyArray1::from_vec(py, set.slow)))
 }
 

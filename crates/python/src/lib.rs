@@ -5,7 +5,6 @@
 mod array;
 #[cfg(feature = "bench")]
 mod bench;
-mod drift;
 mod drives;
 mod errors;
 mod learn;
@@ -17,7 +16,6 @@ mod serve;
 mod setup;
 mod ssd;
 mod study;
-mod survey;
 mod trace;
 
 use pyo3::prelude::*;
@@ -30,11 +28,9 @@ mod _native {
     #[pymodule_export]
     use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count};
     #[pymodule_export]
-    use crate::drift::drift_study;
-    #[pymodule_export]
     use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
     #[pymodule_export]
-    use crate::learn::{evaluate, fit, history_rows, inflection_point, train_network, training_rows, watched_rows};
+    use crate::learn::{evaluate, fit, inflection_point, training_rows, watched_rows};
     #[pymodule_export]
     use crate::model::PyModel;
     #[pymodule_export]
@@ -46,9 +42,13 @@ mod _native {
     #[pymodule_export]
     use crate::ssd::{PyDevice, PyDeviceRun, quantiles_ns, ssd_check};
     #[pymodule_export]
-    use crate::study::{PyStudy, defects};
+    use crate::study::counterfactual::survey;
     #[pymodule_export]
-    use crate::survey::survey;
+    use crate::study::drift::drift_study;
+    #[pymodule_export]
+    use crate::study::history::{history_rows, train_network};
+    #[pymodule_export]
+    use crate::study::{PyStudy, defects};
     #[pymodule_export]
     use crate::trace::{PyTrace, synth, trace_formats, workloads};
 

@@ -28,7 +28,7 @@ struct Event {
 
 /// The last events of a device, in order.
 #[derive(Clone, Debug)]
-pub(super) struct Log {
+pub struct Log {
     window: usize,
     /// Reads that arrived within the log.
     reads: usize,
@@ -41,11 +41,13 @@ impl Log {
         Log { window, reads: 0, events: VecDeque::new() }
     }
 
+    /// An I/O is handed to the device.
     pub fn arrive(&mut self, id: u64, now_ns: Nanos, request: &Request) {
         self.reads += usize::from(request.op.is_read());
         self.push(Event { now_ns, id, what: What::Arrive(*request) });
     }
 
+    /// It completed, or left without an answer.
     pub fn end(&mut self, id: u64, now_ns: Nanos, completed: bool) {
         self.push(Event { now_ns, id, what: if completed { What::Complete } else { What::Leave } });
     }
@@ -61,7 +63,7 @@ impl Log {
 
     /// Shows the log to an eye that opens idle. `read` is told of each read that ended well: its features and when it
     /// arrived and how long it took. Gives the eye, and the I/Os under way with their names and the features of reads.
-    pub fn replay<S: Scheme>(&self, scheme: &S, inflection_ns: Nanos) -> Seen<S> {
+    pub(super) fn replay<S: Scheme>(&self, scheme: &S, inflection_ns: Nanos) -> Seen<S> {
         let mut seen = Seen { eye: scheme.eye(inflection_ns), open: HashMap::new(), rows: Vec::new() };
         for event in &self.events {
             match event.what {
@@ -118,12 +120,16 @@ pub(super) struct Seen<S: Scheme> {
 
 /// A fit to be done: takes a second or so, needs nothing but itself, and can be run on another thread.
 pub struct Job<S: Scheme> {
-    pub(super) scheme: S,
-    pub(super) log: Log,
-    pub(super) from_ns: Nanos,
+    /// What is fitted.
+    pub scheme: S,
+    /// The window.
+    pub log: Log,
+    /// Reads that arrived earlier are not fitted to.
+    pub from_ns: Nanos,
     /// Reads that a fit needs: where most are still under way, what has completed is no picture of the window.
-    pub(super) least: usize,
-    pub(super) inflection: InflectionOptions,
+    pub least: usize,
+    /// The search for the inflection point.
+    pub inflection: InflectionOptions,
 }
 
 /// What a [`Job`] gave.
@@ -161,8 +167,11 @@ impl<S: Scheme> Job<S> {
     }
 }
 
-/// Where fast ends among these reads.
-pub(super) fn labels(latency_ns: &[Nanos], options: &InflectionOptions) -> Result<(Nanos, Vec<bool>), Error> {
+/// Where fast ends among these reads, and which of them are slow.
+///
+/// # Errors
+/// Those of the search for an inflection point.
+pub fn labels(latency_ns: &[Nanos], options: &InflectionOptions) -> Result<(Nanos, Vec<bool>), Error> {
     let inflection_ns = inflection_point(&[latency_ns], 0, options)?.latency_ns;
     Ok((inflection_ns, slow_of(latency_ns, inflection_ns)))
 }

@@ -30,7 +30,6 @@ mod alarm;
 mod log;
 mod scheme;
 mod seat;
-mod study;
 #[cfg(test)]
 mod tests;
 
@@ -40,15 +39,13 @@ use linnet_measure::roc_auc_integers;
 use linnet_types::{Nanos, Request};
 
 pub use alarm::{Alarms, CHECK_BLOCKS, Check, Monitor, REFERENCE_BLOCKS};
-pub use log::{Candidate, Job};
+pub use log::{Candidate, Job, Log, labels};
 pub use scheme::{LinnOsScheme, LinnetScheme, Scheme};
-pub use study::{DriftStudy, Happening, STRATEGIES, StudyChunk, study_drift};
+pub use seat::Seat;
 
 use crate::error::{Error, require};
 use crate::evaluate::figures;
 use crate::inflection::InflectionOptions;
-use log::{Log, labels};
-use seat::Seat;
 
 /// Comparisons that a new model must pass before the old one is dropped.
 const TRIALS: u32 = 2;
@@ -345,7 +342,7 @@ fn student_one(sample: &[f64]) -> f64 {
 }
 
 /// Mean of ROC-AUC and balanced accuracy. 0.5, worth nothing, when all reads are fast or all are slow.
-fn merit(scores: &[i64], slow: &[bool]) -> f64 {
+pub fn merit(scores: &[i64], slow: &[bool]) -> f64 {
     let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
     let Some(area) = roc_auc_integers(scores, slow) else { return 0.5 };
     (area + figures(slow, &revoked, Some(area)).balanced_accuracy) / 2.0

@@ -10,9 +10,12 @@ use super::log::{Candidate, Log};
 use super::scheme::Scheme;
 
 /// A model, what it sees of the device, and what it said of the reads under way.
-pub(super) struct Seat<S: Scheme> {
+pub struct Seat<S: Scheme> {
+    /// What scores.
     pub model: S::Model,
+    /// What it calls fast lies at or below.
     pub inflection_ns: Nanos,
+    /// Compares what it says with what it learned.
     pub monitor: Monitor,
     eye: S::Eye,
     open: HashMap<u64, (S::Mark, Option<i64>)>,

@@ -3,16 +3,10 @@
 
 use std::collections::HashMap;
 
-use linnet_types::{IoRecord, Nanos, is_slow};
-
-use super::log::{Job, Log, labels};
-use super::scheme::Scheme;
-use super::seat::Seat;
-use super::{Check, Drift, DriftOptions, News, Verdict, merit};
-use crate::error::Error;
-use crate::evaluate::{Evaluation, figures};
-use crate::replay::{Event, in_time_order};
+use linnet_learn::drift::{Check, Drift, DriftOptions, Job, Log, News, Scheme, Seat, Verdict, labels, merit};
+use linnet_learn::{Error, Evaluation, Event, figures, in_time_order};
 use linnet_measure::roc_auc_integers;
+use linnet_types::{IoRecord, Nanos, is_slow};
 
 /// Trained on the first window only; looked after by [`Drift`]; trained on the last window after every half window and
 /// swapped in unseen.
@@ -266,3 +260,7 @@ impl<S: Scheme + Clone> Study<'_, S> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "drift_tests.rs"]
+mod tests;

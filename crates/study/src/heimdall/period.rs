@@ -13,11 +13,9 @@
 //!   period is on the wrong side of both points.
 
 use linnet_core::throughput;
+use linnet_learn::{Error, require, slope_one};
 use linnet_measure::rank;
 use linnet_types::Nanos;
-
-use crate::error::{Error, require};
-use crate::inflection::slope_one;
 
 /// How slow periods are found.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far each policy goes from baseline to oracle.
 //!
-//!     cargo run --release -p linnet-array --example replicas -- enterprise-wide 0.75 20 1 az-e bi-e co-e
+//!     cargo run --release -p linnet-study --example replicas -- enterprise-wide 0.75 20 1 az-e bi-e co-e
 //!
 //! Arguments: preset, device-wide share, seconds of each period, seed, workloads. One row a policy: mean, p99 and p99.9 in us,
 //! the share of the way from baseline to oracle that each of them goes, and I/O beyond one copy a read.

@@ -2,7 +2,9 @@
 //! What the published pipelines of LinnOS and Heimdall do to themselves, each as a switch that is off, so that its effect
 //! on the reported figures can be seen (`docs/design/defects.md`).
 
-use crate::error::Error;
+use linnet_core::Tracker;
+use linnet_learn::{Error, Event, HISTORY, TrainingSet, in_time_order};
+use linnet_types::{IoRecord, Nanos};
 
 /// Defects that are switched on. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +75,49 @@ impl Defects {
         }
         Ok(defects)
     }
+}
+
+/// The rows that a published implementation would see when it serves: its tracker is told what the defects say. Rows are
+/// labelled fast; without a defect they are those of [`TrainingSet::from_records`].
+///
+/// # Errors
+/// As [`TrainingSet::from_records`].
+pub(crate) fn served(records: &[IoRecord], defects: &Defects) -> Result<TrainingSet, Error> {
+    let honest = TrainingSet::from_records(records, Nanos::MAX)?;
+    if !(defects.serving_reads_only || defects.serving_without_self || defects.snapshot_at_completion) {
+        return Ok(honest);
+    }
+    let mut set = TrainingSet { dropped: honest.dropped, ..TrainingSet::default() };
+    set.dropped.warm_up = 0;
+    let mut tracker = Tracker::new();
+    let mut snapshots = vec![0u32; records.len()];
+    in_time_order(records, |event| {
+        let (Event::Arrive(index) | Event::Complete(index)) = event;
+        let IoRecord { op, size_bytes, arrive_ns, latency_ns, .. } = records[index];
+        let latency_ns = latency_ns.unwrap_or(0);
+        if defects.serving_reads_only && !op.is_read() {
+            return;
+        }
+        match event {
+            Event::Arrive(_) => {
+                let before = tracker.pending_pages();
+                let with_self = tracker.arrive(size_bytes);
+                let snapshot = if defects.serving_without_self { before } else { with_self };
+                snapshots[index] = snapshot;
+                if op.is_read() && tracker.history_len() < HISTORY {
+                    set.dropped.warm_up += 1;
+                } else if op.is_read() {
+                    set.push(&tracker.digits(snapshot), arrive_ns, latency_ns, Nanos::MAX);
+                }
+            }
+            Event::Complete(_) => {
+                let now = tracker.pending_pages();
+                let snapshot = if defects.snapshot_at_completion { now } else { snapshots[index] };
+                tracker.complete(op, size_bytes, latency_ns, snapshot);
+            }
+        }
+    });
+    Ok(set)
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 //! Training rows in the schema `heimdall-11`: what Heimdall's tracker would have said of each read of a trace.
 
 use linnet_core::{HEIMDALL_FEATURES, Heimdall};
+use linnet_learn::{Error, Event, in_time_order};
 use linnet_types::{IoRecord, Nanos, Op};
 
 use super::period::Paced;
-use crate::defect::Defects;
-use crate::error::Error;
-use crate::replay::{Event, in_time_order};
+use crate::defects::Defects;
 
 /// Rows of one device in the order of arrival, one for each read with a latency, from the first; never shuffled.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -3,7 +3,8 @@
 
 use std::sync::PoisonError;
 
-use linnet_array::{Config, SURVEY_FEATURES, Surveyed, WriteMode};
+use linnet_array::{Config, WriteMode};
+use linnet_study::{SURVEY_FEATURES, Surveyed};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 

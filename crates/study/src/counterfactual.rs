@@ -7,11 +7,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use linnet_array::{Ask, Choice, Completion, Hedge, Policy};
 use linnet_core::{Budget, Network, Settings, WATCH_FEATURES};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Outcome};
-
-use crate::{Ask, Choice, Completion, Hedge, Policy};
 
 /// Numbers noted of each replica: the features of its watch, then I/Os in flight, moving
 /// average of latency, time since a completion (both in us) and pages pending.

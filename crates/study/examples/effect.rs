@@ -2,7 +2,7 @@
 //! `tests/vm/effect.sh` in virtual time: the same drives, the same load, the model file that the machine learned, and the
 //! array in place of the kernel's target. A line of JSON for each policy, as linnet-load prints them.
 //!
-//!     cargo run --release -p linnet-array --example effect -- consumer-deep 10 3000 160 10000 build/vm/effect/m.linnet
+//!     cargo run --release -p linnet-study --example effect -- consumer-deep 10 3000 160 10000 build/vm/effect/m.linnet
 //!
 //! Arguments: preset, time scale, reads a second, writes of 64 KiB a second to each drive (both in the drives' own time), reads,
 //! model file; then, if wanted, `beside`, for writes that the array does not see, as in the machine, the age in ms at which

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `linnet.Study`: models on the same rows of one device.
+//! The laboratory: `linnet.Study` (models on the same rows of one device), and the modules below.
 
-use linnet_learn::{
-    BoostOptions, Defects, FitOptions, HeimdallOptions, InflectionOptions, Study, StudyOptions, StudyRows,
-};
+pub mod counterfactual;
+pub mod drift;
+pub mod history;
+
+use linnet_learn::{BoostOptions, FitOptions, InflectionOptions};
+use linnet_study::{Defects, HeimdallOptions, Study, StudyOptions, StudyRows};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;

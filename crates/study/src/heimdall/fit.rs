@@ -10,9 +10,9 @@ use linnet_core::{
     Activation, FloatLayer, FloatNetwork, HEIMDALL_FEATURES, HeimdallScale, Layer, Loss, Network, Optimiser,
     TrainOptions, train_f32,
 };
+use linnet_learn::{Error, require};
 
 use super::rows::HeimdallSet;
-use crate::error::{Error, require};
 
 /// What a weight of 1.0 is in integers.
 const WEIGHT_ONE: f64 = 1024.0;

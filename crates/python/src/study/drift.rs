@@ -2,10 +2,8 @@
 //! Drift: a trace replayed under a model trained once, one that is looked after, and one trained again and again.
 
 use linnet_core::TrainOptions;
-use linnet_learn::{
-    BoostOptions, DriftOptions, DriftStudy, Error, FitOptions, Happening, LinnOsScheme, LinnetScheme, STRATEGIES,
-    StudyChunk, Verdict, study_drift,
-};
+use linnet_learn::{BoostOptions, DriftOptions, Error, FitOptions, LinnOsScheme, LinnetScheme, Verdict};
+use linnet_study::{DriftStudy, Happening, STRATEGIES, StudyChunk, study_drift};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -6,21 +6,18 @@
 //! Every model is judged by the same labels, slow being above the inflection point. Heimdall is trained on labels of its
 //! own, and judged by them besides.
 
+use linnet_learn::{
+    BoostOptions, Error, Evaluation, FitOptions, Inflection, InflectionOptions, TrainingSet, WatchedSet,
+    check_train_share, evaluate, evaluate_trees, figures, fit, fit_trees, inflection_point, require,
+};
 use linnet_measure::roc_auc_integers;
 use linnet_sim::Chance;
 use linnet_types::{IoRecord, Nanos};
 
-use crate::boost::{BoostOptions, evaluate_trees, fit_trees};
-use crate::defect::Defects;
-use crate::error::{Error, require};
-use crate::evaluate::{Evaluation, evaluate, figures};
-use crate::fit::{FitOptions, fit};
+use crate::defects::{Defects, served};
 use crate::heimdall::{
     HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
 };
-use crate::inflection::{Inflection, InflectionOptions, inflection_point};
-use crate::set::{TrainingSet, check_train_share};
-use crate::watched::WatchedSet;
 
 /// How the models of a study are made.
 #[derive(Clone, Debug, Default)]
@@ -258,16 +255,11 @@ fn learnt(records: &[IoRecord], defects: &Defects) -> Result<TrainingSet, Error>
     TrainingSet::from_records(&records.iter().map(cut).collect::<Vec<_>>(), Nanos::MAX)
 }
 
-/// What it is asked when it serves.
-fn served(records: &[IoRecord], defects: &Defects) -> Result<TrainingSet, Error> {
-    TrainingSet::with_defects(records, Nanos::MAX, defects)
-}
-
 /// The places of the last `rows` of `all`.
 fn last(all: usize, rows: usize) -> Vec<usize> {
     (all.saturating_sub(rows)..all).collect()
 }
 
 #[cfg(test)]
-#[path = "study_tests.rs"]
+#[path = "compare_tests.rs"]
 mod tests;

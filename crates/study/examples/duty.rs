@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How often, how long and how predictably reads meet internal work: one preset, one load, several device-wide shares.
 //!
-//! `cargo run --release -p linnet-ssd --example duty -- PRESET IOPS READ% WRITE_KIB [SECONDS [SHARES [BURST [HOT]]]]`, for example
+//! `cargo run --release -p linnet-study --example duty -- PRESET IOPS READ% WRITE_KIB [SECONDS [SHARES [BURST [HOT]]]]`, for example
 //! `... duty -- consumer-deep 400 25 64 600 0,0.5,0.85,1`.
 //!
 //! The load is bursty at two scales: over 10 s windows the rate varies 1 : BURST (6) with the mean kept, and inside them

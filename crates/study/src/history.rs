@@ -4,15 +4,13 @@
 //!
 //! The core's tracker makes every digit. It keeps four reads; for a longer history each completed read is shown to a tracker of
 //! its own as the only one, and the seven digits that it contributes there are kept. With four the rows are those of
-//! [`TrainingSet`](crate::TrainingSet).
+//! [`TrainingSet`](linnet_learn::TrainingSet).
 
 use std::collections::VecDeque;
 
 use linnet_core::{DIGITS, FloatNetwork, Network, Tracker, TrainOptions, train, train_f32};
+use linnet_learn::{Error, Event, in_time_order, require};
 use linnet_types::{IoRecord, Nanos, Op, is_slow};
-
-use crate::error::{Error, require};
-use crate::replay::{Event, in_time_order};
 
 /// Where a tracker puts its newest read and the pages outstanding now.
 const NEWEST_PAGES: std::ops::Range<usize> = 9..12;
@@ -98,7 +96,7 @@ pub fn train_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TrainingSet;
+    use linnet_learn::TrainingSet;
 
     fn records() -> Vec<IoRecord> {
         let mut chance = linnet_sim::Chance::new(4);
@@ -121,6 +119,18 @@ mod tests {
         let same = TrainingSet::from_records(&records, 200_000).unwrap();
         assert_eq!((set.inputs, set.slow.len()), (DIGITS, same.len()));
         assert_eq!((set.digits, set.slow), (same.digits, same.slow));
+    }
+
+    /// spec/decision.md: a latency equal to the inflection point is fast, here too.
+    #[test]
+    fn a_read_that_takes_just_the_inflection_point_is_fast() {
+        let latencies_ns = [100, 100, 100, 100, 300, 301, 100];
+        let io = |(&latency_ns, i): (&Nanos, Nanos)| IoRecord {
+            latency_ns: Some(latency_ns),
+            ..IoRecord::new(1_000 * i, Op::Read, 0, 4096)
+        };
+        let records: Vec<IoRecord> = latencies_ns.iter().zip(0..).map(io).collect();
+        assert_eq!(HistorySet::from_records(&records, 4, 300).unwrap().slow, [false, true, false]);
     }
 
     #[test]

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows with histories of other lengths than LinnOS's, and networks trained on rows of any width.
+
+use linnet_core::{Loss, TrainOptions};
+use linnet_study::HistorySet;
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::learn::Rows;
+use crate::network::PyNetwork;
+use crate::progress::Progress;
+use crate::trace::PyTrace;
+
+/// Trains a network on rows of any number of digits and quantises it to three decimals.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+pub fn train_network<'py>(
+    py: Python<'py>,
+    rows: PyReadonlyArray2<'py, u8>,
+    slow: PyReadonlyArray1<'py, bool>,
+    hidden: Vec<usize>,
+    epochs: usize,
+    batch: usize,
+    false_submit_weight: f32,
+    seed: u64,
+) -> PyResult<PyNetwork> {
+    let width = rows.shape()[1];
+    let digits: Vec<u8> = rows.as_array().iter().copied().collect();
+    if let Some(odd) = digits.iter().find(|&&digit| digit > linnet_core::DIGIT_MAX) {
+        return Err(PyValueError::new_err(format!("{odd} is no decimal digit")));
+    }
+    let slow = slow.as_array().to_vec();
+    let options = TrainOptions {
+        hidden,
+        epochs,
+        batch,
+        false_submit_weight,
+        seed,
+        loss: Loss::CategoricalHinge,
+        ..TrainOptions::default()
+    };
+    let mut progress = Progress::new(None);
+    let trained =
+        py.detach(|| linnet_study::train_rows(&options, width, &digits, &slow, &mut |_, _| progress.tell(())));
+    trained.map(PyNetwork).map_err(|error| match error {
+        linnet_learn::Error::Core(error) => progress.error(errors::model(error)),
+        error => errors::learn(error),
+    })
+}
+
+/// Digits (n, 7 history + 3) and labels (n,) of a trace's reads as a tracker with a history of this many reads would describe
+/// them: for studies. Four reads give the rows of `training_rows`.
+#[pyfunction]
+pub fn history_rows<'py>(
+    py: Python<'py>,
+    trace: PyRef<'py, PyTrace>,
+    history: usize,
+    inflection_ns: u64,
+) -> PyResult<Rows<'py>> {
+    let records = trace.records.clone();
+    let set = py.detach(|| HistorySet::from_records(&records, history, inflection_ns)).map_err(errors::learn)?;
+    let rows = set.slow.len();
+    let digits = PyArray1::from_vec(py, set.digits).reshape([rows, set.inputs])?;
+    Ok((digits, PyArray1::from_vec(py, set.slow)))
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The laboratory: what papers and design documents are written from, and no product crate depends on.
+//!
+//! - [`Study`] compares LinnOS, Heimdall and `linnet` on the same reads of one device.
+//! - [`Defects`] are errors of the published pipelines, each one a switch, to measure its effect on the reported figures.
+//! - [`HistorySet`] has the rows of networks that remember more or fewer reads than LinnOS's four.
+//! - [`study_drift`] compares a model trained once, one that drift handling maintains, and one that is always retrained.
+//! - [`Surveyed`] records what a host could have known of every replica, and what each replica would have answered.
+
+mod compare;
+mod counterfactual;
+mod defects;
+mod drift;
+mod heimdall;
+mod history;
+
+pub use compare::{HeimdallJudged, Study, StudyOptions, StudyRows};
+pub use counterfactual::{SURVEY_FEATURES, Survey, Surveyed};
+pub use defects::Defects;
+pub use drift::{DriftStudy, Happening, STRATEGIES, StudyChunk, study_drift};
+pub use heimdall::{
+    HeimdallModel, HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
+};
+pub use history::{HistorySet, train_rows};
