@@ -8,7 +8,7 @@ device that is slow in bursts, split by time. PyTorch gets the rows as float32 t
 permutation, which is faster than its DataLoader. Linnet uses one thread in every case.
 
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
-    cargo build --release -p linnet-core --example train_speed
+    cargo build --release -p linnet-bench --example train_speed
     /tmp/torch/bin/python bench/macro/train_vs_torch.py --binary target/release/examples/train_speed
 """
 

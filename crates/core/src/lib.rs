@@ -3,10 +3,10 @@
 //!
 //! Everything that decides or learns is C (`core/`); this crate owns the memory and checks the shapes.
 
-#[cfg(all(feature = "bench", target_arch = "x86_64"))]
-pub mod bench;
 mod decision;
 mod error;
+// The headers say what it is.
+#[allow(missing_docs)]
 mod ffi;
 mod float;
 mod heimdall;
@@ -15,6 +15,8 @@ mod latencies;
 mod memory;
 mod model;
 mod network;
+#[doc(hidden)]
+pub mod raw;
 mod replica;
 #[cfg(test)]
 mod same_bits;

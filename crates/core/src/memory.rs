@@ -13,14 +13,17 @@ struct Line(#[allow(dead_code)] [u8; 64]);
 pub struct Memory(Vec<Line>);
 
 impl Memory {
+    /// Zeros.
     pub fn new(size: usize) -> Memory {
         Memory(vec![Line([0; 64]); size.div_ceil(64)])
     }
 
+    /// Bytes.
     pub fn size(&self) -> usize {
         self.0.len() * 64
     }
 
+    /// Where it begins.
     pub fn as_mut_ptr(&mut self) -> *mut c_void {
         self.0.as_mut_ptr().cast()
     }

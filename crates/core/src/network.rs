@@ -201,17 +201,8 @@ impl Network {
         self.tables().map_or(0, Tables::size_bytes)
     }
 
-    #[cfg(all(feature = "bench", target_arch = "x86_64"))]
     pub(crate) fn core(&self) -> &ffi::Network {
         &self.0.core
-    }
-
-    /// Drops the weights from all caches.
-    #[cfg(all(feature = "bench", target_arch = "x86_64"))]
-    pub(crate) fn flush(&self) {
-        let core = &self.0.core;
-        crate::bench::flush(core.layers[0].weights.cast(), core.memory_size);
-        crate::bench::flush(std::ptr::from_ref(core).cast(), size_of::<ffi::Network>());
     }
 
     /// What all judges of this network share.

@@ -15,7 +15,7 @@ const PLACES: usize = 64;
 
 /// `struct linnet_replica`.
 #[repr(C)]
-pub(crate) struct Raw {
+pub struct Raw {
     watch: Watch,
     tracker: Tracker,
     judge: *mut ffi::Judge,

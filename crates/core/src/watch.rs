@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 /// `struct linnet_watched`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(crate) struct Watched {
+pub struct Watched {
     arrived_ns: Nanos,
     pages_ahead: u64,
     pages: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Watched {
 /// `struct linnet_watch`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(crate) struct Raw {
+pub struct Raw {
     inflection_ns: Nanos,
     pages: u64,
     read_pages: u64,

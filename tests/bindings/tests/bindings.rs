@@ -20,14 +20,14 @@ const KNOWN: &[&str] = &[
     "crates/core/src/latencies.rs: Latencies.bins: ns in C",
 ];
 
-/// Files of a folder with this suffix, in the order of their names; not those in `bench`, which link other builds.
+/// Files of a folder with this suffix, in the order of their names.
 fn files(folder: &str, suffix: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![Path::new(ROOT).join(folder)];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
             let path = entry.expect("a folder's entry").path();
-            if path.is_dir() && !path.ends_with("bench") {
+            if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|own| own == suffix) {
                 found.push(path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the array and the event queue cost per I/O, by policy, on a device that costs next to nothing.
-//! `cargo run --release -p linnet-array --example rate [I/Os, default 2,000,000] [policy,policy...]`
+//! `cargo run --release -p linnet-bench --example rate [I/Os, default 2,000,000] [policy,policy...]`
 //!
 //! Three streams of Poisson arrivals, 90 % reads, on three toy devices that are busy now and then. The network of LinnOS has its
 //! real shape, 31-256-2, with weights that make it look at the pages pending.

@@ -2,7 +2,7 @@
 //! Nanoseconds of a score by 64 trees, and of the latency quantiles looked up by it, hot: least and median of blocks of
 //! 64 over a ring of 4,096 random rows, whose branches no predictor knows.
 //!
-//! `cargo run --release -p linnet-core --example latency_speed`
+//! `cargo run --release -p linnet-bench --example latency_speed`
 
 use std::hint::black_box;
 use std::time::Instant;

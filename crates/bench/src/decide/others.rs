@@ -4,16 +4,17 @@
 use std::ffi::c_void;
 use std::hint::black_box;
 
+use linnet_core::raw::ffi::{self, linnet_network_score};
+use linnet_core::raw::{Raw, Watched, network_core, network_with_set, with_scratch};
+use linnet_core::{
+    DIGITS, Error, HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, Layer, Network, TREES, Tree, Trees,
+    WATCH_FEATURES,
+};
 use linnet_types::Op;
 
 use super::stream::{Chance, Event, Stream};
-use super::subject::flush;
+use super::subject::{flush, flush_network};
 use super::{Build, CALLS, Options, Plain, Row, cold, compare, hot, judge_rows, row, timed};
-use crate::ffi::linnet_network_score;
-use crate::heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale};
-use crate::memory::with_scratch;
-use crate::watch::{Raw, Watched};
-use crate::{Error, Layer, Network, TREES, Tree, Trees, WATCH_FEATURES, ffi};
 
 /// Names of what is measured here beside networks that are given.
 pub const TREES_NAME: &str = "linnet-trees";
@@ -193,8 +194,8 @@ pub struct Bare {
 
 impl Bare {
     pub fn new(network: &Network, build: Build) -> Result<Bare, Error> {
-        let owner = Network::with_set(network.layers(), network.scales().to_vec(), network.input_max(), build.set())?;
-        let mut core = *owner.core();
+        let owner = network_with_set(network.layers(), network.scales().to_vec(), network.input_max(), build.set())?;
+        let mut core = *network_core(&owner);
         if build == Build::KernelFlags {
             core.dense = &raw const linnet_kernel_dense_portable;
         }
@@ -235,7 +236,7 @@ pub fn network_rows(
         black_box(bare.score(black_box(&inputs[i % inputs.len()])));
     };
     rows.push(timed(row(name, "uniform", "network", build, "hot"), hot(options.blocks, |_| {}, score)));
-    let flushed = cold(options.blocks, |_| bare.owner.flush(), score);
+    let flushed = cold(options.blocks, |_| flush_network(&bare.owner), score);
     rows.push(timed(row(name, "uniform", "network", build, "cold"), flushed));
     Ok(())
 }
@@ -289,7 +290,7 @@ pub fn heimdall_rows(build: Build, options: &Options, rows: &mut Vec<Row>) -> Re
     };
     let mut push = |path, state, result| rows.push(timed(row(HEIMDALL_NAME, "uniform", path, build, state), result));
     push("submit", "hot", hot(options.blocks, |_| {}, submit));
-    push("submit", "cold", cold(options.blocks, |_| bare.owner.flush(), submit));
+    push("submit", "cold", cold(options.blocks, |_| flush_network(&bare.owner), submit));
     push("complete", "hot", hot(options.blocks, |_| {}, complete));
     Ok(())
 }
@@ -301,7 +302,7 @@ pub fn one_network(name: &str, network: &Network, options: &Options) -> Result<V
     for build in Build::available() {
         plain_rows(name, network, build, options, &mut rows);
         network_rows(name, network, build, options, &mut rows)?;
-        if network.inputs() == crate::DIGITS && network.outputs() == 2 {
+        if network.inputs() == DIGITS && network.outputs() == 2 {
             judge_rows(name, network, build, options, &mut rows)?;
         }
     }

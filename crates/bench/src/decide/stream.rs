@@ -4,9 +4,8 @@
 //! Reads and writes arrive in small bursts. A read takes 60 to 400 microseconds; every quarter of a second comes an
 //! episode of 20 milliseconds in which most take 1 to 10 milliseconds. That is 8 % slow reads, and a history can tell.
 
+use linnet_core::{DIGITS, Error, Layer, Network, Tracker, TrainOptions, train};
 use linnet_types::{Nanos, Op};
-
-use crate::{DIGITS, Error, Layer, Network, Tracker, TrainOptions, train};
 
 /// Bits of splitmix64.
 pub struct Chance(pub u64);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests per second of wall time on one core: the presets, a device of 64 GiB raw, and the queued model.
 //!
-//! `cargo run --release -p linnet-ssd --example speed [REQUESTS] [RUNS] [KIND]`; KIND is presets, large, wholesale or queued (default: all).
+//! `cargo run --release -p linnet-bench --example ssd_speed [REQUESTS] [RUNS] [KIND]`; KIND is presets, large, wholesale or queued (default: all).
 //!
-//! Instructions per request: run `valgrind --tool=callgrind target/release/examples/speed N 1 large-reads` for two values of N
+//! Instructions per request: run `valgrind --tool=callgrind target/release/examples/ssd_speed N 1 large-reads` for two values of N
 //! (also large-mixed, large-writes) and divide the difference of the totals by twice that of N, since each mix is run twice.
 //! Making the requests counts too. Found so: 1,120 a read, 870 a request of the mix, 700 an overwrite with its share of garbage collection.
 

@@ -5,10 +5,10 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 
+use linnet_core::{Error, Layer, Network};
+
 use super::others::{FREE, TREES_NAME, Watching};
-use super::{CALLS, Chance, INPUTS, Plain, RING, Row, Subject, advance, entry, ring};
-use crate::bench::Build;
-use crate::{Error, Layer, Network};
+use super::{Build, CALLS, Chance, INPUTS, Plain, RING, Row, Subject, advance, entry, ring};
 
 /// Blocks of calls that are counted.
 const BLOCKS: usize = 16;

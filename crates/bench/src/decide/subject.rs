@@ -3,9 +3,8 @@
 
 use std::ffi::c_void;
 
-use crate::memory::{Memory, with_scratch};
-use crate::network::{Layer, Network};
-use crate::{Error, Tracker, ffi, simd};
+use linnet_core::raw::{Memory, ffi, network_core, network_with_set, simd, with_scratch};
+use linnet_core::{Error, Layer, Network, Tracker};
 
 /// A build of the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +116,7 @@ pub struct Subject {
 
 impl Subject {
     pub fn new(network: &Network, build: Build) -> Result<Box<Subject>, Error> {
-        let owner = Network::with_set(network.layers(), network.scales().to_vec(), network.input_max(), build.set())?;
+        let owner = network_with_set(network.layers(), network.scales().to_vec(), network.input_max(), build.set())?;
         let kernel = build == Build::KernelFlags;
         let functions = if kernel {
             Functions {
@@ -145,7 +144,7 @@ impl Subject {
         // SAFETY: all zeros is a valid `ffi::Tables`; each box is filled where it stays.
         unsafe {
             let mut subject = Box::new(Subject {
-                core: *owner.core(),
+                core: *network_core(&owner),
                 tables: std::mem::zeroed(),
                 tables_memory: Memory::new(0),
                 functions,
@@ -182,7 +181,7 @@ impl Subject {
 
     /// Drops the weights and tables from all caches.
     pub fn flush(&mut self) {
-        self.owner.flush();
+        flush_network(&self.owner);
         let (at, size) = (self.tables_memory.as_mut_ptr(), self.tables_memory.size());
         flush(at.cast(), size);
     }
@@ -301,6 +300,13 @@ impl Plain {
             flush(numbers.as_ptr().cast(), size_of_val(&numbers[..]));
         }
     }
+}
+
+/// Drops a network's weights from all caches.
+pub fn flush_network(network: &Network) {
+    let core = network_core(network);
+    flush(core.layers[0].weights.cast(), core.memory_size);
+    flush(std::ptr::from_ref(core).cast(), size_of::<ffi::Network>());
 }
 
 /// Drops these bytes from all caches.

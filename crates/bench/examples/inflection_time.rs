@@ -2,7 +2,7 @@
 //! Prints the seconds that one inflection point costs: a million latencies on each of three devices, a million
 //! simulated reads.
 //!
-//! `cargo run --release -p linnet-learn --example inflection_time`
+//! `cargo run --release -p linnet-bench --example inflection_time`
 
 use std::time::Instant;
 

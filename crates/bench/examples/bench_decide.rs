@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a decision costs, as lines of JSON (`linnet_core::bench`).
+//! What a decision costs, as lines of JSON (`linnet_bench::decide`).
 //!
 //! Usage: bench_decide [--blocks N] [--seed N] [--instructions] [--threads]
 //!
@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use linnet_core::bench::{Options, count, decide, two_threads};
+use linnet_bench::decide::{Options, count, decide, two_threads};
 use linnet_core::{DIGITS, Layer, Network};
 
 fn published(path: &str) -> Result<Network, Box<dyn Error>> {

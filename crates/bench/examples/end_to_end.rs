@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! I/Os per second of a whole virtual-time run: workload, SSD model, array, LinnOS with fitted models.
 //!
-//!     cargo run --release -p linnet-array --example end_to_end -- az-e enterprise-wide linnos 20
+//!     cargo run --release -p linnet-bench --example end_to_end -- az-e enterprise-wide linnos 20
 //!
 //! Arguments: workload, preset, policy, seconds of virtual time for each period. Under
 //! `valgrind --tool=callgrind --toggle-collect='*measured*'` only the measured run is counted.

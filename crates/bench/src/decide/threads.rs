@@ -4,8 +4,10 @@
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use linnet_core::raw::network_with_set;
+use linnet_core::{DIGITS, Error, Layer, Network};
+
 use super::{Build, INPUTS, Options, Plain, RING, hot, ring};
-use crate::{DIGITS, Error, Layer, Network};
 
 /// One and two threads on the same decisions.
 #[derive(Clone, Debug)]
@@ -81,7 +83,7 @@ fn part(network: &Network, from: usize, to: usize, build: Build) -> Result<Netwo
             biases: if from == 0 { last.biases.clone() } else { vec![0; last.outputs] },
         },
     ];
-    Network::with_set(parted, network.scales().to_vec(), network.input_max(), build.set())
+    network_with_set(parted, network.scales().to_vec(), network.input_max(), build.set())
 }
 
 /// One against two threads, for the LinnOS network. Pin the process to two cores, or leave them free.

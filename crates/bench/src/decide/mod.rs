@@ -9,6 +9,8 @@ mod count;
 mod others;
 mod stream;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod threads;
 
 use std::fmt::Write as _;
@@ -16,6 +18,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use linnet_core::{Error, Network, Tracker};
 use linnet_types::Op;
 
 pub use count::{count, linnet_bench_counted};
@@ -23,9 +26,7 @@ pub use others::{one_network, trees};
 pub use subject::Build;
 pub use threads::{ThreadRow, two_threads};
 
-use crate::{Error, Network};
 use stream::{Chance, Event, Stream};
-pub(crate) use subject::flush;
 use subject::{Device, Plain, Subject};
 
 /// Calls in a block.
@@ -160,7 +161,7 @@ fn ring(inputs: &'static str, seed: u64) -> Vec<Vec<i64>> {
     let mut chance = Chance(seed);
     (0..RING)
         .map(|_| {
-            let mut tracker = crate::Tracker::new();
+            let mut tracker = Tracker::new();
             for _ in 0..4 {
                 let (latency_ns, pages) = entry(inputs, &mut chance);
                 tracker.complete(Op::Read, 0, latency_ns, pages);

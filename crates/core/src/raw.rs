@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The core as C has it: structures, functions, memory and instruction sets. No API: benches use it to call other builds of
+//! the core on the same data.
+
+pub use crate::memory::{Memory, with_scratch};
+pub use crate::watch::{Raw, Watched};
+use crate::{Error, Layer, Network};
+
+/// Declarations of `core/linnet.h`.
+pub mod ffi {
+    pub use crate::ffi::*;
+}
+
+/// Instruction sets and their loops.
+pub mod simd {
+    pub use crate::simd::*;
+}
+
+/// [`Network::with_input_max`] with the loops of this instruction set.
+pub fn network_with_set(layers: Vec<Layer>, scales: Vec<i64>, input_max: u8, set: simd::Set) -> Result<Network, Error> {
+    Network::with_set(layers, scales, input_max, set)
+}
+
+/// The core's structure behind a network. It points into memory that the network owns.
+pub fn network_core(network: &Network) -> &ffi::Network {
+    network.core()
+}
