@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
-use linnet_learn::{LearnOptions, learn_periods};
+use linnet_learn::{LearnOptions, fit_periods};
 use linnet_sim::Modelled;
 use linnet_ssd::{Params, Ssd};
 use linnet_types::{IoRecord, Thresholds};
@@ -53,8 +53,7 @@ fn main() {
     let fresh = vec![Learned::default(); 3];
     let log = |streams| measured(&mut devices.clone(), &slices(streams), "baseline", &fresh, true).log;
     let (past, later) = (log(&train), log(&test));
-    let fitted =
-        learn_periods(&slices(&past), &slices(&later), &LearnOptions::default(), &mut |_| true).expect("a fit");
+    let fitted = fit_periods(&slices(&past), &slices(&later), &LearnOptions::default(), &mut |_| true).expect("a fit");
     let learned: Vec<Learned> = fitted
         .iter()
         .map(|one| Learned {

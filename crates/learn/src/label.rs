@@ -28,13 +28,7 @@ pub struct Labelled {
 /// [`Error::NoDevice`]; [`Error::Setting`]; [`Error::Device`] around [`Error::NoReads`], or [`Error::TooFewRows`] for a
 /// device that leaves one of the parts empty.
 pub fn label(devices: &[&[IoRecord]], train_share: f64, options: &InflectionOptions) -> Result<Vec<Labelled>, Error> {
-    check_train_share(train_share)?;
-    let mut parts = Vec::with_capacity(devices.len());
-    for (device, records) in devices.iter().enumerate() {
-        let part = split(records, train_share);
-        parts.push(part.map_err(|error| Error::Device { device, source: Box::new(error) })?);
-    }
-    label_parts(parts, options)
+    label_parts(split_all(devices, train_share)?, options)
 }
 
 /// Labels two periods of each device: one to learn from, and a later or another one to judge on. Nothing of `test` is looked
@@ -47,6 +41,23 @@ pub fn label_periods(
     test: &[&[IoRecord]],
     options: &InflectionOptions,
 ) -> Result<Vec<Labelled>, Error> {
+    label_parts(rows_of_periods(train, test)?, options)
+}
+
+/// The rows of each device, cut in time, without labels.
+pub(crate) fn split_all(devices: &[&[IoRecord]], train_share: f64) -> Result<Vec<(TrainingSet, TrainingSet)>, Error> {
+    check_train_share(train_share)?;
+    let part = |(device, records): (usize, &&[IoRecord])| {
+        split(records, train_share).map_err(|error| Error::Device { device, source: Box::new(error) })
+    };
+    devices.iter().enumerate().map(part).collect()
+}
+
+/// The rows of two periods of each device, without labels.
+pub(crate) fn rows_of_periods(
+    train: &[&[IoRecord]],
+    test: &[&[IoRecord]],
+) -> Result<Vec<(TrainingSet, TrainingSet)>, Error> {
     require(train.len() == test.len(), "test", test.len(), "one period for each device")?;
     let mut parts = Vec::with_capacity(train.len());
     for (device, (earlier, later)) in train.iter().zip(test).enumerate() {
@@ -57,10 +68,14 @@ pub fn label_periods(
         let both = rows(earlier, "training").and_then(|first| Ok((first, rows(later, "testing")?)));
         parts.push(both.map_err(|error| Error::Device { device, source: Box::new(error) })?);
     }
-    label_parts(parts, options)
+    Ok(parts)
 }
 
-fn label_parts(parts: Vec<(TrainingSet, TrainingSet)>, options: &InflectionOptions) -> Result<Vec<Labelled>, Error> {
+/// Finds each device's inflection point on the training parts and labels both parts.
+pub(crate) fn label_parts(
+    parts: Vec<(TrainingSet, TrainingSet)>,
+    options: &InflectionOptions,
+) -> Result<Vec<Labelled>, Error> {
     let latencies: Vec<&[Nanos]> = parts.iter().map(|(train, _)| &train.latency_ns[..]).collect();
     let found = inflection_points(&latencies, options)?;
     let labelled = |((mut train, mut test), inflection): ((TrainingSet, TrainingSet), Inflection)| {
@@ -71,7 +86,7 @@ fn label_parts(parts: Vec<(TrainingSet, TrainingSet)>, options: &InflectionOptio
     Ok(parts.into_iter().zip(found).map(labelled).collect())
 }
 
-pub(crate) fn split(records: &[IoRecord], train_share: f64) -> Result<(TrainingSet, TrainingSet), Error> {
+fn split(records: &[IoRecord], train_share: f64) -> Result<(TrainingSet, TrainingSet), Error> {
     let set = TrainingSet::from_records(records, Nanos::MAX)?;
     let (train, test) = set.split_at_share(train_share);
     for (purpose, part) in [("training", &train), ("testing", &test)] {

@@ -1,22 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inflection point, labels, training sets, fit and evaluation.
 //!
-//! The whole way is [`learn`]: records with latencies of each device go in, a judged model of each comes out. Its steps
-//! can be taken one by one: [`label`] finds each device's [`Inflection`] on the earlier part of its trace and makes two
-//! [`TrainingSet`]s of it, [`fit`] trains and quantises, [`thresholds()`] measures the thresholds that policies use,
-//! [`evaluate`] judges the later part. A model file is judged on another trace with [`TrainingSet::from_records`], at
-//! the model's own inflection point, and [`evaluate`].
+//! [`fit`] is the whole pipeline: records with latencies of each device go in, a complete model of each comes out, with its
+//! figures. Its steps are public too: [`label`] finds each device's [`Inflection`] on the earlier part of its trace and makes
+//! two [`TrainingSet`]s of it, [`fit_network`] trains and quantises, [`thresholds()`] measures the thresholds that policies
+//! use, [`fit_trees`] and [`fit_latencies`] fit the rest to a [`WatchedSet`], [`evaluate`] and [`evaluate_trees`] measure on the
+//! later part. A model file is tested on another trace with the sets' `from_records`, at the model's own inflection point.
 //!
 //! Splits follow time, test rows are never filtered, and every accuracy stands beside the base rate.
+//!
+//! ```
+//! use linnet_learn::{InflectionOptions, LearnOptions, fit};
+//! use linnet_types::{IoRecord, Op};
+//!
+//! // A read every millisecond; the device is slow in 20 ms of every 100.
+//! let record = |i: u64| {
+//!     let latency_ns = if i % 100 < 20 { 3_000_000 } else { 80_000 + 37 * i % 40_000 };
+//!     IoRecord { latency_ns: Some(latency_ns), ..IoRecord::new(i * 1_000_000, Op::Read, i * 4096, 4096) }
+//! };
+//! let records: Vec<IoRecord> = (0..2_000).map(record).collect();
+//!
+//! // Defaults take longer; these suit an example.
+//! let inflection = InflectionOptions { ios: 10_000, ..InflectionOptions::default() };
+//! let mut options = LearnOptions { inflection, ..LearnOptions::default() };
+//! (options.fit.train.hidden, options.fit.train.epochs) = (vec![16], 2);
+//! let learned = fit(&[&records], &options, &mut |_progress| true)?.remove(0);
+//!
+//! // The later 20 % of the reads judge; the model has all its parts and can be written to a file.
+//! assert!(learned.trees.accuracy > learned.trees.base_rate);
+//! let bytes = learned.model.to_bytes()?;
+//! let read = linnet_core::Model::from_bytes(&bytes)?;
+//! assert!(read.network.is_some() && read.trees.is_some() && read.latencies.is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod boost;
 pub mod drift;
 mod error;
 mod evaluate;
-mod fit;
 mod inflection;
 mod label;
 mod latencies;
+mod network;
 mod pipeline;
 mod pooled;
 mod recentre;
@@ -33,14 +58,12 @@ pub use drift::{
 };
 pub use error::{Error, require};
 pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, figures, quantisation_loss};
-pub use fit::{FitOptions, Fitted, fit};
 pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, slope_one};
 pub use label::{Labelled, label, label_periods};
 pub use latencies::{Foretold, evaluate_latencies, fit_latencies};
-pub use pipeline::{Judged, LearnOptions, Learned, Progress, Stage, learn, learn_periods};
-pub use pooled::learn_pooled;
+pub use network::{FitOptions, Fitted, fit_network};
+pub use pipeline::{Devices, Judged, LearnOptions, Learned, Progress, Stage, fit, fit_periods};
 pub use replay::{Event, in_time_order};
 pub use set::{Dropped, HISTORY, TrainingSet, check_train_share};
 pub use thresholds::{hedge_percentile, thresholds};
-pub use trees::{JudgedTrees, Periods, learn_trees, learn_trees_shared};
 pub use watched::WatchedSet;

@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole way from records with latencies to a judged model, for every device of an array.
+//! The training pipeline: from records with latencies to a whole model of every device of an array, with its figures.
 //!
 //! For each device: inflection point and labels from the earlier part of the trace, a biased network fitted to that
-//! part (and an unbiased one beside it on request), thresholds measured on it, and figures on the later part, which
-//! nothing was learned from.
+//! part (and an unbiased one beside it on request), thresholds measured on it, then trees and latency quantiles under
+//! the same inflection point; and figures on the later part, which nothing was learned from.
 
-use linnet_core::Model;
+use linnet_core::{LATENCY_SHARES, Model};
 use linnet_types::{IoRecord, Nanos};
 
+use crate::boost::BoostOptions;
 use crate::error::Error;
 use crate::evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, quantisation_loss};
-use crate::fit::{FitOptions, Fitted, fit};
 use crate::inflection::{Inflection, InflectionOptions};
-use crate::label::{Labelled, label, label_periods};
+use crate::label::{Labelled, label_parts, rows_of_periods, split_all};
+use crate::latencies::Foretold;
+use crate::network::{FitOptions, Fitted, fit_network};
+use crate::pooled::pool;
 use crate::set::{Dropped, TrainingSet};
 use crate::thresholds::thresholds;
+use crate::trees::{JudgedTrees, Periods, learn_trees, learn_trees_shared};
+
+/// What the models of several devices have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Devices {
+    /// Nothing: each has a model of its own.
+    #[default]
+    Apart,
+    /// Each has its own network and inflection point, but all have the same trees, fitted to the rows of all: for devices
+    /// of one type, among which a policy chooses.
+    SharedTrees,
+    /// Everything: one model, labelled by one inflection point of all their latencies.
+    Pooled,
+}
 
 /// How the devices of an array are learned.
 #[derive(Clone, Debug)]
@@ -23,8 +40,12 @@ pub struct LearnOptions {
     pub train_share: f64,
     /// The inflection points.
     pub inflection: InflectionOptions,
-    /// The fit. Its seed is that of device 0; device `d` takes the seed plus `d`.
+    /// The networks. The seed is that of device 0; device `d` takes the seed plus `d`.
     pub fit: FitOptions,
+    /// The trees.
+    pub boost: BoostOptions,
+    /// What the models have in common.
+    pub devices: Devices,
     /// Also fit each device without bias, for comparison.
     pub unbiased: bool,
 }
@@ -35,6 +56,8 @@ impl Default for LearnOptions {
             train_share: 0.8,
             inflection: InflectionOptions::default(),
             fit: FitOptions::default(),
+            boost: BoostOptions::default(),
+            devices: Devices::default(),
             unbiased: false,
         }
     }
@@ -56,8 +79,10 @@ pub enum Stage {
         /// Its mean training loss.
         loss: f32,
     },
-    /// Figures on the later part.
+    /// Figures of a network on the later part.
     Evaluate,
+    /// Trees and latency quantiles of all devices, and their figures.
+    Trees,
 }
 
 /// How far the work is.
@@ -86,93 +111,158 @@ pub struct Judged {
     pub quantisation: QuantisationLoss,
 }
 
-/// What was learned of one device.
+/// What was learned of one device, or of all where they are pooled.
 #[derive(Clone, Debug)]
 pub struct Learned {
     /// Where fast ends.
     pub inflection: Inflection,
-    /// Records that made no row.
+    /// Records that made no row of the network.
     pub dropped: Dropped,
-    /// Rows of the training part and of the later part.
+    /// Rows of the network: of the training part and of the later part.
     pub rows: (u64, u64),
-    /// The biased network with the device's thresholds, for a model file; without trees, which [`crate::learn_trees`]
-    /// fits. Its false submits are those on the training rows.
+    /// The whole model, for a model file: the biased network, the trees, the latency quantiles, and the device's thresholds.
+    /// Its false submits are those on the training rows.
     pub model: Model,
     /// The biased fit.
     pub biased: Judged,
     /// The fit without bias, when it was asked for.
     pub unbiased: Option<Judged>,
+    /// Figures of the trees on the later part.
+    pub trees: Evaluation,
+    /// How the predicted latency quantiles held on it.
+    pub latencies: [Foretold; LATENCY_SHARES.len()],
 }
 
-/// Learns every device of an array from its records. With one device, all replicas are taken to behave like it.
+/// What was learned of one device before its trees; `model` is without them.
+struct NetworkOnly {
+    inflection: Inflection,
+    dropped: Dropped,
+    rows: (u64, u64),
+    model: Model,
+    biased: Judged,
+    unbiased: Option<Judged>,
+}
+
+/// Fits a model to every device of an array: the earlier part of its records trains, the rest judges. With one device, all
+/// replicas are taken to behave like it.
 ///
-/// `watch` is told of every step and returns false to stop.
+/// `watch` is told of every step and returns false to stop. The same records and options give the same bytes of models.
 ///
 /// # Errors
-/// Those of [`label`], and of [`fit`] within [`Error::Device`]; [`Error::Interrupted`] when `watch` asked to stop.
-pub fn learn(
+/// Those of [`crate::label`], and of [`fit_network`] and [`crate::fit_trees`], within [`Error::Device`] where they are one device's;
+/// [`Error::Interrupted`] when `watch` asked to stop.
+pub fn fit(
     devices: &[&[IoRecord]],
     options: &LearnOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Vec<Learned>, Error> {
-    start(devices.len(), watch)?;
-    let labelled = label(devices, options.train_share, &options.inflection)?;
-    let past: Vec<Vec<IoRecord>> = labelled
-        .iter()
-        .zip(devices)
-        .map(|(part, records)| until(records, part.train.arrive_ns.last().copied().unwrap_or(0)))
-        .collect();
-    learn_each(labelled, &past.iter().map(Vec::as_slice).collect::<Vec<_>>(), options, watch)
+    start(devices.len(), options, watch)?;
+    let parts = split_all(devices, options.train_share)?;
+    let last_ns = |train: &TrainingSet| train.arrive_ns.last().copied().unwrap_or(0);
+    let past: Vec<Vec<IoRecord>> =
+        parts.iter().zip(devices).map(|((train, _), records)| until(records, last_ns(train))).collect();
+    let past: Vec<&[IoRecord]> = past.iter().map(Vec::as_slice).collect();
+    let networks = fit_networks(parts, &past, options, watch)?;
+    let share = options.train_share;
+    add_trees(networks, devices.len(), options, watch, |device, inflection_ns| {
+        Periods::split(devices[device], share, inflection_ns)
+    })
 }
 
-/// Learns every device from one period and judges it on another: `train` and `test` hold the records of each device.
+/// Fits a model to one period of every device and judges it on another: `train` and `test` hold the records of each device.
 /// `options.train_share` is not looked at.
 ///
 /// # Errors
-/// As [`learn`].
-pub fn learn_periods(
+/// As [`fit`]; [`Error::Setting`] when the two lists differ in length.
+pub fn fit_periods(
     train: &[&[IoRecord]],
     test: &[&[IoRecord]],
     options: &LearnOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Vec<Learned>, Error> {
-    start(train.len(), watch)?;
-    learn_each(label_periods(train, test, &options.inflection)?, train, options, watch)
+    start(train.len(), options, watch)?;
+    let networks = fit_networks(rows_of_periods(train, test)?, train, options, watch)?;
+    add_trees(networks, train.len(), options, watch, |device, inflection_ns| {
+        Periods::of(train[device], test[device], inflection_ns)
+    })
 }
 
-fn start(devices: usize, watch: &mut dyn FnMut(Progress) -> bool) -> Result<(), Error> {
-    if watch(Progress { device: 0, devices, stage: Stage::Label }) { Ok(()) } else { Err(Error::Interrupted) }
+/// Models that will come of so many devices.
+fn models(devices: usize, options: &LearnOptions) -> usize {
+    if options.devices == Devices::Pooled { 1 } else { devices }
 }
 
-/// `past` holds the training period of each device.
-fn learn_each(
-    labelled: Vec<Labelled>,
+fn start(devices: usize, options: &LearnOptions, watch: &mut dyn FnMut(Progress) -> bool) -> Result<(), Error> {
+    tell(watch, Progress { device: 0, devices: models(devices, options), stage: Stage::Label })
+}
+
+fn tell(watch: &mut dyn FnMut(Progress) -> bool, at: Progress) -> Result<(), Error> {
+    if watch(at) { Ok(()) } else { Err(Error::Interrupted) }
+}
+
+fn of_device(device: usize, error: Error) -> Error {
+    match error {
+        Error::Interrupted => error,
+        error => Error::Device { device, source: Box::new(error) },
+    }
+}
+
+/// `parts` are each device's rows without labels, `past` the records of its training part, for the thresholds.
+fn fit_networks(
+    parts: Vec<(TrainingSet, TrainingSet)>,
     past: &[&[IoRecord]],
     options: &LearnOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
-) -> Result<Vec<Learned>, Error> {
-    let devices = labelled.len();
-    let mut learned = Vec::with_capacity(devices);
-    for (device, (part, past)) in labelled.into_iter().zip(past).enumerate() {
-        let result = learn_one(part, past, device, options, &mut |stage| {
-            if watch(Progress { device, devices, stage }) { Ok(()) } else { Err(Error::Interrupted) }
-        });
-        learned.push(result.map_err(|error| match error {
-            Error::Interrupted => error,
-            error => Error::Device { device, source: Box::new(error) },
-        })?);
+) -> Result<Vec<NetworkOnly>, Error> {
+    let devices = models(parts.len(), options);
+    let mut one = |part, past: &[IoRecord], device| {
+        fit_one(part, past, device, options, &mut |stage| tell(watch, Progress { device, devices, stage }))
+    };
+    if options.devices == Devices::Pooled {
+        let (part, past) = pool(parts, past, &options.inflection)?;
+        return Ok(vec![one(part, &past, 0)?]);
     }
-    Ok(learned)
+    let labelled = label_parts(parts, &options.inflection)?.into_iter().zip(past).enumerate();
+    labelled.map(|(device, (part, past))| one(part, past, device).map_err(|error| of_device(device, error))).collect()
 }
 
-/// `past` holds the records of the training part, for the thresholds.
-pub(crate) fn learn_one(
+/// Completes each model. `periods` gives the rows of a device's trees, by the inflection point that its network has.
+fn add_trees(
+    networks: Vec<NetworkOnly>,
+    devices: usize,
+    options: &LearnOptions,
+    watch: &mut dyn FnMut(Progress) -> bool,
+    periods: impl Fn(usize, Nanos) -> Result<Periods, Error>,
+) -> Result<Vec<Learned>, Error> {
+    tell(watch, Progress { device: 0, devices: networks.len(), stage: Stage::Trees })?;
+    let rows = |device: usize| {
+        let inflection_ns = networks[device.min(networks.len() - 1)].inflection.latency_ns;
+        periods(device, inflection_ns).map_err(|error| of_device(device, error))
+    };
+    let rows = (0..devices).map(rows).collect::<Result<Vec<_>, _>>()?;
+    let trees = match options.devices {
+        Devices::Apart => rows.iter().map(|own| learn_trees(own, &options.boost)).collect::<Result<_, _>>()?,
+        Devices::SharedTrees => learn_trees_shared(&rows, &options.boost)?,
+        Devices::Pooled => vec![learn_trees(&Periods::together(rows), &options.boost)?],
+    };
+    Ok(networks.into_iter().zip(trees).map(|(network, trees)| network.with(trees)).collect())
+}
+
+impl NetworkOnly {
+    fn with(self, own: JudgedTrees) -> Learned {
+        let NetworkOnly { inflection, dropped, rows, model, biased, unbiased } = self;
+        let model = Model { trees: Some(own.trees), latencies: Some(own.latencies), ..model };
+        Learned { inflection, dropped, rows, model, biased, unbiased, trees: own.test, latencies: own.foretold }
+    }
+}
+
+fn fit_one(
     part: Labelled,
     past: &[IoRecord],
     device: usize,
     options: &LearnOptions,
     tell: &mut dyn FnMut(Stage) -> Result<(), Error>,
-) -> Result<Learned, Error> {
+) -> Result<NetworkOnly, Error> {
     let Labelled { inflection, train, test } = part;
     let mut fit_options = options.fit.clone();
     fit_options.train.seed = fit_options.train.seed.wrapping_add(device as u64);
@@ -198,7 +288,7 @@ pub(crate) fn learn_one(
         seed: fit_options.train.seed,
     };
     let rows = (train.len() as u64, test.len() as u64);
-    Ok(Learned { inflection, dropped: train.dropped, rows, model, biased, unbiased })
+    Ok(NetworkOnly { inflection, dropped: train.dropped, rows, model, biased, unbiased })
 }
 
 fn judge(
@@ -209,7 +299,8 @@ fn judge(
 ) -> Result<Judged, Error> {
     let biased = options.train.false_submit_weight != 1.0;
     let epochs = options.train.epochs;
-    let fitted = fit(train, options, &mut |epoch, loss| tell(Stage::Fit { biased, epoch, epochs, loss }).is_ok())?;
+    let fitted =
+        fit_network(train, options, &mut |epoch, loss| tell(Stage::Fit { biased, epoch, epochs, loss }).is_ok())?;
     tell(Stage::Evaluate)?;
     Ok(Judged {
         train: evaluate(&fitted.network, train)?,
@@ -221,6 +312,6 @@ fn judge(
 }
 
 /// The records that had arrived by this time.
-pub(crate) fn until(records: &[IoRecord], last_ns: Nanos) -> Vec<IoRecord> {
+fn until(records: &[IoRecord], last_ns: Nanos) -> Vec<IoRecord> {
     records.iter().filter(|record| record.arrive_ns <= last_ns).copied().collect()
 }

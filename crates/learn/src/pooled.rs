@@ -4,42 +4,31 @@
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
-use crate::inflection::inflection_point;
-use crate::label::{Labelled, split};
-use crate::pipeline::{LearnOptions, Learned, Progress, Stage, learn_one, until};
+use crate::inflection::{InflectionOptions, inflection_point};
+use crate::label::Labelled;
 use crate::set::TrainingSet;
 
-/// Learns one model from the records of several devices. Each trace is replayed by itself and cut in time by itself;
-/// the training parts' latencies together give the inflection point, as those of one device do in [`crate::learn`].
-///
-/// # Errors
-/// Those of [`crate::learn`].
-pub fn learn_pooled(
-    devices: &[&[IoRecord]],
-    options: &LearnOptions,
-    watch: &mut dyn FnMut(Progress) -> bool,
-) -> Result<Learned, Error> {
-    let mut tell = |stage: Stage| {
-        let at = Progress { device: 0, devices: 1, stage };
-        if watch(at) { Ok(()) } else { Err(Error::Interrupted) }
-    };
-    tell(Stage::Label)?;
-    if devices.is_empty() {
+/// The rows of several devices as if of one, each cut in time by itself; and the records of their training parts, `past`, one
+/// after the other. The training parts' latencies together give the inflection point.
+pub(crate) fn pool(
+    parts: Vec<(TrainingSet, TrainingSet)>,
+    past: &[&[IoRecord]],
+    options: &InflectionOptions,
+) -> Result<(Labelled, Vec<IoRecord>), Error> {
+    if parts.is_empty() {
         return Err(Error::NoDevice);
     }
     let (mut train, mut test) = (TrainingSet::default(), TrainingSet::default());
-    let mut past = Vec::new();
-    for (device, records) in devices.iter().enumerate() {
-        let (earlier, later) =
-            split(records, options.train_share).map_err(|error| Error::Device { device, source: Box::new(error) })?;
-        append_after(&mut past, &until(records, earlier.arrive_ns.last().copied().unwrap_or(0)));
+    for (earlier, later) in parts {
         train.append(earlier);
         test.append(later);
     }
-    let inflection = inflection_point(&[&train.latency_ns], 0, &options.inflection)?;
+    let mut all = Vec::new();
+    past.iter().for_each(|records| append_after(&mut all, records));
+    let inflection = inflection_point(&[&train.latency_ns], 0, options)?;
     train.relabel(inflection.latency_ns);
     test.relabel(inflection.latency_ns);
-    learn_one(Labelled { inflection, train, test }, &past, 0, options, &mut tell)
+    Ok((Labelled { inflection, train, test }, all))
 }
 
 /// Appends the records of another device as if they followed, so that no queue of one meets the other's I/O.

@@ -13,7 +13,7 @@ use crate::watched::WatchedSet;
 
 /// Trees and how they judge rows that nothing was learned from.
 #[derive(Clone, Debug)]
-pub struct JudgedTrees {
+pub(crate) struct JudgedTrees {
     /// What serves.
     pub trees: Trees,
     /// What their scores foretell of latency.
@@ -26,7 +26,7 @@ pub struct JudgedTrees {
 
 /// What trees of a device are fitted to, and what they are judged on.
 #[derive(Clone, Debug, Default)]
-pub struct Periods {
+pub(crate) struct Periods {
     /// The rows that train.
     pub train: WatchedSet,
     /// The rows that judge.
@@ -68,7 +68,7 @@ impl Periods {
 ///
 /// # Errors
 /// [`Error::TooFewRows`] where a part has none.
-pub fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<JudgedTrees, Error> {
+pub(crate) fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<JudgedTrees, Error> {
     let trees = fit_trees(&device.train, options)?;
     let latencies = fit_latencies(&trees, &device.train)?;
     judge(trees, latencies, &device.test)
@@ -79,7 +79,7 @@ pub fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<JudgedTre
 ///
 /// # Errors
 /// As [`learn_trees`].
-pub fn learn_trees_shared(devices: &[Periods], options: &BoostOptions) -> Result<Vec<JudgedTrees>, Error> {
+pub(crate) fn learn_trees_shared(devices: &[Periods], options: &BoostOptions) -> Result<Vec<JudgedTrees>, Error> {
     let mut train = WatchedSet::default();
     devices.iter().for_each(|device| train.append(device.train.clone()));
     let trees = fit_trees(&train, options)?;

@@ -5,7 +5,8 @@ mod common;
 
 use linnet_core::{Loss, Model};
 use linnet_learn::{
-    Error, FitOptions, InflectionOptions, LearnOptions, Learned, Progress, Stage, TrainingSet, evaluate, fit, learn,
+    Error, FitOptions, InflectionOptions, LearnOptions, Learned, Progress, Stage, TrainingSet, evaluate, fit,
+    fit_network,
 };
 use linnet_types::IoRecord;
 
@@ -20,7 +21,7 @@ fn options(epochs: usize) -> LearnOptions {
 }
 
 fn learn_one(records: &[IoRecord], options: &LearnOptions) -> Learned {
-    learn(&[records], options, &mut |_| true).unwrap().remove(0)
+    fit(&[records], options, &mut |_| true).unwrap().remove(0)
 }
 
 fn print(name: &str, learned: &Learned) {
@@ -97,7 +98,7 @@ fn the_same_seed_gives_the_same_model() {
 fn devices_are_learned_one_by_one_and_can_be_interrupted() {
     let (a, b) = (common::busy_episodes(3_000, 4), common::busy_episodes(3_000, 5));
     let mut seen = Vec::new();
-    let learned = learn(&[&a, &b], &options(2), &mut |progress| {
+    let learned = fit(&[&a, &b], &options(2), &mut |progress| {
         seen.push(progress);
         true
     });
@@ -114,7 +115,7 @@ fn devices_are_learned_one_by_one_and_can_be_interrupted() {
     assert_eq!(fits, expected);
     for stop_after in 0..seen.len() {
         let mut told = 0;
-        let result = learn(&[&a, &b], &options(2), &mut |_| {
+        let result = fit(&[&a, &b], &options(2), &mut |_| {
             told += 1;
             told <= stop_after
         });
@@ -128,7 +129,7 @@ fn thinned_fits_train_on_as_many_rows_as_allowed() {
     let set = TrainingSet::from_records(&common::busy_episodes(5_000, 6), 1_000_000).unwrap();
     let mut options = FitOptions { max_rows: Some(1_000), ..Default::default() };
     options.train.epochs = 8;
-    let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
+    let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();
     assert_eq!((fitted.rows, fitted.quantisation.rows, fitted.loss.len()), (1_000, 1_000, 8));
     assert!(evaluate(&fitted.network, &set).unwrap().roc_auc.unwrap() > 0.9);
 }
@@ -141,7 +142,7 @@ fn other_losses_and_shapes_are_fitted_too() {
     for (loss, hidden) in shapes {
         let mut options = FitOptions::default();
         (options.train.loss, options.train.hidden) = (loss, hidden.to_vec());
-        let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
+        let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();
         let judged = evaluate(&fitted.network, &set).unwrap();
         assert!(judged.roc_auc.unwrap() > 0.9, "{loss:?} {hidden:?}: {judged:?}");
         assert!(fitted.quantisation.decisions_changed < 0.01, "{loss:?} {hidden:?}: {:?}", fitted.quantisation);
@@ -155,7 +156,7 @@ fn recentring_takes_the_common_shift_out_of_rounding() {
         // One decimal, so that there is something to repair.
         let mut options = FitOptions { decimals: 1, recentre, ..Default::default() };
         options.train.epochs = 1;
-        let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
+        let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();
         let scale = *fitted.network.scales().last().unwrap() as f64;
         let error = |i| fitted.network.score(set.row(i)) as f64 / scale - f64::from(fitted.float.score(set.row(i)));
         (0..set.len()).map(error).sum::<f64>() / set.len() as f64
@@ -170,17 +171,17 @@ fn one_class_is_learned_and_an_empty_set_refused() {
     options.train.epochs = 3;
     for (inflection_ns, base_rate) in [(u64::MAX, 1.0), (0, 0.0)] {
         set.relabel(inflection_ns);
-        let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
+        let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();
         let judged = evaluate(&fitted.network, &set).unwrap();
         assert_eq!((judged.base_rate, judged.roc_auc), (base_rate, None));
         assert!(judged.accuracy > 0.99, "{judged:?}");
     }
     let empty = TrainingSet::default();
-    let fitted = fit(&set, &options, &mut |_, _| true).unwrap();
-    assert!(fit(&empty, &options, &mut |_, _| true).unwrap_err().to_string().contains("0 rows for training"));
+    let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();
+    assert!(fit_network(&empty, &options, &mut |_, _| true).unwrap_err().to_string().contains("0 rows for training"));
     assert!(evaluate(&fitted.network, &empty).unwrap_err().to_string().contains("0 rows for evaluation"));
     options.decimals = 9;
-    assert!(fit(&set, &options, &mut |_, _| true).unwrap_err().to_string().contains("decimals is 9"));
+    assert!(fit_network(&set, &options, &mut |_, _| true).unwrap_err().to_string().contains("decimals is 9"));
 }
 
 #[test]

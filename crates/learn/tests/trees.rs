@@ -4,7 +4,7 @@
 
 mod common;
 
-use linnet_learn::{BoostOptions, LearnOptions, WatchedSet, evaluate_trees, fit_trees, learn};
+use linnet_learn::{BoostOptions, LearnOptions, WatchedSet, evaluate_trees, fit, fit_trees};
 
 #[test]
 fn rank_slow_reads_better_than_linnos() {
@@ -12,7 +12,7 @@ fn rank_slow_reads_better_than_linnos() {
     let mut ratios = Vec::new();
     for name in common::FLASHNET {
         let Some(records) = common::recording(name) else { return };
-        let learned = learn(&[&records], &options, &mut |_| true).unwrap().remove(0);
+        let learned = fit(&[&records], &options, &mut |_| true).unwrap().remove(0);
         let set = WatchedSet::from_records(&records, learned.inflection.latency_ns).unwrap();
         let (train, test) = set.split_at_share(0.5);
         assert_eq!(set.len(), records.iter().filter(|record| record.op.is_read()).count());

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use linnet_core::{Model, Network, TrainOptions, Trees};
+use linnet_core::{Network, TrainOptions, Trees};
 use linnet_learn::{
-    BoostOptions, Evaluation, FitOptions, Foretold, InflectionOptions, Judged, JudgedTrees, LearnOptions, Learned,
-    Periods, Progress as At, Stage, TrainingSet, WatchedSet, learn_trees, learn_trees_shared,
+    BoostOptions, Devices, Evaluation, FitOptions, Foretold, InflectionOptions, Judged, LearnOptions, Learned,
+    Progress as At, Stage, TrainingSet, WatchedSet,
 };
 use linnet_types::IoRecord;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
@@ -47,14 +47,6 @@ fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boo
     PyArray1::from_vec(py, flat).reshape([found.boost.len(), 3])
 }
 
-/// What the models of several devices have in common.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Devices {
-    Apart,
-    SharedTrees,
-    Pooled,
-}
-
 /// Fits one model for each trace, or one for all of them together (`pooled`); gives models with their reports. Models of
 /// devices of one type may have their trees in common (`shared_trees`). `test` holds a period of each device to judge on;
 /// without it the last part of each trace judges.
@@ -87,12 +79,13 @@ pub fn fit<'py>(
             max_rows,
             ..FitOptions::default()
         },
+        boost: BoostOptions { seed, ..BoostOptions::default() },
+        devices: match (pooled, shared_trees) {
+            (true, _) => Devices::Pooled,
+            (_, true) => Devices::SharedTrees,
+            _ => Devices::Apart,
+        },
         unbiased,
-    };
-    let devices = match (pooled, shared_trees) {
-        (true, _) => Devices::Pooled,
-        (_, true) => Devices::SharedTrees,
-        _ => Devices::Apart,
     };
     let held = |traces: &[PyRef<'py, PyTrace>]| traces.iter().map(|trace| trace.records.clone()).collect::<Vec<_>>();
     let records = held(&traces);
@@ -105,58 +98,24 @@ pub fn fit<'py>(
             done += 1;
             progress.tell((done, fits, loss))
         }
-        Stage::Label | Stage::Evaluate => progress.tell((done, fits, f32::NAN)),
+        Stage::Label | Stage::Evaluate | Stage::Trees => progress.tell((done, fits, f32::NAN)),
     };
-    let learned = py.detach(|| {
-        let slices = slices(&records);
-        match &later {
-            Some(later) => linnet_learn::learn_periods(&slices, &self::slices(later), &options, &mut watch),
-            None if pooled => linnet_learn::learn_pooled(&slices, &options, &mut watch).map(|one| vec![one]),
-            None => linnet_learn::learn(&slices, &options, &mut watch),
-        }
+    let learned = py.detach(|| match &later {
+        Some(later) => linnet_learn::fit_periods(&slices(&records), &slices(later), &options, &mut watch),
+        None => linnet_learn::fit(&slices(&records), &options, &mut watch),
     });
-    let learned = match learned {
-        Ok(learned) => learned,
+    match learned {
+        Ok(learned) => learned
+            .into_iter()
+            .map(|one| {
+                let report = report(py, &one)?;
+                Ok((PyModel { model: one.model }, report))
+            })
+            .collect(),
         Err(linnet_learn::Error::Interrupted) => {
-            return Err(progress.error(PyKeyboardInterrupt::new_err("fitting was stopped")));
+            Err(progress.error(PyKeyboardInterrupt::new_err("fitting was stopped")))
         }
-        Err(error) => return Err(errors::learn(error)),
-    };
-    let trees =
-        py.detach(|| fit_trees(&records, later.as_deref(), &learned, &options, devices)).map_err(errors::learn)?;
-    let mut fitted = Vec::with_capacity(learned.len());
-    for (one, own) in learned.into_iter().zip(trees) {
-        let report = report(py, &one)?;
-        report.set_item("linnet", evaluation(py, &own.test)?)?;
-        report.set_item("latencies", foretold(py, &own.foretold)?)?;
-        let model = Model { trees: Some(own.trees), latencies: Some(own.latencies), ..one.model };
-        fitted.push((PyModel { model }, report));
-    }
-    Ok(fitted)
-}
-
-/// The trees of each model, under the inflection point that its network has.
-fn fit_trees(
-    records: &[Arc<Vec<IoRecord>>],
-    later: Option<&[Arc<Vec<IoRecord>>]>,
-    learned: &[Learned],
-    options: &LearnOptions,
-    devices: Devices,
-) -> Result<Vec<JudgedTrees>, linnet_learn::Error> {
-    let boost = BoostOptions { seed: options.fit.train.seed, ..BoostOptions::default() };
-    let periods = |device: usize| {
-        let inflection_ns = learned[device.min(learned.len() - 1)].inflection.latency_ns;
-        match later {
-            Some(later) => Periods::of(&records[device], &later[device], inflection_ns),
-            None => Periods::split(&records[device], options.train_share, inflection_ns),
-        }
-        .map_err(|error| linnet_learn::Error::Device { device, source: Box::new(error) })
-    };
-    let all = (0..records.len()).map(periods).collect::<Result<Vec<_>, _>>()?;
-    match devices {
-        Devices::Apart => all.iter().map(|own| learn_trees(own, &boost)).collect(),
-        Devices::SharedTrees => learn_trees_shared(&all, &boost),
-        Devices::Pooled => Ok(vec![learn_trees(&Periods::together(all), &boost)?]),
+        Err(error) => Err(errors::learn(error)),
     }
 }
 
@@ -185,6 +144,8 @@ fn report<'py>(py: Python<'py>, one: &Learned) -> PyResult<Bound<'py, PyDict>> {
     dict.set_item("unbiased", plain)?;
     let boost: Vec<_> = one.inflection.boost.iter().map(|p| (p.percentile, p.latency_ns, p.boost_ns)).collect();
     dict.set_item("boost", boost)?;
+    dict.set_item("linnet", evaluation(py, &one.trees)?)?;
+    dict.set_item("latencies", foretold(py, &one.latencies)?)?;
     Ok(dict)
 }
 

@@ -7,7 +7,7 @@
 //! the share of the way from baseline to oracle that each of them goes, and I/O beyond one copy a read.
 
 use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
-use linnet_learn::{BoostOptions, LearnOptions, Periods, learn_periods, learn_trees_shared};
+use linnet_learn::{Devices, LearnOptions, fit_periods};
 use linnet_measure::Summary;
 use linnet_sim::Modelled;
 use linnet_ssd::{Params, Ssd};
@@ -54,20 +54,16 @@ fn main() {
         let fresh = vec![Learned::default(); 3];
         let log = |streams| serve(&devices, streams, "baseline", &fresh, true).log;
         let (past, later) = (log(&train), log(&test));
-        let options = LearnOptions::default();
-        let fitted = learn_periods(&slices(&past), &slices(&later), &options, &mut |_| true).expect("a fit");
-        let periods: Vec<Periods> = (0..devices.len())
-            .map(|k| Periods::of(&past[k], &later[k], fitted[k].inflection.latency_ns).expect("reads"))
-            .collect();
-        let shared = learn_trees_shared(&periods, &BoostOptions::default()).expect("trees");
+        let options = LearnOptions { devices: Devices::SharedTrees, ..LearnOptions::default() };
+        let fitted = fit_periods(&slices(&past), &slices(&later), &options, &mut |_| true).expect("a fit");
         let mut learned = Vec::new();
-        for (one, own) in fitted.iter().zip(shared) {
-            println!("{workload}: ROC-AUC {:.3?}, LinnOS {:.3?}", own.test.roc_auc, one.biased.test.roc_auc);
+        for one in fitted {
+            println!("{workload}: ROC-AUC {:.3?}, LinnOS {:.3?}", one.trees.roc_auc, one.biased.test.roc_auc);
             learned.push(Learned {
                 thresholds: one.model.thresholds,
-                network: one.model.network.clone(),
-                trees: Some(own.trees),
-                latencies: Some(own.latencies),
+                network: one.model.network,
+                trees: one.model.trees,
+                latencies: one.model.latencies,
             });
         }
         let rows: Vec<(Summary, u64)> = POLICIES

@@ -8,7 +8,7 @@
 
 use linnet_learn::{
     BoostOptions, Error, Evaluation, FitOptions, Inflection, InflectionOptions, TrainingSet, WatchedSet,
-    check_train_share, evaluate, evaluate_trees, figures, fit, fit_trees, inflection_point, require,
+    check_train_share, evaluate, evaluate_trees, figures, fit_network, fit_trees, inflection_point, require,
 };
 use linnet_measure::roc_auc_integers;
 use linnet_sim::Chance;
@@ -180,9 +180,9 @@ impl Study {
     /// LinnOS, biased against false submits. `go_on` is asked now and then and returns false to stop.
     ///
     /// # Errors
-    /// Those of [`fit`].
+    /// Those of [`fit_network`].
     pub fn linnos(&self, go_on: &mut dyn FnMut() -> bool) -> Result<Evaluation, Error> {
-        let fitted = fit(&self.train.linnos, &self.options.fit, &mut |_, _| go_on())?;
+        let fitted = fit_network(&self.train.linnos, &self.options.fit, &mut |_, _| go_on())?;
         Ok(self.reported(evaluate(&fitted.network, &self.test.linnos)?))
     }
 

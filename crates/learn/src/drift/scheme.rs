@@ -6,7 +6,7 @@ use linnet_types::{Nanos, Op, Request};
 
 use crate::boost::{BoostOptions, fit_trees};
 use crate::error::Error;
-use crate::fit::{FitOptions, fit};
+use crate::network::{FitOptions, fit_network};
 use crate::set::{HISTORY, TrainingSet};
 use crate::watched::WatchedSet;
 
@@ -109,7 +109,7 @@ impl Scheme for LinnOsScheme {
     fn fit(&self, rows: &[Self::Row], latency_ns: &[Nanos], inflection_ns: Nanos) -> Result<Network, Error> {
         let slow = crate::inflection::slow_of(latency_ns, inflection_ns);
         let set = TrainingSet { digits: rows.concat(), slow, ..TrainingSet::default() };
-        Ok(fit(&set, &self.0, &mut |_, _| true)?.network)
+        Ok(fit_network(&set, &self.0, &mut |_, _| true)?.network)
     }
 
     fn score(model: &Network, row: &Self::Row) -> i64 {

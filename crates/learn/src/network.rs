@@ -55,7 +55,7 @@ pub struct Fitted {
 /// # Errors
 /// [`Error::TooFewRows`] for an empty set; [`Error::Setting`]; [`Error::Core`] when the core refuses the options or a
 /// weight that has grown out of bounds; [`Error::Interrupted`] when `progress` asked to stop.
-pub fn fit(
+pub fn fit_network(
     set: &TrainingSet,
     options: &FitOptions,
     progress: &mut dyn FnMut(usize, f32) -> bool,
