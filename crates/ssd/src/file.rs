@@ -8,9 +8,10 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use crate::params::{Error, Params};
+use crate::error::Error;
 use crate::presets::{PRESETS, QUEUED_PRESETS};
 use crate::queued::QueuedParams;
+use crate::timeline::params::Params;
 
 /// A parameter file: a device of one of the two models.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,9 @@
 //! published and simulator values leave (`docs/design/ssd-model.md`). Capacity is scaled down everywhere, with blocks scaled to match, so
 //! that a device is preconditioned in well under a second; write amplification depends on the ratio of spare to data, which is kept.
 
-use crate::params::{Error, Params, ReadPriority};
+use crate::error::Error;
 use crate::queued::QueuedParams;
+use crate::timeline::params::{Params, ReadPriority};
 
 /// Names that [`Params::preset`] knows.
 pub const PRESETS: &[&str] = &["consumer-deep", "enterprise-wide", "sata", "970-evo", "600p"];

@@ -12,7 +12,7 @@ use super::flash::{Flash, Place};
 use super::host::{HostRequest, Link};
 use super::params::QueuedParams;
 use crate::cause::{Cause, Mechanism};
-use crate::params::Error;
+use crate::error::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {

@@ -4,7 +4,7 @@
 use linnet_types::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::params::{Error, refuse, within};
+use crate::error::{Error, refuse, within};
 
 /// How garbage collection chooses among the full blocks of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,9 +8,9 @@
 
 use std::collections::VecDeque;
 
-use crate::geometry::Geometry;
-use crate::stats::Wear;
-use crate::table::Table;
+use super::geometry::Geometry;
+use super::stats::Wear;
+use super::table::Table;
 
 mod words;
 

@@ -6,12 +6,12 @@
 
 use linnet_types::{Nanos, Op, Request};
 
+use super::die::Die;
+use super::ftl::{BUFFERED, NONE};
+use super::line::Timeline;
+use super::machine::Machine;
+use super::params::{PAGE_BYTES, ReadPriority};
 use crate::cause::{Cause, Mechanism, Source};
-use crate::die::Die;
-use crate::ftl::{BUFFERED, NONE};
-use crate::machine::Machine;
-use crate::params::{PAGE_BYTES, ReadPriority};
-use crate::timeline::Timeline;
 
 /// The part of a read that one program unit holds: one flash read.
 #[derive(Clone, Copy, Debug)]

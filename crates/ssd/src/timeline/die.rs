@@ -6,8 +6,8 @@
 
 use linnet_types::Nanos;
 
+use super::spans::SpanLog;
 use crate::cause::{Cause, Mechanism};
-use crate::spans::SpanLog;
 
 const SEGMENTS: usize = 8;
 const RUNS: usize = 8;

@@ -11,8 +11,8 @@
 
 use linnet_types::Nanos;
 
+use super::spans::SpanLog;
 use crate::cause::Mechanism;
-use crate::spans::SpanLog;
 
 /// Most reservations that are kept.
 const SLOTS: usize = 24;

@@ -10,8 +10,8 @@ use std::time::Instant;
 use linnet_types::{Nanos, Op};
 use serde::Serialize;
 
+use super::reference::{CheckError, Reference, rows};
 use crate::queued::{QueuedSsd, QueuedStats};
-use crate::reference::{CheckError, Reference, rows};
 
 /// The outcome of a comparison. Ratios are ours over the reference's, of measured reads.
 #[derive(Clone, Debug, PartialEq, Serialize)]

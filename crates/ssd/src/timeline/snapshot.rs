@@ -14,10 +14,11 @@
 
 use std::path::Path;
 
+use super::machine::Machine;
+use super::params::Params;
+use super::ssd::Ssd;
+use crate::error::Error;
 use crate::file::write_whole;
-use crate::machine::Machine;
-use crate::params::{Error, Params};
-use crate::ssd::Ssd;
 
 const MAGIC: &[u8; 8] = b"LINNETSD";
 const VERSION: u32 = 1;

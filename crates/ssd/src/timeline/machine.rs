@@ -6,15 +6,15 @@ use std::collections::VecDeque;
 use linnet_sim::Chance;
 use linnet_types::Nanos;
 
-use crate::buffer::Buffer;
+use super::buffer::Buffer;
+use super::die::{Die, Run};
+use super::ftl::{DieWork, Ftl, Levelling};
+use super::geometry::Geometry;
+use super::line::Timeline;
+use super::params::{PAGE_BYTES, Params, ReadPriority};
+use super::serve::Undo;
+use super::stats::Stats;
 use crate::cause::Mechanism;
-use crate::die::{Die, Run};
-use crate::ftl::{DieWork, Ftl, Levelling};
-use crate::geometry::Geometry;
-use crate::params::{PAGE_BYTES, Params, ReadPriority};
-use crate::serve::Undo;
-use crate::stats::Stats;
-use crate::timeline::Timeline;
 
 /// A timer that is not set.
 pub(crate) const NEVER: Nanos = Nanos::MAX;

@@ -7,15 +7,15 @@
 
 use linnet_types::Nanos;
 
+use super::die::Run;
+use super::machine::{Machine, NEVER, Visit};
 use crate::cause::Mechanism;
-use crate::die::Run;
-use crate::machine::{Machine, NEVER, Visit};
 
 impl Machine {
     /// Puts a written page into the buffer and starts the flush that it may cause.
     pub fn take_page(&mut self, now: Nanos, page: u32) {
         self.stats.host_write_pages += 1;
-        if self.ftl.l2p[page as usize] == crate::ftl::BUFFERED {
+        if self.ftl.l2p[page as usize] == super::ftl::BUFFERED {
             self.stats.buffer_write_hits += 1;
             return;
         }

@@ -2,7 +2,7 @@
 //! The map as words, for snapshots.
 
 use super::{Frontier, Ftl, NONE, Superblock, UNOPENED};
-use crate::geometry::Geometry;
+use crate::timeline::geometry::Geometry;
 
 impl Ftl {
     /// All that must be kept of it: little-endian words. The reverse map and the valid counts follow from the rest.

@@ -3,7 +3,7 @@
 
 use linnet_types::Nanos;
 
-use crate::params::{PAGE_BYTES, Params};
+use super::params::{PAGE_BYTES, Params};
 
 /// Division of 32-bit numbers by a fixed one, as one wide multiplication (Lemire, Kaser and Kurz 2019: exact for all).
 #[derive(Clone, Copy, Debug)]

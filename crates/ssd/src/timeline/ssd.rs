@@ -6,11 +6,12 @@ use std::cell::RefCell;
 use linnet_sim::Chance;
 use linnet_types::{Foresight, LatencyModel, Nanos, Op, Outcome, Request};
 
+use super::machine::Machine;
+use super::params::{PAGE_BYTES, Params};
+use super::spans::{Resource, Span, SpanLog};
+use super::stats::{Stats, StreamStats, Wear};
 use crate::cause::Cause;
-use crate::machine::Machine;
-use crate::params::{Error, PAGE_BYTES, Params};
-use crate::spans::{Resource, Span, SpanLog};
-use crate::stats::{Stats, StreamStats, Wear};
+use crate::error::Error;
 
 /// A modelled SSD in virtual time. A clone is a snapshot.
 ///

@@ -1,47 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The settings of a device, with units in the names, and the reasons for refusing impossible ones.
+//! The settings of a device, with units in the names.
 
 use linnet_types::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Why a device cannot be built.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Error {
-    /// No preset has this name.
-    #[error("no SSD preset is called `{name}`; the presets are {known}")]
-    UnknownPreset {
-        /// The name asked for.
-        name: String,
-        /// The names that exist.
-        known: String,
-    },
-    /// A setting is outside its range, or contradicts another one.
-    #[error("SSD parameter {field} = {value}: {reason}")]
-    Setting {
-        /// Field of [`Params`].
-        field: &'static str,
-        /// What it was set to.
-        value: String,
-        /// What is wrong, and what would be accepted.
-        reason: String,
-    },
-    /// A parameter file is not TOML, or has a key that is unknown, missing or of the wrong type.
-    #[error("SSD parameters{}: {reason}", if file.is_empty() { String::new() } else { format!(" in {file}") })]
-    Text {
-        /// The file, where there is one.
-        file: String,
-        /// Line, key and what is wrong.
-        reason: String,
-    },
-    /// A file could not be read or written.
-    #[error("{file}: {reason}")]
-    File {
-        /// The file.
-        file: String,
-        /// What the system said, or what is wrong with its bytes.
-        reason: String,
-    },
-}
+use crate::error::{Error, refuse, within};
 
 /// What a read does about internal work on its die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,17 +119,6 @@ pub struct Params {
 
 /// 4 KiB, the unit of the map.
 pub(crate) const PAGE_BYTES: u32 = 4096;
-
-pub(crate) fn refuse<T>(field: &'static str, value: impl ToString, reason: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Setting { field, value: value.to_string(), reason: reason.into() })
-}
-
-pub(crate) fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), Error> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    refuse(field, value, format!("must be in {least}..={most}"))
-}
 
 fn share(field: &'static str, value: f64, most: f64) -> Result<(), Error> {
     // Written so that NaN is refused as well.

@@ -9,7 +9,7 @@ use linnet_types::{Nanos, Op, Request};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::params::Error;
+use crate::error::Error;
 use crate::queued::{QueuedParams, VictimPolicy};
 
 /// Why a reference could not be compared with.
@@ -61,7 +61,7 @@ pub enum CheckError {
     },
 }
 
-/// The keys of `parameters` that are understood. All have defaults; others are listed in [`Check::ignored_parameters`].
+/// The keys of `parameters` that are understood. All have defaults; others are listed in [`crate::Check::ignored_parameters`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Keys {

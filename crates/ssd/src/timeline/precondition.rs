@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bringing a new device to the state it has after long use.
+
+use linnet_sim::Chance;
+
+use super::machine::Machine;
+use crate::precondition::{ALIKE, EXTENTS, WINDOW_SHARE, WINDOWS_MAX};
+
+impl Machine {
+    /// Writes every logical page once, in order, then overwrites at random until write amplification settles. Maps only:
+    /// no time passes. The device must be new.
+    pub fn precondition(&mut self, mut chance: Chance) {
+        let geometry = self.geometry.clone();
+        let unit_pages = geometry.unit_pages as usize;
+        let mut unit = Vec::with_capacity(unit_pages);
+        for page in 0..geometry.logical_pages {
+            self.fill(&mut unit, page);
+        }
+        let window = (f64::from(geometry.logical_pages) * WINDOW_SHARE) as u32;
+        let mut before = f64::INFINITY;
+        for _ in 0..WINDOWS_MAX {
+            let mut moved = 0;
+            let mut written = 0;
+            while written < window {
+                let first = chance.below(u64::from(geometry.logical_pages)) as u32;
+                let extent = 1 << chance.below(EXTENTS);
+                for page in first..(first + extent).min(geometry.logical_pages) {
+                    moved += self.fill(&mut unit, page);
+                    written += 1;
+                }
+            }
+            let amplification = 1.0 + moved as f64 / f64::from(window);
+            let alike = (amplification / before - 1.0).abs() < ALIKE;
+            before = amplification;
+            if alike {
+                break;
+            }
+        }
+        if !unit.is_empty() {
+            self.settle_unit(&unit);
+        }
+    }
+
+    /// Adds a page to the unit, which is written when full. Returns the pages that were moved to make room.
+    fn fill(&mut self, unit: &mut Vec<u32>, page: u32) -> u64 {
+        if self.ftl.l2p[page as usize] == super::ftl::BUFFERED {
+            return 0;
+        }
+        self.ftl.buffer(&self.geometry, page);
+        unit.push(page);
+        if unit.len() < self.geometry.unit_pages as usize {
+            return 0;
+        }
+        let moved = self.settle_unit(unit);
+        unit.clear();
+        moved
+    }
+
+    fn settle_unit(&mut self, unit: &[u32]) -> u64 {
+        let mut moved = 0;
+        while self.ftl.free_pages(&self.geometry) < self.gc_free_pages || !self.ftl.has_room() {
+            match self.ftl.collect(&self.geometry, self.params.gc_quantum_rows, &mut self.work) {
+                Some(round) => moved += u64::from(round.moved),
+                None => break,
+            }
+        }
+        self.ftl.place_unit(&self.geometry, unit);
+        moved
+    }
+}
