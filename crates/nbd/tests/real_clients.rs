@@ -69,6 +69,8 @@ fn fio_verifies_what_it_wrote() {
                 "--verify=crc32c",
                 "--verify_fatal=1",
                 "--verify_backlog=64",
+                // Otherwise fio leaves a file in the working directory.
+                "--verify_state_save=0",
                 "--output-format=terse",
             ],
         );
