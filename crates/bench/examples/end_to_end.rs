@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! I/Os per second of a whole virtual-time run: workload, SSD model, array, LinnOS with fitted models.
+//! Measures I/Os per second of a whole run in virtual time: workload, SSD model, array, and LinnOS with fitted models.
 //!
 //!     cargo run --release -p linnet-bench --example end_to_end -- az-e enterprise-wide linnos 20
 //!

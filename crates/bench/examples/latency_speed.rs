@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Nanoseconds of a score by 64 trees, and of the latency quantiles looked up by it, hot: least and median of blocks of
-//! 64 over a ring of 4,096 random rows, whose branches no predictor knows.
+//! Measures nanoseconds of a score by 64 trees, and of looking up the latency quantiles of that score, with warm caches: least and
+//! median of blocks of 64 over a ring of 4,096 random rows, whose branches cannot be predicted.
 //!
 //! `cargo run --release -p linnet-bench --example latency_speed`
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost of one push and one pop of the event queue, at several numbers of waiting events.
+//! Measures one push and one pop of the event queue, with several numbers of waiting events.
 //! `cargo run --release -p linnet-bench --example queue_rate`
 
 use linnet_sim::{Chance, EventQueue};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the array and the event queue cost per I/O, by policy, on a device that costs next to nothing.
+//! Measures the cost of the array and the event queue per I/O, by policy, on a device whose own cost is negligible.
 //! `cargo run --release -p linnet-bench --example rate [I/Os, default 2,000,000] [policy,policy...]`
 //!
 //! Three streams of Poisson arrivals, 90 % reads, on three toy devices that are busy now and then. The network of LinnOS has its

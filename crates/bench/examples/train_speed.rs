@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trains on a file of rows and prints seconds per epoch and accuracy: our side of bench/macro/train_vs_torch.py.
+//! Trains on a file of rows and prints seconds per epoch and accuracy, for bench/macro/train_vs_torch.py to compare.
 //!
 //! Usage: train_speed TRAIN TEST EPOCHS SEED WEIGHT. A file holds 32 bytes for each row: 31 digits and the label.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often, how long and how predictably reads meet internal work: one preset, one load, several device-wide shares.
+//! Shows how often reads wait for internal work, for how long, and how predictable that is: one preset, one load, several
+//! device-wide shares.
 //!
 //! `cargo run --release -p linnet-study --example duty -- PRESET IOPS READ% WRITE_KIB [SECONDS [SHARES [BURST [HOT]]]]`, for example
 //! `... duty -- consumer-deep 400 25 64 600 0,0.5,0.85,1`.

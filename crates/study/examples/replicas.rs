@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far each policy goes from baseline to oracle.
+//! Compares policies: each one's share of the gap between the baseline and the oracle.
 //!
 //!     cargo run --release -p linnet-study --example replicas -- enterprise-wide 0.75 20 1 az-e bi-e co-e
 //!

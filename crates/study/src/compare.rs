@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models on the same rows: each read of a device as LinnOS, Heimdall and `linnet` would describe it, one inflection point,
-//! one cut in time.
+//! Compares LinnOS, Heimdall and `linnet` on the same reads of one device, with one inflection point and one split in time.
 //!
-//! The rows are LinnOS's, which need four completed reads before them; reads earlier than that are rows of no model here.
-//! Every model is judged by the same labels, slow being above the inflection point. Heimdall is trained on labels of its
-//! own, and judged by them besides.
+//! LinnOS needs four completed reads before it can describe one, so earlier reads are left out for every model. All models are
+//! evaluated with the same labels: a read above the inflection point is slow. Heimdall is trained on its own labels, and is
+//! evaluated with those as well.
 
 use linnet_learn::{
     BoostOptions, Error, Evaluation, FitOptions, Inflection, InflectionOptions, TrainingSet, WatchedSet,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a host sees of every replica when a read arrives, beside what each would answer: the material for asking how much of
-//! the oracle's gain can be foretold at all.
+//! Records, for each read, what a host knows of every replica and the latency that each replica would give. This shows how much
+//! of the oracle's gain any model could predict.
 //!
-//! A policy is wrapped; it decides as before, and each first decision about a read is noted together with the devices' own
-//! foresight. So all replicas are compared in the same state, the one that the policy has brought about.
+//! [`Surveyed`] wraps a policy, which decides as before. At the first decision on each read it asks every device for its foresight,
+//! so all replicas are compared in the same state: the one that the wrapped policy has caused.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What drift handling is worth on a trace: a model trained once, one that is looked after, one trained again and again.
+//! Compares three strategies on a trace: a model trained once, one maintained by drift handling, and one that is retrained after
+//! every half window.
 
 use std::collections::HashMap;
 

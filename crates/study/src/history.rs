@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Networks that remember more or fewer reads than LinnOS's four, for the study of its Table 3. Research only: what serves
-//! knows four.
+//! Rows and networks with a history of more or fewer than LinnOS's four reads, to study its Table 3. Networks that serve always
+//! use four.
 //!
-//! The core's tracker makes every digit. It keeps four reads; for a longer history each completed read is shown to a tracker of
-//! its own as the only one, and the seven digits that it contributes there are kept. With four the rows are those of
+//! The core's tracker computes every digit, and keeps four reads. For a longer history, each completed read is given to a new
+//! tracker as its only read, and the seven digits that describe it there are kept. With four the rows are those of
 //! [`TrainingSet`](linnet_learn::TrainingSet).
 
 use std::collections::VecDeque;

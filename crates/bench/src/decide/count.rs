@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Instructions per call: the program runs itself under callgrind, which counts inside one function.
+//! Counts instructions per call: the program starts itself under callgrind, which counts inside one function.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a decision costs, next to the plain int64 loop in the same run.
+//! Measures the cost of a decision and compares it with the plain int64 loop, measured in the same run.
 //!
-//! Hot: the median, over 4,001 blocks, of the mean of 64 calls, which a pre-emption here and there does not move. Cold:
-//! the median of 4,001 single calls, weights, tables and the device's state flushed from all caches before each; the
-//! reading of the clock is part of them. Nanoseconds of wall clock.
+//! Times are nanoseconds of wall clock. Hot: the mean of 64 calls, of which the median over 4,001 blocks is taken, so that a few
+//! pre-emptions do not matter. Cold: the median of 4,001 single calls, including the clock reading; weights, tables and the
+//! device's state are flushed from all caches before each call.
 
 mod count;
 mod others;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is decided without a judge: trees on a watch, Heimdall's network on its tracker, and networks of any shape.
+//! Decisions without a judge: trees on a watch, Heimdall's network on its tracker, and networks of any shape.
 
 use std::ffi::c_void;
 use std::hint::black_box;

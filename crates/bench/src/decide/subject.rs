@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The builds of the core that are measured, behind one face.
+//! The builds of the core that are measured, behind one interface.
 
 use std::ffi::c_void;
 

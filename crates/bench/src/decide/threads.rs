@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One decision on two threads (LinnOS, section 4.5): each takes half of the hidden layer, the helper waits in a spin.
+//! One decision on two threads (LinnOS, section 4.5): each computes half of the hidden layer; the second one spins while it waits.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

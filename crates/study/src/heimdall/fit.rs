@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Heimdall's network: 128 and 16 ReLU, one sigmoid; cross-entropy, Adam at 1e-3, twenty epochs; slow is above one half.
-//! Served in integers: weights times 1,024, on features scaled to 0..65535.
+//! Heimdall's network: layers of 128 and 16 ReLU units and one sigmoid, trained with cross-entropy and Adam at 1e-3 for twenty
+//! epochs. A read is slow when the output is above one half. It serves in integers: weights times 1,024, on features scaled to
+//! 0..65535.
 //!
-//! Joint inference: of `joint` successive reads the first is described, and the decision on it holds for all of them; when
-//! training, the group is slow when more than half of it is. (The description says no more of the group's inputs than
-//! that the history is the one before it. Decided like this, no read waits for the next one to arrive.)
+//! Joint inference: one decision covers `joint` successive reads and uses the features of the first. In training, a group is slow
+//! when more than half of its reads are. (The description says of the group's inputs only that the history ends before the group.
+//! With the first read's features, no read waits for the next one to arrive.)
 
 use linnet_core::{
     Activation, FloatLayer, FloatNetwork, HEIMDALL_FEATURES, HeimdallScale, Layer, Loss, Network, Optimiser,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Training rows in the schema `heimdall-11`: what Heimdall's tracker would have said of each read of a trace.
+//! Training rows in the schema `heimdall-11`: the features that Heimdall's tracker has for each read of a trace.
 
 use linnet_core::{HEIMDALL_FEATURES, Heimdall};
 use linnet_learn::{Error, Event, in_time_order};
