@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Draw p99 and p99.9 of every policy on the raw device, by kernel and in virtual time, from what effect_table.py left.
 
-    .venv/bin/python tests/vm/effect_figure.py RUN/dm-effect-6.1.json RUN/dm-effect.json -o docs/guide/dm-effect.svg
+    .venv/bin/python tests/vm/effect_figure.py RUN/dm-effect-6.1.json RUN/dm-effect.json -o docs/results/dm-effect.svg
 
 Filled: in the machine. Hollow: the same model file, drives and load in virtual time, 100,000 reads. Small, at p99: each
 round of the machine's by itself. Times are the drives' own.

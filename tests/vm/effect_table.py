@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Print what effect.sh measured as the tables of docs/guide/dm-effect.md, in microseconds of the drives' own time.
+"""Print what effect.sh measured as the tables of docs/results/dm-effect.md, in microseconds of the drives' own time.
 
 The rounds of a policy are one sample. Of virtual time stands also what p99 a measurement of one turn of collection
 would have had, and how often more than half of the primary's: pairs of turns, one of each. Leaves the rows as
