@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Print what effect.sh measured as the tables of docs/results/dm-effect.md, in microseconds of the drives' own time.
 
-The rounds of a policy are one sample. Of virtual time stands also what p99 a measurement of one turn of collection
-would have had, and how often more than half of the primary's: pairs of turns, one of each. Leaves the rows as
-DIR/dm-effect.json.
+All rounds of a policy count as one sample. For virtual time the table also has the p99 that a measurement of one GC cycle
+would find, and how often this is above half of the primary's, over all pairs of one cycle of each. The rows are written
+to DIR/dm-effect.json.
 """
 
 import argparse
@@ -21,7 +21,7 @@ HEAD = ["policy", *TIMES, "p99 / primary's", "hedged", "revoked", "p99 by round"
 
 
 def load(path: Path) -> list[dict[str, Any]]:
-    """One row for each line."""
+    """One row per line."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -51,16 +51,16 @@ def line(cells: list[str]) -> None:
 
 
 def cells_of(row: dict[str, Any], primary: dict[str, Any]) -> list[str]:
-    """A row under HEAD, or under that of virtual time, which has turns instead of rounds."""
+    """A row under HEAD, or under that of virtual time, which has GC cycles instead of rounds."""
     times = [f"{row[key]:,.0f}" for key in ("mean_us", *QUANTILES)]
     ratio = f"{row['p99_us'] / primary['p99_us']:.2f}"
     shares = [f"{100 * row[key]:.1f} %" if row[key] else "-" for key in ("hedged", "revoked")]
     if "p99_us_by_round" in row:
         parts = [", ".join(f"{p99:,.0f}" for p99 in row["p99_us_by_round"])]
     else:
-        turns = row["p99_us_by_stretch"]
-        pairs = [own > base / 2 for own in turns for base in primary["p99_us_by_stretch"]]
-        parts = [f"{min(turns):,.0f}-{median(turns):,.0f}-{max(turns):,.0f}", f"{100 * mean(pairs):.0f} %"]
+        cycles = row["p99_us_by_stretch"]
+        pairs = [own > base / 2 for own in cycles for base in primary["p99_us_by_stretch"]]
+        parts = [f"{min(cycles):,.0f}-{median(cycles):,.0f}-{max(cycles):,.0f}", f"{100 * mean(pairs):.0f} %"]
     return [row["policy"], *times, ratio, *shares, *parts, str(row["failed"])]
 
 
@@ -100,7 +100,7 @@ def main() -> int:
         print()
     print(f"Virtual time, {virtual[0]['reads']:,} reads each:\n")
     at = HEAD.index("p99 by round")
-    head = [*HEAD[:at], "p99 of a turn: least, median, most", "above half", *HEAD[at + 1 :]]
+    head = [*HEAD[:at], "p99 of a GC cycle: lowest, median, highest", "above half", *HEAD[at + 1 :]]
     line(head)
     line(["---"] * len(head))
     for row in virtual:
