@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tables out of the rows of `linnet study accuracy --everything --out FILE`.
+"""Tables from the rows of `linnet study accuracy --everything --out FILE`.
 
     .venv/bin/python bench/macro/accuracy_tables.py FILE [--cells]
 
-Prints Markdown: geometric means, cells in which linnet is behind, medians; with --cells a line for each cell.
+Prints Markdown: geometric means, cells in which linnet is worse, medians; with --cells a line per cell.
 """
 
 from __future__ import annotations

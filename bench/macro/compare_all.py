@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The big comparison: Table 1 workloads and real traces, both arrays, every policy, the oracle beside them.
+"""The full comparison: every policy and the oracle, on Table 1 workloads and real traces, on both arrays.
 
     .venv/bin/python bench/macro/compare_all.py [--out DIR] [--traces DIR] [--seed N]
 
@@ -19,12 +19,12 @@ from typing import Any
 
 from linnet import _native
 from linnet._native import Trace
-from linnet.cli.compare import way
+from linnet.cli.compare import share_of_gain
 from linnet.experiment import Experiment, Setup, periods
 from recordings import add_traces
 
 IOS = 300_000
-"""I/Os of each period of a Table 1 workload, for the three devices together; one period trains, one judges."""
+"""I/Os of each period of a Table 1 workload, all three devices together; one period trains, one tests."""
 MEAN_IOPS = {
     "az-c": 745,
     "bi-c": 361,
@@ -43,7 +43,7 @@ REAL = {
     "hadoop": ("blktrace-satassd-hadoop/eternity9.sdb.DC.blkparse.txt.zst", (1,)),
     "tencent-rw6040": ("flashnet-nvme/tencent.cut.per_50k.rw_60_40.490.trace.zst", (1,)),
 }
-"""Real traces and how many times as intense they run."""
+"""Real traces and the factors by which their I/O rate is multiplied."""
 COLUMNS = ("mean_us", "p95_us", "p99_us", "p999_us", "p9999_us")
 
 
@@ -70,18 +70,18 @@ def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) 
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["trace"], row["preset"]), []).append(row)
-    yield "## Latency in us, and how much of the way from the baseline's mean to the oracle's\n"
+    yield "## Latency in us, and the gain on the mean as a share of the oracle's\n"
     for (trace, preset), group in groups.items():
         by = {r["policy"]: r for r in group}
         base, limit = by["baseline"], by["oracle"]
         yield f"### {trace} on 3 x {preset}: {base['reads']:,} reads\n"
-        yield "| policy | mean | p95 | p99 | p99.9 | p99.99 | to oracle | extra I/O | false submit | false revoke |"
+        yield "| policy | mean | p95 | p99 | p99.9 | p99.99 | gain | extra I/O | false submit | false revoke |"
         yield "|---|---|---|---|---|---|---|---|---|---|"
         for r in group:
             cells = [f"{r[c]:,.0f}" for c in COLUMNS]
-            to_oracle = way(base["mean_us"], r["mean_us"], limit["mean_us"])
+            gain = share_of_gain(base["mean_us"], r["mean_us"], limit["mean_us"])
             errors = [f"{100 * r[k]:.2f} %" for k in ("extra_io_share", "false_submit", "false_revoke")]
-            yield (f"| {r['policy']} | " + " | ".join([*cells, to_oracle, *errors]) + " |")
+            yield (f"| {r['policy']} | " + " | ".join([*cells, gain, *errors]) + " |")
         yield ""
     yield "## In short: mean, and p99 below it, in us\n"
     short = (

@@ -3,8 +3,8 @@
 
     .venv/bin/python bench/macro/defects.py [--traces DIR] [--max-reads N] [--seed N] [--json]
 
-Each row commits one defect, the last one all that concern the model. Heimdall is judged by its own labels here, as it
-is published; the plain rows are what the same model earns without any.
+Each row has one defect; the last row has all that apply to the model. Heimdall is tested by its own labels here, as
+published. The row "none" is the same model without defects.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How often does an alarm of drift ring on a device that stays as it is?
+"""How often does a drift alarm fire on a device that does not change?
 
     .venv/bin/python bench/macro/drift_alarms.py [--reads N] [--window N] [--seeds N] [--json]
 
-Requests arrive at random at one rate, of one mix, on one modelled drive: stationary by construction. Counted are
-checks, and those that rang, by alarm; and candidates that were swapped in for nothing. Beside them, on request, Table 1
-workloads, whose rate changes by itself: what rings there need not be false.
+Requests arrive at random, at one rate and of one mix, on one modelled drive: stationary by construction. The tables
+count checks, those that raised an alarm (by alarm), and candidates that were swapped in without need. On request they
+also have Table 1 workloads, whose rate changes by itself: an alarm there need not be false.
 """
 
 from __future__ import annotations

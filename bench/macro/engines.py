@@ -3,10 +3,11 @@
 
     .venv/bin/python bench/macro/engines.py [--out DIR] [--traces DIR] [--ios N] [--seeds 0,1]
 
-Each Table 1 workload and five real traces run under every policy on the timeline model and on the queued model, whose
+Each Table 1 workload and five real traces run under every policy on the timeline engine and on the queued engine, whose
 rules are MQSim's, with the same layout and times and with garbage collection on. Policies are ranked by mean, p99 and
-p99.9 on either; Spearman's rank correlation says how alike the two orders are. The oracle is left out: the queued model
-has no cheap foresight. Writes engines.md and engines.json; cells that stand there already are not run again.
+p99.9 on each engine; Spearman's rank correlation says how similar the two orders are. The oracle is left out, because
+answers of the queued engine cannot be known in advance. Writes engines.md and engines.json; cells that are already in
+there are not run again.
 """
 
 from __future__ import annotations
@@ -98,7 +99,10 @@ def order(row: dict[str, Any], engine: str, metric: str) -> list[float]:
 
 def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Markdown: one line a cell, then the policies over all cells."""
-    yield "Rank correlation of the policies between the two engines (1: the same order), and the first on either.\n"
+    yield (
+        "Rank correlation of the policies between the two engines (1: the same order), and the first policy on the "
+        "timeline / queued engine.\n"
+    )
     yield "| workload | array | seed | reads | WAF | behind GC | mean | p99 | p99.9 | first by mean | first by p99.9 |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
     for row in rows:
@@ -117,7 +121,7 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
             f"{behind:.1f} %",
         ]
         yield "| " + " | ".join(head + alike + first) + " |"
-    yield "\nShare of the baseline's latency, geometric mean over the cells, and the rank that it gives.\n"
+    yield "\nLatency relative to the baseline, geometric mean over the cells, with the rank in brackets.\n"
     yield "| policy | mean, timeline | queued | p99, timeline | queued | p99.9, timeline | queued |"
     yield "|---|---|---|---|---|---|---|"
     share = {

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Every Table 1 workload and real trace across device-wide shares: policies, their way to the oracle, and its limit.
+"""Latency of policies on every Table 1 workload and real trace across device-wide shares.
 
     .venv/bin/python bench/macro/latency_all.py [--out DIR] [--ios N] [--share 0.75,0.9] [--seed 0,1] [--limit]
 
-Writes latency.json and latency.md, which is kept in bench/runs/DATE-MACHINE. Rows are kept in latency.jsonl meanwhile,
-so that a run that was stopped goes on.
+Gains over the baseline are given as a share of what the oracle gains; --limit adds an estimate of what any predictor
+could gain. Writes latency.json and latency.md, which is kept in bench/runs/DATE-MACHINE. Finished rows are in
+latency.jsonl, so that a run that was stopped continues there.
 """
 
 from __future__ import annotations
@@ -48,16 +49,17 @@ def markdown(rows: list[dict[str, Any]], parts: dict[str, list[dict[str, Any]]])
             continue
         lines += [
             f"\n## {title}\n",
-            "| policy | mean | p99 | p99.9 | way, mean | way, p99 | way, p99.9 | most extra I/O |",
+            "| policy | mean | p99 | p99.9 | gain, mean | gain, p99 | gain, p99.9 | highest extra I/O |",
         ]
         lines.append("|---" * 8 + "|")
         for s in summary(part):
             ways = " | ".join(percent(s[k]) for k in ("way_mean", "way_p99", "way_p999"))
             values = " | ".join(f"{s[k]:.3f}" for k in ("mean", "p99", "p999"))
             lines.append(f"| {s['policy']} | {values} | {ways} | {100 * s['extra_io_share']:.1f} % |")
-    lines += ["\n## linnet-best in each cell: way to the oracle, and the limit\n"]
+    lines += ["\n## linnet-best in each cell: share of the possible gain, and the limit\n"]
     keys = ("way_mean", "way_p999", "step_mean", "step_p999", "limit_mean", "limit_p999")
-    lines.append("| workload | array | share | seed | reads | " + " | ".join(keys) + " |")
+    names = [key.replace("way_", "gain_") for key in keys]
+    lines.append("| workload | array | share | seed | reads | " + " | ".join(names) + " |")
     lines.append("|---" * (5 + len(keys)) + "|")
     for r in rows:
         if r["policy"] == "linnet-best":
@@ -67,7 +69,7 @@ def markdown(rows: list[dict[str, Any]], parts: dict[str, list[dict[str, Any]]])
 
 
 def main() -> int:
-    """Run every cell that is not there yet and write the files."""
+    """Run every cell that is missing and write the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("build/bench/latency"))
     add_traces(parser)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Foretold latency quantiles: what they are worth, and whether they hold.
+"""Predicted latency quantiles: how good they are, and whether they hold.
 
     .venv/bin/python bench/macro/quantiles.py [--traces DIR] [--seed N] [--json]
 
-The first half of each trace trains, the second judges, unfiltered. Beside the model's table stand the quantiles of the
-training half, foretold for every read, and scikit-learn's boosted trees on the quantile loss, on the same sixteen
-features: a ceiling, one ensemble for each quantile. Loss is the mean pinball loss, as a ratio to that of the training
-half's quantiles; reads within are the share that took no longer than foretold, nominal when calibrated.
+The first half of each trace is for training, the second for testing, unfiltered. The model's table is compared with a
+constant prediction (the quantiles of the training half) and with scikit-learn's boosted trees on the quantile loss, on
+the same sixteen features, one ensemble per quantile, as a ceiling. Loss is the mean pinball loss relative to that of
+the constant prediction. Within is the share of reads that took no longer than predicted.
 """
 
 from __future__ import annotations
@@ -73,31 +73,31 @@ def boosted(features: NDArray[np.uint8], latency_ns: NDArray[np.uint64], seed: i
 
 
 def rows_of(trace: Trace, seed: int) -> list[dict[str, Any]]:
-    """One row for each way to foretell."""
+    """One row per kind of prediction."""
     model = fit([trace], seed, FitSettings())[0].model
     features, _, latency_ns = watched_rows(trace, model.inflection_ns)
     cut = round(len(features) / 2)
     later, took = features[cut:], latency_ns[cut:]
-    ways = {
-        "training half's": np.tile(quantiles(latency_ns[:cut]), (len(took), 1)),
+    predictions = {
+        "constant": np.tile(quantiles(latency_ns[:cut]), (len(took), 1)),
         "table": model.predict_latency(later).astype(float),
         "boosted": boosted(features[:cut], latency_ns[:cut], seed, later),
     }
-    base = losses(took, ways["training half's"])
+    base = losses(took, predictions["constant"])
     return [
         {
             "trace": trace.name,
-            "way": way,
+            "prediction": name,
             "rows": len(took),
             "loss": (losses(took, told) / base).tolist(),
             "within": (took[:, None] <= told).mean(axis=0).tolist(),
         }
-        for way, told in ways.items()
+        for name, told in predictions.items()
     ]
 
 
 def main() -> int:
-    """Print one row for each trace and way, then the means."""
+    """Print one row per trace and prediction, then the means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_traces(parser)
     parser.add_argument("--seed", type=int, default=0)
@@ -114,18 +114,18 @@ def main() -> int:
         return 0
     names = [f"p{100 * share:g}" for share in SHARES]
     heads = [f"{what} {name}" for what in ("loss", "within") for name in names]
-    print(f"| trace | way | reads | {' | '.join(heads)} |")
+    print(f"| trace | prediction | reads | {' | '.join(heads)} |")
     print("|---" * (3 + 2 * len(names)) + "|")
     for row in rows:
         cells = [f"{x:.2f}" for x in row["loss"]] + [f"{100 * x:.1f} %" for x in row["within"]]
-        print(f"| {row['trace']} | {row['way']} | {row['rows']:,} | {' | '.join(cells)} |")
+        print(f"| {row['trace']} | {row['prediction']} | {row['rows']:,} | {' | '.join(cells)} |")
     for group in groups:
-        for way in ("training half's", "table", "boosted"):
-            own = [row for row in rows if (row["group"], row["way"]) == (group, way)]
+        for name in ("constant", "table", "boosted"):
+            own = [row for row in rows if (row["group"], row["prediction"]) == (group, name)]
             loss = np.exp(np.mean(np.log([row["loss"] for row in own]), axis=0))
             off = np.mean(np.abs(np.array([row["within"] for row in own]) - SHARES), axis=0)
             cells = [f"{x:.2f}" for x in loss] + [f"{100 * x:.1f}" for x in off]
-            print(f"| {group}: geometric mean; points off | {way} | | {' | '.join(cells)} |")
+            print(f"| {group}: geometric mean; points off | {name} | | {' | '.join(cells)} |")
     return 0
 
 

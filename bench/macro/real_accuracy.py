@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Accuracy on the traces that carry latencies of real SSDs. No simulator: label, split by time, fit, evaluate.
+"""Accuracy on the traces that have latencies of real SSDs. No simulator: label, split by time, fit, evaluate.
 
     .venv/bin/python bench/macro/real_accuracy.py [--traces DIR] [--seed N] [--json]
 
-The first half of each trace trains (the inflection point is found on it alone); the second half judges, unfiltered.
+The first half of each trace is for training, and the inflection point is found on it alone. The second half is for
+testing, unfiltered.
 """
 
 from __future__ import annotations

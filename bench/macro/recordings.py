@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Where the drivers of this folder find real traces."""
+"""Where the scripts of this folder find real traces."""
 
 from __future__ import annotations
 

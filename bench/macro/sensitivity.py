@@ -3,8 +3,8 @@
 
     .venv/bin/python bench/macro/sensitivity.py [--seeds N] [--figure FILE.svg] [--json]
 
-Table 1 workloads through each preset (`linnet.studies.sensitivity.SWEPT`); one period trains, another judges. The same
-seeds give the same bytes.
+Table 1 workloads through each preset (`linnet.studies.sensitivity.SWEPT`); one period is for training, another
+for testing. The same seeds give the same bytes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the tests share: the real data where it is, a made trace, and the command line as a user calls it."""
+"""Shared by the tests: the real data if it exists, a generated trace, and the command line as a user calls it."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A machine with made-up drives: sysfs, firmware directory and dmsetup below a temporary directory."""
+"""A machine with fake drives: sysfs, firmware directory and dmsetup below a temporary directory."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The studies of drift, probing and shapes: what they promise, and that they repeat."""
+"""The studies of drift, probing and shapes: their results have the promised form and repeat exactly."""
 
 import json
 from pathlib import Path

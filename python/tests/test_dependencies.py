@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Every package that is imported is declared in pyproject.toml, and every one that is declared is used."""
+"""Every imported package is declared in pyproject.toml, and every declared one is used."""
 
 import ast
 import re

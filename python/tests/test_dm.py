@@ -244,7 +244,7 @@ def test_wrong_wishes(host: FakeHost, model: Path) -> None:
     bad = model.parent / "bad.linnet"
     bad.write_bytes(b"no model")
     for words, said in [
-        (("vol", host.a, "--log", "core"), "no mirror"),
+        (("vol", host.a, "--log", "core"), "cannot be a mirror"),
         (("vol", host.a, host.b, "--log", "core", "--read-only"), "excludes"),
         (("vol", host.a, host.b, "--log", "disk:nvme"), "disk:/dev"),
         (("vol", host.a, "--ioprio", "0x4007"), "--revoke"),

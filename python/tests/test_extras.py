@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The operator's part of the package, with every extra blocked as if it were not installed."""
+"""The operator's part of the package works with every extra blocked, as if it were not installed."""
 
 import json
 import re

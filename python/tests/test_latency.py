@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How far policies go from baseline to oracle, and the limit of it."""
+"""Gains of policies as a share of the oracle's, and the estimated limit."""
 
 from __future__ import annotations
 

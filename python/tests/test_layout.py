@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The product and the laboratory are apart, and old module names still work."""
+"""The product does not import the laboratory, and old module names still work."""
 
 import importlib
 import subprocess

@@ -60,7 +60,7 @@ def test_linnet_best_takes_its_trees_from_the_file() -> None:
     assert fresh != without
 
 
-def test_foretold_latencies_hold_on_another_period() -> None:
+def test_predicted_latencies_hold_on_another_period() -> None:
     model = fit([device_trace(0)], settings=FitSettings(epochs=1))[0].model
     features, slow, latency_ns = watched_rows(device_trace(5), model.inflection_ns)
     told = model.predict_latency(features)

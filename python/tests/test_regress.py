@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The grid of exact results in tests/regress is what this build computes, and a difference in it is seen."""
+"""This build computes the exact results in tests/regress, and a difference is detected."""
 
 import sys
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Print what effect.sh measured as the tables of docs/results/dm-effect.md, in microseconds of the drives' own time.
 
-All rounds of a policy count as one sample. For virtual time the table also has the p99 that a measurement of one GC cycle
-would find, and how often this is above half of the primary's, over all pairs of one cycle of each. The rows are written
-to DIR/dm-effect.json.
+All rounds of a policy count as one sample. For virtual time the table also has the p99 that a measurement of one GC
+cycle would find, and how often this is above half of the primary's, over all pairs of one cycle of each. The rows are
+written to DIR/dm-effect.json.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The LinnOS network as a scikit-learn classifier, for those who bring their own rows and splits: ``linnet[study]``."""
+"""The LinnOS network as a scikit-learn classifier, for your own rows and splits: ``linnet[study]``."""
 
 from __future__ import annotations
 

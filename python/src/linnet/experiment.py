@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""One experiment: a flash array in virtual time, learned from the first part of its traces, judged on the rest.
+"""One experiment: train on the first part of the traces of a flash array in virtual time, and test on the rest.
 
-The order is that of a deployment. The baseline policy runs the training part and each device's I/Os are logged; a model
-is fitted per device from its own log; then every policy runs the test part from the same preconditioned devices.
+The order is that of a deployment. The baseline policy runs the training part, and each device's I/Os are logged. Then a
+model is fitted per device from its own log. Then every policy runs the test part, from the same preconditioned devices.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from linnet.learning import FitSettings, Fitted, fit
 LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "linnet-best", "linnet+hl"})
 """Policies that ask a model."""
 ORACLE = "oracle"
-"""The policy that needs drives with foresight."""
+"""The policy that needs drives with foresight: it asks for answers in advance."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Outcome(NamedTuple):
     row: dict[str, Any]
     """The comparison row: latencies in us, counts and shares.
 
-    On the queued engine it names that engine, tells what garbage collection did, and has no false revokes.
+    On the queued engine it also has the name of the engine and what garbage collection did, and no false revokes.
     """
     latency_ns: NDArray[np.uint64]
     """Latency of every read, sorted."""
 
 
 class Progress:
-    """Receives how far long work has come. This one ignores it; the command line draws bars."""
+    """Receives the progress of long work. This one ignores it; the command line draws bars."""
 
     def stage(self, name: str, total: int) -> Callable[[int], None]:
         """Begin a stage of ``total`` steps; the function returned is told the steps done so far."""
@@ -71,8 +71,8 @@ class Experiment:
     """An array, its traces, and what was learned of it.
 
     ``traces`` has one trace for each device; with fewer traces than replicas each is cut into equal time slices, as
-    many as are needed. Each is split by time into a training and a test part, unless ``test`` gives traces of another
-    period to judge on.
+    many as are needed. Each is split by time into a training and a test part, unless ``test`` has traces of another
+    period for testing.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class Experiment:
         self._stop = threading.Event()
 
     def learn(self) -> list[Fitted]:
-        """Fit each device's model to its log of the training part, and judge it on its log of the test part.
+        """Fit each device's model to its log of the training part, and test it on its log of the test part.
 
-        The devices are of one type: they have their trees in common. Both logs are those of the baseline policy, so
-        every read is judged, revoked or not.
+        The devices are of one type and share their trees. Both logs are those of the baseline policy, so every read is
+        tested, whether a policy would revoke it or not.
         """
         logs = self._log(self.train_part, "profiling")
         later = self._log(self.test_part, "held-out baseline")
@@ -132,12 +132,12 @@ class Experiment:
         return Outcome(row | run.row(), latency)
 
     def probe(self, policy: str, probe_share: float) -> _native.Run:
-        """Run the test part with this chance of a sampled probe; ``probing()`` of the run has the estimates."""
+        """Run the test part with this probability of a sampled probe; ``probing()`` of the run has the estimates."""
         models = [f.model for f in self.fitted]
         return self.array.run(self.test_part, policy, models, probe_share=probe_share, **self._array())
 
     def compare(self, chosen: Sequence[str] | None = None, workers: int = 2) -> list[Outcome]:
-        """Run every policy of ``chosen`` (all by default), in the order given, but those of :meth:`left_out`."""
+        """Run every policy of ``chosen`` (all by default), in the order given, except those of :meth:`left_out`."""
         absent = self.left_out()
         names = [name for name in chosen or policies() if name not in absent]
         if not names:
@@ -167,7 +167,7 @@ class Experiment:
         """Policies that cannot run on these drives, and why."""
         if self.array.foresight:
             return {}
-        return {ORACLE: "the queued model answers later and cannot tell in advance, so nothing can look ahead"}
+        return {ORACLE: "on the queued engine an answer depends on later I/Os, so it cannot be known in advance"}
 
     def _guard(self, step: Callable[[int], None] | None) -> Callable[[int], bool]:
         """A native progress callback: ``False`` stops the run."""
@@ -184,8 +184,8 @@ class Experiment:
         return {"failover_ns": setup.failover_ns, "writes_to_all": setup.writes_to_all, "seed": setup.seed}
 
     def parameters(self) -> dict[str, Any]:
-        """The set-up and the traces' statistics, as they belong beside every result."""
-        absent = {"left_out": self.left_out() | {"false_revoke": "counted by looking ahead"}} if self.left_out() else {}
+        """The set-up and the statistics of the traces, to be stored with every result."""
+        absent = {"left_out": self.left_out() | {"false_revoke": "needs answers in advance"}} if self.left_out() else {}
         return (
             asdict(self.setup)
             | absent
@@ -211,10 +211,10 @@ def collection(drives: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def periods(name: str, seconds: float, setup: Setup) -> tuple[list[Trace], list[Trace]]:
-    """Two busy periods of a Table 1 workload: one to train on, one to judge on.
+    """Two busy periods of a Table 1 workload: one for training, one for testing.
 
-    As in LinnOS, section 5.1, where the busiest hour trains and slices of other busy hours judge. Each period has the
-    workload's peak. They are drawn independently, each half of ``seconds`` long.
+    As in LinnOS, section 5.1, which trains on the busiest hour and tests on slices of other busy hours. Each period has
+    the workload's peak. They are drawn independently, each half of ``seconds`` long.
     """
     half = seconds / 2
     train = _native.synth(name, seconds=half, devices=setup.replicas, seed=2 * setup.seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Parts that an installation may lack, and what to say when one of them is asked for."""
+"""Optional parts of an installation, and the error when a missing one is needed."""
 
 from __future__ import annotations
 

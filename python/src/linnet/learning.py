@@ -18,7 +18,7 @@ Progress = Callable[[int, int, float], None]
 
 
 class InflectionPoint(NamedTuple):
-    """The latency that splits fast from slow on one device, and how it was found."""
+    """The latency that separates fast from slow on one device, and how it was found."""
 
     percentile: float
     """Where the point lies on the device's own latency distribution, 0 to 100."""
@@ -68,13 +68,13 @@ class FitSettings:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model and the numbers that judge it on the held-out part."""
+    """A fitted model and its figures on the held-out part."""
 
     model: Model
     """What runs: network and trees as integers, with the thresholds of their device."""
     report: dict[str, Any]
     """Inflection point, rows, evaluation on the held-out part with and without bias and of the trees (``linnet``), how
-    the latencies that the trees foretell held (``latencies``), quantisation loss."""
+    well the predicted latencies held (``latencies``), quantisation loss."""
 
 
 def fit(
@@ -91,13 +91,13 @@ def fit(
 
     ``traces[i]`` are the I/Os of device ``i`` with their latencies.
 
-    The first ``settings.train_share`` of each trace trains and the rest judges; with ``test``, a period of each device,
-    all of ``traces`` trains and ``test`` judges.
+    The first ``settings.train_share`` of each trace is for training and the rest for testing. If ``test`` has another
+    period of each device, all of ``traces`` is for training and ``test`` for testing.
 
     ``pooled`` fits one model for all the devices instead, labelled by one inflection point of their latencies together.
-    ``shared_trees`` gives each device its own network and inflection point, but all the same trees, from the rows of
-    all: for devices of one type among which a policy chooses.
-    ``unbiased`` also trains without the false-submit weight, to show what it does. Raises :class:`linnet.LearnError`
+    ``shared_trees`` gives each device its own network and inflection point, but the same trees, fitted to the rows of
+    all devices: for devices of one type among which a policy chooses.
+    ``unbiased`` also trains without the false-submit weight, to show its effect. Raises :class:`linnet.LearnError`
     when a trace has no latencies or too few reads. Same traces, settings and seed: same bytes.
     """
     s = settings or FitSettings()
@@ -121,14 +121,14 @@ def fit(
 
 
 def evaluate(model: Model, traces: Trace | Sequence[Trace], test_share: float = 1.0) -> dict[str, Any]:
-    """Judge ``model`` on the last ``test_share`` of each trace by time; no row is filtered.
+    """Test ``model`` on the last ``test_share`` of each trace by time; no row is filtered.
 
-    Gives rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` when only
-    one class occurs), and false_submit and false_revoke as shares of all rows. Slow is what the model's own inflection
-    point calls slow. The figures are those of the model's network, and under ``linnet`` those of its trees (``None``
-    without); ``model`` says whose they are, as a model without a network gives those of its trees.
+    Returns rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` if only
+    one class occurs), and false_submit and false_revoke as shares of all rows. Slow is a latency above the model's own
+    inflection point. The figures are those of the model's network, or of its trees if it has no network; ``model`` says
+    which. Under ``linnet`` are those of its trees (``None`` if it has none).
 
-    ``latencies`` has for each foretold quantile its ``share``, the share of reads ``covered`` by it, its mean pinball
-    loss, and the loss of foretelling one number for all of these reads, the best in hindsight.
+    ``latencies`` has for each predicted quantile its ``share``, the share of reads ``covered`` by it, its mean pinball
+    loss, and the loss of a constant prediction for these reads, the best one in hindsight.
     """
     return _native.evaluate(model, [traces] if isinstance(traces, Trace) else list(traces), test_share)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Would Linnet help here? An answer from traces alone, with no device touched.
 
-How predictable a device is depends on how much of its internal work stalls the whole device at once, and no trace shows
-that share directly. So the answer is given across the share, and says so when it changes with it.
+How predictable a device is depends on its device-wide share: how much of its internal work stalls the whole device at
+once. No trace shows that share directly, so the answer is computed for several shares, and says so when it depends on
+them.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from linnet._native import Array, Error, Trace, presets
 from linnet.experiment import LEARNED, Experiment, Outcome, Progress, Setup, spread
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
-"""Device-wide shares that the answer must hold across."""
+"""Device-wide shares for which the answer is computed."""
 SHORTLIST = ("baseline", "ewma-inflight", "c3", "hedge-p95", "hedge-ip", "linnos+hl", "linnet-best", "oracle")
 WORTHWHILE = 0.10
-"""A gain below a tenth is not worth another moving part."""
+"""A gain below a tenth does not justify another component."""
 FEW_READS = 10_000
 """Below this, p99.99 is the slowest read."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer and what it rests on."""
+    """The answer and its reasons."""
 
     headline: str
     text: str
@@ -48,10 +49,10 @@ class Verdict:
 
 
 def judge(traces: Sequence[Trace], setup: Setup, progress: Progress | None = None) -> Verdict:
-    """Run every policy on the preset most like the traces, and the short list across device-wide shares.
+    """Run every policy on the preset most like the traces, and the short list at each device-wide share.
 
-    ``setup.preset`` may be empty: then the preset whose read latencies resemble the traces' is taken, or
-    ``consumer-deep`` when the traces carry none.
+    ``setup.preset`` may be empty. Then the preset with the most similar read latencies is used, or ``consumer-deep`` if
+    the traces have no latencies.
     """
     notes: list[str] = []
     if not setup.preset:
@@ -62,7 +63,7 @@ def judge(traces: Sequence[Trace], setup: Setup, progress: Progress | None = Non
     outcomes = central.compare()
     reads = outcomes[0].row["reads"]
     if reads < FEW_READS:
-        notes.append(f"{reads:,} reads are judged: the highest percentiles rest on a handful of them")
+        notes.append(f"only {reads:,} reads are tested, so the highest percentiles depend on a handful of them")
     shares = SHARES if setup.device_wide_share is None else (setup.device_wide_share,)
     summary = []
     for share in shares:
@@ -76,10 +77,10 @@ def judge(traces: Sequence[Trace], setup: Setup, progress: Progress | None = Non
 
 
 def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | None) -> tuple[str, str]:
-    """The preset whose baseline read latencies lie nearest to those of the traces, and how near that is."""
+    """The preset whose baseline read latencies are most similar to those of the traces, and how similar they are."""
     real = [t.read_latencies() for t in traces if t.has_latency]
     if not real or not sum(map(len, real)):
-        return "consumer-deep", "the traces carry no latencies, so the preset is a guess: compare with --preset"
+        return "consumer-deep", "the traces have no latencies, so the preset is a guess: try others with --preset"
     points = [50, 75, 90, 95, 99]
     target = np.percentile(np.concatenate(real), points)
     distance = {}
@@ -92,16 +93,16 @@ def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | N
         distance[name] = float(np.exp(np.mean(np.abs(np.log(np.maximum(modelled, 1) / np.maximum(target, 1))))))
     best = min(distance, key=lambda name: distance[name])
     note = (
-        f"preset {best} resembles these traces most: its quantiles p50 to p99 differ from the measured ones by a "
+        f"preset {best} is most similar to these traces: its quantiles p50 to p99 differ from the measured ones by a "
         f"factor of {distance[best]:.1f} on average"
     )
     if distance[best] > 2:
-        note += "; that is far, so read the result as a trend and not as a forecast"
+        note += "; this is a large difference, so take the result as a trend and not as a forecast"
     return best, note
 
 
 def weigh(share: float, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """One line of the summary: the best simple policy against the best learned one, by p99 and mean."""
+    """One row of the summary: the best policy without a model against the best one with a model, by p99 and mean."""
     rows = {o.row["policy"]: o.row for o in outcomes}
     simple = [r for name, r in rows.items() if name not in LEARNED and name not in ("baseline", "oracle")]
     learned = [r for name, r in rows.items() if name in LEARNED]
@@ -112,7 +113,7 @@ def weigh(share: float, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         return min(candidates, key=score)
 
     def score(row: dict[str, Any]) -> float:
-        """Geometric mean of mean and p99: neither the bulk nor the tail alone decides."""
+        """Geometric mean of mean and p99, so that neither the average nor the tail decides alone."""
         return float(np.sqrt(row["mean_us"] * row["p99_us"]))
 
     base, limit = rows["baseline"], rows["oracle"]
@@ -142,25 +143,26 @@ def conclude(summary: Sequence[dict[str, Any]], setup: Setup) -> tuple[str, str]
     if headroom < WORTHWHILE:
         return (
             "Not worth installing here.",
-            f"On {where} even the oracle, which peeks at every replica, improves the geometric mean of mean and p99 "
-            f"latency by only {100 * headroom:.0f} %: these reads have no tail that another replica could cut.",
+            f"On {where} even the oracle, which knows what every replica will answer, improves the geometric mean of "
+            f"mean and p99 latency by only {100 * headroom:.0f} %: these reads have no tail that another replica "
+            "could cut.",
         )
     if min(gains) >= WORTHWHILE:
         return (
             f"Worth installing: {most['learned']} beats the best simple policy at every device-wide share.",
             f"On {where} it improves the geometric mean of mean and p99 latency by {100 * min(gains):.0f} to "
-            f"{100 * max(gains):.0f} % over the best policy that learns nothing.",
+            f"{100 * max(gains):.0f} % over the best policy without a model.",
         )
     if max(gains) >= WORTHWHILE:
         return (
             "It depends on the device.",
-            f"On {where} the learned policy beats the best simple one by {100 * max(gains):.0f} % when "
-            f"{100 * most['share']:.0f} % of the internal work is device-wide, but not at every share. Fit a model on "
-            "latencies measured on your own device and look at its ROC-AUC before deciding.",
+            f"On {where} the policy with a model beats the best simple policy by {100 * max(gains):.0f} % when "
+            f"{100 * most['share']:.0f} % of the drive's internal work blocks the whole drive, but not at every such "
+            "share. Before you decide, fit a model on latencies measured on your own device and look at its ROC-AUC.",
         )
     simple = max(summary, key=lambda row: row["share"])["simple"]
     return (
         f"A simple policy is enough: use {simple}.",
-        f"On {where} the learned policies gain at most {100 * max(*gains, 0):.0f} % over it; the remaining "
-        "headroom belongs to an oracle, not to a model.",
+        f"On {where} policies with a model gain at most {100 * max(*gains, 0):.0f} % over it; only perfect knowledge "
+        "would gain more.",
     )

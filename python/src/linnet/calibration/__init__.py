@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Calibration of the SSD model: read what was measured of a drive, fit the parameters, compare latency under load."""
+"""Calibration of the SSD model: read the measurements of a drive, fit the parameters, compare latency under load."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Fit the SSD model to a measured drive: a result of resctl-bench's iocost benchmarks in, a parameter file out.
+"""Fit the SSD model to a measured drive, from a result of resctl-bench's iocost benchmarks to a parameter file.
 
-One parameter answers for each measured figure, in an order in which later steps disturb earlier ones little, and the
-whole is repeated until nothing moves (coordinate descent). Each figure is measured in the model as the kernel's
+Each measured figure is fitted by one parameter, in an order in which later steps disturb earlier ones little. This is
+repeated until nothing moves (coordinate descent). Each figure is measured in the model as the kernel's
 coefficient generator measures it on the drive (``tools/cgroup/iocost_coef_gen.py``). ``docs/design/calibration.md`` has
 the procedure, its assumptions and the results.
 """
@@ -88,7 +88,7 @@ class Calibrated:
     figures: dict[str, float]
     """Modelled figures, keys as those measured."""
     at_bound: dict[str, str]
-    """Figures that were missed because a parameter reached the end of its range: figure to field."""
+    """Figures that were not reached because a parameter is at the end of its range: figure to field."""
     rounds: int
     """Passes that were needed."""
 
@@ -99,7 +99,7 @@ def read_params(start: str) -> Parameters:
     drive = Device(preset=None if is_file else start, params=start if is_file else None, precondition=False)
     params: Parameters = tomllib.loads(drive.to_toml())
     if params.get("model") != "timelines":
-        raise DeviceError(f"{start}: only the model of timelines can be calibrated")
+        raise DeviceError(f"{start}: only the timeline engine can be calibrated")
     return params
 
 

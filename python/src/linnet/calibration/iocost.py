@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Results of resctl-bench's iocost benchmarks: what was measured of a drive.
+"""Reads results of resctl-bench's iocost benchmarks: the measurements of a drive.
 
 A file is a list of jobs, as JSON. ``iocost-params`` has six saturation figures of the kernel's linear cost model.
 ``iocost-qos`` has runs at ceilings of load (*vrate*, percent of that model); in each run an agent took percentiles of

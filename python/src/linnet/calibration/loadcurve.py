@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Latency of a modelled drive against load, in the terms in which resctl-bench measured a real one.
+"""Latency of a modelled drive against load, measured as resctl-bench measures a real drive.
 
-A ceiling of load (*vrate*) is percent of the time that the measured linear cost model grants per second. What the
-benchmark's generator asks of the drive below that ceiling is not in the file, so the mix here is an assumption:
-:data:`MIX`. Arrivals are Poisson and do not wait for answers; the benchmark's do, so beyond saturation the two part.
+A ceiling of load (*vrate*) is the percentage of time that the linear cost model grants per second. The file does not
+have the requests of the benchmark's generator below that ceiling, so the mix here is an assumption: :data:`MIX`.
+Arrivals are Poisson and do not wait for answers. Those of the benchmark do, so beyond saturation the two differ.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def nearest(levels: Sequence[Level], load: float) -> Level | None:
 def beneath(rows: Sequence[Mapping[str, float]], level: Level) -> Mapping[str, float]:
     """The modelled load, not above the ceiling of a measured run, whose median is nearest to the measured one.
 
-    A ceiling is no load: what lay beneath it was not recorded, and the median is the best gauge of it.
+    A ceiling is not a load: the load below it was not recorded, and the median is the best estimate of it.
     """
     allowed = [row for row in rows if row["load"] <= level.vrate] or [min(rows, key=lambda row: row["load"])]
     return min(allowed, key=lambda row: abs(np.log(row["p50_us"] / level.p50)))

@@ -18,7 +18,7 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="linnet",
-    help="Predictable storage latency: learn how flash devices behave, and act on it.\n\n"
+    help="Predictable storage latency: learn how flash drives behave, and send each read where it is fast.\n\n"
     "Start with [bold]linnet demo[/], or with your own trace: [bold]linnet whatif TRACE[/].",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -59,7 +59,7 @@ def main() -> None:
     except SystemExit as end:
         status = end.code
         if status == INTERRUPTED:
-            fail("interrupted; nothing half-written was left")
+            fail("interrupted; no incomplete file was left")
     except BrokenPipeError:
         # The reader of our output left (`| head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

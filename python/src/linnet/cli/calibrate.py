@@ -80,9 +80,13 @@ def calibrate(
     start: Annotated[str, typer.Option(help="Preset or parameter file to start from.")] = "consumer-deep",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="KEY=VALUE known of the drive, set first and held; repeated.", show_default=False),
+        typer.Option(
+            "--set", help="KEY=VALUE that is known of the drive; it is not fitted. May be repeated.", show_default=False
+        ),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Draw modelled against measured as SVG.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a figure of modelled against measured values (SVG).")
+    ] = None,
     seed: Seed = 1,
     json: AsJson = False,
 ) -> None:
@@ -130,7 +134,7 @@ def calibrate(
 
 
 def show(summary: dict[str, Any]) -> None:
-    """Print what was fitted and how near it came."""
+    """Print what was fitted and how near it is to the measurement."""
     table(
         f"{summary['drive']}: modelled against measured",
         ["figure", "fitted by", "value", "measured", "modelled", "ratio"],
@@ -151,8 +155,8 @@ def show(summary: dict[str, Any]) -> None:
         table(
             "read latency, us, median over seconds ("
             + ", ".join(f"{key} = {summary['params'][key]}" for key in TAIL)
-            + f"); off by a factor of {summary['latency_off']:.2f} in the mean",
-            ["ceiling %", "measured p50", "p99", "at load %", "p50", "p99", "load of like p50 %", "p50", "p99"],
+            + f"); off by a factor of {summary['latency_off']:.2f} on average",
+            ["ceiling %", "measured p50", "p99", "at load %", "p50", "p99", "load with this p50 %", "p50", "p99"],
             [
                 [
                     row["ceiling"],

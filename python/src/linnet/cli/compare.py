@@ -34,7 +34,7 @@ from linnet.report import Section, render
 from linnet.whatif import Verdict, judge
 
 Report = Annotated[Path | None, typer.Option(help="Also write a self-contained HTML report.", show_default=False)]
-Rerate = Annotated[float, typer.Option(help="Run the traces this many times as intense.", min=1e-6)]
+Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +50,7 @@ def compare_command(
         typer.Option(
             "--workload",
             "-w",
-            help="Table 1 workload to make and run.",
+            help="Table 1 workload to generate and run.",
             autocompletion=complete_workload,
             show_default=False,
         ),
@@ -80,9 +80,9 @@ def compare_command(
 ) -> None:
     """Compare admission policies on a flash array in virtual time, driven by traces.
 
-    The first half of each trace trains, the second half is what every policy runs; a workload is made as two busy
-    periods, one for each. With fewer traces than replicas, a
-    trace is cut into equal time slices, one for each device.
+    The first half of each trace is for training; every policy then runs the second half. A workload is generated as two
+    busy periods, one for each purpose. If there are fewer traces than replicas, each trace is cut into equal time
+    slices, one per device.
 
     Example: [bold]linnet compare -t msnfs.trace.zst --rerate 20 --policy baseline,linnos+hl,oracle[/]
     """
@@ -131,7 +131,7 @@ def compare_command(
 
 
 def faster(traces: Sequence[Trace], factor: float) -> list[Trace]:
-    """The traces this many times as intense."""
+    """The traces with their I/O rate multiplied by ``factor``."""
     return [trace.rerate(factor) for trace in traces]
 
 
@@ -155,7 +155,7 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
             "p99",
             "p99.9",
             "p99.99",
-            "to oracle",
+            "of possible gain",
             "extra I/O",
             "revokes",
             "false submit",
@@ -165,7 +165,7 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
             [
                 r["policy"],
                 *(float(r[k]) for k in ("mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "p9999_us")),
-                way(base, r["mean_us"], limit),
+                share_of_gain(base, r["mean_us"], limit),
                 percent(r["extra_io_share"]),
                 percent(r["revokes"] / max(1, r["reads"])),
                 percent(r["false_submit"], 2),
@@ -177,7 +177,7 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     if engine:
         show_collection(rows)
     for name, why in experiment.left_out().items():
-        console.print(f"[dim]left out:[/] {name} and false revokes: {why}")
+        console.print(f"[dim]not computed:[/] {name} and false revokes: {why}")
 
 
 def show_collection(rows: Sequence[dict[str, Any]]) -> None:
@@ -194,8 +194,8 @@ def show_collection(rows: Sequence[dict[str, Any]]) -> None:
     )
 
 
-def way(base: float | None, value: float, limit: float | None) -> str:
-    """How much of the way from the baseline's mean to the oracle's a policy goes."""
+def share_of_gain(base: float | None, value: float, limit: float | None) -> str:
+    """What a policy's mean gains over the baseline's, as a share of what the oracle gains."""
     if base is None or limit is None or base - limit < 0.005 * base:
         return "-"
     return f"{100 * (base - value) / (base - limit):.0f} %"
@@ -217,14 +217,15 @@ def whatif_command(
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Tell what each policy would do to your read tail, and whether Linnet is worth installing. Touches no device.
+    """Show what each policy would do to your read tail, and whether Linnet is worth installing. Touches no device.
 
     Example: [bold]linnet whatif sdb.blkparse.txt.zst[/]
     """
     check_preset(preset)
     if preset is not None and engine_of(preset) != "timelines":
         raise typer.BadParameter(
-            "whatif needs drives with foresight, and the queued model has none", param_hint="--preset"
+            "whatif needs drives with foresight, whose answers are known in advance; the queued engine has none",
+            param_hint="--preset",
         )
     if report is not None:
         require("report", "--report")
@@ -244,13 +245,17 @@ def whatif_command(
 
 
 def show_verdict(verdict: Verdict) -> None:
-    """Print what was found for each device-wide share, then the answer."""
+    """Print the result for each device-wide share, then the answer."""
     for experiment, outcomes in verdict.experiments:
         show_outcomes(experiment, outcomes)
     if verdict.summary:
         shares = ("share", "headroom", "gain_over_baseline", "gain_over_simple")
         rows = [[percent(v, 0) if k in shares else v for k, v in row.items()] for row in verdict.summary]
-        table("\nacross device-wide shares", [k.replace("_", " ") for k in verdict.summary[0]], rows)
+        table(
+            "\nby device-wide share: how much of the drive's internal work blocks the whole drive",
+            [k.replace("_", " ") for k in verdict.summary[0]],
+            rows,
+        )
     for note in verdict.notes:
         console.print(f"[dim]note:[/] {note}")
     console.print(f"\n[bold]{verdict.headline}[/]\n{verdict.text}")

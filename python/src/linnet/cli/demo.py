@@ -20,13 +20,13 @@ from linnet.report import Section, render
 from linnet.report.page import NO_FIGURES
 
 WORKLOADS = (("bs-c", "consumer-deep", 600.0), ("az-e", "enterprise-wide", 16.0))
-"""Table 1 rows, the array they run on and the seconds that are made of each."""
+"""Table 1 workloads, the array each runs on, and the seconds that are generated."""
 REAL = (("msprod/msnfs.first90s.trace.zst", "consumer-deep", 10.0),)
-"""Real traces that run where they are found, the array and how much more intense."""
+"""Real traces that run if they are found, the array, and the factor on their I/O rate."""
 LEAD = (
-    "Three flash drives hold the same data. Each drive runs its own trace; a read that its drive would serve late can "
-    "be sent to another. The lines below show what each policy makes of the same reads: how close does per-I/O "
-    "inference come to an oracle?"
+    "Three flash drives hold the same data. Each drive runs its own trace; a read that its drive would answer late can "
+    "be sent to another. The figures and tables compare policies on the same reads: how close does a decision on each "
+    "I/O come to an oracle?"
 )
 
 
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def real_traces(given: Path | None) -> Path | None:
-    """Where the real traces are: as given, or in $LINNET_SHARED/traces."""
+    """The directory of real traces: as given, or $LINNET_SHARED/traces."""
     if given is not None:
         return given
     shared = os.environ.get("LINNET_SHARED")
@@ -50,13 +50,13 @@ def demo_command(
     ),
     traces: Annotated[
         Path | None,
-        typer.Option(help="Directory of real traces.", show_default="$LINNET_SHARED/traces, if there"),
+        typer.Option(help="Directory of real traces.", show_default="$LINNET_SHARED/traces, if it exists"),
     ] = None,
     seed: Seed = 0,
 ) -> None:
-    """Learn a three-drive flash array and show what each admission policy does to its read tail.
+    """Train on a modelled array of three drives and show what each policy does to its read latency.
 
-    Writes report.html and results.json. Runs Table 1 workloads, and real block traces where they are found.
+    Writes report.html and results.json. Runs Table 1 workloads, and real block traces if they are found.
     """
     if traces is not None and not traces.is_dir():
         raise typer.BadParameter(f"no directory {traces}", param_hint="--traces")
@@ -78,14 +78,14 @@ def demo_command(
     results = {"rows": rows, "models": models, "parameters": [e.parameters() for e, _ in finished]}
     write_whole(out / "results.json", json.dumps(results, indent=2) + "\n")
     console.print(f"\nreport: [bold]{out / 'report.html'}[/]   numbers: {out / 'results.json'}")
-    console.print("next: your own trace, with no device touched: [bold].venv/bin/linnet whatif TRACE[/]")
+    console.print("next: your own trace, without touching a device: [bold].venv/bin/linnet whatif TRACE[/]")
 
 
 Input = tuple[str, Setup, list[Trace], list[Trace] | None]
 
 
 def inputs(real: Path | None, seed: int, bars: Bars) -> list[Input]:
-    """What the demo runs: name, set-up, traces to train on, and those to judge on where they are of another period."""
+    """What the demo runs: name, set-up, training traces, and test traces if they are of another period."""
     chosen: list[Input] = []
     for name, preset, seconds in WORKLOADS:
         setup = Setup(preset=preset, seed=seed)

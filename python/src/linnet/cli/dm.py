@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""``linnet dm``: the device-mapper target: set it up, watch it, steer it."""
+"""``linnet dm``: set up, monitor and control the device-mapper target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from linnet.dm.plan import create as plan_create
 from linnet.dm.replace import replace as plan_replace
 
 app = typer.Typer(
-    help="The device-mapper target of the kernel module dm-linnet: set it up, watch it, steer it.",
+    help="Set up, monitor and control the device-mapper target of the kernel module dm-linnet.",
     no_args_is_help=True,
 )
 
@@ -40,7 +40,7 @@ def complete_policy(incomplete: str) -> list[str]:
 
 
 def carry_out(machine: Host, plan: Plan, dry_run: bool) -> None:
-    """Print every step and, unless it is a dry run, take it. Refusals come first and end it all."""
+    """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
     for line in plan.warnings:
         warn(line)
     if plan.refusals and not dry_run:
@@ -72,7 +72,7 @@ def create(
     ],
     model: Annotated[
         list[Path] | None,
-        typer.Option("--model", "-m", help="Model file; once for all replicas, or once for each.", show_default=False),
+        typer.Option("--model", "-m", help="Model file: one for all replicas, or one per replica.", show_default=False),
     ] = None,
     policy: Annotated[
         str, typer.Option(help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
@@ -81,30 +81,32 @@ def create(
         str | None,
         typer.Option(help="Make a writable mirror; its log in memory (core) or on disk:DEVICE.", show_default=False),
     ] = None,
-    read_only: Annotated[bool, typer.Option(help="Refuse writes; always so for replicas without --log.")] = False,
-    revoke: Annotated[bool, typer.Option(help="Let tagged reads end with EAGAIN when predicted slow.")] = False,
+    read_only: Annotated[bool, typer.Option(help="Refuse writes. Replicas without --log always refuse them.")] = False,
+    revoke: Annotated[bool, typer.Option(help="End tagged reads with EAGAIN when they are predicted slow.")] = False,
     ioprio: Annotated[
         str | None, typer.Option(help="I/O priority that tags revocable reads.", show_default="0x4007")
     ] = None,
     overwrite_data_on: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="DEVICE", help="The data on this device may be lost; once for each such device.", show_default=False
+            metavar="DEVICE", help="The data on this device may be lost. Give it once per device.", show_default=False
         ),
     ] = None,
     trust_identical: Annotated[
         bool,
         typer.Option(
-            help="Replicas hold the same bytes: do not compare them; with --log: compare them and copy nothing."
+            help="The replicas hold the same bytes: do not compare them. With --log: compare them, and copy nothing."
         ),
     ] = False,
     out: Annotated[
         list[int] | None,
-        typer.Option(metavar="K", help="Replica K begins out of service; once for each.", show_default=False),
+        typer.Option(
+            metavar="K", help="Replica K begins out of service. Give it once per replica.", show_default=False
+        ),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Make a device that reads each block from the replica that will be fast.
+    """Create a device that sends each read to the replica that will be fast.
 
     Refuses devices that are in use, and devices that would be overwritten while they hold data.
 
@@ -115,7 +117,7 @@ def create(
     try:
         tag = None if ioprio is None else int(ioprio, 0)
     except ValueError as error:
-        raise typer.BadParameter(f"{ioprio!r} is no number such as 0x4007", param_hint="--ioprio") from error
+        raise typer.BadParameter(f"{ioprio!r} is not a number such as 0x4007", param_hint="--ioprio") from error
     wish = Wish(
         name,
         devices,
@@ -134,7 +136,7 @@ def create(
 
 
 def shown_bound(below_us: int | None, reads: int) -> str:
-    """A quantile that is known to lie in a bucket."""
+    """A quantile as the upper end of its bucket."""
     if below_us is None:
         return "-" if reads == 0 else ">= 1.0 s"
     return f"< {below_us} us" if below_us < 1000 else f"< {below_us / 1000:.1f} ms"
@@ -190,17 +192,17 @@ def show(found: dict[str, Any]) -> None:
 
 @app.command("status")
 def show_status(
-    name: Annotated[str | None, typer.Argument(help="One device; all where left out.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(help="One device; all of them if omitted.", show_default=False)] = None,
     watch: Annotated[
-        float | None, typer.Option(help="Again every so many seconds, until Ctrl-C.", min=0.1, show_default=False)
+        float | None, typer.Option(help="Repeat every so many seconds, until Ctrl-C.", min=0.1, show_default=False)
     ] = None,
     json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Print what the target does: counters, and state and latency of each replica.
+    """Print the counters of the target, and the state and latency of each replica.
 
-    A quantile is known to a factor of two: `< 256 us` says that it lies below. With --watch and --json each line is one
-    JSON object.
+    A quantile is known to a factor of two: `< 256 us` means that it is below 256 us. With --watch and --json each line
+    is one JSON object.
 
     Example: [bold]linnet dm status vol --watch 1[/]
     """
@@ -229,7 +231,7 @@ def load_model(
     replica: Annotated[int | None, typer.Option(help="For this replica only.", min=0, show_default="all")] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Give a running device a model; I/O goes on meanwhile, and on any error the old model stays.
+    """Load a model into a running device. I/O continues meanwhile, and on any error the old model stays.
 
     Example: [bold]linnet dm load vol better.linnet[/]
     """
@@ -277,7 +279,8 @@ def replace(
 ) -> None:
     """Put another device in a replica's place, or the same drive that came back under another name.
 
-    I/O goes on, but for the moment in which the tables change. Counters begin anew. A mirror writes the replica whole.
+    I/O continues, except for the moment in which the tables change. Counters start from zero. A mirror resyncs all of
+    the replica.
 
     Example: [bold]linnet dm replace vol 1 /dev/nvme4n1[/]
     """
@@ -298,24 +301,24 @@ def remove(name: Name, dry_run: DryRun = False) -> None:
 @app.command()
 def export_trace(
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Directory for one Parquet file a replica.", show_default=False)
+        Path, typer.Option("--out", "-o", help="Directory for one Parquet file per replica.", show_default=False)
     ],
-    name: Annotated[str | None, typer.Argument(help="One device; all where left out.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(help="One device; all of them if omitted.", show_default=False)] = None,
     saved: Annotated[
         Path | None,
-        typer.Option("--from", help="Text of tracefs saved before, instead of recording.", show_default=False),
+        typer.Option("--from", help="Read this saved text of tracefs instead of recording.", show_default=False),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Record for so long.", min=0.1)] = 60.0,
     decisions: Annotated[
         Path | None,
-        typer.Option(help="Record the decisions as well, and keep the events as text here.", show_default=False),
+        typer.Option(help="Also record the decisions, and write the events as text to this file.", show_default=False),
     ] = None,
     format: Format = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Record what each replica served and write it as traces, ready for `linnet fit`.
+    """Record what each replica served and write it as traces for `linnet fit`.
 
-    Uses the kernel's trace event linnet:linnet_io in an instance of its own, so that no other tracing is disturbed.
+    Uses the kernel's trace event linnet:linnet_io in a trace instance of its own, so other tracing is not disturbed.
 
     Examples: [bold]linnet dm export-trace vol --seconds 300 -o traces[/], then
     [bold]linnet fit --trace traces/vol.0.parquet --out m.linnet[/]
@@ -328,7 +331,9 @@ def export_trace(
         if not machine.is_root():
             raise DmError("recording needs root; --from FILE reads a saved trace")
     elif decisions is not None:
-        raise DmError("--decisions records them; --from FILE has them already, or not at all")
+        raise DmError(
+            "--decisions records decisions; a trace given with --from either has them already or cannot get them"
+        )
     out.mkdir(parents=True, exist_ok=True)
     with Bars() as bars:
         text = saved or record.record(machine, seconds, out, bars, decisions is not None)

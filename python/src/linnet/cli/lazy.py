@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Command groups of the laboratory: every ``linnet --help`` lists them, and a call of their commands imports them."""
+"""Command groups of the laboratory. ``linnet --help`` lists them; calling one of their commands imports them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from typer.main import get_group
 
 GROUPS = {
     "bench": ("linnet.studies.cli.bench", "How fast the engine is on this machine."),
-    "study": ("linnet.studies.cli", "The tables behind the claims: accuracy of models, latency of policies."),
+    "study": (
+        "linnet.studies.cli",
+        "Experiments behind the published results: accuracy of models, latency of policies.",
+    ),
 }
 """Name, module with a Typer ``app``, and help of each."""
 
 
 class LazyGroup(TyperGroup):
-    """A group that takes the commands of its module when they are first asked for."""
+    """A group that imports the commands of its module when they are first needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the commands."""

@@ -16,7 +16,7 @@ from linnet.cli.output import Bars, console, number, percent, print_json, table,
 from linnet.learning import FitSettings, Fitted, evaluate, fit, inflection_point
 
 TrainShare = Annotated[
-    float, typer.Option(help="First share of each trace, by time, to train on; the rest judges.", min=0.05, max=0.95)
+    float, typer.Option(help="Share of each trace, from its start, for training; the rest tests.", min=0.05, max=0.95)
 ]
 
 
@@ -41,7 +41,7 @@ def measured(traces: Sequence[Trace], preset: str | None, share: float | None, s
     for trace in traces:
         if not trace.has_latency:
             raise typer.BadParameter(
-                f"{trace.name} carries no latencies; add --preset to run it through the SSD model", param_hint="--trace"
+                f"{trace.name} has no latencies; add --preset to run it through the SSD model", param_hint="--trace"
             )
     return list(traces)
 
@@ -55,7 +55,7 @@ def label_command(
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Find each device's inflection point: the latency that splits its fast reads from its slow ones.
+    """Find each device's inflection point: the latency that separates its fast reads from its slow ones.
 
     Example: [bold]linnet label -t nvme0.csv -t nvme1.csv -t nvme2.csv[/]
     """
@@ -108,11 +108,11 @@ def fit_command(
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Train a model from traces and judge it on their held-out part.
+    """Train a model from traces and test it on their held-out part.
 
-    The file holds the network of LinnOS and the trees of linnet; a policy takes what it asks for. Several traces are
-    several devices of one type: their rows are trained together, labelled by the inflection point of all their
-    latencies. Traces with latencies are used as they are; --preset runs them through the SSD model instead.
+    The file has both LinnOS's network and Linnet's trees; each policy uses the one that it needs. Several traces are
+    treated as several devices of one type: one model is trained on all their rows, labelled by one inflection point of
+    all their latencies. Traces with latencies are used as they are; --preset runs them through the SSD model instead.
 
     Example: [bold]linnet fit -t nvme0.csv -o nvme0.linnet[/]
     """
@@ -138,16 +138,16 @@ def evaluate_command(
     preset: Preset = None,
     share: Share = None,
     test_share: Annotated[
-        float, typer.Option(help="Last share of each trace, by time, to judge on.", min=0.05, max=1.0)
+        float, typer.Option(help="Share of each trace, up to its end, to test on.", min=0.05, max=1.0)
     ] = 1 - FitSettings.train_share,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Judge a model on traces beside the base rate (the accuracy of always submitting).
+    """Test a model on traces and compare it with the base rate (the accuracy of always submitting).
 
-    Its network is judged as linnos, its trees as linnet. Judges the last half of each trace by default: what
-    `linnet fit` held out. For a trace the model never saw, use --test-share 1.
+    The row linnos is the model's network, the row linnet its trees. By default the second half of each trace is used,
+    which `linnet fit` did not train on. For a trace that was not used for training at all, give --test-share 1.
 
     Example: [bold]linnet evaluate -m nvme0.linnet -t nvme0.csv[/]
     """
@@ -165,7 +165,7 @@ def evaluate_command(
     if result["latencies"]:
         show_latencies(result["latencies"])
     if all(figures["accuracy"] <= figures["base_rate"] for figures in judged.values()):
-        warn("the model is not more accurate than always submitting; on plain accuracy it earns nothing here")
+        warn("the model is no more accurate than always submitting")
 
 
 RATES = ("base rate", "accuracy", "balanced", "ROC-AUC", "false submit", "false revoke")
@@ -184,8 +184,8 @@ def rates(result: dict[str, Any]) -> list[str]:
     ]
 
 
-def show_latencies(told: Sequence[dict[str, Any]]) -> None:
-    """Print how foretold latency quantiles held."""
+def show_latencies(predicted: Sequence[dict[str, Any]]) -> None:
+    """Print how well the predicted latency quantiles held."""
     rows = [
         [
             f"p{100 * one['share']:g}",
@@ -193,9 +193,9 @@ def show_latencies(told: Sequence[dict[str, Any]]) -> None:
             one["loss_us"],
             one["one_number_loss_us"],
         ]
-        for one in told
+        for one in predicted
     ]
-    table("foretold latencies", ["quantile", "reads within", "loss us", "loss us of one number"], rows)
+    table("predicted latency", ["quantile", "reads within", "loss us", "loss us of a constant prediction"], rows)
 
 
 def show_fitted(fitted: Sequence[Fitted], names: Sequence[str]) -> None:

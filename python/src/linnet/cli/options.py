@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Options that several commands share, and how their traces are loaded."""
+"""Options that several commands share, and the loading of their traces."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def complete_format(incomplete: str) -> list[str]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Seed = Annotated[int, typer.Option(help="Decides every random choice; the same seed gives the same bytes.", min=0)]
+Seed = Annotated[int, typer.Option(help="Seed of every random choice; the same seed gives the same bytes.", min=0)]
 Format = Annotated[
     str | None,
     typer.Option(
-        help="Trace format, when it is not detected (see `linnet trace formats`).",
+        help="Trace format, if it is not detected (see `linnet trace formats`).",
         autocompletion=complete_format,
         show_default=False,
     ),
 ]
 Traces = Annotated[
     list[Path] | None,
-    typer.Option("--trace", "-t", help="Trace file; give it once for each device.", show_default=False),
+    typer.Option("--trace", "-t", help="Trace file. Give it once per device.", show_default=False),
 ]
 Preset = Annotated[
     str | None,
@@ -64,10 +64,14 @@ Preset = Annotated[
 Share = Annotated[
     float | None,
     typer.Option(
-        "--share", help="Device-wide share of the SSD model's internal work.", min=0, max=1, show_default="preset"
+        "--share",
+        help="Share of the drive's internal work that blocks the whole drive.",
+        min=0,
+        max=1,
+        show_default="preset",
     ),
 ]
-Replicas = Annotated[int, typer.Option(help="Devices that hold each block.", min=1, max=64)]
+Replicas = Annotated[int, typer.Option(help="Number of devices that hold each block.", min=1, max=64)]
 
 
 def load(path: Path, format: str | None, bars: Bars, tenant_from: Literal["device"] | None = None) -> Trace:
@@ -86,7 +90,7 @@ def load(path: Path, format: str | None, bars: Bars, tenant_from: Literal["devic
 
 
 def load_all(paths: Sequence[Path] | None, format: str | None, bars: Bars) -> list[Trace]:
-    """Read every trace given; none at all is a usage error."""
+    """Read every trace given. No trace is a usage error."""
     if not paths:
         raise typer.BadParameter("give at least one trace", param_hint="--trace")
     return [load(path, format, bars) for path in paths]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""``linnet replay``: the array in real time, on drives that are served over NBD."""
+"""``linnet replay``: run the array in real time on drives that are served over NBD."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ def register(app: typer.Typer) -> None:
 
 def replay_command(
     uri: Annotated[
-        list[str], typer.Option("--uri", "-u", help="NBD address of a drive; once for each.", show_default=False)
+        list[str],
+        typer.Option("--uri", "-u", help="NBD address of a drive. Give it once per drive.", show_default=False),
     ],
     trace: Traces = None,
     policy: Annotated[str, typer.Option(help="Policies, separated by commas, one after the other.")] = "baseline",
     model: Annotated[
-        list[Path] | None, typer.Option("--model", "-m", help="Model file; once for each drive, or one for all.")
+        list[Path] | None, typer.Option("--model", "-m", help="Model file: one per drive, or one for all.")
     ] = None,
-    time_scale: Annotated[float, typer.Option(help="Wall time for each trace time.", min=0.001)] = 1.0,
+    time_scale: Annotated[float, typer.Option(help="Seconds of real time per second of the trace.", min=0.001)] = 1.0,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Yes, the drives may be overwritten: the trace has writes.")
+        bool, typer.Option("--overwrite", help="The drives may be overwritten: the trace has writes.")
     ] = False,
     format: Format = None,
     seed: Seed = 0,
@@ -39,8 +40,8 @@ def replay_command(
 ) -> None:
     """Replay traces in real time on drives served over NBD, under a policy.
 
-    Arrivals keep their times; how late they were sent is reported. Serve modelled drives with `linnet ssd serve`, with
-    the same --time-scale.
+    I/Os are sent at their recorded times, and the output says how late they were sent. Serve modelled drives with
+    `linnet ssd serve` and the same --time-scale.
 
     Example: [bold]linnet replay -t a.csv -u 'nbd+unix:///drive0?socket=drives.sock' --policy baseline --overwrite[/]
     """
@@ -84,7 +85,7 @@ def replay_command(
 
 
 def refuse_writes(streams: list[Trace], overwrite: bool) -> None:
-    """Writes destroy what a drive holds; they need a word from the user."""
+    """Refuse writes, which destroy the data of a drive, unless the user allowed them."""
     writes = sum(int((s.columns()["op"] == 1).sum()) for s in streams)
     if writes and not overwrite:
         raise typer.BadParameter(

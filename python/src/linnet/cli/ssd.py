@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""``linnet ssd``: the SSD model by itself: run it, explain it, check it, serve it."""
+"""``linnet ssd``: run, explain, check and serve the SSD model by itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from linnet.cli.output import Bars, console, flatten, number, percent, print_jso
 from linnet.extras import require
 from linnet.report.timeline import timeline_svg
 
-app = typer.Typer(help="The SSD model by itself: run it, explain it, check it, serve it.", no_args_is_help=True)
+app = typer.Typer(help="Run, explain, check and serve the SSD model by itself.", no_args_is_help=True)
 
 Preset = Annotated[
     str | None, typer.Option(help="SSD model preset.", autocompletion=complete_preset, show_default="consumer-deep")
@@ -25,7 +25,9 @@ Preset = Annotated[
 Params = Annotated[Path | None, typer.Option(help="TOML parameter file instead of a preset.", show_default=False)]
 Workload = Annotated[
     list[Path],
-    typer.Option("--workload", "-w", help="Trace or workload CSV; repeated, each is a stream.", show_default=False),
+    typer.Option(
+        "--workload", "-w", help="Trace or workload CSV. May be repeated; each is a stream.", show_default=False
+    ),
 ]
 Snapshot = Annotated[
     Path | None, typer.Option(help="Preconditioned drive saved by `linnet ssd precondition`.", show_default=False)
@@ -36,14 +38,14 @@ QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99
 def device(
     preset: str | None, params: Path | None, seed: int, share: float | None, snapshot: Path | None = None
 ) -> Device:
-    """The drive that the options name."""
+    """The drive that the options describe."""
     given = [name for name, value in (("--preset", preset), ("--params", params), ("--snapshot", snapshot)) if value]
     if len(given) > 1:
         raise typer.BadParameter(f"{' and '.join(given)} exclude each other")
     check_preset(preset)
     if snapshot is not None:
         if share is not None:
-            raise typer.BadParameter("a saved drive keeps the share that it was made with", param_hint="--share")
+            raise typer.BadParameter("a saved drive keeps the share that it was created with", param_hint="--share")
         return Device.load(snapshot)
     if params is not None:
         return Device(params=params, seed=seed, device_wide_share=share)
@@ -130,17 +132,18 @@ def explain(
     ] = 99.0,
     high: Annotated[float, typer.Option("--to", help="Percentile to end at.", min=0, max=100)] = 100.0,
     io: Annotated[
-        int | None, typer.Option(help="Explain this one I/O, by its place in time.", show_default=False)
+        int | None, typer.Option(help="Explain this one I/O, by its number in order of arrival.", show_default=False)
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw dies and channels around the I/O (or the slowest read) as SVG.")
+        Path | None,
+        typer.Option(help="Write a figure (SVG) of dies and channels around the I/O, or around the slowest read."),
     ] = None,
     share: Share = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Say which mechanism made slow reads slow: the white-box truth that a black-box model is judged by.
+    """Show which mechanism made slow reads slow: the ground truth for testing a black-box model.
 
     Example: [bold]linnet ssd explain --preset consumer-deep -w az.parquet --from 99[/]
     """
@@ -182,8 +185,8 @@ def explain(
     found = result["range"]
     table(
         f"{found['reads']:,} reads from p{low:g} to p{high:g}: {number(found['latency_us_least'])} to "
-        f"{number(found['latency_us_most'])} us, of which {number(found['service_us_mean'])} us would pass on an idle "
-        "drive",
+        f"{number(found['latency_us_most'])} us; an idle drive would take "
+        f"{number(found['service_us_mean'])} us of that",
         ["mechanism", "kind", "mean wait us", "of the latency", "reads", "main of"],
         [
             [m["mechanism"], m["source"], m["wait_us_mean"], percent(m["share_of_latency"]), m["reads"], m["main_of"]]
@@ -200,7 +203,7 @@ def check(
     reference: Annotated[Path, typer.Argument(help="NAME.json with NAME.csv.gz beside it.", show_default=False)],
     json: AsJson = False,
 ) -> None:
-    """Compare the model with another simulator's answers to the same workload on the same parameters.
+    """Compare the model with another simulator's answers, on the same workload and parameters.
 
     Example: [bold]linnet ssd check w1_randread.json[/]
     """
@@ -209,7 +212,7 @@ def check(
         print_json(result)
         return
     shown = {k: v for k, v in result.items() if not isinstance(v, list)}
-    table(f"{reference.name}: ours over the reference's", ["", ""], flatten(shown))
+    table(f"{reference.name}: ratios of our figures to the reference's", ["", ""], flatten(shown))
     shares = [[name, percent(share)] for name, share in result.get("tail_shares", [])]
     if shares:
         table("waits of the slowest hundredth of our reads", ["mechanism", "share"], shares)
@@ -219,7 +222,7 @@ def check(
 def params(
     preset: Annotated[str, typer.Argument(help="SSD model preset.", autocompletion=complete_preset)] = "consumer-deep",
 ) -> None:
-    """Print a preset as a TOML parameter file, to be changed and given to --params.
+    """Print a preset as a TOML parameter file. Change it and pass it with --params.
 
     Example: [bold]linnet ssd params sata > mine.toml[/]
     """
@@ -250,20 +253,20 @@ def serve(
     preset: Preset = None,
     params: Params = None,
     snapshot: Snapshot = None,
-    drives: Annotated[int, typer.Option(help="Drives to serve; drive i has seed + i.", min=1, max=64)] = 1,
+    drives: Annotated[int, typer.Option(help="Number of drives to serve; drive i has seed + i.", min=1, max=64)] = 1,
     unix: Annotated[Path | None, typer.Option(help="Unix socket to listen on.", show_default="linnet.sock")] = None,
     tcp: Annotated[int | None, typer.Option(help="TCP port on loopback to listen on.", show_default=False)] = None,
     size: Annotated[int | None, typer.Option(help="Bytes of each drive.", show_default="as modelled")] = None,
     directory: Annotated[
-        Path | None, typer.Option(help="Keep the data in sparse files here.", show_default="memory")
+        Path | None, typer.Option(help="Keep the data in sparse files in this directory.", show_default="memory")
     ] = None,
-    time_scale: Annotated[float, typer.Option(help="Slow the world down by this factor.", min=0.001)] = 1.0,
+    time_scale: Annotated[float, typer.Option(help="Make time run slower by this factor.", min=0.001)] = 1.0,
     seconds: Annotated[float | None, typer.Option(help="Stop after this long.", show_default="until Ctrl-C")] = None,
     share: Share = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Serve modelled drives over NBD in real time: each request is held until the model's deadline.
+    """Serve modelled drives over NBD in real time: each request is held until the time at which the model answers it.
 
     Works with fio's nbd engine, libnbd, qemu and nbd-client. Prints model latency against achieved latency at the end.
 

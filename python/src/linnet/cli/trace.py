@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""``linnet trace``: look at traces, convert, merge, re-rate and make them."""
+"""``linnet trace``: inspect, convert, merge, re-rate and generate traces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from linnet._native import Trace
 from linnet.cli.options import AsJson, Format, Seed, complete_workload, load
 from linnet.cli.output import Bars, console, flatten, percent, print_json, table
 
-app = typer.Typer(help="Look at traces, convert, merge, re-rate and make them.", no_args_is_help=True)
+app = typer.Typer(help="Inspect, convert, merge, re-rate and generate traces.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", "-o", help="File to write: .parquet, .csv or .iolog.", show_default=False)]
@@ -21,7 +21,7 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="File to write: .parquet,
 
 @app.command()
 def stat(file: File, format: Format = None, json: AsJson = False) -> None:
-    """Print what a trace holds: rates, sizes, read share, latency quantiles.
+    """Print rates, sizes, read share and latency quantiles of a trace.
 
     Example: [bold]linnet trace stat msnfs.trace.zst[/]
     """
@@ -75,16 +75,17 @@ def convert(
 
 @app.command()
 def merge(
-    files: Annotated[list[Path], typer.Argument(help="Trace files, one for each tenant.", show_default=False)],
+    files: Annotated[list[Path], typer.Argument(help="Trace files, one per tenant.", show_default=False)],
     out: Out,
     keep_tenants: Annotated[
-        bool, typer.Option("--keep-tenants", help="Keep each trace's own tenants, in ranges that do not meet.")
+        bool,
+        typer.Option("--keep-tenants", help="Keep each trace's own tenants, renumbered so that they do not overlap."),
     ] = False,
     format: Format = None,
 ) -> None:
-    """Merge traces into one in which each is a tenant: workloads that are to share a drive.
+    """Merge traces into one, to simulate workloads that share a drive. Each trace becomes a tenant.
 
-    All begin at 0. Latencies are dropped, because each was measured without the others' load.
+    All traces begin at 0. Latencies are dropped, because each was measured without the load of the others.
 
     Example: [bold]linnet trace merge web.csv backup.csv -o shared.parquet[/]
     """
@@ -99,19 +100,20 @@ def rerate(
     file: File,
     out: Out,
     factor: Annotated[
-        float | None, typer.Option(help="Times as intense: 2 halves every gap.", show_default=False)
+        float | None, typer.Option(help="Factor on the I/O rate: 2 halves every gap.", show_default=False)
     ] = None,
     like: Annotated[
         Path | None,
         typer.Option(
-            help="Re-rate until the baseline's read latency on --preset resembles this trace's.", show_default=False
+            help="Choose the factor that makes the baseline's read latency on --preset most like this trace's.",
+            show_default=False,
         ),
     ] = None,
     preset: Annotated[str, typer.Option(help="SSD model preset, with --like.")] = "consumer-deep",
     format: Format = None,
     seed: Seed = 0,
 ) -> None:
-    """Make a trace more or less intense, by a factor or by a target latency distribution (LinnOS, section 5.1).
+    """Change the I/O rate of a trace, by a factor or to match a latency distribution (LinnOS, section 5.1).
 
     Example: [bold]linnet trace rerate old.csv --factor 4 -o busy.parquet[/]
     """
@@ -138,13 +140,13 @@ def synth(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Directory for one Parquet file a device.", show_default=False)
+        Path, typer.Option("--out", "-o", help="Directory for one Parquet file per device.", show_default=False)
     ],
     seconds: Annotated[float, typer.Option(help="Length of the trace.", min=1)] = 60.0,
     devices: Annotated[int, typer.Option(help="Devices; their bursts are correlated.", min=1, max=64)] = 3,
     seed: Seed = 0,
 ) -> None:
-    """Make a workload with the statistics of a row of LinnOS's Table 1.
+    """Generate a workload with the statistics of a row of LinnOS's Table 1.
 
     Example: [bold]linnet trace synth bs-c --seconds 120 -o bs-c[/]
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The device-mapper target ``linnet`` from the operator's side: table lines, status words, and what guards the data."""
+"""The operator's side of the device-mapper target ``linnet``: table lines, status words, and checks that guard data."""
 
 from linnet._native import Error
 
 
 class DmError(Error):
-    """A target cannot be set up, asked or removed."""
+    """A target cannot be set up, queried or removed."""

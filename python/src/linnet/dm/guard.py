@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What stands between a command and somebody's data.
+"""Checks that protect existing data before a command changes anything.
 
-A device is refused when it is in use, whatever the command would do to it: mounted, swapped to, held by another
-device, or lent by the kernel. A device whose bytes would be overwritten is refused when it holds data. Replicas that
-are read as one volume are refused when their bytes differ. Each check gives reasons in words; none means go ahead.
+A device is refused when it is in use, whatever the command would do to it: mounted, used as swap, held by another
+device, or claimed by the kernel. A device that would be overwritten is refused when it holds data. Replicas that are
+read as one volume are refused when their bytes differ. Each check returns reasons in words; no reason means go ahead.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def in_use(host: Host, one: Device) -> list[str]:
     for number, source, where in host.mounts():
         if number in numbers or _names(host, source, numbers):
             reasons.append(f"{one.path} is mounted on {where}")
-    reasons += [f"{one.path} is swapped to" for name in host.swaps() if _names(host, name, numbers)]
+    reasons += [f"{one.path} is used as swap" for name in host.swaps() if _names(host, name, numbers)]
     for path in family:
         holders = sorted(holder.name for holder in (path / "holders").glob("*"))
         if holders:
             reasons.append(f"{one.path} is in use: {path.name} is held by {', '.join(holders)}")
     if not reasons and host.busy(one.path):
-        reasons.append(f"{one.path} is in use: the kernel has lent it to a mount, an array or another target")
+        reasons.append(f"{one.path} is in use: a mount, an array or another target has claimed it")
     return reasons
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The machine: block devices, sysfs, and the commands that change something. Tests stand in their own."""
+"""The machine: block devices, sysfs, and the commands that change something. Tests use a fake one."""
 
 from __future__ import annotations
 

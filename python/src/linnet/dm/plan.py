@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""From what the user asked for to the steps that do it, with everything that should be said on the way."""
+"""Turns what the user asked for into steps, with the notes, warnings and refusals to print."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def install_model(plan: Plan, host: Host, file: Path) -> str:
     data = file.read_bytes()
     if target.exists() and target.read_bytes() != data:
         plan.warnings.append(
-            f"{target} is replaced; a target that loaded the old one keeps it until it is told to load again"
+            f"{target} is replaced; a target that uses the old model keeps it until you load the new one"
         )
     plan.steps.append(Install(file, target))
     return name
@@ -136,11 +136,11 @@ def _check(wish: Wish) -> None:
         if not 0 <= k < len(wish.devices):
             raise DmError(f"--out {k}: replicas are numbered from 0 to {len(wish.devices) - 1}")
     if len(set(wish.out)) == len(wish.devices):
-        raise DmError("--out names every replica; one has to be in service")
+        raise DmError("--out names every replica, but one must be in service")
     if wish.log and len(wish.devices) == 1:
-        raise DmError("one device is no mirror: leave out --log")
+        raise DmError("one device cannot be a mirror: omit --log")
     if wish.log and wish.read_only:
-        raise DmError("--log makes a mirror that is written to; it excludes --read-only")
+        raise DmError("--log makes a writable mirror; it excludes --read-only")
     if wish.log and wish.log != "core" and not wish.log.removeprefix("disk:").startswith("/"):
         raise DmError(f"--log {wish.log}: give `core`, or `disk:` and a device such as disk:/dev/nvme3n1")
     if wish.ioprio is not None and not wish.revoke:
@@ -163,7 +163,7 @@ def _look_up(host: Host, paths: list[str], plan: Plan, dry_run: bool) -> list[De
     found = []
     for path in paths:
         if not path.startswith("/"):
-            raise DmError(f"{path}: name devices by their whole path, such as /dev/{path.rpartition('/')[2]}")
+            raise DmError(f"{path}: give the whole path of a device, such as /dev/{path.rpartition('/')[2]}")
         try:
             found.append(guard.device(host, path))
         except (DmError, OSError) as error:
@@ -182,7 +182,7 @@ def _length(devices: list[Device], plan: Plan) -> int:
             f"what {', '.join(larger)} {'has' if len(larger) == 1 else 'have'} beyond stays unused"
         )
     if least.size_bytes == 0:
-        plan.refusals.append(f"{least.path} has no size: no medium?")
+        plan.refusals.append(f"{least.path} has size 0: is a medium inserted?")
     return least.size_bytes // SECTOR
 
 
@@ -205,15 +205,17 @@ def _guard(host: Host, wish: Wish, devices: list[Device], logs: list[Device], pl
             plan.warnings.append("that the replicas hold the same bytes was not checked")
         elif differ := guard.difference(host, devices, min(one.size_bytes for one in devices)):
             plan.refusals.append(
-                f"{differ}: they are no replicas of one volume. A mirror is made with --log; --trust-identical skips "
-                "this check"
+                f"{differ}: they are not replicas of one volume. To create a mirror, use --log; --trust-identical "
+                "skips this check"
             )
         else:
             plan.notes.append(f"replicas compared at both ends and {guard.SAMPLES} places between: no difference")
     stray = named - {one.number for one in doomed}
     for path in wish.overwrite:
         if host.number(path) in stray:
-            plan.refusals.append(f"--overwrite-data-on {path}: nothing would be written there, so why is it named?")
+            plan.refusals.append(
+                f"--overwrite-data-on {path}: nothing would be written to this device; omit the option"
+            )
     for one in doomed:
         if one.number not in named and (found := guard.data_on(host, one)):
             plan.refusals.append(
@@ -249,7 +251,7 @@ def _mirror(host: Host, wish: Wish, devices: list[Device], logs: list[Device], p
         differ = guard.difference(host, devices, size)
         if differ:
             plan.refusals.append(f"{differ}: --trust-identical would let reads differ from one replica to the next")
-        plan.warnings.append(f"nothing is copied: {source.path} is taken to hold what the others hold")
+        plan.warnings.append(f"nothing is copied: {source.path} is assumed to hold the same data as the others")
         return list(logs)
     plan.notes.append(
         f"{source.path} is the source of the first sync and keeps its data; "

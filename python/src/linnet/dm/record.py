@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the target's trace events say becomes one trace for each replica. The text is parsed by ``crates/trace``."""
+"""Turns the target's trace events into one trace per replica. ``crates/trace`` parses the text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def record(host: Host, seconds: float, directory: Path, progress: Progress, deci
     try:
         base.mkdir()
     except FileExistsError as error:
-        raise DmError(f"{base} exists: another export is running, or ended badly; remove it with rmdir") from error
+        raise DmError(
+            f"{base} exists: another export is running, or one was killed; if none is running, remove it with rmdir"
+        ) from error
     text = directory / f".{INSTANCE}.{os.getpid()}.txt"
     try:
         (base / "buffer_size_kb").write_text(str(BUFFER_KIB))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A replica's drive is replaced, or has come back under another name: the target gets a table that names the new one.
+"""Replace the drive of a replica, or follow a drive to its new name: the target gets a table with the new device.
 
-The line is the one that the target prints, with its settings of now; only the device of the replica is another. On
-a mirror the replica stays out of service with it (`out:<k>`, or the log says so) until it is revived, and is then
-written whole. Without a log nothing is written, so the drive has to hold what the volume holds.
+The table line is the one that the target prints, with its current settings and the new device of the replica. On a
+mirror the replica stays out of service (`out:<k>`, or the log says so) until it is revived; then all of it is resynced.
+Without a log nothing is written, so the drive must already hold the content of the volume.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from linnet.dm.status import per_device
 from linnet.dm.table import check_device_name, parse
 
 DEVICES_AT = 4
-"""Where a table line's first device stands; an offset follows each."""
+"""Position of the first device in a table line; an offset follows each device."""
 
 
 def replace(
@@ -30,7 +30,7 @@ def replace(
         raise DmError(f"{name}: no device of the target linnet; `dmsetup ls --target linnet` lists them")
     table, words = parse(lines[name]), lines[name].split()
     if not path.startswith("/"):
-        raise DmError(f"{path}: name the device by its whole path, such as /dev/{path.rpartition('/')[2]}")
+        raise DmError(f"{path}: give the whole path of the device, such as /dev/{path.rpartition('/')[2]}")
     if not 0 <= replica < len(table.devices):
         raise DmError(f"replica {replica}: {name} has replicas 0 to {len(table.devices) - 1}")
     if len(table.devices) == 1:
@@ -61,5 +61,7 @@ def replace(
     ]
     if table.log:
         plan.steps.append(Run(["dmsetup", "message", name, "0", "revive", str(replica)]))
-        plan.notes.append(f"replica {replica} is written whole; `linnet dm status {name}` shows when it is in sync")
+        plan.notes.append(
+            f"replica {replica} is resynced completely; `linnet dm status {name}` shows when it is in sync"
+        )
     return plan

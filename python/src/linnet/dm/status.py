@@ -10,7 +10,7 @@ from linnet.dm import DmError
 VERSION = 1
 STATES = {"A": "in service", "D": "out of service", "R": "resyncing"}
 BUCKET_0_US = 64
-"""Upper end of the first latency bucket; each further one reaches twice as far, and the last has no end."""
+"""Upper end of the first latency bucket; it doubles with each further bucket, and the last has none."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
@@ -40,7 +40,9 @@ def parse(line: str) -> dict[str, Any]:
         raise DmError(f"not a status of the target linnet: {line}")
     pairs = words[3:]
     if len(pairs) % 2 or pairs[:2] != ["version", str(VERSION)]:
-        raise DmError(f"a status of another version than {VERSION}; the module and this command do not fit: {line}")
+        raise DmError(
+            f"a status of another version than {VERSION}; use a module and a command of the same release: {line}"
+        )
     result: dict[str, Any] = {"sectors": int(words[1])}
     replicas: list[dict[str, Any]] = []
     target = result
@@ -51,9 +53,9 @@ def parse(line: str) -> dict[str, Any]:
                 replicas.append(target)
             target[key] = _value(key, text)
     except ValueError as error:
-        raise DmError(f"a status word that is no number: {line}") from error
+        raise DmError(f"a status word that should be a number is not: {line}") from error
     if result.pop("replicas", None) != len(replicas):
-        raise DmError(f"a status with {len(replicas)} replicas that says otherwise: {line}")
+        raise DmError(f"a status that lists {len(replicas)} replicas but gives another number: {line}")
     if "sync" in result:
         done, _, regions = result.pop("sync").partition("/")
         result["sync"] = {"in_sync": int(done), "regions": int(regions)}
@@ -65,7 +67,7 @@ def parse(line: str) -> dict[str, Any]:
 
 
 def per_device(output: str, name: str | None) -> dict[str, str]:
-    """Lines of ``dmsetup status`` or ``dmsetup table`` by device; with one device asked for, it leaves out the name."""
+    """Lines of ``dmsetup status`` or ``dmsetup table`` by device; for a single device dmsetup omits the name."""
     found = {}
     for line in output.splitlines():
         before, colon, after = line.partition(": ")

@@ -25,7 +25,7 @@ def calibration_svg(
     for place, ratio in enumerate(ratios):
         left.text(place, ratio, f"{ratio:.2f}", ha="center", va="bottom", fontsize=7)
     left.axhline(1, color="black", linewidth=1)
-    left.set_ylabel("modelled / measured (blue: fitted, grey: foretold)")
+    left.set_ylabel("modelled / measured (blue: fitted, grey: predicted)")
     left.set_xticks(range(len(names)), names, rotation=35, ha="right")
     left.grid(axis="x", visible=False)
     left.set_title(measured.drive, fontsize=9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The report page: text, tables and figures in one HTML file that needs nothing else."""
+"""The report page: text, tables and figures in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ tr.limit td { color: #777; font-style: italic; }
 tr.best td { background: #fdf1ec; }
 """
 
-NOTE = """Latencies come from the SSD model in virtual time, not from a drive. Models train on one period of each trace
-and are judged, like every policy, on another. The best mean of a real policy is shaded. The oracle peeks at every
-replica and takes the one that answers first; it does not look ahead, so it is a limit in practice and not a bound. A
-clone or a hedge sends reads twice, and may so pass it."""
+NOTE = """Latencies come from the SSD model in virtual time, not from a drive. Models are trained on one period of each
+trace; models and policies are tested on another. The row of the lowest mean, the oracle aside, is shaded. The oracle
+knows what every replica would answer and takes the one that answers first. It ignores the effect on later reads, so it
+is a practical limit and not a bound: policies that send reads twice (clone, hedges) may beat it."""
 
 NO_FIGURES = f"matplotlib is not installed; {advice('report')}"
-"""Why a page has tables alone."""
+"""Why a page has only tables."""
 
 
 def render(sections: Sequence[Section], title: str, lead: str | None = None, pictures: bool = True) -> str:
     """The page as HTML text: for each experiment the tail, the averages, policies, models and parameters.
 
-    Without ``pictures`` it has the tables alone, and says why; then it needs no ``linnet[report]``.
+    Without ``pictures`` it has only the tables and says why; then it does not need ``linnet[report]``.
     """
     links = "".join(f'<a href="#s{i}">{escape(s.title)}</a>' for i, s in enumerate(sections))
     body = "\n".join(_section(i, s, pictures) for i, s in enumerate(sections))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the report shows of one experiment."""
+"""One experiment as the report shows it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the dies and channels of a modelled drive did around a moment, as a picture."""
+"""Figure: what the dies and channels of a modelled drive did around a moment."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How well can slow reads be told from fast ones? Our models beside published ones, baselines and a ceiling.
+"""How well can slow reads be told from fast ones? Compares our models, published ones, baselines and a ceiling.
 
-Every model learns from the same reads and is judged on the same later reads by the same labels: slow is above the
-inflection point of what was learned from. The split follows time and no judged read is filtered.
+Every model is trained on the same reads and tested on the same later reads by the same labels: slow is above the
+inflection point of the training part. The split follows time and no test read is filtered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MORE_MODELS = ("trees-linnos", "heimdall-cutoff", "heimdall-p3", "heimdall-p9")
 """The ceiling of LinnOS's nine numbers; Heimdall's features and network trained on the labels of all; Heimdall deciding
 on three or nine reads at once."""
 FIGURES = ("rows", "base_rate", "accuracy", "balanced_accuracy", "roc_auc", "false_submit", "false_revoke")
-"""What is told of each model. ``base_rate`` is the accuracy of always submitting."""
+"""Figures of each model. ``base_rate`` is the accuracy of always submitting."""
 
 Part = tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]
 
@@ -36,7 +36,7 @@ def numbers(digits: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def judged(slow: NDArray[np.bool_], revoke: NDArray[np.bool_], score: NDArray[np.float64] | None) -> dict[str, Any]:
-    """Figures of one model on its judged rows."""
+    """Figures of one model on its test rows."""
     require("study", "the area under a curve")
     from sklearn.metrics import roc_auc_score
 
@@ -115,8 +115,8 @@ def accuracy(
 ) -> list[dict[str, Any]]:
     """One row for each model on a device's I/Os with latencies.
 
-    The later half judges, or ``test``, another period. ``defects`` are published ones to commit, of those that
-    :func:`linnet._native.defects` names. Heimdall's rows also have ``own_...``: the same decisions by the labels
+    The second half is for testing, or ``test``, another period. ``defects`` names published defects to reproduce, of
+    those in :func:`linnet._native.defects`. Heimdall's rows also have ``own_...``: the same decisions by the labels
     that it was trained on.
     """
     study = Study(trace, test, seed=seed, defects=defects)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A device that changes: a model trained once, one that is looked after, and one trained again and again.
+"""A device that changes: a model trained once, one that is monitored, and one trained again and again.
 
-What notices a change and decides about models is the Rust crate ``linnet-learn`` (``Drift``); this is its front.
+The Rust crate ``linnet-learn`` (``Drift``) detects changes and replaces models; this is its front.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from linnet._native import Array, Trace
 
 MODELS = ("linnet", "linnos")
 STRATEGIES = ("once", "drift", "always")
-"""Trained on the first window; looked after; trained on the last window after every half window, swapped in unseen."""
+"""Trained on the first window; monitored; trained on the last window after every half window, without a test."""
 FIGURES = ("roc_auc", "balanced_accuracy", "accuracy", "merit", "own_accuracy")
 REST_NS = 10_000_000
 """Between two parts of a trace that is put together, so that no queue of one meets the other's I/O."""
@@ -54,7 +54,7 @@ def study(
     block_ms: float = 250.0,
     progress: Callable[[int], object] | None = None,
 ) -> dict[str, Any]:
-    """Replay a trace with latencies under the three strategies; every read is judged and none is revoked.
+    """Replay a trace with latencies under the three strategies; every read is tested and none is revoked.
 
     Gives ``chunks`` (half a window of reads each, with the figures of every strategy by the inflection point of these
     very reads), ``happenings`` (fits, alarms, swaps, rejections, rollbacks), ``checks``, ``fits`` and the ``mean`` over

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What happened to a model on a device that changes, as a picture."""
+"""Figure: what happened to a model on a device that changes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from linnet.report.figures import blank, svg
 
 STYLE = {
     "once": ("#4d4d4d", "--", 1.4, "trained once"),
-    "always": ("#1f78b4", "-", 1.2, "trained always, unseen"),
-    "drift": ("#b10026", "-", 2.2, "looked after"),
+    "always": ("#1f78b4", "-", 1.2, "trained always, untested"),
+    "drift": ("#b10026", "-", 2.2, "monitored"),
 }
 MARKS = {
     "alarm": ("v", "#e6ab02", "alarm"),

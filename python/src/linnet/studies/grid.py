@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Every trace and workload on every preset and share: the cells of ``linnet study accuracy``, and what they add up to.
+"""Every trace and workload on every preset and share: the cells of ``linnet study accuracy``, and their summary.
 
-Rows are kept in a file of JSON lines, a cell at a time, so that a run that was stopped goes on where it was.
+Rows are kept in a file of JSON lines, a cell at a time, so that a run that was stopped continues there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from linnet.studies.accuracy import accuracy
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Device-wide shares that a claim must hold across."""
 MAX_READS = 20_000
-"""Reads of each simulated cell unless asked otherwise: half learn, half judge."""
+"""Reads of each simulated cell unless asked otherwise: half for training, half for testing."""
 REAL_SSD = {
     "flashnet-537": "flashnet-nvme/tencent.cut.per_50k.most_rand_iops.537.trace.zst",
     "flashnet-490": "flashnet-nvme/tencent.cut.per_50k.rw_60_40.490.trace.zst",
@@ -29,7 +29,7 @@ REAL_SSD = {
     "hadoop-sata": "blktrace-satassd-hadoop/eternity9.sdb.DC.blkparse.txt.zst",
     "ycsb-nvme": "blktrace-nvme-ycsb/sample.blkparse.txt.zst",
 }
-"""Traces with the latencies of real SSDs; no simulator has a part in these."""
+"""Traces with the latencies of real SSDs; no simulator is involved."""
 ARRIVALS = {
     "msr-1006": "msr/msr.cut.per_10k.most_thpt_rand_iops.1006.first6000.trace.zst",
     "msr-105": "msr/msr.cut.per_10k.rw_20_80.105.first6000.trace.zst",
@@ -44,9 +44,9 @@ ARRIVALS = {
 STRIDE = 7
 """Devices from one source's to the next's in a round of the grid."""
 FEW = 50
-"""A cell with fewer slow or fewer fast judged reads is shown and enters no mean."""
+"""A cell with fewer slow or fewer fast test reads is shown but not included in means."""
 FLOOR = 1e-4
-"""Least 1 - AUC in a ratio; below it a handful of pairs decides."""
+"""Lowest 1 - AUC in a ratio; below it a handful of pairs decides."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How far policies go from the baseline to the oracle, and how far anything could that a host can know.
+"""What policies gain as a share of what the oracle gains, and an estimate of what any predictor on a host could gain.
 
-A cell is a workload or trace on one preset at one device-wide share. Its *limit* is asked of boosted trees: at each
-read of linnet-best's own run they see every replica as a host does, and learn from what each would have answered. They
+A cell is a workload or trace on one preset at one device-wide share. Its *limit* is estimated by boosted trees: at each
+read of linnet-best's own run they see every replica as a host does, and learn what each would have answered. They
 choose one replica for each read of the later part; nothing is sent twice.
 """
 
@@ -20,13 +20,13 @@ from linnet.extras import require
 
 FIGURES = ("mean_us", "p99_us", "p999_us")
 LEAST_WAY = 0.005
-"""Below this share of the baseline's figure there is no way to go, and none is reported."""
+"""If the oracle gains less than this share of the baseline's figure, no share of the gain is reported."""
 ROWS = 8_000
 """Reads, evenly over the training part, that the limit's trees learn from."""
 
 
 def way(base: float, own: float, limit: float) -> float | None:
-    """Share of the way from baseline to oracle; ``None`` where there is next to none to go."""
+    """Share of the possible gain: ours divided by the oracle's; ``None`` where the oracle gains next to nothing."""
     return (base - own) / (base - limit) if base - limit > LEAST_WAY * base else None
 
 
@@ -41,7 +41,7 @@ def with_ways(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One line for each policy: geometric means over all cells of its figures over the baseline's, and their way."""
+    """One line per policy: geometric means over all cells relative to the baseline, and the share of the gain."""
     cells: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
     for row in rows:
         cells.setdefault((row["trace"], row["preset"], row["share"], row["seed"]), {})[row["policy"]] = row
@@ -70,7 +70,7 @@ def figures(latency_us: NDArray[np.float64]) -> dict[str, float]:
 
 
 def limit(experiment: Experiment, policy: str = "linnet-best", seed: int = 0) -> dict[str, float | None]:
-    """How far boosted trees go on the states that ``policy`` meets, and how far its own choices go there.
+    """What boosted trees gain on the states that ``policy`` meets, and what its own choices gain there.
 
     ``limit_*``: the trees' choices. ``step_*``: those of the policy without its hedges. Both are of one step: what a
     choice does to later reads is left out, as it is in the oracle that they are measured by.

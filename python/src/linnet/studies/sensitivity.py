@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How much of LinnOS's accuracy is decided by one setting of the SSD model: the device-wide share.
+"""How much LinnOS's accuracy depends on one setting of the SSD model: the device-wide share.
 
-A slow read can be foretold when all dies are slow together and hardly when one die is slow by itself, so whoever sets
-the share picks the answer. This sweeps it: the same workload, the same seeds, every share.
+A slow read is easy to predict when all dies are slow together, and hard when one die is slow by itself. So the share
+determines the result. This module sweeps it: the same workload, the same seeds, every share.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SWEPT: tuple[tuple[str, str, float], ...] = (
     ("600p", "bs-c", 600.0),
     ("600p", "az-c", 240.0),
 )
-"""Preset, Table 1 workload, and seconds of it (half trains, half judges)."""
+"""Preset, Table 1 workload, and seconds of it (half for training, half for testing)."""
 MEASURES = ("realised_share", "percentile", "slow", "recall", "false_revoke", "roc_auc")
 """What :func:`point` measures, each a mean over the devices of an array."""
 
 
 def point(preset: str, workload: str, seconds: float, share: float, seed: int) -> dict[str, float]:
-    """Learn and judge one array: means over its devices, on reads of a period that was not trained on.
+    """Train and test one array: means over its devices, on reads of a period that was not used for training.
 
     ``realised_share`` is the device-wide part of the reads that internal work made slow, as the drives counted it;
     ``percentile`` the inflection point on the training period; ``slow`` the share of slow reads; ``recall`` the share

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Table 3 of LinnOS again: what history, width and depth buy, and what they cost.
+"""Table 3 of LinnOS again: what history, width and depth of the network gain, and what they cost.
 
-Every network is trained by LinnOS's training on the same rows and judged on the later half of each trace, unfiltered.
-With four remembered reads the rows are those that serve; other histories exist for this study alone
-(``history_rows``), made of the same tracker's digits.
+Every network is trained by LinnOS's training on the same rows and tested on the later half of each trace, unfiltered.
+With a history of four reads the rows are those used for serving. Other histories exist for this study alone
+(``history_rows``); they consist of digits from the same tracker.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ def untrained(layers: Sequence[int], seed: int) -> Network:
 def cost(name: str, network: Network | None, blocks: int, seed: int = 1) -> dict[str, Any]:
     """Nanoseconds of one decision of a network (the trees for none), hot, in every build.
 
-    ``submit`` is what an arriving read waits for: a judge's path where there is one, else the whole network.
-    ``network`` is the whole network in any case, ``complete`` the judge's or the watch's work when a read ends.
+    ``submit`` is what an arriving read waits for: the incremental network if it applies, else the whole network.
+    ``network`` is the whole network in any case, ``complete`` the work of the incremental network or of the in-flight
+    tracker when a read ends.
     """
     require_bench("the cost of a network")
     rows = [json.loads(row) for row in _native.bench_network(network, blocks, seed)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a network is worth against what it costs, as a picture."""
+"""Figure: the accuracy of networks against their cost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""``linnet study``: the tables behind the claims."""
+"""``linnet study``: the experiments behind the published results."""
 
 from __future__ import annotations
 

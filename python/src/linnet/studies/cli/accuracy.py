@@ -24,7 +24,7 @@ def accuracy_command(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="SSD model presets, separated by commas, or all; none uses the traces' own latencies.",
+            help="SSD model presets, separated by commas, or all. Without it, the traces' own latencies are used.",
             autocompletion=complete_preset,
             show_default=False,
         ),
@@ -43,10 +43,10 @@ def accuracy_command(
         ),
     ] = None,
     max_reads: Annotated[
-        int, typer.Option(help="Reads of each simulated device, half to learn from and half to judge on.", min=100)
+        int, typer.Option(help="Reads of each simulated device, half for training and half for testing.", min=100)
     ] = MAX_READS,
     defect: Annotated[
-        str | None, typer.Option(help=f"Published defects to commit: {', '.join(defects())}.", show_default=False)
+        str | None, typer.Option(help=f"Published defects to reproduce: {', '.join(defects())}.", show_default=False)
     ] = None,
     everything: Annotated[
         bool,
@@ -58,17 +58,21 @@ def accuracy_command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Append rows to this file of JSON lines; skip what it has.", show_default=False
+            "--out",
+            "-o",
+            help="Append rows to this file of JSON lines; rows that it has are not computed again.",
+            show_default=False,
         ),
     ] = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Judge every model on the same later reads of each device, beside always submitting and a ceiling.
+    """Test every model on the same later reads of each device, beside always submitting and a ceiling.
 
-    The first half of a trace learns and the later half judges, unfiltered; a workload is made as two periods. Without
-    --preset the traces' own latencies count, all of them. A run with --out that was stopped goes on where it was.
+    The first half of a trace is for training and the second for testing, unfiltered; a workload is generated as two
+    periods. Without --preset the traces' own latencies are used, all of them. A run with --out that was stopped
+    continues where it was.
 
     Example: [bold]linnet study accuracy -t nvme0.csv[/]
 
@@ -89,7 +93,7 @@ def accuracy_command(
         known = [name for name in chosen if name] or presets()
         cells, lacking = every_cell(traces, known, [s for s in shares if s is not None] or SHARES, seed)
         for file in lacking:
-            warn(f"{traces / file} is not there; the grid is smaller by it")
+            warn(f"{traces / file} does not exist and is left out of the grid")
     else:
         sources = [Source(path.name, path, format) for path in trace or []]
         made = [Source(name) for one in workload or [] for name in one.split(",")]
@@ -114,7 +118,7 @@ def accuracy_command(
                 loaded[source] = load(source.path or Path(source.name), source.format, Bars())
             if not any(c.preset for c in cells if c.source == source) and not loaded[source].has_latency:
                 raise typer.BadParameter(
-                    f"{source.name} carries no latencies; add --preset to run it through the SSD model",
+                    f"{source.name} has no latencies; add --preset to run it through the SSD model",
                     param_hint="--trace",
                 )
             return loaded[source]
@@ -129,7 +133,7 @@ def accuracy_command(
         columns = ["trace", "preset", "share", "model", "rows", *RATES]
         table("accuracy on later reads", columns, shown, left=4)
     table(
-        "(1 - AUC) of linnet over that of others, geometric means",
+        "(1 - AUC) of linnet divided by that of others, geometric means",
         ["cells", "n", "counted", "/ LinnOS", "/ Heimdall", "/ trees", "Heimdall / LinnOS"],
         [list(line.values()) for line in summary(rows)],
     )

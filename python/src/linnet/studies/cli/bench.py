@@ -64,7 +64,7 @@ def ssd(
     instructions: Annotated[bool, typer.Option(help="Count instructions where valgrind is installed.")] = True,
     json: AsJson = False,
 ) -> None:
-    """Requests per second of the SSD model on one core, instructions for each, memory for each page.
+    """Measure the SSD model on one core: requests per second, instructions per request, memory per page.
 
     Example: [bold]linnet bench ssd --raw-gib 16[/]
     """
@@ -77,7 +77,7 @@ def ssd(
         return
     table(
         f"{result['raw_bytes'] / 2**30:.0f} GiB raw, preconditioned in {result['precondition_s']:.2f} s, "
-        f"{result['map_bytes_per_page']:.1f} bytes for each page of 4 KiB",
+        f"{result['map_bytes_per_page']:.1f} bytes per page of 4 KiB",
         ["mix", "requests/s", "instructions each"],
         [[row["mix"], int(row["ios_per_second"]), row["instructions_per_io"]] for row in result["rows"]],
     )
@@ -92,7 +92,7 @@ def decide(
     seed: Seed = 1,
     json: AsJson = False,
 ) -> None:
-    """Nanoseconds of an admission decision, next to a plain int64 loop in the same run.
+    """Measure the nanoseconds of an admission decision, and of a plain int64 loop in the same run.
 
     Example: [bold]linnet bench decide --blocks 501 --no-instructions[/]
     """

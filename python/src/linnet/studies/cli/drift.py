@@ -23,7 +23,7 @@ def drift_command(
     trace: Traces = None,
     workload: Annotated[
         str | None,
-        typer.Option("--workload", "-w", help="Table 1 workload to make.", autocompletion=complete_workload),
+        typer.Option("--workload", "-w", help="Table 1 workload to generate.", autocompletion=complete_workload),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Length of each workload.", min=1)] = 60.0,
     preset: Preset = None,
@@ -38,19 +38,28 @@ def drift_command(
     ] = None,
     model: Annotated[str, typer.Option(help="linnet or linnos.")] = "linnet",
     window: Annotated[int, typer.Option(help="Reads that a model is trained on.", min=480)] = 6_000,
-    margin: Annotated[float, typer.Option(help="Lead in merit at which a candidate takes over.", min=0, max=1)] = 0.02,
+    margin: Annotated[
+        float,
+        typer.Option(
+            help="Lead in merit (mean of ROC-AUC and balanced accuracy) at which a candidate takes over.", min=0, max=1
+        ),
+    ] = 0.02,
     block_ms: Annotated[
-        float, typer.Option(help="Least length of a block that alarms compare; above the device's own cycles.", min=0)
+        float,
+        typer.Option(
+            help="Minimum length of a block that the alarms compare; must be longer than the device's own cycles.",
+            min=0,
+        ),
     ] = 250.0,
-    figure: Annotated[Path | None, typer.Option(help="Draw it to this .svg file.", show_default=False)] = None,
+    figure: Annotated[Path | None, typer.Option(help="Write a figure to this .svg file.", show_default=False)] = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """What a change of the device does to a model: trained once, looked after, or trained again and again.
+    """Measure what a change of the device does to a model that is trained once, monitored, or trained again and again.
 
-    Several traces come one after the other. With --preset they run on a modelled drive; with --then, a workload
-    follows; with --then-preset or --then-share the second half of the trace, by time, runs on another drive.
+    Several traces are replayed one after the other. With --preset they run on a modelled drive. With --then a workload
+    follows. With --then-preset or --then-share the second half of the trace, by time, runs on another drive.
 
     Example: [bold]linnet study drift -t hadoop.blkparse.txt --figure drift.svg[/]
 
@@ -120,7 +129,7 @@ def changing(
 def show(found: dict[str, Any]) -> None:
     """Tables for people."""
     keys = ("roc_auc", "balanced_accuracy", "accuracy", "own_accuracy")
-    what = f"{found['trace']}: {found['model']}, {found['window']:,} reads a window"
+    what = f"{found['trace']}: {found['model']}, windows of {found['window']:,} reads"
     table(
         f"{what}, mean of {len(found['chunks'])} stretches",
         ["strategy", "fits", *keys],
@@ -138,7 +147,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def how(one: dict[str, Any]) -> str:
-    """What there is to say of a happening."""
+    """An event in words."""
     if one["what"] == "alarm":
         moved = f"p{one['percentile_was']:.1f} is p{one['percentile_is']:.1f}"
         points = 100 * one["calibration_error"]

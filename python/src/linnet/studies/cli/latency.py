@@ -31,16 +31,20 @@ def latency_command(
     share: Shares = None,
     policy: Annotated[str | None, typer.Option(help="Policies, separated by commas.")] = ",".join(POLICIES),
     seconds: Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)] = 120.0,
-    limit: Annotated[bool, typer.Option("--limit", help="Also ask boosted trees how far a host could go.")] = False,
+    limit: Annotated[
+        bool,
+        typer.Option("--limit", help="Also estimate, by boosted trees, what any predictor on the host could gain."),
+    ] = False,
     format: Format = None,
     seed: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     json: AsJson = False,
 ) -> None:
-    """Run policies across presets and device-wide shares, and tell how far each goes from baseline to oracle.
+    """Run policies across presets and device-wide shares, and compare their gains with the oracle's.
 
-    The last lines are geometric means over all cells. --limit adds how far boosted trees go that see of every
-    replica what a host can see (limit), and linnet-best's own choices beside them, in the same states (step); both
-    choose once and never send a second copy.
+    The columns way_... are shares of the possible gain: the gain over the baseline divided by the oracle's. The last
+    lines are geometric means over all cells. --limit adds the gain of boosted trees that see everything a host can see
+    of every replica (limit), and that of linnet-best's own choices in the same states (step). Both choose once and
+    never send a second copy.
 
     Example: [bold]linnet study latency -t msnfs.trace.zst --share 0.25,0.9[/]
     """
@@ -52,7 +56,7 @@ def latency_command(
     try:
         seeds = [int(part) for part in seed.split(",")]
     except ValueError as error:
-        raise typer.BadParameter(f"{seed!r} is no list of whole numbers", param_hint="--seed") from error
+        raise typer.BadParameter(f"{seed!r} is not a list of whole numbers", param_hint="--seed") from error
     rows: list[dict[str, Any]] = []
     with Bars() as bars:
         traces: list[Trace] = load_all(trace, format, bars) if trace or not made else []
@@ -71,12 +75,12 @@ def latency_command(
     ways = [key for key in ("way_mean", "way_p999", "limit_mean", "limit_p999") if any(key in row for row in rows)]
     keys = ["trace", "preset", "share", "policy", "mean_us", "p99_us", "p999_us", "extra_io_share"]
     shown = [[row[k] for k in keys] + [percent_of(row.get(k)) for k in ways] for row in rows]
-    table("latency in us, and the way from baseline to oracle", keys + ways, shown, left=4)
+    table("latency in us, and the share of the possible gain", keys + ways, shown, left=4)
     if len({(row["trace"], row["preset"], row["share"], row["seed"]) for row in rows}) > 1 and lines:
         keys = ["policy", "cells", "mean", "p99", "p999", "extra_io_share"]
         ways = ["way_mean", "way_p99", "way_p999"]
         shown = [[line[k] for k in keys] + [percent_of(line[k]) for k in ways] for line in lines]
-        table("over the baseline's, geometric means; most extra I/O", keys + ways, shown, left=1)
+        table("relative to the baseline, geometric means; highest extra I/O", keys + ways, shown, left=1)
 
 
 def cell_rows(experiment: Experiment, share: float | None, names: Sequence[str], limits: bool) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ Workloads = Annotated[
     typer.Option(
         "--workload",
         "-w",
-        help="Table 1 workloads to make and run, separated by commas; may be repeated.",
+        help="Table 1 workloads to generate and run, separated by commas; may be repeated.",
         autocompletion=complete_workload,
         show_default=False,
     ),
@@ -39,7 +39,7 @@ def numbers_of(text: str | None, hint: str) -> list[float | None]:
     try:
         shares = [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no list of numbers", param_hint=hint) from error
+        raise typer.BadParameter(f"{text!r} is not a list of numbers", param_hint=hint) from error
     for one in shares:
         if not 0 <= one <= 1:
             raise typer.BadParameter(f"{one} is not a share; shares are 0 to 1", param_hint=hint)

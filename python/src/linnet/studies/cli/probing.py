@@ -18,9 +18,7 @@ def probing_command(
     workload: Annotated[
         str, typer.Option("--workload", "-w", help="Table 1 workload to run.", autocompletion=complete_workload)
     ] = "az-e",
-    probe_share: Annotated[
-        str, typer.Option(help="Chances of a probe, separated by commas: reads that are submitted though not wanted.")
-    ] = "0.01",
+    probe_share: Annotated[str, typer.Option(help="Probabilities of a probe, separated by commas.")] = "0.01",
     policy: Annotated[str, typer.Option(help="Policies, separated by commas.")] = "linnos,linnos+hl,linnet-best",
     preset: Preset = DRIVE,
     share: Share = None,
@@ -28,10 +26,10 @@ def probing_command(
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """How many revokes are false? Sampled probes against the truth that only a simulator knows.
+    """Estimate how many revokes are false by sampled probes, and compare with the truth, which the simulator knows.
 
-    A read that would be revoked, or sent elsewhere than to its primary, is submitted there all the same with a known
-    chance.
+    A read that would be revoked, or sent elsewhere than to its primary, is submitted to the primary with a known
+    probability.
 
     Example: [bold]linnet study probing -w az-e --probe-share 0.01,0.05[/]
     """
@@ -40,7 +38,7 @@ def probing_command(
     try:
         shares = [float(part) for part in probe_share.split(",")]
     except ValueError as error:
-        raise typer.BadParameter(f"{probe_share!r} is no list of numbers", param_hint="--probe-share") from error
+        raise typer.BadParameter(f"{probe_share!r} is not a list of numbers", param_hint="--probe-share") from error
     if any(not 0 < one <= 1 for one in shares):
         raise typer.BadParameter("give shares above 0 and up to 1", param_hint="--probe-share")
     rows: list[dict[str, Any]] = []
@@ -90,4 +88,8 @@ def probing_command(
         "probes / reads",
         "cost us",
     ]
-    table(f"{workload} on {setup.preset}: reads not wanted that would have been fast, 95 % intervals", columns, shown)
+    table(
+        f"{workload} on {setup.preset}: rejected reads that would have been fast at the primary, 95 % intervals",
+        columns,
+        shown,
+    )

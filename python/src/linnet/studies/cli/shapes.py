@@ -30,14 +30,14 @@ def shapes_command(
         int | None, typer.Option(help="Train on at most this many rows.", min=1, show_default="all")
     ] = None,
     blocks: Annotated[int, typer.Option(help="Blocks of 64 calls that are timed; 0 for none.", min=0)] = 1001,
-    figure: Annotated[Path | None, typer.Option(help="Draw it to this .svg file.", show_default=False)] = None,
+    figure: Annotated[Path | None, typer.Option(help="Write a figure to this .svg file.", show_default=False)] = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """What history, hidden size and layers buy and cost: Table 3 of LinnOS, its models A to E and ours.
+    """Measure what history, width and depth gain and cost: Table 3 of LinnOS, its models A to E and ours.
 
-    Each trace is cut in time: the first half trains, the second judges, unfiltered.
+    Each trace is split by time: the first half is for training, the second for testing, unfiltered.
 
     Example: [bold]linnet study shapes -t nvme0.csv --shape A,linnos,linnet --figure shapes.svg[/]
     """
