@@ -142,7 +142,7 @@ def test_devices_in_use_are_refused(host: FakeHost) -> None:
     part = host.drive("/dev/nvme2n1p1", disk="nvme2n1")
     whole = host.drive("/dev/nvme3n1")
     (host.root / "proc/swaps").write_text(f"Filename Type Size Used Priority\n{part} partition 1 0 -2\n")
-    assert "swapped to" in refused(host, "create", "vol", part)
+    assert "used as swap" in refused(host, "create", "vol", part)
     host.hold(whole, "md0")
     assert "md0" in refused(host, "create", "vol", whole)
     host.lent.add(host.a)
@@ -198,11 +198,11 @@ def test_the_source_of_a_mirror_may_hold_data(host: FakeHost) -> None:
     dm("create", "vol", full, host.a, "--log", "core")
     message = refused_after(host, "create", "vol", host.a, full, "--log", "core")
     assert "ext4" in message
-    # Words that mean nothing here are refused, not passed over.
-    assert "why is it named" in refused_after(
+    # An option without effect is refused, not ignored.
+    assert "nothing would be written" in refused_after(
         host, "create", "vol", full, host.a, "--log", "core", "--overwrite-data-on", full
     )
-    assert "why is it named" in refused_after(host, "create", "vol", full, "--overwrite-data-on", full)
+    assert "nothing would be written" in refused_after(host, "create", "vol", full, "--overwrite-data-on", full)
 
 
 def refused_after(host: FakeHost, *words: object) -> str:
