@@ -30,7 +30,7 @@ def test_parts_follow_each_other_without_meeting() -> None:
     assert whole["arrive_ns"][500] > ends.max()
 
 
-def test_a_device_that_slows_down_is_noticed_and_learned_anew() -> None:
+def test_a_device_that_slows_down_is_noticed_and_learned_again() -> None:
     trace = one_after_the_other([device_trace(reads=8000), slower(device_trace(seed=2, reads=8000), 8)])
     found = study(trace, window=1200, block_ms=0)
     happened = [one["what"] for one in found["happenings"]]

@@ -39,7 +39,7 @@ def test_fit_learns_busy_episodes_and_the_model_survives_its_file(tmp_path) -> N
     assert fresh["accuracy"] > fresh["base_rate"]
     assert (again.network is not None, again.has_trees, again.has_latencies) == (True, True, True)
     assert (fresh["model"], fresh["linnet"]["roc_auc"] > 0.9) == ("linnos", True)
-    # What the fit was judged on, asked anew of the file: both halves of the model are what was fitted.
+    # The same test with the file: both parts of the model in it are what was fitted.
     held_out = evaluate(again, device_trace(0), 0.5)
     assert held_out["linnet"] == fitted.report["linnet"]
     assert held_out["latencies"] == fitted.report["latencies"]

@@ -115,7 +115,7 @@ def two_periods(workload: str, reads: int, seed: int) -> tuple[Trace, Trace]:
 
 @cache
 def device(preset: str, seed: int, share: float | None) -> Array:
-    """One drive, preconditioned; that takes longer than a run, and every run begins from it anew."""
+    """One drive, preconditioned; that takes longer than a run, and every run starts from a copy of it."""
     return Array(preset, 1, seed, share)
 
 
