@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles the C core for user space. Always at full optimisation: debugging happens in the C tests.
 
-use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
-/// Units of which one build serves every machine.
-const UNITS: &[&str] = &[
-    "feature.c",
-    "heimdall.c",
-    "network.c",
-    "infer.c",
-    "dense.c",
-    "decide.c",
-    "model.c",
-    "judge.c",
-    "sift.c",
-    "watch.c",
-    "trees.c",
-    "latencies.c",
-    "grove.c",
-    "replica.c",
-    "choose.c",
-    "hedge.c",
-];
-/// Units with floats. Bit-reproducible: no contraction, no errno, and vectors that never show in a result.
-const FLOAT_UNITS: &[&str] = &["float.c", "loops.c", "loss.c", "train.c", "quantise.c"];
+/// A line of `core/UNITS`.
+struct Unit {
+    file: PathBuf,
+    /// What is renamed in the copies of the unit for single instruction sets; none has no copies.
+    symbol: Option<String>,
+    floats: bool,
+}
 
+/// All units, whatever their kind: user space may use floats.
+fn units(core: &Path) -> Vec<Unit> {
+    let list = core.join("UNITS");
+    let text = fs::read_to_string(&list).unwrap_or_else(|error| panic!("{}: {error}", list.display()));
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+            [name, kind @ ("module" | "integer" | "float"), ref rest @ ..] if rest.len() < 2 => Unit {
+                file: core.join(format!("{name}.c")),
+                symbol: rest.first().map(|symbol| symbol.to_string()),
+                floats: kind == "float",
+            },
+            _ => panic!("{}: `{line}` is not `name kind [symbol]` with a kind that its head explains", list.display()),
+        })
+        .collect()
+}
+
+/// Bit-reproducible floats: no contraction, no errno, and vectors that never show in a result.
 fn build() -> cc::Build {
     let mut build = cc::Build::new();
     build.std("c11").opt_level(3).warnings(true).extra_warnings(true).flags([
@@ -36,15 +40,15 @@ fn build() -> cc::Build {
     build
 }
 
-/// Compiles `unit` once more for each instruction set that `src/simd.rs` may find at run time.
-fn variants(core: &Path, unit: &str, symbol: &str) {
+/// Compiles a unit once more for each instruction set that `src/simd.rs` may find at run time.
+fn variants(unit: &Path, symbol: &str) {
     let sets: [(&str, &[&str]); 2] = [
         ("avx2", &["-mavx2"]),
         ("avx512", &["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni", "-mprefer-vector-width=512"]),
     ];
     for (set, flags) in sets {
         let mut build = build();
-        build.file(core.join(unit)).define(&symbol.to_uppercase(), format!("{symbol}_{set}").as_str());
+        build.file(unit).define(&symbol.to_uppercase(), format!("{symbol}_{set}").as_str());
         for flag in flags {
             build.flag(flag);
         }
@@ -54,19 +58,19 @@ fn variants(core: &Path, unit: &str, symbol: &str) {
 
 fn main() {
     let core = Path::new("../../core");
+    let units = units(core);
     let mut portable = build();
-    for unit in UNITS.iter().chain(FLOAT_UNITS) {
-        portable.file(core.join(unit));
-    }
-    portable.include(core).file("src/inline.c").compile("linnet_core");
+    portable.files(units.iter().map(|unit| &unit.file)).include(core).file("src/inline.c").compile("linnet_core");
     println!("cargo:rerun-if-changed=src/inline.c");
     if env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
-        variants(core, "dense.c", "linnet_dense");
-        variants(core, "sift.c", "linnet_sift");
-        variants(core, "loops.c", "linnet_loops");
-        variants(core, "trees.c", "linnet_trees_score");
+        for unit in &units {
+            if let Some(symbol) = &unit.symbol {
+                variants(&unit.file, symbol);
+            }
+        }
     }
-    // For crates that compile the core in other ways: DEP_LINNET_CORE_UNITS.
-    println!("cargo:units={}", UNITS.join(" "));
+    // For crates that compile the core in other ways: DEP_LINNET_CORE_UNITS, those without floats.
+    let integer = units.iter().filter(|unit| !unit.floats).filter_map(|unit| unit.file.file_name()?.to_str());
+    println!("cargo:units={}", integer.collect::<Vec<_>>().join(" "));
     println!("cargo:rerun-if-changed=../../core");
 }

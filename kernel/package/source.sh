@@ -7,6 +7,6 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 to=$1
 mkdir -p "$to/core"
 cp kernel/dm/*.c kernel/dm/*.h kernel/dm/Kbuild "$to"
-cp core/*.c core/*.h "$to/core"
+cp core/*.c core/*.h core/UNITS "$to/core"
 sed "s/@VERSION@/$version/" kernel/package/dkms.conf >"$to/dkms.conf"
 echo "$version"
