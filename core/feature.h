@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Part of linnet.h: what is known of a device, and the features of a read, by three schemas.
+ * Features: what is known of a device, and how a read is described by it, in three schemas. The contracts are spec/features.md,
+ * spec/features-linnet.md and spec/features-heimdall.md.
  */
 #ifndef LINNET_FEATURE_H
 #define LINNET_FEATURE_H

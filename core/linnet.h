@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The public header of the core: deciding, in the parts included below. train.h is for training. The contracts are in
- * spec/: features.md, decision.md, model-file.md.
+ * The core without floats. Each part has one public header: features (feature.h), models and model files (model.h), admission
+ * (decide.h). Training (train.h) uses floats and is included apart. UNITS says which unit belongs to which part.
  *
  * Functions that can fail return 0 or a negative LINNET_E_*, and leave every output untouched when they fail.
  * Nothing here allocates, locks, logs or keeps state of its own: the caller brings memory and serialises access
@@ -34,12 +34,8 @@ enum linnet_error {
 };
 
 #include "feature.h"
-#include "trees.h"
-#include "network.h"
 #include "model.h"
-#include "judge.h"
 #include "decide.h"
-#include "replica.h"
 
 #ifdef __cplusplus
 }

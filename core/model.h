@@ -1,12 +1,271 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Part of linnet.h: a model file as read (spec/model-file.md).
+ * Models, and the files they come in: networks of integers, networks that are mostly worked out before a read arrives, trees,
+ * and latencies that trees predict. The contract is spec/model-file.md.
  */
 #ifndef LINNET_MODEL_H
 #define LINNET_MODEL_H
 
-#include "network.h"
-#include "trees.h"
+#include "feature.h"
+
+/* ---- network: dense layers on integers ---- */
+
+#define LINNET_LAYERS_MAX 8   /* dense layers of a network */
+#define LINNET_SIZE_MAX 4096  /* inputs or outputs of one layer */
+#define LINNET_ALIGN 64       /* of memory and scratch, bytes */
+
+/*
+ * How a layer is stored and summed, the narrowest that is proven exact for every input in bounds. The widths of
+ * successive layers never shrink.
+ */
+enum linnet_width {
+	LINNET_I16 = 0,  /* int16 weights, int32 sums */
+	LINNET_I64 = 1,  /* int64 weights, int64 sums */
+	LINNET_I128 = 2, /* int64 weights, 128-bit sums */
+};
+
+/* The integers of one layer as they are given: little-endian two's complement, outputs x inputs, no padding. */
+struct linnet_source {
+	uint32_t inputs;        /* 1..LINNET_SIZE_MAX, equal to the outputs of the layer before */
+	uint32_t outputs;       /* 1..LINNET_SIZE_MAX */
+	uint32_t weight_bytes;  /* 2, 4 or 8 */
+	const uint8_t *weights; /* weight of input i for output o at o * inputs + i */
+	const uint8_t *biases;  /* 8 bytes each */
+};
+
+/* One layer, laid out for summing. */
+struct linnet_layer {
+	uint32_t inputs;
+	uint32_t outputs;
+	uint32_t stride;     /* outputs (by_input) or inputs (else) with padding, in numbers */
+	uint8_t width;       /* enum linnet_width */
+	uint8_t by_input;    /* I16 only: pairs of inputs interleaved per output; else one row per output */
+	uint8_t narrow;      /* I16 only: no input exceeds 32767 */
+	uint8_t spare;
+	const void *weights; /* into the network's memory */
+	const void *biases;  /* int32 (I16) or int64 */
+};
+
+/* Sums of an I16 layer for one instruction set; dense.c describes the arguments. */
+struct linnet_dense {
+	void (*pairs)(const struct linnet_layer *layer, const int16_t *inputs, uint16_t *used, int32_t *sums);
+	void (*rows)(const struct linnet_layer *layer, const int16_t *inputs, int32_t *sums);
+	uint32_t (*take)(const uint8_t *inputs, uint32_t count, int16_t *narrow);
+	void (*pass)(const int32_t *sums, uint32_t count, int16_t *narrow);
+};
+
+/* A network that is ready to decide. Const after linnet_network_place: any number of threads may share it. */
+struct linnet_network {
+	uint32_t layer_count;
+	uint32_t inputs;     /* of the first layer */
+	uint32_t outputs;    /* of the last layer */
+	uint32_t input_max;  /* each input is 0..input_max; at most 255 */
+	uint32_t row_max;    /* longest padded row of numbers between layers */
+	uint32_t width;      /* of the last layer, which is the widest */
+	size_t memory_size;  /* bytes that linnet_network_place needs */
+	size_t scratch_size; /* bytes that each decision needs */
+	const struct linnet_dense *dense;
+	struct linnet_layer layers[LINNET_LAYERS_MAX];
+};
+
+/* Bytes of work memory that linnet_network_plan needs for these layers; 0 when their shape is out of bounds. */
+size_t linnet_network_work_size(const struct linnet_source *layers, uint32_t layer_count);
+
+/*
+ * Proves bounds for every neuron and chooses each layer's width. LINNET_E_SHAPE, LINNET_E_RANGE (a sum could
+ * reach 2^126) or LINNET_E_MEMORY. `work` is aligned to LINNET_ALIGN.
+ */
+int linnet_network_plan(struct linnet_network *network, const struct linnet_source *layers, uint32_t layer_count,
+			uint32_t input_max, void *work, size_t work_size);
+
+/*
+ * Lays the weights out in `memory` (aligned to LINNET_ALIGN), which must live as long as the network; the
+ * sources may go. `layers` are those that were planned. LINNET_E_MEMORY.
+ */
+int linnet_network_place(struct linnet_network *network, const struct linnet_source *layers, void *memory,
+			 size_t memory_size);
+
+/*
+ * The exact sums of the last layer. `inputs` holds network->inputs numbers, `scratch` network->scratch_size
+ * bytes aligned to LINNET_ALIGN, `logits` network->outputs. LINNET_E_INPUT when an input exceeds input_max.
+ */
+int linnet_network_logits(const struct linnet_network *network, const uint8_t *inputs, void *scratch,
+			  linnet_int128 *logits);
+
+/*
+ * logit 1 minus logit 0, cut to 64 bits: above 0 the read is expected to be slow. LINNET_E_SHAPE when the network
+ * has not two outputs, LINNET_E_INPUT.
+ */
+int linnet_network_score(const struct linnet_network *network, const uint8_t *inputs, void *scratch, int64_t *score);
+
+/*
+ * The same in two steps for a caller that has the sums of the first layer, an I16 one: write them, by its stride, to
+ * linnet_network_first_sums, then score what follows. LINNET_E_SHAPE when the network has not two outputs.
+ */
+int32_t *linnet_network_first_sums(const struct linnet_network *network, void *scratch);
+int linnet_network_score_rest(const struct linnet_network *network, void *scratch, int64_t *score);
+
+/* The loops that every build has. User-space builds add linnet_dense_avx2 and linnet_dense_avx512. */
+extern const struct linnet_dense linnet_dense_portable;
+
+/* ---- a tracker and a network together, most of the work done when reads complete (judge.c) ---- */
+
+/* How far ahead of the submit path a network can be worked out. */
+enum linnet_way {
+	LINNET_WAY_NONE = 0,  /* no network: a tracker only */
+	LINNET_WAY_PLAIN = 1, /* not at all: the whole network runs on submit */
+	LINNET_WAY_FIRST = 2, /* the first layer's sums of the history */
+	LINNET_WAY_SIFTED = 3, /* and which of its outputs can still be on either side of zero; two layers only */
+};
+
+struct linnet_sift;
+
+/* What the judges of one network share. Const after linnet_tables_place. */
+struct linnet_tables {
+	const struct linnet_network *network; /* NULL for LINNET_WAY_NONE */
+	const struct linnet_sift *loops;
+	const int32_t *near;  /* per output of the first layer: its weights for digits 13 (low half) and 14 (high) */
+	const int32_t *top;   /* the most that those digits can add */
+	const int32_t *gap;   /* logit 1's weight for the output, minus logit 0's */
+	int64_t gap_bias;
+	uint32_t lanes;       /* outputs of the first layer, padded; 0 when it is not kept */
+	uint32_t way;         /* enum linnet_way */
+	/*
+	 * For loops without vectors, several outputs to a 64-bit word: a row of `words` for the biases, one for each of
+	 * the 31 digits, and one for `top` less 1. NULL where the loops have vectors or the sums no room.
+	 */
+	const uint64_t *packed;
+	uint32_t words;
+	uint32_t pack_bits;   /* of an output in a word: 16 or 21; 0 for none */
+	size_t memory_size;   /* bytes that linnet_tables_place needs */
+	size_t judge_size;    /* bytes of each judge */
+	size_t scratch_size;  /* bytes that each decision needs, 0 if none */
+};
+
+/* The loops that every build has. User-space builds add linnet_sift_avx2 and linnet_sift_avx512. */
+extern const struct linnet_sift linnet_sift_portable;
+
+/*
+ * Sizes the tables of a network, which may be NULL, for these loops. LINNET_E_SHAPE unless it leads 31 digits to two
+ * outputs.
+ */
+int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network,
+		       const struct linnet_sift *loops);
+
+/* Fills the tables in `memory` (aligned to LINNET_ALIGN), which lives as long as they do. LINNET_E_MEMORY. */
+int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memory_size);
+
+/*
+ * One device. tables->judge_size bytes aligned to LINNET_ALIGN, all of them the judge's.
+ *
+ * Any number of CPUs may call arrive, withdraw, snapshot, decide and score at once. The caller makes sure that no two of
+ * note_read and catch_up run at once on one judge; they may run beside all others.
+ */
+struct linnet_judge;
+
+/* Begins with the history and the pending pages of `tracker`, or idle when that is NULL. LINNET_E_MEMORY. */
+int linnet_judge_init(struct linnet_judge *judge, size_t size, const struct linnet_tables *tables,
+		      const struct linnet_tracker *tracker);
+
+/* An I/O arrives: returns its snapshot, as linnet_tracker_arrive. */
+uint32_t linnet_judge_arrive(struct linnet_judge *judge, uint32_t size_bytes);
+
+/* A write completes, or any I/O leaves without completing: its pages go. */
+void linnet_judge_withdraw(struct linnet_judge *judge, uint32_t size_bytes);
+
+/*
+ * A read completes: it enters the history. What follows from it is worked out when the judge catches up. Until then it is behind:
+ * decide, score and history_len answer by the history before. The `snapshot` of catch_up is that of the read that will be asked
+ * about next.
+ */
+void linnet_judge_note_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot);
+int linnet_judge_behind(const struct linnet_judge *judge);
+void linnet_judge_catch_up(struct linnet_judge *judge, uint32_t snapshot);
+
+/* The snapshot of a read of this size, were it to arrive now. */
+uint32_t linnet_judge_snapshot(const struct linnet_judge *judge, uint32_t size_bytes);
+
+/* Pages outstanding, and completed reads in the history (0..4), now. */
+uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge);
+uint32_t linnet_judge_history_len(const struct linnet_judge *judge);
+
+/* The state as a tracker. The history is one that existed; the pending pages are those of now. */
+void linnet_judge_tracker(const struct linnet_judge *judge, struct linnet_tracker *tracker);
+
+/* The score that linnet_network_score gives these features. LINNET_E_SHAPE without a network. */
+int linnet_judge_score(const struct linnet_judge *judge, uint32_t snapshot, void *scratch, int64_t *score);
+
+/* 1 to revoke, 0 to submit: whether that score is above zero. Remembered until the next read completes. */
+int linnet_judge_decide(struct linnet_judge *judge, uint32_t snapshot, void *scratch);
+
+/* ---- trees on the features of linnet-1 (trees.c) ---- */
+
+#define LINNET_TREES 64
+#define LINNET_TREE_LEVELS 3
+#define LINNET_TREE_LEAVES 8
+#define LINNET_TREE_ONE 1024 /* a score of 1.0 */
+#define LINNET_TREE_BASE_MAX (1 << 30)
+
+/*
+ * Level k of tree t adds 2^k to the number of the leaf when features[feature[k][t]] > threshold[k][t]. The score is
+ * the base and one leaf of each tree. It cannot overflow: 64 leaves of 16 bits and a base below 2^30.
+ */
+struct linnet_trees {
+	uint8_t feature[LINNET_TREE_LEVELS][LINNET_TREES];   /* 0..15 */
+	uint8_t threshold[LINNET_TREE_LEVELS][LINNET_TREES]; /* 0..63 */
+	int16_t leaf[LINNET_TREES][LINNET_TREE_LEAVES];
+	int32_t base; /* within LINNET_TREE_BASE_MAX of 0 */
+};
+
+/* 0, or LINNET_E_RANGE when a number is out of its range. Trees that pass can be asked without further checks. */
+int linnet_trees_check(const struct linnet_trees *trees);
+
+/* Score of a read: the logarithm of the odds that it will be slow, times LINNET_TREE_ONE. */
+int32_t linnet_trees_score(const struct linnet_trees *trees, const uint8_t features[LINNET_WATCH_FEATURES]);
+
+/* ---- the same trees for processors, or kernels, that may not use vectors (grove.c) ---- */
+
+#define LINNET_GROVE_ROWS (LINNET_TREE_LEVELS * LINNET_TREES + LINNET_WATCH_FEATURES)
+
+/* 7,048 bytes. Const once planted. */
+struct linnet_grove {
+	uint8_t row[LINNET_WATCH_FEATURES][LINNET_BUCKET_MAX + 1]; /* of `passed`, for each value of a feature */
+	uint64_t passed[LINNET_GROVE_ROWS][LINNET_TREE_LEVELS];    /* a bit for each tree whose question is passed */
+	int16_t leaf[LINNET_TREES][LINNET_TREE_LEAVES];
+	int32_t base;
+};
+
+/* Lays out trees that pass linnet_trees_check. */
+void linnet_grove_plant(struct linnet_grove *grove, const struct linnet_trees *trees);
+
+/* As linnet_trees_score, for features of 0..63. */
+int32_t linnet_grove_score(const struct linnet_grove *grove, const uint8_t features[LINNET_WATCH_FEATURES]);
+
+/* ---- latencies that a score foretells ---- */
+
+#define LINNET_LATENCIES 5 /* quantiles: p50, p90, p95, p99, p99.9 */
+#define LINNET_SCORE_BINS 16
+#define LINNET_FEATURE_BINS 8
+
+/*
+ * Latency quantiles of reads in bins of their score and of one feature. A value is in the bin whose number is that of
+ * the edges below it. In a bin the quantiles do not descend, nor does any from one bin of scores to the next.
+ */
+struct linnet_latencies {
+	int32_t score_edge[LINNET_SCORE_BINS - 1];     /* none below the one before */
+	uint8_t feature;                               /* 0..15 */
+	uint8_t feature_edge[LINNET_FEATURE_BINS - 1]; /* 0..63, none below the one before */
+	uint32_t ns[LINNET_SCORE_BINS][LINNET_FEATURE_BINS][LINNET_LATENCIES]; /* UINT32_MAX: that or more */
+};
+
+/* 0, or LINNET_E_RANGE when a number is out of its range or order. */
+int linnet_latencies_check(const struct linnet_latencies *latencies);
+
+/* The LINNET_LATENCIES quantiles of a read's latency; `score` is what the trees say of these features. */
+const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencies, int32_t score,
+					 const uint8_t features[LINNET_WATCH_FEATURES]);
+
+/* ---- model files (model.c) ---- */
 
 #define LINNET_MODEL_VERSION 2 /* and 1, which holds a network only */
 #define LINNET_KIND_ADMISSION 1
