@@ -90,6 +90,30 @@ def includes() -> list[str]:
     return found
 
 
+def units() -> list[str]:
+    """Differences between core/UNITS and the files of the core."""
+    lines = (ROOT / "core/UNITS").read_text().splitlines()
+    listed = [line.split(" ")[0] for line in lines if line and not line.startswith("#")]
+    found = [
+        f"core/UNITS: {name} stands there twice; delete one line" for name in {n for n in listed if listed.count(n) > 1}
+    ]
+    there = {source.stem for source in ROOT.glob("core/*.c")}
+    found += [f"core/{name}.c: is in no build; add a line to core/UNITS" for name in sorted(there - set(listed))]
+    found += [f"core/UNITS: there is no core/{name}.c; delete the line" for name in sorted(set(listed) - there)]
+    return found
+
+
+def declarations() -> list[str]:
+    """C functions declared outside the one file that tests/bindings compares. Benches link other builds of the core."""
+    one = ROOT / "crates/core/src/ffi.rs"
+    return [
+        f"{source.relative_to(ROOT)}: declares functions of C; {one.relative_to(ROOT)} is the place for them"
+        for source in sorted(ROOT.glob("crates/*/src/**/*.rs"))
+        if source != one and "bench" not in source.relative_to(ROOT).parts
+        if re.search(r'^\s*(?:unsafe )?extern "C" \{', source.read_text(), re.MULTILINE)
+    ]
+
+
 def kernel() -> list[str]:
     """Includes in kernel/ of something other than Linux, the core and the file's own directory."""
     found = []
@@ -132,7 +156,7 @@ def licences() -> list[str]:
 
 def main() -> int:
     """Print every breach."""
-    found = crates() + includes() + kernel() + laboratory() + licences()
+    found = crates() + includes() + units() + declarations() + kernel() + laboratory() + licences()
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this crate uses of `core/linnet.h`, as C declares it.
+//! All functions, statics and constants of the C core that this crate uses. `tests/bindings` compares them with the headers.
 
 use std::ffi::c_void;
 
+pub use crate::records::{
+    Decision, Dense, FloatNetwork, FloatShape, Judge, Loops, Model, Network, Rows, Sift, Source, Tables, TrainOptions,
+    Trainer,
+};
 use crate::replica::Raw as Replica;
-use crate::watch::Watched;
-use crate::{Budget, Candidate, Flight, Hedging, Latencies, Rate, Settings, Tracker, Trees};
+use crate::watch::{Raw as Watch, Watched};
+use crate::{Budget, Candidate, Flight, Hedging, Heimdall, HeimdallScale, Latencies, Rate, Settings, Tracker, Trees};
 
 /// `LINNET_POLICIES`.
 pub const POLICIES: usize = 5;
@@ -29,226 +33,6 @@ pub const PART_LATENCIES: u32 = 4;
 pub const LAYERS_MAX: usize = 8;
 pub const SIZE_MAX: usize = 4096;
 pub const REPLICAS_MAX: usize = crate::REPLICAS_MAX;
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Source {
-    pub inputs: u32,
-    pub outputs: u32,
-    pub weight_bytes: u32,
-    pub weights: *const u8,
-    pub biases: *const u8,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Layer {
-    pub inputs: u32,
-    pub outputs: u32,
-    pub stride: u32,
-    pub width: u8,
-    pub by_input: u8,
-    pub narrow: u8,
-    pub spare: u8,
-    pub weights: *const c_void,
-    pub biases: *const c_void,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Network {
-    pub layer_count: u32,
-    pub inputs: u32,
-    pub outputs: u32,
-    pub input_max: u32,
-    pub row_max: u32,
-    pub width: u32,
-    pub memory_size: usize,
-    pub scratch_size: usize,
-    pub dense: *const Dense,
-    pub layers: [Layer; LAYERS_MAX],
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct FloatShape {
-    pub outputs: u32,
-    pub activation: u32,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct FloatLayer {
-    pub inputs: u32,
-    pub outputs: u32,
-    pub stride: u32,
-    pub wide: u8,
-    pub activation: u8,
-    pub spare: u16,
-    pub weights: usize,
-    pub biases: usize,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct FloatNetwork {
-    pub layer_count: u32,
-    pub inputs: u32,
-    pub outputs: u32,
-    pub row_max: u32,
-    pub value_count: usize,
-    pub scratch_size: usize,
-    pub values: *mut f32,
-    pub loops: *const Loops,
-    pub layers: [FloatLayer; LAYERS_MAX],
-}
-
-#[repr(C)]
-pub struct Rows {
-    pub count: u32,
-    pub digits: *const u8,
-    pub values: *const f32,
-    pub classes: *const u8,
-    pub targets: *const f32,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct TrainOptions {
-    pub loss: u32,
-    pub optimiser: u32,
-    pub batch: u32,
-    pub learning_rate: f32,
-    pub momentum: f32,
-    pub beta1: f32,
-    pub beta2: f32,
-    pub epsilon: f32,
-    pub false_submit_weight: f32,
-    pub spare: u32,
-    pub seed: u64,
-}
-
-#[repr(C)]
-pub struct Trainer {
-    pub options: TrainOptions,
-    pub network: *mut FloatNetwork,
-    pub row_count: u32,
-    pub epoch: u32,
-    pub power1: f64,
-    pub power2: f64,
-    pub gradients: *mut f32,
-    pub moments1: *mut f32,
-    pub moments2: *mut f32,
-    pub rows: *mut f32,
-    pub order: *mut u32,
-}
-
-/// Table of training loops for one instruction set; only its address is used here.
-#[repr(C)]
-pub struct Loops {
-    _functions: [*const c_void; 4],
-}
-
-const _: () = assert!(size_of::<FloatLayer>() == 32 && size_of::<FloatNetwork>() == 48 + 32 * LAYERS_MAX);
-const _: () = assert!(size_of::<Rows>() == 40 && size_of::<TrainOptions>() == 48 && size_of::<Trainer>() == 120);
-
-#[repr(C)]
-pub struct Model {
-    pub version: u16,
-    pub kind: u16,
-    pub schema: u16,
-    pub input_max: u16,
-    pub layer_count: u32,
-    pub queue_inflection: u32,
-    pub queue_median: u32,
-    pub queue_lower_quartile: u32,
-    pub inflection_percentile: u32,
-    pub false_submit: u32,
-    pub parts: u32,
-    pub watch_schema: u32,
-    pub inflection_ns: u64,
-    pub latency_ns_p95: u64,
-    pub latency_ns_p99: u64,
-    pub hedge_ns: u64,
-    pub rows: u64,
-    pub seed: u64,
-    pub layers: [Source; LAYERS_MAX],
-    pub scales: [i64; LAYERS_MAX],
-    pub trees: Trees,
-    pub latencies: Latencies,
-}
-
-const _: () = assert!(size_of::<Model>() == 88 + 40 * LAYERS_MAX + 1412 + 2628);
-const _: () = assert!(size_of::<Source>() == 32 && size_of::<Layer>() == 32);
-const _: () = assert!(size_of::<Network>() == 48 + 32 * LAYERS_MAX);
-
-/// Table of loops for one instruction set; only its address is used here.
-#[repr(C)]
-pub struct Dense {
-    _functions: [*const c_void; 4],
-}
-
-/// Table of a judge's loops for one instruction set; only its address is used here.
-#[repr(C)]
-pub struct Sift {
-    _functions: [*const c_void; 6],
-}
-
-#[repr(C)]
-pub struct Tables {
-    pub network: *const Network,
-    pub loops: *const Sift,
-    pub near: *const i32,
-    pub top: *const i32,
-    pub gap: *const i32,
-    pub gap_bias: i64,
-    pub lanes: u32,
-    pub way: u32,
-    pub packed: *const u64,
-    pub words: u32,
-    pub pack_bits: u32,
-    pub memory_size: usize,
-    pub judge_size: usize,
-    pub scratch_size: usize,
-}
-
-const _: () = assert!(size_of::<Tables>() == 96);
-
-/// Lies in memory of the size that its tables name; only its address is used here.
-#[repr(C)]
-pub struct Judge {
-    _opaque: [u8; 0],
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Choice {
-    pub replica: u32,
-    pub probe: bool,
-    pub judged: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-#[repr(C)]
-pub struct Decision {
-    pub now_ns: u64,
-    pub count: u8,
-    pub usable: u8,
-    pub trees: u8,
-    pub networks: u8,
-    pub may_revoke: u8,
-    pub policy: u8,
-    pub by_trees: u8,
-    pub verdict: u8,
-    pub denied: u8,
-    pub asked: u8,
-    pub in_service: u8,
-    pub chosen: u8,
-    pub choice: Choice,
-    pub candidates: [Candidate; REPLICAS_MAX],
-}
-
-const _: () = assert!(size_of::<Choice>() == 8 && size_of::<Decision>() == 32 + 32 * REPLICAS_MAX);
 
 unsafe extern "C" {
     pub static linnet_policy_names: [*const std::ffi::c_char; POLICIES];
@@ -304,6 +88,45 @@ unsafe extern "C" {
     pub fn linnet_tracker_complete_read(tracker: *mut Tracker, size_bytes: u32, latency_ns: u64, snapshot: u32);
     pub fn linnet_tracker_withdraw(tracker: *mut Tracker, size_bytes: u32);
     pub fn linnet_tracker_digits(tracker: *const Tracker, snapshot: u32, digits: *mut u8);
+
+    pub fn linnet_bucket(value: u64) -> u8;
+    pub fn linnet_watch_init(watch: *mut Watch, inflection_ns: u64);
+    pub fn linnet_watch_arrive(
+        watch: *mut Watch,
+        ios: *mut Watched,
+        io: u32,
+        now_ns: u64,
+        is_read: i32,
+        offset_bytes: u64,
+        size_bytes: u32,
+    );
+    pub fn linnet_watch_complete(watch: *mut Watch, ios: *mut Watched, io: u32, now_ns: u64);
+    pub fn linnet_watch_withdraw(watch: *mut Watch, ios: *mut Watched, io: u32);
+    pub fn linnet_watch_describe(
+        watch: *const Watch,
+        ios: *const Watched,
+        now_ns: u64,
+        offset_bytes: u64,
+        size_bytes: u32,
+        features: *mut u8,
+    );
+
+    pub fn linnet_heimdall_init(tracker: *mut Heimdall);
+    pub fn linnet_heimdall_arrive(tracker: *mut Heimdall) -> u32;
+    pub fn linnet_heimdall_leave(tracker: *mut Heimdall);
+    pub fn linnet_heimdall_complete_read(tracker: *mut Heimdall, size_bytes: u32, latency_ns: u64, snapshot: u32);
+    pub fn linnet_heimdall_throughput(size_bytes: u32, latency_ns: u64) -> u32;
+    pub fn linnet_heimdall_features(tracker: *const Heimdall, snapshot: u32, size_bytes: u32, features: *mut u32);
+    pub fn linnet_heimdall_scale_set(scale: *mut HeimdallScale, least: *const u32, most: *const u32) -> i32;
+    pub fn linnet_heimdall_inputs(scale: *const HeimdallScale, features: *const u32, inputs: *mut u8);
+
+    pub fn linnet_trees_check(trees: *const Trees) -> i32;
+    pub fn linnet_trees_score(trees: *const Trees, features: *const u8) -> i32;
+    #[cfg(target_arch = "x86_64")]
+    pub fn linnet_trees_score_avx2(trees: *const Trees, features: *const u8) -> i32;
+
+    pub fn linnet_latencies_check(latencies: *const Latencies) -> i32;
+    pub fn linnet_latencies_predict(latencies: *const Latencies, score: i32, features: *const u8) -> *const u32;
 
     pub fn linnet_network_work_size(layers: *const Source, layer_count: u32) -> usize;
     pub fn linnet_network_plan(

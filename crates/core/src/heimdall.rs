@@ -3,7 +3,7 @@
 
 use linnet_types::{Nanos, Op};
 
-use crate::Error;
+use crate::{Error, ffi};
 
 /// Features of one read in the schema `heimdall-11`.
 pub const HEIMDALL_FEATURES: usize = 11;
@@ -32,21 +32,10 @@ pub struct HeimdallScale {
     factor: [u64; HEIMDALL_FEATURES],
 }
 
-unsafe extern "C" {
-    fn linnet_heimdall_init(tracker: *mut Heimdall);
-    fn linnet_heimdall_arrive(tracker: *mut Heimdall) -> u32;
-    fn linnet_heimdall_leave(tracker: *mut Heimdall);
-    fn linnet_heimdall_complete_read(tracker: *mut Heimdall, size_bytes: u32, latency_ns: u64, snapshot: u32);
-    fn linnet_heimdall_throughput(size_bytes: u32, latency_ns: u64) -> u32;
-    fn linnet_heimdall_features(tracker: *const Heimdall, snapshot: u32, size_bytes: u32, features: *mut u32);
-    fn linnet_heimdall_scale_set(scale: *mut HeimdallScale, least: *const u32, most: *const u32) -> i32;
-    fn linnet_heimdall_inputs(scale: *const HeimdallScale, features: *const u32, inputs: *mut u8);
-}
-
 /// Bytes per millisecond of an I/O; at most 2^32 - 1.
 pub fn throughput(size_bytes: u32, latency_ns: Nanos) -> u32 {
     // SAFETY: a pure function of its arguments.
-    unsafe { linnet_heimdall_throughput(size_bytes, latency_ns) }
+    unsafe { ffi::linnet_heimdall_throughput(size_bytes, latency_ns) }
 }
 
 impl Heimdall {
@@ -54,26 +43,26 @@ impl Heimdall {
     pub fn new() -> Heimdall {
         let mut tracker = Heimdall::default();
         // SAFETY: the struct has the layout of `struct linnet_heimdall`; so in every call below.
-        unsafe { linnet_heimdall_init(&mut tracker) };
+        unsafe { ffi::linnet_heimdall_init(&mut tracker) };
         tracker
     }
 
     /// An I/O arrives. Returns its snapshot: the I/Os under way, reads and writes, this one included.
     pub fn arrive(&mut self) -> u32 {
-        unsafe { linnet_heimdall_arrive(self) }
+        unsafe { ffi::linnet_heimdall_arrive(self) }
     }
 
     /// An I/O completes. A read enters the history, with the `snapshot` that its own arrival returned.
     pub fn complete(&mut self, op: Op, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
         match op {
-            Op::Read => unsafe { linnet_heimdall_complete_read(self, size_bytes, latency_ns, snapshot) },
-            Op::Write => unsafe { linnet_heimdall_leave(self) },
+            Op::Read => unsafe { ffi::linnet_heimdall_complete_read(self, size_bytes, latency_ns, snapshot) },
+            Op::Write => unsafe { ffi::linnet_heimdall_leave(self) },
         }
     }
 
     /// An I/O leaves without completing (revoked, failed, cancelled): the history stays.
     pub fn withdraw(&mut self) {
-        unsafe { linnet_heimdall_leave(self) }
+        unsafe { ffi::linnet_heimdall_leave(self) }
     }
 
     /// All I/Os under way leave without completing.
@@ -91,7 +80,7 @@ impl Heimdall {
     /// The features of a read whose arrival returned `snapshot`.
     pub fn features(&self, snapshot: u32, size_bytes: u32) -> [u32; HEIMDALL_FEATURES] {
         let mut features = [0; HEIMDALL_FEATURES];
-        unsafe { linnet_heimdall_features(self, snapshot, size_bytes, features.as_mut_ptr()) };
+        unsafe { ffi::linnet_heimdall_features(self, snapshot, size_bytes, features.as_mut_ptr()) };
         features
     }
 }
@@ -104,7 +93,7 @@ impl HeimdallScale {
     pub fn new(least: &[u32; HEIMDALL_FEATURES], most: &[u32; HEIMDALL_FEATURES]) -> Result<HeimdallScale, Error> {
         let mut scale = HeimdallScale::default();
         // SAFETY: the struct has the layout of `struct linnet_heimdall_scale`; so below.
-        if unsafe { linnet_heimdall_scale_set(&mut scale, least.as_ptr(), most.as_ptr()) } < 0 {
+        if unsafe { ffi::linnet_heimdall_scale_set(&mut scale, least.as_ptr(), most.as_ptr()) } < 0 {
             return Err(Error::Input("the least of a feature is above its most".into()));
         }
         Ok(scale)
@@ -127,7 +116,7 @@ impl HeimdallScale {
     /// What a network takes: each feature as 0..=65535 between its bounds, in two bytes, the high one first.
     pub fn inputs(&self, features: &[u32; HEIMDALL_FEATURES]) -> [u8; HEIMDALL_INPUTS] {
         let mut inputs = [0; HEIMDALL_INPUTS];
-        unsafe { linnet_heimdall_inputs(self, features.as_ptr(), inputs.as_mut_ptr()) };
+        unsafe { ffi::linnet_heimdall_inputs(self, features.as_ptr(), inputs.as_mut_ptr()) };
         inputs
     }
 }

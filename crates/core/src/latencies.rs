@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latency quantiles of a read, foretold from the score of its trees and one feature (`core/latencies.c`).
 
-use crate::{BUCKET_MAX, Error, WATCH_FEATURES};
+use crate::{BUCKET_MAX, Error, WATCH_FEATURES, ffi};
 
 /// The quantiles that are foretold.
 pub const LATENCY_SHARES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
@@ -23,11 +23,6 @@ pub struct Latencies {
     bins: LatencyBins,
 }
 
-unsafe extern "C" {
-    fn linnet_latencies_check(latencies: *const Latencies) -> i32;
-    fn linnet_latencies_predict(latencies: *const Latencies, score: i32, features: *const u8) -> *const u32;
-}
-
 impl Latencies {
     /// A table. A value is in the bin whose number is that of the edges below it; unused bins lie behind edges of
     /// `i32::MAX`, or of [`BUCKET_MAX`]. `u32::MAX` ns is that or more.
@@ -43,7 +38,7 @@ impl Latencies {
     ) -> Result<Latencies, Error> {
         let made = Latencies { score_edges, feature, feature_edges, bins };
         // SAFETY: `Latencies` has the layout of `struct linnet_latencies`; so below.
-        if unsafe { linnet_latencies_check(&made) } < 0 {
+        if unsafe { ffi::linnet_latencies_check(&made) } < 0 {
             return Err(Error::Shape(format!(
                 "feature {feature} is above {}, an edge is above {BUCKET_MAX}, or edges or latencies descend",
                 WATCH_FEATURES - 1
@@ -56,7 +51,7 @@ impl Latencies {
     pub fn predict(&self, score: i32, features: &[u8; WATCH_FEATURES]) -> &[u32; LATENCY_SHARES.len()] {
         // SAFETY: the feature was checked by `new` or by the reader of model files; C answers with a row of `bins`, which
         // has as many numbers.
-        unsafe { &*linnet_latencies_predict(self, score, features.as_ptr()).cast() }
+        unsafe { &*ffi::linnet_latencies_predict(self, score, features.as_ptr()).cast() }
     }
 
     /// The feature that is the second key.

@@ -17,6 +17,7 @@ mod model;
 mod network;
 #[doc(hidden)]
 pub mod raw;
+mod records;
 mod replica;
 #[cfg(test)]
 mod same_bits;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small trees on the features of a [`Watch`](crate::Watch) (`core/trees.c`).
 
-use crate::{BUCKET_MAX, Error, WATCH_FEATURES};
+use crate::{BUCKET_MAX, Error, WATCH_FEATURES, ffi};
 
 /// Trees of a model; unused ones hold zeros.
 pub const TREES: usize = 64;
@@ -33,13 +33,6 @@ pub struct Trees {
     base: i32,
 }
 
-unsafe extern "C" {
-    fn linnet_trees_check(trees: *const Trees) -> i32;
-    fn linnet_trees_score(trees: *const Trees, features: *const u8) -> i32;
-    #[cfg(target_arch = "x86_64")]
-    fn linnet_trees_score_avx2(trees: *const Trees, features: *const u8) -> i32;
-}
-
 impl Trees {
     /// Trees and the score of a read before any tree has spoken.
     ///
@@ -63,7 +56,7 @@ impl Trees {
             made.leaf[number] = tree.leaf;
         }
         // SAFETY: `Trees` has the layout of `struct linnet_trees`; so below.
-        if unsafe { linnet_trees_check(&made) } < 0 {
+        if unsafe { ffi::linnet_trees_check(&made) } < 0 {
             return Err(Error::Shape(format!(
                 "a tree asks for a feature above {} or a threshold above {BUCKET_MAX}, or the base {base} leaves 2^30",
                 WATCH_FEATURES - 1
@@ -100,10 +93,10 @@ impl Trees {
         // SAFETY: checked by `new`: every feature that is asked for exists; and the processor has the instructions.
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
-            return unsafe { linnet_trees_score_avx2(self, features.as_ptr()) };
+            return unsafe { ffi::linnet_trees_score_avx2(self, features.as_ptr()) };
         }
         // SAFETY: as above.
-        unsafe { linnet_trees_score(self, features.as_ptr()) }
+        unsafe { ffi::linnet_trees_score(self, features.as_ptr()) }
     }
 }
 
@@ -129,7 +122,7 @@ mod tests {
             let trees = Trees::new(&trees, draw(1 << 30) as i32).expect("in range");
             let features = std::array::from_fn(|_| draw(64) as u8);
             // SAFETY: checked trees.
-            let portable = unsafe { linnet_trees_score(&trees, features.as_ptr()) };
+            let portable = unsafe { ffi::linnet_trees_score(&trees, features.as_ptr()) };
             assert_eq!(trees.score(&features), portable);
         }
     }

@@ -3,6 +3,8 @@
 
 use linnet_types::{Nanos, Op, Request};
 
+use crate::ffi;
+
 /// Features of one read in the schema `linnet-1`; each is 0..=63.
 pub const WATCH_FEATURES: usize = 16;
 /// The largest value of a feature: the end of its scale, or "not yet".
@@ -51,34 +53,10 @@ pub struct Raw {
     spare: u32,
 }
 
-unsafe extern "C" {
-    fn linnet_bucket(value: u64) -> u8;
-    fn linnet_watch_init(watch: *mut Raw, inflection_ns: u64);
-    fn linnet_watch_arrive(
-        watch: *mut Raw,
-        ios: *mut Watched,
-        io: u32,
-        now_ns: u64,
-        is_read: i32,
-        offset_bytes: u64,
-        size_bytes: u32,
-    );
-    fn linnet_watch_complete(watch: *mut Raw, ios: *mut Watched, io: u32, now_ns: u64);
-    fn linnet_watch_withdraw(watch: *mut Raw, ios: *mut Watched, io: u32);
-    fn linnet_watch_describe(
-        watch: *const Raw,
-        ios: *const Watched,
-        now_ns: u64,
-        offset_bytes: u64,
-        size_bytes: u32,
-        features: *mut u8,
-    );
-}
-
 /// The bucket of a value on the scale of every feature: four steps to the octave, 0..=63.
 pub fn bucket(value: u64) -> u8 {
     // SAFETY: a pure function of its argument.
-    unsafe { linnet_bucket(value) }
+    unsafe { ffi::linnet_bucket(value) }
 }
 
 /// One I/O under way, from [`Watch::arrive`] to its end.
@@ -101,7 +79,7 @@ impl Watch {
     pub fn new(inflection_ns: Nanos) -> Watch {
         let mut raw = Raw::default();
         // SAFETY: `Raw` has the layout of `struct linnet_watch`; so in every call below.
-        unsafe { linnet_watch_init(&mut raw, inflection_ns) };
+        unsafe { ffi::linnet_watch_init(&mut raw, inflection_ns) };
         Watch { raw, ios: Vec::new(), under_way: Vec::new(), free: Vec::new() }
     }
 
@@ -131,7 +109,7 @@ impl Watch {
         let is_read = i32::from(request.op == Op::Read);
         // SAFETY: `io` is in the bounds of `ios`; so are the places in the list, which came from here.
         unsafe {
-            linnet_watch_arrive(
+            ffi::linnet_watch_arrive(
                 &mut self.raw,
                 self.ios.as_mut_ptr(),
                 io,
@@ -148,7 +126,7 @@ impl Watch {
     pub fn complete(&mut self, place: Place, now: Nanos) {
         if self.end(place) {
             // SAFETY: under way, so in bounds and in the list.
-            unsafe { linnet_watch_complete(&mut self.raw, self.ios.as_mut_ptr(), place.0, now) };
+            unsafe { ffi::linnet_watch_complete(&mut self.raw, self.ios.as_mut_ptr(), place.0, now) };
         }
     }
 
@@ -157,7 +135,7 @@ impl Watch {
     pub fn withdraw(&mut self, place: Place) {
         if self.end(place) {
             // SAFETY: as in `complete`.
-            unsafe { linnet_watch_withdraw(&mut self.raw, self.ios.as_mut_ptr(), place.0) };
+            unsafe { ffi::linnet_watch_withdraw(&mut self.raw, self.ios.as_mut_ptr(), place.0) };
         }
     }
 
@@ -176,7 +154,7 @@ impl Watch {
         // SAFETY: the list holds places within `ios`; `features` has room.
         unsafe {
             let ios = self.ios.as_ptr();
-            linnet_watch_describe(&self.raw, ios, now, offset_bytes, size_bytes, features.as_mut_ptr());
+            ffi::linnet_watch_describe(&self.raw, ios, now, offset_bytes, size_bytes, features.as_mut_ptr());
         }
         features
     }
