@@ -26,9 +26,13 @@ MAY_USE = {
     "array": {"types", "sim", "core", "measure"},
     "learn": {"types", "sim", "core", "measure"},
     "replay": {"types", "array"},
+    "tune": {"types", "core", "measure"},
     "study": {"types", "sim", "core", "measure", "array", "learn"},
     "bench": {"types", "sim", "core", "ssd"},
-    "python": {"types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure", "replay", "study", "bench"},
+    "python": {
+        *("types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure", "replay", "tune"),
+        *("study", "bench"),
+    },
 }
 # The laboratory, and the crates that may use it, in their tests and examples too.
 LABORATORY = {"study", "bench"}
