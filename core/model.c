@@ -4,6 +4,7 @@
  * in that file, and no byte is read that an earlier check has not shown to exist. Layers point into the input; trees
  * are copied out of it.
  */
+#include "envelope.h"
 #include "linnet.h"
 
 #define HEADER_BYTES 96
@@ -22,15 +23,6 @@
 
 static const uint8_t magic[8] = { 0x89, 0x4c, 0x4e, 0x54, 0x0d, 0x0a, 0x1a, 0x0a };
 
-static uint64_t get(const uint8_t *p, uint32_t width)
-{
-	uint64_t bits = 0;
-
-	for (uint32_t i = 0; i < width; i++)
-		bits |= (uint64_t)p[i] << (8 * i);
-	return bits;
-}
-
 uint32_t linnet_crc32c(const uint8_t *bytes, size_t size)
 {
 	/* Remainders of the sixteen values of four bits: a byte takes two steps. */
@@ -48,14 +40,7 @@ uint32_t linnet_crc32c(const uint8_t *bytes, size_t size)
 	return ~crc;
 }
 
-static int refuse(size_t *offset, size_t at, int error)
-{
-	*offset = at;
-	return error;
-}
-
-/* Everything about the file as a whole: is it one of ours, is it all there, is it undamaged. */
-static int check_envelope(const uint8_t *bytes, size_t size, size_t *offset)
+int linnet_model_envelope(const uint8_t *bytes, size_t size, size_t *offset)
 {
 	size_t whole;
 
@@ -266,7 +251,7 @@ static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_
 /* Checks first and fills after, so that a refusal leaves the model as it was without a second one on the stack. */
 int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *model, size_t *offset)
 {
-	int error = check_envelope(bytes, size, offset);
+	int error = linnet_model_envelope(bytes, size, offset);
 	size_t end, at, behind;
 	uint32_t parts;
 
