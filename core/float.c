@@ -53,16 +53,6 @@ static size_t place_of(const struct linnet_float_layer *layer, uint32_t o, uint3
 	return layer->weights + at;
 }
 
-/* The next number of splitmix64 (Steele, Lea and Flood, OOPSLA 2014), also the project's generator elsewhere. */
-static uint64_t next(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
 int linnet_float_place(struct linnet_float_network *network, float *values, size_t value_count, uint64_t seed)
 {
 	uint64_t state = seed;
@@ -73,14 +63,11 @@ int linnet_float_place(struct linnet_float_network *network, float *values, size
 	linnet_zero(values, sizeof(float) * network->value_count);
 	for (uint32_t k = 0; k < network->layer_count; k++) {
 		const struct linnet_float_layer *layer = &network->layers[k];
-		float limit = __builtin_sqrtf(6.0f / (float)(layer->inputs + layer->outputs));
 
 		for (uint32_t o = 0; o < layer->outputs; o++)
-			for (uint32_t i = 0; i < layer->inputs; i++) {
-				float unit = (float)(next(&state) >> 40) * 0x1p-24f;
-
-				values[place_of(layer, o, i)] = limit * (2 * unit - 1);
-			}
+			for (uint32_t i = 0; i < layer->inputs; i++)
+				values[place_of(layer, o, i)] =
+					linnet_float_glorot(&state, layer->inputs, layer->outputs);
 	}
 	return 0;
 }

@@ -30,6 +30,9 @@ extern const struct linnet_float_loops linnet_loops_portable;
 /* Indices of the inputs that are not zero. */
 uint32_t linnet_float_used(const float *inputs, uint32_t count, uint32_t *used);
 
+/* The next weight of a layer that starts: uniform within sqrt(6 / (inputs + outputs)) of 0 (Glorot and Bengio, 2010). */
+float linnet_float_glorot(uint64_t *state, uint32_t inputs, uint32_t outputs);
+
 /* Own functions, so that results do not depend on a library. Errors below 1e-15, relative. */
 double linnet_exp(double x);
 double linnet_log(double x); /* x > 0 and normal */

@@ -16,6 +16,7 @@ enum linnet_activation {
 	LINNET_LINEAR = 0,
 	LINNET_RELU = 1,
 	LINNET_SIGMOID = 2,
+	LINNET_SOFTMAX_OUTPUT = 3, /* softmax of all outputs; only in tune.h, and only behind the last layer */
 };
 
 enum linnet_loss {

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What inference and training of small networks share. Not part of the public interface. */
+#ifndef LINNET_SMALL_H
+#define LINNET_SMALL_H
+
+#include "lanes.h"
+#include "tune.h"
+
+/* One layer; `outputs` is not `inputs`. */
+void linnet_small_layer_forward(const struct linnet_small_layer *layer, const float *values, const float *inputs,
+				float *outputs);
+
+/* e^(x - largest) over the sum of all, in place. */
+void linnet_small_softmax(float *x, uint32_t n);
+
+/* Whether all of x are within `most` of 0: NaN and infinities are not. */
+INLINE int linnet_small_within(const float *x, uint32_t n, float most)
+{
+	int good = 1;
+
+	for (uint32_t o = 0; o < n; o++)
+		good &= x[o] >= -most && x[o] <= most;
+	return good;
+}
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* What the two halves of the checks of the library of knobs share. */
+#ifndef LINNET_CHECK_TUNE_H
+#define LINNET_CHECK_TUNE_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../core/tune.h"
+
+#define CHECK(condition)                                                          \
+	do {                                                                      \
+		if (!(condition)) {                                               \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1);                                                  \
+		}                                                                 \
+	} while (0)
+
+static inline uint32_t draw(void)
+{
+	static uint64_t state = 1;
+
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(state >> 33);
+}
+
+/* -1..1, in steps that floats hold. */
+static inline float unit(void)
+{
+	return (float)(draw() >> 8) / (float)(1 << 22) - 1;
+}
+
+static inline uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ p[i]) * 0x100000001b3;
+	return hash;
+}
+
+static inline void *room(size_t size)
+{
+	void *memory = malloc(size ? size : 1);
+
+	CHECK(memory);
+	return memory;
+}
+
+void check_trees(void);
+
+#endif
