@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Reader of model files of kind 2, a knob's: spec/model-file.md. The input is not trusted: the checks come in the order
+ * of the table there, and no byte is read that an earlier check has not shown to exist. Floats are moved and checked as
+ * bits, so a kernel can read a file without its FPU.
+ */
+#include "envelope.h"
+#include "tree.h"
+
+#define HEADER_BYTES 96
+#define RESERVED 72 /* from here to the end of the header */
+#define MOMENTS_BYTES 16
+#define LAYER_BYTES 8
+#define NODE_BYTES 8
+#define MILLION 1000000
+
+typedef uint64_t bits64 __attribute__((may_alias));
+
+/* Where the parts lie. */
+struct places {
+	size_t moments;
+	size_t layers;
+	size_t network;
+	size_t nodes;
+	size_t end;
+};
+
+static int check_header(const uint8_t *bytes, size_t *offset)
+{
+	uint32_t parts = (uint32_t)get(bytes + 24, 4), layers = (uint32_t)get(bytes + 20, 4);
+	uint32_t schema = (uint32_t)get(bytes + 12, 2), inputs = (uint32_t)get(bytes + 14, 2);
+	uint32_t levels = (uint32_t)get(bytes + 28, 2), nodes = (uint32_t)get(bytes + 60, 4);
+
+	if (get(bytes + 10, 2) != LINNET_KIND_KNOB || get(bytes + 8, 2) < 2)
+		return refuse(offset, 10, LINNET_E_KIND);
+	if (parts == 0 || parts > (LINNET_PART_NETWORK | LINNET_PART_TREES))
+		return refuse(offset, 24, LINNET_E_FIELD);
+	if (schema != LINNET_SCHEMA_READAHEAD1 && schema < LINNET_SCHEMA_PRIVATE)
+		return refuse(offset, 12, LINNET_E_SCHEMA);
+	if (inputs < 1 || inputs > LINNET_KNOB_INPUTS_MAX)
+		return refuse(offset, 14, LINNET_E_FIELD);
+	if (parts & LINNET_PART_NETWORK ? layers < 1 || layers > LINNET_LAYERS_MAX : layers != 0)
+		return refuse(offset, 20, LINNET_E_FIELD);
+	if (levels < 1 || levels > LINNET_KNOB_LEVELS_MAX)
+		return refuse(offset, 28, LINNET_E_FIELD);
+	if (get(bytes + 30, 2) > LINNET_UNIT_KIB)
+		return refuse(offset, 30, LINNET_E_FIELD);
+	if (parts & LINNET_PART_TREES ? nodes < 1 || nodes > LINNET_TREE_NODES_MAX : nodes != 0)
+		return refuse(offset, 60, LINNET_E_FIELD);
+	for (size_t at = 64; at < RESERVED; at += 4)
+		if (get(bytes + at, 4) > MILLION)
+			return refuse(offset, at, LINNET_E_FIELD);
+	for (size_t at = RESERVED; at < HEADER_BYTES; at++)
+		if (bytes[at] != 0)
+			return refuse(offset, at, LINNET_E_FIELD);
+	return 0;
+}
+
+/* The layer table, and that all parts together are the file. */
+static int check_shape(const uint8_t *bytes, size_t size, struct places *places, size_t *offset)
+{
+	uint32_t layers = (uint32_t)get(bytes + 20, 4), inputs = (uint32_t)get(bytes + 14, 2);
+	uint32_t levels = (uint32_t)get(bytes + 28, 2);
+
+	places->moments = HEADER_BYTES + 4 * (size_t)levels;
+	places->layers = places->moments + MOMENTS_BYTES * (size_t)inputs;
+	places->network = places->layers + LAYER_BYTES * (size_t)layers;
+	places->nodes = places->network;
+	places->end = size - 4;
+	if (places->network > places->end)
+		return refuse(offset, 16, LINNET_E_SHAPE);
+	for (uint32_t k = 0; k < layers; k++) {
+		size_t at = places->layers + LAYER_BYTES * (size_t)k;
+		uint32_t outputs = (uint32_t)get(bytes + at, 4), activation = (uint32_t)get(bytes + at + 4, 4);
+
+		if (outputs < 1 || outputs > LINNET_SMALL_SIZE_MAX || (k + 1 == layers && outputs != levels))
+			return refuse(offset, at, LINNET_E_SHAPE);
+		if (activation > LINNET_SOFTMAX_OUTPUT || (activation == LINNET_SOFTMAX_OUTPUT && k + 1 < layers))
+			return refuse(offset, at + 4, LINNET_E_FIELD);
+		places->nodes += 4 * (size_t)(inputs + 1) * outputs;
+		inputs = outputs;
+	}
+	if (places->nodes + NODE_BYTES * (size_t)get(bytes + 60, 4) != places->end)
+		return refuse(offset, 16, LINNET_E_SHAPE);
+	return 0;
+}
+
+static struct linnet_tree_node node_at(const uint8_t *p)
+{
+	return (struct linnet_tree_node){ .word = (uint32_t)get(p, 4),
+					  .feature = (uint16_t)get(p + 4, 2),
+					  .right = (uint16_t)get(p + 6, 2) };
+}
+
+/* What floats may not be in a file: NaN, infinity; as a variance, negative. */
+static int check_numbers(const uint8_t *bytes, const struct places *places, size_t *offset)
+{
+	const uint64_t exponent = (uint64_t)0x7ff << 52;
+
+	for (size_t at = places->moments; at < places->layers; at += 8) {
+		uint64_t bits = get(bytes + at, 8);
+		int variance = (at - places->moments) % MOMENTS_BYTES != 0;
+
+		if ((bits & exponent) == exponent || (variance && bits >> 63))
+			return refuse(offset, at, LINNET_E_FIELD);
+	}
+	for (size_t at = places->network; at < places->nodes; at += 4)
+		if ((get(bytes + at, 4) & 0x7f800000) == 0x7f800000)
+			return refuse(offset, at, LINNET_E_FIELD);
+	return 0;
+}
+
+static int check_tree(const uint8_t *bytes, const struct places *places, size_t *offset)
+{
+	struct linnet_tree_walk walk = { .count = (uint32_t)get(bytes + 60, 4),
+					 .inputs = (uint32_t)get(bytes + 14, 2),
+					 .classes = (uint32_t)get(bytes + 28, 2) };
+
+	for (uint32_t i = 0; i < walk.count; i++) {
+		size_t at = places->nodes + NODE_BYTES * (size_t)i;
+		struct linnet_tree_node node = node_at(bytes + at);
+		int error = linnet_tree_walk(&walk, &node, i);
+
+		if (error < 0)
+			return refuse(offset, at, error == LINNET_E_RANGE ? LINNET_E_FIELD : error);
+	}
+	return 0;
+}
+
+int linnet_knob_read(const uint8_t *bytes, size_t size, struct linnet_knob *knob, size_t *offset)
+{
+	struct places places = { .moments = 0 };
+	int error = linnet_model_envelope(bytes, size, offset);
+
+	if (error == 0)
+		error = check_header(bytes, offset);
+	if (error == 0)
+		error = check_shape(bytes, size, &places, offset);
+	if (error == 0)
+		error = check_numbers(bytes, &places, offset);
+	if (error == 0)
+		error = check_tree(bytes, &places, offset);
+	if (error < 0)
+		return error;
+	linnet_zero(knob, sizeof(*knob));
+	knob->schema = (uint16_t)get(bytes + 12, 2);
+	knob->inputs = (uint16_t)get(bytes + 14, 2);
+	knob->layer_count = (uint32_t)get(bytes + 20, 4);
+	knob->parts = (uint32_t)get(bytes + 24, 4);
+	knob->levels = (uint16_t)get(bytes + 28, 2);
+	knob->unit = (uint16_t)get(bytes + 30, 2);
+	knob->rows = get(bytes + 32, 8);
+	knob->seed = get(bytes + 40, 8);
+	knob->normaliser_rows = get(bytes + 48, 8);
+	knob->memory = (uint32_t)get(bytes + 56, 4);
+	knob->node_count = (uint32_t)get(bytes + 60, 4);
+	knob->confidence_ppm = (uint32_t)get(bytes + 64, 4);
+	knob->accuracy_ppm = (uint32_t)get(bytes + 68, 4);
+	knob->moments = bytes + places.moments;
+	knob->network = bytes + places.network;
+	knob->nodes = bytes + places.nodes;
+	for (uint32_t k = 0; k < knob->levels; k++)
+		knob->values[k] = (uint32_t)get(bytes + HEADER_BYTES + 4 * (size_t)k, 4);
+	for (uint32_t k = 0; k < knob->layer_count; k++) {
+		const uint8_t *entry = bytes + places.layers + LAYER_BYTES * (size_t)k;
+
+		knob->layers[k].outputs = (uint32_t)get(entry, 4);
+		knob->layers[k].activation = (uint32_t)get(entry + 4, 4);
+	}
+	return 0;
+}
+
+void linnet_knob_load_normaliser(const struct linnet_knob *knob, struct linnet_normaliser *normaliser,
+				 struct linnet_moments *moments)
+{
+	linnet_zero(normaliser, sizeof(*normaliser));
+	normaliser->rows = knob->normaliser_rows;
+	normaliser->inputs = knob->inputs;
+	normaliser->memory = knob->memory;
+	normaliser->moments = moments;
+	for (uint32_t i = 0; i < knob->inputs; i++) {
+		const uint8_t *from = knob->moments + MOMENTS_BYTES * (size_t)i;
+
+		*(bits64 *)(void *)&moments[i].mean = get(from, 8);
+		*(bits64 *)(void *)&moments[i].variance = get(from + 8, 8);
+	}
+}
+
+void linnet_knob_load_network(const struct linnet_knob *knob, struct linnet_small *network)
+{
+	const uint8_t *from = knob->network;
+
+	for (uint32_t k = 0; k < network->layer_count; k++) {
+		const struct linnet_small_layer *layer = &network->layers[k];
+		linnet_bits *values = (linnet_bits *)(void *)(network->values + layer->values);
+
+		/* In the file by output; in memory a row of outputs per input, then the biases. */
+		for (uint32_t o = 0; o < layer->outputs; o++)
+			for (uint32_t i = 0; i < layer->inputs; i++, from += 4)
+				values[i * layer->outputs + o] = (uint32_t)get(from, 4);
+		for (uint32_t o = 0; o < layer->outputs; o++, from += 4)
+			values[(uint32_t)layer->inputs * layer->outputs + o] = (uint32_t)get(from, 4);
+	}
+}
+
+void linnet_knob_load_tree(const struct linnet_knob *knob, struct linnet_tree_node *nodes)
+{
+	for (uint32_t i = 0; i < knob->node_count; i++)
+		nodes[i] = node_at(knob->nodes + NODE_BYTES * (size_t)i);
+}
+
+/* Bindings in other languages mirror this. */
+_Static_assert(sizeof(struct linnet_knob) == 80 + 4 * LINNET_KNOB_LEVELS_MAX + 8 * LINNET_LAYERS_MAX,
+	       "struct linnet_knob");
