@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The library of knobs; trees, induction and rings are in tune_trees.c. Checks what has one right answer: gradients against
+ * The library of knobs; trees, induction and rings are in tune_trees.c, model files in tune_files.c. Checks what has one right answer: gradients against
  * finite differences of a slow network in doubles, the normaliser against sums, what is refused. Prints a hash of every
  * float that comes out: core/Makefile compares it between builds, which may not differ in a bit. Every buffer is of just
  * the size that the core asks for, and nothing is used beyond it, as the sanitizers see.
@@ -281,10 +281,15 @@ static void normalisers(void)
 	printf("normaliser: %016llx\n", (unsigned long long)hash);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	int cases = 0;
+
 	networks();
 	normalisers();
 	check_trees();
+	for (int i = 1; i < argc; i++)
+		cases += check_file(argv[i]);
+	printf("files: %d cases\n", cases);
 	return 0;
 }
