@@ -19,10 +19,10 @@ fn units(core: &Path) -> Vec<Unit> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
-            [name, kind @ ("module" | "integer" | "float"), ref rest @ ..] if rest.len() < 2 => Unit {
+            [name, kind @ ("module" | "integer" | "fpu" | "float"), ref rest @ ..] if rest.len() < 2 => Unit {
                 file: core.join(format!("{name}.c")),
                 symbol: rest.first().map(|symbol| symbol.to_string()),
-                floats: kind == "float",
+                floats: matches!(kind, "fpu" | "float"),
             },
             _ => panic!("{}: `{line}` is not `name kind [symbol]` with a kind that its head explains", list.display()),
         })

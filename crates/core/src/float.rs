@@ -17,15 +17,23 @@ pub enum Activation {
     Relu,
     /// 1 / (1 + exp(-sum)).
     Sigmoid,
+    /// exp(sum) over that of all outputs; behind the last layer of a [`crate::SmallNetwork`] only.
+    Softmax,
 }
 
 impl Activation {
-    fn code(self) -> u32 {
+    pub(crate) fn code(self) -> u32 {
         match self {
             Activation::Linear => 0,
             Activation::Relu => 1,
             Activation::Sigmoid => 2,
+            Activation::Softmax => 3,
         }
+    }
+
+    /// The activation behind a number that the core has checked.
+    pub(crate) fn of(code: u32) -> Activation {
+        [Activation::Linear, Activation::Relu, Activation::Sigmoid, Activation::Softmax][code as usize]
     }
 }
 
@@ -67,6 +75,9 @@ impl Raw {
             layers.iter().map(|layer| layer.0).chain([inputs]).find(|size| !(1..=SIZE_MAX).contains(size))
         {
             return refuse(format!("a layer of {size}, where 1 to {SIZE_MAX} are allowed"));
+        }
+        if layers.iter().any(|layer| layer.1 == Activation::Softmax) {
+            return refuse("a softmax layer, which only a small network has; train linear outputs instead".into());
         }
         let shapes: Vec<ffi::FloatShape> = layers
             .iter()

@@ -11,20 +11,25 @@ mod ffi;
 mod float;
 mod heimdall;
 mod judge;
+mod knob;
 mod latencies;
 mod memory;
 mod model;
 mod network;
+mod normaliser;
 #[doc(hidden)]
 pub mod raw;
 mod records;
 mod replica;
+mod ring;
 #[cfg(test)]
 mod same_bits;
 mod settings;
 mod simd;
+mod small;
 mod tracker;
 mod train;
+mod tree;
 mod trees;
 mod watch;
 
@@ -33,13 +38,18 @@ pub use error::{Error, ModelFault};
 pub use float::{Activation, FloatLayer, FloatNetwork};
 pub use heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, throughput};
 pub use judge::{Judge, Way};
+pub use knob::{Knob, SCHEMA_PRIVATE, SCHEMA_READAHEAD1, Unit};
 pub use latencies::{FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, SCORE_BINS};
 pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
+pub use normaliser::{KNOB_INPUTS_MAX, Moments, Normaliser, Z_MAX};
 pub use replica::{Flight, Replica};
+pub use ring::{Consumer, Producer, Sampler, ring};
 pub use settings::{Budget, Policy, Rate, Settings, policy_names};
+pub use small::{SMALL_SIZE_MAX, SmallNetwork, StepOptions};
 pub use tracker::Tracker;
 pub use train::{Loss, Optimiser, TrainOptions, train, train_f32};
+pub use tree::{CartOptions, DecisionTree, TreeNode};
 pub use trees::{TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees};
 pub use watch::{BUCKET_MAX, Place, WATCH_FEATURES, Watch, bucket};
 

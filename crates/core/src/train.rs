@@ -12,12 +12,23 @@ use crate::{DIGITS, Error, ffi, simd};
 pub enum Loss {
     /// Keras's categorical hinge on two or more linear outputs: LinnOS.
     CategoricalHinge,
-    /// Softmax and cross-entropy on two or more linear outputs.
+    /// Softmax and cross-entropy on two or more linear outputs; of a [`crate::SmallNetwork`], on softmax outputs as well.
     SoftmaxCrossEntropy,
     /// Cross-entropy of sigmoid outputs, each a class of its own.
     BinaryCrossEntropy,
     /// Mean square difference.
     Square,
+}
+
+impl Loss {
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Loss::CategoricalHinge => 0,
+            Loss::SoftmaxCrossEntropy => 1,
+            Loss::BinaryCrossEntropy => 2,
+            Loss::Square => 3,
+        }
+    }
 }
 
 /// How a step follows from gradients.
@@ -165,12 +176,7 @@ fn c_options(options: &TrainOptions) -> Result<ffi::TrainOptions, Error> {
         }
     }
     Ok(ffi::TrainOptions {
-        loss: match options.loss {
-            Loss::CategoricalHinge => 0,
-            Loss::SoftmaxCrossEntropy => 1,
-            Loss::BinaryCrossEntropy => 2,
-            Loss::Square => 3,
-        },
+        loss: options.loss.code(),
         optimiser,
         batch: u32::try_from(options.batch).unwrap_or(u32::MAX),
         learning_rate,

@@ -43,6 +43,7 @@ fn loss(layers: &[FloatLayer], options: &TrainOptions, rows: &[f32], targets: &[
                     Activation::Linear => z,
                     Activation::Relu => z.max(0.0),
                     Activation::Sigmoid => sigmoid(z),
+                    Activation::Softmax => unreachable!("no large network has it"),
                 })
                 .collect();
         }

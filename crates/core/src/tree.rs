@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One decision tree: as nodes, as a table that asks all questions at once, and its induction (`core/tree.c`,
+//! `core/cart.c`). Not the sum of small trees of an admission model, which is [`crate::Trees`].
+
+use crate::memory::Memory;
+use crate::normaliser::KNOB_INPUTS_MAX;
+use crate::{Error, ffi};
+
+/// A node in pre-order (`struct linnet_tree_node`): the left child follows its parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct TreeNode {
+    pub(crate) word: u32,
+    pub(crate) feature: u16,
+    pub(crate) right: u16,
+}
+
+impl TreeNode {
+    /// A row goes left when `feature` is at most `threshold`, else to node `right`.
+    pub fn split(feature: u16, threshold: f32, right: u16) -> TreeNode {
+        TreeNode { word: threshold.to_bits(), feature, right }
+    }
+
+    /// The end: a class, and its share of the rows that ended here, in millionths.
+    pub fn leaf(class: u16, share_ppm: u32) -> TreeNode {
+        TreeNode { word: share_ppm, feature: ffi::TREE_LEAF, right: class }
+    }
+
+    /// The feature and threshold of a split.
+    pub fn question(&self) -> Option<(usize, f32)> {
+        (self.feature != ffi::TREE_LEAF).then(|| (usize::from(self.feature), f32::from_bits(self.word)))
+    }
+}
+
+/// Bounds of an induction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CartOptions {
+    /// Most splits between the root and a leaf, 1..=64.
+    pub depth_max: usize,
+    /// Fewest rows in a leaf, 1 or more.
+    pub leaf_rows: usize,
+    /// Most leaves, 2..=2048; up to 32 make a tree that is quick to ask.
+    pub leaves_max: usize,
+}
+
+impl Default for CartOptions {
+    fn default() -> CartOptions {
+        CartOptions { depth_max: 9, leaf_rows: 1, leaves_max: 32 }
+    }
+}
+
+/// A tree that names one of a number of classes.
+#[derive(Clone)]
+pub struct DecisionTree {
+    nodes: Vec<TreeNode>,
+    inputs: usize,
+    classes: usize,
+    fast: Option<Box<ffi::FastTree>>,
+}
+
+impl DecisionTree {
+    /// A tree of these nodes, in pre-order.
+    pub fn from_nodes(nodes: Vec<TreeNode>, inputs: usize, classes: usize) -> Result<DecisionTree, Error> {
+        let (count, mut at) = (nodes.len(), 0);
+        if count > ffi::TREE_NODES_MAX || inputs >= usize::from(ffi::TREE_LEAF) || classes > ffi::TREE_CLASSES_MAX {
+            return Err(Error::Shape(format!(
+                "a tree of {count} nodes on {inputs} features of {classes} classes, where {} nodes, {} features and {} \
+                 classes are allowed",
+                ffi::TREE_NODES_MAX,
+                ffi::TREE_LEAF - 1,
+                ffi::TREE_CLASSES_MAX
+            )));
+        }
+        // SAFETY: the count is that of the nodes.
+        let code =
+            unsafe { ffi::linnet_tree_check(nodes.as_ptr(), count as u32, inputs as u32, classes as u32, &mut at) };
+        match code {
+            0 => {}
+            ffi::E_RANGE => {
+                return Err(Error::Shape(format!(
+                    "node {at} of a tree: feature, threshold, class or share out of range"
+                )));
+            }
+            _ => {
+                return Err(Error::Shape(format!(
+                    "node {at} of a tree: not in pre-order, or below more than {} left turns",
+                    ffi::TREE_DEPTH_MAX
+                )));
+            }
+        }
+        // SAFETY: zeros are a valid `ffi::FastTree`; the nodes passed the check.
+        let fast = unsafe {
+            let mut fast: Box<ffi::FastTree> = Box::new(std::mem::zeroed());
+            let code = ffi::linnet_fast_tree_init(&mut *fast, nodes.as_ptr(), count as u32, inputs as u32);
+            (code == 0).then_some(fast)
+        };
+        Ok(DecisionTree { nodes, inputs, classes, fast })
+    }
+
+    /// A tree as scikit-learn keeps it: children by number, -1 below a leaf, and for each node its class and that class's
+    /// share. Thresholds are rounded down to 32 bits, so that a 32-bit value goes where it went.
+    pub fn from_children(
+        children: (&[i64], &[i64]),
+        feature: &[i64],
+        threshold: &[f64],
+        leaves: &[(usize, f64)],
+        inputs: usize,
+        classes: usize,
+    ) -> Result<DecisionTree, Error> {
+        let (left, right) = children;
+        let count = left.len();
+        if [right.len(), feature.len(), threshold.len(), leaves.len()] != [count; 4] {
+            return Err(Error::Shape("the arrays of a tree differ in length".into()));
+        }
+        if count > ffi::TREE_NODES_MAX {
+            return Err(Error::Shape(format!("a tree of {count} nodes, where {} are allowed", ffi::TREE_NODES_MAX)));
+        }
+        let mut nodes: Vec<TreeNode> = Vec::with_capacity(count);
+        // Nodes still to come, and whose right child each is.
+        let mut waiting = vec![(0i64, None::<usize>)];
+        while let Some((number, parent)) = waiting.pop() {
+            let Some(from) = usize::try_from(number).ok().filter(|&from| from < count && nodes.len() < count) else {
+                return Err(Error::Shape(format!("a child of a tree is node {number} of {count}, or has two parents")));
+            };
+            if let Some(parent) = parent {
+                nodes[parent].right = nodes.len() as u16;
+            }
+            if left[from] < 0 {
+                let (class, share) = leaves[from];
+                nodes.push(TreeNode::leaf(class as u16, (share.clamp(0.0, 1.0) * 1e6).round() as u32));
+                continue;
+            }
+            let feature = u16::try_from(feature[from])
+                .map_err(|_| Error::Shape(format!("node {from} of a tree asks for feature {}", feature[from])))?;
+            waiting.push((right[from], Some(nodes.len())));
+            waiting.push((left[from], None));
+            nodes.push(TreeNode::split(feature, rounded_down(threshold[from]), 0));
+        }
+        DecisionTree::from_nodes(nodes, inputs, classes)
+    }
+
+    /// Induces a tree: `rows` holds `inputs` numbers for each class in `classes`, of which there are `class_count`.
+    pub fn fit(
+        options: &CartOptions,
+        inputs: usize,
+        rows: &[f32],
+        classes: &[u8],
+        class_count: usize,
+    ) -> Result<DecisionTree, Error> {
+        if inputs == 0 || rows.len() != inputs * classes.len() || classes.is_empty() {
+            return Err(Error::Training(format!(
+                "{} numbers in rows of {inputs} and {} classes do not pair",
+                rows.len(),
+                classes.len()
+            )));
+        }
+        if classes.len() > ffi::CART_ROWS_MAX {
+            return Err(Error::Training(format!("{} rows, where {} are allowed", classes.len(), ffi::CART_ROWS_MAX)));
+        }
+        let c_options = ffi::CartOptions {
+            depth_max: u32::try_from(options.depth_max).unwrap_or(u32::MAX),
+            leaf_rows: u32::try_from(options.leaf_rows).unwrap_or(u32::MAX),
+            nodes_max: u32::try_from(2 * options.leaves_max).unwrap_or(u32::MAX).wrapping_sub(1),
+            classes: u32::try_from(class_count).unwrap_or(u32::MAX),
+        };
+        let count = classes.len() as u32;
+        let mut nodes = vec![TreeNode::default(); ffi::TREE_NODES_MAX.min(2 * options.leaves_max)];
+        // SAFETY: rows and classes pair; nodes hold as many as the options allow; memory is of the size that C asks for.
+        let made = unsafe {
+            let mut memory = Memory::new(ffi::linnet_cart_size(count));
+            ffi::linnet_cart_fit(
+                &c_options,
+                rows.as_ptr(),
+                classes.as_ptr(),
+                count,
+                u32::try_from(inputs).unwrap_or(u32::MAX),
+                memory.as_mut_ptr(),
+                memory.size(),
+                nodes.as_mut_ptr(),
+            )
+        };
+        match made {
+            ffi::E_INPUT => {
+                Err(Error::Training(format!("a number is not finite, or a class is not below {class_count}")))
+            }
+            made if made < 0 => Err(Error::Training(format!(
+                "{options:?} on {inputs} features and {class_count} classes is out of bounds"
+            ))),
+            made => {
+                nodes.truncate(made as usize);
+                DecisionTree::from_nodes(nodes, inputs, class_count)
+            }
+        }
+    }
+
+    fn leaf(&self, row: &[f32]) -> &TreeNode {
+        assert_eq!(row.len(), self.inputs, "features of a row");
+        match &self.fast {
+            // SAFETY: the row has all features that the nodes ask for; the table names nodes of this tree.
+            Some(fast) => &self.nodes[unsafe { ffi::linnet_fast_tree_leaf(&**fast, row.as_ptr()) } as usize],
+            None => self.walk(row),
+        }
+    }
+
+    /// The leaf of a row by the walk from the root, which the table must agree with.
+    pub(crate) fn walk(&self, row: &[f32]) -> &TreeNode {
+        assert_eq!(row.len(), self.inputs, "features of a row");
+        // SAFETY: as above; the leaf is one of the nodes.
+        unsafe { &*ffi::linnet_tree_leaf(self.nodes.as_ptr(), row.as_ptr()) }
+    }
+
+    /// The class of a row.
+    ///
+    /// # Panics
+    /// If the row has not as many numbers as the tree has features; so below.
+    pub fn predict(&self, row: &[f32]) -> usize {
+        usize::from(self.leaf(row).right)
+    }
+
+    /// The class of a row and its share of the training rows that ended where this one does.
+    pub fn classify(&self, row: &[f32]) -> (usize, f64) {
+        let leaf = self.leaf(row);
+        (usize::from(leaf.right), f64::from(leaf.word) / 1e6)
+    }
+
+    /// The nodes, in pre-order.
+    pub fn nodes(&self) -> &[TreeNode] {
+        &self.nodes
+    }
+
+    /// Features of a row.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Classes, of which the tree need not name all.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// Whether the tree has a table: at most 32 leaves, [`KNOB_INPUTS_MAX`] features and 16 questions.
+    pub fn is_fast(&self) -> bool {
+        self.fast.is_some() && self.inputs <= KNOB_INPUTS_MAX
+    }
+
+    /// Bytes of nodes and table.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.nodes[..]) + self.fast.as_ref().map_or(0, |_| size_of::<ffi::FastTree>())
+    }
+}
+
+impl PartialEq for DecisionTree {
+    fn eq(&self, other: &DecisionTree) -> bool {
+        (&self.nodes, self.inputs, self.classes) == (&other.nodes, other.inputs, other.classes)
+    }
+}
+
+impl std::fmt::Debug for DecisionTree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (nodes, inputs, classes) = (self.nodes.len(), self.inputs, self.classes);
+        write!(f, "DecisionTree {{ nodes: {nodes}, inputs: {inputs}, classes: {classes} }}")
+    }
+}
+
+/// The largest 32-bit float that is not above.
+fn rounded_down(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) > x { near.next_down() } else { near }
+}
