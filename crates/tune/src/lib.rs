@@ -3,3 +3,5 @@
 //!
 //! A tuner is three parts. The observer turns events into the features of one window, the model turns features into a
 //! level of the ladder, and the setter applies the level's value. The arithmetic is the core's (`core/tune.h`).
+
+pub mod trainer;
