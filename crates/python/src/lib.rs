@@ -7,6 +7,7 @@ mod array;
 mod bench;
 mod drives;
 mod errors;
+mod knob;
 mod learn;
 mod model;
 mod network;
@@ -29,6 +30,8 @@ mod _native {
     use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count};
     #[pymodule_export]
     use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
+    #[pymodule_export]
+    use crate::knob::{PyFloatNetwork, PyTree};
     #[pymodule_export]
     use crate::learn::{evaluate, fit, inflection_point, training_rows, watched_rows};
     #[pymodule_export]

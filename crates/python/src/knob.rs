@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Networks and trees of knobs.
+
+use linnet_core::{Activation, DecisionTree, FloatLayer, SmallNetwork};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::errors;
+
+fn activation(name: &str) -> PyResult<Activation> {
+    match name {
+        "linear" => Ok(Activation::Linear),
+        "relu" => Ok(Activation::Relu),
+        "sigmoid" => Ok(Activation::Sigmoid),
+        "softmax" => Ok(Activation::Softmax),
+        _ => Err(PyValueError::new_err(format!("activation {name:?}; one of linear, relu, sigmoid, softmax"))),
+    }
+}
+
+/// An array as contiguous numbers of this type.
+fn array<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
+    value.py().import("numpy")?.call_method1("ascontiguousarray", (value, dtype))
+}
+
+/// Rows of features as 32-bit floats, and their number.
+fn rows(x: &Bound<'_, PyAny>, inputs: usize) -> PyResult<(Vec<f32>, usize)> {
+    let x: PyReadonlyArray2<'_, f32> = array(x, "float32")?
+        .extract()
+        .map_err(|_| PyValueError::new_err("rows are an array (n, inputs) of numbers"))?;
+    if x.shape()[1] != inputs {
+        return Err(PyValueError::new_err(format!("rows have {} numbers; {inputs} are expected", x.shape()[1])));
+    }
+    Ok((x.as_slice()?.to_vec(), x.shape()[0]))
+}
+
+/// A small network in 32-bit floats, computed as the kernel computes it, to the bit.
+#[pyclass(module = "linnet", name = "FloatNetwork", frozen)]
+pub struct PyFloatNetwork(SmallNetwork);
+
+#[pymethods]
+impl PyFloatNetwork {
+    /// From (weights, biases) of each layer, weights as outputs x inputs, and the name of what follows each layer:
+    /// linear, relu, sigmoid; softmax behind the last. At most eight layers of at most 256.
+    #[staticmethod]
+    fn from_arrays(arrays: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>, activations: Vec<String>) -> PyResult<Self> {
+        if arrays.len() != activations.len() {
+            let (layers, names) = (arrays.len(), activations.len());
+            return Err(PyValueError::new_err(format!(
+                "{layers} layers and {names} activations; one for each is needed"
+            )));
+        }
+        let layers = arrays
+            .iter()
+            .zip(&activations)
+            .map(|((weights, biases), name)| {
+                let weights: PyReadonlyArray2<'_, f32> = array(weights, "float32")?.extract()?;
+                let biases: PyReadonlyArray1<'_, f32> = array(biases, "float32")?.extract()?;
+                Ok(FloatLayer {
+                    outputs: weights.shape()[0],
+                    inputs: weights.shape()[1],
+                    activation: activation(name)?,
+                    weights: weights.as_slice()?.to_vec(),
+                    biases: biases.as_slice()?.to_vec(),
+                })
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        SmallNetwork::from_layers(&layers).map(PyFloatNetwork).map_err(errors::model)
+    }
+
+    /// Numbers of a row.
+    #[getter]
+    fn inputs(&self) -> usize {
+        self.0.inputs()
+    }
+
+    /// Outputs of the last layer.
+    #[getter]
+    fn outputs(&self) -> usize {
+        self.0.outputs()
+    }
+
+    /// Outputs of each row (n, inputs): float32 array (n, outputs).
+    fn forward<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let (network, outputs) = (&self.0, self.0.outputs());
+        let (values, count) = rows(x, network.inputs())?;
+        let mut out = vec![0.0; count * outputs];
+        py.detach(|| {
+            let mut pairs = values.chunks_exact(network.inputs()).zip(out.chunks_exact_mut(outputs));
+            pairs.try_for_each(|(row, out)| network.forward(row, out))
+        })
+        .map_err(errors::model)?;
+        PyArray1::from_vec(py, out).reshape([count, outputs])
+    }
+}
+
+/// One decision tree, evaluated as the kernel evaluates it.
+#[pyclass(module = "linnet", name = "Tree", frozen)]
+pub struct PyTree {
+    tree: DecisionTree,
+    classes: Py<PyAny>,
+}
+
+#[pymethods]
+impl PyTree {
+    /// From a fitted scikit-learn `DecisionTreeClassifier` of one output. Thresholds are rounded down to 32 bits, so
+    /// that 32-bit rows, which scikit-learn takes, go where they went.
+    #[staticmethod]
+    fn from_sklearn(tree: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = tree.py();
+        let fitted = tree.getattr("tree_").map_err(|_| {
+            PyTypeError::new_err("not a fitted DecisionTreeClassifier: it has no `tree_`; fit it first")
+        })?;
+        let classes = tree.getattr("classes_").map_err(|_| {
+            PyTypeError::new_err("not a classifier: it has no `classes_`; regression trees have no classes")
+        })?;
+        let column = |name: &str, dtype: &str| array(&fitted.getattr(name)?, dtype);
+        let left: PyReadonlyArray1<'_, i64> = column("children_left", "int64")?.extract()?;
+        let right: PyReadonlyArray1<'_, i64> = column("children_right", "int64")?.extract()?;
+        let feature: PyReadonlyArray1<'_, i64> = column("feature", "int64")?.extract()?;
+        let threshold: PyReadonlyArray1<'_, f64> = column("threshold", "float64")?.extract()?;
+        // Nodes x outputs x classes: rows of each class, or their shares, as the version of scikit-learn has it.
+        let value = column("value", "float64")?;
+        let shape: Vec<usize> = value.getattr("shape")?.extract()?;
+        let [nodes, 1, count] = shape[..] else {
+            return Err(PyValueError::new_err(format!(
+                "a tree of {shape:?} values; trees of one output are supported"
+            )));
+        };
+        if classes.len()? != count {
+            return Err(PyValueError::new_err(format!("{} classes and {count} in the tree", classes.len()?)));
+        }
+        let value: PyReadonlyArray1<'_, f64> = value.call_method1("reshape", (nodes * count,))?.extract()?;
+        let leaves: Vec<(usize, f64)> = value
+            .as_slice()?
+            .chunks_exact(count.max(1))
+            .map(|shares| {
+                let mut best = 0;
+                for (class, share) in shares.iter().enumerate() {
+                    if *share > shares[best] {
+                        best = class;
+                    }
+                }
+                (best, shares[best] / shares.iter().sum::<f64>())
+            })
+            .collect();
+        let inputs: usize = tree.getattr("n_features_in_")?.extract()?;
+        let tree = DecisionTree::from_children(
+            (left.as_slice()?, right.as_slice()?),
+            feature.as_slice()?,
+            threshold.as_slice()?,
+            &leaves,
+            inputs,
+            count,
+        )
+        .map_err(errors::model)?;
+        let classes = py.import("numpy")?.call_method1("asarray", (classes,))?.unbind();
+        Ok(PyTree { tree, classes })
+    }
+
+    /// Features of a row.
+    #[getter]
+    fn inputs(&self) -> usize {
+        self.tree.inputs()
+    }
+
+    /// Nodes, leaves included.
+    #[getter]
+    fn node_count(&self) -> usize {
+        self.tree.nodes().len()
+    }
+
+    /// Label of each row (n, inputs), as the classifier's `predict` gives it.
+    fn predict<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (values, _) = rows(x, self.tree.inputs())?;
+        let found: Vec<i64> =
+            py.detach(|| values.chunks_exact(self.tree.inputs()).map(|row| self.tree.predict(row) as i64).collect());
+        self.classes.bind(py).call_method1("take", (PyArray1::from_vec(py, found),))
+    }
+}

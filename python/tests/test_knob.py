@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Networks and trees of knobs: against numpy, scikit-learn, and the published outputs of KML."""
+
+import csv
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import SHARED
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import linnet
+
+KML = SHARED / "reference/kml"
+
+
+def slow_forward(arrays, activations, x):
+    """The same in 64 bits."""
+    for (w, b), activation in zip(arrays, activations, strict=True):
+        x = x @ w.T.astype(float) + b
+        if activation == "relu":
+            x = np.maximum(x, 0)
+        if activation == "sigmoid":
+            x = 1 / (1 + np.exp(-x))
+        if activation == "softmax":
+            x = np.exp(x - x.max(axis=1, keepdims=True))
+            x /= x.sum(axis=1, keepdims=True)
+    return x
+
+
+@pytest.mark.parametrize("sizes", [[5, 15, 5, 4], [8, 25, 10, 5, 4], [1, 1], [3, 2, 7, 3], [40, 256, 2]])
+@pytest.mark.parametrize("last", ["linear", "relu", "sigmoid", "softmax"])
+def test_network(sizes, last):
+    rng = np.random.default_rng(len(sizes))
+    shapes = zip(sizes[1:], sizes[:-1], strict=True)
+    arrays = [(rng.normal(size=(o, i)).astype("f4"), rng.normal(size=o).astype("f4")) for o, i in shapes]
+    names = ["relu", "sigmoid", "linear", "sigmoid"][: len(arrays) - 1] + [last]
+    network = linnet.FloatNetwork.from_arrays(arrays, activations=names)
+    assert (network.inputs, network.outputs) == (sizes[0], sizes[-1])
+    x = rng.normal(size=(50, sizes[0])).astype("f4")
+    out = network.forward(x)
+    assert out.shape == (50, sizes[-1])
+    assert out.dtype == np.float32
+    expected = slow_forward(arrays, names, x.astype(float))
+    assert np.allclose(out, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    assert np.array_equal(network.forward(np.asfortranarray(x)), out)
+    assert network.forward(x[:0]).shape == (0, sizes[-1])
+
+
+def test_network_refuses():
+    layer = (np.zeros((2, 3)), np.zeros(2))
+    with pytest.raises(ValueError, match="one of linear, relu"):
+        linnet.FloatNetwork.from_arrays([layer], activations=["tanh"])
+    with pytest.raises(ValueError, match="1 layers and 2 activations"):
+        linnet.FloatNetwork.from_arrays([layer], activations=["relu", "relu"])
+    with pytest.raises(linnet.ModelError, match="layer 1"):
+        linnet.FloatNetwork.from_arrays([layer, layer], activations=["relu", "linear"])
+    with pytest.raises(linnet.ModelError, match="NaN"):
+        linnet.FloatNetwork.from_arrays([(np.full((2, 3), np.nan), np.zeros(2))], activations=["linear"])
+    with pytest.raises(linnet.ModelError, match="softmax"):
+        linnet.FloatNetwork.from_arrays([layer, (np.zeros((2, 2)), np.zeros(2))], activations=["softmax", "linear"])
+    with pytest.raises(ValueError, match="3 are expected"):
+        linnet.FloatNetwork.from_arrays([layer], activations=["linear"]).forward(np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("depth", [1, 3, 5, None])
+@pytest.mark.parametrize("labels", [[0, 1], [3, 7, 20], ["random", "reverse", "seq"]])
+def test_tree(depth, labels):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(600, 6)).astype("f4")
+    x[:, 1] = np.round(x[:, 1], 1)
+    y = np.array(labels)[(np.abs(x[:, 0] + x[:, 1]) + 0.3 * rng.normal(size=600)).astype(int) % len(labels)]
+    fitted = DecisionTreeClassifier(max_depth=depth, random_state=1).fit(x, y)
+    tree = linnet.Tree.from_sklearn(fitted)
+    assert (tree.inputs, tree.node_count) == (6, fitted.tree_.node_count)
+    # Fresh rows, and rows that lie on the thresholds.
+    fresh = rng.normal(size=(5000, 6)).astype("f4")
+    edges = np.repeat(x[:1], fitted.tree_.node_count, axis=0)
+    for n, (feature, threshold) in enumerate(zip(fitted.tree_.feature, fitted.tree_.threshold, strict=True)):
+        if feature >= 0:
+            edges[n, feature] = threshold
+    for rows in (x, fresh, edges, np.nextafter(edges, np.float32(np.inf)), np.nextafter(edges, np.float32(-np.inf))):
+        assert np.array_equal(tree.predict(rows), fitted.predict(rows))
+
+
+def test_tree_grown_best_first():
+    """scikit-learn then numbers nodes in another order."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(400, 3)).astype("f4")
+    y = rng.integers(0, 3, 400)
+    fitted = DecisionTreeClassifier(max_leaf_nodes=25, random_state=1).fit(x, y)
+    assert np.array_equal(linnet.Tree.from_sklearn(fitted).predict(x), fitted.predict(x))
+
+
+def test_tree_refuses():
+    with pytest.raises(TypeError, match="fit it first"):
+        linnet.Tree.from_sklearn(DecisionTreeClassifier())
+    with pytest.raises(TypeError, match="no classes"):
+        linnet.Tree.from_sklearn(DecisionTreeRegressor().fit([[0.0], [1.0]], [0.0, 1.0]))
+    with pytest.raises(ValueError, match="one output"):
+        two = DecisionTreeClassifier().fit([[0.0], [1.0]], [[0, 1], [1, 0]])
+        linnet.Tree.from_sklearn(two)
+
+
+def kml(path: str) -> Path:
+    if not (KML / path).exists():
+        pytest.skip(f"no {KML / path}")
+    return KML / path
+
+
+def kml_network(name: str, layers: int) -> linnet.FloatNetwork:
+    folder = kml(f"weights/{name}")
+    arrays = [
+        (np.loadtxt(folder / f"linear{k}_w.csv", ndmin=2), np.loadtxt(folder / f"linear{k}_bias.csv").reshape(-1))
+        for k in range(layers)
+    ]
+    return linnet.FloatNetwork.from_arrays(arrays, activations=["sigmoid"] * (layers - 1) + ["linear"])
+
+
+def kml_tree() -> SimpleNamespace:
+    """The published text of a tree, as scikit-learn keeps trees."""
+    lines = kml("weights/readahead_model.dt").read_text().splitlines()
+    found = [re.fullmatch(r"((?:\|   )*)\|--- (?:class: (.*)|feature_(\d+) (<=|>) +(.*))", line) for line in lines]
+    left, right, feature, threshold, value = [], [], [], [], []
+
+    def node(at: int) -> int:
+        indent, leaf, name, _, number = found[at].groups()
+        own = len(left)
+        for column, start in ((left, -1), (right, -1), (feature, -2), (threshold, -2.0), (value, np.zeros((1, 4)))):
+            column.append(start)
+        if leaf is not None:
+            value[own] = np.eye(4)[[int(float(leaf))]]
+            return at + 1
+        feature[own], threshold[own] = int(name), float(number)
+        left[own] = len(left)
+        at = node(at + 1)
+        assert found[at].group(1) == indent
+        right[own] = len(left)
+        return node(at + 1)
+
+    assert node(0) == len(lines)
+    inner = SimpleNamespace(
+        children_left=left, children_right=right, feature=feature, threshold=threshold, value=np.array(value)
+    )
+    return SimpleNamespace(tree_=inner, classes_=np.arange(4), n_features_in_=5)
+
+
+def kml_outputs() -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    with kml("readahead_offline_outputs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    columns = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+    return np.column_stack([columns[f"x{k}"] for k in range(5)]).astype("f4"), columns
+
+
+def test_published_network():
+    x, columns = kml_outputs()
+    out = kml_network("readahead_offline", 3).forward(x)
+    logits = np.column_stack([columns[f"f32_l{k}"] for k in range(4)])
+    exact = np.column_stack([columns[f"f64_l{k}"] for k in range(4)])
+    assert len(x) == 422
+    # KML's exponential is an approximation: README beside the data. Ours is nearer to its own 64-bit outputs.
+    assert np.abs(out - logits).max() < 1e-3
+    assert np.abs(out - exact).max() < np.abs(logits - exact).max()
+    assert np.array_equal(out.argmax(axis=1), columns["f32_class"])
+
+
+def test_published_networks_have_their_shapes():
+    assert kml_network("readahead_online", 3).forward(np.zeros((1, 5))).shape == (1, 4)
+    assert kml_network("nfs", 4).forward(np.zeros((1, 8))).shape == (1, 4)
+
+
+def test_published_tree():
+    x, columns = kml_outputs()
+    tree = linnet.Tree.from_sklearn(kml_tree())
+    assert tree.node_count == 59
+    assert np.array_equal(tree.predict(x), columns["dt_class"])
