@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles the core once more with the flags of a kernel build, and the plain loop with several sets of flags.
+//! Compiles the core once more with the flags of a kernel build, the plain loop with several sets of flags, and
+//! the plain re-implementation of KML's data path.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,8 +15,10 @@ fn main() {
         kernel();
         plain();
     }
+    cc::Build::new().std("c11").opt_level(3).file("src/tune/matrix.c").compile("linnet_peer");
     println!("cargo:rerun-if-changed=../../core");
     println!("cargo:rerun-if-changed=src/decide/plain.c");
+    println!("cargo:rerun-if-changed=src/tune/matrix.c");
 }
 
 /// What a kernel module runs of the core, as `linnet_kernel_*`, so that it fits into one program with the other builds.

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import linnet
 import numpy as np
 import pytest
 from conftest import SHARED
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-import linnet
 
 KML = SHARED / "reference/kml"
 
@@ -36,7 +35,7 @@ def test_network(sizes, last):
     rng = np.random.default_rng(len(sizes))
     shapes = zip(sizes[1:], sizes[:-1], strict=True)
     arrays = [(rng.normal(size=(o, i)).astype("f4"), rng.normal(size=o).astype("f4")) for o, i in shapes]
-    names = ["relu", "sigmoid", "linear", "sigmoid"][: len(arrays) - 1] + [last]
+    names = [*["relu", "sigmoid", "linear", "sigmoid"][: len(arrays) - 1], last]
     network = linnet.FloatNetwork.from_arrays(arrays, activations=names)
     assert (network.inputs, network.outputs) == (sizes[0], sizes[-1])
     x = rng.normal(size=(50, sizes[0])).astype("f4")

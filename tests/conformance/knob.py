@@ -52,16 +52,26 @@ class RefusedError(Exception):
         self.name, self.offset = name, offset
 
 
-def read(data: bytes) -> dict:
-    """A file as a dictionary, or RefusedError."""
+class File:
+    """The bytes of a file, and numbers in them."""
 
-    def get(form: str, at: int) -> float:
-        return struct.unpack_from("<" + form, data, at)[0]
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
-    def must(condition: bool, name: str, at: int) -> None:
-        if not condition:
-            raise RefusedError(name, at)
+    def get(self, form: str, at: int) -> float:
+        """A little-endian number."""
+        return struct.unpack_from("<" + form, self.data, at)[0]
 
+
+def must(condition: bool, name: str, at: int) -> None:
+    """Refuse unless it holds."""
+    if not condition:
+        raise RefusedError(name, at)
+
+
+def envelope(file: File) -> None:
+    """What every model file has."""
+    data, get = file.data, file.get
     for i, byte in enumerate(MAGIC):
         must(len(data) < 8 or data[i] == byte, "magic", i)
     must(len(data) >= 24, "truncated", len(data))
@@ -69,41 +79,77 @@ def read(data: bytes) -> dict:
     must(len(data) >= get("I", 16), "truncated", len(data))
     must(len(data) == get("I", 16) and len(data) >= 124, "length", 16)
     must(get("I", len(data) - 4) == crc32c(data[:-4]), "checksum", len(data) - 4)
+
+
+def header(file: File) -> None:
+    """Numbers before the parts."""
+    get = file.get
     must(get("H", 10) == 2 and get("H", 8) == 2, "kind", 10)
-    parts, count, nodes = get("I", 24), get("I", 20), get("I", 60)
-    schema, inputs, levels = get("H", 12), get("H", 14), get("H", 28)
+    parts, schema = get("I", 24), get("H", 12)
     must(parts in (1, 2, 3), "field", 24)
     must(schema == 3 or schema >= 0x8000, "schema", 12)
-    must(1 <= inputs <= 16, "field", 14)
-    must(1 <= count <= 8 if parts & 1 else count == 0, "field", 20)
-    must(1 <= levels <= 32, "field", 28)
+    must(1 <= get("H", 14) <= 16, "field", 14)
+    must(1 <= get("I", 20) <= 8 if parts & 1 else get("I", 20) == 0, "field", 20)
+    must(1 <= get("H", 28) <= 32, "field", 28)
     must(get("H", 30) <= 2, "field", 30)
-    must(1 <= nodes <= 4095 if parts & 2 else nodes == 0, "field", 60)
+    must(1 <= get("I", 60) <= 4095 if parts & 2 else get("I", 60) == 0, "field", 60)
     for at in (64, 68):
         must(get("I", at) <= 1_000_000, "field", at)
     for at in range(72, 96):
-        must(data[at] == 0, "field", at)
+        must(file.data[at] == 0, "field", at)
+
+
+def shapes(file: File, at: int, inputs: int, levels: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Inputs, outputs and activation of each layer, whose table is at `at`, and where the nodes are."""
+    found, count = [], file.get("I", 20)
+    place = at + 8 * count
+    must(place <= len(file.data) - 4, "shape", 16)
+    for k in range(count):
+        outputs, activation = file.get("I", at + 8 * k), file.get("I", at + 8 * k + 4)
+        must(1 <= outputs <= 256 and (k + 1 < count or outputs == levels), "shape", at + 8 * k)
+        must(activation < 3 or (activation == 3 and k + 1 == count), "field", at + 8 * k + 4)
+        found.append((inputs, outputs, activation))
+        place += 4 * (inputs + 1) * outputs
+        inputs = outputs
+    must(place + 8 * file.get("I", 60) == len(file.data) - 4, "shape", 16)
+    return found, place
+
+
+def nodes_of(file: File, at: int, inputs: int, levels: int) -> list[tuple[int, int, int]]:
+    """The nodes of the tree."""
+    tree, right, count = [], [], file.get("I", 60)
+    for i in range(count):
+        here = at + 8 * i
+        word, feature, other = struct.unpack_from("<IHH", file.data, here)
+        tree.append((word, feature, other))
+        if feature != LEAF:
+            must(feature < inputs and math.isfinite(file.get("f", here)), "field", here)
+            must(len(right) < 64 and i + 1 < count, "shape", here)
+            right.append(other)
+            continue
+        must(other < levels and word <= 1_000_000, "field", here)
+        must(right.pop() == i + 1 < count if right else i + 1 == count, "shape", here)
+    return tree
+
+
+def read(data: bytes) -> dict:
+    """A file as a dictionary, or RefusedError."""
+    file = File(data)
+    get = file.get
+    envelope(file)
+    header(file)
+    inputs, levels = get("H", 14), get("H", 28)
     at_moments = 96 + 4 * levels
     at_layers = at_moments + 16 * inputs
-    at = at_layers + 8 * count
-    must(at <= len(data) - 4, "shape", 16)
-    shape, before, size = [], inputs, at
-    for k in range(count):
-        entry = at_layers + 8 * k
-        outputs, activation = get("I", entry), get("I", entry + 4)
-        must(1 <= outputs <= 256 and (k + 1 < count or outputs == levels), "shape", entry)
-        must(activation < 3 or (activation == 3 and k + 1 == count), "field", entry + 4)
-        shape.append((before, outputs, activation))
-        size += 4 * (before + 1) * outputs
-        before = outputs
-    must(size + 8 * nodes == len(data) - 4, "shape", 16)
+    shape, at_nodes = shapes(file, at_layers, inputs, levels)
     moments = []
-    for i in range(inputs):
-        mean, variance = get("d", at_moments + 16 * i), get("d", at_moments + 16 * i + 8)
-        must(math.isfinite(mean), "field", at_moments + 16 * i)
-        must(math.isfinite(variance) and math.copysign(1, variance) > 0, "field", at_moments + 16 * i + 8)
+    for at in range(at_moments, at_layers, 16):
+        mean, variance = get("d", at), get("d", at + 8)
+        must(math.isfinite(mean), "field", at)
+        must(math.isfinite(variance) and math.copysign(1, variance) > 0, "field", at + 8)
         moments.append((mean, variance))
-    for number in range(at, size, 4):
+    at = at_layers + 8 * len(shape)
+    for number in range(at, at_nodes, 4):
         must(math.isfinite(get("f", number)), "field", number)
     layers = []
     for before, outputs, activation in shape:
@@ -111,20 +157,8 @@ def read(data: bytes) -> dict:
         at += 4 * before * outputs
         layers.append((weights, [get("f", at + 4 * o) for o in range(outputs)], activation))
         at += 4 * outputs
-    tree, right = [], []
-    for i in range(nodes):
-        here = size + 8 * i
-        word, feature, other = struct.unpack_from("<IHH", data, here)
-        tree.append((word, feature, other))
-        if feature != LEAF:
-            must(feature < inputs and math.isfinite(get("f", here)), "field", here)
-            must(len(right) < 64 and i + 1 < nodes, "shape", here)
-            right.append(other)
-            continue
-        must(other < levels and word <= 1_000_000, "field", here)
-        must(right.pop() == i + 1 < nodes if right else i + 1 == nodes, "shape", here)
     values = [get("I", 96 + 4 * k) for k in range(levels)]
-    return {"values": values, "moments": moments, "layers": layers, "tree": tree}
+    return {"values": values, "moments": moments, "layers": layers, "tree": nodes_of(file, at_nodes, inputs, levels)}
 
 
 def exp(x: float) -> float:
@@ -211,7 +245,9 @@ def grow(rng: random.Random, leaves: int, inputs: int, levels: int, at: int = 0)
     return [(threshold, rng.randrange(inputs), at + 1 + len(left)), *left, *right]
 
 
-def model(rng: random.Random, inputs: int, shape: list[tuple[int, int]], leaves: int, levels: int, schema: int) -> bytes:
+def model(
+    rng: random.Random, inputs: int, shape: list[tuple[int, int]], leaves: int, levels: int, schema: int
+) -> bytes:
     """A random model as a file."""
     tree = grow(rng, leaves, inputs, levels) if leaves else []
     body = b"".join(struct.pack("<I", 8 * (k * k + 1)) for k in range(levels))
@@ -281,7 +317,7 @@ def refusals(good: bytes, levels: int, inputs: int, layers: int) -> dict[str, by
     moments, entry = 96 + 4 * levels, 96 + 4 * levels + 16 * inputs
     numbers = entry + 8 * layers
     nodes = len(good) - 4 - 8 * struct.unpack_from("<I", good, 60)[0]
-    cases = {
+    return {
         "empty": b"",
         "text": b"a model of a knob\n" * 10,
         "half": good[: len(good) // 2],
@@ -326,7 +362,6 @@ def refusals(good: bytes, levels: int, inputs: int, layers: int) -> dict[str, by
         "leaf-share": patch(good, len(good) - 12, "I", 1_000_001),
         "tree-open": patch(good, len(good) - 8, "H", 0),
     }
-    return cases
 
 
 def texts() -> dict[str, str]:

@@ -2,8 +2,9 @@
 //! What decisions, training and simulation cost, beside references that are measured in the same run.
 //!
 //! The operator's wheel has none of this: only a development build of the bindings (feature `bench`) depends on it.
-//! [`decide`] and [`ssd`] are behind `linnet bench`; the examples of this crate measure one thing each.
+//! [`decide`], [`ssd`] and [`tune`] are behind `linnet bench`; the examples of this crate measure one thing each.
 
 #[cfg(target_arch = "x86_64")]
 pub mod decide;
 pub mod ssd;
+pub mod tune;

@@ -26,6 +26,11 @@ impl TreeNode {
         TreeNode { word: share_ppm, feature: ffi::TREE_LEAF, right: class }
     }
 
+    /// The right child of a split, or the class of a leaf.
+    pub fn right(&self) -> u16 {
+        self.right
+    }
+
     /// The feature and threshold of a split.
     pub fn question(&self) -> Option<(usize, f32)> {
         (self.feature != ffi::TREE_LEAF).then(|| (usize::from(self.feature), f32::from_bits(self.word)))

@@ -95,6 +95,17 @@ pub fn bench_network(network: Option<PyRef<'_, PyNetwork>>, blocks: usize, seed:
     bench_decide(blocks, seed, None)
 }
 
+/// What the library of knobs costs, one JSON object a row.
+#[pyfunction]
+#[pyo3(signature = (blocks, seed = 1))]
+pub fn bench_tune(py: Python<'_>, blocks: usize, seed: u64) -> PyResult<Vec<String>> {
+    if blocks == 0 {
+        return Err(PyValueError::new_err("blocks is at least 1"));
+    }
+    let rows = py.detach(|| linnet_bench::tune::tune(blocks, seed)).map_err(errors::model)?;
+    Ok(rows.iter().map(linnet_bench::tune::TuneRow::to_json).collect())
+}
+
 /// Runs the calls of one row inside the counted function.
 #[cfg(target_arch = "x86_64")]
 #[pyfunction]

@@ -27,7 +27,7 @@ mod _native {
     use crate::array::{PyArray, PyRun, check_policy, engine_of, kernel_policies, policies, presets, queued_presets};
     #[cfg(feature = "bench")]
     #[pymodule_export]
-    use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count};
+    use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count, bench_tune};
     #[pymodule_export]
     use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
     #[pymodule_export]

@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -83,6 +84,39 @@ def ssd(
     )
     if instructions and shutil.which("valgrind") is None:
         console.print(f"[dim]instructions: {number(None)} (valgrind is not installed)[/]")
+
+
+def core_rows(blocks: int, seed: int) -> list[dict[str, Any]]:
+    """Network, tree and ring, next to a plain re-implementation of KML's data path."""
+    return [json_text.loads(row) for row in _native.bench_tune(blocks, seed)]
+
+
+TUNE_ROWS: list[Callable[[int, int], list[dict[str, Any]]]] = [core_rows]
+"""What `linnet bench tune` measures: each takes blocks and seed and gives rows. Add a function to add a row; its keys
+are what, ns_median, peer_ns_median, allocations and bytes. Those that only the table shows may be missing."""
+
+
+@app.command()
+def tune(
+    blocks: Annotated[int, typer.Option(help="Blocks of 4096 calls; the median of their means is given.", min=1)] = 101,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Nanoseconds of a knob's network, tree and ring, next to a plain re-implementation of KML's data path.
+
+    Example: [bold]linnet bench tune --blocks 11[/]
+    """
+    require_bench("linnet bench tune")
+    rows = [row for measure in TUNE_ROWS for row in measure(blocks, seed)]
+    if json:
+        print_json({"rows": rows, "seed": seed})
+        return
+    shown = ["what", "ns_median", "peer_ns_median", "allocations", "peer_allocations", "bytes", "peer_bytes"]
+    table(
+        "one call, ns; a peer keeps a heap matrix for each step",
+        shown,
+        [[row.get(name) for name in shown] for row in rows],
+    )
 
 
 @app.command()
