@@ -93,6 +93,34 @@ def test_tree_grown_best_first():
     assert np.array_equal(linnet.Tree.from_sklearn(fitted).predict(x), fitted.predict(x))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_tree_induced(seed):
+    """The same splits as scikit-learn's where no two splits are equally good."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(800, 5)).astype("f4")
+    y = np.array(["a", "b", "c"])[np.digitize(x[:, 0] * x[:, 3] + 0.5 * rng.normal(size=800), [-0.3, 0.6])]
+    fitted = DecisionTreeClassifier(max_depth=4, min_samples_leaf=30, random_state=1).fit(x, y)
+    tree = linnet.Tree.fit(x, y, max_depth=4, min_samples_leaf=30)
+    assert tree.node_count == fitted.tree_.node_count
+    fresh = rng.normal(size=(20000, 5)).astype("f4")
+    assert np.array_equal(tree.predict(fresh), fitted.predict(fresh))
+
+
+def test_tree_induced_fits_its_rows():
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(300, 3)).astype("f4")
+    y = rng.integers(0, 4, 300)
+    assert np.array_equal(linnet.Tree.fit(x, y, max_depth=64, max_leaves=2048).predict(x), y)
+    assert linnet.Tree.fit(x, y).node_count <= 63
+    assert list(linnet.Tree.fit(x[:5], [7] * 5).predict(x[:2])) == [7, 7]
+    with pytest.raises(linnet.LearnError, match="out of bounds"):
+        linnet.Tree.fit(x, y, max_depth=0)
+    with pytest.raises(linnet.LearnError, match="not finite"):
+        linnet.Tree.fit(np.full((2, 2), np.nan), [0, 1])
+    with pytest.raises(linnet.LearnError, match="do not pair"):
+        linnet.Tree.fit(x, y[:10])
+
+
 def test_tree_refuses():
     with pytest.raises(TypeError, match="fit it first"):
         linnet.Tree.from_sklearn(DecisionTreeClassifier())

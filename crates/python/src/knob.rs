@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Networks and trees of knobs.
 
-use linnet_core::{Activation, DecisionTree, FloatLayer, SmallNetwork};
+use linnet_core::{Activation, CartOptions, DecisionTree, FloatLayer, SmallNetwork};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -156,6 +156,38 @@ impl PyTree {
         .map_err(errors::model)?;
         let classes = py.import("numpy")?.call_method1("asarray", (classes,))?.unbind();
         Ok(PyTree { tree, classes })
+    }
+
+    /// Induces a tree by the Gini index, as scikit-learn's `DecisionTreeClassifier` does, but the same every time: of
+    /// equal splits the one of the lowest feature wins. Up to 32 leaves make a tree that is quick to ask.
+    #[staticmethod]
+    #[pyo3(signature = (x, y, max_depth = 9, min_samples_leaf = 1, max_leaves = 32))]
+    fn fit(
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        y: &Bound<'_, PyAny>,
+        max_depth: usize,
+        min_samples_leaf: usize,
+        max_leaves: usize,
+    ) -> PyResult<Self> {
+        let options = CartOptions { depth_max: max_depth, leaf_rows: min_samples_leaf, leaves_max: max_leaves };
+        let (labels, codes): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+            py.import("numpy")?.call_method1("unique", (y, false, true))?.extract()?;
+        let codes: PyReadonlyArray1<'_, i64> = array(&codes, "int64")?.extract()?;
+        let inputs = array(x, "float32")?.getattr("shape")?.extract::<Vec<usize>>()?.get(1).copied().unwrap_or(0);
+        let (values, _) = rows(x, inputs)?;
+        let classes = codes
+            .as_slice()?
+            .iter()
+            .map(|&code| u8::try_from(code).map_err(|_| PyValueError::new_err("more than 256 classes")))
+            .collect::<PyResult<Vec<u8>>>()?;
+        // A tree of one class is one leaf; the core counts from two.
+        let count = labels.len()?.max(2);
+        let tree = py.detach(|| DecisionTree::fit(&options, inputs, &values, &classes, count));
+        Ok(PyTree {
+            tree: tree.map_err(|error| errors::LearnError::new_err(error.to_string()))?,
+            classes: labels.unbind(),
+        })
     }
 
     /// Features of a row.

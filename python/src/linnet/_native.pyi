@@ -91,6 +91,10 @@ class FloatNetwork:
 class Tree:
     @staticmethod
     def from_sklearn(tree: Any) -> Tree: ...
+    @staticmethod
+    def fit(
+        x: ArrayLike, y: ArrayLike, max_depth: int = 9, min_samples_leaf: int = 1, max_leaves: int = 32
+    ) -> Tree: ...
     @property
     def inputs(self) -> int: ...
     @property
