@@ -121,7 +121,7 @@ int linnet_may_revoke(const struct linnet_settings *settings, const struct linne
 	return age_of(replica, now_ns) < settings->age_ns && replica->revokes_in_row < settings->revokes_in_row_max;
 }
 
-/* linnos: one whose judgement has expired is not believed when it says slow; it gets the read as a probe. */
+/* linnos: a prediction that has expired is not believed when it says slow; it gets the read as a probe. */
 static struct linnet_choice ask_in_order(const struct linnet_settings *settings, const struct linnet_candidate *replicas,
 					 uint32_t count, uint32_t last, uint64_t now_ns)
 {
@@ -136,7 +136,7 @@ static struct linnet_choice ask_in_order(const struct linnet_settings *settings,
 			continue;
 		choice.replica = k;
 		choice.probe = own->slow;
-		choice.judged = own->known && !own->slow;
+		choice.predicted_fast = own->known && !own->slow;
 		return choice;
 	}
 	return choice;
@@ -158,7 +158,7 @@ struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint3
 	struct linnet_choice choice = { LINNET_NO_REPLICA, 0, 0 };
 	uint32_t candidates = 0, last = LINNET_NO_REPLICA;
 
-	if (policy < LINNET_EWMA_INFLIGHT) { /* they neither judge nor probe */
+	if (policy < LINNET_EWMA_INFLIGHT) { /* these neither predict nor probe */
 		choice.replica = linnet_preferred(policy, replicas, count);
 		return choice;
 	}
@@ -182,7 +182,7 @@ struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint3
 			return choice;
 		}
 	}
-	choice.judged = policy == LINNET_BEST && replicas[choice.replica].known &&
+	choice.predicted_fast = policy == LINNET_BEST && replicas[choice.replica].known &&
 			replicas[choice.replica].score < 0;
 	return choice;
 }

@@ -116,7 +116,7 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 }
 
 /* What the chosen replica's model says of a read that may be revoked. */
-static void judge(struct linnet_decision *decision, const struct linnet_settings *settings, struct linnet_budget *revokes)
+static void follow_network(struct linnet_decision *decision, const struct linnet_settings *settings, struct linnet_budget *revokes)
 {
 	struct linnet_candidate *chosen = &decision->candidates[decision->choice.replica];
 	int by_trees = chosen->known && !(decision->asked >> decision->choice.replica & 1);
@@ -125,7 +125,7 @@ static void judge(struct linnet_decision *decision, const struct linnet_settings
 	if (!chosen->known)
 		return;
 	decision->verdict = LINNET_SUBMIT;
-	decision->choice.judged = !slow;
+	decision->choice.predicted_fast = !slow;
 	if (!slow)
 		return;
 	if (!linnet_may_revoke(settings, chosen, by_trees, decision->now_ns))
@@ -159,7 +159,7 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 		decision->asked |= (uint8_t)(1U << k);
 		return k;
 	}
-	judge(decision, settings, revokes);
+	follow_network(decision, settings, revokes);
 	return LINNET_NO_REPLICA;
 }
 

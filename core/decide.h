@@ -104,9 +104,9 @@ struct linnet_candidate {
 };
 
 struct linnet_choice {
-	uint32_t replica; /* LINNET_NO_REPLICA when none is eligible */
-	uint8_t probe;    /* the policy would rather not, but wants to learn how the replica is now */
-	uint8_t judged;   /* a model was asked, and expects the read to be fast */
+	uint32_t replica;       /* LINNET_NO_REPLICA when none is eligible */
+	uint8_t probe;          /* the policy would rather not, but wants to learn how the replica is now */
+	uint8_t predicted_fast; /* a model was asked, and expects the read to be fast */
 };
 
 /* What a read would wait by the averages: EWMA latency x (in flight + 1); saturates. */
@@ -210,14 +210,14 @@ void linnet_hedge_answered(struct linnet_hedge *hedge, uint64_t latency_ns);
 
 /* ---- what is known of one device that serves the same data as others (replica.c) ---- */
 
-#define LINNET_UNTRACKED UINT32_MAX  /* the place of an I/O that the watch had no room for */
+#define LINNET_UNTRACKED UINT32_MAX  /* the place of an I/O that the in-flight tracker had no room for */
 
 /* Events change it one at a time. Whoever describes beside them looks afterwards whether one came between. */
 struct linnet_replica {
-	struct linnet_watch watch;
-	struct linnet_tracker tracker; /* of the digits, while there is no judge */
-	struct linnet_judge *judge;    /* the caller's memory; NULL while no network is asked */
-	struct linnet_watched *ios;    /* the caller's memory, so many places */
+	struct linnet_inflight inflight;
+	struct linnet_tracker tracker;  /* of the digits, while there is no incremental network */
+	struct linnet_incremental *net; /* the caller's memory; NULL while no network is asked */
+	struct linnet_inflight_io *ios; /* the caller's memory, so many places */
 	uint64_t events;       /* arrivals and ends so far */
 	uint64_t latest_ns;    /* time of the last one */
 	uint64_t ewma_ns;      /* moving average of read latency; 0 before the first read */
@@ -232,7 +232,7 @@ struct linnet_replica {
 	uint32_t spare;
 };
 
-/* One I/O under way at a replica, from its arrival to its end. */
+/* One I/O in flight at a replica, from its arrival to its end. */
 struct linnet_flight {
 	uint64_t arrived_ns;
 	uint64_t event;   /* number of its arrival, from 1 */
@@ -245,18 +245,18 @@ struct linnet_flight {
 };
 
 /* An idle replica without history, with so many places for I/Os in flight; 0: nothing wants the features of linnet-1. */
-void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns, struct linnet_watched *ios,
+void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns, struct linnet_inflight_io *ios,
 			 uint32_t places);
 
 /* More places: `ios` holds what the old memory held in its first `from` places. Only while none is free. */
-void linnet_replica_grow(struct linnet_replica *replica, struct linnet_watched *ios, uint32_t from, uint32_t places);
+void linnet_replica_grow(struct linnet_replica *replica, struct linnet_inflight_io *ios, uint32_t from, uint32_t places);
 
 /*
- * A network's judge keeps the digits from now on (memory for linnet_judge_init), or none does: NULL. The new one goes on from
- * the history of the old one, whose memory is free afterwards.
+ * An incremental network keeps the digits from now on (memory for linnet_incremental_init), or none does: NULL. The new one
+ * goes on from the history of the old one, whose memory is free afterwards.
  */
-int linnet_replica_set_judge(struct linnet_replica *replica, struct linnet_judge *judge, size_t size,
-			     const struct linnet_tables *tables);
+int linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet_incremental *net, size_t size,
+				   const struct linnet_tables *tables);
 
 /* An I/O is handed to it. Fills `flight`. */
 void linnet_replica_arrive(struct linnet_replica *replica, const struct linnet_settings *settings,
@@ -280,10 +280,13 @@ void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_
 
 /* The features by which trees score the read. */
 void linnet_replica_features(const struct linnet_replica *replica, uint64_t now_ns, uint64_t offset_bytes,
-			     uint32_t size_bytes, uint8_t features[LINNET_WATCH_FEATURES]);
+			     uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
-/* What a judge that has caught up says of a read of this size: `known` and `slow`. Before four reads have completed: nothing. */
-void linnet_judge_describe(struct linnet_judge *judge, uint32_t size_bytes, void *scratch,
-			   struct linnet_candidate *candidate);
+/*
+ * What an incremental network that has caught up says of a read of this size: `known` and `slow`. Before four reads have
+ * completed: nothing.
+ */
+void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_bytes, void *scratch,
+				 struct linnet_candidate *candidate);
 
 #endif

@@ -54,12 +54,12 @@ void linnet_tracker_digits(const struct linnet_tracker *tracker, uint32_t snapsh
 
 /* ---- features: schema linnet-1 (spec/features-linnet.md) ---- */
 
-#define LINNET_WATCH_FEATURES 16 /* features of one read */
-#define LINNET_BUCKET_MAX 63     /* each is 0..63 */
-#define LINNET_WATCH_READS 8     /* completed reads whose times are remembered; a power of two */
-#define LINNET_WATCH_LATENCIES 4 /* and whose latencies are; a power of two */
-#define LINNET_SEEN_ARRIVAL 1    /* bits of `seen`: a read has arrived */
-#define LINNET_SEEN_SLOW 2       /* a slow read has completed */
+#define LINNET_INFLIGHT_FEATURES 16 /* features of one read */
+#define LINNET_BUCKET_MAX 63        /* each is 0..63 */
+#define LINNET_INFLIGHT_READS 8     /* completed reads whose times are remembered; a power of two */
+#define LINNET_INFLIGHT_LATENCIES 4 /* and whose latencies are; a power of two */
+#define LINNET_SEEN_ARRIVAL 1       /* bits of `seen`: a read has arrived */
+#define LINNET_SEEN_SLOW 2          /* a slow read has completed */
 
 /* Slow is above the inflection point; a read that takes just that long is fast (spec/decision.md). */
 static inline int linnet_is_slow(uint64_t latency_ns, uint64_t inflection_ns)
@@ -67,34 +67,34 @@ static inline int linnet_is_slow(uint64_t latency_ns, uint64_t inflection_ns)
 	return latency_ns > inflection_ns;
 }
 
-/* One I/O under way, in an array of the caller's. Its place there names it from arrival to its end. */
-struct linnet_watched {
+/* One I/O in flight, in an array of the caller's. Its place there names it from arrival to its end. */
+struct linnet_inflight_io {
 	uint64_t arrived_ns;
-	uint64_t pages_ahead; /* 4 KiB pages under way when it arrived, its own included */
+	uint64_t pages_ahead; /* 4 KiB pages in flight when it arrived, its own included */
 	uint32_t pages;       /* its own */
 	uint32_t is_read;     /* 0 or 1 */
-	uint32_t older;       /* neighbours in the list of reads under way */
+	uint32_t older;       /* neighbours in the list of reads in flight */
 	uint32_t newer;
 };
 
 /* What one device is doing. Times are the caller's clock, in nanoseconds, that never runs backwards. */
-struct linnet_watch {
+struct linnet_inflight {
 	uint64_t inflection_ns; /* a read above is slow */
-	uint64_t pages;         /* under way, reads and writes */
+	uint64_t pages;         /* in flight, reads and writes */
 	uint64_t read_pages;
-	uint64_t arrived_sum_ns; /* of the reads under way; wraps */
+	uint64_t arrived_sum_ns; /* of the reads in flight; wraps */
 	uint64_t read_arrived_ns; /* when the last read arrived */
 	uint64_t read_end_bytes;  /* and where it ends */
 	uint64_t completed;       /* reads */
-	uint64_t done_ns[LINNET_WATCH_READS]; /* when the last ones completed, a ring */
-	uint64_t latency_ns[LINNET_WATCH_LATENCIES]; /* of the last ones, a ring */
+	uint64_t done_ns[LINNET_INFLIGHT_READS]; /* when the last ones completed, a ring */
+	uint64_t latency_ns[LINNET_INFLIGHT_LATENCIES]; /* of the last ones, a ring */
 	uint64_t fast_ns; /* moving average of read latency, times 4: a new read weighs 1/4 */
 	uint64_t slow_ns; /* times 32: a new read weighs 1/32 */
 	uint64_t page_ns; /* moving average of latency over pages_ahead in 1/16 ns, times 16: a new I/O weighs 1/16 */
 	uint64_t written_pages; /* that have arrived */
 	uint64_t slow_done_ns;  /* when a slow read last completed */
 	uint64_t slow_written_pages; /* written_pages at that time */
-	uint32_t reads;  /* under way */
+	uint32_t reads;  /* in flight */
 	uint32_t writes;
 	uint32_t oldest_read; /* ends of the list; UINT32_MAX when it is empty */
 	uint32_t newest_read;
@@ -106,21 +106,21 @@ struct linnet_watch {
 uint8_t linnet_bucket(uint64_t value);
 
 /* An idle device without history. */
-void linnet_watch_init(struct linnet_watch *watch, uint64_t inflection_ns);
+void linnet_inflight_init(struct linnet_inflight *inflight, uint64_t inflection_ns);
 
-/* An I/O is handed to the device. ios[io] must be free; it belongs to the watch until the I/O ends. */
-void linnet_watch_arrive(struct linnet_watch *watch, struct linnet_watched *ios, uint32_t io, uint64_t now_ns,
-			 int is_read, uint64_t offset_bytes, uint32_t size_bytes);
+/* An I/O is handed to the device. ios[io] must be free; it belongs to the in-flight tracker until the I/O ends. */
+void linnet_inflight_arrive(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io, uint64_t now_ns,
+			    int is_read, uint64_t offset_bytes, uint32_t size_bytes);
 
 /* It completes; ios[io] is free. */
-void linnet_watch_complete(struct linnet_watch *watch, struct linnet_watched *ios, uint32_t io, uint64_t now_ns);
+void linnet_inflight_complete(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io, uint64_t now_ns);
 
 /* It leaves without completing (revoked, failed, cancelled); ios[io] is free, the history stays. */
-void linnet_watch_withdraw(struct linnet_watch *watch, struct linnet_watched *ios, uint32_t io);
+void linnet_inflight_withdraw(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io);
 
 /* The features of a read that would be handed to the device now. Changes nothing. */
-void linnet_watch_describe(const struct linnet_watch *watch, const struct linnet_watched *ios, uint64_t now_ns,
-			   uint64_t offset_bytes, uint32_t size_bytes, uint8_t features[LINNET_WATCH_FEATURES]);
+void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint64_t now_ns,
+			      uint64_t offset_bytes, uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
 /* ---- features: schema heimdall-11, for comparison (spec/features-heimdall.md) ---- */
 
@@ -130,8 +130,8 @@ void linnet_watch_describe(const struct linnet_watch *watch, const struct linnet
 
 /* What one device is doing. Starts as all zeros; the newest read comes first. */
 struct linnet_heimdall {
-	uint32_t under_way; /* I/Os, reads and writes; saturates */
-	uint32_t queue[LINNET_HEIMDALL_HISTORY];      /* I/Os under way when it arrived, itself included */
+	uint32_t in_flight; /* I/Os, reads and writes; saturates */
+	uint32_t queue[LINNET_HEIMDALL_HISTORY];      /* I/Os in flight when it arrived, itself included */
 	uint32_t latency_ns[LINNET_HEIMDALL_HISTORY]; /* at most 2^32 - 1 */
 	uint32_t throughput[LINNET_HEIMDALL_HISTORY]; /* bytes per millisecond */
 };
@@ -146,7 +146,7 @@ struct linnet_heimdall_scale {
 /* An idle device without history. */
 void linnet_heimdall_init(struct linnet_heimdall *tracker);
 
-/* An I/O arrives: returns its snapshot, the I/Os under way including itself. */
+/* An I/O arrives: returns its snapshot, the I/Os in flight including itself. */
 uint32_t linnet_heimdall_arrive(struct linnet_heimdall *tracker);
 
 /* A write completes, or any I/O leaves without completing. */

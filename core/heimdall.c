@@ -3,7 +3,7 @@
  * Features of Heimdall (EuroSys '25), schema heimdall-11 of spec/features-heimdall.md, for the comparison with it.
  *
  *   0       bytes of this read
- *   1       I/Os under way, this one included
+ *   1       I/Os in flight, this one included
  *   2..4    the same when each of the last three completed reads arrived, newest first
  *   5..7    latency of those reads in nanoseconds
  *   8..10   their throughput in bytes per millisecond
@@ -26,15 +26,15 @@ void linnet_heimdall_init(struct linnet_heimdall *tracker)
 
 uint32_t linnet_heimdall_arrive(struct linnet_heimdall *tracker)
 {
-	if (tracker->under_way < UINT32_MAX)
-		tracker->under_way++;
-	return tracker->under_way;
+	if (tracker->in_flight < UINT32_MAX)
+		tracker->in_flight++;
+	return tracker->in_flight;
 }
 
 void linnet_heimdall_leave(struct linnet_heimdall *tracker)
 {
-	if (tracker->under_way > 0)
-		tracker->under_way--;
+	if (tracker->in_flight > 0)
+		tracker->in_flight--;
 }
 
 uint32_t linnet_heimdall_throughput(uint32_t size_bytes, uint64_t latency_ns)

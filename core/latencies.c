@@ -13,7 +13,7 @@ _Static_assert(sizeof(struct linnet_latencies) == 2628, "bindings in other langu
 
 int linnet_latencies_check(const struct linnet_latencies *latencies)
 {
-	if (latencies->feature >= LINNET_WATCH_FEATURES)
+	if (latencies->feature >= LINNET_INFLIGHT_FEATURES)
 		return LINNET_E_RANGE;
 	for (int i = 0; i < LINNET_SCORE_BINS - 1; i++)
 		if (i > 0 && latencies->score_edge[i] < latencies->score_edge[i - 1])
@@ -32,7 +32,7 @@ int linnet_latencies_check(const struct linnet_latencies *latencies)
 }
 
 const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencies, int32_t score,
-					 const uint8_t features[LINNET_WATCH_FEATURES])
+					 const uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
 	uint32_t value = features[latencies->feature], s = 0, f = 0;
 

@@ -156,7 +156,7 @@ static int check_trees(const uint8_t *bytes, size_t at, size_t *offset)
 	if (base < -LINNET_TREE_BASE_MAX || base > LINNET_TREE_BASE_MAX)
 		return refuse(offset, at + 4, LINNET_E_FIELD);
 	for (size_t i = at + TREE_FEATURES; i < at + TREE_THRESHOLDS; i++)
-		if (bytes[i] >= LINNET_WATCH_FEATURES)
+		if (bytes[i] >= LINNET_INFLIGHT_FEATURES)
 			return refuse(offset, i, LINNET_E_FIELD);
 	for (size_t i = at + TREE_THRESHOLDS; i < at + TREE_LEAVES; i++)
 		if (bytes[i] > LINNET_BUCKET_MAX)
@@ -170,7 +170,7 @@ static int check_latencies(const uint8_t *bytes, size_t at, size_t *offset)
 	for (size_t i = 4; i < LATENCY_FEATURE; i += 4)
 		if ((int32_t)get(bytes + at + i, 4) < (int32_t)get(bytes + at + i - 4, 4))
 			return refuse(offset, at + i, LINNET_E_FIELD);
-	if (bytes[at + LATENCY_FEATURE] >= LINNET_WATCH_FEATURES)
+	if (bytes[at + LATENCY_FEATURE] >= LINNET_INFLIGHT_FEATURES)
 		return refuse(offset, at + LATENCY_FEATURE, LINNET_E_FIELD);
 	for (size_t i = LATENCY_FEATURE + 1; i < LATENCY_NS; i++)
 		if (bytes[at + i] > LINNET_BUCKET_MAX ||
@@ -241,7 +241,7 @@ static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_
 		model->scales[k] = (int64_t)get(bytes + HEADER_BYTES + LAYER_BYTES * (size_t)k + 16, 8);
 	}
 	if (model->parts & LINNET_PART_TREES) {
-		model->watch_schema = (uint32_t)get(bytes + trees_at, 2);
+		model->tree_schema = (uint32_t)get(bytes + trees_at, 2);
 		fill_trees(&model->trees, bytes + trees_at);
 	}
 	if (model->parts & LINNET_PART_LATENCIES)

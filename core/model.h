@@ -108,95 +108,97 @@ int linnet_network_score_rest(const struct linnet_network *network, void *scratc
 /* The loops that every build has. User-space builds add linnet_dense_avx2 and linnet_dense_avx512. */
 extern const struct linnet_dense linnet_dense_portable;
 
-/* ---- a tracker and a network together, most of the work done when reads complete (judge.c) ---- */
+/*
+ * ---- incremental networks: a tracker and a network, most of the work done when reads complete (incremental.c, prune.c) ----
+ */
 
-/* How far ahead of the submit path a network can be worked out. */
-enum linnet_way {
-	LINNET_WAY_NONE = 0,  /* no network: a tracker only */
-	LINNET_WAY_PLAIN = 1, /* not at all: the whole network runs on submit */
-	LINNET_WAY_FIRST = 2, /* the first layer's sums of the history */
-	LINNET_WAY_SIFTED = 3, /* and which of its outputs can still be on either side of zero; two layers only */
+/* How much of a network is computed ahead of the submit path. */
+enum linnet_precompute {
+	LINNET_PRECOMPUTE_NONE = 0,  /* no network: a tracker only */
+	LINNET_PRECOMPUTE_PLAIN = 1, /* not at all: the whole network runs on submit */
+	LINNET_PRECOMPUTE_FIRST = 2, /* the first layer's sums of the history */
+	LINNET_PRECOMPUTE_PRUNED = 3, /* and which of its outputs can still be on either side of zero; two layers only */
 };
 
-struct linnet_sift;
+struct linnet_prune;
 
-/* What the judges of one network share. Const after linnet_tables_place. */
+/* What the incremental networks of one network share. Const after linnet_tables_place. */
 struct linnet_tables {
-	const struct linnet_network *network; /* NULL for LINNET_WAY_NONE */
-	const struct linnet_sift *loops;
+	const struct linnet_network *network; /* NULL for LINNET_PRECOMPUTE_NONE */
+	const struct linnet_prune *loops;
 	const int32_t *near;  /* per output of the first layer: its weights for digits 13 (low half) and 14 (high) */
 	const int32_t *top;   /* the most that those digits can add */
 	const int32_t *gap;   /* logit 1's weight for the output, minus logit 0's */
 	int64_t gap_bias;
 	uint32_t lanes;       /* outputs of the first layer, padded; 0 when it is not kept */
-	uint32_t way;         /* enum linnet_way */
+	uint32_t precompute;  /* enum linnet_precompute */
 	/*
 	 * For loops without vectors, several outputs to a 64-bit word: a row of `words` for the biases, one for each of
 	 * the 31 digits, and one for `top` less 1. NULL where the loops have vectors or the sums no room.
 	 */
 	const uint64_t *packed;
 	uint32_t words;
-	uint32_t pack_bits;   /* of an output in a word: 16 or 21; 0 for none */
-	size_t memory_size;   /* bytes that linnet_tables_place needs */
-	size_t judge_size;    /* bytes of each judge */
-	size_t scratch_size;  /* bytes that each decision needs, 0 if none */
+	uint32_t pack_bits;      /* of an output in a word: 16 or 21; 0 for none */
+	size_t memory_size;      /* bytes that linnet_tables_place needs */
+	size_t incremental_size; /* bytes of each incremental network */
+	size_t scratch_size;     /* bytes that each decision needs, 0 if none */
 };
 
-/* The loops that every build has. User-space builds add linnet_sift_avx2 and linnet_sift_avx512. */
-extern const struct linnet_sift linnet_sift_portable;
+/* The loops that every build has. User-space builds add linnet_prune_avx2 and linnet_prune_avx512. */
+extern const struct linnet_prune linnet_prune_portable;
 
 /*
  * Sizes the tables of a network, which may be NULL, for these loops. LINNET_E_SHAPE unless it leads 31 digits to two
  * outputs.
  */
 int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network,
-		       const struct linnet_sift *loops);
+		       const struct linnet_prune *loops);
 
 /* Fills the tables in `memory` (aligned to LINNET_ALIGN), which lives as long as they do. LINNET_E_MEMORY. */
 int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memory_size);
 
 /*
- * One device. tables->judge_size bytes aligned to LINNET_ALIGN, all of them the judge's.
+ * One device. tables->incremental_size bytes aligned to LINNET_ALIGN, all of them the incremental network's.
  *
  * Any number of CPUs may call arrive, withdraw, snapshot, decide and score at once. The caller makes sure that no two of
- * note_read and catch_up run at once on one judge; they may run beside all others.
+ * note_read and catch_up run at once on one incremental network; they may run beside all others.
  */
-struct linnet_judge;
+struct linnet_incremental;
 
 /* Begins with the history and the pending pages of `tracker`, or idle when that is NULL. LINNET_E_MEMORY. */
-int linnet_judge_init(struct linnet_judge *judge, size_t size, const struct linnet_tables *tables,
-		      const struct linnet_tracker *tracker);
+int linnet_incremental_init(struct linnet_incremental *net, size_t size, const struct linnet_tables *tables,
+			    const struct linnet_tracker *tracker);
 
 /* An I/O arrives: returns its snapshot, as linnet_tracker_arrive. */
-uint32_t linnet_judge_arrive(struct linnet_judge *judge, uint32_t size_bytes);
+uint32_t linnet_incremental_arrive(struct linnet_incremental *net, uint32_t size_bytes);
 
 /* A write completes, or any I/O leaves without completing: its pages go. */
-void linnet_judge_withdraw(struct linnet_judge *judge, uint32_t size_bytes);
+void linnet_incremental_withdraw(struct linnet_incremental *net, uint32_t size_bytes);
 
 /*
- * A read completes: it enters the history. What follows from it is worked out when the judge catches up. Until then it is behind:
- * decide, score and history_len answer by the history before. The `snapshot` of catch_up is that of the read that will be asked
- * about next.
+ * A read completes: it enters the history. What follows from it is worked out when the incremental network catches up. Until
+ * then it is behind: decide, score and history_len answer by the history before. The `snapshot` of catch_up is that of the read
+ * that will be asked about next.
  */
-void linnet_judge_note_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot);
-int linnet_judge_behind(const struct linnet_judge *judge);
-void linnet_judge_catch_up(struct linnet_judge *judge, uint32_t snapshot);
+void linnet_incremental_note_read(struct linnet_incremental *net, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot);
+int linnet_incremental_behind(const struct linnet_incremental *net);
+void linnet_incremental_catch_up(struct linnet_incremental *net, uint32_t snapshot);
 
 /* The snapshot of a read of this size, were it to arrive now. */
-uint32_t linnet_judge_snapshot(const struct linnet_judge *judge, uint32_t size_bytes);
+uint32_t linnet_incremental_snapshot(const struct linnet_incremental *net, uint32_t size_bytes);
 
 /* Pages outstanding, and completed reads in the history (0..4), now. */
-uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge);
-uint32_t linnet_judge_history_len(const struct linnet_judge *judge);
+uint32_t linnet_incremental_pending_pages(const struct linnet_incremental *net);
+uint32_t linnet_incremental_history_len(const struct linnet_incremental *net);
 
 /* The state as a tracker. The history is one that existed; the pending pages are those of now. */
-void linnet_judge_tracker(const struct linnet_judge *judge, struct linnet_tracker *tracker);
+void linnet_incremental_tracker(const struct linnet_incremental *net, struct linnet_tracker *tracker);
 
 /* The score that linnet_network_score gives these features. LINNET_E_SHAPE without a network. */
-int linnet_judge_score(const struct linnet_judge *judge, uint32_t snapshot, void *scratch, int64_t *score);
+int linnet_incremental_score(const struct linnet_incremental *net, uint32_t snapshot, void *scratch, int64_t *score);
 
 /* 1 to revoke, 0 to submit: whether that score is above zero. Remembered until the next read completes. */
-int linnet_judge_decide(struct linnet_judge *judge, uint32_t snapshot, void *scratch);
+int linnet_incremental_decide(struct linnet_incremental *net, uint32_t snapshot, void *scratch);
 
 /* ---- trees on the features of linnet-1 (trees.c) ---- */
 
@@ -221,27 +223,27 @@ struct linnet_trees {
 int linnet_trees_check(const struct linnet_trees *trees);
 
 /* Score of a read: the logarithm of the odds that it will be slow, times LINNET_TREE_ONE. */
-int32_t linnet_trees_score(const struct linnet_trees *trees, const uint8_t features[LINNET_WATCH_FEATURES]);
+int32_t linnet_trees_score(const struct linnet_trees *trees, const uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
-/* ---- the same trees for processors, or kernels, that may not use vectors (grove.c) ---- */
+/* ---- the same trees for processors, or kernels, that may not use vectors (bitsliced.c) ---- */
 
-#define LINNET_GROVE_ROWS (LINNET_TREE_LEVELS * LINNET_TREES + LINNET_WATCH_FEATURES)
+#define LINNET_BITSLICED_ROWS (LINNET_TREE_LEVELS * LINNET_TREES + LINNET_INFLIGHT_FEATURES)
 
-/* 7,048 bytes. Const once planted. */
-struct linnet_grove {
-	uint8_t row[LINNET_WATCH_FEATURES][LINNET_BUCKET_MAX + 1]; /* of `passed`, for each value of a feature */
-	uint64_t passed[LINNET_GROVE_ROWS][LINNET_TREE_LEVELS];    /* a bit for each tree whose question is passed */
+/* 7,048 bytes. Const once initialised. */
+struct linnet_bitsliced {
+	uint8_t row[LINNET_INFLIGHT_FEATURES][LINNET_BUCKET_MAX + 1]; /* of `passed`, for each value of a feature */
+	uint64_t passed[LINNET_BITSLICED_ROWS][LINNET_TREE_LEVELS];   /* a bit for each tree whose question is passed */
 	int16_t leaf[LINNET_TREES][LINNET_TREE_LEAVES];
 	int32_t base;
 };
 
 /* Lays out trees that pass linnet_trees_check. */
-void linnet_grove_plant(struct linnet_grove *grove, const struct linnet_trees *trees);
+void linnet_bitsliced_init(struct linnet_bitsliced *bitsliced, const struct linnet_trees *trees);
 
 /* As linnet_trees_score, for features of 0..63. */
-int32_t linnet_grove_score(const struct linnet_grove *grove, const uint8_t features[LINNET_WATCH_FEATURES]);
+int32_t linnet_bitsliced_score(const struct linnet_bitsliced *bitsliced, const uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
-/* ---- latencies that a score foretells ---- */
+/* ---- latencies that a score predicts ---- */
 
 #define LINNET_LATENCIES 5 /* quantiles: p50, p90, p95, p99, p99.9 */
 #define LINNET_SCORE_BINS 16
@@ -263,7 +265,7 @@ int linnet_latencies_check(const struct linnet_latencies *latencies);
 
 /* The LINNET_LATENCIES quantiles of a read's latency; `score` is what the trees say of these features. */
 const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencies, int32_t score,
-					 const uint8_t features[LINNET_WATCH_FEATURES]);
+					 const uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
 /* ---- model files (model.c) ---- */
 
@@ -288,7 +290,7 @@ struct linnet_model {
 	uint32_t inflection_percentile; /* 0.0001 of a percentile, 0..1000000 */
 	uint32_t false_submit;         /* millionths of all reads, 0..1000000 */
 	uint32_t parts;                /* LINNET_PART_*; a network or trees at least */
-	uint32_t watch_schema;         /* of the trees; 0 without trees */
+	uint32_t tree_schema;          /* of the trees; 0 without trees */
 	uint64_t inflection_ns;
 	uint64_t latency_ns_p95;
 	uint64_t latency_ns_p99;

@@ -11,15 +11,15 @@
 
 #define EWMA_SHIFT 3 /* a new read weighs 1/8: about the last eight count */
 
-void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns, struct linnet_watched *ios,
+void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns, struct linnet_inflight_io *ios,
 			 uint32_t places)
 {
 	linnet_zero(replica, sizeof(*replica));
-	linnet_watch_init(&replica->watch, inflection_ns);
+	linnet_inflight_init(&replica->inflight, inflection_ns);
 	linnet_replica_grow(replica, ios, 0, places);
 }
 
-void linnet_replica_grow(struct linnet_replica *replica, struct linnet_watched *ios, uint32_t from, uint32_t places)
+void linnet_replica_grow(struct linnet_replica *replica, struct linnet_inflight_io *ios, uint32_t from, uint32_t places)
 {
 	replica->ios = ios;
 	for (uint32_t io = from; io < places; io++)
@@ -27,48 +27,48 @@ void linnet_replica_grow(struct linnet_replica *replica, struct linnet_watched *
 	replica->free = from < places ? from : LINNET_UNTRACKED;
 }
 
-int linnet_replica_set_judge(struct linnet_replica *replica, struct linnet_judge *judge, size_t size,
-			     const struct linnet_tables *tables)
+int linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet_incremental *net, size_t size,
+				   const struct linnet_tables *tables)
 {
 	struct linnet_tracker tracker = replica->tracker;
 	int error = 0;
 
-	if (replica->judge) {
-		linnet_judge_catch_up(replica->judge, 0);
-		linnet_judge_tracker(replica->judge, &tracker);
+	if (replica->net) {
+		linnet_incremental_catch_up(replica->net, 0);
+		linnet_incremental_tracker(replica->net, &tracker);
 	}
-	if (judge)
-		error = linnet_judge_init(judge, size, tables, &tracker);
+	if (net)
+		error = linnet_incremental_init(net, size, tables, &tracker);
 	if (error < 0)
 		return error;
 	replica->tracker = tracker;
-	replica->judge = judge;
+	replica->net = net;
 	return 0;
 }
 
 /*
- * The features of LinnOS: kept by the judge, or without one by a tracker, so that a judge finds a history when it comes. The
- * judge only notes the read. What follows from it is worked out when the network is asked: of reads that end between two
- * questions, all but the last would be worked out for nothing.
+ * The features of LinnOS: kept by the incremental network, or without one by a tracker, so that an incremental network finds a
+ * history when it comes. The incremental network only notes the read. What follows from it is worked out when the network is
+ * asked: of reads that end between two questions, all but the last would be worked out for nothing.
  */
 static uint32_t track_arrival(struct linnet_replica *replica, uint32_t size_bytes)
 {
-	return replica->judge ? linnet_judge_arrive(replica->judge, size_bytes) :
+	return replica->net ? linnet_incremental_arrive(replica->net, size_bytes) :
 				linnet_tracker_arrive(&replica->tracker, size_bytes);
 }
 
 static void track_read(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t latency_ns)
 {
-	if (replica->judge)
-		linnet_judge_note_read(replica->judge, flight->size_bytes, latency_ns, flight->snapshot);
+	if (replica->net)
+		linnet_incremental_note_read(replica->net, flight->size_bytes, latency_ns, flight->snapshot);
 	else
 		linnet_tracker_complete_read(&replica->tracker, flight->size_bytes, latency_ns, flight->snapshot);
 }
 
 static void track_leave(struct linnet_replica *replica, const struct linnet_flight *flight)
 {
-	if (replica->judge)
-		linnet_judge_withdraw(replica->judge, flight->size_bytes);
+	if (replica->net)
+		linnet_incremental_withdraw(replica->net, flight->size_bytes);
 	else
 		linnet_tracker_withdraw(&replica->tracker, flight->size_bytes);
 }
@@ -111,7 +111,7 @@ void linnet_replica_arrive(struct linnet_replica *replica, const struct linnet_s
 	if (flight->place == LINNET_UNTRACKED)
 		return;
 	replica->free = replica->ios[flight->place].newer;
-	linnet_watch_arrive(&replica->watch, replica->ios, flight->place, at_ns, is_read, offset_bytes, size_bytes);
+	linnet_inflight_arrive(&replica->inflight, replica->ios, flight->place, at_ns, is_read, offset_bytes, size_bytes);
 }
 
 static void leave(struct linnet_replica *replica, const struct linnet_flight *flight)
@@ -137,7 +137,7 @@ uint64_t linnet_replica_complete(struct linnet_replica *replica, const struct li
 	uint64_t at_ns = event(replica, now_ns), latency_ns = at_ns - flight->arrived_ns, ewma_ns = replica->ewma_ns;
 
 	if (flight->place != LINNET_UNTRACKED)
-		linnet_watch_complete(&replica->watch, replica->ios, flight->place, at_ns);
+		linnet_inflight_complete(&replica->inflight, replica->ios, flight->place, at_ns);
 	leave(replica, flight);
 	linnet_replica_pardon(replica);
 	if (!flight->is_read) {
@@ -155,7 +155,7 @@ void linnet_replica_withdraw(struct linnet_replica *replica, const struct linnet
 {
 	event(replica, now_ns);
 	if (flight->place != LINNET_UNTRACKED)
-		linnet_watch_withdraw(&replica->watch, replica->ios, flight->place);
+		linnet_inflight_withdraw(&replica->inflight, replica->ios, flight->place);
 	track_leave(replica, flight);
 	leave(replica, flight);
 }
@@ -180,10 +180,10 @@ static uint64_t time_of(const struct linnet_replica *replica, uint64_t now_ns)
 }
 
 void linnet_replica_features(const struct linnet_replica *replica, uint64_t now_ns, uint64_t offset_bytes,
-			     uint32_t size_bytes, uint8_t features[LINNET_WATCH_FEATURES])
+			     uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
-	linnet_watch_describe(&replica->watch, replica->ios, time_of(replica, now_ns), offset_bytes, size_bytes,
-			      features);
+	linnet_inflight_describe(&replica->inflight, replica->ios, time_of(replica, now_ns), offset_bytes, size_bytes,
+				 features);
 }
 
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate)
@@ -199,16 +199,16 @@ void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_
 	candidate->revokes_in_row = replica->revokes_in_row;
 }
 
-void linnet_judge_describe(struct linnet_judge *judge, uint32_t size_bytes, void *scratch,
-			   struct linnet_candidate *candidate)
+void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_bytes, void *scratch,
+				 struct linnet_candidate *candidate)
 {
-	candidate->known = linnet_judge_history_len(judge) == LINNET_HISTORY;
+	candidate->known = linnet_incremental_history_len(net) == LINNET_HISTORY;
 	candidate->slow = 0;
 	if (candidate->known)
-		candidate->slow = linnet_judge_decide(judge, linnet_judge_snapshot(judge, size_bytes), scratch) > 0;
+		candidate->slow = linnet_incremental_decide(net, linnet_incremental_snapshot(net, size_bytes), scratch) > 0;
 }
 
 /* Bindings in other languages mirror this. */
-_Static_assert(sizeof(struct linnet_watch) == 224 && sizeof(struct linnet_watched) == 32, "struct linnet_watch");
+_Static_assert(sizeof(struct linnet_inflight) == 224 && sizeof(struct linnet_inflight_io) == 32, "struct linnet_inflight");
 _Static_assert(sizeof(struct linnet_replica) == 352, "struct linnet_replica");
 _Static_assert(sizeof(struct linnet_flight) == 32, "struct linnet_flight");

@@ -18,7 +18,7 @@ int linnet_trees_check(const struct linnet_trees *trees)
 		return LINNET_E_RANGE;
 	for (int level = 0; level < LINNET_TREE_LEVELS; level++)
 		for (int tree = 0; tree < LINNET_TREES; tree++)
-			if (trees->feature[level][tree] >= LINNET_WATCH_FEATURES ||
+			if (trees->feature[level][tree] >= LINNET_INFLIGHT_FEATURES ||
 			    trees->threshold[level][tree] > LINNET_BUCKET_MAX)
 				return LINNET_E_RANGE;
 	return 0;
@@ -28,7 +28,7 @@ int linnet_trees_check(const struct linnet_trees *trees)
 #ifdef __SSSE3__
 
 #define LANES 16
-_Static_assert(LINNET_WATCH_FEATURES == LANES && LINNET_TREES % LANES == 0, "one register holds the features");
+_Static_assert(LINNET_INFLIGHT_FEATURES == LANES && LINNET_TREES % LANES == 0, "one register holds the features");
 
 typedef int8_t lanes __attribute__((vector_size(LANES)));
 typedef int8_t lanes_anywhere __attribute__((vector_size(LANES), aligned(1), may_alias));
@@ -38,7 +38,7 @@ static inline lanes load(const uint8_t *bytes)
 	return *(const lanes_anywhere *)bytes;
 }
 
-int32_t LINNET_TREES_SCORE(const struct linnet_trees *trees, const uint8_t features[LINNET_WATCH_FEATURES])
+int32_t LINNET_TREES_SCORE(const struct linnet_trees *trees, const uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
 	lanes own = load(features);
 	int32_t even = trees->base, odd = 0; /* two sums: one would be a chain of 64 additions */
@@ -62,7 +62,7 @@ int32_t LINNET_TREES_SCORE(const struct linnet_trees *trees, const uint8_t featu
 
 #else
 
-int32_t LINNET_TREES_SCORE(const struct linnet_trees *trees, const uint8_t features[LINNET_WATCH_FEATURES])
+int32_t LINNET_TREES_SCORE(const struct linnet_trees *trees, const uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
 	int32_t score = trees->base;
 

@@ -59,7 +59,7 @@ def means(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def behind(cells: Cells, theirs: str, by: float) -> Iterator[str]:
     """Cells in which linnet's AUC is below theirs by more than this."""
-    yield "| cell | judged | always fast | linnet | " + theirs + " | difference |"
+    yield "| cell | test reads | always fast | linnet | " + theirs + " | difference |"
     yield "|---|---|---|---|---|---|"
     found = [(cell[theirs]["roc_auc"] - cell["linnet"]["roc_auc"], key, cell) for key, cell in told(cells, theirs)]
     for gap, key, cell in sorted(found, key=lambda one: -one[0]):
@@ -96,7 +96,7 @@ def middle(cells: Cells) -> Iterator[str]:
 
 def every(cells: Cells) -> Iterator[str]:
     """A line for each cell: ROC-AUC of each model, and what it costs."""
-    yield "| cell | inflection | judged | always fast | " + " | ".join(MODELS) + " | / LinnOS |"
+    yield "| cell | inflection | test reads | always fast | " + " | ".join(MODELS) + " | / LinnOS |"
     yield "|---" * (5 + len(MODELS)) + "|"
     for key, cell in cells.items():
         if not all(name in cell for name in MODELS):
@@ -114,7 +114,7 @@ def every(cells: Cells) -> Iterator[str]:
 
 def real(cells: Cells) -> Iterator[str]:
     """Every figure of every model on the traces of real SSDs."""
-    yield "| trace | model | judged | always fast | accuracy | balanced | ROC-AUC | false submit | false revoke |"
+    yield "| trace | model | test reads | always fast | accuracy | balanced | ROC-AUC | false submit | false revoke |"
     yield "|---" * 9 + "|"
     for key, cell in cells.items():
         for name in MODELS if key[1] is None else ():

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from linnet import FitSettings, Trace, fit
-from linnet._native import Array, synth, watched_rows
+from linnet._native import Array, inflight_rows, synth
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -75,7 +75,7 @@ def boosted(features: NDArray[np.uint8], latency_ns: NDArray[np.uint64], seed: i
 def rows_of(trace: Trace, seed: int) -> list[dict[str, Any]]:
     """One row per kind of prediction."""
     model = fit([trace], seed, FitSettings())[0].model
-    features, _, latency_ns = watched_rows(trace, model.inflection_ns)
+    features, _, latency_ns = inflight_rows(trace, model.inflection_ns)
     cut = round(len(features) / 2)
     later, took = features[cut:], latency_ns[cut:]
     predictions = {

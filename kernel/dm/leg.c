@@ -6,7 +6,7 @@
  * network about it after reads have ended, for as long as that takes to work their history out. A sequence count
  * tells those who describe the leg meanwhile that what they read may be torn.
  *
- * An I/O is booked by the bio that the target maps, once, and ends when that bio does. A bio that the driver below splits
+ * An I/O is recorded by the bio that the target maps, once, and ends when that bio does. A bio that the driver below splits
  * comes back here when its last part is done.
  */
 #include <linux/moduleparam.h>
@@ -17,7 +17,7 @@
 
 static uint places = 1024;
 module_param(places, uint, 0444);
-MODULE_PARM_DESC(places, "I/Os that the watch of each replica follows at a time, 16 to 65536; more are counted as untracked");
+MODULE_PARM_DESC(places, "I/Os that the in-flight tracker of each replica follows at a time, 16 to 65536; more are counted as untracked");
 
 int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index)
 {
@@ -37,7 +37,7 @@ int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index)
 
 void linnet_leg_free(struct linnet_leg *leg)
 {
-	linnet_mind_free(rcu_dereference_protected(leg->mind, 1));
+	linnet_leg_model_free(rcu_dereference_protected(leg->leg_model, 1));
 	kvfree(leg->places);
 	free_percpu(leg->counts);
 	if (leg->dev)
@@ -51,25 +51,25 @@ void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio)
 		bio->bi_iter.bi_sector = leg->start + dm_target_offset(leg->dm->ti, bio->bi_iter.bi_sector);
 }
 
-bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u64 seen, u64 now_ns, bool is_read,
+bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, u64 seen, u64 now_ns, bool is_read,
 		       bool probe, sector_t sector, u32 size_bytes)
 {
 	unsigned long flags;
 
-	booking->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
+	record->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	if (seen != LINNET_ANY_EVENT && seen != leg->state.events) {
 		raw_spin_unlock_irqrestore(&leg->lock, flags);
 		return false;
 	}
 	write_seqcount_begin(&leg->seq);
-	linnet_replica_arrive(&leg->state, &leg->dm->settings, &booking->flight, now_ns, is_read, probe,
-			      booking->offset_bytes, size_bytes);
+	linnet_replica_arrive(&leg->state, &leg->dm->settings, &record->flight, now_ns, is_read, probe,
+			      record->offset_bytes, size_bytes);
 	write_seqcount_end(&leg->seq);
 	raw_spin_unlock_irqrestore(&leg->lock, flags);
-	if (booking->flight.place == LINNET_UNTRACKED)
+	if (record->flight.place == LINNET_UNTRACKED)
 		this_cpu_inc(leg->dm->counts->untracked);
-	if (booking->flight.probe)
+	if (record->flight.probe)
 		this_cpu_inc(leg->dm->counts->probes);
 	return true;
 }
@@ -112,9 +112,9 @@ static void set_out(struct linnet_leg *leg, bool out)
 	linnet_dm_changed(leg->dm);
 }
 
-void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, blk_status_t status)
+void linnet_leg_end(struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, blk_status_t status)
 {
-	const struct linnet_flight *flight = &booking->flight;
+	const struct linnet_flight *flight = &record->flight;
 	u64 now_ns = ktime_get_ns(), latency_ns, event;
 	unsigned long flags;
 	bool out;
@@ -134,17 +134,17 @@ void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking
 	raw_spin_unlock_irqrestore(&leg->lock, flags);
 
 	count_end(leg, flight->is_read, latency_ns, status);
-	trace_linnet_io(leg, booking, id, event, latency_ns, status);
+	trace_linnet_io(leg, record, id, event, latency_ns, status);
 	if (unlikely(out != test_bit(LINNET_LEG_OUT, &leg->flags)))
 		set_out(leg, out);
 }
 
-void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_judge *judge, u32 size_bytes)
+void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_incremental *net, u32 size_bytes)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&leg->lock, flags);
-	linnet_judge_catch_up(judge, linnet_judge_snapshot(judge, size_bytes));
+	linnet_incremental_catch_up(net, linnet_incremental_snapshot(net, size_bytes));
 	raw_spin_unlock_irqrestore(&leg->lock, flags);
 }
 
@@ -160,22 +160,23 @@ void linnet_leg_pardon(struct linnet_leg *leg)
 	clear_bit(LINNET_LEG_OUT, &leg->flags);
 }
 
-void linnet_leg_set_mind(struct linnet_leg *leg, struct linnet_mind *mind)
+void linnet_leg_set_model(struct linnet_leg *leg, struct linnet_leg_model *leg_model)
 {
-	struct linnet_mind *old;
+	struct linnet_leg_model *old;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	write_seqcount_begin(&leg->seq);
-	old = rcu_dereference_protected(leg->mind, lockdep_is_held(&leg->lock));
-	linnet_replica_set_judge(&leg->state, mind ? mind->judge : NULL, mind ? mind->loaded->tables.judge_size : 0,
-				 mind ? &mind->loaded->tables : NULL);
-	leg->state.watch.inflection_ns = mind ? mind->loaded->inflection_ns : U64_MAX;
-	rcu_assign_pointer(leg->mind, mind);
+	old = rcu_dereference_protected(leg->leg_model, lockdep_is_held(&leg->lock));
+	linnet_replica_set_incremental(&leg->state, leg_model ? leg_model->net : NULL,
+				       leg_model ? leg_model->loaded->tables.incremental_size : 0,
+				       leg_model ? &leg_model->loaded->tables : NULL);
+	leg->state.inflight.inflection_ns = leg_model ? leg_model->loaded->inflection_ns : U64_MAX;
+	rcu_assign_pointer(leg->leg_model, leg_model);
 	write_seqcount_end(&leg->seq);
 	raw_spin_unlock_irqrestore(&leg->lock, flags);
 	if (!old)
 		return;
 	synchronize_rcu();
-	linnet_mind_free(old);
+	linnet_leg_model_free(old);
 }

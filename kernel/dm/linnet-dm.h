@@ -43,7 +43,7 @@ struct linnet_loaded {
 	u64 inflection_ns;
 	bool has_trees;
 	bool has_network;
-	struct linnet_grove grove;
+	struct linnet_bitsliced bitsliced;
 	struct linnet_network network;
 	struct linnet_tables tables;
 	void *weights; /* memory of the network */
@@ -52,9 +52,9 @@ struct linnet_loaded {
 };
 
 /* What one leg thinks with. Replaced whole, under the leg's lock; read under RCU. */
-struct linnet_mind {
+struct linnet_leg_model {
 	struct linnet_loaded *loaded;
-	struct linnet_judge *judge; /* NULL while no network is asked */
+	struct linnet_incremental *net; /* NULL while no network is asked */
 };
 
 /* ---- leg.c ---- */
@@ -79,20 +79,20 @@ struct linnet_leg {
 	sector_t start;      /* of its data on the device */
 	u32 index;
 	unsigned long flags; /* enum linnet_leg_flag */
-	struct linnet_mind __rcu *mind; /* NULL without a model */
-	char model[LINNET_NAME_SIZE];   /* the name asked for, loaded or not; empty for none; under dm->control */
-	struct linnet_watched *places;
+	struct linnet_leg_model __rcu *leg_model; /* NULL without a model */
+	char model[LINNET_NAME_SIZE];             /* the name asked for, loaded or not; empty for none; under dm->control */
+	struct linnet_inflight_io *places;
 	struct linnet_leg_counts __percpu *counts;
 	struct linnet_leg_counts base;  /* what they were when they were reset; under dm->control */
 
 	/* Of arrivals and ends: */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
-	seqcount_raw_spinlock_t seq; /* of `state` and its judge */
+	seqcount_raw_spinlock_t seq; /* of `state` and its incremental network */
 	struct linnet_replica state;
 };
 
-/* One I/O under way at one leg, from linnet_leg_arrive to linnet_leg_end. */
-struct linnet_booking {
+/* One I/O in flight at one leg, from linnet_leg_arrive to linnet_leg_end. */
+struct linnet_inflight_record {
 	struct linnet_flight flight;
 	u64 offset_bytes; /* at the leg */
 };
@@ -101,23 +101,26 @@ int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index);
 void linnet_leg_free(struct linnet_leg *leg);
 
 /*
- * Books an I/O that is handed to the leg now. `seen` is the number of events that the decision to send it here was made by, or
- * LINNET_ANY_EVENT: when others have happened since, nothing is booked and false returned.
+ * Records an I/O that is handed to the leg now. `seen` is the number of events that the decision to send it here was made by,
+ * or LINNET_ANY_EVENT: when others have happened since, nothing is recorded and false returned.
  */
-bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_booking *booking, u64 seen, u64 now_ns, bool is_read,
+bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, u64 seen, u64 now_ns, bool is_read,
 		       bool probe, sector_t sector, u32 size_bytes);
 
 /* It ended. Counts, learns, and takes the leg out of service, or back, where the errors in a row say so. */
-void linnet_leg_end(struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, blk_status_t status);
+void linnet_leg_end(struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, blk_status_t status);
 
-/* Reads have ended since the leg's judge, this one, was last asked: works them in, for a read of this size. Under RCU. */
-void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_judge *judge, u32 size_bytes);
+/*
+ * Reads have ended since the leg's incremental network, this one, was last asked: works them in, for a read of this size. Under
+ * RCU.
+ */
+void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_incremental *net, u32 size_bytes);
 
 /* Its errors are forgotten: back in service. */
 void linnet_leg_pardon(struct linnet_leg *leg);
 
-/* Gives the leg a mind, or none, that takes over what the old one knew. Sleeps. */
-void linnet_leg_set_mind(struct linnet_leg *leg, struct linnet_mind *mind);
+/* Gives the leg a model, or none, that takes over what the old one knew. Sleeps. */
+void linnet_leg_set_model(struct linnet_leg *leg, struct linnet_leg_model *leg_model);
 
 /* Points a bio at its place on the leg. */
 void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio);
@@ -126,12 +129,12 @@ void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio);
 
 bool linnet_model_name_ok(const char *name);
 
-void linnet_mind_free(struct linnet_mind *mind);
+void linnet_leg_model_free(struct linnet_leg_model *leg_model);
 
 /* Reads linnet/<name> for these legs (bits): for all of them or none. Under control. Sleeps. */
 int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name);
 
-/* Sets the policy and whether to revoke, with the judges that these need. Under control. Sleeps. */
+/* Sets the policy and whether to revoke, with the incremental networks that these need. Under control. Sleeps. */
 int linnet_models_fit(struct linnet_dm *dm, u32 policy, bool revoke);
 
 /* ---- the target ---- */
@@ -149,7 +152,7 @@ struct linnet_counts {
 };
 
 /* What this CPU last saw of each leg, for the rare read that finds one changing all the time. And a source of ids. */
-struct linnet_desk {
+struct linnet_cpu_state {
 	struct linnet_candidate last[LINNET_REPLICAS_MAX];
 	u64 ids;
 	struct linnet_budget revokes; /* this CPU's */
@@ -165,7 +168,7 @@ struct linnet_dm {
 	struct linnet_settings settings;
 	struct linnet_counts __percpu *counts;
 	struct linnet_counts base; /* what they were when they were reset; under `control` */
-	struct linnet_desk __percpu *desks;
+	struct linnet_cpu_state __percpu *cpu_states;
 	struct linnet_mirror *mirror;   /* NULL: read-only, or one leg */
 	u32 log_words;                  /* of the table line, after `log` */
 	struct mutex control;           /* messages take turns */
@@ -188,7 +191,7 @@ struct linnet_io {
 	union {
 		struct linnet_mirror_write write; /* a mirror's, but for reads */
 		struct {
-			struct linnet_booking booking;
+			struct linnet_inflight_record record;
 			struct bvec_iter iter; /* as it came, to send it again */
 			unsigned short bio_flags;
 			u64 id;
@@ -206,7 +209,7 @@ extern const struct linnet_mirror_ops linnet_mirror_ops; /* target.c */
 int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
 
 /*
- * Decides on a read and books it at the leg chosen: io->leg, and io->id. False when it is revoked, or no leg is left:
+ * Decides on a read and records it at the leg chosen: io->leg, and io->id. False when it is revoked, or no leg is left:
  * io->status. Any process context.
  */
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke);

@@ -48,7 +48,7 @@ static int unload(struct linnet_dm *dm, const char *number)
 	for (k = 0; k < dm->leg_count; k++) {
 		if (leg && leg->index != k)
 			continue;
-		linnet_leg_set_mind(&dm->legs[k], NULL);
+		linnet_leg_set_model(&dm->legs[k], NULL);
 		clear_bit(LINNET_LEG_BAD_MODEL, &dm->legs[k].flags);
 		dm->legs[k].model[0] = '\0';
 	}

@@ -70,7 +70,7 @@ struct linnet_mirror {
 	struct bio_list failed;        /* ended, with an error from a leg */
 	struct linnet_mirror_request *request;
 	struct dm_region *copied;      /* the copy has ended */
-	bool hold;                     /* no new recovery: a request waits for the end of those under way */
+	bool hold;                     /* no new recovery: a request waits for the end of those in progress */
 
 	struct mutex admin;            /* one message or hook at a time */
 	bool nosync;                   /* the log was told that the legs are alike */

@@ -56,7 +56,7 @@ static bool settle_copy(struct linnet_mirror *m, region_t region)
 		__set_bit(m->copy_from, &m->unreadable_at);
 		if (sources(m, region))
 			linnet_log_again(m, region);
-		DMERR("%s: leg %u cannot be read in region %llu: not resynced from there",
+		DMERR("%s: replica %u cannot be read in region %llu: not resynced from there",
 		      dm_table_device_name(m->ti->table), m->copy_from, (unsigned long long)region);
 		return false;
 	}

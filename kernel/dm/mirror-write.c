@@ -11,16 +11,16 @@
 #define DM_MSG_PREFIX "linnet"
 #define POOL_SIZE 64 /* clones that can be had when memory is short; one is enough for progress */
 
-/* One write at one leg. `booking` is the target's; the bio comes after it. */
+/* One write at one leg. `record` is the target's; the bio comes after it. */
 struct clone {
 	struct bio *parent;
 	unsigned int leg;
-	u64 booking[];
+	u64 record[];
 };
 
 static unsigned int clone_pad(const struct linnet_mirror *m)
 {
-	return ALIGN(sizeof(struct clone) + m->ops->booking_size, __alignof__(struct bio));
+	return ALIGN(sizeof(struct clone) + m->ops->record_size, __alignof__(struct bio));
 }
 
 int linnet_mirror_clones_init(struct linnet_mirror *m)
@@ -35,7 +35,7 @@ static struct linnet_mirror_write *write_of(struct linnet_mirror *m, struct bio 
 
 /*
  * A bio that the region hash takes for a write to the same region: it skips discards, but here they are tracked too,
- * or a copy under way could bring back on one leg what was discarded on all.
+ * or a copy in progress could bring back on one leg what was discarded on all.
  */
 static void as_write(struct bio *stand_in, const struct bio *bio)
 {
@@ -101,7 +101,7 @@ static void clone_ended(struct bio *bio)
 	struct linnet_mirror_write *write = write_of(m, parent);
 	blk_status_t status = bio->bi_status;
 
-	m->ops->write_end(m->ti, clone->leg, parent, clone->booking, status);
+	m->ops->write_end(m->ti, clone->leg, parent, clone->record, status);
 	if (status) {
 		WRITE_ONCE(write->status, status);
 		/* A leg may decline a discard and be none the worse for it. */
@@ -135,7 +135,7 @@ static void submit(struct linnet_mirror *m, struct bio *bio)
 		copy->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
 		if (bio_sectors(bio))
 			copy->bi_iter.bi_sector = leg->start + dm_target_offset(m->ti, bio->bi_iter.bi_sector);
-		m->ops->write_begin(m->ti, k, bio, clone->booking);
+		m->ops->write_begin(m->ti, k, bio, clone->record);
 		atomic_inc(&write->left);
 		submit_bio_noacct(copy);
 	}

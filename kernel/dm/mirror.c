@@ -48,7 +48,7 @@ int linnet_mirror_take_out(struct linnet_mirror *m, unsigned long legs, const ch
 	WRITE_ONCE(m->whole, m->whole & ~legs);
 	WRITE_ONCE(m->stale, m->stale & ~legs);
 	for_each_set_bit(k, &legs, LINNET_MIRROR_LEGS)
-		DMERR("%s: leg %u is out of service: %s", dm_table_device_name(m->ti->table), k, why);
+		DMERR("%s: replica %u is out of service: %s", dm_table_device_name(m->ti->table), k, why);
 	logged = linnet_log_legs(m);
 	logged.covered &= ~legs;
 	logged.trusted &= ~legs;
@@ -93,7 +93,7 @@ static void serve(struct linnet_mirror *m)
 		linnet_mirror_take_out(m, leg, "by request");
 		request->result = linnet_mirror_in_service(m) & leg ? -EBUSY : 0;
 	} else if (!(linnet_mirror_in_service(m) & leg)) {
-		/* A copy under way does not write to this leg, and would call its region in sync all the same. */
+		/* A copy in progress does not write to this leg, and would call its region in sync all the same. */
 		m->hold = true;
 		if (dm_rh_recovery_in_flight(m->hash))
 			return;
@@ -207,7 +207,7 @@ static void wake_worker(void *context)
 }
 
 /*
- * No recovery is under way any more. Called from within the worker's own calls, each time that it looks for work in
+ * No recovery is in progress any more. Called from within the worker's own calls, each time that it looks for work in
  * vain: nobody waits but `serve`, which comes after them.
  */
 static void recovery_ended(void *context)
@@ -245,16 +245,16 @@ static void start(struct linnet_mirror *m)
 		logged = (struct linnet_log_legs){ in, 1UL << __ffs(in) };
 	old = in & ~logged.covered;
 	for_each_set_bit(k, &old, LINNET_MIRROR_LEGS)
-		DMERR("%s: leg %u was out of service when the dirty log was last written: revive it", name, k);
+		DMERR("%s: replica %u was out of service when the dirty log was last written: revive it", name, k);
 	in = in & logged.covered ?: 1UL << __ffs(in);
 	if (!(in & logged.trusted))
-		DMERR("%s: acknowledged writes may be missing: no leg in service is known to hold all", name);
+		DMERR("%s: acknowledged writes may be missing: no replica in service is known to hold all", name);
 	m->whole = 1UL << __ffs(in & logged.trusted ?: in);
 	m->stale = in & ~m->whole;
 	logged.covered = in;
 	logged.trusted = (logged.trusted & in) | m->whole;
 	if (linnet_log_set_legs(m, logged))
-		DMERR("%s: the dirty log cannot be told which legs are in service", name);
+		DMERR("%s: the dirty log cannot be told which replicas are in service", name);
 	m->started = true;
 }
 
@@ -272,7 +272,7 @@ void linnet_mirror_resume(struct linnet_mirror *m)
 
 void linnet_mirror_presuspend(struct linnet_mirror *m)
 {
-	mutex_lock(&m->admin); /* a message under way ends first */
+	mutex_lock(&m->admin); /* a message in progress ends first */
 	if (m->running) {
 		m->running = false;
 		dm_rh_stop_recovery(m->hash);

@@ -22,15 +22,15 @@ struct linnet_mirror_leg {
 };
 
 /*
- * What the mirror tells the target. `k` is the leg's number. `booking` is memory of `booking_size` bytes, aligned for
+ * What the mirror tells the target. `k` is the leg's number. `record` is memory of `record_size` bytes, aligned for
  * 64-bit words, that belongs to the one write at the one leg.
  */
 struct linnet_mirror_ops {
-	unsigned int booking_size;
+	unsigned int record_size;
 	/* The bio, a write, flush or discard of the target, is about to be submitted to a leg. Process context. */
-	void (*write_begin)(struct dm_target *ti, unsigned int k, struct bio *bio, void *booking);
+	void (*write_begin)(struct dm_target *ti, unsigned int k, struct bio *bio, void *record);
 	/* It ended there. The bio has not ended yet. Any context. */
-	void (*write_end)(struct dm_target *ti, unsigned int k, struct bio *bio, void *booking, blk_status_t status);
+	void (*write_end)(struct dm_target *ti, unsigned int k, struct bio *bio, void *record, blk_status_t status);
 	/* A leg changed its state, or the resync is complete: the time for an event. Process context. */
 	void (*changed)(struct dm_target *ti);
 };

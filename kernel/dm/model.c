@@ -2,9 +2,9 @@
 /*
  * Model files: read as firmware, checked and proven by core/, shared by the legs that name them.
  *
- * A leg's mind is replaced under the leg's lock, where the new judge takes over the history of the old one, and published
- * under RCU: reads that are being decided meanwhile finish with the old one. Nothing is suspended. A file that cannot be
- * read, or is damaged, leaves things as they are.
+ * A leg's model is replaced under the leg's lock, where the new incremental network takes over the history of the old one, and
+ * published under RCU: reads that are being decided meanwhile finish with the old one. Nothing is suspended. A file that cannot
+ * be read, or is damaged, leaves things as they are.
  */
 #include <linux/ctype.h>
 #include <linux/firmware.h>
@@ -93,7 +93,7 @@ static int load_network(struct linnet_loaded *loaded, const struct linnet_model 
 	error = linnet_network_place(&loaded->network, model->layers, loaded->weights, loaded->network.memory_size);
 	if (error < 0)
 		return error;
-	error = linnet_tables_plan(&loaded->tables, &loaded->network, &linnet_sift_portable);
+	error = linnet_tables_plan(&loaded->tables, &loaded->network, &linnet_prune_portable);
 	if (error < 0)
 		return error;
 	loaded->rows = core_alloc(loaded->tables.memory_size);
@@ -140,7 +140,7 @@ static int load_parts(struct linnet_loaded *loaded, const struct firmware *file,
 	if (error == 0) {
 		loaded->inflection_ns = model->inflection_ns ? model->inflection_ns : U64_MAX;
 		if (model->parts & LINNET_PART_TREES)
-			linnet_grove_plant(&loaded->grove, &model->trees);
+			linnet_bitsliced_init(&loaded->bitsliced, &model->trees);
 		loaded->has_trees = model->parts & LINNET_PART_TREES;
 		if (model->parts & LINNET_PART_NETWORK)
 			error = load_network(loaded, model);
@@ -180,85 +180,85 @@ static struct linnet_loaded *get_loaded(const char *name)
 }
 
 /*
- * Working the history out costs more than all else that happens to a read, so a leg has a judge only while its network is
- * asked. Without one its tracker keeps the history.
+ * Working the history out costs more than all else that happens to a read, so a leg has an incremental network only while its
+ * network is asked. Without one its tracker keeps the history.
  */
-static bool wants_judge(const struct linnet_loaded *loaded, u32 policy, bool revoke)
+static bool wants_incremental(const struct linnet_loaded *loaded, u32 policy, bool revoke)
 {
 	return loaded->has_network && (policy == LINNET_LINNOS || (revoke && !loaded->has_trees));
 }
 
-/* A mind with its own reference to the model. NULL when memory is short. */
-static struct linnet_mind *make_mind(struct linnet_loaded *loaded, bool judge)
+/* A leg model with its own reference to the model. NULL when memory is short. */
+static struct linnet_leg_model *make_leg_model(struct linnet_loaded *loaded, bool net)
 {
-	struct linnet_mind *mind = kzalloc(sizeof(*mind), GFP_KERNEL);
+	struct linnet_leg_model *leg_model = kzalloc(sizeof(*leg_model), GFP_KERNEL);
 
-	if (!mind)
+	if (!leg_model)
 		return NULL;
-	if (judge) {
-		mind->judge = core_alloc(loaded->tables.judge_size);
-		if (!mind->judge) {
-			kfree(mind);
+	if (net) {
+		leg_model->net = core_alloc(loaded->tables.incremental_size);
+		if (!leg_model->net) {
+			kfree(leg_model);
 			return NULL;
 		}
 	}
 	kref_get(&loaded->refs);
-	mind->loaded = loaded;
-	return mind;
+	leg_model->loaded = loaded;
+	return leg_model;
 }
 
-void linnet_mind_free(struct linnet_mind *mind)
+void linnet_leg_model_free(struct linnet_leg_model *leg_model)
 {
-	if (!mind)
+	if (!leg_model)
 		return;
-	put_loaded(mind->loaded);
-	kvfree(mind->judge);
-	kfree(mind);
+	put_loaded(leg_model->loaded);
+	kvfree(leg_model->net);
+	kfree(leg_model);
 }
 
-/* Legs that have no new mind keep the one they have. Under control. */
-static void set_minds(struct linnet_dm *dm, struct linnet_mind **minds)
+/* Legs that have no new model keep the one they have. Under control. */
+static void set_leg_models(struct linnet_dm *dm, struct linnet_leg_model **leg_models)
 {
 	u32 k;
 
 	for (k = 0; k < dm->leg_count; k++) {
-		if (!minds[k])
+		if (!leg_models[k])
 			continue;
-		linnet_leg_set_mind(&dm->legs[k], minds[k]);
-		WRITE_ONCE(dm->trees, (dm->trees & ~BIT(k)) | minds[k]->loaded->has_trees << k);
-		WRITE_ONCE(dm->networks, (dm->networks & ~BIT(k)) | minds[k]->loaded->has_network << k);
+		linnet_leg_set_model(&dm->legs[k], leg_models[k]);
+		WRITE_ONCE(dm->trees, (dm->trees & ~BIT(k)) | leg_models[k]->loaded->has_trees << k);
+		WRITE_ONCE(dm->networks, (dm->networks & ~BIT(k)) | leg_models[k]->loaded->has_network << k);
 	}
 }
 
-static void free_minds(struct linnet_mind **minds)
+static void free_leg_models(struct linnet_leg_model **leg_models)
 {
 	u32 k;
 
 	for (k = 0; k < LINNET_REPLICAS_MAX; k++)
-		linnet_mind_free(minds[k]);
+		linnet_leg_model_free(leg_models[k]);
 }
 
 int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name)
 {
-	struct linnet_mind *minds[LINNET_REPLICAS_MAX] = { NULL };
+	struct linnet_leg_model *leg_models[LINNET_REPLICAS_MAX] = { NULL };
 	struct linnet_loaded *loaded = get_loaded(name);
-	bool judge;
+	bool net;
 	u32 k;
 
 	if (IS_ERR(loaded))
 		return PTR_ERR(loaded);
-	judge = wants_judge(loaded, dm->settings.policy, dm->revoke);
+	net = wants_incremental(loaded, dm->settings.policy, dm->revoke);
 	for (k = 0; k < dm->leg_count; k++) {
 		if (!(legs & BIT(k)))
 			continue;
-		minds[k] = make_mind(loaded, judge);
-		if (!minds[k]) {
-			free_minds(minds);
+		leg_models[k] = make_leg_model(loaded, net);
+		if (!leg_models[k]) {
+			free_leg_models(leg_models);
 			put_loaded(loaded);
 			return -ENOMEM;
 		}
 	}
-	set_minds(dm, minds);
+	set_leg_models(dm, leg_models);
 	put_loaded(loaded);
 	for (k = 0; k < dm->leg_count; k++) {
 		if (!(legs & BIT(k)))
@@ -271,22 +271,22 @@ int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name)
 
 int linnet_models_fit(struct linnet_dm *dm, u32 policy, bool revoke)
 {
-	struct linnet_mind *minds[LINNET_REPLICAS_MAX] = { NULL };
+	struct linnet_leg_model *leg_models[LINNET_REPLICAS_MAX] = { NULL };
 	u32 k;
 
 	for (k = 0; k < dm->leg_count; k++) {
-		struct linnet_mind *mind = rcu_dereference_protected(dm->legs[k].mind, lockdep_is_held(&dm->control));
-		bool judge = mind && wants_judge(mind->loaded, policy, revoke);
+		struct linnet_leg_model *leg_model = rcu_dereference_protected(dm->legs[k].leg_model, lockdep_is_held(&dm->control));
+		bool net = leg_model && wants_incremental(leg_model->loaded, policy, revoke);
 
-		if (!mind || judge == (mind->judge != NULL))
+		if (!leg_model || net == (leg_model->net != NULL))
 			continue;
-		minds[k] = make_mind(mind->loaded, judge);
-		if (!minds[k]) {
-			free_minds(minds);
+		leg_models[k] = make_leg_model(leg_model->loaded, net);
+		if (!leg_models[k]) {
+			free_leg_models(leg_models);
 			return -ENOMEM;
 		}
 	}
-	set_minds(dm, minds);
+	set_leg_models(dm, leg_models);
 	WRITE_ONCE(dm->settings.policy, policy);
 	WRITE_ONCE(dm->revoke, revoke);
 	return 0;

@@ -4,9 +4,9 @@
  *
  * Every leg that may serve the read is described without its lock: the sequence count says whether an arrival or end came
  * between. When every attempt was disturbed, what this CPU saw of the leg the last time must do. The core decides, and the
- * read is booked at the chosen leg under its lock, if the leg's events are still those that the decision rests on. If not, the
- * read is decided on again, a few times: reads that arrive together would otherwise all choose by the same state, and the same
- * leg.
+ * read is recorded at the chosen leg under its lock, if the leg's events are still those that the decision rests on. If not,
+ * the read is decided on again, a few times: reads that arrive together would otherwise all choose by the same state, and the
+ * same leg.
  */
 #define CREATE_TRACE_POINTS
 #include <linux/log2.h>
@@ -48,10 +48,10 @@ int linnet_policy_of(const char *name)
 /* The CPU's number stands above its own count. Preemption between the two does no harm: the count is the CPU's. */
 u64 linnet_next_id(struct linnet_dm *dm)
 {
-	struct linnet_desk *desk = get_cpu_ptr(dm->desks);
-	u64 id = (u64)smp_processor_id() << 48 | (++desk->ids & (BIT_ULL(48) - 1));
+	struct linnet_cpu_state *cpu_state = get_cpu_ptr(dm->cpu_states);
+	u64 id = (u64)smp_processor_id() << 48 | (++cpu_state->ids & (BIT_ULL(48) - 1));
 
-	put_cpu_ptr(dm->desks);
+	put_cpu_ptr(dm->cpu_states);
 	return id;
 }
 
@@ -84,11 +84,11 @@ static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
 {
 	struct linnet_decision *decision = &routing->decision;
 	struct linnet_candidate *candidate = &decision->candidates[leg->index];
-	struct linnet_mind *mind = decision->by_trees ? rcu_dereference(leg->mind) : NULL;
-	struct linnet_desk *desk = this_cpu_ptr(leg->dm->desks);
+	struct linnet_leg_model *leg_model = decision->by_trees ? rcu_dereference(leg->leg_model) : NULL;
+	struct linnet_cpu_state *cpu_state = this_cpu_ptr(leg->dm->cpu_states);
 	u64 offset_bytes = (leg->start + routing->sector) << SECTOR_SHIFT;
-	bool by_trees = mind && mind->loaded->has_trees;
-	u8 features[LINNET_WATCH_FEATURES];
+	bool by_trees = leg_model && leg_model->loaded->has_trees;
+	u8 features[LINNET_INFLIGHT_FEATURES];
 	u32 try;
 
 	for (try = 0; try < DESCRIBE_TRIES; try++) {
@@ -107,12 +107,12 @@ static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
 			continue;
 		if (by_trees) {
 			candidate->known = 1;
-			candidate->score = linnet_grove_score(&mind->loaded->grove, features);
+			candidate->score = linnet_bitsliced_score(&leg_model->loaded->bitsliced, features);
 		}
-		desk->last[leg->index] = *candidate;
+		cpu_state->last[leg->index] = *candidate;
 		return;
 	}
-	*candidate = desk->last[leg->index];
+	*candidate = cpu_state->last[leg->index];
 	routing->seen[leg->index] = LINNET_ANY_EVENT;
 }
 
@@ -120,18 +120,18 @@ static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
 static void ask_once(struct linnet_leg *leg, struct linnet_routing *routing)
 {
 	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
-	struct linnet_mind *mind = rcu_dereference(leg->mind);
+	struct linnet_leg_model *leg_model = rcu_dereference(leg->leg_model);
 
 	candidate->known = 0;
 	candidate->slow = 0;
-	if (!mind || !mind->judge)
+	if (!leg_model || !leg_model->net)
 		return;
-	if (linnet_judge_behind(mind->judge)) {
-		linnet_leg_catch_up(leg, mind->judge, routing->size_bytes);
+	if (linnet_incremental_behind(leg_model->net)) {
+		linnet_leg_catch_up(leg, leg_model->net, routing->size_bytes);
 		routing->caught_up = true;
 	}
-	linnet_judge_describe(mind->judge, routing->size_bytes,
-			      mind->loaded->scratch ? this_cpu_ptr(mind->loaded->scratch) : NULL, candidate);
+	linnet_incremental_describe(leg_model->net, routing->size_bytes,
+				    leg_model->loaded->scratch ? this_cpu_ptr(leg_model->loaded->scratch) : NULL, candidate);
 }
 
 /* The answer belongs to the events that the leg was described by. Where others came between, both are had again. */
@@ -143,7 +143,7 @@ static void ask_network(struct linnet_leg *leg, struct linnet_routing *routing)
 
 	for (try = 1;; try++) {
 		ask_once(leg, routing);
-		smp_rmb(); /* events are counted before the judge is told of them */
+		smp_rmb(); /* events are counted before the incremental network is told of them */
 		if (READ_ONCE(leg->state.events) == routing->seen[leg->index] || try == DESCRIBE_TRIES)
 			return;
 		describe(leg, routing);
@@ -168,7 +168,7 @@ static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 		memset(&decision->candidates[k], 0, sizeof(decision->candidates[k]));
 		routing->seen[k] = 0;
 	}
-	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->desks)->revokes)) !=
+	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->cpu_states)->revokes)) !=
 	       LINNET_NO_REPLICA)
 		ask_network(&dm->legs[k], routing);
 }
@@ -183,21 +183,24 @@ static void route_plainly(struct linnet_dm *dm, struct bio *bio, struct linnet_i
 		out |= BIT(chosen);
 		chosen = linnet_first_of(usable, out);
 	}
-	linnet_leg_arrive(&dm->legs[chosen], &io->booking, LINNET_ANY_EVENT, now_ns, true, false,
+	linnet_leg_arrive(&dm->legs[chosen], &io->record, LINNET_ANY_EVENT, now_ns, true, false,
 			  dm_target_offset(dm->ti, bio->bi_iter.bi_sector), bio->bi_iter.bi_size);
 	io->leg = chosen;
 	if (READ_ONCE(dm->settings.on) && READ_ONCE(dm->settings.policy) != LINNET_BASELINE)
 		this_cpu_inc(dm->counts->forced);
 }
 
-/* Books the read where the decision sends it. False, and nothing is booked, when the leg has changed since it was described. */
-static bool book(struct linnet_dm *dm, const struct linnet_routing *routing, struct linnet_io *io, bool last_try)
+/*
+ * Records the read where the decision sends it. False, and nothing is recorded, when the leg has changed since it was
+ * described.
+ */
+static bool record_read(struct linnet_dm *dm, const struct linnet_routing *routing, struct linnet_io *io, bool last_try)
 {
 	const struct linnet_decision *decision = &routing->decision;
 	struct linnet_leg *leg = &dm->legs[decision->choice.replica];
 	u64 seen = last_try ? LINNET_ANY_EVENT : routing->seen[leg->index];
 
-	if (!linnet_leg_arrive(leg, &io->booking, seen, decision->now_ns, true, decision->choice.probe, routing->sector,
+	if (!linnet_leg_arrive(leg, &io->record, seen, decision->now_ns, true, decision->choice.probe, routing->sector,
 			       routing->size_bytes))
 		return false;
 	io->leg = leg->index;
@@ -232,13 +235,16 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 	decision->trees = READ_ONCE(dm->trees);
 	decision->networks = READ_ONCE(dm->networks);
 	if (revocable)
-		linnet_budget_earn(&this_cpu_ptr(dm->desks)->revokes, &dm->settings.revokes);
+		linnet_budget_earn(&this_cpu_ptr(dm->cpu_states)->revokes, &dm->settings.revokes);
 	for (try = 1;; try++) {
 		decide(dm, &routing);
-		/* The read arrives when it is decided on. What a judge has caught up with is no part of its latency. */
+		/*
+		 * The read arrives when it is decided on. What an incremental network has caught up with is no part of its
+		 * latency.
+		 */
 		if (decision->verdict != LINNET_REVOKE && routing.caught_up && try < DECIDE_TRIES)
 			continue;
-		if (decision->verdict == LINNET_REVOKE || book(dm, &routing, io, try == DECIDE_TRIES))
+		if (decision->verdict == LINNET_REVOKE || record_read(dm, &routing, io, try == DECIDE_TRIES))
 			break;
 	}
 	trace_linnet_decision(dm, &routing);

@@ -9,7 +9,7 @@ struct linnet_routing {
 	u64 id;
 	u64 sector;      /* in the target */
 	u32 size_bytes;
-	bool caught_up;  /* a judge had reads to work out first, which took its time */
+	bool caught_up;  /* an incremental network had reads to work out first, which took its time */
 	u64 seen[LINNET_REPLICAS_MAX]; /* events of each leg that it was described by */
 	struct linnet_decision decision;
 };

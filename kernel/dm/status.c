@@ -44,7 +44,7 @@ static const char *model_state(struct linnet_dm *dm)
 	u32 loaded = 0, bad = 0, k;
 
 	for (k = 0; k < dm->leg_count; k++) {
-		loaded += rcu_access_pointer(dm->legs[k].mind) != NULL;
+		loaded += rcu_access_pointer(dm->legs[k].leg_model) != NULL;
 		bad += test_bit(LINNET_LEG_BAD_MODEL, &dm->legs[k].flags);
 	}
 	if (bad)

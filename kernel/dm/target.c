@@ -86,7 +86,7 @@ static int map_through(struct linnet_dm *dm, struct bio *bio, struct linnet_io *
 	if (bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio)) {
 		this_cpu_inc(dm->counts->writes);
 		io->id = linnet_next_id(dm);
-		linnet_leg_arrive(leg, &io->booking, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
+		linnet_leg_arrive(leg, &io->record, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
 				  dm_target_offset(dm->ti, bio->bi_iter.bi_sector), bio->bi_iter.bi_size);
 		io->leg = 0;
 	}
@@ -122,7 +122,7 @@ static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 
 	if (io->leg == LINNET_NO_LEG)
 		return DM_ENDIO_DONE;
-	linnet_leg_end(&dm->legs[io->leg], &io->booking, io->id, *error);
+	linnet_leg_end(&dm->legs[io->leg], &io->record, io->id, *error);
 	io->tried |= BIT(io->leg);
 	io->leg = LINNET_NO_LEG;
 	if (likely(*error == BLK_STS_OK) || *error == BLK_STS_AGAIN || *error == BLK_STS_NOTSUPP ||
@@ -136,26 +136,26 @@ static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 	return DM_ENDIO_INCOMPLETE;
 }
 
-/* ---- writes of the mirror, booked at the legs ---- */
+/* ---- writes of the mirror, recorded at the legs ---- */
 
 static void write_begin(struct dm_target *ti, unsigned int k, struct bio *bio, void *memory)
 {
-	struct linnet_booking *booking = memory;
+	struct linnet_inflight_record *record = memory;
 	struct linnet_dm *dm = ti->private;
 
-	booking->flight.size_bytes = bio_op(bio) == REQ_OP_WRITE ? bio->bi_iter.bi_size : 0;
-	if (booking->flight.size_bytes)
-		linnet_leg_arrive(&dm->legs[k], booking, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
-				  dm_target_offset(ti, bio->bi_iter.bi_sector), booking->flight.size_bytes);
+	record->flight.size_bytes = bio_op(bio) == REQ_OP_WRITE ? bio->bi_iter.bi_size : 0;
+	if (record->flight.size_bytes)
+		linnet_leg_arrive(&dm->legs[k], record, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
+				  dm_target_offset(ti, bio->bi_iter.bi_sector), record->flight.size_bytes);
 }
 
 static void write_end(struct dm_target *ti, unsigned int k, struct bio *bio, void *memory, blk_status_t status)
 {
-	struct linnet_booking *booking = memory;
+	struct linnet_inflight_record *record = memory;
 	struct linnet_dm *dm = ti->private;
 
-	if (booking->flight.size_bytes)
-		linnet_leg_end(&dm->legs[k], booking, 0, status);
+	if (record->flight.size_bytes)
+		linnet_leg_end(&dm->legs[k], record, 0, status);
 }
 
 static void mirror_changed(struct dm_target *ti)
@@ -164,7 +164,7 @@ static void mirror_changed(struct dm_target *ti)
 }
 
 const struct linnet_mirror_ops linnet_mirror_ops = {
-	.booking_size = sizeof(struct linnet_booking),
+	.record_size = sizeof(struct linnet_inflight_record),
 	.write_begin = write_begin,
 	.write_end = write_end,
 	.changed = mirror_changed,
@@ -182,7 +182,7 @@ static void destroy(struct linnet_dm *dm)
 		destroy_workqueue(dm->queue);
 	for (k = 0; k < dm->leg_count; k++)
 		linnet_leg_free(&dm->legs[k]);
-	free_percpu(dm->desks);
+	free_percpu(dm->cpu_states);
 	free_percpu(dm->counts);
 	mutex_destroy(&dm->control);
 	kvfree(dm);
@@ -253,9 +253,9 @@ static struct linnet_dm *create(struct dm_target *ti, u32 leg_count)
 	INIT_WORK(&dm->resend, resend);
 	INIT_WORK(&dm->event, changed);
 	dm->counts = alloc_percpu(struct linnet_counts);
-	dm->desks = alloc_percpu(struct linnet_desk);
+	dm->cpu_states = alloc_percpu(struct linnet_cpu_state);
 	dm->queue = alloc_workqueue("dm-linnet", WQ_MEM_RECLAIM, 0);
-	if (!dm->counts || !dm->desks || !dm->queue)
+	if (!dm->counts || !dm->cpu_states || !dm->queue)
 		goto bad;
 	for (k = 0; k < leg_count; k++) {
 		dm->leg_count = k + 1;

@@ -75,9 +75,9 @@ TRACE_EVENT(linnet_decision,
 );
 
 TRACE_EVENT(linnet_io,
-	TP_PROTO(const struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, u64 event, u64 latency_ns,
+	TP_PROTO(const struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, u64 event, u64 latency_ns,
 		 blk_status_t status),
-	TP_ARGS(leg, booking, id, event, latency_ns, status),
+	TP_ARGS(leg, record, id, event, latency_ns, status),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(dev_t, leg_dev)
@@ -98,17 +98,17 @@ TRACE_EVENT(linnet_io,
 		__entry->dev = disk_devt(dm_disk(dm_table_get_md(leg->dm->ti->table)));
 		__entry->leg_dev = leg->dev->bdev->bd_dev;
 		__entry->id = id;
-		__entry->offset = booking->offset_bytes;
-		__entry->arrived_ns = booking->flight.arrived_ns;
+		__entry->offset = record->offset_bytes;
+		__entry->arrived_ns = record->flight.arrived_ns;
 		__entry->latency_ns = latency_ns;
-		__entry->arrive = booking->flight.event;
+		__entry->arrive = record->flight.event;
 		__entry->end = event;
-		__entry->size = booking->flight.size_bytes;
+		__entry->size = record->flight.size_bytes;
 		__entry->error = blk_status_to_errno(status);
 		__entry->replica = leg->index;
-		__entry->is_read = booking->flight.is_read;
-		__entry->probe = booking->flight.probe;
-		__entry->tracked = booking->flight.place != LINNET_UNTRACKED;
+		__entry->is_read = record->flight.is_read;
+		__entry->probe = record->flight.probe;
+		__entry->tracked = record->flight.place != LINNET_UNTRACKED;
 	),
 	TP_printk("dev=%u:%u id=0x%llx replica=%u leg=%u:%u op=%s offset=%llu size=%u arrived_ns=%llu latency_ns=%llu error=%d arrive=%llu end=%llu probe=%u tracked=%u",
 		MAJOR(__entry->dev), MINOR(__entry->dev), __entry->id, __entry->replica, MAJOR(__entry->leg_dev),

@@ -75,6 +75,6 @@ int main(int argc, char **argv)
 		}
 	}
 	printf("%zu %zu %zu\n", sizeof(struct linnet_dm) + 3 * sizeof(struct linnet_leg), sizeof(struct linnet_io),
-	       sizeof(struct linnet_watched));
+	       sizeof(struct linnet_inflight_io));
 	return 0;
 }

@@ -15,7 +15,7 @@ inside() {
 	awk '/Collected/ { print $NF }' "$out"
 }
 # Whatever the instructions of a read are, the calls that measure them are part: about ten.
-echo "policy            decide and book   end   of eight together: decide and book   end"
+echo "policy            decide and record   end   of eight together: decide and record   end"
 for policy in baseline shortest-queue ewma-inflight linnos linnet-best; do
 	printf '%-16s %16s %5s %35s %5s\n' "$policy" $(for batch in 1 8; do
 		for function in measured_map measured_end; do echo $(($(inside $function $policy $batch) / reads)); done

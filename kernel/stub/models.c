@@ -134,13 +134,13 @@ static void check_bounds(const struct file *good, u8 *bytes)
 	put(NULL, good->bytes, good->size);
 	stub_run_works();
 	events = stub_events;
-	CHECK(tell(ti, "load m.linnet") == 0 && dm->legs[0].state.watch.inflection_ns == 1000000, "inflection point");
+	CHECK(tell(ti, "load m.linnet") == 0 && dm->legs[0].state.inflight.inflection_ns == 1000000, "inflection point");
 	memcpy(bytes, good->bytes, good->size);
 	memset(bytes + 24, 0, 8);
 	crc = crc32c(bytes, good->size - 4);
 	memcpy(bytes + good->size - 4, &crc, 4);
 	put(NULL, bytes, good->size);
-	CHECK(tell(ti, "load m.linnet") == 0 && dm->legs[0].state.watch.inflection_ns == U64_MAX, "no inflection point");
+	CHECK(tell(ti, "load m.linnet") == 0 && dm->legs[0].state.inflight.inflection_ns == U64_MAX, "no inflection point");
 	stub_run_works();
 	CHECK(stub_events == events + 1, "no event when a model is loaded");
 	CHECK(tell(ti, "unload") == 0 && stub_run_works() && stub_events == events + 2, "no event when it is unloaded");
@@ -191,7 +191,7 @@ void check_models(unsigned long inputs)
 	}
 	CHECK(refused > inputs / 40 && taken > inputs / 200, "refused %lu, taken %lu", refused, taken);
 
-	/* Swaps with reads under way: they end at the model that they began with, or the next one. */
+	/* Swaps with reads in flight: they end at the model that they began with, or the next one. */
 	for (unsigned long n = 0; n < 1000; n++) {
 		struct stub_bio *b = new_bio(REQ_OP_READ, 0, 8 * below(1000), 4096);
 
@@ -201,7 +201,7 @@ void check_models(unsigned long inputs)
 		if (n % 10 == 0)
 			CHECK(tell(ti, "unload") == 0, "unload");
 		stub_now += 100000;
-		CHECK(b->below, "the read is not under way");
+		CHECK(b->below, "the read is not in flight");
 		stub_complete(b, BLK_STS_OK);
 		CHECK(b->ended == 1 && b->bio.bi_status == BLK_STS_OK, "the read was lost");
 		free(b);

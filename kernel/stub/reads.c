@@ -9,7 +9,7 @@
 #define PLACES 1024
 #define FLIGHTS 64
 
-/* A model as user space uses it: no judge, no tables. */
+/* A model as user space uses it: no incremental network, no tables. */
 struct plain {
 	struct file file;
 	struct linnet_model model;
@@ -20,7 +20,7 @@ struct plain {
 
 struct account {
 	struct linnet_replica replica;
-	struct linnet_watched *ios;
+	struct linnet_inflight_io *ios;
 	struct plain *plain; /* NULL: no model */
 	u64 start;
 };
@@ -31,7 +31,7 @@ struct flight {
 	struct linnet_flight flight;
 	u64 sector;
 	u32 size, tried, leg;
-	bool booked;
+	bool in_flight;
 };
 
 static struct account accounts[LEGS];
@@ -85,7 +85,7 @@ static void ask(struct account *own, struct linnet_candidate *c, u32 size)
 
 static void describe(struct account *own, struct linnet_decision *d, struct linnet_candidate *c)
 {
-	u8 features[LINNET_WATCH_FEATURES];
+	u8 features[LINNET_INFLIGHT_FEATURES];
 
 	linnet_replica_describe(&own->replica, d->now_ns, c);
 	if (!d->by_trees || !own->plain)
@@ -142,16 +142,16 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routi
 	current->leg = own.choice.replica;
 }
 
-void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, u64 event, u64 latency_ns,
+void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, u64 event, u64 latency_ns,
 		     blk_status_t status)
 {
 	struct account *own = &accounts[leg->index];
 
 	if (!watching)
 		return;
-	CHECK(current->booked && current->leg == leg->index, "an I/O ends at a leg where it was not");
-	CHECK(booking->flight.size_bytes == current->size && booking->offset_bytes == 512 * (own->start + current->sector), "place");
-	current->booked = false;
+	CHECK(current->in_flight && current->leg == leg->index, "an I/O ends at a leg where it was not");
+	CHECK(record->flight.size_bytes == current->size && record->offset_bytes == 512 * (own->start + current->sector), "place");
+	current->in_flight = false;
 	if (status == BLK_STS_OK) {
 		u64 own_ns = linnet_replica_complete(&own->replica, &current->flight, stub_now);
 
@@ -160,12 +160,12 @@ void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_booking *
 		linnet_replica_fail(&own->replica, &settings, &current->flight, stub_now);
 	}
 	CHECK(event == own->replica.events, "number of the event");
-	CHECK(!memcmp(&leg->state.watch, &own->replica.watch, sizeof(own->replica.watch)), "the watch of %u", leg->index);
+	CHECK(!memcmp(&leg->state.inflight, &own->replica.inflight, sizeof(own->replica.inflight)), "the in-flight tracker of %u", leg->index);
 	CHECK(leg->state.ewma_ns == own->replica.ewma_ns && leg->state.out_until_ns == own->replica.out_until_ns, "averages");
 }
 
-/* The current read has been handed to a device: books it in our account. */
-static void book(bool decided)
+/* The current read has been handed to a device: records it in our account. */
+static void record_read(bool decided)
 {
 	u32 leg = (u32)(current->b->bio.bi_bdev->bd_dev / 16 - 1), usable = ~current->tried & ((1u << LEGS) - 1);
 	struct account *own = &accounts[leg];
@@ -188,7 +188,7 @@ static void book(bool decided)
 	current->leg = leg;
 	linnet_replica_arrive(&own->replica, &settings, &current->flight, stub_now, 1, current->flight.probe,
 			      512 * (own->start + current->sector), current->size);
-	current->booked = true;
+	current->in_flight = true;
 }
 
 static void send(struct dm_target *ti, struct flight *f)
@@ -202,7 +202,7 @@ static void send(struct dm_target *ti, struct flight *f)
 	current = f;
 	stub_cpu = below(STUB_CPUS);
 	stub_submit(ti, f->b);
-	book(decisions != before);
+	record_read(decisions != before);
 }
 
 static void end(struct flight *f, blk_status_t status)
@@ -218,7 +218,7 @@ static void end(struct flight *f, blk_status_t status)
 		CHECK(!f->b->ended, "a read has failed though replicas are left");
 		stub_run_works();
 		if (f->tried != (1u << LEGS) - 1) {
-			book(decisions != before);
+			record_read(decisions != before);
 			return;
 		}
 		CHECK(f->b->ended == 1 && f->b->bio.bi_status == status, "every replica failed the read");
@@ -300,7 +300,7 @@ static void sequence(u32 steps)
 	}
 }
 
-/* More reads at a leg than the watch has places for: counted, and none is lost. */
+/* More reads at a leg than the in-flight tracker has places for: counted, and none is lost. */
 static void check_untracked(void)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 0");

@@ -16,7 +16,7 @@
 #define LEGS 3
 #define FLIGHTS 48
 
-/* A read: under way, or revoked and about to go to the next target. */
+/* A read: in flight, or revoked and about to go to the next target. */
 static struct flight {
 	struct stub_bio *b;
 	u64 due_ns, sector;
@@ -76,13 +76,13 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routi
 	putchar('\n');
 }
 
-void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_booking *booking, u64 id, u64 event, u64 latency_ns,
+void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, u64 event, u64 latency_ns,
 		     blk_status_t status)
 {
-	const struct linnet_flight *flight = &booking->flight;
+	const struct linnet_flight *flight = &record->flight;
 
 	printf(" stub-1 [000] ..... 0.0: linnet_io: dev=253:%u id=0x%lx replica=%u leg=259:%u op=read offset=%lu size=%u arrived_ns=%lu latency_ns=%lu error=%d arrive=%lu end=%lu probe=%u tracked=%u\n",
-	       minor_of(leg->dm), id, leg->index, leg->index, booking->offset_bytes, flight->size_bytes, flight->arrived_ns, latency_ns,
+	       minor_of(leg->dm), id, leg->index, leg->index, record->offset_bytes, flight->size_bytes, flight->arrived_ns, latency_ns,
 	       status, (unsigned long)flight->event, event, flight->probe, flight->place != LINNET_UNTRACKED);
 }
 
@@ -114,7 +114,7 @@ static void submit(struct flight *f)
 		f->due_ns += 4000000 - (now_ns & 0xffffff);
 }
 
-/* A read under way ends; one that was revoked goes on. */
+/* A read in flight ends; one that was revoked goes on. */
 static void go_on(struct flight *f)
 {
 	if (!f->revoked)

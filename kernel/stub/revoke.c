@@ -196,7 +196,7 @@ static void another_cpu_submits(void)
 
 /*
  * A read that was about to be submitted is decided on again, because another CPU's arrived first, and is revoked then. It is
- * booked nowhere, and its end is no event of the replica.
+ * recorded nowhere, and its end is no event of the replica.
  */
 static void check_changed_mind(const char *policy)
 {

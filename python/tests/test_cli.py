@@ -21,7 +21,7 @@ ROW = {
     "trace", "preset", "policy", "seed", "reads", "mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "p9999_us",
     "extra_io", "revokes", "forced_submits", "false_submit", "false_revoke",
 }  # fmt: skip
-JUDGED = {"base_rate", "accuracy", "balanced_accuracy", "roc_auc", "false_submit", "false_revoke", "rows"}
+EVALUATED = {"base_rate", "accuracy", "balanced_accuracy", "roc_auc", "false_submit", "false_revoke", "rows"}
 
 
 @pytest.fixture
@@ -70,10 +70,10 @@ def test_tenants_come_from_devices_or_from_merging(linnet, file: Path, tmp_path:
 def test_fit_and_evaluate_agree_on_the_held_out_half(linnet, file: Path, tmp_path: Path) -> None:
     model = tmp_path / "m.linnet"
     fitted = json.loads(linnet("fit", "--trace", file, "--seed", 1, "--out", model, "--json").stdout)
-    judged = json.loads(linnet("evaluate", "--model", model, "--trace", file, "--json").stdout)
-    assert set(judged) >= JUDGED
-    assert judged["accuracy"] == pytest.approx(fitted["biased"]["accuracy"], abs=0.01)
-    assert judged["roc_auc"] > 0.9
+    evaluated = json.loads(linnet("evaluate", "--model", model, "--trace", file, "--json").stdout)
+    assert set(evaluated) >= EVALUATED
+    assert evaluated["accuracy"] == pytest.approx(fitted["biased"]["accuracy"], abs=0.01)
+    assert evaluated["roc_auc"] > 0.9
 
 
 def test_compare_has_the_promised_rows_and_repeats_to_the_byte(linnet, file: Path) -> None:

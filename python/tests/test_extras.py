@@ -62,8 +62,8 @@ def test_label_fit_and_evaluate_run_without_extras(file: Path, tmp_path: Path) -
     model = tmp_path / "m.linnet"
     assert bare("label", "-t", file).returncode == 0
     assert bare("fit", "-t", file, "-o", model, "--epochs", 1).returncode == 0
-    judged = bare("evaluate", "-m", model, "-t", file, "--json")
-    assert json.loads(judged.stdout)["rows"] > 0
+    evaluated = bare("evaluate", "-m", model, "-t", file, "--json")
+    assert json.loads(evaluated.stdout)["rows"] > 0
 
 
 def test_the_demo_has_tables_and_says_how_to_get_figures(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from linnet._moved import MOVED
+from linnet._moved import MOVED, RENAMED
 
 
 @pytest.mark.parametrize("old", sorted(MOVED))
@@ -18,6 +18,16 @@ def test_a_moved_module_is_found_by_its_old_name(old: str) -> None:
         module = importlib.import_module(old)
     assert module is importlib.import_module(MOVED[old])
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize(("module", "old"), [(module, old) for module, names in RENAMED.items() for old in names])
+def test_an_old_name_in_a_module_works_and_warns(module: str, old: str) -> None:
+    found, new = importlib.import_module(module), RENAMED[module][old]
+    with pytest.warns(DeprecationWarning, match=f"{module}.{old} is now {module}.{new}") as caught:
+        assert getattr(found, old) is getattr(found, new)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'"):
+        found.nonsense  # noqa: B018
 
 
 def test_the_warning_names_the_line_that_imports(tmp_path: Path) -> None:

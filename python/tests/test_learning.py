@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from conftest import device_trace
 from linnet import FitSettings, LearnError, Model, ModelError, evaluate, fit, inflection_point
-from linnet._native import Array, synth, watched_rows
+from linnet._native import Array, inflight_rows, synth
 from linnet.estimator import LinnosClassifier
 
 
@@ -62,7 +62,7 @@ def test_linnet_best_takes_its_trees_from_the_file() -> None:
 
 def test_predicted_latencies_hold_on_another_period() -> None:
     model = fit([device_trace(0)], settings=FitSettings(epochs=1))[0].model
-    features, slow, latency_ns = watched_rows(device_trace(5), model.inflection_ns)
+    features, slow, latency_ns = inflight_rows(device_trace(5), model.inflection_ns)
     told = model.predict_latency(features)
     assert told.shape == (len(features), 5)
     assert (np.diff(told.astype(np.int64), axis=1) >= 0).all()
@@ -81,15 +81,15 @@ def test_several_traces_make_one_model_with_both_parts() -> None:
     pooled = fit(traces, settings=FitSettings(epochs=1), pooled=True)
     assert len(pooled) == 1
     assert (pooled[0].model.network is not None, pooled[0].model.has_trees) == (True, True)
-    judged = evaluate(pooled[0].model, traces, 0.5)
-    assert judged["linnet"] == pooled[0].report["linnet"]
+    evaluated = evaluate(pooled[0].model, traces, 0.5)
+    assert evaluated["linnet"] == pooled[0].report["linnet"]
 
 
 def test_devices_of_one_type_may_have_their_trees_in_common() -> None:
     traces = [device_trace(seed, 2000) for seed in (0, 1)]
     settings = FitSettings(epochs=1)
     apart, shared = (fit(traces, settings=settings, shared_trees=s) for s in (False, True))
-    rows = watched_rows(device_trace(5), shared[0].model.inflection_ns)[0]
+    rows = inflight_rows(device_trace(5), shared[0].model.inflection_ns)[0]
     alike = [(a.model.scores(rows) == b.model.scores(rows)).all() for a, b in (apart, shared)]
     assert alike == [False, True]
     for own, common in zip(apart, shared, strict=True):

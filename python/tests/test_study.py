@@ -11,7 +11,7 @@ from linnet.studies.accuracy import FIGURES, MODELS, MORE_MODELS, accuracy
 from linnet.studies.grid import Cell, Source, every_cell, first_reads, kept_rows, ratio, run_cells, summary, two_periods
 
 
-def test_every_model_judges_the_same_reads() -> None:
+def test_every_model_predicts_the_same_reads() -> None:
     rows = accuracy(device_trace(1), [*MODELS, *MORE_MODELS], seed=2)
     assert [row["model"] for row in rows] == [*MODELS, *MORE_MODELS]
     assert len({(row["rows"], row["base_rate"], row["inflection_us"]) for row in rows}) == 1
@@ -31,7 +31,7 @@ def test_defects_are_committed_when_named() -> None:
         Study(device_trace(1), defects=["no-such"])
 
 
-def test_parts_are_those_that_are_judged() -> None:
+def test_parts_are_those_that_are_tested() -> None:
     study = Study(device_trace(1), device_trace(2))
     for features, slow in (study.train(), study.test()):
         shapes = {name: columns.shape for name, columns in features.items()}

@@ -31,7 +31,7 @@ static void choices(char **words, size_t count)
 	choice = linnet_choose(&settings, (uint32_t)number(words[1]), replicas, replica_count, (uint64_t)number(words[2]));
 	check(choice.replica == (uint32_t)number(words[4]), "replica");
 	check(choice.probe == number(words[5]), "probe");
-	check(choice.judged == number(words[6]), "judged");
+	check(choice.predicted_fast == number(words[6]), "predicted fast");
 }
 
 /* What a decision is about, as a line of decide.txt has it; of what a caller finds out, the answers. */
@@ -66,7 +66,7 @@ static void ask_candidate(struct linnet_candidate *candidate, char **words)
 	candidate->slow = candidate->known && word(words, 5);
 }
 
-/* decide POLICY ON TAGGED BUDGET NOW AGE = POLICY BY_TREES ASKED REPLICA PROBE JUDGED VERDICT DENIED, then replicas. */
+/* decide POLICY ON TAGGED BUDGET NOW AGE = POLICY BY_TREES ASKED REPLICA PROBE PREDICTED VERDICT DENIED, then replicas. */
 static void decisions(char **words, size_t count)
 {
 	uint32_t replicas = (uint32_t)(count - DECIDE_WORDS) / DECIDE_REPLICA, k;
@@ -104,7 +104,7 @@ static void decisions(char **words, size_t count)
 	check(decision.asked == word(words, 10), "networks asked");
 	check(decision.choice.replica == word(words, 11), "replica");
 	check(decision.choice.probe == word(words, 12), "probe");
-	check(decision.choice.judged == word(words, 13), "judged");
+	check(decision.choice.predicted_fast == word(words, 13), "predicted fast");
 	check(decision.verdict == word(words, 14), "verdict");
 	check(decision.denied == word(words, 15), "denied");
 }

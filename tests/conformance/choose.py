@@ -42,7 +42,7 @@ def expired(policy, replica, now, age):
 
 
 def choose(policy, replicas, now, age):
-    """Replica, probe, judged."""
+    """Replica, probe, predicted fast."""
     able = [k for k, r in enumerate(replicas) if r["eligible"]]
     if len(able) < 2:
         return (able[0] if able else NONE), 0, 0
@@ -66,8 +66,8 @@ def choose(policy, replicas, now, age):
             return k, 1, 0
         if policy == "linnet-best" and expired(policy, own, now, age):
             return k, 1, 0
-    judged = policy == "linnet-best" and replicas[best]["known"] and replicas[best]["score"] < 0
-    return best, 0, int(judged)
+    predicted_fast = policy == "linnet-best" and replicas[best]["known"] and replicas[best]["score"] < 0
+    return best, 0, int(predicted_fast)
 
 
 def situation(rng, age):
@@ -101,7 +101,7 @@ def print_choices():
     rng = random.Random(17)
     print("# SPDX-License-Identifier: MIT OR Apache-2.0")
     print("# Choices among replicas (core/choose.c), written by tests/conformance/choose.py. Numbers in hex.")
-    print("# choose POLICY NOW_NS AGE_NS REPLICA PROBE JUDGED, then for each replica:")
+    print("# choose POLICY NOW_NS AGE_NS REPLICA PROBE PREDICTED, then for each replica:")
     print("# ELIGIBLE KNOWN SLOW PROBING SCORE IN_FLIGHT EWMA_NS LEARNT_NS")
     for n in range(600):
         age = rng.choice([1, 1000, 10_000_000, 10_000_000, LIMIT])
@@ -130,7 +130,7 @@ def describe(replica, eligible, by_trees):
 
 
 def decide(case):
-    """Policy, by_trees, asked, replica, probe, judged, verdict, denied."""
+    """Policy, by_trees, asked, replica, probe, predicted fast, verdict, denied."""
     policy, replicas, now, age = followed(case), case["replicas"], case["now"], case["age"]
     by_trees = policy == "linnet-best" or (case["tagged"] and policy != "linnos")
     usable = [k for k, r in enumerate(replicas) if r["usable"]]
@@ -148,7 +148,7 @@ def decide(case):
             ask(k)
             if not seen[k]["slow"]:
                 break
-    chosen, probe, judged = choose(policy, seen, now, age)
+    chosen, probe, predicted_fast = choose(policy, seen, now, age)
     verdict = FORCED if len(able) == 1 or (policy == "baseline" != case["policy"]) else SUBMIT
     denied = 0
     if case["tagged"] and not probe:
@@ -158,7 +158,7 @@ def decide(case):
         if own["known"]:
             by_network = chosen in asked
             slow = own["slow"] if by_network else own["score"] > 0
-            verdict, judged = SUBMIT, int(not slow)
+            verdict, predicted_fast = SUBMIT, int(not slow)
             if slow and is_expired(own, by_network, now, age):
                 probe = 1
             elif slow and case["budget"]:
@@ -166,7 +166,7 @@ def decide(case):
             else:
                 denied = int(slow)
     mask = sum(1 << k for k in asked)
-    return POLICIES.index(policy), int(by_trees), mask, chosen, probe, judged, verdict, denied
+    return POLICIES.index(policy), int(by_trees), mask, chosen, probe, predicted_fast, verdict, denied
 
 
 def is_expired(replica, by_network, now, age):
@@ -189,7 +189,7 @@ def print_decisions():
     print("# SPDX-License-Identifier: MIT OR Apache-2.0")
     print("# Whole decisions (core/decide.c), written by tests/conformance/choose.py. Numbers in hex.")
     print("# decide ASKED_POLICY ON TAGGED BUDGET NOW_NS AGE_NS =")
-    print("# POLICY BY_TREES ASKED REPLICA PROBE JUDGED VERDICT DENIED, then for each replica:")
+    print("# POLICY BY_TREES ASKED REPLICA PROBE PREDICTED VERDICT DENIED, then for each replica:")
     print("# USABLE OUT TREES NETWORK HISTORY SLOW PROBING SCORE IN_FLIGHT EWMA_NS LEARNT_NS REVOKES_IN_ROW")
     for n in range(800):
         age = rng.choice([1000, 10_000_000, 10_000_000, LIMIT])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Checks the C core against spec/vectors (features.txt, watch.txt, heimdall.txt, network.txt, choose.txt, decide.txt, models,
- * reject). Built twice by core/Makefile: as user space builds the core, and with the kernel's flags.
+ * Checks the C core against spec/vectors (features.txt, inflight.txt, heimdall.txt, network.txt, choose.txt, decide.txt,
+ * models, reject). Built twice by core/Makefile: as user space builds the core, and with the kernel's flags.
  *
  *   conformance FILE...          exits 0 when every vector holds, 1 and the file and line when one does not
  */
@@ -89,36 +89,36 @@ static void features(char **words, size_t count)
 	}
 }
 
-/* ---- features of what is under way ---- */
+/* ---- features of what is in flight ---- */
 
-#define WATCHED 256 /* I/Os of one case, each in the place of its number */
+#define INFLIGHT_IOS 256 /* I/Os of one case, each in the place of its number */
 
-static void watch(char **words, size_t count)
+static void inflight(char **words, size_t count)
 {
-	static struct linnet_watched ios[WATCHED];
-	static struct linnet_watch watch;
-	uint64_t n[3 + LINNET_WATCH_FEATURES] = { 0 };
+	static struct linnet_inflight_io ios[INFLIGHT_IOS];
+	static struct linnet_inflight inflight;
+	uint64_t n[3 + LINNET_INFLIGHT_FEATURES] = { 0 };
 	const char *event = words[0];
 	uint32_t io;
 
-	for (size_t i = 0; i + 1 < count && i < 3 + LINNET_WATCH_FEATURES; i++)
+	for (size_t i = 0; i + 1 < count && i < 3 + LINNET_INFLIGHT_FEATURES; i++)
 		n[i] = (uint64_t)number(words[1 + i]);
-	io = (uint32_t)n[0] % WATCHED;
+	io = (uint32_t)n[0] % INFLIGHT_IOS;
 	if (strcmp(event, "start") == 0) {
-		linnet_watch_init(&watch, n[0]);
+		linnet_inflight_init(&inflight, n[0]);
 	} else if (strcmp(event, "arrive") == 0) {
-		linnet_watch_arrive(&watch, ios, io, n[1], n[2] == 0, n[3], (uint32_t)n[4]);
+		linnet_inflight_arrive(&inflight, ios, io, n[1], n[2] == 0, n[3], (uint32_t)n[4]);
 	} else if (strcmp(event, "complete") == 0) {
-		linnet_watch_complete(&watch, ios, io, n[1]);
+		linnet_inflight_complete(&inflight, ios, io, n[1]);
 	} else if (strcmp(event, "withdraw") == 0) {
-		linnet_watch_withdraw(&watch, ios, io);
+		linnet_inflight_withdraw(&inflight, ios, io);
 	} else if (strcmp(event, "label") == 0) {
 		check((uint64_t)linnet_is_slow(n[0], n[1]) == n[2], "slow");
 	} else {
-		uint8_t features[LINNET_WATCH_FEATURES];
+		uint8_t features[LINNET_INFLIGHT_FEATURES];
 
-		linnet_watch_describe(&watch, ios, n[0], n[1], (uint32_t)n[2], features);
-		for (size_t i = 0; i < LINNET_WATCH_FEATURES; i++)
+		linnet_inflight_describe(&inflight, ios, n[0], n[1], (uint32_t)n[2], features);
+		for (size_t i = 0; i < LINNET_INFLIGHT_FEATURES; i++)
 			check(features[i] == n[3 + i], "feature");
 	}
 }
@@ -197,12 +197,15 @@ static uint32_t join(const uint8_t *digits, int count)
 	return n;
 }
 
-/* A judge that reads with these digits made: its score and decision, and those of every pending count after them. */
-static void judge(const struct ready *ready, const uint8_t *inputs)
+/*
+ * An incremental network that reads with these digits made: its score and decision, and those of every pending count after
+ * them.
+ */
+static void incremental(const struct ready *ready, const uint8_t *inputs)
 {
 	const struct linnet_network *network = &ready->network;
 	struct linnet_tables tables;
-	struct linnet_judge *judge;
+	struct linnet_incremental *net;
 	uint8_t digits[LINNET_DIGITS];
 	uint32_t now = join(inputs + 12, 3);
 	void *memory, *scratch;
@@ -210,29 +213,29 @@ static void judge(const struct ready *ready, const uint8_t *inputs)
 
 	if (network->inputs != LINNET_DIGITS || network->outputs != 2 || network->input_max != 9)
 		return;
-	check(linnet_tables_plan(&tables, network, &linnet_sift_portable) == 0, "tables refused");
+	check(linnet_tables_plan(&tables, network, &linnet_prune_portable) == 0, "tables refused");
 	memory = aligned(tables.memory_size + 1);
 	scratch = aligned(tables.scratch_size + 1);
-	judge = aligned(tables.judge_size);
+	net = aligned(tables.incremental_size);
 	check(linnet_tables_place(&tables, memory, tables.memory_size) == 0, "tables refused");
-	check(linnet_judge_init(judge, tables.judge_size - 1, &tables, NULL) == LINNET_E_MEMORY, "small memory passed");
-	check(linnet_judge_init(judge, tables.judge_size, &tables, NULL) == 0, "judge refused");
+	check(linnet_incremental_init(net, tables.incremental_size - 1, &tables, NULL) == LINNET_E_MEMORY, "small memory passed");
+	check(linnet_incremental_init(net, tables.incremental_size, &tables, NULL) == 0, "incremental network refused");
 	for (int i = 0; i < LINNET_HISTORY; i++)
-		linnet_judge_note_read(judge, 0, 1000 * (uint64_t)join(inputs + 15 + 4 * i, 4), join(inputs + 3 * i, 3));
-	linnet_judge_catch_up(judge, now);
+		linnet_incremental_note_read(net, 0, 1000 * (uint64_t)join(inputs + 15 + 4 * i, 4), join(inputs + 3 * i, 3));
+	linnet_incremental_catch_up(net, now);
 	memcpy(digits, inputs, sizeof(digits));
 	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
 		digits[12] = (uint8_t)(pages / 100);
 		digits[13] = (uint8_t)(pages / 10 % 10);
 		digits[14] = (uint8_t)(pages % 10);
 		check(linnet_network_score(network, digits, ready->scratch, &expected) == 0, "score refused");
-		check(linnet_judge_score(judge, pages, scratch, &score) == 0 && score == expected, "judge's score");
-		check(linnet_judge_decide(judge, pages, scratch) == (expected > 0), "judge's decision");
-		check(linnet_judge_decide(judge, pages, scratch) == (expected > 0), "judge's memory");
+		check(linnet_incremental_score(net, pages, scratch, &score) == 0 && score == expected, "incremental network's score");
+		check(linnet_incremental_decide(net, pages, scratch) == (expected > 0), "incremental network's decision");
+		check(linnet_incremental_decide(net, pages, scratch) == (expected > 0), "incremental network's memory");
 	}
 	free(memory);
 	free(scratch);
-	free(judge);
+	free(net);
 }
 
 static void decide(const struct ready *ready, const uint8_t *inputs, char **logits, int verdict)
@@ -248,7 +251,7 @@ static void decide(const struct ready *ready, const uint8_t *inputs, char **logi
 		check(verdict == LINNET_FORCED_SUBMIT, "score refused");
 	else
 		check((score > 0 ? LINNET_REVOKE : LINNET_SUBMIT) == verdict, "verdict");
-	judge(ready, inputs);
+	incremental(ready, inputs);
 }
 
 static void networks(char **words, size_t count)
@@ -317,24 +320,24 @@ static int add_bytes(char **words, size_t count)
 	return 1;
 }
 
-/* score F... = SCORE [NS...]: what the trees of the file say of these features, and the latencies they foretell. */
+/* score F... = SCORE [NS...]: what the trees of the file say of these features, and the latencies they predict. */
 static void score(const struct linnet_model *model, char **words, size_t count)
 {
-	uint8_t features[LINNET_WATCH_FEATURES];
+	uint8_t features[LINNET_INFLIGHT_FEATURES];
 	int told = model->parts & LINNET_PART_LATENCIES ? LINNET_LATENCIES : 0;
 
 	check(linnet_trees_check(&model->trees) == 0, "trees refused");
-	for (int i = 0; i < LINNET_WATCH_FEATURES; i++)
+	for (int i = 0; i < LINNET_INFLIGHT_FEATURES; i++)
 		features[i] = (uint8_t)number(words[1 + i]);
-	check(linnet_trees_score(&model->trees, features) == (int32_t)number(words[2 + LINNET_WATCH_FEATURES]),
+	check(linnet_trees_score(&model->trees, features) == (int32_t)number(words[2 + LINNET_INFLIGHT_FEATURES]),
 	      "score of trees");
-	check(count == 3 + LINNET_WATCH_FEATURES + (size_t)told, "numbers of a score");
+	check(count == 3 + LINNET_INFLIGHT_FEATURES + (size_t)told, "numbers of a score");
 	if (!told)
 		return;
 	check(linnet_latencies_check(&model->latencies) == 0, "latencies refused");
 	for (int k = 0; k < told; k++)
 		check(linnet_latencies_predict(&model->latencies, linnet_trees_score(&model->trees, features),
-					       features)[k] == number(words[3 + LINNET_WATCH_FEATURES + k]),
+					       features)[k] == number(words[3 + LINNET_INFLIGHT_FEATURES + k]),
 		      "latency");
 }
 
@@ -436,8 +439,8 @@ int main(int argc, char **argv)
 			read = models;
 		else if (strstr(path, "features"))
 			read = features;
-		else if (strstr(path, "watch"))
-			read = watch;
+		else if (strstr(path, "inflight"))
+			read = inflight;
 		else if (strstr(path, "heimdall"))
 			read = heimdall;
 		else if (strstr(path, "choose"))

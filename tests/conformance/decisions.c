@@ -250,7 +250,7 @@ static int by_seen(const void *a, const void *b)
 static void describe(struct decision *d, unsigned k, const struct linnet_replica *replica)
 {
 	struct linnet_candidate *own = &d->ours.candidates[k];
-	uint8_t features[LINNET_WATCH_FEATURES];
+	uint8_t features[LINNET_INFLIGHT_FEATURES];
 	int slow = ask_network(&replica->tracker, d->size);
 
 	linnet_replica_describe(replica, d->ours.now_ns, own);
@@ -300,7 +300,7 @@ static void replay(unsigned k, uint32_t places)
 {
 	struct decision **asked = must(calloc(decision_count + 1, sizeof(struct decision *)));
 	struct event *events = must(calloc(2 * io_count + 1, sizeof(*events)));
-	struct linnet_watched *watched = must(calloc(places, sizeof(*watched)));
+	struct linnet_inflight_io *inflight_ios = must(calloc(places, sizeof(*inflight_ios)));
 	uint64_t inflection_ns = model.file.inflection_ns ? model.file.inflection_ns : UINT64_MAX;
 	size_t event_count = 0, ask_count = 0, next = 0;
 	struct linnet_replica replica;
@@ -317,7 +317,7 @@ static void replay(unsigned k, uint32_t places)
 			asked[ask_count++] = &decisions[i];
 	replaying = k;
 	qsort(asked, ask_count, sizeof(struct decision *), by_seen);
-	linnet_replica_init(&replica, inflection_ns, watched, places);
+	linnet_replica_init(&replica, inflection_ns, inflight_ios, places);
 	for (size_t i = 0;; i++) {
 		for (; next < ask_count && asked[next]->seen[k] == replica.events; next++)
 			describe(asked[next], k, &replica);
@@ -331,7 +331,7 @@ static void replay(unsigned k, uint32_t places)
 	}
 	free(asked);
 	free(events);
-	free(watched);
+	free(inflight_ios);
 }
 
 /* ---- the decisions ---- */

@@ -2,7 +2,7 @@
 """Exact results of a small grid: made workloads x drives x policies x parts of the model.
 
     .venv/bin/python tests/regress/results.py            compare with results.csv
-    .venv/bin/python tests/regress/results.py --accept   write results.csv anew (`make regress`)
+    .venv/bin/python tests/regress/results.py --accept   write results.csv again (`make regress`)
 
 Virtual time is exact, so every machine computes the same integers. A change of the SSD model, of training, of a policy
 or of the array shows as rows that differ. Whoever means the change accepts the rows; the review sees them in the diff.
@@ -64,7 +64,7 @@ Row = dict[str, str]
 
 
 def experiment(workload: str, preset: str, seed: int) -> Experiment:
-    """Three drives, a period to learn from and another to judge on."""
+    """Three drives, a period to learn from and another to test on."""
     seconds = SECONDS[workload]
     train, test = (synth(workload, seconds, 3, 2 * seed + period) for period in (0, 1))
     setup = Setup(preset=preset, seed=seed, fit=FitSettings(epochs=2))
@@ -146,7 +146,7 @@ def report(lines: Sequence[str], shown: int = 20) -> str:
 def main() -> int:
     """Compare, or accept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--accept", action="store_true", help="write results.csv anew")
+    parser.add_argument("--accept", action="store_true", help="write results.csv again")
     args = parser.parse_args()
     rows = computed()
     lines = differences(recorded() if FILE.exists() else [], rows)

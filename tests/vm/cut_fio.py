@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """fio as the writer of power_cuts.py: what it was told is written, and what it finds after the cut.
 
-Eight jobs, one I/O each under way, in places of their own; nine of ten I/Os are writes, of 4 to 64 KiB, and no place is
+Eight jobs, each with one I/O in flight, in places of their own; nine in ten are writes, of 4 to 64 KiB, and no place is
 written twice in a run. Each 4 KiB have fio's header (`verify=crc32c`, `verify_interval=4096`). fio tells each I/O that
 has ended (`--debug=io`) on a channel that the host keeps, so how far each job was acknowledged survives the cut. After
 it fio goes through the mirror twice:
@@ -9,7 +9,7 @@ it fio goes through the mirror twice:
 - each job again from its seed for as many I/Os as were acknowledged (`verify_only`, `number_ios`): every write must be
   there, with its place, its checksum and the seed of that very write, which no older one has. fio compares seeds only
   where a job reads and writes, hence the reads;
-- all of the mirror: what was under way at the cut may be there or not, but every 4 KiB must be whole.
+- all of the mirror: what was in progress at the cut may be there or not, but every 4 KiB must be whole.
 
 fio's own trigger (`--trigger`, `verify_state_save`) is not used: it ends the jobs before it runs its command, and the
 power would go when nothing is written.

@@ -62,7 +62,7 @@ while ! in_sync; do
 	[ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
 done
 [ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
-# A leg that was out of service when the power went is so still: the log has kept it in mind.
+# A leg that was out of service when the power went is so still: the log remembers it.
 states() { /cut/run dmsetup status m | grep -o 'state [ADR]' | cut -c 7; }
 k=0 revived=
 for state in $(states); do

@@ -61,7 +61,7 @@ def main() -> int:
         pages = int(kind.removeprefix("busy:"))
         weights[NOW : NOW + 3] = 100, 10, 1
         bias = -pages
-        # Pages of the reads under way, without this one: exact while a bucket is one page wide.
+        # Pages of the reads in flight, without this one: exact while a bucket is one page wide.
         base, features[0], thresholds[0] = -4096, 3, max(pages - 1, 0)
         leaves[1:8:2] = [8192] * 4  # its other levels ask for this read's own pages, and are always right
     elif kind.startswith(("random:", "linnos:")):

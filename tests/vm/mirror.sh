@@ -14,7 +14,7 @@ make_legs() {
 	dmsetup create log0 --table "0 2048 linear $(drive 2) $((LEG_SECTORS * 2))"
 	dd if=/dev/zero of=/dev/mapper/log0 bs=1M count=1 oflag=direct status=none
 }
-# Leg K answers from another table from now on, in the middle of what is under way.
+# Leg K answers from another table from now on, while I/Os are in flight.
 swap_leg() { dmsetup suspend --noflush "leg$1"; dmsetup load "leg$1" <<<"$2"; dmsetup resume "leg$1"; }
 break_leg() { swap_leg "$1" "0 $LEG_SECTORS error"; }
 mend_leg() { swap_leg "$1" "$(linear "$1")"; }

@@ -4,7 +4,7 @@
 # assert that the reads went where they should, and no time.
 #
 #   overhead.sh cost READS REPEATS UNIT   one read after another, of each device in turns of 100 (src/readcost.c); a table
-#   overhead.sh time ROUNDS READS         fio's clat, the devices in an order drawn anew for each round; on null_blk itself and
+#   overhead.sh time ROUNDS READS         fio's clat, the devices in an order drawn again for each round; on null_blk itself and
 #                                         on one that answers after 10 and 100 us. $VMLAB_OUT/<drive>.json, for overhead_time.py
 set -euo pipefail
 . tests/vm/lib.sh

@@ -98,7 +98,7 @@ def read_case(path: Path) -> Case:
 
 
 class Boot:
-    """One machine that runs some cases of one kernel; booted anew after a case that took it down."""
+    """One machine that runs some cases of one kernel; booted again after a case that took it down."""
 
     def __init__(self, kernel: str, cases: list[Case], logs: Path):
         self.kernel, self.cases, self.logs = kernel, cases, logs
@@ -217,7 +217,7 @@ class Watch:
         self.allow(seconds)
 
     def allow(self, seconds: float) -> None:
-        """Begins to wait anew."""
+        """Begins to wait again."""
         self.stop()
         self.timer = threading.Timer(seconds, self.child.terminate)
         self.timer.daemon = True

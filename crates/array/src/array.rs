@@ -18,7 +18,7 @@
 //! 5. A copy that fails or exceeds its time limit is replaced at the next replica after `failover_ns`, unless another copy
 //!    flies. When every replica has failed, the read fails.
 //!
-//! A write is never judged. It goes to the primary, or to all replicas, and a failed copy of it is not sent elsewhere:
+//! No policy decides about a write. It goes to the primary, or to all replicas, and a failed copy of it is not sent elsewhere:
 //! that would leave the replicas different.
 //!
 //! Requests live in slots that are used again and outputs go to the caller's buffer, so a steady load allocates nothing.
@@ -30,7 +30,7 @@ use linnet_core::{Budget, Settings};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request, Thresholds, is_slow};
 
-use crate::config::Bucket;
+use crate::config::TokenBucket;
 use crate::policy::bits;
 use crate::probing::coin;
 use crate::slab::{Alarm, Mask, Slab};
@@ -43,7 +43,7 @@ use flight::{Launch, Limits};
 pub struct Array {
     config: Config,
     policy: Box<dyn Policy>,
-    judges: bool,
+    predicts: bool,
     inflection_ns: Vec<Nanos>,
     placement: Placement,
     views: Vec<DeviceView>,
@@ -52,8 +52,8 @@ pub struct Array {
     coin: Chance,
     settings: Settings,
     revokes: Budget,
-    hedges: Bucket,
-    clones: Bucket,
+    hedges: TokenBucket,
+    clones: TokenBucket,
     limits: [Limits; 2],
     counters: Counters,
     all: Mask,
@@ -82,7 +82,7 @@ impl Array {
         placement.check(thresholds.len(), config.replicas)?;
         let limits = [config.read_timeout_ns, config.write_timeout_ns];
         Ok(Array {
-            judges: policy.judges(),
+            predicts: policy.predicts(),
             inflection_ns: thresholds.iter().map(|thresholds| thresholds.inflection_ns).collect(),
             views: views(&*policy, thresholds)?,
             settings: policy.settings(config.settings()),
@@ -90,8 +90,8 @@ impl Array {
             chance: Chance::new(config.seed),
             coin: coin(config.seed),
             revokes: Budget::default(),
-            hedges: Bucket::new(config.hedge_budget),
-            clones: Bucket::new(config.clone_budget),
+            hedges: TokenBucket::new(config.hedge_budget),
+            clones: TokenBucket::new(config.clone_budget),
             limits: limits.map(Limits::new),
             counters: Counters::default(),
             policy,
@@ -157,7 +157,7 @@ impl Array {
         self.revokes.earn(&self.settings.revokes);
         self.hedges.earn();
         self.clones.earn();
-        if self.judges && self.config.decision_ns > 0 {
+        if self.predicts && self.config.decision_ns > 0 {
             self.retry_at(now + self.config.decision_ns, index, out);
         } else {
             self.route(now, index, outlook, out);
@@ -170,7 +170,7 @@ impl Array {
         let slot = self.slab.at(index);
         let device = self.placement.device(slot.row, k);
         let Request { op, size_bytes, .. } = slot.request;
-        let (judged, sampled) = (slot.judged & (1 << k) != 0, slot.sampled & (1 << k) != 0);
+        let (predicted_fast, sampled) = (slot.predicted_fast & (1 << k) != 0, slot.sampled & (1 << k) != 0);
         let flight = &slot.flights[k];
         let latency_ns = self.views[device].complete(&flight.core, now);
         self.policy.completed(&Completion {
@@ -182,7 +182,7 @@ impl Array {
             in_flight: flight.in_flight,
         });
         let inflection_ns = self.inflection_ns[device];
-        if judged && inflection_ns > 0 && is_slow(latency_ns, inflection_ns) {
+        if predicted_fast && inflection_ns > 0 && is_slow(latency_ns, inflection_ns) {
             self.counters.false_submits += 1;
         }
         if sampled && inflection_ns > 0 {
@@ -204,7 +204,7 @@ impl Array {
         }
     }
 
-    /// A device refused a copy (a kernel target that judges for itself): a revoke by the device.
+    /// A device refused a copy (a kernel target that predicts for itself): a revoke by the device.
     pub fn revoked(&mut self, now: Nanos, copy: CopyId, out: &mut Vec<Output>) {
         let Some((index, k)) = self.land(copy) else { return };
         let slot = self.slab.at(index);
@@ -271,7 +271,7 @@ impl Array {
         }
         slot.answered = true;
         self.counters.hedges_won += u64::from(slot.hedges & (1 << k) != 0);
-        self.counters.probing.answered_read(slot.tossed, now - slot.arrive_ns);
+        self.counters.probing.answered_read(slot.drawn, now - slot.arrive_ns);
         out.push(Output::Complete {
             tag: slot.tag,
             stream: slot.stream as usize,
@@ -344,7 +344,7 @@ impl Array {
 fn views(policy: &dyn Policy, thresholds: &[Thresholds]) -> Result<Vec<DeviceView>, Error> {
     let view = |(device, thresholds): (usize, &Thresholds)| {
         let network = policy.network(device);
-        DeviceView::new(thresholds.inflection_ns, policy.watches(), network).map_err(|_| Error::NetworkShape {
+        DeviceView::new(thresholds.inflection_ns, policy.tracks_inflight(), network).map_err(|_| Error::NetworkShape {
             device,
             inputs: network.map_or(0, |network| network.inputs()),
             outputs: network.map_or(0, |network| network.outputs()),

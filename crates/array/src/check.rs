@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks an array from outside while it runs: an observer that keeps its own books.
+//! Checks an array from outside while it runs: an observer that keeps its own counts.
 //!
 //! - Each request is answered exactly once, and by the end all are.
 //! - A device holds at most one copy of a request at a time, and the array's counts of I/Os in flight and pages pending are
@@ -18,7 +18,7 @@ use crate::{Array, CopyId, Counters, Input, Observer, Output, Progress};
 /// An observer that checks. Broken rules are collected; [`Checker::finish`] gives the verdict.
 #[derive(Debug, Default)]
 pub struct Checker {
-    devices: Vec<Books>,
+    devices: Vec<Expected>,
     replicas: u32,
     copies: HashMap<CopyId, (usize, u64, Request)>,
     requests: HashMap<u64, Life>,
@@ -29,7 +29,7 @@ pub struct Checker {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Books {
+struct Expected {
     in_flight: u32,
     pages: u32,
 }
@@ -47,7 +47,7 @@ const BROKEN_MAX: usize = 20;
 impl Checker {
     /// Watches an array of this many devices, with this many replicas of each stream.
     pub fn new(devices: usize, replicas: usize) -> Self {
-        Checker { devices: vec![Books::default(); devices], replicas: replicas as u32, ..Checker::default() }
+        Checker { devices: vec![Expected::default(); devices], replicas: replicas as u32, ..Checker::default() }
     }
 
     fn rule(&mut self, holds: bool, text: impl FnOnce() -> String) {
@@ -60,9 +60,9 @@ impl Checker {
     /// A copy no longer flies.
     fn land(&mut self, copy: CopyId, failed: bool) {
         if let Some((device, tag, request)) = self.copies.remove(&copy) {
-            let books = &mut self.devices[device];
-            books.in_flight -= 1;
-            books.pages -= pages(&request);
+            let expected = &mut self.devices[device];
+            expected.in_flight -= 1;
+            expected.pages -= pages(&request);
             if let Some(life) = self.requests.get_mut(&tag) {
                 life.failures += u32::from(failed);
             }
@@ -106,8 +106,8 @@ impl Checker {
         self.rule(c.hedges_won <= c.hedges && c.hedges <= c.extra_io + c.refusals, || {
             format!("hedges do not add up: {c:?}")
         });
-        self.rule(c.false_submits + c.false_revokes <= c.judged, || format!("judgements do not add up: {c:?}"));
-        self.rule(c.revokes <= c.judged + c.refusals, || format!("revokes without judgement: {c:?}"));
+        self.rule(c.false_submits + c.false_revokes <= c.predictions, || format!("predictions do not add up: {c:?}"));
+        self.rule(c.revokes <= c.predictions + c.refusals, || format!("revokes without a prediction: {c:?}"));
         if self.broken.is_empty() { Ok(()) } else { Err(self.broken) }
     }
 }
@@ -158,7 +158,7 @@ impl Observer for Checker {
 
     fn step(&mut self, _now: Nanos, array: &Array) {
         for (device, view) in array.devices().iter().enumerate() {
-            let Books { in_flight, pages } = self.devices[device];
+            let Expected { in_flight, pages } = self.devices[device];
             let pending = view.pending_pages();
             self.rule(view.in_flight() == in_flight, || {
                 format!("device {device}: the array counts {} in flight, {in_flight} are", view.in_flight())

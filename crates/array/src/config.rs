@@ -38,7 +38,7 @@ pub struct Config {
     /// From a revoke or an error until the next replica is asked. Default 15 us: LinnOS's cost of a failover, its
     /// inference included (section 5.3).
     pub failover_ns: Nanos,
-    /// Time that a judging policy takes before the first submit or revoke of a read; later decisions are part of
+    /// Time that a predicting policy takes before the first submit or revoke of a read; later decisions are part of
     /// `failover_ns`. Default 0.
     pub decision_ns: Nanos,
     /// Revokes. Default 1 per read and 4,096 in a row: enough while one of three replicas is fast (two slow devices of three
@@ -167,14 +167,14 @@ fn named(error: linnet_core::Error, budget: &'static str) -> Error {
 
 /// What is left of a [`Budget`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     rate: Rate,
     left: linnet_core::Budget,
 }
 
-impl Bucket {
+impl TokenBucket {
     pub(crate) fn new(budget: Budget) -> Self {
-        Bucket { rate: budget.rate(), left: linnet_core::Budget::default() }
+        TokenBucket { rate: budget.rate(), left: linnet_core::Budget::default() }
     }
 
     /// A read arrived.

@@ -22,11 +22,11 @@ pub struct Counters {
     pub extra_writes: u64,
     /// Copies that a device itself refused.
     pub refusals: u64,
-    /// Decisions of a policy that judges: revokes wanted and submits by judgement.
-    pub judged: u64,
+    /// Decisions of a policy that predicts: revokes wanted and submits by prediction.
+    pub predictions: u64,
     /// Revokes carried out, refusals by devices included. A read may be revoked once per replica but the last.
     pub revokes: u64,
-    /// Reads of a judging policy that were submitted because no other replica was left.
+    /// Reads of a predicting policy that were submitted because no other replica was left.
     pub forced_submits: u64,
     /// Reads sent on to another replica after an error or a time-out.
     pub failovers: u64,
@@ -42,9 +42,9 @@ pub struct Counters {
     pub errors: u64,
     /// Copies that ran into their time limit.
     pub timeouts: u64,
-    /// Answers that came after their time limit, or named nothing that is under way.
+    /// Answers that came after their time limit, or named nothing that is in flight.
     pub late: u64,
-    /// Reads submitted by judgement and slower at the device than its inflection point.
+    /// Reads submitted by prediction and slower at the device than its inflection point.
     pub false_submits: u64,
     /// Revokes where the device would have answered within its inflection point; counted where devices can be peeked at.
     pub false_revokes: u64,

@@ -17,7 +17,7 @@ pub enum Output {
         tag: u64,
         /// What to read or write.
         request: Request,
-        /// Another replica is left: a device that judges for itself may refuse.
+        /// Another replica is left: a device that predicts for itself may refuse.
         may_revoke: bool,
     },
     /// The answer of this copy is no longer wanted. A driver that can cancel reports [`crate::Array::cancelled`]; one that cannot

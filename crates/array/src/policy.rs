@@ -37,7 +37,7 @@ pub struct Ask<'a> {
     pub next: usize,
     /// True when nothing was decided about this read before.
     pub first: bool,
-    /// True when there is one candidate only: it will not be revoked, so there is nothing to judge.
+    /// True when there is one candidate only: it will not be revoked, so there is nothing to predict.
     pub last: bool,
     /// Every device of the array, as the array sees it.
     pub devices: &'a [DeviceView],
@@ -110,8 +110,8 @@ impl Ask<'_> {
         if answer.verdict == Verdict::Revoke {
             return Choice::Revoke { hedge_after };
         }
-        let Answer { replica, judged, probe, denied, .. } = *answer;
-        let submit = Submit { judged, probe, ..Submit::to(self.device(replica)).hedged(hedge_after) };
+        let Answer { replica, predicted_fast, probe, denied, .. } = *answer;
+        let submit = Submit { predicted_fast, probe, ..Submit::to(self.device(replica)).hedged(hedge_after) };
         if denied || (probe && tried) { Choice::Declined(submit) } else { Choice::Submit(submit) }
     }
 }
@@ -134,8 +134,8 @@ pub struct Submit {
     pub hedge_after: Option<Nanos>,
     /// Send a second copy to this candidate at once.
     pub also: Option<usize>,
-    /// The policy judged that the device will be fast; the submit counts as false when it is not.
-    pub judged: bool,
+    /// The policy predicts that the device will be fast; the submit counts as false when it is not.
+    pub predicted_fast: bool,
     /// The policy would rather not, but wants to learn how the device is now.
     pub probe: bool,
 }
@@ -143,7 +143,7 @@ pub struct Submit {
 impl Submit {
     /// A plain submit.
     pub fn to(replica: usize) -> Self {
-        Submit { replica, hedge_after: None, also: None, judged: false, probe: false }
+        Submit { replica, hedge_after: None, also: None, predicted_fast: false, probe: false }
     }
 
     /// The same with a hedge; a delay of `None` is no hedge.
@@ -151,9 +151,9 @@ impl Submit {
         Submit { hedge_after, ..self }
     }
 
-    /// The same, as a judgement that the device will be fast.
-    pub fn judged(self) -> Self {
-        Submit { judged: true, ..self }
+    /// The same, as a prediction that the device will be fast.
+    pub fn predicted_fast(self) -> Self {
+        Submit { predicted_fast: true, ..self }
     }
 }
 
@@ -205,13 +205,13 @@ pub trait Policy: Send {
     /// Its name in [`crate::POLICIES`].
     fn name(&self) -> &str;
 
-    /// True when it may answer [`Choice::Revoke`]. Reads of a judging policy pay [`crate::Config::decision_ns`].
-    fn judges(&self) -> bool {
+    /// True when it may answer [`Choice::Revoke`]. Reads of a predicting policy pay [`crate::Config::decision_ns`].
+    fn predicts(&self) -> bool {
         false
     }
 
     /// True when it wants [`linnet_core::Replica::features`] of the devices.
-    fn watches(&self) -> bool {
+    fn tracks_inflight(&self) -> bool {
         false
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The requests under way, in slots that are used again, and the tokens by which drivers name them.
+//! The requests in flight, in slots that are used again, and the tokens by which drivers name them.
 //!
 //! A token carries the generation of its slot. When a slot is used again its generation has changed, so an answer or a
 //! timer that comes too late matches nothing and is dropped. A slot holds one flight per replica: a request is at each
@@ -7,7 +7,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::probing::Toss;
+use crate::probing::Draw;
 use linnet_types::{Nanos, Op, Request};
 
 pub use linnet_core::REPLICAS_MAX;
@@ -40,7 +40,7 @@ pub struct TimerId(pub u64);
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
-    /// Hedge copy k, if it is still under way.
+    /// Hedge copy k, if it is still in flight.
     Hedge(usize),
     /// Ask for the next replica.
     Retry,
@@ -117,7 +117,7 @@ pub(crate) struct State {
     pub row: u32,
     /// Live, or waiting to be used again.
     pub live: bool,
-    /// The caller has its answer; copies may still be under way.
+    /// The caller has its answer; copies may still be in flight.
     pub answered: bool,
     /// A retry timer is set.
     pub waiting: bool,
@@ -131,16 +131,16 @@ pub(crate) struct State {
     pub submitted: Mask,
     /// Replicas that were revoked.
     pub refused: Mask,
-    /// Replicas with a copy under way.
+    /// Replicas with a copy in flight.
     pub flying: Mask,
-    /// Copies submitted because the policy judged them fast.
-    pub judged: Mask,
+    /// Copies submitted because the policy predicted that they will be fast.
+    pub predicted_fast: Mask,
     /// Copies that are hedges.
     pub hedges: Mask,
     /// Copies that were submitted by [`crate::Config::probe_share`].
     pub sampled: Mask,
-    /// What the first toss about this read said.
-    pub tossed: Toss,
+    /// What the first draw about this read said.
+    pub drawn: Draw,
 }
 
 impl State {
@@ -161,10 +161,10 @@ impl State {
             submitted: 0,
             refused: 0,
             flying: 0,
-            judged: 0,
+            predicted_fast: 0,
             hedges: 0,
             sampled: 0,
-            tossed: Toss::None,
+            drawn: Draw::None,
         }
     }
 
@@ -180,7 +180,7 @@ pub(crate) struct Slab {
     free: Vec<u32>,
 }
 
-/// Requests under way for which there is room from the start.
+/// Requests in flight for which there is room from the start.
 const ROOM: usize = 1024;
 
 impl Slab {
@@ -222,7 +222,7 @@ impl Slab {
         &mut self.slots[index]
     }
 
-    /// The slot and replica of a copy that is under way, or nothing when the copy is of the past.
+    /// The slot and replica of a copy that is in flight, or nothing when the copy is of the past.
     pub(crate) fn copy(&self, id: CopyId) -> Option<(usize, usize)> {
         let (index, k) = ((id.0 >> 32) as usize, (id.0 & 15) as usize);
         let slot = self.slots.get(index)?;

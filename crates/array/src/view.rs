@@ -14,13 +14,13 @@ pub struct DeviceView {
 }
 
 impl DeviceView {
-    /// An idle device, with the features of `linnet-1` when it is watched, and with this network at work.
+    /// An idle device, with the features of `linnet-1` when it has an in-flight tracker, and with this network at work.
     pub(crate) fn new(
         inflection_ns: Nanos,
-        watched: bool,
+        tracked: bool,
         network: Option<&Network>,
     ) -> Result<DeviceView, linnet_core::Error> {
-        let mut replica = Replica::new(inflection_ns, watched);
+        let mut replica = Replica::new(inflection_ns, tracked);
         replica.set_network(network)?;
         Ok(DeviceView { replica, completed_ns: 0 })
     }

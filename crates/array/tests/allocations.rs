@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use linnet_array::{Array, Config, CopyId, Learned, Output, POLICIES, policy};
+use linnet_array::{Array, Config, CopyId, DeviceModel, Output, POLICIES, policy};
 use linnet_types::{Op, Request, Thresholds};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -59,7 +59,7 @@ fn load(array: &mut Array, from: u64, to: u64, flying: &mut Vec<(u64, CopyId)>, 
 fn a_steady_load_allocates_nothing() {
     let thresholds =
         Thresholds { inflection_ns: 90_000, hedge_ns: 50_000, latency_ns_p95: 60_000, ..Default::default() };
-    let learned = vec![Learned { thresholds, ..Learned::default() }; 3];
+    let learned = vec![DeviceModel { thresholds, ..DeviceModel::default() }; 3];
     for name in POLICIES {
         let policy = policy(name, &learned, &Config::default()).expect("known");
         let mut array = Array::new(Config::default(), &[thresholds; 3], policy).expect("default settings");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use linnet_array::{Ask, Choice, Config, Policy, RunOptions, Submit, WriteMode, run};
 use linnet_core::Budget;
 use linnet_learn::TrainingSet;
-use linnet_sim::{Chance, Modelled, Toy};
+use linnet_sim::{Chance, Modelled, TestDevice};
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 const DEVICES: usize = 3;
@@ -48,7 +48,8 @@ fn stream(seed: u64) -> Vec<IoRecord> {
 fn served_features_are_the_trained_ones() {
     let streams: Vec<Vec<IoRecord>> = (0..DEVICES as u64).map(stream).collect();
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
-    let mut devices: Vec<_> = (0..DEVICES as u64).map(|seed| Modelled::new(Toy::busy(5_000_000, 0.4, seed))).collect();
+    let mut devices: Vec<_> =
+        (0..DEVICES as u64).map(|seed| Modelled::new(TestDevice::busy(5_000_000, 0.4, seed))).collect();
     let notes = Arc::new(Mutex::new(vec![Vec::new(); DEVICES]));
     let options = RunOptions { array: Config { write_mode: WriteMode::All, ..Config::default() }, log: true };
     let thresholds = [Thresholds::default(); DEVICES];

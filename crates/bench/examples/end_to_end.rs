@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
+use linnet_array::{Config, DeviceModel, RunOptions, RunResult, policy, run};
 use linnet_learn::{LearnOptions, fit_periods};
 use linnet_sim::Modelled;
 use linnet_ssd::{Params, Ssd};
@@ -24,7 +24,7 @@ fn measured(
     devices: &mut [Modelled<Ssd>],
     streams: &[&[IoRecord]],
     name: &str,
-    learned: &[Learned],
+    learned: &[DeviceModel],
     log: bool,
 ) -> RunResult {
     let thresholds: Vec<Thresholds> = learned.iter().map(|one| one.thresholds).collect();
@@ -50,16 +50,16 @@ fn main() {
     let period = |seed| linnet_trace::synth(&workload, seconds, 3, seed).expect("a workload of this name");
     let (train, test) = (period(0), period(1));
 
-    let fresh = vec![Learned::default(); 3];
+    let fresh = vec![DeviceModel::default(); 3];
     let log = |streams| measured(&mut devices.clone(), &slices(streams), "baseline", &fresh, true).log;
     let (past, later) = (log(&train), log(&test));
     let fitted = fit_periods(&slices(&past), &slices(&later), &LearnOptions::default(), &mut |_| true).expect("a fit");
-    let learned: Vec<Learned> = fitted
+    let learned: Vec<DeviceModel> = fitted
         .iter()
-        .map(|one| Learned {
+        .map(|one| DeviceModel {
             thresholds: one.model.thresholds,
             network: one.model.network.clone(),
-            ..Learned::default()
+            ..DeviceModel::default()
         })
         .collect();
 

@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use linnet_core::{Latencies, TREES, Tree, Trees, WATCH_FEATURES};
+use linnet_core::{INFLIGHT_FEATURES, Latencies, TREES, Tree, Trees};
 use linnet_sim::Chance;
 
 fn ns(mut call: impl FnMut(usize)) -> (f64, f64) {
@@ -32,7 +32,8 @@ fn main() {
         })
         .collect();
     let trees = Trees::new(&trees, 0).expect("in range");
-    let rows: Vec<[u8; WATCH_FEATURES]> = (0..4_096).map(|_| std::array::from_fn(|_| chance.below(64) as u8)).collect();
+    let rows: Vec<[u8; INFLIGHT_FEATURES]> =
+        (0..4_096).map(|_| std::array::from_fn(|_| chance.below(64) as u8)).collect();
     let mut scores: Vec<i32> = rows.iter().map(|row| trees.score(row)).collect();
     let unsorted = scores.clone();
     scores.sort_unstable();

@@ -2,12 +2,12 @@
 //! Measures the cost of the array and the event queue per I/O, by policy, on a device whose own cost is negligible.
 //! `cargo run --release -p linnet-bench --example rate [I/Os, default 2,000,000] [policy,policy...]`
 //!
-//! Three streams of Poisson arrivals, 90 % reads, on three toy devices that are busy now and then. The network of LinnOS has its
-//! real shape, 31-256-2, with weights that make it look at the pages pending.
+//! Three streams of Poisson arrivals, 90 % reads, on three test devices that are busy now and then. The network of LinnOS has
+//! its real shape, 31-256-2, with weights that make it look at the pages pending.
 
-use linnet_array::{Config, Learned, POLICIES, RunOptions, policy, run};
+use linnet_array::{Config, DeviceModel, POLICIES, RunOptions, policy, run};
 use linnet_core::{DIGITS, Layer, Network};
-use linnet_sim::{Chance, Modelled, Toy};
+use linnet_sim::{Chance, Modelled, TestDevice};
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 use std::time::Instant;
 
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         queue_median: 6,
         queue_lower_quartile: 4,
     };
-    let learned = vec![Learned { thresholds, network: Some(network()?), ..Learned::default() }; DEVICES];
+    let learned = vec![DeviceModel { thresholds, network: Some(network()?), ..DeviceModel::default() }; DEVICES];
     let streams = streams(ios);
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     println!(
@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let array = Config::default();
         let policy = policy(name, &learned, &array)?;
         let mut devices: Vec<_> =
-            (0..DEVICES as u64).map(|seed| Modelled::new(Toy::busy(50_000_000, 0.1, seed))).collect();
+            (0..DEVICES as u64).map(|seed| Modelled::new(TestDevice::busy(50_000_000, 0.1, seed))).collect();
         let options = RunOptions { array, log: false };
         let start = Instant::now();
         let result = run(&mut devices, &streams, &[thresholds; DEVICES], policy, &options, &mut ())?;

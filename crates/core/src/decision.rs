@@ -90,7 +90,7 @@ pub struct Answer {
     /// The read is sent to learn how the replica is.
     pub probe: bool,
     /// A model was asked, and expects the read to be fast.
-    pub judged: bool,
+    pub predicted_fast: bool,
     /// A revoke was wanted that the budget did not allow.
     pub denied: bool,
 }
@@ -153,7 +153,7 @@ impl Decision {
             _ => Verdict::ForcedSubmit,
         };
         let replica = choice.replica as usize;
-        Answer { replica, verdict, probe: choice.probe, judged: choice.judged, denied: *denied != 0 }
+        Answer { replica, verdict, probe: choice.probe, predicted_fast: choice.predicted_fast, denied: *denied != 0 }
     }
 }
 

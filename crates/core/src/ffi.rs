@@ -3,12 +3,12 @@
 
 use std::ffi::c_void;
 
+use crate::inflight::{InflightIo, Raw as InflightTracker};
 pub use crate::records::{
-    Decision, Dense, FloatNetwork, FloatShape, Judge, Loops, Model, Network, Rows, Sift, Source, Tables, TrainOptions,
-    Trainer,
+    Decision, Dense, FloatNetwork, FloatShape, IncrementalNetwork, Loops, Model, Network, Prune, Rows, Source, Tables,
+    TrainOptions, Trainer,
 };
 use crate::replica::Raw as Replica;
-use crate::watch::{Raw as Watch, Watched};
 use crate::{Budget, Candidate, Flight, Hedging, Heimdall, HeimdallScale, Latencies, Rate, Settings, Tracker, Trees};
 
 /// `LINNET_POLICIES`.
@@ -47,11 +47,11 @@ unsafe extern "C" {
     pub fn linnet_decision_begin(decision: *mut Decision, settings: *const Settings);
     pub fn linnet_decision_next(decision: *mut Decision, settings: *const Settings, revokes: *mut Budget) -> u32;
     pub fn linnet_expected_ns(ewma_ns: u64, in_flight: u32) -> u64;
-    pub fn linnet_replica_init(replica: *mut Replica, inflection_ns: u64, ios: *mut Watched, places: u32);
-    pub fn linnet_replica_grow(replica: *mut Replica, ios: *mut Watched, from: u32, places: u32);
-    pub fn linnet_replica_set_judge(
+    pub fn linnet_replica_init(replica: *mut Replica, inflection_ns: u64, ios: *mut InflightIo, places: u32);
+    pub fn linnet_replica_grow(replica: *mut Replica, ios: *mut InflightIo, from: u32, places: u32);
+    pub fn linnet_replica_set_incremental(
         replica: *mut Replica,
-        judge: *mut Judge,
+        net: *mut IncrementalNetwork,
         size: usize,
         tables: *const Tables,
     ) -> i32;
@@ -77,7 +77,12 @@ unsafe extern "C" {
         size_bytes: u32,
         features: *mut u8,
     );
-    pub fn linnet_judge_describe(judge: *mut Judge, size_bytes: u32, scratch: *mut c_void, candidate: *mut Candidate);
+    pub fn linnet_incremental_describe(
+        net: *mut IncrementalNetwork,
+        size_bytes: u32,
+        scratch: *mut c_void,
+        candidate: *mut Candidate,
+    );
     pub fn linnet_hedge_init(hedge: *mut Hedging, settings: *const Settings, delay_ns: u64);
     pub fn linnet_hedge_ask(hedge: *mut Hedging, settings: *const Settings) -> i32;
     pub fn linnet_hedge_answered(hedge: *mut Hedging, latency_ns: u64);
@@ -90,21 +95,21 @@ unsafe extern "C" {
     pub fn linnet_tracker_digits(tracker: *const Tracker, snapshot: u32, digits: *mut u8);
 
     pub fn linnet_bucket(value: u64) -> u8;
-    pub fn linnet_watch_init(watch: *mut Watch, inflection_ns: u64);
-    pub fn linnet_watch_arrive(
-        watch: *mut Watch,
-        ios: *mut Watched,
+    pub fn linnet_inflight_init(inflight: *mut InflightTracker, inflection_ns: u64);
+    pub fn linnet_inflight_arrive(
+        inflight: *mut InflightTracker,
+        ios: *mut InflightIo,
         io: u32,
         now_ns: u64,
         is_read: i32,
         offset_bytes: u64,
         size_bytes: u32,
     );
-    pub fn linnet_watch_complete(watch: *mut Watch, ios: *mut Watched, io: u32, now_ns: u64);
-    pub fn linnet_watch_withdraw(watch: *mut Watch, ios: *mut Watched, io: u32);
-    pub fn linnet_watch_describe(
-        watch: *const Watch,
-        ios: *const Watched,
+    pub fn linnet_inflight_complete(inflight: *mut InflightTracker, ios: *mut InflightIo, io: u32, now_ns: u64);
+    pub fn linnet_inflight_withdraw(inflight: *mut InflightTracker, ios: *mut InflightIo, io: u32);
+    pub fn linnet_inflight_describe(
+        inflight: *const InflightTracker,
+        ios: *const InflightIo,
         now_ns: u64,
         offset_bytes: u64,
         size_bytes: u32,
@@ -156,20 +161,30 @@ unsafe extern "C" {
         score: *mut i64,
     ) -> i32;
 
-    pub fn linnet_tables_plan(tables: *mut Tables, network: *const Network, loops: *const Sift) -> i32;
+    pub fn linnet_tables_plan(tables: *mut Tables, network: *const Network, loops: *const Prune) -> i32;
     pub fn linnet_tables_place(tables: *mut Tables, memory: *mut c_void, memory_size: usize) -> i32;
-    pub fn linnet_judge_init(judge: *mut Judge, size: usize, tables: *const Tables, tracker: *const Tracker) -> i32;
-    pub fn linnet_judge_arrive(judge: *mut Judge, size_bytes: u32) -> u32;
-    pub fn linnet_judge_withdraw(judge: *mut Judge, size_bytes: u32);
-    pub fn linnet_judge_note_read(judge: *mut Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
-    pub fn linnet_judge_behind(judge: *const Judge) -> i32;
-    pub fn linnet_judge_catch_up(judge: *mut Judge, snapshot: u32);
-    pub fn linnet_judge_snapshot(judge: *const Judge, size_bytes: u32) -> u32;
-    pub fn linnet_judge_pending_pages(judge: *const Judge) -> u32;
-    pub fn linnet_judge_history_len(judge: *const Judge) -> u32;
-    pub fn linnet_judge_tracker(judge: *const Judge, tracker: *mut Tracker);
-    pub fn linnet_judge_score(judge: *const Judge, snapshot: u32, scratch: *mut c_void, score: *mut i64) -> i32;
-    pub fn linnet_judge_decide(judge: *mut Judge, snapshot: u32, scratch: *mut c_void) -> i32;
+    pub fn linnet_incremental_init(
+        net: *mut IncrementalNetwork,
+        size: usize,
+        tables: *const Tables,
+        tracker: *const Tracker,
+    ) -> i32;
+    pub fn linnet_incremental_arrive(net: *mut IncrementalNetwork, size_bytes: u32) -> u32;
+    pub fn linnet_incremental_withdraw(net: *mut IncrementalNetwork, size_bytes: u32);
+    pub fn linnet_incremental_note_read(net: *mut IncrementalNetwork, size_bytes: u32, latency_ns: u64, snapshot: u32);
+    pub fn linnet_incremental_behind(net: *const IncrementalNetwork) -> i32;
+    pub fn linnet_incremental_catch_up(net: *mut IncrementalNetwork, snapshot: u32);
+    pub fn linnet_incremental_snapshot(net: *const IncrementalNetwork, size_bytes: u32) -> u32;
+    pub fn linnet_incremental_pending_pages(net: *const IncrementalNetwork) -> u32;
+    pub fn linnet_incremental_history_len(net: *const IncrementalNetwork) -> u32;
+    pub fn linnet_incremental_tracker(net: *const IncrementalNetwork, tracker: *mut Tracker);
+    pub fn linnet_incremental_score(
+        net: *const IncrementalNetwork,
+        snapshot: u32,
+        scratch: *mut c_void,
+        score: *mut i64,
+    ) -> i32;
+    pub fn linnet_incremental_decide(net: *mut IncrementalNetwork, snapshot: u32, scratch: *mut c_void) -> i32;
 
     pub fn linnet_model_read(bytes: *const u8, size: usize, model: *mut Model, offset: *mut usize) -> i32;
     pub fn linnet_crc32c(bytes: *const u8, size: usize) -> u32;
@@ -212,10 +227,10 @@ unsafe extern "C" {
     pub static linnet_dense_avx512: Dense;
     pub static linnet_dense_portable: Dense;
     #[cfg(target_arch = "x86_64")]
-    pub static linnet_sift_avx2: Sift;
+    pub static linnet_prune_avx2: Prune;
     #[cfg(target_arch = "x86_64")]
-    pub static linnet_sift_avx512: Sift;
-    pub static linnet_sift_portable: Sift;
+    pub static linnet_prune_avx512: Prune;
+    pub static linnet_prune_portable: Prune;
 }
 
 // core/tune.h

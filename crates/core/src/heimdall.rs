@@ -17,7 +17,7 @@ const HISTORY: usize = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Heimdall {
-    under_way: u32,
+    in_flight: u32,
     queue: [u32; HISTORY],
     latency_ns: [u32; HISTORY],
     throughput: [u32; HISTORY],
@@ -47,7 +47,7 @@ impl Heimdall {
         tracker
     }
 
-    /// An I/O arrives. Returns its snapshot: the I/Os under way, reads and writes, this one included.
+    /// An I/O arrives. Returns its snapshot: the I/Os in flight, reads and writes, this one included.
     pub fn arrive(&mut self) -> u32 {
         unsafe { ffi::linnet_heimdall_arrive(self) }
     }
@@ -65,16 +65,16 @@ impl Heimdall {
         unsafe { ffi::linnet_heimdall_leave(self) }
     }
 
-    /// All I/Os under way leave without completing.
+    /// All I/Os in flight leave without completing.
     pub fn clear(&mut self) {
-        while self.under_way > 0 {
+        while self.in_flight > 0 {
             self.withdraw();
         }
     }
 
-    /// I/Os under way.
-    pub fn under_way(&self) -> u32 {
-        self.under_way
+    /// I/Os in flight.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
     /// The features of a read whose arrival returned `snapshot`.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latency quantiles of a read, foretold from the score of its trees and one feature (`core/latencies.c`).
+//! Latency quantiles of a read, predicted from the score of its trees and one feature (`core/latencies.c`).
 
-use crate::{BUCKET_MAX, Error, WATCH_FEATURES, ffi};
+use crate::{BUCKET_MAX, Error, INFLIGHT_FEATURES, ffi};
 
-/// The quantiles that are foretold.
+/// The quantiles that are predicted.
 pub const LATENCY_SHARES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 /// Bins of scores.
 pub const SCORE_BINS: usize = 16;
@@ -41,14 +41,14 @@ impl Latencies {
         if unsafe { ffi::linnet_latencies_check(&made) } < 0 {
             return Err(Error::Shape(format!(
                 "feature {feature} is above {}, an edge is above {BUCKET_MAX}, or edges or latencies descend",
-                WATCH_FEATURES - 1
+                INFLIGHT_FEATURES - 1
             )));
         }
         Ok(made)
     }
 
     /// The latency, in ns, that a read with this score and these features stays within with each of [`LATENCY_SHARES`].
-    pub fn predict(&self, score: i32, features: &[u8; WATCH_FEATURES]) -> &[u32; LATENCY_SHARES.len()] {
+    pub fn predict(&self, score: i32, features: &[u8; INFLIGHT_FEATURES]) -> &[u32; LATENCY_SHARES.len()] {
         // SAFETY: the feature was checked by `new` or by the reader of model files; C answers with a row of `bins`, which
         // has as many numbers.
         unsafe { &*ffi::linnet_latencies_predict(self, score, features.as_ptr()).cast() }
@@ -84,7 +84,7 @@ mod tests {
         let table = table();
         for (score, bin) in [(i32::MIN, 0), (0, 0), (1, 1), (10, 1), (11, 2), (140, 14), (141, 15), (i32::MAX, 15)] {
             for value in 0..=BUCKET_MAX {
-                let mut features = [63; WATCH_FEATURES];
+                let mut features = [63; INFLIGHT_FEATURES];
                 features[3] = value;
                 let column = usize::from(value.div_ceil(8)).min(FEATURE_BINS - 1);
                 let first = (1000 * bin + 10 * column) as u32;

@@ -10,7 +10,8 @@ mod error;
 mod ffi;
 mod float;
 mod heimdall;
-mod judge;
+mod incremental;
+mod inflight;
 mod knob;
 mod latencies;
 mod memory;
@@ -31,13 +32,13 @@ mod tracker;
 mod train;
 mod tree;
 mod trees;
-mod watch;
 
 pub use decision::{Answer, Candidate, Decision, Hedging, Question, REPLICAS_MAX, Verdict, preferred};
 pub use error::{Error, ModelFault};
 pub use float::{Activation, FloatLayer, FloatNetwork};
 pub use heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, throughput};
-pub use judge::{Judge, Way};
+pub use incremental::{IncrementalNetwork, Precompute};
+pub use inflight::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, Place, bucket};
 pub use knob::{Knob, SCHEMA_PRIVATE, SCHEMA_READAHEAD1, Unit};
 pub use latencies::{FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, SCORE_BINS};
 pub use model::Model;
@@ -51,7 +52,6 @@ pub use tracker::Tracker;
 pub use train::{Loss, Optimiser, TrainOptions, train, train_f32};
 pub use tree::{CartOptions, DecisionTree, TreeNode};
 pub use trees::{TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees};
-pub use watch::{BUCKET_MAX, Place, WATCH_FEATURES, Watch, bucket};
 
 /// Features of one read: decimal digits (`spec/features.md`).
 pub const DIGITS: usize = 31;

@@ -16,7 +16,7 @@ const PERCENTILE_UNITS: f64 = 1e4;
 /// Units of a share in the file: millionths.
 const SHARE_UNITS: f64 = 1e6;
 
-/// An admission model: judges reads of one device by a network, by trees, or either.
+/// An admission model: decides on reads of one device by a network, by trees, or either.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// On the 31 digits of `spec/features.md`: 31 inputs, 2 outputs.

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::judge::Tables;
+use crate::incremental::Tables;
 use crate::memory::{Memory, with_scratch};
 use crate::{Error, ffi, simd};
 
@@ -46,7 +46,7 @@ struct Inner {
     layers: Vec<Layer>,
     scales: Vec<i64>,
     set: simd::Set,
-    /// Made for the first judge.
+    /// Made for the first incremental network.
     tables: OnceLock<Result<Tables, Error>>,
 }
 
@@ -196,7 +196,7 @@ impl Network {
         self.0.core.memory_size
     }
 
-    /// Bytes of the tables that its judges share.
+    /// Bytes of the tables that its incremental networks share.
     pub fn tables_bytes(&self) -> usize {
         self.tables().map_or(0, Tables::size_bytes)
     }
@@ -205,7 +205,7 @@ impl Network {
         &self.0.core
     }
 
-    /// What all judges of this network share.
+    /// What all incremental networks of this network share.
     pub(crate) fn tables(&self) -> Result<&Tables, Error> {
         let inner = &*self.0;
         inner.tables.get_or_init(|| Tables::new(self, &inner.core, inner.set)).as_ref().map_err(Error::clone)

@@ -2,8 +2,8 @@
 //! The core as C has it: structures, functions, memory and instruction sets. No API: benches use it to call other builds of
 //! the core on the same data.
 
+pub use crate::inflight::{InflightIo, Raw};
 pub use crate::memory::{Memory, with_scratch};
-pub use crate::watch::{Raw, Watched};
 use crate::{Error, Layer, Network};
 
 /// Declarations of `core/linnet.h`.

@@ -142,7 +142,7 @@ pub struct Model {
     pub inflection_percentile: u32,
     pub false_submit: u32,
     pub parts: u32,
-    pub watch_schema: u32,
+    pub tree_schema: u32,
     pub inflection_ns: u64,
     pub latency_ns_p95: u64,
     pub latency_ns_p99: u64,
@@ -165,27 +165,27 @@ pub struct Dense {
     _functions: [*const c_void; 4],
 }
 
-/// Table of a judge's loops for one instruction set; only its address is used here.
+/// Table of an incremental network's loops for one instruction set; only its address is used here.
 #[repr(C)]
-pub struct Sift {
+pub struct Prune {
     _functions: [*const c_void; 6],
 }
 
 #[repr(C)]
 pub struct Tables {
     pub network: *const Network,
-    pub loops: *const Sift,
+    pub loops: *const Prune,
     pub near: *const i32,
     pub top: *const i32,
     pub gap: *const i32,
     pub gap_bias: i64,
     pub lanes: u32,
-    pub way: u32,
+    pub precompute: u32,
     pub packed: *const u64,
     pub words: u32,
     pub pack_bits: u32,
     pub memory_size: usize,
-    pub judge_size: usize,
+    pub incremental_size: usize,
     pub scratch_size: usize,
 }
 
@@ -193,7 +193,7 @@ const _: () = assert!(size_of::<Tables>() == 96);
 
 /// Lies in memory of the size that its tables name; only its address is used here.
 #[repr(C)]
-pub struct Judge {
+pub struct IncrementalNetwork {
     _opaque: [u8; 0],
 }
 
@@ -202,7 +202,7 @@ pub struct Judge {
 pub struct Choice {
     pub replica: u32,
     pub probe: bool,
-    pub judged: bool,
+    pub predicted_fast: bool,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,8 @@ use std::ptr;
 
 use linnet_types::{Nanos, Request};
 
-use crate::watch::{Raw as Watch, Watched};
-use crate::{Candidate, Error, Judge, Network, Settings, Tracker, WATCH_FEATURES, ffi};
+use crate::inflight::{InflightIo, Raw as InflightTracker};
+use crate::{Candidate, Error, INFLIGHT_FEATURES, IncrementalNetwork, Network, Settings, Tracker, ffi};
 
 const UNTRACKED: u32 = u32::MAX;
 /// Places for I/Os in flight when the first one arrives.
@@ -16,10 +16,10 @@ const PLACES: usize = 64;
 /// `struct linnet_replica`.
 #[repr(C)]
 pub struct Raw {
-    watch: Watch,
+    inflight: InflightTracker,
     tracker: Tracker,
-    judge: *mut ffi::Judge,
-    ios: *mut Watched,
+    net: *mut ffi::IncrementalNetwork,
+    ios: *mut InflightIo,
     events: u64,
     latest_ns: Nanos,
     ewma_ns: Nanos,
@@ -48,7 +48,7 @@ pub struct Flight {
     spare: u16,
 }
 
-const _: () = assert!(size_of::<Watch>() == 224 && size_of::<Watched>() == 32);
+const _: () = assert!(size_of::<InflightTracker>() == 224 && size_of::<InflightIo>() == 32);
 const _: () = assert!(size_of::<Raw>() == 352 && size_of::<Flight>() == 32);
 
 impl Flight {
@@ -67,30 +67,30 @@ impl Flight {
 pub struct Replica {
     raw: Raw,
     /// `raw.ios` points into it. Empty: nothing wants the features of `linnet-1`.
-    ios: Vec<Watched>,
-    /// `raw.judge` points into its memory.
-    judge: Option<Judge>,
+    ios: Vec<InflightIo>,
+    /// `raw.net` points into its memory.
+    net: Option<IncrementalNetwork>,
 }
 
-// SAFETY: the pointers lead into memory that the replica owns. What changes behind `&self` is the judge's, which may be
-// asked by several threads.
+// SAFETY: the pointers lead into memory that the replica owns. What changes behind `&self` is the incremental network's, which
+// may be asked by several threads.
 unsafe impl Send for Replica {}
 unsafe impl Sync for Replica {}
 
-// SAFETY of the calls: the layouts are C's; `raw.ios` has the places that C links, `raw.judge` a judge's memory.
+// SAFETY of the calls: the layouts are C's; `raw.ios` has the places that C links, `raw.net` an incremental network's memory.
 impl Replica {
-    /// An idle replica without history. Reads above `inflection_ns` are slow; 0: it is unknown, and none is. It is watched when
-    /// somebody wants [`Replica::features`].
-    pub fn new(inflection_ns: Nanos, watched: bool) -> Replica {
+    /// An idle replica without history. Reads above `inflection_ns` are slow; 0: it is unknown, and none is. It has an
+    /// in-flight tracker when somebody wants [`Replica::features`].
+    pub fn new(inflection_ns: Nanos, tracked: bool) -> Replica {
         let known_ns = if inflection_ns == 0 { Nanos::MAX } else { inflection_ns };
-        let mut ios = vec![Watched::default(); if watched { PLACES } else { 0 }];
+        let mut ios = vec![InflightIo::default(); if tracked { PLACES } else { 0 }];
         let mut raw = std::mem::MaybeUninit::uninit();
         // SAFETY: C sets every field.
         let raw = unsafe {
             ffi::linnet_replica_init(raw.as_mut_ptr(), known_ns, ios.as_mut_ptr(), ios.len() as u32);
             raw.assume_init()
         };
-        Replica { raw, ios, judge: None }
+        Replica { raw, ios, net: None }
     }
 
     /// Puts this network to work, or none. It goes on from the history so far. One that is refused changes nothing.
@@ -98,15 +98,15 @@ impl Replica {
     /// # Errors
     /// For a network that does not take the 31 digits to two outputs.
     pub fn set_network(&mut self, network: Option<&Network>) -> Result<(), Error> {
-        let judge = network.map(Judge::new).transpose()?;
-        let (core, size, tables) = match &judge {
-            Some(judge) => judge.parts()?,
+        let net = network.map(IncrementalNetwork::new).transpose()?;
+        let (core, size, tables) = match &net {
+            Some(net) => net.parts()?,
             None => (ptr::null_mut(), 0, ptr::null()),
         };
-        if unsafe { ffi::linnet_replica_set_judge(&mut self.raw, core, size, tables) } < 0 {
-            return Err(Error::Shape("the core refuses the judge".into()));
+        if unsafe { ffi::linnet_replica_set_incremental(&mut self.raw, core, size, tables) } < 0 {
+            return Err(Error::Shape("the core refuses the incremental network".into()));
         }
-        self.judge = judge;
+        self.net = net;
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Replica {
     #[cold]
     fn grow(&mut self) {
         let from = self.ios.len();
-        self.ios.resize(2 * from, Watched::default());
+        self.ios.resize(2 * from, InflightIo::default());
         unsafe {
             ffi::linnet_replica_grow(&mut self.raw, self.ios.as_mut_ptr(), from as u32, self.ios.len() as u32);
         }
@@ -206,15 +206,15 @@ impl Replica {
 
     /// 4 KiB pages in flight, reads and writes.
     pub fn pending_pages(&self) -> u32 {
-        self.judge.as_ref().map_or(self.raw.tracker.pending_pages(), Judge::pending_pages)
+        self.net.as_ref().map_or(self.raw.tracker.pending_pages(), IncrementalNetwork::pending_pages)
     }
 
     /// The features of LinnOS, up to now.
     pub fn tracker(&self) -> Tracker {
-        match &self.judge {
-            Some(judge) => {
-                judge.catch_up(judge.pending_pages());
-                judge.tracker()
+        match &self.net {
+            Some(net) => {
+                net.catch_up(net.pending_pages());
+                net.tracker()
             }
             None => self.raw.tracker,
         }
@@ -226,12 +226,12 @@ impl Replica {
         unsafe { ffi::linnet_replica_describe(&self.raw, now, candidate) }
     }
 
-    /// The features of `linnet-1` of a read that arrives now. Nothing when it is not watched.
-    pub fn features(&self, now: Nanos, request: &Request) -> Option<[u8; WATCH_FEATURES]> {
+    /// The features of `linnet-1` of a read that arrives now. Nothing when it has no in-flight tracker.
+    pub fn features(&self, now: Nanos, request: &Request) -> Option<[u8; INFLIGHT_FEATURES]> {
         if self.ios.is_empty() {
             return None;
         }
-        let mut features = [0; WATCH_FEATURES];
+        let mut features = [0; INFLIGHT_FEATURES];
         let Request { offset_bytes, size_bytes, .. } = *request;
         unsafe { ffi::linnet_replica_features(&self.raw, now, offset_bytes, size_bytes, features.as_mut_ptr()) };
         Some(features)
@@ -239,16 +239,16 @@ impl Replica {
 
     /// Asks its network about a read of this size: `known` and `slow`. Without a network nothing is known.
     pub fn ask(&self, size_bytes: u32, candidate: &mut Candidate) {
-        if let Some(judge) = &self.judge {
-            judge.describe(size_bytes, candidate);
+        if let Some(net) = &self.net {
+            net.describe(size_bytes, candidate);
         }
     }
 
     /// The score that its network gives a read of this size; nothing where [`Replica::ask`] knows nothing.
     pub fn network_score(&self, size_bytes: u32) -> Option<i64> {
-        let (judge, mut candidate) = (self.judge.as_ref()?, Candidate::default());
-        judge.describe(size_bytes, &mut candidate);
-        candidate.known.then(|| judge.score(judge.snapshot(size_bytes)))
+        let (net, mut candidate) = (self.net.as_ref()?, Candidate::default());
+        net.describe(size_bytes, &mut candidate);
+        candidate.known.then(|| net.score(net.snapshot(size_bytes)))
     }
 }
 

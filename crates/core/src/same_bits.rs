@@ -3,7 +3,7 @@
 
 use crate::network::{Layer, Network};
 use crate::train::{Loss, Optimiser, TrainOptions, run_set};
-use crate::{DIGITS, Judge, simd};
+use crate::{DIGITS, IncrementalNetwork, simd};
 
 /// Bits of splitmix64.
 pub(crate) fn chance(seed: u64) -> impl FnMut() -> u64 {
@@ -86,9 +86,9 @@ fn deciding() {
     }
 }
 
-/// Judges with the loops of each set, told the same, with weights that reach the ends of 16 and 32 bits.
+/// Incremental networks with the loops of each set, told the same, with weights that reach the ends of 16 and 32 bits.
 #[test]
-fn judging() {
+fn incremental() {
     let mut next = chance(3);
     for (shape, first, last) in [
         (vec![31, 256, 2], 200, 200),
@@ -115,22 +115,22 @@ fn judging() {
             .into_iter()
             .map(|set| Network::with_set(layers.clone(), vec![1; layers.len()], 9, set).unwrap())
             .collect();
-        let judges: Vec<Judge> = networks.iter().map(|network| Judge::new(network).unwrap()).collect();
+        let nets: Vec<IncrementalNetwork> =
+            networks.iter().map(|network| IncrementalNetwork::new(network).unwrap()).collect();
         for step in 0..200 {
             let pages = (next() % 1_100) as u32 >> (next() % 8);
-            let answers: Vec<(i64, bool)> =
-                judges.iter().map(|judge| (judge.score(pages), judge.decide(pages))).collect();
-            let score = networks[0].score(&judges[0].tracker().digits(pages));
+            let answers: Vec<(i64, bool)> = nets.iter().map(|net| (net.score(pages), net.decide(pages))).collect();
+            let score = networks[0].score(&nets[0].tracker().digits(pages));
             assert!(
                 answers.iter().all(|&answer| answer == (score, score > 0)),
                 "{shape:?} {pages} {score} {answers:?}"
             );
             if step % 3 == 0 {
                 let (size, us) = ((next() % (1 << 22)) as u32 >> (next() % 12), (next() % 10_500) >> (next() % 8));
-                for judge in &judges {
-                    judge.arrive(size);
-                    judge.note_read(if step % 2 == 0 { size } else { 0 }, us * 1_000, pages);
-                    judge.catch_up(judge.pending_pages());
+                for net in &nets {
+                    net.arrive(size);
+                    net.note_read(if step % 2 == 0 { size } else { 0 }, us * 1_000, pages);
+                    net.catch_up(net.pending_pages());
                 }
             }
         }

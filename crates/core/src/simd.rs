@@ -52,14 +52,14 @@ pub fn dense(set: Set) -> *const ffi::Dense {
     }
 }
 
-/// Loops of a judge.
-pub fn sift(set: Set) -> *const ffi::Sift {
+/// Loops of an incremental network.
+pub fn prune(set: Set) -> *const ffi::Prune {
     match set {
-        Set::Portable => &raw const ffi::linnet_sift_portable,
+        Set::Portable => &raw const ffi::linnet_prune_portable,
         #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => &raw const ffi::linnet_sift_avx2,
+        Set::Avx2 => &raw const ffi::linnet_prune_avx2,
         #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => &raw const ffi::linnet_sift_avx512,
+        Set::Avx512 => &raw const ffi::linnet_prune_avx512,
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Small trees on the features of a [`Watch`](crate::Watch) (`core/trees.c`).
+//! Small trees on the features of an [`InflightTracker`](crate::InflightTracker) (`core/trees.c`).
 
-use crate::{BUCKET_MAX, Error, WATCH_FEATURES, ffi};
+use crate::{BUCKET_MAX, Error, INFLIGHT_FEATURES, ffi};
 
 /// Trees of a model; unused ones hold zeros.
 pub const TREES: usize = 64;
@@ -59,7 +59,7 @@ impl Trees {
         if unsafe { ffi::linnet_trees_check(&made) } < 0 {
             return Err(Error::Shape(format!(
                 "a tree asks for a feature above {} or a threshold above {BUCKET_MAX}, or the base {base} leaves 2^30",
-                WATCH_FEATURES - 1
+                INFLIGHT_FEATURES - 1
             )));
         }
         Ok(made)
@@ -88,8 +88,8 @@ impl Trees {
     }
 
     /// The logarithm of the odds that a read will be slow, in units of 1 / [`TREE_ONE`]. Above 0: rather slow than fast.
-    /// Features are those of a watch: 0..=63. Larger ones give some score.
-    pub fn score(&self, features: &[u8; WATCH_FEATURES]) -> i32 {
+    /// Features are those of an in-flight tracker: 0..=63. Larger ones give some score.
+    pub fn score(&self, features: &[u8; INFLIGHT_FEATURES]) -> i32 {
         // SAFETY: checked by `new`: every feature that is asked for exists; and the processor has the instructions.
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {

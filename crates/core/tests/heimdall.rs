@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The features of Heimdall against a slow model that keeps every I/O, and their golden vectors.
 //!
-//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test heimdall` writes them anew.
+//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test heimdall` writes them again.
 
 mod common;
 
@@ -13,10 +13,10 @@ use linnet_sim::Chance;
 use linnet_types::Op;
 use proptest::prelude::*;
 
-/// Counts what is under way and keeps every completed read: snapshot, latency, size.
+/// Counts what is in flight and keeps every completed read: snapshot, latency, size.
 #[derive(Default)]
 struct Slow {
-    under_way: u32,
+    in_flight: u32,
     reads: Vec<(u32, u64, u32)>,
 }
 
@@ -50,7 +50,7 @@ fn hex<N: Copy + Into<u64>>(numbers: &[N]) -> String {
 #[test]
 fn vectors() {
     let mut text = format!(
-        "{SPDX}# Events on one tracker of heimdall-11, in order; numbers in hex. `start` begins anew.\n\
+        "{SPDX}# Events on one tracker of heimdall-11, in order; numbers in hex. `start` begins again.\n\
          # arrive SNAPSHOT / read SIZE LATENCY_NS SNAPSHOT / leave / features SNAPSHOT SIZE F x 11\n\
          # scale LEAST x 11 MOST x 11 / inputs F x 11 INPUT x 22\n"
     );
@@ -61,16 +61,16 @@ fn vectors() {
         for _ in 0..30 {
             if live.is_empty() || chance.happens(0.55) {
                 let size = [4096, 1 + chance.below(70_000) as u32, u32::MAX, 512][case as usize];
-                slow.under_way += 1;
-                let features = slow.features(slow.under_way, size);
-                writeln!(text, "arrive {:x}", slow.under_way).unwrap();
-                writeln!(text, "features {:x} {size:x} {}", slow.under_way, hex(&features)).unwrap();
+                slow.in_flight += 1;
+                let features = slow.features(slow.in_flight, size);
+                writeln!(text, "arrive {:x}", slow.in_flight).unwrap();
+                writeln!(text, "features {:x} {size:x} {}", slow.in_flight, hex(&features)).unwrap();
                 rows.push(features);
-                live.push((chance.happens(0.7), size, slow.under_way));
+                live.push((chance.happens(0.7), size, slow.in_flight));
                 continue;
             }
             let (is_read, size, snapshot) = live.swap_remove(chance.below(live.len() as u64) as usize);
-            slow.under_way -= 1;
+            slow.in_flight -= 1;
             if !is_read || chance.happens(0.1) {
                 writeln!(text, "leave").unwrap();
             } else {
@@ -128,15 +128,15 @@ proptest! {
         let (mut tracker, mut slow, mut live) = (Heimdall::new(), Slow::default(), Vec::new());
         for (kind, at, size, latency_ns) in events {
             if kind < 4 || live.is_empty() {
-                slow.under_way += 1;
+                slow.in_flight += 1;
                 let snapshot = tracker.arrive();
-                prop_assert_eq!(snapshot, slow.under_way);
+                prop_assert_eq!(snapshot, slow.in_flight);
                 prop_assert_eq!(tracker.features(snapshot, size), slow.features(snapshot, size));
                 live.push((size, snapshot));
                 continue;
             }
             let (size, snapshot) = live.swap_remove(at.index(live.len()));
-            slow.under_way -= 1;
+            slow.in_flight -= 1;
             match kind {
                 4 => tracker.withdraw(),
                 5 => tracker.complete(Op::Write, size, latency_ns, snapshot),
@@ -147,7 +147,7 @@ proptest! {
                     prop_assert_eq!(throughput(size, latency_ns), rate);
                 }
             }
-            prop_assert_eq!(tracker.under_way(), slow.under_way);
+            prop_assert_eq!(tracker.in_flight(), slow.in_flight);
         }
     }
 
@@ -179,5 +179,5 @@ proptest! {
 fn counts_stop_at_zero() {
     let mut tracker = Heimdall::new();
     tracker.withdraw();
-    assert_eq!(tracker.under_way(), 0);
+    assert_eq!(tracker.in_flight(), 0);
 }

@@ -110,7 +110,7 @@ proptest! {
         if let Ok(model) = Model::from_bytes(&file) {
             prop_assert_eq!(model.to_bytes().unwrap(), file);
             let slow = model.network.map(|network| network.decide(&[9; linnet_core::DIGITS]));
-            let score = model.trees.map(|trees| trees.score(&[63; linnet_core::WATCH_FEATURES]));
+            let score = model.trees.map(|trees| trees.score(&[63; linnet_core::INFLIGHT_FEATURES]));
             prop_assert!(slow.is_some() || score.is_some());
         }
     }

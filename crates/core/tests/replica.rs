@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A replica against the watch and the tracker that it stands for; when it is out of service; what is decided about it; and
-//! when its reads are hedged.
+//! A replica against the in-flight tracker and the tracker that it stands for; when it is out of service; what is decided about
+//! it; and when its reads are hedged.
 
 use linnet_core::{
-    Answer, Budget, Candidate, DIGITS, Decision, Flight, Hedging, Layer, Network, Place, Policy, Question, Rate,
-    Replica, Settings, Tracker, Verdict, Watch,
+    Answer, Budget, Candidate, DIGITS, Decision, Flight, Hedging, InflightTracker, Layer, Network, Place, Policy,
+    Question, Rate, Replica, Settings, Tracker, Verdict,
 };
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request};
@@ -21,7 +21,7 @@ fn network() -> Network {
     Network::from_integers(vec![layer], vec![1]).expect("within bounds")
 }
 
-/// One I/O in flight, at the replica, the watch and the tracker.
+/// One I/O in flight, at the replica, the in-flight tracker and the tracker.
 struct Live {
     flight: Flight,
     place: Place,
@@ -33,13 +33,13 @@ struct Live {
 #[test]
 fn a_replica_is_its_watch_and_its_tracker() {
     let (settings, network) = (Settings::default(), network());
-    for (seed, judged) in [(1, false), (2, true), (3, true)] {
+    for (seed, predicted_fast) in [(1, false), (2, true), (3, true)] {
         let mut chance = Chance::new(seed);
         let mut replica = Replica::new(1_000_000, true);
-        let (mut watch, mut tracker) = (Watch::new(1_000_000), Tracker::new());
+        let (mut inflight, mut tracker) = (InflightTracker::new(1_000_000), Tracker::new());
         let (mut live, mut now, mut slow) = (Vec::<Live>::new(), 0, 0);
         for step in 0..4_000 {
-            if judged && step == 500 {
+            if predicted_fast && step == 500 {
                 replica.set_network(Some(&network)).expect("31 to 2");
             }
             now += chance.below(200_000);
@@ -49,27 +49,27 @@ fn a_replica_is_its_watch_and_its_tracker() {
                 let request = Request { op, ..read(chance.below(1 << 20) << 12) };
                 let flight = replica.arrive(&settings, now, &request, false);
                 assert_eq!((flight.arrived_ns(), flight.is_probe()), (now, false));
-                let (place, snapshot) = (watch.arrive(now, &request), tracker.arrive(request.size_bytes));
+                let (place, snapshot) = (inflight.arrive(now, &request), tracker.arrive(request.size_bytes));
                 live.push(Live { flight, place, snapshot, request, arrived_ns: now });
             } else {
                 let Live { flight, place, snapshot, request, arrived_ns } =
                     live.swap_remove(chance.below(live.len() as u64) as usize);
                 if chance.happens(0.1) {
                     replica.withdraw(&flight, now);
-                    watch.withdraw(place);
+                    inflight.withdraw(place);
                     tracker.withdraw(request.size_bytes);
                 } else {
                     assert_eq!(replica.complete(&flight, now), now - arrived_ns);
-                    watch.complete(place, now);
+                    inflight.complete(place, now);
                     tracker.complete(request.op, request.size_bytes, now - arrived_ns, snapshot);
                 }
             }
             let request = read(chance.below(1 << 20) << 12);
-            assert_eq!(replica.features(now, &request), Some(watch.describe(now, request.offset_bytes, 4096)));
+            assert_eq!(replica.features(now, &request), Some(inflight.describe(now, request.offset_bytes, 4096)));
             assert_eq!((replica.in_flight() as usize, replica.pending_pages()), (live.len(), tracker.pending_pages()));
             let mut candidate = Candidate::default();
             replica.ask(4096, &mut candidate);
-            let known = judged && step >= 500 && tracker.history_len() == 4;
+            let known = predicted_fast && step >= 500 && tracker.history_len() == 4;
             let digits = tracker.digits(tracker.pending_pages() + 1);
             assert_eq!((candidate.known, candidate.slow), (known, known && network.decide(&digits)));
             // What was worked out or remembered for the first question answers a second.
@@ -80,7 +80,7 @@ fn a_replica_is_its_watch_and_its_tracker() {
             assert_eq!(replica.tracker(), tracker);
             slow += u32::from(candidate.slow);
         }
-        assert!(!judged || slow > 100, "{slow} slow answers prove little");
+        assert!(!predicted_fast || slow > 100, "{slow} slow answers prove little");
     }
 }
 

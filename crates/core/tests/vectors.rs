@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The golden vectors of `spec/vectors`: written by the slow models here, read back and checked against the core.
 //!
-//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test vectors` writes them anew; without it the files must be
+//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test vectors` writes them again; without it the files must be
 //! what these models would write.
 
 mod common;
@@ -11,8 +11,8 @@ use std::path::Path;
 
 use common::{SPDX, Slow, forged, keep, lines, logits, rising, root};
 use linnet_core::{
-    Budget, Candidate, Decision, Error, Latencies, Layer, Model, Network, Policy, Question, Settings, TREE_LEVELS,
-    TREES, Tracker, Tree, Trees, WATCH_FEATURES, Width,
+    Budget, Candidate, Decision, Error, INFLIGHT_FEATURES, Latencies, Layer, Model, Network, Policy, Question,
+    Settings, TREE_LEVELS, TREES, Tracker, Tree, Trees, Width,
 };
 use linnet_sim::Chance;
 use linnet_types::{Op, Thresholds};
@@ -39,7 +39,7 @@ fn digits_text(digits: &[u8]) -> String {
 #[test]
 fn features() {
     let mut text = format!(
-        "{SPDX}# Events on one tracker, in order; numbers in hex. `start` begins anew.\n\
+        "{SPDX}# Events on one tracker, in order; numbers in hex. `start` begins again.\n\
          # arrive SIZE SNAPSHOT / read SIZE LATENCY_NS SNAPSHOT / write SIZE / withdraw SIZE / digits SNAPSHOT DIGITS\n"
     );
     let mut chance = Chance::new(31);
@@ -246,7 +246,7 @@ fn choices() {
             (decision.describe(k).known, decision.describe(k).slow) = (candidates[k].known, candidates[k].slow);
         }
         let answer = decision.answer();
-        let told = (answer.replica as i128, i128::from(answer.probe), i128::from(answer.judged));
+        let told = (answer.replica as i128, i128::from(answer.probe), i128::from(answer.predicted_fast));
         assert_eq!(told, (number(4), number(5), number(6)), "{line:?}");
         chosen += u32::from(answer.replica > 0);
         probes += u32::from(answer.probe);
@@ -350,7 +350,7 @@ fn keep_model(name: &str, model: &Model, bytes: &[u8], chance: &mut Chance) {
         "{SPDX}# A model file in hex, then inputs as digits with the logits in hex and the verdict (1: revoke).\n"
     );
     if model.trees.is_some() {
-        text += "# score: features, the score of the trees and the latencies it foretells, if any, in hex.\n";
+        text += "# score: features, the score of the trees and the latencies it predicts, if any, in hex.\n";
     }
     text += &hex_lines(bytes);
     if let Some(network) = &model.network {
@@ -362,7 +362,7 @@ fn keep_model(name: &str, model: &Model, bytes: &[u8], chance: &mut Chance) {
     }
     if let Some(trees) = &model.trees {
         for _ in 0..16 {
-            let features = input(chance, WATCH_FEATURES, 63);
+            let features = input(chance, INFLIGHT_FEATURES, 63);
             let score = slow_score(trees, &features);
             write!(text, "score {} = {}", row(&features), hex(score)).unwrap();
             if model.latencies.is_some() {
@@ -384,9 +384,9 @@ fn keep_model(name: &str, model: &Model, bytes: &[u8], chance: &mut Chance) {
             "score" => {
                 let features = std::array::from_fn(|k| unhex(line[1 + k]) as u8);
                 let score = read.trees.as_ref().unwrap().score(&features);
-                assert_eq!(i128::from(score), unhex(line[2 + WATCH_FEATURES]));
+                assert_eq!(i128::from(score), unhex(line[2 + INFLIGHT_FEATURES]));
                 let told = read.latencies.as_ref().map(|latencies| row(latencies.predict(score, &features)));
-                assert_eq!(told.unwrap_or_default(), line[3 + WATCH_FEATURES..].join(" "));
+                assert_eq!(told.unwrap_or_default(), line[3 + INFLIGHT_FEATURES..].join(" "));
             }
             _ => assert_eq!(line.len(), 1),
         }

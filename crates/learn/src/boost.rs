@@ -7,13 +7,13 @@
 //!
 //! Sums and steps use no function that machines compute differently, so the same rows and seed give the same trees.
 
-use linnet_core::{BUCKET_MAX, TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees, WATCH_FEATURES};
+use linnet_core::{BUCKET_MAX, INFLIGHT_FEATURES, TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees};
 use linnet_measure::roc_auc_integers;
 use linnet_sim::Chance;
 
 use crate::error::{Error, require};
 use crate::evaluate::{Evaluation, figures};
-use crate::watched::WatchedSet;
+use crate::inflight_set::InflightSet;
 
 const BUCKETS: usize = BUCKET_MAX as usize + 1;
 /// A leaf moves the score by at most this; in integers it stays far within 16 bits.
@@ -69,7 +69,7 @@ impl BoostOptions {
 ///
 /// # Errors
 /// [`Error::Setting`]; [`Error::TooFewRows`] for an empty set.
-pub fn fit_trees(set: &WatchedSet, options: &BoostOptions) -> Result<Trees, Error> {
+pub fn fit_trees(set: &InflightSet, options: &BoostOptions) -> Result<Trees, Error> {
     options.check()?;
     if set.is_empty() {
         return Err(Error::TooFewRows { purpose: "training", rows: 0, least: 1 });
@@ -80,11 +80,11 @@ pub fn fit_trees(set: &WatchedSet, options: &BoostOptions) -> Result<Trees, Erro
     Ok(Trees::new(&trees, integer(base))?)
 }
 
-/// Judges every row with the trees that serve.
+/// Scores every row with the trees that serve.
 ///
 /// # Errors
 /// [`Error::TooFewRows`] for an empty set.
-pub fn evaluate_trees(trees: &Trees, set: &WatchedSet) -> Result<Evaluation, Error> {
+pub fn evaluate_trees(trees: &Trees, set: &InflightSet) -> Result<Evaluation, Error> {
     if set.is_empty() {
         return Err(Error::TooFewRows { purpose: "testing", rows: 0, least: 1 });
     }
@@ -118,7 +118,7 @@ struct Question {
 }
 
 impl<'a> Boost<'a> {
-    fn new(set: &WatchedSet, options: &'a BoostOptions) -> Self {
+    fn new(set: &InflightSet, options: &'a BoostOptions) -> Self {
         let rows = set.len().min(options.rows_max);
         let pick: Vec<usize> = (0..rows).map(|i| (i as u128 * set.len() as u128 / rows as u128) as usize).collect();
         let column = |k: usize| pick.iter().map(|&row| set.features[row][k].min(BUCKET_MAX)).collect();
@@ -127,7 +127,7 @@ impl<'a> Boost<'a> {
         Boost {
             options,
             chance: Chance::new(options.seed),
-            columns: (0..WATCH_FEATURES).map(column).collect(),
+            columns: (0..INFLIGHT_FEATURES).map(column).collect(),
             score: vec![log_odds(share); rows],
             leaf: vec![0; rows],
             slope: vec![[0.0; 2]; rows],
@@ -145,7 +145,7 @@ impl<'a> Boost<'a> {
         let mut tree = Tree::default();
         for level in 0..TREE_LEVELS {
             let mut best = Question { threshold: BUCKET_MAX, ..Question::default() };
-            for feature in 0..WATCH_FEATURES {
+            for feature in 0..INFLIGHT_FEATURES {
                 if chance.happens(self.options.feature_share) {
                     let question = self.ask(feature, 1 << level);
                     best = if question.gain > best.gain { question } else { best };

@@ -3,11 +3,11 @@
 use super::*;
 
 /// Rows whose odds of being slow depend on two features together, and on a third alone.
-fn rows(count: u64, seed: u64) -> WatchedSet {
+fn rows(count: u64, seed: u64) -> InflightSet {
     let mut chance = Chance::new(seed);
-    let mut set = WatchedSet::default();
+    let mut set = InflightSet::default();
     for row in 0..count {
-        let features: [u8; WATCH_FEATURES] = std::array::from_fn(|_| chance.below(64) as u8);
+        let features: [u8; INFLIGHT_FEATURES] = std::array::from_fn(|_| chance.below(64) as u8);
         let odds = match (features[3] > 40, features[7] > 20, features[11] > 50) {
             (true, true, _) => 0.9,
             (_, _, true) => 0.6,
@@ -25,7 +25,7 @@ fn rows(count: u64, seed: u64) -> WatchedSet {
 fn finds_what_made_the_reads_slow() {
     let trees = fit_trees(&rows(6_000, 1), &BoostOptions::default()).unwrap();
     let later = rows(6_000, 2);
-    let judged = evaluate_trees(&trees, &later).unwrap();
+    let evaluated = evaluate_trees(&trees, &later).unwrap();
     // Whoever knew the odds would reach this much.
     let best: Vec<i64> = later
         .features
@@ -41,13 +41,13 @@ fn finds_what_made_the_reads_slow() {
         })
         .collect();
     let best = roc_auc_integers(&best, &later.slow).unwrap();
-    assert!(best - judged.roc_auc.unwrap() < 0.02, "{:?} of {best}", judged.roc_auc);
-    assert!(judged.accuracy > judged.base_rate + 0.1);
+    assert!(best - evaluated.roc_auc.unwrap() < 0.02, "{:?} of {best}", evaluated.roc_auc);
+    assert!(evaluated.accuracy > evaluated.base_rate + 0.1);
     // The scores are log-odds: their mean probability is the share of slow reads.
     let odds: Vec<f64> =
         later.features.iter().map(|row| logistic(f64::from(trees.score(row)) / f64::from(TREE_ONE))).collect();
     let mean = odds.iter().sum::<f64>() / odds.len() as f64;
-    assert!((mean - (1.0 - judged.base_rate)).abs() < 0.02, "{mean} of {}", 1.0 - judged.base_rate);
+    assert!((mean - (1.0 - evaluated.base_rate)).abs() < 0.02, "{mean} of {}", 1.0 - evaluated.base_rate);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn settings_out_of_range_and_empty_sets_are_refused() {
     for options in wrong {
         assert!(matches!(fit_trees(&set, &options), Err(Error::Setting { .. })), "{options:?}");
     }
-    let empty = WatchedSet::default();
+    let empty = InflightSet::default();
     assert!(matches!(fit_trees(&empty, &BoostOptions::default()), Err(Error::TooFewRows { .. })));
 }
 

@@ -49,7 +49,7 @@ pub enum Error {
     /// The caller's progress function asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// Too few rows to learn or to judge from.
+    /// Too few rows to learn or to test from.
     #[error("{rows} rows for {purpose}, at least {least} are needed: give a longer trace or another split")]
     TooFewRows {
         /// What the rows are for.

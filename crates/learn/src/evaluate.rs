@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How well a network judges reads whose outcome is known. Every figure stands beside the base rate.
+//! How well a network predicts reads whose outcome is known. Every figure stands beside the base rate.
 
 use linnet_core::{DIGITS, FloatNetwork, Network};
 use linnet_measure::{Confusion, roc_auc, roc_auc_integers};
@@ -10,7 +10,7 @@ use crate::set::TrainingSet;
 /// Figures of one network on one set of rows. Shares are in 0..=1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evaluation {
-    /// Rows judged: all of the set.
+    /// Rows evaluated: all of the set.
     pub rows: u64,
     /// The four outcomes.
     pub confusion: Confusion,
@@ -28,7 +28,7 @@ pub struct Evaluation {
     pub false_revoke: f64,
 }
 
-/// Judges every row with the network that serves: integer scores.
+/// Scores every row with the network that serves: integer scores.
 ///
 /// # Errors
 /// [`Error::TooFewRows`] for an empty set; [`Error::Core`] for a network that does not take 31 digits to two outputs.
@@ -38,13 +38,13 @@ pub fn evaluate(network: &Network, set: &TrainingSet) -> Result<Evaluation, Erro
     Ok(figures(&set.slow, &revoked, roc_auc_integers(&scores, &set.slow)))
 }
 
-/// Judges every row with the network as it was trained, before quantisation.
+/// Scores every row with the network as it was trained, before quantisation.
 ///
 /// # Errors
 /// As [`evaluate`].
 pub fn evaluate_float(network: &FloatNetwork, set: &TrainingSet) -> Result<Evaluation, Error> {
     if network.inputs() != DIGITS || network.outputs() > 2 {
-        return Err(linnet_core::Error::Shape(format!("{network:?} does not judge rows of {DIGITS} digits")).into());
+        return Err(linnet_core::Error::Shape(format!("{network:?} does not take rows of {DIGITS} digits")).into());
     }
     let scores: Vec<f64> = rows(set)?.map(|row| f64::from(network.score(row))).collect();
     let revoked: Vec<bool> = scores.iter().map(|&score| score > 0.0).collect();
@@ -151,15 +151,18 @@ mod tests {
     fn figures_counted_by_hand() {
         // Revokes 5 and above: 5 is a false revoke, 2 a false submit. A score of zero (4) submits.
         let set = ten_rows();
-        let judged = evaluate(&by_pending(4), &set).unwrap();
+        let evaluated = evaluate(&by_pending(4), &set).unwrap();
         let confusion = Confusion { fast_submitted: 4, false_submits: 1, false_revokes: 1, slow_revoked: 4 };
-        assert_eq!(judged.confusion, confusion);
-        assert_eq!((judged.rows, judged.base_rate, judged.accuracy, judged.balanced_accuracy), (10, 0.5, 0.8, 0.8));
-        assert_eq!((judged.false_submit, judged.false_revoke), (0.1, 0.1));
+        assert_eq!(evaluated.confusion, confusion);
+        assert_eq!(
+            (evaluated.rows, evaluated.base_rate, evaluated.accuracy, evaluated.balanced_accuracy),
+            (10, 0.5, 0.8, 0.8)
+        );
+        assert_eq!((evaluated.false_submit, evaluated.false_revoke), (0.1, 0.1));
         let scores: Vec<f64> = (0..10).map(f64::from).collect();
-        assert_eq!(judged.roc_auc, roc_auc(&scores, &set.slow));
-        assert_eq!(judged.roc_auc, Some(22.0 / 25.0));
-        assert_eq!(evaluate_float(&float_by_pending(4.0), &set).unwrap(), judged);
+        assert_eq!(evaluated.roc_auc, roc_auc(&scores, &set.slow));
+        assert_eq!(evaluated.roc_auc, Some(22.0 / 25.0));
+        assert_eq!(evaluate_float(&float_by_pending(4.0), &set).unwrap(), evaluated);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! The idea: pretend that admission were perfect, and look for the threshold that would save most. A million
 //! reads are simulated. Each takes a random latency of its device; while that is above the threshold, the read is
-//! revoked and takes a random latency of another replica, which judges it in turn, and pays the failover cost. The last
+//! revoked and takes a random latency of another replica, which decides on it in turn, and pays the failover cost. The last
 //! replica never revokes. The boost of a threshold is the area between the latency CDFs with and without admission,
 //! counted negative where admission makes matters worse. That signed area is the difference of the two means, so the
 //! boost is the mean latency saved, and no CDF needs to be built.
@@ -17,9 +17,9 @@
 //! point, the lowest if several do.
 //!
 //! Where the paper is silent:
-//! - Whose threshold judges a read that failed over? Its new device's own, as in an array where each device has its
+//! - Whose threshold decides on a read that failed over? Its new device's own, as in an array where each device has its
 //!   own model: while a candidate lies k steps from the starting point of the device under study, each other device
-//!   judges with the latency k steps from its own starting point. For equal devices this is one threshold for all.
+//!   decides with the latency k steps from its own starting point. For equal devices this is one threshold for all.
 //! - Which replicas? The paper has one drive for each replica. Reads fail over to the other devices in random order,
 //!   none twice. With fewer devices than replicas the devices are used again in turn, so a single device stands in for
 //!   all its peers.

@@ -31,7 +31,7 @@ pub fn label(devices: &[&[IoRecord]], train_share: f64, options: &InflectionOpti
     label_parts(split_all(devices, train_share)?, options)
 }
 
-/// Labels two periods of each device: one to learn from, and a later or another one to judge on. Nothing of `test` is looked
+/// Labels two periods of each device: one to learn from, and a later or another one to test on. Nothing of `test` is looked
 /// at for the inflection points.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use linnet_measure::quantile;
 use linnet_types::Nanos;
 
 use crate::error::Error;
-use crate::watched::WatchedSet;
+use crate::inflight_set::InflightSet;
 
 const QUANTILES: usize = LATENCY_SHARES.len();
 /// Reads that each quantile is taken from, if there are as many.
@@ -25,24 +25,24 @@ const CHOICE_ROWS_MAX: usize = 20_000;
 /// What the work ahead of the read would take at the pace of late.
 const USUAL: usize = 13;
 
-/// How one foretold quantile holds on rows that nothing was learned from.
+/// How one predicted quantile holds on rows that nothing was learned from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Foretold {
+pub struct PredictedQuantile {
     /// The quantile, 0..=1.
     pub share: f64,
-    /// Share of reads that took no longer than foretold; `share` when the quantile is calibrated.
+    /// Share of reads that took no longer than predicted; `share` when the quantile is calibrated.
     pub covered: f64,
-    /// Mean pinball loss: what is missed counts `share`, what is foretold in excess 1 - `share`.
+    /// Mean pinball loss: what is missed counts `share`, what is predicted in excess 1 - `share`.
     pub loss_ns: f64,
-    /// The same for the rows' own quantile foretold for all of them: the best that one number can do, in hindsight.
+    /// The same for the rows' own quantile predicted for all of them: the best that one number can do, in hindsight.
     pub one_number_loss_ns: f64,
 }
 
-/// Fits the latencies that these trees foretell, to the rows that the trees were fitted to.
+/// Fits the latencies that these trees predict, to the rows that the trees were fitted to.
 ///
 /// # Errors
 /// [`Error::TooFewRows`] for an empty set.
-pub fn fit_latencies(trees: &Trees, set: &WatchedSet) -> Result<Latencies, Error> {
+pub fn fit_latencies(trees: &Trees, set: &InflightSet) -> Result<Latencies, Error> {
     if set.is_empty() {
         return Err(Error::TooFewRows { purpose: "latencies", rows: 0, least: 1 });
     }
@@ -52,15 +52,15 @@ pub fn fit_latencies(trees: &Trees, set: &WatchedSet) -> Result<Latencies, Error
     table(&scores, set, &all, feature)
 }
 
-/// How the foretold latencies hold on these rows, one entry for each of [`LATENCY_SHARES`].
+/// How the predicted latencies hold on these rows, one entry for each of [`LATENCY_SHARES`].
 ///
 /// # Errors
 /// [`Error::TooFewRows`] for an empty set.
 pub fn evaluate_latencies(
     trees: &Trees,
     latencies: &Latencies,
-    set: &WatchedSet,
-) -> Result<[Foretold; QUANTILES], Error> {
+    set: &InflightSet,
+) -> Result<[PredictedQuantile; QUANTILES], Error> {
     if set.is_empty() {
         return Err(Error::TooFewRows { purpose: "testing", rows: 0, least: 1 });
     }
@@ -72,7 +72,7 @@ pub fn evaluate_latencies(
         let share = LATENCY_SHARES[k];
         let one = quantile(&sorted, share);
         let mean = |loss: &dyn Fn(usize) -> f64| (0..set.len()).map(loss).sum::<f64>() / set.len() as f64;
-        Foretold {
+        PredictedQuantile {
             share,
             covered: mean(&|row| f64::from(u8::from(within(set.latency_ns[row], told[row][k])))),
             loss_ns: mean(&|row| pinball(set.latency_ns[row], told[row][k].into(), share)),
@@ -81,7 +81,7 @@ pub fn evaluate_latencies(
     }))
 }
 
-/// A foretold latency of `u32::MAX` is that or more.
+/// A predicted latency of `u32::MAX` is that or more.
 fn within(latency_ns: Nanos, told_ns: u32) -> bool {
     told_ns == u32::MAX || latency_ns <= Nanos::from(told_ns)
 }
@@ -92,7 +92,7 @@ fn pinball(latency_ns: Nanos, told_ns: Nanos, share: f64) -> f64 {
 }
 
 /// The feature whose table, fitted to the first half of the rows, loses least on the second.
-fn choose(scores: &[i32], set: &WatchedSet) -> usize {
+fn choose(scores: &[i32], set: &InflightSet) -> usize {
     if set.len() < CHOICE_ROWS_MIN {
         return USUAL;
     }
@@ -119,7 +119,7 @@ fn choose(scores: &[i32], set: &WatchedSet) -> usize {
 }
 
 /// The table of these rows by score and by `feature`.
-fn table(scores: &[i32], set: &WatchedSet, rows: &[usize], feature: usize) -> Result<Latencies, Error> {
+fn table(scores: &[i32], set: &InflightSet, rows: &[usize], feature: usize) -> Result<Latencies, Error> {
     let value = |row: usize| set.features[row][feature].min(BUCKET_MAX);
     let mut rows = rows.to_vec();
     rows.sort_by_key(|&row| scores[row]);

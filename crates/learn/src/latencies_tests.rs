@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::boost::{BoostOptions, fit_trees};
-use linnet_core::WATCH_FEATURES;
+use linnet_core::INFLIGHT_FEATURES;
 use linnet_sim::Chance;
 
 /// Slow with feature 3, and then the longer the more of feature 7; fast reads take 80 to 120 us.
-fn rows(count: u64, seed: u64) -> WatchedSet {
+fn rows(count: u64, seed: u64) -> InflightSet {
     let mut chance = Chance::new(seed);
-    let mut set = WatchedSet::default();
+    let mut set = InflightSet::default();
     for row in 0..count {
-        let features: [u8; WATCH_FEATURES] = std::array::from_fn(|_| chance.below(64) as u8);
+        let features: [u8; INFLIGHT_FEATURES] = std::array::from_fn(|_| chance.below(64) as u8);
         let slow = chance.happens(if features[3] > 40 { 0.8 } else { 0.05 });
         let longest = if slow { 1_000_000 * (1 + u64::from(features[7])) } else { 40_000 };
         set.features.push(features);
@@ -21,7 +21,7 @@ fn rows(count: u64, seed: u64) -> WatchedSet {
     set
 }
 
-fn fitted(set: &WatchedSet) -> (Trees, Latencies) {
+fn fitted(set: &InflightSet) -> (Trees, Latencies) {
     let trees = fit_trees(set, &BoostOptions::default()).unwrap();
     let latencies = fit_latencies(&trees, set).unwrap();
     (trees, latencies)
@@ -45,28 +45,28 @@ fn every_size_of_set_gives_a_table() {
         assert_eq!(fitted(&set), (trees, latencies));
         let most = set.latency_ns.iter().max().unwrap();
         // Too few rows for a high quantile: the greatest latency stands for it.
-        assert_eq!(u64::from(latencies.predict(i32::MAX, &[63; WATCH_FEATURES])[4]), *most, "{count}");
+        assert_eq!(u64::from(latencies.predict(i32::MAX, &[63; INFLIGHT_FEATURES])[4]), *most, "{count}");
         for told in evaluate_latencies(&trees, &latencies, &set).unwrap() {
             assert!(told.covered >= told.share - 0.15, "{count}: {told:?}");
         }
     }
-    let none = WatchedSet::default();
+    let none = InflightSet::default();
     let (trees, latencies) = fitted(&rows(10, 3));
     assert!(fit_latencies(&trees, &none).is_err() && evaluate_latencies(&trees, &latencies, &none).is_err());
 }
 
 #[test]
-fn one_latency_for_all_is_foretold_exactly() {
+fn one_latency_for_all_is_predicted_exactly() {
     let mut set = rows(1_000, 4);
     set.latency_ns.fill(123_456);
     let (trees, latencies) = fitted(&set);
     for told in evaluate_latencies(&trees, &latencies, &set).unwrap() {
         assert_eq!((told.covered, told.loss_ns, told.one_number_loss_ns), (1.0, 0.0, 0.0));
     }
-    // More than the format can say is foretold as the most that it can, which covers everything.
+    // More than the format can say is predicted as the most that it can, which covers everything.
     set.latency_ns.fill(u64::MAX);
     let (trees, latencies) = fitted(&set);
-    assert_eq!(latencies.predict(0, &[0; WATCH_FEATURES]), &[u32::MAX; 5]);
+    assert_eq!(latencies.predict(0, &[0; INFLIGHT_FEATURES]), &[u32::MAX; 5]);
     assert!(evaluate_latencies(&trees, &latencies, &set).unwrap().iter().all(|told| told.covered == 1.0));
 }
 

@@ -4,8 +4,8 @@
 //! [`fit`] is the whole pipeline: records with latencies of each device go in, a complete model of each comes out, with its
 //! figures. Its steps are public too: [`label`] finds each device's [`Inflection`] on the earlier part of its trace and makes
 //! two [`TrainingSet`]s of it, [`fit_network`] trains and quantises, [`thresholds()`] measures the thresholds that policies
-//! use, [`fit_trees`] and [`fit_latencies`] fit the rest to a [`WatchedSet`], [`evaluate`] and [`evaluate_trees`] measure on the
-//! later part. A model file is tested on another trace with the sets' `from_records`, at the model's own inflection point.
+//! use, [`fit_trees`] and [`fit_latencies`] fit the rest to an [`InflightSet`], [`evaluate`] and [`evaluate_trees`] measure on
+//! the later part. A model file is tested on another trace with the sets' `from_records`, at the model's own inflection point.
 //!
 //! Splits follow time, test rows are never filtered, and every accuracy stands beside the base rate.
 //!
@@ -26,7 +26,7 @@
 //! (options.fit.train.hidden, options.fit.train.epochs) = (vec![16], 2);
 //! let learned = fit(&[&records], &options, &mut |_progress| true)?.remove(0);
 //!
-//! // The later 20 % of the reads judge; the model has all its parts and can be written to a file.
+//! // The later 20 % of the reads evaluate; the model has all its parts and can be written to a file.
 //! assert!(learned.trees.accuracy > learned.trees.base_rate);
 //! let bytes = learned.model.to_bytes()?;
 //! let read = linnet_core::Model::from_bytes(&bytes)?;
@@ -34,36 +34,36 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bias_correction;
 mod boost;
 pub mod drift;
 mod error;
 mod evaluate;
 mod inflection;
+mod inflight_set;
 mod label;
 mod latencies;
 mod network;
 mod pipeline;
 mod pooled;
-mod recentre;
 mod replay;
 mod set;
 mod thresholds;
 mod trees;
-mod watched;
 
 pub use boost::{BoostOptions, evaluate_trees, fit_trees};
 pub use drift::{
-    Alarms, CHECK_BLOCKS, Candidate, Check, Drift, DriftOptions, Job, LinnOsScheme, LinnetScheme, Monitor, News,
+    Alarms, CHECK_BLOCKS, Candidate, Check, Drift, DriftEvent, DriftOptions, Job, LinnOsScheme, LinnetScheme, Monitor,
     REFERENCE_BLOCKS, Scheme, Verdict,
 };
 pub use error::{Error, require};
 pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, figures, quantisation_loss};
 pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, slope_one};
+pub use inflight_set::InflightSet;
 pub use label::{Labelled, label, label_periods};
-pub use latencies::{Foretold, evaluate_latencies, fit_latencies};
+pub use latencies::{PredictedQuantile, evaluate_latencies, fit_latencies};
 pub use network::{FitOptions, Fitted, fit_network};
-pub use pipeline::{Devices, Judged, LearnOptions, Learned, Progress, Stage, fit, fit_periods};
+pub use pipeline::{Devices, Evaluated, LearnOptions, Learned, Progress, Stage, fit, fit_periods};
 pub use replay::{Event, in_time_order};
 pub use set::{Dropped, HISTORY, TrainingSet, check_train_share};
 pub use thresholds::{hedge_percentile, thresholds};
-pub use watched::WatchedSet;

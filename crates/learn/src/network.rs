@@ -6,9 +6,9 @@
 
 use linnet_core::{FloatNetwork, Network, TrainOptions, train};
 
+use crate::bias_correction::correct_bias;
 use crate::error::{Error, require};
 use crate::evaluate::{QuantisationLoss, quantisation_loss};
-use crate::recentre::recentre;
 use crate::set::TrainingSet;
 
 /// How a network is fitted.
@@ -21,7 +21,7 @@ pub struct FitOptions {
     pub decimals: u32,
     /// Let the biases make up for the mean rounding error of the weights on the training rows, which costs nothing when
     /// serving and keeps reads near the boundary on their side. LinnOS does not.
-    pub recentre: bool,
+    pub correct_bias: bool,
     /// Train on at most this many rows, spread evenly over the set ([`TrainingSet::thin`]); all when none. Histories
     /// are those of the full trace, so thinning changes no row.
     pub max_rows: Option<usize>,
@@ -29,7 +29,7 @@ pub struct FitOptions {
 
 impl Default for FitOptions {
     fn default() -> Self {
-        FitOptions { train: TrainOptions::default(), decimals: 3, recentre: true, max_rows: None }
+        FitOptions { train: TrainOptions::default(), decimals: 3, correct_bias: true, max_rows: None }
     }
 }
 
@@ -83,7 +83,7 @@ pub fn fit_network(
     }
     let float = float?;
     let rounded = float.quantise(options.decimals)?;
-    let network = if options.recentre { recentre(&float, &rounded, rows)? } else { rounded };
+    let network = if options.correct_bias { correct_bias(&float, &rounded, rows)? } else { rounded };
     let quantisation = quantisation_loss(&float, &network, rows)?;
     Ok(Fitted { float, network, quantisation, rows: rows.len() as u64, loss })
 }

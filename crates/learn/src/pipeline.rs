@@ -13,12 +13,12 @@ use crate::error::Error;
 use crate::evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, quantisation_loss};
 use crate::inflection::{Inflection, InflectionOptions};
 use crate::label::{Labelled, label_parts, rows_of_periods, split_all};
-use crate::latencies::Foretold;
+use crate::latencies::PredictedQuantile;
 use crate::network::{FitOptions, Fitted, fit_network};
 use crate::pooled::pool;
 use crate::set::{Dropped, TrainingSet};
 use crate::thresholds::thresholds;
-use crate::trees::{JudgedTrees, Periods, learn_trees, learn_trees_shared};
+use crate::trees::{EvaluatedTrees, Periods, learn_trees, learn_trees_shared};
 
 /// What the models of several devices have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub struct Progress {
 
 /// A fit and its figures.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct Evaluated {
     /// The networks.
     pub fitted: Fitted,
     /// The served network on the rows that it was trained on (all of the training part).
@@ -124,13 +124,13 @@ pub struct Learned {
     /// Its false submits are those on the training rows.
     pub model: Model,
     /// The biased fit.
-    pub biased: Judged,
+    pub biased: Evaluated,
     /// The fit without bias, when it was asked for.
-    pub unbiased: Option<Judged>,
+    pub unbiased: Option<Evaluated>,
     /// Figures of the trees on the later part.
     pub trees: Evaluation,
     /// How the predicted latency quantiles held on it.
-    pub latencies: [Foretold; LATENCY_SHARES.len()],
+    pub latencies: [PredictedQuantile; LATENCY_SHARES.len()],
 }
 
 /// What was learned of one device before its trees; `model` is without them.
@@ -139,14 +139,14 @@ struct NetworkOnly {
     dropped: Dropped,
     rows: (u64, u64),
     model: Model,
-    biased: Judged,
-    unbiased: Option<Judged>,
+    biased: Evaluated,
+    unbiased: Option<Evaluated>,
 }
 
-/// Fits a model to every device of an array: the earlier part of its records trains, the rest judges. With one device, all
+/// Fits a model to every device of an array: the earlier part of its records trains, the rest tests. With one device, all
 /// replicas are taken to behave like it.
 ///
-/// `watch` is told of every step and returns false to stop. The same records and options give the same bytes of models.
+/// `on_progress` is told of every step and returns false to stop. The same records and options give the same bytes of models.
 ///
 /// # Errors
 /// Those of [`crate::label`], and of [`fit_network`] and [`crate::fit_trees`], within [`Error::Device`] where they are one device's;
@@ -154,22 +154,22 @@ struct NetworkOnly {
 pub fn fit(
     devices: &[&[IoRecord]],
     options: &LearnOptions,
-    watch: &mut dyn FnMut(Progress) -> bool,
+    on_progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Vec<Learned>, Error> {
-    start(devices.len(), options, watch)?;
+    start(devices.len(), options, on_progress)?;
     let parts = split_all(devices, options.train_share)?;
     let last_ns = |train: &TrainingSet| train.arrive_ns.last().copied().unwrap_or(0);
     let past: Vec<Vec<IoRecord>> =
         parts.iter().zip(devices).map(|((train, _), records)| until(records, last_ns(train))).collect();
     let past: Vec<&[IoRecord]> = past.iter().map(Vec::as_slice).collect();
-    let networks = fit_networks(parts, &past, options, watch)?;
+    let networks = fit_networks(parts, &past, options, on_progress)?;
     let share = options.train_share;
-    add_trees(networks, devices.len(), options, watch, |device, inflection_ns| {
+    add_trees(networks, devices.len(), options, on_progress, |device, inflection_ns| {
         Periods::split(devices[device], share, inflection_ns)
     })
 }
 
-/// Fits a model to one period of every device and judges it on another: `train` and `test` hold the records of each device.
+/// Fits a model to one period of every device and evaluates it on another: `train` and `test` hold the records of each device.
 /// `options.train_share` is not looked at.
 ///
 /// # Errors
@@ -178,11 +178,11 @@ pub fn fit_periods(
     train: &[&[IoRecord]],
     test: &[&[IoRecord]],
     options: &LearnOptions,
-    watch: &mut dyn FnMut(Progress) -> bool,
+    on_progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Vec<Learned>, Error> {
-    start(train.len(), options, watch)?;
-    let networks = fit_networks(rows_of_periods(train, test)?, train, options, watch)?;
-    add_trees(networks, train.len(), options, watch, |device, inflection_ns| {
+    start(train.len(), options, on_progress)?;
+    let networks = fit_networks(rows_of_periods(train, test)?, train, options, on_progress)?;
+    add_trees(networks, train.len(), options, on_progress, |device, inflection_ns| {
         Periods::of(train[device], test[device], inflection_ns)
     })
 }
@@ -192,12 +192,12 @@ fn models(devices: usize, options: &LearnOptions) -> usize {
     if options.devices == Devices::Pooled { 1 } else { devices }
 }
 
-fn start(devices: usize, options: &LearnOptions, watch: &mut dyn FnMut(Progress) -> bool) -> Result<(), Error> {
-    tell(watch, Progress { device: 0, devices: models(devices, options), stage: Stage::Label })
+fn start(devices: usize, options: &LearnOptions, on_progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), Error> {
+    tell(on_progress, Progress { device: 0, devices: models(devices, options), stage: Stage::Label })
 }
 
-fn tell(watch: &mut dyn FnMut(Progress) -> bool, at: Progress) -> Result<(), Error> {
-    if watch(at) { Ok(()) } else { Err(Error::Interrupted) }
+fn tell(on_progress: &mut dyn FnMut(Progress) -> bool, at: Progress) -> Result<(), Error> {
+    if on_progress(at) { Ok(()) } else { Err(Error::Interrupted) }
 }
 
 fn of_device(device: usize, error: Error) -> Error {
@@ -212,11 +212,11 @@ fn fit_networks(
     parts: Vec<(TrainingSet, TrainingSet)>,
     past: &[&[IoRecord]],
     options: &LearnOptions,
-    watch: &mut dyn FnMut(Progress) -> bool,
+    on_progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Vec<NetworkOnly>, Error> {
     let devices = models(parts.len(), options);
     let mut one = |part, past: &[IoRecord], device| {
-        fit_one(part, past, device, options, &mut |stage| tell(watch, Progress { device, devices, stage }))
+        fit_one(part, past, device, options, &mut |stage| tell(on_progress, Progress { device, devices, stage }))
     };
     if options.devices == Devices::Pooled {
         let (part, past) = pool(parts, past, &options.inflection)?;
@@ -231,10 +231,10 @@ fn add_trees(
     networks: Vec<NetworkOnly>,
     devices: usize,
     options: &LearnOptions,
-    watch: &mut dyn FnMut(Progress) -> bool,
+    on_progress: &mut dyn FnMut(Progress) -> bool,
     periods: impl Fn(usize, Nanos) -> Result<Periods, Error>,
 ) -> Result<Vec<Learned>, Error> {
-    tell(watch, Progress { device: 0, devices: networks.len(), stage: Stage::Trees })?;
+    tell(on_progress, Progress { device: 0, devices: networks.len(), stage: Stage::Trees })?;
     let rows = |device: usize| {
         let inflection_ns = networks[device.min(networks.len() - 1)].inflection.latency_ns;
         periods(device, inflection_ns).map_err(|error| of_device(device, error))
@@ -249,10 +249,10 @@ fn add_trees(
 }
 
 impl NetworkOnly {
-    fn with(self, own: JudgedTrees) -> Learned {
+    fn with(self, own: EvaluatedTrees) -> Learned {
         let NetworkOnly { inflection, dropped, rows, model, biased, unbiased } = self;
         let model = Model { trees: Some(own.trees), latencies: Some(own.latencies), ..model };
-        Learned { inflection, dropped, rows, model, biased, unbiased, trees: own.test, latencies: own.foretold }
+        Learned { inflection, dropped, rows, model, biased, unbiased, trees: own.test, latencies: own.predicted }
     }
 }
 
@@ -266,11 +266,11 @@ fn fit_one(
     let Labelled { inflection, train, test } = part;
     let mut fit_options = options.fit.clone();
     fit_options.train.seed = fit_options.train.seed.wrapping_add(device as u64);
-    let biased = judge(&train, &test, &fit_options, tell)?;
+    let biased = evaluated(&train, &test, &fit_options, tell)?;
     let unbiased = if options.unbiased {
         let mut plain = fit_options.clone();
         plain.train.false_submit_weight = 1.0;
-        Some(judge(&train, &test, &plain, tell)?)
+        Some(evaluated(&train, &test, &plain, tell)?)
     } else {
         None
     };
@@ -291,18 +291,18 @@ fn fit_one(
     Ok(NetworkOnly { inflection, dropped: train.dropped, rows, model, biased, unbiased })
 }
 
-fn judge(
+fn evaluated(
     train: &TrainingSet,
     test: &TrainingSet,
     options: &FitOptions,
     tell: &mut dyn FnMut(Stage) -> Result<(), Error>,
-) -> Result<Judged, Error> {
+) -> Result<Evaluated, Error> {
     let biased = options.train.false_submit_weight != 1.0;
     let epochs = options.train.epochs;
     let fitted =
         fit_network(train, options, &mut |epoch, loss| tell(Stage::Fit { biased, epoch, epochs, loss }).is_ok())?;
     tell(Stage::Evaluate)?;
-    Ok(Judged {
+    Ok(Evaluated {
         train: evaluate(&fitted.network, train)?,
         test: evaluate(&fitted.network, test)?,
         test_float: evaluate_float(&fitted.float, test)?,

@@ -132,7 +132,7 @@ impl TrainingSet {
         self.dropped.writes_without_latency += other.dropped.writes_without_latency;
     }
 
-    /// Labels every row anew.
+    /// Labels every row again.
     pub fn relabel(&mut self, inflection_ns: Nanos) {
         self.slow = slow_of(&self.latency_ns, inflection_ns);
     }

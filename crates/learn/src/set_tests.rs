@@ -43,7 +43,7 @@ fn ios_without_latency_are_counted_and_not_pending() {
     assert_eq!(set.dropped, Dropped { warm_up: 4, reads_without_latency: 2, writes_without_latency: 1 });
 }
 
-/// spec/decision.md: a latency equal to the inflection point is fast, in every set of rows and when labelled anew.
+/// spec/decision.md: a latency equal to the inflection point is fast, in every set of rows and when labelled again.
 #[test]
 fn a_read_that_takes_just_the_inflection_point_is_fast() {
     const INFLECTION_US: u64 = 300;
@@ -58,10 +58,11 @@ fn a_read_that_takes_just_the_inflection_point_is_fast() {
     assert_eq!(set.slow, [false, false, false]);
     set.relabel(inflection_ns - 1);
     assert_eq!(set.slow, [true, true, false]);
-    let watched = crate::WatchedSet::from_records(&records, inflection_ns).unwrap();
-    assert_eq!(watched.slow[4..], [false, true, false]);
-    // What the watch tells a read of the slow one before it: nothing after the first, the time since then after the second.
-    assert_eq!([5, 6].map(|row| watched.features[row][14] == 63), [true, false]);
+    let inflight_set = crate::InflightSet::from_records(&records, inflection_ns).unwrap();
+    assert_eq!(inflight_set.slow[4..], [false, true, false]);
+    // What the in-flight tracker tells a read of the slow one before it: nothing after the first, the time since then after the
+    // second.
+    assert_eq!([5, 6].map(|row| inflight_set.features[row][14] == 63), [true, false]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From records with latencies to judged trees.
+//! From records with latencies to evaluated trees.
 
 use linnet_core::{LATENCY_SHARES, Latencies, Trees};
 use linnet_types::{IoRecord, Nanos};
@@ -7,30 +7,30 @@ use linnet_types::{IoRecord, Nanos};
 use crate::boost::{BoostOptions, evaluate_trees, fit_trees};
 use crate::error::Error;
 use crate::evaluate::Evaluation;
-use crate::latencies::{Foretold, evaluate_latencies, fit_latencies};
+use crate::inflight_set::InflightSet;
+use crate::latencies::{PredictedQuantile, evaluate_latencies, fit_latencies};
 use crate::set::check_train_share;
-use crate::watched::WatchedSet;
 
-/// Trees and how they judge rows that nothing was learned from.
+/// Trees and their figures on rows that nothing was learned from.
 #[derive(Clone, Debug)]
-pub(crate) struct JudgedTrees {
+pub(crate) struct EvaluatedTrees {
     /// What serves.
     pub trees: Trees,
-    /// What their scores foretell of latency.
+    /// What their scores predict of latency.
     pub latencies: Latencies,
     /// Figures on the later part or the other period.
     pub test: Evaluation,
-    /// How the foretold latencies held on it.
-    pub foretold: [Foretold; LATENCY_SHARES.len()],
+    /// How the predicted latencies held on it.
+    pub predicted: [PredictedQuantile; LATENCY_SHARES.len()],
 }
 
-/// What trees of a device are fitted to, and what they are judged on.
+/// What trees of a device are fitted to, and what they are tested on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Periods {
     /// The rows that train.
-    pub train: WatchedSet,
-    /// The rows that judge.
-    pub test: WatchedSet,
+    pub train: InflightSet,
+    /// The rows that they are tested on.
+    pub test: InflightSet,
 }
 
 impl Periods {
@@ -40,7 +40,7 @@ impl Periods {
     /// [`Error::Setting`]; [`Error::NoReads`] without a read that has a latency.
     pub fn split(records: &[IoRecord], train_share: f64, inflection_ns: Nanos) -> Result<Periods, Error> {
         check_train_share(train_share)?;
-        let (train, test) = WatchedSet::from_records(records, inflection_ns)?.split_at_share(train_share);
+        let (train, test) = InflightSet::from_records(records, inflection_ns)?.split_at_share(train_share);
         Ok(Periods { train, test })
     }
 
@@ -49,7 +49,7 @@ impl Periods {
     /// # Errors
     /// As [`Periods::split`].
     pub fn of(train: &[IoRecord], test: &[IoRecord], inflection_ns: Nanos) -> Result<Periods, Error> {
-        let rows = |records| WatchedSet::from_records(records, inflection_ns);
+        let rows = |records| InflightSet::from_records(records, inflection_ns);
         Ok(Periods { train: rows(train)?, test: rows(test)? })
     }
 
@@ -64,30 +64,30 @@ impl Periods {
     }
 }
 
-/// Fits trees to a device's reads and judges them.
+/// Fits trees to a device's reads and evaluates them.
 ///
 /// # Errors
 /// [`Error::TooFewRows`] where a part has none.
-pub(crate) fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<JudgedTrees, Error> {
+pub(crate) fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<EvaluatedTrees, Error> {
     let trees = fit_trees(&device.train, options)?;
     let latencies = fit_latencies(&trees, &device.train)?;
-    judge(trees, latencies, &device.test)
+    evaluated(trees, latencies, &device.test)
 }
 
-/// Fits the same trees to all devices of an array, and judges them on each. Every row is labelled by the inflection point
+/// Fits the same trees to all devices of an array, and evaluates them on each. Every row is labelled by the inflection point
 /// of its own device. Their scores of one read can be compared, and they have seen more than any device alone has.
 ///
 /// # Errors
 /// As [`learn_trees`].
-pub(crate) fn learn_trees_shared(devices: &[Periods], options: &BoostOptions) -> Result<Vec<JudgedTrees>, Error> {
-    let mut train = WatchedSet::default();
+pub(crate) fn learn_trees_shared(devices: &[Periods], options: &BoostOptions) -> Result<Vec<EvaluatedTrees>, Error> {
+    let mut train = InflightSet::default();
     devices.iter().for_each(|device| train.append(device.train.clone()));
     let trees = fit_trees(&train, options)?;
     let latencies = fit_latencies(&trees, &train)?;
-    devices.iter().map(|device| judge(trees, latencies, &device.test)).collect()
+    devices.iter().map(|device| evaluated(trees, latencies, &device.test)).collect()
 }
 
-fn judge(trees: Trees, latencies: Latencies, test: &WatchedSet) -> Result<JudgedTrees, Error> {
-    let foretold = evaluate_latencies(&trees, &latencies, test)?;
-    Ok(JudgedTrees { trees, latencies, test: evaluate_trees(&trees, test)?, foretold })
+fn evaluated(trees: Trees, latencies: Latencies, test: &InflightSet) -> Result<EvaluatedTrees, Error> {
+    let predicted = evaluate_latencies(&trees, &latencies, test)?;
+    Ok(EvaluatedTrees { trees, latencies, test: evaluate_trees(&trees, test)?, predicted })
 }

@@ -60,7 +60,7 @@ fn devices_share_what_was_asked_for() {
 }
 
 #[test]
-fn periods_learn_on_one_and_judge_on_the_other() {
+fn periods_learn_on_one_and_test_on_the_other() {
     let ([a, b], later) = (devices(), common::busy_episodes(4_000, 3));
     for sharing in [Devices::Apart, Devices::Pooled] {
         let learned = fit_periods(&[&a, &b], &[&later, &later], &options(sharing), &mut |_| true).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From records to judged models, on devices whose truth is known and on recordings.
+//! From records to evaluated models, on devices whose truth is known and on recordings.
 
 mod common;
 
@@ -29,8 +29,8 @@ fn print(name: &str, learned: &Learned) {
         "{name}: p{} = {} ns, rows {:?}",
         learned.inflection.percentile, learned.model.thresholds.inflection_ns, learned.rows
     );
-    for judged in [Some(&learned.biased), learned.unbiased.as_ref()].into_iter().flatten() {
-        let (t, e, q) = (&judged.train, &judged.test, &judged.quantisation);
+    for evaluated in [Some(&learned.biased), learned.unbiased.as_ref()].into_iter().flatten() {
+        let (t, e, q) = (&evaluated.train, &evaluated.test, &evaluated.quantisation);
         println!(
             "  train base {:.4} accuracy {:.4} auc {:?} fs {:.4}",
             t.base_rate, t.accuracy, t.roc_auc, t.false_submit
@@ -55,13 +55,13 @@ fn busy_episodes_are_learned() {
     let learned = learn_one(&common::busy_episodes(40_000, 1), &options(3));
     print("busy episodes", &learned);
     let (biased, unbiased) = (&learned.biased, learned.unbiased.as_ref().unwrap());
-    for judged in [biased, unbiased] {
-        let test = &judged.test;
+    for evaluated in [biased, unbiased] {
+        let test = &evaluated.test;
         assert!(test.roc_auc.unwrap() > 0.9, "{test:?}");
         assert!(test.accuracy > test.base_rate + 0.05, "{test:?}");
-        assert!(judged.quantisation.accuracy_points.abs() < 0.1, "{:?}", judged.quantisation);
-        assert!(judged.fitted.quantisation.accuracy_points.abs() < 0.1, "{:?}", judged.fitted.quantisation);
-        assert!((judged.test_float.roc_auc.unwrap() - test.roc_auc.unwrap()).abs() < 0.01);
+        assert!(evaluated.quantisation.accuracy_points.abs() < 0.1, "{:?}", evaluated.quantisation);
+        assert!(evaluated.fitted.quantisation.accuracy_points.abs() < 0.1, "{:?}", evaluated.fitted.quantisation);
+        assert!((evaluated.test_float.roc_auc.unwrap() - test.roc_auc.unwrap()).abs() < 0.01);
     }
     let model = &learned.model;
     assert_eq!(model.thresholds.inflection_ns, learned.inflection.latency_ns);
@@ -75,10 +75,10 @@ fn busy_episodes_are_learned() {
 fn chance_is_not_learned() {
     let learned = learn_one(&common::no_pattern(20_000, 2), &options(2));
     print("no pattern", &learned);
-    for judged in [&learned.biased, learned.unbiased.as_ref().unwrap()] {
-        let auc = judged.test.roc_auc.unwrap();
+    for evaluated in [&learned.biased, learned.unbiased.as_ref().unwrap()] {
+        let auc = evaluated.test.roc_auc.unwrap();
         assert!((0.45..0.55).contains(&auc), "{auc}");
-        assert!(judged.test.accuracy < judged.test.base_rate + 0.01);
+        assert!(evaluated.test.accuracy < evaluated.test.base_rate + 0.01);
     }
 }
 
@@ -143,8 +143,8 @@ fn other_losses_and_shapes_are_fitted_too() {
         let mut options = FitOptions::default();
         (options.train.loss, options.train.hidden) = (loss, hidden.to_vec());
         let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();
-        let judged = evaluate(&fitted.network, &set).unwrap();
-        assert!(judged.roc_auc.unwrap() > 0.9, "{loss:?} {hidden:?}: {judged:?}");
+        let evaluated = evaluate(&fitted.network, &set).unwrap();
+        assert!(evaluated.roc_auc.unwrap() > 0.9, "{loss:?} {hidden:?}: {evaluated:?}");
         assert!(fitted.quantisation.decisions_changed < 0.01, "{loss:?} {hidden:?}: {:?}", fitted.quantisation);
     }
 }
@@ -152,9 +152,9 @@ fn other_losses_and_shapes_are_fitted_too() {
 #[test]
 fn recentring_takes_the_common_shift_out_of_rounding() {
     let set = TrainingSet::from_records(&common::no_pattern(4_000, 8), 1_000_000).unwrap();
-    let shift = |recentre: bool| {
+    let shift = |correct_bias: bool| {
         // One decimal, so that there is something to repair.
-        let mut options = FitOptions { decimals: 1, recentre, ..Default::default() };
+        let mut options = FitOptions { decimals: 1, correct_bias, ..Default::default() };
         options.train.epochs = 1;
         let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();
         let scale = *fitted.network.scales().last().unwrap() as f64;
@@ -172,9 +172,9 @@ fn one_class_is_learned_and_an_empty_set_refused() {
     for (inflection_ns, base_rate) in [(u64::MAX, 1.0), (0, 0.0)] {
         set.relabel(inflection_ns);
         let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();
-        let judged = evaluate(&fitted.network, &set).unwrap();
-        assert_eq!((judged.base_rate, judged.roc_auc), (base_rate, None));
-        assert!(judged.accuracy > 0.99, "{judged:?}");
+        let evaluated = evaluate(&fitted.network, &set).unwrap();
+        assert_eq!((evaluated.base_rate, evaluated.roc_auc), (base_rate, None));
+        assert!(evaluated.accuracy > 0.99, "{evaluated:?}");
     }
     let empty = TrainingSet::default();
     let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();
@@ -185,7 +185,7 @@ fn one_class_is_learned_and_an_empty_set_refused() {
 }
 
 #[test]
-fn recordings_are_judged_beside_their_base_rate() {
+fn recordings_are_evaluated_beside_their_base_rate() {
     for name in common::FLASHNET.into_iter().chain([common::HADOOP]) {
         let Some(records) = common::recording(name) else { return };
         let learned = learn_one(&records, &options(2));
@@ -196,11 +196,11 @@ fn recordings_are_judged_beside_their_base_rate() {
         // Bias trades false submits for false revokes.
         assert!(biased.test.false_submit < unbiased.test.false_submit);
         assert!(biased.test.false_revoke > unbiased.test.false_revoke);
-        for judged in [biased, unbiased] {
-            assert!(judged.quantisation.accuracy_points.abs() < 0.1, "{name}: {:?}", judged.quantisation);
+        for evaluated in [biased, unbiased] {
+            assert!(evaluated.quantisation.accuracy_points.abs() < 0.1, "{name}: {:?}", evaluated.quantisation);
             if name == common::HADOOP {
-                assert!(judged.test.roc_auc.unwrap() > 0.9, "{:?}", judged.test);
-                assert!(judged.test.accuracy > judged.test.base_rate + 0.2, "{:?}", judged.test);
+                assert!(evaluated.test.roc_auc.unwrap() > 0.9, "{:?}", evaluated.test);
+                assert!(evaluated.test.accuracy > evaluated.test.base_rate + 0.2, "{:?}", evaluated.test);
             }
         }
     }

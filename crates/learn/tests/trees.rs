@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees on what is under way against LinnOS's network, on recordings of a real NVMe SSD: same split in time, same
+//! Trees on what is in flight against LinnOS's network, on recordings of a real NVMe SSD: same split in time, same
 //! inflection point, nothing filtered.
 
 mod common;
 
-use linnet_learn::{BoostOptions, LearnOptions, WatchedSet, evaluate_trees, fit, fit_trees};
+use linnet_learn::{BoostOptions, InflightSet, LearnOptions, evaluate_trees, fit, fit_trees};
 
 #[test]
 fn rank_slow_reads_better_than_linnos() {
@@ -13,7 +13,7 @@ fn rank_slow_reads_better_than_linnos() {
     for name in common::FLASHNET {
         let Some(records) = common::recording(name) else { return };
         let learned = fit(&[&records], &options, &mut |_| true).unwrap().remove(0);
-        let set = WatchedSet::from_records(&records, learned.inflection.latency_ns).unwrap();
+        let set = InflightSet::from_records(&records, learned.inflection.latency_ns).unwrap();
         let (train, test) = set.split_at_share(0.5);
         assert_eq!(set.len(), records.iter().filter(|record| record.op.is_read()).count());
         let trees = fit_trees(&train, &BoostOptions::default()).unwrap();

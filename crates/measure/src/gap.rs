@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far a policy goes from the baseline to the oracle.
 
-/// Share of the way from baseline to oracle that `value` goes: 0 at the baseline, 1 at the oracle, negative when worse
-/// than the baseline, above 1 when better than the (greedy) oracle. `None` when there is no way to go or a figure is
+/// Share of the possible gain (from baseline to oracle) that `value` reaches: 0 at the baseline, 1 at the oracle, negative when
+/// worse than the baseline, above 1 when better than the (greedy) oracle. `None` when there is nothing to gain or a figure is
 /// not finite.
 pub fn share_of_gap(baseline: f64, oracle: f64, value: f64) -> Option<f64> {
     let share = (baseline - value) / (baseline - oracle);

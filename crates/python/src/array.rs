@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use linnet_array::{
-    Config, Counters, Error, Estimate, Learned, Observer, Policy, Progress as At, RunResult, WriteMode,
+    Config, Counters, DeviceModel, Error, Estimate, Observer, Policy, Progress as At, RunResult, WriteMode,
 };
 use linnet_measure::Summary;
 use linnet_ssd::{DeviceParams, PRESETS, QUEUED_PRESETS, Ssd};
@@ -84,7 +84,8 @@ impl PyArray {
         }
     }
 
-    /// True when the devices can tell what they would answer: the policy `oracle`, false revokes and surveys need it.
+    /// True when the devices can tell what they would answer: the policy `oracle`, false revokes and counterfactual latencies
+    /// need it.
     #[getter]
     pub fn foresight(&self) -> bool {
         matches!(self.params, DeviceParams::Timelines(_))
@@ -231,7 +232,7 @@ impl PyRun {
             ("writes_failed", c.writes_failed),
             ("submits", c.submits),
             ("extra_io", c.extra_io),
-            ("judged", c.judged),
+            ("judged", c.predictions),
             ("revokes", c.revokes),
             ("forced_submits", c.forced_submits),
             ("failovers", c.failovers),
@@ -247,21 +248,21 @@ impl PyRun {
         Ok(dict)
     }
 
-    /// What the coin found out ([`linnet_array::Probing`]): tosses, probes, and estimates with 95 % intervals as (value, low,
-    /// high): false shares of the tosses and of all reads, cost of a probe in us; and the truth by peeks.
+    /// What the sampled probes found out ([`linnet_array::Probing`]): draws, probes, and estimates with 95 % intervals as
+    /// (value, low, high): false shares of the draws and of all reads, cost of a probe in us; and the truth by peeks.
     fn probing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (dict, c) = (PyDict::new(py), &self.counters);
         let three = |e: Estimate| (e.value, e.low, e.high);
         dict.set_item("reads", c.reads)?;
-        dict.set_item("tosses", c.probing.tosses)?;
+        dict.set_item("tosses", c.probing.draws)?;
         dict.set_item("probes", c.probing.probes)?;
         dict.set_item("answered", c.probing.answered)?;
         dict.set_item("fast", c.probing.fast)?;
         dict.set_item("false_of_tosses", three(c.probing.false_share()))?;
         dict.set_item("false_of_tosses_truth", self.foresight.then(|| c.probing.truth()))?;
         dict.set_item("false_of_reads", three(c.probing.false_share_of(c.reads)))?;
-        let tossed = c.probing.tosses as f64 / c.reads.max(1) as f64;
-        dict.set_item("false_of_reads_truth", self.foresight.then(|| tossed * c.probing.truth()))?;
+        let drawn = c.probing.draws as f64 / c.reads.max(1) as f64;
+        dict.set_item("false_of_reads_truth", self.foresight.then(|| drawn * c.probing.truth()))?;
         let us = |e: Estimate| (e.value / 1e3, e.low / 1e3, e.high / 1e3);
         dict.set_item("cost_us", c.probing.cost_ns().map(us))?;
         dict.set_item("probes_of_reads", c.probe_share())?;
@@ -316,5 +317,5 @@ pub fn policies() -> Vec<&'static str> {
 #[pyfunction]
 pub fn check_policy(name: &str) -> PyResult<()> {
     let config = Config { replicas: 1, ..Config::default() };
-    linnet_array::policy(name, &[Learned::default()], &config).map(drop).map_err(errors::policy)
+    linnet_array::policy(name, &[DeviceModel::default()], &config).map(drop).map_err(errors::policy)
 }

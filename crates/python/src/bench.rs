@@ -64,7 +64,7 @@ pub fn bench_decide(
 }
 
 /// What a decision of this network costs in every build, one JSON object a row: the plain int64 loop, the core's whole network, and
-/// the paths of a judge where it takes 31 digits. Without a network, what one of the trees costs.
+/// the paths of an incremental network where it takes 31 digits. Without a network, what one of the trees costs.
 #[cfg(target_arch = "x86_64")]
 #[pyfunction]
 #[pyo3(signature = (network, blocks, seed = 1))]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use linnet_core::{Network, TrainOptions, Trees};
 use linnet_learn::{
-    BoostOptions, Devices, Evaluation, FitOptions, Foretold, InflectionOptions, Judged, LearnOptions, Learned,
-    Progress as At, Stage, TrainingSet, WatchedSet,
+    BoostOptions, Devices, Evaluated, Evaluation, FitOptions, InflectionOptions, InflightSet, LearnOptions, Learned,
+    PredictedQuantile, Progress as At, Stage, TrainingSet,
 };
 use linnet_types::IoRecord;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
@@ -48,8 +48,8 @@ fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boo
 }
 
 /// Fits one model for each trace, or one for all of them together (`pooled`); gives models with their reports. Models of
-/// devices of one type may have their trees in common (`shared_trees`). `test` holds a period of each device to judge on;
-/// without it the last part of each trace judges.
+/// devices of one type may have their trees in common (`shared_trees`). `test` holds a period of each device to test on;
+/// without it the last part of each trace tests.
 #[pyfunction]
 #[pyo3(signature = (traces, test, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
     max_rows, unbiased, pooled, shared_trees, progress = None))]
@@ -93,7 +93,7 @@ pub fn fit<'py>(
     let mut progress = Progress::new(progress);
     let fits = (if pooled { 1 } else { records.len() }) * (1 + usize::from(unbiased)) * epochs;
     let mut done = 0;
-    let mut watch = |at: At| match at.stage {
+    let mut on_progress = |at: At| match at.stage {
         Stage::Fit { loss, .. } => {
             done += 1;
             progress.tell((done, fits, loss))
@@ -101,8 +101,8 @@ pub fn fit<'py>(
         Stage::Label | Stage::Evaluate | Stage::Trees => progress.tell((done, fits, f32::NAN)),
     };
     let learned = py.detach(|| match &later {
-        Some(later) => linnet_learn::fit_periods(&slices(&records), &slices(later), &options, &mut watch),
-        None => linnet_learn::fit(&slices(&records), &options, &mut watch),
+        Some(later) => linnet_learn::fit_periods(&slices(&records), &slices(later), &options, &mut on_progress),
+        None => linnet_learn::fit(&slices(&records), &options, &mut on_progress),
     });
     match learned {
         Ok(learned) => learned
@@ -139,17 +139,17 @@ fn report<'py>(py: Python<'py>, one: &Learned) -> PyResult<Bound<'py, PyDict>> {
     dropped.set_item("reads_without_latency", one.dropped.reads_without_latency)?;
     dropped.set_item("writes_without_latency", one.dropped.writes_without_latency)?;
     dict.set_item("dropped", dropped)?;
-    dict.set_item("biased", judged(py, &one.biased)?)?;
-    let plain = one.unbiased.as_ref().map(|fit| judged(py, fit)).transpose()?;
+    dict.set_item("biased", evaluated(py, &one.biased)?)?;
+    let plain = one.unbiased.as_ref().map(|fit| evaluated(py, fit)).transpose()?;
     dict.set_item("unbiased", plain)?;
     let boost: Vec<_> = one.inflection.boost.iter().map(|p| (p.percentile, p.latency_ns, p.boost_ns)).collect();
     dict.set_item("boost", boost)?;
     dict.set_item("linnet", evaluation(py, &one.trees)?)?;
-    dict.set_item("latencies", foretold(py, &one.latencies)?)?;
+    dict.set_item("latencies", predicted(py, &one.latencies)?)?;
     Ok(dict)
 }
 
-fn judged<'py>(py: Python<'py>, fit: &Judged) -> PyResult<Bound<'py, PyDict>> {
+fn evaluated<'py>(py: Python<'py>, fit: &Evaluated) -> PyResult<Bound<'py, PyDict>> {
     let dict = evaluation(py, &fit.test)?;
     dict.set_item("train_accuracy", fit.train.accuracy)?;
     dict.set_item("float_accuracy", fit.test_float.accuracy)?;
@@ -172,8 +172,8 @@ pub fn evaluation<'py>(py: Python<'py>, result: &Evaluation) -> PyResult<Bound<'
 }
 
 /// One row for each quantile: how it held.
-fn foretold<'py>(py: Python<'py>, all: &[Foretold]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let one = |told: &Foretold| {
+fn predicted<'py>(py: Python<'py>, all: &[PredictedQuantile]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let one = |told: &PredictedQuantile| {
         let dict = PyDict::new(py);
         dict.set_item("share", told.share)?;
         dict.set_item("covered", told.covered)?;
@@ -184,8 +184,9 @@ fn foretold<'py>(py: Python<'py>, all: &[Foretold]) -> PyResult<Vec<Bound<'py, P
     all.iter().map(one).collect()
 }
 
-/// Judges a model on the last share of each trace by time, the rows of all traces together. The figures are those of its
-/// network, or of its trees where it has no network; `linnet` holds those of its trees, `latencies` how the latencies that they foretell held.
+/// Evaluates a model on the last share of each trace by time, the rows of all traces together. The figures are those of its
+/// network, or of its trees where it has no network; `linnet` holds those of its trees, `latencies` how the latencies that they
+/// predict held.
 #[pyfunction]
 pub fn evaluate<'py>(
     py: Python<'py>,
@@ -206,22 +207,22 @@ pub fn evaluate<'py>(
         }
         linnet_learn::evaluate(network, &rows)
     };
-    let watched = || -> Result<WatchedSet, linnet_learn::Error> {
-        let mut rows = WatchedSet::default();
+    let inflight_rows_of = || -> Result<InflightSet, linnet_learn::Error> {
+        let mut rows = InflightSet::default();
         for records in &records {
-            rows.append(WatchedSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1);
+            rows.append(InflightSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1);
         }
         Ok(rows)
     };
     let by_trees = |trees: &Trees| {
-        let rows = watched()?;
+        let rows = inflight_rows_of()?;
         let told = model.latencies.map(|latencies| linnet_learn::evaluate_latencies(trees, &latencies, &rows));
         Ok::<_, linnet_learn::Error>((linnet_learn::evaluate_trees(trees, &rows)?, told.transpose()?))
     };
-    let judged = py.detach(|| {
+    let evaluated = py.detach(|| {
         Ok((model.network.as_ref().map(by_network).transpose()?, model.trees.as_ref().map(by_trees).transpose()?))
     });
-    let (network, trees) = judged.map_err(errors::learn)?;
+    let (network, trees) = evaluated.map_err(errors::learn)?;
     let (trees, told) = trees.unzip();
     // Every model has one of them: a file without both is refused, and `fit` gives both.
     let Some(first) = network.as_ref().or(trees.as_ref()) else {
@@ -230,7 +231,7 @@ pub fn evaluate<'py>(
     let dict = evaluation(py, first)?;
     dict.set_item("model", if network.is_some() { "linnos" } else { "linnet" })?;
     dict.set_item("linnet", trees.map(|result| evaluation(py, &result)).transpose()?)?;
-    dict.set_item("latencies", told.flatten().map(|told| foretold(py, &told)).transpose()?)?;
+    dict.set_item("latencies", told.flatten().map(|told| predicted(py, &told)).transpose()?)?;
     dict.set_item("inflection_us", inflection_ns as f64 / 1000.0)?;
     dict.set_item("test_share", test_share)?;
     Ok(dict)
@@ -248,15 +249,19 @@ pub fn training_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>, inflectio
     Ok((digits, PyArray1::from_vec(py, set.slow)))
 }
 
-type Watched<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<u64>>);
+type InflightRows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<u64>>);
 
 /// What a device's watch says of each read as it arrives (`spec/features-linnet.md`), shape (n, features), with labels and latencies,
 /// in the order of arrival: what the trees are fitted to.
 #[pyfunction]
-pub fn watched_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>, inflection_ns: u64) -> PyResult<Watched<'py>> {
+pub fn inflight_rows<'py>(
+    py: Python<'py>,
+    trace: PyRef<'py, PyTrace>,
+    inflection_ns: u64,
+) -> PyResult<InflightRows<'py>> {
     let records = trace.records.clone();
-    let set = py.detach(|| WatchedSet::from_records(&records, inflection_ns)).map_err(errors::learn)?;
-    let (rows, width) = (set.len(), linnet_core::WATCH_FEATURES);
+    let set = py.detach(|| InflightSet::from_records(&records, inflection_ns)).map_err(errors::learn)?;
+    let (rows, width) = (set.len(), linnet_core::INFLIGHT_FEATURES);
     let flat: Vec<u8> = set.features.iter().flatten().copied().collect();
     let features = PyArray1::from_vec(py, flat).reshape([rows, width])?;
     Ok((features, PyArray1::from_vec(py, set.slow), PyArray1::from_vec(py, set.latency_ns)))

@@ -33,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use crate::knob::{PyFloatNetwork, PyTree};
     #[pymodule_export]
-    use crate::learn::{evaluate, fit, inflection_point, training_rows, watched_rows};
+    use crate::learn::{evaluate, fit, inflection_point, inflight_rows, training_rows};
     #[pymodule_export]
     use crate::model::PyModel;
     #[pymodule_export]
@@ -45,7 +45,7 @@ mod _native {
     #[pymodule_export]
     use crate::ssd::{PyDevice, PyDeviceRun, quantiles_ns, ssd_check};
     #[pymodule_export]
-    use crate::study::counterfactual::survey;
+    use crate::study::counterfactual::counterfactual;
     #[pymodule_export]
     use crate::study::drift::drift_study;
     #[pymodule_export]

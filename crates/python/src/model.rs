@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use linnet_array::Learned;
-use linnet_core::{LATENCY_SHARES, Model, WATCH_FEATURES};
+use linnet_array::DeviceModel;
+use linnet_core::{INFLIGHT_FEATURES, LATENCY_SHARES, Model};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -23,9 +23,9 @@ pub struct PyModel {
 
 impl PyModel {
     /// What a policy may know of the device.
-    pub fn learned(&self) -> Learned {
+    pub fn learned(&self) -> DeviceModel {
         let Model { thresholds, network, trees, latencies, .. } = &self.model;
-        Learned { thresholds: *thresholds, network: network.clone(), trees: *trees, latencies: *latencies }
+        DeviceModel { thresholds: *thresholds, network: network.clone(), trees: *trees, latencies: *latencies }
     }
 }
 
@@ -51,7 +51,7 @@ impl PyModel {
     fn from_bytes(data: &[u8], name: &str) -> PyResult<Self> {
         Model::from_bytes(data)
             .map(|model| PyModel { model })
-            .map_err(|error| errors::ModelError::new_err(format!("{name}: {error}; write it anew with `linnet fit`")))
+            .map_err(|error| errors::ModelError::new_err(format!("{name}: {error}; write it again with `linnet fit`")))
     }
 
     /// The bytes of its file (`spec/model-file.md`).
@@ -106,13 +106,13 @@ impl PyModel {
         self.model.trees.is_some()
     }
 
-    /// True when it foretells latencies.
+    /// True when it predicts latencies.
     #[getter]
     fn has_latencies(&self) -> bool {
         self.model.latencies.is_some()
     }
 
-    /// Scores (n,) that the trees give features (n, 16) as `watched_rows` makes them: the logarithm of the odds that a
+    /// Scores (n,) that the trees give features (n, 16) as `inflight_rows` makes them: the logarithm of the odds that a
     /// read is slow, times 1024. Raises ModelError without trees.
     fn scores<'py>(&self, py: Python<'py>, features: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyArray1<i32>>> {
         let trees = self.model.trees.ok_or_else(|| errors::ModelError::new_err("the model has no trees"))?;
@@ -121,7 +121,7 @@ impl PyModel {
     }
 
     /// Latencies (n, 5) in ns that a read with these features (n, 16) stays within with a chance of 50, 90, 95, 99 and
-    /// 99.9 %; 4294967295 is that or more. Raises ModelError for a model that foretells none.
+    /// 99.9 %; 4294967295 is that or more. Raises ModelError for a model that predicts none.
     fn predict_latency<'py>(
         &self,
         py: Python<'py>,
@@ -129,7 +129,7 @@ impl PyModel {
     ) -> PyResult<Bound<'py, PyArray2<u32>>> {
         let (Some(trees), Some(latencies)) = (self.model.trees, self.model.latencies) else {
             return Err(errors::ModelError::new_err(
-                "the model foretells no latencies; write it anew with `linnet fit`",
+                "the model predicts no latencies; write it again with `linnet fit`",
             ));
         };
         let rows = rows(&features)?;
@@ -151,10 +151,10 @@ impl PyModel {
     }
 }
 
-fn rows(features: &PyReadonlyArray2<'_, u8>) -> PyResult<Vec<[u8; WATCH_FEATURES]>> {
+fn rows(features: &PyReadonlyArray2<'_, u8>) -> PyResult<Vec<[u8; INFLIGHT_FEATURES]>> {
     let width = features.shape()[1];
-    if width != WATCH_FEATURES {
-        return Err(PyValueError::new_err(format!("rows have {width} features; linnet-1 has {WATCH_FEATURES}")));
+    if width != INFLIGHT_FEATURES {
+        return Err(PyValueError::new_err(format!("rows have {width} features; linnet-1 has {INFLIGHT_FEATURES}")));
     }
     let row = |row: numpy::ndarray::ArrayView1<'_, u8>| std::array::from_fn(|k| row[k]);
     Ok(features.as_array().rows().into_iter().map(row).collect())

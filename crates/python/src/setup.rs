@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use linnet_array::{Config, Learned, Policy};
+use linnet_array::{Config, DeviceModel, Policy};
 use linnet_types::{IoRecord, Thresholds};
 use pyo3::prelude::*;
 
@@ -14,7 +14,7 @@ use crate::trace::PyTrace;
 /// Streams, what is known of the devices, and settings.
 pub struct Setup {
     records: Vec<Arc<Vec<IoRecord>>>,
-    learned: Vec<Learned>,
+    learned: Vec<DeviceModel>,
     pub config: Config,
 }
 
@@ -30,7 +30,7 @@ impl Setup {
             )));
         }
         let learned = if models.is_empty() {
-            vec![Learned::default(); count]
+            vec![DeviceModel::default(); count]
         } else {
             models.iter().map(|model| model.learned()).collect()
         };

@@ -34,13 +34,13 @@ pub struct Outcome {
 }
 
 /// Notes how late I/Os are sent, and stops the run when an export is lost.
-struct Watch<'a> {
+struct Recorder<'a> {
     progress: &'a mut dyn FnMut(u64) -> bool,
     losses: &'a Losses,
     lateness_ns: Vec<Nanos>,
 }
 
-impl Observer for Watch<'_> {
+impl Observer for Recorder<'_> {
     fn progress(&mut self, at: Progress) -> bool {
         !self.losses.any() && (self.progress)(at.done)
     }
@@ -76,13 +76,13 @@ pub fn replay(
     let mut devices: Vec<NbdDevice> = connections.into_iter().enumerate().map(device).collect();
     // The devices have the bell now: when their threads have ended, nobody can ring it.
     drop(bell);
-    let mut watch = Watch { progress, losses: &losses, lateness_ns: Vec::new() };
+    let mut recorder = Recorder { progress, losses: &losses, lateness_ns: Vec::new() };
     let settings = RunOptions { array: options.array, log: true };
-    let result = run_on(&mut clock, &mut devices, streams, thresholds, policy, &settings, &mut watch);
+    let result = run_on(&mut clock, &mut devices, streams, thresholds, policy, &settings, &mut recorder);
     if let Some((device, source)) = losses.first() {
         return Err(Error::Io { device, source });
     }
-    let mut lateness_ns = watch.lateness_ns;
+    let mut lateness_ns = recorder.lateness_ns;
     lateness_ns.sort_unstable();
     match result {
         Ok(run) => {

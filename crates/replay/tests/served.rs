@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replays on served devices of known latency.
 
-use linnet_array::{Config, Learned, policy};
+use linnet_array::{Config, DeviceModel, policy};
 use linnet_nbd::{Builder, Export};
 use linnet_replay::{Error, Options, Outcome, replay};
 use linnet_types::{IoRecord, LatencyModel, Nanos, Op, Outcome as Answer, Request, Thresholds};
@@ -20,7 +20,7 @@ fn run(latencies: [Nanos; 2], name: &str, records: &[IoRecord]) -> Outcome {
     let handle = exports.fold(Builder::new(), Builder::export).unix(&socket).start().unwrap();
     let uris = vec![handle.uris("d0")[0].clone(), handle.uris("d1")[0].clone()];
     let thresholds = Thresholds { inflection_ns: 2_000_000, latency_ns_p95: 2_000_000, ..Thresholds::default() };
-    let learned = vec![Learned { thresholds, ..Learned::default() }; 2];
+    let learned = vec![DeviceModel { thresholds, ..DeviceModel::default() }; 2];
     let array = Config { replicas: 2, ..Config::default() };
     let chosen = policy(name, &learned, &array).unwrap();
     let options = Options { array, time_scale: 1.0 };
@@ -66,7 +66,7 @@ fn errors_fail_over_and_then_fail() {
 fn what_is_not_there_is_refused_by_name() {
     let array = Config { replicas: 1, ..Config::default() };
     let start = |uri: &str| {
-        let learned = [Learned::default()];
+        let learned = [DeviceModel::default()];
         let chosen = policy("baseline", &learned, &array).unwrap();
         let options = Options { array, time_scale: 1.0 };
         replay(&[uri.into()], &[&[]], &[Thresholds::default()], chosen, &options, &mut |_| true).map(drop)
@@ -83,7 +83,7 @@ fn an_export_that_is_lost_ends_the_replay_by_its_number() {
     let handle = Builder::new().export(export("d0")).export(export("d1")).unix(&socket).start().unwrap();
     let uris = vec![handle.uris("d0")[0].clone(), handle.uris("d1")[0].clone()];
     let array = Config { replicas: 2, ..Config::default() };
-    let chosen = policy("baseline", &[Learned::default(), Learned::default()], &array).unwrap();
+    let chosen = policy("baseline", &[DeviceModel::default(), DeviceModel::default()], &array).unwrap();
     let options = Options { array, time_scale: 1.0 };
     let stopper = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(300));

@@ -290,14 +290,14 @@ impl<D: Device> Foresight for Faulty<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Modelled, Toy};
+    use crate::{Modelled, TestDevice};
     use linnet_types::Op;
 
     const READ: Request = Request::new(Op::Read, 0, 4096);
     const WRITE: Request = Request::new(Op::Write, 0, 4096);
 
-    fn faulty(plan: FaultPlan, seed: u64) -> Faulty<Modelled<Toy>> {
-        Faulty::new(Modelled::new(Toy::steady(100, 100)), plan, seed)
+    fn faulty(plan: FaultPlan, seed: u64) -> Faulty<Modelled<TestDevice>> {
+        Faulty::new(Modelled::new(TestDevice::steady(100, 100)), plan, seed)
     }
 
     /// Submits requests at their times under their numbers, polling when due, and gives the ends.
@@ -367,7 +367,7 @@ mod tests {
         let mut chance = Chance::new(11);
         for seed in 0..20 {
             let plan = FaultPlan::random(&mut chance, 1_000_000);
-            let mut device = Faulty::new(Modelled::new(Toy::busy(100_000, 0.5, seed)), plan, seed);
+            let mut device = Faulty::new(Modelled::new(TestDevice::busy(100_000, 0.5, seed)), plan, seed);
             let (mut now, mut told, mut out) = (0, Vec::new(), Vec::new());
             for token in 0..500 {
                 now += chance.below(5000);
@@ -375,7 +375,7 @@ mod tests {
                 while let Some(due) = device.next_due().filter(|&due| due <= now) {
                     device.poll(due, &mut out);
                 }
-                match device.foresight().expect("a toy has foresight").peek(now, request) {
+                match device.foresight().expect("a test device has foresight").peek(now, request) {
                     Outcome::Done(at) => told.push(ended(token, at, End::Done)),
                     Outcome::Error(at) => told.push(ended(token, at, End::Failed)),
                     Outcome::Lost => {}

@@ -54,7 +54,7 @@ impl<D: Device> Lawful<D> {
         self.now_ns = now;
     }
 
-    fn judge(&mut self, one: &Ended, previous_ns: Nanos) {
+    fn check(&mut self, one: &Ended, previous_ns: Nanos) {
         let Ended { token, at_ns, .. } = *one;
         match self.inside.remove(&token) {
             Some(submit_ns) => {
@@ -93,7 +93,7 @@ impl<D: Device> Device for Lawful<D> {
         self.device.poll(now, out);
         let mut previous_ns = 0;
         for one in &out[from..] {
-            self.judge(one, previous_ns);
+            self.check(one, previous_ns);
             previous_ns = one.at_ns;
         }
         let due = self.device.next_due();
@@ -115,7 +115,7 @@ impl<D: Device> Device for Lawful<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Chance, FaultPlan, Faulty, Modelled, Toy};
+    use crate::{Chance, FaultPlan, Faulty, Modelled, TestDevice};
     use linnet_types::Op;
 
     fn request(chance: &mut Chance) -> Request {
@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn toys_keep_the_laws_with_faults_and_without() {
+    fn test_devices_keep_the_laws_with_faults_and_without() {
         let mut chance = Chance::new(5);
         for seed in 0..30 {
-            let toy = || Modelled::new(Toy::busy(400_000, 0.5, seed));
-            assert_eq!(exercise(toy(), seed), Ok(()), "seed {seed}");
+            let test_device = || Modelled::new(TestDevice::busy(400_000, 0.5, seed));
+            assert_eq!(exercise(test_device(), seed), Ok(()), "seed {seed}");
             let plan = FaultPlan::random(&mut chance, 20_000_000);
-            assert_eq!(exercise(Faulty::new(toy(), plan.clone(), seed), seed), Ok(()), "seed {seed}, {plan:?}");
+            assert_eq!(exercise(Faulty::new(test_device(), plan.clone(), seed), seed), Ok(()), "seed {seed}, {plan:?}");
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     /// A device that breaks one law now and then.
-    struct Broken(Modelled<Toy>, Breakage);
+    struct Broken(Modelled<TestDevice>, Breakage);
 
     impl Device for Broken {
         fn submit(&mut self, now: Nanos, token: u64, request: &Request) {
@@ -206,7 +206,7 @@ mod tests {
     fn each_broken_law_is_found() {
         use Breakage::*;
         for breakage in [EndsTwice, EndsBeforeSubmit, EndsTooSoon, EndsUnordered, EndsUnknown, TellsTooLate, StaysDue] {
-            let device = Broken(Modelled::new(Toy::busy(400_000, 0.5, 1)), breakage);
+            let device = Broken(Modelled::new(TestDevice::busy(400_000, 0.5, 1)), breakage);
             assert!(exercise(device, 1).is_err(), "{breakage:?} was not found");
         }
     }

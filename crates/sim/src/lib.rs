@@ -9,7 +9,7 @@ mod fault;
 mod laws;
 mod modelled;
 mod queue;
-mod toy;
+mod test_device;
 
 pub use chance::Chance;
 pub use clock::VirtualClock;
@@ -17,4 +17,4 @@ pub use fault::{FaultCounts, FaultPlan, Faulty, Window};
 pub use laws::Lawful;
 pub use modelled::Modelled;
 pub use queue::EventQueue;
-pub use toy::Toy;
+pub use test_device::TestDevice;

@@ -15,7 +15,7 @@
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
 
-use linnet_array::{Budget, Config, Learned, RunOptions, policy, run};
+use linnet_array::{Budget, Config, DeviceModel, RunOptions, policy, run};
 use linnet_core::Model;
 use linnet_measure::quantile;
 use linnet_sim::{Chance, Modelled};
@@ -162,7 +162,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect();
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     let learned = vec![
-        Learned {
+        DeviceModel {
             thresholds: model.thresholds,
             network: model.network.clone(),
             trees: model.trees,

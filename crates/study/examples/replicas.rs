@@ -4,9 +4,9 @@
 //!     cargo run --release -p linnet-study --example replicas -- enterprise-wide 0.75 20 1 az-e bi-e co-e
 //!
 //! Arguments: preset, device-wide share, seconds of each period, seed, workloads. One row a policy: mean, p99 and p99.9 in us,
-//! the share of the way from baseline to oracle that each of them goes, and I/O beyond one copy a read.
+//! the share of the possible gain (from baseline to oracle) that each of them reaches, and I/O beyond one copy a read.
 
-use linnet_array::{Config, Learned, RunOptions, RunResult, policy, run};
+use linnet_array::{Config, DeviceModel, RunOptions, RunResult, policy, run};
 use linnet_learn::{Devices, LearnOptions, fit_periods};
 use linnet_measure::Summary;
 use linnet_sim::Modelled;
@@ -24,7 +24,7 @@ fn serve(
     devices: &[Modelled<Ssd>],
     streams: &[Vec<IoRecord>],
     name: &str,
-    learned: &[Learned],
+    learned: &[DeviceModel],
     log: bool,
 ) -> RunResult {
     let thresholds: Vec<Thresholds> = learned.iter().map(|one| one.thresholds).collect();
@@ -51,7 +51,7 @@ fn main() {
     for workload in workloads {
         let period = |seed| linnet_trace::synth(workload, seconds, 3, seed).expect("a workload of this name");
         let (train, test) = (period(2 * seed), period(2 * seed + 1));
-        let fresh = vec![Learned::default(); 3];
+        let fresh = vec![DeviceModel::default(); 3];
         let log = |streams| serve(&devices, streams, "baseline", &fresh, true).log;
         let (past, later) = (log(&train), log(&test));
         let options = LearnOptions { devices: Devices::SharedTrees, ..LearnOptions::default() };
@@ -59,7 +59,7 @@ fn main() {
         let mut learned = Vec::new();
         for one in fitted {
             println!("{workload}: ROC-AUC {:.3?}, LinnOS {:.3?}", one.trees.roc_auc, one.biased.test.roc_auc);
-            learned.push(Learned {
+            learned.push(DeviceModel {
                 thresholds: one.model.thresholds,
                 network: one.model.network,
                 trees: one.model.trees,

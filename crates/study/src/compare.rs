@@ -6,7 +6,7 @@
 //! evaluated with those as well.
 
 use linnet_learn::{
-    BoostOptions, Error, Evaluation, FitOptions, Inflection, InflectionOptions, TrainingSet, WatchedSet,
+    BoostOptions, Error, Evaluation, FitOptions, Inflection, InflectionOptions, InflightSet, TrainingSet,
     check_train_share, evaluate, evaluate_trees, figures, fit_network, fit_trees, inflection_point, require,
 };
 use linnet_measure::roc_auc_integers;
@@ -38,10 +38,10 @@ pub struct StudyOptions {
 /// The rows of one part: the same reads in three schemas.
 #[derive(Clone, Debug)]
 pub struct StudyRows {
-    /// LinnOS's, with the labels that judge every model.
+    /// LinnOS's, with the labels by which every model is evaluated.
     pub linnos: TrainingSet,
     /// Those of `linnet`.
-    pub linnet: WatchedSet,
+    pub linnet: InflightSet,
     /// Heimdall's.
     pub heimdall: HeimdallSet,
     /// Heimdall's labels: in a slow period.
@@ -60,14 +60,14 @@ pub struct Study {
     pub points: PeriodPoints,
     /// What is learned from.
     pub train: StudyRows,
-    /// What judges.
+    /// The rows that it is tested on.
     pub test: StudyRows,
 }
 
 /// Heimdall by both sets of labels.
 #[derive(Clone, Debug)]
-pub struct HeimdallJudged {
-    /// By the labels that all models are judged by.
+pub struct HeimdallEvaluated {
+    /// By the labels that all models are evaluated by.
     pub shared: Evaluation,
     /// By its own: slow is a read in a slow period.
     pub own: Evaluation,
@@ -85,7 +85,7 @@ impl StudyRows {
         inflection_ns: Nanos,
         defects: &Defects,
     ) -> Result<StudyRows, Error> {
-        let linnet = WatchedSet::from_records(records, inflection_ns)?;
+        let linnet = InflightSet::from_records(records, inflection_ns)?;
         let heimdall = HeimdallSet::from_records(records, defects)?;
         let last = last(linnet.len(), linnos.len());
         linnos.relabel(inflection_ns);
@@ -114,7 +114,7 @@ impl StudyRows {
 }
 
 impl Study {
-    /// The earlier `train_share` of a device's rows learns, the rest judges.
+    /// The earlier `train_share` of a device's rows learns, the rest tests.
     ///
     /// # Errors
     /// [`Error::Setting`]; [`Error::NoReads`], or [`Error::TooFewRows`] where a part is empty.
@@ -135,7 +135,7 @@ impl Study {
         Study::new(learnt, served, options)
     }
 
-    /// One period learns, another judges.
+    /// One period learns, another tests.
     ///
     /// # Errors
     /// As [`Study::of_trace`]; a random split needs one trace.
@@ -196,8 +196,8 @@ impl Study {
     /// Heimdall, with `joint` successive reads to one decision.
     ///
     /// # Errors
-    /// Those of [`fit_heimdall`]; [`Error::TooFewRows`] where the filter leaves none to judge.
-    pub fn heimdall(&self, joint: usize, go_on: &mut dyn FnMut() -> bool) -> Result<HeimdallJudged, Error> {
+    /// Those of [`fit_heimdall`]; [`Error::TooFewRows`] where the filter leaves none to evaluate.
+    pub fn heimdall(&self, joint: usize, go_on: &mut dyn FnMut() -> bool) -> Result<HeimdallEvaluated, Error> {
         let options = HeimdallOptions { joint, ..self.options.heimdall.clone() };
         let kept = self.train.without_noise();
         let model = fit_heimdall(&kept.heimdall, &kept.in_period, &options, &mut |_, _| go_on())?;
@@ -209,7 +209,7 @@ impl Study {
         let scores = model.scores(&test.heimdall)?;
         let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
         let by = |slow: &[bool]| self.reported(figures(slow, &revoked, roc_auc_integers(&scores, slow)));
-        Ok(HeimdallJudged {
+        Ok(HeimdallEvaluated {
             shared: by(&test.linnos.slow),
             own: by(&test.in_period),
             rows: model.rows,
@@ -217,8 +217,8 @@ impl Study {
         })
     }
 
-    /// Heimdall's features and network on the labels that judge every model, without its filter: what they are worth
-    /// when they are asked for what they are judged by.
+    /// Heimdall's features and network on the labels by which every model is evaluated, without its filter: what they are worth
+    /// when they are trained on the labels by which they are evaluated.
     ///
     /// # Errors
     /// Those of [`fit_heimdall`].
@@ -230,11 +230,11 @@ impl Study {
         Ok(self.reported(figures(slow, &revoked, roc_auc_integers(&scores, slow))))
     }
 
-    fn reported(&self, mut judged: Evaluation) -> Evaluation {
+    fn reported(&self, mut evaluated: Evaluation) -> Evaluation {
         if self.options.defects.hard_auc {
-            judged.roc_auc = judged.roc_auc.and(Some(judged.balanced_accuracy));
+            evaluated.roc_auc = evaluated.roc_auc.and(Some(evaluated.balanced_accuracy));
         }
-        judged
+        evaluated
     }
 }
 

@@ -48,11 +48,12 @@ fn all_models_learn_busy_episodes() {
     let study = study(&[]);
     let heimdall = study.heimdall(1, &mut || true).unwrap();
     let cutoff = study.heimdall_by_cutoff(&mut || true).unwrap();
-    for judged in [study.linnos(&mut || true).unwrap(), study.linnet().unwrap(), heimdall.shared, heimdall.own, cutoff]
+    for evaluated in
+        [study.linnos(&mut || true).unwrap(), study.linnet().unwrap(), heimdall.shared, heimdall.own, cutoff]
     {
-        assert!(judged.roc_auc.unwrap() > 0.9, "{judged:?}");
-        assert!(judged.accuracy > judged.base_rate);
-        assert_eq!(judged.rows as usize, study.test.linnos.len());
+        assert!(evaluated.roc_auc.unwrap() > 0.9, "{evaluated:?}");
+        assert!(evaluated.accuracy > evaluated.base_rate);
+        assert_eq!(evaluated.rows as usize, study.test.linnos.len());
     }
     let grouped = study.heimdall(9, &mut || true).unwrap();
     assert!(grouped.shared.roc_auc < heimdall.shared.roc_auc);
@@ -60,7 +61,7 @@ fn all_models_learn_busy_episodes() {
 }
 
 #[test]
-fn periods_learn_on_one_and_judge_on_the_other() {
+fn periods_learn_on_one_and_test_on_the_other() {
     let options = StudyOptions {
         inflection: InflectionOptions { ios: 50_000, ..InflectionOptions::default() },
         ..StudyOptions::default()
@@ -88,7 +89,7 @@ fn defects_of_the_split() {
 }
 
 #[test]
-fn defects_of_serving_change_what_judges_and_not_what_is_learned() {
+fn defects_of_serving_change_what_is_tested_and_not_what_is_learned() {
     let fair = study(&[]);
     for name in ["serving-reads-only", "snapshot-at-completion", "serving-without-self"] {
         let study = study(&[name]);

@@ -2,24 +2,24 @@
 //! Records, for each read, what a host knows of every replica and the latency that each replica would give. This shows how much
 //! of the oracle's gain any model could predict.
 //!
-//! [`Surveyed`] wraps a policy, which decides as before. At the first decision on each read it asks every device for its foresight,
-//! so all replicas are compared in the same state: the one that the wrapped policy has caused.
+//! [`CounterfactualPolicy`] wraps a policy, which decides as before. At the first decision on each read it asks every device
+//! for its foresight, so all replicas are compared in the same state: the one that the wrapped policy has caused.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linnet_array::{Ask, Choice, Completion, Hedge, Policy};
-use linnet_core::{Budget, Network, Settings, WATCH_FEATURES};
+use linnet_core::{Budget, INFLIGHT_FEATURES, Network, Settings};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Outcome};
 
-/// Numbers noted of each replica: the features of its watch, then I/Os in flight, moving
+/// Numbers noted of each replica: the features of its in-flight tracker, then I/Os in flight, moving
 /// average of latency, time since a completion (both in us) and pages pending.
-pub const SURVEY_FEATURES: usize = WATCH_FEATURES + 4;
+pub const COUNTERFACTUAL_FEATURES: usize = INFLIGHT_FEATURES + 4;
 
 /// What was noted; replicas in order from the primary, read after read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Survey {
-    /// [`SURVEY_FEATURES`] numbers for each replica of each read.
+pub struct Counterfactual {
+    /// [`COUNTERFACTUAL_FEATURES`] numbers for each replica of each read.
     pub features: Vec<f32>,
     /// What each replica of each read would have answered; [`Nanos::MAX`] where that is never.
     pub latency_ns: Vec<Nanos>,
@@ -28,54 +28,54 @@ pub struct Survey {
 }
 
 /// A policy that is watched while it decides.
-pub struct Surveyed {
+pub struct CounterfactualPolicy {
     policy: Box<dyn Policy>,
-    survey: Arc<Mutex<Survey>>,
+    counterfactual: Arc<Mutex<Counterfactual>>,
 }
 
-impl Surveyed {
+impl CounterfactualPolicy {
     /// Wraps a policy; what is noted can be read from the second value at any time.
-    pub fn new(policy: Box<dyn Policy>) -> (Surveyed, Arc<Mutex<Survey>>) {
-        let survey = Arc::new(Mutex::new(Survey::default()));
-        (Surveyed { policy, survey: survey.clone() }, survey)
+    pub fn new(policy: Box<dyn Policy>) -> (CounterfactualPolicy, Arc<Mutex<Counterfactual>>) {
+        let counterfactual = Arc::new(Mutex::new(Counterfactual::default()));
+        (CounterfactualPolicy { policy, counterfactual: counterfactual.clone() }, counterfactual)
     }
 }
 
-fn note(survey: &mut Survey, ask: &Ask<'_>, choice: &Choice) {
+fn note(counterfactual: &mut Counterfactual, ask: &Ask<'_>, choice: &Choice) {
     let chosen = match choice {
         Choice::Submit(submit) | Choice::Declined(submit) => submit.replica,
         Choice::Revoke { .. } => ask.next,
     };
     let place = ask.replicas.iter().position(|&device| device as usize == chosen);
-    survey.chosen.push(place.expect("a policy chooses a replica") as u8);
+    counterfactual.chosen.push(place.expect("a policy chooses a replica") as u8);
     for device in ask.replicas.iter().map(|&device| device as usize) {
         let view = &ask.devices[device];
         let request = ask.request;
-        survey.features.extend(view.features(ask.now_ns, request).unwrap_or_default().map(f32::from));
+        counterfactual.features.extend(view.features(ask.now_ns, request).unwrap_or_default().map(f32::from));
         let since_ns = ask.now_ns.saturating_sub(view.completed_ns());
-        survey.features.extend([
+        counterfactual.features.extend([
             view.in_flight() as f32,
             view.ewma_ns() as f32 / 1000.0,
             since_ns as f32 / 1000.0,
             view.pending_pages() as f32,
         ]);
-        survey.latency_ns.push(match ask.outlook.peek(device, ask.now_ns, request) {
+        counterfactual.latency_ns.push(match ask.outlook.peek(device, ask.now_ns, request) {
             Some(Outcome::Done(at)) => at.saturating_sub(ask.now_ns),
             _ => Nanos::MAX,
         });
     }
 }
 
-impl Policy for Surveyed {
+impl Policy for CounterfactualPolicy {
     fn name(&self) -> &str {
         self.policy.name()
     }
 
-    fn judges(&self) -> bool {
-        self.policy.judges()
+    fn predicts(&self) -> bool {
+        self.policy.predicts()
     }
 
-    fn watches(&self) -> bool {
+    fn tracks_inflight(&self) -> bool {
         true
     }
 
@@ -90,7 +90,7 @@ impl Policy for Surveyed {
     fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance, revokes: &mut Budget) -> Choice {
         let choice = self.policy.choose(ask, chance, revokes);
         if ask.first {
-            note(&mut self.survey.lock().unwrap_or_else(PoisonError::into_inner), ask, &choice);
+            note(&mut self.counterfactual.lock().unwrap_or_else(PoisonError::into_inner), ask, &choice);
         }
         choice
     }

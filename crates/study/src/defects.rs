@@ -9,13 +9,13 @@ use linnet_types::{IoRecord, Nanos};
 /// Defects that are switched on. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defects {
-    /// Both: rows are shuffled before they are split, so that neighbours of a judged read were trained on.
+    /// Both: rows are shuffled before they are split, so that neighbours of a test read were trained on.
     pub random_split: bool,
-    /// Both: the thresholds of the labels come from all rows, judged ones included.
+    /// Both: the thresholds of the labels come from all rows, test rows included.
     pub threshold_over_all: bool,
     /// Both, as Heimdall reports them: the area under the curve of hard decisions, which is balanced accuracy.
     pub hard_auc: bool,
-    /// Heimdall: the noise filter also removes rows that are judged.
+    /// Heimdall: the noise filter also removes test rows.
     pub test_filtered: bool,
     /// Heimdall: the history is of the reads submitted last, with latencies of some that have not completed.
     pub look_ahead: bool,

@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 
-use linnet_learn::drift::{Check, Drift, DriftOptions, Job, Log, News, Scheme, Seat, Verdict, labels, merit};
+use linnet_learn::drift::{
+    Check, Drift, DriftEvent, DriftOptions, Job, Log, ModelSlot, Scheme, Verdict, labels, merit,
+};
 use linnet_learn::{Error, Evaluation, Event, figures, in_time_order};
 use linnet_measure::roc_auc_integers;
 use linnet_types::{IoRecord, Nanos, is_slow};
@@ -15,7 +17,7 @@ pub const STRATEGIES: [&str; 3] = ["once", "drift", "always"];
 
 /// Something that drift handling did.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
+pub enum StudyEvent {
     /// The first model, or a candidate, was fitted: its inflection point and the reads it learned from.
     Fitted {
         /// Where fast ends.
@@ -39,12 +41,12 @@ pub enum Happening {
     Kept(Verdict),
 }
 
-/// Half a window of reads in the order of completion, judged.
+/// Half a window of reads in the order of completion, evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyChunk {
     /// When the first and the last of them completed.
     pub time_ns: (Nanos, Nanos),
-    /// The inflection point of these reads, by which all strategies are judged.
+    /// The inflection point of these reads, by which all strategies are evaluated.
     pub inflection_ns: Nanos,
     /// Figures of each of [`STRATEGIES`].
     pub figures: [Evaluation; 3],
@@ -57,20 +59,20 @@ pub struct StudyChunk {
 /// What came of a trace.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DriftStudy {
-    /// Judged stretches.
+    /// Test stretches.
     pub chunks: Vec<StudyChunk>,
     /// What drift handling did, and when.
-    pub happenings: Vec<(Nanos, Happening)>,
+    pub events: Vec<(Nanos, StudyEvent)>,
     /// Checks that were made.
     pub checks: u64,
-    /// Reads judged.
+    /// Reads evaluated.
     pub reads: u64,
     /// Fits of each strategy.
     pub fits: [u64; 3],
 }
 
 /// One read: latency, and each strategy's score and own label.
-type Judged = (Nanos, [i64; 3], [bool; 3]);
+type Evaluated = (Nanos, [i64; 3], [bool; 3]);
 
 struct Study<'w, S: Scheme> {
     scheme: S,
@@ -78,38 +80,38 @@ struct Study<'w, S: Scheme> {
     drift: Drift<S>,
     log: Log,
     /// Trained once, and trained always.
-    seats: Option<[Seat<S>; 2]>,
+    slots: Option<[ModelSlot<S>; 2]>,
     since_fit: usize,
-    reads: Vec<Judged>,
+    reads: Vec<Evaluated>,
     begun_ns: Nanos,
     found: DriftStudy,
-    watch: &'w mut dyn FnMut(u64) -> bool,
+    on_progress: &'w mut dyn FnMut(u64) -> bool,
 }
 
 /// Replays a device's records, in whatever order they come, under all three strategies. Every model decides about every read
-/// and nothing is revoked, so that all are judged on the same reads. `watch` is told of the I/Os done and returns false to
-/// stop.
+/// and nothing is revoked, so that all are tested on the same reads. `on_progress` is told of the I/Os done and returns false
+/// to stop.
 ///
 /// # Errors
-/// [`Error::TooFewRows`] when the trace ends before a first stretch is judged; [`Error::Interrupted`]; those of a fit of the
+/// [`Error::TooFewRows`] when the trace ends before a first stretch is evaluated; [`Error::Interrupted`]; those of a fit of the
 /// strategies beside drift handling.
 pub fn study_drift<S: Scheme + Clone>(
     scheme: &S,
     records: &[IoRecord],
     options: &DriftOptions,
-    watch: &mut dyn FnMut(u64) -> bool,
+    on_progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<DriftStudy, Error> {
     let mut study = Study {
         drift: Drift::new(scheme.clone(), options.clone())?,
         scheme: scheme.clone(),
         log: Log::new(options.window),
         options: options.clone(),
-        seats: None,
+        slots: None,
         since_fit: 0,
         reads: Vec::new(),
         begun_ns: 0,
         found: DriftStudy::default(),
-        watch,
+        on_progress,
     };
     let mut scores: HashMap<usize, [Option<i64>; 3]> = HashMap::new();
     let mut failure = None;
@@ -126,7 +128,7 @@ pub fn study_drift<S: Scheme + Clone>(
             }
             Event::Complete(index) => {
                 done += 1;
-                let stopped = done.is_multiple_of(1024) && !(study.watch)(done);
+                let stopped = done.is_multiple_of(1024) && !(study.on_progress)(done);
                 let score = scores.remove(&index).unwrap_or_default();
                 if stopped { Err(Error::Interrupted) } else { study.complete(index, &records[index], score) }
             }
@@ -148,8 +150,8 @@ impl<S: Scheme + Clone> Study<'_, S> {
         let (id, now, request) = (index as u64, record.arrive_ns, record.request());
         self.log.arrive(id, now, &request);
         let drift = self.drift.arrive(id, now, &request);
-        let [once, always] = match &mut self.seats {
-            Some(seats) => seats.each_mut().map(|seat| seat.arrive(&self.scheme, id, now, &request)),
+        let [once, always] = match &mut self.slots {
+            Some(slots) => slots.each_mut().map(|slot| slot.arrive(&self.scheme, id, now, &request)),
             None => [None, None],
         };
         [once, drift, always]
@@ -159,26 +161,26 @@ impl<S: Scheme + Clone> Study<'_, S> {
         let latency_ns = record.latency_ns.unwrap_or(0);
         let (id, now) = (index as u64, record.arrive_ns.saturating_add(latency_ns));
         self.log.end(id, now, true);
-        for seat in self.seats.iter_mut().flatten() {
-            seat.end(&self.scheme, id, now, Some(latency_ns));
+        for slot in self.slots.iter_mut().flatten() {
+            slot.end(&self.scheme, id, now, Some(latency_ns));
         }
         // The label by the model that scored it, before anything is swapped.
         let by_drift = self.drift.model().is_some_and(|(_, inflection_ns)| is_slow(latency_ns, inflection_ns));
-        let news = self.drift.complete(id, now)?;
-        if let Some(news) = news {
-            self.tell(now, news)?;
+        let event = self.drift.complete(id, now)?;
+        if let Some(event) = event {
+            self.tell(now, event)?;
         }
         if !record.op.is_read() {
             return Ok(());
         }
-        let (Some(seats), [Some(once), Some(drift), Some(always)]) = (&self.seats, scores) else { return Ok(()) };
-        let own = [seats[0].is_slow(latency_ns), by_drift, seats[1].is_slow(latency_ns)];
+        let (Some(slots), [Some(once), Some(drift), Some(always)]) = (&self.slots, scores) else { return Ok(()) };
+        let own = [slots[0].is_slow(latency_ns), by_drift, slots[1].is_slow(latency_ns)];
         if self.reads.is_empty() {
             self.begun_ns = now;
         }
         self.reads.push((latency_ns, [once, drift, always], own));
         if self.reads.len() == self.options.window / 2 {
-            self.judge(now)?;
+            self.evaluated(now)?;
         }
         self.since_fit += 1;
         if self.since_fit >= self.options.window / 2 {
@@ -188,57 +190,57 @@ impl<S: Scheme + Clone> Study<'_, S> {
         Ok(())
     }
 
-    fn tell(&mut self, now: Nanos, news: News<S>) -> Result<(), Error> {
-        let happening = match news {
-            News::Checked(check) => {
+    fn tell(&mut self, now: Nanos, event: DriftEvent<S>) -> Result<(), Error> {
+        let shown = match event {
+            DriftEvent::Checked(check) => {
                 self.found.checks += 1;
                 if !check.alarms.any() {
                     return Ok(());
                 }
-                Happening::Alarm(check)
+                StudyEvent::Alarm(check)
             }
-            News::Fit(job) => match job.run() {
+            DriftEvent::Fit(job) => match job.run() {
                 Ok(candidate) => {
                     self.found.fits[1] += 1;
-                    let happening = Happening::Fitted {
+                    let shown = StudyEvent::Fitted {
                         inflection_ns: candidate.inflection.latency_ns,
                         percentile: candidate.inflection.percentile,
                         rows: candidate.trained.len(),
                     };
-                    if self.seats.is_none() {
-                        let seat = || Seat::new(&self.scheme, candidate.clone(), &self.log, (1, 0));
-                        self.seats = Some([seat(), seat()]);
+                    if self.slots.is_none() {
+                        let slot = || ModelSlot::new(&self.scheme, candidate.clone(), &self.log, (1, 0));
+                        self.slots = Some([slot(), slot()]);
                         (self.found.fits[0], self.found.fits[2]) = (1, 1);
                     }
                     self.drift.trained(candidate);
-                    happening
+                    shown
                 }
                 Err(error) => {
                     self.drift.untrained();
-                    Happening::Failed(error.to_string())
+                    StudyEvent::Failed(error.to_string())
                 }
             },
-            News::Swapped(verdict) => Happening::Swapped(verdict),
-            News::Rejected(verdict) => Happening::Rejected(verdict),
-            News::RolledBack(verdict) => Happening::RolledBack(verdict),
-            News::Kept(verdict) => Happening::Kept(verdict),
+            DriftEvent::Swapped(verdict) => StudyEvent::Swapped(verdict),
+            DriftEvent::Rejected(verdict) => StudyEvent::Rejected(verdict),
+            DriftEvent::RolledBack(verdict) => StudyEvent::RolledBack(verdict),
+            DriftEvent::Kept(verdict) => StudyEvent::Kept(verdict),
         };
-        self.found.happenings.push((now, happening));
+        self.found.events.push((now, shown));
         Ok(())
     }
 
     fn refit(&mut self) -> Result<(), Error> {
         let inflection = self.options.inflection.clone();
         let job = Job { scheme: self.scheme.clone(), log: self.log.clone(), from_ns: 0, least: 1, inflection };
-        let seat = Seat::new(&self.scheme, job.run()?, &self.log, (1, 0));
-        if let Some(seats) = &mut self.seats {
-            seats[1] = seat;
+        let slot = ModelSlot::new(&self.scheme, job.run()?, &self.log, (1, 0));
+        if let Some(slots) = &mut self.slots {
+            slots[1] = slot;
             self.found.fits[2] += 1;
         }
         Ok(())
     }
 
-    fn judge(&mut self, now: Nanos) -> Result<(), Error> {
+    fn evaluated(&mut self, now: Nanos) -> Result<(), Error> {
         let reads = std::mem::take(&mut self.reads);
         let latency_ns: Vec<Nanos> = reads.iter().map(|read| read.0).collect();
         let (inflection_ns, slow) = labels(&latency_ns, &self.options.inflection)?;

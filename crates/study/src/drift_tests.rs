@@ -54,27 +54,27 @@ fn run(moods: &[(Mood, usize)]) -> DriftStudy {
     study_drift(&LinnetScheme::default(), &device(1, moods), &options(), &mut |_| true).expect("long enough")
 }
 
-fn count(found: &DriftStudy, pick: fn(&Happening) -> bool) -> usize {
-    found.happenings.iter().filter(|(_, happening)| pick(happening)).count()
+fn count(found: &DriftStudy, pick: fn(&StudyEvent) -> bool) -> usize {
+    found.events.iter().filter(|(_, shown)| pick(shown)).count()
 }
 
 #[test]
 fn a_device_that_stays_as_it_is_keeps_its_model() {
     let found = run(&[(Mood::Large, 20_000)]);
     assert!(found.checks >= 20, "{}", found.checks);
-    assert!(count(&found, |h| matches!(h, Happening::Alarm(_))) <= 2, "{:?}", found.happenings);
-    assert_eq!(count(&found, |h| matches!(h, Happening::Swapped(_))), 0, "{:?}", found.happenings);
-    let last = found.chunks.last().expect("judged");
+    assert!(count(&found, |h| matches!(h, StudyEvent::Alarm(_))) <= 2, "{:?}", found.events);
+    assert_eq!(count(&found, |h| matches!(h, StudyEvent::Swapped(_))), 0, "{:?}", found.events);
+    let last = found.chunks.last().expect("evaluated");
     assert_eq!(last.figures[0], last.figures[1], "so it is the model trained once");
 }
 
 #[test]
 fn a_change_is_noticed_learned_and_the_new_model_serves() {
     let found = run(&[(Mood::Large, 6_000), (Mood::Small, 8_000)]);
-    assert!(count(&found, |h| matches!(h, Happening::Alarm(check) if check.alarms.calibration)) > 0);
-    assert!(count(&found, |h| matches!(h, Happening::Swapped(_))) > 0, "{:?}", found.happenings);
-    assert_eq!(count(&found, |h| matches!(h, Happening::RolledBack(_))), 0);
-    let [once, drift, always] = found.chunks.last().expect("judged").merit;
+    assert!(count(&found, |h| matches!(h, StudyEvent::Alarm(check) if check.alarms.calibration)) > 0);
+    assert!(count(&found, |h| matches!(h, StudyEvent::Swapped(_))) > 0, "{:?}", found.events);
+    assert_eq!(count(&found, |h| matches!(h, StudyEvent::RolledBack(_))), 0);
+    let [once, drift, always] = found.chunks.last().expect("evaluated").merit;
     assert!(once < 0.4 && drift > 0.7 && (drift - always).abs() < 0.1, "{once} {drift} {always}");
 }
 
@@ -83,26 +83,25 @@ fn a_change_that_goes_away_is_rolled_back() {
     // The change lasts as long as it takes to learn it: the old model is the better one again while it is on trial.
     let before = 6_000;
     let alarmed = run(&[(Mood::Large, before), (Mood::Small, 8_000)]);
-    let swapped_ns = alarmed.happenings.iter().find(|h| matches!(h.1, Happening::Swapped(_))).expect("as above").0;
+    let swapped_ns = alarmed.events.iter().find(|h| matches!(h.1, StudyEvent::Swapped(_))).expect("as above").0;
     let records = device(1, &[(Mood::Large, before), (Mood::Small, 8_000)]);
     let until = records.iter().filter(|record| record.arrive_ns <= swapped_ns).count();
     let found = run(&[(Mood::Large, before), (Mood::Small, until - before + 10), (Mood::Large, 6_000)]);
-    let rolled =
-        found.happenings.iter().find_map(|(_, h)| if let Happening::RolledBack(v) = h { Some(v) } else { None });
+    let rolled = found.events.iter().find_map(|(_, h)| if let StudyEvent::RolledBack(v) = h { Some(v) } else { None });
     let verdict = rolled.expect("the old model comes back");
     assert!(verdict.shadow >= verdict.serving + 0.02 && verdict.reads == WINDOW / 2, "{verdict:?}");
-    let [once, drift, _] = found.chunks.last().expect("judged").merit;
+    let [once, drift, _] = found.chunks.last().expect("evaluated").merit;
     assert_eq!(once, drift, "the first model serves");
 }
 
 #[test]
 fn what_cannot_be_learned_changes_no_model() {
     let found = run(&[(Mood::Large, 6_000), (Mood::Chance, 8_000)]);
-    assert!(count(&found, |h| matches!(h, Happening::Alarm(_))) > 0);
+    assert!(count(&found, |h| matches!(h, StudyEvent::Alarm(_))) > 0);
     // A model that knows nothing leads one that is wrong by nothing: large reads are as slow as small ones.
-    assert!(count(&found, |h| matches!(h, Happening::Rejected(_))) >= 2, "{:?}", found.happenings);
-    // The reference is taken anew, so it does not ring for ever.
-    assert!(count(&found, |h| matches!(h, Happening::Alarm(_))) <= 3, "{:?}", found.happenings);
+    assert!(count(&found, |h| matches!(h, StudyEvent::Rejected(_))) >= 2, "{:?}", found.events);
+    // The reference is taken again, so it does not ring for ever.
+    assert!(count(&found, |h| matches!(h, StudyEvent::Alarm(_))) <= 3, "{:?}", found.events);
 }
 
 #[test]

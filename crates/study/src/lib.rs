@@ -5,7 +5,7 @@
 //! - [`Defects`] are errors of the published pipelines, each one a switch, to measure its effect on the reported figures.
 //! - [`HistorySet`] has the rows of networks that remember more or fewer reads than LinnOS's four.
 //! - [`study_drift`] compares a model trained once, one that drift handling maintains, and one that is always retrained.
-//! - [`Surveyed`] records what a host could have known of every replica, and what each replica would have answered.
+//! - [`CounterfactualPolicy`] records what a host could have known of every replica, and what each replica would have answered.
 
 mod compare;
 mod counterfactual;
@@ -14,10 +14,10 @@ mod drift;
 mod heimdall;
 mod history;
 
-pub use compare::{HeimdallJudged, Study, StudyOptions, StudyRows};
-pub use counterfactual::{SURVEY_FEATURES, Survey, Surveyed};
+pub use compare::{HeimdallEvaluated, Study, StudyOptions, StudyRows};
+pub use counterfactual::{COUNTERFACTUAL_FEATURES, Counterfactual, CounterfactualPolicy};
 pub use defects::Defects;
-pub use drift::{DriftStudy, Happening, STRATEGIES, StudyChunk, study_drift};
+pub use drift::{DriftStudy, STRATEGIES, StudyChunk, StudyEvent, study_drift};
 pub use heimdall::{
     HeimdallModel, HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
 };

@@ -46,7 +46,7 @@ pub enum Error {
         /// The system's word.
         source: io::Error,
     },
-    /// Reading or decompressing failed part of the way.
+    /// Reading or decompressing failed before the end.
     #[error("{}: {at}: cannot read on: {source}", path.display())]
     Read {
         /// The file.

@@ -51,7 +51,7 @@ fn every_version_of_the_parquet_form_is_read() {
     assert!(message.contains("trace version 3") && message.contains("1 and 2"), "{message}");
 }
 
-/// Writes the golden file of the present version anew: `cargo test -p linnet-trace --test tenants -- --ignored`.
+/// Writes the golden file of the present version again: `cargo test -p linnet-trace --test tenants -- --ignored`.
 #[test]
 #[ignore = "writes into the source tree"]
 fn write_golden() {

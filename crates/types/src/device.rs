@@ -10,7 +10,7 @@ pub enum End {
     Done,
     /// An I/O error.
     Failed,
-    /// The device refused the request, because it judged that it would be slow.
+    /// The device refused the request, because it predicted that it would be slow.
     Revoked,
     /// The device gave the request up, as it was asked to.
     Cancelled,

@@ -98,7 +98,7 @@ pub struct Thresholds {
 }
 
 /// The truth of a read: slow is above the inflection point, and a latency equal to it is fast (`spec/decision.md`). The core's
-/// own is `linnet_is_slow`; `spec/vectors/watch.txt` holds both to the same answers.
+/// own is `linnet_is_slow`; `spec/vectors/inflight.txt` holds both to the same answers.
 pub fn is_slow(latency_ns: Nanos, inflection_ns: Nanos) -> bool {
     latency_ns > inflection_ns
 }

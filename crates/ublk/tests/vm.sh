@@ -4,11 +4,11 @@
 # root in a disposable machine with a kernel of 6.0 or later (ublk_drv, nbd), fio and nbd-client:
 #     cargo build --release --examples --manifest-path crates/ublk/Cargo.toml
 #     cargo build --release --examples -p linnet-nbd
-#     crates/ublk/tests/vm.sh BLOCK_TOY SERVE_TOY      (paths of the two examples)
-# Ends with 77 where the kernel lacks a module. Latency is 20 ms, so that a slow machine can still be judged.
+#     crates/ublk/tests/vm.sh BLOCK_FIXED SERVE_FIXED      (paths of the two examples)
+# Ends with 77 where the kernel lacks a module. Latency is 20 ms, so that a slow machine can still be evaluated.
 set -eu
-block_toy=$1
-serve_toy=$2
+block_fixed=$1
+serve_fixed=$2
 latency_ns=20000000
 work=$(mktemp -d)
 
@@ -30,7 +30,7 @@ exercise() {
 
 modprobe ublk_drv 2>/dev/null || { echo "skipped: no ublk_drv in this kernel"; exit 77; }
 mkfifo "$work/block" "$work/nbd"
-"$block_toy" $latency_ns <"$work/block" >"$work/device" &
+"$block_fixed" $latency_ns <"$work/block" >"$work/device" &
 server=$!
 exec 9>"$work/block"
 for _ in $(seq 100); do grep -q ublkb "$work/device" && break; sleep 0.1; done
@@ -52,11 +52,11 @@ wait $server || fail "the ublk server ended badly"
 tail -1 "$work/device"
 
 modprobe nbd 2>/dev/null && command -v nbd-client >/dev/null || { echo "skipped: no nbd module or no nbd-client"; exit 77; }
-"$serve_toy" "$work/socket" $latency_ns 1073741824 <"$work/nbd" >"$work/stats" &
+"$serve_fixed" "$work/socket" $latency_ns 1073741824 <"$work/nbd" >"$work/stats" &
 server=$!
 exec 8>"$work/nbd"
 for _ in $(seq 100); do [ -S "$work/socket" ] && break; sleep 0.1; done
-nbd-client -unix "$work/socket" /dev/nbd0 -N toy -C 2
+nbd-client -unix "$work/socket" /dev/nbd0 -N fixed -C 2
 exercise /dev/nbd0
 nbd-client -d /dev/nbd0
 exec 8>&-

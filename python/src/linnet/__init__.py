@@ -19,11 +19,11 @@ from linnet._native import (
     TraceError,
     Tree,
     __version__,
+    inflight_rows,
     policies,
     presets,
     trace_formats,
     training_rows,
-    watched_rows,
     workloads,
 )
 from linnet.experiment import Experiment, Setup, compare
@@ -31,6 +31,7 @@ from linnet.learning import FitSettings, Fitted, InflectionPoint, evaluate, fit,
 from linnet.traces import read_trace, trace_from_table, write_trace
 
 _moved.install()
+__getattr__ = _moved.renamed(__name__)
 
 __all__ = [
     "DeviceError",
@@ -54,13 +55,13 @@ __all__ = [
     "evaluate",
     "fit",
     "inflection_point",
+    "inflight_rows",
     "policies",
     "presets",
     "read_trace",
     "trace_formats",
     "trace_from_table",
     "training_rows",
-    "watched_rows",
     "workloads",
     "write_trace",
 ]

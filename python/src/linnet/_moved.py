@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Old names of modules. They are imported from their new place, with a :class:`DeprecationWarning`."""
+"""Old names of modules and of what is in them. They lead to the new ones, with a :class:`DeprecationWarning`."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 MOVED = {
     "linnet.calibrate": "linnet.calibration.calibrate",
@@ -23,6 +24,15 @@ MOVED = {
     "linnet.shapes": "linnet.studies.shapes",
     "linnet.study": "linnet.studies.accuracy",
 }
+
+"""Modules by their old names."""
+
+RENAMED = {
+    "linnet": {"watched_rows": "inflight_rows"},
+    "linnet.studies.accuracy": {"JUDGES": "EVALUATORS", "judged": "evaluated"},
+    "linnet.whatif": {"judge": "assess"},
+}
+"""Of each module, its names by their old ones."""
 
 
 class _Alias:
@@ -49,3 +59,16 @@ def install() -> None:
     """Make the old names importable; a second call does nothing."""
     if not any(isinstance(finder, _Alias) for finder in sys.meta_path):
         sys.meta_path.append(_Alias())
+
+
+def renamed(module: str) -> Callable[[str], Any]:
+    """What a module takes for its ``__getattr__``: it finds what is asked for by an old name."""
+
+    def find(name: str) -> Any:
+        if name not in RENAMED[module]:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        new = RENAMED[module][name]
+        warnings.warn(f"{module}.{name} is now {module}.{new}", DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[module], new)
+
+    return find

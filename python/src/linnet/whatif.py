@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from linnet import _moved
 from linnet._native import Array, Error, Trace, presets
 from linnet.experiment import LEARNED, Experiment, Outcome, Progress, Setup, spread
+
+__getattr__ = _moved.renamed(__name__)
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Device-wide shares for which the answer is computed."""
@@ -48,7 +51,7 @@ class Verdict:
         }
 
 
-def judge(traces: Sequence[Trace], setup: Setup, progress: Progress | None = None) -> Verdict:
+def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = None) -> Verdict:
     """Run every policy on the preset most like the traces, and the short list at each device-wide share.
 
     ``setup.preset`` may be empty. Then the preset with the most similar read latencies is used, or ``consumer-deep`` if

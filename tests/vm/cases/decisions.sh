@@ -8,7 +8,7 @@ TRACE=/sys/kernel/tracing
 ls $TRACE/trace >/dev/null
 LOAD=build/lib/linnet-load
 
-# load: reads under way from two jobs, in three phases of load.
+# load: reads in flight from two jobs, in three phases of load.
 load() {
 	fio --filename=/dev/mapper/d --readonly --direct=1 --ioengine=libaio --norandommap --randrepeat=1 --size=200M --group_reporting \
 		--name=bursts --rw=randread --bsrange=4k-64k --iodepth=24 --thinktime=20ms --thinktime_blocks=64 --number_ios=900 \

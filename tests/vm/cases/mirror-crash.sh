@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # What a mirror's log remembers of its legs when the machine goes down: a leg that was out of service is not read and not
 # copied from, although the table that comes next is that of the beginning. Going down is the state of drives and log at
-# one moment, kept while the mirror is under way, and put back after it.
+# one moment, kept while the mirror runs, and put back after it.
 # vm: timeout=900
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
@@ -58,7 +58,7 @@ expect "states" "$(states m)" AAA
 expect "data" "$(read_back 32 | sha256sum)" "$(sha256sum </run/new)"
 same 0 1 2
 
-say "a table loaded anew in the middle of a resync goes on with it"
+say "a table loaded again in the middle of a resync goes on with it"
 message m fail 0
 echo 1 >/sys/module/dm_linnet/parameters/resync_throttle
 message m revive 0

@@ -16,7 +16,7 @@ expect "states" "$(states m)" AAA
 expect "sync" "$(status m sync)" $REGIONS/$REGIONS
 same 0 1 2
 expect "leg 0" "$(sum_of "$(leg 0)" 16)" "$before"
-expect "pages do not change under way" "$(cat "/sys/block/$(dmsetup info -c --noheadings -o blkdevname m)/queue/stable_writes")" 1
+expect "pages do not change while they are written" "$(cat "/sys/block/$(dmsetup info -c --noheadings -o blkdevname m)/queue/stable_writes")" 1
 
 say "the table is printed as it was given"
 line=$(dmsetup table m)

@@ -32,7 +32,7 @@ wait $loader
 same 0 1 2
 
 # By writers that each wait for their own write, in places of their own. RELOADS=n for more of them.
-say "the table is loaded anew under load"
+say "the table is loaded again under load"
 for ((try = 1; try <= ${RELOADS:-4}; try++)); do
 	"$TOOLS/cutwriter" /dev/mapper/m /dev/null 7 $try 8 4096 plain & writer=$!
 	sleep 0.5

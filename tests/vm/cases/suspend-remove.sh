@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Suspend, resume, reload and remove while reads are under way.
+# Suspend, resume, reload and remove while reads are in progress.
 # vm: nvme=3:256M timeout=600
 . tests/vm/lib.sh
 

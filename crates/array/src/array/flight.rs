@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies under way: launching them, landing them, and ending those that exceed their time limit.
+//! Copies in flight: launching them, landing them, and ending those that exceed their time limit.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ impl Limits {
 pub(super) struct Launch {
     /// To learn how the device is.
     pub probe: bool,
-    /// Another replica is left: a device that judges for itself may refuse.
+    /// Another replica is left: a device that predicts for itself may refuse.
     pub may_revoke: bool,
 }
 

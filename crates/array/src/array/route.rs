@@ -6,12 +6,12 @@ use linnet_types::{Nanos, Outcome, is_slow};
 
 use super::flight::Launch;
 use super::{Array, Breakage};
-use crate::probing::Toss;
+use crate::probing::Draw;
 use crate::slab::{Alarm, Mask, State};
 use crate::{Ask, Choice, DeviceView, Hedge, Outlook, Output, Placement, Submit, TimerId};
 
 impl Array {
-    /// Decides where a read goes next. Nothing of it is under way.
+    /// Decides where a read goes next. Nothing of it is in flight.
     pub(super) fn route(&mut self, now: Nanos, index: usize, outlook: &dyn Outlook, out: &mut Vec<Output>) {
         let slot = self.slab.get(index);
         let untried = self.all & !(slot.submitted | slot.refused);
@@ -36,29 +36,29 @@ impl Array {
         };
         let (next, last) = (ask.next, ask.last);
         let at_primary = slot.submitted | slot.refused == 0 && candidates & 1 != 0;
-        self.counters.forced_submits += u64::from((last || all_tried) && self.judges);
+        self.counters.forced_submits += u64::from((last || all_tried) && self.predicts);
         let submit = match choice {
             // Elsewhere than to the primary, which could have had it.
             Choice::Submit(submit) if at_primary && submit.replica != next && self.config.probe_share > 0.0 => {
-                if self.toss(now, index, next, outlook) {
+                if self.draw(now, index, next, outlook) {
                     Submit::to(next).hedged(submit.hedge_after)
                 } else {
-                    self.counters.judged += u64::from(submit.judged);
+                    self.counters.predictions += u64::from(submit.predicted_fast);
                     submit
                 }
             }
             Choice::Submit(submit) => {
-                self.counters.judged += u64::from(submit.judged);
+                self.counters.predictions += u64::from(submit.predicted_fast);
                 submit
             }
             Choice::Declined(submit) => {
-                self.counters.judged += 1;
+                self.counters.predictions += 1;
                 self.counters.budget_denied += u64::from(!submit.probe);
                 submit
             }
             Choice::Revoke { hedge_after } => {
-                self.counters.judged += u64::from(!last);
-                let kept = last || (self.config.probe_share > 0.0 && self.toss(now, index, next, outlook));
+                self.counters.predictions += u64::from(!last);
+                let kept = last || (self.config.probe_share > 0.0 && self.draw(now, index, next, outlook));
                 if !kept {
                     self.revoke(now, index, next, outlook, out);
                     return;
@@ -85,13 +85,13 @@ impl Array {
         self.retry_at(now + self.config.failover_ns, index, out);
     }
 
-    /// Tosses the coin about a read that the policy does not want on `device`. True: submit it there.
-    fn toss(&mut self, now: Nanos, index: usize, device: usize, outlook: &dyn Outlook) -> bool {
+    /// Draws whether to probe with a read that the policy does not want on `device`. True: submit it there.
+    fn draw(&mut self, now: Nanos, index: usize, device: usize, outlook: &dyn Outlook) -> bool {
         let there = self.coin.happens(self.config.probe_share);
         let inflection_ns = self.inflection_ns[device];
         let slot = self.slab.at(index);
         let probing = &mut self.counters.probing;
-        probing.tosses += 1;
+        probing.draws += 1;
         if there {
             probing.probes += 1;
             slot.sampled |= bit_of(&self.placement, slot, device);
@@ -100,8 +100,8 @@ impl Array {
         {
             probing.fast_elsewhere += u64::from(!is_slow(at.saturating_sub(now), inflection_ns));
         }
-        if slot.tossed == Toss::None {
-            slot.tossed = if there { Toss::There } else { Toss::Elsewhere };
+        if slot.drawn == Draw::None {
+            slot.drawn = if there { Draw::Probe } else { Draw::Elsewhere };
         }
         there
     }
@@ -115,7 +115,7 @@ impl Array {
         }
         let k = bit.trailing_zeros() as usize;
         let also = submit.also.map_or(0, |also| bit_of(&self.placement, slot, also) & candidates & !bit);
-        slot.judged |= if submit.judged { bit } else { 0 };
+        slot.predicted_fast |= if submit.predicted_fast { bit } else { 0 };
         let untried = self.all & !(slot.submitted | slot.refused | bit);
         self.launch(now, index, k, Launch { probe: submit.probe, may_revoke: untried != 0 }, out);
         if let Some(delay) = submit.hedge_after.filter(|_| self.config.replicas > 1) {

@@ -13,7 +13,7 @@ pub(super) struct Flight {
     pub place: usize,
 }
 
-/// Flights by token. A token is used again once its copy has ended, so there are as many as copies under way and copies lost.
+/// Flights by token. A token is used again once its copy has ended, so there are as many as copies in flight and copies lost.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     flights: Vec<Option<Flight>>,
@@ -43,7 +43,7 @@ impl Flights {
         u64::from(token)
     }
 
-    /// Ends the flight of a token; nothing for one that is not under way, which would be a device's fault.
+    /// Ends the flight of a token; nothing for one that is not in flight, which would be a device's fault.
     pub(super) fn end(&mut self, token: u64) -> Option<Flight> {
         let ended = self.flights.get_mut(token as usize)?.take()?;
         self.free.push(token as u32);

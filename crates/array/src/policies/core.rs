@@ -18,10 +18,12 @@
 //!   knowingly. Without such a table, after the hedge delay of its thresholds. The copy goes where linnet-best would send it, and
 //!   reads pay for it as they do there. A device without trees is submitted to and not hedged.
 
-use super::Learned;
+use super::DeviceModel;
 use crate::policy::bits;
 use crate::{Ask, Choice, Completion, Hedge, Policy, Submit};
-use linnet_core::{Answer, Budget, Decision, Hedging, Latencies, Network, Question, Settings, Trees, WATCH_FEATURES};
+use linnet_core::{
+    Answer, Budget, Decision, Hedging, INFLIGHT_FEATURES, Latencies, Network, Question, Settings, Trees,
+};
 use linnet_sim::Chance;
 use linnet_types::Nanos;
 
@@ -37,7 +39,7 @@ enum Asks {
 }
 
 /// What trees say of a read, and the features that they say it by.
-type Seen = (i32, [u8; WATCH_FEATURES]);
+type Seen = (i32, [u8; INFLIGHT_FEATURES]);
 
 pub(crate) struct Core {
     name: &'static str,
@@ -70,7 +72,7 @@ impl Core {
     }
 
     /// linnet-best. Its delay starts at the least 95th percentile that is known of a device; without one it does not hedge.
-    pub(crate) fn best(learned: &[Learned], settings: &Settings) -> Core {
+    pub(crate) fn best(learned: &[DeviceModel], settings: &Settings) -> Core {
         let delay_ns = learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min();
         Core {
             trees: learned.iter().map(|device| device.trees).collect(),
@@ -86,7 +88,7 @@ impl Core {
     }
 
     /// linnet+hl.
-    pub(crate) fn trees(learned: &[Learned], hedge_ns: Vec<Option<Nanos>>, settings: &Settings) -> Core {
+    pub(crate) fn trees(learned: &[DeviceModel], hedge_ns: Vec<Option<Nanos>>, settings: &Settings) -> Core {
         Core {
             name: "linnet+hl",
             asks: Asks::NextTrees,
@@ -175,11 +177,11 @@ impl Policy for Core {
         self.name
     }
 
-    fn judges(&self) -> bool {
+    fn predicts(&self) -> bool {
         self.asks != Asks::All
     }
 
-    fn watches(&self) -> bool {
+    fn tracks_inflight(&self) -> bool {
         !self.trees.is_empty()
     }
 

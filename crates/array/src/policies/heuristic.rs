@@ -10,7 +10,7 @@
 //! Where we differ: "shorter than the median" and "below the quartile" admit equality, because the quartile of a lightly
 //! loaded device is 0 and nothing is below it.
 
-use super::Learned;
+use super::DeviceModel;
 use crate::{Ask, Choice, Completion, Policy, Submit};
 use linnet_core::{Budget, Decision, Question, Settings};
 use linnet_sim::Chance;
@@ -43,7 +43,7 @@ pub(crate) struct HeurSim {
 }
 
 impl HeurSim {
-    pub(crate) fn new(learned: &[Learned]) -> Self {
+    pub(crate) fn new(learned: &[DeviceModel]) -> Self {
         HeurSim { thresholds: learned.iter().map(|device| device.thresholds).collect(), decision: Decision::new() }
     }
 }
@@ -53,7 +53,7 @@ impl Policy for HeurSim {
         "heur-sim"
     }
 
-    fn judges(&self) -> bool {
+    fn predicts(&self) -> bool {
         true
     }
 
@@ -85,8 +85,8 @@ struct Adv {
 }
 
 impl HeurAdv {
-    pub(crate) fn new(learned: &[Learned]) -> Self {
-        let device = |learned: &Learned| Adv { thresholds: learned.thresholds, fast_in_row: HISTORY, busy: false };
+    pub(crate) fn new(learned: &[DeviceModel]) -> Self {
+        let device = |learned: &DeviceModel| Adv { thresholds: learned.thresholds, fast_in_row: HISTORY, busy: false };
         HeurAdv { devices: learned.iter().map(device).collect(), decision: Decision::new() }
     }
 }
@@ -96,7 +96,7 @@ impl Policy for HeurAdv {
         "heur-adv"
     }
 
-    fn judges(&self) -> bool {
+    fn predicts(&self) -> bool {
         true
     }
 

@@ -35,7 +35,7 @@ pub const POLICIES: &[&str] = &[
 
 /// What was learned of one device.
 #[derive(Clone, Debug, Default)]
-pub struct Learned {
+pub struct DeviceModel {
     /// Thresholds.
     pub thresholds: Thresholds,
     /// The network of LinnOS; without one, its reads are submitted.
@@ -51,7 +51,7 @@ pub struct Learned {
 ///
 /// # Errors
 /// An unknown name (the error lists the known ones), or a network that does not take 31 digits and give 2 outputs.
-pub fn policy(name: &str, learned: &[Learned], config: &Config) -> Result<Box<dyn Policy>, Error> {
+pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Box<dyn Policy>, Error> {
     config.validate(learned.len())?;
     let per_device = |pick: fn(&Thresholds) -> Nanos| -> Vec<Option<Nanos>> {
         learned.iter().map(|device| Some(pick(&device.thresholds)).filter(|&ns| ns > 0)).collect()
@@ -83,8 +83,8 @@ pub fn policy(name: &str, learned: &[Learned], config: &Config) -> Result<Box<dy
     })
 }
 
-fn networks(learned: &[Learned]) -> Result<Vec<Option<Network>>, Error> {
-    let check = |(device, learned): (usize, &Learned)| match &learned.network {
+fn networks(learned: &[DeviceModel]) -> Result<Vec<Option<Network>>, Error> {
+    let check = |(device, learned): (usize, &DeviceModel)| match &learned.network {
         Some(network) if network.inputs() != DIGITS || network.outputs() != 2 => {
             Err(Error::NetworkShape { device, inputs: network.inputs(), outputs: network.outputs() })
         }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_name_makes_the_policy_of_that_name() {
-        let learned = vec![Learned::default(); 3];
+        let learned = vec![DeviceModel::default(); 3];
         for name in POLICIES {
             assert_eq!(policy(name, &learned, &Config::default()).expect("known").name(), *name);
         }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
-        let learned = vec![Learned::default(); 3];
+        let learned = vec![DeviceModel::default(); 3];
         let ask = |name| policy(name, &learned, &Config::default()).err().expect("unknown").to_string();
         let text = ask("LinnOS_HL");
         assert!(text.contains("did you mean `linnos+hl`?") && text.contains("shortest-queue, ewma-inflight"), "{text}");

@@ -4,7 +4,7 @@
 use super::*;
 use crate::drive::drive;
 use crate::{Array, Budget, Error, Observer, Placement, Progress, RunOptions, RunResult, WriteMode, policy, run};
-use linnet_sim::{Chance, FaultPlan, Faulty, Modelled, Toy, VirtualClock, Window};
+use linnet_sim::{Chance, FaultPlan, Faulty, Modelled, TestDevice, VirtualClock, Window};
 use linnet_types::{Device, LatencyModel, Outcome, Request};
 
 const FAST_NS: Nanos = 80_000;
@@ -14,7 +14,7 @@ fn go<D: Device>(
     name: &str,
     devices: &mut [D],
     records: &[IoRecord],
-    learned: &[Learned],
+    learned: &[DeviceModel],
     config: Config,
 ) -> RunResult {
     let policy = policy(name, learned, &config).expect("a known name");
@@ -22,7 +22,7 @@ fn go<D: Device>(
     run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 
-fn slow_and_fast() -> [Modelled<Toy>; 2] {
+fn slow_and_fast() -> [Modelled<TestDevice>; 2] {
     [steady(SLOW_NS, 1), steady(FAST_NS, 1)]
 }
 
@@ -38,7 +38,7 @@ fn a_revoke_costs_one_failover() {
     let expected: Vec<Nanos> = [vec![SLOW_NS; 4], vec![15_000 + FAST_NS; 6]].concat();
     assert_eq!(result.reads.latency_ns, expected, "four reads fill the history, then the network revokes");
     let c = result.counters;
-    assert_eq!((c.judged, c.revokes, c.forced_submits, c.extra_io, c.false_revokes), (6, 6, 6, 0, 0));
+    assert_eq!((c.predictions, c.revokes, c.forced_submits, c.extra_io, c.false_revokes), (6, 6, 6, 0, 0));
 }
 
 /// Takes its time until it has recovered.
@@ -58,7 +58,7 @@ fn a_device_that_looks_slow_is_probed_and_recovers() {
     let mut devices = [20_000_000, 0].map(|slow_until_ns| Modelled::new(Recovers { slow_until_ns }));
     let result = go("linnos", &mut devices, &reads(1000, 100_000), &models, two_replicas());
     let c = result.counters;
-    // Four slow reads have completed at 2.3 ms; those under way end at 4.2 ms. A probe at 14.2 ms is still slow, one at
+    // Four slow reads have completed at 2.3 ms; those in flight end at 4.2 ms. A probe at 14.2 ms is still slow, one at
     // 26.2 ms finds the device recovered.
     assert_eq!(c.probes, 2, "{c:?}");
     assert!((235..=245).contains(&c.revokes), "{c:?}");
@@ -121,7 +121,7 @@ fn after_many_revokes_in_a_row_one_read_is_a_probe() {
     let config = Config { age_ns: u64::MAX, revokes_in_row_max: 5, ..two_replicas() };
     let c =
         go("linnos", &mut [steady(FAST_NS, 1), steady(FAST_NS, 1)], &reads(20, 1_000_000), &models, config).counters;
-    assert_eq!((c.judged, c.revokes, c.probes), (16, 14, 2), "five, a probe, five, a probe, four: {c:?}");
+    assert_eq!((c.predictions, c.revokes, c.probes), (16, 14, 2), "five, a probe, five, a probe, four: {c:?}");
 }
 
 #[test]
@@ -130,11 +130,11 @@ fn an_empty_revoke_budget_submits() {
     let config = Config { revoke_budget: Budget { share: 0.0, burst: 3 }, age_ns: u64::MAX, ..two_replicas() };
     let fast = || steady(FAST_NS, 1);
     let c = go("linnos", &mut [fast(), fast()], &reads(20, 1_000_000), &models, config).counters;
-    assert_eq!((c.revokes, c.budget_denied, c.judged, c.false_revokes), (3, 13, 16, 3), "{c:?}");
+    assert_eq!((c.revokes, c.budget_denied, c.predictions, c.false_revokes), (3, 13, 16, 3), "{c:?}");
     // Each read earns half a revoke: three are saved up and two more are earned while they are spent, then every other is paid for.
     let config = Config { revoke_budget: Budget { share: 0.5, burst: 3 }, ..config };
     let c = go("linnos", &mut [fast(), fast()], &reads(20, 1_000_000), &models, config).counters;
-    assert_eq!((c.revokes, c.budget_denied, c.judged), (10, 6, 16), "{c:?}");
+    assert_eq!((c.revokes, c.budget_denied, c.predictions), (10, 6, 16), "{c:?}");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn heuristics_see_the_queue_and_the_history() {
     let models = learned(&[None, None]);
     // Twelve reads at once: the threshold is four in flight.
     let c = go("heur-sim", &mut slow_and_fast(), &reads(12, 1), &models, two_replicas()).counters;
-    assert_eq!((c.judged, c.revokes), (12, 7), "reads 1 to 5 see 0 to 4 in flight: {c:?}");
+    assert_eq!((c.predictions, c.revokes), (12, 7), "reads 1 to 5 see 0 to 4 in flight: {c:?}");
     // One slow read at an idle queue marks the device; with reads overlapping, later ones are revoked.
     let overlapping: Vec<IoRecord> =
         (0..100u64).map(|i| IoRecord { offset_bytes: (i % 16) << 16, ..record(i * 1_500_000, Op::Read) }).collect();

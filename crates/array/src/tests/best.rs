@@ -11,18 +11,18 @@ const FAST_NS: Nanos = 80_000;
 const SLOW_NS: Nanos = 2_000_000;
 
 fn go<D: Device>(devices: &mut [D], records: &[IoRecord], trees: &[Option<Trees>], config: Config) -> RunResult {
-    let learned: Vec<Learned> = trees
+    let learned: Vec<DeviceModel> = trees
         .iter()
-        .map(|&trees| Learned {
-            thresholds: Thresholds { latency_ns_p95: 0, ..toy_thresholds() },
+        .map(|&trees| DeviceModel {
+            thresholds: Thresholds { latency_ns_p95: 0, ..test_thresholds() },
             trees,
-            ..Learned::default()
+            ..DeviceModel::default()
         })
         .collect();
     hedged(devices, records, &learned, config)
 }
 
-fn hedged<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[Learned], config: Config) -> RunResult {
+fn hedged<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel], config: Config) -> RunResult {
     let policy = policy("linnet-best", learned, &config).expect("a known name");
     let options = crate::RunOptions { array: config, log: true };
     run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
@@ -53,9 +53,9 @@ fn reads_go_where_the_score_is_least() {
     let counts = |result: &RunResult| result.log.iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(counts(&result), [1, 98, 1], "who has no history is tried once");
     let c = result.counters;
-    assert_eq!((c.revokes, c.extra_io, c.judged), (0, 0, 0), "rather slow than fast: nothing is promised");
+    assert_eq!((c.revokes, c.extra_io, c.predictions), (0, 0, 0), "rather slow than fast: nothing is promised");
     let scores = [always(TREE_ONE), always(-1), None];
-    assert_eq!(go(&mut all_fast(), &records, &scores, Config::default()).counters.judged, 98);
+    assert_eq!(go(&mut all_fast(), &records, &scores, Config::default()).counters.predictions, 98);
 }
 
 #[test]
@@ -130,7 +130,7 @@ impl LatencyModel for Stalls {
     }
 }
 
-fn in_order<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[Learned], config: Config) -> RunResult {
+fn in_order<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel], config: Config) -> RunResult {
     let policy = policy("linnet+hl", learned, &config).expect("a known name");
     let options = crate::RunOptions { array: config, log: true };
     run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
@@ -143,11 +143,11 @@ fn in_order_a_slow_score_is_revoked_and_the_last_replica_is_not_asked() {
     learned.iter_mut().zip(scores).for_each(|(device, score)| device.trees = always(score));
     let result = in_order(&mut vec![steady(FAST_NS, 4); 3], &reads(50, 200_000), &learned, Config::default());
     let c = result.counters;
-    assert_eq!((c.judged, c.revokes, c.forced_submits, c.false_revokes), (100, 100, 50, 100));
+    assert_eq!((c.predictions, c.revokes, c.forced_submits, c.false_revokes), (100, 100, 50, 100));
     assert!(result.reads.latency_ns.iter().all(|&ns| ns == 30_000 + FAST_NS), "two failovers each");
     learned[1].trees = always(0);
     let c = in_order(&mut vec![steady(FAST_NS, 4); 3], &reads(50, 200_000), &learned, Config::default()).counters;
-    assert_eq!((c.judged, c.revokes, c.forced_submits), (100, 50, 0));
+    assert_eq!((c.predictions, c.revokes, c.forced_submits), (100, 50, 0));
 }
 
 #[test]
@@ -156,14 +156,14 @@ fn in_order_hedges_go_by_the_predicted_latency_and_take_two_percent() {
     learned.iter_mut().for_each(|device| device.trees = always(0));
     let count = 5_000;
     let slow_and_fast = || [steady(SLOW_NS, 1), steady(FAST_NS, 1)];
-    let hedged = |learned: &[Learned], expected_ns: Nanos| {
+    let hedged = |learned: &[DeviceModel], expected_ns: Nanos| {
         let result = in_order(&mut slow_and_fast(), &reads(count, 5_000_000), learned, two_replicas());
         let c = result.counters;
         assert_eq!((c.hedges, c.hedges_won, c.extra_io), (count / 50, count / 50, count / 50));
         let won = result.reads.latency_ns.iter().filter(|&&ns| ns == expected_ns).count() as u64;
         assert_eq!(won, count / 50);
     };
-    hedged(&learned, toy_thresholds().hedge_ns + FAST_NS);
+    hedged(&learned, test_thresholds().hedge_ns + FAST_NS);
     let quantiles = [[[100_000, 200_000, 700_000, 800_000, 900_000]; FEATURE_BINS]; SCORE_BINS];
     let table = Latencies::new([0; SCORE_BINS - 1], 0, [0; FEATURE_BINS - 1], quantiles).expect("in order");
     learned.iter_mut().for_each(|device| device.latencies = Some(table));

@@ -21,11 +21,11 @@ fn counters(name: &str, network: Network, reads: &[IoRecord], latency_ns: Nanos,
 
 #[test]
 fn it_makes_no_false_submit_and_every_revoke_false() {
-    let inflection_ns = toy_thresholds().inflection_ns;
+    let inflection_ns = test_thresholds().inflection_ns;
     let submits = |latency_ns| counters("linnos", revokes_above(9_000), &far_apart(), latency_ns, 0.0);
     let (equal, above) = (submits(inflection_ns), submits(inflection_ns + 1));
-    assert_eq!((equal.judged, equal.revokes, equal.false_submits), (36, 0, 0));
-    assert_eq!((above.judged, above.revokes, above.false_submits), (36, 0, 36));
+    assert_eq!((equal.predictions, equal.revokes, equal.false_submits), (36, 0, 0));
+    assert_eq!((above.predictions, above.revokes, above.false_submits), (36, 0, 36));
 
     let revokes = |latency_ns| counters("linnos", revokes_always(), &far_apart(), latency_ns, 0.0);
     let (equal, above) = (revokes(inflection_ns), revokes(inflection_ns + 1));
@@ -35,11 +35,11 @@ fn it_makes_no_false_submit_and_every_revoke_false() {
 
 #[test]
 fn probes_find_it_fast() {
-    let inflection_ns = toy_thresholds().inflection_ns;
+    let inflection_ns = test_thresholds().inflection_ns;
     for (latency_ns, fast) in [(inflection_ns, true), (inflection_ns + 1, false)] {
         let probing = counters("linnos", revokes_always(), &far_apart(), latency_ns, 0.5).probing;
-        assert!(probing.answered > 5 && probing.tosses > probing.answered + 5, "{probing:?}");
-        let elsewhere = probing.tosses - probing.answered;
+        assert!(probing.answered > 5 && probing.draws > probing.answered + 5, "{probing:?}");
+        let elsewhere = probing.draws - probing.answered;
         let expected = if fast { (probing.answered, elsewhere) } else { (0, 0) };
         assert_eq!((probing.fast, probing.fast_elsewhere), expected);
     }
@@ -48,7 +48,7 @@ fn probes_find_it_fast() {
 /// A slow read at a short queue marks a device as busy; reads that meet another there are then revoked.
 #[test]
 fn it_marks_no_device_as_busy() {
-    let inflection_ns = toy_thresholds().inflection_ns;
+    let inflection_ns = test_thresholds().inflection_ns;
     let overlapping: Vec<IoRecord> =
         (0..40).map(|i| IoRecord { offset_bytes: (i % 16) << 16, ..record(i * 150_000, Op::Read) }).collect();
     let revokes = |latency_ns| counters("heur-adv", revokes_always(), &overlapping, latency_ns, 0.0).revokes;

@@ -9,9 +9,9 @@ mod inputs;
 mod probing;
 mod sim;
 
-use crate::{Config, Learned};
+use crate::{Config, DeviceModel};
 use linnet_core::{DIGITS, Layer, Network};
-use linnet_sim::{Modelled, Toy};
+use linnet_sim::{Modelled, TestDevice};
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 /// A network of one layer with this last row; the first output is always 0.
@@ -34,8 +34,8 @@ fn revokes_always() -> Network {
     network([0; DIGITS], 1)
 }
 
-/// Thresholds that fit the toy device: reads of 80 us are fast.
-fn toy_thresholds() -> Thresholds {
+/// Thresholds that fit the test device: reads of 80 us are fast.
+fn test_thresholds() -> Thresholds {
     Thresholds {
         inflection_ns: 200_000,
         latency_ns_p95: 300_000,
@@ -47,14 +47,18 @@ fn toy_thresholds() -> Thresholds {
     }
 }
 
-fn learned(networks: &[Option<Network>]) -> Vec<Learned> {
+fn learned(networks: &[Option<Network>]) -> Vec<DeviceModel> {
     networks
         .iter()
-        .map(|network| Learned { thresholds: toy_thresholds(), network: network.clone(), ..Learned::default() })
+        .map(|network| DeviceModel {
+            thresholds: test_thresholds(),
+            network: network.clone(),
+            ..DeviceModel::default()
+        })
         .collect()
 }
 
-fn thresholds(learned: &[Learned]) -> Vec<Thresholds> {
+fn thresholds(learned: &[DeviceModel]) -> Vec<Thresholds> {
     learned.iter().map(|device| device.thresholds).collect()
 }
 
@@ -62,9 +66,9 @@ fn record(arrive_ns: Nanos, op: Op) -> IoRecord {
     IoRecord::new(arrive_ns, op, 0, 4096)
 }
 
-/// A toy that is never busy.
-fn steady(read_ns: Nanos, write_ns: Nanos) -> Modelled<Toy> {
-    Modelled::new(Toy::steady(read_ns, write_ns))
+/// A test device that is never busy.
+fn steady(read_ns: Nanos, write_ns: Nanos) -> Modelled<TestDevice> {
+    Modelled::new(TestDevice::steady(read_ns, write_ns))
 }
 
 fn two_replicas() -> Config {

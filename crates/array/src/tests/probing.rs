@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{Counters, RunOptions, policy, run};
-use linnet_sim::{Chance, Modelled, Toy};
+use linnet_sim::{Chance, Modelled, TestDevice};
 
 fn stream(chance: &mut Chance, count: usize) -> Vec<IoRecord> {
     let mut at = 0;
@@ -20,7 +20,7 @@ fn stream(chance: &mut Chance, count: usize) -> Vec<IoRecord> {
 fn counters(name: &str, seed: u64, probe_share: f64) -> Counters {
     let mut chance = Chance::new(seed);
     let learned = learned(&vec![Some(revokes_above(150)); 3]);
-    let mut devices: Vec<_> = (0..3).map(|k| Modelled::new(Toy::busy(2_000_000, 0.5, seed * 3 + k))).collect();
+    let mut devices: Vec<_> = (0..3).map(|k| Modelled::new(TestDevice::busy(2_000_000, 0.5, seed * 3 + k))).collect();
     let streams: Vec<Vec<IoRecord>> = (0..3).map(|_| stream(&mut chance, 6_000)).collect();
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     let options = RunOptions { array: Config { probe_share, seed, ..Config::default() }, log: false };
@@ -37,13 +37,13 @@ fn the_interval_covers_the_truth_as_often_as_it_says() {
         for seed in 0..40 {
             let c = counters(name, seed, 0.05);
             let (estimate, truth) = (c.probing.false_share(), c.probing.truth());
-            assert!(c.probing.tosses > 1_000 && c.probing.answered > 30, "{name} {seed}: {:?}", c.probing);
+            assert!(c.probing.draws > 1_000 && c.probing.answered > 30, "{name} {seed}: {:?}", c.probing);
             assert!(truth > 0.02 && truth < 0.999, "{name} {seed}: nothing to estimate, {truth}");
             runs += 1;
             covered += i32::from(estimate.low <= truth && truth <= estimate.high);
             z.push((estimate.value - truth) / (truth * (1.0 - truth) / c.probing.answered as f64).sqrt());
             let reads = c.probing.false_share_of(c.reads);
-            let scale = c.probing.tosses as f64 / c.reads as f64;
+            let scale = c.probing.draws as f64 / c.reads as f64;
             assert!((reads.value - scale * estimate.value).abs() < 1e-12);
         }
     }
@@ -57,10 +57,10 @@ fn the_interval_covers_the_truth_as_often_as_it_says() {
 }
 
 #[test]
-fn half_of_the_tosses_say_there_and_cost_what_they_say() {
+fn half_of_the_draws_probe_and_cost_what_they_say() {
     for name in ["linnos", "shortest-queue"] {
         let c = counters(name, 3, 0.5);
-        let share = c.probing.probes as f64 / c.probing.tosses as f64;
+        let share = c.probing.probes as f64 / c.probing.draws as f64;
         assert!((share - 0.5).abs() < 0.03, "{share}");
         assert!(c.probing.reads.iter().all(|&reads| reads > 0), "{:?}", c.probing);
         let cost = c.probing.cost_ns().expect("reads of both kinds");
@@ -71,12 +71,12 @@ fn half_of_the_tosses_say_there_and_cost_what_they_say() {
 }
 
 #[test]
-fn without_a_share_nothing_is_tossed_and_with_all_of_it_nothing_is_revoked() {
+fn without_a_share_nothing_is_drawn_and_with_all_of_it_nothing_is_revoked() {
     let none = counters("linnos", 1, 0.0);
     assert_eq!(none.probing, crate::Probing::default());
     assert!(none.revokes > 0 && none.false_revokes > 0);
     let all = counters("linnos", 1, 1.0);
-    assert!(all.revokes == 0 && all.probing.probes == all.probing.tosses && all.probing.tosses > 0);
+    assert!(all.revokes == 0 && all.probing.probes == all.probing.draws && all.probing.draws > 0);
     assert_eq!(all.probing.false_share().value, all.probing.truth());
     // Peeks at revoked reads are those that false revokes are counted by.
     let some = counters("linnos", 1, 0.1);
@@ -85,6 +85,6 @@ fn without_a_share_nothing_is_tossed_and_with_all_of_it_nothing_is_revoked() {
 }
 
 #[test]
-fn the_same_seed_tosses_the_same() {
+fn the_same_seed_draws_the_same() {
     assert_eq!(counters("linnos+hl", 7, 0.02), counters("linnos+hl", 7, 0.02));
 }

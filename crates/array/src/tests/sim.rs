@@ -8,13 +8,13 @@ use super::*;
 use crate::array::Breakage;
 use crate::drive::drive;
 use crate::{Array, Budget, Checker, Input, Observer, Output, POLICIES, Progress, RunResult, WriteMode, policy};
-use linnet_sim::{Chance, FaultPlan, Faulty, Lawful, Modelled, Toy, VirtualClock};
+use linnet_sim::{Chance, FaultPlan, Faulty, Lawful, Modelled, TestDevice, VirtualClock};
 
 struct Scenario {
     name: &'static str,
-    learned: Vec<Learned>,
+    learned: Vec<DeviceModel>,
     config: Config,
-    devices: Vec<Faulty<Modelled<Toy>>>,
+    devices: Vec<Faulty<Modelled<TestDevice>>>,
     streams: Vec<Vec<IoRecord>>,
     /// Reads that arrive from here on meet no fault and no consequence of one.
     quiet_ns: Nanos,
@@ -51,9 +51,9 @@ fn draw(seed: u64) -> Scenario {
         .collect();
     let devices = (0..count as u64)
         .map(|i| {
-            let toy = Toy::busy(500_000 + chance.below(4_000_000), 0.6 * chance.unit(), chance.bits());
+            let test_device = TestDevice::busy(500_000 + chance.below(4_000_000), 0.6 * chance.unit(), chance.bits());
             let plan = if chance.happens(0.8) { FaultPlan::random(&mut chance, until_ns) } else { FaultPlan::none() };
-            Faulty::new(Modelled::new(toy), plan, seed ^ i)
+            Faulty::new(Modelled::new(test_device), plan, seed ^ i)
         })
         .collect();
     let quiet_ns = until_ns + config.read_timeout_ns + config.write_timeout_ns + config.out_ns_max;
@@ -94,14 +94,14 @@ fn stream(chance: &mut Chance, until_ns: Nanos, quiet_ns: Nanos, length_ns: Nano
 }
 
 /// The checker, and the reads that failed although they arrived in the quiet.
-struct Watch {
+struct Recorder {
     checker: Checker,
     quiet_ns: Nanos,
     quiet: std::collections::HashSet<u64>,
     failed: Vec<u64>,
 }
 
-impl Observer for Watch {
+impl Observer for Recorder {
     fn progress(&mut self, progress: Progress) -> bool {
         self.checker.progress(progress)
     }
@@ -136,11 +136,11 @@ fn simulate(scenario: &Scenario, canary: Option<Breakage>) -> Result<RunResult, 
     array.canary = canary;
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
     let checker = Checker::new(devices.len(), config.replicas);
-    let mut watch = Watch { checker, quiet_ns: *quiet_ns, quiet: Default::default(), failed: Vec::new() };
+    let mut recorder = Recorder { checker, quiet_ns: *quiet_ns, quiet: Default::default(), failed: Vec::new() };
     let mut devices: Vec<_> = devices.iter().cloned().map(Lawful::new).collect();
-    let result = drive(array, &mut VirtualClock::new(), &mut devices, &streams, true, &mut watch)
+    let result = drive(array, &mut VirtualClock::new(), &mut devices, &streams, true, &mut recorder)
         .map_err(|error| vec![error.to_string()]);
-    let Watch { checker, failed, .. } = watch;
+    let Recorder { checker, failed, .. } = recorder;
     let result = result?;
     devices.into_iter().try_for_each(Lawful::finish)?;
     checker.finish(&result.counters)?;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use linnet_core::{Error, Layer, Network};
 
-use super::others::{FREE, TREES_NAME, Watching};
+use super::others::{FREE, InflightBench, TREES_NAME};
 use super::{Build, CALLS, Chance, INPUTS, Plain, RING, Row, Subject, advance, entry, ring};
 
 /// Blocks of calls that are counted.
@@ -22,7 +22,7 @@ pub fn linnet_bench_counted(calls: usize, call: &mut dyn FnMut(usize)) {
     }
 }
 
-/// The layers as numbers in a file, so that the counted program need not train them anew under valgrind.
+/// The layers as numbers in a file, so that the counted program need not train them again under valgrind.
 fn write(network: &Network, path: &Path) -> std::io::Result<()> {
     let mut text = String::new();
     for layer in network.layers() {
@@ -48,7 +48,7 @@ fn read(path: &str) -> Option<Network> {
 }
 
 /// Of one call of this row, or `None`: no valgrind, or instructions that it does not know, or nothing to count.
-/// Trees are made anew by their name, without a network.
+/// Trees are made again by their name, without a network.
 pub(super) fn instructions(program: &Path, network: Option<&Network>, row: &Row, seed: u64) -> Option<f64> {
     // valgrind knows no AVX-512, and hides it; streams are the other rows mixed.
     if row.build == "avx512" || row.inputs == "stream" {
@@ -91,15 +91,15 @@ pub fn count(arguments: &[String]) -> Result<(), Error> {
     let seed = seed.parse().map_err(|_| bad())?;
     let build = Build::available().into_iter().find(|b| b.name() == build).ok_or_else(bad)?;
     if file == TREES_NAME {
-        let mut watching = Watching::new(build, seed)?;
+        let mut tracking = InflightBench::new(build, seed)?;
         match path.as_str() {
             "submit" => linnet_bench_counted(BLOCKS * CALLS, &mut |i| {
-                black_box(watching.submit(black_box(i)));
+                black_box(tracking.submit(black_box(i)));
             }),
-            "arrive" => linnet_bench_counted(CALLS, &mut |k| watching.arrive(FREE + k, true, black_box(4_096))),
+            "arrive" => linnet_bench_counted(CALLS, &mut |k| tracking.arrive(FREE + k, true, black_box(4_096))),
             _ => {
-                (0..CALLS).for_each(|k| watching.arrive(FREE + k, true, 4_096));
-                linnet_bench_counted(CALLS, &mut |k| watching.complete(FREE + k));
+                (0..CALLS).for_each(|k| tracking.arrive(FREE + k, true, 4_096));
+                linnet_bench_counted(CALLS, &mut |k| tracking.complete(FREE + k));
             }
         }
         return Ok(());

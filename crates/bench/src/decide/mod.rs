@@ -61,7 +61,7 @@ pub struct Row {
     /// `uniform` digits; `realistic`: 1 to 64 pages, 8 % slow reads; `stream`: events of 64 devices under load.
     pub inputs: &'static str,
     /// `plain`: the int64 loop. `network`: the core's whole network, nothing worked out ahead. `submit`: the decision on an
-    /// arriving read, features included. `complete`: of a read. `arrive`: the books of an arrival.
+    /// arriving read, features included. `complete`: of a read. `arrive`: the bookkeeping of an arrival.
     pub path: &'static str,
     /// Flags and loops.
     pub build: &'static str,
@@ -212,7 +212,7 @@ fn advance(device: &Device<'_>, inputs: &str, chance: &mut Chance) {
     device.complete_read(0, latency_ns, snapshot);
 }
 
-fn judge_rows(
+fn incremental_rows(
     name: &str,
     network: &Network,
     build: Build,
@@ -349,15 +349,15 @@ fn networks(options: &Options) -> Result<Vec<(String, Network)>, Error> {
     Ok(all)
 }
 
-/// Measures every network in every build that runs here, and what is decided without a judge. Takes some seconds for each
-/// network.
+/// Measures every network in every build that runs here, and what is decided without an incremental network. Takes some seconds
+/// for each network.
 pub fn decide(options: &Options) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     let networks = networks(options)?;
     for (name, network) in &networks {
         for build in Build::available() {
             plain_rows(name, network, build, options, &mut rows);
-            judge_rows(name, network, build, options, &mut rows)?;
+            incremental_rows(name, network, build, options, &mut rows)?;
             others::network_rows(name, network, build, options, &mut rows)?;
             rows.push(stream_row(name, network, build, options)?);
         }

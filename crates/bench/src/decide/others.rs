@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decisions without a judge: trees on a watch, Heimdall's network on its tracker, and networks of any shape.
+//! Decisions without an incremental network: trees on an in-flight tracker, Heimdall's network on its tracker, and networks of
+//! any shape.
 
 use std::ffi::c_void;
 use std::hint::black_box;
 
 use linnet_core::raw::ffi::{self, linnet_network_score};
-use linnet_core::raw::{Raw, Watched, network_core, network_with_set, with_scratch};
+use linnet_core::raw::{InflightIo, Raw, network_core, network_with_set, with_scratch};
 use linnet_core::{
-    DIGITS, Error, HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, Layer, Network, TREES, Tree, Trees,
-    WATCH_FEATURES,
+    DIGITS, Error, HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, INFLIGHT_FEATURES, Layer, Network,
+    TREES, Tree, Trees,
 };
 use linnet_types::Op;
 
 use super::stream::{Chance, Event, Stream};
 use super::subject::{flush, flush_network};
-use super::{Build, CALLS, Options, Plain, Row, cold, compare, hot, judge_rows, row, timed};
+use super::{Build, CALLS, Options, Plain, Row, cold, compare, hot, incremental_rows, row, timed};
 
 /// Names of what is measured here beside networks that are given.
 pub const TREES_NAME: &str = "linnet-trees";
@@ -27,14 +28,29 @@ macro_rules! of_build {
 }
 
 unsafe extern "C" {
-    fn linnet_watch_init(watch: *mut Raw, inflection_ns: u64);
-    fn linnet_watch_arrive(w: *mut Raw, ios: *mut Watched, io: u32, now: u64, read: i32, offset: u64, size: u32);
-    fn linnet_watch_complete(w: *mut Raw, ios: *mut Watched, io: u32, now: u64);
-    fn linnet_watch_withdraw(w: *mut Raw, ios: *mut Watched, io: u32);
-    fn linnet_watch_describe(w: *const Raw, ios: *const Watched, now: u64, offset: u64, size: u32, f: *mut u8);
-    fn linnet_kernel_watch_arrive(w: *mut Raw, ios: *mut Watched, io: u32, now: u64, read: i32, offset: u64, size: u32);
-    fn linnet_kernel_watch_complete(w: *mut Raw, ios: *mut Watched, io: u32, now: u64);
-    fn linnet_kernel_watch_describe(w: *const Raw, ios: *const Watched, now: u64, offset: u64, size: u32, f: *mut u8);
+    fn linnet_inflight_init(inflight: *mut Raw, inflection_ns: u64);
+    fn linnet_inflight_arrive(w: *mut Raw, ios: *mut InflightIo, io: u32, now: u64, read: i32, offset: u64, size: u32);
+    fn linnet_inflight_complete(w: *mut Raw, ios: *mut InflightIo, io: u32, now: u64);
+    fn linnet_inflight_withdraw(w: *mut Raw, ios: *mut InflightIo, io: u32);
+    fn linnet_inflight_describe(w: *const Raw, ios: *const InflightIo, now: u64, offset: u64, size: u32, f: *mut u8);
+    fn linnet_kernel_inflight_arrive(
+        w: *mut Raw,
+        ios: *mut InflightIo,
+        io: u32,
+        now: u64,
+        read: i32,
+        offset: u64,
+        size: u32,
+    );
+    fn linnet_kernel_inflight_complete(w: *mut Raw, ios: *mut InflightIo, io: u32, now: u64);
+    fn linnet_kernel_inflight_describe(
+        w: *const Raw,
+        ios: *const InflightIo,
+        now: u64,
+        offset: u64,
+        size: u32,
+        f: *mut u8,
+    );
     fn linnet_trees_score(trees: *const Trees, features: *const u8) -> i32;
     fn linnet_trees_score_avx2(trees: *const Trees, features: *const u8) -> i32;
     fn linnet_trees_score_avx512(trees: *const Trees, features: *const u8) -> i32;
@@ -54,40 +70,40 @@ unsafe extern "C" {
     fn linnet_kernel_heimdall_complete_read(tracker: *mut Heimdall, size: u32, latency_ns: u64, snapshot: u32);
 }
 
-/// Reads and writes that may be under way at once.
+/// Reads and writes that may be in flight at once.
 const PLACES: usize = 4_096;
 
 /// Trees, and one device in the middle of its load.
-pub struct Watching {
+pub struct InflightBench {
     build: Build,
     trees: Box<Trees>,
-    watch: Box<Raw>,
-    ios: Vec<Watched>,
+    inflight: Box<Raw>,
+    ios: Vec<InflightIo>,
     now_ns: u64,
 }
 
-// SAFETY of the calls: places are within `ios`, and only those under way end; trees were checked.
-impl Watching {
-    pub fn new(build: Build, seed: u64) -> Result<Watching, Error> {
+// SAFETY of the calls: places are within `ios`, and only those in flight end; trees were checked.
+impl InflightBench {
+    pub fn new(build: Build, seed: u64) -> Result<InflightBench, Error> {
         let mut chance = Chance(seed);
         let mut draw = |bound: u64| chance.below(bound);
         // Which questions are asked does not change how long the answers take.
         let trees: Vec<Tree> = (0..TREES)
             .map(|_| Tree {
-                feature: std::array::from_fn(|_| draw(WATCH_FEATURES as u64) as u8),
+                feature: std::array::from_fn(|_| draw(INFLIGHT_FEATURES as u64) as u8),
                 threshold: std::array::from_fn(|_| draw(64) as u8),
                 leaf: std::array::from_fn(|_| draw(2_048) as i16 - 1_024),
             })
             .collect();
         let trees = Box::new(Trees::new(&trees, 0)?);
-        let (watch, ios) = (Box::default(), vec![Watched::default(); PLACES]);
-        let mut made = Watching { build, trees, watch, ios, now_ns: 0 };
-        unsafe { linnet_watch_init(&mut *made.watch, 1_000_000) };
+        let (inflight, ios) = (Box::default(), vec![InflightIo::default(); PLACES]);
+        let mut made = InflightBench { build, trees, inflight, ios, now_ns: 0 };
+        unsafe { linnet_inflight_init(&mut *made.inflight, 1_000_000) };
         made.live_through(Stream::new(seed), 2_000);
         Ok(made)
     }
 
-    /// So many events of a device's load, those under way left so.
+    /// So many events of a device's load, those in flight left so.
     fn live_through(&mut self, mut stream: Stream, events: usize) {
         for _ in 0..events {
             match stream.next() {
@@ -111,11 +127,11 @@ impl Watching {
 
     #[inline]
     pub fn submit(&self, i: usize) -> i32 {
-        let mut features = [0; WATCH_FEATURES];
+        let mut features = [0; INFLIGHT_FEATURES];
         let (now, offset) = (self.now_ns + 1_000 * i as u64, 4_096 * i as u64);
         unsafe {
-            let describe = of_build!(self.build, linnet_kernel_watch_describe, linnet_watch_describe);
-            describe(&*self.watch, self.ios.as_ptr(), now, offset, 4_096, features.as_mut_ptr());
+            let describe = of_build!(self.build, linnet_kernel_inflight_describe, linnet_inflight_describe);
+            describe(&*self.inflight, self.ios.as_ptr(), now, offset, 4_096, features.as_mut_ptr());
             let score = match self.build {
                 Build::Portable => linnet_trees_score,
                 Build::Avx2 => linnet_trees_score_avx2,
@@ -128,26 +144,26 @@ impl Watching {
 
     #[inline]
     pub fn arrive(&mut self, k: usize, is_read: bool, size_bytes: u32) {
-        let arrive = of_build!(self.build, linnet_kernel_watch_arrive, linnet_watch_arrive);
+        let arrive = of_build!(self.build, linnet_kernel_inflight_arrive, linnet_inflight_arrive);
         let (offset, read) = (8_192 * k as u64, i32::from(is_read));
         unsafe {
-            arrive(&mut *self.watch, self.ios.as_mut_ptr(), Self::at(k), self.now_ns, read, offset, size_bytes);
+            arrive(&mut *self.inflight, self.ios.as_mut_ptr(), Self::at(k), self.now_ns, read, offset, size_bytes);
         }
     }
 
     #[inline]
     pub fn complete(&mut self, k: usize) {
-        let complete = of_build!(self.build, linnet_kernel_watch_complete, linnet_watch_complete);
-        unsafe { complete(&mut *self.watch, self.ios.as_mut_ptr(), Self::at(k), self.now_ns + 150_000) };
+        let complete = of_build!(self.build, linnet_kernel_inflight_complete, linnet_inflight_complete);
+        unsafe { complete(&mut *self.inflight, self.ios.as_mut_ptr(), Self::at(k), self.now_ns + 150_000) };
     }
 
     fn withdraw(&mut self, k: usize) {
-        unsafe { linnet_watch_withdraw(&mut *self.watch, self.ios.as_mut_ptr(), Self::at(k)) };
+        unsafe { linnet_inflight_withdraw(&mut *self.inflight, self.ios.as_mut_ptr(), Self::at(k)) };
     }
 
     fn flush(&self) {
         flush((&raw const *self.trees).cast(), size_of::<Trees>());
-        flush((&raw const *self.watch).cast(), size_of::<Raw>());
+        flush((&raw const *self.inflight).cast(), size_of::<Raw>());
         flush(self.ios.as_ptr().cast(), size_of_val(&self.ios[..]));
     }
 }
@@ -157,35 +173,35 @@ pub const FREE: usize = PLACES - 1 - CALLS;
 
 pub fn trees_rows(build: Build, options: &Options, rows: &mut Vec<Row>) -> Result<(), Error> {
     let blocks = options.blocks;
-    let watching = Watching::new(build, options.seed)?;
+    let tracking = InflightBench::new(build, options.seed)?;
     let mut push = |path, state, result| rows.push(timed(row(TREES_NAME, "realistic", path, build, state), result));
-    let submit = |watching: &Watching, i: usize| {
-        black_box(watching.submit(black_box(i)));
+    let submit = |tracking: &InflightBench, i: usize| {
+        black_box(tracking.submit(black_box(i)));
     };
-    push("submit", "hot", hot(blocks, |_| {}, |i| submit(&watching, i)));
-    push("submit", "cold", cold(blocks, |_| watching.flush(), |i| submit(&watching, i)));
-    let watching = std::cell::RefCell::new(watching);
-    let all = |act: fn(&mut Watching, usize)| (0..CALLS).for_each(|k| act(&mut watching.borrow_mut(), FREE + k));
-    let complete = |i: usize| watching.borrow_mut().complete(FREE + i % CALLS);
+    push("submit", "hot", hot(blocks, |_| {}, |i| submit(&tracking, i)));
+    push("submit", "cold", cold(blocks, |_| tracking.flush(), |i| submit(&tracking, i)));
+    let tracking = std::cell::RefCell::new(tracking);
+    let all = |act: fn(&mut InflightBench, usize)| (0..CALLS).for_each(|k| act(&mut tracking.borrow_mut(), FREE + k));
+    let complete = |i: usize| tracking.borrow_mut().complete(FREE + i % CALLS);
     push("complete", "hot", hot(blocks, |_| all(|w, k| w.arrive(k, true, 4_096)), complete));
-    let arrive = |i: usize| watching.borrow_mut().arrive(FREE + i % CALLS, true, black_box(4_096));
-    let under_way = std::cell::Cell::new(false);
+    let arrive = |i: usize| tracking.borrow_mut().arrive(FREE + i % CALLS, true, black_box(4_096));
+    let in_flight = std::cell::Cell::new(false);
     let clear = |_: usize| {
-        if under_way.replace(true) {
-            all(Watching::withdraw);
+        if in_flight.replace(true) {
+            all(InflightBench::withdraw);
         }
     };
     push("arrive", "hot", hot(blocks, clear, arrive));
-    all(Watching::withdraw);
+    all(InflightBench::withdraw);
     let one = |_: usize| {
-        watching.borrow_mut().arrive(FREE, true, 4_096);
-        watching.borrow().flush();
+        tracking.borrow_mut().arrive(FREE, true, 4_096);
+        tracking.borrow().flush();
     };
-    push("complete", "cold", cold(blocks, one, |_| watching.borrow_mut().complete(FREE)));
+    push("complete", "cold", cold(blocks, one, |_| tracking.borrow_mut().complete(FREE)));
     Ok(())
 }
 
-/// A network of any shape, without a judge.
+/// A network of any shape, without an incremental network.
 pub struct Bare {
     core: ffi::Network,
     owner: Network,
@@ -295,15 +311,15 @@ pub fn heimdall_rows(build: Build, options: &Options, rows: &mut Vec<Row>) -> Re
     Ok(())
 }
 
-/// Measures one network of any shape: the plain loop, the whole network on every submit, and a judge's paths where it takes
-/// 31 digits to two outputs. Hot figures of a judge are those of `submit` and `complete`.
+/// Measures one network of any shape: the plain loop, the whole network on every submit, and an incremental network's paths
+/// where it takes 31 digits to two outputs. Hot figures of an incremental network are those of `submit` and `complete`.
 pub fn one_network(name: &str, network: &Network, options: &Options) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for build in Build::available() {
         plain_rows(name, network, build, options, &mut rows);
         network_rows(name, network, build, options, &mut rows)?;
         if network.inputs() == DIGITS && network.outputs() == 2 {
-            judge_rows(name, network, build, options, &mut rows)?;
+            incremental_rows(name, network, build, options, &mut rows)?;
         }
     }
     let plain: Vec<Row> = rows.iter().filter(|row| row.path == "plain").cloned().collect();

@@ -53,24 +53,33 @@ unsafe extern "C" {
     fn linnet_kernel_tables_plan(
         tables: *mut ffi::Tables,
         network: *const ffi::Network,
-        loops: *const ffi::Sift,
+        loops: *const ffi::Prune,
     ) -> i32;
-    static linnet_kernel_sift_portable: ffi::Sift;
+    static linnet_kernel_prune_portable: ffi::Prune;
     fn linnet_kernel_tables_place(tables: *mut ffi::Tables, memory: *mut c_void, memory_size: usize) -> i32;
-    fn linnet_kernel_judge_init(
-        judge: *mut ffi::Judge,
+    fn linnet_kernel_incremental_init(
+        net: *mut ffi::IncrementalNetwork,
         size: usize,
         tables: *const ffi::Tables,
         tracker: *const Tracker,
     ) -> i32;
-    fn linnet_kernel_judge_arrive(judge: *mut ffi::Judge, size_bytes: u32) -> u32;
-    fn linnet_kernel_judge_withdraw(judge: *mut ffi::Judge, size_bytes: u32);
-    fn linnet_kernel_judge_note_read(judge: *mut ffi::Judge, size_bytes: u32, latency_ns: u64, snapshot: u32);
-    fn linnet_kernel_judge_catch_up(judge: *mut ffi::Judge, snapshot: u32);
-    fn linnet_kernel_judge_pending_pages(judge: *const ffi::Judge) -> u32;
-    fn linnet_kernel_judge_score(judge: *const ffi::Judge, snapshot: u32, scratch: *mut c_void, score: *mut i64)
-    -> i32;
-    fn linnet_kernel_judge_decide(judge: *mut ffi::Judge, snapshot: u32, scratch: *mut c_void) -> i32;
+    fn linnet_kernel_incremental_arrive(net: *mut ffi::IncrementalNetwork, size_bytes: u32) -> u32;
+    fn linnet_kernel_incremental_withdraw(net: *mut ffi::IncrementalNetwork, size_bytes: u32);
+    fn linnet_kernel_incremental_note_read(
+        net: *mut ffi::IncrementalNetwork,
+        size_bytes: u32,
+        latency_ns: u64,
+        snapshot: u32,
+    );
+    fn linnet_kernel_incremental_catch_up(net: *mut ffi::IncrementalNetwork, snapshot: u32);
+    fn linnet_kernel_incremental_pending_pages(net: *const ffi::IncrementalNetwork) -> u32;
+    fn linnet_kernel_incremental_score(
+        net: *const ffi::IncrementalNetwork,
+        snapshot: u32,
+        scratch: *mut c_void,
+        score: *mut i64,
+    ) -> i32;
+    fn linnet_kernel_incremental_decide(net: *mut ffi::IncrementalNetwork, snapshot: u32, scratch: *mut c_void) -> i32;
 
     fn linnet_plain_portable(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
     fn linnet_plain_portable_deep(layers: *const PlainLayer, count: i64, features: *const i64) -> i32;
@@ -92,17 +101,17 @@ struct PlainLayer {
 }
 
 type PlainLoop = unsafe extern "C" fn(*const PlainLayer, i64, *const i64) -> i32;
-type Call = unsafe extern "C" fn(*mut ffi::Judge, u32) -> u32;
+type Call = unsafe extern "C" fn(*mut ffi::IncrementalNetwork, u32) -> u32;
 
 struct Functions {
-    init: unsafe extern "C" fn(*mut ffi::Judge, usize, *const ffi::Tables, *const Tracker) -> i32,
+    init: unsafe extern "C" fn(*mut ffi::IncrementalNetwork, usize, *const ffi::Tables, *const Tracker) -> i32,
     arrive: Call,
-    withdraw: unsafe extern "C" fn(*mut ffi::Judge, u32),
-    note_read: unsafe extern "C" fn(*mut ffi::Judge, u32, u64, u32),
-    catch_up: unsafe extern "C" fn(*mut ffi::Judge, u32),
-    pending_pages: unsafe extern "C" fn(*const ffi::Judge) -> u32,
-    score: unsafe extern "C" fn(*const ffi::Judge, u32, *mut c_void, *mut i64) -> i32,
-    decide: unsafe extern "C" fn(*mut ffi::Judge, u32, *mut c_void) -> i32,
+    withdraw: unsafe extern "C" fn(*mut ffi::IncrementalNetwork, u32),
+    note_read: unsafe extern "C" fn(*mut ffi::IncrementalNetwork, u32, u64, u32),
+    catch_up: unsafe extern "C" fn(*mut ffi::IncrementalNetwork, u32),
+    pending_pages: unsafe extern "C" fn(*const ffi::IncrementalNetwork) -> u32,
+    score: unsafe extern "C" fn(*const ffi::IncrementalNetwork, u32, *mut c_void, *mut i64) -> i32,
+    decide: unsafe extern "C" fn(*mut ffi::IncrementalNetwork, u32, *mut c_void) -> i32,
 }
 
 /// A network in one build. Its devices borrow it.
@@ -120,25 +129,25 @@ impl Subject {
         let kernel = build == Build::KernelFlags;
         let functions = if kernel {
             Functions {
-                init: linnet_kernel_judge_init,
-                arrive: linnet_kernel_judge_arrive,
-                withdraw: linnet_kernel_judge_withdraw,
-                note_read: linnet_kernel_judge_note_read,
-                catch_up: linnet_kernel_judge_catch_up,
-                pending_pages: linnet_kernel_judge_pending_pages,
-                score: linnet_kernel_judge_score,
-                decide: linnet_kernel_judge_decide,
+                init: linnet_kernel_incremental_init,
+                arrive: linnet_kernel_incremental_arrive,
+                withdraw: linnet_kernel_incremental_withdraw,
+                note_read: linnet_kernel_incremental_note_read,
+                catch_up: linnet_kernel_incremental_catch_up,
+                pending_pages: linnet_kernel_incremental_pending_pages,
+                score: linnet_kernel_incremental_score,
+                decide: linnet_kernel_incremental_decide,
             }
         } else {
             Functions {
-                init: ffi::linnet_judge_init,
-                arrive: ffi::linnet_judge_arrive,
-                withdraw: ffi::linnet_judge_withdraw,
-                note_read: ffi::linnet_judge_note_read,
-                catch_up: ffi::linnet_judge_catch_up,
-                pending_pages: ffi::linnet_judge_pending_pages,
-                score: ffi::linnet_judge_score,
-                decide: ffi::linnet_judge_decide,
+                init: ffi::linnet_incremental_init,
+                arrive: ffi::linnet_incremental_arrive,
+                withdraw: ffi::linnet_incremental_withdraw,
+                note_read: ffi::linnet_incremental_note_read,
+                catch_up: ffi::linnet_incremental_catch_up,
+                pending_pages: ffi::linnet_incremental_pending_pages,
+                score: ffi::linnet_incremental_score,
+                decide: ffi::linnet_incremental_decide,
             }
         };
         // SAFETY: all zeros is a valid `ffi::Tables`; each box is filled where it stays.
@@ -153,12 +162,12 @@ impl Subject {
             let subject_core = &raw const subject.core;
             let code = if kernel {
                 subject.core.dense = &raw const linnet_kernel_dense_portable;
-                linnet_kernel_tables_plan(&mut subject.tables, subject_core, &raw const linnet_kernel_sift_portable)
+                linnet_kernel_tables_plan(&mut subject.tables, subject_core, &raw const linnet_kernel_prune_portable)
             } else {
-                ffi::linnet_tables_plan(&mut subject.tables, subject_core, simd::sift(build.set()))
+                ffi::linnet_tables_plan(&mut subject.tables, subject_core, simd::prune(build.set()))
             };
             if code < 0 {
-                return Err(Error::Shape("a judge needs 31 digits and two outputs".into()));
+                return Err(Error::Shape("an incremental network needs 31 digits and two outputs".into()));
             }
             subject.tables_memory = Memory::new(subject.tables.memory_size);
             let (at, size) = (subject.tables_memory.as_mut_ptr(), subject.tables_memory.size());
@@ -172,7 +181,7 @@ impl Subject {
     }
 
     pub fn device(&self) -> Device<'_> {
-        let mut memory = Memory::new(self.tables.judge_size);
+        let mut memory = Memory::new(self.tables.incremental_size);
         let core = memory.as_mut_ptr().cast();
         // SAFETY: memory of the right size, and tables that outlive the device.
         unsafe { (self.functions.init)(core, memory.size(), &self.tables, std::ptr::null()) };
@@ -190,7 +199,7 @@ impl Subject {
 /// One device of a subject. Used by one thread.
 pub struct Device<'s> {
     subject: &'s Subject,
-    core: *mut ffi::Judge,
+    core: *mut ffi::IncrementalNetwork,
     memory: Memory,
 }
 
@@ -238,11 +247,11 @@ impl Device<'_> {
         }
     }
 
-    /// Whether the next decision of this snapshot is a look-up. Reads the words that judge.c describes.
+    /// Whether the next decision of this snapshot is a look-up. Reads the words that incremental.c describes.
     pub fn remembers(&self, snapshot: u32) -> bool {
         let pages = snapshot.min(999) as usize;
         let words = self.core.cast::<u64>();
-        // SAFETY: struct linnet_judge of core/slot.h: the version is its second word, decisions begin at byte 128.
+        // SAFETY: struct linnet_incremental of core/incremental.h: the version is its second word, decisions begin at byte 128.
         let (version, word) = unsafe { (words.add(1).read(), words.add(16 + pages / 10).read()) };
         word >> 20 == version & ((1 << 44) - 1) && word >> (10 + pages % 10) & 1 == 1
     }

@@ -2,7 +2,7 @@
 //! Slow, plain models of what the core does, and files that tests share.
 #![allow(dead_code)]
 
-pub mod watch;
+pub mod inflight;
 
 use std::path::PathBuf;
 
@@ -106,7 +106,7 @@ pub fn keep(name: &str, text: &str) {
         std::fs::write(&path, text).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    assert!(kept == text, "{name} is not what the models write; LINNET_WRITE_VECTORS=1 writes it anew");
+    assert!(kept == text, "{name} is not what the models write; LINNET_WRITE_VECTORS=1 writes it again");
 }
 
 /// The lines of a vector file in words, without comments.

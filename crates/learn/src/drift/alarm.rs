@@ -94,7 +94,7 @@ struct Calibration {
 /// Reads in a row: score, slow or not.
 type Reads = Vec<(i64, bool)>;
 
-/// Watches one model. Told of each read that it scored and of how the read turned out.
+/// Monitors one model. Told of each read that it scored and of how the read turned out.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     block_reads: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened on a device lately, as it happened: enough to see it again with the eyes of another model.
+//! What happened on a device lately, as it happened: enough to replay it to the tracker of another model.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -61,26 +61,26 @@ impl Log {
         }
     }
 
-    /// Shows the log to an eye that opens idle. `read` is told of each read that ended well: its features and when it
-    /// arrived and how long it took. Gives the eye, and the I/Os under way with their names and the features of reads.
+    /// Shows the log to a tracker that starts idle. `read` is told of each read that ended well: its features and when it
+    /// arrived and how long it took. Gives the tracker, and the I/Os in flight with their names and the features of reads.
     pub(super) fn replay<S: Scheme>(&self, scheme: &S, inflection_ns: Nanos) -> Seen<S> {
-        let mut seen = Seen { eye: scheme.eye(inflection_ns), open: HashMap::new(), rows: Vec::new() };
+        let mut seen = Seen { tracker: scheme.tracker(inflection_ns), open: HashMap::new(), rows: Vec::new() };
         for event in &self.events {
             match event.what {
                 What::Arrive(request) => {
-                    let (mark, row) = scheme.arrive(&mut seen.eye, event.now_ns, &request);
+                    let (handle, row) = scheme.arrive(&mut seen.tracker, event.now_ns, &request);
                     let place = row.map(|row| {
                         seen.rows.push((event.now_ns, None, row));
                         seen.rows.len() - 1
                     });
-                    seen.open.insert(event.id, (mark, event.now_ns, place));
+                    seen.open.insert(event.id, (handle, event.now_ns, place));
                 }
                 What::Complete | What::Leave => {
                     // An I/O that arrived before the log began was never seen.
-                    let Some((mark, arrived_ns, place)) = seen.open.remove(&event.id) else { continue };
+                    let Some((handle, arrived_ns, place)) = seen.open.remove(&event.id) else { continue };
                     let latency_ns = event.now_ns.saturating_sub(arrived_ns);
                     let completed = matches!(event.what, What::Complete);
-                    scheme.leave(&mut seen.eye, mark, event.now_ns, completed.then_some(latency_ns));
+                    scheme.leave(&mut seen.tracker, handle, event.now_ns, completed.then_some(latency_ns));
                     if let Some(place) = place.filter(|_| completed) {
                         seen.rows[place].1 = Some(latency_ns);
                     }
@@ -109,11 +109,11 @@ impl Log {
     }
 }
 
-/// What an eye saw of a log.
+/// What a tracker saw of a log.
 pub(super) struct Seen<S: Scheme> {
-    pub eye: S::Eye,
-    /// Under way at the end: mark, time of arrival, place of the row.
-    pub open: HashMap<u64, (S::Mark, Nanos, Option<usize>)>,
+    pub tracker: S::Tracker,
+    /// In flight at the end: handle, time of arrival, place of the row.
+    pub open: HashMap<u64, (S::Handle, Nanos, Option<usize>)>,
     /// Reads in the order of arrival: when, how long where it completed, features.
     pub rows: Vec<(Nanos, Option<Nanos>, S::Row)>,
 }
@@ -126,7 +126,7 @@ pub struct Job<S: Scheme> {
     pub log: Log,
     /// Reads that arrived earlier are not fitted to.
     pub from_ns: Nanos,
-    /// Reads that a fit needs: where most are still under way, what has completed is no picture of the window.
+    /// Reads that a fit needs: where most are still in flight, what has completed is no picture of the window.
     pub least: usize,
     /// The search for the inflection point.
     pub inflection: InflectionOptions,

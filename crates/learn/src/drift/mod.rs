@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drift: noticing that a device no longer behaves as its model learned, and learning it anew without making matters worse.
+//! Drift: noticing that a device no longer behaves as its model learned, and learning it again without making matters worse.
 //!
 //! A state machine without I/O, threads or clock. It is told of the I/Os of one device in the order of time, keeps the last of
 //! them, and answers with what happened. Fits are handed out as [`Job`]s, which the caller runs where it likes. With the same
@@ -14,11 +14,11 @@
 //!    after that it is dropped.
 //! 5. By then, or when the candidate was rejected, a whole window of reads has arrived since the alarm. A second candidate is
 //!    fitted to it and must pass the same way. If that fails too, the change cannot be learned away: the model stays, and the
-//!    reference is taken anew.
+//!    reference is taken again.
 //!
 //! **Merit**, by which models are compared, is the mean of ROC-AUC (policies that rank replicas go by it) and of balanced
 //! accuracy (policies that revoke go by that). Slow is what lies above the inflection point of the compared reads themselves,
-//! so neither model is judged by its own idea of slow. To lead is to be ahead by the margin on all the reads compared, and
+//! so neither model is evaluated by its own idea of slow. To lead is to be ahead by the margin on all the reads compared, and
 //! also on the mean of eight parts of them, one after the other, by Student's t at the one-sided level 0.1: neighbouring reads
 //! are alike, and so the parts are what can be counted. One swap in ten between equals would be for nothing, had it the margin
 //! as well; what comes back by the same rule bounds the harm.
@@ -28,8 +28,8 @@
 
 mod alarm;
 mod log;
+mod model_slot;
 mod scheme;
-mod seat;
 #[cfg(test)]
 mod tests;
 
@@ -40,8 +40,8 @@ use linnet_types::{Nanos, Request};
 
 pub use alarm::{Alarms, CHECK_BLOCKS, Check, Monitor, REFERENCE_BLOCKS};
 pub use log::{Candidate, Job, Log, labels};
+pub use model_slot::ModelSlot;
 pub use scheme::{LinnOsScheme, LinnetScheme, Scheme};
-pub use seat::Seat;
 
 use crate::error::{Error, require};
 use crate::evaluate::figures;
@@ -99,7 +99,7 @@ impl Verdict {
 }
 
 /// What an ending read brought about.
-pub enum News<S: Scheme> {
+pub enum DriftEvent<S: Scheme> {
     /// A check against the reference was made. When an alarm rings a candidate will follow.
     Checked(Check),
     /// Run this, and answer with [`Drift::trained`] or [`Drift::untrained`]. Events may be told meanwhile.
@@ -119,12 +119,12 @@ enum Phase {
     Gather { left: usize, from_ns: Nanos },
     /// A job is out.
     Fitting,
-    /// The other seat holds a candidate.
+    /// The other slot holds a candidate.
     Shadow,
-    /// The other seat holds the model before.
+    /// The other slot holds the model before.
     Trial { left: u32 },
     /// The monitor is listened to.
-    Watch,
+    Monitor,
 }
 
 /// Drift of one device.
@@ -133,11 +133,11 @@ pub struct Drift<S: Scheme> {
     options: DriftOptions,
     log: Log,
     phase: Phase,
-    serving: Option<Seat<S>>,
-    other: Option<Seat<S>>,
-    /// Reads that both seats scored: latency, score of the serving model, of the other.
+    serving: Option<ModelSlot<S>>,
+    other: Option<ModelSlot<S>>,
+    /// Reads that both slots scored: latency, score of the serving model, of the other.
     compared: Vec<(Nanos, i64, i64)>,
-    /// Under way: time of arrival, and whether it is a read.
+    /// In flight: time of arrival, and whether it is a read.
     open: HashMap<u64, (Nanos, bool)>,
     /// An alarm rang, and its second candidate is to come.
     second: bool,
@@ -175,30 +175,30 @@ impl<S: Scheme + Clone> Drift<S> {
         if let Some(other) = &mut self.other {
             other.arrive(&self.scheme, id, now, request);
         }
-        self.serving.as_mut().and_then(|seat| seat.arrive(&self.scheme, id, now, request))
+        self.serving.as_mut().and_then(|slot| slot.arrive(&self.scheme, id, now, request))
     }
 
     /// It completed.
     ///
     /// # Errors
     /// Those of the search for an inflection point, which a comparison needs.
-    pub fn complete(&mut self, id: u64, now: Nanos) -> Result<Option<News<S>>, Error> {
+    pub fn complete(&mut self, id: u64, now: Nanos) -> Result<Option<DriftEvent<S>>, Error> {
         let Some((arrived_ns, is_read)) = self.open.remove(&id) else { return Ok(None) };
         self.log.end(id, now, true);
         let latency_ns = now.saturating_sub(arrived_ns);
-        let shadow = self.other.as_mut().and_then(|seat| seat.end(&self.scheme, id, now, Some(latency_ns)));
-        let serving = self.serving.as_mut().and_then(|seat| seat.end(&self.scheme, id, now, Some(latency_ns)));
+        let shadow = self.other.as_mut().and_then(|slot| slot.end(&self.scheme, id, now, Some(latency_ns)));
+        let serving = self.serving.as_mut().and_then(|slot| slot.end(&self.scheme, id, now, Some(latency_ns)));
         if !is_read {
             return Ok(None);
         }
-        let push = |seat: &mut Seat<S>, score: i64| {
-            let slow = seat.is_slow(latency_ns);
-            seat.monitor.push(now, score, slow)
+        let push = |slot: &mut ModelSlot<S>, score: i64| {
+            let slow = slot.is_slow(latency_ns);
+            slot.monitor.push(now, score, slow)
         };
-        if let (Phase::Shadow, Some(seat), Some(score)) = (&self.phase, &mut self.other, shadow) {
-            push(seat, score);
+        if let (Phase::Shadow, Some(slot), Some(score)) = (&self.phase, &mut self.other, shadow) {
+            push(slot, score);
         }
-        let check = self.serving.as_mut().zip(serving).and_then(|(seat, score)| push(seat, score));
+        let check = self.serving.as_mut().zip(serving).and_then(|(slot, score)| push(slot, score));
         if let (Some(serving), Some(shadow)) = (serving, shadow) {
             self.compared.push((latency_ns, serving, shadow));
         }
@@ -209,19 +209,19 @@ impl<S: Scheme + Clone> Drift<S> {
     pub fn withdraw(&mut self, id: u64, now: Nanos) {
         if self.open.remove(&id).is_some() {
             self.log.end(id, now, false);
-            for seat in self.serving.iter_mut().chain(&mut self.other) {
-                seat.end(&self.scheme, id, now, None);
+            for slot in self.serving.iter_mut().chain(&mut self.other) {
+                slot.end(&self.scheme, id, now, None);
             }
         }
     }
 
     /// The job was run.
     pub fn trained(&mut self, candidate: Candidate<S::Model>) {
-        let seat = Seat::new(&self.scheme, candidate, &self.log, self.block());
+        let slot = ModelSlot::new(&self.scheme, candidate, &self.log, self.block());
         if self.serving.is_none() {
-            (self.serving, self.phase) = (Some(seat), Phase::Watch);
+            (self.serving, self.phase) = (Some(slot), Phase::Monitor);
         } else {
-            (self.other, self.phase) = (Some(seat), Phase::Shadow);
+            (self.other, self.phase) = (Some(slot), Phase::Shadow);
             self.compared.clear();
         }
     }
@@ -237,7 +237,7 @@ impl<S: Scheme + Clone> Drift<S> {
 
     /// The model that serves, and its inflection point.
     pub fn model(&self) -> Option<(&S::Model, Nanos)> {
-        self.serving.as_ref().map(|seat| (&seat.model, seat.inflection_ns))
+        self.serving.as_ref().map(|slot| (&slot.model, slot.inflection_ns))
     }
 
     fn half(&self) -> usize {
@@ -249,7 +249,7 @@ impl<S: Scheme + Clone> Drift<S> {
     }
 
     /// A read has ended. At most one thing comes of it.
-    fn step(&mut self, now: Nanos, arrived_ns: Nanos, check: Option<Check>) -> Result<Option<News<S>>, Error> {
+    fn step(&mut self, now: Nanos, arrived_ns: Nanos, check: Option<Check>) -> Result<Option<DriftEvent<S>>, Error> {
         match &mut self.phase {
             Phase::Gather { left, from_ns } => {
                 *left = left.saturating_sub(usize::from(arrived_ns >= *from_ns));
@@ -259,7 +259,7 @@ impl<S: Scheme + Clone> Drift<S> {
                 let (scheme, log, from_ns) = (self.scheme.clone(), self.log.clone(), *from_ns);
                 self.phase = Phase::Fitting;
                 let (inflection, least) = (self.options.inflection.clone(), self.half() / 2);
-                Ok(Some(News::Fit(Job { scheme, log, from_ns, least, inflection })))
+                Ok(Some(DriftEvent::Fit(Job { scheme, log, from_ns, least, inflection })))
             }
             Phase::Fitting => Ok(None),
             Phase::Shadow => {
@@ -267,10 +267,10 @@ impl<S: Scheme + Clone> Drift<S> {
                 if verdict.leads(self.options.margin) {
                     std::mem::swap(&mut self.serving, &mut self.other);
                     (self.changed, self.phase) = (true, Phase::Trial { left: TRIALS });
-                    return Ok(Some(News::Swapped(verdict)));
+                    return Ok(Some(DriftEvent::Swapped(verdict)));
                 }
                 self.settle();
-                Ok(Some(News::Rejected(verdict)))
+                Ok(Some(DriftEvent::Rejected(verdict)))
             }
             &mut Phase::Trial { left } => {
                 let Some(verdict) = self.compare()? else { return Ok(None) };
@@ -278,25 +278,25 @@ impl<S: Scheme + Clone> Drift<S> {
                     std::mem::swap(&mut self.serving, &mut self.other);
                     self.changed = false;
                     self.settle();
-                    return Ok(Some(News::RolledBack(verdict)));
+                    return Ok(Some(DriftEvent::RolledBack(verdict)));
                 }
                 self.phase = Phase::Trial { left: left - 1 };
                 if left == 1 {
                     self.settle();
                 }
-                Ok(Some(News::Kept(verdict)))
+                Ok(Some(DriftEvent::Kept(verdict)))
             }
-            Phase::Watch => {
+            Phase::Monitor => {
                 if check.is_some_and(|check| check.alarms.any()) {
                     self.phase = Phase::Gather { left: self.half(), from_ns: now };
                     (self.second, self.changed) = (true, false);
                 }
-                Ok(check.map(News::Checked))
+                Ok(check.map(DriftEvent::Checked))
             }
         }
     }
 
-    /// A candidate's case is closed. A second one follows the first of an alarm; after that, reads are watched again, and if
+    /// A candidate's case is closed. A second one follows the first of an alarm; after that, reads are monitored again, and if
     /// the alarm changed nothing, what comes now is the reference.
     fn settle(&mut self) {
         self.other = None;
@@ -304,14 +304,14 @@ impl<S: Scheme + Clone> Drift<S> {
             self.phase = Phase::Gather { left: 1, from_ns: 0 };
             return;
         }
-        self.phase = Phase::Watch;
+        self.phase = Phase::Monitor;
         let (block_reads, block_ns) = self.block();
-        if let (false, Some(seat)) = (self.changed, &mut self.serving) {
-            seat.monitor = Monitor::new(block_reads, block_ns, &[]);
+        if let (false, Some(slot)) = (self.changed, &mut self.serving) {
+            slot.monitor = Monitor::new(block_reads, block_ns, &[]);
         }
     }
 
-    /// Both seats on the reads that both scored, once there are enough of them.
+    /// Both slots on the reads that both scored, once there are enough of them.
     fn compare(&mut self) -> Result<Option<Verdict>, Error> {
         if self.compared.len() < self.half() {
             return Ok(None);

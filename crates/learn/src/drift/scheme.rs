@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two kinds of model that drift is handled for, behind one face.
 
-use linnet_core::{DIGITS, Network, Place, Tracker, Trees, WATCH_FEATURES, Watch};
+use linnet_core::{DIGITS, INFLIGHT_FEATURES, InflightTracker, Network, Place, Tracker, Trees};
 use linnet_types::{Nanos, Op, Request};
 
 use crate::boost::{BoostOptions, fit_trees};
 use crate::error::Error;
+use crate::inflight_set::InflightSet;
 use crate::network::{FitOptions, fit_network};
 use crate::set::{HISTORY, TrainingSet};
-use crate::watched::WatchedSet;
 
 /// Features, fit and score of one kind of model.
 pub trait Scheme {
     /// Features of one read.
     type Row: Copy;
     /// What sees the I/Os of one device and describes its reads.
-    type Eye;
-    /// Names an I/O to the eye, from its arrival to its end.
-    type Mark;
+    type Tracker;
+    /// Names an I/O to the tracker, from its arrival to its end.
+    type Handle;
     /// What was learned.
     type Model: Clone;
 
     /// An idle device without history, reads above `inflection_ns` being slow.
-    fn eye(&self, inflection_ns: Nanos) -> Self::Eye;
+    fn tracker(&self, inflection_ns: Nanos) -> Self::Tracker;
 
     /// An I/O is handed to the device. With the features of a read, where its history suffices.
-    fn arrive(&self, eye: &mut Self::Eye, now: Nanos, request: &Request) -> (Self::Mark, Option<Self::Row>);
+    fn arrive(&self, tracker: &mut Self::Tracker, now: Nanos, request: &Request) -> (Self::Handle, Option<Self::Row>);
 
     /// It completed after `latency_ns`, or left without an answer.
-    fn leave(&self, eye: &mut Self::Eye, mark: Self::Mark, now: Nanos, latency_ns: Option<Nanos>);
+    fn leave(&self, tracker: &mut Self::Tracker, handle: Self::Handle, now: Nanos, latency_ns: Option<Nanos>);
 
     /// Fits a model to reads in the order of arrival.
     ///
@@ -45,30 +45,30 @@ pub trait Scheme {
 pub struct LinnetScheme(pub BoostOptions);
 
 impl Scheme for LinnetScheme {
-    type Row = [u8; WATCH_FEATURES];
-    type Eye = Watch;
-    type Mark = Place;
+    type Row = [u8; INFLIGHT_FEATURES];
+    type Tracker = InflightTracker;
+    type Handle = Place;
     type Model = Trees;
 
-    fn eye(&self, inflection_ns: Nanos) -> Watch {
-        Watch::new(inflection_ns)
+    fn tracker(&self, inflection_ns: Nanos) -> InflightTracker {
+        InflightTracker::new(inflection_ns)
     }
 
-    fn arrive(&self, eye: &mut Watch, now: Nanos, request: &Request) -> (Place, Option<Self::Row>) {
-        let row = request.op.is_read().then(|| eye.describe(now, request.offset_bytes, request.size_bytes));
-        (eye.arrive(now, request), row)
+    fn arrive(&self, tracker: &mut InflightTracker, now: Nanos, request: &Request) -> (Place, Option<Self::Row>) {
+        let row = request.op.is_read().then(|| tracker.describe(now, request.offset_bytes, request.size_bytes));
+        (tracker.arrive(now, request), row)
     }
 
-    fn leave(&self, eye: &mut Watch, mark: Place, now: Nanos, latency_ns: Option<Nanos>) {
+    fn leave(&self, tracker: &mut InflightTracker, handle: Place, now: Nanos, latency_ns: Option<Nanos>) {
         match latency_ns {
-            Some(_) => eye.complete(mark, now),
-            None => eye.withdraw(mark),
+            Some(_) => tracker.complete(handle, now),
+            None => tracker.withdraw(handle),
         }
     }
 
     fn fit(&self, rows: &[Self::Row], latency_ns: &[Nanos], inflection_ns: Nanos) -> Result<Trees, Error> {
         let slow = crate::inflection::slow_of(latency_ns, inflection_ns);
-        let set = WatchedSet { features: rows.to_vec(), slow, ..WatchedSet::default() };
+        let set = InflightSet { features: rows.to_vec(), slow, ..InflightSet::default() };
         fit_trees(&set, &self.0)
     }
 
@@ -83,26 +83,26 @@ pub struct LinnOsScheme(pub FitOptions);
 
 impl Scheme for LinnOsScheme {
     type Row = [u8; DIGITS];
-    type Eye = Tracker;
+    type Tracker = Tracker;
     /// Kind, size and snapshot.
-    type Mark = (Op, u32, u32);
+    type Handle = (Op, u32, u32);
     type Model = Network;
 
-    fn eye(&self, _inflection_ns: Nanos) -> Tracker {
+    fn tracker(&self, _inflection_ns: Nanos) -> Tracker {
         Tracker::new()
     }
 
-    fn arrive(&self, eye: &mut Tracker, _now: Nanos, request: &Request) -> (Self::Mark, Option<Self::Row>) {
-        let snapshot = eye.arrive(request.size_bytes);
-        let known = request.op.is_read() && eye.history_len() >= HISTORY;
-        ((request.op, request.size_bytes, snapshot), known.then(|| eye.digits(snapshot)))
+    fn arrive(&self, tracker: &mut Tracker, _now: Nanos, request: &Request) -> (Self::Handle, Option<Self::Row>) {
+        let snapshot = tracker.arrive(request.size_bytes);
+        let known = request.op.is_read() && tracker.history_len() >= HISTORY;
+        ((request.op, request.size_bytes, snapshot), known.then(|| tracker.digits(snapshot)))
     }
 
-    fn leave(&self, eye: &mut Tracker, mark: Self::Mark, _now: Nanos, latency_ns: Option<Nanos>) {
-        let (op, size_bytes, snapshot) = mark;
+    fn leave(&self, tracker: &mut Tracker, handle: Self::Handle, _now: Nanos, latency_ns: Option<Nanos>) {
+        let (op, size_bytes, snapshot) = handle;
         match latency_ns {
-            Some(latency_ns) => eye.complete(op, size_bytes, latency_ns, snapshot),
-            None => eye.withdraw(size_bytes),
+            Some(latency_ns) => tracker.complete(op, size_bytes, latency_ns, snapshot),
+            None => tracker.withdraw(size_bytes),
         }
     }
 

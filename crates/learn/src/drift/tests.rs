@@ -40,7 +40,7 @@ fn the_log_shows_what_training_sets_show() {
         }
     });
     let seen = log.replay(&LinnetScheme::default(), inflection_ns);
-    let set = crate::WatchedSet::from_records(&records, inflection_ns).expect("reads");
+    let set = crate::InflightSet::from_records(&records, inflection_ns).expect("reads");
     assert!(seen.open.is_empty());
     assert_eq!(seen.rows.iter().map(|row| row.2).collect::<Vec<_>>(), set.features);
     assert_eq!(seen.rows.iter().map(|row| row.1.unwrap_or(0)).collect::<Vec<_>>(), set.latency_ns);
@@ -51,22 +51,22 @@ fn the_log_shows_what_training_sets_show() {
 
 #[test]
 fn a_candidate_that_joins_late_says_what_it_would_have_said_from_the_start() {
-    // The log still holds everything, so an eye that opens in the middle has missed nothing, I/Os under way included.
+    // The log still holds everything, so a tracker that starts in the middle has missed nothing, I/Os in flight included.
     let records = device(6, 1_000);
     let scheme = LinnetScheme::default();
     let learned = {
-        let set = crate::WatchedSet::from_records(&records, 1_000_000).expect("reads");
+        let set = crate::InflightSet::from_records(&records, 1_000_000).expect("reads");
         scheme.fit(&set.features, &set.latency_ns, 1_000_000).expect("rows")
     };
     let inflection = crate::inflection_point(&[&[1_000_000]], 0, &options().inflection).expect("one latency");
     let candidate = Candidate { model: learned, inflection, trained: Vec::new() };
     let mut log = Log::new(WINDOW);
-    let mut early = Seat::new(&scheme, candidate.clone(), &log, (1, 0));
+    let mut early = ModelSlot::new(&scheme, candidate.clone(), &log, (1, 0));
     let (mut late, mut compared) = (None, 0);
     crate::replay::in_time_order(&records, |event| match event {
         crate::replay::Event::Arrive(k) => {
             if k == 500 {
-                late = Some(Seat::new(&scheme, candidate.clone(), &log, (1, 0)));
+                late = Some(ModelSlot::new(&scheme, candidate.clone(), &log, (1, 0)));
             }
             let (id, now, request) = (k as u64, records[k].arrive_ns, records[k].request());
             log.arrive(id, now, &request);

@@ -4,7 +4,7 @@
 use std::sync::PoisonError;
 
 use linnet_array::{Config, WriteMode};
-use linnet_study::{SURVEY_FEATURES, Surveyed};
+use linnet_study::{COUNTERFACTUAL_FEATURES, CounterfactualPolicy};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -23,7 +23,7 @@ type Arrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyArray1<u8
 #[pyfunction]
 #[pyo3(signature = (array, streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false))]
 #[allow(clippy::too_many_arguments)]
-pub fn survey<'py>(
+pub fn counterfactual<'py>(
     py: Python<'py>,
     array: &PyArray,
     streams: Vec<PyRef<'_, PyTrace>>,
@@ -38,17 +38,17 @@ pub fn survey<'py>(
     let config = Config { replicas: count, seed, failover_ns, write_mode, ..Config::default() };
     if !array.foresight() {
         return Err(errors::PolicyError::new_err(
-            "a survey needs drives with foresight, and the queued model has none",
+            "counterfactual latencies need drives with foresight, and the queued model has none",
         ));
     }
     let setup = Setup::new(&streams, &models, config)?;
-    let (policy, survey) = Surveyed::new(setup.policy(policy)?);
+    let (policy, counterfactual) = CounterfactualPolicy::new(setup.policy(policy)?);
     py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
-    let found = std::mem::take(&mut *survey.lock().unwrap_or_else(PoisonError::into_inner));
+    let found = std::mem::take(&mut *counterfactual.lock().unwrap_or_else(PoisonError::into_inner));
     let reads = found.chosen.len();
     let latency_us: Vec<f64> = found.latency_ns.iter().map(|&ns| ns as f64 / 1000.0).collect();
     Ok((
-        PyArray1::from_vec(py, found.features).reshape([reads, count, SURVEY_FEATURES])?.into_any(),
+        PyArray1::from_vec(py, found.features).reshape([reads, count, COUNTERFACTUAL_FEATURES])?.into_any(),
         PyArray1::from_vec(py, latency_us).reshape([reads, count])?.into_any(),
         PyArray1::from_vec(py, found.chosen),
     ))

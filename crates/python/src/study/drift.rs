@@ -3,7 +3,7 @@
 
 use linnet_core::TrainOptions;
 use linnet_learn::{BoostOptions, DriftOptions, Error, FitOptions, LinnOsScheme, LinnetScheme, Verdict};
-use linnet_study::{DriftStudy, Happening, STRATEGIES, StudyChunk, study_drift};
+use linnet_study::{DriftStudy, STRATEGIES, StudyChunk, StudyEvent, study_drift};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -31,16 +31,16 @@ pub fn drift_study<'py>(
     let mut options = DriftOptions { window, margin, block_ns, ..DriftOptions::default() };
     options.inflection.seed = seed;
     let mut progress = Progress::new(progress);
-    let mut watch = |done: u64| progress.tell((done,));
+    let mut on_progress = |done: u64| progress.tell((done,));
     let found = match model {
         "linnet" => {
             let scheme = LinnetScheme(BoostOptions { seed, ..BoostOptions::default() });
-            py.detach(|| study_drift(&scheme, &records, &options, &mut watch))
+            py.detach(|| study_drift(&scheme, &records, &options, &mut on_progress))
         }
         "linnos" => {
             let train = TrainOptions { seed, ..TrainOptions::default() };
             let scheme = LinnOsScheme(FitOptions { train, ..FitOptions::default() });
-            py.detach(|| study_drift(&scheme, &records, &options, &mut watch))
+            py.detach(|| study_drift(&scheme, &records, &options, &mut on_progress))
         }
         other => return Err(PyValueError::new_err(format!("unknown model {other:?}; known: linnet, linnos"))),
     };
@@ -62,8 +62,8 @@ fn dictionary<'py>(py: Python<'py>, found: &DriftStudy) -> PyResult<Bound<'py, P
     dict.set_item("fits", fits)?;
     let chunks: PyResult<Vec<_>> = found.chunks.iter().map(|one| chunk(py, one)).collect();
     dict.set_item("chunks", chunks?)?;
-    let happenings: PyResult<Vec<_>> = found.happenings.iter().map(|(at, one)| happening(py, *at, one)).collect();
-    dict.set_item("happenings", happenings?)?;
+    let events: PyResult<Vec<_>> = found.events.iter().map(|(at, one)| event(py, *at, one)).collect();
+    dict.set_item("happenings", events?)?;
     Ok(dict)
 }
 
@@ -81,7 +81,7 @@ fn chunk<'py>(py: Python<'py>, chunk: &StudyChunk) -> PyResult<Bound<'py, PyDict
     Ok(dict)
 }
 
-fn happening<'py>(py: Python<'py>, at_ns: u64, happening: &Happening) -> PyResult<Bound<'py, PyDict>> {
+fn event<'py>(py: Python<'py>, at_ns: u64, event: &StudyEvent) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("at_s", at_ns as f64 / 1e9)?;
     let compared = |kind: &str, verdict: &Verdict| {
@@ -91,18 +91,18 @@ fn happening<'py>(py: Python<'py>, at_ns: u64, happening: &Happening) -> PyResul
         dict.set_item("merit_shadow", verdict.shadow)?;
         dict.set_item("t", verdict.t.is_finite().then_some(verdict.t))
     };
-    match happening {
-        Happening::Fitted { inflection_ns, percentile, rows } => {
+    match event {
+        StudyEvent::Fitted { inflection_ns, percentile, rows } => {
             dict.set_item("what", "fitted")?;
             dict.set_item("inflection_us", *inflection_ns as f64 / 1e3)?;
             dict.set_item("percentile", percentile)?;
             dict.set_item("rows", rows)?;
         }
-        Happening::Failed(error) => {
+        StudyEvent::Failed(error) => {
             dict.set_item("what", "failed")?;
             dict.set_item("error", error)?;
         }
-        Happening::Alarm(check) => {
+        StudyEvent::Alarm(check) => {
             dict.set_item("what", "alarm")?;
             let alarms = check.alarms;
             let named = [
@@ -117,10 +117,10 @@ fn happening<'py>(py: Python<'py>, at_ns: u64, happening: &Happening) -> PyResul
             dict.set_item("t", check.t.is_finite().then_some(check.t))?;
             dict.set_item("calibration_error", check.calibration_error)?;
         }
-        Happening::Swapped(verdict) => compared("swapped", verdict)?,
-        Happening::Rejected(verdict) => compared("rejected", verdict)?,
-        Happening::RolledBack(verdict) => compared("rolled-back", verdict)?,
-        Happening::Kept(verdict) => compared("kept", verdict)?,
+        StudyEvent::Swapped(verdict) => compared("swapped", verdict)?,
+        StudyEvent::Rejected(verdict) => compared("rejected", verdict)?,
+        StudyEvent::RolledBack(verdict) => compared("rolled-back", verdict)?,
+        StudyEvent::Kept(verdict) => compared("kept", verdict)?,
     }
     Ok(dict)
 }

@@ -31,7 +31,7 @@ type Part<'py> = (Bound<'py, PyDict>, Bound<'py, PyArray1<bool>>);
 
 #[pymethods]
 impl PyStudy {
-    /// `test` is another period to judge on; without it the last half of `trace` judges. Raises LearnError.
+    /// `test` is another period to test on; without it the last half of `trace` tests. Raises LearnError.
     #[new]
     #[pyo3(signature = (trace, test = None, *, seed = 0, defects = Vec::new()))]
     fn new(
@@ -73,31 +73,31 @@ impl PyStudy {
         self.0.inflection.percentile
     }
 
-    /// Judges `linnos`.
+    /// Evaluates `linnos`.
     fn linnos<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let judged = detached(py, |go_on| self.0.linnos(go_on))?;
-        evaluation(py, &judged)
+        let evaluated = detached(py, |go_on| self.0.linnos(go_on))?;
+        evaluation(py, &evaluated)
     }
 
-    /// Judges `linnet`.
+    /// Evaluates `linnet`.
     fn linnet<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let judged = detached(py, |_| self.0.linnet())?;
-        evaluation(py, &judged)
+        let evaluated = detached(py, |_| self.0.linnet())?;
+        evaluation(py, &evaluated)
     }
 
-    /// Judges Heimdall with this many reads to one decision: by the labels of all models, and under `own` by its own.
+    /// Evaluates Heimdall with this many reads to one decision: by the labels of all models, and under `own` by its own.
     fn heimdall<'py>(&self, py: Python<'py>, joint: usize) -> PyResult<Bound<'py, PyDict>> {
-        let judged = detached(py, |go_on| self.0.heimdall(joint, go_on))?;
-        let dict = evaluation(py, &judged.shared)?;
-        dict.set_item("own", evaluation(py, &judged.own)?)?;
-        dict.set_item("removed", judged.removed)?;
+        let evaluated = detached(py, |go_on| self.0.heimdall(joint, go_on))?;
+        let dict = evaluation(py, &evaluated.shared)?;
+        dict.set_item("own", evaluation(py, &evaluated.own)?)?;
+        dict.set_item("removed", evaluated.removed)?;
         Ok(dict)
     }
 
-    /// Judges Heimdall's features and network, trained on the labels of all models.
+    /// Evaluates Heimdall's features and network, trained on the labels of all models.
     fn heimdall_by_cutoff<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let judged = detached(py, |go_on| self.0.heimdall_by_cutoff(go_on))?;
-        evaluation(py, &judged)
+        let evaluated = detached(py, |go_on| self.0.heimdall_by_cutoff(go_on))?;
+        evaluation(py, &evaluated)
     }
 
     /// Features by schema, (n, width) each, and labels (n,) of the part that is learned from.
@@ -105,7 +105,7 @@ impl PyStudy {
         part(py, &self.0.train)
     }
 
-    /// The same of the part that judges.
+    /// The same of the part that tests.
     fn test<'py>(&self, py: Python<'py>) -> PyResult<Part<'py>> {
         part(py, &self.0.test)
     }

@@ -68,19 +68,19 @@ impl QueuedSsd {
         all
     }
 
-    /// Serves requests with `depth` of them under way at all times, until the last has ended. Answers are in the order of the ends;
-    /// a token is a request's place among the requests.
+    /// Serves requests with `depth` of them in flight at all times, until the last has ended. Answers are in the order of the
+    /// ends; a token is a request's place among the requests.
     pub fn serve_closed(&mut self, depth: u32, requests: impl IntoIterator<Item = Request>) -> Vec<Served> {
         let mut all: Vec<Served> = Vec::new();
-        let (mut now, mut under_way) = (self.now, 0);
+        let (mut now, mut in_flight) = (self.now, 0);
         for (token, request) in (0..).zip(requests) {
-            if under_way == depth.max(1) {
+            if in_flight == depth.max(1) {
                 all.extend(self.next_end());
                 now = all.last().map_or(now, |served| (served.arrive_ns + served.latency_ns).max(now));
-                under_way -= 1;
+                in_flight -= 1;
             }
             self.submit(now, token, &request);
-            under_way += 1;
+            in_flight += 1;
         }
         while let Some(served) = self.next_end() {
             all.push(served);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_with_what_is_under_way_and_not_with_what_was_served() {
+    fn memory_grows_with_what_is_in_flight_and_not_with_what_was_served() {
         let params = QueuedParams {
             channels: 2,
             blocks_per_plane: 64,

@@ -161,7 +161,7 @@ impl QueuedStats {
 
 /// A device of the queued model, in virtual time. Its answers are not known at submission, since what arrives later changes them: it
 /// is a [`linnet_types::Device`] that has no foresight. A clone is a snapshot. Requests come in the order of arrival, and offsets
-/// beyond the capacity wrap around it. What it holds in memory grows with the requests under way and not with those served.
+/// beyond the capacity wrap around it. What it holds in memory grows with the requests in flight and not with those served.
 ///
 /// Same parameters, same requests, same answers: nothing in it depends on chance except victims of [`super::VictimPolicy::DChoices`],
 /// whose seed is fixed.

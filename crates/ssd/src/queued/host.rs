@@ -30,7 +30,7 @@ pub(super) struct HostRequest {
     sectors: u64,
     /// Next sector that a write has to hand over.
     next: u64,
-    /// Pages that are under way.
+    /// Pages that are in progress.
     left: u32,
     stalled_since: Nanos,
 }
@@ -277,8 +277,8 @@ impl QueuedSsd {
         let plane = place.index as usize;
         let short = (self.flash.planes[plane].free.len() as u32) < self.params.stop_writes_below();
         if short || !self.flash.host_may_write(place.index) {
-            // Without a collection under way nothing would ever free a block, so one is tried; if no block has an invalid page yet, the write
-            // goes on, and makes one.
+            // Without a collection in progress nothing would ever free a block, so one is tried; if no block has an invalid
+            // page yet, the write goes on, and makes one.
             if self.flash.planes[plane].collecting == 0 {
                 self.collect_if_short(place.index);
             }

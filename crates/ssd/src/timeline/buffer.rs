@@ -75,7 +75,7 @@ impl Buffer {
         held == unit && end > now
     }
 
-    /// When `pages` more fit, for a request that arrives at `now`. Space that no program under way will free is
+    /// When `pages` more fit, for a request that arrives at `now`. Space that no program in progress will free is
     /// charged at `drain_page_ns` per page, the rate of a flush on all dies.
     pub fn room_at(&self, now: Nanos, pages: u64, drain_page_ns: f64) -> Nanos {
         let waiting = (self.batch.len() + self.eager.len()) as u64;
@@ -94,7 +94,7 @@ impl Buffer {
         }
     }
 
-    /// When the last program under way ends.
+    /// When the last program in progress ends.
     pub fn drained_at(&self) -> Nanos {
         self.last_release
     }

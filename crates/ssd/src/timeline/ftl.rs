@@ -146,7 +146,7 @@ impl Ftl {
         old == BUFFERED
     }
 
-    /// Free space in pages, counting what the work under way on the victim has already won.
+    /// Free space in pages, counting what the work in progress on the victim has already won.
     pub fn free_pages(&self, geometry: &Geometry) -> u64 {
         let won = self.victim.map_or(0, |victim| victim.next - victim.superblock * geometry.superblock_pages);
         let open = (self.host.end - self.host.next) + (self.gc.end - self.gc.next) + won;

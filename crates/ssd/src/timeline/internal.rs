@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the device does by itself: flush, garbage collection, checkpoints of the map.
 //!
-//! Each piece of work is done in one of two manners, chosen by chance with [`crate::Params::device_wide_share`]: device-wide (all dies at the same
-//! time: episodes that many reads meet) or die by die (a little trouble everywhere, which no history of the device foretells).
-//! The maps change at once; the time is charged to the dies and channels.
+//! Each piece of work is done in one of two scopes, chosen by chance with [`crate::Params::device_wide_share`]: device-wide
+//! (all dies at the same time: episodes that many reads meet) or die by die (a little trouble everywhere, which no history of
+//! the device predicts). The maps change at once; the time is charged to the dies and channels.
 
 use linnet_types::Nanos;
 
@@ -21,7 +21,7 @@ impl Machine {
         }
         self.ftl.buffer(&self.geometry, page);
         if self.filled == 0 {
-            self.filling_batch = self.manner.happens(self.params.device_wide_share);
+            self.filling_batch = self.scope.happens(self.params.device_wide_share);
         }
         self.filled = if self.filled + 1 == self.geometry.unit_pages { 0 } else { self.filled + 1 };
         if self.filling_batch {
@@ -151,7 +151,7 @@ impl Machine {
         }
         self.stats.checkpoints += 1;
         self.stats.flash_write_pages += u64::from(units) * u64::from(self.geometry.row_pages);
-        let wide = self.manner.happens(self.params.device_wide_share);
+        let wide = self.scope.happens(self.params.device_wide_share);
         let alone_ns = self.params.program_ns + self.geometry.channel_unit_ns;
         for die in 0..self.geometry.dies {
             if wide {
@@ -174,7 +174,7 @@ impl Machine {
         self.gc_due = NEVER;
         if self.gc_rounds_left == 0 {
             self.gc_rounds_left = self.params.gc_episode_rounds;
-            self.gc_is_wide = self.manner.happens(self.params.device_wide_share);
+            self.gc_is_wide = self.scope.happens(self.params.device_wide_share);
         }
         while self.gc_rounds_left > 0 {
             self.gc_rounds_left -= 1;

@@ -7,7 +7,7 @@
 //! does overflow, transfers are sparse, collisions improbable, and the shortest reservation is forgotten.
 //!
 //! Long streams (flush and GC data on a channel, requests above the chunk on a link) do not reserve: they are served in
-//! chunks, and a transfer that meets a stream waits for the rest of the chunk under way.
+//! chunks, and a transfer that meets a stream waits for the rest of the chunk in progress.
 
 use linnet_types::Nanos;
 

@@ -50,7 +50,7 @@ pub(crate) struct Machine {
     pub flush_due: Nanos,
     pub gc_due: Nanos,
     pub visit_due: Nanos,
-    /// Rounds that the GC episode under way still has to run, and how it runs them.
+    /// Rounds that the GC episode in progress still has to run, and how it runs them.
     pub gc_rounds_left: u32,
     pub gc_is_wide: bool,
     /// End of the last device-wide GC round.
@@ -63,7 +63,7 @@ pub(crate) struct Machine {
     pub work: Vec<DieWork>,
 
     /// Decides how each piece of internal work is done.
-    pub manner: Chance,
+    pub scope: Chance,
     /// The unit that is being filled goes to the batch.
     pub filling_batch: bool,
     pub filled: u32,
@@ -117,7 +117,7 @@ impl Machine {
             visit_lot_last: 0,
             visit_gap_ns: 0,
             work: vec![DieWork::default(); geometry.dies as usize],
-            manner: chance.fork(1),
+            scope: chance.fork(1),
             filling_batch: true,
             filled: 0,
             checkpoint_pages: 0,

@@ -150,7 +150,7 @@ mod tests {
         flags.iter().map(|&flag| if flag { 'x' } else { '.' }).collect()
     }
 
-    fn judged(pairs: &[(Nanos, u32)]) -> (String, String) {
+    fn evaluated(pairs: &[(Nanos, u32)]) -> (String, String) {
         let (reads, options) = (reads(pairs), PeriodOptions::default());
         let slow = slow_periods(&reads, &POINTS, &options);
         (marks(&slow), marks(&noise(&reads, &slow, &POINTS, &options)))
@@ -160,7 +160,7 @@ mod tests {
     fn a_period_ends_before_three_reads_at_the_median() {
         let (fast, slow, middling) = ((90, 110), (2000, 20), (500, 70));
         let (labels, removed) =
-            judged(&[fast, fast, slow, middling, fast, fast, slow, slow, fast, fast, fast, fast, fast]);
+            evaluated(&[fast, fast, slow, middling, fast, fast, slow, slow, fast, fast, fast, fast, fast]);
         assert_eq!(labels, "..xxxxxx.....");
         assert_eq!(removed, "....xx.......");
     }
@@ -168,10 +168,10 @@ mod tests {
     #[test]
     fn a_period_needs_a_drop_and_lasts_to_the_end() {
         // From 33 to 20 is less than 1.7 times; slow without a drop is noise in a fast period.
-        assert_eq!(judged(&[(2000, 33), (2000, 20), (2000, 20)]), ("...".into(), "xxx".into()));
-        assert_eq!(judged(&[(2000, 34), (2000, 20), (2000, 20)]).0, ".xx");
+        assert_eq!(evaluated(&[(2000, 33), (2000, 20), (2000, 20)]), ("...".into(), "xxx".into()));
+        assert_eq!(evaluated(&[(2000, 34), (2000, 20), (2000, 20)]).0, ".xx");
         // A small read is slow by throughput alone, a large one by latency alone.
-        assert_eq!(judged(&[(90, 110), (900, 20), (2000, 60)]).0, "...");
+        assert_eq!(evaluated(&[(90, 110), (900, 20), (2000, 60)]).0, "...");
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
             let mut pairs = vec![fast];
             pairs.extend(vec![slow; length]);
             pairs.extend([fast; 3]);
-            judged(&pairs)
+            evaluated(&pairs)
         };
         assert_eq!(burst(3), (".xxx...".into(), ".xxx...".into()));
         assert_eq!(burst(4), (".xxxx...".into(), "........".into()));

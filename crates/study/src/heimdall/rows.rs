@@ -98,7 +98,7 @@ mod tests {
     /// Size, queue, then three queues, latencies, throughputs.
     fn rows(defects: &[&str]) -> Vec<[u32; HEIMDALL_FEATURES]> {
         let defects = Defects::parse(defects.iter().copied()).unwrap();
-        // A write under way all along; the second read arrives before the first is done.
+        // A write in flight all along; the second read arrives before the first is done.
         let records = [io(0, 90, Op::Write), io(10, 40, Op::Read), io(20, 50, Op::Read), io(80, 5, Op::Read)];
         HeimdallSet::from_records(&records, &defects).unwrap().features
     }

@@ -31,7 +31,7 @@ from linnet.experiment import Experiment, Outcome, Setup, periods
 from linnet.extras import require
 from linnet.learning import FitSettings
 from linnet.report import Section, render
-from linnet.whatif import Verdict, judge
+from linnet.whatif import Verdict, assess
 
 Report = Annotated[Path | None, typer.Option(help="Also write a self-contained HTML report.", show_default=False)]
 Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
@@ -232,7 +232,7 @@ def whatif_command(
     with Bars() as bars:
         loaded = faster(load_all(traces, format, bars), rerate)
         setup = Setup(preset=preset or "", replicas=replicas, seed=seed, device_wide_share=share)
-        verdict = judge(loaded, setup, bars)
+        verdict = assess(loaded, setup, bars)
     if report is not None:
         sections = [Section.of(e, o) for e, o in verdict.experiments]
         write_whole(report, render(sections, title="What Linnet would do", lead=verdict.text))

@@ -159,12 +159,12 @@ def evaluate_command(
     if json:
         print_json(result)
         return
-    judged = {result["model"]: result} | ({"linnet": result["linnet"]} if result["linnet"] else {})
+    evaluated = {result["model"]: result} | ({"linnet": result["linnet"]} if result["linnet"] else {})
     title = f"{model.name} on the last {percent(test_share, 0)} of each trace"
-    table(title, ["model", "rows", *RATES], [[name, *rates(figures)] for name, figures in judged.items()])
+    table(title, ["model", "rows", *RATES], [[name, *rates(figures)] for name, figures in evaluated.items()])
     if result["latencies"]:
         show_latencies(result["latencies"])
-    if all(figures["accuracy"] <= figures["base_rate"] for figures in judged.values()):
+    if all(figures["accuracy"] <= figures["base_rate"] for figures in evaluated.values()):
         warn("the model is no more accurate than always submitting")
 
 

@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linnet import _moved
 from linnet._native import Study, Trace
 from linnet.extras import require
+
+__getattr__ = _moved.renamed(__name__)
 
 MODELS = ("always-fast", "logistic", "trees", "linnos", "heimdall", "linnet")
 """``logistic`` (scikit-learn) sees LinnOS's nine numbers. ``trees`` (scikit-learn's boosting) sees those, Heimdall's
@@ -35,7 +38,7 @@ def numbers(digits: NDArray[np.uint8]) -> NDArray[np.float64]:
     return np.hstack([hundreds, thousands]).astype(float)
 
 
-def judged(slow: NDArray[np.bool_], revoke: NDArray[np.bool_], score: NDArray[np.float64] | None) -> dict[str, Any]:
+def evaluated(slow: NDArray[np.bool_], revoke: NDArray[np.bool_], score: NDArray[np.float64] | None) -> dict[str, Any]:
     """Figures of one model on its test rows."""
     require("study", "the area under a curve")
     from sklearn.metrics import roc_auc_score
@@ -56,7 +59,7 @@ def judged(slow: NDArray[np.bool_], revoke: NDArray[np.bool_], score: NDArray[np
 
 def _always_fast(study: Study, name: str, seed: int) -> dict[str, Any]:
     _, slow = study.test()
-    return judged(slow, np.zeros(len(slow), bool), None)
+    return evaluated(slow, np.zeros(len(slow), bool), None)
 
 
 def _heimdall(study: Study, name: str, seed: int) -> dict[str, Any]:
@@ -89,10 +92,10 @@ def _scikit(study: Study, name: str, seed: int) -> dict[str, Any]:
     )
     with threadpool_limits(limits=1):
         score = model.fit(columns(train), train[1]).predict_proba(columns(test))[:, 1]
-    return judged(test[1], score > 0.5, score)
+    return evaluated(test[1], score > 0.5, score)
 
 
-JUDGES: dict[str, Callable[[Study, str, int], dict[str, Any]]] = {
+EVALUATORS: dict[str, Callable[[Study, str, int], dict[str, Any]]] = {
     "always-fast": _always_fast,
     "logistic": _scikit,
     "trees": _scikit,
@@ -126,7 +129,7 @@ def accuracy(
     }
     rows = []
     for name in models:
-        found = JUDGES[name](study, name, seed)
+        found = EVALUATORS[name](study, name, seed)
         own = {key: value for key, value in found.items() if key.startswith("own_")}
         rows.append({"trace": trace.name, "model": name} | point | {k: found[k] for k in FIGURES} | own)
     return rows

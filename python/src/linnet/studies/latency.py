@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet._native import Trace, survey
+from linnet._native import Trace, counterfactual
 from linnet.experiment import Experiment
 from linnet.extras import require
 
@@ -81,19 +81,21 @@ def limit(experiment: Experiment, policy: str = "linnet-best", seed: int = 0) ->
     models = [fitted.model for fitted in experiment.fitted]
     setup = experiment.setup
 
-    def surveyed(part: Sequence[Trace]) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.uint8]]:
-        return survey(
+    def counterfactual_part(
+        part: Sequence[Trace],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.uint8]]:
+        return counterfactual(
             experiment.array, part, policy, models, setup.seed, setup.failover_ns, writes_to_all=setup.writes_to_all
         )
 
-    seen, took, _ = surveyed(experiment.train_part)
+    seen, took, _ = counterfactual_part(experiment.train_part)
     few = np.unique(np.linspace(0, len(seen) - 1, min(ROWS, len(seen))).astype(int))
     model = HistGradientBoostingRegressor(
         max_iter=100, max_leaf_nodes=15, learning_rate=0.1, early_stopping=False, random_state=seed
     )
     # The root: means count, and stalls of a second must not be all that counts.
     model.fit(seen[few].reshape(-1, seen.shape[2]), np.sqrt(took[few].reshape(-1)))
-    seen, took, chosen = surveyed(experiment.test_part)
+    seen, took, chosen = counterfactual_part(experiment.test_part)
     expected = model.predict(seen.reshape(-1, seen.shape[2])).reshape(took.shape)
     every = np.arange(len(took))
     base, best = figures(took[:, 0]), figures(took.min(axis=1))

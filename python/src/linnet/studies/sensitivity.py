@@ -49,14 +49,14 @@ def point(preset: str, workload: str, seconds: float, share: float, seed: int) -
     ).device_stats()
     wide = sum(drive["slow_device_wide"] for drive in drives)
     single = sum(drive["slow_single_die"] for drive in drives)
-    judged = [report["biased"] for report in reports]
+    evaluated = [report["biased"] for report in reports]
     found = {
         "realised_share": wide / max(wide + single, 1),
         "percentile": _mean([report["inflection"]["percentile"] for report in reports]),
-        "slow": _mean([1 - j["base_rate"] for j in judged]),
-        "recall": _mean([1 - j["false_submit"] / (1 - j["base_rate"]) for j in judged if j["base_rate"] < 1]),
-        "false_revoke": _mean([j["false_revoke"] / j["base_rate"] for j in judged if j["base_rate"] > 0]),
-        "roc_auc": _mean([j["roc_auc"] for j in judged if j["roc_auc"] is not None]),
+        "slow": _mean([1 - j["base_rate"] for j in evaluated]),
+        "recall": _mean([1 - j["false_submit"] / (1 - j["base_rate"]) for j in evaluated if j["base_rate"] < 1]),
+        "false_revoke": _mean([j["false_revoke"] / j["base_rate"] for j in evaluated if j["base_rate"] > 0]),
+        "roc_auc": _mean([j["roc_auc"] for j in evaluated if j["roc_auc"] is not None]),
     }
     return {name: round(found[name], 6) for name in MEASURES}
 

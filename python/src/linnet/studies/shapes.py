@@ -19,7 +19,7 @@ from linnet import _native
 from linnet._native import Network, Trace, history_rows, train_network
 from linnet.extras import require_bench
 from linnet.learning import FitSettings, fit
-from linnet.studies.accuracy import judged
+from linnet.studies.accuracy import evaluated
 
 
 class Shape(NamedTuple):
@@ -74,7 +74,7 @@ def accuracies(
             pick = np.arange(cut) if max_rows is None or max_rows >= cut else np.arange(max_rows) * cut // max_rows
             networks[name] = train_network(digits[pick], slow[pick], list(shape.hidden), epochs, 128, 5.0, seed)
             score = networks[name].scores(digits[cut:]).astype(float)
-            found = judged(slow[cut:], score > 0, score)
+            found = evaluated(slow[cut:], score > 0, score)
         else:
             continue
         rows.append({"trace": trace.name, "shape": name} | {key: found[key] for key in FIGURES})

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A judge against the tracker and the network that it stands for.
+//! An incremental network against the tracker and the network that it stands for.
 
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use linnet_core::{DIGITS, Judge, Layer, Network, Tracker, Way};
+use linnet_core::{DIGITS, IncrementalNetwork, Layer, Network, Precompute, Tracker};
 use linnet_sim::Chance;
 use linnet_types::Op;
 use proptest::prelude::*;
@@ -41,37 +41,37 @@ fn network(chance: &mut Chance, hidden: &[usize], first: i64, others: i64) -> Ne
 }
 
 /// An I/O completes; a read is worked out at once, for an arrival that finds as many pages as it did.
-fn complete(judge: &Judge, op: Op, size_bytes: u32, latency_ns: u64, snapshot: u32) {
+fn complete(net: &IncrementalNetwork, op: Op, size_bytes: u32, latency_ns: u64, snapshot: u32) {
     if op == Op::Write {
-        return judge.withdraw(size_bytes);
+        return net.withdraw(size_bytes);
     }
-    let expected = judge.pending_pages();
-    judge.note_read(size_bytes, latency_ns, snapshot);
-    judge.catch_up(expected);
+    let expected = net.pending_pages();
+    net.note_read(size_bytes, latency_ns, snapshot);
+    net.catch_up(expected);
 }
 
-/// A judge and a snapshot that make these digits.
-fn reach(network: &Network, digits: &[u8; DIGITS]) -> (Judge, u32) {
-    let judge = Judge::new(network).unwrap();
+/// An incremental network and a snapshot that make these digits.
+fn reach(network: &Network, digits: &[u8; DIGITS]) -> (IncrementalNetwork, u32) {
+    let net = IncrementalNetwork::new(network).unwrap();
     let number = |digits: &[u8]| digits.iter().fold(0u32, |n, &d| 10 * n + u32::from(d));
     for entry in 0..4 {
         let pages = number(&digits[3 * entry..3 * entry + 3]);
         let us = number(&digits[15 + 4 * entry..19 + 4 * entry]);
-        complete(&judge, Op::Read, 0, u64::from(us) * 1_000, pages);
+        complete(&net, Op::Read, 0, u64::from(us) * 1_000, pages);
     }
     let now = number(&digits[12..15]);
-    assert_eq!(judge.tracker().digits(now), *digits);
-    (judge, now)
+    assert_eq!(net.tracker().digits(now), *digits);
+    (net, now)
 }
 
-/// All that a judge can be asked about one I/O, against the plain network. Returns the decision.
-fn check(judge: &Judge, network: &Network, tracker: &Tracker, snapshot: u32) -> bool {
+/// All that an incremental network can be asked about one I/O, against the plain network. Returns the decision.
+fn check(net: &IncrementalNetwork, network: &Network, tracker: &Tracker, snapshot: u32) -> bool {
     let digits = tracker.digits(snapshot);
     let score = network.score(&digits);
-    assert_eq!(judge.tracker().digits(snapshot), digits);
-    assert_eq!(judge.score(snapshot), score, "{network:?} {digits:?}");
+    assert_eq!(net.tracker().digits(snapshot), digits);
+    assert_eq!(net.score(snapshot), score, "{network:?} {digits:?}");
     for _ in 0..2 {
-        assert_eq!(judge.decide(snapshot), score > 0, "{network:?} {digits:?} scores {score}");
+        assert_eq!(net.decide(snapshot), score > 0, "{network:?} {digits:?} scores {score}");
     }
     score > 0
 }
@@ -79,64 +79,64 @@ fn check(judge: &Judge, network: &Network, tracker: &Tracker, snapshot: u32) -> 
 /// A life of arrivals and departures; returns how many of its decisions revoke.
 fn live(network: &Network, seed: u64, events: usize, size_max: u32) -> usize {
     let mut chance = Chance::new(seed);
-    let (judge, mut tracker) = (Judge::new(network).unwrap(), Tracker::new());
+    let (net, mut tracker) = (IncrementalNetwork::new(network).unwrap(), Tracker::new());
     let (mut live, mut revokes) = (Vec::new(), 0);
     for _ in 0..events {
         if live.is_empty() || chance.happens(0.5) {
             let op = if chance.happens(0.8) { Op::Read } else { Op::Write };
             let size = 1 + chance.below(u64::from(size_max)) as u32;
-            assert_eq!(judge.snapshot(size), tracker.pending_pages() + size.div_ceil(4096));
+            assert_eq!(net.snapshot(size), tracker.pending_pages() + size.div_ceil(4096));
             let snapshot = tracker.arrive(size);
-            assert_eq!(judge.arrive(size), snapshot);
-            revokes += usize::from(check(&judge, network, &tracker, snapshot));
+            assert_eq!(net.arrive(size), snapshot);
+            revokes += usize::from(check(&net, network, &tracker, snapshot));
             live.push((op, size, snapshot));
         } else {
             let (op, size, snapshot) = live.swap_remove(chance.below(live.len() as u64) as usize);
             if chance.happens(0.1) {
                 tracker.withdraw(size);
-                judge.withdraw(size);
+                net.withdraw(size);
             } else {
                 let us = if chance.happens(0.1) { 1_000 + chance.below(11_000) } else { 50 + chance.below(400) };
                 tracker.complete(op, size, us * 1_000, snapshot);
-                complete(&judge, op, size, us * 1_000, snapshot);
+                complete(&net, op, size, us * 1_000, snapshot);
             }
         }
         // What was remembered of another history must not be told again.
         let other = chance.below(1_200) as u32;
-        check(&judge, network, &tracker, other);
-        assert_eq!(judge.tracker(), tracker);
-        assert_eq!((judge.pending_pages(), judge.history_len()), (tracker.pending_pages(), tracker.history_len()));
+        check(&net, network, &tracker, other);
+        assert_eq!(net.tracker(), tracker);
+        assert_eq!((net.pending_pages(), net.history_len()), (tracker.pending_pages(), tracker.history_len()));
     }
     revokes
 }
 
-/// Shapes and weights that lead every way.
-fn kinds() -> [(&'static [usize], i64, i64, Way); 14] {
+/// Shapes and weights for every degree of precomputation.
+fn kinds() -> [(&'static [usize], i64, i64, Precompute); 14] {
     [
-        (&[256], 100, 100, Way::Sifted),
-        (&[256], 1_000, 1_000, Way::Sifted),
-        (&[16], 30_000, 30_000, Way::Sifted),
-        (&[33], 3, 1_000_000, Way::Sifted),
-        (&[47], 2_000, 1 << 30, Way::Sifted),
-        (&[300], 500, 500, Way::Sifted),
-        (&[1_000], 50, 5, Way::Sifted),
-        (&[40], 100, 1 << 40, Way::First),
-        (&[64, 16], 100, 100, Way::First),
-        (&[128, 16], 10_000, 1_000_000, Way::First),
-        (&[17, 5, 40, 3], 1_000, 1_000, Way::First),
-        (&[], 1_000, 0, Way::Plain),
-        (&[15], 1_000, 1_000, Way::Plain),
-        (&[40], 1_000_000, 1_000, Way::Plain),
+        (&[256], 100, 100, Precompute::Pruned),
+        (&[256], 1_000, 1_000, Precompute::Pruned),
+        (&[16], 30_000, 30_000, Precompute::Pruned),
+        (&[33], 3, 1_000_000, Precompute::Pruned),
+        (&[47], 2_000, 1 << 30, Precompute::Pruned),
+        (&[300], 500, 500, Precompute::Pruned),
+        (&[1_000], 50, 5, Precompute::Pruned),
+        (&[40], 100, 1 << 40, Precompute::First),
+        (&[64, 16], 100, 100, Precompute::First),
+        (&[128, 16], 10_000, 1_000_000, Precompute::First),
+        (&[17, 5, 40, 3], 1_000, 1_000, Precompute::First),
+        (&[], 1_000, 0, Precompute::Plain),
+        (&[15], 1_000, 1_000, Precompute::Plain),
+        (&[40], 1_000_000, 1_000, Precompute::Plain),
     ]
 }
 
 #[test]
 fn every_kind_of_network_decides_as_the_plain_one() {
     let mut chance = Chance::new(5);
-    for (hidden, first, others, way) in kinds() {
+    for (hidden, first, others, precompute) in kinds() {
         for (size_max, events) in [(16_000, 150), (400_000, 100)] {
             let network = network(&mut chance, hidden, first, others);
-            assert_eq!(Judge::new(&network).unwrap().way(), way, "{network:?}");
+            assert_eq!(IncrementalNetwork::new(&network).unwrap().precompute(), precompute, "{network:?}");
             live(&network, chance.below(1 << 40), events, size_max);
         }
     }
@@ -144,16 +144,16 @@ fn every_kind_of_network_decides_as_the_plain_one() {
 
 /// Who finds that another has caught up is answered by all that was noted before.
 #[test]
-fn who_finds_the_judge_caught_up_knows_what_was_noted() {
+fn a_network_that_has_caught_up_knows_what_was_noted() {
     let network = network(&mut Chance::new(11), &[256], 50, 50);
-    let (judge, noted, read) = (Judge::new(&network).unwrap(), AtomicU64::new(0), AtomicU64::new(0));
+    let (net, noted, read) = (IncrementalNetwork::new(&network).unwrap(), AtomicU64::new(0), AtomicU64::new(0));
     let (rounds, mut late) = (3_000, Vec::new());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 1..=rounds {
-                judge.note_read(0, 1_000 * round, 1);
+                net.note_read(0, 1_000 * round, 1);
                 noted.store(round, Ordering::Release);
-                judge.catch_up(1);
+                net.catch_up(1);
                 while read.load(Ordering::Acquire) != round {
                     std::thread::yield_now();
                 }
@@ -163,8 +163,8 @@ fn who_finds_the_judge_caught_up_knows_what_was_noted() {
             while noted.load(Ordering::Acquire) != round {
                 std::thread::yield_now();
             }
-            while judge.is_behind() {}
-            let digits = judge.tracker().digits(7);
+            while net.is_behind() {}
+            let digits = net.tracker().digits(7);
             read.store(round, Ordering::Release);
             let newest = digits[15..].chunks(4).map(|us| us.iter().fold(0, |n, &d| 10 * n + u64::from(d))).max();
             late.extend((newest != Some(round)).then_some(round));
@@ -173,37 +173,37 @@ fn who_finds_the_judge_caught_up_knows_what_was_noted() {
     assert!(late.is_empty(), "answered by the history before: {late:?}");
 }
 
-/// Reads complete in batches, and are noted; the judge catches up when it is asked.
+/// Reads complete in batches, and are noted; the incremental network catches up when it is asked.
 #[test]
-fn noted_reads_count_when_the_judge_catches_up() {
+fn noted_reads_count_when_the_network_catches_up() {
     let mut chance = Chance::new(9);
     for (hidden, first, others, _) in kinds() {
         let network = network(&mut chance, hidden, first, others);
-        let (judge, mut tracker) = (Judge::new(&network).unwrap(), Tracker::new());
+        let (net, mut tracker) = (IncrementalNetwork::new(&network).unwrap(), Tracker::new());
         for _ in 0..60 {
-            let before = judge.tracker();
+            let before = net.tracker();
             let batch: Vec<(u32, u32)> = (0..chance.below(6))
                 .map(|_| {
                     let size = 1 + chance.below(200_000) as u32;
                     let snapshot = tracker.arrive(size);
-                    assert_eq!(judge.arrive(size), snapshot);
+                    assert_eq!(net.arrive(size), snapshot);
                     (size, snapshot)
                 })
                 .collect();
             for &(size, snapshot) in &batch {
                 let latency_ns = 1_000 * (50 + chance.below(5_000));
                 tracker.complete(Op::Read, size, latency_ns, snapshot);
-                judge.note_read(size, latency_ns, snapshot);
+                net.note_read(size, latency_ns, snapshot);
             }
-            assert_eq!(judge.is_behind(), !batch.is_empty());
-            assert_eq!(judge.pending_pages(), tracker.pending_pages());
-            assert_eq!(judge.tracker().digits(7), before.digits(7));
+            assert_eq!(net.is_behind(), !batch.is_empty());
+            assert_eq!(net.pending_pages(), tracker.pending_pages());
+            assert_eq!(net.tracker().digits(7), before.digits(7));
             let snapshot = chance.below(1_200) as u32;
-            judge.catch_up(snapshot);
-            assert!(!judge.is_behind());
-            check(&judge, &network, &tracker, snapshot);
-            check(&judge, &network, &tracker, chance.below(1_200) as u32);
-            assert_eq!(judge.tracker(), tracker);
+            net.catch_up(snapshot);
+            assert!(!net.is_behind());
+            check(&net, &network, &tracker, snapshot);
+            check(&net, &network, &tracker, chance.below(1_200) as u32);
+            assert_eq!(net.tracker(), tracker);
         }
     }
 }
@@ -245,11 +245,11 @@ fn ties_submit() {
     let gaps: Vec<i64> = (0..32).map(|i| if i < 16 { 0 } else { [1, -1, 2][i % 3] }).collect();
     let last = Layer { inputs: 16, outputs: 2, weights: gaps, biases: vec![3, 0] };
     let network = Network::from_integers(vec![first, last], vec![1, 1]).unwrap();
-    let (judge, tracker) = (Judge::new(&network).unwrap(), Tracker::new());
+    let (net, tracker) = (IncrementalNetwork::new(&network).unwrap(), Tracker::new());
     let mut ties = 0;
     for snapshot in 0..1_000 {
-        check(&judge, &network, &tracker, snapshot);
-        ties += u32::from(judge.score(snapshot) == 0);
+        check(&net, &network, &tracker, snapshot);
+        ties += u32::from(net.score(snapshot) == 0);
     }
     assert!(ties > 0);
 }
@@ -261,11 +261,11 @@ fn what_is_foreseen_cuts_at_zero() {
         let first = Layer { inputs: DIGITS, outputs: 16, weights: vec![0; 16 * DIGITS], biases: vec![1; 16] };
         let last = Layer { inputs: 16, outputs: 2, weights: vec![0; 32], biases: vec![0, gap] };
         let network = Network::from_integers(vec![first, last], vec![1, 1]).unwrap();
-        let judge = Judge::new(&network).unwrap();
+        let net = IncrementalNetwork::new(&network).unwrap();
         for snapshot in 0..1_000 {
-            judge.arrive(4_096);
-            complete(&judge, Op::Read, 0, 1_000, 1);
-            assert_eq!(judge.decide(snapshot + 1), gap > 0, "gap {gap}");
+            net.arrive(4_096);
+            complete(&net, Op::Read, 0, 1_000, 1);
+            assert_eq!(net.decide(snapshot + 1), gap > 0, "gap {gap}");
         }
     }
 }
@@ -285,13 +285,13 @@ fn agrees_with_published_outputs() {
     let out = json["out"].as_array().unwrap();
     for (case, (input, decision)) in json["inputs"].as_array().unwrap().iter().zip(numbers("decisions")).enumerate() {
         let digits: Vec<u8> = input.as_str().unwrap().bytes().map(|c| c - b'0').collect();
-        let (judge, now) = reach(&network, &digits.try_into().unwrap());
+        let (net, now) = reach(&network, &digits.try_into().unwrap());
         let gap = out[case][1].as_i64().unwrap() - out[case][0].as_i64().unwrap();
-        assert_eq!((judge.score(now), judge.decide(now)), (gap, decision == 1), "case {case}");
+        assert_eq!((net.score(now), net.decide(now)), (gap, decision == 1), "case {case}");
         if case % 50 == 0 {
-            let tracker = judge.tracker();
+            let tracker = net.tracker();
             for snapshot in 0..1_000 {
-                check(&judge, &network, &tracker, snapshot);
+                check(&net, &network, &tracker, snapshot);
             }
         }
     }
@@ -319,10 +319,10 @@ fn agrees_with_the_golden_vectors() {
             _ if layers[0].inputs == DIGITS && layers.last().unwrap().outputs == 2 => {
                 let network = Network::from_integers(layers.clone(), vec![1; layers.len()]).unwrap();
                 let digits: Vec<u8> = words[1..=DIGITS].iter().map(|w| unhex(w) as u8).collect();
-                let (judge, now) = reach(&network, &digits.try_into().unwrap());
+                let (net, now) = reach(&network, &digits.try_into().unwrap());
                 let gap = unhex(words[DIGITS + 3]) - unhex(words[DIGITS + 2]);
-                assert_eq!(i128::from(judge.score(now)), gap);
-                assert_eq!(judge.decide(now), words[DIGITS + 4] == "1");
+                assert_eq!(i128::from(net.score(now)), gap);
+                assert_eq!(net.decide(now), words[DIGITS + 4] == "1");
                 checked += 1;
             }
             _ => {}
@@ -335,31 +335,31 @@ fn agrees_with_the_golden_vectors() {
 fn a_network_can_be_replaced_and_a_wrong_one_is_refused() {
     let mut chance = Chance::new(3);
     let [a, b] = [100, 200].map(|largest| network(&mut chance, &[64], largest, 50));
-    let (judge, mut tracker) = (Judge::new(&a).unwrap(), Tracker::new());
+    let (net, mut tracker) = (IncrementalNetwork::new(&a).unwrap(), Tracker::new());
     for us in [90, 2_000, 80] {
         let snapshot = tracker.arrive(20_000);
-        judge.arrive(20_000);
+        net.arrive(20_000);
         tracker.complete(Op::Read, 4_096, us * 1_000, snapshot);
-        complete(&judge, Op::Read, 4_096, us * 1_000, snapshot);
+        complete(&net, Op::Read, 4_096, us * 1_000, snapshot);
     }
-    let judge = Judge::with_tracker(&b, &judge.tracker()).unwrap();
+    let net = IncrementalNetwork::with_tracker(&b, &net.tracker()).unwrap();
     for snapshot in 0..1_000 {
-        check(&judge, &b, &tracker, snapshot);
+        check(&net, &b, &tracker, snapshot);
     }
     let three = Network::from_integers(vec![layer(&mut chance, DIGITS, 3, 9)], vec![1]).unwrap();
-    assert!(Judge::with_tracker(&three, &tracker).unwrap_err().to_string().contains("31 digits"));
-    assert!(Judge::new(&three).is_err());
-    assert_eq!(judge.tracker(), tracker);
+    assert!(IncrementalNetwork::with_tracker(&three, &tracker).unwrap_err().to_string().contains("31 digits"));
+    assert!(IncrementalNetwork::new(&three).is_err());
+    assert_eq!(net.tracker(), tracker);
 }
 
 #[test]
 fn counts_stop_at_their_ends() {
-    let judge = Judge::new(&network(&mut Chance::new(1), &[16], 9, 9)).unwrap();
-    judge.arrive(4096);
-    judge.withdraw(8192);
-    assert_eq!(judge.pending_pages(), 0);
+    let net = IncrementalNetwork::new(&network(&mut Chance::new(1), &[16], 9, 9)).unwrap();
+    net.arrive(4096);
+    net.withdraw(8192);
+    assert_eq!(net.pending_pages(), 0);
     for _ in 0..5000 {
-        judge.arrive(u32::MAX);
+        net.arrive(u32::MAX);
     }
-    assert_eq!(judge.pending_pages(), u32::MAX);
+    assert_eq!(net.pending_pages(), u32::MAX);
 }

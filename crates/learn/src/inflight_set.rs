@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Training rows in the schema `linnet-1`: what a device's watch would have said of each read of a trace.
+//! Training rows in the schema `linnet-1`: what a device's in-flight tracker would have said of each read of a trace.
 
-use linnet_core::{Place, WATCH_FEATURES, Watch};
+use linnet_core::{INFLIGHT_FEATURES, InflightTracker, Place};
 use linnet_types::{IoRecord, Nanos, Op, is_slow};
 
 use crate::error::Error;
@@ -10,9 +10,9 @@ use crate::replay::{Event, in_time_order};
 /// Rows of one device in the order of arrival, one for each read with a latency, from the first; never shuffled and never
 /// filtered.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct WatchedSet {
+pub struct InflightSet {
     /// Features.
-    pub features: Vec<[u8; WATCH_FEATURES]>,
+    pub features: Vec<[u8; INFLIGHT_FEATURES]>,
     /// The label: the read took longer than the inflection point.
     pub slow: Vec<bool>,
     /// What each read took.
@@ -21,32 +21,32 @@ pub struct WatchedSet {
     pub arrive_ns: Vec<Nanos>,
 }
 
-impl WatchedSet {
-    /// Replays the records of one device, in whatever order they come, through the watch that serves live reads.
+impl InflightSet {
+    /// Replays the records of one device, in whatever order they come, through the in-flight tracker that serves live reads.
     /// Records without a latency are left out of the features too: their end is not known, and is not guessed.
     ///
     /// # Errors
     /// [`Error::NoReads`] when no read carries a latency.
     pub fn from_records(records: &[IoRecord], inflection_ns: Nanos) -> Result<Self, Error> {
-        let mut set = WatchedSet::default();
-        let mut watch = Watch::new(inflection_ns);
+        let mut set = InflightSet::default();
+        let mut inflight = InflightTracker::new(inflection_ns);
         let mut places: Vec<Option<Place>> = vec![None; records.len()];
         in_time_order(records, |event| match event {
             Event::Arrive(index) => {
                 let record = &records[index];
                 if let (Op::Read, Some(latency_ns)) = (record.op, record.latency_ns) {
-                    set.features.push(watch.describe(record.arrive_ns, record.offset_bytes, record.size_bytes));
+                    set.features.push(inflight.describe(record.arrive_ns, record.offset_bytes, record.size_bytes));
                     set.slow.push(is_slow(latency_ns, inflection_ns));
                     set.latency_ns.push(latency_ns);
                     set.arrive_ns.push(record.arrive_ns);
                 }
-                places[index] = Some(watch.arrive(record.arrive_ns, &record.request()));
+                places[index] = Some(inflight.arrive(record.arrive_ns, &record.request()));
             }
             Event::Complete(index) => {
                 let record = &records[index];
                 let done_ns = record.arrive_ns.saturating_add(record.latency_ns.unwrap_or(0));
                 if let Some(place) = places[index].take() {
-                    watch.complete(place, done_ns);
+                    inflight.complete(place, done_ns);
                 }
             }
         });
@@ -58,7 +58,7 @@ impl WatchedSet {
     }
 
     /// Adds the rows of another device behind these.
-    pub fn append(&mut self, mut more: WatchedSet) {
+    pub fn append(&mut self, mut more: InflightSet) {
         self.features.append(&mut more.features);
         self.slow.append(&mut more.slow);
         self.latency_ns.append(&mut more.latency_ns);
@@ -79,8 +79,8 @@ impl WatchedSet {
     ///
     /// # Panics
     /// When there is no such row.
-    pub fn pick(&self, rows: &[usize]) -> WatchedSet {
-        WatchedSet {
+    pub fn pick(&self, rows: &[usize]) -> InflightSet {
+        InflightSet {
             features: rows.iter().map(|&row| self.features[row]).collect(),
             slow: rows.iter().map(|&row| self.slow[row]).collect(),
             latency_ns: rows.iter().map(|&row| self.latency_ns[row]).collect(),
@@ -92,10 +92,10 @@ impl WatchedSet {
     ///
     /// # Panics
     /// When `share` is outside its range.
-    pub fn split_at_share(&self, share: f64) -> (WatchedSet, WatchedSet) {
+    pub fn split_at_share(&self, share: f64) -> (InflightSet, InflightSet) {
         assert!((0.0..=1.0).contains(&share), "a share is in 0..=1");
         let cut = (self.len() as f64 * share).round() as usize;
-        let part = |from: usize, to: usize| WatchedSet {
+        let part = |from: usize, to: usize| InflightSet {
             features: self.features[from..to].to_vec(),
             slow: self.slow[from..to].to_vec(),
             latency_ns: self.latency_ns[from..to].to_vec(),

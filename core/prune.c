@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Loops of a judge; slot.h says what each does, judge.c why. One file, compiled once per instruction set:
- * LINNET_SIFT names the table. All of them give the same integers.
+ * Loops of ReLU pruning; incremental.h says what each does, incremental.c why. One file, compiled once per instruction set:
+ * LINNET_PRUNE names the table. All of them give the same integers.
  *
- * Sums of the first layer are int32, proven to fit. Products with gaps are taken in 64 bits; judge.c proves that
+ * Sums of the first layer are int32, proven to fit. Products with gaps are taken in 64 bits; incremental.c proves that
  * a score and each of its parts stay below 2^62.
  */
-#include "slot.h"
+#include "incremental.h"
 
-#ifndef LINNET_SIFT
-#define LINNET_SIFT linnet_sift_portable
+#ifndef LINNET_PRUNE
+#define LINNET_PRUNE linnet_prune_portable
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -21,9 +21,9 @@ INLINE const int16_t *now_weights(const struct linnet_layer *first)
 }
 
 /* Score of the positive outputs. */
-INLINE int64_t settled(const struct linnet_slot *slot, const uint8_t *now)
+INLINE int64_t settled(const struct linnet_precomputed *pre, const uint8_t *now)
 {
-	return (int64_t)((uint64_t)slot->base + (uint64_t)slot->tens * now[1] + (uint64_t)slot->units * now[2]);
+	return (int64_t)((uint64_t)pre->base + (uint64_t)pre->tens * now[1] + (uint64_t)pre->units * now[2]);
 }
 
 #if defined(__AVX512BW__) || defined(__AVX2__)
@@ -138,21 +138,21 @@ INLINE void pick4(uint32_t mask, uint32_t n, int32_t *a, __m128i x, int32_t *b, 
 #endif
 
 /* Twice through: dead outputs go first, with little work each; the others, a third or less, are then parted. */
-static void sift(const struct linnet_tables *tables, struct linnet_slot *slot)
+static void prune(const struct linnet_tables *tables, struct linnet_precomputed *pre)
 {
 	const struct linnet_layer *first = &tables->network->layers[0];
 	uint32_t lanes = tables->lanes, alive = 0, n = 0;
-	const int32_t *sums = linnet_slot_sums(slot);
-	int32_t *rest = linnet_slot_rest(slot, lanes), *near = linnet_slot_near(slot, lanes);
-	int32_t *gap = linnet_slot_gap(slot, lanes);
+	const int32_t *sums = linnet_precomputed_sums(pre);
+	int32_t *rest = linnet_precomputed_rest(pre, lanes), *near = linnet_precomputed_near(pre, lanes);
+	int32_t *gap = linnet_precomputed_gap(pre, lanes);
 	const int16_t *hundreds = now_weights(first);
-	vector digit = SPREAD((int32_t)slot->hundreds), nines = SPREAD(9 << 16 | 9);
+	vector digit = SPREAD((int32_t)pre->hundreds), nines = SPREAD(9 << 16 | 9);
 	vector base = ZERO(), tens = ZERO(), units = ZERO();
 
 	for (uint32_t o = 0; o < lanes; o += LANES) {
 		vector sum = LOAD(sums + o), most;
 
-		if (slot->hundreds)
+		if (pre->hundreds)
 			sum = ADD_PAIRS(sum, LOAD(hundreds + 2 * o), digit);
 		most = ADD(sum, LOAD(tables->top + o));
 		PICK(most, cmpgt, alive, rest, sum, near, LOAD(tables->near + o), gap, LOAD(tables->gap + o));
@@ -180,25 +180,25 @@ static void sift(const struct linnet_tables *tables, struct linnet_slot *slot)
 	STORE(rest + n, ZERO());
 	STORE(near + n, ZERO());
 	STORE(gap + n, ZERO());
-	slot->count = n;
-	slot->base = tables->gap_bias + ACROSS64(base);
-	slot->tens = ACROSS64(tens);
-	slot->units = ACROSS64(units);
+	pre->count = n;
+	pre->base = tables->gap_bias + ACROSS64(base);
+	pre->tens = ACROSS64(tens);
+	pre->units = ACROSS64(units);
 }
 
-static int64_t near(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now)
+static int64_t near(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now)
 {
-	const int32_t *rest = linnet_slot_rest(slot, tables->lanes), *near = linnet_slot_near(slot, tables->lanes);
-	const int32_t *gap = linnet_slot_gap(slot, tables->lanes);
+	const int32_t *rest = linnet_precomputed_rest(pre, tables->lanes), *near = linnet_precomputed_near(pre, tables->lanes);
+	const int32_t *gap = linnet_precomputed_gap(pre, tables->lanes);
 	vector digits = PAIR(now[1], now[2]), sum = ZERO();
-	uint32_t count = slot->count;
+	uint32_t count = pre->count;
 
 	for (uint32_t i = 0; i < count; i += LANES) {
 		vector x = ADD_PAIRS(LOAD(rest + i), LOAD(near + i), digits);
 
 		sum = add_products(sum, MAX(x, ZERO()), LOAD(gap + i));
 	}
-	return (int64_t)((uint64_t)settled(slot, now) + (uint64_t)ACROSS64(sum));
+	return (int64_t)((uint64_t)settled(pre, now) + (uint64_t)ACROSS64(sum));
 }
 
 INLINE vector now_sums(const int32_t *sums, const int16_t *weights, uint32_t stride, uint32_t o, const uint8_t *now)
@@ -208,10 +208,10 @@ INLINE vector now_sums(const int32_t *sums, const int16_t *weights, uint32_t str
 	return ADD_PAIRS(x, LOAD(weights + 2 * ((size_t)stride + o)), PAIR(now[2], 0));
 }
 
-static int64_t far(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now)
+static int64_t far(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
-	const int32_t *sums = linnet_slot_sums(slot);
+	const int32_t *sums = linnet_precomputed_sums(pre);
 	uint32_t lanes = tables->lanes;
 	vector sum = ZERO();
 
@@ -220,25 +220,25 @@ static int64_t far(const struct linnet_tables *tables, const struct linnet_slot 
 	return (int64_t)((uint64_t)tables->gap_bias + (uint64_t)ACROSS64(sum));
 }
 
-static void add(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now, int32_t *out)
+static void add(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now, int32_t *out)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
-	const int32_t *sums = linnet_slot_sums(slot);
+	const int32_t *sums = linnet_precomputed_sums(pre);
 	uint32_t lanes = tables->lanes;
 
 	for (uint32_t o = 0; o < lanes; o += LANES)
 		STORE(out + o, now_sums(sums, weights, lanes, o, now));
 }
 
-static void bounds(const struct linnet_tables *tables, const struct linnet_slot *slot, uint32_t tens, int64_t *low,
+static void bounds(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint32_t tens, int64_t *low,
 		   int64_t *high)
 {
-	const int32_t *rest = linnet_slot_rest(slot, tables->lanes), *near = linnet_slot_near(slot, tables->lanes);
-	const int32_t *gap = linnet_slot_gap(slot, tables->lanes);
+	const int32_t *rest = linnet_precomputed_rest(pre, tables->lanes), *near = linnet_precomputed_near(pre, tables->lanes);
+	const int32_t *gap = linnet_precomputed_gap(pre, tables->lanes);
 	vector digit = PAIR(tens, 0), least = ZERO(), most = ZERO(), nine = PAIR(0, 9);
-	int64_t base = slot->base + slot->tens * tens, units = 9 * slot->units;
+	int64_t base = pre->base + pre->tens * tens, units = 9 * pre->units;
 
-	for (uint32_t i = 0; i < slot->count; i += LANES) {
+	for (uint32_t i = 0; i < pre->count; i += LANES) {
 		vector weights = LOAD(near + i), gaps = LOAD(gap + i);
 		vector a = ADD_PAIRS(LOAD(rest + i), weights, digit), b = ADD_PAIRS(a, weights, nine);
 		vector from, to;
@@ -288,16 +288,16 @@ INLINE const uint64_t *digit_row(const struct linnet_tables *tables, uint32_t di
 	return tables->packed + (size_t)(1 + digit) * tables->words;
 }
 
-static void pack(const struct linnet_tables *tables, struct linnet_slot *slot)
+static void pack(const struct linnet_tables *tables, struct linnet_precomputed *pre)
 {
 	const uint64_t *rows[LINNET_DIGITS];
-	uint64_t factors[LINNET_DIGITS], *words = linnet_slot_words(slot);
+	uint64_t factors[LINNET_DIGITS], *words = linnet_precomputed_words(pre);
 	uint32_t n = 0, count = tables->words, w = 0;
 
 	for (uint32_t i = 0; i < LINNET_DIGITS; i++) {
 		rows[n] = digit_row(tables, i);
-		factors[n] = slot->digits[i];
-		n += slot->digits[i] != 0;
+		factors[n] = pre->digits[i];
+		n += pre->digits[i] != 0;
 	}
 	/* Six sums at a time stay in registers. */
 	for (; w + 6 <= count; w += 6) {
@@ -361,11 +361,11 @@ INLINE uint32_t places_alive(const struct linnet_tables *tables, const uint64_t 
 	return alive;
 }
 
-INLINE uint32_t outputs_alive(const struct linnet_tables *tables, const struct linnet_slot *slot, uint32_t hundreds,
+INLINE uint32_t outputs_alive(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint32_t hundreds,
 			      int32_t *list)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
-	const int32_t *sums = linnet_slot_sums(slot), *top = tables->top;
+	const int32_t *sums = linnet_precomputed_sums(pre), *top = tables->top;
 	uint32_t lanes = tables->lanes, alive = 0;
 
 	for (uint32_t o = 0; o < lanes; o++) {
@@ -385,7 +385,7 @@ struct parted {
 	uint32_t count;
 };
 
-INLINE void part(struct parted *to, const struct linnet_tables *tables, struct linnet_slot *slot, uint32_t o,
+INLINE void part(struct parted *to, const struct linnet_tables *tables, struct linnet_precomputed *pre, uint32_t o,
 		 int32_t sum)
 {
 	uint32_t lanes = tables->lanes, n = to->count;
@@ -396,18 +396,18 @@ INLINE void part(struct parted *to, const struct linnet_tables *tables, struct l
 	to->base += sure * sum;
 	to->tens += sure * t;
 	to->units += sure * u;
-	linnet_slot_rest(slot, lanes)[n] = sum;
-	linnet_slot_near(slot, lanes)[n] = pair;
-	linnet_slot_gap(slot, lanes)[n] = (int32_t)gap;
+	linnet_precomputed_rest(pre, lanes)[n] = sum;
+	linnet_precomputed_near(pre, lanes)[n] = pair;
+	linnet_precomputed_gap(pre, lanes)[n] = (int32_t)gap;
 	to->count = n + (lowest < 0);
 }
 
-INLINE void part_packed(struct parted *to, const struct linnet_tables *tables, struct linnet_slot *slot,
+INLINE void part_packed(struct parted *to, const struct linnet_tables *tables, struct linnet_precomputed *pre,
 			uint32_t bits)
 {
-	const uint64_t *words = linnet_slot_words(slot), *row = digit_row(tables, LINNET_NOW_AT);
-	uint64_t hundreds = slot->hundreds;
-	int32_t *list = linnet_slot_gap(slot, tables->lanes);
+	const uint64_t *words = linnet_precomputed_words(pre), *row = digit_row(tables, LINNET_NOW_AT);
+	uint64_t hundreds = pre->hundreds;
+	int32_t *list = linnet_precomputed_gap(pre, tables->lanes);
 	uint32_t alive;
 
 	if (hundreds)
@@ -418,47 +418,47 @@ INLINE void part_packed(struct parted *to, const struct linnet_tables *tables, s
 		uint32_t place = (uint32_t)list[i], w = place >> 12 & 0xfff;
 		uint64_t word = words[w] + row[w] * hundreds;
 
-		part(to, tables, slot, place & 0xfff, unpack(word, place >> 24, bits));
+		part(to, tables, pre, place & 0xfff, unpack(word, place >> 24, bits));
 	}
 }
 
-/* Without branches: which way an output goes cannot be foretold. */
-static void sift(const struct linnet_tables *tables, struct linnet_slot *slot)
+/* Without branches: which side of zero an output is on cannot be predicted. */
+static void prune(const struct linnet_tables *tables, struct linnet_precomputed *pre)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
-	const int32_t *sums = linnet_slot_sums(slot);
+	const int32_t *sums = linnet_precomputed_sums(pre);
 	struct parted to = { tables->gap_bias, 0, 0, 0 };
-	int32_t hundreds = (int32_t)slot->hundreds;
+	int32_t hundreds = (int32_t)pre->hundreds;
 	/* Indices lie where the list of gaps will; none is overwritten before it was read. */
-	int32_t *list = linnet_slot_gap(slot, tables->lanes);
+	int32_t *list = linnet_precomputed_gap(pre, tables->lanes);
 
 	if (tables->pack_bits == 16) {
-		part_packed(&to, tables, slot, 16);
+		part_packed(&to, tables, pre, 16);
 	} else if (tables->pack_bits == 21) {
-		part_packed(&to, tables, slot, 21);
+		part_packed(&to, tables, pre, 21);
 	} else {
-		uint32_t alive = hundreds ? outputs_alive(tables, slot, slot->hundreds, list)
-					  : outputs_alive(tables, slot, 0, list);
+		uint32_t alive = hundreds ? outputs_alive(tables, pre, pre->hundreds, list)
+					  : outputs_alive(tables, pre, 0, list);
 
 		for (uint32_t i = 0; i < alive; i++) {
 			uint32_t o = (uint32_t)list[i];
 
-			part(&to, tables, slot, o, sums[o] + weights[2 * o] * hundreds);
+			part(&to, tables, pre, o, sums[o] + weights[2 * o] * hundreds);
 		}
 	}
-	slot->count = to.count;
-	slot->base = to.base;
-	slot->tens = to.tens;
-	slot->units = to.units;
+	pre->count = to.count;
+	pre->base = to.base;
+	pre->tens = to.tens;
+	pre->units = to.units;
 }
 
-static int64_t near(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now)
+static int64_t near(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now)
 {
-	const int32_t *rest = linnet_slot_rest(slot, tables->lanes), *near = linnet_slot_near(slot, tables->lanes);
-	const int32_t *gap = linnet_slot_gap(slot, tables->lanes);
-	uint64_t sum = (uint64_t)settled(slot, now);
+	const int32_t *rest = linnet_precomputed_rest(pre, tables->lanes), *near = linnet_precomputed_near(pre, tables->lanes);
+	const int32_t *gap = linnet_precomputed_gap(pre, tables->lanes);
+	uint64_t sum = (uint64_t)settled(pre, now);
 	int32_t tens = now[1], units = now[2];
-	uint32_t count = slot->count;
+	uint32_t count = pre->count;
 
 	for (uint32_t i = 0; i < count; i++) {
 		int32_t add = tens_of(near[i]) * tens + units_of(near[i]) * units;
@@ -475,10 +475,10 @@ INLINE int32_t now_sum(const int32_t *sums, const int16_t *weights, uint32_t str
 	return (int32_t)((uint32_t)sums[o] + (uint32_t)add);
 }
 
-INLINE int64_t far_packed(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now,
+INLINE int64_t far_packed(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now,
 			  uint32_t bits)
 {
-	const uint64_t *words = linnet_slot_words(slot), *row = digit_row(tables, LINNET_NOW_AT);
+	const uint64_t *words = linnet_precomputed_words(pre), *row = digit_row(tables, LINNET_NOW_AT);
 	const int32_t *gap = tables->gap;
 	uint32_t count = tables->words;
 	uint64_t sum = (uint64_t)tables->gap_bias, hundreds = now[0], tens = now[1], units = now[2];
@@ -493,39 +493,39 @@ INLINE int64_t far_packed(const struct linnet_tables *tables, const struct linne
 	return (int64_t)sum;
 }
 
-static int64_t far(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now)
+static int64_t far(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
-	const int32_t *sums = linnet_slot_sums(slot);
+	const int32_t *sums = linnet_precomputed_sums(pre);
 	uint64_t sum = (uint64_t)tables->gap_bias;
 
 	if (tables->pack_bits == 16)
-		return far_packed(tables, slot, now, 16);
+		return far_packed(tables, pre, now, 16);
 	if (tables->pack_bits == 21)
-		return far_packed(tables, slot, now, 21);
+		return far_packed(tables, pre, now, 21);
 	for (uint32_t o = 0; o < tables->lanes; o++)
 		sum += (uint64_t)((int64_t)cut(now_sum(sums, weights, tables->lanes, o, now)) * tables->gap[o]);
 	return (int64_t)sum;
 }
 
-static void add(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now, int32_t *out)
+static void add(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now, int32_t *out)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
-	const int32_t *sums = linnet_slot_sums(slot);
+	const int32_t *sums = linnet_precomputed_sums(pre);
 
 	for (uint32_t o = 0; o < tables->lanes; o++)
 		out[o] = now_sum(sums, weights, tables->lanes, o, now);
 }
 
-static void bounds(const struct linnet_tables *tables, const struct linnet_slot *slot, uint32_t tens, int64_t *low,
+static void bounds(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint32_t tens, int64_t *low,
 		   int64_t *high)
 {
-	const int32_t *rest = linnet_slot_rest(slot, tables->lanes), *near = linnet_slot_near(slot, tables->lanes);
-	const int32_t *gap = linnet_slot_gap(slot, tables->lanes);
-	int64_t base = slot->base + slot->tens * tens, units = 9 * slot->units;
+	const int32_t *rest = linnet_precomputed_rest(pre, tables->lanes), *near = linnet_precomputed_near(pre, tables->lanes);
+	const int32_t *gap = linnet_precomputed_gap(pre, tables->lanes);
+	int64_t base = pre->base + pre->tens * tens, units = 9 * pre->units;
 	int64_t least = base + (units < 0 ? units : 0), most = base + (units > 0 ? units : 0);
 
-	for (uint32_t i = 0; i < slot->count; i++) {
+	for (uint32_t i = 0; i < pre->count; i++) {
 		int32_t a = rest[i] + tens_of(near[i]) * (int32_t)tens, b = a + 9 * units_of(near[i]);
 		int64_t x = (int64_t)cut(a) * gap[i], y = (int64_t)cut(b) * gap[i];
 
@@ -538,4 +538,4 @@ static void bounds(const struct linnet_tables *tables, const struct linnet_slot 
 
 #endif
 
-const struct linnet_sift LINNET_SIFT = { PACK, sift, near, far, add, bounds };
+const struct linnet_prune LINNET_PRUNE = { PACK, prune, near, far, add, bounds };

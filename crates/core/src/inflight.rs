@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a host sees of one device while I/Os are under way (`core/watch.c`, `spec/features-linnet.md`).
+//! What a host sees of one device while I/Os are in flight (`core/inflight.c`, `spec/features-linnet.md`).
 
 use linnet_types::{Nanos, Op, Request};
 
 use crate::ffi;
 
 /// Features of one read in the schema `linnet-1`; each is 0..=63.
-pub const WATCH_FEATURES: usize = 16;
+pub const INFLIGHT_FEATURES: usize = 16;
 /// The largest value of a feature: the end of its scale, or "not yet".
 pub const BUCKET_MAX: u8 = 63;
 
@@ -14,10 +14,10 @@ const DONE: usize = 8;
 const LATENCIES: usize = 4;
 const NONE: u32 = u32::MAX;
 
-/// `struct linnet_watched`.
+/// `struct linnet_inflight_io`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub struct Watched {
+pub struct InflightIo {
     arrived_ns: Nanos,
     pages_ahead: u64,
     pages: u32,
@@ -26,7 +26,7 @@ pub struct Watched {
     newer: u32,
 }
 
-/// `struct linnet_watch`.
+/// `struct linnet_inflight`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Raw {
@@ -59,28 +59,28 @@ pub fn bucket(value: u64) -> u8 {
     unsafe { ffi::linnet_bucket(value) }
 }
 
-/// One I/O under way, from [`Watch::arrive`] to its end.
+/// One I/O in flight, from [`InflightTracker::arrive`] to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u32);
 
-/// The watch of one device. Told of every I/O's arrival and end, it describes a read that would arrive now.
+/// The in-flight tracker of one device. Told of every I/O's arrival and end, it describes a read that would arrive now.
 ///
 /// Times come from one clock that never runs backwards. Give completions before arrivals when both carry the same time.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct InflightTracker {
     raw: Raw,
-    ios: Vec<Watched>,
-    under_way: Vec<bool>,
+    ios: Vec<InflightIo>,
+    in_flight: Vec<bool>,
     free: Vec<u32>,
 }
 
-impl Watch {
+impl InflightTracker {
     /// An idle device without history. Reads above `inflection_ns` are slow.
-    pub fn new(inflection_ns: Nanos) -> Watch {
+    pub fn new(inflection_ns: Nanos) -> InflightTracker {
         let mut raw = Raw::default();
-        // SAFETY: `Raw` has the layout of `struct linnet_watch`; so in every call below.
-        unsafe { ffi::linnet_watch_init(&mut raw, inflection_ns) };
-        Watch { raw, ios: Vec::new(), under_way: Vec::new(), free: Vec::new() }
+        // SAFETY: `Raw` has the layout of `struct linnet_inflight`; so in every call below.
+        unsafe { ffi::linnet_inflight_init(&mut raw, inflection_ns) };
+        InflightTracker { raw, ios: Vec::new(), in_flight: Vec::new(), free: Vec::new() }
     }
 
     /// The inflection point that it was made for.
@@ -88,7 +88,7 @@ impl Watch {
         self.raw.inflection_ns
     }
 
-    /// I/Os under way.
+    /// I/Os in flight.
     pub fn in_flight(&self) -> usize {
         self.ios.len() - self.free.len()
     }
@@ -98,18 +98,18 @@ impl Watch {
         self.raw.completed
     }
 
-    /// An I/O is handed to the device. Keep its place until it ends. Allocates when more are under way than ever before.
+    /// An I/O is handed to the device. Keep its place until it ends. Allocates when more are in flight than ever before.
     pub fn arrive(&mut self, now: Nanos, request: &Request) -> Place {
         let io = self.free.pop().unwrap_or_else(|| {
-            self.ios.push(Watched::default());
-            self.under_way.push(false);
+            self.ios.push(InflightIo::default());
+            self.in_flight.push(false);
             self.ios.len() as u32 - 1
         });
-        self.under_way[io as usize] = true;
+        self.in_flight[io as usize] = true;
         let is_read = i32::from(request.op == Op::Read);
         // SAFETY: `io` is in the bounds of `ios`; so are the places in the list, which came from here.
         unsafe {
-            ffi::linnet_watch_arrive(
+            ffi::linnet_inflight_arrive(
                 &mut self.raw,
                 self.ios.as_mut_ptr(),
                 io,
@@ -122,25 +122,25 @@ impl Watch {
         Place(io)
     }
 
-    /// It completes. A place that is not under way does nothing.
+    /// It completes. A place that is not in flight does nothing.
     pub fn complete(&mut self, place: Place, now: Nanos) {
         if self.end(place) {
-            // SAFETY: under way, so in bounds and in the list.
-            unsafe { ffi::linnet_watch_complete(&mut self.raw, self.ios.as_mut_ptr(), place.0, now) };
+            // SAFETY: in flight, so in bounds and in the list.
+            unsafe { ffi::linnet_inflight_complete(&mut self.raw, self.ios.as_mut_ptr(), place.0, now) };
         }
     }
 
-    /// It leaves without completing (revoked, failed, cancelled): the history stays. A place that is not under way does
+    /// It leaves without completing (revoked, failed, cancelled): the history stays. A place that is not in flight does
     /// nothing.
     pub fn withdraw(&mut self, place: Place) {
         if self.end(place) {
             // SAFETY: as in `complete`.
-            unsafe { ffi::linnet_watch_withdraw(&mut self.raw, self.ios.as_mut_ptr(), place.0) };
+            unsafe { ffi::linnet_inflight_withdraw(&mut self.raw, self.ios.as_mut_ptr(), place.0) };
         }
     }
 
     fn end(&mut self, place: Place) -> bool {
-        let live = self.under_way.get_mut(place.0 as usize).is_some_and(std::mem::take);
+        let live = self.in_flight.get_mut(place.0 as usize).is_some_and(std::mem::take);
         if live {
             self.free.push(place.0);
         }
@@ -148,21 +148,21 @@ impl Watch {
     }
 
     /// The features of a read that would be handed to the device now.
-    pub fn describe(&self, now: Nanos, offset_bytes: u64, size_bytes: u32) -> [u8; WATCH_FEATURES] {
-        let mut features = [0; WATCH_FEATURES];
+    pub fn describe(&self, now: Nanos, offset_bytes: u64, size_bytes: u32) -> [u8; INFLIGHT_FEATURES] {
+        let mut features = [0; INFLIGHT_FEATURES];
         debug_assert!(self.raw.oldest_read == NONE || (self.raw.oldest_read as usize) < self.ios.len());
         // SAFETY: the list holds places within `ios`; `features` has room.
         unsafe {
             let ios = self.ios.as_ptr();
-            ffi::linnet_watch_describe(&self.raw, ios, now, offset_bytes, size_bytes, features.as_mut_ptr());
+            ffi::linnet_inflight_describe(&self.raw, ios, now, offset_bytes, size_bytes, features.as_mut_ptr());
         }
         features
     }
 }
 
-impl Default for Watch {
+impl Default for InflightTracker {
     /// Without an inflection point no read is slow.
     fn default() -> Self {
-        Watch::new(Nanos::MAX)
+        InflightTracker::new(Nanos::MAX)
     }
 }

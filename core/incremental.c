@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Deciding on the submit path with little left to do, exactly as the plain network decides.
+ * The incremental network: it decides exactly as the plain network does, and leaves little work to the submit path.
  *
  * Of the 31 digits 28 change only when a read completes; an arriving read brings three, its pending pages. So when a
- * read completes, the first layer's sums of the history are taken, once. Of a network with two layers more can be
- * known ahead. For one digit of hundreds an output of the first layer is
+ * read completes, the first layer's sums of the history are taken, once. A network with two layers also has its ReLU outputs
+ * pruned (prune.c): for one digit of hundreds an output of the first layer is
  *
  *   dead      when it is not above zero whatever tens and units follow: it adds nothing;
  *   positive  when it is never below zero: it adds a number, and a number per ten and per unit, to the score, and
@@ -15,19 +15,19 @@
  * of the two logits' weights. Other hundreds than expected take the sums of all outputs instead. Deeper networks
  * keep the first layer's sums only, and those whose first layer is wide or small keep nothing.
  *
- * Whoever is asked less often than reads complete notes them instead, and works the history out when it is asked: once for
- * all that have completed since.
+ * Callers that decide less often than reads complete only note the reads. The history is worked out at the next decision, once
+ * for all reads that have completed since.
  *
  * A decision is remembered per pending count until the next read completes. For the ten counts around the one that
- * is expected, the bounds of the score often decide at once, before anybody asks.
+ * is expected, the bounds of the score often decide at once, before a decision is asked for.
  *
- * Several CPUs. complete_read writes the slot that is not in use, then publishes it by its version. Whoever computes
- * from a slot looks afterwards whether it still carries the version it began with, and else begins anew; that takes
- * two completions in the time of one decision. Words of `decided` carry the version that they hold for, and are
- * stored whole: two CPUs that store at once lose a memory, never the truth. Each completion clears one word, so none
- * lives until its 44 bits of version come round.
+ * Several CPUs. complete_read writes the precomputed history that is not in use, then publishes it by its version. Whoever
+ * computes from a precomputed history looks afterwards whether it still carries the version it began with, and otherwise starts
+ * again; that takes two completions in the time of one decision. Words of `decided` carry the version that they hold for, and
+ * are stored whole: two CPUs that store at once lose a memory, never the truth. Each completion clears one word, so none lives
+ * until its 44 bits of version come round.
  */
-#include "slot.h"
+#include "incremental.h"
 
 #define FIRST_VERSION 2
 #define KNOWN_SHIFT 10
@@ -76,7 +76,7 @@ static int64_t most(const struct linnet_layer *layer, uint32_t o)
 }
 
 /* Whether gaps fit 32 bits and every part of a score its bound. */
-static int can_sift(const struct linnet_network *network)
+static int can_prune(const struct linnet_network *network)
 {
 	const struct linnet_layer *first = &network->layers[0], *last = &network->layers[1];
 	linnet_int128 gap = (linnet_int128)bias(last, 1) - bias(last, 0);
@@ -128,10 +128,10 @@ static void plan_packed(struct linnet_tables *plan)
 }
 
 int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network,
-		       const struct linnet_sift *loops)
+		       const struct linnet_prune *loops)
 {
 	struct linnet_tables plan;
-	size_t slot = sizeof(struct linnet_slot);
+	size_t pre = sizeof(struct linnet_precomputed);
 
 	if (network && (network->inputs != LINNET_DIGITS || network->outputs != 2 || network->input_max < 9))
 		return LINNET_E_SHAPE;
@@ -139,26 +139,26 @@ int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network
 	plan.network = network;
 	plan.loops = loops;
 	if (network) {
-		plan.way = LINNET_WAY_PLAIN;
+		plan.precompute = LINNET_PRECOMPUTE_PLAIN;
 		plan.scratch_size = network->scratch_size;
 		if (network->layer_count > 1 && network->layers[0].by_input)
-			plan.way = LINNET_WAY_FIRST;
-		if (plan.way == LINNET_WAY_FIRST && network->layer_count == 2 && can_sift(network))
-			plan.way = LINNET_WAY_SIFTED;
+			plan.precompute = LINNET_PRECOMPUTE_FIRST;
+		if (plan.precompute == LINNET_PRECOMPUTE_FIRST && network->layer_count == 2 && can_prune(network))
+			plan.precompute = LINNET_PRECOMPUTE_PRUNED;
 	}
-	if (plan.way >= LINNET_WAY_FIRST) {
+	if (plan.precompute >= LINNET_PRECOMPUTE_FIRST) {
 		plan.lanes = network->layers[0].stride;
-		slot += sizeof(int32_t) * (size_t)plan.lanes;
+		pre += sizeof(int32_t) * (size_t)plan.lanes;
 	}
-	if (plan.way == LINNET_WAY_SIFTED) {
+	if (plan.precompute == LINNET_PRECOMPUTE_PRUNED) {
 		plan.scratch_size = 0;
 		/* Gaps are read by whole words, too. */
 		plan.memory_size = sizeof(int32_t) * (3 * (size_t)plan.lanes + LINNET_REST_PAD);
 		if (loops->pack)
 			plan_packed(&plan);
-		slot += 3 * sizeof(int32_t) * ((size_t)plan.lanes + LINNET_REST_PAD);
+		pre += 3 * sizeof(int32_t) * ((size_t)plan.lanes + LINNET_REST_PAD);
 	}
-	plan.judge_size = sizeof(struct linnet_judge) + 2 * round_up(slot);
+	plan.incremental_size = sizeof(struct linnet_incremental) + 2 * round_up(pre);
 	linnet_copy(tables, &plan, sizeof(plan));
 	return 0;
 }
@@ -188,7 +188,7 @@ int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memor
 	int32_t *near = memory, *top = near + tables->lanes, *gap = top + tables->lanes;
 	const struct linnet_layer *first, *last;
 
-	if (tables->way != LINNET_WAY_SIFTED)
+	if (tables->precompute != LINNET_PRECOMPUTE_PRUNED)
 		return 0;
 	if (!aligned(memory) || memory_size < tables->memory_size)
 		return LINNET_E_MEMORY;
@@ -214,9 +214,9 @@ int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memor
 
 /* ---- the state of a device ---- */
 
-static struct linnet_slot *slot_of(const struct linnet_judge *judge, uint64_t version)
+static struct linnet_precomputed *precomputed_of(const struct linnet_incremental *net, uint64_t version)
 {
-	return (struct linnet_slot *)((uintptr_t)(judge + 1) + (size_t)(version & 1) * judge->slot_size);
+	return (struct linnet_precomputed *)((uintptr_t)(net + 1) + (size_t)(version & 1) * net->precomputed_size);
 }
 
 static void split(uint32_t pages, uint8_t *now)
@@ -237,11 +237,11 @@ static uint64_t tag_of(uint64_t version)
 }
 
 /* The ten counts around `pages`, where the bounds of the score decide them all; else what is known of none. */
-static uint64_t foresee(const struct linnet_tables *tables, const struct linnet_slot *slot, uint32_t pages)
+static uint64_t decide_ten(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint32_t pages)
 {
 	int64_t low, high;
 
-	tables->loops->bounds(tables, slot, pages / 10 % 10, &low, &high);
+	tables->loops->bounds(tables, pre, pages / 10 % 10, &low, &high);
 	if (high <= 0)
 		return (uint64_t)ALL_UNITS << KNOWN_SHIFT;
 	if (low > 0)
@@ -250,182 +250,182 @@ static uint64_t foresee(const struct linnet_tables *tables, const struct linnet_
 }
 
 /* Works out the history as it is now, for arrivals that are expected to find `pages` outstanding. */
-static void settle(struct linnet_judge *judge, uint32_t pages)
+static void settle(struct linnet_incremental *net, uint32_t pages)
 {
-	const struct linnet_tables *tables = judge->tables;
-	uint64_t version = judge->version + 1, known = 0;
-	struct linnet_slot *slot = slot_of(judge, version);
+	const struct linnet_tables *tables = net->tables;
+	uint64_t version = net->version + 1, known = 0;
+	struct linnet_precomputed *pre = precomputed_of(net, version);
 
-	linnet_store_relaxed(&slot->version, 0);
+	linnet_store_relaxed(&pre->version, 0);
 	linnet_fence_release();
-	slot->history_len = (uint8_t)judge->history.history_len;
+	pre->history_len = (uint8_t)net->history.history_len;
 	for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-		slot->digits[i] = judge->history.digits[i];
-	slot->hundreds = pages / 100;
+		pre->digits[i] = net->history.digits[i];
+	pre->hundreds = pages / 100;
 	if (tables->packed) {
-		tables->loops->pack(tables, slot);
-	} else if (tables->way >= LINNET_WAY_FIRST) {
+		tables->loops->pack(tables, pre);
+	} else if (tables->precompute >= LINNET_PRECOMPUTE_FIRST) {
 		int16_t inputs[LINNET_DIGITS + 1];
 		uint16_t used[(LINNET_DIGITS + 1) / 2];
 
 		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-			inputs[i] = judge->history.digits[i];
+			inputs[i] = net->history.digits[i];
 		inputs[LINNET_DIGITS] = 0;
-		tables->network->dense->pairs(&tables->network->layers[0], inputs, used, linnet_slot_sums(slot));
+		tables->network->dense->pairs(&tables->network->layers[0], inputs, used, linnet_precomputed_sums(pre));
 	}
-	if (tables->way == LINNET_WAY_SIFTED) {
-		tables->loops->sift(tables, slot);
-		known = foresee(tables, slot, pages);
+	if (tables->precompute == LINNET_PRECOMPUTE_PRUNED) {
+		tables->loops->prune(tables, pre);
+		known = decide_ten(tables, pre, pages);
 	}
-	linnet_store(&slot->version, version);
-	linnet_store_relaxed(&judge->decided[version % LINNET_DECADES], 0);
+	linnet_store(&pre->version, version);
+	linnet_store_relaxed(&net->decided[version % LINNET_DECADES], 0);
 	if (known)
-		linnet_store_relaxed(&judge->decided[pages / 10], tag_of(version) | known);
-	linnet_store(&judge->version, version);
-	linnet_store(&judge->behind, 0); /* last: who finds it so is to find that version */
+		linnet_store_relaxed(&net->decided[pages / 10], tag_of(version) | known);
+	linnet_store(&net->version, version);
+	linnet_store(&net->behind, 0);   /* last: a reader that sees 0 must also see that version */
 }
 
-int linnet_judge_init(struct linnet_judge *judge, size_t size, const struct linnet_tables *tables,
-		      const struct linnet_tracker *tracker)
+int linnet_incremental_init(struct linnet_incremental *net, size_t size, const struct linnet_tables *tables,
+			    const struct linnet_tracker *tracker)
 {
-	if (!aligned(judge) || size < tables->judge_size)
+	if (!aligned(net) || size < tables->incremental_size)
 		return LINNET_E_MEMORY;
-	linnet_zero(judge, tables->judge_size);
-	judge->tables = tables;
-	judge->slot_size = (tables->judge_size - sizeof(*judge)) / 2;
-	judge->version = FIRST_VERSION - 1;
+	linnet_zero(net, tables->incremental_size);
+	net->tables = tables;
+	net->precomputed_size = (tables->incremental_size - sizeof(*net)) / 2;
+	net->version = FIRST_VERSION - 1;
 	if (tracker) {
-		linnet_copy(&judge->history, tracker, sizeof(*tracker));
-		judge->pending_pages = tracker->pending_pages;
-		judge->history.pending_pages = 0;
+		linnet_copy(&net->history, tracker, sizeof(*tracker));
+		net->pending_pages = tracker->pending_pages;
+		net->history.pending_pages = 0;
 	}
-	settle(judge, capped(judge->pending_pages));
+	settle(net, capped(net->pending_pages));
 	return 0;
 }
 
-uint32_t linnet_judge_arrive(struct linnet_judge *judge, uint32_t size_bytes)
+uint32_t linnet_incremental_arrive(struct linnet_incremental *net, uint32_t size_bytes)
 {
-	uint32_t pages = linnet_pages(size_bytes), seen = linnet_load32(&judge->pending_pages), next;
+	uint32_t pages = linnet_pages(size_bytes), seen = linnet_load32(&net->pending_pages), next;
 
 	do {
 		uint32_t room = UINT32_MAX - seen;
 
 		next = seen + (pages < room ? pages : room);
-	} while (!linnet_swap32(&judge->pending_pages, &seen, next));
+	} while (!linnet_swap32(&net->pending_pages, &seen, next));
 	return next;
 }
 
-void linnet_judge_withdraw(struct linnet_judge *judge, uint32_t size_bytes)
+void linnet_incremental_withdraw(struct linnet_incremental *net, uint32_t size_bytes)
 {
-	uint32_t pages = linnet_pages(size_bytes), seen = linnet_load32(&judge->pending_pages);
+	uint32_t pages = linnet_pages(size_bytes), seen = linnet_load32(&net->pending_pages);
 
-	while (!linnet_swap32(&judge->pending_pages, &seen, seen - (pages < seen ? pages : seen)))
+	while (!linnet_swap32(&net->pending_pages, &seen, seen - (pages < seen ? pages : seen)))
 		;
 }
 
-void linnet_judge_note_read(struct linnet_judge *judge, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot)
+void linnet_incremental_note_read(struct linnet_incremental *net, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot)
 {
-	linnet_judge_withdraw(judge, size_bytes);
-	linnet_tracker_complete_read(&judge->history, 0, latency_ns, snapshot);
-	linnet_store(&judge->behind, 1);
+	linnet_incremental_withdraw(net, size_bytes);
+	linnet_tracker_complete_read(&net->history, 0, latency_ns, snapshot);
+	linnet_store(&net->behind, 1);
 }
 
-int linnet_judge_behind(const struct linnet_judge *judge)
+int linnet_incremental_behind(const struct linnet_incremental *net)
 {
-	return linnet_load(&judge->behind) != 0;
+	return linnet_load(&net->behind) != 0;
 }
 
-void linnet_judge_catch_up(struct linnet_judge *judge, uint32_t snapshot)
+void linnet_incremental_catch_up(struct linnet_incremental *net, uint32_t snapshot)
 {
-	if (linnet_judge_behind(judge))
-		settle(judge, capped(snapshot));
+	if (linnet_incremental_behind(net))
+		settle(net, capped(snapshot));
 }
 
-uint32_t linnet_judge_pending_pages(const struct linnet_judge *judge)
+uint32_t linnet_incremental_pending_pages(const struct linnet_incremental *net)
 {
-	return linnet_load32(&judge->pending_pages);
+	return linnet_load32(&net->pending_pages);
 }
 
-uint32_t linnet_judge_snapshot(const struct linnet_judge *judge, uint32_t size_bytes)
+uint32_t linnet_incremental_snapshot(const struct linnet_incremental *net, uint32_t size_bytes)
 {
-	uint32_t pending = linnet_judge_pending_pages(judge), pages = linnet_pages(size_bytes);
+	uint32_t pending = linnet_incremental_pending_pages(net), pages = linnet_pages(size_bytes);
 
 	return pending + (pages < UINT32_MAX - pending ? pages : UINT32_MAX - pending);
 }
 
-uint32_t linnet_judge_history_len(const struct linnet_judge *judge)
+uint32_t linnet_incremental_history_len(const struct linnet_incremental *net)
 {
-	return slot_of(judge, linnet_load(&judge->version))->history_len;
+	return precomputed_of(net, linnet_load(&net->version))->history_len;
 }
 
-/* Whether the slot was the same history all the time since it was found by `version`. */
-static int unchanged(const struct linnet_slot *slot, uint64_t version)
+/* Whether the precomputed history was the same history all the time since it was found by `version`. */
+static int unchanged(const struct linnet_precomputed *pre, uint64_t version)
 {
 	linnet_fence_acquire();
-	return linnet_load_relaxed(&slot->version) == version;
+	return linnet_load_relaxed(&pre->version) == version;
 }
 
-void linnet_judge_tracker(const struct linnet_judge *judge, struct linnet_tracker *tracker)
+void linnet_incremental_tracker(const struct linnet_incremental *net, struct linnet_tracker *tracker)
 {
-	const struct linnet_slot *slot;
+	const struct linnet_precomputed *pre;
 	uint64_t version;
 
 	linnet_tracker_init(tracker);
 	do {
-		version = linnet_load(&judge->version);
-		slot = slot_of(judge, version);
-		tracker->history_len = slot->history_len;
+		version = linnet_load(&net->version);
+		pre = precomputed_of(net, version);
+		tracker->history_len = pre->history_len;
 		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-			tracker->digits[i] = slot->digits[i];
-	} while (!unchanged(slot, version));
-	tracker->pending_pages = linnet_load32(&judge->pending_pages);
+			tracker->digits[i] = pre->digits[i];
+	} while (!unchanged(pre, version));
+	tracker->pending_pages = linnet_load32(&net->pending_pages);
 }
 
 /* ---- decisions ---- */
 
 /*
- * The score of `pages` by the history in `slot`. *torn is set when the slot changed meanwhile, and then nothing else
- * is true. Numbers that may be torn go through wrapping sums only, never into the layers behind the first.
+ * The score of `pages` by the history in `pre`. *torn is set when the precomputed history changed meanwhile, and then nothing
+ * else is true. Numbers that may be torn go through wrapping sums only, never into the layers behind the first.
  */
-static int score_in(const struct linnet_tables *tables, const struct linnet_slot *slot, uint64_t version,
+static int score_in(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint64_t version,
 		    uint32_t pages, void *scratch, int64_t *score, int *torn)
 {
 	uint8_t digits[LINNET_DIGITS], now[3];
 
 	split(pages, now);
-	if (tables->way == LINNET_WAY_SIFTED) {
-		if (now[0] == slot->hundreds)
-			*score = tables->loops->near(tables, slot, now);
+	if (tables->precompute == LINNET_PRECOMPUTE_PRUNED) {
+		if (now[0] == pre->hundreds)
+			*score = tables->loops->near(tables, pre, now);
 		else
-			*score = tables->loops->far(tables, slot, now);
-		*torn = !unchanged(slot, version);
+			*score = tables->loops->far(tables, pre, now);
+		*torn = !unchanged(pre, version);
 		return 0;
 	}
-	if (tables->way == LINNET_WAY_FIRST) {
-		tables->loops->add(tables, slot, now, linnet_network_first_sums(tables->network, scratch));
-		*torn = !unchanged(slot, version);
+	if (tables->precompute == LINNET_PRECOMPUTE_FIRST) {
+		tables->loops->add(tables, pre, now, linnet_network_first_sums(tables->network, scratch));
+		*torn = !unchanged(pre, version);
 		return *torn ? 0 : linnet_network_score_rest(tables->network, scratch, score);
 	}
 	*torn = 0;
-	if (tables->way == LINNET_WAY_NONE)
+	if (tables->precompute == LINNET_PRECOMPUTE_NONE)
 		return LINNET_E_SHAPE;
 	for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-		digits[i] = slot->digits[i];
+		digits[i] = pre->digits[i];
 	for (uint32_t i = 0; i < 3; i++)
 		digits[LINNET_NOW_AT + i] = now[i];
-	*torn = !unchanged(slot, version);
+	*torn = !unchanged(pre, version);
 	return *torn ? 0 : linnet_network_score(tables->network, digits, scratch, score);
 }
 
-int linnet_judge_score(const struct linnet_judge *judge, uint32_t snapshot, void *scratch, int64_t *score)
+int linnet_incremental_score(const struct linnet_incremental *net, uint32_t snapshot, void *scratch, int64_t *score)
 {
 	int64_t found = 0;
 	int error, torn;
 
 	do {
-		uint64_t version = linnet_load(&judge->version);
+		uint64_t version = linnet_load(&net->version);
 
-		error = score_in(judge->tables, slot_of(judge, version), version, capped(snapshot), scratch, &found,
+		error = score_in(net->tables, precomputed_of(net, version), version, capped(snapshot), scratch, &found,
 				 &torn);
 	} while (torn);
 	if (error < 0)
@@ -435,9 +435,9 @@ int linnet_judge_score(const struct linnet_judge *judge, uint32_t snapshot, void
 }
 
 /* The decision by the history of `version`, remembered or computed. */
-static int decide_in(struct linnet_judge *judge, uint64_t version, uint32_t pages, void *scratch, int *torn)
+static int decide_in(struct linnet_incremental *net, uint64_t version, uint32_t pages, void *scratch, int *torn)
 {
-	uint64_t *at = &judge->decided[pages / 10], word = linnet_load_relaxed(at), tag = tag_of(version);
+	uint64_t *at = &net->decided[pages / 10], word = linnet_load_relaxed(at), tag = tag_of(version);
 	uint32_t unit = pages % 10;
 	int64_t score = 0;
 	int error;
@@ -447,23 +447,23 @@ static int decide_in(struct linnet_judge *judge, uint64_t version, uint32_t page
 		word = tag;
 	if (word >> (KNOWN_SHIFT + unit) & 1)
 		return (int)(word >> unit & 1);
-	error = score_in(judge->tables, slot_of(judge, version), version, pages, scratch, &score, torn);
+	error = score_in(net->tables, precomputed_of(net, version), version, pages, scratch, &score, torn);
 	if (*torn || error < 0)
 		return error;
 	linnet_store_relaxed(at, word | UINT64_C(1) << (KNOWN_SHIFT + unit) | (uint64_t)(score > 0) << unit);
 	return score > 0;
 }
 
-int linnet_judge_decide(struct linnet_judge *judge, uint32_t snapshot, void *scratch)
+int linnet_incremental_decide(struct linnet_incremental *net, uint32_t snapshot, void *scratch)
 {
 	int answer, torn;
 
 	do
-		answer = decide_in(judge, linnet_load(&judge->version), capped(snapshot), scratch, &torn);
+		answer = decide_in(net, linnet_load(&net->version), capped(snapshot), scratch, &torn);
 	while (torn);
 	return answer;
 }
 
 /* Bindings in other languages mirror this. */
 _Static_assert(sizeof(struct linnet_tables) == 96, "struct linnet_tables");
-_Static_assert(sizeof(struct linnet_slot) == 128, "struct linnet_slot");
+_Static_assert(sizeof(struct linnet_precomputed) == 128, "struct linnet_precomputed");

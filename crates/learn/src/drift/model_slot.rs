@@ -9,40 +9,40 @@ use super::alarm::Monitor;
 use super::log::{Candidate, Log};
 use super::scheme::Scheme;
 
-/// A model, what it sees of the device, and what it said of the reads under way.
-pub struct Seat<S: Scheme> {
+/// A model, what it sees of the device, and what it said of the reads in flight.
+pub struct ModelSlot<S: Scheme> {
     /// What scores.
     pub model: S::Model,
     /// What it calls fast lies at or below.
     pub inflection_ns: Nanos,
     /// Compares what it says with what it learned.
     pub monitor: Monitor,
-    eye: S::Eye,
-    open: HashMap<u64, (S::Mark, Option<i64>)>,
+    tracker: S::Tracker,
+    open: HashMap<u64, (S::Handle, Option<i64>)>,
 }
 
-impl<S: Scheme> Seat<S> {
+impl<S: Scheme> ModelSlot<S> {
     /// A model that has seen the log. It has no say on reads that arrived before. `block` is its monitor's.
-    pub fn new(scheme: &S, candidate: Candidate<S::Model>, log: &Log, block: (usize, Nanos)) -> Seat<S> {
+    pub fn new(scheme: &S, candidate: Candidate<S::Model>, log: &Log, block: (usize, Nanos)) -> ModelSlot<S> {
         let inflection_ns = candidate.inflection.latency_ns;
         let seen = log.replay(scheme, inflection_ns);
-        let open = seen.open.into_iter().map(|(id, (mark, ..))| (id, (mark, None))).collect();
+        let open = seen.open.into_iter().map(|(id, (handle, ..))| (id, (handle, None))).collect();
         let monitor = Monitor::new(block.0, block.1, &candidate.trained);
-        Seat { model: candidate.model, inflection_ns, monitor, eye: seen.eye, open }
+        ModelSlot { model: candidate.model, inflection_ns, monitor, tracker: seen.tracker, open }
     }
 
     /// What the model says of a read; nothing of a write, or without history.
     pub fn arrive(&mut self, scheme: &S, id: u64, now: Nanos, request: &Request) -> Option<i64> {
-        let (mark, row) = scheme.arrive(&mut self.eye, now, request);
+        let (handle, row) = scheme.arrive(&mut self.tracker, now, request);
         let score = row.map(|row| S::score(&self.model, &row));
-        self.open.insert(id, (mark, score));
+        self.open.insert(id, (handle, score));
         score
     }
 
     /// What it had said of the I/O that ends now.
     pub fn end(&mut self, scheme: &S, id: u64, now: Nanos, latency_ns: Option<Nanos>) -> Option<i64> {
-        let (mark, score) = self.open.remove(&id)?;
-        scheme.leave(&mut self.eye, mark, now, latency_ns);
+        let (handle, score) = self.open.remove(&id)?;
+        scheme.leave(&mut self.tracker, handle, now, latency_ns);
         score.filter(|_| latency_ns.is_some())
     }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One judge, several threads: every answer is the plain network's for a history that was there during the call.
+//! One incremental network, several threads: every answer is the plain network's for a history that was there during the call.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use linnet_core::{Judge, Layer, Network, Tracker, Way};
+use linnet_core::{IncrementalNetwork, Layer, Network, Precompute, Tracker};
 use linnet_sim::Chance;
 use linnet_types::Op;
 
@@ -61,12 +61,12 @@ struct Answer {
 }
 
 fn run(network: &Network) {
-    let judge = Judge::new(network).unwrap();
+    let net = IncrementalNetwork::new(network).unwrap();
     let (begun, over, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let (answers, answered) = (Mutex::new(Vec::new()), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..3 {
-            let (judge, begun, over, stop) = (&judge, &begun, &over, &stop);
+            let (net, begun, over, stop) = (&net, &begun, &over, &stop);
             let (answers, answered) = (&answers, &answered);
             scope.spawn(move || {
                 let mut chance = Chance::new(thread);
@@ -75,13 +75,13 @@ fn run(network: &Network) {
                     let from = over.load(Ordering::SeqCst);
                     let size = 4_096 * (1 + chance.below(3) as u32);
                     // Few different counts, so that remembered decisions are met; now and then other hundreds.
-                    let snapshot = judge.arrive(size) % 30 + if chance.happens(0.1) { 200 } else { 0 };
+                    let snapshot = net.arrive(size) % 30 + if chance.happens(0.1) { 200 } else { 0 };
                     let (mut revoke, mut score) = (false, None);
                     match chance.below(4) {
-                        0 => score = Some(judge.score(snapshot)),
-                        _ => revoke = judge.decide(snapshot),
+                        0 => score = Some(net.score(snapshot)),
+                        _ => revoke = net.decide(snapshot),
                     }
-                    judge.withdraw(size);
+                    net.withdraw(size);
                     let to = begun.load(Ordering::SeqCst);
                     // Some to each history, and no more than memory is for.
                     let fresh = mine.len() < 4 || mine[mine.len() - 4].from < from;
@@ -93,7 +93,7 @@ fn run(network: &Network) {
                 answers.lock().unwrap().extend(mine);
             });
         }
-        // Two threads complete; the judge keeps their completions apart, the lock only numbers them.
+        // Two threads complete; the incremental network keeps their completions apart, the lock only numbers them.
         let number = Mutex::new(0);
         std::thread::scope(|completing| {
             for _ in 0..2 {
@@ -107,8 +107,8 @@ fn run(network: &Network) {
                         let (latency_ns, snapshot) = entry(*number);
                         *number += 1;
                         begun.store(*number, Ordering::SeqCst);
-                        judge.note_read(0, latency_ns, snapshot);
-                        judge.catch_up(judge.pending_pages());
+                        net.note_read(0, latency_ns, snapshot);
+                        net.catch_up(net.pending_pages());
                         over.store(*number, Ordering::SeqCst);
                     }
                 });
@@ -116,8 +116,8 @@ fn run(network: &Network) {
         });
         stop.store(true, Ordering::Relaxed);
     });
-    assert_eq!(judge.pending_pages(), 0, "an arrival or a departure was lost");
-    assert_eq!(judge.tracker(), after(over.into_inner()));
+    assert_eq!(net.pending_pages(), 0, "an arrival or a departure was lost");
+    assert_eq!(net.tracker(), after(over.into_inner()));
 
     let answers = answers.into_inner().unwrap();
     let mut told = HashMap::new();
@@ -143,9 +143,13 @@ fn run(network: &Network) {
 #[test]
 fn answers_are_those_of_a_history_that_existed() {
     let mut chance = Chance::new(11);
-    for (shape, way) in [(&[31, 256, 2][..], Way::Sifted), (&[31, 40, 12, 2], Way::First), (&[31, 8, 2], Way::Plain)] {
+    for (shape, precompute) in [
+        (&[31, 256, 2][..], Precompute::Pruned),
+        (&[31, 40, 12, 2], Precompute::First),
+        (&[31, 8, 2], Precompute::Plain),
+    ] {
         let network = network(&mut chance, shape, 150);
-        assert_eq!(Judge::new(&network).unwrap().way(), way);
+        assert_eq!(IncrementalNetwork::new(&network).unwrap().precompute(), precompute);
         run(&network);
     }
 }

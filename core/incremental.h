@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a judge keeps of one device, shared by judge.c and the loops of sift.c.
+ * What an incremental network keeps of one device, shared by incremental.c and the loops of prune.c.
  */
-#ifndef LINNET_SLOT_H
-#define LINNET_SLOT_H
+#ifndef LINNET_INCREMENTAL_H
+#define LINNET_INCREMENTAL_H
 
 #include "linnet.h"
 
@@ -23,7 +23,7 @@
  *   int32 near[lanes+]   their weights, as in the tables
  *   int32 gap[lanes+]    and gaps; all three end in zeros up to a whole vector
  */
-struct linnet_slot {
+struct linnet_precomputed {
 	uint64_t version;   /* of this history; 0 while it is written */
 	int64_t base;       /* score of the outputs that are positive for all tens and units, at 0 and 0; and bias */
 	int64_t tens;       /* what a ten adds to it */
@@ -35,13 +35,13 @@ struct linnet_slot {
 	uint8_t spare[56];
 };
 
-struct linnet_judge {
+struct linnet_incremental {
 	const struct linnet_tables *tables;
 	uint64_t version; /* of the newest history, from 2 */
-	size_t slot_size;
+	size_t precomputed_size;
 	struct linnet_tracker history; /* of complete_read and note_read alone; its pending pages stay 0 */
 	uint32_t pending_pages __attribute__((aligned(LINNET_LINE))); /* apart: every arrival writes it */
-	uint64_t behind; /* the history has reads that are not worked out yet; on that line, which who asks reads anyway */
+	uint64_t behind; /* the history has reads that are not worked out yet; in this line, which decisions read anyway */
 	/*
 	 * Decisions already taken, by pages / 10. From the top: 44 bits of the version that they hold for, a bit per
 	 * unit that is known, a bit per unit that revokes.
@@ -53,46 +53,46 @@ struct linnet_judge {
  * Loops for one instruction set. `now` are digits 12..14. Sums on the submit path wrap, so torn numbers do no harm
  * before they are thrown away.
  */
-struct linnet_sift {
+struct linnet_prune {
 	/* Packed sums of the history, for loops without vectors; else NULL. */
-	void (*pack)(const struct linnet_tables *tables, struct linnet_slot *slot);
+	void (*pack)(const struct linnet_tables *tables, struct linnet_precomputed *pre);
 	/* Sorts the outputs by what tens and units can do to them: fills rest, near, gap, count, base, tens, units. */
-	void (*sift)(const struct linnet_tables *tables, struct linnet_slot *slot);
-	/* Score, for the hundreds of the slot. */
-	int64_t (*near)(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now);
+	void (*prune)(const struct linnet_tables *tables, struct linnet_precomputed *pre);
+	/* Score, for the hundreds of the precomputed history. */
+	int64_t (*near)(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now);
 	/* Score, for any hundreds. */
-	int64_t (*far)(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now);
+	int64_t (*far)(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now);
 	/* The first layer's sums. */
-	void (*add)(const struct linnet_tables *tables, const struct linnet_slot *slot, const uint8_t *now,
+	void (*add)(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now,
 		    int32_t *sums);
-	/* Bounds of the score over all units, for the hundreds of the slot and these tens. */
-	void (*bounds)(const struct linnet_tables *tables, const struct linnet_slot *slot, uint32_t tens,
+	/* Bounds of the score over all units, for the hundreds of the precomputed history and these tens. */
+	void (*bounds)(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint32_t tens,
 		       int64_t *low, int64_t *high);
 };
 
-static inline int32_t *linnet_slot_sums(const struct linnet_slot *slot)
+static inline int32_t *linnet_precomputed_sums(const struct linnet_precomputed *pre)
 {
-	return (int32_t *)(uintptr_t)(slot + 1);
+	return (int32_t *)(uintptr_t)(pre + 1);
 }
 
-static inline uint64_t *linnet_slot_words(const struct linnet_slot *slot)
+static inline uint64_t *linnet_precomputed_words(const struct linnet_precomputed *pre)
 {
-	return (uint64_t *)(uintptr_t)(slot + 1);
+	return (uint64_t *)(uintptr_t)(pre + 1);
 }
 
-static inline int32_t *linnet_slot_rest(const struct linnet_slot *slot, uint32_t lanes)
+static inline int32_t *linnet_precomputed_rest(const struct linnet_precomputed *pre, uint32_t lanes)
 {
-	return linnet_slot_sums(slot) + lanes;
+	return linnet_precomputed_sums(pre) + lanes;
 }
 
-static inline int32_t *linnet_slot_near(const struct linnet_slot *slot, uint32_t lanes)
+static inline int32_t *linnet_precomputed_near(const struct linnet_precomputed *pre, uint32_t lanes)
 {
-	return linnet_slot_rest(slot, lanes) + lanes + LINNET_REST_PAD;
+	return linnet_precomputed_rest(pre, lanes) + lanes + LINNET_REST_PAD;
 }
 
-static inline int32_t *linnet_slot_gap(const struct linnet_slot *slot, uint32_t lanes)
+static inline int32_t *linnet_precomputed_gap(const struct linnet_precomputed *pre, uint32_t lanes)
 {
-	return linnet_slot_near(slot, lanes) + lanes + LINNET_REST_PAD;
+	return linnet_precomputed_near(pre, lanes) + lanes + LINNET_REST_PAD;
 }
 
 #endif

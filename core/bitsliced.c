@@ -13,12 +13,12 @@
 #define DIAGONAL 0x8040201008040201U
 
 /* Values that answer all questions about a feature alike share a row; rows of a feature follow each other. */
-void linnet_grove_plant(struct linnet_grove *grove, const struct linnet_trees *trees)
+void linnet_bitsliced_init(struct linnet_bitsliced *bitsliced, const struct linnet_trees *trees)
 {
 	uint32_t row = 0;
 
-	linnet_zero(grove, sizeof(*grove));
-	for (uint32_t feature = 0; feature < LINNET_WATCH_FEATURES; feature++) {
+	linnet_zero(bitsliced, sizeof(*bitsliced));
+	for (uint32_t feature = 0; feature < LINNET_INFLIGHT_FEATURES; feature++) {
 		for (uint32_t value = 0; value <= LINNET_BUCKET_MAX; value++) {
 			uint64_t passed[LINNET_TREE_LEVELS] = { 0, 0, 0 };
 
@@ -27,17 +27,17 @@ void linnet_grove_plant(struct linnet_grove *grove, const struct linnet_trees *t
 					if (trees->feature[level][tree] == feature && value > trees->threshold[level][tree])
 						passed[level] |= (uint64_t)1 << tree;
 			/* A value passes all that a lesser one does, so a row that differs is a new one. */
-			if (value > 0 && (passed[0] != grove->passed[row][0] || passed[1] != grove->passed[row][1] ||
-					  passed[2] != grove->passed[row][2]))
+			if (value > 0 && (passed[0] != bitsliced->passed[row][0] || passed[1] != bitsliced->passed[row][1] ||
+					  passed[2] != bitsliced->passed[row][2]))
 				row++;
 			for (uint32_t level = 0; level < LINNET_TREE_LEVELS; level++)
-				grove->passed[row][level] = passed[level];
-			grove->row[feature][value] = (uint8_t)row;
+				bitsliced->passed[row][level] = passed[level];
+			bitsliced->row[feature][value] = (uint8_t)row;
 		}
 		row++;
 	}
-	linnet_copy(grove->leaf, trees->leaf, sizeof(grove->leaf));
-	grove->base = trees->base;
+	linnet_copy(bitsliced->leaf, trees->leaf, sizeof(bitsliced->leaf));
+	bitsliced->base = trees->base;
 }
 
 /* Bit k of a byte becomes byte k of a word, 0 or 1. */
@@ -46,14 +46,14 @@ static uint64_t spread(uint64_t byte)
 	return ((((byte * BYTES) & DIAGONAL) + 0x7f * BYTES) >> 7) & BYTES;
 }
 
-int32_t linnet_grove_score(const struct linnet_grove *grove, const uint8_t features[LINNET_WATCH_FEATURES])
+int32_t linnet_bitsliced_score(const struct linnet_bitsliced *bitsliced, const uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
 	uint64_t low = 0, middle = 0, high = 0;
-	const int16_t *leaf = grove->leaf[0];
-	int32_t score = grove->base;
+	const int16_t *leaf = bitsliced->leaf[0];
+	int32_t score = bitsliced->base;
 
-	for (uint32_t feature = 0; feature < LINNET_WATCH_FEATURES; feature++) {
-		const uint64_t *passed = grove->passed[grove->row[feature][features[feature]]];
+	for (uint32_t feature = 0; feature < LINNET_INFLIGHT_FEATURES; feature++) {
+		const uint64_t *passed = bitsliced->passed[bitsliced->row[feature][features[feature]]];
 
 		low |= passed[0];
 		middle |= passed[1];

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The watch against a slow model that keeps every I/O, its golden vectors, and the trees against their definition.
+//! The in-flight tracker against a slow model that keeps every I/O, its golden vectors, and the trees against their definition.
 //!
-//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test watch` writes the vectors anew.
+//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test inflight` writes the vectors again.
 
 mod common;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use common::watch::SlowWatch;
+use common::inflight::SlowInflightTracker;
 use common::{SPDX, keep, lines};
-use linnet_core::{BUCKET_MAX, TREES, Tree, Trees, WATCH_FEATURES, Watch, bucket};
+use linnet_core::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, TREES, Tree, Trees, bucket};
 use linnet_sim::Chance;
 use linnet_types::{Op, Request, is_slow};
 use proptest::prelude::*;
@@ -36,40 +36,40 @@ fn event() -> impl Strategy<Value = (u64, Event)> {
 proptest! {
     #[test]
     fn agrees_with_the_slow_model(inflection_ns in 0..4_000_000u64, events in prop::collection::vec(event(), 0..120)) {
-        let mut watch = Watch::new(inflection_ns);
-        let mut slow = SlowWatch::new(inflection_ns);
+        let mut inflight = InflightTracker::new(inflection_ns);
+        let mut slow = SlowInflightTracker::new(inflection_ns);
         let (mut now, mut places) = (0u64, Vec::new());
         for (gap, event) in events {
             now += gap;
             let (offset, size) = (now.wrapping_mul(0x9e37_79b9) >> 8, (now % 300_000) as u32 + 1);
-            prop_assert_eq!(watch.describe(now, offset, size), slow.describe(now, offset, size));
+            prop_assert_eq!(inflight.describe(now, offset, size), slow.describe(now, offset, size));
             match event {
                 Event::Arrive(read, offset_bytes, size_bytes) => {
                     let op = if read { Op::Read } else { Op::Write };
-                    let place = watch.arrive(now, &Request::new(op, offset_bytes, size_bytes));
+                    let place = inflight.arrive(now, &Request::new(op, offset_bytes, size_bytes));
                     places.push((slow.arrive(now, read, offset_bytes, size_bytes), place));
                 }
                 Event::Complete(index) if !places.is_empty() => {
                     let (id, place) = places.swap_remove(index.index(places.len()));
-                    watch.complete(place, now);
-                    watch.complete(place, now);
+                    inflight.complete(place, now);
+                    inflight.complete(place, now);
                     slow.complete(id, now);
                 }
                 Event::Withdraw(index) if !places.is_empty() => {
                     let (id, place) = places.swap_remove(index.index(places.len()));
-                    watch.withdraw(place);
+                    inflight.withdraw(place);
                     slow.withdraw(id);
                 }
                 _ => {}
             }
-            prop_assert_eq!(watch.in_flight(), slow.live.len());
+            prop_assert_eq!(inflight.in_flight(), slow.live.len());
         }
     }
 
     #[test]
     fn buckets_never_fall_and_keep_a_quarter_octave(value in any::<u64>(), more in 0..1u64 << 20) {
         prop_assert!(bucket(value) <= bucket(value.saturating_add(more)) && bucket(value) <= BUCKET_MAX);
-        prop_assert_eq!(bucket(value), common::watch::bucket(value));
+        prop_assert_eq!(bucket(value), common::inflight::bucket(value));
         if (4..1 << 16).contains(&value) {
             prop_assert!(bucket(value * 5 / 4 + 1) > bucket(value) && bucket(value * 2) == bucket(value) + 4);
         }
@@ -79,7 +79,7 @@ proptest! {
     fn the_score_is_the_base_and_one_leaf_of_each_tree(
         parts in prop::collection::vec((any::<[u8; 3]>(), any::<[u8; 3]>(), any::<[i16; 8]>()), 0..=TREES),
         base in -(1 << 30)..=1i32 << 30,
-        features in any::<[u8; WATCH_FEATURES]>(),
+        features in any::<[u8; INFLIGHT_FEATURES]>(),
     ) {
         let features = features.map(|x| x & 63);
         let trees: Vec<Tree> = parts
@@ -98,7 +98,7 @@ proptest! {
 }
 
 /// What a read that would be handed over now is described by, as a line.
-fn describe(text: &mut String, slow: &SlowWatch, now: u64, offset: u64, size: u32) {
+fn describe(text: &mut String, slow: &SlowInflightTracker, now: u64, offset: u64, size: u32) {
     let features = slow.describe(now, offset, size).map(|f| format!("{f:x}")).join(" ");
     writeln!(text, "describe {now:x} {offset:x} {size:x} {features}").unwrap();
 }
@@ -107,7 +107,7 @@ fn describe(text: &mut String, slow: &SlowWatch, now: u64, offset: u64, size: u3
 fn around_the_inflection_point(text: &mut String) {
     const INFLECTION_NS: u64 = 1_000_000;
     writeln!(text, "\nstart {INFLECTION_NS:x}").unwrap();
-    let mut slow = SlowWatch::new(INFLECTION_NS);
+    let mut slow = SlowInflightTracker::new(INFLECTION_NS);
     for (at_ns, latency_ns) in [(0, INFLECTION_NS - 1), (5_000_000, INFLECTION_NS), (9_000_000, INFLECTION_NS + 1)] {
         for (read, offset, size) in [(false, 0, 8192), (true, 4096, 4096)] {
             let io = slow.arrive(at_ns, read, offset, size);
@@ -130,7 +130,7 @@ fn around_the_inflection_point(text: &mut String) {
 /// multiplied by.
 fn at_the_ends(text: &mut String) {
     writeln!(text, "\nstart {:x}", u64::MAX).unwrap();
-    let (mut slow, mut now) = (SlowWatch::new(u64::MAX), 0);
+    let (mut slow, mut now) = (SlowInflightTracker::new(u64::MAX), 0);
     for latency_ns in [3 << 40].into_iter().chain([100_000; 40]) {
         let io = slow.arrive(now, true, 0, 4096);
         writeln!(text, "arrive {io:x} {now:x} 0 0 1000").unwrap();
@@ -140,7 +140,7 @@ fn at_the_ends(text: &mut String) {
         describe(text, &slow, now, 4096, 4096);
     }
     writeln!(text, "start 0").unwrap();
-    slow = SlowWatch::new(0);
+    slow = SlowInflightTracker::new(0);
     let io = slow.arrive(now, false, 0, 64 * 4096);
     writeln!(text, "arrive {io:x} {now:x} 1 0 40000").unwrap();
     slow.complete(io, now + 64_000);
@@ -154,7 +154,7 @@ fn at_the_ends(text: &mut String) {
 fn drawn(text: &mut String, case: u64, chance: &mut Chance) {
     let inflection_ns = [200_000, 0, 3_000_000, u64::MAX][case as usize % 4];
     writeln!(text, "\nstart {inflection_ns:x}").unwrap();
-    let (mut slow, mut now) = (SlowWatch::new(inflection_ns), 1_000_000 * case);
+    let (mut slow, mut now) = (SlowInflightTracker::new(inflection_ns), 1_000_000 * case);
     for _ in 0..60 {
         now += [0, chance.below(3_000), chance.below(60_000), chance.below(400_000)][chance.below(4) as usize];
         if chance.happens(0.04) {
@@ -190,7 +190,7 @@ fn drawn(text: &mut String, case: u64, chance: &mut Chance) {
 #[test]
 fn vectors() {
     let mut text = format!(
-        "{SPDX}# Events on one watch of linnet-1, in order; numbers in hex. `start` begins anew.\n\
+        "{SPDX}# Events on one in-flight tracker of linnet-1, in order; numbers in hex. `start` begins again.\n\
          # start INFLECTION_NS / arrive IO NOW_NS OP OFFSET SIZE (OP: 0 read, 1 write) / complete IO NOW_NS / withdraw IO\n\
          # describe NOW_NS OFFSET SIZE F x 16 / label LATENCY_NS INFLECTION_NS SLOW\n"
     );
@@ -198,23 +198,23 @@ fn vectors() {
     at_the_ends(&mut text);
     let mut chance = Chance::new(16);
     (0..8).for_each(|case| drawn(&mut text, case, &mut chance));
-    keep("watch.txt", &text);
+    keep("inflight.txt", &text);
 
-    let (mut watch, mut places, mut checked) = (Watch::default(), HashMap::new(), 0);
+    let (mut inflight, mut places, mut checked) = (InflightTracker::default(), HashMap::new(), 0);
     for line in lines(&text) {
         let n: Vec<u64> = line[1..].iter().map(|word| u64::from_str_radix(word, 16).unwrap()).collect();
         match line[0] {
-            "start" => watch = Watch::new(n[0]),
+            "start" => inflight = InflightTracker::new(n[0]),
             "arrive" => {
                 let op = if n[2] == 0 { Op::Read } else { Op::Write };
                 let request = Request::new(op, n[3], n[4] as u32);
-                places.insert(n[0], watch.arrive(n[1], &request));
+                places.insert(n[0], inflight.arrive(n[1], &request));
             }
-            "complete" => watch.complete(places.remove(&n[0]).unwrap(), n[1]),
-            "withdraw" => watch.withdraw(places.remove(&n[0]).unwrap()),
+            "complete" => inflight.complete(places.remove(&n[0]).unwrap(), n[1]),
+            "withdraw" => inflight.withdraw(places.remove(&n[0]).unwrap()),
             "describe" => {
                 let expected: Vec<u8> = n[3..].iter().map(|&f| f as u8).collect();
-                assert_eq!(watch.describe(n[0], n[1], n[2] as u32).to_vec(), expected, "{line:?}");
+                assert_eq!(inflight.describe(n[0], n[1], n[2] as u32).to_vec(), expected, "{line:?}");
                 checked += 1;
             }
             _ => assert_eq!(u64::from(is_slow(n[0], n[1])), n[2], "{line:?}"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A block device of 1 GiB whose every request takes the same time: `block_toy LATENCY_NS`. Needs root and ublk_drv.
+//! A block device of 1 GiB whose every request takes the same time: `block_fixed LATENCY_NS`. Needs root and ublk_drv.
 //! Ends, and prints its figures, when the device is deleted: `echo` a line to its standard input.
 
 use std::io::BufRead;
@@ -17,8 +17,8 @@ impl LatencyModel for Fixed {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let latency_ns = std::env::args().nth(1).ok_or("usage: block_toy LATENCY_NS")?.parse()?;
-    let front = Arc::new(Front::new(Export::of_device("toy", 1 << 30, Fixed(latency_ns)), 1.0, Some(1_000_000_000))?);
+    let latency_ns = std::env::args().nth(1).ok_or("usage: block_fixed LATENCY_NS")?.parse()?;
+    let front = Arc::new(Front::new(Export::of_device("fixed", 1 << 30, Fixed(latency_ns)), 1.0, Some(1_000_000_000))?);
     let ready = |id: u32| {
         println!("/dev/ublkb{id}");
         std::thread::spawn(move || {

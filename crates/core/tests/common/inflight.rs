@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A watch that keeps everything that ever happened and counts it anew for each description (`spec/features-linnet.md`).
+//! An in-flight tracker that keeps everything that ever happened and counts it again for each description
+//! (`spec/features-linnet.md`).
 
 /// Inputs of a read.
 pub const INPUTS: usize = 16;
@@ -8,7 +9,7 @@ pub const LAST: u8 = 63;
 /// The most that a latency counts in an average.
 const LATENCY_MAX: u64 = 1 << 40;
 
-/// One I/O under way.
+/// One I/O in flight.
 #[derive(Clone, Copy)]
 pub struct Io {
     pub id: usize,
@@ -21,7 +22,7 @@ pub struct Io {
 
 /// The device, with ends in the order in which they came.
 #[derive(Default)]
-pub struct SlowWatch {
+pub struct SlowInflightTracker {
     pub inflection_ns: u64,
     pub live: Vec<Io>,
     done: Vec<(Io, u64)>,
@@ -53,14 +54,14 @@ fn average(values: impl Iterator<Item = u64>, shift: u32) -> u64 {
     kept >> shift
 }
 
-impl SlowWatch {
-    pub fn new(inflection_ns: u64) -> SlowWatch {
-        SlowWatch { inflection_ns, ..SlowWatch::default() }
+impl SlowInflightTracker {
+    pub fn new(inflection_ns: u64) -> SlowInflightTracker {
+        SlowInflightTracker { inflection_ns, ..SlowInflightTracker::default() }
     }
 
     /// Hands over an I/O; its number.
     pub fn arrive(&mut self, now: u64, read: bool, offset: u64, size: u32) -> usize {
-        let ahead = self.pages_under_way() + pages(size);
+        let ahead = self.pages_in_flight() + pages(size);
         let io = Io { id: self.arrived.len(), at_ns: now, read, offset, size, ahead };
         self.arrived.push(io);
         self.live.push(io);
@@ -79,7 +80,7 @@ impl SlowWatch {
         self.live.retain(|io| io.id != id);
     }
 
-    fn pages_under_way(&self) -> u64 {
+    fn pages_in_flight(&self) -> u64 {
         self.live.iter().map(|io| pages(io.size)).sum()
     }
 
@@ -113,7 +114,7 @@ impl SlowWatch {
             time(mean(5)),
             ago(8),
             bucket(offset.abs_diff(end) / 4096),
-            time((page_ns * (self.pages_under_way() + pages(size)).min(65_535)) >> 4),
+            time((page_ns * (self.pages_in_flight() + pages(size)).min(65_535)) >> 4),
             self.slow.map_or(LAST, |(at, _)| bucket((now - at) / 32_768)),
             bucket(self.written(self.arrived.len()) - self.slow.map_or(0, |(_, arrivals)| self.written(arrivals))),
         ]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A toy device, for tests and for measuring what surrounds a device.
+//! A device for tests and for measuring what surrounds a device.
 //!
 //! A request waits for its lane (chosen by address, as dies are), is served for a time that depends on its kind and
 //! size, and is held back when the device is in a busy episode. Time is cut into equal periods; in some of them, drawn
@@ -15,7 +15,7 @@ const PAGE_BYTES: u32 = 4096;
 
 /// A device with a fixed service time and random busy episodes.
 #[derive(Clone, Debug)]
-pub struct Toy {
+pub struct TestDevice {
     read_ns: Nanos,
     write_ns: Nanos,
     period_ns: Nanos,
@@ -24,16 +24,23 @@ pub struct Toy {
     free_ns: [Nanos; LANES],
 }
 
-impl Toy {
+impl TestDevice {
     /// Never busy: only the lanes make requests wait. Times are for the first 4 KiB; each further page adds an eighth.
     pub fn steady(read_ns: Nanos, write_ns: Nanos) -> Self {
-        Toy { read_ns, write_ns, period_ns: Nanos::MAX, busy_share: 0.0, chance: Chance::new(0), free_ns: [0; LANES] }
+        TestDevice {
+            read_ns,
+            write_ns,
+            period_ns: Nanos::MAX,
+            busy_share: 0.0,
+            chance: Chance::new(0),
+            free_ns: [0; LANES],
+        }
     }
 
     /// Reads of 80 us and writes of 20 us; each period of `period_ns` has a busy episode with probability `busy_share`.
     pub fn busy(period_ns: Nanos, busy_share: f64, seed: u64) -> Self {
         let chance = Chance::new(seed);
-        Toy { period_ns: period_ns.max(1), busy_share, chance, ..Toy::steady(80_000, 20_000) }
+        TestDevice { period_ns: period_ns.max(1), busy_share, chance, ..TestDevice::steady(80_000, 20_000) }
     }
 
     /// When a service that could begin at `at` begins, episodes considered.
@@ -59,7 +66,7 @@ impl Toy {
     }
 }
 
-impl LatencyModel for Toy {
+impl LatencyModel for TestDevice {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
         let (lane, done) = self.answer(now, request);
         self.free_ns[lane] = done;
@@ -71,7 +78,7 @@ impl LatencyModel for Toy {
     }
 }
 
-impl Foresight for Toy {
+impl Foresight for TestDevice {
     fn peek(&self, now: Nanos, request: &Request) -> Outcome {
         Outcome::Done(self.answer(now, request).1)
     }
@@ -85,19 +92,23 @@ mod tests {
 
     #[test]
     fn a_lane_serves_one_request_at_a_time_and_lanes_are_independent() {
-        let mut toy = Toy::steady(100, 10);
-        assert_eq!(toy.submit(0, &READ), Outcome::Done(100));
-        assert_eq!(toy.submit(50, &READ), Outcome::Done(200));
-        assert_eq!(toy.submit(50, &Request { offset_bytes: LANE_BYTES, ..READ }), Outcome::Done(150));
-        assert_eq!(toy.submit(500, &Request { size_bytes: 3 * 4096, ..READ }), Outcome::Done(500 + 100 + 2 * 12));
+        let mut test_device = TestDevice::steady(100, 10);
+        assert_eq!(test_device.submit(0, &READ), Outcome::Done(100));
+        assert_eq!(test_device.submit(50, &READ), Outcome::Done(200));
+        assert_eq!(test_device.submit(50, &Request { offset_bytes: LANE_BYTES, ..READ }), Outcome::Done(150));
+        assert_eq!(
+            test_device.submit(500, &Request { size_bytes: 3 * 4096, ..READ }),
+            Outcome::Done(500 + 100 + 2 * 12)
+        );
     }
 
     #[test]
     fn busy_episodes_delay_about_as_much_as_they_should() {
-        let mut toy = Toy::busy(1_000_000, 0.4, 9);
+        let mut test_device = TestDevice::busy(1_000_000, 0.4, 9);
         let gap_ns = 1_037_003;
-        let slow =
-            (0..20_000u64).filter(|i| toy.submit(i * gap_ns, &READ) != Outcome::Done(i * gap_ns + 80_000)).count();
+        let slow = (0..20_000u64)
+            .filter(|i| test_device.submit(i * gap_ns, &READ) != Outcome::Done(i * gap_ns + 80_000))
+            .count();
         // An episode covers half of its period on average, and two periods of five have one.
         assert!((3_700..4_300).contains(&slow), "{slow}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Serves a drive whose every request takes the same time: `serve_toy SOCKET LATENCY_NS SIZE_BYTES [SPIN_US] [TIME_SCALE]`.
+//! Serves a drive whose every request takes the same time: `serve_fixed SOCKET LATENCY_NS SIZE_BYTES [SPIN_US] [TIME_SCALE]`.
 //! Prints its figures as JSON when its standard input ends.
 
 use std::io::Read;
@@ -17,12 +17,12 @@ impl LatencyModel for Fixed {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let usage = "usage: serve_toy SOCKET LATENCY_NS SIZE_BYTES [SPIN_US] [TIME_SCALE]";
+    let usage = "usage: serve_fixed SOCKET LATENCY_NS SIZE_BYTES [SPIN_US] [TIME_SCALE]";
     let mut args = std::env::args().skip(1);
     let socket = args.next().ok_or(usage)?;
     let latency_ns = args.next().ok_or(usage)?.parse()?;
     let size_bytes = args.next().ok_or(usage)?.parse()?;
-    let mut builder = Builder::new().export(Export::of_device("toy", size_bytes, Fixed(latency_ns))).unix(&socket);
+    let mut builder = Builder::new().export(Export::of_device("fixed", size_bytes, Fixed(latency_ns))).unix(&socket);
     if let Some(spin_us) = args.next() {
         builder = builder.spin(Duration::from_micros(spin_us.parse()?));
     }
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         builder = builder.time_scale(time_scale.parse()?);
     }
     let handle = builder.start()?;
-    eprintln!("{}", handle.uris("toy")[0]);
+    eprintln!("{}", handle.uris("fixed")[0]);
     std::io::stdin().read_to_end(&mut Vec::new())?;
     println!("{}", handle.stop().to_json());
     Ok(())

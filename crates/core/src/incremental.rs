@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tracker and a network in one, most of the work done when reads complete (`core/judge.c`). The decisions are those
+//! A tracker and a network in one, most of the work done when reads complete (`core/incremental.c`). The decisions are those
 //! of the plain network on the tracker's digits, to the bit.
 
 use std::ffi::c_void;
@@ -14,16 +14,16 @@ use crate::{Candidate, DIGITS, Error, Network, Tracker, ffi, simd};
 
 /// How far ahead of the submit path a network is worked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Precompute {
     /// Not at all: the whole network runs on submit. First layers of less than 16 outputs, or wider than 16 bits.
     Plain,
     /// The first layer's sums of the history are kept. Networks of more than two layers.
     First,
     /// Its outputs are sorted as well, so that most of them are settled before a read arrives. Two layers.
-    Sifted,
+    Pruned,
 }
 
-/// What the judges of one network share.
+/// What the incremental networks of one network share.
 pub(crate) struct Tables {
     core: ffi::Tables,
     memory: Memory,
@@ -38,7 +38,7 @@ impl Tables {
         // SAFETY: all zeros is a valid `ffi::Tables`; the network is placed, and owns this.
         unsafe {
             let mut core: ffi::Tables = std::mem::zeroed();
-            if ffi::linnet_tables_plan(&mut core, network_core, simd::sift(set)) < 0 {
+            if ffi::linnet_tables_plan(&mut core, network_core, simd::prune(set)) < 0 {
                 return Err(Error::Shape(format!("{network:?} does not take the {DIGITS} digits to two outputs")));
             }
             let mut memory = Memory::new(core.memory_size);
@@ -58,9 +58,9 @@ impl Tables {
 ///
 /// Any number of threads may use it at once. Submits take no lock; completions of reads take one that belongs to this
 /// device. A decision is that of the network for the given snapshot and a history that existed during the call.
-pub struct Judge {
+pub struct IncrementalNetwork {
     /// Owned by `_memory`.
-    core: NonNull<ffi::Judge>,
+    core: NonNull<ffi::IncrementalNetwork>,
     _memory: Memory,
     /// Keeps alive what `core` points to.
     network: Network,
@@ -69,87 +69,98 @@ pub struct Judge {
 }
 
 // SAFETY: the C functions may run at once, but for completions of reads, which `completing` keeps apart.
-unsafe impl Send for Judge {}
-unsafe impl Sync for Judge {}
+unsafe impl Send for IncrementalNetwork {}
+unsafe impl Sync for IncrementalNetwork {}
 
-impl Judge {
+impl IncrementalNetwork {
     /// An idle device without history. Fails for a network that does not take the 31 digits to two outputs.
-    pub fn new(network: &Network) -> Result<Judge, Error> {
-        Judge::with_tracker(network, &Tracker::new())
+    pub fn new(network: &Network) -> Result<IncrementalNetwork, Error> {
+        IncrementalNetwork::with_tracker(network, &Tracker::new())
     }
 
     /// Goes on from the state of this tracker.
-    pub fn with_tracker(network: &Network, tracker: &Tracker) -> Result<Judge, Error> {
+    pub fn with_tracker(network: &Network, tracker: &Tracker) -> Result<IncrementalNetwork, Error> {
         let tables = &network.tables()?.core;
-        let mut memory = Memory::new(tables.judge_size);
-        let core = memory.as_mut_ptr().cast::<ffi::Judge>();
+        let mut memory = Memory::new(tables.incremental_size);
+        let core = memory.as_mut_ptr().cast::<ffi::IncrementalNetwork>();
         // SAFETY: memory of the size and alignment that C asks for. The tables belong to the network, which lives in
-        // this judge at an address of its own.
-        if unsafe { ffi::linnet_judge_init(core, memory.size(), tables, tracker) } < 0 {
-            return Err(Error::Shape("the core refuses the judge".into()));
+        // this incremental network at an address of its own.
+        if unsafe { ffi::linnet_incremental_init(core, memory.size(), tables, tracker) } < 0 {
+            return Err(Error::Shape("the core refuses the incremental network".into()));
         }
         let scratch_size = tables.scratch_size;
-        let Some(core) = NonNull::new(core) else { return Err(Error::Shape("a judge of no size".into())) };
-        Ok(Judge { core, _memory: memory, network: network.clone(), scratch_size, completing: Mutex::new(()) })
+        let Some(core) = NonNull::new(core) else {
+            return Err(Error::Shape("an incremental network of no size".into()));
+        };
+        Ok(IncrementalNetwork {
+            core,
+            _memory: memory,
+            network: network.clone(),
+            scratch_size,
+            completing: Mutex::new(()),
+        })
     }
 
     /// How far ahead that network is worked out.
-    pub fn way(&self) -> Way {
-        match self.network.tables().map_or(0, |tables| tables.core.way) {
-            0 | 1 => Way::Plain,
-            2 => Way::First,
-            _ => Way::Sifted,
+    pub fn precompute(&self) -> Precompute {
+        match self.network.tables().map_or(0, |tables| tables.core.precompute) {
+            0 | 1 => Precompute::Plain,
+            2 => Precompute::First,
+            _ => Precompute::Pruned,
         }
     }
 
-    /// Bytes of this device's state, without the network and its tables, which judges share.
+    /// Bytes of this device's state, without the network and its tables, which incremental networks share.
     pub fn size_bytes(&self) -> usize {
-        size_of::<Judge>() + self._memory.size()
+        size_of::<IncrementalNetwork>() + self._memory.size()
     }
 
     /// An I/O arrives. Returns its snapshot: the 4 KiB pages outstanding, reads and writes, this I/O included.
     pub fn arrive(&self, size_bytes: u32) -> u32 {
         // SAFETY: `core` was initialised and lives as long as `self`; so in every call below.
-        unsafe { ffi::linnet_judge_arrive(self.core.as_ptr(), size_bytes) }
+        unsafe { ffi::linnet_incremental_arrive(self.core.as_ptr(), size_bytes) }
     }
 
     /// The snapshot that an I/O of this size would be given, were it to arrive now.
     pub fn snapshot(&self, size_bytes: u32) -> u32 {
-        unsafe { ffi::linnet_judge_snapshot(self.core.as_ptr(), size_bytes) }
+        unsafe { ffi::linnet_incremental_snapshot(self.core.as_ptr(), size_bytes) }
     }
 
     /// A read completes: it enters the history, with the `snapshot` that its own arrival returned. What follows from it is worked
-    /// out by [`Judge::catch_up`]. Until then the judge is behind, and answers by the history before.
+    /// out by [`IncrementalNetwork::catch_up`]. Until then the incremental network is behind, and answers by the history
+    /// before.
     pub fn note_read(&self, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
         let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
-        unsafe { ffi::linnet_judge_note_read(self.core.as_ptr(), size_bytes, latency_ns, snapshot) }
+        unsafe { ffi::linnet_incremental_note_read(self.core.as_ptr(), size_bytes, latency_ns, snapshot) }
     }
 
     /// Whether reads have been noted that are not worked out.
     pub fn is_behind(&self) -> bool {
-        unsafe { ffi::linnet_judge_behind(self.core.as_ptr()) != 0 }
+        unsafe { ffi::linnet_incremental_behind(self.core.as_ptr()) != 0 }
     }
 
     /// Works out what has been noted, for an I/O of this snapshot.
     pub fn catch_up(&self, snapshot: u32) {
         let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
-        unsafe { ffi::linnet_judge_catch_up(self.core.as_ptr(), snapshot) }
+        unsafe { ffi::linnet_incremental_catch_up(self.core.as_ptr(), snapshot) }
     }
 
     /// A write completes, or any I/O leaves without completing: its pages go, the history stays.
     pub fn withdraw(&self, size_bytes: u32) {
-        unsafe { ffi::linnet_judge_withdraw(self.core.as_ptr(), size_bytes) }
+        unsafe { ffi::linnet_incremental_withdraw(self.core.as_ptr(), size_bytes) }
     }
 
     /// True to revoke an I/O whose arrival returned `snapshot`; as [`Network::decide`].
     pub fn decide(&self, snapshot: u32) -> bool {
-        self.scratched(|scratch| unsafe { ffi::linnet_judge_decide(self.core.as_ptr(), snapshot, scratch) }) == 1
+        self.scratched(|scratch| unsafe { ffi::linnet_incremental_decide(self.core.as_ptr(), snapshot, scratch) }) == 1
     }
 
     /// As [`Network::score`].
     pub fn score(&self, snapshot: u32) -> i64 {
         let mut score = i64::MIN;
-        self.scratched(|scratch| unsafe { ffi::linnet_judge_score(self.core.as_ptr(), snapshot, scratch, &mut score) });
+        self.scratched(|scratch| unsafe {
+            ffi::linnet_incremental_score(self.core.as_ptr(), snapshot, scratch, &mut score)
+        });
         score
     }
 
@@ -160,30 +171,30 @@ impl Judge {
             self.catch_up(self.snapshot(size_bytes));
         }
         self.scratched(|scratch| unsafe {
-            ffi::linnet_judge_describe(self.core.as_ptr(), size_bytes, scratch, candidate);
+            ffi::linnet_incremental_describe(self.core.as_ptr(), size_bytes, scratch, candidate);
         });
     }
 
     /// Its memory, that memory's size and its tables, for a replica.
-    pub(crate) fn parts(&self) -> Result<(*mut ffi::Judge, usize, *const ffi::Tables), Error> {
+    pub(crate) fn parts(&self) -> Result<(*mut ffi::IncrementalNetwork, usize, *const ffi::Tables), Error> {
         Ok((self.core.as_ptr(), self._memory.size(), &self.network.tables()?.core))
     }
 
     /// The state as a tracker: a history that existed during the call, and the pages pending now.
     pub fn tracker(&self) -> Tracker {
         let mut tracker = Tracker::new();
-        unsafe { ffi::linnet_judge_tracker(self.core.as_ptr(), &mut tracker) };
+        unsafe { ffi::linnet_incremental_tracker(self.core.as_ptr(), &mut tracker) };
         tracker
     }
 
     /// 4 KiB pages outstanding, reads and writes.
     pub fn pending_pages(&self) -> u32 {
-        unsafe { ffi::linnet_judge_pending_pages(self.core.as_ptr()) }
+        unsafe { ffi::linnet_incremental_pending_pages(self.core.as_ptr()) }
     }
 
     /// Completed reads in the history, 0..=4.
     pub fn history_len(&self) -> u32 {
-        unsafe { ffi::linnet_judge_history_len(self.core.as_ptr()) }
+        unsafe { ffi::linnet_incremental_history_len(self.core.as_ptr()) }
     }
 
     fn scratched<T>(&self, work: impl FnOnce(*mut c_void) -> T) -> T {
@@ -194,8 +205,8 @@ impl Judge {
     }
 }
 
-impl fmt::Debug for Judge {
+impl fmt::Debug for IncrementalNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Judge").field("network", &self.network).field("tracker", &self.tracker()).finish()
+        f.debug_struct("IncrementalNetwork").field("network", &self.network).field("tracker", &self.tracker()).finish()
     }
 }

@@ -14,11 +14,11 @@ use crate::error::Error;
 use crate::set::TrainingSet;
 
 /// The network with biases that make up for the mean rounding error on these rows, of which there is at least one.
-pub(crate) fn recentre(float: &FloatNetwork, network: &Network, rows: &TrainingSet) -> Result<Network, Error> {
+pub(crate) fn correct_bias(float: &FloatNetwork, network: &Network, rows: &TrainingSet) -> Result<Network, Error> {
     let scales = network.scales().to_vec();
     let mut layers = network.layers();
     if layers.len() > 1 {
-        recentre_first(&mut layers[0], float, scales[0] as f64, &mean_digits(rows));
+        correct_first(&mut layers[0], float, scales[0] as f64, &mean_digits(rows));
     }
     let network = Network::from_integers(layers, scales.clone())?;
 
@@ -44,7 +44,7 @@ fn mean_digits(rows: &TrainingSet) -> [f64; DIGITS] {
     sums.map(|sum| sum as f64 / rows.len() as f64)
 }
 
-fn recentre_first(layer: &mut Layer, float: &FloatNetwork, scale: f64, means: &[f64; DIGITS]) {
+fn correct_first(layer: &mut Layer, float: &FloatNetwork, scale: f64, means: &[f64; DIGITS]) {
     let exact = &float.layers()[0];
     let rounded = layer.weights.chunks_exact(layer.inputs);
     for (output, (rounded, weights)) in rounded.zip(exact.weights.chunks_exact(layer.inputs)).enumerate() {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A grove scores as its trees do, for random trees and features. Trees with few thresholds share rows, those with all of them
- * need every row there is.
+ * Bit-sliced trees score as the trees they are made of do, for random trees and features. Trees with few thresholds share rows,
+ * those with all of them need every row there is.
  */
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ static uint32_t below(uint32_t n)
 int main(void)
 {
 	static struct linnet_trees trees;
-	static struct linnet_grove grove;
+	static struct linnet_bitsliced bitsliced;
 	unsigned rows_most = 0;
 
 	for (uint32_t n = 0; n < CASES; n++) {
@@ -32,7 +32,7 @@ int main(void)
 				/* In every third case all questions differ: as many rows as can be. */
 				uint32_t question = (uint32_t)(level * LINNET_TREES + tree);
 
-				trees.feature[level][tree] = (uint8_t)(n % 3 ? below(LINNET_WATCH_FEATURES) : question % 16);
+				trees.feature[level][tree] = (uint8_t)(n % 3 ? below(LINNET_INFLIGHT_FEATURES) : question % 16);
 				trees.threshold[level][tree] = (uint8_t)(n % 3 ? below(n % 3 == 1 ? 64 : 4) : question / 16);
 			}
 		}
@@ -40,26 +40,26 @@ int main(void)
 			for (int leaf = 0; leaf < LINNET_TREE_LEAVES; leaf++)
 				trees.leaf[tree][leaf] = (int16_t)below(1 << 16);
 		trees.base = (int32_t)below(LINNET_TREE_BASE_MAX) - LINNET_TREE_BASE_MAX / 2;
-		linnet_grove_plant(&grove, &trees);
-		for (int feature = 0; feature < LINNET_WATCH_FEATURES; feature++)
-			if (grove.row[feature][LINNET_BUCKET_MAX] + 1u > rows_most)
-				rows_most = grove.row[feature][LINNET_BUCKET_MAX] + 1u;
+		linnet_bitsliced_init(&bitsliced, &trees);
+		for (int feature = 0; feature < LINNET_INFLIGHT_FEATURES; feature++)
+			if (bitsliced.row[feature][LINNET_BUCKET_MAX] + 1u > rows_most)
+				rows_most = bitsliced.row[feature][LINNET_BUCKET_MAX] + 1u;
 		for (int read = 0; read < READS; read++) {
-			uint8_t features[LINNET_WATCH_FEATURES];
+			uint8_t features[LINNET_INFLIGHT_FEATURES];
 
-			for (int feature = 0; feature < LINNET_WATCH_FEATURES; feature++)
+			for (int feature = 0; feature < LINNET_INFLIGHT_FEATURES; feature++)
 				features[feature] = (uint8_t)below(LINNET_BUCKET_MAX + 1);
-			if (linnet_grove_score(&grove, features) != linnet_trees_score(&trees, features)) {
-				fprintf(stderr, "grove: case %u scores %d, its trees %d\n", n,
-					linnet_grove_score(&grove, features), linnet_trees_score(&trees, features));
+			if (linnet_bitsliced_score(&bitsliced, features) != linnet_trees_score(&trees, features)) {
+				fprintf(stderr, "bit-sliced trees: case %u scores %d, its trees %d\n", n,
+					linnet_bitsliced_score(&bitsliced, features), linnet_trees_score(&trees, features));
 				return 1;
 			}
 		}
 	}
-	if (rows_most != LINNET_GROVE_ROWS) {
-		fprintf(stderr, "grove: at most %u rows were used of %d\n", rows_most, LINNET_GROVE_ROWS);
+	if (rows_most != LINNET_BITSLICED_ROWS) {
+		fprintf(stderr, "bit-sliced trees: at most %u rows were used of %d\n", rows_most, LINNET_BITSLICED_ROWS);
 		return 1;
 	}
-	printf("%d groves score as their trees\n", CASES);
+	printf("%d bit-sliced sets of trees score as their trees\n", CASES);
 	return 0;
 }

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Features of the schema linnet-1 (spec/features-linnet.md): what a host can see of one device while I/Os are in
+ * flight.
+ *
+ * LinnOS looks at what completed. A device that stalls completes nothing, so its history stays good while reads pile
+ * up. What shows a stall first are the ages of the reads in flight, the time since one completed and how long the
+ * last eight took to complete. Beside these stand the work ahead of the read and how fast the device got through such
+ * work lately.
+ *
+ * Each feature is one byte, 0..63: a count or a time on a logarithmic scale with four steps to the octave. Reads and
+ * writes in flight are kept in lists by arrival; every event and every description takes the same few operations,
+ * however many are in flight.
+ */
+#include "linnet.h"
+
+#define NONE UINT32_MAX
+#define TIME_SHIFT 11      /* times in units of 2.048 us: the scale ends at 235 ms */
+#define LONG_SHIFT 15      /* of 32.768 us: at 3.8 s */
+#define FAST_SHIFT 2       /* a new read weighs 1/4 */
+#define SLOW_SHIFT 5       /* 1/32 */
+#define PAGE_SHIFT 4       /* time a page: a new I/O weighs 1/16, in 1/16 ns */
+#define LATENCY_MAX ((uint64_t)1 << 40) /* 18 minutes */
+#define PAGES_MAX 65535
+
+uint8_t linnet_bucket(uint64_t value)
+{
+	uint32_t octave, bucket;
+
+	if (value < 4)
+		return (uint8_t)value;
+	octave = 63 - (uint32_t)__builtin_clzll(value);
+	bucket = 4 * (octave - 1) + (uint32_t)(value >> (octave - 2) & 3);
+	return (uint8_t)(bucket < LINNET_BUCKET_MAX ? bucket : LINNET_BUCKET_MAX);
+}
+
+static uint8_t time_bucket(uint64_t time_ns)
+{
+	return linnet_bucket(time_ns >> TIME_SHIFT);
+}
+
+/* Time passed since then; 0 when the caller's clock stepped back. */
+static uint64_t since(uint64_t now_ns, uint64_t then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+/* A moving average, kept times 2^shift. It starts with its first value. */
+static uint64_t average(uint64_t kept, uint64_t value, uint32_t shift)
+{
+	return kept ? kept + value - (kept >> shift) : value << shift;
+}
+
+void linnet_inflight_init(struct linnet_inflight *inflight, uint64_t inflection_ns)
+{
+	linnet_zero(inflight, sizeof(*inflight));
+	inflight->inflection_ns = inflection_ns;
+	inflight->oldest_read = NONE;
+	inflight->newest_read = NONE;
+}
+
+static void add_read(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
+{
+	ios[io].older = inflight->newest_read;
+	ios[io].newer = NONE;
+	if (inflight->newest_read == NONE)
+		inflight->oldest_read = io;
+	else
+		ios[inflight->newest_read].newer = io;
+	inflight->newest_read = io;
+}
+
+static void drop_read(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
+{
+	uint32_t older = ios[io].older, newer = ios[io].newer;
+
+	if (older == NONE)
+		inflight->oldest_read = newer;
+	else
+		ios[older].newer = newer;
+	if (newer == NONE)
+		inflight->newest_read = older;
+	else
+		ios[newer].older = older;
+}
+
+void linnet_inflight_arrive(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io, uint64_t now_ns,
+			    int is_read, uint64_t offset_bytes, uint32_t size_bytes)
+{
+	struct linnet_inflight_io *own = &ios[io];
+
+	own->arrived_ns = now_ns;
+	own->pages = linnet_pages(size_bytes);
+	own->is_read = is_read != 0;
+	inflight->pages += own->pages;
+	own->pages_ahead = inflight->pages;
+	if (!is_read) {
+		inflight->writes++;
+		inflight->written_pages += own->pages;
+		return;
+	}
+	inflight->reads++;
+	inflight->read_pages += own->pages;
+	inflight->arrived_sum_ns += now_ns;
+	inflight->read_arrived_ns = now_ns;
+	inflight->read_end_bytes = offset_bytes + size_bytes;
+	inflight->seen |= LINNET_SEEN_ARRIVAL;
+	add_read(inflight, ios, io);
+}
+
+void linnet_inflight_withdraw(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
+{
+	struct linnet_inflight_io *own = &ios[io];
+
+	inflight->pages -= own->pages;
+	if (!own->is_read) {
+		inflight->writes--;
+		return;
+	}
+	inflight->reads--;
+	inflight->read_pages -= own->pages;
+	inflight->arrived_sum_ns -= own->arrived_ns;
+	drop_read(inflight, ios, io);
+}
+
+void linnet_inflight_complete(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io, uint64_t now_ns)
+{
+	struct linnet_inflight_io *own = &ios[io];
+	uint64_t latency_ns = since(now_ns, own->arrived_ns);
+	uint64_t counted_ns = latency_ns < LATENCY_MAX ? latency_ns : LATENCY_MAX;
+	uint64_t ahead = own->pages_ahead ? own->pages_ahead : 1;
+
+	linnet_inflight_withdraw(inflight, ios, io);
+	inflight->page_ns = average(inflight->page_ns, (counted_ns << PAGE_SHIFT) / ahead, PAGE_SHIFT);
+	if (!own->is_read)
+		return;
+	inflight->done_ns[inflight->completed & (LINNET_INFLIGHT_READS - 1)] = now_ns;
+	inflight->latency_ns[inflight->completed & (LINNET_INFLIGHT_LATENCIES - 1)] = latency_ns;
+	inflight->completed++;
+	inflight->fast_ns = average(inflight->fast_ns, counted_ns, FAST_SHIFT);
+	inflight->slow_ns = average(inflight->slow_ns, counted_ns, SLOW_SHIFT);
+	if (linnet_is_slow(latency_ns, inflight->inflection_ns)) {
+		inflight->slow_done_ns = now_ns;
+		inflight->slow_written_pages = inflight->written_pages;
+		inflight->seen |= LINNET_SEEN_SLOW;
+	}
+}
+
+/* The least latency of the last four reads; 0 before there were four. */
+static uint64_t least_latency(const struct linnet_inflight *inflight)
+{
+	uint64_t least = inflight->latency_ns[0];
+
+	for (int i = 1; i < LINNET_INFLIGHT_LATENCIES; i++)
+		if (inflight->latency_ns[i] < least)
+			least = inflight->latency_ns[i];
+	return least;
+}
+
+/* What the work ahead and this read would take at the pace of late. */
+static uint64_t expected_ns(const struct linnet_inflight *inflight, uint32_t own_pages)
+{
+	uint64_t pages = inflight->pages + own_pages;
+
+	return (inflight->page_ns >> PAGE_SHIFT) * (pages < PAGES_MAX ? pages : PAGES_MAX) >> PAGE_SHIFT;
+}
+
+void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint64_t now_ns,
+			      uint64_t offset_bytes, uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES])
+{
+	uint32_t own_pages = linnet_pages(size_bytes);
+	uint64_t completed = inflight->completed, end = inflight->read_end_bytes;
+	/* Loaded once: beside an event the description may be wrong, but stays within the caller's memory. */
+	uint32_t oldest = linnet_load32(&inflight->oldest_read);
+
+	features[0] = linnet_bucket(own_pages);
+	features[1] = linnet_bucket(inflight->reads);
+	features[2] = linnet_bucket(inflight->writes);
+	features[3] = linnet_bucket(inflight->read_pages);
+	features[4] = 0;
+	if (oldest != NONE)
+		features[4] = time_bucket(since(now_ns, ios[oldest].arrived_ns));
+	features[5] = time_bucket(inflight->reads * now_ns - inflight->arrived_sum_ns);
+	features[6] = LINNET_BUCKET_MAX;
+	if (completed)
+		features[6] = time_bucket(since(now_ns, inflight->done_ns[(completed - 1) & (LINNET_INFLIGHT_READS - 1)]));
+	features[7] = LINNET_BUCKET_MAX;
+	if (inflight->seen & LINNET_SEEN_ARRIVAL)
+		features[7] = time_bucket(since(now_ns, inflight->read_arrived_ns));
+	features[8] = time_bucket(least_latency(inflight));
+	features[9] = time_bucket(inflight->fast_ns >> FAST_SHIFT);
+	features[10] = time_bucket(inflight->slow_ns >> SLOW_SHIFT);
+	features[11] = LINNET_BUCKET_MAX;
+	if (completed >= LINNET_INFLIGHT_READS)
+		features[11] = time_bucket(since(now_ns, inflight->done_ns[completed & (LINNET_INFLIGHT_READS - 1)]));
+	features[12] = linnet_bucket((offset_bytes > end ? offset_bytes - end : end - offset_bytes) / LINNET_PAGE_BYTES);
+	features[13] = time_bucket(expected_ns(inflight, own_pages));
+	features[14] = LINNET_BUCKET_MAX;
+	if (inflight->seen & LINNET_SEEN_SLOW)
+		features[14] = linnet_bucket(since(now_ns, inflight->slow_done_ns) >> LONG_SHIFT);
+	features[15] = linnet_bucket(inflight->written_pages - inflight->slow_written_pages);
+}
