@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * The core without floats. Each part has one public header: features (feature.h), models and model files (model.h), admission
- * (decide.h). Training (train.h) uses floats and is included apart. UNITS says which unit belongs to which part.
+ * (decide.h). Training (train.h) and tuning of knobs (tune.h) use floats and are included apart. UNITS says which unit belongs to which part.
  *
  * Functions that can fail return 0 or a negative LINNET_E_*, and leave every output untouched when they fail.
  * Nothing here allocates, locks, logs or keeps state of its own: the caller brings memory and serialises access
