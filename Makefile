@@ -11,7 +11,7 @@ SHARED := $(or $(LINNET_SHARED),$(wildcard ../shared))
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python regress test-vm kernel kernel-deb kernel-install kernel-test lint deny ublk bindings sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python test-slow regress test-vm kernel kernel-deb kernel-install kernel-test lint deny ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -19,7 +19,7 @@ help:            ## list the targets
 demo: build      ## learn a three-drive array and show what admission does to its read tail
 	@LINNET_SHARED=$(SHARED) $(BIN)/linnet demo --out demo-out
 
-test: build lint deny test-core test-lib test-rust test-python   ## every quick test: no root, no KVM, no SSD
+test: build deny test-core test-lib test-rust test-python   ## every quick test: no root, no KVM, no SSD
 	@echo "all tests passed"
 
 build: $(BIN)/linnet   ## set up .venv and compile; leaves the command at .venv/bin/linnet
@@ -53,7 +53,10 @@ test-rust:             ## every crate
 	@cargo test --workspace --locked --quiet
 
 test-python: build     ## the command line and the Python library
-	@$(BIN)/python -m pytest python/tests
+	@$(BIN)/python -m pytest python/tests -m "not slow"
+
+test-slow: build       ## tests that take many seconds each, such as every command of the documents
+	@$(BIN)/python -m pytest python/tests -m slow
 
 regress: build         ## accept the results of the small grid, tests/regress/results.csv: the diff is for the review
 	@$(BIN)/python tests/regress/results.py --accept

@@ -148,6 +148,7 @@ def test_a_ceiling_is_compared_with_a_load_beneath_it() -> None:
     assert 0 < off(rows, levels) < 0.3
 
 
+@pytest.mark.slow
 def test_a_sweep_repeats_and_realises_the_share() -> None:
     swept, shares = (("sata", "az-c", 8.0),), (0.0, 1.0)
     rows = sweep(swept, shares, (1, 2))

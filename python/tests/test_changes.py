@@ -45,6 +45,7 @@ def test_a_device_that_slows_down_is_noticed_and_learned_again() -> None:
         study(device_trace(reads=1000), window=1200)
 
 
+@pytest.mark.slow
 def test_the_commands_give_json_figures_and_clear_errors(linnet, tmp_path: Path) -> None:
     file, picture = tmp_path / "made.parquet", tmp_path / "drift.svg"
     write_trace(device_trace(reads=8000), file)

@@ -13,6 +13,7 @@ from conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+pytestmark = pytest.mark.slow
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -48,6 +48,7 @@ def test_fit_learns_busy_episodes_and_the_model_survives_its_file(tmp_path) -> N
     assert fit([device_trace(0)], seed=4, settings=FitSettings(epochs=1))[0].model.to_bytes() != fitted.model.to_bytes()
 
 
+@pytest.mark.slow
 def test_linnet_best_takes_its_trees_from_the_file() -> None:
     array = Array("consumer-deep", 2, 1)
     streams = synth("az-e", 20.0, 2, 7)

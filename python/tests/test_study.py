@@ -96,6 +96,7 @@ def test_means_leave_out_cells_of_few_reads() -> None:
     assert ratio([cell(0.9, 0.8, rows=100)]) is None
 
 
+@pytest.mark.slow
 def test_the_command_gives_a_row_for_each_device_and_model(linnet, tmp_path: Path) -> None:
     trace = tmp_path / "made.parquet"
     write_trace(device_trace(4), trace)
