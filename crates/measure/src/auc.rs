@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Area under the receiver operating characteristic: the chance that a slow I/O scores above a fast one, ties counting
-//! half (Mann-Whitney's U over the number of pairs). On hard decisions it would be the balanced accuracy; it belongs to
-//! scores.
+//! Area under the receiver operating characteristic: the probability that a slow I/O has a higher score than a fast
+//! one, where a tie counts half (Mann-Whitney's U divided by the number of pairs). It is meant for scores; on hard
+//! decisions it would equal the balanced accuracy.
 
-/// Area under the curve of scores that grow with the belief in "slow". `None` when one of the two classes is missing or
-/// a score is not a number. O(n log n).
+/// Area under the curve of scores; a higher score means that a slow I/O is more likely. `None` if one of the two
+/// classes is missing or a score is not a number. O(n log n).
 ///
 /// # Panics
-/// When the slices differ in length.
+/// If the slices differ in length.
 pub fn roc_auc(scores: &[f64], slow: &[bool]) -> Option<f64> {
     if scores.iter().any(|s| s.is_nan()) {
         return None;
     }
-    // Adding zero turns -0.0 into 0.0, which total_cmp would put below it.
+    // Adding zero turns -0.0 into 0.0; total_cmp would order -0.0 below 0.0.
     area(scores, slow, |a, b| (a + 0.0).total_cmp(&(b + 0.0)))
 }
 
-/// [`roc_auc`] of integer scores, none of which is rounded.
+/// [`roc_auc`] of integer scores, without rounding.
 ///
 /// # Panics
-/// When the slices differ in length.
+/// If the slices differ in length.
 pub fn roc_auc_integers(scores: &[i64], slow: &[bool]) -> Option<f64> {
     area(scores, slow, Ord::cmp)
 }
@@ -30,7 +30,7 @@ fn area<T: Copy>(scores: &[T], slow: &[bool], order: impl Fn(&T, &T) -> std::cmp
     pairs.sort_unstable_by(|a, b| order(&a.0, &b.0));
     let mut fast_below: u128 = 0;
     let mut slow_total: u128 = 0;
-    // Twice the count of pairs in the right order, so that ties stay whole numbers.
+    // Twice the number of pairs in the right order, so that ties stay integers.
     let mut won_twice: u128 = 0;
     for tied in pairs.chunk_by(|a, b| order(&a.0, &b.0).is_eq()) {
         let slow_here = tied.iter().filter(|p| p.1).count() as u128;

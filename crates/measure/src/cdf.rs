@@ -8,20 +8,20 @@ use crate::quantile;
 pub struct TailPoint {
     /// Quantile, 0..1.
     pub q: f64,
-    /// Place on the axis: `-log10(1 - q)`.
+    /// Position on the axis: `-log10(1 - q)`.
     pub nines: f64,
     /// The latency at this quantile.
     pub latency_ns: u64,
 }
 
-/// Place of a quantile on the axis of nines: `-log10(1 - q)`; infinite at 1.
+/// Position of a quantile on the axis of nines: `-log10(1 - q)`; infinite at 1.
 pub fn nines(q: f64) -> f64 {
     -(1.0 - q).log10()
 }
 
-/// At most `points` points from quantile `from` to quantile `to` (LinnOS plots 0.8 to 0.9999), evenly spaced on the
-/// axis of nines, of latencies in ascending order. The axis ends early where fewer than one latency lies beyond a
-/// point: the sample says nothing there. Empty when that leaves nothing, or when `from >= to`.
+/// Points of the tail of latencies in ascending order: at most `points`, evenly spaced on the axis of nines from
+/// quantile `from` to quantile `to` (LinnOS plots 0.8 to 0.9999). The axis ends where less than one latency lies beyond
+/// a point, because the sample has no information there. Empty if no point is left, or if `from >= to`.
 pub fn tail_cdf(sorted: &[u64], from: f64, to: f64, points: usize) -> Vec<TailPoint> {
     if sorted.is_empty() || points == 0 {
         return Vec::new();

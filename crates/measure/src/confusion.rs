@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The four outcomes of a decision, and the figures drawn from them.
+//! Counts the four outcomes of a decision, and computes shares from them.
 
 use std::ops::AddAssign;
 
-/// Counts of decisions against what the I/O would have been. Every figure is a share in 0..=1, and 0 when nothing was
+/// Counts of decisions, by what the I/O was or would have been. Every figure is a share in 0..=1, and 0 if nothing was
 /// counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Confusion {
@@ -43,18 +43,18 @@ impl Confusion {
         self.slow_revoked + self.false_submits
     }
 
-    /// Share of right decisions.
+    /// Share of correct decisions.
     pub fn accuracy(&self) -> f64 {
         share(self.fast_submitted + self.slow_revoked, self.total())
     }
 
-    /// Share of fast I/Os: the accuracy of always submitting, which any accuracy has to be read against.
+    /// Share of fast I/Os. This is the accuracy of always submitting, so an accuracy means little without it.
     pub fn base_rate(&self) -> f64 {
         share(self.fast(), self.total())
     }
 
-    /// Mean of the shares of right decisions among fast and among slow I/Os. With one of the two classes missing, the
-    /// share of the other.
+    /// Mean of two shares: correct decisions among fast I/Os, and among slow I/Os. If one class is missing, the share
+    /// of the other.
     pub fn balanced_accuracy(&self) -> f64 {
         let fast = share(self.fast_submitted, self.fast());
         let slow = share(self.slow_revoked, self.slow());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far a policy goes from the baseline to the oracle.
+//! Computes which share of the possible gain a policy reaches.
 
-/// Share of the possible gain (from baseline to oracle) that `value` reaches: 0 at the baseline, 1 at the oracle, negative when
-/// worse than the baseline, above 1 when better than the (greedy) oracle. `None` when there is nothing to gain or a figure is
-/// not finite.
+/// Share of the possible gain: the gain of `value` over the baseline, divided by the gain of the oracle. 0 at the
+/// baseline, 1 at the oracle, negative if worse than the baseline, above 1 if better than the (greedy) oracle. `None`
+/// if the oracle gains nothing or a figure is not finite.
 pub fn share_of_gap(baseline: f64, oracle: f64, value: f64) -> Option<f64> {
     let share = (baseline - value) / (baseline - oracle);
     (baseline != oracle && share.is_finite()).then_some(share)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A histogram for what is too long to keep. Values below 256 are exact; from there each power of two is cut into 128
-//! equal buckets, so a bucket is at most 1/128 of its values wide and its middle is within 1/256 (0.4 %) of each.
-//! Counts of two histograms add up to the histogram of both sets, in any order. Same idea as HdrHistogram and fio's
-//! `stat.h`, with one fixed precision so that any two can be merged.
+//! A histogram for series that are too long to keep. Values below 256 are exact. Above that, each power of two has 128
+//! equal buckets, so the width of a bucket is at most 1/128 of its values and its middle is within 1/256 (0.4 %) of
+//! each. Merging two histograms, in any order, gives the histogram of both sets. HdrHistogram and fio's `stat.h` use
+//! the same idea; here the precision is fixed, so that any two histograms can be merged.
 
 use crate::rank;
 
-/// Buckets per power of two are `1 << PRECISION_BITS`.
+/// `1 << PRECISION_BITS` buckets per power of two.
 const PRECISION_BITS: u32 = 7;
 
 /// Counts of values in buckets of bounded relative width.
@@ -19,14 +19,14 @@ pub struct Histogram {
     max: u64,
 }
 
-/// A bucket that holds something.
+/// A bucket that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Least value of the bucket.
+    /// Lowest value of the bucket.
     pub low: u64,
-    /// Greatest value of the bucket.
+    /// Highest value of the bucket.
     pub high: u64,
-    /// How many values fell into it.
+    /// How many values are in it.
     pub count: u64,
 }
 
@@ -44,7 +44,7 @@ fn bounds_of(index: usize) -> (u64, u64) {
 }
 
 impl Histogram {
-    /// The greatest relative distance between a value and the one reported for it.
+    /// The largest relative difference between a value and the value reported for it.
     pub const RELATIVE_ERROR: f64 = 1.0 / (1u64 << (PRECISION_BITS + 1)) as f64;
 
     /// An empty histogram.
@@ -100,12 +100,12 @@ impl Histogram {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Exact least value; 0 when empty.
+    /// Exact minimum; 0 when empty.
     pub fn min(&self) -> u64 {
         self.min
     }
 
-    /// Exact greatest value; 0 when empty.
+    /// Exact maximum; 0 when empty.
     pub fn max(&self) -> u64 {
         self.max
     }
@@ -129,7 +129,7 @@ impl Histogram {
         self.max
     }
 
-    /// The buckets that hold something, in ascending order.
+    /// The buckets that are not empty, in ascending order.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(index, &count)| {
             let (low, high) = bounds_of(index);

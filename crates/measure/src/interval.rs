@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Confidence intervals of a share.
+//! Computes confidence intervals of a share.
 
 /// The two-sided quantile of the standard normal for 95 %.
 pub const Z_95: f64 = 1.959_964;
 
-/// Wilson's score interval (JASA 22, 1927) of the share that `hits` of `trials` stand for; `z` as [`Z_95`]. Keeps its level
-/// for shares near 0 and 1, where the usual plus-minus does not. Everything from 0 to 1 when nothing was tried.
+/// Wilson's score interval (JASA 22, 1927) for a share, from `hits` in `trials`; `z` as in [`Z_95`]. It keeps its
+/// confidence level for shares near 0 and 1, where the normal approximation does not. (0, 1) if there were no trials.
 pub fn wilson(hits: u64, trials: u64, z: f64) -> (f64, f64) {
     if trials == 0 {
         return (0.0, 1.0);
@@ -24,7 +24,7 @@ mod tests {
 
     #[test]
     fn as_solved_by_hand() {
-        // The ends p solve |3/10 - p| = z sqrt(p (1 - p) / 10).
+        // The ends p are the solutions of |3/10 - p| = z sqrt(p (1 - p) / 10).
         let (low, high) = wilson(3, 10, Z_95);
         for end in [low, high] {
             assert!(((0.3 - end).abs() - Z_95 * (end * (1.0 - end) / 10.0).sqrt()).abs() < 1e-12);

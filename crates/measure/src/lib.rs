@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exact quantiles, histograms, classification scores: every figure the project reports is computed here.
+//! Exact quantiles, histograms, classification scores: this crate computes every figure that the project reports.
 //!
-//! There is one definition of a quantile, the nearest rank ([`rank`]): a reported latency is one that was observed.
+//! There is one definition of a quantile, the nearest rank ([`rank`]), so every reported latency is one that was
+//! observed.
 
 mod auc;
 mod cdf;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The quantile of the project (nearest rank) and the row of quantiles that tables print.
+//! Computes quantiles (nearest rank), and the summary of quantiles that tables print.
 
-/// Index, from 0, of the nearest-rank quantile `q` in `count` sorted values: the least value that has at least the
-/// share `q` of all values at or below it. `q` is held to 0..=1 (0 is the least value, 1 the greatest); an empty set
-/// gives 0.
+/// Index, from 0, of the nearest-rank quantile `q` in `count` sorted values: that of the lowest value for which the
+/// share of values at or below it is at least `q`. `q` is clamped to 0..=1 (0 is the lowest value, 1 the highest). 0
+/// for an empty set.
 ///
-/// `q * count` within one part in 10^12 above a whole number counts as that number, so that 0.07 of 100 values is the
-/// seventh although the product of the two floats is 7.000000000000001.
+/// If `q * count` is above an integer by at most one part in 10^12, it counts as that integer. So 0.07 of 100 values is
+/// the seventh value, although the product of the two floats is 7.000000000000001.
 pub fn rank(count: usize, q: f64) -> usize {
     let exact = q.clamp(0.0, 1.0) * count as f64;
     let ceiling = (exact * (1.0 - 1e-12)).ceil() as usize;
@@ -18,7 +18,7 @@ pub fn quantile(sorted: &[u64], q: f64) -> u64 {
     sorted.get(rank(sorted.len(), q)).copied().unwrap_or(0)
 }
 
-/// The same quantile of values in any order, which it reorders. Linear in the count. 0 when there are no values.
+/// The same quantile of values in any order; it reorders them. Linear in the count. 0 when there are no values.
 pub fn quantile_unsorted(values: &mut [u64], q: f64) -> u64 {
     if values.is_empty() {
         return 0;
@@ -49,7 +49,7 @@ pub struct Summary {
     pub p999: u64,
     /// 99.99th percentile.
     pub p9999: u64,
-    /// Greatest value.
+    /// Highest value.
     pub max: u64,
 }
 

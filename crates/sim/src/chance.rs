@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seeded chance. A seed is part of every published result, so the stream of numbers behind it may never change
-//! with a library's version: the generator is written out here (splitmix64; Steele, Lea and Flood, OOPSLA 2014).
+//! A seeded random generator. A seed is part of every published result, so its stream of numbers must not change with
+//! a library's version: the generator is implemented here (splitmix64; Steele, Lea and Flood, OOPSLA 2014).
 
-/// A reproducible source of chance: the same seed gives the same numbers on every machine.
+/// A reproducible random generator: the same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct Chance {
     state: u64,
@@ -22,12 +22,12 @@ impl Chance {
         Chance { state: mix(seed.wrapping_add(GOLDEN)) }
     }
 
-    /// An independent stream, named by `stream`. Adding a consumer elsewhere does not shift its numbers.
+    /// An independent stream, named by `stream`. Another fork elsewhere does not shift its numbers.
     pub fn fork(&self, stream: u64) -> Self {
         Chance { state: mix(self.state ^ mix(stream.wrapping_add(GOLDEN))) }
     }
 
-    /// A 64-bit number that depends on the seed and on `counter` only: chance without state, for peeks.
+    /// A 64-bit number that depends only on the seed and on `counter`: for peeks, which must not change state.
     pub fn at(&self, counter: u64) -> u64 {
         mix(self.state.wrapping_add(counter.wrapping_mul(GOLDEN)))
     }
@@ -49,12 +49,12 @@ impl Chance {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with this probability.
+    /// True with the given probability.
     pub fn happens(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Exponential with this mean.
+    /// Exponential with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
@@ -65,7 +65,7 @@ impl Chance {
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Pareto with this scale (the least value) and shape.
+    /// Pareto with the given scale (the lowest value) and shape.
     pub fn pareto(&mut self, scale: f64, shape: f64) -> f64 {
         scale / (1.0 - self.unit()).powf(1.0 / shape)
     }

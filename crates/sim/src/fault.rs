@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults of storage devices, injected between the caller and a device.
+//! Injects faults of storage devices between the caller and a device.
 //!
-//! Each fault imitates something that drives and links do:
+//! Each fault imitates a real fault of drives and links:
 //!
-//! - **Stall.** The firmware is busy with itself (a long housekeeping pass, a thermal pause, a link that is being
-//!   retrained). Requests are accepted and served inside, but no answer leaves before the stall ends; then all of them
-//!   leave at once.
-//! - **Lost completion.** The device did the work and the interrupt or the completion entry never came. The caller
-//!   hears nothing, ever; only its own time limit helps.
-//! - **Read error.** The error correction gave up on a flash page. The answer comes when the data would have, and says
-//!   so. Another copy of the data is not affected. Writes do not fail this way: a drive remaps a bad page silently.
-//! - **Replica gone and back.** A pulled cable, a crashed host, a controller reset. While it is gone, requests fail at
-//!   once; requests that it held when it went fail at that moment; later it serves again as if nothing had been.
+//! - **Stall.** The firmware is busy with internal work (a long housekeeping pass, a thermal pause, a link that is
+//!   being retrained). The device accepts and serves requests, but sends no answer before the stall ends; then it sends
+//!   all of them at once.
+//! - **Lost completion.** The device did the work, but the interrupt or the completion entry never came. The caller
+//!   never gets an answer; only its own timeout helps.
+//! - **Read error.** The error correction could not recover a flash page. The error comes when the data would have
+//!   come. Other copies of the data are not affected. Writes do not fail this way: a drive remaps a bad page silently.
+//! - **Replica gone and back.** A pulled cable, a crashed host, a controller reset. While the device is gone, requests
+//!   fail at once. Requests in flight when it goes fail at that moment. Afterwards it serves as before.
 //!
-//! A stall delays what a device answers, so it is applied before the others: an answer that was held back into a time
-//! when the device is gone fails. Everything is decided by the plan and by (seed, number of the request). So a device with
-//! foresight keeps it: a peek tells exactly what a submit will do, faults included.
+//! A stall delays the answers of the device, so it is applied before the other faults: an answer that a stall delays
+//! until the device is gone fails. The plan and (seed, number of the request) determine everything. So a device with
+//! foresight keeps it: a peek returns exactly what a submit will do, faults included.
 
 use std::collections::BTreeMap;
 
 use crate::{Chance, EventQueue};
 use linnet_types::{Device, End, Ended, Foresight, Nanos, Outcome, Request};
 
-/// A stretch of virtual time: from `start_ns`, up to but not including `end_ns`.
+/// An interval of virtual time: from `start_ns`, up to but not including `end_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// First nanosecond inside.
@@ -40,15 +40,15 @@ impl Window {
 /// Which faults a device has, and when.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultPlan {
-    /// When no answer leaves the device.
+    /// When the device sends no answer.
     pub stalls: Vec<Window>,
-    /// When the device is not there.
+    /// When the device is gone.
     pub gone: Vec<Window>,
     /// Share of requests whose answer is lost: 0 none, 1 all.
     pub lost_share: f64,
     /// Share of reads that answer with an error: 0 none, 1 all that are not lost.
     pub error_share: f64,
-    /// Requests handed over from this time on lose no answer and read no error. Windows end by themselves.
+    /// Requests submitted from this time on lose no answer and get no read error. Windows have their own ends.
     pub until_ns: Nanos,
 }
 
@@ -58,8 +58,9 @@ impl FaultPlan {
         FaultPlan::default()
     }
 
-    /// Draws a plan whose faults all end before `until_ns`: up to three stalls and two absences of at most a tenth of
-    /// that time each, up to 1 % of answers lost and up to 5 % read errors. Each kind is absent half of the time.
+    /// Draws a plan whose faults all end before `until_ns`: up to three stalls and two absences, each at most a tenth
+    /// of that time, up to 1 % of answers lost and up to 5 % read errors. Each kind is left out with probability one
+    /// half.
     pub fn random(chance: &mut Chance, until_ns: Nanos) -> Self {
         let stalls = windows(chance, 3, until_ns);
         let gone = windows(chance, 2, until_ns);
@@ -85,10 +86,10 @@ fn windows(chance: &mut Chance, most: u64, until_ns: Nanos) -> Vec<Window> {
     drawn
 }
 
-/// How many requests met which fault.
+/// How many requests each fault hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
-    /// Answers held back by a stall.
+    /// Answers delayed by a stall.
     pub stalled: u64,
     /// Answers lost.
     pub lost: u64,
@@ -98,18 +99,18 @@ pub struct FaultCounts {
     pub gone: u64,
 }
 
-/// A device with faults in front of it.
+/// A device with injected faults.
 #[derive(Clone, Debug)]
 pub struct Faulty<D> {
     device: D,
     plan: FaultPlan,
     chance: Chance,
-    /// Requests so far: the number of the next one, which is also its name at the device behind.
+    /// Requests so far, which is the number of the next one. The number is the token at the inner device.
     requests: u64,
     counts: FaultCounts,
-    /// What the device behind holds, by number.
+    /// The requests in flight at the inner device, by number.
     inside: BTreeMap<u64, Asked>,
-    /// What is decided, until it leaves.
+    /// Ends that are already determined, until they are due.
     ends: EventQueue<(u64, End)>,
     /// The first absence that has not begun.
     next_gone: usize,
@@ -133,7 +134,7 @@ enum Fault {
 }
 
 impl<D: Device> Faulty<D> {
-    /// Puts `plan` in front of `device`. The seed decides which requests the shares of the plan hit.
+    /// Injects `plan` in front of `device`. The seed determines which requests the shares of the plan hit.
     pub fn new(device: D, mut plan: FaultPlan, seed: u64) -> Self {
         plan.gone.sort_by_key(|window| window.start_ns);
         Faulty {
@@ -149,22 +150,22 @@ impl<D: Device> Faulty<D> {
         }
     }
 
-    /// How many requests met which fault so far. A fault counts when its request ends, or would have.
+    /// How many requests each fault has hit so far. A fault is counted when its request ends, or would have ended.
     pub fn counts(&self) -> FaultCounts {
         self.counts
     }
 
-    /// The device behind the faults.
+    /// The inner device.
     pub fn device(&self) -> &D {
         &self.device
     }
 
-    /// True when the device is gone at `now`, so that a request fails at once and never reaches it.
+    /// True if the device is gone at `now`, so that a request fails at once and never reaches it.
     fn is_gone(&self, now: Nanos) -> bool {
         self.plan.gone.iter().any(|window| window.holds(now))
     }
 
-    /// What the caller hears of request `number`, submitted at `now`, when the device behind answers `outcome`.
+    /// The answer that the caller gets to request `number`, submitted at `now`, if the inner device answers `outcome`.
     fn disturb(&self, now: Nanos, number: u64, is_read: bool, outcome: Outcome) -> (Outcome, Fault) {
         let (Outcome::Done(due) | Outcome::Error(due)) = outcome else {
             return (outcome, Fault::None);
@@ -191,18 +192,18 @@ impl<D: Device> Faulty<D> {
         (if matches!(outcome, Outcome::Done(_)) { Outcome::Done(at) } else { Outcome::Error(at) }, late)
     }
 
-    /// Takes what the device behind has ended by `until` and decides what becomes of it.
+    /// Polls the inner device until `until` and determines the answer to each request that ended.
     fn collect(&mut self, until: Nanos) {
         let mut ended = std::mem::take(&mut self.ended);
         self.device.poll(until, &mut ended);
         for one in ended.drain(..) {
-            // What is not inside any more failed when the device went.
+            // A request that is not in the map has failed already, when the device went.
             let Some(asked) = self.inside.remove(&one.token) else { continue };
             let outcome = if one.end == End::Failed { Outcome::Error(one.at_ns) } else { Outcome::Done(one.at_ns) };
             let (outcome, fault) = self.disturb(asked.submit_ns, one.token, asked.is_read, outcome);
             self.count(fault);
             match outcome {
-                // Refused and cancelled requests move no data; a fault of the data does not reach them.
+                // Refused and cancelled requests move no data, so a data fault does not affect them.
                 _ if one.end == End::Revoked || one.end == End::Cancelled => {
                     self.ends.push(one.at_ns, (asked.token, one.end));
                 }
@@ -214,7 +215,7 @@ impl<D: Device> Faulty<D> {
         self.ended = ended;
     }
 
-    /// The device goes at `start_ns`, and all that it holds fails.
+    /// The device goes at `start_ns`, and all requests in flight fail.
     fn go(&mut self, start_ns: Nanos) {
         self.collect(start_ns.saturating_sub(1));
         let held: Vec<u64> =
@@ -300,7 +301,7 @@ mod tests {
         Faulty::new(Modelled::new(TestDevice::steady(100, 100)), plan, seed)
     }
 
-    /// Submits requests at their times under their numbers, polling when due, and gives the ends.
+    /// Submits the requests at their times, with their index as token, polls when due, and returns the ends.
     fn serve(device: &mut impl Device, asked: &[(Nanos, Request)]) -> Vec<Ended> {
         let mut out = Vec::new();
         for (token, (now, request)) in asked.iter().enumerate() {

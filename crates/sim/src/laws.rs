@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks from outside that a device keeps the laws of [`Device`].
+//! Checks that a device follows the rules of [`Device`].
 
 use std::collections::BTreeMap;
 
 use linnet_types::{Device, Ended, Foresight, Nanos, Request};
 
-/// Broken laws kept; the first ones tell the most.
+/// How many violations are kept; the first ones are the most useful.
 const BROKEN_MAX: usize = 20;
 
-/// A device in virtual time that is watched. It passes everything on; [`Lawful::finish`] gives the verdict.
+/// Wraps a device in virtual time and checks each call. [`Lawful::finish`] returns the violations.
 #[derive(Clone, Debug)]
 pub struct Lawful<D> {
     device: D,
-    /// Time of the submit of what has not ended, by token.
+    /// Submit time of each request in flight, by token.
     inside: BTreeMap<u64, Nanos>,
     now_ns: Nanos,
-    /// What the device told to be due last, unless something was submitted or cancelled since.
+    /// What `next_due` returned last, unless a request was submitted or cancelled since.
     told: Option<Option<Nanos>>,
     broken: Vec<String>,
 }
 
 impl<D: Device> Lawful<D> {
-    /// Watches `device`.
+    /// Checks `device`.
     pub fn new(device: D) -> Self {
         Lawful { device, inside: BTreeMap::new(), now_ns: 0, told: None, broken: Vec::new() }
     }
@@ -36,7 +36,7 @@ impl<D: Device> Lawful<D> {
         self.inside.len()
     }
 
-    /// What was broken, if anything.
+    /// Returns the violations, if there are any.
     pub fn finish(self) -> Result<(), Vec<String>> {
         if self.broken.is_empty() { Ok(()) } else { Err(self.broken) }
     }
@@ -168,7 +168,7 @@ mod tests {
         StaysDue,
     }
 
-    /// A device that breaks one law now and then.
+    /// A device that sometimes breaks one rule.
     struct Broken(Modelled<TestDevice>, Breakage);
 
     impl Device for Broken {

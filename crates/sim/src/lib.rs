@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Virtual clock, seeded chance, event queue, devices of latency models, and fault injection.
 //!
-//! Only this crate owns virtual time and randomness; every other crate is handed them.
+//! Only this crate owns virtual time and randomness; all other crates get them as arguments.
 
 mod chance;
 mod clock;

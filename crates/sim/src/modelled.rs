@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device of a model that knows its answers at submission: it keeps each until its time.
+//! Makes a device of a model that knows its answers at submission: the device keeps each answer until it is due.
 
 use linnet_types::{Device, End, Ended, Foresight, LatencyModel, Nanos, Outcome, Request};
 
 use crate::EventQueue;
 
-/// A device of a [`LatencyModel`]. Of two requests that end at the same time, the one submitted first is handed over first.
+/// A device of a [`LatencyModel`]. Requests that end at the same time are returned in order of submission.
 #[derive(Clone, Debug)]
 pub struct Modelled<M> {
     model: M,
@@ -23,7 +23,7 @@ impl<M> Modelled<M> {
         &self.model
     }
 
-    /// The model, to be changed.
+    /// The model, mutable.
     pub fn model_mut(&mut self) -> &mut M {
         &mut self.model
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The virtual clock and the queue of what is still to happen.
+//! The queue of future events, with the virtual clock.
 //!
-//! Events leave in the order of (time, sequence): of two events due at the same time, the one that was put in first
-//! leaves first. A run is therefore a function of its input alone. Taking an event moves the clock to the event's time;
-//! an event that is put in for a time already past is due now, so the clock never goes back.
+//! Events leave in the order of (time, sequence): of two events due at the same time, the one that was pushed first
+//! leaves first. So a run depends on its input alone. Popping an event moves the clock to the event's time. An event
+//! that is pushed for a past time is due now, so the clock never goes back.
 
 use linnet_types::Nanos;
 
-/// Time and sequence in one number: comparing keys compares times first, then the order of insertion.
+/// Time and sequence in one integer: comparing keys compares times first, then the order of insertion.
 type Key = u128;
 
-/// Children per node. Four halve the height of a binary heap, and the four keys of a family are neighbours in memory.
+/// Children per node. Four halve the height of a binary heap, and the keys of the four children are adjacent in memory.
 const ARITY: usize = 4;
 
 fn key(at: Nanos, sequence: u64) -> Key {
@@ -57,14 +57,14 @@ impl<E: Copy> EventQueue<E> {
         self.heap.first().map(|(key, _)| (key >> 64) as Nanos)
     }
 
-    /// Moves the clock to `at`, for input that does not come through the queue. Never back, and never past the next
-    /// event: a caller that tries is at fault.
+    /// Moves the clock forward to `at`, for input that does not come through the queue; a past `at` has no effect. `at`
+    /// must not be after the next event.
     pub fn advance(&mut self, at: Nanos) {
         debug_assert!(self.next_ns().is_none_or(|next| at <= next), "the clock may not jump over an event");
         self.now_ns = self.now_ns.max(at);
     }
 
-    /// Puts in an event for time `at`, or for now when `at` is past.
+    /// Pushes an event for time `at`, or for now if `at` is past.
     pub fn push(&mut self, at: Nanos, event: E) {
         let entry = (key(at.max(self.now_ns), self.sequence), event);
         self.sequence += 1;
@@ -81,7 +81,7 @@ impl<E: Copy> EventQueue<E> {
         self.heap[hole] = entry;
     }
 
-    /// Takes the next event and moves the clock to it.
+    /// Pops the next event and moves the clock to it.
     pub fn pop(&mut self) -> Option<(Nanos, E)> {
         let last = self.heap.pop()?;
         let Some(&(first, event)) = self.heap.first() else {

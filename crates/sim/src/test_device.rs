@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device for tests and for measuring what surrounds a device.
+//! A simple device model, for tests and for measuring the code around a device.
 //!
-//! A request waits for its lane (chosen by address, as dies are), is served for a time that depends on its kind and
-//! size, and is held back when the device is in a busy episode. Time is cut into equal periods; in some of them, drawn
-//! from the seed, the device is busy from a drawn moment until the period ends, and nothing begins to be served before
-//! that. Nothing here is fitted to a real drive: for that there is the SSD model.
+//! A request waits for its lane (chosen by address, as dies are). Its service time depends on its kind and size. A busy
+//! episode delays it. Time is divided into equal periods. Some of them, drawn from the seed, have a busy episode, which
+//! lasts from a random moment until the period ends; no service begins during an episode. Nothing here is fitted to a
+//! real drive: the SSD model is for that.
 
 use crate::Chance;
 use linnet_types::{Foresight, LatencyModel, Nanos, Op, Outcome, Request};
@@ -25,7 +25,8 @@ pub struct TestDevice {
 }
 
 impl TestDevice {
-    /// Never busy: only the lanes make requests wait. Times are for the first 4 KiB; each further page adds an eighth.
+    /// Without busy episodes: requests wait only for lanes. Times are for the first 4 KiB; each further page adds an
+    /// eighth.
     pub fn steady(read_ns: Nanos, write_ns: Nanos) -> Self {
         TestDevice {
             read_ns,
@@ -43,7 +44,7 @@ impl TestDevice {
         TestDevice { period_ns: period_ns.max(1), busy_share, chance, ..TestDevice::steady(80_000, 20_000) }
     }
 
-    /// When a service that could begin at `at` begins, episodes considered.
+    /// When a service begins that could begin at `at` without episodes.
     fn begin(&self, at: Nanos) -> Nanos {
         if self.busy_share <= 0.0 {
             return at;

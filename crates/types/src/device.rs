@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices that answer later, the abilities that some of them have beside that, and the clock of a run.
+//! Traits for devices that answer later, for models that know their answers in advance, and for the clock of a run.
 
 use crate::{Nanos, Request};
 
@@ -10,9 +10,9 @@ pub enum End {
     Done,
     /// An I/O error.
     Failed,
-    /// The device refused the request, because it predicted that it would be slow.
+    /// The device refused the request because it predicted that it would be slow.
     Revoked,
-    /// The device gave the request up, as it was asked to.
+    /// The device cancelled the request on demand.
     Cancelled,
 }
 
@@ -29,28 +29,29 @@ pub struct Ended {
 
 /// A device that takes requests and answers later: a model in virtual time or a drive behind a driver.
 ///
-/// Calls come with `now` never decreasing. The caller names each request by a token and may use the token again once the
-/// request has ended. A device keeps these laws:
+/// `now` never decreases from call to call. The caller names each request by a token and may use the token again once
+/// the request has ended. A device follows these rules:
 ///
-/// - A request ends at most once, after its submit, under the token of its submit. One that never ends is lost.
-/// - [`Device::poll`] hands over all that ended by `now`, in the order of time, and nothing that ends later.
-/// - Nothing ends before the time that [`Device::next_due`] told last, unless a later submit or cancel causes it.
+/// - A request ends at most once, after it was submitted and with the same token. A request that never ends is lost.
+/// - [`Device::poll`] returns every request that ended by `now`, in order of time, and none that ends later.
+/// - Nothing ends before the time that [`Device::next_due`] returned last, unless a later submit or cancel causes it.
 pub trait Device {
-    /// Hands one request to the device. What ended by `now` should have been polled before.
+    /// Submits one request. The caller should first poll what ended by `now`.
     fn submit(&mut self, now: Nanos, token: u64, request: &Request);
 
-    /// When to poll next: no later than the next end. Nothing may have ended by then, since a device may ask to be polled for its
-    /// own work. `None` while nothing is due; a device in real time, which cannot know, answers `None` until something has ended.
+    /// The time of the next poll, which is not after the next end of a request. Nothing may have ended by then, because
+    /// a device may ask to be polled for its internal work. `None` if nothing is due, and in a real-time device until a
+    /// request has ended.
     fn next_due(&mut self) -> Option<Nanos>;
 
-    /// Adds what has ended by `now` to `out`.
+    /// Appends the requests that have ended by `now` to `out`.
     fn poll(&mut self, now: Nanos, out: &mut Vec<Ended>);
 
-    /// Asks the device to give a request up. It may end the request as [`End::Cancelled`] or go on as if not asked, which is
-    /// what the default does.
+    /// Asks the device to cancel a request. The device may end it as [`End::Cancelled`] or ignore the call, which is
+    /// the default.
     fn cancel(&mut self, _now: Nanos, _token: u64) {}
 
-    /// The device's foresight, where it has any. Real devices have none.
+    /// The device's foresight, if it has any. Real devices have none.
     fn foresight(&self) -> Option<&dyn Foresight> {
         None
     }
@@ -78,7 +79,7 @@ impl<D: Device + ?Sized> Device for Box<D> {
     }
 }
 
-/// What becomes of a request, where that is known in advance.
+/// How and when a request will end, if that is known in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Completes at this time.
@@ -89,20 +90,20 @@ pub enum Outcome {
     Lost,
 }
 
-/// Knows what would become of a request. An ability of some models, for what a host cannot do: the oracle, counterfactuals,
-/// and counting false revokes.
+/// Answers in advance how a request would end. Only some models can do this. It serves what a host cannot do: the
+/// oracle, counterfactuals, and counting false revokes.
 pub trait Foresight {
-    /// What would become of this request if it were submitted now. Leaves later answers as they were.
+    /// How this request would end if it were submitted now. Does not change later answers.
     fn peek(&self, now: Nanos, request: &Request) -> Outcome;
 }
 
-/// A model in virtual time that tells at submission when it will answer, because nothing that arrives later changes that. An
-/// adapter makes a [`Device`] of it (`linnet_sim::Modelled`). Calls come with `now` never decreasing.
+/// A model in virtual time that returns each answer at submission, because nothing that arrives later changes it.
+/// `linnet_sim::Modelled` makes a [`Device`] of it. `now` never decreases from call to call.
 pub trait LatencyModel {
-    /// Takes one request and tells what becomes of it.
+    /// Submits one request and returns how and when it ends.
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome;
 
-    /// The model's foresight, where it has any.
+    /// The model's foresight, if it has any.
     fn foresight(&self) -> Option<&dyn Foresight> {
         None
     }
@@ -123,13 +124,13 @@ impl<M: LatencyModel + ?Sized> LatencyModel for Box<M> {
 pub enum Waited {
     /// The time has come, or a device may have answered.
     Ready,
-    /// Neither yet, after a while: a chance to see whether the run should stop.
+    /// Neither has happened for a while: the caller can check whether the run should stop.
     Idle,
-    /// Nothing is due and nothing can come.
+    /// Nothing is due and no device can answer.
     Never,
 }
 
-/// The time of a run: virtual, or the wall's.
+/// The time of a run: virtual or real.
 pub trait Clock {
     /// The time now; never decreases.
     fn now(&mut self) -> Nanos;
