@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a request took as long as it did: its waiting time, split by mechanism.
+//! Explains why a request took as long as it did: its waiting time, by mechanism.
 
 use linnet_types::Nanos;
 
-/// What a request waited for. *Wide* work takes all dies (at least half of them, for flushes) at once; *single* work takes one.
+/// What a request waited for. *Wide* work occupies all dies (for flushes, at least half of them) at once; *single* work
+/// one die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Mechanism {
@@ -11,7 +12,7 @@ pub enum Mechanism {
     HostRead,
     /// Programs of a batched flush.
     FlushWide,
-    /// Program units destaged by themselves, and flushes that reach less than half of the dies.
+    /// Program units that are destaged individually, and flushes that reach less than half of the dies.
     FlushSingle,
     /// A garbage collection round on all dies.
     GcWide,
@@ -25,9 +26,9 @@ pub enum Mechanism {
     MapWide,
     /// Checkpoint work of one die.
     MapSingle,
-    /// The read half of another request's read-modify-write.
+    /// The read of another request's read-modify-write.
     Rmw,
-    /// Repetitions of the flash read itself.
+    /// Repetitions of the flash read.
     Retry,
     /// The channel.
     Bus,
@@ -35,25 +36,25 @@ pub enum Mechanism {
     Link,
     /// A full write buffer.
     BufferFull,
-    /// Data that moves from the SLC cache to its final place.
+    /// Data that is copied from the SLC cache to normal flash.
     SlcFold,
 }
 
-/// The kinds of source that decide how predictable a slow read is.
+/// The kinds of source, which determine how predictable a slow read is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Internal work of all dies at once: other requests see it too.
+    /// Internal work of all dies at once: it delays other requests too.
     DeviceWide,
     /// Internal work of one die.
     SingleDie,
     /// Other requests of the host, on dies, channels, link or buffer.
     Queueing,
-    /// Read retry: chance of the flash page.
+    /// Read retry: random, per flash page.
     Retry,
 }
 
 impl Mechanism {
-    /// All, in the order of their numbers.
+    /// All mechanisms, in the order of their numbers.
     pub const ALL: [Mechanism; 15] = [
         Mechanism::HostRead,
         Mechanism::FlushWide,
@@ -106,7 +107,7 @@ impl Mechanism {
     }
 }
 
-/// Waiting time of one request, by mechanism. For a request of several pages: of the page that completed last.
+/// Waiting time of one request, by mechanism. For a request of several pages: that of the page that completed last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Cause {
     wait_ns: [Nanos; Mechanism::ALL.len()],
@@ -124,7 +125,7 @@ impl Cause {
         }
     }
 
-    /// What was waited for, and how long: mechanisms with time only, in the order of [`Mechanism::ALL`].
+    /// The mechanisms that were waited for, and how long each, in the order of [`Mechanism::ALL`].
     pub fn parts(&self) -> impl Iterator<Item = (Mechanism, Nanos)> + '_ {
         Mechanism::ALL.iter().map(|&mechanism| (mechanism, self.wait_ns(mechanism))).filter(|&(_, ns)| ns > 0)
     }
@@ -139,18 +140,18 @@ impl Cause {
         Mechanism::ALL.iter().filter(|m| m.source() == source).map(|&m| self.wait_ns(m)).sum()
     }
 
-    /// Time spent waiting in all: latency less what the request would take on an idle device.
+    /// Total waiting time: latency minus the latency on an idle device.
     pub fn total_ns(&self) -> Nanos {
         self.wait_ns.iter().sum()
     }
 
-    /// The mechanism that cost most; none for a request that did not wait.
+    /// The mechanism with the longest wait; `None` if the request did not wait.
     pub fn main_mechanism(&self) -> Option<Mechanism> {
         let longest = Mechanism::ALL.into_iter().max_by_key(|&m| self.wait_ns(m))?;
         (self.wait_ns(longest) > 0).then_some(longest)
     }
 
-    /// The kind of source that cost most; none for a request that did not wait.
+    /// The kind of source with the longest wait; `None` if the request did not wait.
     pub fn main_source(&self) -> Option<Source> {
         let sources = [Source::DeviceWide, Source::SingleDie, Source::Queueing, Source::Retry];
         let longest = sources.into_iter().max_by_key(|&s| self.source_ns(s))?;

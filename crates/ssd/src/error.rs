@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why settings are refused, by either engine.
+//! Why either engine refuses settings.
 
 /// Why a device cannot be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -7,25 +7,25 @@ pub enum Error {
     /// No preset has this name.
     #[error("no SSD preset is called `{name}`; the presets are {known}")]
     UnknownPreset {
-        /// The name asked for.
+        /// The name that was given.
         name: String,
         /// The names that exist.
         known: String,
     },
-    /// A setting is outside its range, or contradicts another one.
+    /// A setting is out of range, or contradicts another one.
     #[error("SSD parameter {field} = {value}: {reason}")]
     Setting {
         /// Field of [`crate::Params`] or [`crate::queued::QueuedParams`].
         field: &'static str,
-        /// What it was set to.
+        /// The value that was given.
         value: String,
-        /// What is wrong, and what would be accepted.
+        /// What is wrong, and which values are accepted.
         reason: String,
     },
     /// A parameter file is not TOML, or has a key that is unknown, missing or of the wrong type.
     #[error("SSD parameters{}: {reason}", if file.is_empty() { String::new() } else { format!(" in {file}") })]
     Text {
-        /// The file, where there is one.
+        /// The file, or empty.
         file: String,
         /// Line, key and what is wrong.
         reason: String,
@@ -35,7 +35,7 @@ pub enum Error {
     File {
         /// The file.
         file: String,
-        /// What the system said, or what is wrong with its bytes.
+        /// The error of the system, or what is wrong with the contents.
         reason: String,
     },
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why the requests of a latency range took as long as they did: the waits of all of them, by mechanism.
+//! Explains the latencies of a range of requests: sums their waits by mechanism.
 
 use linnet_types::Nanos;
 
 use crate::cause::{Cause, Mechanism};
 
-/// The part of a mechanism.
+/// The contribution of one mechanism.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     /// Which.
     pub mechanism: Mechanism,
-    /// Time that requests of the range waited for it, in all.
+    /// Total time that requests of the range waited for it.
     pub wait_ns: u128,
-    /// That time over the summed latency of the range.
+    /// That time divided by the summed latency of the range.
     pub share_of_latency: f64,
-    /// Requests of the range that waited for it at all.
+    /// Requests of the range that waited for it.
     pub requests: u64,
-    /// Requests of the range that waited for it longest.
+    /// Requests of the range for which it was the longest wait.
     pub main_of: u64,
 }
 
-/// Requests between two quantiles of latency, explained.
+/// The waits of the requests between two quantiles of latency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breakdown {
     /// Requests in the range.
@@ -29,14 +29,14 @@ pub struct Breakdown {
     pub latency_ns: (Nanos, Nanos),
     /// Mean latency.
     pub latency_ns_mean: f64,
-    /// Mean of what is not waiting: what an idle device would take.
+    /// Mean latency without waiting: that of an idle device.
     pub service_ns_mean: f64,
-    /// By mechanism, the longest wait first; without those that nobody waited for.
+    /// The mechanisms with a wait above zero, the longest first.
     pub parts: Vec<Part>,
 }
 
-/// Explains the requests whose latency lies between two quantiles, `from` and `to` in 0..=1 (`0.99, 1.0`: the slowest hundredth). None when the
-/// range holds no request. Works on answers of both models.
+/// Explains the requests whose latency lies between two quantiles, `from` and `to` in 0..=1 (`0.99, 1.0` is the slowest
+/// 1 %). `None` if the range holds no request. Accepts answers of both engines.
 pub fn breakdown(served: &[(Nanos, Cause)], from: f64, to: f64) -> Option<Breakdown> {
     let mut order: Vec<&(Nanos, Cause)> = served.iter().collect();
     order.sort_by_key(|(latency, _)| *latency);

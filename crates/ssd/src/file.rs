@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parameter files: TOML, one key per setting, with the unit in its name.
 //!
-//! A file starts from a preset (`preset = "consumer-deep"`) and changes keys, or gives all keys. `model = "queued"` makes it a file
-//! of the queued model, whose missing keys have defaults.
+//! A file starts from a preset (`preset = "consumer-deep"`) and changes keys, or gives all keys. With `model =
+//! "queued"` it is a file of the queued model, where missing keys have defaults.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::timeline::params::Params;
 /// A parameter file: a device of one of the two models.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceParams {
-    /// [`crate::Ssd`]; `model = "timelines"`, which is what a file without the key means.
+    /// [`crate::Ssd`]; `model = "timelines"`, which is the default if the file has no such key.
     Timelines(Params),
     /// [`crate::queued::QueuedSsd`]; `model = "queued"`.
     Queued(QueuedParams),
@@ -38,7 +38,7 @@ fn parsed(text: &str) -> Result<Table, Error> {
     text.parse::<Table>().map_err(refused)
 }
 
-/// Merges a preset under the keys of the file, then reads the whole; integers are accepted where shares are meant.
+/// Fills missing keys from the preset, then reads the table. Accepts integers for shares.
 fn timelines(mut table: Table) -> Result<Params, Error> {
     if let Some(name) = taken(&mut table, "preset")? {
         let mut all = Table::try_from(Params::preset(&name)?).map_err(refused)?;
@@ -57,10 +57,11 @@ fn queued(table: Table) -> Result<QueuedParams, Error> {
 }
 
 impl DeviceParams {
-    /// What a user names: a preset of either model, or a parameter file, whose name ends in `.toml`.
+    /// Finds a device by the name that a user gives: a preset of either engine, or a parameter file, whose name ends in
+    /// `.toml`.
     ///
     /// # Errors
-    /// [`Error::UnknownPreset`], and as [`DeviceParams::read`].
+    /// [`Error::UnknownPreset`], and those of [`DeviceParams::read`].
     pub fn find(name: &str) -> Result<DeviceParams, Error> {
         if name.ends_with(".toml") {
             return DeviceParams::read(Path::new(name));
@@ -78,7 +79,8 @@ impl DeviceParams {
     /// Reads the text of a parameter file.
     ///
     /// # Errors
-    /// [`Error::Text`] for what is not TOML and for unknown or missing keys, [`Error::Setting`] for impossible values.
+    /// [`Error::Text`] for text that is not TOML and for unknown or missing keys, [`Error::Setting`] for impossible
+    /// values.
     pub fn from_toml(text: &str) -> Result<DeviceParams, Error> {
         let mut table = parsed(text)?;
         match taken(&mut table, "model")?.as_deref() {
@@ -91,7 +93,7 @@ impl DeviceParams {
     /// Reads a parameter file.
     ///
     /// # Errors
-    /// As [`DeviceParams::from_toml`], and [`Error::File`]; both name the file.
+    /// Those of [`DeviceParams::from_toml`], and [`Error::File`]; both name the file.
     pub fn read(path: &Path) -> Result<DeviceParams, Error> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -102,7 +104,7 @@ impl DeviceParams {
         })
     }
 
-    /// The text of a parameter file that reads back as this.
+    /// The text of a parameter file; reading it gives the same parameters.
     pub fn to_toml(&self) -> String {
         match self {
             DeviceParams::Timelines(params) => params.to_toml(),
@@ -110,7 +112,7 @@ impl DeviceParams {
         }
     }
 
-    /// Writes a parameter file; it appears whole or not at all.
+    /// Writes a parameter file, atomically.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -123,7 +125,7 @@ impl Params {
     /// Reads the text of a parameter file of this model.
     ///
     /// # Errors
-    /// As [`DeviceParams::from_toml`].
+    /// Those of [`DeviceParams::from_toml`].
     pub fn from_toml(text: &str) -> Result<Params, Error> {
         match DeviceParams::from_toml(text)? {
             DeviceParams::Timelines(params) => Ok(params),
@@ -141,7 +143,7 @@ impl QueuedParams {
     /// Reads the text of a parameter file of this model.
     ///
     /// # Errors
-    /// As [`DeviceParams::from_toml`].
+    /// Those of [`DeviceParams::from_toml`].
     pub fn from_toml(text: &str) -> Result<QueuedParams, Error> {
         match DeviceParams::from_toml(text)? {
             DeviceParams::Queued(params) => Ok(params),
@@ -155,7 +157,7 @@ impl QueuedParams {
     }
 }
 
-/// Writes a file under a name of its own beside the place, then moves it there.
+/// Writes a file atomically: under a temporary name in the same directory, then renames it.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let failed = |source: std::io::Error| Error::File { file: path.display().to_string(), reason: source.to_string() };
     let mut name = path.file_name().unwrap_or_default().to_os_string();
@@ -163,7 +165,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let part = path.with_file_name(name);
     let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
     written.map_err(|source| {
-        // What is left of an attempt is of no use; that it cannot be removed changes nothing.
+        // Best effort: a partial file is useless, but harmless if it stays.
         let _ = std::fs::remove_file(&part);
         failed(source)
     })

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The SSD model: what an I/O costs on a flash device, in virtual time.
+//! A model of an SSD: the latency of each I/O on a flash device, in virtual time.
 //!
 //! Two engines model the same kind of device:
-//! - `timeline`: [`Ssd`] charges a request against one timeline per die, per channel and per direction of the host link. It
-//!   knows when a request will be done at the moment it is submitted, and can tell what it would cost without submitting it
-//!   ([`linnet_types::Foresight`]).
-//! - [`queued`]: [`queued::QueuedSsd`] simulates every operation, and answers when it is done.
+//! - `timeline`: [`Ssd`] charges a request against one timeline per die, per channel and per direction of the host
+//!   link. It knows at submission when a request will complete. It can also predict the latency of a request without
+//!   submitting it ([`linnet_types::Foresight`]).
+//! - [`queued`]: [`queued::QueuedSsd`] simulates every operation and answers when it is done.
 //!
-//! `compare` holds the queued engine against another simulator. Both engines read their settings from parameter files
-//! ([`DeviceParams`]), of which the presets are some.
+//! `compare` checks the queued engine against another simulator. Both engines read their settings from parameter files
+//! ([`DeviceParams`]); the presets are such files.
 //!
-//! `docs/design/ssd-model.md` lists the mechanisms, the part of the latency tail that each makes, and the limits.
+//! `docs/design/ssd-model.md` lists the mechanisms, how much of the latency tail each causes, and the limits.
 
 mod cause;
 mod compare;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The presets by name: parameter files in `presets/`, which say of each value where it comes from.
+//! The presets by name. They are parameter files in `presets/`, which state the source of each value.
 //!
-//! The first three of the timelines engine are layouts that are not calibrated to a product. `970-evo` and `600p` were fitted by
-//! `linnet ssd calibrate` to what resctl-bench's iocost benchmarks measured of one Samsung 970 EVO 500 GB and one Intel
-//! SSDPEKKA256G7 (600p class); `docs/design/calibration.md` has what was met and what not.
+//! The first three of the timeline engine are layouts without calibration to a product. `linnet ssd calibrate` fitted
+//! `970-evo` and `600p` to measurements of resctl-bench's iocost benchmarks on one Samsung 970 EVO 500 GB and one Intel
+//! SSDPEKKA256G7 (600p class); `docs/design/calibration.md` says which figures the fit reproduces and which it does
+//! not.
 
 use crate::error::Error;
 use crate::queued::QueuedParams;
@@ -12,7 +13,8 @@ use crate::timeline::params::Params;
 /// Names that [`Params::preset`] knows.
 pub const PRESETS: &[&str] = &["consumer-deep", "enterprise-wide", "sata", "970-evo", "600p"];
 
-/// Names of presets of the queued model ([`crate::DeviceParams::find`]): the layouts of their namesakes.
+/// Names of presets of the queued model ([`crate::DeviceParams::find`]): the same layouts as the presets without
+/// `-queued`.
 pub const QUEUED_PRESETS: &[&str] = &["consumer-deep-queued", "enterprise-wide-queued"];
 
 /// The files of [`PRESETS`].
@@ -57,8 +59,8 @@ impl QueuedParams {
 mod tests {
     use super::*;
 
-    /// Values of the presets that no calibration can give again, in the order of [`Params`]: results that were published with
-    /// them stand or fall with these.
+    /// Values of the presets that are guessed, so no calibration can restore them; in the order of [`Params`]. Results
+    /// that were published with the presets depend on them.
     const GUESSED: [(&str, &str); 3] = [
         (
             "consumer-deep",

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Write amplification of greedy collection under uniform random overwrites, against theory.
+//! Compares the write amplification of greedy collection under uniform random overwrites with theory.
 
 use linnet_sim::Chance;
 use linnet_ssd::{Params, Ssd};
 use linnet_types::{LatencyModel, Op, Request};
 
-/// Greedy collection of blocks of `n` pages, `a` pages of flash per page of data (Desnoyers, SYSTOR 2012, the form for finite blocks).
+/// Greedy collection of blocks of `n` pages, `a` pages of flash per page of data (Desnoyers, SYSTOR 2012, the form for
+/// finite blocks).
 ///
-/// A block with i valid pages loses one at a rate proportional to i, so in equilibrium the number of blocks with i valid pages is
-/// proportional to 1 / i, down to the k + 1 at which the next loss makes a victim. Each block filled wins n - k pages, hence
-/// A = n / (n - k), and all blocks together are the flash: A (H(n) - H(k)) = a, H the harmonic numbers, of which
-/// ln((n + 1/2) / (k + 1/2)) is their difference. That is Desnoyers' equation, which he solves with Lambert's W and we by bisection.
-/// For n without bound it becomes u = exp(-a (1 - u)), A = 1 / (1 - u), which is 2 % too much at n = 256 and 12 % of spare space.
+/// A block with i valid pages loses one at a rate proportional to i. So in equilibrium the number of blocks with i
+/// valid pages is proportional to 1 / i, down to k + 1 pages, where the next loss makes a victim. Each block filled
+/// gains n - k pages, hence A = n / (n - k). All blocks together are the flash, so A (H(n) - H(k)) = a, where H are the
+/// harmonic numbers, and ln((n + 1/2) / (k + 1/2)) approximates their difference. This is Desnoyers' equation; he
+/// solves it with Lambert's W, we by bisection. For n to infinity it becomes u = exp(-a (1 - u)), A = 1 / (1 - u),
+/// which is 2 % too much at n = 256 and 12 % of spare space.
 fn theory(a: f64, n: f64) -> f64 {
     let (mut low, mut high) = (0.0, n - 1e-6);
     for _ in 0..200 {
@@ -24,7 +26,7 @@ fn theory(a: f64, n: f64) -> f64 {
 #[test]
 fn amplification_is_that_of_theory() {
     for over_provisioning in [0.08, 0.12, 0.2, 0.28, 0.4, 0.6] {
-        // Flushes by watermark only and no checkpoints: nothing but data and relocations is written.
+        // Flushes start by watermark only and there are no checkpoints, so only data and relocations are written.
         let params = Params {
             channels: 2,
             dies_per_channel: 2,
@@ -56,7 +58,8 @@ fn amplification_is_that_of_theory() {
             amplification = (now.0 - before.0) as f64 / (now.1 - before.1) as f64;
             before = now;
         }
-        // Free superblocks hold no data, and pages that wait in the buffer (half a watermark on average) have no valid copy on flash.
+        // Free superblocks hold no data, and pages in the buffer (half a watermark on average) have no valid copy on
+        // flash.
         let flash_pages = params.raw_bytes() as f64 / 4096.0 * (1.0 - 3.0 / 256.0);
         let waiting = params.buffer_bytes as f64 / 4096.0 * params.flush_watermark / 2.0;
         let expected = theory(flash_pages / (pages as f64 - waiting), 256.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each mechanism does what its page says, and leaves the map whole.
+//! Tests that each mechanism behaves as its page says, and keeps the map consistent.
 
 use linnet_sim::Chance;
 use linnet_ssd::{Mechanism, Params, ReadPriority, Resource, Ssd};
@@ -41,7 +41,7 @@ fn latency(ssd: &mut Ssd, now: Nanos, request: &Request) -> Nanos {
     }
 }
 
-/// Overwrites of a tenth of the device, so that the rest lies still.
+/// Overwrites a tenth of the device, so that the rest is static.
 fn churn(ssd: &mut Ssd, writes: u64) {
     let pages = ssd.capacity_bytes() / 4096;
     let mut chance = Chance::new(4);
@@ -54,7 +54,7 @@ fn churn(ssd: &mut Ssd, writes: u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// With any mechanisms on, requests, trims and flushes in any order lose nothing, and peeks stay exact.
+    /// With any set of mechanisms, requests, trims and flushes in any order lose nothing, and peeks stay exact.
     #[test]
     fn the_map_stays_whole(
         seed: u64, dynamic: bool, gap in 0u32..20, foreground: bool, partial: bool, slc: bool, order in 0usize..3,
@@ -117,7 +117,7 @@ fn trimmed_pages_cost_neither_reads_nor_relocation() {
     assert!(trimmed.stats().waf().unwrap() < 0.8 * kept.stats().waf().unwrap() + 0.2);
     let now = 100_000_000_000;
     assert!(latency(&mut trimmed, now, &ask(half + 4096, 4096, Op::Read)) < params.read_ns);
-    // A page that waits in the buffer is dropped, and not written.
+    // A page in the buffer is dropped without being written.
     trimmed.submit(now, &ask(0, 4096, Op::Write));
     trimmed.trim(now, 0, 4096);
     let before = trimmed.stats().flushed_pages;
@@ -213,7 +213,7 @@ fn an_slc_cache_takes_a_burst_at_its_speed_and_folds_it_later() {
     assert!(folded > 0);
 }
 
-/// What the recorder tells agrees with what requests met, and recording changes no answer.
+/// The recorder agrees with the causes of requests, and recording changes no answer.
 #[test]
 fn the_timeline_shows_why_a_read_waited() {
     let mut plain = device(&small());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The same seed gives the same bytes, in debug and release, today and tomorrow: hashes of whole runs, pinned. Results published with
-//! a preset depend on them, so a change here is a change of the model, to be told in the changelog.
+//! The same seed gives the same bytes, in debug and release and in later versions: checks hashes of whole runs. Results
+//! published with a preset depend on them, so a change here is a change of the model, which the changelog must mention.
 
 use linnet_sim::Chance;
 use linnet_ssd::queued::{QueuedParams, QueuedSsd};
@@ -21,7 +21,7 @@ fn requests(capacity: u64) -> impl Iterator<Item = (u64, Request)> {
     let mut chance = Chance::new(77);
     let mut now = 0;
     (0..30_000).map(move |_| {
-        // Integer gaps: the hash must not hang on a mathematical library.
+        // Integer gaps: the hash must not depend on a mathematical library.
         let gap = if chance.happens(0.1) { 20_000_000 } else { 400_000 };
         now += chance.below(gap);
         let op = if chance.happens(0.6) { Op::Read } else { Op::Write };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must hold of every device under any workload.
+//! Properties of every device under any workload.
 
 use linnet_sim::{Chance, Lawful, Modelled};
 use linnet_ssd::{PRESETS, Params, ReadPriority, Ssd};
 use linnet_types::{Device, Foresight, LatencyModel, Nanos, Op, Outcome, Request};
 use proptest::prelude::*;
 
-/// A device small enough for hundreds of runs: 32 superblocks of 128 pages on 4 dies.
+/// A device that is small enough for hundreds of runs: 32 superblocks of 128 pages on 4 dies.
 fn small() -> Params {
     Params {
         channels: 2,
@@ -32,7 +32,7 @@ fn done(outcome: Outcome) -> Nanos {
     }
 }
 
-/// A request of any kind: mostly small, some unaligned, some large, offsets beyond the end included.
+/// A random request: mostly small, some unaligned, some large, some beyond the end.
 fn request(chance: &mut Chance, capacity: u64) -> Request {
     let op = if chance.happens(0.5) { Op::Read } else { Op::Write };
     let size_bytes = match chance.below(20) {
@@ -56,7 +56,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Peeks between requests change no answer, and a peek tells what submit answers.
+    /// Peeks between requests change no answer, and a peek returns what submit answers.
     #[test]
     fn a_peek_is_exact_and_leaves_no_trace(seed: u64, order in 0u8..3, share in 0.0f64..=1.0, gap in 1_000u64..400_000) {
         let params = Params { read_priority: priority(order), device_wide_share: share, ..small() };
@@ -81,7 +81,7 @@ proptest! {
         prop_assert_eq!(plain.stats(), peeked.stats());
     }
 
-    /// Behind the interface of devices every request ends when the model says at its submission, and the laws hold.
+    /// As a [`Device`], every request ends when the model said at its submission, and the rules of devices hold.
     #[test]
     fn it_ends_when_it_says(seed: u64, share in 0.0f64..=1.0, gap in 1_000u64..400_000) {
         let mut told = Ssd::new(&Params { device_wide_share: share, ..small() }, seed).unwrap();
@@ -104,7 +104,7 @@ proptest! {
         prop_assert_eq!(ends.iter().map(|one| (one.token, one.at_ns)).collect::<Vec<_>>(), expected);
     }
 
-    /// The map stays one to one, nothing is lost, nothing is faster than an idle device, and the cause adds up.
+    /// The map stays one to one, nothing is lost, nothing is faster than on an idle device, and the causes add up.
     #[test]
     fn no_page_is_lost_and_nothing_is_too_fast(seed: u64, order in 0u8..3, share in 0.0f64..=1.0, filled: bool) {
         let params = Params { read_priority: priority(order), device_wide_share: share, ..small() };
@@ -149,11 +149,11 @@ proptest! {
     }
 }
 
-/// Random overwrites of five times the capacity: garbage collection keeps up, the map stays whole.
+/// Random overwrites of five times the capacity: garbage collection keeps up, and the map stays consistent.
 #[test]
 fn garbage_collection_always_progresses() {
     for name in PRESETS {
-        // The preset with its die count, spare space and thresholds, on shorter blocks, so that five capacities are quick.
+        // The preset's die count, spare space and thresholds, with shorter blocks, so that five capacities are quick.
         let params = Params { pages_per_block: 2, gc_quantum_rows: 2, ..Params::preset(name).unwrap() };
         let mut ssd = Ssd::new(&params, 9).unwrap();
         ssd.precondition();
@@ -216,7 +216,7 @@ fn sizes_from_a_sector_to_32_mib_are_served() {
                 assert!(at - now >= last, "{name}: {size_bytes} bytes faster than fewer");
                 last = at - now;
             }
-            // 32 MiB cannot beat the link.
+            // 32 MiB cannot be faster than the link.
             assert!(last > (32 << 20) * 1000 / u64::from(ssd.params().link_mb_per_s));
         }
     }
@@ -255,7 +255,7 @@ fn impossible_settings_are_refused_with_the_reason() {
     }
 }
 
-/// A die with reads queued is never idle: the last of a hundred is done when ninety-nine more have been read and sent.
+/// A die with queued reads is never idle: the last of a hundred reads ends after ninety-nine others were read and sent.
 #[test]
 fn work_is_conserved() {
     for order in 0..3 {
@@ -278,7 +278,7 @@ fn work_is_conserved() {
     }
 }
 
-/// At low load it is the same whether requests come by the clock or one after the other.
+/// At low load, latencies do not depend on whether requests come at fixed times or one after the other.
 #[test]
 fn open_and_closed_loop_agree_at_low_load() {
     let params = Params { retry_probability: 0.0, ..Params::preset("sata").unwrap() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queued model: what must hold of it, and that it saturates where the simulator whose rules it follows does.
+//! Tests the queued model: its invariants, and that it saturates where MQSim does, whose rules it follows.
 
 use linnet_sim::{Chance, Lawful};
 use linnet_ssd::queued::{QueuedParams, QueuedSsd, Served, VictimPolicy};
@@ -14,7 +14,7 @@ fn filled(params: &QueuedParams, pages: u64) -> QueuedSsd {
     ssd
 }
 
-/// Thousands of 4 KiB reads per second in a closed loop, over a footprint of 32,768 pages.
+/// Thousands of 4 KiB reads per second in a closed loop over 32,768 pages.
 fn saturation(params: &QueuedParams, depth: u32) -> f64 {
     let mut ssd = filled(params, 32_768);
     let mut chance = Chance::new(3);
@@ -26,7 +26,7 @@ fn saturation(params: &QueuedParams, depth: u32) -> f64 {
     f64::from(count) * 1e6 / (ends.max().unwrap() - answers[0].arrive_ns) as f64
 }
 
-/// MQSim, 4 KiB random reads at queue depths 1, 8, 32, 128 and 512, in thousands per second.
+/// The values are MQSim's: 4 KiB random reads at queue depths 1, 8, 32, 128 and 512, in thousands per second.
 #[test]
 fn it_saturates_where_mqsim_does() {
     for (channels, chips_per_channel, expected) in [
@@ -43,7 +43,7 @@ fn it_saturates_where_mqsim_does() {
     }
 }
 
-/// 16 planes of 24 blocks of 8 pages: collects after a few hundred writes.
+/// 16 planes of 24 blocks of 8 pages: garbage collection starts after a few hundred writes.
 fn small(policy: u8, preemptible: bool, suspend: bool) -> QueuedParams {
     QueuedParams {
         channels: 2,
@@ -70,7 +70,7 @@ fn small(policy: u8, preemptible: bool, suspend: bool) -> QueuedParams {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the load, all requests complete, none faster than an idle device serves it, and the map stays whole.
+    /// At any load, all requests complete, none is faster than on an idle device, and the map stays consistent.
     #[test]
     fn all_is_served_and_nothing_is_lost(
         seed: u64, policy in 0u8..3, preemptible: bool, suspend: bool, gap in 5_000u64..400_000, buffered: bool,
@@ -118,7 +118,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Polled when it asks for it, and in between, it answers as by the clock, and keeps the laws of devices.
+    /// Polled when due and at other times, it gives the same answers as when served in one run, and follows the rules
+    /// of devices.
     #[test]
     fn polling_changes_no_answer(
         seed: u64, policy in 0u8..3, preemptible: bool, suspend: bool, buffered: bool, gap in 5_000u64..200_000,
@@ -162,7 +163,7 @@ proptest! {
     }
 }
 
-/// At low load it is the same whether requests come by the clock or one after the other.
+/// At low load, latencies do not depend on whether requests come at fixed times or one after the other.
 #[test]
 fn open_and_closed_loop_agree_at_low_load() {
     let params = QueuedParams::default();
@@ -175,7 +176,7 @@ fn open_and_closed_loop_agree_at_low_load() {
     assert_eq!(latencies(open.serve(timed)), latencies(closed.serve_closed(1, asked)));
 }
 
-/// The references of the tree's neighbour, within the bars of the design page.
+/// Compares with the references outside the tree, within the limits of the design page.
 #[test]
 fn references_are_met() {
     let shared = std::env::var("LINNET_SHARED")
@@ -207,7 +208,7 @@ fn theory(a: f64, n: f64) -> f64 {
     n / (n - low)
 }
 
-/// Per-plane greedy collection, 4 KiB writes at random.
+/// Per-plane greedy collection of random 4 KiB writes.
 fn lone_chip(spare_share_of_raw: f64) -> QueuedParams {
     QueuedParams {
         channels: 1,
@@ -219,14 +220,15 @@ fn lone_chip(spare_share_of_raw: f64) -> QueuedParams {
     }
 }
 
-/// What theory has for [`lone_chip`], free and reserved blocks set aside.
+/// The theoretical value for [`lone_chip`], without the free and reserved blocks.
 fn expected(params: &QueuedParams) -> f64 {
-    // The pool holds one block less than the threshold when a victim is chosen; one block is reserved, two are open, half full.
+    // The pool holds one block less than the threshold when a victim is chosen. One block is reserved; two are open,
+    // half full.
     let usable = f64::from(params.blocks_per_plane) - 19.0 - 1.0 - 1.0;
     theory(usable * 64.0 * 2.0 / f64::from(params.logical_pages()), 64.0)
 }
 
-/// Overwrites as many pages at random as the device has, and tells how much that was amplified.
+/// Overwrites as many random pages as the device has, and returns the write amplification.
 fn lap(ssd: &mut QueuedSsd, params: &QueuedParams, chance: &mut Chance, now: &mut u64) -> f64 {
     let before = ssd.stats();
     let pages = u64::from(params.logical_pages());
@@ -239,7 +241,7 @@ fn lap(ssd: &mut QueuedSsd, params: &QueuedParams, chance: &mut Chance, now: &mu
     1.0 + (after.gc_programs - before.gc_programs) as f64 / (after.host_programs - before.host_programs) as f64
 }
 
-/// Greedy collection amplifies uniform random writes as theory has it.
+/// The write amplification of greedy collection under uniform random writes agrees with theory.
 #[test]
 fn amplification_is_that_of_theory() {
     for spare_share_of_raw in [0.2, 0.25, 0.3, 0.4] {
@@ -253,7 +255,7 @@ fn amplification_is_that_of_theory() {
     }
 }
 
-/// A preconditioned device collects from its first writes on, and amplifies them as one that was written to for long.
+/// A preconditioned device collects from its first writes on, with the amplification of a device in long use.
 #[test]
 fn a_preconditioned_device_is_in_steady_state() {
     for spare_share_of_raw in [0.2, 0.3] {
@@ -270,7 +272,7 @@ fn a_preconditioned_device_is_in_steady_state() {
     }
 }
 
-/// Spare space that is hardly more than what stops writes: slow, but every write ends.
+/// With hardly more spare space than the limit at which writes stop, writes are slow, but every one ends.
 #[test]
 fn writes_end_with_the_least_spare_space() {
     let params = QueuedParams {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading references: what is missing has defaults, what is wrong is named with its place.
+//! Tests how references are read: missing values have defaults, and errors name the place.
 
 use std::path::PathBuf;
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tail that the presets are meant to have, under a plain bursty load.
+//! Tests the latency tail of the presets under a simple bursty load.
 
 use linnet_sim::Chance;
 use linnet_ssd::{Mechanism, PRESETS, Params, Source, Ssd};
 use linnet_types::{Nanos, Op, Request};
 
 struct Tail {
-    /// Shares of reads slower than twice the idle device, and of those how many the stats put down to device-wide work.
+    /// Share of reads slower than twice the idle latency, and the device-wide share of these in the statistics.
     slow: f64,
     realised: f64,
     p50: Nanos,
     p99: Nanos,
 }
 
-/// 60 s of single-page reads and 32 KiB writes at random places, one second in six at five times the rate.
+/// 60 s of single-page reads and 32 KiB writes at random offsets, one second in six at five times the rate.
 fn run(params: &Params, requests_per_s: f64) -> Tail {
     let mut ssd = Ssd::new(params, 2).unwrap();
     ssd.precondition();
@@ -84,7 +84,7 @@ fn every_mechanism_has_one_source_and_name() {
     }
 }
 
-/// A snapshot is a clone, and moves between threads.
+/// A snapshot is a clone, which can be moved between threads.
 #[test]
 fn a_clone_answers_as_its_original() {
     let mut ssd = Ssd::new(&Params::preset("sata").unwrap(), 1).unwrap();

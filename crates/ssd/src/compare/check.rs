@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Comparison of the queued model with a reference: the answers of another simulator to a workload.
+//! Compares the queued model with a reference: the latencies of another simulator for the same requests.
 //!
-//! A reference is a JSON file with the device's `parameters`, and beside it a CSV of requests with the latency that the reference gave each.
+//! A reference is a JSON file with the device's `parameters`, and a CSV file of the requests with their latencies in
+//! the reference.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use super::reference::{CheckError, Reference, rows};
 use crate::queued::{QueuedSsd, QueuedStats};
 
-/// The outcome of a comparison. Ratios are ours over the reference's, of measured reads.
+/// The result of a comparison. A ratio is our value divided by the reference's, for measured reads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
     /// The reference's name.
@@ -22,49 +23,50 @@ pub struct Check {
     pub mean_ratio: f64,
     /// Quantiles of latency.
     pub p50_ratio: f64,
-    /// Three quarters.
+    /// 75th percentile.
     pub p75_ratio: f64,
-    /// Nine tenths.
+    /// 90th percentile.
     pub p90_ratio: f64,
-    /// 95 %.
+    /// 95th percentile.
     pub p95_ratio: f64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99_ratio: f64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999_ratio: f64,
-    /// Largest distance of the distribution functions at the edges of bins that are 10 % wide.
+    /// Largest difference of the distribution functions, at the edges of bins that are 10 % wide.
     pub ks_log10pct: f64,
-    /// Write amplification after the first fill; none when the reference does not tell it.
+    /// Write amplification after the first fill; `None` if the reference does not state it.
     pub waf_ratio: Option<f64>,
-    /// Mean latency of measured writes; none without any.
+    /// Mean latency of measured writes; `None` if there are none.
     pub write_mean_ratio: Option<f64>,
-    /// Requests per second of wall time, preparation included.
+    /// Requests per second of real time, including preparation.
     pub ios_per_second: f64,
-    /// Most memory that the process held, where the system tells (Linux).
+    /// Peak memory of the process; only Linux reports it.
     pub peak_rss_bytes: Option<u64>,
-    /// Reads compared, and those that the reference never completed.
+    /// Reads that were compared.
     pub reads: u64,
     /// Measured reads without a latency in the reference.
     pub not_completed_in_reference: u64,
-    /// Requests that the model had not completed at the end: always 0.
+    /// Requests that the model had not completed at the end; always 0.
     pub not_completed: u64,
     /// Our mean read latency.
     pub mean_ns: f64,
     /// Our write amplification after the first fill.
     pub waf: f64,
-    /// Where the reads slower than the reference's 95 % quantile waited in our model: mechanism and share of their waiting.
+    /// For the reads slower than the reference's 95th percentile: mechanisms that they waited for in our model, with
+    /// their shares.
     pub tail_shares: Vec<(String, f64)>,
-    /// Keys of `parameters` that were not understood.
+    /// Unknown keys of `parameters`.
     pub ignored_parameters: Vec<String>,
 }
 
-/// Value at this share of a sorted list.
+/// The value at this quantile of a sorted list.
 fn quantile(sorted: &[Nanos], share: f64) -> f64 {
     let at = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1;
     sorted[at] as f64
 }
 
-/// Largest difference of two distribution functions over bins that are 10 % wide.
+/// Largest difference of two distribution functions, at the edges of bins that are 10 % wide.
 fn ks_log10pct(ours: &[Nanos], theirs: &[Nanos]) -> f64 {
     let bins = |values: &[Nanos]| {
         let mut counts: BTreeMap<i64, f64> = BTreeMap::new();

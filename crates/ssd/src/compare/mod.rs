@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queued engine beside another simulator: the same requests, and how the answers differ.
+//! Compares the queued engine with another simulator that served the same requests.
 
 mod check;
 mod reference;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading a reference: the parameters of its device, its requests and the latencies it gave them.
+//! Reads a reference: the parameters of its device, its requests and their latencies.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::queued::{QueuedParams, VictimPolicy};
 
-/// Why a reference could not be compared with.
+/// Why a comparison with a reference failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// A file could not be read.
@@ -20,7 +20,7 @@ pub enum CheckError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The JSON file is damaged, or a field has the wrong type.
@@ -48,7 +48,7 @@ pub enum CheckError {
         line: u64,
         /// Name of the column.
         column: &'static str,
-        /// What stands there.
+        /// The text in that column.
         text: String,
         /// What is wrong with it.
         reason: String,
@@ -61,7 +61,8 @@ pub enum CheckError {
     },
 }
 
-/// The keys of `parameters` that are understood. All have defaults; others are listed in [`crate::Check::ignored_parameters`].
+/// The supported keys of `parameters`. All have defaults; other keys are listed in
+/// [`crate::Check::ignored_parameters`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Keys {
@@ -92,7 +93,7 @@ struct Keys {
     write_buffer_mode: Option<String>,
     read_from_write_buffer: Option<bool>,
     allocation: Option<String>,
-    /// Prose that asks for nothing else than what the model does; kept so that it is not called unknown.
+    /// A comment in the file. It changes nothing, and is listed so that it does not count as an unknown key.
     #[allow(dead_code)]
     mapping: Option<String>,
     host_link_gb_s: Option<f64>,
@@ -102,18 +103,18 @@ struct Keys {
     rest: BTreeMap<String, Value>,
 }
 
-/// What a comparison needs of the JSON file.
+/// The part of the JSON file that a comparison needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reference {
     /// The reference's name.
     pub name: String,
     /// The device.
     pub params: QueuedParams,
-    /// The requests, beside the JSON file.
+    /// The file of the requests.
     pub csv: PathBuf,
-    /// Write amplification after the first fill, where it is told.
+    /// Write amplification after the first fill, if the file states it.
     pub waf: Option<f64>,
-    /// Keys of `parameters` that have no meaning here.
+    /// Unknown keys of `parameters`.
     pub ignored_parameters: Vec<String>,
 }
 
@@ -153,7 +154,7 @@ impl Reference {
         for (key, wanted) in
             [("copyback", file.parameters.copyback), ("wear_levelling_static", file.parameters.wear_levelling_static)]
         {
-            // The queued model has neither; a reference without them is met in full.
+            // The queued model has neither feature, so `false` matches it and only `true` is reported as ignored.
             if wanted == Some(true) {
                 ignored_parameters.push(key.to_owned());
             }
@@ -189,7 +190,7 @@ fn params_of(keys: &Keys) -> QueuedParams {
     let unbuffered = ["no write buffer", "no cache", "none", "off", "disabled", "turned_off"]
         .iter()
         .any(|word| keys.write_buffer_mode.as_ref().is_some_and(|text| text.to_ascii_lowercase().starts_with(word)));
-    // MQSim rounds the time of a transfer down to whole nanoseconds, then doubles it.
+    // MQSim rounds the duration of a transfer down to whole nanoseconds and then doubles it.
     let channel_ns =
         keys.channel_ns_per_2_bytes.or(keys.channel_mb_s.map(|mb| ((1000.0 / mb.max(1e-3)).floor() as u32 * 2).max(1)));
     QueuedParams {
@@ -207,7 +208,7 @@ fn params_of(keys: &Keys) -> QueuedParams {
         erase_ns: keys.t_erase_ns.unwrap_or(plain.erase_ns),
         channel_ns_per_2_bytes: channel_ns.unwrap_or(plain.channel_ns_per_2_bytes),
         multi_plane: keys.multi_plane.unwrap_or(plain.multi_plane),
-        // What MQSim ships as the least time worth a suspension.
+        // MQSim's default for the shortest remaining time at which it suspends.
         program_suspend_above_ns: keys.program_suspend.unwrap_or(false).then_some(100_000),
         erase_suspend_above_ns: keys.erase_suspend.unwrap_or(false).then_some(700_000),
         link_ps_per_sector: keys

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The write buffer of the queued model: pages on their way to flash, and hot pages that stay until they are evicted.
+//! The write buffer of the queued model: pages that are being written to flash, and hot pages that stay until eviction.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -8,16 +8,16 @@ use linnet_types::Nanos;
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     sectors: u64,
-    /// Number of the write that filled it last.
+    /// Number of the last write to this slot.
     stamp: u64,
-    /// Its newest data is on the way to flash.
+    /// Its newest data is being written to flash.
     destaging: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     slots: HashMap<u32, Slot>,
-    /// Pages in the order of use, oldest first; entries whose stamp is not the slot's are stale.
+    /// Pages in order of use, oldest first. An entry is stale if its stamp differs from the slot's.
     order: VecDeque<(u32, u64)>,
     capacity_pages: usize,
     stamp: u64,
@@ -39,12 +39,13 @@ impl Cache {
         }
     }
 
-    /// The buffer has all these sectors of the page.
+    /// True if the buffer has all these sectors of the page.
     pub fn holds(&self, page: u32, sectors: u64) -> bool {
         self.slots.get(&page).is_some_and(|slot| slot.sectors & sectors == sectors)
     }
 
-    /// Takes a write. Returns its stamp when it is to be destaged now, and a page with sectors that was evicted and must be written.
+    /// Buffers a write. Returns its stamp if it has to be destaged now, and the page with its sectors that was evicted
+    /// and must be written.
     pub fn write(&mut self, now: Nanos, page: u32, sectors: u64) -> (Option<u64>, Option<(u32, u64, u64)>) {
         self.stamp += 1;
         let stamp = self.stamp;
@@ -85,7 +86,7 @@ impl Cache {
         None
     }
 
-    /// The program of a page is done; its slot is free unless it was written since.
+    /// Called when the program of a page is done. Frees its slot unless the page was written again.
     pub fn programmed(&mut self, page: u32, stamp: u64) {
         if self.slots.get(&page).is_some_and(|slot| slot.stamp <= stamp) {
             self.slots.remove(&page);

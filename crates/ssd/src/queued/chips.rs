@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a channel carries next, what a chip starts next.
+//! Decides what a channel transfers next and what a chip starts next.
 
 use linnet_types::Nanos;
 
@@ -7,7 +7,7 @@ use super::engine::{ERASES, Event, GC_PROGRAMS, GC_READS, HOST_PROGRAMS, HOST_RE
 use crate::cause::Mechanism;
 
 impl QueuedSsd {
-    /// Offers an idle channel to its chips, from the one whose turn it is, until one takes it.
+    /// Offers an idle channel to its chips, in round-robin order, until one uses it.
     pub(super) fn schedule(&mut self, channel: u32) {
         let chips = self.params.chips_per_channel;
         for _ in 0..chips {
@@ -28,7 +28,8 @@ impl QueuedSsd {
         let waits = |queue: usize| !self.chips[chip as usize].queues[queue].is_empty();
         let mut choice = [usize::MAX; 2];
         if !self.params.gc_preemptible {
-            // Garbage collection first, in the order read, program, erase; host work joins it where planes are free.
+            // Garbage collection comes first, in the order read, program, erase. Host work joins a command if planes
+            // are free.
             if waits(GC_READS) {
                 choice = [GC_READS, HOST_READS];
             } else if waits(GC_PROGRAMS) {
@@ -57,7 +58,7 @@ impl QueuedSsd {
         self.send(chip, choice);
     }
 
-    /// Suspends a program or erase that has long enough to go. False when the chip cannot take a read.
+    /// Suspends a program or erase with enough time left. Returns false if the chip cannot take a read.
     fn suspend(&mut self, chip: u32) -> bool {
         let now = self.now;
         let at = &mut self.chips[chip as usize];
@@ -67,7 +68,7 @@ impl QueuedSsd {
             _ => None,
         };
         let Some(above) = above else { return false };
-        // Data must be in the registers, and one operation is suspended once.
+        // The data must be in the registers, and an operation is suspended only once.
         let sending = self.channels[(chip / self.params.chips_per_channel) as usize].busy;
         let last = at.dies.iter().map(|die| die.end).max().unwrap_or(0);
         if sending || !at.suspended.is_empty() || last < now + above {
@@ -103,7 +104,7 @@ impl QueuedSsd {
         }
     }
 
-    /// Sends the commands for what waits in these queues: one per die, each with as many planes as share the page number.
+    /// Sends commands for the jobs in these queues: one command per die, with all planes that share the page number.
     fn send(&mut self, chip: u32, choice: [usize; 2]) {
         let Some(&first) = self.chips[chip as usize].queues[choice[0]].front() else { return };
         let channel = self.channel_of(chip);
@@ -185,7 +186,8 @@ impl QueuedSsd {
         }
     }
 
-    /// Splits the wait of host reads for their chip: the last internal operation, the last read, and the rest, which is the channel.
+    /// Splits the wait of host reads for their chip into the last internal operation, the last read, and the rest,
+    /// which is the channel's.
     fn explain_wait(&mut self, chip: u32, jobs: &[u32]) {
         let at = &self.chips[chip as usize];
         let (of, start, end) = at.last_internal;
@@ -201,7 +203,7 @@ impl QueuedSsd {
         }
     }
 
-    /// The channel is free: the oldest page that waits goes next, or else the chips get a turn.
+    /// Called when the channel is free: sends the oldest page that waits, or else offers the channel to the chips.
     pub(super) fn channel_free(&mut self, channel: u32) {
         let bus = &mut self.channels[channel as usize];
         bus.busy = false;
@@ -217,7 +219,7 @@ impl QueuedSsd {
         bus.busy = true;
         bus.busy_ns += length;
         let entry = &mut self.jobs[job as usize];
-        // From here on, what passes between the array and the channel is known.
+        // From here on, `ready` is the time that the page waited for the channel.
         entry.ready = self.now - entry.ready;
         self.at(self.now + length, Event::Out { channel, job });
     }
@@ -262,7 +264,7 @@ impl QueuedSsd {
         self.chips[chip as usize].dies[die as usize].jobs.append(&mut jobs);
     }
 
-    /// A page is out of its chip. The chip is free when it was the last, which is why a read holds its die until then.
+    /// Called when a page has left its chip. A read keeps its die until then, because only the last page frees the chip.
     pub(super) fn page_out(&mut self, channel: u32, job: u32) {
         let done = self.jobs[job as usize];
         self.free_jobs.push(job);

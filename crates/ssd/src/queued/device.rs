@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queued model as others see it: requests in, ends out.
+//! The public interface of the queued model: requests in, ends out.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use linnet_types::{Device, End, Ended, Nanos, Request};
 use super::engine::QueuedSsd;
 use crate::cause::Cause;
 
-/// What became of a request.
+/// The answer to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// The name under which it was submitted.
@@ -17,15 +17,16 @@ pub struct Served {
     pub arrive_ns: Nanos,
     /// From arrival to completion at the host.
     pub latency_ns: Nanos,
-    /// What the page that came last waited for (reads), or for room (writes).
+    /// What the request waited for: a read, the waits of the page that came last; a write, the wait for space in the
+    /// buffer.
     pub cause: Cause,
 }
 
-/// Ends that [`QueuedSsd::serve`] lets wait before it takes them.
+/// How many ends [`QueuedSsd::serve`] collects before it polls them.
 const UNPOLLED_MAX: usize = 4096;
 
 impl QueuedSsd {
-    /// [`Device::poll`] that also tells what each request waited for.
+    /// [`Device::poll`] that also reports what each request waited for.
     pub fn poll_served(&mut self, now: Nanos, mut each: impl FnMut(Served)) {
         while let Some(&Reverse((time, _, event))) = self.events.peek()
             && self.earliest_end(time) <= now
@@ -39,7 +40,7 @@ impl QueuedSsd {
         }
     }
 
-    /// Takes the earliest end, and frees what the request held.
+    /// Removes the earliest end, and frees the resources of the request.
     fn hand_over(&mut self) -> Option<Served> {
         let (at_ns, number) = self.ended.pop()?;
         let request = &self.requests[number as usize];
@@ -48,13 +49,13 @@ impl QueuedSsd {
         Some(Served { token, arrive_ns, latency_ns: at_ns - arrive_ns, cause })
     }
 
-    /// No event of this time ends a request sooner: whatever completes one adds `complete_ns`.
+    /// The earliest time at which an event of this time can end a request: every completion adds `complete_ns`.
     fn earliest_end(&self, event_ns: Nanos) -> Nanos {
         event_ns.saturating_add(self.params.complete_ns)
     }
 
-    /// Serves requests that arrive at these times, which must not decrease, and runs until nothing is left to do. Answers are
-    /// in the order of the requests; a token is a request's place among them.
+    /// Serves requests that arrive at these times, which must not decrease, and runs until all work is done. The
+    /// answers have the order of the requests; a token is the index of a request.
     pub fn serve(&mut self, requests: impl IntoIterator<Item = (Nanos, Request)>) -> Vec<Served> {
         let mut all = Vec::new();
         for (token, (now, request)) in (0..).zip(requests) {
@@ -68,8 +69,8 @@ impl QueuedSsd {
         all
     }
 
-    /// Serves requests with `depth` of them in flight at all times, until the last has ended. Answers are in the order of the
-    /// ends; a token is a request's place among the requests.
+    /// Serves requests in a closed loop, with `depth` of them in flight, until the last has ended. The answers have the
+    /// order of the ends; a token is the index of a request.
     pub fn serve_closed(&mut self, depth: u32, requests: impl IntoIterator<Item = Request>) -> Vec<Served> {
         let mut all: Vec<Served> = Vec::new();
         let (mut now, mut in_flight) = (self.now, 0);
@@ -123,7 +124,7 @@ mod tests {
     use linnet_sim::Chance;
     use linnet_types::Op;
 
-    /// The most requests, jobs and events that the device had room for.
+    /// The largest number of requests, jobs and events for which the device has allocated memory.
     fn room(ssd: &QueuedSsd) -> usize {
         ssd.requests.len() + ssd.jobs.len() + ssd.events.len() + ssd.ended.len() + ssd.free_jobs.len()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chips and channels: what is sent when.
+//! The event loop, and the state of chips and channels.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Host,
-    /// The read half of a partial write.
+    /// The read of a read-modify-write.
     Rmw,
     Gc,
 }
@@ -37,14 +37,14 @@ pub(super) struct Job {
     pub place: Place,
     /// Number of the page in its block.
     pub number: u32,
-    /// Physical page; of an erase, the block.
+    /// Physical page; for an erase, the block.
     pub physical: u32,
     pub page: u32,
     pub sectors: u32,
-    /// Host request that waits for it.
+    /// The host request that waits for this job.
     pub request: u32,
     pub stamp: u64,
-    /// A job that becomes ready when this one is done.
+    /// A job that becomes ready when this one is done; used for read-modify-write.
     pub then: u32,
     pub queued: Nanos,
     pub issued: Nanos,
@@ -59,13 +59,13 @@ pub(super) const NO_JOB: u32 = u32::MAX;
 pub(super) enum Event {
     /// A request reaches the controller, with its data if it is a write.
     Arrived(u32),
-    /// Commands (and data in) have left the channel.
+    /// A channel has transferred commands (and the data of programs).
     Sent(u32),
-    /// The array of a die is done; stale when the chip's generation differs.
+    /// The array operation of a die is done. The event is stale if the chip's generation differs.
     Array { chip: u32, die: u32, generation: u32 },
     /// A page has left its chip.
     Out { channel: u32, job: u32 },
-    /// A page that was found in DRAM is at hand.
+    /// A page of a read is available from DRAM.
     Hit(u32),
 }
 
@@ -77,18 +77,18 @@ pub(super) struct Die {
 
 #[derive(Clone, Debug)]
 pub(super) struct Chip {
-    /// What runs; none when idle. Reads are running until their last page is out.
+    /// What runs; `None` if idle. A read runs until its last page has left.
     pub running: Option<Kind>,
     pub active_dies: u32,
     pub pages_to_send: u32,
     pub dies: Vec<Die>,
-    /// Jobs and time left of what was suspended, by die.
+    /// Jobs and remaining time of suspended operations, by die.
     pub suspended: Vec<(u32, Vec<u32>, Nanos)>,
     pub suspended_kind: Kind,
     pub generation: u32,
     /// Host reads, GC reads, host programs, GC programs, erases.
     pub queues: [VecDeque<u32>; 5],
-    /// The last operation that was not a host read, and the last command of any kind: to explain waits.
+    /// The last operation that was not a host read, and the last command of any kind; used to explain waits.
     pub last_internal: (Mechanism, Nanos, Nanos),
     pub last_read: (Nanos, Nanos),
     pub busy_ns: Nanos,
@@ -104,7 +104,7 @@ pub(super) const ERASES: usize = 4;
 pub(super) struct Channel {
     pub busy: bool,
     pub turn: u32,
-    /// Pages in registers that wait for the channel: of the host, of garbage collection.
+    /// Pages in registers that wait for the channel: of host reads, and of garbage collection.
     pub out: [VecDeque<u32>; 2],
     pub busy_ns: Nanos,
 }
@@ -114,7 +114,7 @@ pub(super) struct Channel {
 pub struct QueuedStats {
     /// Host reads and writes that completed.
     pub completed: u64,
-    /// Flash pages written by the host, replaced ones included.
+    /// Flash pages written by the host, including those replaced in the buffer.
     pub host_page_writes: u64,
     /// Flash pages programmed for the host.
     pub host_programs: u64,
@@ -122,49 +122,50 @@ pub struct QueuedStats {
     pub gc_reads: u64,
     /// Flash pages programmed by garbage collection.
     pub gc_programs: u64,
-    /// Flash pages programmed that had never been written before.
+    /// Flash pages programmed for the first time.
     pub first_programs: u64,
-    /// Victims collected.
+    /// Victim blocks collected.
     pub gc_runs: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// Pages read to complete partial writes.
+    /// Pages read because a write was partial.
     pub rmw_reads: u64,
-    /// Read commands, and pages they read: above one page each with multi-plane.
+    /// Read commands. A multi-plane command reads several pages.
     pub read_commands: u64,
     /// Flash pages read.
     pub pages_read: u64,
-    /// Pages of reads that were found in the write buffer.
+    /// Pages of reads that were in the write buffer.
     pub buffer_hits: u64,
     /// Host reads whose last page waited for garbage collection or an erase.
     pub reads_behind_gc: u64,
-    /// Times that reads suspended a program or an erase.
+    /// How often a read suspended a program or an erase.
     pub suspensions: u64,
     /// Events processed.
     pub events: u64,
-    /// Fewest and most erases of a block.
+    /// Lowest and highest number of erases of a block.
     pub wear: (u32, u32),
 }
 
 impl QueuedStats {
-    /// Flash pages programmed over those programmed for the host.
+    /// Flash pages programmed, divided by those programmed for the host.
     pub fn waf(&self) -> f64 {
         (self.host_programs + self.gc_programs) as f64 / self.host_programs.max(1) as f64
     }
 
-    /// The same without the programs that filled pages for the first time.
+    /// The same, without the programs that filled pages for the first time.
     pub fn waf_after_first_fill(&self) -> f64 {
         let host = self.host_programs.saturating_sub(self.first_programs);
         if host == 0 { 1.0 } else { (host + self.gc_programs) as f64 / host as f64 }
     }
 }
 
-/// A device of the queued model, in virtual time. Its answers are not known at submission, since what arrives later changes them: it
-/// is a [`linnet_types::Device`] that has no foresight. A clone is a snapshot. Requests come in the order of arrival, and offsets
-/// beyond the capacity wrap around it. What it holds in memory grows with the requests in flight and not with those served.
+/// A device of the queued model, in virtual time. What arrives later changes its answers, so they are not known at
+/// submission: it is a [`linnet_types::Device`] without foresight. A clone is a snapshot. Requests must come in order
+/// of arrival. Offsets beyond the capacity wrap around it. Its memory grows with the requests in flight, not with those
+/// served.
 ///
-/// Same parameters, same requests, same answers: nothing in it depends on chance except victims of [`super::VictimPolicy::DChoices`],
-/// whose seed is fixed.
+/// The same parameters and requests give the same answers. Only [`super::VictimPolicy::DChoices`] uses random numbers,
+/// and its seed is fixed.
 #[derive(Clone, Debug)]
 pub struct QueuedSsd {
     pub(super) params: QueuedParams,
@@ -179,11 +180,11 @@ pub struct QueuedSsd {
     pub(super) free_jobs: Vec<u32>,
     pub(super) requests: Vec<HostRequest>,
     pub(super) free_requests: Vec<u32>,
-    /// Writes that wait for the number of sectors being destaged to fall.
+    /// Writes that wait because too many sectors are being destaged.
     pub(super) stalled: VecDeque<u32>,
     pub(super) destaging: u64,
     pub(super) destaging_max_sectors: u64,
-    /// Towards the host and from it.
+    /// The link to the host, and the link from it.
     pub(super) links: [Link; 2],
     /// Programs that wait for free blocks, by plane.
     pub(super) starved: Vec<Vec<super::host::Destage>>,
@@ -191,13 +192,13 @@ pub struct QueuedSsd {
     pub(super) locked: HashMap<u32, Vec<super::host::Waiter>>,
     /// Pages still to move before a block is erased, by plane x blocks + block.
     pub(super) to_move: HashMap<u32, u32>,
-    /// Channels that were given work since they were scheduled.
+    /// Channels that got work since they were last scheduled.
     pub(super) touched: Vec<u32>,
     pub(super) chance: Chance,
     pub(super) stats: QueuedStats,
     /// What the requests waited for, by number.
     pub(super) causes: Vec<Cause>,
-    /// Requests whose end is known and was not polled, by the time of the end.
+    /// Requests that have ended or will end at a known time, and were not polled yet; by the time of the end.
     pub(super) ended: EventQueue<u32>,
 }
 
@@ -205,7 +206,7 @@ impl QueuedSsd {
     /// A new, empty device.
     ///
     /// # Errors
-    /// What [`QueuedParams::validate`] refuses.
+    /// Settings that [`QueuedParams::validate`] refuses.
     pub fn new(params: &QueuedParams) -> Result<QueuedSsd, Error> {
         params.validate()?;
         let chip = Chip {
@@ -292,7 +293,7 @@ impl QueuedSsd {
         }
     }
 
-    /// Puts a job in its queue. [`QueuedSsd::schedule`] starts what can start.
+    /// Puts a job in its queue. [`QueuedSsd::schedule`] starts the jobs that can start.
     pub(super) fn enqueue(&mut self, job: u32) {
         let now = self.now;
         let entry = &mut self.jobs[job as usize];

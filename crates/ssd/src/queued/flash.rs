@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Planes, blocks and the map of the queued model, without time.
+//! Planes, blocks and the page map of the queued model. Nothing here takes time.
 
 use std::collections::VecDeque;
 
 use super::params::QueuedParams;
 
-/// No page.
+/// Means no page.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A plane, addressed by its parts.
+/// A plane, by chip, die and plane number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// Index of the chip among all chips of the device: channel x chips per channel + chip.
@@ -24,10 +24,10 @@ pub(super) struct Block {
     pub valid: u32,
     pub written: u32,
     pub erases: u32,
-    /// Programs that are not done: such a block is no victim.
+    /// Programs in flight; a block with any cannot become a victim.
     pub programming: u32,
     pub collecting: bool,
-    /// Count of the plane's programs when the block was last written.
+    /// The plane's count of programs when the block was last written.
     pub stamp: u64,
 }
 
@@ -38,12 +38,12 @@ pub(super) struct Plane {
     /// Open blocks for host data and for relocated data.
     pub open: [u32; 2],
     pub collecting: u32,
-    /// Pages of victims that have no new place yet.
+    /// Valid pages of victims that have no new place yet.
     pub moving: u32,
     pub programs: u64,
 }
 
-/// Which of the open blocks of a plane a page goes to.
+/// The kinds of open block in a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
     Host = 0,
@@ -53,14 +53,14 @@ pub(super) enum Stream {
 #[derive(Clone, Debug)]
 pub(super) struct Flash {
     pub planes: Vec<Plane>,
-    /// Physical page (plane x blocks x pages) of each logical one.
+    /// Physical page (plane x blocks x pages) of each logical page.
     pub l2p: Vec<u32>,
     pub p2l: Vec<u32>,
-    /// Sectors of each logical page that were ever written.
+    /// Which sectors of each logical page were ever written.
     pub written: Vec<u64>,
     pub pages_per_block: u32,
     blocks_per_plane: u32,
-    /// Divisors and moduli in the order of placement: (size, letter).
+    /// Divisors in the order of placement: (size, letter).
     order: [(u32, u8); 4],
     chips_per_channel: u32,
     dies_per_chip: u32,
@@ -103,7 +103,7 @@ impl Flash {
         }
     }
 
-    /// The plane that a logical page belongs to.
+    /// The plane of a logical page.
     pub fn place(&self, page: u32) -> Place {
         let mut rest = page;
         let mut of = [0u32; 4];
@@ -131,12 +131,12 @@ impl Flash {
         (block / self.blocks_per_plane, block % self.blocks_per_plane)
     }
 
-    /// Number of the page within its block, which multi-plane commands must share.
+    /// Number of the page within its block. The pages of a multi-plane command must have the same number.
     pub fn number_of(&self, physical: u32) -> u32 {
         physical % self.pages_per_block
     }
 
-    /// Pages that relocation can take without the last free block, those that are promised to it set aside.
+    /// Pages that relocation can use without the last free block, minus those that are already reserved.
     pub fn room(&self, plane: u32) -> u64 {
         let at = &self.planes[plane as usize];
         let open = &at.blocks[at.open[Stream::Relocated as usize] as usize];
@@ -144,7 +144,8 @@ impl Flash {
         (free + u64::from(self.pages_per_block - open.written)).saturating_sub(at.moving.into())
     }
 
-    /// The host may take a page: if that opens a block, what is left is enough for relocation to win one back.
+    /// True if the host may use a page: if this opens a block, the rest must be enough for relocation to free another
+    /// one.
     pub fn host_may_write(&self, plane: u32) -> bool {
         let at = &self.planes[plane as usize];
         let opens = at.blocks[at.open[Stream::Host as usize] as usize].written + 1 == self.pages_per_block;
@@ -161,7 +162,7 @@ impl Flash {
         }
     }
 
-    /// Maps a page to the next place of its plane. Returns the physical page, and whether a new block had to be opened after it.
+    /// Maps a page to the next place of its plane. Returns the physical page, and whether a new block had to be opened.
     pub fn append(&mut self, page: u32, plane: u32, stream: Stream) -> (u32, bool) {
         self.invalidate(page);
         let pages_per_block = self.pages_per_block;
@@ -186,7 +187,7 @@ impl Flash {
         (physical, full)
     }
 
-    /// Every page in one place, counts added up.
+    /// Checks that every page is in one place and that the counts add up.
     pub fn check(&self) -> Result<(), String> {
         let mut valid = 0usize;
         for (page, &physical) in (0u32..).zip(&self.l2p) {

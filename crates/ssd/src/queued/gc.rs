@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Garbage collection of a plane in the queued model.
+//! Garbage collection of one plane in the queued model.
 
 use super::engine::{Job, Kind, QueuedSsd, Source};
 use super::flash::{NONE, Place, Stream};
 use super::params::VictimPolicy;
 
 impl QueuedSsd {
-    /// Starts on a victim of the plane when it has fewer free blocks than it should.
+    /// Starts collecting a victim block of the plane if the plane has too few free blocks.
     pub(super) fn collect_if_short(&mut self, plane: u32) {
         let state = &self.flash.planes[plane as usize];
         if state.free.len() as u32 >= self.params.gc_start_blocks()
@@ -36,7 +36,7 @@ impl QueuedSsd {
             if page == NONE {
                 continue;
             }
-            // Nobody may touch the page until it has its new place.
+            // The page is locked until it has been moved.
             self.locked.insert(page, Vec::new());
             let read = Job {
                 number: self.flash.number_of(physical),
@@ -100,7 +100,7 @@ impl QueuedSsd {
         self.enqueue(erase);
     }
 
-    /// A page of a victim has been read: it gets its new place and its program.
+    /// Called when a page of a victim block has been read: gives it its new place and queues its program.
     pub(super) fn page_to_move(&mut self, read: &Job) {
         self.flash.planes[read.place.index as usize].moving -= 1;
         let (physical, full) = self.flash.append(read.page, read.place.index, Stream::Relocated);
@@ -109,7 +109,7 @@ impl QueuedSsd {
         let program = Job {
             number: self.flash.number_of(physical),
             physical,
-            // The block that the page comes from.
+            // The block from which the page is moved.
             stamp: u64::from(self.flash.block_of(read.physical).1),
             ..self.job(Kind::Program, Source::Gc, read.place, read.page)
         };
@@ -120,7 +120,7 @@ impl QueuedSsd {
         }
     }
 
-    /// A page of a victim is safe at its new place.
+    /// A page of a victim block has been programmed at its new place.
     pub(super) fn page_moved(&mut self, program: &Job) {
         let block = program.stamp as u32;
         let number = self.block_number(program.place.index, block);
@@ -134,7 +134,7 @@ impl QueuedSsd {
         self.schedule_all();
     }
 
-    /// A block is free again: writes that waited for one go on.
+    /// A block has been erased: writes that waited for a free block continue.
     pub(super) fn erased(&mut self, erase: &Job) {
         let plane = erase.place.index;
         self.to_move.remove(&self.block_number(plane, erase.physical));

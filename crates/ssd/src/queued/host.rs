@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host's side of the queued model: requests, write buffer, link.
+//! The host side of the queued model: requests, write buffer, link.
 
 use linnet_types::{Nanos, Op, Request};
 
@@ -7,7 +7,7 @@ use super::engine::{Event, Job, Kind, NO_JOB, QueuedSsd, QueuedStats, Source};
 use super::flash::{NONE, Stream};
 use crate::cause::{Cause, Mechanism};
 
-/// One direction of the host link: first come, first served.
+/// One direction of the host link; first come, first served.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link {
     free: Nanos,
@@ -22,15 +22,15 @@ impl Link {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostRequest {
-    /// The caller's name of it.
+    /// The caller's name for the request.
     pub token: u64,
     pub arrival: Nanos,
     op: Op,
     first_sector: u64,
     sectors: u64,
-    /// Next sector that a write has to hand over.
+    /// The next sector that a write has to transfer.
     next: u64,
-    /// Pages that are in progress.
+    /// Pages in flight.
     left: u32,
     stalled_since: Nanos,
 }
@@ -44,7 +44,7 @@ pub(super) struct Destage {
     request: u32,
 }
 
-/// What waits for a page that garbage collection moves.
+/// Work that waits for a page that garbage collection is moving.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiter {
     Read { request: u32, sectors: u32 },
@@ -54,7 +54,7 @@ pub(super) enum Waiter {
 const NO_REQUEST: u32 = u32::MAX;
 
 impl QueuedSsd {
-    /// Takes a request that arrives at `now`, after all that happened before.
+    /// Accepts a request that arrives at `now`, after all earlier events.
     pub(super) fn take(&mut self, now: Nanos, token: u64, request: &Request) {
         let now = now.max(self.now);
         self.run_until(now);
@@ -99,10 +99,10 @@ impl QueuedSsd {
         stats
     }
 
-    /// Checks the map: one place for each page, on the plane it belongs to.
+    /// Checks that each page has one place, on its plane.
     ///
     /// # Errors
-    /// What does not agree; it would be a defect of the model.
+    /// Describes the inconsistency, which is a bug in the model.
     pub fn check(&self) -> Result<(), String> {
         self.flash.check()
     }
@@ -115,7 +115,7 @@ impl QueuedSsd {
         sectors * self.params.dram_ps_per_sector / 1000
     }
 
-    /// The page that holds a sector, and the sectors up to `end` that lie in it: number of pages, first, count.
+    /// The logical page that holds a sector, and its sectors up to `end`: number of the page, first sector, count.
     fn page_at(&self, sector: u64, end: u64) -> (u32, u32, u32) {
         let per_page = u64::from(self.params.page_bytes / 512);
         let page = (sector / per_page % u64::from(self.params.logical_pages())) as u32;
@@ -143,7 +143,7 @@ impl QueuedSsd {
             self.requests[number as usize].left += 1;
             if self.params.read_from_write_buffer && self.cache.holds(page, mask(first, count)) {
                 self.stats.buffer_hits += 1;
-                // Data comes after the DRAM and the bookkeeping that a write has too.
+                // The data comes after the DRAM access and the fixed overhead, as for a write.
                 let at = self.now + self.dram_ns(u64::from(count)) + HIT_NS;
                 self.at(at, Event::Hit(number));
             } else if let Some(waiters) = self.locked.get_mut(&page) {
@@ -155,7 +155,8 @@ impl QueuedSsd {
         self.schedule_all();
     }
 
-    /// Channels that got work and are idle take it. Work is queued first and scheduled after, so that all pages of a request compete.
+    /// Schedules the idle channels that got work. Work is queued first and scheduled later, so that all pages of a
+    /// request compete.
     pub(super) fn schedule_all(&mut self) {
         while let Some(channel) = self.touched.pop() {
             if !self.channels[channel as usize].busy {
@@ -167,7 +168,7 @@ impl QueuedSsd {
     fn queue_read(&mut self, request: u32, page: u32, sectors: u32) {
         let place = self.flash.place(page);
         let mapped = self.flash.l2p[page as usize];
-        // A page that was never written is read from some page of its plane.
+        // A page that was never written is read from an arbitrary page of its plane.
         let number = if mapped == NONE { page % self.flash.pages_per_block } else { self.flash.number_of(mapped) };
         let job = self.job(Kind::Read, Source::Host, place, page);
         let job = self.new_job(Job { number, physical: mapped, sectors, request, ..job });
@@ -193,7 +194,7 @@ impl QueuedSsd {
         }
     }
 
-    /// A page of a read is at hand; the request is sent to the host with its last.
+    /// A page of a read is available; with the last page the request is sent to the host.
     pub(super) fn page_served(&mut self, number: u32, job: Option<&Job>) {
         let request = &mut self.requests[number as usize];
         request.left -= 1;
@@ -224,7 +225,7 @@ impl QueuedSsd {
         self.ended.push(at, number);
     }
 
-    /// Takes the pages of a write into the buffer while there is room for more destages. False when it has to wait.
+    /// Buffers the pages of a write while more destages are allowed. False if the write has to wait.
     fn accept(&mut self, number: u32) -> bool {
         let buffered = self.params.write_buffer_bytes > 0;
         let request = self.requests[number as usize];
@@ -271,14 +272,14 @@ impl QueuedSsd {
         true
     }
 
-    /// Finds a place for a page and queues its program, unless its plane is short of blocks or the page is being moved.
+    /// Finds a place for a page and queues its program, unless its plane has too few blocks or the page is being moved.
     pub(super) fn destage(&mut self, destage: Destage) {
         let place = self.flash.place(destage.page);
         let plane = place.index as usize;
         let short = (self.flash.planes[plane].free.len() as u32) < self.params.stop_writes_below();
         if short || !self.flash.host_may_write(place.index) {
-            // Without a collection in progress nothing would ever free a block, so one is tried; if no block has an invalid
-            // page yet, the write goes on, and makes one.
+            // If no collection is running, no block would ever become free, so start one. If no block has an invalid
+            // page yet, the write proceeds, and creates one.
             if self.flash.planes[plane].collecting == 0 {
                 self.collect_if_short(place.index);
             }
@@ -309,7 +310,7 @@ impl QueuedSsd {
         };
         let program = self.new_job(program);
         if kept != 0 && old != NONE {
-            // The rest of the page is read first; the program follows it.
+            // The rest of the page is read first, then the page is programmed.
             self.stats.rmw_reads += 1;
             let read = Job {
                 number: self.flash.number_of(old),
@@ -332,7 +333,7 @@ impl QueuedSsd {
         self.enqueue(read.then);
     }
 
-    /// A program is done: its slot of the buffer is free, and what waited for it goes on.
+    /// A program is done: its slot of the buffer is free, and the work that waited for it continues.
     pub(super) fn programmed(&mut self, job: &Job) {
         let (plane, block) = self.flash.block_of(job.physical);
         self.flash.planes[plane as usize].blocks[block as usize].programming -= 1;
@@ -358,7 +359,7 @@ impl QueuedSsd {
         }
     }
 
-    /// What waited for a page that garbage collection has moved.
+    /// Continues the work that waited for a page that garbage collection has moved.
     pub(super) fn unlock(&mut self, page: u32) {
         for waiter in self.locked.remove(&page).unwrap_or_default() {
             match waiter {
@@ -369,7 +370,7 @@ impl QueuedSsd {
     }
 }
 
-/// Handling of a request that is answered from DRAM, beside the copy itself.
+/// Fixed overhead of a request that is answered from DRAM, in addition to the copy.
 const HIT_NS: Nanos = 362;
 
 pub(super) fn mask(first: u32, count: u32) -> u64 {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device with a queue per chip and an arbiter per channel, advanced event by event.
+//! The queued engine: a queue per chip and an arbiter per channel, advanced event by event.
 //!
-//! [`crate::Ssd`] answers at submission, which needs timelines. Some behaviour cannot be told at submission, because what
-//! arrives later changes it: a channel that moves read data before it sends commands, chips that take turns, a GC that locks
-//! the pages it moves. This model has those. It is the one to compare with simulators such as MQSim, whose rules it follows:
-//! static placement, each page programmed at once on the plane it belongs to, garbage collection plane by plane.
+//! [`crate::Ssd`] answers at submission, which needs timelines. Some behaviour is not known at submission, because what
+//! arrives later changes it: a channel that transfers read data before it sends commands, chips that take turns, a GC
+//! that locks the pages it moves. This engine models these. It is meant for comparisons with simulators such as MQSim,
+//! and follows its rules: static placement, each page programmed at once on its plane, garbage collection plane by
+//! plane.
 //!
-//! - A chip serves one command at a time for all its dies: nothing else starts until every page it has read is out of its registers.
-//! - A channel carries one thing at a time: data read from chips first, in the order it became ready; commands (and the data of
-//!   programs) only when none waits. Hence convoys: under load all chips of a channel read together, then queue for the
-//!   channel together, and the array time is not hidden. That is where the tail of pure reads comes from.
-//! - A command takes along what waits for the other planes of the die at the same page number (multi-plane).
-//! - Reads go before programs, garbage collection before both unless it is preemptible.
+//! - A chip serves one command at a time for all its dies: the next one starts when every page read has left the
+//!   registers.
+//! - A channel carries one transfer at a time. Data read from chips goes first, in the order it became ready; commands
+//!   (and the data of programs) go only when no data waits. This causes convoys: under load all chips of a channel read
+//!   together, then queue for the channel together, and the array time is not hidden. It is the cause of the tail of
+//!   pure reads.
+//! - A command includes jobs for the other planes of the die that wait at the same page number (multi-plane).
+//! - Reads go before programs. Garbage collection goes before both, unless it is preemptible.
 
 mod cache;
 mod chips;

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, refuse, within};
 
-/// How garbage collection chooses among the full blocks of a plane.
+/// How garbage collection chooses a victim among the full blocks of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimPolicy {
-    /// Most invalid pages.
+    /// The block with the most invalid pages.
     Greedy,
-    /// Largest (1 - u) x age / 2u, u the valid share (Rosenblum and Ousterhout, SOSP 1991).
+    /// The block with the largest (1 - u) x age / 2u, where u is the valid share (Rosenblum and Ousterhout, SOSP 1991).
     CostBenefit,
-    /// Most invalid pages among log2(blocks) blocks drawn by chance (Van Houdt, SIGMETRICS 2013).
+    /// The block with the most invalid pages among log2(blocks) random blocks (Van Houdt, SIGMETRICS 2013).
     DChoices,
 }
 
-/// A device of the queued model. The unit of mapping is the flash page. Check with [`QueuedParams::validate`].
+/// A device of the queued model. The map has one entry per flash page. Check with [`QueuedParams::validate`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueuedParams {
@@ -36,18 +36,18 @@ pub struct QueuedParams {
     pub pages_per_block: u32,
     /// Bytes of a flash page: a multiple of 512 up to 32768.
     pub page_bytes: u32,
-    /// Share of the *raw* space that the host does not see, in (0, 0.9]. (That of [`crate::Params`] is over the logical space.)
+    /// Share of the *raw* space that is spare, in (0, 0.9]. (In [`crate::Params`] it is relative to the logical space.)
     pub spare_share_of_raw: f64,
-    /// Order in which a logical page number is taken apart: C channel, W chip, D die, P plane, fastest first.
+    /// How a logical page number is divided among C channel, W chip, D die and P plane, the fastest changing first.
     pub placement: String,
 
-    /// Cells to page register.
+    /// Read from the cells to the page register.
     pub read_ns: Nanos,
-    /// One page, or one on each plane together.
+    /// Program of one page, or of one page on each plane together.
     pub program_ns: Nanos,
-    /// One block.
+    /// Erase of one block.
     pub erase_ns: Nanos,
-    /// Two bytes over a channel.
+    /// Transfer of two bytes over a channel.
     pub channel_ns_per_2_bytes: u32,
     /// Command and address of a read on the channel.
     pub read_command_ns: Nanos,
@@ -55,48 +55,50 @@ pub struct QueuedParams {
     pub program_command_ns: Nanos,
     /// Command and address of an erase on the channel.
     pub erase_command_ns: Nanos,
-    /// Commands take other planes along.
+    /// Commands include jobs for other planes.
     pub multi_plane: bool,
-    /// Reads suspend a program that has more than this left; absent for never.
+    /// Reads suspend a program if its remaining time is longer than this; absent: never.
     pub program_suspend_above_ns: Option<Nanos>,
-    /// Reads suspend an erase that has more than this left; absent for never.
+    /// Reads suspend an erase if its remaining time is longer than this; absent: never.
     pub erase_suspend_above_ns: Option<Nanos>,
 
-    /// From arrival to the controller.
+    /// Time from arrival to the controller.
     pub command_ns: Nanos,
-    /// 512 bytes over the host link, in picoseconds.
+    /// Transfer of 512 bytes over the host link, in picoseconds.
     pub link_ps_per_sector: u64,
-    /// 512 bytes into or out of DRAM, in picoseconds.
+    /// Copy of 512 bytes into or out of DRAM, in picoseconds.
     pub dram_ps_per_sector: u64,
-    /// From the last data to the completion at the host.
+    /// Time from the last data to the completion at the host.
     pub complete_ns: Nanos,
 
-    /// Write buffer; 0 for none, in which case a write is acknowledged after its programs.
+    /// Write buffer; 0 for none: then a write is acknowledged after its programs.
     pub write_buffer_bytes: u64,
-    /// Reads are answered from the write buffer where it has their data.
+    /// Reads are answered from the write buffer if it has their data.
     pub read_from_write_buffer: bool,
-    /// Flash pages' worth of sectors that are being destaged, at most: writes beyond wait. Absent for one page per plane.
+    /// Most sectors that may be destaged at a time, in flash pages; further writes wait. Absent: one page per plane.
     pub destage_pages_max: Option<u32>,
-    /// A page that was destaged within this period stays in the buffer when written again, until it is evicted; 0 for
-    /// destaging every write. (A filter that is emptied at this period tells such pages.)
+    /// A page that is written again within this period after its destage is hot and stays in the buffer until it is
+    /// evicted; 0: every write is destaged. (A filter that is emptied at this period detects hot pages.)
     pub hot_period_ns: Nanos,
 
-    /// Garbage collection of a plane starts when fewer than this share of its blocks is free.
+    /// Garbage collection of a plane starts when the share of its free blocks is below this.
     pub gc_free_share: f64,
-    /// Host writes to a plane wait while it has fewer free blocks than this; also the least start threshold.
+    /// Host writes to a plane wait while it has fewer free blocks than this; also the lowest threshold at which GC
+    /// starts.
     pub gc_stop_writes_below_blocks: u32,
-    /// Blocks of one plane that are collected at the same time, at most.
+    /// Most blocks of one plane that are collected at the same time.
     pub gc_concurrent_per_plane: u32,
-    /// Blocks of each plane that never hold data: MQSim keeps one open for translation pages.
+    /// Blocks of each plane that never hold data; MQSim keeps one open for translation pages.
     pub reserved_blocks_per_plane: u32,
     /// How victims are chosen.
     pub gc_policy: VictimPolicy,
-    /// Host requests go before the work of garbage collection.
+    /// Host requests go before garbage collection.
     pub gc_preemptible: bool,
 }
 
 impl Default for QueuedParams {
-    /// A middling device: 8 channels of 4 chips, and the command times of ONFI NV-DDR2. Guesses, marked as such in the design page.
+    /// A mid-range device: 8 channels of 4 chips, and the command times of ONFI NV-DDR2. The design page marks which
+    /// are guesses.
     fn default() -> Self {
         QueuedParams {
             channels: 8,
@@ -140,7 +142,7 @@ impl QueuedParams {
     /// Refuses settings that are out of range or contradict each other.
     ///
     /// # Errors
-    /// [`Error::Setting`] names the field, its value and what would be accepted.
+    /// [`Error::Setting`] names the field, its value and the accepted range.
     pub fn validate(&self) -> Result<(), Error> {
         within("channels", self.channels.into(), 1, 256)?;
         within("chips_per_channel", self.chips_per_channel.into(), 1, 256)?;
@@ -216,12 +218,12 @@ impl QueuedParams {
         self.channels * self.chips_per_channel * self.dies_per_chip * self.planes_per_die
     }
 
-    /// Free blocks of a plane below which the host waits.
+    /// The host waits if a plane has fewer free blocks than this.
     pub(crate) fn stop_writes_below(&self) -> u32 {
         self.gc_stop_writes_below_blocks.max(3)
     }
 
-    /// Free blocks of a plane below which it collects.
+    /// A plane starts collecting if it has fewer free blocks than this.
     pub(crate) fn gc_start_blocks(&self) -> u32 {
         ((self.gc_free_share * f64::from(self.blocks_per_plane)) as u32).max(self.stop_writes_below())
     }

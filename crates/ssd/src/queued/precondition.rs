@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bringing a new device of the queued model to the state it has after long use.
+//! Brings a new device of the queued model into the state after long use.
 
 use linnet_sim::Chance;
 
@@ -7,13 +7,14 @@ use super::engine::{QueuedSsd, QueuedStats};
 use super::flash::{Block, NONE, Stream};
 use crate::precondition::{ALIKE, EXTENTS, WINDOW_SHARE, WINDOWS_MAX};
 
-/// The unit of extents.
+/// Extents are multiples of this.
 const EXTENT_BYTES: u64 = 4096;
 
 impl QueuedSsd {
-    /// Makes it a device in long use: every logical page written, then overwritten at random until garbage collection runs at a
-    /// steady write amplification, as [`crate::Ssd::precondition`] does it. Maps only: no time passes. The device is idle at time
-    /// 0 after it, its statistics are zero, and what it held is forgotten. The seed decides what is overwritten.
+    /// Simulates long use: writes every logical page, then overwrites at random until garbage collection runs at a
+    /// steady write amplification, as [`crate::Ssd::precondition`] does. Changes the maps only: no time passes.
+    /// Afterwards the device is idle at time 0, its statistics are zero, and its previous contents are lost. The seed
+    /// determines what is overwritten.
     pub fn precondition(&mut self, seed: u64) {
         if let Ok(new) = QueuedSsd::new(&self.params.clone()) {
             *self = new;
@@ -36,7 +37,7 @@ impl QueuedSsd {
         self.stats = QueuedStats::default();
     }
 
-    /// Overwrites this many pages at random places. Returns the pages that were moved to make room.
+    /// Overwrites this many pages at random places. Returns how many pages were moved to free space.
     fn overwrite(&mut self, window: u64, chance: &mut Chance) -> u64 {
         let pages = self.params.logical_pages();
         let (mut moved, mut written) = (0, 0);
@@ -52,7 +53,7 @@ impl QueuedSsd {
         moved
     }
 
-    /// Gives a page of host data its place, whole. Returns the pages that were moved to make room.
+    /// Maps a whole page of host data. Returns how many pages were moved to free space.
     fn settle(&mut self, page: u32) -> u64 {
         let plane = self.flash.place(page).index;
         let mut moved = 0;
@@ -72,7 +73,7 @@ impl QueuedSsd {
         free < self.params.gc_start_blocks() || !self.flash.host_may_write(plane)
     }
 
-    /// Collects one victim of the plane, if there is one and room for what it holds. Returns the pages that were moved.
+    /// Collects one victim of the plane, if there is one and its valid pages fit. Returns how many pages were moved.
     fn collect_at_once(&mut self, plane: u32) -> Option<u64> {
         let block = self.victim(plane)?;
         let valid = u64::from(self.flash.planes[plane as usize].blocks[block as usize].valid);

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The write buffer: pages that wait for a flush, pages being programmed, and when their slots come free.
+//! The write buffer: pages that wait for a flush, pages being programmed, and the times at which their slots become
+//! free.
 
 use std::collections::VecDeque;
 
 use linnet_types::Nanos;
 
-/// A slot is held from a page's arrival until its program ends, and slots come free in the order of dispatch, as in a ring.
+/// A page holds a slot from its arrival until its program ends. Slots become free in the order of dispatch, as in a
+/// ring.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     capacity_pages: u64,
     /// Pages that wait for a batched flush.
     pub batch: Vec<u32>,
-    /// Pages of the program unit that is being filled for immediate destage.
+    /// Pages of the program unit that is being collected for immediate destage.
     pub eager: Vec<u32>,
-    /// When slots come free, and how many pages have ever been dispatched up to those. Both columns rise, so a
-    /// wait is found by bisection however long the queue is.
+    /// When slots become free, and the total number of pages dispatched up to each. Both columns increase, so a
+    /// bisection finds a wait in a queue of any length.
     releases: VecDeque<(Nanos, u64)>,
-    /// Pages ever dispatched, and those of them whose slots are free again.
+    /// Pages dispatched since the start, and how many of these have freed their slots.
     dispatched_pages: u64,
     released_pages: u64,
-    /// When the last slot comes free.
+    /// When the last slot becomes free.
     last_release: Nanos,
-    /// Unit number and end of program, direct-mapped: which units can still be read from DRAM. Units that fight for an
-    /// entry lose the benefit, not the data.
+    /// Unit number and end of program, direct-mapped: the units that can still be read from DRAM. If two units share an
+    /// entry, the older one is then read from flash.
     units: Vec<(u32, Nanos)>,
 }
 
@@ -41,7 +43,7 @@ impl Buffer {
         }
     }
 
-    /// A unit was handed to its die; its program ends at `end`.
+    /// A unit was dispatched to its die; its program ends at `end`.
     pub fn dispatched(&mut self, unit: u32, pages: u32, end: Nanos) {
         let mask = self.units.len() - 1;
         self.units[unit as usize & mask] = (unit, end);
@@ -65,7 +67,7 @@ impl Buffer {
         }
     }
 
-    /// True when the unit is still being programmed at `now`, so that DRAM has its pages.
+    /// True if the unit is still being programmed at `now`, so that its pages are in DRAM.
     #[inline]
     pub fn holds(&self, unit: u32, now: Nanos) -> bool {
         if self.last_release <= now {
@@ -75,8 +77,8 @@ impl Buffer {
         held == unit && end > now
     }
 
-    /// When `pages` more fit, for a request that arrives at `now`. Space that no program in progress will free is
-    /// charged at `drain_page_ns` per page, the rate of a flush on all dies.
+    /// When `pages` more fit, for a request that arrives at `now`. Space that no program in flight will free is charged
+    /// at `drain_page_ns` per page, the rate of a flush on all dies.
     pub fn room_at(&self, now: Nanos, pages: u64, drain_page_ns: f64) -> Nanos {
         let waiting = (self.batch.len() + self.eager.len()) as u64;
         let wanted = waiting + self.dispatched_pages - self.released_pages + pages;
@@ -94,7 +96,7 @@ impl Buffer {
         }
     }
 
-    /// When the last program in progress ends.
+    /// When the last program in flight ends.
     pub fn drained_at(&self) -> Nanos {
         self.last_release
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A die's timeline: the operation that runs, the reads promised, and internal work that waits.
+//! A die's timeline: the operation that runs, the reads that are scheduled, and the internal work that waits.
 //!
-//! Reads are promised a start when they arrive. Internal work either joins the same queue (no read priority), or waits in a short
-//! backlog that is brought up to date before each read: what would have started by then has started, the rest lets the read pass.
+//! Each read gets its start time when it arrives. Internal work either joins the same queue (no read priority), or
+//! waits in a short backlog. Before each read, the backlog work that would have started by then is started; the rest
+//! waits behind the read.
 
 use linnet_types::Nanos;
 
@@ -12,7 +13,7 @@ use crate::cause::{Cause, Mechanism};
 const SEGMENTS: usize = 8;
 const RUNS: usize = 8;
 
-/// A stretch of the past or promised timeline, kept to explain waits.
+/// An interval in the past or scheduled part of the timeline, kept to explain waits.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     start: Nanos,
@@ -20,8 +21,8 @@ struct Segment {
     of: Mechanism,
 }
 
-/// Internal operations of one kind: `units` of `unit_ns`, none of which starts before `ready`. A unit is not interrupted,
-/// except by suspension.
+/// Internal operations of one kind: `units` of `unit_ns` each, which start at `ready` or later. A unit is not
+/// interrupted, except by suspension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub of: Mechanism,
@@ -38,18 +39,18 @@ impl Run {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Die {
-    /// End of the internal operation that was started last.
+    /// End of the internal operation that started last.
     op_end: Nanos,
-    /// End of the read that was promised last.
+    /// End of the read that was scheduled last.
     read_end: Nanos,
     newest: u8,
     runs_len: u8,
     segments: [Segment; SEGMENTS],
     runs: [Run; RUNS],
     backlog_ns: Nanos,
-    /// Time spent on operations that were started or promised.
+    /// Total time of operations, started or scheduled.
     pub busy_ns: Nanos,
-    /// What it did, when that is recorded.
+    /// What the die did, if this is recorded.
     pub log: Option<Box<SpanLog>>,
 }
 
@@ -92,12 +93,13 @@ impl Die {
         self.op_end
     }
 
-    /// Internal work that queues with the reads. Returns its end.
+    /// Queues internal work together with the reads. Returns its end.
     pub fn queue(&mut self, run: Run) -> Nanos {
         if run.units == 0 { run.ready.max(self.op_end).max(self.read_end) } else { self.run(run) }
     }
 
-    /// Internal work that lets reads pass until it starts. Returns its end if no read did.
+    /// Queues internal work that lets reads go first until it starts. Returns its end, assuming that no read goes
+    /// first.
     pub fn queue_behind_reads(&mut self, run: Run) -> Nanos {
         if run.units == 0 {
             return run.ready.max(self.op_end).max(self.read_end) + self.backlog_ns;
@@ -109,7 +111,7 @@ impl Die {
             Some(last) if last.of == run.of && last.unit_ns == run.unit_ns => last.units += run.units,
             _ => {
                 if len == RUNS {
-                    // Priority has a bound: the oldest work can be passed over no longer.
+                    // Priority is limited: the oldest work cannot be delayed any longer.
                     let oldest = self.pop();
                     self.run(oldest);
                 }
@@ -128,7 +130,7 @@ impl Die {
         oldest
     }
 
-    /// Starts the waiting work whose turn came before `now`.
+    /// Starts the waiting work that was due to start before `now`.
     #[inline]
     pub fn catch_up(&mut self, now: Nanos) {
         while self.runs_len > 0 {
@@ -148,18 +150,19 @@ impl Die {
         }
     }
 
-    /// When a read that reaches the die at `arrive` would start. `suspend_ns`: what suspension costs, where there is any.
+    /// When a read that reaches the die at `arrive` would start. `suspend_ns` is the cost of suspension, if it is
+    /// possible.
     #[inline]
     pub fn read_start(&self, arrive: Nanos, suspend_ns: Option<Nanos>) -> Nanos {
         let free = arrive.max(self.read_end);
         match suspend_ns {
-            // An operation that is already suspended for another read costs nothing more.
+            // An operation that is already suspended for another read causes no further cost.
             Some(suspend_ns) if self.op_end > free => free + if self.read_end > arrive { 0 } else { suspend_ns },
             _ => free.max(self.op_end),
         }
     }
 
-    /// Promises a read from `start` to `end`.
+    /// Schedules a read from `start` to `end`.
     #[inline]
     pub fn read(&mut self, of: Mechanism, arrive: Nanos, start: Nanos, end: Nanos) {
         let free = arrive.max(self.read_end);
@@ -171,7 +174,7 @@ impl Die {
         self.record(of, start, end);
     }
 
-    /// What kept a read from `arrive` to `start`.
+    /// Adds to `cause` what the read waited for between `arrive` and `start`.
     pub fn explain(&self, arrive: Nanos, start: Nanos, cause: &mut Cause) {
         let mut left = start - arrive;
         let mut oldest = Mechanism::HostRead;
@@ -184,7 +187,7 @@ impl Die {
                 oldest = segment.of;
             }
         }
-        // Waits longer than the segments kept are put down to the oldest of them.
+        // The part of a wait that is older than all kept segments is attributed to the oldest of them.
         if left > 0 {
             cause.add(oldest, left);
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The flash translation layer without time: which page lies where, which superblock is collected next.
+//! The flash translation layer, without time: where each page is, and which superblock is collected next.
 //!
-//! A page map in units of 4 KiB, both ways. Host data and relocated data are written to separate open superblocks. The victim of garbage
-//! collection is the closed superblock with the fewest valid pages; it is looked up by a scan of one counter per
-//! superblock, once per victim, which costs less than keeping buckets in order on every overwrite (a victim moves thousands of
-//! pages, the scan reads a few hundred counters).
+//! A page map in units of 4 KiB, in both directions. Host data and relocated data are written to separate open
+//! superblocks. The victim of garbage collection is the closed superblock with the fewest valid pages. A scan of one
+//! counter per superblock finds it. That costs less than sorted buckets that change with every overwrite: a victim
+//! moves thousands of pages, and the scan reads a few hundred counters.
 
 use std::collections::VecDeque;
 
@@ -14,9 +14,9 @@ use super::table::Table;
 
 mod words;
 
-/// No page: of `l2p`, never written; of `p2l`, free or invalid.
+/// No page: in `l2p`, never written; in `p2l`, free or invalid.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Of `l2p`: the newest data is in the write buffer only.
+/// In `l2p`: the newest data is only in the write buffer.
 pub(crate) const BUFFERED: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ enum Superblock {
     Victim,
 }
 
-/// Where the next page goes; `next == end` when a superblock has to be opened.
+/// Where the next page is written; `next == end` if a superblock has to be opened.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
     superblock: u32,
@@ -48,12 +48,12 @@ pub(crate) struct DieWork {
     pub programs: u32,
 }
 
-/// What a round of garbage collection did in all.
+/// What a round of garbage collection did in total.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     pub moved: u32,
     pub programs: u32,
-    /// The victim is finished and erased.
+    /// The victim is empty and erased.
     pub erased: bool,
 }
 
@@ -69,24 +69,24 @@ pub(crate) struct Ftl {
     host: Frontier,
     gc: Frontier,
     victim: Option<Frontier>,
-    /// Pages that a round relocates; kept for its memory.
+    /// Pages that a round relocates; kept to reuse its memory.
     moving: Vec<u32>,
-    /// Pages that lie in two pieces, one bit each; empty without partial-page mapping.
+    /// Pages that are stored in two pieces, one bit each; empty without partial-page mapping.
     split: Vec<u64>,
     level: Levelling,
-    /// Victims chosen, and those of them chosen to level wear.
+    /// Victims chosen, and how many of them were chosen to level wear.
     victims: u64,
     pub wear_moves: u64,
 }
 
-/// Wear levelling.
+/// State of wear levelling.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Levelling {
     pub dynamic: bool,
     pub static_gap: u32,
 }
 
-/// At most one victim of so many is chosen to level wear, so that space is won even when all superblocks are full.
+/// At most one of this many victims is chosen to level wear, so that space is freed even if all superblocks are full.
 const LEVEL_EVERY: u64 = 4;
 
 impl Ftl {
@@ -110,7 +110,7 @@ impl Ftl {
         }
     }
 
-    /// Marks a page as lying in two pieces, or in one.
+    /// Marks a page as stored in two pieces, or in one.
     #[inline]
     pub fn set_split(&mut self, page: u32, split: bool) {
         if let Some(word) = self.split.get_mut(page as usize / 64) {
@@ -123,7 +123,7 @@ impl Ftl {
         self.split.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
     }
 
-    /// Whether any of these pages lies in two pieces.
+    /// Whether any of these pages is stored in two pieces.
     #[inline]
     pub fn any_split(&self, first: u32, pages: u32) -> bool {
         !self.split.is_empty() && (first..first + pages).any(|page| self.is_split(page))
@@ -135,7 +135,7 @@ impl Ftl {
         self.erases[geometry.superblock_of(physical) as usize]
     }
 
-    /// The page's data is of no use any more. True when it lay in the buffer.
+    /// The host no longer needs the page's data. Returns true if it was in the buffer.
     pub fn trim(&mut self, geometry: &Geometry, page: u32) -> bool {
         let old = std::mem::replace(&mut self.l2p[page as usize], NONE);
         if old < BUFFERED {
@@ -146,14 +146,14 @@ impl Ftl {
         old == BUFFERED
     }
 
-    /// Free space in pages, counting what the work in progress on the victim has already won.
+    /// Free space in pages, including the space already freed by the collection in progress.
     pub fn free_pages(&self, geometry: &Geometry) -> u64 {
         let won = self.victim.map_or(0, |victim| victim.next - victim.superblock * geometry.superblock_pages);
         let open = (self.host.end - self.host.next) + (self.gc.end - self.gc.next) + won;
         self.free.len() as u64 * u64::from(geometry.superblock_pages) + u64::from(open)
     }
 
-    /// The newest data of a page is in the buffer from now on; what lay on flash is invalid.
+    /// The newest data of a page is in the buffer from now on; its copy on flash is invalid.
     #[inline]
     pub fn buffer(&mut self, geometry: &Geometry, page: u32) {
         let old = std::mem::replace(&mut self.l2p[page as usize], BUFFERED);
@@ -163,13 +163,13 @@ impl Ftl {
         }
     }
 
-    /// A page will be looked up soon.
+    /// Prefetches the map entry of a page that will be looked up soon.
     #[inline]
     pub fn expect_page(&self, page: u32) {
         self.l2p.prefetch(page as usize);
     }
 
-    /// A page will be overwritten soon, and its map entry has been expected for a while.
+    /// Prefetches what an overwrite of a page needs, some time after [`Ftl::expect_page`] fetched its map entry.
     #[inline]
     pub fn expect_overwrite(&self, page: u32) {
         self.p2l.prefetch(self.l2p[page as usize] as usize);
@@ -177,11 +177,12 @@ impl Ftl {
 
     /// True when [`Ftl::place_unit`] has room; otherwise rounds of garbage collection must run first.
     pub fn has_room(&self) -> bool {
-        // The last free superblock belongs to garbage collection, which may need it to finish its victim.
+        // The last free superblock is reserved for garbage collection, which may need it to finish its victim.
         self.host.next < self.host.end || self.free.len() > 1
     }
 
-    /// Writes buffered pages (at most a program unit of them) to the host frontier. Returns the first physical page of the unit.
+    /// Writes buffered pages (at most one program unit) to the host frontier. Returns the first physical page of the
+    /// unit.
     pub fn place_unit(&mut self, geometry: &Geometry, pages: &[u32]) -> u32 {
         debug_assert!(pages.len() <= geometry.unit_pages as usize && self.has_room());
         if self.host.next == self.host.end {
@@ -221,7 +222,7 @@ impl Ftl {
         Frontier { superblock, next, end: next + geometry.superblock_pages }
     }
 
-    /// A closed superblock that is worn so much less than others that its data must be lying still.
+    /// A closed superblock that is worn so much less than others that its data must be static.
     fn rested(&self) -> Option<u32> {
         if self.level.static_gap == 0 || !self.victims.is_multiple_of(LEVEL_EVERY) || self.free.len() < 3 {
             return None;
@@ -252,8 +253,8 @@ impl Ftl {
         Some(Frontier { superblock, next, end: next + geometry.superblock_pages })
     }
 
-    /// Relocates up to `rows` rows of the victim and erases it when it is done. `work` has an entry per die, which is added to.
-    /// None when no closed superblock holds an invalid page.
+    /// Relocates up to `rows` rows of the victim and erases it when it is empty. Adds to `work`, which has an entry per
+    /// die. `None` if no closed superblock holds an invalid page.
     pub fn collect(&mut self, geometry: &Geometry, rows: u32, work: &mut [DieWork]) -> Option<Round> {
         let mut victim = match self.victim.take() {
             Some(victim) => victim,
@@ -265,8 +266,8 @@ impl Ftl {
         };
         let mut round = Round::default();
         let stop = victim.end.min(victim.next + rows * geometry.row_pages);
-        // All valid pages of the round are gathered before any is moved, so that the map entries that they miss in the caches are
-        // fetched side by side.
+        // All valid pages of the round are gathered before any is moved, so that the cache misses on their map entries
+        // overlap.
         let range = victim.next as usize..stop as usize;
         let mut moving = std::mem::take(&mut self.moving);
         if moving.len() < range.len() {
@@ -304,7 +305,7 @@ impl Ftl {
         Some(round)
     }
 
-    /// Gives pages their new places at the frontier of relocated data.
+    /// Writes pages to the frontier of relocated data.
     fn append(&mut self, geometry: &Geometry, mut pages: &[u32], round: &mut Round, work: &mut [DieWork]) {
         while !pages.is_empty() {
             if self.gc.next == self.gc.end {
@@ -331,13 +332,13 @@ impl Ftl {
         }
     }
 
-    /// Memory of its tables.
+    /// Memory of the tables.
     pub fn bytes(&self) -> usize {
         let words = self.l2p.len() + self.p2l.len() + self.valid.len() + self.erases.len() + self.free.len();
         4 * words + self.state.len() + 8 * self.split.len()
     }
 
-    /// How evenly superblocks are worn.
+    /// Distribution of erases over the superblocks.
     pub fn wear(&self) -> Wear {
         let count = self.erases.len().max(1) as f64;
         let mean = self.erases.iter().map(|&n| f64::from(n)).sum::<f64>() / count;
@@ -346,7 +347,7 @@ impl Ftl {
         Wear { least, most: self.erases.iter().max().copied().unwrap_or(0), mean, deviation: square.sqrt() }
     }
 
-    /// Checks that the maps agree and counts add up; the error tells where they do not.
+    /// Checks that the maps agree and the counts add up; the error says where they do not.
     pub fn check(&self, geometry: &Geometry, buffered: &[u32]) -> Result<(), String> {
         let mut valid = vec![0u32; self.valid.len()];
         for (physical, &page) in (0u32..).zip(self.p2l.iter()) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a page lies, and how long its parts take: sizes and times derived once from the parameters.
+//! Where a page is stored, and how long its transfers take: sizes and times that are computed once from the parameters.
 
 use linnet_types::Nanos;
 
 use super::params::{PAGE_BYTES, Params};
 
-/// Division of 32-bit numbers by a fixed one, as one wide multiplication (Lemire, Kaser and Kurz 2019: exact for all).
+/// Division of 32-bit numbers by a constant, as one wide multiplication (Lemire, Kaser and Kurz 2019: exact for all).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     by: u32,
-    /// 2^64 / by, rounded up; of no use for 1, whose reciprocal does not fit.
+    /// 2^64 / by, rounded up; not used for 1, whose reciprocal does not fit.
     reciprocal: u64,
 }
 
@@ -29,8 +29,8 @@ impl Divisor {
     }
 }
 
-/// Physical pages are numbered along the way they are written: a program unit's pages, then the next die, then the next row,
-/// then the next superblock. Neighbouring dies in that order are on different channels.
+/// Physical pages are numbered in the order in which they are written: the pages of a program unit, then the next die,
+/// then the next row, then the next superblock. Successive dies in that order are on different channels.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     pub channels: u32,
@@ -45,18 +45,18 @@ pub(crate) struct Geometry {
     by_dies: Divisor,
     by_channels: Divisor,
     by_superblock: Divisor,
-    /// One 4 KiB page over a channel.
+    /// Transfer of one 4 KiB page over a channel.
     pub channel_page_ns: Nanos,
-    /// One program unit over a channel.
+    /// Transfer of one program unit over a channel.
     pub channel_unit_ns: Nanos,
-    /// One flash page over a channel: how long an internal transfer holds it against a read.
+    /// Transfer of one flash page over a channel: how long an internal transfer can delay a read.
     pub channel_chunk_ns: Nanos,
     /// Picoseconds per byte of the host link.
     link_byte_ps: u64,
 }
 
 impl Geometry {
-    /// Of validated parameters.
+    /// From validated parameters.
     pub fn new(params: &Params) -> Self {
         let dies = params.channels * params.dies_per_channel;
         let unit_pages = params.unit_pages();
@@ -102,7 +102,7 @@ impl Geometry {
         self.by_superblock.quotient(page)
     }
 
-    /// Bytes over the host link.
+    /// Transfer of this many bytes over the host link.
     #[inline]
     pub fn link_ns(&self, bytes: u64) -> Nanos {
         bytes * self.link_byte_ps / 1000

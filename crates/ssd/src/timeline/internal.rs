@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the device does by itself: flush, garbage collection, checkpoints of the map.
+//! The internal work of the device: flush, garbage collection, checkpoints of the map.
 //!
-//! Each piece of work is done in one of two scopes, chosen by chance with [`crate::Params::device_wide_share`]: device-wide
-//! (all dies at the same time: episodes that many reads meet) or die by die (a little trouble everywhere, which no history of
-//! the device predicts). The maps change at once; the time is charged to the dies and channels.
+//! Each piece of work is done in one of two ways, chosen at random with [`crate::Params::device_wide_share`].
+//! Device-wide work occupies all dies at the same time: an episode that delays many reads. Die-by-die work delays few
+//! reads at a time, spread over all dies; no history of the device predicts these delays. The maps change at once; the
+//! time is charged to the dies and channels.
 
 use linnet_types::Nanos;
 
@@ -12,7 +13,7 @@ use super::machine::{Machine, NEVER, Visit};
 use crate::cause::Mechanism;
 
 impl Machine {
-    /// Puts a written page into the buffer and starts the flush that it may cause.
+    /// Adds a written page to the buffer and starts a flush if one is due.
     pub fn take_page(&mut self, now: Nanos, page: u32) {
         self.stats.host_write_pages += 1;
         if self.ftl.l2p[page as usize] == super::ftl::BUFFERED {
@@ -42,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// Programs the unit that was filled for immediate destage on the next die.
+    /// Programs the unit that was collected for immediate destage on the next die.
     fn destage(&mut self, now: Nanos) {
         let mut pages = std::mem::take(&mut self.buffer.eager);
         self.stats.eager_units += 1;
@@ -53,7 +54,7 @@ impl Machine {
         self.after_flush(now);
     }
 
-    /// Programs all that waits in the buffer, striped over the dies.
+    /// Programs all pages that wait in the buffer, striped over the dies.
     pub fn flush(&mut self, now: Nanos) {
         self.flush_due = NEVER;
         if !self.buffer.eager.is_empty() {
@@ -64,7 +65,7 @@ impl Machine {
         if !pages.is_empty() {
             let geometry = &self.geometry;
             let units = (pages.len() as u32).div_ceil(geometry.unit_pages);
-            // A small flush leaves most dies alone; calling it device-wide would flatter the share.
+            // A small flush does not touch most dies, so counting it as device-wide would inflate the share.
             let of = if units * 2 >= geometry.dies { Mechanism::FlushWide } else { Mechanism::FlushSingle };
             let on_channel = units.div_ceil(geometry.channels).min(geometry.dies_per_channel);
             let unit_ns = (self.params.program_ns + geometry.channel_unit_ns)
@@ -114,7 +115,7 @@ impl Machine {
         self.set_next_due();
     }
 
-    /// Time to program a unit, given that of its final place: less while the SLC cache has room.
+    /// Time to program a unit: `unit_ns`, or less while the SLC cache has room.
     fn slc_unit_ns(&mut self, unit_ns: Nanos) -> Nanos {
         let pages = u64::from(self.geometry.unit_pages);
         if self.slc_pages + pages > self.slc_capacity_pages {
@@ -124,7 +125,7 @@ impl Machine {
         unit_ns - (self.params.program_ns - self.params.slc_program_ns)
     }
 
-    /// Moves data out of the SLC cache, die by die, until it is half empty.
+    /// Copies data from the SLC cache to normal flash, die by die, until the cache is half empty.
     fn fold(&mut self, now: Nanos) {
         if self.slc_pages * 2 <= self.slc_capacity_pages {
             return;
@@ -143,7 +144,7 @@ impl Machine {
         self.pace_visits(now);
     }
 
-    /// Writes the dirty part of the mapping table. It has space of its own, so only its time and its pages are counted.
+    /// Writes the dirty part of the mapping table. The table has its own space, so only time and pages are counted.
     fn checkpoint(&mut self, now: Nanos) {
         let units = self.params.checkpoint_units_per_die;
         if units == 0 {
@@ -156,7 +157,7 @@ impl Machine {
         for die in 0..self.geometry.dies {
             if wide {
                 let row_ns = alone_ns.max(u64::from(self.geometry.dies_per_channel) * self.geometry.channel_unit_ns);
-                // One unit of work, not `units`: the table is locked until all of it is written.
+                // One unit of work instead of `units`: the table is locked until all of it is written.
                 let run = Run { of: Mechanism::MapWide, units: 1, unit_ns: u64::from(units) * row_ns, ready: now };
                 self.assign(die, run);
             } else {
@@ -169,7 +170,7 @@ impl Machine {
         }
     }
 
-    /// Starts an episode of garbage collection, or goes on with it.
+    /// Starts an episode of garbage collection, or continues it.
     pub fn gc_timer(&mut self, now: Nanos) {
         self.gc_due = NEVER;
         if self.gc_rounds_left == 0 {
@@ -194,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// One quantum of garbage collection. False when there was nothing to collect.
+    /// Runs one quantum of garbage collection. False if there was nothing to collect.
     fn gc_round(&mut self, now: Nanos) -> bool {
         self.work.fill(Default::default());
         let Some(round) = self.ftl.collect(&self.geometry, self.params.gc_quantum_rows, &mut self.work) else {
@@ -222,7 +223,7 @@ impl Machine {
         true
     }
 
-    /// The round's work on one die as one uninterrupted operation. Data goes over the channel out and in.
+    /// The round's work on one die as one uninterrupted operation. The data crosses the channel twice.
     fn die_run(&self, die: u32, of: Mechanism, ready: Nanos) -> Run {
         let work = self.work[die as usize];
         let unit_ns = u64::from(work.reads) * self.params.read_ns
@@ -231,8 +232,8 @@ impl Machine {
         Run { of, units: u32::from(unit_ns > 0), unit_ns: unit_ns.max(1), ready }
     }
 
-    /// The round's work on all dies in lock step: superblocks are read and programmed row by row, so every die is held until the
-    /// slowest die or channel is done.
+    /// Runs the round's work on all dies in lock step: superblocks are read and programmed row by row, so every die is
+    /// busy until the slowest die or channel is done.
     fn gc_wide(&mut self, now: Nanos, erase_ns: Nanos) {
         let channels = self.geometry.channels;
         let mut round_ns = 1;
@@ -252,14 +253,14 @@ impl Machine {
         }
     }
 
-    /// Sets the pace of single-die work after a lot of it was added: it takes about the time between two lots, and never
-    /// more than a quarter of the dies at once.
+    /// Sets the pace of single-die work after a lot was added: a lot takes about the time between two lots, and never
+    /// occupies more than a quarter of the dies at once.
     fn pace_visits(&mut self, now: Nanos) {
         let since = now - self.visit_lot_last;
         self.visit_lot_last = now;
         self.visit_lot_ns = if self.visit_lot_ns == 0 { since } else { (3 * self.visit_lot_ns + since) / 4 };
         let dies = self.dies.len();
-        // Work that piles up for longer than a few lots is done at once, so that the queue stays bounded.
+        // If work accumulates for longer than a few lots, it is done at once, so that the queue is bounded.
         while self.visits.len() > 4 * dies * self.params.gc_episode_rounds as usize {
             self.next_visit(now);
         }

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a channel or the host link is taken: reservations in gaps, with bounded state.
+//! When a channel or the host link is busy: reservations that use gaps, with bounded state.
 //!
-//! Transfers are reserved when their request arrives, which may be long before they start. A transfer takes the first gap that is wide
-//! enough at or after the time its data is ready, so one that must wait 10 ms for its die does not hold back those that are ready
-//! earlier. At saturation neighbouring reservations touch and melt into one, so state stays small where precision matters; when it
-//! does overflow, transfers are sparse, collisions improbable, and the shortest reservation is forgotten.
+//! Transfers are reserved when their request arrives, which may be long before they start. A transfer takes the first
+//! gap that is long enough after its data is ready. So a transfer that must wait 10 ms for its die does not delay those
+//! that are ready earlier. At saturation neighbouring reservations touch and are merged, so the state stays small where
+//! precision matters. If it overflows, transfers are sparse and collisions improbable, and the shortest reservation is
+//! dropped.
 //!
-//! Long streams (flush and GC data on a channel, requests above the chunk on a link) do not reserve: they are served in
-//! chunks, and a transfer that meets a stream waits for the rest of the chunk in progress.
+//! Long streams (flush and GC data on a channel, requests above the chunk size on a link) make no reservations: they
+//! are served in chunks, and a transfer that meets a stream waits for the rest of the current chunk.
 
 use linnet_types::Nanos;
 
 use super::spans::SpanLog;
 use crate::cause::Mechanism;
 
-/// Most reservations that are kept.
+/// Maximum number of reservations.
 const SLOTS: usize = 24;
-/// Room for them: those that are over are passed by, and the rest moves to the front when there is no more room behind.
+/// Size of their array. Past reservations are skipped; when the end of the array is reached, the others move to the
+/// front.
 const ROOM: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +36,7 @@ pub(crate) struct Timeline {
     slots: [Slot; ROOM],
     stream_until: Nanos,
     chunk_ns: Nanos,
-    /// What took the bus, when that is recorded.
+    /// What used the bus, if this is recorded.
     pub log: Option<Box<SpanLog>>,
 }
 
@@ -57,7 +59,7 @@ impl Timeline {
         if self.stream_until > ready {
             start = (ready + self.chunk_ns - ready % self.chunk_ns).min(self.stream_until);
         }
-        // Reservations that end by then are passed over, from the newest: most transfers are ready near the end of the list.
+        // Search from the newest reservation: most transfers are ready near the end of the list.
         let taken = self.taken();
         let over = taken.iter().rposition(|slot| slot.end <= start).map_or(0, |at| at + 1);
         for slot in &taken[over..] {
@@ -69,7 +71,7 @@ impl Timeline {
         start
     }
 
-    /// Takes what [`Timeline::find`] gave. `now`: no later call is ready before it.
+    /// Reserves the result of [`Timeline::find`]. No later call has a `ready` before `now`.
     pub fn reserve(&mut self, now: Nanos, start: Nanos, length: Nanos) {
         if length == 0 {
             return;
@@ -95,7 +97,7 @@ impl Timeline {
         }
     }
 
-    /// A stream that holds the bus until `end`, chunk by chunk.
+    /// Adds a stream that uses the bus until `end`, chunk by chunk.
     pub fn stream(&mut self, of: Mechanism, start: Nanos, end: Nanos) {
         if let Some(log) = &mut self.log {
             log.add(of, start, end);
@@ -103,12 +105,13 @@ impl Timeline {
         self.stream_until = self.stream_until.max(end);
     }
 
-    /// [`Timeline::find`] for a command of any length: one longer than a chunk is a stream, and streams follow each other.
+    /// [`Timeline::find`] for a command of any length: one longer than a chunk is a stream, and streams are served in
+    /// sequence.
     pub fn find_command(&self, ready: Nanos, length: Nanos) -> Nanos {
         if length > self.chunk_ns { ready.max(self.stream_until) } else { self.find(ready, length) }
     }
 
-    /// [`Timeline::reserve`] for what [`Timeline::find_command`] gave.
+    /// [`Timeline::reserve`] for the result of [`Timeline::find_command`].
     pub fn reserve_command(&mut self, now: Nanos, start: Nanos, length: Nanos) {
         if length > self.chunk_ns {
             self.stream(Mechanism::Link, start, start + length);
@@ -184,7 +187,7 @@ mod tests {
     }
 
     proptest! {
-        /// With few transfers in flight, none overlap and none waits beside an idle bus.
+        /// With few transfers in flight, none overlap and none waits while the bus is idle.
         #[test]
         fn reservations_do_not_overlap(jobs in prop::collection::vec((0u64..500, 1u64..40), 1..SLOTS)) {
             let mut bus = Timeline::new(1000);

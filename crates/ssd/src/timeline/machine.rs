@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device's state, and the three timers that drive its internal work.
+//! The state of the device, and the three timers of its internal work.
 
 use std::collections::VecDeque;
 
@@ -19,10 +19,10 @@ use crate::cause::Mechanism;
 /// A timer that is not set.
 pub(crate) const NEVER: Nanos = Nanos::MAX;
 
-/// Bytes of a transfer that the link serves before another command gets a turn.
+/// Bytes of a transfer that the link serves before it serves another command.
 const LINK_CHUNK_BYTES: u64 = 128 << 10;
 
-/// Work of one die that waits for its turn in a round that visits one die at a time.
+/// Work of one die that waits for its turn in a round of die-by-die work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visit {
     pub die: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Machine {
     pub buffer: Buffer,
     pub dies: Vec<Die>,
     pub channels: Vec<Timeline>,
-    /// Towards the host and from it; one for both on a half-duplex link.
+    /// The link to the host and the link from it; only the first is used if the link is half-duplex.
     pub links: [Timeline; 2],
     pub link_in: usize,
     pub watermark_pages: usize,
@@ -50,38 +50,38 @@ pub(crate) struct Machine {
     pub flush_due: Nanos,
     pub gc_due: Nanos,
     pub visit_due: Nanos,
-    /// Rounds that the GC episode in progress still has to run, and how it runs them.
+    /// Rounds that the current GC episode still has to run, and whether they are device-wide.
     pub gc_rounds_left: u32,
     pub gc_is_wide: bool,
     /// End of the last device-wide GC round.
     pub gc_busy_until: Nanos,
     pub visits: VecDeque<Visit>,
-    /// Mean time between two lots of visits, the time of the last one, and the pace that follows from them.
+    /// Mean time between two lots of visits, the time of the last lot, and the resulting pace.
     pub visit_lot_ns: Nanos,
     pub visit_lot_last: Nanos,
     pub visit_gap_ns: Nanos,
     pub work: Vec<DieWork>,
 
-    /// Decides how each piece of internal work is done.
+    /// Random numbers that choose between device-wide and die-by-die work.
     pub scope: Chance,
-    /// The unit that is being filled goes to the batch.
+    /// True if the unit that is being collected will join the batch.
     pub filling_batch: bool,
     pub filled: u32,
     pub checkpoint_pages: u32,
-    /// Pages in the SLC cache, and how many it holds.
+    /// Pages in the SLC cache, and its capacity.
     pub slc_pages: u64,
     pub slc_capacity_pages: u64,
-    /// Superblocks collected since an erase took time.
+    /// Superblocks collected since the last erase that took time.
     pub unerased: u32,
-    /// Chance of read retry, by the number of the flash read.
+    /// Random numbers for read retry, by the number of the flash read.
     pub retry: Chance,
     pub stats: Stats,
-    /// Kept between peeks for its memory.
+    /// Kept between peeks to reuse its memory.
     pub undo: Undo,
 }
 
 impl Machine {
-    /// Of validated parameters.
+    /// From validated parameters.
     pub fn new(params: &Params, seed: u64) -> Self {
         let geometry = Geometry::new(params);
         let chance = Chance::new(seed);
@@ -130,7 +130,8 @@ impl Machine {
         }
     }
 
-    /// Runs every timer that is due by `now`. Advancing in steps gives the same state as advancing at once, so a peek may do it.
+    /// Runs every timer that is due by `now`. Advancing in steps gives the same state as advancing at once, so a peek
+    /// may advance.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         while self.next_due <= now {
@@ -151,7 +152,7 @@ impl Machine {
         self.next_due = self.flush_due.min(self.gc_due).min(self.visit_due);
     }
 
-    /// Gives internal work to a die. Returns when it will end.
+    /// Assigns internal work to a die. Returns when it will end.
     pub fn assign(&mut self, die: u32, run: Run) -> Nanos {
         let die = &mut self.dies[die as usize];
         match self.params.read_priority {
@@ -163,12 +164,13 @@ impl Machine {
         }
     }
 
-    /// Erases one block per plane of a die, after what was assigned before. Returns when it will end.
+    /// Erases one block per plane of a die, after the work that was assigned before. Returns when it will end.
     pub fn assign_erase(&mut self, die: u32, of: Mechanism, ready: Nanos, erase_ns: Nanos) -> Nanos {
         self.assign(die, Run { of, units: u32::from(erase_ns > 0), unit_ns: erase_ns, ready })
     }
 
-    /// Pages that wait in the buffer agree with the map, maps agree with each other, counts add up.
+    /// Checks that the pages in the buffer agree with the map, that the maps agree with each other, and that counts add
+    /// up.
     pub fn check(&self) -> Result<(), String> {
         self.ftl.check(&self.geometry, &self.buffer.waiting())
     }

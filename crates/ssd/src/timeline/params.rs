@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, refuse, within};
 
-/// What a read does about internal work on its die.
+/// How a read is prioritised over internal work on its die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadPriority {
-    /// Nothing: it queues behind all work already queued on the die.
+    /// No priority: it queues behind all work already queued on the die.
     None,
-    /// It goes before queued work, and waits for the operation that runs. A GC quantum counts as one operation.
+    /// It goes before queued work, and waits for the running operation. A GC quantum counts as one operation.
     OverQueued,
-    /// A running program, erase or GC quantum is suspended for it, which costs [`Params::suspend_ns`].
+    /// It suspends a running program, erase or GC quantum, which costs [`Params::suspend_ns`].
     Suspend,
 }
 
@@ -40,16 +40,16 @@ pub struct Params {
     /// Spare space over logical space: 0.07 means that 107 bytes of flash carry 100 bytes of data.
     pub over_provisioning: f64,
 
-    /// tR: from cells to the page register.
+    /// tR: read from the cells to the page register.
     pub read_ns: Nanos,
     /// tPROG: one program unit, all planes at once.
     pub program_ns: Nanos,
     /// tBERS: one block on each plane, all planes at once.
     pub erase_ns: Nanos,
-    /// Superblocks collected for each erase that takes time, 1..=4096: how many times the blocks of the drive that is modelled are
-    /// larger than those of its scaled-down model, so that erases take their true share of time.
+    /// Superblocks collected for each erase that takes time, 1..=4096: how many times larger the blocks of the real drive
+    /// are than those of its scaled-down model. With this ratio, erases take their true share of time.
     pub superblocks_per_erase: u32,
-    /// What suspending a running operation costs before the read starts (with [`ReadPriority::Suspend`]).
+    /// The cost of suspending a running operation before the read starts (with [`ReadPriority::Suspend`]).
     pub suspend_ns: Nanos,
     /// Bandwidth of one channel.
     pub channel_mb_per_s: u32,
@@ -58,61 +58,66 @@ pub struct Params {
     pub link_mb_per_s: u32,
     /// The two directions of the link share its bandwidth (SATA).
     pub link_half_duplex: bool,
-    /// Controller and protocol, before a request reaches flash or DRAM.
+    /// Time in the controller and protocol before a request reaches flash or DRAM.
     pub command_ns: Nanos,
-    /// Controller and protocol, after the data moved.
+    /// Time in the controller and protocol after the data moved.
     pub complete_ns: Nanos,
-    /// Access to the write buffer.
+    /// Access time of the write buffer.
     pub dram_ns: Nanos,
 
     /// Size of the write buffer. Writes wait only when it is full.
     pub buffer_bytes: u64,
     /// Age at which buffered pages are flushed.
     pub flush_timer_ns: Nanos,
-    /// Share of the buffer, in (0, 1], that holds unflushed pages when a flush starts without waiting for the timer.
+    /// A flush starts without waiting for the timer if unflushed pages fill this share of the buffer, in (0, 1].
     pub flush_watermark: f64,
 
-    /// What reads do about internal work.
+    /// Priority of reads over internal work.
     pub read_priority: ReadPriority,
-    /// Chance that a flash read has to be repeated with shifted voltages, 0..=0.1.
+    /// Probability that a flash read has to be repeated with shifted voltages, 0..=0.1.
     pub retry_probability: f64,
-    /// Most repetitions of one read, 1..=16; uniform from 1.
+    /// Maximum number of repetitions of one read, 1..=16; the number is uniform from 1.
     pub retry_max: u32,
 
-    /// Background GC runs while fewer superblocks' worth of pages than this is free. At least 3.
+    /// Background GC runs while the free pages amount to fewer superblocks than this. At least 3.
     pub gc_free_superblocks: f64,
     /// GC quantum: rows of the victim that one round relocates without interruption on each die, 1..=`pages_per_block`.
     pub gc_quantum_rows: u32,
-    /// Rounds that background GC runs one after the other once it has started, 1..=1024. Reads that wait are served between them.
+    /// Rounds that background GC runs in a row once it has started, 1..=1024. Reads that wait are served between
+    /// rounds.
     pub gc_episode_rounds: u32,
     /// Host pages between two checkpoints of the mapping table; 0 for none.
     pub checkpoint_host_pages: u32,
     /// Program units that a checkpoint writes on each die.
     pub checkpoint_units_per_die: u32,
 
-    /// Share of internal work, in [0, 1], done as device-wide bursts. At 0 program units are destaged one by one as they
-    /// fill and GC rounds visit one die at a time; at 1 flushes are batched and GC rounds take all dies at once.
+    /// Share of internal work, in [0, 1], done as device-wide bursts. At 0, program units are destaged as soon as they
+    /// are full, and GC rounds visit one die at a time. At 1, flushes are batched and GC rounds use all dies at once.
     pub device_wide_share: f64,
 
-    /// Growth of [`Params::retry_probability`]: by this many times itself for every 1,000 erases of the superblock, 0..=1000; 0 for none.
+    /// Growth of [`Params::retry_probability`] with wear, as a multiple per 1,000 erases of the superblock, 0..=1000; 0
+    /// for none.
     #[serde(default)]
     pub retry_growth_per_1000_erases: f64,
-    /// Dynamic wear levelling: the free superblock with the fewest erases is opened next, rather than the one that was freed first.
+    /// Dynamic wear levelling: opens the free superblock with the fewest erases instead of the one that was freed
+    /// first.
     #[serde(default)]
     pub wear_levelling_dynamic: bool,
-    /// Static wear levelling: a full superblock with this many erases fewer than the most worn one is collected out of turn; 0 for never.
+    /// Static wear levelling: collects a full superblock early if it has this many fewer erases than the most worn one;
+    /// 0: never.
     #[serde(default)]
     pub wear_levelling_static_gap: u32,
-    /// Only foreground garbage collection: the host waits for every round.
+    /// Only foreground garbage collection: the host waits for each round.
     #[serde(default)]
     pub gc_foreground_only: bool,
-    /// A part of a page is written without reading the rest; the page is then read in two pieces until it is written whole or relocated.
+    /// Writes part of a page without reading the rest. The page is then read in two pieces until it is rewritten or
+    /// relocated.
     #[serde(default)]
     pub partial_page_mapping: bool,
-    /// Host data that is programmed in one-bit mode before it is folded; 0 for no SLC cache.
+    /// Capacity of the SLC cache: host data that is programmed in one-bit mode before it is folded; 0 for no SLC cache.
     #[serde(default)]
     pub slc_cache_bytes: u64,
-    /// tPROG in one-bit mode; used with an SLC cache only.
+    /// tPROG in one-bit mode; only used with an SLC cache.
     #[serde(default)]
     pub slc_program_ns: Nanos,
 }
@@ -121,7 +126,7 @@ pub struct Params {
 pub(crate) const PAGE_BYTES: u32 = 4096;
 
 fn share(field: &'static str, value: f64, most: f64) -> Result<(), Error> {
-    // Written so that NaN is refused as well.
+    // In this form, NaN is refused too.
     if value >= 0.0 && value <= most {
         return Ok(());
     }
@@ -132,7 +137,7 @@ impl Params {
     /// Refuses settings that are out of range or contradict each other.
     ///
     /// # Errors
-    /// [`Error::Setting`] names the field, its value and what would be accepted.
+    /// [`Error::Setting`] names the field, its value and the accepted range.
     pub fn validate(&self) -> Result<(), Error> {
         within("channels", self.channels.into(), 1, 256)?;
         within("dies_per_channel", self.dies_per_channel.into(), 1, 256)?;
@@ -213,7 +218,7 @@ impl Params {
         }
         let superblocks = f64::from(self.blocks_per_plane);
         let spare = superblocks - superblocks / (1.0 + self.over_provisioning);
-        // Two open frontiers and the victim in work hold up to three superblocks that are not in the free pool.
+        // Two open frontiers and the victim being collected hold up to three superblocks that are not in the free pool.
         if spare < self.gc_free_superblocks + 3.0 {
             return refuse(
                 "over_provisioning",
@@ -250,7 +255,7 @@ impl Params {
         (self.raw_pages() as f64 / (1.0 + self.over_provisioning)) as u32
     }
 
-    /// Bytes of flash, spare space included.
+    /// Bytes of flash, including spare space.
     pub fn raw_bytes(&self) -> u64 {
         self.raw_pages() * u64::from(PAGE_BYTES)
     }

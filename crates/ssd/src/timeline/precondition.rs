@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bringing a new device to the state it has after long use.
+//! Brings a new device into the state after long use.
 
 use linnet_sim::Chance;
 
@@ -7,8 +7,8 @@ use super::machine::Machine;
 use crate::precondition::{ALIKE, EXTENTS, WINDOW_SHARE, WINDOWS_MAX};
 
 impl Machine {
-    /// Writes every logical page once, in order, then overwrites at random until write amplification settles. Maps only:
-    /// no time passes. The device must be new.
+    /// Writes every logical page once, in order, then overwrites at random until write amplification is steady. Changes
+    /// the maps only: no time passes. The device must be new.
     pub fn precondition(&mut self, mut chance: Chance) {
         let geometry = self.geometry.clone();
         let unit_pages = geometry.unit_pages as usize;
@@ -41,7 +41,7 @@ impl Machine {
         }
     }
 
-    /// Adds a page to the unit, which is written when full. Returns the pages that were moved to make room.
+    /// Adds a page to the unit, and writes the unit when it is full. Returns how many pages were moved to free space.
     fn fill(&mut self, unit: &mut Vec<u32>, page: u32) -> u64 {
         if self.ftl.l2p[page as usize] == super::ftl::BUFFERED {
             return 0;

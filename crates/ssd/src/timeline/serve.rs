@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a request costs: the way of reads and writes over link, buffer, dies and channels.
+//! Computes the latency of a request: the path of reads and writes over link, buffer, dies and channels.
 //!
-//! Serving is planning and applying. A peek plans; where a request has several parts, so that later parts depend on earlier ones, it
-//! applies and then puts back what it touched.
+//! Serving has two steps, planning and applying. A peek only plans. If a request has several parts, so that later parts
+//! depend on earlier ones, the peek applies each part and then restores the state it changed.
 
 use linnet_types::{Nanos, Op, Request};
 
@@ -13,14 +13,14 @@ use super::machine::Machine;
 use super::params::{PAGE_BYTES, ReadPriority};
 use crate::cause::{Cause, Mechanism, Source};
 
-/// The part of a read that one program unit holds: one flash read.
+/// The part of a read within one program unit; it is one flash read.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     die: u32,
     arrive: Nanos,
     start: Nanos,
     retry_ns: Nanos,
-    /// The second flash read of a page that lies in two pieces.
+    /// The second flash read of a page that is stored in two pieces.
     second_ns: Nanos,
     cell_end: Nanos,
     bus_start: Nanos,
@@ -29,7 +29,7 @@ struct Part {
     link_end: Nanos,
 }
 
-/// What a peek touched, to be put back.
+/// The state that a peek changed, saved so that it can be restored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Undo {
     dies: Vec<(u32, Die)>,
@@ -37,7 +37,7 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    /// Keeps a die and its channel as they are before the peek changes them for the first time.
+    /// Saves a die and its channel before the peek changes them for the first time.
     fn keep(&mut self, die: u32, dies: &[Die], channel: u32, channels: &[Timeline]) {
         if self.dies.iter().all(|&(kept, _)| kept != die) {
             self.dies.push((die, dies[die as usize].clone()));
@@ -48,10 +48,10 @@ impl Undo {
     }
 }
 
-/// A stretch of a request's pages that is served together.
+/// Where a run of a request's pages is stored; the run is served together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Home {
-    /// Never written: answered from the map.
+    /// Never written: the map alone answers.
     Nowhere,
     Dram,
     Unit(u32),
@@ -61,7 +61,7 @@ impl Machine {
     /// Pages of a request: the first, and how many. A device smaller than the offset wraps it around its capacity.
     fn pages_of(&self, request: &Request) -> (u32, u64) {
         let capacity = u64::from(self.geometry.logical_pages) * u64::from(PAGE_BYTES);
-        // Most requests lie within the capacity, and a division costs more than the look-up.
+        // Most requests are within the capacity, and a division costs more than this comparison.
         let offset =
             if request.offset_bytes < capacity { request.offset_bytes } else { request.offset_bytes % capacity };
         let page = u64::from(PAGE_BYTES);
@@ -88,7 +88,7 @@ impl Machine {
         if self.buffer.holds(unit, now) { Home::Dram } else { Home::Unit(unit) }
     }
 
-    /// How many of up to `room` pages from `page` on lie where the first of them does, which is `home`.
+    /// How many of up to `room` pages from `page` on are stored in the same place as the first one, which is `home`.
     #[inline]
     fn alike(&self, home: Home, page: u32, room: u32, now: Nanos) -> u32 {
         let entries = &self.ftl.l2p[page as usize..(page + room) as usize];
@@ -103,7 +103,7 @@ impl Machine {
         alike.map_or(room, |alike| alike as u32)
     }
 
-    /// What the read of one unit would cost; `number` is the flash read's, which decides about retry.
+    /// Plans the read of one unit; `number` is that of the flash read, which determines its retry.
     #[inline]
     fn plan(&mut self, now: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
         let chance = self.retry_chance(unit);
@@ -124,7 +124,7 @@ impl Machine {
         };
         let start = at.read_start(arrive, suspend_ns);
         let bits = self.retry.at(number);
-        // The upper 32 bits decide whether, the lower ones how often.
+        // The upper 32 bits determine whether there is a retry, the lower ones how many.
         let retry_ns = if ((bits >> 32) as f64) < chance * 4_294_967_296.0 {
             params.read_ns * (1 + (bits & 0xFFFF_FFFF) % u64::from(params.retry_max))
         } else {
@@ -151,7 +151,7 @@ impl Machine {
         }
     }
 
-    /// Chance of retry on a unit: it grows with the wear of the superblock.
+    /// Probability of a retry on a unit: it grows with the wear of the superblock.
     #[inline]
     fn retry_chance(&self, unit: u32) -> f64 {
         let growth = self.params.retry_growth_per_1000_erases;
@@ -163,14 +163,14 @@ impl Machine {
     }
 
     fn apply(&mut self, now: Nanos, part: &Part) {
-        // The page register is busy until its data is out, so the die is too.
+        // The page register is busy until its data has left, so the die is busy too.
         self.dies[part.die as usize].read(Mechanism::HostRead, part.arrive, part.start, part.bus_end);
         let channel = self.geometry.channel_of(part.die) as usize;
         self.channels[channel].reserve(now, part.bus_start, part.bus_end - part.bus_start);
         self.links[0].reserve(now, part.link_start, part.link_end - part.link_start);
     }
 
-    /// Walks a read. `undo` is filled for a peek. Returns the time of completion, and the flash read that decided it.
+    /// Computes a read. Fills `undo` for a peek. Returns the time of completion, and the flash read that determined it.
     fn walk(&mut self, now: Nanos, request: &Request, mut undo: Option<&mut Undo>) -> (Nanos, Option<Part>, Walked) {
         let (first, count) = self.pages_of(request);
         let mut walked = Walked::default();
@@ -183,7 +183,7 @@ impl Machine {
         let mut seen = 0;
         while seen < count {
             let home = self.home(page, now);
-            // Neighbours in the same unit are read together, also around the end of the capacity.
+            // Adjacent pages in the same unit are read together, even across the wrap at the end of the capacity.
             let mut pages = 0;
             let mut split = false;
             loop {
@@ -274,7 +274,8 @@ impl Machine {
         cause
     }
 
-    /// Latency of a read of this size on an idle device, at least: its flash reads in parallel, its data over the link.
+    /// Lowest latency of a read of this size on an idle device: its flash reads in parallel, then its data over the
+    /// link.
     pub fn unloaded_read_ns(&self, size_bytes: u32) -> Nanos {
         let params = &self.params;
         let pages = u64::from(size_bytes.div_ceil(PAGE_BYTES)).clamp(1, u64::from(self.geometry.unit_pages));
@@ -282,7 +283,8 @@ impl Machine {
         params.command_ns + flash_ns + self.geometry.link_ns(size_bytes.into()) + params.complete_ns
     }
 
-    /// When a write's data would start over the link, how long that takes, and when the buffer has room for it.
+    /// When a write's data would start on the link, how long the transfer takes, and when the buffer has room for the
+    /// data.
     fn acknowledge(&self, now: Nanos, request: &Request) -> (Nanos, Nanos, Nanos) {
         let arrive = now + self.params.command_ns;
         let link_ns = self.geometry.link_ns(request.size_bytes.into());
@@ -316,7 +318,7 @@ impl Machine {
             if !partial {
                 self.ftl.set_split(page, false);
             } else if self.params.partial_page_mapping && matches!(self.home(page, now), Home::Unit(_)) {
-                // Data that waits in the buffer is completed there.
+                // A page whose data is still in the buffer is completed there, and not split.
                 self.ftl.set_split(page, true);
             }
             self.take_page(now, page);
@@ -328,7 +330,7 @@ impl Machine {
         moved.max(room) + self.params.dram_ns + self.params.complete_ns
     }
 
-    /// Reads what a partial write leaves of a page. The write is acknowledged without waiting for it.
+    /// Reads the rest of a page for a partial write. The write is acknowledged without waiting for it.
     fn complete_page(&mut self, now: Nanos, page: u32) {
         if let Home::Unit(unit) = self.home(page, now) {
             let part = self.plan(now, unit, 1, 0, self.stats.flash_reads, false);
@@ -340,7 +342,7 @@ impl Machine {
         }
     }
 
-    /// Discards the pages that lie wholly in the range; those that wait in the buffer are not written.
+    /// Discards the pages that lie wholly in the range; those that are in the buffer are not written.
     pub fn trim(&mut self, now: Nanos, offset_bytes: u64, size_bytes: u64) -> Nanos {
         let page = u64::from(PAGE_BYTES);
         let end = offset_bytes.saturating_add(size_bytes) / page;
@@ -357,7 +359,7 @@ impl Machine {
         now + self.params.command_ns + self.params.complete_ns
     }
 
-    /// Programs all that waits in the buffer, at the host's wish. Returns when everything written before is on flash.
+    /// Programs all pages in the buffer, on request of the host. Returns when all data written before is on flash.
     pub fn flush_all(&mut self, now: Nanos) -> Nanos {
         if !self.buffer.batch.is_empty() || !self.buffer.eager.is_empty() {
             self.stats.flushes_explicit += 1;
@@ -366,7 +368,7 @@ impl Machine {
         self.buffer.drained_at().max(now + self.params.command_ns) + self.params.complete_ns
     }
 
-    /// What the request would be answered. Leaves no trace, except that timers due by `now` have run.
+    /// The time at which the request would complete. Changes nothing, except that timers due by `now` have run.
     pub fn peek(&mut self, now: Nanos, request: &Request) -> Nanos {
         if request.op == Op::Write {
             self.buffer.release(now);
@@ -404,7 +406,7 @@ impl Machine {
     }
 }
 
-/// What a read touched, for the statistics.
+/// What a read used, for the statistics.
 #[derive(Default)]
 struct Walked {
     pages: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device on disk: what its flash holds, so that a preconditioned device need not be made again.
+//! Saves a device to a file: the contents of its flash, so that a preconditioned device can be loaded again.
 //!
 //! | bytes | what (little-endian) |
 //! |---|---|
@@ -25,8 +25,8 @@ const VERSION: u32 = 1;
 const HEAD: usize = 32;
 
 impl Ssd {
-    /// Writes what the device's flash holds, with its parameters and seed. What waits in its buffer is taken as flushed. The file
-    /// appears whole or not at all.
+    /// Writes the contents of the device's flash, with its parameters and seed. Pages in its buffer are saved as if
+    /// flushed. The file is written atomically.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(made.submit(n * 200_000, &request), loaded.submit(n * 200_000, &request));
         }
         assert_eq!(made.stats(), loaded.stats());
-        // A device in the middle of its work is saved as if it had flushed.
+        // The buffer of the device is not empty; it is saved as if it had been flushed.
         loaded.save(&path).unwrap();
         assert_eq!(Ssd::load(&path).unwrap().check(), Ok(()));
         let mut bytes = std::fs::read(&path).unwrap();
@@ -135,7 +135,7 @@ mod tests {
         assert!(refusal(&bytes[..bytes.len() - 9]).contains("checksum"));
         assert!(refusal(b"LINNET").contains("not a snapshot"));
         let last = bytes.len() - 5;
-        // A map entry beyond the flash, with a checksum that agrees.
+        // A map entry beyond the flash, with a matching checksum.
         bytes[last] = 0x7f;
         let sum = crc32fast::hash(&bytes[..last + 1]).to_le_bytes();
         bytes[last + 1..].copy_from_slice(&sum);

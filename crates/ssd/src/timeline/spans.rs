@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What dies and channels did around a moment, for a picture: bounded, and off unless asked for.
+//! Records what dies and channels did, for plots. The memory is bounded, and recording is off by default.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use linnet_types::Nanos;
 
 use crate::cause::Mechanism;
 
-/// What was busy.
+/// A resource of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
     /// A die; its channel is its number modulo the channels.
@@ -16,20 +16,20 @@ pub enum Resource {
     Channel(u32),
 }
 
-/// A stretch of time during which a die or channel was taken.
+/// An interval during which a die or channel was busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What was taken.
+    /// The resource.
     pub resource: Resource,
-    /// By what: [`Mechanism::HostRead`] for reads of the host, or the internal work.
+    /// What used it: [`Mechanism::HostRead`] for reads of the host, or the internal work.
     pub of: Mechanism,
-    /// From.
+    /// Start.
     pub start_ns: Nanos,
-    /// Until.
+    /// End.
     pub end_ns: Nanos,
 }
 
-/// The last stretches of one resource.
+/// The last intervals of one resource.
 #[derive(Clone, Debug)]
 pub(crate) struct SpanLog {
     spans: VecDeque<(Mechanism, Nanos, Nanos)>,

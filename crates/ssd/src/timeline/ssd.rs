@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device as others see it.
+//! The public interface of the timeline engine.
 
 use std::cell::RefCell;
 
@@ -15,10 +15,10 @@ use crate::error::Error;
 
 /// A modelled SSD in virtual time. A clone is a snapshot.
 ///
-/// It never fails a request and never loses one. Offsets beyond [`Ssd::capacity_bytes`] wrap around it.
+/// It never fails or loses a request. Offsets beyond [`Ssd::capacity_bytes`] wrap around it.
 #[derive(Clone, Debug)]
 pub struct Ssd {
-    // A peek runs the timers that are due, which the next call would do first anyway; nothing else of it remains.
+    // A peek runs the timers that are due, as the next call would do anyway; it changes nothing else.
     pub(crate) machine: RefCell<Machine>,
     pub(crate) seed: u64,
     streams: Vec<StreamStats>,
@@ -28,7 +28,7 @@ impl Ssd {
     /// A new, empty device. The same parameters and seed give the same answers.
     ///
     /// # Errors
-    /// What [`Params::validate`] refuses.
+    /// Settings that [`Params::validate`] refuses.
     pub fn new(params: &Params, seed: u64) -> Result<Ssd, Error> {
         params.validate()?;
         Ok(Ssd::from_machine(Machine::new(params, seed), seed))
@@ -38,8 +38,9 @@ impl Ssd {
         Ssd { machine: RefCell::new(machine), seed, streams: Vec::new() }
     }
 
-    /// Makes it a device in long use: every logical page written, then overwritten at random until garbage collection
-    /// runs at a steady write amplification. The device is idle at time 0 after it, its statistics are zero, and what it held is forgotten.
+    /// Simulates long use: writes every logical page, then overwrites at random until garbage collection runs at a
+    /// steady write amplification. Afterwards the device is idle at time 0, its statistics are zero, and its previous
+    /// contents are lost.
     pub fn precondition(&mut self) {
         let machine = self.machine.get_mut();
         *machine = Machine::new(&machine.params.clone(), self.seed);
@@ -52,12 +53,12 @@ impl Ssd {
         u64::from(self.machine.borrow().geometry.logical_pages) * u64::from(PAGE_BYTES)
     }
 
-    /// The settings it was built with.
+    /// The device's settings.
     pub fn params(&self) -> Params {
         self.machine.borrow().params.clone()
     }
 
-    /// Least latency of a read of this size: that of an idle device.
+    /// Lowest latency of a read of this size: that of an idle device.
     pub fn unloaded_read_ns(&self, size_bytes: u32) -> Nanos {
         self.machine.borrow().unloaded_read_ns(size_bytes)
     }
@@ -78,13 +79,14 @@ impl Ssd {
     /// Checks that every logical page is in exactly one place and that all counts add up. Takes time proportional to capacity.
     ///
     /// # Errors
-    /// What does not agree; it would be a defect of the model.
+    /// Describes the inconsistency, which is a bug in the model.
     pub fn check(&self) -> Result<(), String> {
         self.machine.borrow().check()
     }
 
-    /// [`LatencyModel::submit`] for many requests, whose times must not decrease; adds the time of completion of each to `done`. Gives the same
-    /// answers as one by one, and is faster on large devices, since map entries are fetched ahead.
+    /// [`LatencyModel::submit`] for many requests, whose times must not decrease; appends the completion time of each
+    /// to `done`. The answers are the same as one by one; it is faster on large devices because map entries are
+    /// prefetched.
     pub fn submit_many(&mut self, requests: &[(Nanos, Request)], done: &mut Vec<Nanos>) {
         const FAR: usize = 24;
         const NEAR: usize = 12;
@@ -104,14 +106,14 @@ impl Ssd {
         }
     }
 
-    /// Bytes of memory that the maps take for each logical page of 4 KiB.
+    /// Memory of the maps, in bytes per logical page of 4 KiB.
     pub fn map_bytes_per_page(&self) -> f64 {
         let machine = self.machine.borrow();
         machine.ftl.bytes() as f64 / f64::from(machine.geometry.logical_pages)
     }
 
-    /// Discards the 4 KiB pages that lie wholly in the range (TRIM): they are read as never written and cost garbage collection nothing.
-    /// A range beyond the capacity is cut off, not wrapped. Returns the time of completion.
+    /// Discards the 4 KiB pages that lie wholly in the range (TRIM): they read as never written, and garbage collection
+    /// does not move them. A range beyond the capacity is cut off, not wrapped. Returns the time of completion.
     pub fn trim(&mut self, now: Nanos, offset_bytes: u64, size_bytes: u64) -> Nanos {
         let machine = self.machine.get_mut();
         machine.stats.now_ns = now;
@@ -119,7 +121,7 @@ impl Ssd {
         machine.trim(now, offset_bytes, size_bytes)
     }
 
-    /// Writes the buffer to flash (FLUSH). Returns when everything that was written before is there.
+    /// Writes the buffer to flash (FLUSH). Returns when all data written before is there.
     pub fn flush(&mut self, now: Nanos) -> Nanos {
         let machine = self.machine.get_mut();
         machine.stats.now_ns = now;
@@ -127,7 +129,7 @@ impl Ssd {
         machine.flush_all(now)
     }
 
-    /// [`Ssd::submit_explained`] on behalf of a stream (a tenant), which is counted apart. Streams are numbered from 0.
+    /// [`Ssd::submit_explained`] for a stream (a tenant), which has its own counters. Streams are numbered from 0.
     pub fn submit_on(&mut self, stream: u16, now: Nanos, request: &Request) -> (Nanos, Cause) {
         let (done, cause) = self.submit_explained(now, request);
         if self.streams.len() <= usize::from(stream) {
@@ -156,12 +158,13 @@ impl Ssd {
         &self.streams
     }
 
-    /// How evenly superblocks are worn.
+    /// Distribution of erases over the superblocks.
     pub fn wear(&self) -> Wear {
         self.machine.borrow().ftl.wear()
     }
 
-    /// Starts to record what dies and channels do, the last `spans_per_resource` stretches of each; 0 stops it and forgets them.
+    /// Starts to record what dies and channels do: the last `spans_per_resource` intervals of each. 0 stops it and
+    /// discards them.
     pub fn record_timeline(&mut self, spans_per_resource: usize) {
         let machine = self.machine.get_mut();
         let new = || (spans_per_resource > 0).then(|| Box::new(SpanLog::new(spans_per_resource)));
@@ -169,7 +172,8 @@ impl Ssd {
         machine.channels.iter_mut().for_each(|channel| channel.log = new());
     }
 
-    /// What was recorded of dies and channels between two times, by start. Internal work that waits behind reads appears once it has started.
+    /// The recorded intervals between two times, by start. Internal work that waits behind reads appears once it has
+    /// started.
     pub fn timeline(&self, from: Nanos, to: Nanos) -> Vec<Span> {
         let machine = self.machine.borrow();
         let dies = (0..).zip(&machine.dies).map(|(n, die)| (Resource::Die(n), &die.log));
@@ -183,7 +187,7 @@ impl Ssd {
         spans
     }
 
-    /// [`LatencyModel::submit`] that also tells what the request waited for.
+    /// [`LatencyModel::submit`] that also reports what the request waited for.
     pub fn submit_explained(&mut self, now: Nanos, request: &Request) -> (Nanos, Cause) {
         let mut cause = Cause::default();
         let done = self.serve(now, request, Some(&mut cause));

@@ -3,7 +3,7 @@
 
 use linnet_types::Nanos;
 
-/// Reads slower than twice their latency on an idle device, by what cost them most.
+/// Reads slower than twice their latency on an idle device, by the cause of their longest wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlowReads {
     /// Internal work of all dies at once.
@@ -22,14 +22,14 @@ impl SlowReads {
         self.device_wide + self.single_die + self.queueing + self.retry
     }
 
-    /// Realised device-wide share: device-wide over device-wide and single-die. None without either.
+    /// The actual device-wide share: device-wide divided by device-wide plus single-die. `None` if both are 0.
     pub fn device_wide_share(&self) -> Option<f64> {
         let internal = self.device_wide + self.single_die;
         (internal > 0).then(|| self.device_wide as f64 / internal as f64)
     }
 }
 
-/// What one stream of requests met (see [`crate::Ssd::submit_on`]).
+/// Counters of one stream of requests (see [`crate::Ssd::submit_on`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamStats {
     /// Reads.
@@ -53,13 +53,13 @@ pub struct StreamStats {
 }
 
 impl StreamStats {
-    /// Mean read latency; none without reads.
+    /// Mean read latency; `None` without reads.
     pub fn read_latency_ns_mean(&self) -> Option<f64> {
         (self.reads > 0).then(|| self.read_latency_ns_sum as f64 / self.reads as f64)
     }
 }
 
-/// How evenly superblocks are worn: erases of each, preconditioning included.
+/// Distribution of erases over the superblocks, including preconditioning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Wear {
     /// Fewest.
@@ -83,17 +83,17 @@ pub struct Stats {
     pub host_read_pages: u64,
     /// 4 KiB pages written by the host.
     pub host_write_pages: u64,
-    /// Host pages programmed by flushes: written, less those replaced in the buffer and those still in it.
+    /// Host pages programmed by flushes: pages written, minus those replaced in the buffer and those still in it.
     pub flushed_pages: u64,
-    /// 4 KiB pages programmed for any reason, padding included.
+    /// 4 KiB pages programmed for any reason, including padding.
     pub flash_write_pages: u64,
     /// Program units read for the host.
     pub flash_reads: u64,
-    /// Pages that reads found in the write buffer.
+    /// Pages of reads that were in the write buffer.
     pub buffer_read_hits: u64,
-    /// Pages that writes found in the write buffer and replaced.
+    /// Pages of writes that were in the write buffer and were replaced.
     pub buffer_write_hits: u64,
-    /// Pages read to complete a partial write.
+    /// Pages read because a write was partial.
     pub rmw_reads: u64,
     /// Flash reads that had to be repeated.
     pub retries: u64,
@@ -101,19 +101,19 @@ pub struct Stats {
     pub flushes_timer: u64,
     /// Flushes started by the watermark.
     pub flushes_watermark: u64,
-    /// Program units destaged by themselves.
+    /// Program units that were destaged individually.
     pub eager_units: u64,
     /// GC rounds on all dies.
     pub gc_rounds_wide: u64,
     /// GC rounds that visited one die at a time.
     pub gc_rounds_single: u64,
-    /// GC rounds that the host had to wait for space on; part of the other two.
+    /// GC rounds that the host waited for because space was short; included in the other two.
     pub gc_rounds_foreground: u64,
     /// 4 KiB pages relocated.
     pub gc_moved_pages: u64,
     /// Superblocks collected, each of which is erased.
     pub erases: u64,
-    /// Fewest and most erases of a superblock, preconditioning included.
+    /// Lowest and highest number of erases of a superblock, including preconditioning.
     pub wear: (u32, u32),
     /// Checkpoints of the mapping table.
     pub checkpoints: u64,
@@ -125,25 +125,25 @@ pub struct Stats {
     pub wear_moves: u64,
     /// 4 KiB pages folded from the SLC cache.
     pub slc_folded_pages: u64,
-    /// Flash reads of pages that lie in two pieces.
+    /// Second flash reads of pages that are stored in two pieces.
     pub split_reads: u64,
-    /// Writes that waited for a slot of the buffer.
+    /// Writes that waited for space in the buffer.
     pub buffer_full_writes: u64,
     /// Slow reads by source.
     pub slow_reads: SlowReads,
-    /// Busy time of each die (started or promised).
+    /// Busy time of each die (started or scheduled).
     pub die_busy_ns: Vec<Nanos>,
     /// Time of the last call.
     pub now_ns: Nanos,
 }
 
 impl Stats {
-    /// Write amplification: pages programmed over host pages programmed. None before the first flush.
+    /// Write amplification: pages programmed divided by host pages programmed. `None` before the first flush.
     pub fn waf(&self) -> Option<f64> {
         (self.flushed_pages > 0).then(|| self.flash_write_pages as f64 / self.flushed_pages as f64)
     }
 
-    /// Mean share of time that dies were busy.
+    /// Share of time that dies were busy, on average.
     pub fn utilisation(&self) -> f64 {
         let busy: Nanos = self.die_busy_ns.iter().sum();
         busy as f64 / (self.now_ns.max(1) as f64 * self.die_busy_ns.len().max(1) as f64)

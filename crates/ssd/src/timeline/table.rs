@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A large table of numbers that is looked up at random. The two maps of a 64 GiB device take 130 MB, so nearly each look-up misses
-//! the processor's caches and, with pages of 4 KiB, the cache of address translations too. Linux is asked to back a table with
-//! large pages, and an entry can be asked for ahead of its use.
+//! A large table of numbers with random access. The two maps of a 64 GiB device take 130 MB, so nearly every access
+//! misses the processor's caches and, with pages of 4 KiB, the TLB too. The table asks Linux for huge pages, and an
+//! entry can be prefetched.
 
 use std::ops::{Deref, DerefMut};
 
-/// As many numbers as it was made with.
+/// A table of fixed length.
 #[derive(Debug)]
 pub(crate) struct Table(Vec<u32>);
 
@@ -17,20 +17,21 @@ impl Table {
         table
     }
 
-    /// Memory for a table, advised before it is touched: what is in use already stays in small pages.
+    /// Memory for a table. Asks for huge pages before the memory is touched, because pages already in use stay small.
     fn reserved(length: usize) -> Table {
         let mut table = Vec::with_capacity(length);
         advise(table.spare_capacity_mut());
         Table(table)
     }
 
-    /// Asks for the cache line of an entry. Out of range, or where there is no such instruction, it does nothing.
+    /// Prefetches the cache line of an entry. Does nothing if out of range, or on processors without such an
+    /// instruction.
     #[inline(always)]
     pub fn prefetch(&self, at: usize) {
         #[cfg(target_arch = "x86_64")]
         if let Some(entry) = self.0.get(at) {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a hint reads and writes nothing, and the address is an entry's. SSE, which brings it, is part of x86_64.
+            // SAFETY: a prefetch reads and writes nothing, and the address is that of an entry. SSE is part of x86_64.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(entry).cast()) }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -62,7 +63,7 @@ impl DerefMut for Table {
     }
 }
 
-/// Asks for large pages for all whole pages of this memory. A kernel that has none refuses, which costs speed alone.
+/// Asks for huge pages for all whole pages of this memory. If the kernel refuses, the table is only slower.
 fn advise(memory: &mut [std::mem::MaybeUninit<u32>]) {
     #[cfg(target_os = "linux")]
     {
@@ -73,7 +74,7 @@ fn advise(memory: &mut [std::mem::MaybeUninit<u32>]) {
         let length = bytes.saturating_sub(skipped) / page * page;
         if length > 0 {
             let first = memory.as_mut_ptr().cast::<u8>().wrapping_add(skipped);
-            // SAFETY: the pages lie within memory that is borrowed, and this advice leaves contents as they are.
+            // SAFETY: the pages are within borrowed memory, and this advice does not change contents.
             let _ = unsafe { madvise(first.cast(), length, Advice::LinuxHugepage) };
         }
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The map as words, for snapshots.
+//! The map as 32-bit words, for snapshots.
 
 use super::{Frontier, Ftl, NONE, Superblock, UNOPENED};
 use crate::timeline::geometry::Geometry;
 
 impl Ftl {
-    /// All that must be kept of it: little-endian words. The reverse map and the valid counts follow from the rest.
+    /// The state that must be saved, as little-endian words. The reverse map and the valid counts are computed from it.
     pub fn to_words(&self) -> Vec<u32> {
         let frontiers = [self.host, self.gc, self.victim.unwrap_or(UNOPENED)];
         let mut words = vec![self.victims as u32, (self.victims >> 32) as u32, self.free.len() as u32];
@@ -18,7 +18,8 @@ impl Ftl {
         words
     }
 
-    /// What [`Ftl::to_words`] gave, on a new map of the same geometry. False when it cannot have come from there.
+    /// Restores the result of [`Ftl::to_words`] on a new map of the same geometry. False if the words are not such a
+    /// result.
     pub fn set_words(&mut self, geometry: &Geometry, words: &[u32]) -> bool {
         let superblocks = self.state.len();
         let Some((&[low, high, free], rest)) = words.split_first_chunk::<3>() else { return false };
