@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Serves a drive whose every request takes the same time: `serve_fixed SOCKET LATENCY_NS SIZE_BYTES [SPIN_US] [TIME_SCALE]`.
-//! Prints its figures as JSON when its standard input ends.
+//! Serves a drive on which every request takes the same time: `serve_toy SOCKET LATENCY_NS SIZE_BYTES [SPIN_US]
+//! [TIME_SCALE]`. Prints statistics as JSON when its standard input ends.
 
 use std::io::Read;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Serves SSD models as drives `ssd0`, `ssd1`, ...: `serve_ssd SOCKET PRESET DRIVES [TIME_SCALE]`.
-//! Prints its figures as JSON when its standard input ends.
+//! Prints statistics as JSON when its standard input ends.
 
 use std::io::Read;
 

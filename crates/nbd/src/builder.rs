@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Describing a server.
+//! The builder of a server.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,7 +16,7 @@ use crate::stats::Ledger;
 use crate::store::Store;
 use crate::wire::NAME_BYTES_MAX;
 
-/// What the methods of [`Builder`] set.
+/// The settings that the methods of [`Builder`] change.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub time_scale: f64,
@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub lost_after_ns: Option<Nanos>,
 }
 
-/// A server to be: drives, addresses, settings.
+/// Describes a server: drives, addresses, settings.
 pub struct Builder {
     exports: Vec<Export>,
     addresses: Vec<Address>,
@@ -42,7 +42,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// No drive, no address; every setting as its method says.
+    /// No drive, no address; the defaults of the settings are documented at their methods.
     pub fn new() -> Builder {
         Builder {
             exports: Vec::new(),
@@ -59,81 +59,82 @@ impl Builder {
         }
     }
 
-    /// Adds a drive. The first one also answers to the empty name.
+    /// Adds a drive. The first one also has the empty name.
     #[must_use]
     pub fn export(mut self, export: Export) -> Builder {
         self.exports.push(export);
         self
     }
 
-    /// Adds a Unix socket. Its file is removed when the server stops; one that a dead server left is replaced.
+    /// Adds a Unix socket. Its file is removed when the server stops; a stale one of a server that no longer runs is
+    /// replaced.
     #[must_use]
     pub fn unix(mut self, path: impl AsRef<Path>) -> Builder {
         self.addresses.push(Address::Unix(path.as_ref().to_owned()));
         self
     }
 
-    /// Adds a TCP port on loopback; 0 lets the system choose one ([`Handle::addresses`] tells which).
+    /// Adds a TCP port on loopback; with 0 the system chooses one ([`Handle::addresses`] returns it).
     #[must_use]
     pub fn tcp(self, port: u16) -> Builder {
         self.tcp_at(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
     }
 
-    /// Adds any TCP address. Whoever reaches it can read and write the drives.
+    /// Adds any TCP address. Everyone who can reach it can read and write the drives.
     #[must_use]
     pub fn tcp_at(mut self, address: SocketAddr) -> Builder {
         self.addresses.push(Address::Tcp(address));
         self
     }
 
-    /// Wall time that passes per model time, 0.001 to 1000000; 1 unless set. At 10 the world is ten times slower, and
-    /// the server's own cost a tenth as large beside the model's latencies.
+    /// Real time per model time, 0.001 to 1000000; default 1. At 10, everything is ten times slower, and the server's
+    /// overhead is a tenth as large relative to the model's latencies.
     #[must_use]
     pub fn time_scale(mut self, time_scale: f64) -> Builder {
         self.settings.time_scale = time_scale;
         self
     }
 
-    /// Wall time before a deadline that is spun instead of slept; 10 us unless set, 0 never spins. A sleep ends about
-    /// 5 us late, which a short spin hides; on a busy machine a long one uses up the thread's turn and makes the tail
-    /// worse. At most half of the machine's cores spin at a time, the other connections sleep.
+    /// How long before a deadline the thread spins instead of sleeping; default 10 us, 0 never spins. A sleep ends
+    /// about 5 us late; a short spin hides that. On a busy machine a long spin uses up the thread's time slice and
+    /// makes the tail worse. At most half of the machine's cores spin at a time; the other connections sleep.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Builder {
         self.settings.spin_ns = spin.as_nanos() as Nanos;
         self
     }
 
-    /// Most bytes of replies that one connection may have in flight; 64 MiB unless set. A client that asks for more is
-    /// not read from until some have left. One request is always let through.
+    /// Most bytes of replies in flight per connection; default 64 MiB. Above that, the server reads nothing more from
+    /// the client until replies have been sent. One request is always accepted.
     #[must_use]
     pub fn inflight_bytes_max(mut self, bytes: usize) -> Builder {
         self.settings.inflight_bytes_max = bytes;
         self
     }
 
-    /// Most connections at a time; 128 unless set. Others are closed at once.
+    /// Most connections at a time; default 128. Further connections are closed at once.
     #[must_use]
     pub fn connections_max(mut self, count: usize) -> Builder {
         self.settings.connections_max = count;
         self
     }
 
-    /// The error, in model time, from which an answer counts as late; 100 us unless set.
+    /// An answer counts as late if its error, in model time, reaches this; default 100 us.
     #[must_use]
     pub fn late_after_ns(mut self, late_after_ns: Nanos) -> Builder {
         self.settings.late_after_ns = late_after_ns;
         self
     }
 
-    /// How many requests of each drive are remembered one by one ([`Handle::samples`]); the last 65536 unless set.
+    /// How many requests of each drive are recorded individually ([`Handle::samples`]); default the last 65536.
     #[must_use]
     pub fn log_len(mut self, samples: usize) -> Builder {
         self.settings.log_len = samples;
         self
     }
 
-    /// What happens to requests that the model loses: `None`, unless set, leaves them unanswered; otherwise they fail
-    /// with an I/O error after this much model time.
+    /// What happens to requests that the model loses. With `None`, the default, they get no answer; otherwise they fail
+    /// with an I/O error after this model time.
     #[must_use]
     pub fn lost_after_ns(mut self, lost_after_ns: Option<Nanos>) -> Builder {
         self.settings.lost_after_ns = lost_after_ns;
@@ -170,7 +171,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Checks the settings and opens the data.
+    /// Checks the settings and opens the data files.
     pub(crate) fn open(&mut self) -> Result<Vec<Served>, Error> {
         self.validate()?;
         let mut exports = Vec::new();
@@ -185,10 +186,10 @@ impl Builder {
         Ok(exports)
     }
 
-    /// Opens the data, listens, and begins model time.
+    /// Opens the data files, listens, and starts the model clock.
     ///
     /// # Errors
-    /// A setting that makes no sense, an address or a data file that cannot be had; no socket is left behind then.
+    /// An invalid setting, or an address or data file that cannot be used; then no socket file remains.
     pub fn start(mut self) -> Result<Handle, Error> {
         if self.addresses.is_empty() {
             return Err(Error::NoAddress);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server's one clock: wall time since start, and the model time that it stands for.
+//! The server's clock: real time since start, and the corresponding model time.
 
 use std::time::Instant;
 
 use linnet_types::Nanos;
 
-/// `time_scale` nanoseconds of wall time pass for each nanosecond of model time.
+/// `time_scale` nanoseconds of real time pass for each nanosecond of model time.
 #[derive(Clone, Debug)]
 pub struct Clock {
     start: Instant,
@@ -21,23 +21,23 @@ impl Clock {
         self.time_scale
     }
 
-    /// Wall nanoseconds since start.
+    /// Nanoseconds of real time since start.
     pub fn wall_ns(&self) -> Nanos {
         self.start.elapsed().as_nanos() as Nanos
     }
 
-    /// Model time of a wall time, rounded down.
+    /// The model time at a real time, rounded down.
     pub fn model_of(&self, wall_ns: Nanos) -> Nanos {
         if self.time_scale == 1.0 { wall_ns } else { (wall_ns as f64 / self.time_scale) as Nanos }
     }
 
-    /// First wall time that is not before this model time: an answer given then is never early.
+    /// First real time that is not before this model time: an answer at that time is never early.
     pub fn wall_of(&self, model_ns: Nanos) -> Nanos {
         if self.time_scale == 1.0 {
             return model_ns;
         }
         let mut wall_ns = (model_ns as f64 * self.time_scale).ceil() as Nanos;
-        // Rounding of the product can leave it short by a step of the float.
+        // Rounding can make the product one floating-point step too small.
         while wall_ns < Nanos::MAX && self.model_of(wall_ns) < model_ns {
             wall_ns = wall_ns.saturating_add((wall_ns >> 52) + 1);
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One client: takes requests, asks the model, keeps each reply until its deadline.
+//! Serves one client: reads requests, asks the model, keeps each reply until its deadline.
 //!
-//! A loop over: send what is due, receive what is there, serve it, wait. The wait ends with the client or with the
-//! earliest deadline; its last stretch is spun, because sleeping oversleeps.
+//! A loop: send the replies that are due, receive and serve requests, wait. The wait ends when the client sends
+//! something or at the earliest deadline. The last part of the wait is spun, because a sleep ends late.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::IoSlice;
@@ -23,13 +23,13 @@ use crate::stats::{Command, Sample};
 use crate::stream::Stream;
 use crate::wire::{self, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, command, errno};
 
-/// What a request in flight is charged beside its data.
+/// What a request in flight counts in addition to its data.
 const OVERHEAD_BYTES: usize = 512;
-/// Replies handed to the socket in one call.
+/// Replies sent in one system call.
 const SLICES: usize = 64;
-/// A client that closed its sending side and takes no reply for this long is given up.
+/// If a client has closed its sending side and accepts no reply for this long, its connection is closed.
 const STALL_NS: Nanos = 10_000_000_000;
-/// Longest sleep while such a client is watched.
+/// Longest sleep while waiting for such a client.
 const WATCH_NS: Nanos = 1_000_000_000;
 
 /// Why a connection ended.
@@ -37,7 +37,7 @@ const WATCH_NS: Nanos = 1_000_000_000;
 pub enum End {
     /// The client left, or the server stops.
     Closed,
-    /// The stream made no sense.
+    /// The client violated the protocol.
     Garbled,
 }
 
@@ -48,7 +48,7 @@ enum Step {
     Short,
     /// The next one must wait until replies have left.
     Full,
-    /// What follows is not a request.
+    /// The next bytes are not a request.
     Garbled,
 }
 
@@ -58,11 +58,11 @@ pub struct Connection<'a> {
     structured: bool,
     stream: &'a Stream,
     input: Input,
-    /// Bytes of a refused payload that are still to come.
+    /// Bytes of a refused payload that were not received yet.
     skip: u64,
     waiting: BinaryHeap<Reply>,
     due: VecDeque<Reply>,
-    /// Bytes of the first due reply that have left.
+    /// How many bytes of the first due reply have been sent.
     sent: usize,
     inflight_bytes: usize,
     turns: u64,
@@ -70,7 +70,7 @@ pub struct Connection<'a> {
     ended: bool,
     full: bool,
     spinning: bool,
-    /// When something was last sent, or the client ended.
+    /// When something was last sent, or when the client closed its sending side.
     moved_wall_ns: Nanos,
 }
 
@@ -101,9 +101,9 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Serves the client until it leaves.
+    /// Serves the client until it disconnects.
     pub fn run(mut self) -> End {
-        // The kernel may otherwise be 50 us late on purpose, to wake several sleepers at once.
+        // Otherwise the kernel may end a sleep up to 50 us late, in order to wake several threads at once.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         while !self.shared.stop.load(Ordering::Relaxed) {
             self.release();
@@ -133,7 +133,7 @@ impl<'a> Connection<'a> {
         End::Closed
     }
 
-    /// Moves what is due from the heap to the socket's queue.
+    /// Moves the replies that are due from the heap to the socket's queue.
     fn release(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -144,7 +144,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Sends as much as the socket takes.
+    /// Sends as much as the socket accepts.
     fn send(&mut self) -> Result<(), Errno> {
         while !self.due.is_empty() {
             let mut slices: [IoSlice<'_>; SLICES] = std::array::from_fn(|_| IoSlice::new(&[]));
@@ -166,7 +166,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Drops the replies that have left and records them.
+    /// Records the replies that have been sent and drops them.
     fn account(&mut self, left: usize) {
         self.sent += left;
         let mut ledger = None;
@@ -182,7 +182,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Takes what the socket holds; whether there was something.
+    /// Receives what the socket has. Returns whether there was anything.
     fn receive(&mut self) -> Result<bool, Errno> {
         if self.ended || self.full {
             return Ok(false);
@@ -206,7 +206,7 @@ impl<'a> Connection<'a> {
         self.moved_wall_ns = self.shared.clock.wall_ns();
     }
 
-    /// Serves the next request that is complete.
+    /// Serves the next complete request.
     fn step(&mut self) -> Step {
         if self.skip > 0 {
             let count = self.skip.min(self.input.filled().len() as u64);
@@ -216,7 +216,7 @@ impl<'a> Connection<'a> {
         let Some(head) = self.input.filled().first_chunk::<REQUEST_BYTES>() else { return Step::Short };
         let Some(head) = Head::parse(head) else { return Step::Garbled };
         if head.command == command::DISCONNECT {
-            // Whatever follows is not for us. What is in flight is still answered.
+            // The rest of the input is ignored. Requests in flight are still answered.
             self.input.consume(self.input.filled().len());
             self.end();
             return Step::Short;
@@ -316,7 +316,7 @@ impl<'a> Connection<'a> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
-        // Both directions are closed: there is nobody to answer. A side that can still be read tells it by itself.
+        // Both directions are closed, so no answer can be sent. If one side can still be read, reading reports its end.
         if !reading && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
             return Err(Errno::CONNRESET);
         }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the server asks of a modelled drive.
+//! The interface between the server and a modelled drive.
 
 use linnet_types::{LatencyModel, Nanos, Outcome, Request};
 
-/// A model that can also be flushed and trimmed. Times are model time; calls come with `now` never decreasing, one at
-/// a time. A drive tells when a request is done and holds no data: the server keeps that.
+/// A model that also supports flush and trim. Times are model time; `now` never decreases, and calls do not overlap. A
+/// drive computes when a request is done and holds no data; the server holds the data.
 pub trait Drive: LatencyModel + Send {
-    /// When every write that was submitted before `now` is durable. A drive without a volatile buffer answers `now`.
+    /// When every write that was submitted before `now` is durable. A drive without a volatile buffer returns `now`.
     fn flush(&mut self, now: Nanos) -> Nanos {
         now
     }
 
-    /// Forgets a range, and tells when the command is done. The range is inside the export.
+    /// Discards a range, and returns when the command is done. The range is inside the export.
     fn trim(&mut self, now: Nanos, offset_bytes: u64, size_bytes: u64) -> Nanos {
         let _ = (offset_bytes, size_bytes);
         now
     }
 
-    /// A write that is answered when it is durable (force unit access). Unless overridden it is a write and a flush.
+    /// A write that is answered when it is durable (force unit access). The default is a write followed by a flush.
     fn submit_durable(&mut self, now: Nanos, request: &Request) -> Outcome {
         match self.submit(now, request) {
             Outcome::Done(done) => Outcome::Done(done.max(self.flush(now))),
@@ -26,7 +26,7 @@ pub trait Drive: LatencyModel + Send {
     }
 }
 
-/// Makes a drive of any model: flush and trim cost nothing.
+/// Makes a drive of any model; flush and trim take no time.
 #[derive(Clone, Debug)]
 pub struct Plain<M>(pub M);
 
@@ -38,7 +38,7 @@ impl<M: LatencyModel> LatencyModel for Plain<M> {
 
 impl<M: LatencyModel + Send> Drive for Plain<M> {}
 
-/// The model of one request or command, split where it is long: a block layer hands a drive at most this much at once.
+/// Longer requests are split into pieces of this size, as a block layer does before it sends them to a drive.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 
 /// Submits a range in pieces of [`PIECE_BYTES`], all at `now`. The worst piece decides: lost, then failed, then latest.

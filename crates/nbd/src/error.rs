@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// What [`crate::Builder::start`] refuses, and what the operating system refused it.
+/// Why [`crate::Builder::start`] failed: a setting that it refuses, or an error of the system.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No export was given.
@@ -30,28 +30,28 @@ pub enum Error {
     Size {
         /// The export.
         name: String,
-        /// The size that was asked for.
+        /// The size that was given.
         size_bytes: u64,
     },
     /// A time scale outside its range.
     #[error("time_scale is {time_scale}; give 0.001 to 1000000 (10 makes the world ten times slower)")]
     TimeScale {
-        /// The scale that was asked for.
+        /// The scale that was given.
         time_scale: f64,
     },
-    /// A bound of zero.
+    /// A limit is zero.
     #[error("{setting} is 0; give at least 1")]
     Zero {
         /// The setting's name.
         setting: &'static str,
     },
-    /// A path for a Unix socket that holds something else.
+    /// The path of a Unix socket is something else.
     #[error("{path}: exists and is not a socket; remove it or choose another path")]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// A Unix socket that somebody listens on.
+    /// Another process listens on the Unix socket.
     #[error("{path}: another server listens on this socket; stop it or choose another path")]
     InUse {
         /// The path.
@@ -62,7 +62,7 @@ pub enum Error {
     Listen {
         /// The socket's path or address.
         address: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file that holds an export's data cannot be used.
@@ -72,10 +72,10 @@ pub enum Error {
         name: String,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A thread or a wake-up pipe could not be had.
+    /// A thread or a wake-up pipe could not be created.
     #[error("cannot start the server's threads: {0}")]
     Threads(io::Error),
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One drive as it is served: a model that tells when, a store that knows what, a ledger of how well. Nothing here
-//! knows what carries the requests.
+//! One drive that is served: a model that computes times, a store that holds data, and statistics of accuracy. Nothing
+//! here depends on the transport of the requests.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::drive::{Drive, Plain, submit_range};
 use crate::stats::{Command, ExportStats, Ledger, Sample};
 use crate::store::{Storage, Store};
 
-/// A drive to be served, as it is described to [`crate::Builder::export`].
+/// Describes a drive that [`crate::Builder::export`] will serve.
 pub struct Export {
     pub(crate) name: String,
     pub(crate) size_bytes: u64,
@@ -49,7 +49,7 @@ impl Export {
 
 struct Model {
     drive: Box<dyn Drive>,
-    /// The last time the drive was asked: whatever the clock does, it never sees time go back.
+    /// The time of the last call. The drive never sees time go back, even if the clock does.
     now: Nanos,
 }
 
@@ -63,7 +63,7 @@ pub struct Served {
     ledger: Mutex<Ledger>,
 }
 
-/// A command, its range, and what it asks for beside.
+/// A command, its range and its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// What to do.
@@ -72,20 +72,20 @@ pub struct Ask {
     pub offset_bytes: u64,
     /// Length; 0 for a flush, at least 1 otherwise. The range is inside the drive.
     pub size_bytes: u32,
-    /// Answered when it is durable (force unit access).
+    /// The answer waits until the write is durable (force unit access).
     pub durable: bool,
-    /// For [`Command::WriteZeroes`]: the drive shall write zeros where it could have forgotten the range.
+    /// For [`Command::WriteZeroes`]: the drive must write zeros instead of discarding the range.
     pub no_hole: bool,
 }
 
-/// A command's data, as long as its range.
+/// A command's data, of the same length as its range.
 #[derive(Debug)]
 pub enum Data<'a> {
-    /// There is none.
+    /// No data.
     None,
-    /// What a write brings.
+    /// The data of a write.
     From(&'a [u8]),
-    /// Where a read puts it.
+    /// The destination of a read.
     Into(&'a mut [u8]),
 }
 
@@ -94,9 +94,9 @@ pub enum Data<'a> {
 pub struct Held {
     /// When it may be answered.
     pub due_wall_ns: Nanos,
-    /// Whether it failed; then no data was moved.
+    /// Whether it failed; if so, no data was moved.
     pub failed: bool,
-    /// What to record once it is answered, without the achieved latency.
+    /// What to record once it is answered; the achieved latency is filled in then.
     pub sample: Sample,
 }
 
@@ -112,8 +112,8 @@ impl Served {
         }
     }
 
-    /// Hands a command to the model: when it arrived there, and what becomes of it. Arrival is read under the drive's
-    /// lock, so that times never decrease. A drive whose model panicked fails everything from then on.
+    /// Submits a command to the model. Returns its arrival and how it ends. The arrival is read under the drive's lock,
+    /// so that times never decrease. If the model has panicked, every later command fails.
     fn submit(&self, clock: &Clock, ask: &Ask) -> (Nanos, Outcome) {
         let Ok(mut model) = self.model.lock() else {
             let now = clock.model_of(clock.wall_ns());
@@ -139,7 +139,7 @@ impl Served {
         (now, outcome)
     }
 
-    /// Asks the model and moves the data. `None` when the model lost the command and nobody shall answer it.
+    /// Asks the model and moves the data. `None` if the model lost the command and it must not be answered.
     pub fn serve(&self, clock: &Clock, lost_after_ns: Option<Nanos>, ask: &Ask, data: Data<'_>) -> Option<Held> {
         let (arrive_ns, outcome) = self.submit(clock, ask);
         let (done_ns, failed) = match outcome {
@@ -163,7 +163,7 @@ impl Served {
         Some(Held { due_wall_ns: clock.wall_of(done_ns), failed, sample })
     }
 
-    /// [`Served::serve`] for callers that have not checked the range.
+    /// [`Served::serve`] for callers that have not checked the range of the command.
     pub fn serve_checked(
         &self,
         clock: &Clock,

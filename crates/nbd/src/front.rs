@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A drive in real time for a front other than NBD (ublk): the same model, data and account, without the sockets.
+//! A drive in real time for transports other than NBD (ublk): the same model, data and statistics, without sockets.
 
 use linnet_types::Nanos;
 
@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::export::{Ask, Data, Export, Held, Served};
 use crate::stats::ExportStats;
 
-/// One drive and its clock. The front hands it commands, answers each when [`Front::left_ns`] is 0, and says so.
+/// One drive and its clock. The transport passes commands to it, answers each when [`Front::left_ns`] is 0, and reports
+/// that.
 pub struct Front {
     served: Served,
     clock: Clock,
@@ -17,10 +18,10 @@ pub struct Front {
 }
 
 impl Front {
-    /// Opens the data and begins model time; `time_scale` and `lost_after_ns` as [`Builder`] has them.
+    /// Opens the data file and starts the model clock; `time_scale` and `lost_after_ns` as in [`Builder`].
     ///
     /// # Errors
-    /// A setting that makes no sense, or a data file that cannot be had.
+    /// An invalid setting, or a data file that cannot be used.
     pub fn new(export: Export, time_scale: f64, lost_after_ns: Option<Nanos>) -> Result<Front, Error> {
         let mut exports = Builder::new().export(export).time_scale(time_scale).open()?;
         let served = exports.pop().ok_or(Error::NoExport)?;
@@ -32,13 +33,13 @@ impl Front {
         self.served.size_bytes
     }
 
-    /// Asks the model and moves the data; `None` when the command is lost and shall not be answered. A command beyond
-    /// the drive's end, or with data of another length than its range, fails at once without asking the model.
+    /// Asks the model and moves the data; `None` if the command is lost and must not be answered. A command beyond the
+    /// drive's end, or with data of another length than its range, fails at once without asking the model.
     pub fn serve(&self, ask: &Ask, data: Data<'_>) -> Option<Held> {
         self.served.serve_checked(&self.clock, self.lost_after_ns, ask, data)
     }
 
-    /// Wall time until the command may be answered.
+    /// Real time until the command may be answered.
     pub fn left_ns(&self, held: &Held) -> Nanos {
         held.due_wall_ns.saturating_sub(self.clock.wall_ns())
     }
@@ -50,7 +51,7 @@ impl Front {
         self.served.ledger().record(sample);
     }
 
-    /// The figures so far.
+    /// The statistics so far.
     pub fn stats(&self) -> ExportStats {
         self.served.stats()
     }

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fixed newstyle handshake: the client lists exports, asks about them and chooses one.
+//! The fixed newstyle handshake: the client lists exports, requests information and chooses one.
 
 use std::io::{self, Read, Write};
 
 use crate::export::Served;
 use crate::wire::{self, export_flag, info, option, option_reply};
 
-/// What the client settled on.
+/// The result of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
     /// Index of the export.
     pub export: usize,
-    /// Whether reads are answered by structured replies.
+    /// Whether reads get structured replies.
     pub structured: bool,
 }
 
-/// How a handshake that chose nothing ended.
+/// How a handshake without a choice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The client is content, or asked for an export that does not exist.
+    /// The client disconnected, or asked for an export that does not exist.
     Left,
-    /// What it sent made no sense.
+    /// The client violated the protocol.
     Garbled,
 }
 
-/// More options than any client sends; it bounds how long a handshake can go on.
+/// More options than any client sends; it limits the length of a handshake.
 const OPTIONS_MAX: u32 = 1024;
-/// After NBD_OPT_EXPORT_NAME, unless the client waived them.
+/// Padding after NBD_OPT_EXPORT_NAME, unless the client waived it.
 const ZEROES: usize = 124;
 
 /// The transmission flags of an export.
@@ -57,12 +57,12 @@ fn reply(stream: &mut impl Write, option: u32, kind: u32, data: &[u8]) -> io::Re
     stream.write_all(&out)
 }
 
-/// The empty name stands for the first export.
+/// The empty name means the first export.
 fn find(exports: &[Served], name: &[u8]) -> Option<usize> {
     if name.is_empty() { Some(0) } else { exports.iter().position(|e| e.name.as_bytes() == name) }
 }
 
-/// Takes apart the data of NBD_OPT_INFO and NBD_OPT_GO: the name, then the kinds of information that are wanted.
+/// Parses the data of NBD_OPT_INFO and NBD_OPT_GO: the name, then the kinds of information that are requested.
 fn parse_go(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
     let name_bytes = wire::u32_at(data.get(..4)?, 0) as usize;
     let rest = &data[4..];
@@ -73,10 +73,10 @@ fn parse_go(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
     (kinds.len() == 2 * count).then(|| (name, kinds.chunks_exact(2).map(|k| wire::u16_at(k, 0)).collect()))
 }
 
-/// Runs the handshake on a fresh connection.
+/// Runs the handshake on a new connection.
 ///
 /// # Errors
-/// What the socket reports, including a client that is silent for too long.
+/// Errors of the socket, including a timeout of a silent client.
 pub fn run<S: Read + Write>(stream: &mut S, exports: &[Served]) -> io::Result<Result<Chosen, Ended>> {
     let mut hello = Vec::with_capacity(18);
     hello.extend_from_slice(&wire::MAGIC.to_be_bytes());
@@ -155,7 +155,7 @@ pub fn run<S: Read + Write>(stream: &mut S, exports: &[Served]) -> io::Result<Re
     Ok(Err(Ended::Garbled))
 }
 
-/// What an export is, and the end of the answer.
+/// Sends the description of an export, and the end of the answer.
 fn describe(stream: &mut impl Write, option: u32, export: &Served, kinds: &[u16], structured: bool) -> io::Result<()> {
     let mut data = info::EXPORT.to_be_bytes().to_vec();
     data.extend_from_slice(&export.size_bytes.to_be_bytes());
@@ -168,7 +168,7 @@ fn describe(stream: &mut impl Write, option: u32, export: &Served, kinds: &[u16]
     }
     if kinds.contains(&info::BLOCK_SIZE) {
         let mut data = info::BLOCK_SIZE.to_be_bytes().to_vec();
-        // Least, preferred, greatest: any byte range is served; a flash model likes its page.
+        // Smallest, preferred and largest block: any byte range is served; flash works best with its page size.
         for bytes in [1, 4096, wire::PAYLOAD_BYTES_MAX] {
             data.extend_from_slice(&bytes.to_be_bytes());
         }

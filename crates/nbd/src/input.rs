@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was received and not yet understood.
+//! The buffer of bytes that were received and not parsed yet.
 
 use crate::wire::{PAYLOAD_BYTES_MAX, REQUEST_BYTES};
 
-/// Enough for many small requests at once.
+/// Enough for many small requests at a time.
 const USUAL_BYTES: usize = 128 << 10;
 /// The longest request.
 const MOST_BYTES: usize = REQUEST_BYTES + PAYLOAD_BYTES_MAX as usize;
@@ -25,7 +25,7 @@ impl Input {
         &self.bytes[self.start..self.end]
     }
 
-    /// Forgets the first bytes.
+    /// Removes the first bytes.
     pub fn consume(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end);
@@ -37,7 +37,7 @@ impl Input {
         }
     }
 
-    /// Where more can be received. Empty only when the longest request is there already.
+    /// Free space for receiving. It is empty only if the buffer holds a request of the maximum length.
     pub fn space(&mut self) -> &mut [u8] {
         if self.end == self.bytes.len() {
             if self.start > 0 {
@@ -51,7 +51,7 @@ impl Input {
         &mut self.bytes[self.end..]
     }
 
-    /// Notes that this much of [`Input::space`] was filled.
+    /// Records that this much of [`Input::space`] was filled.
     pub fn received(&mut self, count: usize) {
         self.end += count;
         debug_assert!(self.end <= self.bytes.len());

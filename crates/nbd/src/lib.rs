@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Modelled drives in real time: an NBD server that holds each request to the device's deadline.
+//! Modelled drives in real time: an NBD server that answers each request at the deadline that the model gives.
 //!
-//! A [`Drive`] in virtual time says when a request will be done; the server takes requests from real clients (fio,
+//! A [`Drive`] in virtual time computes when a request will be done. The server reads requests of real clients (fio,
 //! qemu, libnbd, the kernel's nbd), asks the drive at arrival, keeps the data itself, and answers when model time has
-//! come. Model time is wall time since start divided by the time scale; slowing the world down makes the server's own
-//! cost small beside the model's latencies. Every request's model and achieved latency are recorded ([`Stats`]).
+//! reached the deadline. Model time is real time since start divided by the time scale; a large scale makes the
+//! server's overhead small relative to the model's latencies. [`Stats`] records model latency and achieved latency of
+//! every request.
 //!
 //! ```
 //! use linnet_nbd::{Builder, Export};
@@ -24,12 +25,12 @@
 //!
 //! # How it works
 //! Each connection has one thread, which waits in `poll` for the client or for its earliest deadline, whichever comes
-//! first, and spins for the last stretch. With a reader and a writer thread every request would pay for a hand-over
-//! between them, which is of the size of the latencies that are to be kept. Connections to one drive meet only in the
-//! drive's lock, for the time of one call of the model.
+//! first, and spins for the last part of the wait. Separate reader and writer threads would add a thread switch to
+//! every request, which takes about as long as the latencies that must be kept. Connections to one drive share only the
+//! drive's lock, which is held for one call of the model.
 //!
 //! # Limits
-//! - A request's arrival is the moment it is taken from the socket; a write's is when its data is complete.
+//! - A request arrives when it is read from the socket; a write, when its data is complete.
 //! - Memory of a connection is at most [`Builder::inflight_bytes_max`] of replies (or one request, if that is larger)
 //!   and one request that is being received, each of 32 MiB at most.
 //! - There is no encryption and no authentication: listen on a Unix socket or on loopback.

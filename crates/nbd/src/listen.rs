@@ -18,7 +18,7 @@ use crate::stream::Stream;
 pub enum Address {
     /// A Unix socket.
     Unix(PathBuf),
-    /// A TCP address; the port is the one that was really bound.
+    /// A TCP address; the port is the one that was actually bound.
     Tcp(SocketAddr),
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Percent-encodes what is not plainly allowed in a URI's path or query.
+/// Percent-encodes characters that a URI's path or query does not allow.
 fn encode(text: &[u8]) -> String {
     let mut out = String::new();
     for &byte in text {
@@ -55,7 +55,7 @@ impl Address {
     }
 }
 
-/// A bound socket. A Unix socket's file is removed when it goes, unless somebody put another in its place.
+/// A bound socket. Dropping it removes a Unix socket's file, unless another file has replaced it.
 pub struct Listener {
     socket: Socket,
     pub address: Address,
@@ -70,7 +70,7 @@ fn inode(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
-/// Removes a socket that a server left behind; refuses one that is in use and whatever is not a socket.
+/// Removes a stale socket file of a server that no longer runs. Refuses a socket in use and any other file.
 fn make_way(path: &Path) -> Result<(), Error> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
@@ -105,7 +105,7 @@ impl Listener {
         Ok(Listener { socket, address })
     }
 
-    /// The next client; an error of kind `WouldBlock` when there is none.
+    /// Accepts the next client; an error of kind `WouldBlock` if there is none.
     pub fn accept(&self) -> io::Result<Stream> {
         let stream = match &self.socket {
             Socket::Unix { listener, .. } => Stream::Unix(listener.accept()?.0),
@@ -130,7 +130,7 @@ impl Drop for Listener {
         if let (Socket::Unix { inode: ours, .. }, Address::Unix(path)) = (&self.socket, &self.address)
             && inode(path).is_ok_and(|found| found == *ours)
         {
-            // It may have been removed meanwhile, which is as good.
+            // If the file was removed in the meantime, that is fine.
             let _ = fs::remove_file(path);
         }
     }

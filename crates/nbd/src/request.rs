@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A request as the protocol allows it, and its reply as it waits.
+//! Checks requests against the protocol, and orders the replies that wait.
 
 use linnet_types::Nanos;
 
@@ -7,7 +7,7 @@ use crate::export::{Ask, Served};
 use crate::stats::{Command, Sample};
 use crate::wire::{Head, PAYLOAD_BYTES_MAX, command, command_flag, errno};
 
-/// Checks a request against the export; otherwise the error that the protocol asks for.
+/// Checks a request against the export. Returns the error number that the protocol requires if it is invalid.
 pub fn check(export: &Served, head: &Head) -> Result<Ask, u32> {
     let (command, flags) = match head.command {
         command::READ => (Command::Read, command_flag::DF),
@@ -47,16 +47,16 @@ pub fn check(export: &Served, head: &Head) -> Result<Ask, u32> {
 /// A reply that waits for its deadline, or for the socket.
 pub struct Reply {
     pub due_wall_ns: Nanos,
-    /// Replies of one deadline leave in the order of their requests.
+    /// Replies with the same deadline are sent in the order of their requests.
     pub turn: u64,
     pub bytes: Vec<u8>,
-    /// What it counts against the bound on memory.
+    /// What it counts against the memory limit.
     pub charge: usize,
-    /// What to record; nothing for a refusal. The achieved latency is filled in when the reply has left.
+    /// What to record; `None` for a refusal. The achieved latency is filled in when the reply has been sent.
     pub sample: Option<Sample>,
 }
 
-/// Earliest deadline first: `BinaryHeap` gives the greatest, so the order is turned around.
+/// Earliest deadline first: `BinaryHeap` returns the largest, so the order is reversed.
 impl Ord for Reply {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (other.due_wall_ns, other.turn).cmp(&(self.due_wall_ns, self.turn))

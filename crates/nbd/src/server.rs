@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A running server: its threads, its figures, its end.
+//! A running server: its threads, statistics and shutdown.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,12 +21,12 @@ use crate::listen::{Address, Listener};
 use crate::stats::{Sample, Stats};
 use crate::stream::Stream;
 
-/// A client that says nothing for this long has not begun.
+/// Timeout of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// Pause after an accept that failed for want of resources.
+/// Pause after an accept that failed because resources were short.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// Connections that are open: what cuts them and what waits for their end.
+/// The open connections: their sockets, which can be shut down, and their threads, which can be joined.
 #[derive(Default)]
 struct Open {
     next: u64,
@@ -34,7 +34,7 @@ struct Open {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What the threads of a server have in common.
+/// The state that the threads of a server share.
 pub(crate) struct Shared {
     pub clock: Clock,
     pub exports: Vec<Served>,
@@ -54,7 +54,7 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether one more connection could spin now.
+    /// Whether one more connection may spin now.
     pub fn may_spin(&self) -> bool {
         self.settings.spin_ns > 0 && self.spinners.load(Relaxed) < self.spinners_max
     }
@@ -88,7 +88,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &Listener, woken: &UnixStream) {
     while !shared.stop.load(Relaxed) {
         let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
         if poll(&mut fds, None).is_err() {
-            // Interrupted, or short of memory: try again.
+            // Interrupted, or out of memory: try again.
             thread::sleep(BREATH);
         }
         if !fds[1].revents().is_empty() {
@@ -101,13 +101,13 @@ fn accept_all(shared: &Arc<Shared>, listener: &Listener, woken: &UnixStream) {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // Out of descriptors, or a client that left already.
+            // Out of descriptors, or a client that has already disconnected.
             Err(_) => thread::sleep(BREATH),
         }
     }
 }
 
-/// Gives a client its thread.
+/// Starts a thread for a client.
 fn begin(shared: &Arc<Shared>, stream: Stream) -> io::Result<()> {
     let mut open = shared.open();
     open.threads.retain(|thread| !thread.is_finished());
@@ -123,7 +123,7 @@ fn begin(shared: &Arc<Shared>, stream: Stream) -> io::Result<()> {
         let mut stream = stream;
         talk(&guard.shared, &mut stream);
     };
-    // If this fails, the closure is dropped and its guard with it, which takes the lock.
+    // If this fails, the closure is dropped together with its guard, which takes the lock. So release the lock first.
     drop(open);
     let thread = thread::Builder::new().name("nbd-client".into()).spawn(run)?;
     shared.connections_total.fetch_add(1, Relaxed);
@@ -131,7 +131,7 @@ fn begin(shared: &Arc<Shared>, stream: Stream) -> io::Result<()> {
     Ok(())
 }
 
-/// Forgets a connection when its thread ends, whichever way.
+/// Removes a connection when its thread ends in any way.
 struct Guard {
     shared: Arc<Shared>,
     id: u64,
@@ -146,7 +146,7 @@ impl Drop for Guard {
     }
 }
 
-/// A client from its first byte to its last.
+/// Serves a client from handshake to disconnect.
 fn talk(shared: &Shared, stream: &mut Stream) {
     let chosen = stream.set_timeout(Some(HANDSHAKE)).and_then(|()| {
         let chosen = handshake::run(stream, &shared.exports)?;
@@ -175,7 +175,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Begins model time and gives each address its thread.
+    /// Starts the model clock and a thread for each address.
     pub(crate) fn start(exports: Vec<Served>, listeners: Vec<Listener>, settings: Settings) -> Result<Handle, Error> {
         let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
         let shared = Arc::new(Shared {
@@ -202,7 +202,7 @@ impl Handle {
         Ok(handle)
     }
 
-    /// Where it listens, in the order of the builder, ports as they were really bound.
+    /// The addresses it listens on, in the order of the builder, with the ports that were actually bound.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
@@ -212,7 +212,7 @@ impl Handle {
         self.addresses.iter().map(|address| address.uri(export)).collect()
     }
 
-    /// The figures so far.
+    /// The statistics so far.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
@@ -223,8 +223,8 @@ impl Handle {
         Some(found.ledger().samples())
     }
 
-    /// Stops listening, cuts every connection, waits for all threads, removes Unix sockets. Requests in flight are not
-    /// answered. Returns the last figures.
+    /// Stops listening, closes every connection, waits for all threads, removes Unix sockets. Requests in flight get no
+    /// answer. Returns the final statistics.
     pub fn stop(mut self) -> Stats {
         self.halt();
         self.shared.stats()
@@ -233,7 +233,7 @@ impl Handle {
     fn halt(&mut self) {
         self.shared.stop.store(true, Relaxed);
         drop(self.wake.take());
-        // A thread that panicked has already done its worst; the others must still end.
+        // If a thread panicked, the others must still end.
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

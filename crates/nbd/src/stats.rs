@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How well the server kept the model's deadlines: model latency against achieved latency of every request.
+//! Measures how well the server kept the model's deadlines: model latency and achieved latency of every request.
 //!
-//! All times are model time. Achieved latency runs from the moment the request was handed to the model until its reply
-//! was given to the socket, so the error (`excess`) is never negative: a reply is not sent before its deadline. What
-//! the client measures adds its own way through the socket, which the server cannot see.
+//! All times are model time. Achieved latency is the time from the submission to the model until the reply was written
+//! to the socket. The error (`excess`) is never negative, because a reply is not sent before its deadline. A client
+//! measures more: its own path through the socket, which the server cannot see.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 use linnet_measure::Histogram;
 use linnet_types::Nanos;
 
-/// What a client asked for.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Command {
@@ -21,11 +21,11 @@ pub enum Command {
     Write = 1,
     /// Waits until earlier writes are durable.
     Flush = 2,
-    /// Forgets a range.
+    /// Discards a range.
     Trim = 3,
     /// Makes a range read as zeros.
     WriteZeroes = 4,
-    /// Asks for a read into the drive's cache, which costs nothing here.
+    /// Reads into the drive's cache, which takes no time here.
     Cache = 5,
 }
 
@@ -37,30 +37,30 @@ const NAMES: [&str; COMMANDS] = ["reads", "writes", "flushes", "trims", "write_z
 /// One answered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When it was handed to the model, from the server's start.
+    /// When it was submitted to the model, from the server's start.
     pub arrive_ns: Nanos,
     /// First byte.
     pub offset_bytes: u64,
     /// Length; 0 for a flush.
     pub size_bytes: u32,
-    /// What it was.
+    /// The command.
     pub command: Command,
     /// Whether the model failed it.
     pub failed: bool,
-    /// The latency that the model asked for.
+    /// The latency that the model computed.
     pub latency_ns_model: Nanos,
-    /// The latency that the server gave; never less.
+    /// The latency that the server achieved; never less.
     pub latency_ns_achieved: Nanos,
 }
 
 impl Sample {
-    /// How much later than the model asked.
+    /// Achieved latency minus model latency.
     pub fn excess_ns(&self) -> Nanos {
         self.latency_ns_achieved.saturating_sub(self.latency_ns_model)
     }
 }
 
-/// A distribution in a few figures (nearest rank, within 0.4 %; the maximum is exact).
+/// Summary of a distribution (nearest rank, within 0.4 %; the maximum is exact).
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Spread {
     /// Mean.
@@ -73,7 +73,7 @@ pub struct Spread {
     pub ns_p99: Nanos,
     /// 99.9th percentile.
     pub ns_p999: Nanos,
-    /// Greatest.
+    /// Maximum.
     pub ns_max: Nanos,
 }
 
@@ -90,12 +90,12 @@ impl Spread {
     }
 }
 
-/// What one drive was asked and how well its deadlines were kept.
+/// Statistics of one drive: its requests, and how well their deadlines were kept.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ExportStats {
     /// The export's name.
     pub name: String,
-    /// Answered requests of each [`Command`], in its order.
+    /// Answered requests by [`Command`], in the order of the enum.
     pub commands: [u64; COMMANDS],
     /// Bytes of answered reads.
     pub read_bytes: u64,
@@ -105,13 +105,13 @@ pub struct ExportStats {
     pub failed: u64,
     /// Requests that the model lost.
     pub lost: u64,
-    /// Requests that were refused without asking the model: beyond the end, malformed, of unknown kind.
+    /// Requests that were refused without asking the model: beyond the end, malformed, or of unknown kind.
     pub refused: u64,
-    /// Share of answered requests whose error passed [`Stats::late_after_ns`].
+    /// Share of answered requests whose error was above [`Stats::late_after_ns`].
     pub late_share: f64,
-    /// Latency that the model asked for.
+    /// Latency that the model computed.
     pub model: Spread,
-    /// Latency that the server gave.
+    /// Latency that the server achieved.
     pub achieved: Spread,
     /// Achieved minus model: the error.
     pub excess: Spread,
@@ -126,31 +126,31 @@ impl ExportStats {
     }
 }
 
-/// A server's figures so far.
+/// The statistics of a server so far.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Stats {
     /// Model time since start.
     pub uptime_ns: Nanos,
-    /// Wall time per model time.
+    /// Real time per model time.
     pub time_scale: f64,
     /// An error above this counts as late.
     pub late_after_ns: Nanos,
     /// Connections that are open.
     pub connections: u64,
-    /// Connections that were ever accepted.
+    /// Connections accepted since start.
     pub connections_total: u64,
-    /// Connections that were turned away because [`crate::Builder::connections_max`] were open.
+    /// Connections closed at once because [`crate::Builder::connections_max`] were open.
     pub connections_refused: u64,
-    /// Handshakes that ended without a drive being chosen: a listing, an abort, garbage.
+    /// Handshakes that ended without a choice: a listing, an abort, a protocol violation.
     pub handshakes_ended: u64,
-    /// Connections that were cut because the stream made no sense.
+    /// Connections that were closed because of a protocol violation.
     pub garbled: u64,
     /// One for each export, in the order of the builder.
     pub exports: Vec<ExportStats>,
 }
 
 impl Stats {
-    /// The figures as one JSON object, names as the fields are called.
+    /// The statistics as one JSON object, with the fields' names.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
@@ -219,7 +219,7 @@ fn quote(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// The running account of one drive.
+/// The running statistics of one drive.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     late_after_ns: Nanos,

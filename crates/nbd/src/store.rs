@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the drives hold. Both kinds are sparse: a range that was never written, or was trimmed, reads as zeros.
+//! Stores the data of the drives. Both kinds are sparse: a range that was never written, or was trimmed, reads as
+//! zeros.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,18 +11,19 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
-/// Where an export's data lives.
+/// Where an export's data is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Storage {
-    /// In memory, allocated as it is written; gone when the server stops.
+    /// In memory, allocated when written; lost when the server stops.
     #[default]
     Memory,
-    /// In a sparse file, made if absent. A file that is shorter than the export is extended; a longer one keeps its end.
+    /// In a sparse file, created if absent. If the file is shorter than the export, it is extended; if longer, its end
+    /// is kept.
     File {
         /// Its path.
         path: PathBuf,
-        /// Whether flush and FUA reach the disk below. That costs real time, which the model knows nothing of; without
-        /// it the data survives the server but not a crash of the host.
+        /// Whether flush and FUA sync the file to disk. That takes real time, which the model does not include; without
+        /// it, the data survives the server but not a crash of the host.
         durable: bool,
     },
 }
@@ -37,7 +39,7 @@ impl Storage {
 
 /// Memory is allocated in pieces of this size.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// Locks over the chunks, so that connections seldom meet.
+/// Number of locks for the chunks, so that connections rarely contend.
 const SHARDS: usize = 64;
 
 type Chunks = HashMap<u64, Box<[u8]>>;
@@ -53,7 +55,7 @@ fn open(path: &Path, size_bytes: u64) -> io::Result<File> {
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    // Two drives over one file would overwrite each other's data.
+    // Two drives with the same file would overwrite each other's data.
     flock(&file, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| io::Error::new(io::ErrorKind::WouldBlock, "another drive or server uses this file"))?;
     if found.len() < size_bytes {
@@ -62,7 +64,7 @@ fn open(path: &Path, size_bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// The parts of a range that lie in one chunk each: chunk, offset in it, length.
+/// Splits a range at chunk boundaries: chunk, offset in it, length.
 fn chunks(offset_bytes: u64, size_bytes: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     let end = offset_bytes + size_bytes;
     let mut at = offset_bytes;
@@ -128,7 +130,7 @@ impl Store {
         }
     }
 
-    /// Makes a range read as zeros, and frees what it held where that is possible.
+    /// Makes a range read as zeros, and frees its storage if possible.
     pub fn clear(&self, offset_bytes: u64, size_bytes: u64) -> io::Result<()> {
         match self {
             Store::Memory(shards) => {
@@ -146,7 +148,7 @@ impl Store {
                 match fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset_bytes, size_bytes)
                 {
                     Ok(()) => Ok(()),
-                    // A file system without holes: write the zeros.
+                    // The file system does not support holes: write zeros.
                     Err(_) => {
                         let zeros = vec![0; CHUNK_BYTES as usize];
                         let mut at = offset_bytes;
@@ -161,7 +163,7 @@ impl Store {
         }
     }
 
-    /// Brings what was written to the disk below, where the export asks for it.
+    /// Syncs written data to disk, if the export has this option.
     pub fn flush(&self) -> io::Result<()> {
         match self {
             Store::File { file, durable: true } => file.sync_data(),
@@ -169,7 +171,7 @@ impl Store {
         }
     }
 
-    /// Bytes of memory that the data takes; 0 for a file.
+    /// Bytes of memory that the data uses; 0 for a file.
     pub fn memory_bytes(&self) -> u64 {
         match self {
             Store::Memory(shards) => {

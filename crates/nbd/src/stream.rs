@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connected socket of either kind.
+//! A connected socket, TCP or Unix.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -21,16 +21,16 @@ impl Stream {
         })
     }
 
-    /// Ends both directions, which wakes whoever waits on the socket.
+    /// Shuts down both directions, which wakes every thread that waits on the socket.
     pub fn cut(&self) {
-        // A socket that is cut already is what was wanted.
+        // It fails if the socket is shut down already, which is fine.
         let _ = match self {
             Stream::Unix(s) => s.shutdown(Shutdown::Both),
             Stream::Tcp(s) => s.shutdown(Shutdown::Both),
         };
     }
 
-    /// Bounds each read and write; `None` waits for ever.
+    /// Sets a timeout for each read and write; `None` waits for ever.
     pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Stream::Unix(s) => s.set_read_timeout(timeout).and_then(|()| s.set_write_timeout(timeout)),
@@ -38,7 +38,7 @@ impl Stream {
         }
     }
 
-    /// Small replies leave at once, and a peer that vanished is noticed in the end.
+    /// Sends small replies at once, and detects a peer that has vanished.
     pub fn tune(&self) -> io::Result<()> {
         match self {
             Stream::Unix(_) => Ok(()),
@@ -61,7 +61,7 @@ impl Read for Stream {
 
 impl Write for Stream {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        // A closed peer is an error here, never a signal to a host program that did not ask for one.
+        // A closed peer gives an error here, and no SIGPIPE, which the host program may not expect.
         Ok(rustix::net::send(self.as_fd(), from, rustix::net::SendFlags::NOSIGNAL)?)
     }
 

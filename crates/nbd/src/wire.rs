@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers and layouts of the NBD protocol (`doc/proto.md` of the NBD project). Everything is big endian.
+//! Constants and layouts of the NBD protocol (`doc/proto.md` of the NBD project). All integers are big endian.
 
 pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
@@ -8,13 +8,13 @@ pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// Longest read or write payload, which is what clients assume when they were told nothing.
+/// Longest read or write payload; clients assume this value if they get no other.
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 /// Longest export name.
 pub const NAME_BYTES_MAX: usize = 4096;
-/// Longest option that is read; longer ones are skipped and refused.
+/// Longest option that is parsed; longer ones are skipped and refused.
 pub const OPTION_BYTES_MAX: u32 = 16 << 10;
-/// Options longer than this end the handshake: no client has a reason to send them.
+/// Options longer than this end the handshake: no client has a reason to send one.
 pub const OPTION_BYTES_ABSURD: u32 = 1 << 20;
 
 /// Handshake flags, both sides: fixed newstyle, no zeroes after NBD_OPT_EXPORT_NAME.
@@ -81,7 +81,7 @@ pub mod errno {
     pub const ENOSPC: u32 = 28;
 }
 
-/// Types of structured replies; the flag says that no further chunk follows.
+/// Types of structured replies; the flag means that this is the last chunk.
 const CHUNK_DONE: u16 = 1;
 const CHUNK_OFFSET_DATA: u16 = 1;
 const CHUNK_ERROR: u16 = (1 << 15) | 1;
@@ -119,7 +119,7 @@ pub fn u64_at(from: &[u8], at: usize) -> u64 {
 }
 
 impl Head {
-    /// Reads a request's head; `None` when its magic is wrong, after which the stream means nothing.
+    /// Parses a request's head; `None` if its magic is wrong, after which the stream cannot be parsed.
     pub fn parse(from: &[u8; REQUEST_BYTES]) -> Option<Head> {
         (u32_at(from, 0) == REQUEST_MAGIC).then(|| Head {
             flags: u16_at(from, 4),
@@ -141,14 +141,14 @@ pub fn failure(structured: bool, cookie: u64, error: u32) -> Vec<u8> {
     if !structured {
         return simple_head(cookie, error);
     }
-    // The error, and a message of no length.
+    // The error number, and an empty message.
     let mut out = chunk_head(CHUNK_ERROR, cookie, 6);
     out.extend_from_slice(&error.to_be_bytes());
     out.extend_from_slice(&0u16.to_be_bytes());
     out
 }
 
-/// A read's reply with room for its data, and where the data begins.
+/// A read reply with space for its data, and the offset of the data.
 pub fn read_reply(structured: bool, cookie: u64, offset_bytes: u64, size_bytes: u32) -> (Vec<u8>, usize) {
     let mut out = if structured {
         let mut out = chunk_head(CHUNK_OFFSET_DATA, cookie, 8 + size_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients that leave, lie or babble. After each of them the server must serve the next one as if nothing had been.
+//! Clients that disconnect, lie or send garbage. After each of them the server must serve the next client normally.
 
 mod client;
 
@@ -13,7 +13,7 @@ use client::*;
 use linnet_nbd::{Handle, Plain};
 use linnet_sim::Chance;
 
-/// The server still serves, and in the end holds no connection but ours.
+/// Checks that the server still serves, and that only our connection remains open.
 fn still_well(handle: &Handle, socket: &Path) {
     let mut client = Client::connect(socket, "a", true);
     client.write(4096, b"well").unwrap();
@@ -35,7 +35,7 @@ fn leaving_in_the_middle_harms_nobody() {
         client.stream.write_all(&whole[..cut]).unwrap();
     }
     for _ in 0..8 {
-        // A full queue of reads that nobody waits for.
+        // A full queue of reads whose answers the client does not wait for.
         let mut client = Client::connect(&socket, "a", true);
         for i in 0..500 {
             client.send(READ, 0, i * 4096, 4096, &[]);
@@ -75,7 +75,7 @@ fn a_client_that_reads_nothing_is_not_read_from() {
     let handle = builder.inflight_bytes_max(4 << 20).start().unwrap();
     let mut client = Client::connect(&socket, "a", true);
     client.stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
-    // 64 KiB a request: 4 MiB of replies stop the server, then the socket fills with requests.
+    // 64 KiB per request: after 4 MiB of replies the server stops reading, then the socket fills with requests.
     let mut sent = 0u64;
     let refused = loop {
         match client.stream.write(&request(READ, 0, sent, 0, 65_536)) {
@@ -129,7 +129,7 @@ fn connections_beyond_the_limit_are_turned_away() {
     assert_eq!(handle.stop().connections_refused, 1);
 }
 
-/// Sends bytes that may make no sense, then leaves. The server may answer or hang up at any time.
+/// Sends bytes that may violate the protocol, then disconnects. The server may answer or close at any time.
 fn babble(mut stream: UnixStream, bytes: &[u8]) {
     stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
     stream.set_nonblocking(false).unwrap();
@@ -148,14 +148,14 @@ fn random_bytes_harm_nobody() {
     let mut chance = Chance::new(seed);
     let mut noise = |most: u64| -> Vec<u8> { (0..chance.below(most)).map(|_| chance.bits() as u8).collect() };
     for _ in 0..40 {
-        // Nothing but noise; noise after the greeting; noise after the handshake.
+        // Random bytes at once, after the greeting, and after the handshake.
         babble(UnixStream::connect(&socket).unwrap(), &noise(300));
         babble(greet(&socket), &noise(300));
         babble(Client::connect(&socket, "a", true).stream, &noise(3000));
     }
     let mut chance = Chance::new(seed).fork(1);
     for _ in 0..150 {
-        // Valid requests with a few bits turned over: these get past the magic.
+        // Valid requests with a few flipped bits; most of these pass the check of the magic.
         let mut bytes = Vec::new();
         for cookie in 0..1 + chance.below(20) {
             let size = chance.below(20_000) as u32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a well-behaved client sees.
+//! Tests the protocol as a correct client sees it.
 
 mod client;
 
@@ -70,7 +70,7 @@ fn the_handshake_lists_describes_and_refuses() {
     assert!(!socket.exists());
 }
 
-/// Random commands against a plain array, on two connections that take turns.
+/// Compares random commands with a plain array, on two connections in turn.
 fn agrees_with_an_array(storage: Storage, structured: bool, seed: u64) {
     let socket = temporary("sock");
     let export = Export::new("a", SIZE, instant()).storage(storage);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients of others: fio, libnbd's tools, qemu's tools. Each test is skipped where its tool is not installed.
+//! Tests with other clients: fio, the tools of libnbd and of qemu. Each test is skipped if its tool is not installed.
 
 mod client;
 
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use client::{Fixed, SIZE, temporary};
 use linnet_nbd::{Builder, Export, Handle, Storage};
 
-/// Whether a program can be run; says so if not.
+/// Whether a program can be run; prints a message if not.
 fn installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
@@ -35,7 +35,7 @@ fn run(program: &str, args: &[&str]) -> String {
     stdout.into_owned()
 }
 
-/// Two drives of 20 us behind a Unix socket and a port.
+/// Two drives of 20 us on a Unix socket and a port.
 fn server() -> Handle {
     let export = |name| Export::of_device(name, SIZE, Fixed(20_000));
     Builder::new().export(export("a")).export(export("b")).unix(temporary("sock")).tcp(0).start().unwrap()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Deadlines are kept: nothing is answered before the model says so, and what is recorded agrees with what was seen.
+//! Tests that no request is answered before its deadline, and that the statistics agree with the client's measurements.
 
 mod client;
 
@@ -20,7 +20,7 @@ fn no_reply_is_early_and_the_record_says_how_late() {
             client.read(round * 4096, 4096).unwrap();
             assert!(begun.elapsed().as_nanos() as f64 >= 300_000.0 * time_scale, "scale {time_scale}");
         }
-        // The reply reaches the client a moment before the server has noted that it left.
+        // The reply reaches the client slightly before the server has recorded that it was sent.
         while handle.stats().exports[0].answered() < 60 {
             std::thread::yield_now();
         }
@@ -45,7 +45,7 @@ fn no_reply_is_early_and_the_record_says_how_late() {
 
 #[test]
 fn replies_come_in_the_order_of_their_deadlines() {
-    let (builder, socket) = builder(Box::new(Moody));
+    let (builder, socket) = builder(Box::new(ByOffset));
     let handle = builder.start().unwrap();
     let mut client = Client::connect(&socket, "a", false);
     let begun = Instant::now();
@@ -68,7 +68,7 @@ fn replies_come_in_the_order_of_their_deadlines() {
 
 #[test]
 fn a_failed_request_fails_a_lost_one_is_silent() {
-    let (with_silence, silent) = builder(Box::new(Moody));
+    let (with_silence, silent) = builder(Box::new(ByOffset));
     let handle = with_silence.start().unwrap();
     for structured in [false, true] {
         let mut client = Client::connect(&silent, "a", structured);
@@ -81,7 +81,7 @@ fn a_failed_request_fails_a_lost_one_is_silent() {
     let stats = handle.stop();
     assert_eq!((stats.exports[0].lost, stats.exports[0].failed), (2, 4));
 
-    let (builder, answering) = builder(Box::new(Moody));
+    let (builder, answering) = builder(Box::new(ByOffset));
     let handle = builder.lost_after_ns(Some(15_000_000)).start().unwrap();
     let begun = Instant::now();
     assert_eq!(Client::connect(&answering, "a", true).read(2 << 20, 512), Err(EIO));
@@ -93,7 +93,7 @@ fn a_failed_request_fails_a_lost_one_is_silent() {
 fn a_defect_of_the_model_fails_requests_and_nothing_else() {
     let socket = temporary("sock");
     let handle = Builder::new()
-        .export(Export::new("broken", SIZE, Box::new(Moody)))
+        .export(Export::new("broken", SIZE, Box::new(ByOffset)))
         .export(Export::of_device("well", SIZE, Fixed(0)))
         .unix(&socket)
         .start()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wall's clock, and the bell by which devices wake who waits on it.
+//! The real-time clock of a replay, and the bell with which devices wake a thread that waits on it.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use linnet_types::{Clock, Nanos, Waited};
 
-/// Longest time without a look whether to stop.
+/// Longest wait before the caller can check whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// When the run began and how its time passes: `time_scale` nanoseconds of wall time for each nanosecond of the run's.
+/// The start of the run and the speed of its time: `time_scale` nanoseconds of real time per nanosecond of the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Epoch {
     begun: Instant,
@@ -18,7 +18,7 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
-    /// The run's time at a moment.
+    /// The time of the run at an instant.
     pub fn at(&self, moment: Instant) -> Nanos {
         (moment.saturating_duration_since(self.begun).as_nanos() as f64 / self.time_scale) as Nanos
     }
@@ -29,18 +29,18 @@ impl Epoch {
     }
 }
 
-/// Wakes the clock that it belongs to; rung by a device's thread once an answer can be polled.
+/// Wakes its clock; a device's thread rings it when an answer can be polled.
 #[derive(Clone, Debug)]
 pub(crate) struct Bell(SyncSender<()>);
 
 impl Bell {
     pub fn ring(&self) {
-        // A bell that rings already need not be rung.
+        // If the bell is already ringing, there is nothing to do.
         let _ = self.0.try_send(());
     }
 }
 
-/// Wall time since the clock was made, over the time scale.
+/// Real time since the clock was made, divided by the time scale.
 #[derive(Debug)]
 pub(crate) struct WallClock {
     epoch: Epoch,
@@ -49,14 +49,14 @@ pub(crate) struct WallClock {
 }
 
 impl WallClock {
-    /// A clock that begins now, and its bell. The clock waits for devices as long as there is a bell.
+    /// A clock that starts now, and its bell. The clock waits for devices as long as a copy of the bell exists.
     pub fn new(time_scale: f64) -> (WallClock, Bell) {
         let (bell, rung) = sync_channel(1);
         let begun = Instant::now();
         (WallClock { epoch: Epoch { begun, time_scale }, rung, looked: begun }, Bell(bell))
     }
 
-    /// How this clock tells time.
+    /// The start and speed of this clock.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }

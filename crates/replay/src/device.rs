@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An NBD export as a device: requests go out on the caller's thread, answers are stamped by a thread of the device's own.
+//! An NBD export as a device: the caller's thread sends requests, and a thread of the device receives and stamps
+//! answers.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,7 +16,7 @@ use crate::nbd::{Answer, Receiver, Sender};
 
 type Arrival = (Instant, io::Result<Answer>);
 
-/// The first export that was lost, and why.
+/// The first export whose connection was lost, and why.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses(Arc<Mutex<Option<(usize, io::Error)>>>);
 
@@ -33,7 +34,7 @@ impl Losses {
     }
 }
 
-/// An export. Requests fail from the moment on that it is lost.
+/// An export. After its connection is lost, all requests fail.
 pub(crate) struct NbdDevice {
     number: usize,
     sender: Sender,
@@ -41,13 +42,13 @@ pub(crate) struct NbdDevice {
     epoch: Epoch,
     losses: Losses,
     lost: bool,
-    /// Tokens of what has not ended.
+    /// Tokens of the requests that have not ended.
     inside: BTreeSet<u64>,
     ended: Vec<Ended>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Stamps and posts what comes until the connection ends.
+/// Stamps and posts answers until the connection ends.
 fn listen(mut receiver: Receiver, post: &Post<Arrival>, bell: &Bell) {
     loop {
         let closed = || io::Error::new(io::ErrorKind::ConnectionAborted, "the server closed the connection");
@@ -62,7 +63,7 @@ fn listen(mut receiver: Receiver, post: &Post<Arrival>, bell: &Bell) {
 }
 
 impl NbdDevice {
-    /// Device `number` of a connection, by the time of `epoch`.
+    /// Device `number`, on a connection, with the time of `epoch`.
     pub fn new(
         number: usize,
         (sender, receiver): (Sender, Receiver),
@@ -76,7 +77,7 @@ impl NbdDevice {
         NbdDevice { number, sender, inbox, epoch, losses, lost: false, inside, ended, thread }
     }
 
-    /// Takes what the thread has posted.
+    /// Collects the answers that the thread has posted.
     fn collect(&mut self) {
         while let Ok((moment, answer)) = self.inbox.try_recv() {
             let at_ns = self.epoch.at(moment);
@@ -91,7 +92,7 @@ impl NbdDevice {
         }
     }
 
-    /// The export is lost, and with it all that it holds.
+    /// Fails all requests in flight, because the connection is lost.
     fn lose(&mut self, at_ns: Nanos, error: io::Error) {
         self.lost = true;
         self.losses.add(self.number, error);
@@ -108,7 +109,7 @@ impl Device for NbdDevice {
         }
         self.inside.insert(token);
         if let Err(error) = self.sender.send(token, request) {
-            // What was answered before keeps its time.
+            // Answers that came earlier keep their times.
             self.collect();
             self.lose(now, error);
         }
@@ -121,7 +122,7 @@ impl Device for NbdDevice {
 
     fn poll(&mut self, now: Nanos, out: &mut Vec<Ended>) {
         self.collect();
-        // An answer that came since the caller read its clock waits for the next poll.
+        // An answer that is newer than the caller's `now` stays for the next poll.
         let due = self.ended.iter().take_while(|one| one.at_ns <= now).count();
         out.extend(self.ended.drain(..due));
     }
@@ -129,7 +130,7 @@ impl Device for NbdDevice {
 
 impl Drop for NbdDevice {
     fn drop(&mut self) {
-        // The thread ends with the connection. There is nobody to tell of an error here.
+        // The thread ends with the connection. An error here cannot be reported to anyone.
         let _ = self.sender.disconnect();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

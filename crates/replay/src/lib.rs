@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drives the array on real devices in real time: the same driver, state machine and policies as in virtual time, with the wall's
-//! clock and NBD exports as devices.
+//! Runs the array on real devices in real time. Driver, state machine and policies are the same as in virtual time; the
+//! clock is real and the devices are NBD exports.
 //!
-//! Writes of a trace overwrite what the exports hold: replay against drives that may be overwritten.
+//! Writes of a trace overwrite the contents of the exports, so use only drives whose data may be lost.
 
 mod clock;
 mod device;
@@ -14,7 +14,7 @@ pub use run::{Options, Outcome, replay};
 
 use std::io;
 
-/// Why a replay could not begin or go on.
+/// Why a replay could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Not an address of an export.
@@ -41,12 +41,12 @@ pub enum Error {
         /// Thresholds.
         thresholds: usize,
     },
-    /// An export was lost in mid-run.
+    /// The connection to an export was lost during the run.
     #[error("device {device}: {source}")]
     Io {
         /// Its number.
         device: usize,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The array refused its settings.

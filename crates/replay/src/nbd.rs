@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client of NBD exports: newstyle handshake, simple replies, any number of requests in flight. Written from the protocol
-//! (`doc/proto.md` of the NBD project). Everything is big endian.
+//! A client of NBD exports: newstyle handshake, simple replies, any number of requests in flight. Written from the
+//! protocol (`doc/proto.md` of the NBD project). All integers are big endian.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -23,9 +23,9 @@ const REPLY_ACK: u32 = 1;
 const REPLY_INFO: u32 = 3;
 const INFO_EXPORT: u16 = 0;
 const COMMAND_DISCONNECT: u16 = 2;
-/// Longest answer to an option that is believed.
+/// Longest answer to an option that is accepted.
 const OPTION_BYTES_MAX: u32 = 1 << 16;
-/// Longest request that every server takes.
+/// Longest request that every server accepts.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 32 << 20;
 
 /// Where an export is.
@@ -37,10 +37,10 @@ pub enum Target {
     Tcp(String),
 }
 
-/// Reads the address of an export: where it is, and its name.
+/// Parses the address of an export: its server, and its name.
 ///
 /// # Errors
-/// [`Error::Uri`] for what is not one.
+/// [`Error::Uri`] if it is not an address.
 pub fn parse_uri(uri: &str) -> Result<(Target, String), Error> {
     let wrong = || Error::Uri { uri: uri.to_owned() };
     if let Some(rest) = uri.strip_prefix("nbd+unix:///") {
@@ -52,7 +52,7 @@ pub fn parse_uri(uri: &str) -> Result<(Target, String), Error> {
     Ok((Target::Tcp(host.to_owned()), decode(name).ok_or_else(wrong)?))
 }
 
-/// Undoes percent-encoding.
+/// Decodes percent-encoding.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -68,7 +68,7 @@ fn decode(text: &str) -> Option<String> {
 }
 
 trait Socket: Read + Write + Send {
-    /// Ends both directions, which ends a read that waits.
+    /// Shuts down both directions, which ends a pending read.
     fn close(&self) -> io::Result<()>;
 }
 
@@ -89,7 +89,7 @@ type Sizes = Arc<Mutex<HashMap<u64, u32>>>;
 /// The sending half of a connection.
 pub(crate) struct Sender {
     socket: Box<dyn Socket>,
-    /// Bytes that the answers to reads in flight will carry.
+    /// For each read in flight, the bytes that its answer will carry.
     reads: Sizes,
     /// Size of the export.
     pub size_bytes: u64,
@@ -142,7 +142,7 @@ fn array<const N: usize>(socket: &mut dyn Socket) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Agrees on the export and gives its size.
+/// Chooses the export and returns its size.
 fn handshake(socket: &mut dyn Socket, name: &str) -> io::Result<u64> {
     if u64::from_be_bytes(array(socket)?) != MAGIC || u64::from_be_bytes(array(socket)?) != OPTION_MAGIC {
         return Err(invalid("the peer is not a newstyle NBD server"));
@@ -184,10 +184,10 @@ fn handshake(socket: &mut dyn Socket, name: &str) -> io::Result<u64> {
 }
 
 impl Sender {
-    /// Sends a request under this cookie. It is wrapped into the export as modelled devices wrap it, and cut at its end and at the
-    /// longest request that servers take.
+    /// Sends a request with this cookie. The offset wraps around the export, as in modelled devices. The length is cut
+    /// at the end of the export and at the longest request that every server accepts.
     pub fn send(&mut self, cookie: u64, request: &Request) -> io::Result<()> {
-        // Whole sectors, which every server takes.
+        // Whole sectors, which every server accepts.
         let offset = request.offset_bytes / 512 * 512 % (self.size_bytes / 512 * 512).max(512);
         let wanted = request.size_bytes.div_ceil(512).saturating_mul(512).min(REQUEST_BYTES_MAX);
         let size = u64::from(wanted).min(self.size_bytes - offset) as u32;
@@ -209,7 +209,7 @@ impl Sender {
         self.socket.write_all(&self.pattern[..size as usize])
     }
 
-    /// Says good-bye and closes the connection.
+    /// Sends a disconnect and closes the connection.
     pub fn disconnect(&mut self) -> io::Result<()> {
         let mut head = Vec::with_capacity(28);
         head.extend_from_slice(&REQUEST_MAGIC.to_be_bytes());
@@ -222,7 +222,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Waits for the next answer; nothing once the server has closed the connection.
+    /// Waits for the next answer; `None` after the server has closed the connection.
     pub fn next(&mut self) -> io::Result<Option<Answer>> {
         let mut head = [0; 16];
         match self.socket.read_exact(&mut head) {

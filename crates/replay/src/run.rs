@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A replay: the array's driver on NBD exports, by the wall's clock.
+//! Runs a replay: the array's driver with NBD exports and the real-time clock.
 
 use linnet_array::{Config, Counters, Error as ArrayError, Input, Observer, Policy, Progress, RunOptions, run_on};
 use linnet_types::{IoRecord, Nanos, Thresholds};
@@ -9,16 +9,16 @@ use crate::clock::WallClock;
 use crate::device::{Losses, NbdDevice};
 use crate::nbd::connect;
 
-/// How to replay.
+/// Settings of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The array.
     pub array: Config,
-    /// Wall time for each trace time: 2 replays half as fast.
+    /// Real time per trace time: 2 replays at half the speed.
     pub time_scale: f64,
 }
 
-/// What a replay gave. Times are trace time: wall time over the time scale.
+/// The result of a replay. Times are trace time: real time divided by the time scale.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Latency of every answered read, from its arrival in the trace to its answer.
@@ -27,13 +27,13 @@ pub struct Outcome {
     pub tenant: Vec<u32>,
     /// Counts of the array.
     pub counters: Counters,
-    /// Every I/O as its device answered it, by device, in the order of submission.
+    /// Every I/O as its device answered it, by device, in order of submission.
     pub log: Vec<Vec<IoRecord>>,
     /// How late each I/O was sent, sorted.
     pub lateness_ns: Vec<Nanos>,
 }
 
-/// Notes how late I/Os are sent, and stops the run when an export is lost.
+/// Measures how late I/Os are sent, and stops the run when the connection to an export is lost.
 struct Recorder<'a> {
     progress: &'a mut dyn FnMut(u64) -> bool,
     losses: &'a Losses,
@@ -55,8 +55,8 @@ impl Observer for Recorder<'_> {
 /// Replays `streams` (stream i has export i as its primary) through an array of NBD exports.
 ///
 /// # Errors
-/// An export that cannot be reached or is lost, lists of different lengths, settings that the array refuses, and a stop asked for by
-/// `progress` (told of the I/Os sent).
+/// An export that cannot be reached or whose connection is lost, lists of different lengths, settings that the array
+/// refuses, and a stop requested by `progress`, which gets the number of I/Os sent.
 pub fn replay(
     uris: &[String],
     streams: &[&[IoRecord]],
@@ -74,7 +74,7 @@ pub fn replay(
     let epoch = clock.epoch();
     let device = |(number, connection)| NbdDevice::new(number, connection, epoch, bell.clone(), losses.clone());
     let mut devices: Vec<NbdDevice> = connections.into_iter().enumerate().map(device).collect();
-    // The devices have the bell now: when their threads have ended, nobody can ring it.
+    // Only the devices hold the bell now: when their threads have ended, the clock stops waiting.
     drop(bell);
     let mut recorder = Recorder { progress, losses: &losses, lateness_ns: Vec::new() };
     let settings = RunOptions { array: options.array, log: true };

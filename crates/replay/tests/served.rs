@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays on served devices of known latency.
+//! Tests replays on served devices with known latency.
 
 use linnet_array::{Config, DeviceModel, policy};
 use linnet_nbd::{Builder, Export};

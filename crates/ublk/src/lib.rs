@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A modelled drive as a block device of the kernel: `/dev/ublkbN`, held to the model's deadlines.
+//! A modelled drive as a kernel block device, `/dev/ublkbN`, which answers at the model's deadlines.
 //!
-//! The kernel's ublk driver (6.0 and later, `modprobe ublk_drv`, root) hands each block request to this process through
-//! io_uring. The drive is the one that the NBD server serves ([`linnet_nbd::Front`]): the model is asked and the data
-//! moved at arrival, and an io_uring timeout of the request's own slot fires at its deadline and completes it. There is
-//! one queue and one thread, which is what one drive with one lock can use.
+//! The kernel's ublk driver (6.0 and later, `modprobe ublk_drv`, root) passes each block request to this process
+//! through io_uring. The drive is the same as in the NBD server ([`linnet_nbd::Front`]): at arrival it asks the model
+//! and moves the data. At the deadline an io_uring timeout in the request's slot fires and completes the request. There
+//! is one queue and one thread, because one drive has one lock and cannot use more.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,39 +18,39 @@ use libublk::io::{BufDescList, UblkDev, UblkIOCtx, UblkQueue};
 use libublk::{BufDesc, UblkError, UblkFlags, UblkIORes, sys};
 use linnet_nbd::{Ask, Command, Data, Front, Held};
 
-/// Largest request that the kernel hands over; it splits larger ones.
+/// Largest request that the kernel sends; it splits larger ones.
 const REQUEST_BYTES_MAX: u32 = 512 << 10;
 const SECTOR_BYTES: u64 = 512;
-/// A deadline that is nearer than this is met at once: a timer would take longer.
+/// A deadline that is nearer than this is awaited by spinning, because a timer would take longer.
 const TIMER_NS: u64 = 1_000;
 const EIO: i32 = 5;
 const EINVAL: i32 = 22;
 
-/// Why a drive cannot be shown to the kernel.
+/// Why a drive cannot become a block device.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A size that is no multiple of a sector.
+    /// The size is not a multiple of a sector.
     #[error("size_bytes is {size_bytes}; a block device needs a multiple of 512")]
     Size {
         /// The drive's size.
         size_bytes: u64,
     },
-    /// A depth outside what the driver takes.
+    /// The driver does not accept this queue depth.
     #[error("queue depth is {queue_depth}; give 1 to 1024")]
     Depth {
-        /// The depth that was asked for.
+        /// The depth that was given.
         queue_depth: u16,
     },
-    /// The driver refused.
+    /// An error of the driver.
     #[error("ublk: {0}; is ublk_drv loaded, and may this process open /dev/ublk-control?")]
     Driver(#[from] UblkError),
 }
 
-/// Serves the drive as `/dev/ublkb<id>` until the device is deleted (by [`stop`], or from outside). `id` is -1 for the
-/// next free number; `ready` is called with the number once the device is there. `queue_depth` is 1 to 1024.
+/// Serves the drive as `/dev/ublkb<id>` until the device is deleted (by [`stop`], or by another process). `id` is -1
+/// for the next free number. `ready` is called with the number when the device exists. `queue_depth` is 1 to 1024.
 ///
 /// # Errors
-/// Settings that make no sense, and what the driver reports.
+/// Invalid settings, and errors of the driver.
 pub fn serve(
     front: Arc<Front>,
     id: i32,
@@ -96,10 +96,10 @@ pub fn serve(
     Ok(())
 }
 
-/// Deletes the device of this number, which ends the [`serve`] behind it.
+/// Deletes the device with this number, which ends its [`serve`].
 ///
 /// # Errors
-/// What the driver reports, as that there is no such device.
+/// Errors of the driver, for example if there is no such device.
 pub fn stop(id: u32) -> Result<(), Error> {
     let ctrl = UblkCtrl::new_simple(id as i32)?;
     ctrl.kill_dev()?;
@@ -119,7 +119,7 @@ fn run_queue(front: &Front, queue_id: u16, dev: &UblkDev) -> Result<(), UblkErro
     let queue = UblkQueue::new(queue_id, dev)?.submit_fetch_commands_unified(BufDescList::Slices(Some(&buffers)))?;
     let depth = usize::from(dev.dev_info.queue_depth);
     let mut slots = vec![Slot { held: None, result: 0 }; depth];
-    // The ring reads a timeout's length when it is submitted, after this function has moved on: one for each slot.
+    // The ring reads a timeout's length at submission, after this function has returned, so each slot keeps its own.
     let timers: Rc<[Cell<Timespec>]> = (0..depth).map(|_| Cell::new(Timespec::new())).collect();
     queue.wait_and_handle_io(|queue: &UblkQueue, tag: u16, io: &UblkIOCtx| {
         let slot = &mut slots[usize::from(tag)];
@@ -128,7 +128,7 @@ fn run_queue(front: &Front, queue_id: u16, dev: &UblkDev) -> Result<(), UblkErro
             *slot = begin(front, queue, tag, buffer);
         }
         let left_ns = slot.held.map_or(0, |held| front.left_ns(&held));
-        // A timer may fire a little early by its own clock; then it is set again.
+        // By our clock, a timer may fire slightly early; then it is set again.
         if left_ns > 0 && (io.is_tgt_io() || left_ns >= TIMER_NS) {
             let timer = &timers[usize::from(tag)];
             timer.set(Timespec::new().sec(left_ns / 1_000_000_000).nsec((left_ns % 1_000_000_000) as u32));
@@ -152,8 +152,8 @@ fn run_queue(front: &Front, queue_id: u16, dev: &UblkDev) -> Result<(), UblkErro
     Ok(())
 }
 
-/// Hands a request to the drive. A lost one fails at once where the front has no time for it: a block device that
-/// never answers cannot even be removed.
+/// Submits a request to the drive. If a request is lost and the front has no time limit for it, it fails at once: a
+/// block device with an unanswered request cannot be removed.
 fn begin(front: &Front, queue: &UblkQueue, tag: u16, buffer: &mut IoBuf<u8>) -> Slot {
     let io = queue.get_iod(tag);
     let command = match io.op_flags & 0xff {

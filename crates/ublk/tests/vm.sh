@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The kernel's own clients of a modelled drive: its ublk block device, and its nbd client on the NBD server. Run it as
-# root in a disposable machine with a kernel of 6.0 or later (ublk_drv, nbd), fio and nbd-client:
+# Tests kernel clients of a modelled drive: its ublk block device, and the kernel's nbd client with the NBD server. Run
+# it as root in a disposable machine with a kernel of 6.0 or later (ublk_drv, nbd), fio and nbd-client:
 #     cargo build --release --examples --manifest-path crates/ublk/Cargo.toml
 #     cargo build --release --examples -p linnet-nbd
-#     crates/ublk/tests/vm.sh BLOCK_FIXED SERVE_FIXED      (paths of the two examples)
-# Ends with 77 where the kernel lacks a module. Latency is 20 ms, so that a slow machine can still be evaluated.
+#     crates/ublk/tests/vm.sh BLOCK_TOY SERVE_TOY      (paths of the two examples)
+# Exits with 77 if the kernel lacks a module. The latency is 20 ms, so that the test also works on a slow machine.
 set -eu
 block_fixed=$1
 serve_fixed=$2
@@ -14,13 +14,13 @@ work=$(mktemp -d)
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# Writes, verifies and trims; no request may be quicker than the model.
+# Writes, verifies and trims; no request may be faster than the model.
 exercise() {
     common="--filename=$1 --direct=1 --ioengine=libaio --output-format=terse --terse-version=3"
     fio --name=verify $common --rw=randwrite --bs=4k-64k --size=8m --iodepth=16 \
         --verify=crc32c --do_verify=1 --verify_fatal=1 >"$work/verify" || fail "$1: data differ"
     fio --name=reads $common --rw=randread --bs=4k --size=64m --iodepth=4 --runtime=3 --time_based >"$work/reads"
-    # Field 14 of fio's terse form is the least completion latency of reads, in microseconds.
+    # Field 14 of fio's terse form is the minimum completion latency of reads, in microseconds.
     least_us=$(cut -d';' -f14 "$work/reads" | cut -d. -f1)
     [ "$least_us" -ge $((latency_ns / 1000)) ] || fail "$1: a read took $least_us us"
     blkdiscard -o 0 -l 4194304 "$1"

@@ -38,11 +38,11 @@ impl LatencyModel for Fixed {
     }
 }
 
-/// Latency by the mebibyte that is touched: the first takes 150 ms, the second fails, the third is lost, the fourth
-/// makes the model panic, the rest is done at once. A flush takes 100 ms, a trim 50 ms.
-pub struct Moody;
+/// Latency depends on the mebibyte of the offset: in the first it is 150 ms; in the second requests fail; in the third
+/// they are lost; in the fourth the model panics; all others answer at once. A flush takes 100 ms, a trim 50 ms.
+pub struct ByOffset;
 
-impl LatencyModel for Moody {
+impl LatencyModel for ByOffset {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
         match request.offset_bytes >> 20 {
             0 => Outcome::Done(now + 150_000_000),
@@ -54,7 +54,7 @@ impl LatencyModel for Moody {
     }
 }
 
-impl Drive for Moody {
+impl Drive for ByOffset {
     fn flush(&mut self, now: Nanos) -> Nanos {
         now + 100_000_000
     }
@@ -64,7 +64,7 @@ impl Drive for Moody {
     }
 }
 
-/// Fails the test that breaks the rule on time; otherwise instant.
+/// Answers at once, and panics if `now` goes back or a request is invalid.
 pub struct InOrder {
     pub last: Nanos,
     pub asked: u64,
@@ -115,7 +115,7 @@ pub fn take<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Connects and passes the greeting, promising the fixed newstyle and no zeroes.
+/// Connects and answers the greeting with the flags for fixed newstyle and no zeroes.
 pub fn greet(socket: &Path) -> UnixStream {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -177,7 +177,7 @@ impl Client {
         self.next_cookie
     }
 
-    /// The next reply; `read` tells how many bytes a successful simple reply to this cookie carries.
+    /// The next reply; `read` returns how many bytes a successful simple reply to this cookie carries.
     pub fn reply(&mut self, read: impl Fn(u64) -> u32) -> io::Result<Reply> {
         let magic = u32::from_be_bytes(take(&mut self.stream)?);
         if magic == 0x6744_6698 {
@@ -190,7 +190,7 @@ impl Client {
             return Ok(Reply { cookie, error, data });
         }
         assert_eq!(magic, 0x668e_33ef);
-        assert!(self.structured, "structured reply without leave");
+        assert!(self.structured, "structured reply that was not negotiated");
         let [_, done, high, kind] = take(&mut self.stream)?;
         assert_eq!(done, 1, "each reply is one chunk");
         let cookie = u64::from_be_bytes(take(&mut self.stream)?);
@@ -223,7 +223,7 @@ impl Client {
         self.ask(WRITE, 0, offset, data.len() as u32, data).map(|_| ())
     }
 
-    /// Whether the server has closed the connection (after whatever it still had to say).
+    /// Whether the server has closed the connection, after any replies that it still sent.
     pub fn closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
