@@ -30,7 +30,7 @@ impl fmt::Display for At {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A trace that is to be held in memory has more records than were allowed.
+    /// A trace that must fit in memory has more records than are allowed.
     #[error("{}: holds more than the {most} records that fit in memory; cut it into parts and take them one by one", path.display())]
     TooMany {
         /// The file.
@@ -43,20 +43,20 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Reading or decompressing failed before the end.
+    /// Reading or decompressing failed partway.
     #[error("{}: {at}: cannot read on: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Where reading stopped.
         at: At,
-        /// The system's or the decompressor's word.
+        /// The error of the system or the decompressor.
         source: io::Error,
     },
-    /// The trace holds no I/O at all.
+    /// The trace contains no I/O.
     #[error("{}: the trace holds no I/O ({why})", path.display())]
     Empty {
         /// The file.
@@ -64,7 +64,7 @@ pub enum Error {
         /// What was found instead.
         why: String,
     },
-    /// A field of a record does not hold what its format demands.
+    /// A field of a record does not match its format.
     #[error("{}: {at}: field {field}: `{text}` {problem}; {advice}", path.display())]
     Field {
         /// The file.
@@ -90,17 +90,17 @@ pub enum Error {
         /// What is missing.
         what: String,
     },
-    /// A line is longer than any trace format's, so the file is hardly a text trace.
+    /// A line is longer than in any trace format, so the file is probably not a text trace.
     #[error("{}: {at}: longer than {limit} bytes without a line end: not a text trace", path.display())]
     LongLine {
         /// The file.
         path: PathBuf,
         /// The line.
         at: At,
-        /// The bound, in bytes.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// The content fits no known format.
+    /// The content matches no known format.
     #[error("{}: {why}; if you know what it is, give one of the formats {known}", path.display())]
     UnknownFormat {
         /// The file.
@@ -110,20 +110,20 @@ pub enum Error {
         /// The names of the known formats.
         known: String,
     },
-    /// The content fits several formats that would give different records.
+    /// The content matches several formats that would give different records.
     #[error("{}: could be any of {candidates} ({why}); choose one with --format", path.display())]
     Ambiguous {
         /// The file.
         path: PathBuf,
-        /// The formats that fit.
+        /// The formats that match.
         candidates: String,
-        /// What leaves it open.
+        /// Why the format is not certain.
         why: String,
     },
     /// No format has this name.
     #[error("no trace format is called `{name}`; known are {known}")]
     NoSuchFormat {
-        /// The name that was asked for.
+        /// The name that was given.
         name: String,
         /// The names of the known formats.
         known: String,
@@ -133,18 +133,18 @@ pub enum Error {
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with the column where there is one.
+        /// What is wrong, with the column if there is one.
         problem: String,
     },
-    /// Writing failed; nothing was left under the final name.
+    /// Writing failed; there is no file under the final name.
     #[error("{}: cannot write: {source}; nothing was left there", path.display())]
     Write {
-        /// The file that was asked for.
+        /// The target file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         source: io::Error,
     },
-    /// An argument is out of its range.
+    /// An argument is out of range.
     #[error("{name} = {value}: {problem}")]
     Argument {
         /// The argument.
@@ -162,7 +162,7 @@ pub enum Error {
     },
 }
 
-/// A field of a line or record that is not as it should be; the source adds file and place.
+/// A field of a line or record that is invalid; the source adds file and place.
 #[derive(Debug)]
 pub(crate) struct Bad {
     pub field: &'static str,
@@ -193,7 +193,7 @@ impl Bad {
     }
 }
 
-/// At most 60 characters of a text, with what cannot be printed escaped.
+/// At most 60 characters of a text; unprintable characters are escaped.
 pub(crate) fn shown(text: &[u8]) -> String {
     const LIMIT: usize = 60;
     let mut out: String = text[..text.len().min(LIMIT)].escape_ascii().to_string();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of trace formats, and telling them apart by content.
+//! The table of trace formats, and the detection of a format by content.
 //!
-//! Several formats look alike: five columns of numbers, with time in ms, us or ns and places in bytes or sectors. Where the
-//! content leaves open which one it is, detection says so and names the candidates; it never picks one.
+//! Several formats look alike: five columns of numbers, with time in ms, us or ns and offsets in bytes or sectors. If
+//! the content fits several formats, detection reports the candidates; it never guesses.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::error::{At, Error, shown};
 use crate::formats;
 use crate::input::Input;
 
-/// What a source left out and noticed, so far.
+/// What a source has left out and its warnings, so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub skipped: BTreeMap<String, u64>,
@@ -21,23 +21,23 @@ pub(crate) struct Report {
     pub reordered: u64,
 }
 
-/// A stream of records in the order of the file, with times as the file has them.
+/// A stream of records in the order of the file, with the times of the file.
 pub(crate) trait Source: Send {
     /// The next record; `None` at the end.
     fn next(&mut self) -> Result<Option<IoRecord>, Error>;
-    /// Where the record returned last came from.
+    /// The position of the record that was returned last.
     fn at(&self) -> At;
     fn report(&self) -> Report;
 }
 
-/// The files of one trace, opened.
+/// The opened files of one trace.
 pub(crate) struct Opening {
     pub inputs: Vec<Input>,
     pub lenient: bool,
 }
 
 impl Opening {
-    /// The only file of a format that has one file.
+    /// The only file, for a format that has one file.
     pub fn single(mut self) -> Result<(Input, bool), Error> {
         if self.inputs.len() != 1 {
             return Err(Error::Argument {
@@ -50,11 +50,11 @@ impl Opening {
     }
 }
 
-/// How well the beginning of a file fits a format.
+/// How well the beginning of a file matches a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     No,
-    /// It may be, but so may something else; why.
+    /// It may match, but other formats may too; contains the reason.
     Maybe(&'static str),
     Yes,
 }
@@ -76,7 +76,7 @@ impl<'a> Head<'a> {
         Head { bytes, lines }
     }
 
-    /// Lines without the first, where that one is not data; at most this many.
+    /// At most `most` lines, without the first `skip` ones, which may be a header.
     pub fn some(&self, skip: usize, most: usize) -> &[&'a [u8]] {
         let from = skip.min(self.lines.len());
         &self.lines[from..self.lines.len().min(from + most)]
@@ -87,9 +87,9 @@ impl<'a> Head<'a> {
 pub struct Format {
     /// The name for `--format`.
     pub name: &'static str,
-    /// Its columns or origin, in one line.
+    /// Its columns or its source, in one line.
     pub about: &'static str,
-    /// True when records may carry a latency.
+    /// True if records may have a latency.
     pub has_latency: bool,
     pub(crate) fit: fn(&Head) -> Fit,
     pub(crate) open: fn(Opening) -> Result<Box<dyn Source>, Error>,
@@ -136,10 +136,10 @@ pub fn format_named(name: &str) -> Result<&'static Format, Error> {
         .ok_or_else(|| Error::NoSuchFormat { name: name.to_string(), known: names(FORMATS) })
 }
 
-/// Says which format a file has, from its first 64 KiB.
+/// Detects the format of a file from its first 64 KiB.
 ///
 /// # Errors
-/// [`Error::UnknownFormat`], [`Error::Ambiguous`] with the candidates, [`Error::Empty`], or what opening gives.
+/// [`Error::UnknownFormat`], [`Error::Ambiguous`] with the candidates, [`Error::Empty`], or errors of opening the file.
 pub fn detect(path: &Path) -> Result<&'static Format, Error> {
     let mut input = Input::open(path, false)?;
     detect_input(&mut input)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes of a trace file: gzip and zstd are undone by their magic bytes, whatever the file is called; lines and
-//! binary records come out of one buffer of fixed size.
+//! Reads the bytes of a trace file. gzip and zstd are detected by their magic bytes, whatever the file is called. Lines
+//! and binary records come from one buffer of fixed size.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -12,11 +12,11 @@ use crate::error::{At, Error};
 
 /// Longest line of a text trace. The longest real ones (blkparse with a process name) have about 120 bytes.
 pub(crate) const LINE_MAX: usize = 64 * 1024;
-/// How much of a file detection looks at, after decompression.
+/// How much of a file detection reads, after decompression.
 pub(crate) const HEAD_BYTES: usize = 64 * 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Counts what leaves the file, before decompression, for the progress report.
+/// Counts the bytes read from the file, before decompression, for the progress report.
 struct Metered {
     file: File,
     bytes: Arc<AtomicU64>,
@@ -30,7 +30,7 @@ impl Read for Metered {
     }
 }
 
-/// One opened trace file. What [`Input::head`] showed is read again by the readers.
+/// One opened trace file. Readers get the bytes of [`Input::head`] again.
 pub(crate) struct Input {
     pub path: PathBuf,
     /// Bytes read so far, as stored.
@@ -85,7 +85,7 @@ impl Input {
         })
     }
 
-    /// The first bytes of the file, at most [`HEAD_BYTES`]. To be called before anything is taken.
+    /// The first bytes of the file, at most [`HEAD_BYTES`]. Must be called before anything else is read.
     pub fn head(&mut self) -> Result<&[u8], Error> {
         while !self.eof && self.end - self.start < HEAD_BYTES {
             self.fill(At::Byte(0))?;
@@ -98,12 +98,12 @@ impl Input {
         self.eof && self.end - self.start <= HEAD_BYTES
     }
 
-    /// True when a compressed stream ended early and was accepted because reading is lenient.
+    /// True if a compressed stream ended early and was accepted because reading is lenient.
     pub fn was_cut(&self) -> bool {
         self.cut
     }
 
-    /// Brings more bytes into the buffer, moving what is left to its front.
+    /// Reads more bytes into the buffer and moves the unread ones to its front.
     fn fill(&mut self, at: At) -> Result<(), Error> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -157,7 +157,7 @@ impl Input {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// The next `length` bytes; `None` at the end of the file; an error when fewer are left. At most 64 KiB.
+    /// The next `length` bytes; `None` at the end of the file; an error if fewer are left. At most 64 KiB.
     pub fn take(&mut self, length: usize) -> Result<Option<&[u8]>, Error> {
         debug_assert!(length <= LINE_MAX);
         while self.end - self.start < length && !self.eof {
@@ -190,12 +190,12 @@ impl Input {
         self.line
     }
 
-    /// Decompressed bytes taken so far.
+    /// Decompressed bytes returned so far.
     pub fn byte_offset(&self) -> u64 {
         self.offset
     }
 
-    /// False when the line returned last had no line end.
+    /// False if the last line had no line end.
     pub fn line_was_terminated(&self) -> bool {
         self.terminated
     }

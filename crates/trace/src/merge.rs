@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One trace of several workloads that are to share a drive.
+//! Merges the traces of workloads that will share a drive.
 
 use linnet_types::IoRecord;
 
 use crate::error::Error;
 
-/// Which tenants the records of a merged trace belong to.
+/// How the records of a merged trace get their tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergedTenants {
     /// Trace i becomes tenant i.
     OneEach,
-    /// Every trace keeps its own, raised so that they begin behind the highest tenant of the trace before it.
+    /// Each trace keeps its own tenants, raised so that they begin above the highest tenant of the previous trace.
     Kept,
 }
 
-/// What is added to the tenants that each trace keeps.
+/// The offset to add to the tenants of each trace.
 fn raises(traces: &[&[IoRecord]]) -> Result<Vec<u32>, Error> {
     let mut next: u64 = 0;
     let mut raises = Vec::with_capacity(traces.len());
@@ -29,11 +29,11 @@ fn raises(traces: &[&[IoRecord]]) -> Result<Vec<u32>, Error> {
     Ok(raises)
 }
 
-/// Merges traces that are sorted by arrival into one; of records that arrive together, those of the earlier trace come
-/// first. Latencies are dropped, because each was measured without the others' load.
+/// Merges traces that are sorted by arrival. Records with the same arrival keep the order of the traces. Latencies are
+/// dropped, because each was measured without the load of the others.
 ///
 /// # Errors
-/// [`Error::Argument`] when the tenants that are kept do not fit 32 bits.
+/// [`Error::Argument`] if tenants that are kept do not fit 32 bits.
 pub fn merge(traces: &[&[IoRecord]], tenants: MergedTenants) -> Result<Vec<IoRecord>, Error> {
     debug_assert!(traces.iter().all(|trace| trace.is_sorted_by_key(|r| r.arrive_ns)));
     let kept = tenants == MergedTenants::Kept;
@@ -43,7 +43,7 @@ pub fn merge(traces: &[&[IoRecord]], tenants: MergedTenants) -> Result<Vec<IoRec
         let tenant = |r: &IoRecord| raise + if kept { r.tenant } else { 0 };
         merged.extend(trace.iter().map(|r| IoRecord { tenant: tenant(r), latency_ns: None, ..*r }));
     }
-    // Stable, and fast on runs that are sorted: this is a merge.
+    // A stable sort, which is fast on sorted runs: it merges them.
     merged.sort_by_key(|r| r.arrive_ns);
     Ok(merged)
 }

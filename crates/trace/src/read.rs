@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading a trace: streaming in the order of the file, or whole and sorted by arrival.
+//! Reads a trace: as a stream in the order of the file, or whole and sorted by arrival.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,29 +13,29 @@ use crate::format::{Format, Opening, Source, detect_input, format_named};
 use crate::formats::blktrace;
 use crate::input::Input;
 
-/// A trace spans at most this much; a record farther from the first one has a broken time.
+/// Longest time span of a trace; a record outside it has an invalid time.
 const SPAN_MAX_NS: u64 = 400 * 86_400 * 1_000_000_000;
 /// Records between two progress reports.
 const PROGRESS_EVERY: u64 = 1 << 16;
 
-/// How far reading has come.
+/// Progress of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of the stored files read so far.
     pub bytes: u64,
-    /// Bytes of the stored files together.
+    /// Total bytes of the stored files.
     pub total_bytes: u64,
     /// Records so far.
     pub records: u64,
 }
 
-/// What says which tenant a record belongs to.
+/// Where the tenant of a record comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TenantFrom {
-    /// The trace itself; 0 where its format has no column for it.
+    /// The trace; 0 if its format has no column for it.
     #[default]
     Trace,
-    /// The number of the device: every device or volume is a tenant of its own.
+    /// The number of the device: each device or volume is one tenant.
     Device,
 }
 
@@ -44,13 +44,13 @@ pub enum TenantFrom {
 pub struct Options {
     /// Name of the format ([`crate::FORMATS`]); `None` detects it.
     pub format: Option<String>,
-    /// Leave out (and count) records that cannot be read, instead of failing: `malformed` and `truncated`.
+    /// Leave out and count invalid records instead of failing; the counts are `malformed` and `truncated`.
     pub lenient: bool,
-    /// What says which tenant a record belongs to.
+    /// Where the tenant of a record comes from.
     pub tenant_from: TenantFrom,
-    /// Most records that a whole trace may have; [`read_all`] refuses more instead of running out of memory.
+    /// Most records of a whole trace. [`read_all`] refuses longer ones, so that it does not run out of memory.
     pub records_max: Option<u64>,
-    /// Is told every 65,536 records how far reading has come; answers whether to go on.
+    /// Called every 65,536 records with the progress; returns whether to continue.
     #[allow(clippy::type_complexity)]
     pub progress: Option<Box<dyn FnMut(Progress) -> bool + Send>>,
 }
@@ -62,27 +62,27 @@ impl Options {
     }
 }
 
-/// A whole trace, sorted by arrival (stable), the first record arriving at 0.
+/// A whole trace, sorted by arrival (stable); the first record arrives at 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     /// The I/Os.
     pub records: Vec<IoRecord>,
     /// The file or directory that was read.
     pub source: PathBuf,
-    /// Name of the format it was read as.
+    /// Name of the format that was used.
     pub format: &'static str,
     /// What was left out, counted by reason.
     pub skipped: BTreeMap<String, u64>,
-    /// How many events came after one with a later time, in the order of the file.
+    /// How many events in the file came after one with a later time.
     pub reordered: u64,
-    /// Time of the first record on the source's own clock.
+    /// Time of the first record on the clock of the trace.
     pub origin_ns: Nanos,
-    /// What a reader of the result should know.
+    /// Warnings for the user of the trace.
     pub warnings: Vec<String>,
 }
 
-/// Records in the order of the file, times on the source's own clock (not rebased, not sorted). Memory stays bounded;
-/// for event traces (blkparse, blktrace) it grows with the number of I/Os that wait for their completion.
+/// Records in the order of the file, with the times of the file (not rebased, not sorted). Memory is bounded; for event
+/// traces (blkparse, blktrace) it grows with the number of I/Os that wait for their completion.
 pub struct Records {
     source: Box<dyn Source>,
     format: &'static Format,
@@ -101,7 +101,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// The format the file is read as.
+    /// The format that is used.
     pub fn format(&self) -> &'static Format {
         self.format
     }
@@ -115,12 +115,12 @@ impl Records {
         skipped
     }
 
-    /// Events so far that came after one with a later time.
+    /// How many events so far came after one with a later time.
     pub fn reordered(&self) -> u64 {
         self.source.report().reordered
     }
 
-    /// What was noticed so far.
+    /// Warnings so far.
     pub fn warnings(&self) -> Vec<String> {
         self.source.report().warnings
     }
@@ -161,7 +161,7 @@ impl Records {
 impl Iterator for Records {
     type Item = Result<IoRecord, Error>;
 
-    /// After an error the stream has ended.
+    /// Returns `None` after an error.
     fn next(&mut self) -> Option<Self::Item> {
         if self.finished {
             return None;
@@ -180,14 +180,14 @@ impl Iterator for Records {
     }
 }
 
-/// Opens a trace for streaming. A directory is read as the per-CPU files of binary blktrace in it; a file
-/// `X.blktrace.N` is read with its siblings.
+/// Opens a trace for streaming. In a directory, it reads the per-CPU files of binary blktrace. A file `X.blktrace.N` is
+/// read together with its siblings.
 pub fn open(path: &Path, options: Options) -> Result<Records, Error> {
     let files = blktrace::family(path)?;
     open_as(path, &files, options)
 }
 
-/// Opens several files as one trace: per-CPU files of binary blktrace, exactly those given.
+/// Opens several files as one trace: per-CPU files of binary blktrace, and no other siblings.
 pub fn open_files(paths: &[PathBuf], options: Options) -> Result<Records, Error> {
     let Some(first) = paths.first() else {
         return Err(Error::Argument { name: "files", value: "[]".into(), problem: "give at least one file" });
@@ -227,7 +227,7 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
 /// Reads a whole trace, sorts it by arrival (stable) and rebases it to 0.
 ///
 /// # Errors
-/// As [`open`], or [`Error::Empty`] when nothing is left after skipping.
+/// Those of [`open`], or [`Error::Empty`] if nothing is left after skipping.
 pub fn read_all(path: &Path, options: Options) -> Result<Trace, Error> {
     collect(path, open(path, options)?)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One workload from another: denser in time, larger, or cut into slices.
+//! Changes a workload: its rate, its sizes, or its length.
 //!
 //! LinnOS (section 5.1) re-rates traces of older servers so that "the resulting baseline latency distribution (after running it on the
 //! high-end device) should be similar to the latency distribution in the original trace". The paper does not say how similarity is measured;
@@ -11,9 +11,9 @@ use linnet_types::{IoRecord, Nanos};
 use crate::error::Error;
 use crate::text::SECTOR_BYTES;
 
-/// Quantiles that a latency target has by default.
+/// Default quantiles of a latency target.
 const POINTS: [f64; 8] = [0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];
-/// Steps of the bisection: the factor is found to 2^-14 of its logarithmic range.
+/// Steps of the bisection: it finds the factor to within 2^-14 of its logarithmic range.
 const STEPS: u32 = 14;
 
 fn positive(name: &'static str, value: f64) -> Result<(), Error> {
@@ -23,11 +23,11 @@ fn positive(name: &'static str, value: f64) -> Result<(), Error> {
     Err(Error::Argument { name, value: value.to_string(), problem: "must be a number above 0" })
 }
 
-/// Divides all arrival times by `factor`: above 1 the workload becomes denser. Latencies are dropped, because they
-/// belong to the rate at which they were measured.
+/// Divides all arrival times by `factor`: above 1 the rate becomes higher. Latencies are dropped, because they belong
+/// to the original rate.
 ///
 /// # Errors
-/// [`Error::Argument`] unless `factor` is above 0 and the times still fit 64 bits.
+/// [`Error::Argument`] if `factor` is not above 0, or the times no longer fit 64 bits.
 pub fn rerate(records: &[IoRecord], factor: f64) -> Result<Vec<IoRecord>, Error> {
     positive("factor", factor)?;
     if records.last().is_some_and(|r| r.arrive_ns as f64 / factor > 1e18) {
@@ -41,10 +41,10 @@ pub fn rerate(records: &[IoRecord], factor: f64) -> Result<Vec<IoRecord>, Error>
     Ok(records.iter().map(|r| IoRecord { arrive_ns: at(r), latency_ns: None, ..*r }).collect())
 }
 
-/// Multiplies all sizes, rounded to whole sectors, at least one sector and at most `max_bytes`. Latencies are dropped.
+/// Multiplies all sizes; the results are whole sectors, at least one, and at most `max_bytes`. Latencies are dropped.
 ///
 /// # Errors
-/// [`Error::Argument`] unless `factor` is above 0 and `max_bytes` at least a sector.
+/// [`Error::Argument`] if `factor` is not above 0 or `max_bytes` is less than a sector.
 pub fn scale_sizes(records: &[IoRecord], factor: f64, max_bytes: u32) -> Result<Vec<IoRecord>, Error> {
     positive("factor", factor)?;
     let sector = SECTOR_BYTES as u32;
@@ -63,7 +63,7 @@ pub fn scale_sizes(records: &[IoRecord], factor: f64, max_bytes: u32) -> Result<
     Ok(records.iter().map(|r| IoRecord { size_bytes: size(r), latency_ns: None, ..*r }).collect())
 }
 
-/// Cuts a trace into `n` slices of equal time, each starting at 0. A slice in which nothing arrives is empty.
+/// Cuts a trace into `n` slices of equal duration, each starting at 0. A slice without arrivals is empty.
 pub fn slice_by_time(records: &[IoRecord], n: usize) -> Vec<Vec<IoRecord>> {
     let n = n.max(1);
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return vec![Vec::new(); n] };
@@ -80,7 +80,7 @@ pub fn slice_by_time(records: &[IoRecord], n: usize) -> Vec<Vec<IoRecord>> {
         .collect()
 }
 
-/// A latency distribution to be met: latencies at some quantiles.
+/// A target for a latency distribution: latencies at some quantiles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatencyTarget {
     /// Pairs of quantile (0..1) and latency (above 0).
@@ -88,7 +88,7 @@ pub struct LatencyTarget {
 }
 
 impl LatencyTarget {
-    /// The distribution of these latencies, at p50 to p99.9. `None` when there is none above 0.
+    /// The distribution of these latencies, at p50 to p99.9. `None` if none is above 0.
     pub fn of(latencies: &[Nanos]) -> Option<LatencyTarget> {
         let mut sorted: Vec<Nanos> = latencies.iter().copied().filter(|&l| l > 0).collect();
         sorted.sort_unstable();
@@ -97,12 +97,12 @@ impl LatencyTarget {
     }
 }
 
-/// None without latencies, where the project's quantile is 0.
+/// `None` without latencies (the project's quantile would be 0).
 fn at_quantile(sorted: &[Nanos], q: f64) -> Option<Nanos> {
     (!sorted.is_empty()).then(|| quantile(sorted, q))
 }
 
-/// Mean |ln(latency / target)| over the target's quantiles, and the same with its sign. `None` without latencies.
+/// Mean |ln(latency / target)| over the target's quantiles, and the mean with signs. `None` without latencies.
 pub fn latency_distance(latencies: &[Nanos], target: &LatencyTarget) -> Option<(f64, f64)> {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
@@ -116,14 +116,14 @@ pub fn latency_distance(latencies: &[Nanos], target: &LatencyTarget) -> Option<(
     (n > 0.0).then_some((distance / n, bias / n))
 }
 
-/// What [`rerate_to_target`] found.
+/// The result of [`rerate_to_target`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rerated {
     /// The factor; arrival times were divided by it.
     pub factor: f64,
-    /// Mean |ln(baseline / target)| that is left.
+    /// The remaining mean |ln(baseline / target)|.
     pub distance: f64,
-    /// The same with its sign: above 0 the baseline is slower than the target.
+    /// The mean with signs: above 0 the baseline is slower than the target.
     pub bias: f64,
     /// How often the baseline was run.
     pub runs: u32,
@@ -131,15 +131,15 @@ pub struct Rerated {
     pub records: Vec<IoRecord>,
 }
 
-/// Looks for the factor, between `range.0` and `range.1`, at which the baseline's latencies resemble the target
-/// most (LinnOS, section 5.1).
+/// Searches the factor between `range.0` and `range.1` for which the baseline's latencies are closest to the target
+/// (LinnOS, section 5.1).
 ///
-/// `baseline` runs records on a device without any policy and returns the latencies to be compared. Denser arrivals are
-/// taken to mean longer latencies, so the sign of the mean log ratio says where to look; the best factor that was tried is returned, which
-/// may be an end of the range when the target lies outside.
+/// `baseline` runs records on a device without any policy and returns their latencies. The search assumes that a higher
+/// rate means longer latencies, so the sign of the mean log ratio gives its direction. It returns the best factor that
+/// it tried, which may be an end of the range if the target is outside.
 ///
 /// # Errors
-/// [`Error::Argument`] for an empty or reversed range, an empty target or a baseline that gives no latency.
+/// [`Error::Argument`] for an empty or reversed range, an empty target, or a baseline that returns no latency.
 pub fn rerate_to_target(
     records: &[IoRecord],
     target: &LatencyTarget,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a trace is like: the columns of LinnOS, Table 1, and the quantiles of read latency.
+//! Statistics of a trace: the columns of LinnOS, Table 1, and quantiles of latency.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use crate::read::Trace;
 /// Length of the window of `iops_max_10s`.
 const WINDOW_NS: Nanos = 10_000_000_000;
 
-/// Quantiles of latency in microseconds: nearest rank, that is the smallest latency that at least this share of the I/Os does not exceed.
+/// Quantiles of latency in microseconds, by nearest rank: the lowest latency that is not below at least this share of
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatencyUs {
     /// Median.
@@ -26,7 +27,7 @@ pub struct LatencyUs {
     pub p999: f64,
 }
 
-/// Statistics of a trace; the field names are those of `linnet trace stat --json`.
+/// Statistics of a trace. The field names are those of `linnet trace stat --json`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceStats {
     /// I/Os.
@@ -39,9 +40,10 @@ pub struct TraceStats {
     pub tenants: u64,
     /// From the first to the last arrival.
     pub duration_s: f64,
-    /// `records / duration_s`; 0 when all arrive at once.
+    /// `records / duration_s`; 0 if all arrive at once.
     pub iops_mean: f64,
-    /// Most I/Os that arrive within any 10 s (the window slides), per second. A trace shorter than 10 s counts as one window of its own length.
+    /// Most I/Os per second within any 10 s (a sliding window). A trace shorter than 10 s is one window of its own
+    /// length.
     pub iops_max_10s: f64,
     /// Mean size of reads; 0 without any.
     pub read_bytes_mean: f64,
@@ -51,9 +53,9 @@ pub struct TraceStats {
     pub read_bytes_max: u32,
     /// Largest write; 0 without any.
     pub write_bytes_max: u32,
-    /// Latency of the reads that have one; `None` when none has.
+    /// Latency of the reads that have one; `None` if none has one.
     pub read_latency_us: Option<LatencyUs>,
-    /// Latency of the writes that have one; `None` when none has.
+    /// Latency of the writes that have one; `None` if none has one.
     pub write_latency_us: Option<LatencyUs>,
     /// Reads that have a latency.
     pub reads_with_latency: u64,

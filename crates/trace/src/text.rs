@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all text formats share: fields, numbers in exact integers, and the loop over lines.
+//! Shared by all text formats: fields, numbers in exact integers, and the loop over lines.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::input::Input;
 /// Bytes of a sector, the unit of most traces' offsets.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
-/// An I/O as a line of a file gives it.
+/// An I/O as read from a line of a file.
 pub(crate) struct Found {
     pub arrive_ns: Nanos,
     pub latency_ns: Option<Nanos>,
@@ -23,7 +23,7 @@ pub(crate) struct Found {
     pub tenant: u32,
 }
 
-/// Records that are ready, and counts of what was left out.
+/// Finished records, and counts of what was left out.
 #[derive(Default)]
 pub(crate) struct Out {
     ready: VecDeque<IoRecord>,
@@ -34,7 +34,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// Counts one event or record that gives no I/O.
+    /// Counts one event or record that makes no I/O.
     pub fn skip(&mut self, reason: &'static str) {
         self.skip_many(reason, 1);
     }
@@ -50,7 +50,7 @@ impl Out {
         self.skipped.iter().find(|(known, _)| *known == reason).map_or(0, |(_, n)| *n)
     }
 
-    /// Notes the time of an event, to count how many come after a later one.
+    /// Records the time of an event, to count how many come after a later one.
     pub fn saw(&mut self, time_ns: Nanos) {
         if time_ns < self.latest_ns {
             self.reordered += 1;
@@ -59,7 +59,7 @@ impl Out {
         }
     }
 
-    /// [`Out::found`] of a format that names no tenant.
+    /// [`Out::found`] for a format without tenants.
     pub fn record(
         &mut self,
         arrive_ns: Nanos,
@@ -72,7 +72,7 @@ impl Out {
         self.found(Found { arrive_ns, latency_ns, op, offset_bytes, size_bytes, device, tenant: 0 })
     }
 
-    /// Hands on one I/O of the file; sizes and offsets are checked here for every format.
+    /// Outputs one I/O of the file; sizes and offsets are checked here for every format.
     pub fn found(&mut self, found: Found) -> Result<(), Bad> {
         let Found { arrive_ns, latency_ns, op, offset_bytes, size_bytes, device, tenant } = found;
         if size_bytes == 0 {
@@ -89,7 +89,7 @@ impl Out {
         Ok(())
     }
 
-    /// Hands on an I/O that was checked and counted before (paired events).
+    /// Outputs an I/O that was checked and counted before (paired events).
     pub fn ready(&mut self, record: IoRecord) {
         self.ready.push_back(record);
     }
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
         Fields { rest: line, done: false }
     }
 
-    /// Next field before a comma, without the blanks around it.
+    /// Next field before a comma, trimmed.
     pub fn comma(&mut self) -> Option<&'a [u8]> {
         if self.done {
             return None;
@@ -144,7 +144,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A field that must be there.
+/// A required field.
 pub(crate) fn present<'a>(field: Option<&'a [u8]>, name: &'static str) -> Result<&'a [u8], Bad> {
     match field {
         Some(text) if !text.is_empty() => Ok(text),
@@ -152,7 +152,7 @@ pub(crate) fn present<'a>(field: Option<&'a [u8]>, name: &'static str) -> Result
     }
 }
 
-/// A whole number without sign.
+/// An integer without sign.
 pub(crate) fn integer(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 20 {
         return None;
@@ -168,8 +168,8 @@ pub(crate) fn integer(text: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// A decimal number without sign, in units of 10^-`places`; further digits are cut off. `1e-05`, as Python prints
-/// small numbers, is understood through a double.
+/// A decimal number without sign, in units of 10^-`places`; further digits are cut off. `1e-05`, as Python prints small
+/// numbers, is parsed as a double.
 pub(crate) fn decimal(text: &[u8], places: u32) -> Option<u64> {
     let mut value = 0u64;
     let mut places_seen = 0;
@@ -204,13 +204,13 @@ fn exponent(text: &[u8], places: u32) -> Option<u64> {
     (scaled >= 0.0 && scaled < u64::MAX as f64).then_some(scaled as u64)
 }
 
-/// A field that must be a whole number.
+/// A field that must be an integer.
 pub(crate) fn whole(field: Option<&[u8]>, name: &'static str) -> Result<u64, Bad> {
     let text = present(field, name)?;
     integer(text).ok_or_else(|| Bad::new(name, text, "is not a whole number"))
 }
 
-/// A field that must be a whole number of 32 bits.
+/// A field that must be a 32-bit integer.
 pub(crate) fn whole32(field: Option<&[u8]>, name: &'static str) -> Result<u32, Bad> {
     let text = present(field, name)?;
     let value = integer(text).ok_or_else(|| Bad::new(name, text, "is not a whole number"))?;
@@ -231,7 +231,7 @@ pub(crate) fn sectors(field: Option<&[u8]>, name: &'static str) -> Result<u64, B
         .ok_or_else(|| Bad::new(name, text, "is not a number of 512-byte sectors"))
 }
 
-/// A field that says read or write in words or a letter.
+/// A field for read or write, as a word or a letter.
 pub(crate) fn op_word(field: Option<&[u8]>, name: &'static str) -> Result<Op, Bad> {
     let text = present(field, name)?;
     match text[0] {
@@ -241,7 +241,7 @@ pub(crate) fn op_word(field: Option<&[u8]>, name: &'static str) -> Result<Op, Ba
     }
 }
 
-/// A field that says read or write as 1 or 0; `read` is the digit that stands for reads.
+/// A field for read or write, as 1 or 0; `read` is the digit for reads.
 pub(crate) fn op_digit(field: Option<&[u8]>, name: &'static str, read: u8) -> Result<Op, Bad> {
     match present(field, name)? {
         [digit @ (b'0' | b'1')] => Ok(if digit - b'0' == read { Op::Read } else { Op::Write }),
@@ -249,12 +249,12 @@ pub(crate) fn op_digit(field: Option<&[u8]>, name: &'static str, read: u8) -> Re
     }
 }
 
-/// Reads the lines of one text format.
+/// Parses the lines of one text format.
 pub(crate) trait LineFormat: Send {
-    /// Takes one line that is not empty.
+    /// Parses one line that is not empty.
     fn line(&mut self, line: &[u8], out: &mut Out) -> Result<(), Bad>;
 
-    /// True for a first line that names columns.
+    /// True if a first line names columns.
     fn header(&mut self, _line: &[u8]) -> Result<bool, Bad> {
         Ok(false)
     }
@@ -263,7 +263,7 @@ pub(crate) trait LineFormat: Send {
     fn end(&mut self, _out: &mut Out) {}
 }
 
-/// In lenient reading, as many bad lines are passed over before the file counts as not being of this format.
+/// In lenient reading, the file is refused after this many invalid lines, because it probably has another format.
 const MALFORMED_MAX: u64 = 1000;
 
 /// A text trace of one format.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Event traces: blkparse text and binary blktrace, and what happens to events that do not pair.
+//! Tests event traces: blkparse text and binary blktrace, and events that have no partner.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn an_io_arrives_when_it_is_issued() {
         "CPU0 (sdb):",
         " Reads Queued:           1,        4KiB\t Writes Queued:           1,        8KiB",
     ]);
-    // The completion of the read came with a later time than the write's, although it stands before it.
+    // The completion of the read has a later time than the write's, although it comes before it in the file.
     assert_eq!(
         trace.records,
         [io(0, Read, 32_768, 4096, SDB, Some(13_158_002)), io(1538, Write, 32_768, 8192, SDB, Some(2000))]
@@ -44,7 +44,7 @@ fn what_does_not_pair_is_counted_and_never_guessed() {
     let trace = blkparse(&[
         "8,0 0 1 0.000001000 1 C R 8 + 8 [0]",       // issued before the trace began
         "8,0 0 2 0.000002000 1 D R 16 + 8 [a]",      // its completion is lost ...
-        "8,0 0 3 0.000003000 1 D R 16 + 8 [a]",      // ... for here it is issued again
+        "8,0 0 3 0.000003000 1 D R 16 + 8 [a]",      // ... because here it is issued again
         "8,0 0 4 0.000004000 1 C R 16 + 8 [0]",      // 1 us
         "8,0 0 5 0.000005000 1 D W 32 + 8 [a]",      // never completes
         "8,0 0 6 0.000006000 1 D R 64 + 8 [a]",      //
@@ -61,9 +61,9 @@ fn what_does_not_pair_is_counted_and_never_guessed() {
         "8,0 0 17 0.000018000 1 D D 0 + 2048 [a]",   //
         "8,0 0 18 0.000019000 1 C D 0 + 2048 [0]",   // discard
         "8,0 0 19 0.000020000 1 C FN 0 [0]",         // flush
-        "8,0 0 20 0.000021000 1 C N 0 [0]",          // nothing at all: what a flush may look like
+        "8,0 0 20 0.000021000 1 C N 0 [0]",          // neither read nor write: a flush may look like this
         "8,0 0 21 0.000022000 1 C WS 0 [0]",         // no data
-        "8,0 0 22 0.000023000 1 C WS 0 (  120) [0]", // and how long that took
+        "8,0 0 22 0.000023000 1 C WS 0 (  120) [0]", // the same, with its duration
         "8,0 0 23 0.000024000 1 D R 36 (12 00 00 00 24 ..) [a]", // passthrough
         "8,0 0 24 0.000025000 1 C R (12 00 00 00 24 ..) [0]",
         "8,0 0 25 0.000026000 1 C W [0]", // its bytes were not recorded
@@ -96,7 +96,7 @@ fn a_stacked_device_arrives_at_its_queue_event() {
     assert!(trace.warnings[0].contains("queue event"), "{:?}", trace.warnings);
 }
 
-/// Until its first issue event a device counts as stacked; from there on its queue events are passed over.
+/// Until its first issue event a device counts as stacked; after that its queue events are ignored.
 #[test]
 fn queue_events_count_until_the_first_issue_event() {
     let trace = blkparse(&[
@@ -204,10 +204,10 @@ fn per_cpu_files_are_merged_by_time_in_both_byte_orders() {
         assert_paired(&read_all(&b, Options::default()).unwrap());
         assert_paired(&read_all(folder.path(), Options::default()).unwrap());
         assert_paired(&read_files(&[b.clone(), a.clone()], Options::default()).unwrap());
-        // Exactly one of them: the issues never complete.
+        // Only this file: the issues never complete.
         let alone = read_files(&[a], Options::default()).unwrap();
         assert_eq!(alone.skipped["no completion"], 2);
-        // Another device's files are no siblings, but belong to the directory.
+        // The files of another device are not siblings, but they belong to the directory.
         folder.file("sdc.blktrace.0", &first);
         assert_paired(&read_all(&b, Options::default()).unwrap());
         assert!(read_all(folder.path(), Options::default()).unwrap().skipped["notify event"] == 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every text format, on rows written here from the formats' own definitions.
+//! Tests every text format, on rows written from the definitions of the formats.
 
 mod common;
 
@@ -79,11 +79,11 @@ fn detection_names_what_it_cannot_tell_apart() {
         let message = detect(path.path()).unwrap_err().to_string();
         assert!(candidates.iter().all(|c| message.contains(c)) && message.contains("--format"), "{message}");
     };
-    // 20,000 units apart: 50 I/Os a second as us, 50,000 as ns.
+    // 20,000 units apart: 50 I/Os per second if us, 50,000 if ns.
     ambiguous("0 0 8 8 1\n20000 0 16 9 1\n40000 0 24 8 0\n", ["replay-us-sectors", "mqsim"]);
-    // 512 of something.
+    // 512 may be bytes or sectors.
     ambiguous("0.000 0 512 512 1\n0.100 0 1024 1024 1\n", ["replay-ms-bytes", "replay-ms-sectors"]);
-    // The override settles it.
+    // The user's choice decides.
     let path = temporary("override", b"0 0 8 8 1\n20000 0 16 9 1\n");
     assert_eq!(read_all(path.path(), Options::format("mqsim")).unwrap().records[1].arrive_ns, 20_000);
     assert_eq!(read_all(path.path(), Options::format("replay-us-sectors")).unwrap().records[1].arrive_ns, 20_000_000);
@@ -128,7 +128,8 @@ fn what_is_left_out_is_counted() {
     assert!(message.contains("zero size"), "{message}");
 }
 
-/// What the table of spec/trace-record.md says of single formats: left out, or kept without a latency, and counted.
+/// Special cases of single formats in the table of spec/trace-record.md: left out, or kept without latency, and
+/// counted.
 #[test]
 fn each_format_counts_what_it_cannot_use() {
     let counted = |format: &str, rows: &str, reason: &str| {
@@ -150,7 +151,7 @@ fn each_format_counts_what_it_cannot_use() {
     assert_eq!(counted("fio-iolog", rows, "discard"), [None]);
 }
 
-/// Streaming gives the records in the order of the file, on the source's clock.
+/// Streaming returns the records in the order of the file, with the times of the file.
 #[test]
 fn a_stream_is_neither_sorted_nor_rebased() {
     let path = temporary("stream", b"0,R,0,4096,1577808000000700\n0,R,0,4096,1577808000000626\n");
@@ -159,7 +160,7 @@ fn a_stream_is_neither_sorted_nor_rebased() {
     assert_eq!(times, [1_577_808_000_000_700_000, 1_577_808_000_000_626_000]);
 }
 
-/// A DiskSim trace whose flags are all 0 or 1 is detected as something else that reads the same.
+/// A DiskSim trace whose flags are all 0 or 1 is detected as another format that gives the same records.
 #[test]
 fn disksim_without_other_flags_reads_the_same() {
     let rows = "7961.833 0 8 8 0\n7961.900 1 16 8 1\n";
@@ -182,7 +183,7 @@ fn lenient_reading_leaves_out_and_counts() {
     let path = temporary("far", b"0,R,0,4096,1577808000000626\n0,R,0,4096,5\n");
     let trace = read_all(path.path(), lenient()).unwrap();
     assert_eq!((trace.skipped["absurd time"], trace.records.len()), (1, 1));
-    // A file of nothing but other lines is refused after a while even then.
+    // Even then, a file with only invalid lines is refused after a while.
     let path = temporary("hopeless", "x\n".repeat(5000).as_bytes());
     assert!(read_all(path.path(), lenient()).is_err());
 }

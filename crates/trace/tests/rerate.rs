@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Statistics by hand, re-rating, slices.
+//! Tests statistics against values computed by hand, re-rating, and slices.
 
 mod common;
 
@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 
 #[test]
 fn statistics_by_hand() {
-    // 0, 10, ..., 190 s one I/O each, and 30 more within the last second of them.
+    // One I/O at each of 0, 10, ..., 190 s, and 30 more within 30 ms after the last of them.
     let mut records: Vec<IoRecord> =
         (0..20).map(|i| io(i * 10_000 * MS, Op::Read, 0, 4096, 0, Some((i + 1) * 1000))).collect();
     records.extend((0..30).map(|i| io(190_000 * MS + i * MS, Op::Write, 0, 512 * (i as u32 + 1), 0, None)));
@@ -21,7 +21,7 @@ fn statistics_by_hand() {
     assert_eq!((s.read_bytes_max, s.write_bytes_max), (4096, 512 * 30));
     assert_eq!(s.duration_s, 190.029);
     assert_eq!(s.iops_mean, 50.0 / 190.029);
-    // 31 I/Os within 10 s; the one 10 s earlier is outside, for the window is half open.
+    // 31 I/Os within 10 s; the one 10 s earlier is not included, because the window is half open.
     assert_eq!(s.iops_max_10s, 3.1);
     let l = s.read_latency_us.unwrap();
     // Nearest rank of 1..=20 us.
@@ -101,7 +101,7 @@ fn the_factor_behind_a_target_is_found_again() {
         let again = latency_distance(&server(&found.records), &target).unwrap();
         assert_eq!((found.distance, found.bias), again);
     }
-    // A target below what the device can do: the sparsest end is the best there is, and the bias says so.
+    // A target that is faster than the device: the lowest rate is the best possible, and the bias shows it.
     let target = LatencyTarget::of(&[10_000; 100]).unwrap();
     let found = rerate_to_target(&records, &target, (0.5, 64.0), &mut server).unwrap();
     assert_eq!((found.factor, found.bias > 2.0), (0.5, true));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bad input: no reader may panic, hang or take much memory, whatever it is given; and writing then reading changes nothing.
+//! Tests bad input: no reader may panic, hang or use much memory. Also tests that writing and reading change nothing.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
 
 fn attempt(bytes: &[u8], format: Option<&str>, lenient: bool) -> Result<Trace, Error> {
     thread_local! {
-        // One folder for the many attempts of a test.
+        // One folder for all attempts of a test.
         static FOLDER: Folder = Folder::new();
     }
     let path = FOLDER.with(|folder| folder.file("attempt.trace", bytes));
@@ -103,7 +103,7 @@ fn every_truncation_is_read_or_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Bytes without sense, for detection and for every reader that is told to take them.
+    /// Random bytes, for detection and for every reader.
     #[test]
     fn noise_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..600), lenient: bool) {
         let _ = attempt(&bytes, None, lenient);
@@ -112,7 +112,7 @@ proptest! {
         }
     }
 
-    /// Valid files with a few bytes changed: much nearer to what a reader believes.
+    /// Valid files with a few changed bytes, which get further into a reader.
     #[test]
     fn damaged_files_never_panic(
         which in 0..FORMATS.len(),
@@ -149,7 +149,7 @@ proptest! {
 }
 
 proptest! {
-    // Each case brings three files to the disk, which takes its time.
+    // Each case writes three files to disk, which takes time.
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
@@ -205,7 +205,7 @@ fn compressed_files_are_read_whatever_their_name() {
     let zst = zstd::encode_all(&rows[..], 1).unwrap();
     assert_eq!(attempt(&gz, None, false).unwrap().records, plain.records);
     assert_eq!(attempt(&zst, None, false).unwrap().records, plain.records);
-    // Several members one behind the other, as `cat a.gz b.gz` makes.
+    // Several members, one after the other, as `cat a.gz b.gz` makes them.
     assert_eq!(attempt(&gz.repeat(2), None, false).unwrap().records.len(), 4000);
     assert_eq!(attempt(&zst.repeat(2), None, false).unwrap().records.len(), 4000);
     for cut in [&gz[..gz.len() - 4], &zst[..zst.len() - 4]] {
@@ -221,7 +221,7 @@ fn empty_garbage_and_endless_lines_are_refused_at_once() {
     assert!(message(b"\n\n \n").contains("blank"));
     let noise: Vec<u8> = (0..100_000u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
     assert!(message(&noise).contains("binary content"), "{}", message(&noise));
-    // A billion bytes without a line end, in 100 kB: refused after the first 64 KiB of them.
+    // A billion bytes without a line end, in 100 kB: refused after the first 64 KiB.
     let mut endless = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
     (0..1000).for_each(|_| endless.write_all(&[b'7'; 1_000_000]).unwrap());
     let endless = endless.finish().unwrap();
@@ -250,12 +250,12 @@ fn nothing_is_left_under_the_name_before_the_end() {
     csv.push(&record).unwrap();
     drop(csv);
     assert_eq!(entries(), 0);
-    // A device without a name stops the fio writer, which leaves nothing either.
+    // A device without a name stops the fio writer, which leaves no file either.
     let mut fio = FioWriter::create(&path, &["/dev/a".to_string()]).unwrap();
     assert!(fio.push(&io(0, Op::Read, 0, 1, 7, None)).unwrap_err().to_string().contains("device"));
     drop(fio);
     assert_eq!(entries(), 0);
-    // What stood there before stays until the new file is whole.
+    // An existing file stays until the new one is complete.
     std::fs::write(&path, "old").unwrap();
     drop(CsvWriter::create(&path).unwrap());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
@@ -307,7 +307,7 @@ fn found_files_are_refused() {
     assert_eq!(count, 3);
 }
 
-/// What the test below runs in a process that may write 64 KiB to a file, as on a disk that fills up.
+/// The test below runs this in a process that may write only 64 KiB to a file, as on a full disk.
 #[test]
 #[ignore = "run by a_full_disk_leaves_nothing_behind"]
 fn writer_on_a_full_disk() {

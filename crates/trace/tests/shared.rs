@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The real traces, against the figures that their README gives: I/Os, seconds, share of reads, mean sizes, IOPS, latency.
+//! Compares real traces with the figures of their README: I/Os, seconds, share of reads, mean sizes, IOPS, latency.
 
 mod common;
 
 use common::shared_traces;
 use linnet_trace::{LatencyUs, Options, TraceStats, open, read_all};
 
-/// Files of the README's tables whose figures are checked, with the format that must be detected. The figures themselves are
-/// read from the README, so that data and figures change together.
+/// Files of the README's tables whose figures are checked, with the format that must be detected. The test reads the
+/// figures from the README, so that data and figures change together.
 const FILES: &[(&str, &str)] = &[
     ("flashnet-nvme/tencent.cut.per_50k.rw_75_25.379.trace", "flashnet"),
     ("flashnet-nvme/tencent.cut.per_50k.most_rand_iops.537.trace", "flashnet"),
@@ -25,8 +25,8 @@ const FILES: &[(&str, &str)] = &[
 ];
 const HADOOP: &str = "blktrace-satassd-hadoop/eternity9.sdb.DC.blkparse.txt";
 
-/// The cells of `file`'s row in the README: name, I/Os, seconds, reads in percent, KiB of a read and a write, IOPS, and for
-/// some files latencies.
+/// The cells of `file`'s row in the README: name, I/Os, seconds, reads in percent, KiB of a read and of a write, IOPS,
+/// and latencies for some files.
 fn readme_row(file: &str) -> Option<Vec<String>> {
     let readme = std::fs::read_to_string(shared_traces()?.join("README.md")).unwrap();
     let name = format!("| `{file}` |");
@@ -34,12 +34,12 @@ fn readme_row(file: &str) -> Option<Vec<String>> {
     Some(row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect())
 }
 
-/// The numbers in a cell, in order; `-` and words count for nothing.
+/// The numbers in a cell, in order; `-` and words are ignored.
 fn numbers(cell: &str) -> Vec<f64> {
     cell.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Half a unit of the last digit that the README prints.
+/// Checks that a value is within half a unit of the last digit that the README prints.
 fn near(file: &str, what: &str, got: f64, printed: f64) {
     let digit = if printed < 1.0 {
         0.005
@@ -48,7 +48,7 @@ fn near(file: &str, what: &str, got: f64, printed: f64) {
     } else {
         0.05
     };
-    // The README's seconds and IOPS were rounded before they were divided.
+    // The README divided its seconds and IOPS after rounding them.
     assert!(
         (got - printed).abs() <= digit * 1.01 || (got / printed - 1.0).abs() < 5e-4,
         "{file}: {what}: {got}, README {printed}"
@@ -86,7 +86,7 @@ fn latencies(file: &str, what: &str, got: Option<LatencyUs>, printed: &[f64]) {
         ("p99", got.p99, &printed[2]),
         ("p999", got.p999, &printed[3]),
     ] {
-        // Definitions of a quantile differ by a rank, which shows with few I/Os.
+        // Definitions of a quantile differ by one rank, which matters for few I/Os.
         assert!((got / printed - 1.0).abs() < 0.005, "{file}: {what} {name}: {got}, README {printed}");
     }
 }
@@ -95,7 +95,7 @@ fn latencies(file: &str, what: &str, got: Option<LatencyUs>, printed: &[f64]) {
 fn latencies_of_real_drives() {
     for &(file, _) in &FILES[..5] {
         let (Some((s, _)), Some(row)) = (stats(file), readme_row(file)) else { return };
-        // "R 1529/3135/5703/9694; W 196/1141/3386/8266", or reads alone with their maximum.
+        // "R 1529/3135/5703/9694; W 196/1141/3386/8266", or only reads, with their maximum.
         let printed = numbers(&row[6]);
         latencies(file, "read", s.read_latency_us, &printed[..4]);
         match printed.get(4..8) {
@@ -109,7 +109,7 @@ fn latencies_of_real_drives() {
 fn lost_completions_leave_issues_without_latency() {
     let (Some((s, _)), Some(row)) = (stats(HADOOP), readme_row(HADOOP)) else { return };
     let labelled = s.reads_with_latency + s.writes_with_latency;
-    // The README's count of pairs was taken before the issues of the last CPUs were added; it may differ by a few.
+    // The README counted pairs before the issues of the last CPUs were added, so it may differ by a few.
     let printed = numbers(&row[1])[1];
     assert!((labelled as f64 / printed - 1.0).abs() < 0.001, "{labelled} labelled, README {printed}");
     let lost = s.skipped["no completion"] + s.skipped["no completion (issued again)"];
@@ -125,12 +125,12 @@ fn binary_events_agree_with_the_text_made_of_them() {
     assert_eq!(raw.format, "blktrace");
     assert!(raw.records.iter().all(|r| r.device == 8 << 20 | 16));
     let text = read_all(&traces.join(format!("{HADOOP}.zst")), Options::default()).unwrap();
-    // Four CPUs' issues are part of all CPUs' issues; the latencies agree wherever both ends lie on those four.
+    // The issues of four CPUs are part of those of all CPUs; latencies agree if both events are on those four.
     let mut whole: std::collections::HashMap<(u64, u64), Vec<Option<u64>>> = Default::default();
     for r in &text.records {
         whole.entry((r.arrive_ns + text.origin_ns, r.offset_bytes)).or_default().push(r.latency_ns);
     }
-    // The text's clock begins with the first event of all CPUs; find the shift by the first I/O with latency.
+    // The clock of the text starts at the first event of all CPUs; the first I/O with latency gives the shift.
     let (mut found, mut agree) = (0, 0);
     let shift = raw.records.iter().find_map(|r| {
         let same = text

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Synthetic workloads against the columns of LinnOS, Table 1.
+//! Compares synthetic workloads with the columns of LinnOS, Table 1.
 
 use linnet_trace::TraceStats;
 use linnet_trace::synth::{Shape, WORKLOADS, Workload, synth};
@@ -83,7 +83,7 @@ fn a_seed_names_its_records() {
     assert_eq!(a, synth("az-c", 5.0, 2, 1).unwrap());
     assert_ne!(a, synth("az-c", 5.0, 2, 2).unwrap());
     assert_ne!(a[0], a[1]);
-    // A device's records do not depend on how many others there are.
+    // A device's records do not depend on the number of devices.
     assert_eq!(a[0], synth("az-c", 5.0, 1, 1).unwrap()[0]);
 }
 
@@ -98,7 +98,7 @@ fn places_are_skewed() {
     counts.sort_unstable_by(|a, b| b.cmp(a));
     let popular: u32 = counts.iter().take((16 << 10) / 5).sum();
     let share = f64::from(popular) / records.len() as f64;
-    // A power law of skew 3 gives the first fifth 58 %; sequential runs follow it.
+    // A power law of skew 3 gives 58 % to the first fifth; sequential runs follow it.
     assert!((0.5..0.75).contains(&share), "{share}");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tenants: the versions of the Parquet form, the CSV column, devices taken as tenants, merging.
+//! Tests tenants: the versions of the Parquet form, the CSV column, devices as tenants, merging.
 
 mod common;
 
@@ -14,19 +14,19 @@ fn golden(version: u8) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/version-{version}.parquet"))
 }
 
-/// A golden file that says that it has another version.
+/// A golden file with another version number.
 fn relabelled(version: u8, label: u8) -> Result<Vec<IoRecord>, String> {
     let mut bytes = std::fs::read(golden(version)).unwrap();
     let key = b"linnet.trace.version";
     let at = bytes.windows(key.len()).position(|w| w == key).unwrap() + key.len();
-    // A field header and a length of 1 stand before the value.
+    // A field header and a length of 1 come before the value.
     assert_eq!(bytes[at + 1..at + 3], [1, b'0' + version]);
     bytes[at + 2] = label;
     let file = temporary("relabelled", &bytes);
     read_all(file.path(), Options::default()).map(|trace| trace.records).map_err(|e| e.to_string())
 }
 
-/// What both golden files hold, but for the tenants.
+/// The records of both golden files, with these tenants.
 fn records(tenants: [u32; 4]) -> Vec<IoRecord> {
     let rows = [
         io(0, Read, 0, 4096, 0, Some(90_000)),
@@ -44,14 +44,14 @@ fn every_version_of_the_parquet_form_is_read() {
     let of = |version| read_all(&golden(version), Options::default()).unwrap().records;
     assert_eq!(of(1), records([0; 4]));
     assert_eq!(of(2), records(TENANTS));
-    // A column of this name is none of version 1's; version 2 may lack it.
+    // Version 1 ignores a column of this name; in version 2 it may be missing.
     assert_eq!(relabelled(2, b'1').unwrap(), records([0; 4]));
     assert_eq!(relabelled(1, b'2').unwrap(), records([0; 4]));
     let message = relabelled(2, b'3').unwrap_err();
     assert!(message.contains("trace version 3") && message.contains("1 and 2"), "{message}");
 }
 
-/// Writes the golden file of the present version again: `cargo test -p linnet-trace --test tenants -- --ignored`.
+/// Writes the golden file of the current version again: `cargo test -p linnet-trace --test tenants -- --ignored`.
 #[test]
 #[ignore = "writes into the source tree"]
 fn write_golden() {
@@ -94,10 +94,10 @@ fn merged_traces_keep_every_io_in_order() {
         assert!(merged.iter().all(|r| r.latency_ns.is_none() && r.device == 1));
         merged.iter().map(|r| (r.arrive_ns, r.tenant, r.offset_bytes)).collect::<Vec<_>>()
     };
-    // The offset says whose record it is.
+    // The offset identifies the trace of a record.
     let expected = [(0, 0, 4), (0, 1, 0), (10, 0, 4), (10, 1, 0), (15, 1, 0), (20, 0, 2), (30, 3, 7)];
     assert_eq!(told(MergedTenants::OneEach), expected);
-    // 0 to 4, then 5, then 6 for the trace that holds nothing, then 7 to 14.
+    // 0 to 4, then 5, then 6 for the empty trace, then 7 to 14.
     let expected = [(0, 4, 4), (0, 5, 0), (10, 4, 4), (10, 5, 0), (15, 5, 0), (20, 2, 2), (30, 14, 7)];
     assert_eq!(told(MergedTenants::Kept), expected);
     let highest = of(u32::MAX, &[0]);

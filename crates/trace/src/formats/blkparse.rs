@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Default text of blkparse, full or reduced to some of its events:
-//! `maj,min cpu seq time_s pid action rwbs [sector + sectors] [process]`.
+//! Default text output of blkparse, complete or reduced to some of its events: `maj,min cpu seq time_s pid action rwbs
+//! [sector + sectors] [process]`.
 //!
-//! Only Q, D, R and C events make I/Os (`pairing`). Flushes and discards are counted once, at their completion. The summary at the end of
-//! the text ("CPU0 (sda):" and what follows) is not read.
+//! Only Q, D, R and C events make I/Os (`pairing`). Flushes and discards are counted once, at their completion. The
+//! summary at the end ("CPU0 (sda):" and everything after it) is not read.
 
 use linnet_types::Op;
 
@@ -27,7 +27,7 @@ struct Blkparse {
     summary: bool,
 }
 
-/// What an I/O does, by its flags (`RS`, `WFSM`, `FWS`, `D`, ...).
+/// The operation of an I/O, from its flags (`RS`, `WFSM`, `FWS`, `D`, ...).
 pub(super) enum Kind {
     Data(Op),
     Discard,
@@ -95,7 +95,7 @@ impl LineFormat for Blkparse {
             }
         };
         let place = present(fields.blank(), "sector")?;
-        // A passthrough command completes without a place: its bytes in brackets, if any, and its error.
+        // A passthrough command completes without a sector: its bytes in brackets, if any, and its error.
         if place.starts_with(b"(") || place.starts_with(b"[") {
             if counted {
                 out.skip("passthrough command");
@@ -106,8 +106,8 @@ impl LineFormat for Blkparse {
         match fields.blank() {
             Some(b"+") => {}
             other => {
-                // Without a count: no data (the time that it took may stand in brackets), or a passthrough command that is
-                // issued, whose bytes come first.
+                // Without a count, there is no data (the duration may be in brackets), or it is the issue of a
+                // passthrough command, whose bytes come first.
                 let text = other.unwrap_or(b"");
                 if text.starts_with(b"(") || text.starts_with(b"[") {
                     if counted {
@@ -136,7 +136,7 @@ impl LineFormat for Blkparse {
 }
 
 fn fit(head: &Head) -> Fit {
-    // A short trace may show its summary at once.
+    // In a short trace the summary may come early.
     let first: Vec<&[u8]> = head.some(0, 20).iter().copied().take_while(|l| !l.starts_with(b"CPU")).collect();
     let is_event = |line: &[u8]| {
         let mut fields = Fields::new(line);

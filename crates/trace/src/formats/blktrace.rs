@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Binary blktrace, version 7: one stream of events per CPU, in the byte order of the traced machine.
 //!
-//! Each event is 48 bytes, and `pdu_len` bytes of payload behind it:
+//! Each event has 48 bytes, followed by `pdu_len` bytes of payload:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -17,7 +17,8 @@
 //! | 44-45 | error |
 //! | 46-47 | pdu_len |
 //!
-//! The streams are merged by time and paired (`pairing`). The CPU numbers inside the events are not used, so streams whose numbers are wrong are read too.
+//! The streams are merged by time and paired (`pairing`). The CPU numbers in the events are not used, so wrong ones do
+//! no harm.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +56,7 @@ enum Order {
     Big,
 }
 
-/// The byte order of an event, from its magic; otherwise what stands there instead.
+/// The byte order of an event, from its magic; otherwise the value found instead of the magic.
 fn order(event: &[u8]) -> Result<Order, u32> {
     let Some(bytes) = event.first_chunk::<4>() else { return Err(0) };
     let (little, big) = (u32::from_le_bytes(*bytes), u32::from_be_bytes(*bytes));
@@ -66,7 +67,7 @@ fn order(event: &[u8]) -> Result<Order, u32> {
     }
 }
 
-/// Splits `X.blktrace.N`, with or without the ending of a compressor, into X and N.
+/// Splits `X.blktrace.N`, with or without a compression suffix, into X and N.
 fn stem(path: &Path) -> Option<(String, u32)> {
     let name = path.file_name()?.to_str()?;
     let name = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(name);
@@ -74,7 +75,7 @@ fn stem(path: &Path) -> Option<(String, u32)> {
     Some((stem.to_string(), cpu.parse().ok()?))
 }
 
-/// The files that a path stands for: itself, with siblings for `X.blktrace.N`, or all such files of a directory.
+/// The files that a path means: the file itself, all siblings of an `X.blktrace.N`, or all such files of a directory.
 pub(crate) fn family(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Open { path: path.to_path_buf(), source };
     let directory = path.is_dir();
@@ -122,7 +123,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Decodes the next event and passes over its payload.
+    /// Decodes the next event and skips its payload.
     fn advance(&mut self) -> Result<(), Error> {
         self.at = self.input.byte_offset();
         let path = self.input.path.clone();

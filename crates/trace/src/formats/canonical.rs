@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The canonical Parquet form (`spec/trace-record.md`), read row group by row group.
 //!
-//! Columns are found by name. 32-bit and 64-bit integers are taken for each, so that tables written by other tools with the right names and
-//! units can be read; a column of another type, a missing column or a null where none may be is refused by name.
+//! Columns are found by name. Each may have 32-bit or 64-bit integers, so that tables of other tools with the right
+//! names and units can be read. A column of another type, a missing column and an invalid null are errors that name the
+//! column.
 //!
-//! The Parquet library panics on some damaged files (it trusts sizes and page kinds). Sizes are checked before they are used, and what
-//! still panics inside is caught and becomes an error: a bad trace must not take the process down.
+//! The Parquet library panics on some damaged files, because it trusts sizes and page kinds. Sizes are checked before
+//! they are used; other panics are caught and become errors, so that a bad trace cannot crash the process.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,17 +24,17 @@ use crate::text::Out;
 
 /// Names of the columns, in the order in which they are written.
 pub(crate) const COLUMNS: [&str; 7] = ["arrive_ns", "op", "offset_bytes", "size_bytes", "device", "latency_ns", TENANT];
-/// The column that version 2 brought.
+/// The column that version 2 added.
 const TENANT: &str = "tenant";
-/// The version of the form that is written.
+/// The version that is written.
 pub(crate) const VERSION: &str = "2";
-/// The version before it, which has no tenants.
+/// The previous version, without tenants.
 const VERSION_1: &str = "1";
 /// Key of the version in the file's metadata.
 pub(crate) const VERSION_KEY: &str = "linnet.trace.version";
 /// Key of the source's format name.
 pub(crate) const FORMAT_KEY: &str = "linnet.trace.source_format";
-/// Beginning of the keys that count what was left out.
+/// Prefix of the keys that count what was left out.
 pub(crate) const SKIPPED_KEY: &str = "linnet.trace.skipped.";
 
 const BATCH: usize = 1 << 16;
@@ -46,7 +47,7 @@ pub(crate) const FORMAT: Format = Format {
     open,
 };
 
-/// Runs what calls the library on data that nobody has checked yet. The reader is not used again after an error.
+/// Calls the library on unchecked data, and turns a panic into an error. The reader is not used again after an error.
 fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
         Err(Error::Parquet { path: path.to_path_buf(), problem: "damaged: its pages do not fit its metadata".into() })
@@ -156,7 +157,7 @@ struct Canonical {
     at: usize,
     row: u64,
     out: Out,
-    /// What was left out when the file was written.
+    /// Counts of what was left out when the file was written.
     counted: Vec<(String, u64)>,
     meter: std::sync::Arc<std::sync::atomic::AtomicU64>,
     total: u64,
@@ -201,7 +202,7 @@ impl Canonical {
         Error::Parquet { path: self.path.clone(), problem }
     }
 
-    /// Brings the next batch of rows; false at the end.
+    /// Reads the next batch of rows; false at the end.
     fn batch(&mut self) -> Result<bool, Error> {
         while self.left == 0 {
             if self.group == self.groups {
@@ -249,7 +250,7 @@ impl Canonical {
                 .ok()
                 .filter(|&s| s > 0)
                 .ok_or_else(|| place(Bad::of("size_bytes", size, "is not in 1..2^32")))?;
-            // A column that may be absent must be whole where it is there.
+            // An optional column must be complete if it is present.
             let number = |index: usize| {
                 let value = if self.places[index].is_some() { must(index)? } else { 0 };
                 u32::try_from(value).map_err(|_| place(Bad::of(COLUMNS[index], value, "does not fit 32 bits")))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! fio I/O logs. Version 2: `file action [offset length]`, where `wait` lines carry the time, in microseconds after the wait before. Version 3:
-//! `time_us file action [offset length]`. Files are numbered in the order in which they appear.
+//! fio I/O logs. Version 2: `file action [offset length]`, where `wait` lines have the time, in microseconds after the
+//! previous `wait`. Version 3: `time_us file action [offset length]`. Files are numbered in order of appearance.
 
 use linnet_types::Op;
 
@@ -11,7 +11,7 @@ use crate::text::{Fields, LineFormat, Out, present, time, whole};
 
 const VERSION_2: &[u8] = b"fio version 2 iolog";
 const VERSION_3: &[u8] = b"fio version 3 iolog";
-/// Different files one log may name.
+/// How many different files a log may name.
 const FILES_MAX: usize = 65_536;
 
 pub(crate) const FORMAT: Format = Format {

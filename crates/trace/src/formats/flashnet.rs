@@ -2,8 +2,8 @@
 //! FlashNet profiles of a real NVMe drive: seven columns without header,
 //! `ts_record_ms,latency_us,op (1 read, 0 write),size_bytes,offset_bytes,ts_submit_ms,size_done_bytes`.
 //!
-//! Rows stand in the order of recording; the I/O arrived at `ts_submit_ms`. An I/O that was not done in full counts as failed: it
-//! keeps its arrival but its time is not a latency.
+//! Rows have the order of recording; the I/O arrived at `ts_submit_ms`. An incomplete I/O counts as failed: it keeps
+//! its arrival, but its duration is not used as a latency.
 
 use super::{all_lines, commas, text_source};
 use crate::error::Bad;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text of tracefs (`trace`, `trace_pipe`) with events linnet:linnet_io of the device-mapper target, `spec/dm-target.md`:
-//! `task-pid [cpu] flags time: linnet_io: dev=major:minor id= replica= op= offset= size= arrived_ns= latency_ns= error= ...`.
+//! Text of tracefs (`trace`, `trace_pipe`) with the events linnet:linnet_io of the device-mapper target,
+//! `spec/dm-target.md`: `task-pid [cpu] flags time: linnet_io: dev=major:minor id= replica= op= offset= size=
+//! arrived_ns= latency_ns= error= ...`.
 //!
-//! Events are written when an I/O ends, so arrivals stand out of order. An I/O that failed keeps its arrival; its time is not a
-//! latency. Other events in the text are passed over.
+//! Events are written when an I/O ends, so they are not in order of arrival. A failed I/O keeps its arrival, but its
+//! duration is not used as a latency. Other events in the text are skipped.
 
 use linnet_types::Op;
 
@@ -20,20 +21,20 @@ pub(crate) const FORMAT: Format = Format {
     open: text_source!("linnet-ftrace", Ftrace),
 };
 
-/// Replicas of a target that fit beside its minor number; the target has at most 8.
+/// Replica numbers that can be combined with a minor number; the target has at most 8 replicas.
 const REPLICAS: u64 = 16;
 
 struct Ftrace;
 
-/// What stands behind the name of our event.
+/// The part of a line after the name of our event.
 fn event(line: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b" linnet_io: ";
-    // The last place: a task may be called anything.
+    // The last match counts, because a task may have any name.
     let at = line.windows(NAME.len()).rposition(|w| w == NAME)?;
     Some(&line[at + NAME.len()..])
 }
 
-/// `CPU:2 [LOST 31 EVENTS]`: how many.
+/// Returns N from a line `CPU:2 [LOST N EVENTS]`.
 fn lost(line: &[u8]) -> Option<u64> {
     let rest = line.strip_prefix(b"CPU:")?;
     let at = rest.windows(6).position(|w| w == b"[LOST ")?;
@@ -85,7 +86,7 @@ impl LineFormat for Ftrace {
 
 const KEYS: [&str; 7] = ["dev", "replica", "op", "offset", "size", "arrived_ns", "latency_ns"];
 
-/// A negative number is no field of a trace elsewhere; here only zero matters.
+/// Other fields cannot be negative; here only whether the value is zero matters.
 fn error_is_zero(words: &[u8]) -> bool {
     let mut fields = Fields::new(words);
     while let Some(word) = fields.blank() {
@@ -96,7 +97,7 @@ fn error_is_zero(words: &[u8]) -> bool {
     true
 }
 
-/// `minor << 4 | replica`: every target's major number is device-mapper's.
+/// `minor << 4 | replica`. The major number is the same for all targets: device-mapper's.
 fn device(dev: &[u8], replica: u64) -> Result<u32, Bad> {
     let minor = dev.iter().position(|&b| b == b':').and_then(|colon| integer(&dev[colon + 1..]));
     let minor = minor.filter(|&m| m < 1 << 20).ok_or_else(|| Bad::new("dev", dev, "is not major:minor"))?;

@@ -20,16 +20,16 @@ pub(crate) mod workload;
 
 use crate::format::{Fit, Head};
 
-/// How many lines of a head the evidence is taken from.
+/// How many lines at the beginning of a file detection looks at.
 const EVIDENCE_LINES: usize = 2000;
 
-/// True when there are data lines (behind `skip` first ones) and this holds for all of them.
+/// Whether there are data lines (after the first `skip` lines) and all of them satisfy `holds`.
 fn all_lines(head: &Head, skip: usize, holds: impl Fn(&[u8]) -> bool) -> Fit {
     let lines = head.some(skip, EVIDENCE_LINES);
     if !lines.is_empty() && lines.iter().all(|l| holds(l)) { Fit::Yes } else { Fit::No }
 }
 
-/// The comma-separated fields of a line, blanks removed.
+/// The comma-separated fields of a line, trimmed.
 fn commas(line: &[u8]) -> Vec<&[u8]> {
     line.split(|&b| b == b',').map(<[u8]>::trim_ascii).collect()
 }
@@ -39,7 +39,7 @@ fn is_op_word(text: &[u8]) -> bool {
     ["r", "w", "read", "write"].iter().any(|w| text.eq_ignore_ascii_case(w.as_bytes()))
 }
 
-/// Opens a text format of one file.
+/// Opens a text format that has one file.
 macro_rules! text_source {
     ($name:expr, $lines:expr) => {
         |opening| {

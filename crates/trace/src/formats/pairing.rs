@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From block-layer events to I/Os: an issue (D) and its completion (C) are the same device, first sector and direction.
+//! Makes I/Os from block-layer events: an issue (D) and a completion (C) belong together if device, first sector and
+//! direction are the same.
 //!
-//! An I/O arrives when it is issued and its latency is C - D. Devices without issue events (stacked ones: they have Q and C only) arrive at
-//! Q. What does not pair is counted and never guessed:
+//! An I/O arrives when it is issued, and its latency is C - D. On devices without issue events (stacked devices, which
+//! have only Q and C) an I/O arrives at Q. Events without a partner are counted; nothing is guessed:
 //!
-//! | reason | what became of it |
+//! | reason | result |
 //! |---|---|
 //! | `no completion` | kept without latency |
 //! | `no completion (issued again)` | the same sectors were issued again first; kept without latency |
@@ -12,7 +13,7 @@
 //! | `completion larger than issue` | the issue is kept without latency, the completion left out |
 //! | `no time between issue and completion` | clocks of two CPUs disagree; kept without latency |
 //!
-//! A completion of the first part of an I/O leaves the rest waiting; the I/O is complete with its last part.
+//! If only the first part of an I/O completes, the rest stays pending; the I/O is complete with its last part.
 
 use std::collections::HashMap;
 
@@ -21,8 +22,8 @@ use linnet_types::{IoRecord, Nanos, Op};
 use crate::error::Bad;
 use crate::text::{Out, SECTOR_BYTES};
 
-/// I/Os that may wait for their completion at a time. Beyond it the older half is given up, so that a trace whose
-/// completions are lost cannot fill the memory.
+/// Most I/Os that may wait for their completion. Above that, the older half is given up, so that a trace without
+/// completions cannot fill the memory.
 const WAITING_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ struct Waiting {
 #[derive(Default)]
 pub(super) struct Pairing {
     waiting: HashMap<(u32, u64, Op), Waiting>,
-    /// Devices that have issue events; their Q events are left aside.
+    /// Devices that have issue events; their Q events are ignored.
     issuing: Vec<u32>,
     queued_arrivals: u64,
 }
@@ -143,7 +144,7 @@ impl Pairing {
         self.give_up(lost, out);
     }
 
-    /// Hands on what never completed.
+    /// Outputs the I/Os that never completed.
     pub fn end(&mut self, out: &mut Out) {
         let lost: Vec<Waiting> = self.waiting.drain().map(|(_, w)| w).collect();
         if !lost.is_empty() {

@@ -9,9 +9,10 @@
 //! | `disksim` | ms, decimals | sectors | flags, bit 0 read | DiskSim |
 //! | `mqsim` | ns, whole | sectors | 1 read, 0 write | MQSim |
 //!
-//! The evidence: decimals mean ms. Offsets and sizes that are all multiples of 512 are bytes (as sectors every I/O would be a multiple of
-//! 256 KiB). Whole times are us or ns; the reading whose rate of I/O is believable (1 to 100,000 a second) is taken, and where
-//! both are, the user has to say. A DiskSim trace whose flags are all 0 or 1 gives the same records as `replay-ms-sectors`.
+//! How the units are detected: times with decimals are in ms. If all offsets and sizes are multiples of 512, they are
+//! bytes: read as sectors, every I/O would be a multiple of 256 KiB. Times without decimals are us or ns. The unit that
+//! gives a plausible I/O rate (1 to 100,000 per second) is chosen; if both do, the user must name the format. A DiskSim
+//! trace whose flags are all 0 or 1 gives the same records as `replay-ms-sectors`.
 
 use super::{EVIDENCE_LINES, text_source};
 use crate::error::Bad;
@@ -19,8 +20,8 @@ use crate::format::{Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, SECTOR_BYTES, decimal, integer, op_digit, time, whole, whole32};
 use linnet_types::Op;
 
-/// Mean I/Os a second that a trace of one machine is believed to have.
-const BELIEVABLE_IOPS: std::ops::RangeInclusive<f64> = 1.0..=100_000.0;
+/// Mean I/Os per second that are plausible for a trace of one machine.
+const PLAUSIBLE_IOPS: std::ops::RangeInclusive<f64> = 1.0..=100_000.0;
 
 pub(crate) const MS_BYTES: Format = Format {
     name: "replay-ms-bytes",
@@ -92,7 +93,7 @@ impl LineFormat for Replay {
     }
 }
 
-/// What five columns say about their units.
+/// What the five columns show about their units.
 #[derive(Default)]
 struct Evidence {
     rows: u64,
@@ -130,7 +131,7 @@ fn gather(head: &Head) -> Option<Evidence> {
     (seen.rows > 0).then_some(seen)
 }
 
-/// The formats that the head may be, and what leaves it open when there are several.
+/// The formats that the first lines of the file may have, and, if there are several, why the format is not certain.
 fn candidates(head: &Head) -> (Vec<&'static str>, &'static str) {
     let Some(seen) = gather(head) else { return (vec![], "") };
     if seen.op_max > 1 {
@@ -141,7 +142,7 @@ fn candidates(head: &Head) -> (Vec<&'static str>, &'static str) {
         };
     }
     if seen.whole_units_of_512 {
-        // 4096 sectors are 2 MiB: sizes that all stay below and are whole multiples of 256 KiB may be either.
+        // 4096 sectors are 2 MiB: smaller sizes that are all multiples of 512 may be bytes or sectors.
         if seen.size_max >= 4096 && seen.decimals {
             return (vec!["replay-ms-bytes"], "");
         }
@@ -160,8 +161,8 @@ fn candidates(head: &Head) -> (Vec<&'static str>, &'static str) {
         return (vec!["replay-ms-sectors"], "");
     }
     let gap = seen.last.saturating_sub(seen.first) as f64 / seen.rows.saturating_sub(1).max(1) as f64;
-    let as_us = BELIEVABLE_IOPS.contains(&(1e6 / gap));
-    let as_ns = BELIEVABLE_IOPS.contains(&(1e9 / gap));
+    let as_us = PLAUSIBLE_IOPS.contains(&(1e6 / gap));
+    let as_ns = PLAUSIBLE_IOPS.contains(&(1e9 / gap));
     match (as_us, as_ns) {
         (true, false) => (vec!["replay-us-sectors"], ""),
         (false, true) => (vec!["mqsim"], ""),

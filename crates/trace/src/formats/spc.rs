@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! UMass / SPC traces (Financial, WebSearch): `ASU,LBA,size_bytes,opcode (r or w),timestamp_s`, LBA in sectors; further columns may
-//! follow and are not read.
+//! UMass / SPC traces (Financial, WebSearch): `ASU,LBA,size_bytes,opcode (r or w),timestamp_s`, LBA in sectors; any
+//! further columns are not read.
 
 use super::{all_lines, commas, text_source};
 use crate::error::Bad;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Systor '17 (enterprise VDI): `Timestamp,Response,IOType (R or W),LUN,Offset,Size`, times in seconds with decimals, places in bytes;
-//! a header may stand first. An empty Response is an I/O without latency.
+//! Systor '17 (enterprise VDI): `Timestamp,Response,IOType (R or W),LUN,Offset,Size`, times in seconds with decimals,
+//! offsets and sizes in bytes; the first line may be a header. An empty Response is an I/O without latency.
 
 use super::{all_lines, commas, is_op_word, text_source};
 use crate::error::Bad;

@@ -30,7 +30,7 @@ pub(crate) fn op(opcode: u8) -> Option<Op> {
     }
 }
 
-/// Where the fields stand in a record of one version.
+/// The positions of the fields in a record of one version.
 struct Layout {
     version: u8,
     record_bytes: usize,
@@ -60,7 +60,7 @@ impl Layout {
         (u16_at(record, self.command + 2) >> 8) as u8
     }
 
-    /// True when the first records (up to 64) carry this version.
+    /// True if the first records (up to 64) have this version.
     fn fits(&self, head: &[u8]) -> bool {
         let mut records = head.chunks_exact(self.record_bytes).take(64).peekable();
         records.peek().is_some()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our own workload CSV. The header names the columns, in any order: `t_ns`, `op` (R or W), `lba_512`, and `sectors` must be there; `latency_ns`
-//! (may be empty), `device`, `tenant`, `offset_bytes` and `size_bytes` (which win over the sector columns) may be; others are not read.
+//! Our own workload CSV. The header names the columns, in any order. Required: `t_ns`, `op` (R or W), `lba_512` and
+//! `sectors`. Optional: `latency_ns` (may be empty), `device`, `tenant`, and `offset_bytes` and `size_bytes`, which
+//! override the sector columns. Other columns are not read.
 
 use super::{commas, text_source};
 use crate::error::Bad;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Synthetic workloads with the statistics of LinnOS, Table 1.
 //!
-//! The traces behind that table were never published; only its columns were. Each workload here meets them: mean IOPS, most IOPS within a 10 s
-//! window, read:write ratio, mean and largest sizes. The rest is our own, set by [`Shape`]:
+//! The traces behind that table were never published; only its columns were. Each workload here reproduces them: mean
+//! IOPS, highest IOPS within a 10 s window, read:write ratio, mean and largest sizes. The rest is our own, set by
+//! [`Shape`]:
 //!
-//! * **Time**: the rate changes every 10 s, its peak being the table's; within that, bursts fall on busy tenths of a second, hold some
-//!   tens of I/Os and are made of batches microseconds apart. So few I/Os find an idle device ("low slack") and many find a queue.
-//! * **Devices**: busy windows and bursts coincide across devices with probability `correlation`.
-//! * **Sizes**: log-logistic, cut at the largest size and solved for the mean; drawn by strata, so that the mean is met closely.
-//! * **Places**: extents whose popularity follows a power law, runs of sequential I/Os, and a share of I/Os that are not aligned to 4 KiB.
+//! * **Time**: the rate changes every 10 s; its peak is that of the table. Within a window, bursts are in busy tenths
+//! of a second. A burst has some tens of I/Os, in batches microseconds apart. So few I/Os find an idle device ("low
+//! slack") and many find a queue. * **Devices**: busy windows and bursts coincide across devices with probability
+//! `correlation`. * **Sizes**: log-logistic, cut at the largest size, with a scale that gives the mean; drawn by
+//! strata, so that the mean is close. * **Places**: extents whose popularity follows a power law, runs of sequential
+//! I/Os, and a share of I/Os not aligned to 4 KiB.
 //!
-//! BI/E's ratio is printed as "23:17", which does not add up to 100; 23:77 is used.
+//! The paper prints BI/E's ratio as "23:17", which does not add up to 100; 23:77 is used.
 
 mod place;
 mod rate;
@@ -23,17 +25,17 @@ use crate::error::Error;
 use place::Places;
 
 const KIB: f64 = 1024.0;
-/// I/Os that all devices together may have: 4 GiB of records.
+/// Most I/Os of all devices together: 4 GiB of records.
 const IOS_MAX: f64 = 100e6;
 
 /// A row of LinnOS, Table 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload {
-    /// Server type and array: az, bi, bs, co on c (consumer) or e (enterprise).
+    /// Server type (az, bi, bs, co) and array: c (consumer) or e (enterprise).
     pub name: &'static str,
-    /// Mean I/Os a second of one device.
+    /// Mean I/Os per second of one device.
     pub iops_mean: f64,
-    /// Most I/Os a second within any 10 s.
+    /// Most I/Os per second within any 10 s.
     pub iops_max_10s: f64,
     /// Share of reads.
     pub read_share: f64,
@@ -82,27 +84,29 @@ pub static WORKLOADS: [Workload; 8] = [
     row("co-e", 2_500.0, 7_200.0, 22.0, 430.0, 107.0, 7_168, 32_768),
 ];
 
-/// What Table 1 leaves open.
+/// Properties that Table 1 does not give.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// How much devices have their bursts in common: 0 independent, 1 all together.
+    /// How much the bursts of devices coincide: 0 independent, 1 all together.
     pub correlation: f64,
-    /// Bytes a device's I/Os fall into.
+    /// Size of the range that a device's I/Os access.
     pub footprint_bytes: u64,
-    /// Skew of places: the first `x` of the extents, by popularity, get `x^(1/skew)` of the I/Os; 1 is uniform, 7.2 is 80:20.
+    /// Skew of offsets: the first `x` of the extents, by popularity, get `x^(1/skew)` of the I/Os; 1 is uniform, 7.2 is
+    /// 80:20.
     pub skew: f64,
-    /// Share of I/Os that continue where the last one of the same direction ended.
+    /// Share of I/Os that start where the last one of the same direction ended.
     pub sequential_share: f64,
-    /// Share of I/Os whose offset and size are multiples of 512 but offset not of 4096.
+    /// Share of I/Os whose offset is a multiple of 512 but not of 4096; their size is a multiple of 512.
     pub unaligned_share: f64,
     /// Mean number of I/Os in a burst, at least 1.
     pub burst_ios_mean: f64,
-    /// Share of a burst's I/Os that follow the one before within microseconds (mean 10 us).
+    /// Share of a burst's I/Os that follow the previous one within microseconds (mean 10 us).
     pub batch_share: f64,
 }
 
 impl Default for Shape {
-    /// Correlation 0.8, footprint 16 GiB, skew 3, 20 % sequential, 10 % unaligned, 40 I/Os a burst, 60 % of them in batches.
+    /// Correlation 0.8, footprint 16 GiB, skew 3, 20 % sequential, 10 % unaligned, 40 I/Os per burst, 60 % of them in
+    /// batches.
     fn default() -> Self {
         Shape {
             correlation: 0.8,
@@ -153,18 +157,20 @@ impl Workload {
         })
     }
 
-    /// The shortest run, in seconds, in which the peak of [`Workload::iops_max_10s`] has room beside the mean: at most 100.
+    /// The shortest run, in seconds, that can have both the peak of [`Workload::iops_max_10s`] and the mean: at most
+    /// 100.
     pub fn seconds_for_peak(&self) -> f64 {
         rate::seconds_for_peak(self)
     }
 
-    /// One trace per device, each sorted and starting within the first burst at or after 0; `device` is the index.
+    /// One trace per device, sorted; it starts within the first burst at or after 0. `device` is the index.
     ///
-    /// Mean IOPS, ratio and sizes are met in every run of some thousand I/Os; the peak once the run lasts [`Workload::seconds_for_peak`] (a shorter run
-    /// has a lower peak); the largest size as soon as it makes up at most a fifth of the bytes of its direction.
+    /// Mean IOPS, ratio and sizes are right in every run of some thousand I/Os. The peak is right once the run lasts
+    /// [`Workload::seconds_for_peak`]; a shorter run has a lower peak. The largest size occurs once it is at most a
+    /// fifth of the bytes of its direction.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a length, a number of devices or a shape out of range.
+    /// [`Error::Argument`] for a length, a number of devices or a shape that is out of range.
     pub fn generate(
         &self,
         seconds: f64,
@@ -212,10 +218,10 @@ impl Workload {
     }
 }
 
-/// The workload of Table 1 with this name, in the default [`Shape`]: one trace per device.
+/// The workload of Table 1 with this name, with the default [`Shape`]: one trace per device.
 ///
 /// # Errors
-/// As [`Workload::generate`], and for an unknown name.
+/// Those of [`Workload::generate`], and an unknown name.
 pub fn synth(name: &str, seconds: f64, devices: usize, seed: u64) -> Result<Vec<Vec<IoRecord>>, Error> {
     Workload::named(name)?.generate(seconds, devices, &Shape::default(), seed)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the I/Os fall: popular and unpopular extents, sequential runs, a share off the 4 KiB grid.
+//! Offsets of the I/Os: popular and unpopular extents, sequential runs, and a share that is not aligned to 4 KiB.
 
 use linnet_sim::Chance;
 use linnet_types::Op;
@@ -14,12 +14,12 @@ pub(super) struct Places {
     chance: Chance,
     footprint: u64,
     extents: u64,
-    /// Multiplier that scatters popular extents over the footprint; prime to their number.
+    /// Multiplier that spreads popular extents over the footprint; coprime to their number.
     scatter: u64,
     skew: f64,
     sequential_share: f64,
     unaligned_share: f64,
-    /// Where the last read and the last write ended.
+    /// The ends of the last read and the last write.
     ends: [u64; 2],
 }
 
@@ -48,11 +48,12 @@ impl Places {
         }
     }
 
-    /// Offset and size of the next I/O. `size` stays as it is, but for the unaligned ones strictly between a page and `most`.
+    /// Offset and size of the next I/O. `size` is unchanged, except for unaligned I/Os larger than a page and below
+    /// `most`.
     pub fn next(&mut self, op: Op, size: u32, most: u32) -> (u64, u32) {
         let last_start = self.footprint - u64::from(size) - 2 * PAGE;
         let offset = if self.chance.happens(self.sequential_share) {
-            // Back on the grid, so that only the stated share is off it.
+            // Aligned again, so that only the given share is unaligned.
             self.ends[op as usize].next_multiple_of(PAGE)
         } else {
             let popular = (self.extents as f64 * self.chance.unit().powf(self.skew)) as u64;
@@ -70,7 +71,7 @@ impl Places {
         (offset, size)
     }
 
-    /// A size up to seven sectors smaller or larger, the same on average.
+    /// A size up to seven sectors smaller or larger, with the same average.
     fn odd(&mut self, size: u32, most: u32) -> u32 {
         if size <= PAGE as u32 || size >= most {
             return size;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When the I/Os arrive: windows of 10 s, bursts on busy tenths of a second, batches within bursts.
+//! Arrival times of the I/Os: windows of 10 s, bursts in busy tenths of a second, batches within bursts.
 //!
-//! One window holds the peak of Table 1. The others share what the mean leaves, in log-normal proportions. A burst begins at a moment that
-//! devices have in common, or that is the device's own, as `correlation` says.
+//! One window has the peak of Table 1. The others share the rest of the mean in log-normal proportions. A burst begins
+//! at a moment that devices have in common or that belongs to one device, as `correlation` says.
 
 use linnet_sim::Chance;
 
 use super::{Shape, Workload};
 
 const WINDOW_S: f64 = 10.0;
-/// The peak window may hold at most this share of a short run's I/Os ...
+/// The peak window has at most this share of the I/Os of a short run ...
 const PEAK_SHARE_SHORT: f64 = 0.7;
-/// ... and this one of a run of at least `LONG_S`, in which every workload of Table 1 has room for its peak.
+/// ... and at most this share in a run of at least `LONG_S`, where every workload of Table 1 can reach its peak.
 const PEAK_SHARE_LONG: f64 = 0.97;
 const LONG_S: f64 = 100.0;
-/// No other window may come closer to the peak than this, and its neighbours not as close: a sliding window of 10 s would else hold more I/Os
-/// than the peak.
+/// Other windows stay below this share of the peak, and its two neighbours further below. Otherwise a sliding window of 10
+/// s could have more I/Os than the peak.
 const BELOW_PEAK: f64 = 0.8;
 const BESIDE_PEAK: f64 = 0.5;
 /// Spread of the windows' rates (standard deviation of the logarithm).
@@ -23,12 +23,12 @@ const WINDOW_SPREAD: f64 = 0.6;
 /// Tenths of a second in a window, and the spread of their share of bursts.
 const SLOTS: usize = 100;
 const SLOT_SPREAD: f64 = 1.0;
-/// Gap within a batch, mean.
+/// Mean gap within a batch.
 const BATCH_GAP_S: f64 = 10e-6;
-/// Gap between batches of a burst: this share of the mean gap between I/Os, and at most this long.
+/// Gap between batches of a burst: this share of the mean gap between I/Os, up to a maximum.
 const BURST_GAP_SHARE: f64 = 0.25;
 const BURST_GAP_MAX_S: f64 = 1e-3;
-/// How far devices are apart at a common burst, mean.
+/// Mean time offset between devices at a common burst.
 const JITTER_S: f64 = 200e-6;
 
 pub(super) fn seconds_for_peak(workload: &Workload) -> f64 {
@@ -38,12 +38,12 @@ pub(super) fn seconds_for_peak(workload: &Workload) -> f64 {
     short.min(long.max(LONG_S))
 }
 
-/// Mixes a common and an own normal number to this correlation.
+/// Mixes a common and a separate normal number so that results have this correlation.
 fn blend(common: f64, own: f64, correlation: f64) -> f64 {
     correlation.sqrt() * common + (1.0 - correlation).sqrt() * own
 }
 
-/// I/Os of each window: `ios` in all, one of them at the peak, none of the others near it.
+/// I/Os of each window: `ios` in total, one window at the peak, the others well below it.
 fn window_counts(
     workload: &Workload,
     seconds: f64,
@@ -67,7 +67,7 @@ fn window_counts(
     let weights: Vec<f64> = (0..windows)
         .map(|w| (WINDOW_SPREAD * blend(shared.normal(), alone.normal(), shape.correlation)).exp() * length(w))
         .collect();
-    // Proportional shares, with those that would pass the bound held at it: a few rounds settle.
+    // Proportional shares. Those that would exceed the limit are set to it; a few rounds are enough.
     let rest = ios as f64 - peak_ios;
     let share = |w: usize| if w.abs_diff(peak) == 1 { BESIDE_PEAK } else { BELOW_PEAK };
     let bound = |w: usize| share(w) * peak_ios * length(w);
@@ -109,7 +109,7 @@ fn window_counts(
     counts
 }
 
-/// Log-normal shares of the tenths of a second in a window, summed up; the same for all devices.
+/// Cumulative log-normal shares of the tenths of a second in a window; the same for all devices.
 fn slots(window: usize, common: &Chance) -> Vec<f64> {
     let mut chance = common.fork(1000 + window as u64);
     let mut sum = 0.0;
@@ -121,7 +121,7 @@ fn slots(window: usize, common: &Chance) -> Vec<f64> {
         .collect()
 }
 
-/// Moments at which bursts begin, as a share of the window; an endless row.
+/// The starts of bursts, as a share of the window; an endless sequence.
 struct Epochs<'a> {
     slots: &'a [f64],
     chance: Chance,
@@ -162,7 +162,7 @@ pub(super) fn arrivals(
             let mut at_s = start_s + begin * length_s + chance.exponential(JITTER_S);
             let burst = (1.0 + chance.exponential(shape.burst_ios_mean - 1.0)).round().min(left as f64) as usize;
             for _ in 0..burst {
-                // What runs over the end of the run is folded back to its beginning.
+                // Arrivals after the end of the run wrap around to its beginning.
                 arrivals.push((at_s * 1e9) as u64 % end_ns);
                 let mean_s = if chance.happens(shape.batch_share) { BATCH_GAP_S } else { gap_s };
                 at_s += chance.exponential(mean_s);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sizes with a given mean and largest value.
 //!
-//! A log-logistic distribution (shape 2: a tail between exponential and Cauchy), rounded up to 4 KiB and cut at the largest size. Its scale is
-//! solved for the mean by bisection. One draw per stratum of equal probability, shuffled, keeps the mean of even a few hundred I/Os close.
+//! A log-logistic distribution (shape 2: a tail between exponential and Cauchy), rounded up to 4 KiB and cut at the
+//! largest size. Bisection finds the scale for the mean. There is one draw per stratum of equal probability, in random
+//! order, so that the mean of even a few hundred I/Os is close.
 
 use linnet_sim::Chance;
 
-/// Granularity of sizes. Unaligned I/Os are trimmed later, by less than this.
+/// Granularity of sizes. Unaligned I/Os change later, by less than this.
 const STEP: f64 = 4096.0;
 const SHAPE: f64 = 2.0;
-/// Points at which the mean of a scale is taken.
+/// Points at which the mean for a scale is computed.
 const GRID: usize = 4096;
-/// The largest size is placed once when it is at most this share of all bytes.
+/// The largest size occurs once if it is at most this share of all bytes.
 const LARGEST_SHARE: f64 = 0.2;
 
 fn size_at(scale: f64, u: f64, most: f64) -> f64 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file that appears under its name when it is complete, or not at all.
+//! Writes a file atomically: it appears under its name when it is complete, or not at all.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Error;
 
-/// Tells files apart that one process writes at the same time.
+/// Distinguishes files that one process writes at the same time.
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
-/// The temporary file; removed when dropped before [`AtomicFile::commit`].
+/// The temporary file; removed if it is dropped before [`AtomicFile::commit`].
 pub(super) struct AtomicFile {
     target: PathBuf,
     temporary: PathBuf,
@@ -44,7 +44,7 @@ impl AtomicFile {
         self.file.as_ref().expect("open until commit").try_clone().map_err(|e| self.failed(e))
     }
 
-    /// Brings the bytes to the disk, then gives the file its name.
+    /// Syncs the file to disk, then renames it.
     pub fn commit(mut self) -> Result<(), Error> {
         let file = self.file.take().expect("open until commit");
         let done = file.sync_all().and_then(|()| std::fs::rename(&self.temporary, &self.target));
@@ -58,7 +58,7 @@ impl AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // Nothing can be done about a failure here; the name tells that the file is partial.
+            // If this fails, nothing can be done; the name shows that the file is partial.
             let _ = std::fs::remove_file(&self.temporary);
         }
     }

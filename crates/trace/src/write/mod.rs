@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writing traces. Every writer works on a temporary file beside its target and renames it at the end, so that a full disk or an
-//! interruption leaves nothing half-written under the final name.
+//! Writes traces. Every writer uses a temporary file in the same directory and renames it at the end, so that a full
+//! disk or an interruption leaves no partial file under the final name.
 
 mod atomic;
 mod parquet;

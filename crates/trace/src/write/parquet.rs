@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The canonical Parquet form (`spec/trace-record.md`), written in row groups.
+//! Writes the canonical Parquet form (`spec/trace-record.md`) in row groups.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,19 +30,19 @@ const SCHEMA: &str = "message trace {
     required int32 tenant (integer(32,false));
 }";
 
-/// Records of a row group: about 30 MB while it is gathered.
+/// Records of a row group: about 30 MB while it is collected.
 const GROUP_RECORDS: usize = 1 << 20;
 
-/// What a Parquet trace says about its origin.
+/// What a Parquet trace states about its origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// Name of the format the records came from, or how they were made.
+    /// Name of the source format, or how the records were made.
     pub source_format: String,
     /// What was left out, by reason.
     pub skipped: BTreeMap<String, u64>,
 }
 
-/// Writes records as canonical Parquet, in the order in which they are given.
+/// Writes records as canonical Parquet, in the given order.
 pub struct ParquetWriter {
     target: AtomicFile,
     writer: SerializedFileWriter<File>,
@@ -50,7 +50,7 @@ pub struct ParquetWriter {
 }
 
 impl ParquetWriter {
-    /// Starts a file. Nothing appears under `path` before [`ParquetWriter::finish`].
+    /// Starts a file. No file exists under `path` before [`ParquetWriter::finish`].
     pub fn create(path: &Path) -> Result<ParquetWriter, Error> {
         let target = AtomicFile::create(path)?;
         let schema = Arc::new(parse_message_type(SCHEMA).expect("the schema above"));
@@ -76,7 +76,7 @@ impl ParquetWriter {
         written.map_err(|e| self.target.failed(io_error(e)))
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and renames it to its final name.
     pub fn finish(mut self, about: &Metadata) -> Result<(), Error> {
         self.flush()?;
         let mut note =

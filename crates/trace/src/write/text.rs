@@ -9,7 +9,7 @@ use linnet_types::{IoRecord, Op};
 use super::atomic::AtomicFile;
 use crate::error::Error;
 
-/// A text file in the making.
+/// A text file that is being written.
 struct Text {
     file: BufWriter<AtomicFile>,
 }
@@ -27,7 +27,7 @@ impl Text {
     fn finish(mut self) -> Result<(), Error> {
         if let Err(error) = self.file.flush() {
             let error = self.file.get_ref().failed(error);
-            // What is buffered shall not be written while unwinding.
+            // Do not write buffered data while unwinding.
             drop(self.file.into_parts());
             return Err(error);
         }
@@ -40,7 +40,7 @@ impl Text {
 pub struct CsvWriter(Text);
 
 impl CsvWriter {
-    /// Starts a file. Nothing appears under `path` before [`CsvWriter::finish`].
+    /// Starts a file. No file exists under `path` before [`CsvWriter::finish`].
     pub fn create(path: &Path) -> Result<CsvWriter, Error> {
         let mut text = Text::create(path)?;
         text.line(format_args!("t_ns,op,offset_bytes,size_bytes,device,latency_ns,tenant\n"))?;
@@ -59,13 +59,13 @@ impl CsvWriter {
         }
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and renames it to its final name.
     pub fn finish(self) -> Result<(), Error> {
         self.0.finish()
     }
 }
 
-/// Writes a fio I/O log, version 3. Times are cut to whole microseconds; latencies and tenants are not part of the format.
+/// Writes a fio I/O log, version 3. Times are cut to whole microseconds; the format has no latencies and tenants.
 pub struct FioWriter {
     text: Text,
     targets: Vec<String>,
@@ -73,8 +73,8 @@ pub struct FioWriter {
 }
 
 impl FioWriter {
-    /// Starts a log. Device `d` of the records becomes `targets[d]`, a file or block device that fio will open: naming a real
-    /// one makes fio write to it.
+    /// Starts a log. Device `d` of the records becomes `targets[d]`, a file or block device that fio will open. If that
+    /// is a real device, fio will write to it.
     pub fn create(path: &Path, targets: &[String]) -> Result<FioWriter, Error> {
         if let Some(bad) = targets.iter().find(|t| t.is_empty() || t.contains(char::is_whitespace)) {
             return Err(Error::Argument {
@@ -107,7 +107,7 @@ impl FioWriter {
         self.text.line(format_args!("{} {target} {op} {} {}\n", self.last_us, r.offset_bytes, r.size_bytes))
     }
 
-    /// Completes the log and gives it its name.
+    /// Completes the log and renames it to its final name.
     pub fn finish(mut self) -> Result<(), Error> {
         for target in &self.targets {
             self.text.line(format_args!("{} {target} close\n", self.last_us))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Helpers of the tests: files that vanish, records in short.
+//! Helpers of the tests: temporary files, and shorthands for records.
 
 #![allow(dead_code, reason = "each test file uses some of these")]
 
@@ -11,7 +11,7 @@ use linnet_types::{IoRecord, Op};
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
-/// A temporary directory, in memory where the system has such a place (the tests write thousands of files), removed when dropped.
+/// A temporary directory, in memory if possible (the tests write thousands of files). Dropping it removes it.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -41,7 +41,7 @@ impl Drop for Folder {
     }
 }
 
-/// A file that vanishes with its folder.
+/// A file that is removed with its folder.
 pub struct Temporary {
     _folder: Folder,
     path: PathBuf,
@@ -70,7 +70,7 @@ pub fn io(
     IoRecord { latency_ns, device, ..IoRecord::new(arrive_ns, op, offset_bytes, size_bytes) }
 }
 
-/// Reads rows as this format; where detection comes to an answer, it must be the same one.
+/// Reads rows in this format. If detection has a result, it must be the same format.
 pub fn read(format: &str, rows: &str) -> Vec<IoRecord> {
     let file = temporary(format, rows.as_bytes());
     if let Ok(detected) = linnet_trace::detect(file.path()) {
@@ -79,13 +79,13 @@ pub fn read(format: &str, rows: &str) -> Vec<IoRecord> {
     read_all(file.path(), Options::format(format)).unwrap().records
 }
 
-/// The message with which rows are refused.
+/// The error message for rows that are refused.
 pub fn refused(format: &str, rows: &str) -> String {
     let file = temporary(format, rows.as_bytes());
     read_all(file.path(), Options::format(format)).unwrap_err().to_string()
 }
 
-/// The folder of shared traces, or `None` after saying that the test is skipped.
+/// The folder of shared traces; without it, prints that the test is skipped and returns `None`.
 pub fn shared_traces() -> Option<PathBuf> {
     let root = std::env::var_os("LINNET_SHARED")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
