@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Linux AIO by system calls: the one interface where a read without RWF_NOWAIT carries its own priority and is answered once. */
+/* Linux AIO by system calls. Only here can a read without RWF_NOWAIT have its own priority and get just one answer. */
 #define _GNU_SOURCE
 #include "aio.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Copies a replicated file or device to standard output, each block from the first replica that will be fast.
+ * Copies a replicated file or device to standard output. Each block comes from the first replica that will be fast.
  *
  *	linnet-cat /dev/mapper/left /dev/mapper/right > copy
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* linnet-load: random reads at given times, with failover on revokes or with hedging; see usage(). */
+/* linnet-load: random reads at scheduled times, with failover on revokes or with hedging; see usage(). */
 #define _GNU_SOURCE
 #include "load.h"
 
@@ -130,7 +130,7 @@ static void parse(int argc, char **argv, struct options *o)
 		fail(2, "name 1 to %u replicas; see linnet-load --help", LINNET_REPLICAS_MAX);
 	if (o->mode != PRIMARY && o->count < 2)
 		fail(2, "--mode %s needs a second replica", mode_name(o->mode));
-	/* A read keeps its place until its hedge is due. */
+	/* A read keeps its slot until its hedge is due. */
 	if (o->mode == HEDGE && o->rate * (double)o->hedge_ns / 1e9 > o->depth / 2.0)
 		fail(2, "--depth %u is too small: %.0f reads arrive within --hedge-us", o->depth,
 		     o->rate * (double)o->hedge_ns / 1e9);
@@ -138,7 +138,7 @@ static void parse(int argc, char **argv, struct options *o)
 		o->paths[i] = argv[optind + (int)i];
 }
 
-/* Opens a replica and says how large it is. */
+/* Opens a replica and returns its size. */
 static int open_replica(const char *path, int cached, uint64_t *size_bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | (cached ? 0 : O_DIRECT));

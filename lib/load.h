@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* linnet-load: what a run is asked for, what it found, and how that is printed. */
+/* linnet-load: the options of a run, its results, and their output. */
 #ifndef LINNET_LOAD_H
 #define LINNET_LOAD_H
 
@@ -12,10 +12,10 @@ enum mode { PRIMARY, FAILOVER, HEDGE };
 
 struct options {
 	enum mode mode;
-	double rate;	    /* reads that arrive in a second */
+	double rate;	    /* reads per second */
 	int even;	    /* equal gaps instead of a Poisson process */
-	uint64_t reads;	    /* measured ones */
-	uint64_t warmup;    /* reads before them, not measured */
+	uint64_t reads;	    /* measured */
+	uint64_t warmup;    /* reads before the measured ones */
 	size_t size_bytes;  /* of one read */
 	uint64_t span_bytes; /* offsets are drawn from [0, span) */
 	unsigned tag;
@@ -32,8 +32,8 @@ struct options {
 /* One read of the run. Times are ns from the start of the run. */
 struct outcome {
 	uint64_t arrive_ns;  /* when it was due */
-	uint64_t submit_ns;  /* when it was handed over */
-	uint64_t latency_ns; /* from due to answered: a late generator does not hide a slow device */
+	uint64_t submit_ns;  /* when it was submitted */
+	uint64_t latency_ns; /* from due to answered, so a late generator cannot hide a slow device */
 	uint64_t offset;
 	int32_t result;
 	uint8_t replica, revokes, errors, hedged;
@@ -43,14 +43,14 @@ struct run {
 	struct outcome *outcomes; /* warm-up reads first */
 	uint64_t count;
 	uint64_t elapsed_ns;
-	uint64_t copies; /* sent to devices, hedges and failovers included */
+	uint64_t copies; /* sent to devices, including hedges and failovers */
 };
 
-/* Drives the load. 0 or a negative errno. */
+/* Runs the load. Returns 0 or a negative errno. */
 int load_run(const struct options *options, const struct linnet_replica *replicas, struct run *run);
 
 void report_summary(FILE *to, const struct options *options, const struct run *run);
-/* One line per measured read. 0 or a negative errno. */
+/* Writes one line per measured read. Returns 0 or a negative errno. */
 int report_log(const struct options *options, const struct run *run);
 
 const char *mode_name(enum mode mode);

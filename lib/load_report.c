@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Summaries of a run. Quantiles are exact, by nearest rank, as everywhere in Linnet. */
+/* Prints summaries of a run. Quantiles are exact, by nearest rank, as everywhere in Linnet. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

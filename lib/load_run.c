@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Open-loop load on one thread: reads arrive at absolute times drawn beforehand, whatever the devices do, and latency
- * counts from the time a read was due. So a stalled device delays nobody's arrival, and a generator that falls behind
- * shows in the latencies instead of thinning out the load.
+ * Open-loop load on one thread: reads arrive at absolute times that are drawn beforehand, independent of the devices.
+ * Latency is measured from the time when a read was due. So a stalled device delays no arrival, and a generator that
+ * falls behind increases the latencies instead of reducing the load.
  *
- * A hedge is a second copy of a read that has not been answered after a fixed delay. It goes to the next replica; the
- * first answer wins, and the loser keeps its place and its buffer until it is answered.
+ * A hedge is a second copy of a read that has no answer after a fixed delay. It goes to the next replica, and the first
+ * answer wins. The other copy keeps its slot and its buffer until it is answered.
  */
 #define _GNU_SOURCE
 #include "load.h"
@@ -17,13 +17,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-/* A read that is out, with up to two copies. */
+/* A read in flight, with up to two copies. */
 struct slot {
 	struct linnet_request copies[2];
 	struct outcome *outcome;
-	unsigned out; /* copies that are not answered */
+	unsigned out; /* copies in flight */
 	int answered;
-	struct slot *next_hedge; /* in the order of their deadlines */
+	struct slot *next_hedge; /* in order of deadline */
 	uint64_t hedge_at_ns;
 	int waiting_hedge;
 };
@@ -47,7 +47,7 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014): 64 good bits a step from any seed. */
+/* splitmix64 (Steele, Lea, Flood 2014): 64 good bits per step from any seed. */
 static uint64_t draw(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
@@ -57,7 +57,7 @@ static uint64_t draw(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* Arrivals and places of the whole run: the same for every mode with the same seed. */
+/* Draws arrivals and offsets of the whole run: the same for every mode with the same seed. */
 static void plan(const struct options *options, struct run *run)
 {
 	uint64_t chance = options->seed, places = options->span_bytes / options->size_bytes;
@@ -84,7 +84,7 @@ static void queue_hedge(struct state *state, struct slot *slot, uint64_t now)
 	state->hedge_last = slot;
 }
 
-/* Sends a copy to `count` replicas from `first` on. */
+/* Sends a copy to up to `count` replicas, starting with `first`. */
 static void send_copy(struct state *state, struct slot *slot, unsigned copy, unsigned first, unsigned count)
 {
 	struct linnet_request *request = &slot->copies[copy];
@@ -133,7 +133,7 @@ static void answer(struct state *state, struct linnet_request *request, uint64_t
 		outcome->revokes = (uint8_t)(outcome->revokes + request->revokes);
 		outcome->errors = (uint8_t)(outcome->errors + request->errors);
 		if (request->result < 0 && slot->waiting_hedge && !outcome->hedged)
-			send_hedge(state, slot); /* the first copy failed: no use in waiting */
+			send_hedge(state, slot); /* the first copy failed, so do not wait */
 		if (request->result >= 0 || !slot->out) {
 			slot->answered = 1;
 			outcome->latency_ns = now - outcome->arrive_ns;
@@ -144,7 +144,7 @@ static void answer(struct state *state, struct linnet_request *request, uint64_t
 	release(state, slot);
 }
 
-/* Sends the hedges that are due; those of answered reads are dropped. */
+/* Sends the hedges that are due, and drops those of answered reads. */
 static void hedge(struct state *state, uint64_t now)
 {
 	for (struct slot *slot; (slot = state->hedge_first) && (slot->answered || slot->hedge_at_ns <= now);) {
@@ -226,7 +226,7 @@ int load_run(const struct options *options, const struct linnet_replica *replica
 			}
 			state.idle[state.idle_count++] = &slots[i];
 		}
-		/* Wake at the deadline, not up to 50 us later. */
+		/* Wake up at the deadline, not up to 50 us later. */
 		prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
 		state.start_ns = clock_ns();
 		error = drive(&state);

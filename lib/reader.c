@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * One read goes through its replicas in order.
+ * Sends one read to its replicas in order.
  *
- * Every replica but the last is read with the tag: it may answer EAGAIN, and the read goes on to the next. The last is
- * read without, so that it serves the read whatever it predicts. If the last fails with an error and an earlier one
- * only revoked, that one still has the data: it is read without the tag. Only when each replica has failed does the
- * read fail, with the last error.
+ * Every replica except the last is read with the tag: it may answer EAGAIN, and then the next one gets the read. The
+ * last is read without the tag, so that it serves the read whatever it predicts. If the last one fails with an error
+ * and an earlier one only revoked, the earlier one still has the data: it is read without the tag. The read fails only
+ * if each replica has failed; its result is then the last error.
  */
 #include "liblinnet.h"
 
@@ -26,7 +26,7 @@ struct linnet_reader {
 	aio_context_t context;
 	unsigned tag, depth, inflight;
 	struct linnet_reader_stats stats;
-	/* Requests answered at submission, before anybody reaps; at most `depth`. */
+	/* Requests that ended at submission and wait for linnet_reap; at most `depth`. */
 	struct linnet_request **early;
 	unsigned early_count;
 	struct io_event *events;
@@ -51,7 +51,7 @@ static int send(struct linnet_reader *reader, struct linnet_request *request)
 	return linnet_aio.submit(reader->context, &iocb);
 }
 
-/* The replica to ask next: the first one not asked yet, else the first one that only revoked. -1: none is left. */
+/* The next replica: the first one not tried yet, else the first one that only revoked. -1: none is left. */
 static int next_replica(const struct linnet_request *request)
 {
 	for (unsigned i = 0; i < request->count; i++)
@@ -63,7 +63,7 @@ static int next_replica(const struct linnet_request *request)
 	return -1;
 }
 
-/* An answer without data: revoked, or an error of the replica. */
+/* Counts an answer without data: a revoke, or an error of the replica. */
 static void note(struct linnet_reader *reader, struct linnet_request *request, ssize_t error)
 {
 	request->result = error;
@@ -78,7 +78,7 @@ static void note(struct linnet_reader *reader, struct linnet_request *request, s
 	}
 }
 
-/* Hands the read to the next replica that accepts it. False: no replica is left, the read has failed. */
+/* Sends the read to the next replica that accepts it. False: no replica is left, the read has failed. */
 static int send_on(struct linnet_reader *reader, struct linnet_request *request)
 {
 	for (int next; (next = next_replica(request)) >= 0;) {
@@ -96,7 +96,7 @@ static int send_on(struct linnet_reader *reader, struct linnet_request *request)
 		}
 		error = send(reader, request);
 		if (error < 0 && request->tagged) {
-			/* Refused before it reached the device, perhaps for the tag (EPERM, EINVAL): a tag costs no read. */
+			/* Refused before it reached the device, perhaps because of the tag (EPERM, EINVAL): try without the tag. */
 			request->tagged = 0;
 			reader->stats.untagged++;
 			error = send(reader, request);
@@ -145,7 +145,7 @@ API void linnet_reader_close(struct linnet_reader *reader)
 		if (got < 0 && got != -EINTR)
 			break;
 	}
-	linnet_aio.destroy(reader->context); /* waits for what is out */
+	linnet_aio.destroy(reader->context); /* waits for reads in flight */
 	free(reader->early);
 	free(reader->events);
 	free(reader);
@@ -166,7 +166,7 @@ API int linnet_submit(struct linnet_reader *reader, struct linnet_request *reque
 	return 0;
 }
 
-/* Takes the answers that have come. The number of reads that are done with them. */
+/* Handles answers. Returns the number of reads that have ended. */
 static unsigned settle(struct linnet_reader *reader, int count, struct linnet_request **done)
 {
 	unsigned finished = 0;
@@ -237,7 +237,7 @@ API ssize_t linnet_read(struct linnet_reader *reader, const struct linnet_replic
 	got = linnet_submit(reader, &request);
 	if (got < 0)
 		return got;
-	/* A signal does not end the read: its buffer is the device's until the answer. */
+	/* A signal must not end the read: the device uses its buffer until the answer. */
 	do
 		got = linnet_reap(reader, &done, 1, NULL);
 	while (got == -EINTR);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Without further orders it plays a device that is slow for every fourth block: on the descriptor opened first such a
- * read is revoked if it carries a tag, and takes STAND_IN_SLOW_US (environment) if it does not.
+ * By default it simulates a device that is slow for every fourth block: on the descriptor opened first, a read of such
+ * a block is revoked if it carries a tag, and takes STAND_IN_SLOW_US (environment) if it does not.
  */
 #define _GNU_SOURCE
 #include "stand_in.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Stands in for Linux AIO on devices that revoke: aio.h in user space. */
+/* Replaces Linux AIO with simulated devices that revoke; implements aio.h in user space. */
 #ifndef LINNET_STAND_IN_H
 #define LINNET_STAND_IN_H
 
@@ -12,9 +12,9 @@ struct stand_in_read {
 	size_t size;
 };
 
-/* What a replica answers: a negative errno, or 0 to read the file. `delay_us` may be set. */
+/* The answer of a replica: a negative errno, or 0 to read the file. May set `delay_us`. */
 extern long (*stand_in_answer)(const struct stand_in_read *read, unsigned *delay_us);
-/* What the system call itself returns: a negative errno, or 0 to accept. */
+/* The result of the system call itself: a negative errno, or 0 to accept. */
 extern int (*stand_in_refuse)(const struct stand_in_read *read);
 /* Whether descriptors count as O_DIRECT. */
 extern int stand_in_direct;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# linnet-load against the stand-in: counts, not times. Every fourth block of the primary is slow or revoked.
+# Tests linnet-load with the stand-in: counts, not times. Every fourth block of the primary is slow or revoked.
 set -eu
 out=$1
 dir=$(mktemp -d)
@@ -11,7 +11,7 @@ fail() { echo "test-load: $*" >&2; exit 1; }
 load() { "$out/test-load" --rate 50000 --reads 4000 --seed 7 --json "$@" "$dir/a" "$dir/b"; }
 field() { printf '%s' "$1" | sed -E "s/.*\"$2\": ([^,}]*).*/\1/"; }
 
-# The log says which blocks were drawn; those in every fourth place are revoked, the others not.
+# The log shows which blocks were drawn; every fourth block must be revoked, the others not.
 failover=$(load --mode failover --log "$dir/log")
 expected=$(awk -F, 'NR > 1 && $4 / 4096 % 4 == 0' "$dir/log" | wc -l)
 [ "$expected" -gt 800 ] || fail "only $expected reads of the slow blocks"
@@ -22,7 +22,7 @@ expected=$(awk -F, 'NR > 1 && $4 / 4096 % 4 == 0' "$dir/log" | wc -l)
 
 primary=$(load --mode primary --log "$dir/primary")
 [ "$(field "$primary" revokes)" = 0 ] && [ "$(field "$primary" extra_io)" = 0.000000 ] || fail "primary: $primary"
-# The same arrivals and places in each mode.
+# The arrivals and offsets are the same in each mode.
 cut -d, -f1,4 "$dir/log" >"$dir/log.plan"
 cut -d, -f1,4 "$dir/primary" | cmp - "$dir/log.plan" || fail "modes differ in what they read"
 
@@ -39,7 +39,7 @@ done
 "$out/linnet-load" "$dir/absent" 2>"$dir/stderr" && fail "an absent file was taken"
 grep -q absent "$dir/stderr" || fail "the absent file is not named"
 
-# The real thing on files: same bytes out as in.
+# On real files: the output must equal the input.
 if "$out/linnet-cat" "$dir/a" "$dir/b" >"$dir/copy" 2>"$dir/stderr"; then
 	cmp "$dir/copy" "$dir/a"
 else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Tests of liblinnet against the stand-in: which replicas are asked, with what tag, and what the caller gets. */
+/* Tests liblinnet with the stand-in: which replicas get the read, with which tag, and what the caller gets. */
 #define _GNU_SOURCE
 #include "liblinnet.h"
 
@@ -16,7 +16,7 @@
 
 static struct linnet_replica replicas[REPLICAS];
 static char expected[REPLICAS];
-/* What each replica answers to tagged and to untagged reads, and what was asked. */
+/* The answers of each replica to tagged and to untagged reads, and the requests that it got. */
 static long tagged_answer[REPLICAS], untagged_answer[REPLICAS];
 static char asked[64];
 static unsigned random_state = 1;
@@ -37,7 +37,7 @@ static unsigned which(int fd)
 	abort();
 }
 
-/* Notes the replica, as `0t` with the tag and `0` without. */
+/* Records the replica, as `0t` with the tag and `0` without. */
 static long scripted(const struct stand_in_read *read, unsigned *delay_us)
 {
 	unsigned i = which(read->fd);
@@ -78,11 +78,11 @@ static void one_read(void)
 	struct linnet_reader_stats s;
 	char first;
 
-	reset(); /* fast everywhere: the primary answers, and was asked with the tag */
+	reset(); /* all fast: the primary answers a tagged read */
 	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
 	CHECK(!strcmp(asked, "0t ") && s.revokes == 0 && s.failovers == 0 && s.errors == 0);
 
-	reset(); /* the last replica is never asked with the tag */
+	reset(); /* the last replica never gets the tag */
 	tagged_answer[0] = tagged_answer[1] = tagged_answer[2] = -EAGAIN;
 	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[2]);
 	CHECK(!strcmp(asked, "0t 1t 2 ") && s.revokes == 2 && s.failovers == 2 && s.errors == 0);
@@ -92,7 +92,7 @@ static void one_read(void)
 	CHECK(read_one(LINNET_TAG_DEFAULT, 1, &s, &first) == SIZE && first == expected[0]);
 	CHECK(!strcmp(asked, "0 ") && s.revokes == 0);
 
-	reset(); /* an error moves on, and counts as one */
+	reset(); /* after an error the next replica is tried; the error is counted */
 	tagged_answer[0] = -EIO;
 	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[1]);
 	CHECK(!strcmp(asked, "0t 1t ") && s.revokes == 0 && s.failovers == 1 && s.errors == 1);
@@ -104,7 +104,7 @@ static void one_read(void)
 	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
 	CHECK(!strcmp(asked, "0t 1t 2 0 ") && s.revokes == 1 && s.errors == 2 && s.failovers == 3);
 
-	reset(); /* all fail: the last error, each asked without the tag once */
+	reset(); /* all fail: the result is the last error; each is read once without the tag */
 	tagged_answer[0] = -EAGAIN;
 	tagged_answer[1] = -ENODEV;
 	untagged_answer[0] = -ETIMEDOUT;
@@ -117,12 +117,12 @@ static void one_read(void)
 	CHECK(read_one(LINNET_TAG_DEFAULT, 1, &s, &first) == -EAGAIN);
 	CHECK(s.revokes == 0 && s.errors == 1 && s.failovers == 0);
 
-	reset(); /* no tag wanted */
+	reset(); /* a reader without a tag */
 	tagged_answer[0] = -EAGAIN;
 	CHECK(read_one(LINNET_TAG_NONE, 3, &s, &first) == SIZE && first == expected[0]);
 	CHECK(!strcmp(asked, "0 ") && s.untagged == 0);
 
-	reset(); /* buffered descriptors are never tagged: a revoked buffered read would be EIO */
+	reset(); /* buffered reads are never tagged: a revoked one would fail with EIO */
 	stand_in_direct = 0;
 	tagged_answer[0] = -EAGAIN;
 	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
@@ -151,12 +151,12 @@ static void refused_by_the_system(void)
 	struct linnet_reader_stats s;
 	char first;
 
-	reset(); /* a tag that the system refuses costs no read and no failover */
+	reset(); /* if the system refuses the tag, the read succeeds without a failover */
 	stand_in_refuse = refuse_tags;
 	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
 	CHECK(!strcmp(asked, "0 ") && s.untagged == 1 && s.failovers == 0);
 
-	reset(); /* answered at submission: still comes back by reap */
+	reset(); /* ended at submission: linnet_reap still returns it */
 	stand_in_refuse = refuse_all;
 	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == -EBADF);
 	CHECK(s.errors == 3 && s.failovers == 2);
@@ -189,7 +189,7 @@ static unsigned chance(unsigned below)
 	return (random_state >> 16) % below;
 }
 
-/* Answers at random, many reads out: each comes back once, with data unless every replica failed without the tag. */
+/* Random answers, many reads in flight: each ends once, with data unless every replica failed without the tag. */
 static long at_random(const struct stand_in_read *read, unsigned *delay_us)
 {
 	static const long answers[] = {0, 0, 0, -EIO};
@@ -263,7 +263,7 @@ int main(void)
 		char path[] = "/tmp/linnet-test-XXXXXX", block[SIZE];
 
 		replicas[i].fd = mkstemp(path);
-		replicas[i].offset = (off_t)i * 512; /* each holds the data at its own place */
+		replicas[i].offset = (off_t)i * 512; /* each replica has the data at another offset */
 		expected[i] = (char)('a' + i);
 		memset(block, expected[i], SIZE);
 		if (replicas[i].fd < 0 || unlink(path) < 0 ||
