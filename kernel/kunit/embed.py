@@ -6,11 +6,11 @@ from pathlib import Path
 
 
 def main() -> int:
-    """One text per file, as bytes: C limits the length of a string."""
+    """One array of bytes per file, because C limits the length of a string literal."""
     print("/* SPDX-License-Identifier: MIT OR Apache-2.0 */\n/* Made by embed.py from spec/vectors. */")
     print("#include <stdio.h>\n")
     for i, name in enumerate(sys.argv[1:]):
-        # The last byte ends the text.
+        # The last byte terminates the text.
         data = Path(name).read_bytes() + b"\0"
         print(f"static char text_{i}[] = {{")
         print("\n".join(",".join(map(str, data[at : at + 32])) + "," for at in range(0, len(data), 32)))

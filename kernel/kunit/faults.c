@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Faults on purpose, each of which a debug kernel must report: what its silence about dm-linnet is worth. Built for such
- * kernels only.
+ * Causes one fault on purpose, each of which a debug kernel must report. Without this test, its silence about dm-linnet
+ * would prove little. Built only for debug kernels.
  *
  *   insmod linnet-faults.ko fault=NAME
  */
@@ -18,7 +18,7 @@ static char *fault = "";
 module_param(fault, charp, 0444);
 MODULE_PARM_DESC(fault, "which one");
 
-/* What the compiler must not see through. */
+/* Volatile, so that the compiler cannot see its value. */
 static volatile int zero;
 static volatile int sink;
 

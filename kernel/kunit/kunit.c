@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Golden vectors as a KUnit suite: one parameter per file of spec/vectors. */
+/* Runs the golden vectors as a KUnit suite: one parameter per file of spec/vectors. */
 #include <kunit/test.h>
 #include <linux/module.h>
 
 #include "vectors.h"
 
-/* KUnit walks them by the pointer it was given last. */
+/* KUnit passes the pointer that it got last. */
 static const void *next_golden(const void *before, char *name)
 {
 	const FILE *golden = before ? (const FILE *)before + 1 : linnet_goldens;
@@ -25,7 +25,7 @@ static void golden_holds(struct kunit *test)
 	KUNIT_EXPECT_GT(test, count, 0u);
 }
 
-/* A canary. No parameter of the module could ask for it: 6.1 runs suites before it reads them. */
+/* A canary. It cannot depend on a module parameter, because 6.1 runs suites before it reads the parameters. */
 static void spoilt_vector_fails(struct kunit *test)
 {
 	const char *spoilt = linnet_vectors_spoil();

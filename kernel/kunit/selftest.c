@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Golden vectors as a module for kernels without KUnit, such as Debian's: loading it runs the checks and prints TAP,
- * and fails with EINVAL if one does not hold.
+ * Runs the golden vectors as a module, for kernels without KUnit, such as Debian's. Loading it runs the checks and
+ * prints TAP; it fails with EINVAL if a check fails.
  */
 #define pr_fmt(fmt) "linnet-selftest: " fmt
 #include <linux/module.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The golden vectors of spec/vectors against the core as this kernel compiled it. The checks are those of user space,
- * tests/conformance/conformance.c, the whole file: what it expects of a C library stands in include/.
+ * Checks the core, as this kernel compiled it, with the golden vectors of spec/vectors. The checks are those of user
+ * space, the whole file tests/conformance/conformance.c; include/ has what it needs of a C library.
  */
 int linnet_conformance(int argc, char **argv);
 #define main linnet_conformance
@@ -54,7 +54,7 @@ unsigned int linnet_vectors_run(const char *golden, unsigned int *count)
 
 	checked = failed = 0;
 	wrong = linnet_conformance(2, argv);
-	file = NULL; /* freed at its end, which was meant to be the end of the program */
+	file = NULL; /* linnet_conformance freed it; as a program it would end there */
 	*count = checked;
 	return wrong;
 }
@@ -65,7 +65,7 @@ const char *linnet_vectors_spoil(void)
 
 	while (!strstr(golden->path, "features.txt"))
 		golden++;
-	/* The last character, before its newline, is a digit of something expected. */
+	/* The last character before its newline is a digit of an expected value. */
 	golden->text[strlen(golden->text) - 2] ^= 1;
 	return golden->path;
 }

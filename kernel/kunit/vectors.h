@@ -4,10 +4,10 @@
 
 #include <stdio.h>
 
-/* Checks one golden file, by its path from spec/. 0 when every vector in it holds; *count is how many checks ran. */
+/* Checks one golden file, by its path from spec/. Returns 0 if every vector holds; *count is the number of checks. */
 unsigned int linnet_vectors_run(const char *golden, unsigned int *count);
 
-/* The canary: one vector no longer holds; after a second call it does again. Returns the path of its file. */
+/* The canary: damages one vector; a second call restores it. Returns the path of its file. */
 const char *linnet_vectors_spoil(void);
 
 #endif

@@ -11,7 +11,7 @@ rm -rf build/deb
 mkdir -p "$stage"
 version=$(sh kernel/package/source.sh "$stage/src")
 cp -R kernel/package/debian "$stage/debian"
-# A place that is no git checkout has no date; then the day of the change log's own template would lie.
+# Without a git checkout there is no commit date; then use today, because the template's date would be wrong.
 seconds=$(git log -1 --format=%ct 2>/dev/null || date +%s)
 export SOURCE_DATE_EPOCH="$seconds"
 cat >"$stage/debian/changelog" <<CHANGES

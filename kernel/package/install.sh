@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# dkms add, build, install without a package: install.sh [KERNEL-RELEASE [KDIR]]. Repeating it replaces the earlier one.
+# Adds, builds and installs with dkms, without a package: install.sh [KERNEL-RELEASE [KDIR]]. Replaces an earlier
+# install.
 set -eu
 release=${1:-$(uname -r)}
 command -v dkms >/dev/null || { echo "missing: dkms; install it with: apt-get install dkms linux-headers-$release" >&2; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Lays out what DKMS keeps below /usr/src: source.sh DIRECTORY. Prints the version.
+# Copies the files that DKMS keeps below /usr/src: source.sh DIRECTORY. Prints the version.
 set -eu
 cd "$(dirname "$0")/../.."
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)

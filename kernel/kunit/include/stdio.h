@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * As much of a C library as tests/conformance/conformance.c uses, so that the same checks run in the kernel: files
- * are texts compiled in, messages go to the kernel's log.
+ * The part of the C library that tests/conformance/conformance.c uses, so that the same checks run in the kernel. Files
+ * are texts that are compiled in. Messages go to the kernel log.
  */
 #ifndef LINNET_KUNIT_STDIO_H
 #define LINNET_KUNIT_STDIO_H
@@ -9,14 +9,14 @@
 #include <linux/kernel.h>
 #include <linux/printk.h>
 
-/* A text that was compiled in, and how far it has been read. */
+/* A text that was compiled in, and the read position. */
 typedef struct linnet_golden {
 	const char *path;
 	char *text;
 	size_t at;
 } FILE;
 
-/* Ends with one whose path is NULL. Made from spec/vectors by embed.py. */
+/* The last entry has a NULL path. embed.py generates the array from spec/vectors. */
 extern FILE linnet_goldens[];
 
 #define stdin NULL

@@ -10,7 +10,7 @@
 
 #define malloc(size) kmalloc(size, GFP_KERNEL)
 #define realloc(memory, size) krealloc(memory, size, GFP_KERNEL)
-#define aligned_alloc(align, size) vmalloc(size) /* whole pages: aligned for all that is asked for */
+#define aligned_alloc(align, size) vmalloc(size) /* whole pages, so every alignment in use is met */
 #define free(memory) kvfree(memory)
 #define exit(status) BUG() /* out of memory in a test */
 
