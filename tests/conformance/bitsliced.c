@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Bit-sliced trees score as the trees they are made of do, for random trees and features. Trees with few thresholds share rows,
- * those with all of them need every row there is.
+ * Checks that bit-sliced trees have the scores of their trees, for random trees and features. Trees with few thresholds
+ * share rows; trees with all different thresholds need every row.
  */
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ int main(void)
 	for (uint32_t n = 0; n < CASES; n++) {
 		for (int level = 0; level < LINNET_TREE_LEVELS; level++) {
 			for (int tree = 0; tree < LINNET_TREES; tree++) {
-				/* In every third case all questions differ: as many rows as can be. */
+				/* In every third case all questions differ, which needs the largest number of rows. */
 				uint32_t question = (uint32_t)(level * LINNET_TREES + tree);
 
 				trees.feature[level][tree] = (uint8_t)(n % 3 ? below(LINNET_INFLIGHT_FEATURES) : question % 16);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Part of conformance.c: choices among replicas, and whole decisions. */
+/* Part of conformance.c: checks choices among replicas, and whole decisions. */
 #ifndef LINNET_CHOICES_H
 #define LINNET_CHOICES_H
 
@@ -34,7 +34,7 @@ static void choices(char **words, size_t count)
 	check(choice.predicted_fast == number(words[6]), "predicted fast");
 }
 
-/* What a decision is about, as a line of decide.txt has it; of what a caller finds out, the answers. */
+/* A line of decide.txt has DECIDE_WORDS words about the decision, then DECIDE_REPLICA words about each replica. */
 #define DECIDE_WORDS 16
 #define DECIDE_REPLICA 12
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes spec/vectors/choose.txt and decide.txt: the rules of spec/decision.md, written again, on drawn situations.
+"""Writes spec/vectors/choose.txt and decide.txt: a second implementation of spec/decision.md, on random cases.
 
 choose.py choose > ../../spec/vectors/choose.txt
 choose.py decide > ../../spec/vectors/decide.txt
@@ -16,12 +16,12 @@ LIMIT = 2**64 - 1
 
 
 def wait(replica):
-    """EWMA latency times the I/Os that a read would be among."""
+    """EWMA latency times the I/Os in flight, with this read."""
     return min(replica["ewma"] * (replica["inflight"] + 1), LIMIT)
 
 
 def preference(replica):
-    """Log of the wait times the odds, in 1/1024; the logarithm goes straight between powers of two."""
+    """Log of the wait times the odds, in 1/1024; the logarithm is linear between powers of two."""
     log2 = 0
     if wait(replica) >= 2:
         octave = wait(replica).bit_length() - 1
@@ -30,7 +30,7 @@ def preference(replica):
 
 
 def expired(policy, replica, now, age):
-    """Whether what is known of a replica is too old for this policy, and no probe is on its way."""
+    """Whether the state of a replica is too old for this policy and no probe is in flight."""
     if replica["probing"]:
         return False
     since = max(now - replica["learnt"], 0)
@@ -42,7 +42,7 @@ def expired(policy, replica, now, age):
 
 
 def choose(policy, replicas, now, age):
-    """Replica, probe, predicted fast."""
+    """Returns replica, probe and predicted fast."""
     able = [k for k, r in enumerate(replicas) if r["eligible"]]
     if len(able) < 2:
         return (able[0] if able else NONE), 0, 0
@@ -71,7 +71,7 @@ def choose(policy, replicas, now, age):
 
 
 def situation(rng, age):
-    """Replicas of which much is alike, so that ties are met; times around the ages that decide."""
+    """Replicas with many equal values, so that ties occur, and times close to the age limits."""
     now = rng.choice([0, 5, age, 10**9, 10**12])
     ages = [0, 1, age - 1, age, age + 1, 100 * age - 1, 100 * age, 100 * age + 1, now]
     latencies = [0, 1, 2, 3, 90_000, 100_000, 100_001, 5_000_000, 2**40, 2**63, LIMIT]
@@ -92,7 +92,7 @@ def situation(rng, age):
 
 
 def signed(number):
-    """Hex with a sign in front."""
+    """Hex with a leading sign."""
     return f"-{-number:x}" if number < 0 else f"{number:x}"
 
 
@@ -124,13 +124,13 @@ def followed(case):
 
 
 def describe(replica, eligible, by_trees):
-    """What is known of a replica before its network is asked."""
+    """The known state of a replica before its network is asked."""
     known = by_trees and replica["trees"]
     return {**replica, "eligible": eligible, "known": known, "score": replica["score"] if known else 0, "slow": 0}
 
 
 def decide(case):
-    """Policy, by_trees, asked, replica, probe, predicted fast, verdict, denied."""
+    """Returns policy, by_trees, asked, replica, probe, predicted fast, verdict, denied."""
     policy, replicas, now, age = followed(case), case["replicas"], case["now"], case["age"]
     by_trees = policy == "linnet-best" or (case["tagged"] and policy != "linnos")
     usable = [k for k, r in enumerate(replicas) if r["usable"]]
@@ -170,7 +170,7 @@ def decide(case):
 
 
 def is_expired(replica, by_network, now, age):
-    """Whether a revoke would rest on what is known no longer."""
+    """Whether a revoke would be based on expired state."""
     if replica["probing"]:
         return False
     since = max(now - replica["learnt"], 0)
@@ -214,7 +214,7 @@ def print_decisions():
 
 
 def main():
-    """Print the vectors asked for."""
+    """Print the requested vectors."""
     if sys.argv[1:] not in (["choose"], ["decide"]):
         sys.exit(__doc__)
     (print_choices if sys.argv[1] == "choose" else print_decisions)()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Checks the C core against spec/vectors (features.txt, inflight.txt, heimdall.txt, network.txt, choose.txt, decide.txt,
- * models, reject). Built twice by core/Makefile: as user space builds the core, and with the kernel's flags.
+ * Checks the C core with spec/vectors (features.txt, inflight.txt, heimdall.txt, network.txt, choose.txt, decide.txt,
+ * models, reject). core/Makefile builds it twice: with the core's user-space flags and with the kernel's flags.
  *
- *   conformance FILE...          exits 0 when every vector holds, 1 and the file and line when one does not
+ *   conformance FILE...          exits 0 if every vector holds; else 1, and prints the file and line of the vector
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,9 +89,9 @@ static void features(char **words, size_t count)
 	}
 }
 
-/* ---- features of what is in flight ---- */
+/* ---- features from I/Os in flight ---- */
 
-#define INFLIGHT_IOS 256 /* I/Os of one case, each in the place of its number */
+#define INFLIGHT_IOS 256 /* I/Os of one case, indexed by number */
 
 static void inflight(char **words, size_t count)
 {
@@ -158,7 +158,7 @@ static void heimdall(char **words, size_t count)
 
 /* ---- networks ---- */
 
-/* A network that is ready, with the memory behind it. */
+/* A loaded network with its memory. */
 struct ready {
 	struct linnet_network network;
 	void *memory, *scratch;
@@ -197,10 +197,7 @@ static uint32_t join(const uint8_t *digits, int count)
 	return n;
 }
 
-/*
- * An incremental network that reads with these digits made: its score and decision, and those of every pending count after
- * them.
- */
+/* Checks the incremental network with these digits: its score and decision, and those at larger pending counts. */
 static void incremental(const struct ready *ready, const uint8_t *inputs)
 {
 	const struct linnet_network *network = &ready->network;
@@ -246,7 +243,7 @@ static void decide(const struct ready *ready, const uint8_t *inputs, char **logi
 	check(linnet_network_logits(network, inputs, ready->scratch, ready->logits) == 0, "logits refused");
 	for (uint32_t o = 0; o < network->outputs; o++)
 		check(ready->logits[o] == number(logits[o]), "logit");
-	/* A network that cannot score these features is as good as none. */
+	/* A network that cannot score these features is useless. */
 	if (linnet_network_score(network, inputs, ready->scratch, &score) < 0)
 		check(verdict == LINNET_FORCED_SUBMIT, "score refused");
 	else
@@ -320,7 +317,7 @@ static int add_bytes(char **words, size_t count)
 	return 1;
 }
 
-/* score F... = SCORE [NS...]: what the trees of the file say of these features, and the latencies they predict. */
+/* score F... = SCORE [NS...]: the score of the file's trees for these features, and the latencies that they predict. */
 static void score(const struct linnet_model *model, char **words, size_t count)
 {
 	uint8_t features[LINNET_INFLIGHT_FEATURES];
@@ -391,7 +388,7 @@ static void finish_reject(void)
 {
 	static struct linnet_model model, before;
 	size_t offset = SIZE_MAX;
-	/* A copy of just this size, so that a checker of memory sees a read beyond it. */
+	/* A copy of exactly this size, so that a memory checker finds a read beyond it. */
 	uint8_t *exact = malloc(file_size ? file_size : 1);
 	int error;
 
@@ -406,7 +403,7 @@ static void finish_reject(void)
 	free(exact);
 }
 
-/* Every truncation and every flipped bit of a good file is refused. */
+/* Checks that every truncation and every flipped bit of a good file is refused. */
 static void damage_model(void)
 {
 	static struct linnet_model model;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Takes the kernel's decisions again in user space, from a record of its tracepoints (spec/dm-target.md), and compares:
+ * Repeats the kernel's decisions in user space, from a recording of its tracepoints (spec/dm-target.md), and compares:
  *
  *   decisions RECORD [MODEL] [PLACES]
  *
- * RECORD is the text of tracefs' `trace`, begun before the first I/O of the device and ended after the last. The decision itself
- * is the same code; what is tested is the target's glue: which events it counts, and what it reads of a replica while that
- * changes. Each replica's arrivals and ends are played back in the order of their numbers. Where a decision says that it knew so
- * many events of a replica, the replica is described, its network worked out in full.
+ * RECORD is the text of tracefs' `trace`, started before the first I/O of the device and ended after the last. The
+ * decision is the same code; the test covers the target's glue: which events it counts, and what it reads of a replica
+ * while that changes. The arrivals and ends of each replica are replayed in the order of their numbers. A decision
+ * states how many events of a replica it knew; at that point the replica is described, with its network in full.
  *
- * A record of several devices is taken apart by their `dev=` first.
+ * A recording of several devices is first split by `dev=`.
  *
- * Prints what was compared. The exit status is 1 when anything differs, 2 when the record cannot be used.
+ * Prints how much was compared. Exits with 1 if anything differs, with 2 if the recording cannot be used.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include "linnet.h"
 
 #define DIFFERENCES_MAX 10
-#define LEFT_OUT_MAX 64 /* decisions that came after an I/O which was still in flight at the end */
+#define LEFT_OUT_MAX 64 /* most decisions after an I/O that was still in flight at the end */
 
 struct io {
 	unsigned long long id, offset, arrived_ns, latency_ns, arrive, end;
@@ -34,7 +34,7 @@ struct decision {
 	unsigned long long ewma_ns[LINNET_REPLICAS_MAX], score[LINNET_REPLICAS_MAX], in_flight[LINNET_REPLICAS_MAX];
 	unsigned size, policy, replica, verdict, probe, slow;
 	struct linnet_decision ours;
-	unsigned described, known, calls_slow; /* bits; the latter as the network says, worked out in full */
+	unsigned described, known, calls_slow; /* bit masks; the last one from the network, computed in full */
 };
 
 struct model {
@@ -68,7 +68,7 @@ static void bad(const char *why, const char *text)
 
 /* ---- the record ---- */
 
-/* The value of ` name=` in a line. */
+/* Returns the value of ` name=` in a line. */
 static const char *field(const char *line, const char *name)
 {
 	char key[32];
@@ -86,7 +86,7 @@ static unsigned long long number(const char *line, const char *name)
 	return strtoull(field(line, name), NULL, 0);
 }
 
-/* {0x1,0x2}: how many there were. */
+/* Parses {0x1,0x2} and returns how many numbers there are. */
 static unsigned numbers(const char *line, const char *name, unsigned long long *out)
 {
 	const char *at = field(line, name);
@@ -200,7 +200,7 @@ static void read_model(const char *path)
 	model.scratch = must(aligned_alloc(LINNET_ALIGN, (model.network.scratch_size + 63) / 64 * 64));
 }
 
-/* 1 slow, 0 fast, -1 not known yet. */
+/* Returns 1 for slow, 0 for fast, -1 for not known yet. */
 static int ask_network(const struct linnet_tracker *tracker, uint32_t size)
 {
 	uint8_t digits[LINNET_DIGITS];
@@ -214,7 +214,7 @@ static int ask_network(const struct linnet_tracker *tracker, uint32_t size)
 	return score > 0;
 }
 
-/* ---- one replica, played back ---- */
+/* ---- replay of one replica ---- */
 
 static unsigned long long differences, left_out;
 
@@ -275,18 +275,18 @@ static void happen(struct linnet_replica *replica, struct event *event)
 	struct io *io = event->io;
 	uint64_t end_ns = io->arrived_ns + io->latency_ns;
 
-	if (!event->is_end) /* a probe of the decision or of a readmission: the same thing from here on */
+	if (!event->is_end) /* probes of a decision and of a readmission are treated alike from here on */
 		linnet_replica_arrive(replica, &settings, &io->flight, io->arrived_ns, (int)io->is_read, (int)io->probe,
 				      io->offset, io->size);
 	else if (io->error == 0)
 		linnet_replica_complete(replica, &io->flight, end_ns);
-	else if (io->error == -11 || io->error == -95) /* EAGAIN, EOPNOTSUPP: answers, no failures */
+	else if (io->error == -11 || io->error == -95) /* EAGAIN, EOPNOTSUPP: answers, not failures */
 		linnet_replica_withdraw(replica, &io->flight, end_ns);
 	else
 		linnet_replica_fail(replica, &settings, &io->flight, end_ns);
 }
 
-/* An I/O that was in flight when the record ended has no events in it. What rests on them is left out. */
+/* An I/O in flight at the end of the recording has no events in it. Decisions that depend on them are left out. */
 static void cut_short(unsigned k, unsigned long long missing, size_t rest)
 {
 	if (rest > LEFT_OUT_MAX) {
@@ -336,7 +336,7 @@ static void replay(unsigned k, uint32_t places)
 
 /* ---- the decisions ---- */
 
-/* By the policy that the kernel followed: one asked for may have lacked its models. */
+/* Uses the policy that the kernel followed; the configured one may have lacked its models. */
 static void begin(struct decision *d)
 {
 	settings.policy = d->policy;
@@ -391,7 +391,7 @@ int main(int argc, char **argv)
 		struct decision *d = &decisions[i];
 
 		if (d->described != d->ours.usable) {
-			torn++; /* a description that did not hold still: the kernel took an older one */
+			torn++; /* the description changed while it was read, so the kernel used an older one */
 			continue;
 		}
 		compare(d);

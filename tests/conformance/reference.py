@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Prints published LinnOS weights and vectors as spec/vectors/network.txt has them. Exits 77 where there are none."""
+"""Prints published LinnOS weights and vectors in the form of spec/vectors/network.txt. Exits 77 if there are none."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 
 
 def main():
-    """Print the vectors, or say why there are none."""
+    """Print the vectors, or the reason why there are none."""
     root = pathlib.Path(__file__).resolve().parents[2]
     path = pathlib.Path(os.environ.get("LINNET_SHARED", root.parent / "shared")) / "reference/linnos/vectors.json"
     if not path.exists():

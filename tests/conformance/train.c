@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Trains small networks of every loss and prints the bits that come out: core/Makefile compares them between builds,
- * which may neither differ in a bit nor, under the sanitizers, touch memory that is not theirs. Every buffer is of
- * just the size that the core asks for.
+ * Trains small networks with every loss and prints the bits of the results. core/Makefile compares them between builds:
+ * no bit may differ, and under the sanitizers no build may access memory outside its buffers. Every buffer has exactly
+ * the size that the core asks for.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A model file with one of its parts alone, written from `spec/model-file.md`."""
+"""Makes model files with only one of the parts, as `spec/model-file.md` defines them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LATENCIES_BYTES = 2628
 NETWORK, TREES, LATENCIES = 1, 2, 4
 """Bits of the field ``parts``."""
 POLYNOMIAL = 0x82F63B78
-"""Castagnoli's, reflected."""
+"""Castagnoli's polynomial, reflected."""
 
 
 def remainder(byte: int) -> int:
-    """What eight zero bits make of the checksum's last byte."""
+    """The checksum of eight zero bits, for each value of the last byte."""
     for _ in range(8):
         byte = byte >> 1 ^ (POLYNOMIAL if byte & 1 else 0)
     return byte
@@ -36,14 +36,14 @@ def crc32c(data: bytes) -> int:
 
 
 def sealed(body: bytearray, parts: int) -> Model:
-    """The model that this file without a checksum holds."""
+    """The model of a file whose checksum is not set yet."""
     struct.pack_into("<I", body, 16, len(body) + CHECKSUM_BYTES)
     struct.pack_into("<I", body, 76, parts)
     return Model.from_bytes(bytes(body) + struct.pack("<I", crc32c(body)))
 
 
 def split(model: Model) -> tuple[bytes, bytes, int]:
-    """Header and network, what follows the network, and the parts."""
+    """Header with network, the bytes after the network, and the field ``parts``."""
     body = model.to_bytes()[:-CHECKSUM_BYTES]
     (parts,) = struct.unpack_from("<I", body, 76)
     tail = bool(parts & TREES) * TREES_BYTES + bool(parts & LATENCIES) * LATENCIES_BYTES
@@ -51,15 +51,15 @@ def split(model: Model) -> tuple[bytes, bytes, int]:
 
 
 def without_trees(model: Model) -> Model:
-    """Its network alone."""
+    """The model with only its network."""
     front, _, parts = split(model)
     return sealed(bytearray(front), parts & NETWORK)
 
 
 def trees_alone(model: Model) -> Model:
-    """Its trees and the latencies that they predict."""
+    """The model with only its trees and the latencies that they predict."""
     front, tail, parts = split(model)
     header = bytearray(front[:HEADER_BYTES])
-    struct.pack_into("<HH", header, 12, 0, 0)  # schema and input_max are the network's
+    struct.pack_into("<HH", header, 12, 0, 0)  # schema and input_max belong to the network
     struct.pack_into("<I", header, 20, 0)  # layer_count
     return sealed(header + tail, parts & ~NETWORK)

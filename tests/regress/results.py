@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Exact results of a small grid: made workloads x drives x policies x parts of the model.
+"""Computes exact results of a small grid: synthetic workloads x drives x policies x parts of the model.
 
     .venv/bin/python tests/regress/results.py            compare with results.csv
     .venv/bin/python tests/regress/results.py --accept   write results.csv again (`make regress`)
 
 Virtual time is exact, so every machine computes the same integers. A change of the SSD model, of training, of a policy
-or of the array shows as rows that differ. Whoever means the change accepts the rows; the review sees them in the diff.
+or of the array changes rows. If the change is intended, its author accepts the rows; reviewers see them in the diff.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SECONDS = {"az-c": 3.0, "bs-e": 1.75}
 """Workloads of LinnOS's Table 1, and the length of each period: about 2,000 I/Os for each of the three drives."""
 PRESETS = ("consumer-deep", "enterprise-wide", "sata", "970-evo")
 ASK_A_MODEL = ("linnos", "linnos+hl", "linnos+h99", "linnet-best", "linnet+hl")
-"""These run with each part of the model alone, too. The others read at most its thresholds, and every part has them."""
+"""These also run with each part of the model alone. The others use at most its thresholds, which every part has."""
 KEY = ("workload", "preset", "policy", "model")
 COUNTERS = (
     "submits",
@@ -64,7 +64,7 @@ Row = dict[str, str]
 
 
 def experiment(workload: str, preset: str, seed: int) -> Experiment:
-    """Three drives, a period to learn from and another to test on."""
+    """Three drives, one period for training and one for evaluation."""
     seconds = SECONDS[workload]
     train, test = (synth(workload, seconds, 3, 2 * seed + period) for period in (0, 1))
     setup = Setup(preset=preset, seed=seed, fit=FitSettings(epochs=2))
@@ -74,7 +74,7 @@ def experiment(workload: str, preset: str, seed: int) -> Experiment:
 
 
 def row(made: Experiment, policy: str, part: str, models: Sequence[Model]) -> Row:
-    """What a policy does with these models, as integers."""
+    """The results of a policy with these models, as integers."""
     setup = made.setup
     run = made.array.run(made.test_part, policy, models, seed=setup.seed, failover_ns=setup.failover_ns)
     latency_ns, counters = run.latency_ns(), run.counters()
@@ -91,7 +91,7 @@ def row(made: Experiment, policy: str, part: str, models: Sequence[Model]) -> Ro
 
 
 def cell(workload: str, preset: str, seed: int = SEED) -> Iterator[Row]:
-    """Every policy on one workload and type of drive."""
+    """The rows of every policy on one workload and type of drive."""
     made = experiment(workload, preset, seed)
     both = [fitted.model for fitted in made.fitted]
     parts = {"both": both, "network": [*map(without_trees, both)], "trees": [*map(trees_alone, both)]}
@@ -102,7 +102,7 @@ def cell(workload: str, preset: str, seed: int = SEED) -> Iterator[Row]:
 
 
 def computed() -> list[Row]:
-    """The whole grid, in the order of the file."""
+    """The rows of the whole grid, in the order of the file."""
     return [one for workload in SECONDS for preset in PRESETS for one in cell(workload, preset)]
 
 
@@ -122,7 +122,7 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def differences(old: Sequence[Row], new: Sequence[Row]) -> list[str]:
-    """A line for each row that is new, gone or other than it was."""
+    """A line for each row that was added, removed or changed."""
     before, after = ({tuple(one[name] for name in KEY): one for one in rows} for rows in (old, new))
     lines = [f"{' '.join(key)}: the row is gone" for key in before if key not in after]
     for key, one in after.items():
@@ -138,7 +138,7 @@ def differences(old: Sequence[Row], new: Sequence[Row]) -> list[str]:
 
 
 def report(lines: Sequence[str], shown: int = 20) -> str:
-    """What differs and what to do about it."""
+    """The differences, and what to do about them."""
     rest = [f"... and {len(lines) - shown} more"] if len(lines) > shown else []
     return "\n".join([f"tests/regress/results.csv: {len(lines)} rows differ", *lines[:shown], *rest, ADVICE])
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rust's declarations against those of the headers. Functions meet by their names; a record of Rust meets that of C by
-//! standing at the same place in a signature or in a field, so that its name is free.
+//! Compares the Rust declarations with those of the headers. Functions are matched by name. A record of Rust is matched
+//! with the record of C at the same position in a signature or in a field, so its name may differ.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use crate::layout::{Asserted, record};
 use crate::source::{Foreign, Source};
 use crate::types::{Key, Type};
 
-/// Everything that differs, one line each, and how much was compared.
+/// All differences, one line each, and how much was compared.
 #[derive(Default)]
 pub struct Report {
-    /// What differs.
+    /// The differences.
     pub differences: Vec<String>,
     /// Functions and statics that were compared.
     pub functions: usize,
-    /// Records of Rust and of C that met.
+    /// Records of Rust with the matching records of C.
     pub records: BTreeMap<Key, Key>,
     /// Constants that were compared.
     pub constants: usize,
 }
 
-/// Compares `rust`, of which `constants_of` names the file whose constants are C's, with bindgen's output `text`.
+/// Compares `rust` with bindgen's output `text`. `constants_of` names the file of `rust` with the constants of C.
 ///
 /// # Errors
-/// Output of bindgen that is not Rust.
+/// Output of bindgen that is not Rust code.
 pub fn compare(rust: &Source, constants_of: &str, text: &str) -> Result<Report, String> {
     let mut c = Source::default();
     c.read("bindgen's output", text)?;
@@ -46,7 +46,7 @@ impl Comparison<'_> {
         self.report.differences.push(line);
     }
 
-    /// Of C: the same name, or what the variants for single instruction sets are variants of.
+    /// The name in C: the same, or for a variant for one instruction set, the name without the variant.
     fn of_c(&self, name: &str) -> Option<&'static str> {
         let base = ["_avx2", "_avx512"].iter().find_map(|set| name.strip_suffix(set));
         let names = [Some(name.to_string()), base.map(|base| format!("{base}_portable")), base.map(String::from)];
@@ -94,7 +94,7 @@ impl Comparison<'_> {
             }
             (Type::Array(one, a), Type::Array(other, b)) if a == b => self.same(at, one, other),
             (Type::Record(one), Type::Record(other)) => self.meet(at, one, other),
-            // The core sets and reads these bytes as 0 or 1, which its headers say.
+            // The core writes and reads these bytes as 0 or 1; its headers say so.
             (Type::Number("bool"), Type::Number("u8")) => {}
             (one, other) if one == other => {}
             (one, other) => self.differs(format!("{at}: {one}, {other} in C")),
@@ -112,7 +112,7 @@ impl Comparison<'_> {
         let (rust, c) = (self.rust, self.c);
         let (own, other) = (&rust.records[ours], &c.records[theirs]);
         let at = format!("{}: {}", rust.files[ours.0], ours.1);
-        // Rust keeps private what it only holds the address of; C's headers may not define it either.
+        // If Rust only keeps the address of a record, its fields are private, and C's headers may not define it either.
         let opaque = own.fields.iter().all(|(name, _)| name.starts_with('_') || name == "0");
         let undefined = other.fields.iter().all(|(name, _)| name.starts_with('_'));
         if undefined && opaque {
@@ -137,7 +137,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Against what clang says.
+    /// Compares with the sizes and offsets of clang.
     fn sizes(&mut self, at: &str, ours: &Key, theirs: &Key, size: u64, offsets: &[u64]) {
         let there = self.asserted.size(&theirs.1);
         if there != Some(size) {

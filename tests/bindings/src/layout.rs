@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sizes and offsets: those of Rust's side by the rules of C, those of C as clang told bindgen.
+//! Sizes and offsets: for Rust computed by the rules of C, for C as clang reported them to bindgen.
 
 use crate::source::Source;
 use crate::types::{Key, Type, number_bytes};
@@ -9,14 +9,14 @@ pub struct Layout {
     /// Bytes.
     pub size: u64,
     align: u64,
-    /// In the order of the fields.
+    /// In order of the fields.
     pub offsets: Vec<u64>,
 }
 
-/// How a type lies in memory.
+/// The memory layout of a type.
 ///
 /// # Errors
-/// A type within it that C does not have.
+/// The type contains a type that C does not have.
 pub fn layout(source: &Source, ty: &Type) -> Result<Layout, String> {
     let of = |size, align| Ok(Layout { size, align, offsets: Vec::new() });
     match ty {
@@ -31,10 +31,10 @@ pub fn layout(source: &Source, ty: &Type) -> Result<Layout, String> {
     }
 }
 
-/// How a record lies in memory.
+/// The memory layout of a record.
 ///
 /// # Errors
-/// As [`layout`].
+/// Those of [`layout`].
 pub fn record(source: &Source, key: &Key) -> Result<Layout, String> {
     let own = &source.records[key];
     let mut found = Layout { size: 0, align: 1, offsets: Vec::new() };
@@ -49,11 +49,11 @@ pub fn record(source: &Source, key: &Key) -> Result<Layout, String> {
     Ok(found)
 }
 
-/// What bindgen's own checks of its output say. They are text: `assert_eq!` in functions, or constants since 0.70.
+/// The checks that bindgen adds to its output. They are text: `assert_eq!` in functions, or constants since 0.70.
 pub struct Asserted(String);
 
 impl Asserted {
-    /// Of this output of bindgen.
+    /// From this output of bindgen.
     pub fn new(text: &str) -> Asserted {
         Asserted(text.split_whitespace().collect())
     }
@@ -64,7 +64,7 @@ impl Asserted {
         leading_number(after.trim_start_matches([',', '-']))
     }
 
-    /// Where a field begins.
+    /// Offset of a field.
     pub fn offset(&self, name: &str, field: &str) -> Option<u64> {
         if let Some(after) = self.0.split(&format!("offset_of!({name},{field})-")).nth(1) {
             return leading_number(after);

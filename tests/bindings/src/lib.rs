@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares what Rust declares of the C core with what bindgen makes of the headers: signatures, fields, offsets, sizes
-//! and constants. Both are Rust source, so both are read by [`source`] and resolved to the same [`types`].
+//! Compares Rust's declarations of the C core with the output of bindgen for the headers: signatures, fields, offsets,
+//! sizes and constants. Both are Rust source, so [`source`] parses both and resolves them to the same [`types`].
 
 pub mod compare;
 pub mod layout;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads Rust source: records of C's layout, functions and statics of C, constants and aliases.
+//! Parses Rust source: records with the layout of C, functions and statics of C, constants and aliases.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use syn::{Expr, ForeignItem, Item, Lit, ReturnType, UnOp, UseTree};
 
 use crate::types::{Key, Type, number};
 
-/// A struct or union of C's layout.
+/// A struct or union with the layout of C.
 pub struct Record {
     /// Names and types, in order.
     pub fields: Vec<(String, syn::Type)>,
-    /// All fields lie at 0.
+    /// All fields are at offset 0.
     pub union: bool,
-    /// Has the layout of its only field.
+    /// It has the layout of its only field.
     transparent: bool,
 }
 
-/// A function or static that is C's. A static has no arguments and its own type as result.
+/// A function or static of C. A static has no arguments and its type as the result.
 pub struct Foreign {
     /// The file that declares it.
     pub file: usize,
-    /// Its name for the linker.
+    /// Its symbol name.
     pub name: String,
     /// Types of its arguments.
     pub inputs: Vec<syn::Type>,
-    /// Type of its result; none is void.
+    /// Type of its result; `None` is void.
     pub output: Option<syn::Type>,
 }
 
-/// What some files declare.
+/// The declarations of some files.
 #[derive(Default)]
 pub struct Source {
     /// Names of the files, for messages.
@@ -41,14 +41,15 @@ pub struct Source {
     /// Constants, not yet evaluated.
     pub constants: BTreeMap<Key, Expr>,
     aliases: BTreeMap<Key, syn::Type>,
-    /// What names that a file uses stand for.
+    /// The imports of each file: local name and full path.
     uses: BTreeMap<Key, Vec<String>>,
 }
 
 fn repr(attributes: &[syn::Attribute]) -> Vec<String> {
     let mut found = Vec::new();
     for attribute in attributes.iter().filter(|one| one.path().is_ident("repr")) {
-        // What is not understood is not of C's layout, or aligned by hand: layout.rs would miss that, so it must be absent.
+        // Errors are ignored: they come from another layout than C's or from `align(N)`. layout.rs does not support
+        // these, so the sources must not use them.
         let _ = attribute.parse_nested_meta(|meta| {
             found.extend(meta.path.get_ident().map(ToString::to_string));
             Ok(())
@@ -70,7 +71,7 @@ impl Source {
     /// Reads one more file.
     ///
     /// # Errors
-    /// Text that is not Rust.
+    /// Text that is not Rust code.
     pub fn read(&mut self, name: &str, text: &str) -> Result<(), String> {
         let parsed = syn::parse_file(text).map_err(|error| format!("{name}: {error}"))?;
         self.files.push(name.to_string());
@@ -148,8 +149,8 @@ impl Source {
         self.foreign.push(found);
     }
 
-    /// What a path names from within a file: something of that file, or what it uses by this name, or the one of that name
-    /// in the file of that module or in any other.
+    /// Resolves a path within a file: to an item of that file, to an import with this name, or to the item with that
+    /// name in the file of the named module or in any other file.
     fn find<'a, T>(&self, map: &'a BTreeMap<Key, T>, file: usize, path: &[String]) -> Option<(&'a Key, &'a T)> {
         let (name, modules) = path.split_last()?;
         let here = map.get_key_value(&(file, name.clone()));
@@ -168,7 +169,7 @@ impl Source {
     /// The value of a constant expression.
     ///
     /// # Errors
-    /// Says what is not understood.
+    /// Describes the part that is not supported.
     pub fn value(&self, file: usize, expression: &Expr) -> Result<i128, String> {
         let unknown = || Err(format!("{}: a constant that is not understood", self.files[file]));
         match expression {
@@ -212,7 +213,7 @@ impl Source {
     /// A type without its aliases.
     ///
     /// # Errors
-    /// Names what has no meaning in C.
+    /// Names the type that C does not have.
     pub fn resolve(&self, file: usize, ty: &syn::Type) -> Result<Type, String> {
         match ty {
             syn::Type::Paren(inner) => self.resolve(file, &inner.elem),

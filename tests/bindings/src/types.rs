@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Types as a calling convention sees them.
+//! Types as the calling convention sees them.
 
 use std::fmt;
 
-/// What a field or an argument is, without aliases.
+/// The type of a field or an argument, with aliases resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Nothing, or what a `void *` points to.
+    /// Void, or the target of a `void *`.
     Void,
     /// An integer or a float, by Rust's name. `usize` is `u64`: the core needs a target of 64 bits.
     Number(&'static str),
     /// A pointer or a reference.
     Pointer {
-        /// Whether one may write through it.
+        /// Whether it may be written through.
         mutable: bool,
-        /// What it points to.
+        /// The target type.
         to: Box<Type>,
     },
-    /// A number of equal things.
+    /// An array with a length.
     Array(Box<Type>, u64),
     /// A pointer to a function; its signature is not compared.
     Function,
@@ -25,10 +25,10 @@ pub enum Type {
     Record(Key),
 }
 
-/// A name and the file that it is of: two files may use one name.
+/// The index of a file and a name in it: two files may use the same name.
 pub type Key = (usize, String);
 
-/// Numbers that C knows, with their bytes. Integers of C are those of Linux on 64 bits.
+/// Number types of C, with their sizes in bytes. Integers of C are those of 64-bit Linux.
 const NUMBERS: &[(&str, &str, u64)] = &[
     ("u8", "u8", 1),
     ("u16", "u16", 2),
@@ -62,12 +62,12 @@ const NUMBERS: &[(&str, &str, u64)] = &[
     ("c_double", "f64", 8),
 ];
 
-/// The number of this name.
+/// The number type with this name.
 pub fn number(name: &str) -> Option<Type> {
     NUMBERS.iter().find(|(own, ..)| *own == name).map(|(_, number, _)| Type::Number(number))
 }
 
-/// Bytes of a number; also its alignment.
+/// Size in bytes of a number type; also its alignment.
 pub fn number_bytes(name: &str) -> u64 {
     NUMBERS.iter().find(|(own, ..)| *own == name).map_or(0, |(_, _, bytes)| *bytes)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `crates/core` declares of the C core is what its headers say. Needs the command `bindgen`, and libclang with it.
+//! Checks that the declarations of the C core in `crates/core` agree with its headers. Needs the command `bindgen`,
+//! with libclang.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +10,10 @@ use linnet_bindings::compare::compare;
 use linnet_bindings::source::Source;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// The file whose constants are those of the headers.
+/// The file that contains the constants of the headers.
 const CONSTANTS: &str = "ffi.rs";
-/// Differences that do no harm, and are to be mended there: a pointer that C may write through and Rust says it will not
-/// (it writes through another in the struct), and names of private fields.
+/// Harmless differences that should be fixed there: a pointer that Rust declares read-only although C may write through
+/// it (it writes through another pointer in the struct), and names of private fields.
 const KNOWN: &[&str] = &[
     "crates/core/src/ffi.rs: linnet_float_set: argument 1: *const FloatNetwork, *mut linnet_float_network in C",
     "crates/core/src/latencies.rs: Latencies.score_edges: score_edge in C",
@@ -20,7 +21,7 @@ const KNOWN: &[&str] = &[
     "crates/core/src/latencies.rs: Latencies.bins: ns in C",
 ];
 
-/// Files of a folder with this suffix, in the order of their names.
+/// Files of a folder with this suffix, sorted by name.
 fn files(folder: &str, suffix: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![Path::new(ROOT).join(folder)];
@@ -38,7 +39,7 @@ fn files(folder: &str, suffix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// What bindgen makes of all headers of the core and of what the crate adds in C; none without bindgen.
+/// bindgen's output for all headers of the core and the C code that the crate adds; `None` without bindgen.
 fn generated() -> Option<String> {
     if Command::new("bindgen").arg("--version").stdout(Stdio::null()).status().is_err() {
         println!("skipped: no command bindgen; install it with: apt-get install bindgen, or cargo install bindgen-cli");
@@ -61,7 +62,7 @@ fn generated() -> Option<String> {
     Some(String::from_utf8(done.stdout).expect("Rust is UTF-8"))
 }
 
-/// What the crate declares, with `change` made to the text of each file.
+/// The declarations of the crate, after `change` of each file's text.
 fn declared(change: impl Fn(String) -> String) -> Source {
     let mut source = Source::default();
     for path in [files("crates/core/src", "rs"), files("crates/types/src", "rs")].concat() {
@@ -84,7 +85,7 @@ fn declarations_are_those_of_the_headers() {
     assert!(functions > 40 && records > 10 && constants > 10, "too few were found to compare");
 }
 
-/// Each change of Rust's side, and what the report says of it.
+/// Changes of the Rust side, and what the report must say about each.
 const CHANGES: [(&str, &str, &str); 7] = [
     ("pub weight_bytes: u32,", "pub weight_bytes: u64,", "Source.weight_bytes: u64, u32 in C"),
     ("pub weight_bytes: u32,", "pub weight_bytes: [u64; 2],", "Source: weights at 24, at Some(16) in C"),

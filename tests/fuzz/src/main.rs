@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Throws damaged traces at every reader and checks that each is read or refused, quickly and without a panic.
+//! Gives damaged traces to every reader, and checks that each is read or refused, quickly and without a panic.
 //!
-//! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--seed N] [--cases N] [--format NAME] [--keep FOLDER] [CORPUS FILE...]`
+//! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--seed N] [--cases N] [--format NAME] [--keep FOLDER] [CORPUS
+//! FILE...]`
 //!
-//! A case is a valid file (one of each format is built in; corpus files are added) with bytes changed, cut, repeated, or spliced with
-//! another file. The seed is printed first; a case that panics or takes more than two seconds is kept and named with the command that repeats it.
-//! Exit status: 0 nothing found, 1 something found, 2 usage.
+//! A case is a valid file (one of each format is built in; corpus files are added) with bytes changed, cut, repeated,
+//! or spliced with another file. The seed is printed first. A case that panics or takes more than two seconds is kept,
+//! and its name is printed with the command that repeats it. Exit status: 0 nothing found, 1 something found, 2 usage.
 
 mod seeds;
 
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 use linnet_sim::Chance;
 use linnet_trace::{FORMATS, Options, read_all};
 
-/// A reader that is given a few kilobytes and takes longer than this is stuck.
+/// A reader that takes longer than this for a few kilobytes counts as stuck.
 const SLOW: Duration = Duration::from_secs(2);
 
 struct Arguments {
@@ -49,7 +50,7 @@ fn arguments() -> Result<Arguments, String> {
     Ok(found)
 }
 
-/// Damages a file; `others` are what it may be spliced with.
+/// Damages a file; it may be spliced with one of `others`.
 fn damage(bytes: &mut Vec<u8>, others: &[(String, Vec<u8>)], chance: &mut Chance) {
     for _ in 0..1 + chance.below(4) {
         let length = bytes.len().max(1) as u64;
@@ -77,7 +78,7 @@ fn damage(bytes: &mut Vec<u8>, others: &[(String, Vec<u8>)], chance: &mut Chance
     }
 }
 
-/// What went wrong with this file, if anything did.
+/// The problem with this file, if there is one.
 fn complaint(path: &Path, format: Option<&str>, lenient: bool) -> Option<String> {
     let options = Options { format: format.map(str::to_string), lenient, ..Options::default() };
     let start = Instant::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A small valid file of every format, to start from.
+//! A small valid file of every format, as a starting point.
 
 use std::io;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn vscsi_record(command: u8, lbn: u64, time_us: u64) -> Vec<u8> {
     record
 }
 
-/// Names of formats with a file each.
+/// Names of formats, with a file for each.
 pub fn built_in(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     let text = |name: &str, rows: &str| (name.to_string(), rows.as_bytes().to_vec());
     let events = [
