@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Names every system tool that the build needs and this machine lacks, each with the line that installs it.
+# Lists every system tool that the build needs and this machine lacks, with the command that installs it.
 python=${1:-python3}
 missing=0
 

