@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The drives of power_cuts.py from outside, and what a writer is told and asked: in this file, our own writer."""
+"""The drives of power_cuts.py as the host sees them, the interface of a writer, and the writer cutwriter."""
 
 import struct
 import zlib
@@ -14,33 +14,33 @@ LOG_BYTES = 1 << 20
 
 
 def make_empty(work: Path) -> None:
-    """The files that a machine has as drives."""
+    """Create the files that are the drives of a machine."""
     for drive in [*map(str, range(LEGS)), "log"]:
         with (work / f"drive{drive}").open("wb") as file:
             file.truncate(BLOCKS * BLOCK if drive != "log" else LOG_BYTES)
 
 
 class Drives(ABC):
-    """Files that a machine has as drives. They begin empty."""
+    """Files that are the drives of a machine. They begin empty."""
 
-    told = ""  # what the last check has found
+    told = ""  # result of the last check
 
     def __init__(self, work: Path):
         self.work = work
         make_empty(work)
 
     def dirty(self) -> str:
-        """What the log on its drive says, before the machine reads it: the kernel's format, a bit per clean region."""
+        """State of the log on its drive before the machine reads it: the kernel's format, a bit per clean region."""
         data = (self.work / "drivelog").read_bytes()
         regions = BLOCKS * BLOCK // 512 // REGION_SECTORS
         if not any(data[:4]):
             return "a new log"
-        # The first sixteen bits are the drives' own.
+        # The first sixteen bits are the states of the drives.
         clean = int.from_bytes(data[1026 : 1026 + regions // 8], "little").bit_count()
         return f"{regions - clean} of {regions} regions dirty"
 
     def equal(self) -> bytes:
-        """What each of them holds."""
+        """Check that the drives are equal, and return their contents."""
         first, *others = [(self.work / f"drive{k}").read_bytes() for k in range(LEGS)]
         for k, other in enumerate(others, 1):
             if other != first:
@@ -51,30 +51,30 @@ class Drives(ABC):
 
     @abstractmethod
     def check(self, run: int, machine: Machine) -> None:
-        """The drives are equal, and hold what they must."""
+        """Check that the drives are equal and have the right contents."""
 
     @abstractmethod
     def load(self, seed: int, run: int, mode: str, leaves: str) -> str:
-        """What the machine is told to write."""
+        """The command for the machine that starts the writes."""
 
     @abstractmethod
     def take(self, account: bytes) -> tuple[int, bytes]:
-        """Takes note of the writes that have ended; their number, and the part of the account that is not whole yet."""
+        """Record the writes that have ended. Return their number, and the incomplete rest of the account."""
 
 
 class Volume(Drives):
-    """What cutwriter has left: for each block the least sequence number that it must hold, 0 for never written."""
+    """Drives that cutwriter writes. `floor` is the lowest valid sequence number of each block, 0 if never written."""
 
     def __init__(self, work: Path):
         super().__init__(work)
         self.floor = [0] * BLOCKS
 
     def load(self, seed: int, run: int, mode: str, leaves: str) -> str:
-        """Words for cutwriter."""
+        """The arguments of cutwriter."""
         return f"write {leaves or '- 0'} {seed} {run} {THREADS} {BLOCKS} {mode}"
 
     def take(self, account: bytes) -> tuple[int, bytes]:
-        """Its records."""
+        """Parse the records of cutwriter."""
         whole = len(account) // ACCOUNT.size * ACCOUNT.size
         for sequence, first, count in ACCOUNT.iter_unpack(account[:whole]):
             for block in range(first, first + count):
@@ -82,7 +82,7 @@ class Volume(Drives):
         return whole // ACCOUNT.size, account[whole:]
 
     def check(self, run: int, _machine: Machine) -> None:
-        """What the drives hold now they must go on holding."""
+        """Check every block. Later checks require the writes that this one has found."""
         held, written = self.equal(), 0
         for block in range(BLOCKS):
             data = held[block * BLOCK : (block + 1) * BLOCK]

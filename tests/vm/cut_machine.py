@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The machine of power_cuts.py: booted once, saved before it has seen its drives, and begun from there for each cut.
+"""The machine of power_cuts.py. It is booted once and saved before it has seen its drives; each cut starts from there.
 
-Its root is the lab's first file system with the module, dmsetup and the writer on top; nothing of the host is mounted.
+Its root is the lab's initramfs with the module, dmsetup and the writer added; no file system of the host is mounted.
 """
 
 import json
@@ -21,12 +21,12 @@ BLOCK = 4096
 BLOCKS = 8192
 THREADS = 4
 REGION_SECTORS = 256
-MEMORY_MB = 512  # fio comes with 85 MB of libraries
+MEMORY_MB = 512  # fio has 85 MB of libraries
 WATCHED = "a warning, to see that warnings come here"
-DEBUG_MEMORY_MB = 768  # beyond that, of a kernel that debug-kernel has built
+DEBUG_MEMORY_MB = 768  # in addition, for a kernel that debug-kernel has built
 LATE = "virtio_blk.ko"  # loaded after the machine was saved
 WAIT_SECONDS = 240  # for one step of a machine on a busy host
-# What may never stand in the kernel's log, as for the cases.
+# Patterns that must never occur in the kernel log, as for the cases.
 LOG_BAD = re.compile(re.findall(r"^LOG_BAD='(.*)'$", (VM / "lib.sh").read_text(), re.MULTILINE)[0].encode())
 
 GUEST = r"""#!/bin/busybox sh
@@ -39,7 +39,7 @@ for p in /sys/class/virtio-ports/*; do
 	case $(cat "$p/name") in talk) talk=/dev/${p##*/} ;; account) account=/dev/${p##*/} ;; esac
 done
 exec 3<>"$talk"
-# Here the machine is saved; every cut begins from the saved state.
+# The machine is saved here; every cut starts from the saved state.
 echo "ready" >&3
 read -r begin <&3
 echo "<4>WATCHED" >/dev/kmsg
@@ -62,7 +62,7 @@ while ! in_sync; do
 	[ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
 done
 [ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
-# A leg that was out of service when the power went is so still: the log remembers it.
+# A leg that was out of service at the cut is still out of service: the log has recorded it.
 states() { /cut/run dmsetup status m | grep -o 'state [ADR]' | cut -c 7; }
 k=0 revived=
 for state in $(states); do
@@ -74,7 +74,7 @@ while states | grep -q '[DR]'; do passes=$((passes + 1)); done
 for k in LEGNAMES; do /cut/cutwriter "$(drive $k)" flush || echo "flush failed" >&3; done
 echo "synced $passes$revived" >&3
 while read -r word leg rest <&3; do
-	if [ "$word" = check ]; then # all that follows is fio's
+	if [ "$word" = check ]; then # the rest of the line is for fio
 		/cut/run fio $leg $rest >/cut/err 2>&1
 		status=$?
 		reads=$(sed -n 's/.* issued rwts: total=\([0-9]*\).*/\1/p' /cut/err | awk '{n += $1} END {print n + 0}')
@@ -96,11 +96,11 @@ done
 
 
 class Failure(Exception):
-    """What a cut has found."""
+    """A cut has found a fault."""
 
 
 def initrd(kernel: Path, module: Path, arguments: str, work: Path, writer: str) -> Path:
-    """The lab's first file system, with the module, dmsetup and the writers on top."""
+    """Build the lab's initramfs with the module, dmsetup and the writers added."""
     root = work / "root"
     cut = root / "cut"
     cut.mkdir(parents=True)
@@ -132,7 +132,7 @@ def initrd(kernel: Path, module: Path, arguments: str, work: Path, writer: str) 
             library = re.search(r"(/\S+)", line)
             if library:
                 shutil.copy(library[1], cut)
-    # Programs find their libraries beside them.
+    # Programs find their libraries in their own directory.
     (cut / "run").write_text(
         '#!/bin/sh\np=$1; shift\nexec /cut/ld-linux-x86-64.so.2 --library-path /cut "/cut/$p" "$@"\n'
     )
@@ -171,14 +171,14 @@ class Line:
         self.held = b""
 
     def socket(self) -> socket.socket:
-        """The connection, once it is there."""
+        """Wait for the connection and return it."""
         if self.peer is None:
             self.peer, _ = self.listener.accept()
             self.peer.settimeout(WAIT_SECONDS)
         return self.peer
 
     def more(self) -> bool:
-        """Waits for bytes; False at the end."""
+        """Wait for bytes; return False at the end."""
         try:
             got = self.socket().recv(65536)
         except ConnectionResetError:
@@ -189,7 +189,7 @@ class Line:
         return bool(got)
 
     def line(self) -> str:
-        """One line of text."""
+        """Read one line of text."""
         while b"\n" not in self.held:
             if not self.more():
                 raise Failure("the machine ended by itself")
@@ -197,14 +197,14 @@ class Line:
         return text.decode(errors="replace")
 
     def close(self) -> None:
-        """Both ends."""
+        """Close both ends."""
         self.listener.close()
         if self.peer:
             self.peer.close()
 
 
 class Machine:
-    """One boot, and its end."""
+    """One machine, from start to end."""
 
     def __init__(self, kernel: Path, image: Path, work: Path, volatile: bool, saved: Path | None):
         self.work, self.console = work, work / "console"
@@ -216,7 +216,7 @@ class Machine:
         command += ["-machine", "q35", "-accel", "tcg,thread=multi,tb-size=128", "-smp", "2", "-m", str(memory_mb)]
         command += ["-cpu", "Haswell-noTSX,pcid=off,invpcid=off,x2apic=off,tsc-deadline=off", "-nic", "none"]
         command += ["-kernel", str(kernel / "vmlinux"), "-initrd", str(image), "-serial", f"file:{self.console}"]
-        # The console is all that is left to search: it gets what is a warning, and more.
+        # Only the console is left to search after a cut, so it gets warnings and worse.
         command += ["-append", "console=ttyS0 quiet loglevel=5 panic=-1 nokaslr mitigations=off tsc=reliable"]
         command[-1] += " no_timer_check nowatchdog audit=0 apparmor=0 random.trust_cpu=on rdinit=/init"
         if (kernel / "append").exists():
@@ -236,12 +236,12 @@ class Machine:
         self.start(command)
 
     def start(self, command: list[str]) -> None:
-        """A child that dies with the machine."""
+        """Start a child process that is killed with the machine."""
         quiet = subprocess.DEVNULL
         self.children.append(subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet))
 
     def serve(self, name: str, file: str) -> str:
-        """A drive with a volatile cache: writes are kept beside the file until the machine flushes them."""
+        """Serve a drive with a volatile cache: writes stay in the cache until the machine flushes them."""
         server = self.work / f"nbd{name}"
         server.unlink(missing_ok=True)
         command = ["nbdkit", "-f", "-U", str(server), "--filter=cache", "file", f"file={file}"]
@@ -254,7 +254,7 @@ class Machine:
         return f"nbd+unix:///?socket={server}"
 
     def save(self, to: Path) -> None:
-        """The machine as it stands, before it has seen its drives."""
+        """Save the machine, before it has seen its drives."""
         with socket.socket(socket.AF_UNIX) as monitor, monitor.makefile("rw") as lines:
             monitor.connect(str(self.work / "qmp"))
 
@@ -278,11 +278,11 @@ class Machine:
                 time.sleep(0.1)
 
     def say(self, text: str) -> None:
-        """A line to the machine."""
+        """Send a line to the machine."""
         self.talk.socket().sendall(text.encode() + b"\n")
 
     def expect(self, word: str) -> str:
-        """Reads lines up to the one that begins with this word."""
+        """Read a line, which must begin with this word, and return the rest."""
         line = self.talk.line()
         if not line.startswith(word):
             raise Failure(f"the machine says '{line}', not '{word}'")
@@ -290,14 +290,14 @@ class Machine:
         return line[len(word) :].strip()
 
     def cut(self) -> None:
-        """The power goes."""
+        """Cut the power."""
         for child in self.children:
             child.send_signal(signal.SIGKILL)
         for child in self.children:
             child.wait()
 
     def close(self) -> None:
-        """What the console said; lines closed."""
+        """End the machine, and search what its console printed."""
         self.cut()
         self.talk.close()
         self.account.close()

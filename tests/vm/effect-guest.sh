@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The part of effect.sh inside the machine:
+# The part of effect.sh that runs in the machine:
 #   effect-guest.sh MODULES ROUNDS FILE_ROUNDS READS FILE_READS LEARN SCALE RATE WRITES FILESYSTEMS PRESET
 #
 # The first 2 GiB of each drive hold the replicas: a window for the raw device and one for each file system. The third
-# GiB is written to all the time, straight to the drive, so that it has garbage to collect.
+# GiB is written continuously, directly on the drive, so that it has garbage to collect.
 set -euo pipefail
 export MODULES=$1
 rounds=$2 file_rounds=$3 reads=$4 file_reads=$5 learn=$6 scale=$7 rate=$8 writes=$9 filesystems=${10} preset=${11}
@@ -13,11 +13,11 @@ load=$PWD/build/lib/linnet-load
 results=$VMLAB_OUT/results.jsonl
 window=$((320 << 11)) # sectors
 log_mark effect
-# What is known of a replica expires in the drives' time, not in the machine's.
+# The state of a replica expires in the drives' time, not in the machine's.
 load_module age_ms=$((10 * scale))
 mkdir -p "$MNT" "$FIRMWARE"
 
-# Three modelled drives, as /dev/vmlab/nvme0 to 2 for the helpers. They tell their figures when their input ends.
+# Three modelled drives, as /dev/vmlab/nvme0 to 2 for the helpers. They print statistics when their input ends.
 drives() {
 	local k i
 	mkfifo /run/end
@@ -41,9 +41,9 @@ writers() {
 			--output=/run/writer$k 9>&- &
 	done
 }
-# at INDEX: the windows' place.
+# at INDEX: the offset of a window.
 at() { echo $(($1 * window)); }
-# steered NAME INDEX ARGUMENT...: the three replicas of a window.
+# steered NAME INDEX ARGUMENT...: one target on the three replicas of a window.
 steered() {
 	local name=$1 at
 	at=$(at "$2")
@@ -51,7 +51,7 @@ steered() {
 	dmsetup create "$name" --readonly --table \
 		"0 $window linnet 3 $(drive 0) $at $(drive 1) $at $(drive 2) $at $# $*"
 }
-# alone INDEX ARGUMENT...: the same three, each a device of its own: p0 to p2.
+# alone INDEX ARGUMENT...: the same three replicas, each as a device of its own: p0 to p2.
 alone() {
 	local at k
 	at=$(at "$1")
@@ -60,8 +60,8 @@ alone() {
 }
 each() { local k; for k in 0 1 2; do "$1" "p$k" "${@:2}"; done; }
 remove() { dmsetup remove "$1"; }
-# measure WHERE READS POLICY LINNET-LOAD'S ARGUMENTS... A row of results, and every read; what the steered target itself was
-# asked for tells how many reads were the file system's own.
+# measure WHERE READS POLICY LINNET-LOAD'S ARGUMENTS... Prints a row of results, and logs every read. The counters of
+# the steered target show how many reads were the file system's own.
 measure() {
 	local where=$1 count=$2 policy=$3 before
 	shift 3
@@ -72,8 +72,8 @@ measure() {
 	cp /run/log "$VMLAB_OUT/reads/$where.$policy.$round.csv"
 	echo "$where $policy $round: $(grep -oE '"(mean|p50|p99|p999)_us": [0-9]+' /run/result | tr -d '"' | tr '\n' ' ')"
 }
-# compare WHERE ROUNDS READS "STEERING-POLICY..." "REVOKING-POLICY..." PATH PATH PATH PATH: all in turns. The first path is steered,
-# the others are its replicas, for an application that hedges, or asks and fails over.
+# compare WHERE ROUNDS READS "STEERING-POLICY..." "REVOKING-POLICY..." PATH PATH PATH PATH: all policies in turn. The
+# first path is steered; the others are its replicas, for an application that hedges, or that tags reads and fails over.
 compare() {
 	local where=$1 rounds=$2 count=$3 steering=$4 revoking=$5 s=$6 policy
 	shift 6
@@ -101,7 +101,7 @@ drives
 writers
 sleep 10
 
-# ---- record: each replica by itself, as the baseline would have it ----
+# ---- record: each replica alone, with the baseline ----
 alone 0 policy baseline
 tracing=$(dirname "$(ls -d /sys/kernel/tracing/trace)")
 echo 32768 >"$tracing/buffer_size_kb"
@@ -120,7 +120,7 @@ done
 each remove
 wc -l "$VMLAB_OUT"/leg?.txt
 touch "$VMLAB_OUT/recorded"
-# The writers go on: drives that rest would have collected their garbage by the time that reading begins.
+# The writers continue, so that the drives cannot finish their garbage collection before reading begins.
 while [ ! -e "$VMLAB_OUT/fitted" ]; do sleep 2; done
 [ ! -e "$VMLAB_OUT/fit.failed" ] || fail "no model: $(cat "$VMLAB_OUT/fit.log")"
 cp "$VMLAB_OUT/m.linnet" "$FIRMWARE/m.linnet"
@@ -135,7 +135,7 @@ dmsetup remove s
 each remove
 
 # ---- files ----
-# mounted DEVICE DIRECTORY TYPE: without a write to it.
+# mounted DEVICE DIRECTORY TYPE: mounts without writing to the device.
 mounted() {
 	local options=ro
 	[ "$3" != ext4 ] || options=ro,noload
@@ -148,7 +148,7 @@ for type in $filesystems; do
 	index=$((index + 1))
 	modprobe "$type"
 	dmsetup create rw --table "0 $window linear $(drive 0) $(at $index)"
-	case $type in ext4) force="-F -b 4096" ;; xfs | btrfs | f2fs) force=-f ;; esac # ext4 takes 1 KiB for so small a device
+	case $type in ext4) force="-F -b 4096" ;; xfs | btrfs | f2fs) force=-f ;; esac # otherwise ext4 uses 1 KiB on such a small device
 	mkfs."$type" -q $force /dev/mapper/rw >/run/mkfs.log 2>&1 || { cat /run/mkfs.log; dmsetup remove rw; continue; }
 	mount -t "$type" /dev/mapper/rw "$MNT"
 	dd if=/dev/urandom of="$MNT/file" bs=1M count=97 status=none

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Draw p99 and p99.9 of every policy on the raw device, by kernel and in virtual time, from what effect_table.py left.
+"""Draw p99 and p99.9 of every policy on the raw device, by kernel and in virtual time, from files of effect_table.py.
 
     .venv/bin/python tests/vm/effect_figure.py RUN/dm-effect-6.1.json RUN/dm-effect.json -o docs/results/dm-effect.svg
 
-Filled: in the machine. Hollow: the same model file, drives and load in virtual time, 100,000 reads. Small, at p99: each
-round of the machine's by itself. Times are the drives' own.
+Filled markers: in the machine. Hollow: the same model file, drives and load in virtual time, 100,000 reads. Small, at
+p99: single rounds in the machine. Times are the drives' time.
 """
 
 import argparse
@@ -18,17 +18,17 @@ from linnet.report.figures import blank, svg
 TAILS = {"p99_us": "p99", "p999_us": "p99.9"}
 KERNELS = (("#1f78b4", "o"), ("#b10026", "s"), ("#33a02c", "^"))
 ONLY_VIRTUAL = ("linnet-best, hedged", "oracle")
-APART = 0.2  # of a policy's height, between kernels
+APART = 0.2  # distance between kernels, as a share of a policy's height
 
 
 def rows_of(run: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """What was measured on the raw device and what virtual time says, by policy."""
+    """Results on the raw device and in virtual time, by policy."""
     measured = {row["policy"]: row for row in run["rows"] if row["where"] == "raw"}
     return measured, {row["policy"]: row for row in run["virtual"]}
 
 
 def draw(runs: list[dict[str, Any]]) -> Any:
-    """Two panels that share their rows, a policy each."""
+    """Two panels with common rows, one per policy."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -69,7 +69,7 @@ def draw(runs: list[dict[str, Any]]) -> Any:
 
 
 def main() -> int:
-    """One figure of all the runs named."""
+    """Draw one figure of the given runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="dm-effect.json of a kernel")
     parser.add_argument("-o", "--out", type=Path, required=True, help="a figure, .svg or .png")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Print what effect.sh measured as the tables of docs/results/dm-effect.md, in microseconds of the drives' own time.
+"""Print the results of effect.sh as the tables of docs/results/dm-effect.md, in microseconds of the drives' time.
 
-All rounds of a policy count as one sample. For virtual time the table also has the p99 that a measurement of one GC
-cycle would find, and how often this is above half of the primary's, over all pairs of one cycle of each. The rows are
-written to DIR/dm-effect.json.
+All rounds of a policy count as one sample. For virtual time the table also has the p99 that a measurement of a single
+GC cycle would give, and how often it is above half of the primary's, over all pairs of cycles. The rows are written to
+DIR/dm-effect.json.
 """
 
 import argparse
@@ -26,13 +26,13 @@ def load(path: Path) -> list[dict[str, Any]]:
 
 
 def latencies(path: Path) -> list[int]:
-    """Of the reads that were answered."""
+    """The latencies of the reads that were answered."""
     with path.open() as lines:
         return [int(read["latency_ns"]) for read in csv.DictReader(lines) if int(read["result"]) > 0]
 
 
 def merged(rounds: list[dict[str, Any]], reads: Path, scale: float) -> dict[str, Any]:
-    """One row from those of a policy's rounds. Quantiles are exact, by nearest rank."""
+    """Merge the rows of a policy's rounds into one. Quantiles are exact, by nearest rank."""
     one = rounds[0]
     names = [f"{row['where']}.{row['policy']}.{row['round']}.csv" for row in rounds]
     ordered = sorted(ns for name in names for ns in latencies(reads / name))
@@ -46,12 +46,12 @@ def merged(rounds: list[dict[str, Any]], reads: Path, scale: float) -> dict[str,
 
 
 def line(cells: list[str]) -> None:
-    """A row of a table."""
+    """Print a row of a table."""
     print("| " + " | ".join(cells) + " |")
 
 
 def cells_of(row: dict[str, Any], primary: dict[str, Any]) -> list[str]:
-    """A row under HEAD, or under that of virtual time, which has GC cycles instead of rounds."""
+    """The cells below HEAD, or below the head for virtual time, which has GC cycles instead of rounds."""
     times = [f"{row[key]:,.0f}" for key in ("mean_us", *QUANTILES)]
     ratio = f"{row['p99_us'] / primary['p99_us']:.2f}"
     shares = [f"{100 * row[key]:.1f} %" if row[key] else "-" for key in ("hedged", "revoked")]
@@ -65,7 +65,7 @@ def cells_of(row: dict[str, Any], primary: dict[str, Any]) -> list[str]:
 
 
 def a_row_a_line(out: dict[str, Any]) -> str:
-    """JSON in which a row of results is one line."""
+    """JSON with one line per row of results."""
     fields = []
     for name, value in out.items():
         rows = ",\n".join(json.dumps(row) for row in value) if isinstance(value, list) else None
@@ -74,7 +74,7 @@ def a_row_a_line(out: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """A table for the raw device, one for the same in virtual time, and one for each file system."""
+    """Print tables for the raw device, for each file system, and for virtual time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path, help="where effect.sh has left its results")
     parser.add_argument("--kernel", required=True)

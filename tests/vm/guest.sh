@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs cases inside the machine, one after the other: guest.sh MODULES [NAME=VALUE...] CASE:SECONDS... Called by run.py.
-# A case fails by its status, by what the kernel logged, or by what it leaves behind that cannot be removed. After a
-# case that left something the machine ends, and run.py boots another for the rest; so it does where lockdep has ended.
+# A case fails by its exit status, by messages in the kernel log, or by leftovers that cannot be removed. After a case
+# with such leftovers the machine ends, and run.py boots another one for the rest; the same happens if lockdep has
+# stopped.
 . tests/vm/lib.sh
 trap - ERR
 export MODULES=$1

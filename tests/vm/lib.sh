@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Helpers for cases. A case runs in the repository's root with `set -euo pipefail` and begins with `. tests/vm/lib.sh`.
-# $MODULES holds the modules for this kernel, $TOOLS the helpers, $MNT is an empty directory.
+# Helpers for cases. A case runs in the repository's root with `set -euo pipefail`; `. tests/vm/lib.sh` comes first.
+# $MODULES has the modules for this kernel, $TOOLS the helpers; $MNT is an empty directory.
 
 MNT=/run/vm
 TOOLS=$PWD/build/vm
 FIRMWARE=/lib/firmware/linnet
 NVME=/dev/vmlab/nvme
 
-# What may never stand in the kernel's log.
+# Patterns that must never occur in the kernel log.
 LOG_BAD='WARNING:|BUG:|BUG |Oops|general protection|hung_task|blocked for more than|rcu.*stall|suspicious RCU|possible (recursive|circular|irq)|inconsistent lock state|KASAN|UBSAN|KCSAN|refcount_t|list_(add|del) corruption|double free|use-after-free|page allocation failure|Call Trace'
 
 set -E
@@ -18,13 +18,13 @@ say() { echo "$*"; }
 fail() { echo "failed: $*"; exit 1; }
 skip() { echo "skipped: $*"; exit 77; }
 
-# expect WHAT GOT WANT: they are equal.
+# expect WHAT GOT WANT: GOT must equal WANT.
 expect() { [ "$2" = "$3" ] || fail "$1: got '$2', want '$3'"; }
-# expect_some WHAT GOT: a number above zero.
+# expect_some WHAT GOT: GOT must be above zero.
 expect_some() { [ "$2" -gt 0 ] || fail "$1: got '$2', want more than 0"; }
-# expect_like WHAT GOT PATTERN: an extended regular expression.
+# expect_like WHAT GOT PATTERN: GOT must match an extended regular expression.
 expect_like() { [[ $2 =~ $3 ]] || fail "$1: got '$2', want something like '$3'"; }
-# comes_to WHAT WANT COMMAND...: what the command prints becomes that.
+# comes_to WHAT WANT COMMAND...: waits until the command prints WANT.
 comes_to() {
 	local what=$1 want=$2 try got
 	shift 2
@@ -35,14 +35,14 @@ comes_to() {
 	done
 	fail "$what: $got, not $want"
 }
-# refuses COMMAND...: it fails, and says why. Prints what it said.
+# refuses COMMAND...: the command must fail. Prints its output.
 refuses() { if "$@" 2>&1; then fail "should have been refused: $*"; fi; }
 
 log_mark() { export LOG_MARK="vm-case $1 $RANDOM$RANDOM"; echo "$LOG_MARK" >/dev/kmsg; }
-# What the kernel logged since the mark, which may be the first line.
+# What the kernel logged since the mark, which may be the first line of the log.
 log_since() { dmesg | sed "0,/${LOG_MARK:?}/d"; }
 log_check() {
-	# No pipes: with `pipefail`, a log too long for one would break it, and be taken for clean.
+	# No pipes: with `pipefail`, a long log would break one, and a bad log would pass as clean.
 	local log
 	log=$(dmesg)
 	if ! grep -q "${LOG_MARK:?}" <<<"$log"; then
@@ -56,7 +56,7 @@ log_check() {
 		return 1
 	fi
 }
-# Who waits, and what the drives' queues and the devices above still hold.
+# Shows blocked tasks, and the requests that the drives' queues and the devices above still hold.
 show_stuck() {
 	local queue
 	echo w >/proc/sysrq-trigger
@@ -69,7 +69,7 @@ show_stuck() {
 	done
 }
 
-# load_module [PARAMETER=VALUE...]: the module under test; skips the case where it has not been built.
+# load_module [PARAMETER=VALUE...]: loads the module under test; skips the case if it was not built.
 load_module() {
 	[ -e "$MODULES/dm-linnet.ko" ] || skip "no $MODULES/dm-linnet.ko"
 	modprobe -a dm-mod dm-log dm-region-hash
@@ -77,8 +77,8 @@ load_module() {
 }
 unload_module() { rmmod dm_linnet; }
 
-# install_module FILE: lets modprobe find it. depmod over all of the kernel's modules takes an emulated machine minutes, so
-# the machine gets a tree with this one and those of drivers/md.
+# install_module FILE: makes modprobe find it. depmod over all of the kernel's modules takes minutes in an emulated
+# machine, so the machine gets a tree with only this module and those of drivers/md.
 install_module() {
 	local release tree
 	release=$(uname -r)
@@ -91,11 +91,11 @@ install_module() {
 	mount --bind "$tree" "/lib/modules/$release"
 }
 
-# drive K: the K-th drive. sectors DEVICE: its size in sectors.
+# drive K: the path of drive K. sectors DEVICE: its size in sectors.
 drive() { readlink -f "$NVME$1"; }
 sectors() { blockdev --getsz "$1"; }
 
-# table REPLICAS [ARGUMENT...]: the table line over the first so many drives.
+# table REPLICAS [ARGUMENT...]: the table line over the first REPLICAS drives.
 table() {
 	local n=$1 k line
 	shift
@@ -103,7 +103,7 @@ table() {
 	for ((k = 0; k < n; k++)); do line+=" $(drive "$k") 0"; done
 	echo "$line $# $*"
 }
-# device NAME REPLICAS [ARGUMENT...]: /dev/mapper/NAME; read-only where the target wants it.
+# device NAME REPLICAS [ARGUMENT...]: creates /dev/mapper/NAME; read-only if the target requires it.
 device() {
 	local name=$1 n=$2 ro=--readonly
 	shift
@@ -113,32 +113,32 @@ device() {
 }
 # message NAME WORD...
 message() { "$TOOLS/dmctl" message "$@"; }
-# status NAME KEY: a value of the status line. status NAME KEY K: of replica K.
+# status NAME KEY: a value of the status line. status NAME KEY K: that of replica K.
 status() { "$TOOLS/dmctl" value "$@"; }
 
-# stop_fio PID REPORT: ends it early; none of its I/Os may have failed.
+# stop_fio PID REPORT: ends fio early; none of its I/Os may have failed.
 stop_fio() {
 	kill -INT "$1"
-	wait "$1" || true # it counts that as a failure
+	wait "$1" || true # it exits with a failure when stopped
 	expect_like "what fio says" "$(cat "$2")" "err= 0"
 }
 
-# model NAME FILE: becomes firmware linnet/NAME.
+# model NAME FILE: installs FILE as firmware linnet/NAME.
 model() { mkdir -p "$FIRMWARE"; cp "$2" "$FIRMWARE/$1"; }
-# pull K: takes a drive out of the bus.
+# pull K: removes a drive from the bus.
 pull() { echo 1 >"/sys/block/$(basename "$(drive "$1")")/device/device/remove"; }
-# fill DEVICE [MEBIBYTES]: fixed data that differs in every block, the same on each drive.
+# fill DEVICE [MEBIBYTES]: writes fixed data that differs in every block and is the same on each drive.
 fill() {
 	head -c "${2:-32}M" /dev/zero | openssl enc -aes-128-ctr -K 00 -iv 00 -nosalt 2>/dev/null |
 		dd of="$1" bs=1M iflag=fullblock oflag=direct status=none
 }
 sum_of() { dd if="$1" bs=1M count="${2:-32}" iflag=direct status=none | sha256sum | cut -d' ' -f1; }
 
-# What a case may have left: mounts, devices, modules. Fails when something stays.
+# Removes what a case may have left: mounts, devices, modules. Fails if something remains.
 clean_up() {
 	local m try
 	jobs -p | xargs -r kill 2>/dev/null
-	# Who waits for a suspended device cannot be ended.
+	# A process that waits for a suspended device cannot be killed.
 	dmsetup info -c --noheadings --separator ' ' -o name,suspended 2>/dev/null |
 		while read -r m try; do [ "$try" != Suspended ] || dmsetup resume "$m"; done
 	pkill -KILL -x 'fio|ioread|linnet-load' 2>/dev/null

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Write a model file that needs no training, for the cases: `make_model.py KIND FILE`.
 
-KIND is `slow` (calls every read slow), `fast` (none), `busy:PAGES` (those that find more than PAGES outstanding, their
-own pages included), `random:SEED` or `linnos:SEED` (random weights in a network of 31, 256 and 2). Network and trees
-say the same, but for the random ones. The bytes are those of spec/model-file.md, version 2: one linear layer (but for
-`linnos`) and 64 trees.
+KIND is `slow` (predicts every read slow), `fast` (none), `busy:PAGES` (reads that find more than PAGES outstanding,
+including their own pages), `random:SEED` or `linnos:SEED` (random weights in a network of 31, 256 and 2). Network and
+trees agree, except in the random kinds. The format is spec/model-file.md, version 2: one linear layer (except `linnos`)
+and 64 trees.
 """
 
 import random
@@ -17,7 +17,7 @@ NOW = 12  # digits 12..14 count the pages outstanding
 
 
 def crc32c(data: bytes) -> int:
-    """Castagnoli, bit by bit: slow, and independent of the core's."""
+    """CRC-32C, bit by bit: slow, but independent of the core's code."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -27,19 +27,19 @@ def crc32c(data: bytes) -> int:
 
 
 def trees(base: int, features: list[int], thresholds: list[int], leaves: list[int]) -> bytes:
-    """By level, then tree; leaves by tree."""
+    """The bytes of the trees. Features and thresholds are ordered by level, then tree; leaves by tree."""
     return struct.pack("<HHi192B192B512h", 2, 0, base, *features, *thresholds, *leaves)
 
 
 def layer(weights: list[list[int]], biases: list[int]) -> tuple[bytes, bytes]:
-    """Its entry in the table, and its numbers; weights by output."""
+    """A layer's entry in the table, and its numbers; weights by output."""
     numbers = b"".join(struct.pack(f"<{len(row)}h", *row) for row in weights)
     entry = struct.pack("<IIIIq", len(weights[0]), len(weights), 2, 0, 1)
     return entry, numbers + struct.pack(f"<{len(biases)}q", *biases)
 
 
 def model(layers: list[tuple[bytes, bytes]], trees: bytes, inflection_ns: int = 1_000_000) -> bytes:
-    """The file."""
+    """The bytes of the file."""
     table = b"".join(entry for entry, _ in layers)
     numbers = b"".join(data for _, data in layers)
     size = 96 + len(table) + len(numbers) + len(trees) + 4
@@ -50,7 +50,7 @@ def model(layers: list[tuple[bytes, bytes]], trees: bytes, inflection_ns: int = 
 
 
 def main() -> int:
-    """Writes the file that was asked for."""
+    """Write the requested file."""
     kind, path = sys.argv[1:]
     weights = [0] * DIGITS
     base, features, thresholds, leaves = 0, [0] * 192, [0] * 192, [0] * 512
@@ -61,9 +61,9 @@ def main() -> int:
         pages = int(kind.removeprefix("busy:"))
         weights[NOW : NOW + 3] = 100, 10, 1
         bias = -pages
-        # Pages of the reads in flight, without this one: exact while a bucket is one page wide.
+        # Pages of the reads in flight, without this one: exact as long as a bucket is one page wide.
         base, features[0], thresholds[0] = -4096, 3, max(pages - 1, 0)
-        leaves[1:8:2] = [8192] * 4  # its other levels ask for this read's own pages, and are always right
+        leaves[1:8:2] = [8192] * 4  # its other levels compare this read's own pages, which always goes to the right
     elif kind.startswith(("random:", "linnos:")):
         chance = random.Random(kind)
         weights = [chance.randint(-100, 100) for _ in weights]
@@ -75,7 +75,7 @@ def main() -> int:
     else:
         print(f"make_model.py: no such kind: {kind}", file=sys.stderr)
         return 2
-    # Fast scores 0; slow scores `bias` and the weighted digits.
+    # The logit of fast is 0; that of slow is `bias` plus the weighted digits.
     layers = [layer([[0] * DIGITS, weights], [0, bias])]
     if kind.startswith("linnos:"):
         hidden = [[chance.randint(-150, 150) for _ in range(DIGITS)] for _ in range(256)]

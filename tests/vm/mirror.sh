@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Helpers for cases of the mirror; after lib.sh. Three legs /dev/mapper/leg0..2 of 16 MiB (LEG_MIB), which can be made to
-# fail, and /dev/mapper/log0 for the dirty log, all on the machine's drives.
+# Helpers for cases of the mirror; source it after lib.sh. There are three legs /dev/mapper/leg0..2 of 16 MiB (LEG_MIB)
+# that can be made to fail, and /dev/mapper/log0 for the dirty log, all on the machine's drives.
 
 LEG_SECTORS=$((${LEG_MIB:-16} * 2048))
 REGION=128
@@ -14,11 +14,11 @@ make_legs() {
 	dmsetup create log0 --table "0 2048 linear $(drive 2) $((LEG_SECTORS * 2))"
 	dd if=/dev/zero of=/dev/mapper/log0 bs=1M count=1 oflag=direct status=none
 }
-# Leg K answers from another table from now on, while I/Os are in flight.
+# swap_leg K TABLE: replaces the table of leg K while I/O is in flight.
 swap_leg() { dmsetup suspend --noflush "leg$1"; dmsetup load "leg$1" <<<"$2"; dmsetup resume "leg$1"; }
 break_leg() { swap_leg "$1" "0 $LEG_SECTORS error"; }
 mend_leg() { swap_leg "$1" "$(linear "$1")"; }
-# spoil_leg K SECTOR: of the leg only the 8 sectors from there on fail.
+# spoil_leg K SECTOR: only the 8 sectors from SECTOR on fail on the leg.
 spoil_leg() {
 	local drive after=$(($2 + 8))
 	drive=$(drive "$1")
@@ -27,7 +27,7 @@ $2 8 error
 $after $((LEG_SECTORS - after)) linear $drive $after"
 }
 
-# mirror LEGS ARGUMENT...: the table line.
+# mirror LEGS ARGUMENT...: prints the table line.
 mirror() {
 	local n=$1 k line
 	shift
@@ -46,9 +46,9 @@ wait_sync() {
 	done
 	fail "no end of the resync: $(dmsetup status "$1")"
 }
-# poke NAME: one write, beyond what the loads write: a leg that is broken is found out.
+# poke NAME: one write, outside the range of the loads, so that a failed leg is detected.
 poke() { dd if=/dev/urandom of="/dev/mapper/$1" bs=4k count=1 seek=4000 oflag=direct status=none; }
-# same K...: these legs hold the same, byte for byte. Asks the drives, below all that a test has put above.
+# same K...: these legs must be equal, byte for byte. Reads the drives, below all devices of a test.
 same() {
 	local k first=
 	for k; do
@@ -57,20 +57,20 @@ same() {
 		expect "leg $k" "$sum" "$first"
 	done
 }
-# Regions that the log calls dirty on its device: the kernel's format, a bit for each clean region. The first sixteen are the
-# legs', two for each.
+# The number of regions that the log on its device marks as dirty. The kernel's format has a bit for each clean region;
+# the first sixteen bits are the legs' states, two bits each.
 dirty_regions() {
 	dd if=/dev/mapper/log0 bs=512 skip=2 count=1 iflag=direct status=none | tail -c +3 | head -c $((REGIONS / 8)) | od -An -v -tu1 |
 		awk '{ for (i = 1; i <= NF; i++) for (b = $i; b > 0; b = int(b / 2)) clean += b % 2 } END { print '$REGIONS' - clean }'
 }
-# load NAME SECONDS: random writes, one at a time to each place: of two that overlap in flight either may come last, on each
-# leg its own, as on the kernel's other mirrors.
+# load NAME SECONDS: random writes, never two at a time to the same block: if two writes overlap in flight, either may
+# win on each leg, as on the kernel's other mirrors.
 load() {
 	fio --name=load --filename="/dev/mapper/$1" --rw=randwrite --bsrange=4k-64k --size=8m --ioengine=libaio --iodepth=8 \
 		--direct=1 --verify=crc32c --do_verify=0 --time_based --runtime="$2" --norandommap --serialize_overlap=1 --randseed="${3:-1}" \
 		--verify_fatal=1 --output="/run/load" >/dev/null 2>&1 || { cat /run/load; return 1; }
 }
-# Reads and checks the headers and sums of all blocks that `write_all` wrote.
+# Reads all blocks that `write_all` wrote, and checks their headers and checksums.
 write_all() {
 	fio --name=all --filename="/dev/mapper/$1" --rw=randwrite --bs=16k --size=8m --ioengine=libaio --iodepth=8 --direct=1 \
 		--verify=crc32c --do_verify="${2:-0}" --verify_fatal=1 --output=/run/all >/dev/null 2>&1 || { cat /run/all; return 1; }
@@ -79,7 +79,7 @@ verify_all() {
 	fio --name=all --filename="/dev/mapper/$1" --rw=randread --bs=16k --size=8m --ioengine=libaio --iodepth=8 --direct=1 \
 		--verify=crc32c --verify_only=1 --verify_fatal=1 --output=/run/all >/dev/null 2>&1 || { cat /run/all; return 1; }
 }
-# The log's bits of the legs, first leg first: 11 trusted, 10 covers it, 00 was out of service.
+# The bits of the legs in the log, first leg first: 11 trusted, 10 covers it, 00 was out of service.
 log_legs() {
 	dd if=/dev/mapper/log0 bs=512 skip=2 count=1 iflag=direct status=none | head -c 2 | od -An -v -tu1 |
 		awk '{ for (i = 1; i <= NF; i++) for (b = 0; b < 8; b += 2) { printf "%d%d ", $i % 2, int($i / 2) % 2; $i = int($i / 4) } }'

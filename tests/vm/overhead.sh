@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What the target adds to a read of null_blk, beside what device-mapper itself adds (dm-linear), inside the machine. Both
-# assert that the reads went where they should, and no time.
+# Measures what the target adds to a read of null_blk, compared with device-mapper itself (dm-linear), inside the
+# machine. Both commands assert where the reads went, but no times.
 #
-#   overhead.sh cost READS REPEATS UNIT   one read after another, of each device in turns of 100 (src/readcost.c); a table
-#   overhead.sh time ROUNDS READS         fio's clat, the devices in an order drawn again for each round; on null_blk itself and
-#                                         on one that answers after 10 and 100 us. $VMLAB_OUT/<drive>.json, for overhead_time.py
+#   overhead.sh cost READS REPEATS UNIT   one read at a time, 100 per device in turn (src/readcost.c); prints a table
+#   overhead.sh time ROUNDS READS         fio's clat, devices in a new random order in each round, on null_blk that
+#                                         answers at once and after 10 and 100 us. Writes $VMLAB_OUT/<drive>.json for
+#                                         overhead_time.py
 set -euo pipefail
 . tests/vm/lib.sh
 load_module
@@ -14,8 +15,8 @@ python3 tests/vm/make_model.py linnos:1 /run/n.linnet
 model m.linnet /run/m.linnet
 model n.linnet /run/n.linnet
 
-# devices_on [PARAMETER=VALUE...]: null_blk so made, and the target on it under each policy. `again` is a second dm-linear:
-# what it differs by from the first is noise.
+# devices_on [PARAMETER=VALUE...]: creates null_blk with these parameters, and the target on it with each policy.
+# `again` is a second dm-linear; its difference from the first one is noise.
 devices_on() {
 	local size three name
 	modprobe null_blk nr_devices=3 gb=1 queue_mode=2 submit_queues=2 "$@"
@@ -30,7 +31,7 @@ devices_on() {
 	expect "model of best" "$(status best model)" loaded
 	expect "model of linnos" "$(status linnos model)" loaded
 }
-# devices_off: and every one of them was read.
+# devices_off: removes them, and checks that each was read.
 devices_off() {
 	local name
 	for name in one queue ewma best linnos; do expect_some "reads through $name" "$(status $name reads)"; done
@@ -51,7 +52,8 @@ cost() {
 	devices_off
 }
 
-# rounds DRIVE ROUNDS READS: one fio, whose jobs follow one another: `round.device`. The first round warms up.
+# rounds DRIVE ROUNDS READS: one fio run whose jobs, named `round.device`, run one after the other. The first round is a
+# warm-up.
 rounds() {
 	local drive=$1 rounds=$2 reads=$3 round name path order jobs=()
 	for ((round = 0; round <= rounds; round++)); do

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Print what `overhead.sh time` measured: `overhead_time.py DIR`, in microseconds of the emulated machine.
+"""Print the results of `overhead.sh time`: `overhead_time.py DIR`, in microseconds of the emulated machine.
 
-For each drive and device the median over the rounds of fio's mean clat and of its p50, the spread of the mean between
-rounds (from their fifth percentile to their 95th), and how much more the p50 is than dm-linear's in the same round:
-the median, and a 95 % interval of that by bootstrap over rounds. A device whose interval holds 0 is within noise.
-`again` is a second dm-linear, and should be.
+For each drive and device, the table has the median over the rounds of fio's mean clat and of its p50, the spread of the
+mean between rounds (5th to 95th percentile), and the difference of the p50 from dm-linear's in the same round: its
+median, and a 95 % interval of that by bootstrap over rounds. A device whose interval contains 0 is within noise.
+`again` is a second dm-linear, and should be within noise.
 """
 
 import argparse
@@ -27,19 +27,19 @@ SAMPLES = 10_000
 
 
 def quantile(values: list[float], share: float) -> float:
-    """By nearest rank."""
+    """The quantile by nearest rank."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """95 % of the medians of samples drawn from these."""
+    """The 95 % bootstrap interval of the median."""
     chance = random.Random(1)
     medians = [median(chance.choices(values, k=len(values))) for _ in range(SAMPLES)]
     return quantile(medians, 0.025), quantile(medians, 0.975)
 
 
 def load(directory: Path, drive: str) -> dict[str, list[tuple[float, float]]]:
-    """Mean and p50 of each round of each device, but for the first round."""
+    """Mean and p50 of each round of each device, without the first round."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in NAMES}
     for job in json.loads((directory / f"{drive}.json").read_text())["jobs"]:
         number, name = job["jobname"].split(".")
@@ -50,7 +50,7 @@ def load(directory: Path, drive: str) -> dict[str, list[tuple[float, float]]]:
 
 
 def table(drive: str, found: dict[str, list[tuple[float, float]]]) -> None:
-    """One drive."""
+    """Print the table of one drive."""
     means = {name: [mean for mean, _ in rounds] for name, rounds in found.items()}
     print(f"{drive}, {len(means['linear'])} rounds:\n")
     print("| read of | mean | p50 | rounds' means | p50 more than dm-linear | 95 % of it | |")
@@ -70,7 +70,7 @@ def table(drive: str, found: dict[str, list[tuple[float, float]]]) -> None:
 
 
 def main() -> int:
-    """A table for each drive."""
+    """Print a table for each drive."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, help="where `overhead.sh time` has left its rounds")
     args = parser.parse_args()

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The module that DKMS built, in the machine: package.sh DIRECTORY. The lines that `linnet dm create` printed are typed as they
-# stand. Called by cases/package.sh.
+# Tests the module that DKMS built, in the machine: package.sh DIRECTORY. Runs the commands that `linnet dm create`
+# printed, unchanged. Called by cases/package.sh.
 set -euo pipefail
 . tests/vm/lib.sh
 work=$1
 log_mark package
-install_module "$(echo "$work"/dm-linnet.ko*)" # compressed where the kernel's own are
+install_module "$(echo "$work"/dm-linnet.ko*)" # compressed if the kernel's own modules are
 for k in 0 1 2; do fill "$(drive $k)" 8; done
 want=$(sum_of "$(drive 0)" 8)
 while read -r line; do

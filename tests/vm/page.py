@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Run the `shell-session` blocks of a page in a machine and compare what comes out: `page.py PAGE [--show]`.
+"""Run the `shell-session` blocks of a page in a machine and compare the output: `page.py PAGE [--show]`.
 
-Lines that begin with `$ ` are commands, the lines up to the next one their output, both streams of it. Numbers and
-blanks may differ; a line `...` stands for any lines. A command followed by the comment `# refused` has to fail, each
-other one to succeed. `--show` prints instead of comparing. Python's packages take an emulated machine long to load, so
-they are loaded once and each `linnet` command runs in a copy of this process; those that `linnet dm` does not use, for
-figures and for comparison models, are left out.
+Lines that begin with `$ ` are commands; the lines up to the next command are their output, stdout and stderr together.
+Numbers and blanks may differ; a line `...` matches any lines. A command with the comment `# refused` must fail, all
+others must succeed. `--show` prints the output without comparing. Loading Python's packages takes long in an emulated
+machine, so they are loaded once, and each `linnet` command runs in a fork of this process. Packages that `linnet dm`
+does not use (for figures and comparison models) are replaced by mocks.
 """
 
 import os
@@ -29,14 +29,14 @@ UNUSED = {"matplotlib", "scipy", "sklearn", "pyarrow"}
 
 
 class LeftOut(MetaPathFinder, Loader):
-    """Stands in for the packages that are not used."""
+    """Imports mocks for the unused packages."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
-        """Ours are the unused ones."""
+        """Handle only the unused packages."""
         return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] in UNUSED else None
 
     def create_module(self, spec: ModuleSpec) -> MagicMock:
-        """Anything may be asked of it."""
+        """A mock that accepts any use."""
         return MagicMock(name=spec.name)
 
     def exec_module(self, module: object) -> None:
@@ -56,12 +56,12 @@ def steps(page: str) -> list[tuple[str, list[str]]]:
 
 
 def plain(line: str) -> str:
-    """A line without what differs from run to run."""
+    """A line without the parts that differ from run to run."""
     return re.sub(r"\d[\d,.:]*", "N", " ".join(line.split()))
 
 
 def agrees(shown: list[str], real: list[str]) -> bool:
-    """Does the real output fit what the page shows?"""
+    """Whether the real output matches what the page shows."""
     if not shown:
         return not real
     if shown[0] == "...":
@@ -70,11 +70,11 @@ def agrees(shown: list[str], real: list[str]) -> bool:
 
 
 def in_a_copy(words: list[str]) -> tuple[int, str]:
-    """The command line in a fork of this process: its status and output."""
+    """Run the command line in a fork of this process; return its status and output."""
     from linnet.cli import main as linnet  # noqa: PLC0415
 
     with tempfile.TemporaryFile("w+") as output:
-        sys.stdout.flush()  # or the copy prints it once more
+        sys.stdout.flush()  # or the fork prints it again
         child = os.fork()
         if child == 0:
             os.dup2(output.fileno(), 1)
@@ -94,7 +94,7 @@ def in_a_copy(words: list[str]) -> tuple[int, str]:
 
 
 def run(command: str) -> tuple[int, str]:
-    """Run a command: its status and output."""
+    """Run a command; return its status and output."""
     if command.startswith("linnet ") and not SHELL & set(command):
         return in_a_copy(shlex.split(command))
     done = subprocess.run(

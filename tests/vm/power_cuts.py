@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Power cuts under write load: `tests/vm/power_cuts.py 100 --kernel 6.1`. Needs tests/vm/vmlab-setup once, not root.
 
-Each cut starts a machine, from a state that was saved before it had seen its drives, with a mirror of three drives and
-a disk log, lets it resync, checks the drives from outside, starts writers (tests/vm/src/cutwriter.c, or fio) and kills
-the machine at a moment drawn from the seed. Checked after each cut, once the mirror says that it is in sync:
+Each cut starts a machine with a mirror of three drives and a disk log, from a state that was saved before it had seen
+its drives. The mirror resyncs; the drives are checked from the host; writers start (tests/vm/src/cutwriter.c, or fio);
+and the machine is killed at a moment drawn from the seed. After each cut, once the mirror is in sync, these are
+checked:
 
 - the three drives are equal, byte for byte;
-- every block holds a write whole, of its own number, none older than was acknowledged or seen after an earlier cut
-  (with fio: as cut_fio.py says);
-- what was read through the mirror while it resynced did not change from one pass to the next;
+- every block has one complete write with its own number, not older than one that was acknowledged or found after an
+  earlier cut (with fio: as cut_fio.py says);
+- reads through the mirror while it resynced did not change from one pass to the next;
 - the kernel logged no warning before the machine was killed.
 
-Two kinds of drive take turns. A `kept` drive keeps every write that it acknowledged; the writers use O_DIRECT. A
-`volatile` drive loses what was not flushed (nbdkit's cache filter, killed together with the machine); the writers use
-O_DIRECT and O_DSYNC, so it is the mirror's flushes, and the order of log and data, that are on trial. One cut in seven
-comes while the mirror resyncs. In one of three a drive leaves the mirror while it is written; the machine that comes
-next is told nothing of that. The last line is `N cuts, N failures`.
+There are two kinds of drive, in random order. A `kept` drive keeps every write that it acknowledged; the writers use
+O_DIRECT. A `volatile` drive loses writes that were not flushed (nbdkit's cache filter, killed together with the
+machine); the writers use O_DIRECT and O_DSYNC, which tests the mirror's flushes and the order of log and data. One cut
+in seven comes while the mirror resyncs. In one of three a drive is failed while the mirror is written; the next machine
+is not told. The last line is `N cuts, N failures`.
 """
 
 import argparse
@@ -36,13 +37,13 @@ CACHE = Path(os.environ.get("VMLAB_CACHE", "/var/cache/vmlab"))
 
 
 def begin(machine: Machine) -> None:
-    """From the saved state to a mirror."""
+    """Let a machine assemble the mirror from the saved state."""
     machine.say("begin")
     machine.expect("assembled")
 
 
 def one_cut(run: int, seed: int, machine: Machine, volume: Drives, mode: str) -> str:
-    """From the boot to the kill; says what happened."""
+    """Run one machine from its start to the kill; return what happened."""
     chance = random.Random(seed * 1_000_003 + run)
     begin(machine)
     if chance.random() < 1 / 7:
@@ -75,7 +76,7 @@ def one_cut(run: int, seed: int, machine: Machine, volume: Drives, mode: str) ->
 
 
 def look(run: int, machine: Machine, volume: Drives) -> str:
-    """What the last cut left."""
+    """Check the drives after the last cut."""
     begin(machine)
     machine.expect("synced")
     volume.check(run, machine)
@@ -83,7 +84,7 @@ def look(run: int, machine: Machine, volume: Drives) -> str:
 
 
 def all_cuts(options: argparse.Namespace, kernel: Path, work: Path, image: Path, fresh: Callable[[], Drives]) -> int:
-    """Cuts, told one by one; the number of failures."""
+    """Make all cuts and print each; return the number of failures."""
     machine, saved = Machine(kernel, image, work, False, None), work / "saved"
     try:
         machine.expect("ready")
@@ -106,14 +107,14 @@ def all_cuts(options: argparse.Namespace, kernel: Path, work: Path, image: Path,
         except Failure as failure:
             failures += 1
             told = f"FAILED: {failure}"
-            volume = fresh()  # what is lost is told once
+            volume = fresh()  # a lost write is reported only once
         kind = "volatile" if volatile else "kept"
         print(f"cut {run} ({kind}, {time.monotonic() - began:.0f} s): {dirty}; {told}", flush=True)
     return failures
 
 
 def main() -> int:
-    """Cuts, and the count of what they found."""
+    """Make the cuts and count the failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cuts", type=int, nargs="?", default=3)
     parser.add_argument("--kernel", default="6.1", help="series or release (6.1)")
@@ -144,7 +145,7 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory(prefix="power-cuts.") as name:
         work = Path(name)
-        make_empty(work)  # the machine is saved before it has seen them, but qemu wants files
+        make_empty(work)  # the machine is saved before it has seen them, but qemu needs the files
         try:
             image = initrd(kernel, module, arguments, work, options.writer)
             fresh = (lambda: FioVolume(work, options.canary)) if fio else (lambda: Volume(work))

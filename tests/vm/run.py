@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Run the cases of tests/vm/cases in virtual machines with stock kernels: `make test-vm`.
 
-Cases that want the same machine share one boot; boots run side by side. What a case may ask for in its `# vm:` line
-is in tests/vm/README.md. The last line is `N passed, N failed`, and `, N skipped` where some were.
+Cases that need the same machine share one boot; boots run in parallel. tests/vm/README.md lists what a case can request
+in its `# vm:` line. The last line is `N passed, N failed`, with `, N skipped` if some were.
 """
 
 import argparse
@@ -22,40 +22,40 @@ VM = Path(__file__).resolve().parent
 ROOT = VM.parent.parent
 BUILD = ROOT / "build"
 KERNELS = ("6.1", "6.12")
-DEBUG = "-debug"  # ends the names of kernels that debug-kernel has built
-DEBUG_FACTOR = 6  # what the checks cost such a kernel, in time
-DEBUG_MEM = 1536  # and in MB: shadow, quarantine, the records of locks
-GRACE_SECONDS = 300  # beyond a case's own limit, and for a boot: busy machines take minutes
+DEBUG = "-debug"  # suffix of kernels that debug-kernel has built
+DEBUG_FACTOR = 6  # how much slower the checks make such a kernel
+DEBUG_MEM = 1536  # and how many MB they need: shadow, quarantine, lock records
+GRACE_SECONDS = 300  # added to a case's limit, and for a boot: busy machines take minutes
 SKIP = 77
-PASSED_ON = ("SEED", "RELOADS", "SHOW")  # variables that cases in the machine ask for
+PASSED_ON = ("SEED", "RELOADS", "SHOW")  # environment variables for cases in the machine
 
 
 @dataclass(frozen=True)
 class Case:
-    """One script and what it asks for."""
+    """One script and its requests."""
 
     path: Path
     nvme: tuple[str, ...] = ("3:256M",)
     timeout: int = 120
-    kernels: tuple[str, ...] = ()  # none named: every one
+    kernels: tuple[str, ...] = ()  # empty: every kernel
     mem: int = 2048
     append: str = ""
-    alone: bool = False  # a boot of its own
-    host: bool = False  # runs on the host and boots what it wants
+    alone: bool = False  # needs a separate boot
+    host: bool = False  # runs on the host and boots its own machines
     slow: bool = False  # only when named, or with --slow
 
     @property
     def name(self) -> str:
-        """What it is asked for by."""
+        """Its name in commands."""
         return self.path.stem
 
     @property
     def machine(self) -> tuple[object, ...]:
-        """Cases of one machine may share a boot."""
+        """Cases with equal values may share a boot."""
         return (self.nvme, self.mem, self.append, self.path if self.alone else None)
 
     def on(self, kernel: str) -> "Case":
-        """The case with the time and memory that it takes on a kernel."""
+        """The case with the time and memory that it needs on a kernel."""
         if not kernel.endswith(DEBUG):
             return self
         return replace(self, timeout=self.timeout * DEBUG_FACTOR, mem=self.mem + DEBUG_MEM)
@@ -63,7 +63,7 @@ class Case:
 
 @dataclass
 class Result:
-    """How one case ended on one kernel."""
+    """The result of one case on one kernel."""
 
     name: str
     kernel: str
@@ -73,7 +73,7 @@ class Result:
 
 
 class CaseError(Exception):
-    """A `# vm:` line that says something unknown."""
+    """A `# vm:` line has an unknown word."""
 
 
 def read_case(path: Path) -> Case:
@@ -98,7 +98,7 @@ def read_case(path: Path) -> Case:
 
 
 class Boot:
-    """One machine that runs some cases of one kernel; booted again after a case that took it down."""
+    """One machine that runs some cases of one kernel; booted again after a case that crashed it."""
 
     def __init__(self, kernel: str, cases: list[Case], logs: Path):
         self.kernel, self.cases, self.logs = kernel, cases, logs
@@ -117,7 +117,7 @@ class Boot:
         return results
 
     def environment(self) -> dict[str, str]:
-        """What a case on the host finds."""
+        """The environment of a case on the host."""
         return {
             **os.environ,
             "KERNEL": self.kernel,
@@ -151,7 +151,7 @@ class Boot:
         return Result(case.name, self.kernel, status, time.monotonic() - began, output.splitlines())
 
     def boot(self, cases: list[Case]) -> list[Result]:
-        """One boot: the results of the cases that began in it, one at least."""
+        """Boot once; return the results of the cases that started, at least one."""
         first = cases[0]
         console = self.logs / f"{self.kernel}-{first.name}.console"
         whole = sum(c.timeout for c in cases) + GRACE_SECONDS
@@ -209,7 +209,7 @@ class Boot:
 
 
 class Watch:
-    """Ends a machine in which nothing has begun or ended for too long."""
+    """Ends a machine in which no case has started or ended for too long."""
 
     def __init__(self, child: "subprocess.Popen[str]", seconds: float):
         self.child = child
@@ -217,14 +217,14 @@ class Watch:
         self.allow(seconds)
 
     def allow(self, seconds: float) -> None:
-        """Begins to wait again."""
+        """Restart the timer."""
         self.stop()
         self.timer = threading.Timer(seconds, self.child.terminate)
         self.timer.daemon = True
         self.timer.start()
 
     def stop(self) -> None:
-        """Waits no longer."""
+        """Stop the timer."""
         if self.timer:
             self.timer.cancel()
 
@@ -235,12 +235,12 @@ def modules_dir(kernel: str) -> Path:
 
 
 def kernel_build_dir(kernel: str) -> str:
-    """What KDIR is for a kernel of the lab."""
+    """The value of KDIR for a kernel of the lab."""
     return subprocess.run([VM / "vmlab", "kdir", kernel], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def set_up(kernels: list[str]) -> str:
-    """Prepares kernels, modules and helpers. Says what is missing when there can be no machine here."""
+    """Prepare kernels, modules and helpers. Return what is missing if no machine can run here."""
     for kernel in kernels:
         there = subprocess.run([VM / "vmlab", "kdir", kernel], capture_output=True, check=False).returncode == 0
         if kernel.endswith(DEBUG) and not there:
@@ -261,7 +261,7 @@ def set_up(kernels: list[str]) -> str:
 
 
 def plan(cases: list[Case], kernels: list[str], logs: Path) -> list[Boot]:
-    """Cases of one machine in one boot, the longest boots first."""
+    """Group the cases into boots, the longest boots first."""
     boots = []
     for kernel in kernels:
         machines: dict[tuple[object, ...], list[Case]] = {}
@@ -273,17 +273,17 @@ def plan(cases: list[Case], kernels: list[str], logs: Path) -> list[Boot]:
 
 
 def show(result: Result) -> None:
-    """One line for a case, and what it printed unless it passed."""
+    """Print one line for a case, and its output unless it passed."""
     lines = [f"{result.status:4}  {result.kernel:5} {result.name:32} {result.seconds:6.1f} s"]
     if result.status == "skip":
         lines.append("      " + (result.output[-1] if result.output else "no reason given"))
     elif result.status == "FAIL":
         lines += ["      " + line for line in result.output[-300:]]
-    print("\n".join(lines), flush=True)  # in one piece: machines run side by side
+    print("\n".join(lines), flush=True)  # in one call, because machines run in parallel
 
 
 def main() -> int:
-    """Runs what was asked for."""
+    """Run the requested cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", action="append", default=[], help="only this case (a name or a pattern like fs-*)")
     parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1, 6.12 or 6.1-debug")

@@ -1,32 +1,33 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What reaches the target, and what the application sees: helpers of the semantics cases. The device /dev/mapper/s has
-# one replica, revokes, and its model calls every read slow, so each read that may be revoked is.
+# Helpers of the semantics cases, which check what reaches the target and what the application sees. The device
+# /dev/mapper/s has one replica and revokes. Its model predicts every read as slow, so each read that may be revoked is
+# revoked.
 #
-# A bio is written as the kernel's probe sees it enter the device: `N` where REQ_NOWAIT is set, else `-`, and its I/O
-# priority in hex. Two bios: the read was tried twice.
+# A bio is printed as the kernel's probe sees it enter the device: `N` if REQ_NOWAIT is set, else `-`, then its I/O
+# priority in hex. Two bios mean that the read was tried twice.
 . tests/vm/lib.sh
 
 TAG=0x4007 # best effort, level 7: the default
 PROBE=$(dirname "$(ls -d /sys/kernel/tracing/trace)")
 
-# semantics_device: the device, not yet revoking.
+# semantics_device: creates the device, without revoking.
 semantics_device() {
-	load_module age_ms=0 # a rare read would else be a probe
+	load_module age_ms=0 # otherwise a rare read would be a probe
 	python3 tests/vm/make_model.py slow /run/slow.linnet
 	model slow.linnet /run/slow.linnet
 	device s 1 policy linnet-best model slow.linnet
 	expect "model" "$(status s model)" loaded
-	dd if=/dev/mapper/s of=/dev/null bs=4k count=4 iflag=direct status=none # the history that a network wants
-	# bi_opf, bi_ioprio and bi_iter.bi_size of struct bio, which is laid out alike in both kernels up to there.
+	dd if=/dev/mapper/s of=/dev/null bs=4k count=4 iflag=direct status=none # the history that a network needs
+	# Offsets of bi_opf, bi_ioprio and bi_iter.bi_size in struct bio, which are the same in both kernels.
 	grep -q vm/bio "$PROBE/kprobe_events" 2>/dev/null ||
 		echo 'p:vm/bio dm_submit_bio opf=+16(%di):x32 prio=+22(%di):x16 bytes=+40(%di):u32 who=$comm' >>"$PROBE/kprobe_events"
-	# Once for all rows, and without the names of tasks: switching tracepoints on and off rewrites the scheduler's code while
-	# it runs, which qemu's emulation of several CPUs does not always survive.
+	# Enabled once for all rows, and without task names: switching tracepoints on and off patches code of the scheduler
+	# while it runs, and qemu's emulation of several CPUs does not always survive that.
 	echo 0 >"$PROBE/options/record-cmd"
 	echo 1 >"$PROBE/events/vm/bio/enable"
 }
-# Only the reads of ioread itself and of the workers that io_uring gives it.
+# Prints only the reads of ioread and of its io_uring workers.
 seen() {
 	awk '/who="(ioread|iou-wrk)/ {
 		opf = prio = ""
@@ -35,17 +36,18 @@ seen() {
 			if (sub("^prio=0x", "", $i)) prio = $i
 		}
 		n = length(opf)
-		if (substr(opf, n - 1) != "00") next # no read
-		# REQ_NOWAIT is bit 21: of the sixth hex digit the second
+		if (substr(opf, n - 1) != "00") next # not a read
+		# REQ_NOWAIT is bit 21: the second bit of the sixth hex digit
 		nowait = index("2367abef", substr(opf, n - 5, 1)) > 0
 		printf "%s%s%s", sep, nowait ? "N" : "-", prio
 		sep = " "
 	}' "$PROBE/trace"
 }
-# A device that has never been heard of is read once as a probe, whatever the model says: another read comes first in each
-# row.
+# A device without recent reads is read once as a probe, whatever the model predicts, so each row first does another
+# read.
 #
-# row WHAT SEEN APPLICATION REVOKES ARGUMENT...: one line of the table. SEEN and REVOKES may be `*`, for any.
+# row WHAT SEEN APPLICATION REVOKES ARGUMENT...: checks one line of the table. SEEN and REVOKES may be `*` for any
+# value.
 row() {
 	local what=$1 want_seen=$2 want_app=$3 want_revokes=$4 app before got_seen revokes
 	shift 4
@@ -65,8 +67,9 @@ WRONG=0
 wrong() { echo "failed: $*"; WRONG=$((WRONG + 1)); }
 rows_done() { expect "rows that differ" "$WRONG" 0; }
 
-# What no path may ever see, on any file system: $1 is the file or device. Page-cache reads inherit the task's tag, yet
-# are not revoked: they come as readahead. The offset changes because what has been read stays in the cache.
+# Reads that must never be revoked, on any file system: $1 is the file or device. Page-cache reads inherit the task's
+# tag, but are not revoked, because they arrive as readahead. The offset changes because earlier reads stay in the
+# cache.
 never_revoked() {
 	row "buffered read, tagged task" '*' 4096 0 --task-ioprio $TAG --offset 1048576 "$1"
 	row "buffered io_uring, tagged request" '*' 4096 0 --api uring --ioprio $TAG --offset 1114112 "$1"
@@ -77,7 +80,7 @@ never_revoked() {
 	row "direct write, tagged" '' 4096 0 --write --direct --task-ioprio $TAG "$1"
 	row "libaio write, tagged" '' 4096 0 --api aio --write --direct --ioprio $TAG "$1"
 }
-# fs_rows FILE DENIED: the rows of a file on a file system where a revoked direct read is seen as DENIED.
+# fs_rows FILE DENIED: the rows for a file on a file system where a revoked direct read ends with DENIED.
 fs_rows() {
 	row "preadv2 RWF_NOWAIT, untagged" -4004 4096 0 --direct --nowait "$1"
 	row "libaio RWF_NOWAIT, untagged" -4004 4096 0 --api aio --direct --nowait "$1"
@@ -86,7 +89,7 @@ fs_rows() {
 	row "libaio, tagged" -4007 "$2" '*' --api aio --direct --ioprio $TAG "$1"
 	row "io_uring, tagged, RWF_NOWAIT" -4007 "$2" '*' --api uring --direct --nowait --ioprio $TAG "$1"
 }
-# fs_case TYPE DENIED MKFS...: the whole case for a file system.
+# fs_case TYPE DENIED MKFS...: the complete case for a file system.
 fs_case() {
 	local type=$1 denied=$2
 	shift 2
@@ -99,15 +102,15 @@ fs_case() {
 	sum=$(sha256sum <"$MNT/file")
 	umount "$MNT"
 	mount -t "$type" /dev/mapper/s "$MNT"
-	"$TOOLS/ioread" --direct "$MNT/file" >/run/warm.log # metadata is in the cache from here on
+	"$TOOLS/ioread" --direct "$MNT/file" >/run/warm.log # now the metadata is in the cache
 	never_revoked "$MNT/file"
 	fs_rows "$MNT/file" "$denied"
 	if [ "$denied" = EAGAIN ]; then
-		# io_uring tries a second time from a worker, which is the application's answer.
+		# io_uring retries from a worker; the application gets the result of that.
 		row "io_uring, tagged" "-4007 -4007" EAGAIN 2 --api uring --direct --ioprio $TAG "$MNT/file"
 	fi
 	rows_done
-	# The file system has come to no harm: opened, read and written while everything that may be revoked is.
+	# The file system is intact: it is opened, read and written while everything that may be revoked is.
 	message s revoke on
 	cp "$MNT/file" "$MNT/copy"
 	sync

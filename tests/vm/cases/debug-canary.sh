@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What a debug kernel watches for is reported, and a report fails a case: each fault is made once, on purpose.
+# A debug kernel reports the faults that it watches for, and a report fails a case: each fault is caused once, on
+# purpose.
 # vm: kernel=6.1-debug timeout=60 alone
 . tests/vm/lib.sh
 
 faults=$MODULES/kunit/linnet-faults.ko
 [ -e "$faults" ] || skip "no $faults"
-# found FAULT PATTERN: the fault is made, reported in these words, and found by the search that follows every case.
+# found FAULT PATTERN: causes the fault; the report must match PATTERN, and the search after every case must find it.
 found() {
 	log_mark "$1"
 	log_check || fail "there is something in the log before $1"
@@ -19,7 +20,7 @@ outer=$LOG_MARK
 found sleep 'BUG: sleeping function called from invalid context'
 found cpu 'BUG: using smp_processor_id\(\) in preemptible'
 found rcu 'WARNING: suspicious RCU usage'
-# lockdep ends with its first report, and with one of KASAN's.
+# lockdep stops after its first report, and after one of KASAN's.
 found locks 'WARNING: possible circular locking dependency'
 found list 'list_del corruption'
 found shift 'UBSAN: shift-out-of-bounds'

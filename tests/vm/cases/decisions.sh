@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The target's glue on recorded runs with two CPUs: each decision is taken again in user space, from each replica's arrivals and
-# ends, and must be the same. Each policy, revokes, and reads that fail over from target to target.
+# Tests the target's glue with recorded runs on two CPUs: each decision is repeated in user space, from each replica's
+# arrivals and ends, and must be the same. Covers each policy, revokes, and reads that fail over from target to target.
 # vm: nvme=3:256M timeout=900
 . tests/vm/lib.sh
 
@@ -8,7 +8,7 @@ TRACE=/sys/kernel/tracing
 ls $TRACE/trace >/dev/null
 LOAD=build/lib/linnet-load
 
-# load: reads in flight from two jobs, in three phases of load.
+# load: reads from two jobs, in three phases of load.
 load() {
 	fio --filename=/dev/mapper/d --readonly --direct=1 --ioengine=libaio --norandommap --randrepeat=1 --size=200M --group_reporting \
 		--name=bursts --rw=randread --bsrange=4k-64k --iodepth=24 --thinktime=20ms --thinktime_blocks=64 --number_ios=900 \
@@ -16,7 +16,7 @@ load() {
 	sleep 0.2
 }
 
-# again NAME RECORD MODEL: the same decisions in user space, at least 1,000 of them where the name does not begin with `at `.
+# again NAME RECORD MODEL: repeats the decisions in user space; at least 1,000 of them, unless NAME begins with `at `.
 again() {
 	local said n
 	said=$("$TOOLS/decisions" "$2" "$3") || fail "$1: $said"
@@ -28,7 +28,7 @@ again() {
 	case $1 in revoke*) if grep -q ' 0 revokes' <<<"$said"; then fail "$1: nothing was revoked"; fi ;; esac
 }
 
-# record NAME MODEL DEVICE-ARGUMENTS...: load, then its decisions taken again.
+# record NAME MODEL DEVICE-ARGUMENTS...: records a load, then repeats its decisions.
 record() {
 	local name=$1 model=$2
 	shift 2
@@ -42,8 +42,8 @@ record() {
 	again "$name" /run/record "$model"
 }
 
-# fail_over NAME MODEL DEVICE-ARGUMENTS...: a target for each of three drives, and two applications that send a read which one
-# revokes to the next.
+# fail_over NAME MODEL DEVICE-ARGUMENTS...: one target for each of three drives, and two applications that send a read
+# to the next target if one revokes it.
 fail_over() {
 	local name=$1 model=$2 k loads=()
 	shift 2
@@ -78,7 +78,7 @@ record ewma-inflight "" 3 policy ewma-inflight
 record "linnet-best, random trees" /run/random:7.model 3 policy linnet-best model random-7
 record "linnos, a network of its size" /run/linnos:3.model 3 policy linnos model linnos-3
 record "linnos, busy" /run/busy:12.model 3 policy linnos model busy-12
-# What the operator's command exports.
+# The recording that the operator's command exports.
 linnet=$(readlink -m "${LINNET:-.venv/bin/linnet}")
 if [ -x "$linnet" ]; then
 	device d 3 policy linnet-best model random-7
@@ -93,7 +93,7 @@ if [ -x "$linnet" ]; then
 	dmsetup remove d
 	again exported /run/exported /run/random:7.model
 	expect "a trace for each replica" "$(cd /run/traces && echo *)" "d.0.parquet d.1.parquet d.2.parquet"
-	sed 's/ ewma_ns={0x[0-9a-f]*,/ ewma_ns={0x77,/' /run/exported >/run/altered # all: one may be a read that is not compared
+	sed 's/ ewma_ns={0x[0-9a-f]*,/ ewma_ns={0x77,/' /run/exported >/run/altered # all lines, because one may be a read that is not compared
 	if "$TOOLS/decisions" /run/altered /run/random:7.model >/dev/null; then fail "an altered record was taken for right"; fi
 else
 	say "no $linnet (make build): nothing exported"
@@ -106,10 +106,10 @@ record "revoke by network" /run/busy:2.model 2 policy linnos model busy-2 revoke
 FIO=
 fail_over "revoke and fail over, by network" /run/busy:2.model policy linnos model busy-2 revoke
 fail_over "revoke and fail over, by trees" /run/busy:2.model policy linnet-best model busy-2 revoke
-# What a replica was known by when it revoked a read.
+# A canary: alters a value of a replica that revoked a read.
 sed '0,/\(.* verdict=1 .* ewma_ns={0x\)/s//\17/' /run/record0 >/run/altered
 if "$TOOLS/decisions" /run/altered /run/busy:2.model >/dev/null; then fail "an altered revoke was taken for right"; fi
 
-# A canary: a record with one choice altered must differ.
+# A canary: a recording with one altered choice must differ.
 sed '0,/replica=\([0-9]\) verdict=0/s//replica=7 verdict=0/' /run/record0 >/run/altered
 if "$TOOLS/decisions" /run/altered /run/busy:2.model >/dev/null; then fail "an altered record was taken for right"; fi

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Random messages and table lines, to replicas that are read and to a mirror that is written meanwhile: what is refused changes
-# nothing, what is printed is accepted, the data stay right. SEED=n for another round.
+# Sends random messages and table lines to replicas that are read and to a mirror that is written at the same time.
+# Refused ones must change nothing, printed ones must be accepted, and the data must stay right. SEED=n for another
+# round.
 # vm: timeout=600
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
@@ -21,7 +22,7 @@ read_lines=(
 	"1 $(leg 0) 0 0" "1 $(leg 0) 64 1 revoke" "3 $legs 0" "3 $legs 2 policy linnos" "3 $legs 5 off model:0 linnos.linnet model:2 busy.linnet"
 	"2 $(leg 0) 0 $(leg 1) 0 7 policy shortest-queue model busy.linnet revoke ioprio 0x402f" "3 $legs 3 out:1 model absent.linnet"
 )
-# A log's header is written when its table is taken into service: these have one of their own.
+# Activating a table writes the header of its log, so these have their own.
 dmsetup create log1 --table "0 2048 linear $(drive 2) $((LEG_SECTORS * 2 + 2048))"
 write_lines=(
 	"3 $legs 4 log core 1 128" "3 $legs 5 log core 2 1024 nosync" "2 $(leg 0) 0 $(leg 1) 0 6 out:1 log disk 2 /dev/mapper/log1 128"
@@ -42,9 +43,9 @@ dmsetup remove s
 
 say "a mirror that is written"
 dmsetup create m --table "0 $LEG_SECTORS linnet 3 $legs 7 model busy.linnet $log"
-load m 3000 & # of writes, in a process of its own
+load m 3000 & # writes, in a separate process
 "$TOOLS/dmfuzz" "$seed" 1000 0 m $LEG_SECTORS "${write_lines[@]}"
-pkill -INT -o -x fio # the parent, which tells its jobs; a signal to each can stop one for good
+pkill -INT -o -x fio # only the parent, which stops its jobs; signals to all of them can hang one
 for ((i = 0; i < 120; i++)); do pgrep -x fio >/dev/null || break; sleep 0.5; done
 if pgrep -x fio >/dev/null; then
 	for pid in $(pgrep -x fio); do echo "fio $pid: $(grep State "/proc/$pid/status") in $(cat "/proc/$pid/wchan")"; done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The harness itself: drives are there, and a bad line in the kernel's log would be found.
+# Tests the harness: the drives exist, and a bad line in the kernel log is found.
 # vm: nvme=3:256M timeout=60
 . tests/vm/lib.sh
 
@@ -10,13 +10,13 @@ fill "$(drive 0)" 4
 fill "$(drive 1)" 4
 expect "two drives filled alike" "$(sum_of "$(drive 0)" 4)" "$(sum_of "$(drive 1)" 4)"
 
-# Told apart from the case's own log by marks.
+# Marks separate this log from the case's own log.
 outer=$LOG_MARK
 log_mark canary
 log_check
 echo "WARNING: canary of the harness" >/dev/kmsg
 if (log_check) >/dev/null; then fail "a warning in the log was not found"; fi
-# The mark may be the first line there is, and what follows the warning longer than a pipe takes.
+# The mark may be the first line of the log, and the text after the warning may be longer than a pipe holds.
 dmesg -C
 log_mark first
 echo on >/proc/sys/kernel/printk_devkmsg

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# A drive is pulled out of the bus under load: reads go on at the others, and so do a mirror's writes.
+# A drive is removed from the bus under load: reads continue on the other drives, and so do the writes of a mirror.
 # vm: nvme=4:256M timeout=240 alone
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
@@ -34,7 +34,7 @@ kill -0 $writer || fail "a write has failed"
 kill $writer
 wait $writer || true
 write_all m 1
-message m revive 1 # in vain: the drive is gone
+message m revive 1 # no effect: the drive is gone
 poke m
 comes_to legs ADA states m
 same 1 3

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# A drive that was pulled out of the bus comes back under another name, and is taken back into service as docs/guide/dm.md
-# says: by a table that names it, and on a mirror by `revive`. A controller that is reset under load needs nothing.
+# A drive that was removed from the bus comes back under another name, and is put back into service as docs/guide/dm.md
+# says: by a table that names it, and on a mirror by `revive`. A controller that is reset under load needs no action.
 # vm: nvme=4:256M timeout=900 alone
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
 
-# plug K: the bus is looked at again, and the drive found by its serial number, whatever its name is now.
+# plug K: rescans the bus, and finds the drive by its serial number, whatever its name is now.
 plug() {
 	local try block
 	echo 1 >/sys/bus/pci/rescan
@@ -20,7 +20,8 @@ plug() {
 	done
 	fail "drive $1 does not come back"
 }
-# replace NAME K DRIVE [--readonly]: what an operator does. The line is the device's own, with the drive's new name in the K-th replica's place.
+# replace NAME K DRIVE [--readonly]: what an operator does: reloads the device's table with the drive's new name for
+# replica K.
 replace() {
 	local words
 	read -ra words <<<"$(dmsetup table "$1")"
@@ -44,7 +45,7 @@ comes_to "state of the replica that is gone" D status s state 0
 plug 0
 say "drive 0 was $was and is $(drive 0)"
 [ "$(drive 0)" != "$was" ] || fail "the name is free although the target holds the drive"
-message s revive 0 # in vain: the drive that the table names is gone
+message s revive 0 # no effect: the drive in the table is gone
 comes_to "state before the table names it" D status s state 0
 expect "the drive that came back" "$(sum_of "$(drive 0)" 16)" "$want"
 replace s 0 "$(drive 0)" --readonly
@@ -69,7 +70,7 @@ expect "state" "$(status s state 1)" A
 expect "data" "$(sum_of /dev/mapper/s 16)" "$want"
 dmsetup remove s
 
-# come_back LEG LOG: under writes a leg is pulled, comes back, is put into the table and revived.
+# come_back LEG LOG: during writes a leg is removed, comes back, is put into the table and revived.
 come_back() {
 	local k=$1 out=AAA
 	out=${out:0:k}D${out:k+1}

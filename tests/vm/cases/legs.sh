@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Replicas that return errors, stall, or go away: reads go on at the others, and come back when the replica does.
+# Replicas that return errors, stall, or vanish: reads continue on the others, and return when the replica does.
 # vm: nvme=3:256M timeout=300
 . tests/vm/lib.sh
 
@@ -13,7 +13,7 @@ for k in 0 1 2; do dmsetup create "leg$k" --table "0 $n linear $(drive $k) 0"; d
 dmsetup create s --readonly --table \
 	"0 $n linnet 3 /dev/mapper/leg0 0 /dev/mapper/leg1 0 /dev/mapper/leg2 0 2 model busy.linnet"
 
-# become LEG TARGET: what is below a replica is now this.
+# become LEG TARGET: replaces the device below a replica.
 become() {
 	local leg=$1
 	shift
@@ -21,7 +21,7 @@ become() {
 	dmsetup suspend --noflush "$leg"
 	dmsetup resume "$leg"
 }
-# Reads for some seconds under each policy; every read must succeed.
+# Reads for some seconds with each policy; every read must succeed.
 load() {
 	fio --name=l --filename=/dev/mapper/s --readonly --rw=randread --bs=4k --ioengine=libaio --iodepth=8 --direct=1 \
 		--time_based --runtime="$1" --size=32M --output=/run/fio.txt || { cat /run/fio.txt; fail "$2: a read has failed"; }
@@ -44,7 +44,7 @@ for policy in linnet-best linnos ewma-inflight shortest-queue baseline; do
 	echo "$policy: $(status s failovers) failovers, $(status s errors 0) errors"
 done
 
-# All fail: the application hears of it, and of nothing afterwards.
+# All replicas fail: the application gets an error, and none after they are back.
 message s policy linnet-best
 for k in 0 1 2; do become leg$k error; done
 if dd if=/dev/mapper/s of=/run/out bs=4k count=1 iflag=direct status=none 2>/run/dd.txt; then fail "no replica, yet no error"; fi
@@ -52,12 +52,12 @@ expect_like "what dd says" "$(cat /run/dd.txt)" "Input/output error"
 for k in 0 1 2; do become leg$k linear "$(drive $k)" 0; done
 expect "data after all had failed" "$(sum_of /dev/mapper/s)" "$want"
 
-# Stalled: what is there waits, what comes later goes elsewhere.
+# Stalled: reads in flight wait, later reads go to other replicas.
 message s reset
 dmsetup suspend --noflush --nolockfs leg1
 fio --name=l --filename=/dev/mapper/s --readonly --rw=randread --bs=4k --ioengine=libaio --iodepth=16 --direct=1 \
 	--number_ios=1000 --norandommap --size=32M --output=/run/fio.json --output-format=json &
-for try in {1..300}; do # as long as a slow machine takes
+for try in {1..300}; do # long enough for a slow machine
 	moved=$(($(status s reads 0) + $(status s reads 2)))
 	[ "$moved" -le 100 ] || break
 	sleep 0.2
@@ -69,7 +69,7 @@ echo "stall: $stuck reads were stuck while $moved were served"
 [ "$stuck" -lt 16 ] || fail "every read ran into the stalled replica"
 [ "$moved" -gt 100 ] || fail "reads stood still in the stall of one replica"
 
-# Taken out and put back by message.
+# Taken out and put back by messages.
 message s fail 0
 expect "state" "$(status s state 0)" D
 message s reset

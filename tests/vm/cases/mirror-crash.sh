@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What a mirror's log remembers of its legs when the machine goes down: a leg that was out of service is not read and not
-# copied from, although the table that comes next is that of the beginning. Going down is the state of drives and log at
-# one moment, kept while the mirror runs, and put back after it.
+# What a mirror's log records about its legs when the machine crashes: a leg that was out of service must not be read or
+# copied from, although the next table is the original one. The crash is simulated: the state of drives and log at one
+# moment is saved while the mirror runs, and restored after it has ended.
 # vm: timeout=900
 . tests/vm/lib.sh
 . tests/vm/mirror.sh

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# A mirror of three legs: what is written is read, on the raw device and under ext4, and the legs are the same.
+# A mirror of three legs: written data is read back, on the raw device and under ext4, and the legs are equal.
 # vm: timeout=3600
 . tests/vm/lib.sh
 . tests/vm/mirror.sh

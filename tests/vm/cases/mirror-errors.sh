@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What a mirror's application sees of legs and a log that fail, and of legs that stall: nothing, as long as another leg has
-# the answer; an error, when none has.
+# What a mirror's application sees if legs or a log fail, or legs stall: nothing, as long as another leg has the data;
+# an error, if none has.
 # vm: timeout=600
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
@@ -12,7 +12,7 @@ for k in 0 1 2; do fill "$(leg $k)" 16; done
 line=$(mirror 3 policy baseline log disk 3 /dev/mapper/log0 $REGION nosync)
 dmsetup create m --table "$line"
 want=$(sum_of /dev/mapper/m 16)
-# io_error COMMAND...: the command fails, and it is this error.
+# io_error COMMAND...: the command must fail with an I/O error.
 io_error() { expect_like "$*" "$(refuses "$@")" "Input/output error"; }
 read_at() { dd if=/dev/mapper/m of=/run/block bs=4k count=1 skip="$1" iflag=direct status=none; }
 write_at() { dd if=/dev/urandom of=/dev/mapper/m bs=4k count=1 seek="$1" oflag=direct status=none; }
@@ -44,7 +44,7 @@ flush
 break_leg 0
 io_error read_at 5
 io_error write_at 5
-swap_leg 0 "0 $LEG_SECTORS flakey $(drive 0) 0 0 3600 1 error_writes" # flushes, too, which `error` does not refuse
+swap_leg 0 "0 $LEG_SECTORS flakey $(drive 0) 0 0 3600 1 error_writes" # refuses flushes too, unlike `error`
 io_error write_at 5
 io_error flush
 mend_leg 0
@@ -92,7 +92,7 @@ same 0 1 2
 
 say "a log that cannot be written: writes fail before they reach a leg; reads go on"
 comes_to "dirty regions" 0 dirty_regions
-echo 60000 >/sys/module/dm_linnet/parameters/clean_delay_ms # nothing is called clean meanwhile
+echo 60000 >/sys/module/dm_linnet/parameters/clean_delay_ms # so no region becomes clean during the test
 before=$(sum_of /dev/mapper/m 16)
 log_table=$(dmsetup table log0)
 dmsetup suspend log0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Legs of a mirror that fail, stall and come back while it is written.
+# Legs of a mirror fail, stall and come back while it is written.
 # vm: timeout=3600
 . tests/vm/lib.sh
 . tests/vm/mirror.sh

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The dirty log of a mirror: what is resynced when.
+# Tests the dirty log of a mirror: which regions are resynced, and when.
 # vm: timeout=3600
 . tests/vm/lib.sh
 . tests/vm/mirror.sh

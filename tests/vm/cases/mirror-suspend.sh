@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# A mirror is suspended, reloaded, told to fail and revive, while it is written and resynced.
+# A mirror is suspended, reloaded, and gets fail and revive messages while it is written and resynced.
 # vm: timeout=3600
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
@@ -31,7 +31,7 @@ done
 wait $loader
 same 0 1 2
 
-# By writers that each wait for their own write, in places of their own. RELOADS=n for more of them.
+# Each writer waits for its own write, and has its own blocks. RELOADS=n for more reloads.
 say "the table is loaded again under load"
 for ((try = 1; try <= ${RELOADS:-4}; try++)); do
 	"$TOOLS/cutwriter" /dev/mapper/m /dev/null 7 $try 8 4096 plain & writer=$!

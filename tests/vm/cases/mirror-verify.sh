@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# fio writes blocks that carry their own sums through a mirror, on the raw device, ext4 and xfs, while a leg breaks and comes
-# back, and the leg breaks that it is resynced from. Afterwards every block is verified through the mirror and on each leg by itself.
+# fio writes blocks with checksums through a mirror, on the raw device, ext4 and xfs, while a leg fails and comes back,
+# and then the leg fails that it is resynced from. Afterwards every block is verified through the mirror and on each
+# leg.
 # vm: timeout=900
 LEG_MIB=48
 . tests/vm/lib.sh
@@ -18,7 +19,7 @@ verified_io() {
 }
 verify() { verified_io "$1" --rw=randread --verify_only=1 || fail "$2"; }
 
-# write_with_trouble FILE: at a rate that leaves some 20 s for what happens meanwhile.
+# write_with_trouble FILE: at a rate that takes about 20 s, during which the faults happen.
 write_with_trouble() {
 	verified_io "$1" --rw=randwrite --do_verify=0 --rate_iops=50 --fsync=64 & writer=$!
 	sleep 1
@@ -45,7 +46,7 @@ verify /dev/mapper/m "through the mirror"
 dmsetup remove m
 same 0 1 2
 for k in 0 1 2; do verify "$(leg $k)" "leg $k"; done
-# What would be found: a block of one leg spoilt.
+# A canary: a damaged block on one leg must be found.
 dd if=/dev/urandom of="$(leg 2)" bs=16k count=1 seek=100 oflag=direct status=none
 if verified_io "$(leg 2)" --rw=randread --verify_only=1 >/dev/null; then fail "a spoilt block was verified"; fi
 
@@ -54,7 +55,7 @@ for fs in "ext4 -q -F" "xfs -q -f --unsupported"; do
 	say "$1"
 	type=$1
 	shift
-	# A leg is spoilt, which the log does not know.
+	# A leg is damaged without the log knowing.
 	dmsetup create m --table "$(mirror 3 log disk 3 /dev/mapper/log0 $REGION sync)"
 	wait_sync m
 	mkfs."$type" "$@" /dev/mapper/m >/run/mkfs.txt 2>&1 || { cat /run/mkfs.txt; fail "mkfs.$type"; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The model is swapped 1,000 times under load, without a read that fails, is lost or brings other data. Damaged files, and
-# files that are not there, leave the old model in place.
+# The model is swapped 1,000 times under load. No read may fail, get lost or return other data. Damaged and missing
+# files leave the old model in place.
 # vm: nvme=3:256M timeout=900
 . tests/vm/lib.sh
 
@@ -13,7 +13,7 @@ for k in 0 1 2; do fill "$(drive $k)" 32; done
 device s 3 policy linnet-best model busy.linnet
 want=$(sum_of "$(drive 0)")
 
-# fio reads with checks of its own counters; a reader beside it compares the data.
+# fio checks its own counters; a second reader compares the data.
 nice -n 19 fio --name=load --filename=/dev/mapper/s --readonly --rw=randread --bs=4k --ioengine=libaio --iodepth=8 --direct=1 \
 	--time_based --runtime=3000 --size=32M --output=/run/fio.json --output-format=json &
 load=$!
@@ -31,7 +31,7 @@ swapped_under=$(($(status s reads) - before))
 expect "model" "$(status s model)" loaded
 expect_some "reads while the model was swapped" "$swapped_under"
 
-# Damage of all kinds.
+# All kinds of damage.
 cp "$FIRMWARE/busy.linnet" /run/good
 head -c 500 /run/good >"$FIRMWARE/short.linnet"
 : >"$FIRMWARE/empty.linnet"
@@ -47,7 +47,7 @@ expect "model after what was refused" "$(status s model)" loaded
 
 kill -INT $load
 wait $load || true
-sed -i -n '/^{/,$p' /run/fio.json # it says first what ended it
+sed -i -n '/^{/,$p' /run/fio.json # before the JSON it prints what ended it
 touch /run/stop
 wait $reader
 [ ! -e /run/differ ] || fail "data differ"
@@ -64,7 +64,7 @@ expect "reads of the replicas, together" "$sum" "$(status s reads)"
 [ "$sum" -ge "$total" ] || fail "fio has read $total times, the replicas $sum times"
 dmsetup remove s
 
-# A table with a damaged model is loaded, and says so.
+# Loading a table with a damaged model works, and is reported.
 device s 3 model flip.linnet
 expect "model" "$(status s model)" model-error
 expect "data" "$(sum_of /dev/mapper/s)" "$want"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What a read costs through the target, in time and in instructions, on null_blk. Prints the figures and asserts none.
+# Measures what a read through the target costs, in time and in instructions, on null_blk. Prints the figures, asserts
+# none.
 # vm: host slow timeout=1800
 . tests/vm/lib.sh
 [ -e "$MODULES/dm-linnet.ko" ] || skip "no $MODULES/dm-linnet.ko"
@@ -11,8 +12,8 @@ exec bash tests/vm/overhead.sh "\$@"
 G
 chmod +x "$BUILD/vm/overhead-guest.sh"
 run -- "$BUILD/vm/overhead-guest.sh" cost 2000 5 "ns in an emulated machine"
-# One CPU and a clock that counts instructions: the same figure on a busy host.
+# One CPU and a clock that counts instructions: the figure does not depend on the load of the host.
 run --smp 1 --virtual-time -- "$BUILD/vm/overhead-guest.sh" cost 1000 2 instructions
-# fio's latencies, against the noise between rounds.
+# fio's latencies, compared with the noise between rounds.
 run --out "$BUILD/vm/overhead" -- "$BUILD/vm/overhead-guest.sh" time "${ROUNDS:-15}" 2000
 python3 tests/vm/overhead_time.py "$BUILD/vm/overhead"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# From a stock Debian to a steered device: the package installs, DKMS builds the module, three commands; and removal leaves nothing.
-# `make kernel-install` gives the same module without a package, for a kernel that is told it, and again over itself.
-# The package is installed in a copy of this Debian (an overlay, thrown away) that has the machine's kernel and headers, so
-# that the build is not emulated; the machine then loads that very module.
+# From a stock Debian to a steered device: the package installs, DKMS builds the module, three commands run; removal
+# leaves no files. `make kernel-install` gives the same module without a package, for a given kernel, and also over an
+# earlier install. The package is installed in a copy of this Debian (an overlay, deleted afterwards) with the machine's
+# kernel and headers, so that the build is not emulated; the machine then loads this module.
 # vm: host timeout=1800
 . tests/vm/lib.sh
 for tool in dkms dh_dkms dh; do
@@ -26,19 +26,19 @@ mount -t overlay none -o "lowerdir=/,upperdir=$work/over/upper,workdir=$work/ove
 root=$work/over/root
 mount --rbind /dev "$root/dev"
 mount -t proc none "$root/proc"
-# The kernel whose headers are installed, and no other.
+# Only the kernel whose headers are installed.
 mkdir -p "$root/lib/modules/$release"
 cp "${headers%/usr/src/*}/lib/modules/$release"/modules.* "$root/lib/modules/$release/"
 ln -sfn "$headers" "$root/lib/modules/$release/build"
 echo 'autoinstall_all_kernels="yes"' >>"$root/etc/dkms/framework.conf"
 export DEBIAN_FRONTEND=noninteractive
 inside() { chroot "$root" "$@"; }
-# Somebody may be installing something here just now; the copy finishes that for itself.
+# Another install may be in progress on this host; the copy then completes it for itself.
 inside dpkg --configure -a >/dev/null 2>&1 || true
 echo "\$ apt install ./linnet-dkms_*.deb"
 inside apt-get install -qq -y --no-install-recommends "$(echo "$work"/linnet-dkms_*_all.deb)" 2>&1 | grep -v '^(Reading database' ||
 	{ cat "$root"/var/lib/dkms/linnet/*/build/make.log; exit 1; }
-# Postinst builds for the running kernel when that has headers; in this copy the running one is the host's.
+# Postinst builds for the running kernel if that has headers; in this copy, the running kernel is the host's.
 inside dkms autoinstall -k "$release"
 inside dkms status linnet | tee "$work/status"
 for field in srcversion vermagic; do inside modinfo -k "$release" -F $field dm-linnet; done >"$work/info"
@@ -50,7 +50,7 @@ inside dkms status linnet >"$work/after"
 for path in "$root"/usr/src/linnet-* "$root"/var/lib/dkms/linnet "$root/lib/modules/$release"/updates/dkms/dm-linnet*; do
 	[ ! -e "$path" ] || { echo "failed: ${path#"$root"} stays after removal"; exit 1; }
 done
-rm "$root/lib/modules/$release/build" # KDIR= says where the headers are
+rm "$root/lib/modules/$release/build" # KDIR= gives the path of the headers
 for attempt in 1 2; do
 	echo "\$ make kernel-install RELEASE=$release KDIR=... ($attempt)"
 	inside make -s -C "$PWD" kernel-install "RELEASE=$release" "KDIR=$headers" >"$work/install" 2>&1 ||
@@ -68,7 +68,7 @@ expect "dkms status after make kernel-install" "$(cat "$work/again")" "$(cat "$w
 expect "the module of make kernel-install" "$(cat "$work/again.info")" "$(cat "$work/info")"
 [ -n "$(ls "$work" | grep dm-linnet.ko)" ] || fail "DKMS left no dm-linnet.ko"
 
-# The three commands: what an operator would type, as the dry run prints it.
+# The three commands as the dry run prints them, which an operator would type.
 python3 tests/vm/make_model.py busy:4 "$work/m.linnet"
 .venv/bin/linnet dm create vol "${NVME}0" "${NVME}1" "${NVME}2" --model "$work/m.linnet" --dry-run 2>/dev/null >"$work/lines"
 expect "commands to a steered device" "$(wc -l <"$work/lines")" 3

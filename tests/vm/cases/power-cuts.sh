@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The power goes while a mirror is written: nothing acknowledged is lost, nothing is torn, the legs agree.
-# CUTS=100 for more, WRITER=fio for fio and what it verifies; tests/vm/power_cuts.py --help says what is done.
+# The power fails while a mirror is written: no acknowledged write is lost, none is torn, the legs agree. CUTS=100 for
+# more cuts, WRITER=fio for fio with its own verification; tests/vm/power_cuts.py --help explains the procedure.
 # vm: host timeout=3600
 set -euo pipefail
 command -v nbdkit >/dev/null || { echo "skipped: no nbdkit"; exit 77; }

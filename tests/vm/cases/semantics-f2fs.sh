@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Files on f2fs over a revoking device: what reaches the target and what the application sees.
+# Tests files on f2fs over a revoking device: what reaches the target and what the application sees.
 # vm: nvme=3:512M timeout=400
 . tests/vm/semantics.sh
 

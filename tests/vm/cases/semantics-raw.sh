@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The raw device: what reaches the target and what the application sees, by every way of reading.
+# Tests the raw device: what reaches the target and what the application sees, for every way of reading.
 # vm: nvme=3:512M timeout=400
 . tests/vm/semantics.sh
 
 semantics_device
 dev=/dev/mapper/s
 never_revoked $dev
-# RWF_NOWAIT is no tag, though here it does arrive; io_uring sets it by itself on every first attempt.
+# RWF_NOWAIT is no tag, although it does reach the target here; io_uring sets it on every first attempt.
 row "preadv2 RWF_NOWAIT, untagged" N4004 4096 0 --direct --nowait $dev
 row "libaio RWF_NOWAIT, untagged" N4004 4096 0 --api aio --direct --nowait $dev
 row "io_uring RWF_NOWAIT, untagged" N4004 4096 0 --api uring --direct --nowait $dev
@@ -16,8 +16,8 @@ row "libaio, tagged" -4007 EAGAIN 1 --api aio --direct --ioprio $TAG $dev
 row "libaio, tagged, RWF_NOWAIT" N4007 EAGAIN 1 --api aio --direct --nowait --ioprio $TAG $dev
 row "io_uring, tagged" "N4007 -4007" EAGAIN 2 --api uring --direct --ioprio $TAG $dev
 row "io_uring, tagged, RWF_NOWAIT" N4007 EAGAIN 1 --api uring --direct --nowait --ioprio $TAG $dev
-# io_uring with polling, on drives without poll queues. Tagged without RWF_NOWAIT it is not for 6.1: io_uring then tries
-# again for ever, whoever refuses.
+# io_uring with polling, on drives without poll queues. 6.1 does not support it tagged without RWF_NOWAIT: io_uring then
+# retries for ever after any refusal.
 case $(uname -r) in
 6.1.*) polled=4096 tagged=EAGAIN seen=N4007 ;;
 *) polled=EOPNOTSUPP tagged=EOPNOTSUPP seen= ;;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Steering under ext4, xfs, f2fs and btrfs: files are right while the policy changes, the model is swapped and the switch
-# is turned. The replicas hold the same file system, mounted read-only.
+# Steering under ext4, xfs, f2fs and btrfs: file contents stay right while the policy changes, the model is swapped and
+# the switch is toggled. The replicas hold the same file system, mounted read-only.
 # vm: nvme=3:256M timeout=900
 . tests/vm/lib.sh
 
@@ -10,7 +10,7 @@ for kind in slow fast busy:4 random:1; do
 	model "${kind%:*}.linnet" /run/m
 done
 
-# Changes everything that may change, over and over.
+# Changes every setting that can change, in a loop.
 policy=(baseline shortest-queue ewma-inflight linnos linnet-best) kind=(slow fast busy random)
 for ((n = 0; n < 1260; n++)); do
 	echo "s policy ${policy[n % 5]}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# An NFS server on a steered device: what the client reads is right, and the server's reads are decided.
+# An NFS server on a steered device: the client reads the right data, and the target decides on the server's reads.
 # vm: nvme=3:256M timeout=240
 . tests/vm/lib.sh
 
@@ -19,7 +19,7 @@ mount -o ro,noload /dev/mapper/s "$MNT/server"
 mkdir -p /proc/fs/nfsd /var/lib/nfs/rpc_pipefs
 mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
 touch /var/lib/nfs/etab /var/lib/nfs/rmtab
-# The server's caches of who may mount what are filled by mountd; without a network it must answer at once.
+# mountd fills the server's export caches; without a network it must answer at once.
 rpc.nfsd -N 3 4 || skip "no NFS server here"
 rpc.mountd -N 2 -N 3 || { rpc.nfsd 0; skip "no mountd here"; }
 exportfs -o ro,fsid=0,no_subtree_check,insecure "*:$MNT/server"

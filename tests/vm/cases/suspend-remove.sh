@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Suspend, resume, reload and remove while reads are in progress.
+# Suspend, resume, reload and remove while reads are in flight.
 # vm: nvme=3:256M timeout=600
 . tests/vm/lib.sh
 
@@ -20,7 +20,7 @@ for ((n = 0; n < 12; n++)); do
 	1) dmsetup suspend --noflush s ;;
 	2) dmsetup load s --readonly --table "$line"; dmsetup suspend s ;;
 	esac
-	# Messages and status must answer while it is suspended, too.
+	# Messages and status must work while it is suspended, too.
 	message s policy linnos
 	message s load busy.linnet
 	status s reads >/run/reads
@@ -30,7 +30,7 @@ done
 expect "the table line after reloads" "$(dmsetup table s)" "$line"
 refuses dmsetup remove s
 expect "data" "$(sum_of /dev/mapper/s 16)" "$want"
-# Gone below those who have it open: reads fail, nothing else does.
+# Removed while processes have it open: their reads fail, and nothing else does.
 dmsetup remove --force s 2>&1 || true
 wait $load || true
 expect_like "fio" "$(cat /run/fio.txt)" "err=( 0| 5|.*Input/output)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tables that are refused, and what the kernel's log says of each. Nothing of them stays behind.
+# Tables that are refused, and what the kernel log says about each. A refused table must leave nothing behind.
 # vm: timeout=240
 . tests/vm/lib.sh
 . tests/vm/mirror.sh
@@ -7,7 +7,7 @@
 load_module
 make_legs
 three="linnet 3 $(leg 0) 0 $(leg 1) 0 $(leg 2) 0"
-# says PATTERN TABLE [OPTION...]: refused, with a line like this.
+# says PATTERN TABLE [OPTION...]: the table must be refused, with a log line that matches PATTERN.
 says() {
 	local pattern=$1 table=$2
 	shift 2
@@ -38,14 +38,14 @@ says "linnet: A log is for two replicas and more" "$all linnet 1 $(leg 0) 0 4 lo
 says "linnet: log takes <type> <#params> <params>" "$all $three 1 log"
 says "linnet: log takes <type> <#params> <params>" "$all $three 3 log core 9"
 says "linnet: log: the type is core or disk" "$all $three 4 log userspace 1 $REGION"
-# The kernel's own log says why, ours that it was the log.
+# The kernel's dirty log reports the reason; our target reports that the log failed.
 says "dirty region log: .*" "$all $three 4 log core 1 1000"
 says "linnet: log: the kernel's dirty log refused its parameters" "$all $three 4 log core 1 1000"
 says "linnet: log: the kernel's dirty log refused its parameters" "$all $three 5 log disk 2 /dev/mapper/absent $REGION"
 says "linnet: log: the kernel's dirty log refused its parameters" "$all $three 4 log core 1 many"
 LOG_MARK=$outer
 
-# Beside others in one table, and with gaps: each target has its own part.
+# With other targets in one table, and with gaps: each target has its own part.
 dmsetup create x --readonly <<T
 0 1024 linnet 1 $(leg 0) 0 0
 1024 1024 linnet 2 $(leg 1) 1024 $(leg 2) 1024 2 policy shortest-queue

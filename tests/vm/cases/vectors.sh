@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The golden vectors hold for the core as this kernel compiled it; a spoilt one is noticed.
+# The golden vectors hold for the core as this kernel compiled it; a damaged vector is detected.
 # vm: nvme=3:256M timeout=120
 . tests/vm/lib.sh
 
@@ -13,7 +13,7 @@ rmmod linnet_selftest
 
 refuses insmod "$selftest" canary=1
 
-# The same checks as a KUnit suite with a canary of its own, where the kernel has KUnit: its KTAP is read from the log.
+# The same checks as a KUnit suite with its own canary, if the kernel has KUnit: its KTAP is read from the log.
 kunit=$MODULES/kunit/linnet-kunit.ko
 [ -e "$kunit" ] || exit 0
 modprobe kunit

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Write load for power cuts: blocks that say what they are, and an account of those acknowledged.
+ * Write load for power cuts: blocks that describe themselves, and a log of acknowledged writes.
  *
  *   cutwriter DEVICE PORT SEED RUN THREADS BLOCKS sync|plain    writes until it is killed
- *   cutwriter DEVICE sum                                        one number for all that the device reads as
+ *   cutwriter DEVICE sum                                        prints one checksum of the whole device
  *   cutwriter DEVICE flush                                      flushes its cache
  *
- * Each write covers 1 to 16 blocks of 4 KiB within one chunk of 16; a chunk belongs to one thread, so no two writes in
- * flight overlap. Half of the writes go to a sixteenth of the chunks. Each block holds magic, its number, the write's
- * sequence number, filling that depends on both, and a CRC-32 of all that. When a write has ended, and before the
- * thread's next one, 24 bytes go to PORT: sequence number, first block, number of blocks. tests/vm/power_cuts.py reads them.
+ * Each write covers 1 to 16 blocks of 4 KiB within one chunk of 16. A chunk belongs to one thread, so no two writes in
+ * flight overlap. Half of the writes go to a sixteenth of the chunks. Each block has a magic number, its block number,
+ * the write's sequence number, a filling that depends on both, and a CRC-32 of all of these. After a write has ended,
+ * and before the thread's next one, 24 bytes go to PORT: sequence number, first block, number of blocks.
+ * tests/vm/power_cuts.py reads them.
  */
 #include <errno.h>
 #include <fcntl.h>

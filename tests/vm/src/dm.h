@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Calls of device-mapper without a process for each. They return 0 or an error number. */
+/* Calls device-mapper without starting a process for each call. The functions return 0 or an error number. */
 #ifndef VM_DM_H
 #define VM_DM_H
 
@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <linux/dm-ioctl.h>
 
-#define DM_BUFFER 16384 /* the longest table or status line and its heads */
+#define DM_BUFFER 16384 /* the longest table or status line with its headers */
 #define DM_ROOM (DM_BUFFER - sizeof(struct dm_ioctl) - sizeof(struct dm_target_spec) - 8)
 
 struct dm_call {
@@ -25,7 +25,7 @@ struct dm_call {
 
 static int dm_control = -1;
 
-/* The place behind the head, empty. Ends the program where there is no device-mapper. */
+/* Returns the space after the header, which is empty. Ends the program if there is no device-mapper. */
 static inline void *dm_prepare(struct dm_call *call, const char *device, uint32_t flags)
 {
 	if (dm_control < 0)
@@ -56,7 +56,7 @@ static inline int dm_message(struct dm_call *call, const char *device, const cha
 	return dm_do(call, DM_TARGET_MSG);
 }
 
-/* The status line, or the table line with DM_STATUS_TABLE_FLAG, of the first target; behind its name. */
+/* Sets *line to the first target's status line (with DM_STATUS_TABLE_FLAG, table line), without the target's name. */
 static inline int dm_line(struct dm_call *call, const char *device, uint32_t flags, const char **line)
 {
 	int error;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Messages and status without the start of a dmsetup for each, which takes an emulated machine tenths of a second.
+ * Messages and status without starting dmsetup, which takes tenths of a second in an emulated machine.
  *
- *   dmctl message DEVICE WORD...     one message
- *   dmctl messages [repeat]          one `DEVICE WORD...` of each line of standard input; every one must be obeyed. With `repeat`
- *                                    over and over until SIGTERM
- *   dmctl value DEVICE KEY [K]       a value of the status line; of replica K
+ *   dmctl message DEVICE WORD...     sends one message
+ *   dmctl messages [repeat]          sends a message `DEVICE WORD...` per line of standard input; every one must
+ *                                    succeed. With `repeat`, repeats them until SIGTERM
+ *   dmctl value DEVICE KEY [K]       prints a value of the status line; with K, that of replica K
  *
- * `messages` says how many were obeyed. Status 1: one was refused, and which.
+ * `messages` prints how many succeeded. Exits with 1 if one was refused, and prints it.
  */
 #include <signal.h>
 #include "dm.h"

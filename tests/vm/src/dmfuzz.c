@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Random messages and table lines to a running target `linnet`.
+ * Sends random messages and table lines to a running target `linnet`.
  *
  *   dmfuzz SEED MESSAGES TABLES DEVICE SECTORS LINE...
  *
- * DEVICE gets the messages; a device `fuzz`, made here, the tables, of SECTORS sectors. The LINEs, good ones and what stands
- * behind the target's name, are what both are made of. It must hold:
+ * DEVICE gets the messages. A device `fuzz` of SECTORS sectors, created here, gets the tables. Both are made from the
+ * LINEs, which are valid arguments after the target's name. It checks that:
  *
- *   - a message that is refused changes nothing in the table line (but for what the mirror's resync changes meanwhile);
- *   - what the target prints as its table line is accepted as a table, and prints itself;
- *   - a table that is accepted can be taken into service, read and told things (reads may fail, but must end).
+ *   - a refused message changes nothing in the table line (except what the mirror's resync changes at the same time);
+ *   - the table line that the target prints is accepted as a table, and is then printed unchanged;
+ *   - an accepted table can be activated, read and sent messages (reads may fail, but must end).
  *
- * All else is for the kernel's log. Says the seed first, and what it was at when something did not hold.
+ * The search of the kernel log finds other faults. Prints the seed first, and the current input if a check fails.
  */
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -31,7 +31,7 @@ static const char *const dictionary[] = {
 	"../busy.linnet", ".", "%s%n", "/dev/none", "/dev/mapper/leg0", "/dev/mapper/leg1", "/dev/mapper/leg2", "/dev/mapper/log0",
 };
 
-/* Messages that are right; the dictionary alone finds few. */
+/* Valid messages; the dictionary alone produces few. */
 static const char *const good[] = {
 	"policy baseline", "policy shortest-queue", "policy ewma-inflight", "policy linnos", "policy linnet-best", "load busy.linnet",
 	"load random.linnet", "load linnos.linnet", "load 1 busy.linnet", "load 0 linnos.linnet", "unload", "unload 1", "revoke on",
@@ -74,11 +74,11 @@ static void random_word(char *word, size_t room)
 	for (i = 0; i < length; i++)
 		word[i] = below(4) ? "abcxyz0189:._-/\\+"[below(17)] : (char)(1 + below(255));
 	word[i] = '\0';
-	if (word[0] == '@') /* those are device-mapper's own */
+	if (word[0] == '@') /* device-mapper handles these itself */
 		word[0] = 'a';
 }
 
-/* Changes a line of words in some places. */
+/* Changes some words of a line. */
 static void mutate(char *line, size_t room)
 {
 	char copy[DM_ROOM], *words[WORDS_MAX + 1], noise[300], flipped[300], *at;
@@ -90,19 +90,19 @@ static void mutate(char *line, size_t room)
 	for (k = 0; k < changes && count; k++) {
 		i = below(count);
 		switch (below(7)) {
-		case 0: /* left out */
+		case 0: /* removed */
 			memmove(words + i, words + i + 1, (--count - i) * sizeof(*words));
 			break;
 		case 1: /* twice */
 			if (count < WORDS_MAX)
 				words[count++] = words[i];
 			break;
-		case 2: /* in another's place */
+		case 2: /* copied over another one */
 			at = words[i];
 			words[i] = words[count - 1];
 			words[count - 1] = at;
 			break;
-		case 3: /* a byte of it */
+		case 3: /* one byte changed */
 			if (words[i] != flipped)
 				snprintf(flipped, sizeof(flipped), "%s", words[i]);
 			flipped[below(strlen(flipped))] ^= (char)(1 << below(7));
@@ -171,7 +171,7 @@ static void table_of(const char *device, uint32_t flags, char *line)
 	snprintf(line, DM_ROOM, "%s", printed);
 }
 
-/* What messages set, cut out of a table line. A mirror's legs come and go by themselves. */
+/* Cuts the settings that messages change out of a table line. A mirror's legs change without messages. */
 static const char *settings(char *line)
 {
 	char *from = strstr(line, " policy "), *out;
@@ -182,7 +182,7 @@ static const char *settings(char *line)
 	return from ? from : line;
 }
 
-/* What was printed is a table that prints itself. */
+/* A printed table line must be accepted, and then be printed unchanged. */
 static void round_trip(const char *printed, uint32_t readonly)
 {
 	char again[DM_ROOM];
@@ -195,7 +195,7 @@ static void round_trip(const char *printed, uint32_t readonly)
 		broken("a printed table line prints another", again);
 }
 
-/* Takes the loaded table into service and away again. */
+/* Activates the loaded table and removes it again. */
 static void serve(uint64_t device)
 {
 	static char block[4096] __attribute__((aligned(4096)));
@@ -203,7 +203,7 @@ static void serve(uint64_t device)
 	int file;
 
 	if (simple(DM_DEV_SUSPEND, 0))
-		return; /* some tables are refused only here */
+		return; /* some tables are only refused here */
 	unlink(NODE);
 	if (mknod(NODE, S_IFBLK | 0600, makedev(device >> 8 & 0xfff, device & 0xff)))
 		broken("no node", strerror(errno));

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Reads (or writes) by one of the ways that applications have, and says what the application sees: per request a line
- * with the bytes or the name of the error. For the semantics cases.
+ * Reads (or writes) in one of the ways that applications use, and prints what the application sees: for each request a
+ * line with the number of bytes or the name of the error. For the semantics cases.
  *
  *   ioread [--api preadv2|aio|uring|mmap] [--direct] [--nowait] [--hipri] [--write] [--ioprio 0xHHHH]
  *          [--task-ioprio 0xHHHH] [--offset N] [--size N] [--count N] [--seconds N] [--warm DEVICE] FILE
  *
- * --warm DEVICE reads that untagged first, under the name `warm`. --ioprio is carried by each request; --task-ioprio by the task, and is what preadv2 has. --count reads follow each
- * other. After --seconds (10) without an answer it prints `timeout` and ends.
+ * --warm DEVICE first reads DEVICE untagged, as a task named `warm`. --ioprio sets the priority of each request,
+ * --task-ioprio that of the task, which preadv2 uses. --count reads follow each other. After --seconds (10) without an
+ * answer it prints `timeout` and ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +60,7 @@ static void die(const char *what)
 	exit(2);
 }
 
-/* A read of somebody else's, as far as a tracer sees: so that the device has been heard of a moment ago. */
+/* A read that a tracer attributes to another task, so that the device has a recent read. */
 static void warm(const char *device)
 {
 	void *buffer = aligned_alloc(4096, 4096);
@@ -130,7 +131,7 @@ static long by_uring(const struct request *r)
 	return n;
 }
 
-/* -EFAULT stands for SIGBUS, which is how a mapping tells of an error. */
+/* Returns -EFAULT for SIGBUS, which is how a mapping reports an error. */
 static long by_mmap(const struct request *r)
 {
 	volatile const char *map = mmap(NULL, r->size, PROT_READ, MAP_SHARED, r->fd, r->offset);
@@ -198,7 +199,7 @@ int main(int argc, char **argv)
 	alarm(seconds);
 	r.fd = open(argv[optind], (r.write ? O_RDWR : O_RDONLY) | direct);
 	if (r.fd < 0) {
-		/* What opening sees belongs to the semantics too. */
+		/* The error of open() is part of the semantics too. */
 		printf("open %s\n", strerrorname_np(errno));
 		return 1;
 	}

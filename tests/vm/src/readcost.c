@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * readcost READS DEVICE...: the time of 4 KiB direct reads at random places, one at a time, of each device in turns of 100
- * reads, so that whatever disturbs the machine disturbs them alike. Prints a line per device: name, median and least ns.
- * In a machine whose clock counts instructions (qemu -icount shift=0) these are instructions.
+ * readcost READS DEVICE...: measures 4 KiB direct reads at random offsets, one at a time, 100 per device in turn, so
+ * that disturbances of the machine affect all devices alike. Prints a line per device: name, median and minimum ns. If
+ * the machine's clock counts instructions (qemu -icount shift=0), these are instructions.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 			return 1;
 		}
 	}
-	/* The first turn of each warms it up and is overwritten. */
+	/* The first turn of each device is a warm-up and is overwritten. */
 	for (int turn = -1; turn < reads / TURN; turn++) {
 		for (int d = 0; d < devices; d++) {
 			long long *to = took + (size_t)d * (size_t)reads + (turn < 0 ? 0 : turn * TURN);
