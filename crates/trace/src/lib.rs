@@ -4,10 +4,12 @@
 //! A trace becomes a sequence of [`linnet_types::IoRecord`], as `spec/trace-record.md` defines it:
 //!
 //! * [`read_all`] reads a file of any known format into a sorted [`Trace`]; [`open`] streams it in bounded memory;
-//! [`FORMATS`] is the table of formats, and [`detect`] detects the format of a file; * [`ParquetWriter`], [`CsvWriter`]
-//! and [`FioWriter`] write; * [`TraceStats`] has the columns of LinnOS, Table 1; * [`rerate`], [`rerate_to_target`],
-//! [`scale_sizes`] and [`slice_by_time`] change a workload, [`merge`] combines several; * [`synth()`] generates the
-//! eight workloads of Table 1.
+//!   [`FORMATS`] is the table of formats, and [`detect`] detects the format of a file;
+//! * [`ParquetWriter`], [`CsvWriter`] and [`FioWriter`] write;
+//! * [`TraceStats`] has the columns of LinnOS, Table 1;
+//! * [`rerate`], [`rerate_to_target`], [`scale_sizes`] and [`slice_by_time`] change a workload, [`merge`] combines
+//!   several;
+//! * [`synth()`] generates the eight workloads of Table 1.
 
 mod error;
 mod format;

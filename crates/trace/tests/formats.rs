@@ -195,7 +195,7 @@ fn line_ends_and_blank_lines_do_not_matter() {
 }
 
 #[test]
-fn progress_is_told_and_can_stop() {
+fn progress_is_reported_and_can_stop() {
     let rows: String = (0..200_000).map(|i| format!("0,R,{},4096,{i}\n", i * 4096)).collect();
     let path = temporary("progress", rows.as_bytes());
     let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));

@@ -6,11 +6,13 @@
 //! [`Shape`]:
 //!
 //! * **Time**: the rate changes every 10 s; its peak is that of the table. Within a window, bursts are in busy tenths
-//! of a second. A burst has some tens of I/Os, in batches microseconds apart. So few I/Os find an idle device ("low
-//! slack") and many find a queue. * **Devices**: busy windows and bursts coincide across devices with probability
-//! `correlation`. * **Sizes**: log-logistic, cut at the largest size, with a scale that gives the mean; drawn by
-//! strata, so that the mean is close. * **Places**: extents whose popularity follows a power law, runs of sequential
-//! I/Os, and a share of I/Os not aligned to 4 KiB.
+//!   of a second. A burst has some tens of I/Os, in batches microseconds apart. So few I/Os find an idle device ("low
+//!   slack") and many find a queue.
+//! * **Devices**: busy windows and bursts coincide across devices with probability `correlation`.
+//! * **Sizes**: log-logistic, cut at the largest size, with a scale that gives the mean; drawn by strata, so that the
+//!   mean is close.
+//! * **Places**: extents whose popularity follows a power law, runs of sequential I/Os, and a share of I/Os that are not
+//!   aligned to 4 KiB.
 //!
 //! The paper prints BI/E's ratio as "23:17", which does not add up to 100; 23:77 is used.
 
