@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Serves a drive on which every request takes the same time: `serve_toy SOCKET LATENCY_NS SIZE_BYTES [SPIN_US]
+//! Serves a drive on which every request takes the same time: `serve_fixed SOCKET LATENCY_NS SIZE_BYTES [SPIN_US]
 //! [TIME_SCALE]`. Prints statistics as JSON when its standard input ends.
 
 use std::io::Read;

@@ -77,7 +77,7 @@ fn what_is_not_there_is_refused_by_name() {
 }
 
 #[test]
-fn an_export_that_is_lost_ends_the_replay_by_its_number() {
+fn a_lost_export_ends_the_replay_with_its_number() {
     let socket = std::env::temp_dir().join(format!("linnet-replay-{}-lost", std::process::id()));
     let export = |name: &str| Export::of_device(name, 1 << 24, Fixed(1_000_000));
     let handle = Builder::new().export(export("d0")).export(export("d1")).unix(&socket).start().unwrap();

@@ -33,7 +33,7 @@ fn requests(capacity: u64) -> impl Iterator<Item = (u64, Request)> {
 }
 
 #[test]
-fn runs_of_the_presets_have_their_bytes() {
+fn runs_of_the_presets_match_their_hashes() {
     let mut found = Vec::new();
     for name in PRESETS {
         let mut ssd = Ssd::new(&Params::preset(name).unwrap(), 5).unwrap();
@@ -59,7 +59,7 @@ fn runs_of_the_presets_have_their_bytes() {
 }
 
 #[test]
-fn a_run_of_the_queued_model_has_its_bytes() {
+fn a_run_of_the_queued_model_matches_its_hash() {
     let mut ssd = QueuedSsd::new(&QueuedParams { blocks_per_plane: 64, ..QueuedParams::default() })
         .unwrap_or_else(|e| panic!("{e}"));
     let answers = ssd.serve(requests(1 << 27).map(|(now, request)| (now / 4, request)));

@@ -83,7 +83,7 @@ proptest! {
 
     /// As a [`Device`], every request ends when the model said at its submission, and the rules of devices hold.
     #[test]
-    fn it_ends_when_it_says(seed: u64, share in 0.0f64..=1.0, gap in 1_000u64..400_000) {
+    fn requests_end_when_the_model_said(seed: u64, share in 0.0f64..=1.0, gap in 1_000u64..400_000) {
         let mut told = Ssd::new(&Params { device_wide_share: share, ..small() }, seed).unwrap();
         told.precondition();
         let mut device = Lawful::new(Modelled::new(told.clone()));

@@ -4,7 +4,7 @@
 # it as root in a disposable machine with a kernel of 6.0 or later (ublk_drv, nbd), fio and nbd-client:
 #     cargo build --release --examples --manifest-path crates/ublk/Cargo.toml
 #     cargo build --release --examples -p linnet-nbd
-#     crates/ublk/tests/vm.sh BLOCK_TOY SERVE_TOY      (paths of the two examples)
+#     crates/ublk/tests/vm.sh BLOCK_FIXED SERVE_FIXED      (paths of the two examples)
 # Exits with 77 if the kernel lacks a module. The latency is 20 ms, so that the test also works on a slow machine.
 set -eu
 block_fixed=$1

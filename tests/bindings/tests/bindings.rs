@@ -97,7 +97,7 @@ const CHANGES: [(&str, &str, &str); 7] = [
 ];
 
 #[test]
-fn a_declaration_that_differs_is_told() {
+fn a_different_declaration_is_reported() {
     let Some(text) = generated() else { return };
     for (from, to, told) in CHANGES {
         let changed = declared(|text| text.replace(from, to));

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_with_what_is_in_flight_and_not_with_what_was_served() {
+    fn memory_grows_with_requests_in_flight_only() {
         let params = QueuedParams {
             channels: 2,
             blocks_per_plane: 64,
