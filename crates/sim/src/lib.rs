@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Virtual clock, seeded chance, event queue, devices of latency models, and fault injection.
+//! Virtual clock, seeded random numbers, event queue, devices of latency models, and fault injection.
 //!
 //! Only this crate owns virtual time and randomness; all other crates get them as arguments.
 

@@ -32,7 +32,7 @@ impl<E: Copy> Default for EventQueue<E> {
 }
 
 impl<E: Copy> EventQueue<E> {
-    /// An empty queue; the clock stands at 0.
+    /// An empty queue; the clock is at 0.
     pub fn new() -> Self {
         EventQueue { heap: Vec::with_capacity(1024), sequence: 0, now_ns: 0 }
     }

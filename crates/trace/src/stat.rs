@@ -11,8 +11,7 @@ use crate::read::Trace;
 /// Length of the window of `iops_max_10s`.
 const WINDOW_NS: Nanos = 10_000_000_000;
 
-/// Quantiles of latency in microseconds, by nearest rank: the lowest latency that is not below at least this share of
-/// them.
+/// Quantiles of latency in microseconds, by nearest rank: at least this share of the latencies is at most the value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatencyUs {
     /// Median.

@@ -37,7 +37,7 @@ pub struct Params {
     pub pages_per_block: u32,
     /// Blocks of a plane, which is also the number of superblocks: 16..=65536.
     pub blocks_per_plane: u32,
-    /// Spare space over logical space: 0.07 means that 107 bytes of flash carry 100 bytes of data.
+    /// Spare space divided by logical space: 0.07 means that 107 bytes of flash carry 100 bytes of data.
     pub over_provisioning: f64,
 
     /// tR: read from the cells to the page register.
