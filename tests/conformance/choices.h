@@ -66,7 +66,7 @@ static void ask_candidate(struct linnet_candidate *candidate, char **words)
 	candidate->slow = candidate->known && word(words, 5);
 }
 
-/* decide POLICY ON TAGGED BUDGET NOW AGE = POLICY BY_TREES ASKED REPLICA PROBE PREDICTED VERDICT DENIED, then replicas. */
+/* decide POLICY ON TAGGED BUDGET NOW AGE = POLICY BY_TREES ASKED REPLICA PROBE PREDICTED VERDICT DENIED, replicas. */
 static void decisions(char **words, size_t count)
 {
 	uint32_t replicas = (uint32_t)(count - DECIDE_WORDS) / DECIDE_REPLICA, k;

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Models of knobs in slow Python, from spec/knob.md alone: reads files, refuses, decides.
+"""A slow Python implementation of spec/knob.md: reads model files of knobs, refuses bad ones, and decides.
 
-`knob.py --write` writes spec/vectors/knobs; without it the files must be what would be written. Floats of 32 bits are
-made of Python's 64: an addition, multiplication or division in 64 bits that is then rounded to 32 is the one of 32.
+`knob.py --write` writes spec/vectors/knobs; without it the program checks that these files are up to date. 32-bit
+floats are computed with Python's 64-bit floats: an addition, multiplication or division in 64 bits, rounded to 32 bits,
+equals the 32-bit result.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Z_MAX = 16.0
 
 
 def crc32c(data: bytes) -> int:
-    """Castagnoli, bit by bit."""
+    """CRC-32C, bit by bit."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -32,7 +33,7 @@ def crc32c(data: bytes) -> int:
 
 
 def f32(x: float) -> float:
-    """The nearest float of 32 bits."""
+    """The nearest 32-bit float."""
     try:
         return struct.unpack("<f", struct.pack("<f", x))[0]
     except OverflowError:
@@ -40,7 +41,7 @@ def f32(x: float) -> float:
 
 
 def bits(x: float) -> str:
-    """The bits of a float of 32, as hex."""
+    """The bits of a 32-bit float, as hex."""
     return f"{struct.unpack('<I', struct.pack('<f', x))[0]:x}"
 
 
@@ -64,13 +65,13 @@ class File:
 
 
 def must(condition: bool, name: str, at: int) -> None:
-    """Refuse unless it holds."""
+    """Refuse the file unless the condition holds."""
     if not condition:
         raise RefusedError(name, at)
 
 
 def envelope(file: File) -> None:
-    """What every model file has."""
+    """Check the parts that every model file has."""
     data, get = file.data, file.get
     for i, byte in enumerate(MAGIC):
         must(len(data) < 8 or data[i] == byte, "magic", i)
@@ -82,7 +83,7 @@ def envelope(file: File) -> None:
 
 
 def header(file: File) -> None:
-    """Numbers before the parts."""
+    """Read the numbers before the parts."""
     get = file.get
     must(get("H", 10) == 2 and get("H", 8) == 2, "kind", 10)
     parts, schema = get("I", 24), get("H", 12)
@@ -100,7 +101,7 @@ def header(file: File) -> None:
 
 
 def shapes(file: File, at: int, inputs: int, levels: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Inputs, outputs and activation of each layer, whose table is at `at`, and where the nodes are."""
+    """Inputs, outputs and activation of each layer, from the table at `at`, and the offset of the nodes."""
     found, count = [], file.get("I", 20)
     place = at + 8 * count
     must(place <= len(file.data) - 4, "shape", 16)
@@ -162,7 +163,7 @@ def read(data: bytes) -> dict:
 
 
 def exp(x: float) -> float:
-    """e^x as the core computes it, in floats of 32 bits."""
+    """e^x as the core computes it, in 32-bit floats."""
     x = min(max(x, -80.0), 80.0)
     magic = 12582912.0
     n = f32(f32(f32(x * f32(1.44269504)) + magic) - magic)
@@ -222,7 +223,7 @@ def normalise(moments: list, row: list[float]) -> list[float]:
 
 
 def walk(tree: list, row: list[float]) -> tuple[int, int]:
-    """Class and share of the leaf where a row ends."""
+    """Class and share of the leaf of a row."""
     at = 0
     while tree[at][1] != LEAF:
         word, feature, right = tree[at]
@@ -231,11 +232,11 @@ def walk(tree: list, row: list[float]) -> tuple[int, int]:
     return tree[at][2], tree[at][0]
 
 
-# ---- what is written ----
+# ---- the files to write ----
 
 
 def grow(rng: random.Random, leaves: int, inputs: int, levels: int, at: int = 0) -> list[tuple[int, int, int]]:
-    """A random tree in pre-order, its first node being number `at`."""
+    """A random tree in pre-order, whose first node has number `at`."""
     if leaves == 1:
         return [(rng.randrange(1_000_001), LEAF, rng.randrange(levels))]
     threshold = struct.unpack("<I", struct.pack("<f", rng.choice([0.0, rng.gauss(0, 30)])))[0]
@@ -267,25 +268,25 @@ def model(
 
 
 def seal(data: bytes) -> bytes:
-    """Sets size and checksum right."""
+    """Set size and checksum to the right values."""
     data = data[:16] + struct.pack("<I", len(data)) + data[20:-4]
     return data + struct.pack("<I", crc32c(data))
 
 
 def patch(data: bytes, at: int, form: str, value: float) -> bytes:
-    """A number changed, the checksum right again."""
+    """Change a number and correct the checksum."""
     new = bytearray(data)
     struct.pack_into("<" + form, new, at, value)
     return bytes(new[:-4]) + struct.pack("<I", crc32c(bytes(new[:-4])))
 
 
 def hex_lines(data: bytes) -> str:
-    """32 bytes a line."""
+    """Hex with 32 bytes per line."""
     return "".join(data[at : at + 32].hex() + "\n" for at in range(0, len(data), 32))
 
 
 def golden(rng: random.Random, data: bytes) -> str:
-    """A file and what it decides."""
+    """A file and its decisions."""
     read_back = read(data)
     text = (
         "# SPDX-License-Identifier: MIT OR Apache-2.0\n"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The library of knobs; trees, induction and rings are in tune_trees.c, model files in tune_files.c. Checks what has one right answer: gradients against
- * finite differences of a slow network in doubles, the normaliser against sums, what is refused. Prints a hash of every
- * float that comes out: core/Makefile compares it between builds, which may not differ in a bit. Every buffer is of just
- * the size that the core asks for, and nothing is used beyond it, as the sanitizers see.
+ * Checks the library of knobs: results with one right value, such as gradients against finite differences of a slow
+ * network in doubles, the normaliser against sums, and errors. Prints a hash of every resulting float: core/Makefile
+ * compares it between builds, where no bit may differ. Every buffer has exactly the size that the core asks for, so
+ * that the sanitizers find an access beyond it. Trees, induction and rings are in tune_trees.c, model files in
+ * tune_files.c.
  */
 #include "tune.h"
 
-/* ---- the same network in doubles, one number after the other ---- */
+/* ---- the same network in doubles, computed one number at a time ---- */
 
 struct slow {
 	uint32_t inputs, layers;
@@ -87,7 +88,7 @@ static void slow_copy(struct slow *slow, const struct linnet_small *network)
 	}
 }
 
-/* Momentum after a first step is minus the gradient times the rate. */
+/* After the first step, the momentum is minus the gradient times the rate. */
 static double gradient_of(const struct linnet_small *network, uint32_t layer, uint32_t o, uint32_t i)
 {
 	const struct linnet_small_layer *l = &network->layers[layer];
@@ -170,7 +171,7 @@ static void gradients(uint32_t inputs, const struct linnet_float_shape *shape, u
 	hash = hash_of(values, network.value_count * sizeof(float), hash);
 	printf("network %u-%u layers %u loss %u: %016llx\n", inputs, n, layers, loss, (unsigned long long)hash);
 
-	/* Nothing that is not finite gets in. */
+	/* Inputs that are not finite are refused. */
 	slow_copy(&slow, &network);
 	row[inputs - 1] = NAN;
 	CHECK(linnet_small_train(&network, &options, row, target, scratch, &seen) == LINNET_E_RANGE);
@@ -200,7 +201,7 @@ static void networks(void)
 
 			for (uint32_t last = LINNET_LINEAR; last <= LINNET_SOFTMAX_OUTPUT; last++) {
 				shape[2].activation = last;
-				/* The slope of ReLU at 0 is not one number, and differences may straddle it: linear stands in. */
+				/* At 0 the slope of ReLU is not defined, and differences may cross 0, so a linear layer is used instead. */
 				if (last != LINNET_RELU)
 					gradients(5, shape, 3, LINNET_SQUARE);
 				if (last == LINNET_SIGMOID)
@@ -271,7 +272,7 @@ static void normalisers(void)
 	row[2] = -INFINITY;
 	linnet_normaliser_apply(&normaliser, row, z);
 	CHECK(z[0] == LINNET_Z_MAX && z[1] == 0 && z[2] == -LINNET_Z_MAX);
-	/* A memory of 100 rows forgets a level within a few hundred. */
+	/* With a memory of 100 rows, an old level is forgotten after a few hundred rows. */
 	CHECK(linnet_normaliser_init(&normaliser, 1, 100, moments) == 0);
 	for (int r = 0; r < 2000; r++) {
 		row[0] = (r < 1000 ? 1 : 5) + unit() / 10;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What the two halves of the checks of the library of knobs share. */
+/* Shared by the files that check the library of knobs. */
 #ifndef LINNET_CHECK_TUNE_H
 #define LINNET_CHECK_TUNE_H
 
@@ -26,7 +26,7 @@ static inline uint32_t draw(void)
 	return (uint32_t)(state >> 33);
 }
 
-/* -1..1, in steps that floats hold. */
+/* A number in -1..1, in steps that floats represent exactly. */
 static inline float unit(void)
 {
 	return (float)(draw() >> 8) / (float)(1 << 22) - 1;

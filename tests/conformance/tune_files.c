@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The library of knobs: golden model files and what they decide, and files that are refused; spec/vectors/knobs. */
+/* Checks the library of knobs: golden model files and their decisions, and refused files; spec/vectors/knobs. */
 #include "tune.h"
 
 #define LINE 4096
@@ -16,7 +16,7 @@ static const struct {
 	{ "schema", LINNET_E_SCHEMA },       { "field", LINNET_E_FIELD },       { "shape", LINNET_E_SHAPE },
 };
 
-/* One model of a file, with all that it needs to decide. */
+/* One model of a file, with all memory that its decisions need. */
 static struct {
 	struct linnet_knob knob;
 	struct linnet_moments moments[LINNET_KNOB_INPUTS_MAX];
@@ -32,7 +32,7 @@ static void load(void)
 {
 	size_t offset;
 
-	/* From memory of just its size, and from an odd address. */
+	/* Read from memory of exactly its size, and from an odd address. */
 	uint8_t *copy = room(size + 1);
 
 	memcpy(copy + 1, bytes, size);
@@ -115,7 +115,7 @@ static void hex(const char *line)
 	}
 }
 
-/* Returns the cases of one file of spec/vectors/knobs. */
+/* Checks one file of spec/vectors/knobs. Returns its number of cases. */
 int check_file(const char *path)
 {
 	FILE *file = fopen(path, "r");
@@ -156,7 +156,7 @@ int check_file(const char *path)
 		return 1;
 	}
 	CHECK(cases > 0);
-	/* No model of another kind is taken for this one, nor this for another; every file that is cut short is refused. */
+	/* No model of one kind is accepted as another kind, and every truncated file is refused. */
 	for (size_t cut = 0; cut < size; cut++) {
 		static struct linnet_model other;
 		uint8_t *copy = room(cut);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The library of knobs: the table of a tree against its walk, induction, ring and sampler; tune.c says more. */
+/* Checks the library of knobs: the table of a tree against its walk, induction, ring and sampler; see tune.c. */
 #include "tune.h"
 
 /* ---- trees ---- */
 
-/* A random tree in pre-order; returns the node behind it. */
+/* A random tree in pre-order; returns the index after its last node. */
 static uint32_t grow(struct linnet_tree_node *nodes, uint32_t at, uint32_t leaves, uint32_t inputs)
 {
 	uint32_t left = leaves > 1 ? 1 + draw() % (leaves - 1) : 0, next;
@@ -57,7 +57,7 @@ static void trees(void)
 				CHECK(nodes + linnet_fast_tree_leaf(&fast, row) == leaf);
 			hash = hash_of(leaf, sizeof(*leaf), hash);
 		}
-		/* What passes the check after damage is still walked in bounds; a cut tree never passes. */
+		/* A damaged tree that passes the check must still be walked within bounds; a truncated tree never passes. */
 		memcpy(damaged, nodes, sizeof(nodes));
 		((uint8_t *)damaged)[draw() % (8 * count)] ^= (uint8_t)(1 << draw() % 8);
 		if (linnet_tree_check(damaged, count, inputs, 7, &at) < 0)
@@ -108,7 +108,7 @@ static void induction(void)
 	}
 	CHECK(linnet_cart_fit(&options, values, classes, ROWS, 3, memory, linnet_cart_size(ROWS), again) == count);
 	CHECK(memcmp(nodes, again, (size_t)count * sizeof(*nodes)) == 0);
-	/* Noise: bounds on depth, rows in a leaf and nodes hold. */
+	/* Noise: the limits on depth, rows per leaf and nodes hold. */
 	for (int r = 0; r < ROWS; r++)
 		classes[r] = (uint8_t)(draw() % 3);
 	for (uint32_t most = 3; most < 60; most += 7) {
@@ -130,7 +130,7 @@ static void induction(void)
 		}
 		hash = hash_of(nodes, (size_t)count * sizeof(*nodes), hash);
 	}
-	/* Halfway between two values, over the whole range of floats. */
+	/* The threshold is halfway between two values, over the whole range of floats. */
 	options = (struct linnet_cart_options){ .depth_max = 1, .leaf_rows = 1, .nodes_max = 3, .classes = 2 };
 	for (int r = 0; r < 2000; r++) {
 		float pair[2], threshold;
@@ -177,7 +177,7 @@ static void rings(void)
 	CHECK(linnet_ring_init(&ring, 8, 0, words, 24) == LINNET_E_SHAPE);
 	CHECK(linnet_ring_init(&ring, 8, 3, words, 23) == LINNET_E_MEMORY);
 	CHECK(linnet_ring_init(&ring, 8, 3, words, 24) == 0);
-	/* Against a queue: the ring refuses the newest, and keeps order. */
+	/* Compared with a queue: a full ring refuses the newest row, and the order is kept. */
 	for (int step = 0; step < 10000; step++) {
 		if (draw() % 5 < 3) {
 			record[0] = next;

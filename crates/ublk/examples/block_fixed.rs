@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A block device of 1 GiB on which every request takes the same time: `block_fixed LATENCY_NS`. Needs root and ublk_drv.
-//! To end it, delete the device: write a line to its standard input. It then prints its statistics.
+//! A block device of 1 GiB on which every request takes the same time: `block_fixed LATENCY_NS`. Needs root and
+//! ublk_drv. To end it, delete the device: write a line to its standard input. It then prints its statistics.
 
 use std::io::BufRead;
 use std::sync::Arc;
