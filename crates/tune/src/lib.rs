@@ -4,4 +4,14 @@
 //! A tuner is three parts. The observer turns events into the features of one window, the model turns features into a
 //! level of the ladder, and the setter applies the level's value. The arithmetic is the core's (`core/tune.h`).
 
+pub mod bdi;
+pub mod device;
+mod error;
+pub mod host;
+pub mod journal;
+pub mod mounts;
+pub mod openfile;
+pub mod recover;
 pub mod trainer;
+
+pub use error::{Error, Result};

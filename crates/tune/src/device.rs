@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The setter of a device's value, and who wins when somebody else sets it too.
+//!
+//! A value that is not the one we wrote was written by somebody else. Two cases are told apart:
+//!
+//! - It is the value that we found at first. People do not type the old value again and again; udev, a CSI driver or a
+//!   boot script does. We write ours again after a patience that doubles with each time, up to a bound, so that a program
+//!   that insists is followed most of the time and a person who undoes our change twice is left in peace for long.
+//! - It is another value. Somebody decided. The device is theirs for `backoff`; after that their value is the one that we
+//!   start from and put back.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::host::Host;
+use crate::journal::Journal;
+
+/// How to deal with others who write the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rivals {
+    /// As the head of this file says.
+    Auto,
+    /// Leave the device alone for the back-off time, whatever was written.
+    Yield,
+    /// Write our value again, with growing patience, whatever was written.
+    Insist,
+}
+
+/// First patience with a program that puts the old value back.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest patience: below the minute after which such programs usually come again.
+const PATIENCE_MAX: Duration = Duration::from_secs(30);
+
+/// What looking at a device found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Our value, or one that we never touched.
+    Ours,
+    /// Somebody wrote another value; how long we leave it.
+    Changed {
+        /// What stands there.
+        kib: u32,
+        /// What we had written.
+        ours_kib: u32,
+        /// We look again after this long.
+        wait: Duration,
+        /// True where it is the value from before us: a program, and ours comes back.
+        original: bool,
+    },
+    /// It is somebody else's for now.
+    Theirs,
+}
+
+/// One device's value.
+#[derive(Debug)]
+pub struct Device {
+    host: Host,
+    knob: String,
+    original_kib: u32,
+    written_kib: Option<u32>,
+    rivals: Rivals,
+    backoff: Duration,
+    patience: Duration,
+    /// Not ours before this moment of the tuner's clock.
+    not_before: Option<Duration>,
+}
+
+impl Device {
+    /// Reads the value and keeps it as the one to put back.
+    pub fn open(host: &Host, knob: &str, rivals: Rivals, backoff: Duration) -> Result<Device> {
+        let original_kib = host.number(knob)?;
+        let knob = knob.to_owned();
+        let host = host.clone();
+        Ok(Device {
+            host,
+            knob,
+            original_kib,
+            written_kib: None,
+            rivals,
+            backoff,
+            patience: PATIENCE,
+            not_before: None,
+        })
+    }
+
+    /// The file that holds the value.
+    pub fn knob(&self) -> &str {
+        &self.knob
+    }
+
+    /// The value from before us.
+    pub fn original_kib(&self) -> u32 {
+        self.original_kib
+    }
+
+    /// What we wrote, while it stands.
+    pub fn written_kib(&self) -> Option<u32> {
+        self.written_kib
+    }
+
+    /// True while somebody else's value stands.
+    pub fn is_theirs(&self, now: Duration) -> bool {
+        self.not_before.is_some_and(|moment| now < moment)
+    }
+
+    /// Looks whether somebody else wrote the value. Call it once a window.
+    pub fn look(&mut self, now: Duration, journal: &mut Journal) -> Result<Found> {
+        if self.is_theirs(now) {
+            return Ok(Found::Theirs);
+        }
+        self.not_before = None;
+        let kib: u32 = self.host.number(&self.knob)?;
+        let Some(ours_kib) = self.written_kib.filter(|ours| *ours != kib) else {
+            if self.written_kib.is_none() {
+                self.original_kib = kib;
+            }
+            return Ok(Found::Ours);
+        };
+        let original = kib == self.original_kib;
+        let comes_back = match self.rivals {
+            Rivals::Auto => original,
+            Rivals::Yield => false,
+            Rivals::Insist => true,
+        };
+        let wait = if comes_back { self.patience } else { self.backoff };
+        if comes_back {
+            self.patience = (self.patience * 2).min(PATIENCE_MAX);
+        } else {
+            self.original_kib = kib;
+        }
+        self.written_kib = None;
+        self.not_before = Some(now + wait);
+        journal.forget_device(&self.knob);
+        journal.save()?;
+        Ok(Found::Changed { kib, ours_kib, wait, original })
+    }
+
+    /// Writes a value and reads it back. The journal has it before.
+    pub fn set(&mut self, kib: u32, journal: &mut Journal) -> Result<()> {
+        journal.note_device(&self.knob, self.original_kib, kib);
+        journal.save()?;
+        write_checked(&self.host, &self.knob, kib)?;
+        self.written_kib = Some(kib);
+        Ok(())
+    }
+
+    /// Puts the first value back, unless somebody else's stands. True where it was changed.
+    pub fn restore(&mut self, journal: &mut Journal) -> Result<bool> {
+        let Some(ours) = self.written_kib.take() else { return Ok(false) };
+        let mine = self.host.number::<u32>(&self.knob)? == ours;
+        if mine {
+            write_checked(&self.host, &self.knob, self.original_kib)?;
+        }
+        journal.forget_device(&self.knob);
+        journal.save()?;
+        Ok(mine)
+    }
+}
+
+/// Writes a value and sees that it stands: some devices bound it.
+fn write_checked(host: &Host, knob: &str, kib: u32) -> Result<()> {
+    host.write(knob, &kib.to_string())?;
+    let stands: u32 = host.number(knob)?;
+    if stands != kib {
+        return Err(crate::Error::Format {
+            path: host.path(knob),
+            what: format!("{kib} was written and {stands} stands; the device bounds its readahead"),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOB: &str = "/sys/block/vda/queue/read_ahead_kb";
+    const BACKOFF: Duration = Duration::from_secs(600);
+
+    fn at(s: u64) -> Duration {
+        Duration::from_secs(s)
+    }
+
+    struct Machine {
+        _root: tempfile::TempDir,
+        host: Host,
+        journal: Journal,
+        device: Device,
+    }
+
+    fn machine(original: u32, rivals: Rivals) -> Machine {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        host.replace(KNOB, &original.to_string()).expect("written");
+        let journal = Journal::open(&host).expect("empty");
+        let device = Device::open(&host, KNOB, rivals, BACKOFF).expect("a knob");
+        Machine { _root: root, host, journal, device }
+    }
+
+    impl Machine {
+        fn stands(&self) -> u32 {
+            self.host.number(KNOB).expect("a number")
+        }
+    }
+
+    #[test]
+    fn a_value_is_set_journalled_and_put_back() {
+        let mut m = machine(65_536, Rivals::Auto);
+        m.device.set(8, &mut m.journal).expect("set");
+        assert_eq!(m.stands(), 8);
+        let noted = Journal::open(&m.host).expect("journal").devices;
+        assert_eq!((noted[0].original_kib, &noted[0].written_kib[..]), (65_536, &[8][..]));
+        m.device.set(16, &mut m.journal).expect("set");
+        assert!(m.device.restore(&mut m.journal).expect("restored"));
+        assert_eq!(m.stands(), 65_536);
+        assert!(Journal::open(&m.host).expect("journal").is_empty());
+        assert!(!m.device.restore(&mut m.journal).expect("nothing left to do"));
+    }
+
+    #[test]
+    fn a_program_that_puts_the_old_value_back_is_outlasted_with_growing_patience() {
+        let mut m = machine(65_536, Rivals::Auto);
+        for (minute, wait) in [(1, 2), (2, 4), (3, 8), (4, 16), (5, 30), (6, 30)] {
+            m.device.set(128, &mut m.journal).expect("set");
+            m.host.write(KNOB, "65536").expect("the rival writes");
+            let found = m.device.look(at(60 * minute), &mut m.journal).expect("looked");
+            assert_eq!(found, Found::Changed { kib: 65_536, ours_kib: 128, wait: at(wait), original: true });
+            let soon = at(60 * minute + wait - 1);
+            assert_eq!(m.device.look(soon, &mut m.journal).expect("looked"), Found::Theirs);
+            assert_eq!(m.device.look(at(60 * minute + wait), &mut m.journal).expect("looked"), Found::Ours);
+        }
+    }
+
+    #[test]
+    fn another_value_is_a_decision_and_becomes_the_one_to_put_back() {
+        let mut m = machine(128, Rivals::Auto);
+        m.device.set(8, &mut m.journal).expect("set");
+        m.host.write(KNOB, "256").expect("the administrator writes");
+        let found = m.device.look(at(10), &mut m.journal).expect("looked");
+        assert_eq!(found, Found::Changed { kib: 256, ours_kib: 8, wait: BACKOFF, original: false });
+        assert!(m.device.is_theirs(at(609)) && !m.device.is_theirs(at(610)));
+        assert!(!m.device.restore(&mut m.journal).expect("theirs stays"));
+        assert_eq!((m.stands(), m.device.original_kib()), (256, 256));
+        assert!(Journal::open(&m.host).expect("journal").is_empty(), "a crash now must not undo their value");
+    }
+
+    #[test]
+    fn yield_and_insist_do_not_ask_which_value_it_is() {
+        let mut m = machine(128, Rivals::Yield);
+        m.device.set(8, &mut m.journal).expect("set");
+        m.host.write(KNOB, "128").expect("written");
+        assert!(matches!(m.device.look(at(1), &mut m.journal), Ok(Found::Changed { wait: BACKOFF, .. })));
+        let mut m = machine(128, Rivals::Insist);
+        m.device.set(8, &mut m.journal).expect("set");
+        m.host.write(KNOB, "512").expect("written");
+        assert!(matches!(m.device.look(at(1), &mut m.journal), Ok(Found::Changed { wait: PATIENCE, .. })));
+        assert_eq!(m.device.original_kib(), 128);
+    }
+
+    #[test]
+    fn a_value_changed_between_write_and_exit_is_left() {
+        let mut m = machine(128, Rivals::Auto);
+        m.device.set(8, &mut m.journal).expect("set");
+        m.host.write(KNOB, "1024").expect("written");
+        assert!(!m.device.restore(&mut m.journal).expect("looked"));
+        assert_eq!(m.stands(), 1024);
+    }
+}

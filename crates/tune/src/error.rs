@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a knob cannot be observed or set.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Every error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file of the system cannot be read or written.
+    #[error("{}: cannot {doing}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was tried: "read", "write", "list", "lock".
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file holds something else than expected.
+    #[error("{}: {what}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// Another tuner runs on this machine.
+    #[error("another tuner runs (process {process}, lock {}): stop it first, or watch it instead", path.display())]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+        /// Its holder; 0 where it did not say.
+        process: u32,
+    },
+    /// A device or mount that the machine does not have.
+    #[error("{name}: no such device or mount; `linnet tune doctor` lists them")]
+    Unknown {
+        /// As given.
+        name: String,
+    },
+    /// The observer cannot work on this machine.
+    #[error("the observer cannot run: {what}")]
+    Observer {
+        /// What is missing and what to do.
+        what: String,
+    },
+}
+
+/// The result of everything here that may fail.
+pub type Result<T> = std::result::Result<T, Error>;

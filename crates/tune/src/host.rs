@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine as files: /sys, /proc, /run and /etc below a root that tests replace.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Where the files of the machine are.
+#[derive(Debug, Clone)]
+pub struct Host {
+    root: PathBuf,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Host { root: PathBuf::from("/") }
+    }
+}
+
+impl Host {
+    /// A machine whose files lie below `root`.
+    pub fn below(root: impl Into<PathBuf>) -> Self {
+        Host { root: root.into() }
+    }
+
+    /// True for the machine that we run on: processes and descriptors can be reached.
+    pub fn is_real(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// The path of `name`, which begins with a slash.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        let name = name.as_ref();
+        self.root.join(name.strip_prefix("/").unwrap_or(name))
+    }
+
+    /// The text of a file without the white space at its end.
+    pub fn read(&self, name: impl AsRef<Path>) -> Result<String> {
+        let path = self.path(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
+            Err(source) => Err(Error::File { path, doing: "read", source }),
+        }
+    }
+
+    /// The text of a file, or nothing where it cannot be read.
+    pub fn text(&self, name: impl AsRef<Path>) -> Option<String> {
+        self.read(name).ok()
+    }
+
+    /// The number in a file.
+    pub fn number<T: std::str::FromStr>(&self, name: impl AsRef<Path>) -> Result<T> {
+        let text = self.read(&name)?;
+        text.trim().parse().map_err(|_| Error::Format {
+            path: self.path(name),
+            what: format!("holds {text:?} where a number is expected"),
+        })
+    }
+
+    /// Writes a file of the kernel's in one call.
+    pub fn write(&self, name: impl AsRef<Path>, text: &str) -> Result<()> {
+        let path = self.path(name);
+        fs::write(&path, text).map_err(|source| Error::File { path, doing: "write", source })
+    }
+
+    /// The names in a directory, sorted; empty where there is none.
+    pub fn names(&self, name: impl AsRef<Path>) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path(name)) else { return Vec::new() };
+        let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    /// True where the file exists.
+    pub fn has(&self, name: impl AsRef<Path>) -> bool {
+        self.path(name).exists()
+    }
+
+    /// What a link leads to, as a path of the machine (not below our root).
+    pub fn follow(&self, name: impl AsRef<Path>) -> Option<PathBuf> {
+        let whole = fs::canonicalize(self.path(name)).ok()?;
+        let root = fs::canonicalize(&self.root).ok()?;
+        Some(Path::new("/").join(whole.strip_prefix(root).ok()?))
+    }
+
+    /// What a link says, unresolved.
+    pub fn link(&self, name: impl AsRef<Path>) -> Option<String> {
+        fs::read_link(self.path(name)).ok()?.into_os_string().into_string().ok()
+    }
+
+    /// Replaces a file as a whole, with its directory where that is missing.
+    pub fn replace(&self, name: impl AsRef<Path>, text: &str) -> Result<()> {
+        let path = self.path(name);
+        let partial = path.with_extension("new");
+        let put = || -> io::Result<()> {
+            if let Some(directory) = path.parent() {
+                fs::create_dir_all(directory)?;
+            }
+            fs::write(&partial, text)?;
+            fs::rename(&partial, &path)
+        };
+        put().map_err(|source| Error::File { path: path.clone(), doing: "write", source })
+    }
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The setter of an open file's value, from outside the process that holds it open.
+//!
+//! `posix_fadvise(NORMAL)` copies the device's value into the open file, and `pidfd_getfd` gives us the very open file of
+//! another process. So: write the value to the device, advise on the duplicate, put the device's value back. That takes
+//! some microseconds, in which a file that somebody opens inherits the value. NORMAL also takes back what the owner
+//! advised; therefore files with advice are never touched (`Descriptor::advice`).
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Advice, fadvise, fstat};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use crate::error::Result;
+use crate::host::Host;
+use crate::journal::{FileEntry, Journal, process_started};
+use crate::mounts::Dev;
+
+/// f_mode: the owner advised RANDOM.
+const MODE_RANDOM: u32 = 0x1000;
+/// f_mode: the owner advised NOREUSE (from 6.3 on).
+const MODE_NOREUSE: u32 = 0x0080_0000;
+const FLAG_DIRECT: u32 = 0o40_000;
+
+/// A file, as the kernel numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    /// The file system.
+    pub dev: Dev,
+    /// The file in it.
+    pub inode: u64,
+}
+
+/// An open file of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The file.
+    pub file: FileId,
+    /// Control group of the process.
+    pub cgroup: u64,
+    /// The process.
+    pub process: u32,
+    /// Its number for the file.
+    pub fd: u32,
+    /// f_mode.
+    pub mode: u32,
+    /// f_flags.
+    pub flags: u32,
+    /// The value now.
+    pub value_kib: u32,
+}
+
+impl Descriptor {
+    /// Why we leave this file alone, if there is a reason. SEQUENTIAL advice shows as twice the device's value.
+    pub fn advice(&self, device_kib: u32, set_by_us: bool) -> Option<&'static str> {
+        if self.mode & MODE_RANDOM != 0 {
+            Some("its owner advised RANDOM")
+        } else if self.mode & MODE_NOREUSE != 0 {
+            Some("its owner advised NOREUSE")
+        } else if self.flags & FLAG_DIRECT != 0 {
+            Some("it is read past the page cache (O_DIRECT)")
+        } else if !set_by_us && self.value_kib == 2 * device_kib && device_kib > 0 {
+            Some("its owner advised SEQUENTIAL")
+        } else {
+            None
+        }
+    }
+}
+
+/// A value for an open file.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Which one.
+    pub descriptor: Descriptor,
+    /// Value to set.
+    pub kib: u32,
+}
+
+/// What became of a batch of changes.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Changes that were made.
+    pub done: usize,
+    /// Files that were closed, or whose process ended, in the meantime: nothing to do.
+    pub gone: usize,
+    /// What the system refused, in words.
+    pub refused: Vec<String>,
+    /// Somebody else wrote the device's value meanwhile: theirs stands.
+    pub rival_kib: Option<u32>,
+}
+
+/// Duplicates the open file of another process; None where it is closed or means another file now.
+fn duplicate(process: u32, fd: u32, inode: u64) -> rustix::io::Result<Option<OwnedFd>> {
+    use rustix::io::Errno;
+    let gone = |error| match error {
+        Errno::SRCH | Errno::BADF | Errno::NOENT | Errno::INVAL => Ok(None),
+        error => Err(error),
+    };
+    let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(None) };
+    let Ok(fd) = i32::try_from(fd) else { return Ok(None) };
+    let holder = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(holder) => holder,
+        Err(error) => return gone(error),
+    };
+    let copy = match pidfd_getfd(holder, fd, PidfdGetfdFlags::empty()) {
+        Ok(copy) => copy,
+        Err(error) => return gone(error),
+    };
+    Ok((fstat(&copy)?.st_ino == inode).then_some(copy))
+}
+
+/// Sets values of open files whose device's value is in `knob`. The journal has every change before it is made.
+pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let base: u32 = host.number(knob)?;
+    let mut copies = Vec::new();
+    for change in changes {
+        let Descriptor { process, fd, file, value_kib, .. } = change.descriptor;
+        let Some(started) = process_started(host, process) else {
+            outcome.gone += 1;
+            continue;
+        };
+        match duplicate(process, fd, file.inode) {
+            Ok(Some(copy)) => {
+                copies.push((change.kib, copy));
+                let entry = FileEntry {
+                    process,
+                    started,
+                    fd,
+                    inode: file.inode,
+                    knob: knob.to_owned(),
+                    original_kib: value_kib,
+                    written_kib: change.kib,
+                };
+                journal.note_file(entry);
+            }
+            Ok(None) => outcome.gone += 1,
+            Err(error) => outcome.refused.push(format!("process {process}, descriptor {fd}: {error}")),
+        }
+    }
+    if copies.is_empty() {
+        return Ok(outcome);
+    }
+    copies.sort_by_key(|(kib, _)| *kib);
+    // While the device's value is not its own, a crash must find it in the journal.
+    let standing = journal.devices.clone();
+    for (kib, _) in &copies {
+        journal.note_device(knob, base, *kib);
+    }
+    journal.save()?;
+    let advised = advise(host, knob, base, &copies, &mut outcome);
+    journal.devices = standing;
+    journal.save()?;
+    advised.map(|()| outcome)
+}
+
+fn advise(host: &Host, knob: &str, base: u32, copies: &[(u32, OwnedFd)], outcome: &mut Outcome) -> Result<()> {
+    let mut stands = base;
+    let mut failed = None;
+    for (kib, copy) in copies {
+        if *kib != stands {
+            // Somebody may have written since: theirs would be lost, so see first.
+            let now: u32 = host.number(knob)?;
+            if now != stands {
+                outcome.rival_kib = Some(now);
+                return Ok(());
+            }
+            if let Err(error) = host.write(knob, &kib.to_string()) {
+                failed = Some(error);
+                break;
+            }
+            stands = *kib;
+        }
+        match fadvise(copy, 0, None, Advice::Normal) {
+            Ok(()) => outcome.done += 1,
+            Err(error) => outcome.refused.push(error.to_string()),
+        }
+    }
+    if stands != base {
+        let now: u32 = host.number(knob)?;
+        if now == stands {
+            host.write(knob, &base.to_string())?;
+        } else {
+            outcome.rival_kib = Some(now);
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Puts the values of all files in the journal back, as far as they are still open. Gives how many.
+pub fn restore(host: &Host, journal: &mut Journal) -> Result<usize> {
+    let mut done = 0;
+    let entries = std::mem::take(&mut journal.files);
+    let mut knobs: Vec<String> = entries.iter().map(|entry| entry.knob.clone()).collect();
+    knobs.sort();
+    knobs.dedup();
+    for knob in knobs {
+        let changes: Vec<Change> = entries
+            .iter()
+            .filter(|entry| entry.knob == knob && process_started(host, entry.process) == Some(entry.started))
+            .map(|entry| Change {
+                descriptor: Descriptor {
+                    file: FileId { dev: Dev { major: 0, minor: 0 }, inode: entry.inode },
+                    cgroup: 0,
+                    process: entry.process,
+                    fd: entry.fd,
+                    mode: 0,
+                    flags: 0,
+                    value_kib: entry.written_kib,
+                },
+                kib: entry.original_kib,
+            })
+            .collect();
+        if host.has(&knob) {
+            done += set(host, &knob, &changes, journal)?.done;
+        }
+    }
+    journal.files.clear();
+    journal.save()?;
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor() -> Descriptor {
+        Descriptor {
+            file: FileId { dev: Dev { major: 254, minor: 1 }, inode: 12 },
+            cgroup: 1,
+            process: std::process::id(),
+            fd: 3,
+            mode: 0x1f,
+            flags: 0,
+            value_kib: 128,
+        }
+    }
+
+    #[test]
+    fn advised_files_are_left_alone() {
+        let plain = descriptor();
+        assert_eq!(plain.advice(128, false), None);
+        let advised = |change: fn(&mut Descriptor)| {
+            let mut d = descriptor();
+            change(&mut d);
+            d.advice(128, false)
+        };
+        assert_eq!(advised(|d| d.mode |= MODE_RANDOM), Some("its owner advised RANDOM"));
+        assert_eq!(advised(|d| d.mode |= MODE_NOREUSE), Some("its owner advised NOREUSE"));
+        assert_eq!(advised(|d| d.value_kib = 256), Some("its owner advised SEQUENTIAL"));
+        assert!(advised(|d| d.flags |= FLAG_DIRECT).is_some());
+        let ours = Descriptor { value_kib: 256, ..plain };
+        assert_eq!(ours.advice(128, true), None, "a value of ours is no advice");
+    }
+
+    #[test]
+    fn the_device_s_value_stands_again_and_the_journal_keeps_the_file() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        let knob = "/sys/knob";
+        host.replace(knob, "128").expect("written");
+        let own = std::process::id();
+        let stat = std::fs::read_to_string(format!("/proc/{own}/stat")).expect("our own process");
+        host.replace(format!("/proc/{own}/stat"), &stat).expect("written");
+        let file = std::fs::File::open(host.path(knob)).expect("a file");
+        let mut d = descriptor();
+        d.file.inode = file.metadata().expect("metadata").ino();
+        d.fd = u32::try_from(file.as_raw_fd()).expect("positive");
+        let closed = Change { descriptor: Descriptor { fd: 1_000_000, ..d.clone() }, kib: 8 };
+        let other = Change { descriptor: Descriptor { process: 4_000_000, ..d.clone() }, kib: 8 };
+        let mut journal = Journal::open(&host).expect("empty");
+        let changes = [Change { descriptor: d, kib: 8 }, closed, other];
+        let outcome = set(&host, knob, &changes, &mut journal).expect("set");
+        if !outcome.refused.is_empty() {
+            eprintln!("skipped: pidfd_getfd on ourselves is refused here: {:?}", outcome.refused);
+            return;
+        }
+        assert_eq!((outcome.done, outcome.gone, outcome.rival_kib), (1, 2, None));
+        assert_eq!(host.number::<u32>(knob).expect("a number"), 128);
+        let noted = Journal::open(&host).expect("journal");
+        assert!(noted.devices.is_empty());
+        assert_eq!((noted.files.len(), noted.files[0].original_kib, noted.files[0].written_kib), (1, 128, 8));
+        assert_eq!(restore(&host, &mut journal).expect("restored"), 1);
+        assert!(Journal::open(&host).expect("journal").is_empty());
+    }
+}
