@@ -6,6 +6,7 @@
 
 pub mod bdi;
 pub mod device;
+pub mod doctor;
 mod error;
 pub mod host;
 pub mod journal;

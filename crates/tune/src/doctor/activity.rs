@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What runs now, without privileges: reads per disk, major faults of the machine, and which large files are memory-mapped.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::bdi::Bdi;
+use crate::host::Host;
+use crate::mounts::Dev;
+
+/// Mappings below this are of no interest: libraries and small indexes.
+const MAPPED_MIN_BYTES: u64 = 16 << 20;
+/// For looking at the mappings of all processes.
+const LOOK_AT_MOST: Duration = Duration::from_millis(500);
+
+/// A large memory-mapped file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapped {
+    /// The process.
+    pub process: u32,
+    /// Its name.
+    pub command: String,
+    /// The file.
+    pub path: String,
+    /// Mapped bytes.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Counters {
+    /// Reads and sectors read, per disk.
+    disks: HashMap<String, (u64, u64)>,
+    major_faults: u64,
+}
+
+/// What happened between two looks, and what is mapped.
+#[derive(Debug, Default)]
+pub struct Activity {
+    before: Counters,
+    after: Counters,
+    mapped: HashMap<Dev, Vec<Mapped>>,
+    /// True where there was no time to look at every process.
+    pub cut_short: bool,
+}
+
+/// What one device does.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Load {
+    /// Reads.
+    pub reads: u64,
+    /// Mean size of a read in KiB; 0 without reads.
+    pub read_kib: f64,
+    /// KiB read for each major fault of the whole machine; None below 20 faults.
+    pub kib_per_fault: Option<f64>,
+    /// Large files of the device that are mapped, the largest first.
+    pub mapped: Vec<Mapped>,
+}
+
+fn counters(host: &Host) -> Counters {
+    let mut counters = Counters::default();
+    for line in host.text("/proc/diskstats").unwrap_or_default().lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [_, _, disk, reads, _, sectors, ..] = words[..] {
+            let number = |text: &str| text.parse().unwrap_or(0);
+            counters.disks.insert(disk.to_owned(), (number(reads), number(sectors)));
+        }
+    }
+    let vmstat = host.text("/proc/vmstat").unwrap_or_default();
+    let faults = vmstat.lines().find_map(|line| line.strip_prefix("pgmajfault "));
+    counters.major_faults = faults.and_then(|n| n.trim().parse().ok()).unwrap_or(0);
+    counters
+}
+
+/// The mapping in one line of /proc/PID/maps: `start-end perms offset major:minor inode path`.
+fn mapping(line: &str) -> Option<(Dev, u64, &str)> {
+    let path = &line[line.find('/')?..];
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let permissions = words.next()?;
+    let (major, minor) = words.nth(1)?.split_once(':')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let dev = Dev { major: hex(major)?.try_into().ok()?, minor: hex(minor)?.try_into().ok()? };
+    (!permissions.contains('x')).then_some((dev, hex(end)?.checked_sub(hex(start)?)?, path))
+}
+
+fn mapped(host: &Host) -> (HashMap<Dev, Vec<Mapped>>, bool) {
+    let mut found: HashMap<Dev, Vec<Mapped>> = HashMap::new();
+    let begun = Instant::now();
+    for process in host.names("/proc") {
+        let Ok(number) = process.parse::<u32>() else { continue };
+        if begun.elapsed() > LOOK_AT_MOST {
+            return (found, true);
+        }
+        // Processes of others are not readable without privileges.
+        let Some(maps) = host.text(format!("/proc/{process}/maps")) else { continue };
+        let mut files: HashMap<(Dev, &str), u64> = HashMap::new();
+        for (dev, bytes, path) in maps.lines().filter_map(mapping) {
+            *files.entry((dev, path)).or_default() += bytes;
+        }
+        for ((dev, path), bytes) in files.into_iter().filter(|(_, bytes)| *bytes >= MAPPED_MIN_BYTES) {
+            let command = host.text(format!("/proc/{process}/comm")).unwrap_or_default();
+            found.entry(dev).or_default().push(Mapped { process: number, command, path: path.to_owned(), bytes });
+        }
+    }
+    for files in found.values_mut() {
+        files.sort_by_key(|file| (std::cmp::Reverse(file.bytes), file.process));
+    }
+    (found, false)
+}
+
+impl Activity {
+    /// Looks twice; `pause` passes the time between.
+    pub fn watch(host: &Host, pause: impl FnOnce()) -> Activity {
+        let before = counters(host);
+        pause();
+        let after = counters(host);
+        let (mapped, cut_short) = mapped(host);
+        Activity { before, after, mapped, cut_short }
+    }
+
+    /// What one device did.
+    pub fn of(&self, bdi: &Bdi) -> Load {
+        let mut load = Load::default();
+        let disk = bdi.disk.as_deref().unwrap_or("");
+        if let (Some(before), Some(after)) = (self.before.disks.get(disk), self.after.disks.get(disk)) {
+            load.reads = after.0.saturating_sub(before.0);
+            let kib = after.1.saturating_sub(before.1) as f64 / 2.0;
+            if load.reads > 0 {
+                load.read_kib = kib / load.reads as f64;
+            }
+            let faults = self.after.major_faults.saturating_sub(self.before.major_faults);
+            if faults >= 20 {
+                load.kib_per_fault = Some(kib / faults as f64);
+            }
+        }
+        for mount in &bdi.mounts {
+            for file in self.mapped.get(&mount.dev).into_iter().flatten() {
+                if !load.mapped.contains(file) {
+                    load.mapped.push(file.clone());
+                }
+            }
+        }
+        load
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_maps() {
+        let (dev, bytes, path) =
+            mapping("7f00-7fff0000 r--s 00000000 fe:10 12 /srv/my db/data.mdb").expect("a mapped file");
+        assert_eq!((dev, path), (Dev { major: 254, minor: 16 }, "/srv/my db/data.mdb"));
+        assert_eq!(bytes, 0x7fff_0000 - 0x7f00);
+        assert_eq!(mapping("7f00-7fff r-xp 00000000 fe:10 12 /usr/lib/libc.so"), None);
+        assert_eq!(mapping("7f00-7fff rw-p 00000000 00:00 0 [heap]"), None);
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is wrong with the readahead values of this machine, for what runs on it now. Reads only; needs no privileges, but
+//! sees the memory-mapped files of other users' processes only with them.
+
+mod activity;
+mod origin;
+
+use serde_json::{Value, json};
+
+pub use activity::{Activity, Load, Mapped};
+pub use origin::{DEFAULT_KIB, Origins};
+
+use crate::bdi::{self, Bdi, Kind};
+use crate::error::{Error, Result};
+use crate::host::Host;
+
+/// From here on a value costs more than it can bring on any device: one random fault reads so much.
+const HIGH_KIB: u32 = 4096;
+/// Reads of an NFS mount get no faster beyond a few round trips in flight, and then slower.
+const NFS_HIGH_KIB: u32 = 8192;
+/// A major fault that reads so much reads far more than it was asked for.
+const WASTE_KIB: f64 = 32.0;
+
+/// What the doctor says about one device or mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// What the operator calls it.
+    pub target: String,
+    /// block, nfs, fuse, btrfs, other.
+    pub kind: &'static str,
+    /// The value; None where it cannot be read.
+    pub value_kib: Option<u32>,
+    /// Where the value came from.
+    pub source: String,
+    /// ok, high, low, suspect or unreadable.
+    pub verdict: &'static str,
+    /// Why.
+    pub reason: String,
+    /// The command line that mends it; empty where nothing is to mend.
+    pub fix: String,
+    /// Where its file systems are mounted.
+    pub mounts: Vec<String>,
+}
+
+impl Row {
+    /// True where the operator should do something.
+    pub fn is_finding(&self) -> bool {
+        self.verdict != "ok"
+    }
+
+    /// As `linnet tune doctor --json` prints it.
+    pub fn to_json(&self) -> Value {
+        json!({"target": self.target, "kind": self.kind, "value_kib": self.value_kib, "source": self.source,
+               "verdict": self.verdict, "reason": self.reason, "fix": self.fix, "mounts": self.mounts})
+    }
+}
+
+struct Finding {
+    verdict: &'static str,
+    reason: String,
+    fix: String,
+}
+
+fn ok(reason: impl Into<String>) -> Finding {
+    Finding { verdict: "ok", reason: reason.into(), fix: String::new() }
+}
+
+fn write_line(host: &Host, bdi: &Bdi, kib: u32) -> String {
+    format!("echo {kib} | sudo tee {}", bdi.knob(host))
+}
+
+fn tune_line(bdi: &Bdi) -> String {
+    format!("sudo linnet tune readahead --watch --device {}", bdi.target())
+}
+
+/// "db_bench (process 12) maps /data/a.sst, and 3 more"
+fn mapped_text(mapped: &[Mapped]) -> String {
+    let Some(first) = mapped.first() else { return String::new() };
+    let more = if mapped.len() > 1 { format!(", and {} more", mapped.len() - 1) } else { String::new() };
+    let megabytes = first.bytes >> 20;
+    format!("{} (process {}) maps {megabytes} MiB of {}{more}", first.command, first.process, first.path)
+}
+
+fn size(kib: u32) -> String {
+    if kib >= 1024 && kib.is_multiple_of(1024) { format!("{} MiB", kib / 1024) } else { format!("{kib} KiB") }
+}
+
+/// What is to be said of one device with `value_kib`, under `load`.
+fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Finding {
+    let disk = bdi.disk.as_deref().unwrap_or("");
+    let below = host.names(format!("/sys/block/{disk}/holders"));
+    if bdi.kind == Kind::Block && bdi.mounts.is_empty() && !below.is_empty() {
+        return ok(format!("file systems are on {}, whose value counts", below.join(", ")));
+    }
+    if let Some(finding) = too_high(host, bdi, value_kib, load) {
+        return finding;
+    }
+    let rotational = host.text(format!("/sys/block/{disk}/queue/rotational")).as_deref() == Some("1");
+    let read_size = if bdi.kind == Kind::Nfs { origin::read_size_kib(bdi) } else { None };
+    if value_kib == 0 {
+        let reason = "readahead is off: reading in order waits for each page".into();
+        return Finding { verdict: "low", reason, fix: write_line(host, bdi, DEFAULT_KIB) };
+    }
+    if let Some(rsize) = read_size.filter(|rsize| value_kib < *rsize) {
+        let reason = format!(
+            "the server gives {} at a time and readahead asks for {}: scans are cut small",
+            size(rsize),
+            size(value_kib)
+        );
+        return Finding { verdict: "low", reason, fix: write_line(host, bdi, 2 * rsize) };
+    }
+    if value_kib < DEFAULT_KIB && (rotational || bdi.kind != Kind::Block) {
+        let reason = format!("below the kernel's {}: scans wait for each piece", size(DEFAULT_KIB));
+        return Finding { verdict: "low", reason, fix: write_line(host, bdi, DEFAULT_KIB) };
+    }
+    if let Some(waste) = load.kib_per_fault.filter(|kib| *kib >= WASTE_KIB)
+        && !load.mapped.is_empty()
+    {
+        let reason = format!(
+            "{}; each major fault reads {waste:.0} KiB: right for a scan, wasted on random reads; the tuner sees which",
+            mapped_text(&load.mapped)
+        );
+        return Finding { verdict: "suspect", reason, fix: tune_line(bdi) };
+    }
+    if value_kib < DEFAULT_KIB {
+        return ok("small: good for random reads through mappings, slow for scans");
+    }
+    ok("no reason to change it")
+}
+
+fn too_high(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Option<Finding> {
+    let bound = if bdi.kind == Kind::Nfs { NFS_HIGH_KIB } else { HIGH_KIB };
+    if value_kib < bound {
+        return None;
+    }
+    let value = size(value_kib);
+    // Scans of a network mount gain from a few reads in flight.
+    let better = match bdi.kind {
+        Kind::Nfs => 1024.max(2 * origin::read_size_kib(bdi).unwrap_or(0)).min(bound / 2),
+        _ => DEFAULT_KIB,
+    };
+    if load.mapped.is_empty() {
+        // A whole file system's default is no mistake as long as nothing suffers from it.
+        if bdi.kind == Kind::Btrfs && value_kib == HIGH_KIB {
+            return None;
+        }
+        let reason = format!("a random read through a mapping reads up to {value}, and evicts as much");
+        return Some(Finding { verdict: "high", reason, fix: write_line(host, bdi, better) });
+    }
+    let now = load.kib_per_fault.map(|kib| format!("; each major fault reads {kib:.0} KiB now")).unwrap_or_default();
+    let reason = format!("{}, and a random read there reads up to {value}{now}", mapped_text(&load.mapped));
+    // Lowering the device does not reach files that are open.
+    let fix = format!("{} && {}", write_line(host, bdi, better), tune_line(bdi));
+    Some(Finding { verdict: "high", reason, fix })
+}
+
+/// Looks at every device and mount. `pause` passes the time over which activity is counted.
+pub fn examine(host: &Host, pause: impl FnOnce()) -> Result<Vec<Row>> {
+    if !host.has("/sys/class/bdi") && !host.has("/sys/block") {
+        return Err(Error::Observer {
+            what: format!("{} is not there; mount sysfs", host.path("/sys/block").display()),
+        });
+    }
+    let all = bdi::list(host);
+    let origins = Origins::read(host);
+    let activity = Activity::watch(host, pause);
+    let row = |bdi: &Bdi| {
+        let (value_kib, source, finding) = match bdi.value_kib(host) {
+            Ok(kib) => (Some(kib), origins.of(host, bdi, kib), examine_one(host, bdi, kib, &activity.of(bdi))),
+            Err(error) => {
+                let finding = Finding { verdict: "unreadable", reason: error.to_string(), fix: String::new() };
+                (None, String::new(), finding)
+            }
+        };
+        let Finding { verdict, reason, fix } = finding;
+        let mounts = bdi.mounts.iter().map(|mount| mount.point.clone()).collect();
+        Row { target: bdi.target(), kind: bdi.kind.name(), value_kib, source, verdict, reason, fix, mounts }
+    };
+    Ok(all.iter().map(row).collect())
+}
