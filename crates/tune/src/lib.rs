@@ -11,6 +11,7 @@ mod error;
 pub mod host;
 pub mod journal;
 pub mod mounts;
+pub mod observe;
 pub mod openfile;
 pub mod recover;
 pub mod trainer;

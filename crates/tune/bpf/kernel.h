@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the observer needs of the kernel: the few fields that it reads, and the few calls that it makes.
+ *
+ * The loader finds every field by name in the running kernel's type information, so that order, offset and size here do
+ * not matter (CO-RE). A name with three underscores is a flavour: the loader drops what follows them.
+ */
+#ifndef LINNET_TUNE_KERNEL_H
+#define LINNET_TUNE_KERNEL_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long s64;
+
+#define RELOCATED __attribute__((preserve_access_index))
+#define SEC(name) __attribute__((section(name), used))
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+/* True where the running kernel has the field. */
+#define HAS(field) __builtin_preserve_field_info(field, 2)
+
+/* Maps are described by the types of the members: an array's length carries a number. */
+#define MAP_NUMBER(name, value) int(*name)[value]
+#define MAP_TYPE(name, kind) kind *name
+
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_HASH = 5, MAP_PERCPU_ARRAY = 6 };
+enum { MAP_NO_PREALLOC = 1 };
+enum { MAP_NEW_ONLY = 1 };
+
+static void *(*const map_find)(void *map, const void *key) = (void *)1;
+static long (*const map_put)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static u64 (*const current_ids)(void) = (void *)14;
+static u64 (*const current_cgroup)(void) = (void *)80;
+static long (*const seq_put)(void *seq, const void *data, u32 bytes) = (void *)127;
+
+struct super_block {
+	u32 s_dev;
+} RELOCATED;
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+} RELOCATED;
+
+struct address_space {
+	struct inode *host;
+} RELOCATED;
+
+/* Until 6.17 the flags are a number, from 6.18 on a structure around it. */
+struct folio {
+	unsigned long flags;
+	struct address_space *mapping;
+	unsigned long index;
+} RELOCATED;
+
+struct flag_word {
+	unsigned long f;
+} RELOCATED;
+
+struct folio___wrapped {
+	struct flag_word flags;
+} RELOCATED;
+
+/* The order of a large folio: its second page's flags from 6.6 on, a byte of its own before. */
+struct folio___flags {
+	unsigned long _flags_1;
+} RELOCATED;
+
+struct folio___byte {
+	u8 _folio_order;
+} RELOCATED;
+
+enum pageflags { PG_head = 6 };
+
+struct kernfs_node {
+	u64 id;
+} RELOCATED;
+
+struct cgroup {
+	struct kernfs_node *kn;
+} RELOCATED;
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+} RELOCATED;
+
+struct task_struct {
+	int pid;
+	int tgid;
+	struct css_set *cgroups;
+} RELOCATED;
+
+struct file_ra_state {
+	u32 ra_pages;
+} RELOCATED;
+
+struct file {
+	u32 f_mode;
+	u32 f_flags;
+	struct inode *f_inode;
+	struct file_ra_state f_ra;
+} RELOCATED;
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} RELOCATED;
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
+} RELOCATED;
+
+#endif

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The BPF observer: loads `bpf/readahead.bpf.c`, which was compiled when we were, and reads its counters.
+//!
+//! The programs sit on tracepoints; those that the running kernel lacks are left out and named in `Sight`. Fields are found
+//! by the kernel's own type information, so one object serves 6.1 to 6.18.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use aya::maps::{HashMap as BpfHashMap, MapData, PerCpuArray, PerCpuHashMap};
+use aya::programs::{BtfTracePoint, Iter};
+use aya::{Btf, Ebpf, EbpfLoader, Pod};
+
+use crate::error::{Error, Result};
+use crate::mounts::Dev;
+use crate::observe::cell::{Cell, Counts};
+use crate::observe::{Observer, Sample, Sight};
+use crate::openfile::{Descriptor, FileId};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/readahead.bpf.o"));
+
+/// Program, its tracepoint, and what is not seen without it.
+const PROGRAMS: [(&str, &str, &str); 6] = [
+    ("add", "mm_filemap_add_to_page_cache", "which pages are brought into memory"),
+    ("get_pages", "mm_filemap_get_pages", "which pages read() demands (from 6.12 on)"),
+    ("map_pages", "mm_filemap_map_pages", "which pages mappings find in memory (from 6.12 on)"),
+    ("fault", "mm_filemap_fault", "which pages mappings demand (from 6.12 on)"),
+    ("ra_unbounded", "page_cache_ra_unbounded", "calls of the readahead code (from 6.18 on)"),
+    ("ra_order", "page_cache_ra_order", "calls of the readahead code for large folios (from 6.18 on)"),
+];
+/// Files that nobody read for so long are forgotten.
+const IDLE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(C)]
+struct Key {
+    inode: u64,
+    cgroup: u64,
+    dev: u32,
+    zero: u32,
+}
+
+// SAFETY: both are plain numbers without padding, as the C side declares them.
+unsafe impl Pod for Key {}
+unsafe impl Pod for Cell {}
+
+struct Known {
+    total: Counts,
+    active: Instant,
+}
+
+/// The running observer. Dropping it detaches the programs.
+pub struct Bpf {
+    ebpf: Ebpf,
+    sight: Sight,
+    known: HashMap<Key, Known>,
+    page_kib: u32,
+}
+
+fn refused(what: impl std::fmt::Display) -> Error {
+    Error::Observer { what: what.to_string() }
+}
+
+/// The whole chain of causes: the outer error alone says little.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    // The verifier's log is long; its last lines say why.
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(4)..].join(" | ")
+}
+
+fn load(only: Option<Dev>, last_is_end: bool, btf: &Btf) -> Result<Ebpf> {
+    let only = only.map_or(0, Dev::to_kernel);
+    let last_is_end = u32::from(last_is_end);
+    EbpfLoader::new()
+        .btf(Some(btf))
+        .override_global("only_dev", &only, true)
+        .override_global("last_is_end", &last_is_end, true)
+        .load(OBJECT)
+        .map_err(|error| {
+            refused(format!("the BPF object cannot be loaded ({}); it needs root and BPF", causes(&error)))
+        })
+}
+
+fn attach(ebpf: &mut Ebpf, program: &str, tracepoint: &str, btf: &Btf) -> Result<()> {
+    let program: &mut BtfTracePoint =
+        ebpf.program_mut(program).expect("in the object").try_into().expect("a tracepoint program");
+    let attached = program.load(tracepoint, btf).and_then(|()| program.attach());
+    attached.map(|_| ()).map_err(|error| refused(format!("{tracepoint}: {}", causes(&error))))
+}
+
+fn files(ebpf: &Ebpf) -> PerCpuHashMap<&MapData, Key, Cell> {
+    PerCpuHashMap::try_from(ebpf.map("files").expect("in the object")).expect("its key and value")
+}
+
+/// Whether mm_filemap_get_pages gives the page after the last one. One page of our own program is read to see.
+fn gives_end(btf: &Btf) -> bool {
+    let probe = || -> Option<bool> {
+        let mut ebpf = load(None, false, btf).ok()?;
+        attach(&mut ebpf, "get_pages", "mm_filemap_get_pages", btf).ok()?;
+        let mut page = [0; 4096];
+        std::fs::File::open("/proc/self/exe").ok()?.read_exact_at(&mut page, 0).ok()?;
+        let own = std::process::id();
+        let cells: Vec<Cell> = files(&ebpf).iter().flatten().flat_map(|(_, cells)| cells.to_vec()).collect();
+        let ours = cells.iter().find(|cell| cell.process == own && cell.start == 0 && cell.counts.accesses == 1)?;
+        Some(ours.end == 2)
+    };
+    probe().unwrap_or(false)
+}
+
+impl Bpf {
+    /// Loads and attaches everything that the kernel has tracepoints for. `only`: one file system.
+    pub fn start(only: Option<Dev>) -> Result<Bpf> {
+        let btf = Btf::from_sys_fs().map_err(|error| {
+            refused(format!("the kernel gives no type information, /sys/kernel/btf/vmlinux ({error})"))
+        })?;
+        let mut ebpf = load(only, gives_end(&btf), &btf)?;
+        let mut sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+        for (program, tracepoint, what) in PROGRAMS {
+            let Err(error) = attach(&mut ebpf, program, tracepoint, &btf) else { continue };
+            if program == "add" {
+                return Err(error);
+            }
+            sight.demands &= program.starts_with("ra_");
+            sight.limits.push(format!("not seen: {what}; {error}"));
+        }
+        let iterator: &mut Iter =
+            ebpf.program_mut("descriptors").expect("in the object").try_into().expect("an iterator");
+        if let Err(error) = iterator.load("task_file", &btf) {
+            sight.descriptors = false;
+            sight.limits.push(format!("open files cannot be listed, only devices are set: {}", causes(&error)));
+        }
+        let page_kib = u32::try_from(rustix::param::page_size() / 1024).expect("a small number");
+        Ok(Bpf { ebpf, sight, known: HashMap::new(), page_kib })
+    }
+
+    /// Forgets files that nobody reads any more, so that the map has room.
+    fn forget(&mut self, now: Instant) {
+        let old: Vec<Key> = self.known.iter().filter(|(_, k)| now - k.active > IDLE).map(|(key, _)| *key).collect();
+        let Some(map) = self.ebpf.map_mut("files") else { return };
+        let Ok(mut map) = PerCpuHashMap::<_, Key, Cell>::try_from(map) else { return };
+        for key in old {
+            let _ = map.remove(&key);
+            self.known.remove(&key);
+        }
+    }
+}
+
+impl Observer for Bpf {
+    fn sight(&self) -> &Sight {
+        &self.sight
+    }
+
+    fn look(&mut self) -> Result<Vec<Sample>> {
+        let now = Instant::now();
+        let mut samples = Vec::new();
+        for entry in files(&self.ebpf).iter() {
+            // A file that is forgotten while we look ends nothing.
+            let Ok((key, cells)) = entry else { continue };
+            let total = cells.iter().fold(Counts::default(), |sum, cell| sum.plus(cell.counts));
+            let known = self.known.entry(key).or_insert(Known { total: Counts::default(), active: now });
+            let counts = total.since(known.total);
+            known.total = total;
+            if counts.is_idle() {
+                continue;
+            }
+            known.active = now;
+            let mut processes: Vec<u32> = cells.iter().map(|cell| cell.process).filter(|p| *p != 0).collect();
+            processes.sort_unstable();
+            processes.dedup();
+            let file = FileId { dev: Dev::from_kernel(key.dev), inode: key.inode };
+            samples.push(Sample { file, cgroup: key.cgroup, counts, processes });
+        }
+        self.forget(now);
+        Ok(samples)
+    }
+
+    fn descriptors(&mut self, wanted: &[FileId]) -> Result<Vec<Descriptor>> {
+        if !self.sight.descriptors || wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys: Vec<Key> = wanted
+            .iter()
+            .map(|file| Key { inode: file.inode, cgroup: 0, dev: file.dev.to_kernel(), zero: 0 })
+            .collect();
+        let mut map: BpfHashMap<_, Key, u32> =
+            BpfHashMap::try_from(self.ebpf.map_mut("wanted").expect("in the object")).expect("its key and value");
+        for key in &keys {
+            map.insert(key, 1, 0).map_err(|error| refused(format!("too many files at once: {error}")))?;
+        }
+        let listed = self.list();
+        let mut map: BpfHashMap<_, Key, u32> =
+            BpfHashMap::try_from(self.ebpf.map_mut("wanted").expect("in the object")).expect("its key and value");
+        for key in &keys {
+            let _ = map.remove(key);
+        }
+        let page_kib = self.page_kib;
+        Ok(listed?.chunks_exact(40).map(|record| descriptor(record, page_kib)).collect())
+    }
+
+    fn lost(&self) -> Result<u64> {
+        let map = self.ebpf.map("lost").expect("in the object");
+        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(map).expect("its value");
+        let counts = map.get(&0, 0).map_err(|error| refused(causes(&error)))?;
+        Ok(counts.iter().sum())
+    }
+}
+
+impl Bpf {
+    /// Runs the iterator over all open files of all processes.
+    fn list(&mut self) -> Result<Vec<u8>> {
+        let failed = |error: &dyn std::error::Error| refused(format!("open files cannot be listed: {}", causes(error)));
+        let iterator: &mut Iter =
+            self.ebpf.program_mut("descriptors").expect("in the object").try_into().expect("an iterator");
+        let link = iterator.attach().map_err(|error| failed(&error))?;
+        let link = iterator.take_link(link).map_err(|error| failed(&error))?;
+        let mut file = link.into_file().map_err(|error| failed(&error))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+        Ok(bytes)
+    }
+}
+
+/// `struct open_file` of readahead.h.
+fn descriptor(record: &[u8], page_kib: u32) -> Descriptor {
+    let wide = |at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+    let word = |at: usize| u32::from_ne_bytes(record[at..at + 4].try_into().expect("four bytes"));
+    Descriptor {
+        file: FileId { dev: Dev::from_kernel(word(16)), inode: wide(0) },
+        cgroup: wide(8),
+        process: word(20),
+        fd: word(24),
+        mode: word(28),
+        flags: word(32),
+        value_kib: word(36).saturating_mul(page_kib),
+    }
+}
+
+/// What an event costs: one page is read again and again from memory, without a program, with an empty one, with ours.
+#[derive(Debug, Clone, Copy)]
+pub struct EventCost {
+    /// Nanoseconds of the read itself.
+    pub bare_ns: f64,
+    /// Nanoseconds that an empty program adds.
+    pub empty_ns: f64,
+    /// Nanoseconds that the observer's program adds.
+    pub ours_ns: f64,
+}
+
+fn read_ns(file: &std::fs::File, reads: u32) -> Result<f64> {
+    let mut byte = [0; 1];
+    let begun = Instant::now();
+    for i in 0..reads {
+        // Two pages far apart: a repeat of the same page would be the cheapest case.
+        let at = u64::from(i % 2) * 65_536;
+        file.read_exact_at(&mut byte, at)
+            .map_err(|error| refused(format!("our own program cannot be read: {error}")))?;
+    }
+    Ok(begun.elapsed().as_nanos() as f64 / f64::from(reads))
+}
+
+/// Measures the cost of an event, medians of `rounds`.
+pub fn event_cost(rounds: usize, reads: u32) -> Result<EventCost> {
+    let btf = Btf::from_sys_fs().map_err(|error| refused(causes(&error)))?;
+    let file = std::fs::File::open("/proc/self/exe").map_err(refused)?;
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let with = |program: &str| -> Result<f64> {
+        let mut ebpf = load(None, false, &btf)?;
+        attach(&mut ebpf, program, "mm_filemap_get_pages", &btf)?;
+        read_ns(&file, reads / 10)?;
+        read_ns(&file, reads)
+    };
+    let (mut bare, mut empty, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds.max(1) {
+        let without = read_ns(&file, reads)?;
+        bare.push(without);
+        empty.push(with("nothing")? - without);
+        ours.push(with("get_pages")? - without);
+    }
+    Ok(EventCost { bare_ns: median(bare), empty_ns: median(empty), ours_ns: median(ours) })
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is read, and how: per file and control group with BPF, per disk without.
+
+#[cfg(feature = "bpf")]
+mod bpf;
+mod cell;
+mod coarse;
+
+pub use cell::{Counts, DISTANCES, SIZES};
+pub use coarse::Coarse;
+
+#[cfg(feature = "bpf")]
+pub use bpf::{Bpf, EventCost, event_cost};
+
+use crate::error::{Error, Result};
+use crate::mounts::Dev;
+use crate::openfile::{Descriptor, FileId};
+
+/// What happened to one file since the last look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The file.
+    pub file: FileId,
+    /// Who read it.
+    pub cgroup: u64,
+    /// What was counted.
+    pub counts: Counts,
+    /// Processes that read it.
+    pub processes: Vec<u32>,
+}
+
+/// What an observer sees, and what it does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Each file apart.
+    pub files: bool,
+    /// Which pages are demanded, beside those that are brought.
+    pub demands: bool,
+    /// Open files with their value and advice, so that they can be set.
+    pub descriptors: bool,
+    /// In words, what cannot be seen and why.
+    pub limits: Vec<String>,
+}
+
+/// Observes reads.
+pub trait Observer {
+    /// What it sees.
+    fn sight(&self) -> &Sight;
+    /// What happened since the last look.
+    fn look(&mut self) -> Result<Vec<Sample>>;
+    /// The open files that are these files.
+    fn descriptors(&mut self, files: &[FileId]) -> Result<Vec<Descriptor>>;
+    /// Events that could not be counted, since the start.
+    fn lost(&self) -> Result<u64>;
+}
+
+/// The best observer that runs here: BPF, or else the coarse one, which says why.
+pub fn best(host: &crate::host::Host, only: Option<Dev>) -> Result<Box<dyn Observer>> {
+    match with_bpf(only) {
+        Ok(observer) => Ok(observer),
+        Err(Error::Observer { what }) => Ok(Box::new(Coarse::new(host, what))),
+        Err(other) => Err(other),
+    }
+}
+
+#[cfg(feature = "bpf")]
+fn with_bpf(only: Option<Dev>) -> Result<Box<dyn Observer>> {
+    Ok(Box::new(Bpf::start(only)?))
+}
+
+#[cfg(not(feature = "bpf"))]
+fn with_bpf(_only: Option<Dev>) -> Result<Box<dyn Observer>> {
+    Err(Error::Observer { what: "this build has no BPF observer (it was compiled without clang)".into() })
+}
