@@ -40,7 +40,7 @@ pub enum Found {
     Changed {
         /// What stands there.
         kib: u32,
-        /// What we had written.
+        /// What stood there: ours, or the value from before us.
         ours_kib: u32,
         /// We look again after this long.
         wait: Duration,
@@ -63,6 +63,8 @@ pub struct Device {
     patience: Duration,
     /// Not ours before this moment of the tuner's clock.
     not_before: Option<Duration>,
+    /// Whoever has it meant it: open files are left alone too.
+    decided: bool,
 }
 
 impl Device {
@@ -80,6 +82,7 @@ impl Device {
             backoff,
             patience: PATIENCE,
             not_before: None,
+            decided: false,
         })
     }
 
@@ -103,6 +106,11 @@ impl Device {
         self.not_before.is_some_and(|moment| now < moment)
     }
 
+    /// True while somebody's decision stands, so that open files are not to be set either.
+    pub fn is_decided(&self, now: Duration) -> bool {
+        self.decided && self.is_theirs(now)
+    }
+
     /// Looks whether somebody else wrote the value. Call it once a window.
     pub fn look(&mut self, now: Duration, journal: &mut Journal) -> Result<Found> {
         if self.is_theirs(now) {
@@ -110,12 +118,11 @@ impl Device {
         }
         self.not_before = None;
         let kib: u32 = self.host.number(&self.knob)?;
-        let Some(ours_kib) = self.written_kib.filter(|ours| *ours != kib) else {
-            if self.written_kib.is_none() {
-                self.original_kib = kib;
-            }
+        let expected = self.written_kib.unwrap_or(self.original_kib);
+        if kib == expected {
             return Ok(Found::Ours);
-        };
+        }
+        let ours_kib = expected;
         let original = kib == self.original_kib;
         let comes_back = match self.rivals {
             Rivals::Auto => original,
@@ -130,6 +137,7 @@ impl Device {
         }
         self.written_kib = None;
         self.not_before = Some(now + wait);
+        self.decided = !comes_back;
         journal.forget_device(&self.knob);
         journal.save()?;
         Ok(Found::Changed { kib, ours_kib, wait, original })
@@ -227,6 +235,7 @@ mod tests {
             assert_eq!(found, Found::Changed { kib: 65_536, ours_kib: 128, wait: at(wait), original: true });
             let soon = at(60 * minute + wait - 1);
             assert_eq!(m.device.look(soon, &mut m.journal).expect("looked"), Found::Theirs);
+            assert!(!m.device.is_decided(soon), "open files are still set");
             assert_eq!(m.device.look(at(60 * minute + wait), &mut m.journal).expect("looked"), Found::Ours);
         }
     }
@@ -238,10 +247,19 @@ mod tests {
         m.host.write(KNOB, "256").expect("the administrator writes");
         let found = m.device.look(at(10), &mut m.journal).expect("looked");
         assert_eq!(found, Found::Changed { kib: 256, ours_kib: 8, wait: BACKOFF, original: false });
-        assert!(m.device.is_theirs(at(609)) && !m.device.is_theirs(at(610)));
+        assert!(m.device.is_decided(at(609)) && !m.device.is_decided(at(610)));
         assert!(!m.device.restore(&mut m.journal).expect("theirs stays"));
         assert_eq!((m.stands(), m.device.original_kib()), (256, 256));
         assert!(Journal::open(&m.host).expect("journal").is_empty(), "a crash now must not undo their value");
+    }
+
+    #[test]
+    fn a_value_that_we_never_wrote_and_that_changes_is_a_decision_too() {
+        let mut m = machine(128, Rivals::Auto);
+        assert_eq!(m.device.look(at(1), &mut m.journal).expect("looked"), Found::Ours);
+        m.host.write(KNOB, "1024").expect("the administrator writes");
+        assert!(matches!(m.device.look(at(2), &mut m.journal), Ok(Found::Changed { kib: 1024, original: false, .. })));
+        assert!(m.device.is_decided(at(3)));
     }
 
     #[test]

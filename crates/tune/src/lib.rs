@@ -4,16 +4,23 @@
 //! A tuner is three parts. The observer turns events into the features of one window, the model turns features into a
 //! level of the ladder, and the setter applies the level's value. The arithmetic is the core's (`core/tune.h`).
 
+mod apply;
 pub mod bdi;
 pub mod device;
 pub mod doctor;
 mod error;
+pub mod event;
+pub mod feature;
+pub mod govern;
 pub mod host;
 pub mod journal;
 pub mod mounts;
+pub mod names;
 pub mod observe;
 pub mod openfile;
 pub mod recover;
+pub mod rule;
 pub mod trainer;
+pub mod tuner;
 
 pub use error::{Error, Result};

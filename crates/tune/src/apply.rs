@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From proposals for files to the values of their descriptors.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::bdi::{Bdi, of_files};
+use crate::error::Result;
+use crate::event::Event;
+use crate::govern::Proposal;
+use crate::host::Host;
+use crate::journal::Journal;
+use crate::mounts::{Mount, mounts};
+use crate::names::Names;
+use crate::observe::Observer;
+use crate::openfile::{Change, Descriptor, FileId, set};
+use crate::tuner::Track;
+
+/// A file that cannot be set is looked at again after this long.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Files that were opened since are looked for so often, or less where looking takes long.
+const REFRESH: Duration = Duration::from_secs(2);
+/// Looking may take one part of so many.
+const REFRESH_SHARE: u32 = 1000;
+
+/// What applying needs of the tuner.
+pub(crate) struct Context<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) observer: &'a mut dyn Observer,
+    pub(crate) journal: &'a mut Journal,
+    pub(crate) names: &'a mut Names,
+    pub(crate) bdis: &'a [Bdi],
+    pub(crate) tracks: &'a mut HashMap<(FileId, u64), Track>,
+    pub(crate) dry_run: bool,
+}
+
+/// Sets files, and those that are opened later.
+#[derive(Default)]
+pub(crate) struct Files {
+    refreshed: Duration,
+    pause: Duration,
+}
+
+type Key = (FileId, u64);
+
+/// The descriptors that may be set, or why none may.
+fn settable<'a>(
+    open: &'a [Descriptor],
+    key: Key,
+    device_kib: u32,
+    original_kib: u32,
+    journal: &Journal,
+) -> std::result::Result<Vec<&'a Descriptor>, String> {
+    let mine: Vec<&Descriptor> = open.iter().filter(|d| (d.file, d.cgroup) == key).collect();
+    if mine.is_empty() {
+        return Err("no process has it open: a file that is mapped and closed cannot be reached".into());
+    }
+    let advice = |d: &Descriptor| {
+        let ours = journal.files.iter().any(|f| (f.process, f.fd, f.inode) == (d.process, d.fd, d.file.inode));
+        let plain = ours || d.value_kib == device_kib;
+        d.advice(device_kib, plain).or_else(|| d.advice(original_kib, plain))
+    };
+    let free: Vec<&Descriptor> = mine.iter().copied().filter(|d| advice(d).is_none()).collect();
+    if free.is_empty() { Err(mine.iter().find_map(|d| advice(d)).unwrap_or("advised").to_owned()) } else { Ok(free) }
+}
+
+impl Files {
+    /// Carries proposals out, device by device.
+    pub(crate) fn apply(
+        &mut self,
+        context: &mut Context,
+        now: Duration,
+        proposals: Vec<(Bdi, Key, Proposal)>,
+        originals: &dyn Fn(&str) -> Option<u32>,
+    ) -> Result<Vec<Event>> {
+        if proposals.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted: Vec<FileId> = proposals.iter().map(|(_, key, _)| key.0).collect();
+        let open = context.observer.descriptors(&wanted)?;
+        let ours = mounts(context.host, "self");
+        let mut events = Vec::new();
+        let mut batches: HashMap<String, Vec<Change>> = HashMap::new();
+        for (bdi, key, proposal) in proposals {
+            let device_kib = bdi.value_kib(context.host).unwrap_or(0);
+            let original_kib = originals(&bdi.name).unwrap_or(device_kib);
+            let free = settable(&open, key, device_kib, original_kib, context.journal);
+            let track = context.tracks.get_mut(&key).expect("proposed just now");
+            let mut event = Event {
+                from_kib: Some(track.governor.current_kib()),
+                to_kib: Some(proposal.to_kib),
+                confidence: proposal.confidence,
+                ..Event::note(proposal.kind, bdi.target(), proposal.why)
+            };
+            let free = match free {
+                Ok(free) => free,
+                Err(reason) => {
+                    track.governor.refused(now, AGAIN);
+                    if track.skipped.as_ref() != Some(&reason) {
+                        event.kind = "skip";
+                        event.to_kib = event.from_kib;
+                        event.why = format!("left alone, {reason} ({})", event.why);
+                        let any = open.iter().find(|d| (d.file, d.cgroup) == key);
+                        name(context.names, &mut event, any, key, &ours);
+                        events.push(event);
+                        track.skipped = Some(reason);
+                    }
+                    continue;
+                }
+            };
+            if !track.corrected {
+                // The file was opened under another value than the device has now.
+                track.corrected = true;
+                track.governor.correct(free[0].value_kib);
+                event.from_kib = Some(free[0].value_kib);
+            }
+            name(context.names, &mut event, Some(free[0]), key, &ours);
+            event.applied = !context.dry_run;
+            if free.iter().any(|d| d.value_kib != proposal.to_kib) {
+                events.push(event);
+            }
+            track.governor.changed(now, proposal.to_kib);
+            let changes = free.into_iter().filter(|d| d.value_kib != proposal.to_kib);
+            let changes = changes.map(|d| Change { descriptor: d.clone(), kib: proposal.to_kib });
+            batches.entry(bdi.knob(context.host)).or_default().extend(changes);
+        }
+        if !context.dry_run {
+            carry_out(context, &batches, &mut events)?;
+        }
+        Ok(events)
+    }
+
+    /// Sets descriptors of known files that were opened since, and thus have the device's value.
+    pub(crate) fn refresh(
+        &mut self,
+        context: &mut Context,
+        now: Duration,
+        decided: &dyn Fn(&str) -> bool,
+        originals: &dyn Fn(&str) -> Option<u32>,
+    ) -> Result<Vec<Event>> {
+        if context.dry_run || now < self.refreshed + self.pause.max(REFRESH) {
+            return Ok(Vec::new());
+        }
+        self.refreshed = now;
+        let begun = Instant::now();
+        let mut wanted: HashMap<Key, (&Bdi, u32)> = HashMap::new();
+        for (key, track) in context.tracks.iter() {
+            let governor = &track.governor;
+            let changed = track.corrected && governor.current_kib() != governor.original_kib();
+            let Some(bdi) = of_files(context.bdis, key.0.dev).filter(|_| changed) else { continue };
+            if now < track.seen + REFRESH && !decided(&bdi.name) {
+                wanted.insert(*key, (bdi, governor.current_kib()));
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let files: Vec<FileId> = wanted.keys().map(|key| key.0).collect();
+        let open = context.observer.descriptors(&files)?;
+        let mut batches: HashMap<String, Vec<Change>> = HashMap::new();
+        for (key, (bdi, kib)) in wanted {
+            let device_kib = bdi.value_kib(context.host).unwrap_or(0);
+            let original_kib = originals(&bdi.name).unwrap_or(device_kib);
+            let Ok(free) = settable(&open, key, device_kib, original_kib, context.journal) else { continue };
+            let changes = free.into_iter().filter(|d| d.value_kib != kib);
+            batches
+                .entry(bdi.knob(context.host))
+                .or_default()
+                .extend(changes.map(|d| Change { descriptor: d.clone(), kib }));
+        }
+        let mut events = Vec::new();
+        carry_out(context, &batches, &mut events)?;
+        self.pause = begun.elapsed() * REFRESH_SHARE;
+        Ok(events)
+    }
+}
+
+/// Sets the files of each device, and says what went wrong.
+fn carry_out(context: &mut Context, batches: &HashMap<String, Vec<Change>>, events: &mut Vec<Event>) -> Result<()> {
+    for (knob, changes) in batches.iter().filter(|(_, changes)| !changes.is_empty()) {
+        let outcome = set(context.host, knob, changes, context.journal)?;
+        if let Some(kib) = outcome.rival_kib {
+            let why = "somebody set the device while we set a file: theirs stands";
+            events.push(Event { to_kib: Some(kib), ..Event::note("rival", knob, why) });
+        }
+        if let Some(first) = outcome.refused.first() {
+            let why = format!("{} files could not be set; {first}", outcome.refused.len());
+            events.push(Event::note("skip", knob, why));
+        }
+    }
+    Ok(())
+}
+
+fn name(names: &mut Names, event: &mut Event, open: Option<&Descriptor>, key: Key, ours: &[Mount]) {
+    let group = names.group(key.1);
+    match open {
+        Some(d) => {
+            let (path, command) = names.file(d.process, d.fd, ours);
+            event.file = path.or_else(|| Some(format!("inode {}", key.0.inode)));
+            event.reader = Some(format!("{command} (process {}) in {group}", d.process));
+        }
+        None => {
+            event.file = Some(format!("inode {}", key.0.inode));
+            event.reader = Some(group);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Control groups and files by the names that an operator knows: containers, pods, units, paths.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::host::Host;
+use crate::mounts::{Mount, mounts, our_path};
+
+/// Where the tree of control groups, version 2, may be mounted.
+const TREES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
+/// Resolves names, and keeps what it resolved.
+#[derive(Debug)]
+pub struct Names {
+    host: Host,
+    groups: HashMap<u64, String>,
+}
+
+/// The 64 hexadecimal digits of a container in one part of a path.
+fn container_id(part: &str) -> Option<&str> {
+    let part = part.strip_suffix(".scope").unwrap_or(part);
+    let id = part.rsplit(['-', ':']).next()?;
+    (id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
+}
+
+impl Names {
+    /// Names of this machine.
+    pub fn new(host: &Host) -> Names {
+        Names { host: host.clone(), groups: HashMap::new() }
+    }
+
+    /// The path of a control group, by its number (the inode of its directory).
+    pub fn group_path(&mut self, id: u64) -> String {
+        if let Some(path) = self.groups.get(&id) {
+            return path.clone();
+        }
+        self.read_groups();
+        self.groups.get(&id).cloned().unwrap_or_else(|| format!("(gone: {id})"))
+    }
+
+    fn read_groups(&mut self) {
+        self.groups.clear();
+        for tree in TREES {
+            let root = self.host.path(tree);
+            if root.join("cgroup.controllers").exists() {
+                self.walk(&root, &root);
+                return;
+            }
+        }
+    }
+
+    fn walk(&mut self, root: &Path, directory: &PathBuf) {
+        let Ok(metadata) = directory.metadata() else { return };
+        let path = directory.strip_prefix(root).map(|path| format!("/{}", path.display())).unwrap_or_default();
+        self.groups.insert(metadata.ino(), path);
+        let Ok(entries) = std::fs::read_dir(directory) else { return };
+        for entry in entries.flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.walk(root, &entry.path());
+            }
+        }
+    }
+
+    /// What an operator calls a control group: pod and container, a container's name, a unit, or else the path.
+    pub fn group(&mut self, id: u64) -> String {
+        let path = self.group_path(id);
+        if let Some(id) = path.rsplit('/').find_map(container_id) {
+            return self.container(id).unwrap_or_else(|| format!("container {}", &id[..12]));
+        }
+        let unit = path.rsplit('/').find(|part| part.ends_with(".service") || part.ends_with(".scope"));
+        unit.map_or(path.clone(), str::to_owned)
+    }
+
+    fn container(&self, id: &str) -> Option<String> {
+        // The kubelet links POD_NAMESPACE_CONTAINER-ID.log.
+        let suffix = format!("-{id}.log");
+        let logs = self.host.names("/var/log/containers");
+        if let Some(name) = logs.iter().find_map(|name| name.strip_suffix(&suffix)) {
+            let mut parts = name.splitn(3, '_');
+            if let (Some(pod), Some(space), Some(container)) = (parts.next(), parts.next(), parts.next()) {
+                return Some(format!("pod {space}/{pod}, container {container}"));
+            }
+        }
+        let name_in = |text: &str, id: Option<&str>| -> Option<String> {
+            let value: serde_json::Value = serde_json::from_str(text).ok()?;
+            match id {
+                None => Some(value.get("Name")?.as_str()?.trim_start_matches('/').to_owned()),
+                Some(id) => {
+                    let of = value.as_array()?.iter().find(|entry| entry["id"].as_str() == Some(id))?;
+                    Some(of["names"].get(0)?.as_str()?.to_owned())
+                }
+            }
+        };
+        let docker = self.host.text(format!("/var/lib/docker/containers/{id}/config.v2.json"));
+        let podman = self.host.text("/var/lib/containers/storage/overlay-containers/containers.json");
+        let name = docker
+            .and_then(|text| name_in(&text, None))
+            .or_else(|| podman.and_then(|text| name_in(&text, Some(id))))?;
+        Some(format!("container {name}"))
+    }
+
+    /// True where `wanted` means this group: its number, its path or a parent's, or (part of) its name.
+    pub fn group_is(&mut self, id: u64, wanted: &str) -> bool {
+        let path = self.group_path(id);
+        let below = |base: &str| path == base || path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'));
+        wanted == id.to_string()
+            || below(wanted.trim_end_matches('/'))
+            || self.group(id).split([' ', ',']).any(|word| word == wanted)
+    }
+
+    /// The path of an open file as this machine's root sees it, and the name of the process.
+    pub fn file(&self, process: u32, fd: u32, ours: &[Mount]) -> (Option<String>, String) {
+        let command = self.host.text(format!("/proc/{process}/comm")).unwrap_or_default();
+        let Some(theirs) = self.host.link(format!("/proc/{process}/fd/{fd}")) else { return (None, command) };
+        let same = self.host.link(format!("/proc/{process}/ns/mnt")) == self.host.link("/proc/self/ns/mnt");
+        if same {
+            return (Some(theirs), command);
+        }
+        let path = our_path(&mounts(&self.host, &process.to_string()), ours, &theirs);
+        (Some(path.unwrap_or(theirs)), command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn groups_by_what_the_operator_calls_them() {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        let (a, b) = ("a".repeat(64), "b".repeat(64));
+        let groups = [
+            format!("/system.slice/docker-{a}.scope"),
+            format!("/kubepods.slice/kubepods-pod7.slice/cri-containerd-{b}.scope"),
+            "/system.slice/postgresql.service".to_owned(),
+            "/plain/inner".to_owned(),
+        ];
+        host.replace("/sys/fs/cgroup/cgroup.controllers", "io").expect("written");
+        for group in &groups {
+            fs::create_dir_all(host.path(format!("/sys/fs/cgroup{group}"))).expect("made");
+        }
+        host.replace(format!("/var/lib/docker/containers/{a}/config.v2.json"), r#"{"Name": "/db"}"#).expect("written");
+        host.replace(format!("/var/log/containers/web-0_prod_nginx-{b}.log"), "").expect("written");
+        let id = |group: &String| fs::metadata(host.path(format!("/sys/fs/cgroup{group}"))).expect("made").ino();
+        let mut names = Names::new(&host);
+        assert_eq!(names.group(id(&groups[0])), "container db");
+        assert_eq!(names.group(id(&groups[1])), "pod prod/web-0, container nginx");
+        assert_eq!(names.group(id(&groups[2])), "postgresql.service");
+        assert_eq!(names.group(id(&groups[3])), "/plain/inner");
+        assert!(names.group(1).starts_with("(gone"));
+        assert!(names.group_is(id(&groups[0]), "db") && !names.group_is(id(&groups[0]), "d"));
+        assert!(names.group_is(id(&groups[3]), "/plain") && !names.group_is(id(&groups[3]), "/pla"));
+        assert!(names.group_is(id(&groups[1]), "prod/web-0"));
+        assert!(names.group_is(id(&groups[2]), "postgresql.service"));
+    }
+}

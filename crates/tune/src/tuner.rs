@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The readahead tuner: looks at what is read, decides per file, sets open files and devices, and puts everything back.
+//!
+//! Open files are set from outside their process. The device's value is what files begin with when they are opened; it only
+//! moves towards the kernel's default, and only where nearly everything that is read asks for it: a file that nobody has
+//! seen yet shall neither read 64 MiB for a page nor scan with 8 KiB.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::apply::Files;
+use crate::bdi::{self, Bdi};
+use crate::device::{Device, Found, Rivals};
+use crate::error::Result;
+use crate::event::Event;
+use crate::govern::{Governor, WINDOW};
+use crate::host::Host;
+use crate::journal::{Journal, Lock};
+use crate::mounts::Dev;
+use crate::names::Names;
+use crate::observe::{Observer, Sample};
+use crate::openfile::{self, FileId};
+use crate::recover::recover;
+use crate::rule::{Class, DEFAULT_KIB, Decider};
+
+/// What is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Open files, and the device towards the kernel's default.
+    Both,
+    /// Open files only.
+    Files,
+    /// Devices only: files that are opened later.
+    Devices,
+}
+
+/// How to tune.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// One device or mount; all where none is given.
+    pub device: Option<String>,
+    /// One control group, container or unit, and those within.
+    pub cgroup: Option<String>,
+    /// Decide and explain, change nothing.
+    pub dry_run: bool,
+    /// Stop after one round of decisions, and leave the values.
+    pub once: bool,
+    /// What is set.
+    pub scope: Scope,
+    /// What happens when somebody else sets a device.
+    pub rivals: Rivals,
+    /// How long somebody's decision stands.
+    pub backoff: Duration,
+    /// Time between looks.
+    pub tick: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            device: None,
+            cgroup: None,
+            dry_run: false,
+            once: false,
+            scope: Scope::Both,
+            rivals: Rivals::Auto,
+            backoff: Duration::from_secs(600),
+            tick: Duration::from_millis(250),
+        }
+    }
+}
+
+/// How long `once` watches.
+const ONCE: Duration = Duration::from_secs(5);
+/// How long a file without reads is remembered. Its value stays in the journal.
+const IDLE: Duration = Duration::from_secs(60);
+/// Mounts are listed anew at least so often.
+const MOUNTS: Duration = Duration::from_secs(10);
+/// The share of what is read that moves a device.
+const DOMINANT: f64 = 0.8;
+
+/// A file under one control group.
+pub(crate) struct Track {
+    pub(crate) governor: Governor,
+    pub(crate) seen: Duration,
+    /// The last reason for leaving it alone, said once.
+    pub(crate) skipped: Option<String>,
+    pub(crate) corrected: bool,
+}
+
+struct Whole {
+    device: Device,
+    began: Duration,
+    /// Pages read in this window for random reads and runs, and for reads in order.
+    scattered: u64,
+    ordered: u64,
+}
+
+/// A running tuner. `run` puts everything back before it returns, unless it is to leave the values.
+pub struct Tuner<'a> {
+    host: Host,
+    options: Options,
+    decider: &'a dyn Decider,
+    observer: &'a mut dyn Observer,
+    journal: Journal,
+    names: Names,
+    files: Files,
+    bdis: Vec<Bdi>,
+    listed: Duration,
+    only: Option<Bdi>,
+    tracks: HashMap<(FileId, u64), Track>,
+    devices: HashMap<String, Whole>,
+    began: Instant,
+    _lock: Option<Lock>,
+}
+
+/// The file system to observe where the options name a device with only one.
+pub fn only_dev(host: &Host, options: &Options) -> Result<Option<Dev>> {
+    let Some(name) = &options.device else { return Ok(None) };
+    let bdi = bdi::find(host, &bdi::list(host), name)?;
+    let mut devs: Vec<Dev> = bdi.mounts.iter().map(|mount| mount.dev).collect();
+    devs.dedup();
+    Ok(if devs.len() == 1 { devs.first().copied() } else { None })
+}
+
+impl<'a> Tuner<'a> {
+    /// Takes the lock and puts back what an earlier run left. A dry run does neither.
+    pub fn start(
+        host: &Host,
+        options: Options,
+        decider: &'a dyn Decider,
+        observer: &'a mut dyn Observer,
+        tell: &mut dyn FnMut(&Event) -> bool,
+    ) -> Result<Tuner<'a>> {
+        let bdis = bdi::list(host);
+        let only = options.device.as_ref().map(|name| bdi::find(host, &bdis, name)).transpose()?;
+        let lock = if options.dry_run { None } else { Some(Lock::take(host)?) };
+        let mut journal = Journal::open(host)?;
+        if !options.dry_run && !journal.is_empty() {
+            let back = recover(host, &mut journal)?;
+            for (knob, kib) in &back.devices {
+                tell(&Event {
+                    to_kib: Some(*kib),
+                    applied: true,
+                    ..Event::note("restore", knob, "an earlier run left its value")
+                });
+            }
+            if back.files > 0 {
+                tell(&Event::note("restore", "", format!("an earlier run left {} open files changed", back.files)));
+            }
+        }
+        for limit in &observer.sight().limits {
+            tell(&Event::note("note", "", limit.clone()));
+        }
+        Ok(Tuner {
+            host: host.clone(),
+            decider,
+            names: Names::new(host),
+            files: Files::default(),
+            options,
+            observer,
+            journal,
+            bdis,
+            listed: Duration::ZERO,
+            only,
+            tracks: HashMap::new(),
+            devices: HashMap::new(),
+            began: Instant::now(),
+            _lock: lock,
+        })
+    }
+
+    /// Tunes until `tell` answers false (it is asked at every tick, with None), or once. Always puts back what it has to.
+    pub fn run(mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
+        let ended = self.watch(tell);
+        let keep = self.options.once && matches!(ended, Ok(true));
+        let restored = if keep || self.options.dry_run { Ok(()) } else { self.restore(tell) };
+        ended.and(restored)
+    }
+
+    /// True where it ended of itself.
+    fn watch(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<bool> {
+        self.observer.look()?;
+        loop {
+            if !tell(None) {
+                return Ok(false);
+            }
+            std::thread::sleep(self.options.tick);
+            let now = self.began.elapsed();
+            let samples = self.observer.look()?;
+            let events = self.tick(now, &samples)?;
+            let acted = events.iter().any(|event| event.kind == "decision");
+            for event in &events {
+                if !tell(Some(event)) {
+                    return Ok(false);
+                }
+            }
+            if self.options.once && (acted && now >= WINDOW || now >= ONCE) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// One look: what it saw becomes decisions, and these become values.
+    fn tick(&mut self, now: Duration, samples: &[Sample]) -> Result<Vec<Event>> {
+        if now >= self.listed + MOUNTS || samples.iter().any(|s| bdi::of_files(&self.bdis, s.file.dev).is_none()) {
+            // Files of file systems without a device (in memory, overlays) come again and again: not at every tick.
+            if now >= self.listed + WINDOW {
+                self.bdis = bdi::list(&self.host);
+                self.listed = now;
+            }
+        }
+        let mut events = self.look_at_devices(now);
+        let mut proposals = Vec::new();
+        let demands = self.observer.sight().demands;
+        for sample in samples {
+            let Some(bdi) = bdi::of_files(&self.bdis, sample.file.dev).cloned() else { continue };
+            if self.only.as_ref().is_some_and(|only| only.name != bdi.name) || !self.in_group(sample.cgroup) {
+                continue;
+            }
+            let Some(value) = self.value_of(&bdi, now) else { continue };
+            let track = self.tracks.entry((sample.file, sample.cgroup)).or_insert_with(|| Track {
+                governor: Governor::new(now, value),
+                seen: now,
+                skipped: None,
+                corrected: false,
+            });
+            track.seen = now;
+            let proposal = track.governor.step(now, &sample.counts, demands, self.decider);
+            if let (Some(whole), Some(class)) = (self.devices.get_mut(&bdi.name), track.governor.class()) {
+                let ordered = matches!(class, Class::Sequential | Class::Reverse);
+                *(if ordered { &mut whole.ordered } else { &mut whole.scattered }) += sample.counts.added;
+            }
+            if let Some(proposal) = proposal {
+                proposals.push((bdi, (sample.file, sample.cgroup), proposal));
+            }
+        }
+        if self.options.scope != Scope::Devices {
+            events.extend(self.set_files(now, proposals)?);
+        } else {
+            for (_, key, proposal) in proposals {
+                // The device follows below; the governor only keeps the class.
+                self.tracks.get_mut(&key).expect("just stepped").governor.changed(now, proposal.to_kib);
+            }
+        }
+        if self.options.scope != Scope::Files && self.options.cgroup.is_none() {
+            events.extend(self.set_devices(now)?);
+        }
+        self.tracks.retain(|_, track| now < track.seen + IDLE);
+        Ok(events)
+    }
+
+    fn in_group(&mut self, id: u64) -> bool {
+        match &self.options.cgroup {
+            Some(wanted) => self.names.group_is(id, &wanted.clone()),
+            None => true,
+        }
+    }
+
+    /// The device's value, which a new file of it has. None where it cannot be read: the device went away.
+    fn value_of(&mut self, bdi: &Bdi, now: Duration) -> Option<u32> {
+        if !self.devices.contains_key(&bdi.name) {
+            let Options { rivals, backoff, .. } = self.options;
+            let device = Device::open(&self.host, &bdi.knob(&self.host), rivals, backoff).ok()?;
+            self.devices.insert(bdi.name.clone(), Whole { device, began: now, scattered: 0, ordered: 0 });
+        }
+        let device = &self.devices[&bdi.name].device;
+        Some(device.written_kib().unwrap_or(device.original_kib()))
+    }
+
+    fn target(&self, name: &str) -> String {
+        self.bdis.iter().find(|bdi| bdi.name == name).map_or_else(|| name.to_owned(), Bdi::target)
+    }
+
+    /// Has somebody else set a device? A device that went away is forgotten.
+    fn look_at_devices(&mut self, now: Duration) -> Vec<Event> {
+        let mut events = Vec::new();
+        let names: Vec<String> = self.devices.keys().cloned().collect();
+        for name in names {
+            let whole = self.devices.get_mut(&name).expect("just listed");
+            match whole.device.look(now, &mut self.journal) {
+                Ok(Found::Changed { kib, ours_kib, wait, original }) => {
+                    let why = if original {
+                        format!(
+                            "something put the old value back: it stands, and we set ours again in {} s",
+                            wait.as_secs()
+                        )
+                    } else {
+                        format!("somebody set it: that stands, and we leave the device alone for {} s", wait.as_secs())
+                    };
+                    events.push(Event {
+                        from_kib: Some(ours_kib),
+                        to_kib: Some(kib),
+                        ..Event::note("rival", self.target(&name), why)
+                    });
+                }
+                Ok(Found::Ours | Found::Theirs) => {}
+                Err(_) => {
+                    self.devices.remove(&name);
+                }
+            }
+        }
+        events
+    }
+
+    /// Sets open files of every device for which there are proposals, and files that were opened since.
+    fn set_files(
+        &mut self,
+        now: Duration,
+        proposals: Vec<(Bdi, (FileId, u64), crate::govern::Proposal)>,
+    ) -> Result<Vec<Event>> {
+        let decided = |name: &str| self.devices.get(name).is_some_and(|whole| whole.device.is_decided(now));
+        let (held, free): (Vec<_>, Vec<_>) = proposals.into_iter().partition(|(bdi, ..)| decided(&bdi.name));
+        for (_, key, _) in held {
+            self.tracks.get_mut(&key).expect("just stepped").governor.refused(now, WINDOW);
+        }
+        let mut context = crate::apply::Context {
+            host: &self.host,
+            observer: self.observer,
+            journal: &mut self.journal,
+            names: &mut self.names,
+            bdis: &self.bdis,
+            tracks: &mut self.tracks,
+            dry_run: self.options.dry_run,
+        };
+        let originals = |name: &str| self.devices.get(name).map(|whole| whole.device.original_kib());
+        let mut events = self.files.apply(&mut context, now, free, &originals)?;
+        let is_decided = |name: &str| self.devices.get(name).is_some_and(|whole| whole.device.is_decided(now));
+        events.extend(self.files.refresh(&mut context, now, &is_decided, &originals)?);
+        Ok(events)
+    }
+
+    /// Moves devices on which one way of reading dominates.
+    fn set_devices(&mut self, now: Duration) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        let names: Vec<String> = self.devices.keys().cloned().collect();
+        for name in names {
+            let target = self.target(&name);
+            let whole = self.devices.get_mut(&name).expect("just listed");
+            if now < whole.began + WINDOW {
+                continue;
+            }
+            let (scattered, ordered) = (whole.scattered, whole.ordered);
+            (whole.began, whole.scattered, whole.ordered) = (now, 0, 0);
+            let total = scattered + ordered;
+            if total < 32 || whole.device.is_theirs(now) {
+                continue;
+            }
+            let share = scattered as f64 / total as f64;
+            let original = whole.device.original_kib();
+            let small = if self.options.scope == Scope::Devices { 8 } else { original.min(DEFAULT_KIB) };
+            let stands = whole.device.written_kib().unwrap_or(original);
+            let (to, why) = if share >= DOMINANT {
+                (
+                    small,
+                    format!(
+                        "{:.0} % of the pages read are for scattered reads; files opened from now on",
+                        100.0 * share
+                    ),
+                )
+            } else if share <= 1.0 - DOMINANT {
+                let why =
+                    format!("{:.0} % of the pages read are in order; files opened from now on", 100.0 * (1.0 - share));
+                (original.max(DEFAULT_KIB), why)
+            } else {
+                continue;
+            };
+            if to == stands {
+                continue;
+            }
+            let applied = if self.options.dry_run {
+                false
+            } else if to == original {
+                whole.device.restore(&mut self.journal)?
+            } else {
+                whole.device.set(to, &mut self.journal)?;
+                true
+            };
+            if self.options.dry_run && whole.device.written_kib().is_none() && to == original {
+                continue;
+            }
+            events.push(Event {
+                from_kib: Some(stands),
+                to_kib: Some(to),
+                confidence: share.max(1.0 - share),
+                applied,
+                ..Event::note("decision", target, why)
+            });
+        }
+        Ok(events)
+    }
+
+    fn restore(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
+        let files = openfile::restore(&self.host, &mut self.journal);
+        let mut problem = None;
+        for (name, whole) in &mut self.devices {
+            match whole.device.restore(&mut self.journal) {
+                Ok(true) => {
+                    let to_kib = Some(whole.device.original_kib());
+                    let why = "the end: its value from before";
+                    tell(Some(&Event { to_kib, applied: true, ..Event::note("restore", name.clone(), why) }));
+                }
+                Ok(false) => {}
+                Err(error) => problem = Some(error),
+            }
+        }
+        let files = files?;
+        if files > 0 {
+            let why = format!("the end: {files} open files have their value from before");
+            tell(Some(&Event { applied: true, ..Event::note("restore", "", why) }));
+        }
+        problem.map_or(Ok(()), Err)
+    }
+}
