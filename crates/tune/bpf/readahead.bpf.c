@@ -144,13 +144,13 @@ ALWAYS_INLINE struct batch *grow(struct cell *cell, u64 start, u64 end)
 }
 
 /* Where a jump came from may be continued later: one of a few interleaved sequences. */
-ALWAYS_INLINE int resumes(struct cell *cell, u64 start, u64 end)
+ALWAYS_INLINE int resumes(struct cell *cell, u64 start, u64 end, u64 near)
 {
 #pragma unroll
 	for (u32 i = 0; i < STREAMS; i++) {
 		u64 at = cell->stream[i];
 
-		if (at && start <= at + NEAR && end > at) {
+		if (at && start <= at + near && end > at) {
 			cell->stream[i] = cell->end;
 			return 1;
 		}
@@ -160,11 +160,19 @@ ALWAYS_INLINE int resumes(struct cell *cell, u64 start, u64 end)
 	return 0;
 }
 
-/* A demand of [start, end). `guess`: one page of them was touched, the others were mapped with it. */
-ALWAYS_INLINE void demand(struct cell *cell, u64 start, u64 end, int guess)
+/* How a demand is told: by read(), by a fault, or by a fault-around that mapped 16 pages or so for one touch. */
+enum { READ, FAULT, AROUND };
+
+/*
+ * A demand of [start, end). Between neighbouring faults all pages count as demanded: touching what a fault-around has
+ * mapped is not told. After a jump a fault-around counts as one page.
+ */
+ALWAYS_INLINE void demand(struct cell *cell, u64 start, u64 end, int how)
 {
 	u64 from = cell->start, to = cell->end;
-	u64 fresh = guess ? 1 : end - start;
+	u64 fresh = how == AROUND ? 1 : end - start;
+	/* A fault maps a large folio as a whole. */
+	u64 near = how != READ && cell->folio > NEAR ? cell->folio : NEAR;
 	u32 bucket;
 
 	if (to && start >= from && end <= to) {
@@ -176,17 +184,23 @@ ALWAYS_INLINE void demand(struct cell *cell, u64 start, u64 end, int guess)
 	if (bucket >= DISTANCES)
 		bucket = DISTANCES - 1;
 	cell->distance[bucket]++;
-	if (to && end > to && start >= from && start <= to + NEAR) {
+	if (to && end > to && start >= from && start <= to + near) {
+		u64 first = how == READ && start > to ? start : to;
+
 		cell->forward++;
-		fresh = end - (start > to ? start : to);
-	} else if (to && start < from && end + NEAR >= from) {
+		fresh = end - first;
+		use(cell, first, end);
+	} else if (to && start < from && end + near >= from) {
 		cell->reverse++;
-		fresh = (end < from ? end : from) - start;
-	} else if (to && resumes(cell, start, end)) {
+		fresh = (end < from || how != READ ? from : end) - start;
+		use(cell, start, start + fresh);
+	} else if (to && resumes(cell, start, end, near)) {
 		cell->forward++;
 		fresh = end - start;
+		use(cell, start, end);
 	} else {
 		cell->jumps++;
+		use(cell, start, start + fresh);
 	}
 	cell->pages += fresh;
 	cell->start = start;
@@ -211,8 +225,7 @@ int get_pages(u64 *ctx)
 		bucket = log2_of(last - index);
 		cell->size[bucket < SIZES ? bucket : SIZES - 1]++;
 	}
-	use(cell, index, last);
-	demand(cell, index, last, 0);
+	demand(cell, index, last, READ);
 	return 0;
 }
 
@@ -225,15 +238,13 @@ int map_pages(u64 *ctx)
 
 	if (!cell)
 		return 0;
-	cell->faults++;
 	cell->mapped_start = start;
 	cell->mapped_end = end;
-	/* Which page was touched is not told. In a sequence all of them will be; after a jump, count one. */
-	if (cell->end && end > cell->end && start >= cell->start && start <= cell->end + NEAR)
-		use(cell, start, end);
-	else if (!(start >= cell->start && end <= cell->end))
-		use(cell, start, start + 1);
-	demand(cell, start, end, 1);
+	/* A fault that had to wait for its page is taken again, and then finds it: the same access. */
+	if (cell->end == cell->start + 1 && cell->start >= start && cell->start < end)
+		return 0;
+	cell->faults++;
+	demand(cell, start, end, AROUND);
 	return 0;
 }
 
@@ -252,7 +263,7 @@ int fault(u64 *ctx)
 		return 0;
 	}
 	cell->faults++;
-	demand(cell, index, index + 1, 0);
+	demand(cell, index, index + 1, FAULT);
 	return 0;
 }
 
@@ -265,7 +276,7 @@ ALWAYS_INLINE u64 folio_pages(struct folio *folio)
 		flags = wrapped->flags.f;
 	else
 		flags = folio->flags;
-	if (!(flags >> __builtin_preserve_enum_value(*(enum pageflags *)PG_head, 0) & 1))
+	if (!(flags >> __builtin_preserve_enum_value(*(enum pageflags *)PG_head, 1) & 1))
 		return 1;
 	struct folio___flags *second = (void *)folio;
 	struct folio___byte *byte = (void *)folio;
@@ -290,6 +301,7 @@ int add(u64 *ctx)
 	index = folio->index;
 	end = index + folio_pages(folio);
 	cell->added += end - index;
+	cell->folio = end - index;
 	struct batch *batch = grow(cell, index, end);
 	/* A fault is told before its page comes, a read after. */
 	if (index < cell->end && end > cell->start)

@@ -14,7 +14,7 @@ enum {
 	SIZES = 8,	/* buckets of log2 of a read() in pages */
 	STREAMS = 4,	/* interleaved sequences that are told apart */
 	BATCHES = 4,	/* ranges read lately, to see which pages are demanded */
-	NEAR = 16,	/* pages: one fault maps as many around it, so a sequence may skip as many */
+	NEAR = 16,	/* pages: a fault maps so many around it, so a sequence may skip as many */
 	FILES_MAX = 4096,
 };
 
@@ -57,7 +57,7 @@ struct cell {
 	u32 stream_next;
 	u32 batch_next;
 	u32 process;	/* the last one that demanded */
-	u32 zero;
+	u32 folio;	/* pages of the last folio that was added */
 };
 
 /* An open file, as the iterator reports it. */

@@ -127,7 +127,7 @@ pub struct Cell {
     state: [u64; 2 + 4 + 16 + 1],
     /// The process that demanded last.
     pub process: u32,
-    zero: u32,
+    folio: u32,
 }
 
 #[cfg(feature = "bpf")]
