@@ -8,6 +8,12 @@ SEED   ?= 0
 # Real traces for the demo: LINNET_SHARED, or a folder `shared` beside the checkout, where the tests look too.
 SHARED := $(or $(LINNET_SHARED),$(wildcard ../shared))
 
+# The observer of `linnet tune` is a BPF program, compiled where clang is found; without it the command says what it cannot see.
+CLANG  ?= $(firstword $(foreach c,clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14,$(shell command -v $(c))))
+BPF    := $(if $(CLANG),bpf)
+comma  := ,
+export CLANG
+
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
@@ -35,7 +41,7 @@ $(VENV)/.deps: python/requirements.lock | tools
 
 $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 	@echo "compiling (a few minutes the first time)"
-	@. $(BIN)/activate && cd python && { maturin develop --release --features bench --quiet >../$(VENV)/build.log 2>&1 \
+	@. $(BIN)/activate && cd python && { maturin develop --release --features bench$(if $(BPF),$(comma)$(BPF)) --quiet >../$(VENV)/build.log 2>&1 \
 		|| { cat ../$(VENV)/build.log; exit 1; }; }
 	@touch $@
 
@@ -50,7 +56,7 @@ test-lib: tools        ## liblinnet against a stand-in for a device that revokes
 	@$(MAKE) --no-print-directory -C lib check
 
 test-rust:             ## every crate
-	@cargo test --workspace --locked --quiet
+	@cargo test --workspace --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
 
 test-python: build     ## the command line and the Python library
 	@$(BIN)/python -m pytest python/tests -m "not slow"
@@ -78,7 +84,7 @@ kernel-test:           ## the golden vectors as a kernel module: make kernel-tes
 
 lint: build            ## formatting, lints, types, layering
 	@cargo fmt --all --check
-	@cargo clippy --workspace --all-targets --features linnet-python/bench --locked --quiet -- -D warnings
+	@cargo clippy --workspace --all-targets --features linnet-python/bench$(if $(BPF),$(comma)linnet-python/bpf) --locked --quiet -- -D warnings
 	@$(BIN)/ruff check --quiet python bench tests && $(BIN)/ruff format --quiet --check python bench tests
 	@cd python && ../$(BIN)/mypy --no-error-summary
 	@$(BIN)/python tests/layering.py

@@ -10,6 +10,7 @@ create_exception!(linnet, TraceError, Error, "A trace cannot be read or written;
 create_exception!(linnet, ModelError, Error, "A network or a model file is damaged or out of bounds.");
 create_exception!(linnet, LearnError, Error, "The data cannot be learned from.");
 create_exception!(linnet, DeviceError, Error, "A device preset or parameter is impossible.");
+create_exception!(linnet, TuneError, Error, "A knob cannot be observed or set.");
 create_exception!(linnet, PolicyError, Error, "A policy is unknown or lacks what it needs.");
 
 /// A model or network error as Python sees it.

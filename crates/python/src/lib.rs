@@ -18,6 +18,7 @@ mod setup;
 mod ssd;
 mod study;
 mod trace;
+mod tune;
 
 use pyo3::prelude::*;
 
@@ -29,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count, bench_tune};
     #[pymodule_export]
-    use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError};
+    use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError, TuneError};
     #[pymodule_export]
     use crate::knob::{PyFloatNetwork, PyTree};
     #[pymodule_export]
@@ -54,6 +55,8 @@ mod _native {
     use crate::study::{PyStudy, defects};
     #[pymodule_export]
     use crate::trace::{PyTrace, synth, trace_formats, workloads};
+    #[pymodule_export]
+    use crate::tune::{tune_doctor, tune_event_cost, tune_open_files, tune_readahead, tune_restore, tune_sight};
 
     use super::*;
 

@@ -35,4 +35,9 @@ impl Progress {
     pub fn error(self, otherwise: PyErr) -> PyErr {
         self.raised.unwrap_or(otherwise)
     }
+
+    /// What the callable raised, if it did.
+    pub fn raised(self) -> Option<PyErr> {
+        self.raised
+    }
 }

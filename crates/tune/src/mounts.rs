@@ -24,6 +24,11 @@ impl Dev {
         Dev { major: dev >> 20, minor: dev & 0xf_ffff }
     }
 
+    /// From stat's st_dev, whose bits are the C library's.
+    pub fn from_stat(dev: u64) -> Dev {
+        Dev { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
+    }
+
     /// To the kernel's own dev_t.
     pub fn to_kernel(self) -> u32 {
         self.major << 20 | self.minor

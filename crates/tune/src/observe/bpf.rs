@@ -131,14 +131,25 @@ impl Bpf {
             sight.demands &= program.starts_with("ra_");
             sight.limits.push(format!("not seen: {what}; {error}"));
         }
+        Ok(Bpf::with_iterator(ebpf, sight, &btf))
+    }
+
+    /// Only lists open files, and observes no event.
+    pub fn lister() -> Result<Bpf> {
+        let btf = Btf::from_sys_fs().map_err(|error| refused(causes(&error)))?;
+        let ebpf = load(None, false, &btf)?;
+        Ok(Bpf::with_iterator(ebpf, Sight { descriptors: true, ..Sight::default() }, &btf))
+    }
+
+    fn with_iterator(mut ebpf: Ebpf, mut sight: Sight, btf: &Btf) -> Bpf {
         let iterator: &mut Iter =
             ebpf.program_mut("descriptors").expect("in the object").try_into().expect("an iterator");
-        if let Err(error) = iterator.load("task_file", &btf) {
+        if let Err(error) = iterator.load("task_file", btf) {
             sight.descriptors = false;
             sight.limits.push(format!("open files cannot be listed, only devices are set: {}", causes(&error)));
         }
         let page_kib = u32::try_from(rustix::param::page_size() / 1024).expect("a small number");
-        Ok(Bpf { ebpf, sight, known: HashMap::new(), page_kib })
+        Bpf { ebpf, sight, known: HashMap::new(), page_kib }
     }
 
     /// Forgets files that nobody reads any more, so that the map has room.

@@ -63,6 +63,18 @@ pub fn best(host: &crate::host::Host, only: Option<Dev>) -> Result<Box<dyn Obser
     }
 }
 
+/// Lists open files, and observes no event.
+#[cfg(feature = "bpf")]
+pub fn lister() -> Result<Box<dyn Observer>> {
+    Ok(Box::new(Bpf::lister()?))
+}
+
+/// Lists open files; this build cannot.
+#[cfg(not(feature = "bpf"))]
+pub fn lister() -> Result<Box<dyn Observer>> {
+    with_bpf(None)
+}
+
 #[cfg(feature = "bpf")]
 fn with_bpf(only: Option<Dev>) -> Result<Box<dyn Observer>> {
     Ok(Box::new(Bpf::start(only)?))

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from linnet._native import Error, __commit__, __version__
-from linnet.cli import calibrate, compare, demo, dm, lazy, learn, replay, ssd, trace
+from linnet.cli import calibrate, compare, demo, dm, lazy, learn, replay, ssd, trace, tune
 from linnet.cli.output import fail
 from linnet.extras import MissingExtra
 
@@ -29,6 +29,7 @@ app.add_typer(trace.app, name="trace")
 calibrate.register(ssd.app)
 app.add_typer(ssd.app, name="ssd")
 app.add_typer(dm.app, name="dm")
+app.add_typer(tune.app, name="tune")
 lazy.register(app)
 learn.register(app)
 compare.register(app)

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the readahead tuner brings, on a throttled device: kernel default, every static value, and the tuner.
+
+    sudo .venv/bin/python bench/macro/readahead.py [--quick] [--model nvme|sata] [--out FILE.json]
+
+Rows of workload x setting: operations per second and bytes per operation, medians of the rounds with their spread. Settings
+take turns within a round, so that a disturbance of the machine meets them all. The best static value of each workload is the
+oracle. `--quick` takes less than three minutes. Needs root, loop devices, control groups and, for the rows of RocksDB, db_bench
+(Debian: rocksdb-tools).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import platform
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
+from bed import MODELS, Bed, missing, tuner  # noqa: E402
+
+READER = Path(__file__).resolve().parents[2] / "tests" / "tune" / "reader.py"
+DEFAULT_KIB = 128
+HUGE_KIB = 65_536
+SKIPPED = 77
+
+
+@dataclass
+class Outcome:
+    """One run."""
+
+    ops: float
+    bytes_per_op: float
+    settled: float | None = None
+    """Operations per second in the second half."""
+    events: int = 0
+    left_kib: int | None = None
+
+
+@dataclass
+class Row:
+    """All runs of a workload under a setting."""
+
+    workload: str
+    setting: str
+    runs: list[Outcome] = field(default_factory=list)
+
+    def ops(self) -> float:
+        """Median."""
+        return statistics.median(run.ops for run in self.runs)
+
+    def settled(self) -> float:
+        """Median of the second halves, or of the whole where there are none."""
+        return statistics.median(run.ops if run.settled is None else run.settled for run in self.runs)
+
+    def bytes_per_op(self) -> float:
+        """Median."""
+        return statistics.median(run.bytes_per_op for run in self.runs)
+
+    def spread(self) -> float:
+        """Half the range over the median."""
+        values = [run.ops for run in self.runs]
+        return (max(values) - min(values)) / 2 / self.ops()
+
+
+Load = Callable[[Bed], Outcome]
+
+
+def reading(path: str, how: str, order: str, seconds: float) -> Load:
+    """Our reader on a file."""
+
+    def load(bed: Bed) -> Outcome:
+        before = bed.read_bytes()
+        out = bed.run([sys.executable, str(READER), str(bed.root / path), how, order, str(seconds)])
+        points = [tuple(map(float, line.split())) for line in out.splitlines()]
+        took, done = points[-1]
+        half = next(point for point in points if point[0] >= took / 2)
+        settled = (done - half[1]) / (took - half[0]) if took > half[0] else None
+        return Outcome(done / took, (bed.read_bytes() - before) / done, settled)
+
+    return load
+
+
+class Database:
+    """RocksDB under db_bench."""
+
+    def __init__(self, keys: int) -> None:
+        self.keys = keys
+
+    def _words(self, bed: Bed, benchmarks: str, *more: str) -> list[str]:
+        fixed = ["--compression_type=none", "--key_size=48", "--value_size=100", "--disable_wal=1", "--cache_size=1048576"]
+        return [
+            "db_bench", f"--db={bed.root}/db", f"--num={self.keys}", f"--benchmarks={benchmarks}", *fixed,
+            "--mmap_read=1", "--advise_random_on_open=0", "--open_files=-1", "--seed=7", *more,
+        ]  # fmt: skip
+
+    def fill(self, bed: Bed) -> None:
+        """Make the database, on a device without limits."""
+        bed.run(self._words(bed, "fillseq", "--target_file_size_base=67108864"))
+
+    def load(self, benchmark: str, seconds: int) -> Load:
+        """One benchmark. What reads everything in order ends with the data; the others with the time."""
+
+        def run(bed: Bed) -> Outcome:
+            before = bed.read_bytes()
+            whole = benchmark in ("readseq", "readreverse")
+            limit = [] if whole else [f"--duration={seconds}", f"--reads={10**9}"]
+            out = bed.run(self._words(bed, benchmark, "--use_existing_db=1", *limit))
+            found = re.search(rf"^{benchmark}\s*:\s*[\d.]+ micros/op (\d+) ops/sec ([\d.]+) seconds (\d+) operations", out, re.M)
+            if found is None:
+                raise RuntimeError(f"db_bench {benchmark} printed no figure:\n{out[-500:]}")
+            done = int(found[3])
+            return Outcome(float(found[1]), (bed.read_bytes() - before) / done)
+
+        return run
+
+
+@contextlib.contextmanager
+def rewriting(bed: Bed, kib: int, every: float) -> Iterator[None]:
+    """Something that sets the device again and again, as storage drivers do."""
+    end = threading.Event()
+
+    def work() -> None:
+        while not end.wait(every):
+            bed.set(kib)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+def static(kib: int) -> Callable[[Bed, Load, Path], Outcome]:
+    """The device at one value."""
+
+    def run(bed: Bed, load: Load, _log: Path) -> Outcome:
+        bed.set(kib)
+        return load(bed)
+
+    return run
+
+
+def tuned(base_kib: int, every: float | None = None) -> Callable[[Bed, Load, Path], Outcome]:
+    """The tuner, on a device that has `base_kib`; with something that rewrites it `every` so many seconds."""
+
+    def run(bed: Bed, load: Load, log: Path) -> Outcome:
+        bed.set(base_kib)
+        with tuner(bed, log), rewriting(bed, base_kib, every) if every else contextlib.nullcontext():
+            outcome = load(bed)
+        events = [json.loads(line) for line in log.read_text().splitlines()]
+        outcome.events = sum(event["kind"] in ("decision", "rollback") for event in events)
+        outcome.left_kib = bed.value()
+        return outcome
+
+    return run
+
+
+def measure(bed: Bed, loads: dict[str, Load], settings: dict[str, Any], rounds: int, logs: Path) -> list[Row]:
+    """Every workload under every setting, in turns."""
+    rows = {(w, s): Row(w, s) for w in loads for s in settings}
+    for turn in range(rounds):
+        for workload, load in loads.items():
+            for name, setting in settings.items():
+                bed.cold()
+                outcome = setting(bed, load, logs / f"{workload}-{name}-{turn}.jsonl".replace(" ", "_"))
+                rows[workload, name].runs.append(outcome)
+                print(f"round {turn + 1}: {workload}, {name}: {outcome.ops:,.0f} ops/s", file=sys.stderr, flush=True)
+    return list(rows.values())
+
+
+def show(rows: list[Row], base: str) -> None:
+    """A table per workload, with the shares that matter."""
+    print("| workload | setting | ops/s | spread | second half | of best static | of default | bytes/op | default's bytes |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for workload in dict.fromkeys(row.workload for row in rows):
+        group = [row for row in rows if row.workload == workload]
+        best = max((row for row in group if not row.setting.startswith("tuner")), key=Row.ops)
+        first = next(row for row in group if row.setting == base)
+        for row in group:
+            print(
+                f"| {row.workload} | {row.setting}{' (best)' if row is best else ''} | {row.ops():,.0f} "
+                f"| ±{100 * row.spread():.0f} % | {row.settled():,.0f} | {row.ops() / best.ops():.2f} "
+                f"(settled {row.settled() / best.settled():.2f}) | {row.ops() / first.ops():.2f} | {row.bytes_per_op():,.0f} "
+                f"| {first.bytes_per_op() / max(row.bytes_per_op(), 1e-9):.1f}x |"
+            )
+
+
+def as_json(part: str, rows: list[Row]) -> list[dict[str, Any]]:
+    """Rows for the record."""
+    return [
+        {
+            "part": part,
+            "workload": row.workload,
+            "setting": row.setting,
+            "ops_median": row.ops(),
+            "ops_settled_median": row.settled(),
+            "spread": row.spread(),
+            "bytes_per_op": row.bytes_per_op(),
+            "runs": [vars(run) for run in row.runs],
+        }
+        for row in rows
+    ]
+
+
+def main() -> int:
+    """Measure, print tables and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer values, one round, short runs: under three minutes")
+    parser.add_argument("--model", choices=MODELS, default="nvme", help="device")
+    parser.add_argument("--rounds", type=int, help="runs of each cell (5; quick: 1)")
+    parser.add_argument("--seconds", type=float, help="of a run (20; quick: 6)")
+    parser.add_argument("--only", default="", help="only parts whose name has this: reader, huge, rocksdb")
+    parser.add_argument("--out", type=Path, help="write every run as JSON")
+    arguments = parser.parse_args()
+    reason = missing()
+    if reason:
+        print(f"skipped: {reason}", file=sys.stderr)
+        return SKIPPED
+    quick = arguments.quick
+    rounds = arguments.rounds or (1 if quick else 5)
+    seconds = arguments.seconds or (6 if quick else 20)
+    values = (8, 128) if quick else (8, 16, 32, 128, 512, 1024)
+    model = MODELS[arguments.model]
+    memory, data = (64 << 20, 600 << 20) if quick else (200 << 20, 1600 << 20)
+    sweep = {("default 128" if kib == DEFAULT_KIB else f"static {kib}"): static(kib) for kib in values}
+    record: list[dict[str, Any]] = []
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="linnet-readahead-") as place:
+        logs = Path(place)
+        if arguments.only in "reader" or arguments.only in "huge":
+            with Bed(model, memory, data + (data >> 2)) as bed:
+                bed.fill("data", data)
+                if arguments.only in "reader":
+                    cells = [("mmap", "random"), ("mmap", "seq"), ("mmap", "reverse"), ("pread", "random"), ("pread", "seq")]
+                    loads = {f"{how} {order}": reading("data", how, order, seconds) for how, order in cells[: 2 if quick else 5]}
+                    rows = measure(bed, loads, sweep | {"tuner": tuned(DEFAULT_KIB)}, rounds, logs)
+                    show(rows, "default 128")
+                    record += as_json("reader", rows)
+                if arguments.only in "huge":
+                    huge = {f"default {HUGE_KIB}": static(HUGE_KIB), "static 8": static(8)}
+                    huge |= {"tuner": tuned(HUGE_KIB), "tuner, rewritten": tuned(HUGE_KIB, 5 if quick else 60)}
+                    loads = {"mmap random": reading("data", "mmap", "random", max(seconds, 12 if quick else 130))}
+                    loads |= {"mmap seq": reading("data", "mmap", "seq", seconds)}
+                    rows = measure(bed, loads, huge, 1 if quick else rounds, logs)
+                    print()
+                    show(rows, f"default {HUGE_KIB}")
+                    record += as_json("huge", rows)
+        if arguments.only in "rocksdb" and shutil.which("db_bench"):
+            database = Database(500_000 if quick else 4_000_000)
+            with Bed(model, memory, 400 << 20 if quick else 1600 << 20) as bed:
+                bed.throttle(None)
+                database.fill(bed)
+                bed.throttle(model)
+                names = ["readrandom", "readseq"] if quick else ["readrandom", "readseq", "readreverse", "mixgraph"]
+                loads = {name: database.load(name, int(seconds)) for name in names}
+                rows = measure(bed, loads, sweep | {"tuner": tuned(DEFAULT_KIB)}, rounds, logs)
+                print()
+                show(rows, "default 128")
+                record += as_json("rocksdb", rows)
+    took = time.monotonic() - begun
+    head = {"model": vars(model), "rounds": rounds, "seconds": seconds, "took_s": round(took), "kernel": platform.release()}
+    print(f"\n{model.name}, {rounds} rounds of {seconds:g} s, {took:.0f} s in all")
+    if arguments.out:
+        arguments.out.write_text(json.dumps(head | {"command": " ".join(sys.argv), "rows": record}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The readahead tuner and its doctor. Rows and events travel as JSON, as the commands print them.
+
+use std::time::Duration;
+
+use linnet_tune::device::Rivals;
+use linnet_tune::event::Event;
+use linnet_tune::host::Host;
+use linnet_tune::journal::{Journal, Lock};
+use linnet_tune::mounts::Dev;
+use linnet_tune::observe;
+use linnet_tune::openfile::{Descriptor, FileId};
+use linnet_tune::rule::Rule;
+use linnet_tune::tuner::{Options, Scope, Tuner, only_dev};
+use linnet_tune::{bdi, doctor, recover};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::errors::{self, TuneError};
+use crate::progress::Progress;
+
+fn host(root: Option<&str>) -> Host {
+    root.map_or_else(Host::default, Host::below)
+}
+
+fn refused(error: linnet_tune::Error) -> PyErr {
+    match error {
+        linnet_tune::Error::File { path, source, .. } => errors::file(&path, source),
+        other => TuneError::new_err(other.to_string()),
+    }
+}
+
+/// What is wrong with readahead values: one JSON object for each device and mount. `root` replaces the machine's.
+#[pyfunction]
+#[pyo3(signature = (seconds = 1.0, root = None))]
+pub fn tune_doctor(py: Python<'_>, seconds: f64, root: Option<&str>) -> PyResult<Vec<String>> {
+    let pause = Duration::try_from_secs_f64(seconds)
+        .map_err(|_| PyValueError::new_err(format!("seconds is {seconds}; give 0 or more")))?;
+    let host = host(root);
+    let rows = py.detach(|| doctor::examine(&host, || std::thread::sleep(pause))).map_err(refused)?;
+    Ok(rows.iter().map(|row| row.to_json().to_string()).collect())
+}
+
+/// What the observer sees on this machine, and in words what it does not.
+#[pyfunction]
+pub fn tune_sight(py: Python<'_>) -> PyResult<(bool, bool, bool, Vec<String>)> {
+    let sight = py.detach(|| observe::best(&Host::default(), None).map(|o| o.sight().clone())).map_err(refused)?;
+    Ok((sight.files, sight.demands, sight.descriptors, sight.limits))
+}
+
+/// Tunes readahead until `tell` answers False. `tell(line)` gets each event as JSON, and None at every tick.
+#[pyfunction]
+#[pyo3(signature = (tell, device = None, cgroup = None, once = false, dry_run = false, scope = "both", rivals = "auto",
+                    backoff_seconds = 600.0))]
+#[allow(clippy::too_many_arguments)]
+pub fn tune_readahead(
+    py: Python<'_>,
+    tell: Py<PyAny>,
+    device: Option<String>,
+    cgroup: Option<String>,
+    once: bool,
+    dry_run: bool,
+    scope: &str,
+    rivals: &str,
+    backoff_seconds: f64,
+) -> PyResult<()> {
+    let scope = match scope {
+        "both" => Scope::Both,
+        "files" => Scope::Files,
+        "devices" => Scope::Devices,
+        other => return Err(PyValueError::new_err(format!("scope is {other:?}; give both, files or devices"))),
+    };
+    let rivals = match rivals {
+        "auto" => Rivals::Auto,
+        "yield" => Rivals::Yield,
+        "insist" => Rivals::Insist,
+        other => return Err(PyValueError::new_err(format!("rivals is {other:?}; give auto, yield or insist"))),
+    };
+    let backoff = Duration::try_from_secs_f64(backoff_seconds)
+        .map_err(|_| PyValueError::new_err(format!("backoff_seconds is {backoff_seconds}; give 0 or more")))?;
+    let options = Options { device, cgroup, dry_run, once, scope, rivals, backoff, ..Options::default() };
+    let mut progress = Progress::new(Some(tell));
+    let outcome = py.detach(|| -> linnet_tune::Result<()> {
+        let host = Host::default();
+        let rule = Rule::default();
+        let mut line = |event: Option<&Event>| progress.tell((event.map(|event| event.to_json().to_string()),));
+        let mut observer = observe::best(&host, only_dev(&host, &options)?)?;
+        let tuner = Tuner::start(&host, options, &rule, observer.as_mut(), &mut |event| line(Some(event)))?;
+        tuner.run(&mut line)
+    });
+    outcome.map_err(refused)?;
+    // Answering False is how the caller ends a tuner; what it raised is its own.
+    progress.raised().map_or(Ok(()), Err)
+}
+
+/// Puts back what the journal says is changed: (devices and their values, devices that somebody else set, open files).
+#[pyfunction]
+#[pyo3(signature = (root = None))]
+pub fn tune_restore(root: Option<&str>) -> PyResult<(Vec<(String, u32)>, Vec<(String, u32)>, usize)> {
+    let host = host(root);
+    let back = || {
+        let _lock = Lock::take(&host)?;
+        recover::recover(&host, &mut Journal::open(&host)?)
+    };
+    let back = back().map_err(refused)?;
+    Ok((back.devices, back.left, back.files))
+}
+
+/// Who has a file open: process, descriptor, its readahead in KiB, and why a tuner would leave it alone, if it would.
+#[pyfunction]
+pub fn tune_open_files(
+    py: Python<'_>,
+    path: std::path::PathBuf,
+) -> PyResult<Vec<(u32, u32, u32, Option<&'static str>)>> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::metadata(&path).map_err(|error| errors::file(&path, error))?;
+    let file = FileId { dev: Dev::from_stat(metadata.dev()), inode: metadata.ino() };
+    let look = || {
+        let host = Host::default();
+        let mut observer = observe::lister()?;
+        if !observer.sight().descriptors {
+            return Err(linnet_tune::Error::Observer { what: observer.sight().limits.join("; ") });
+        }
+        let all = bdi::list(&host);
+        let device = bdi::of_files(&all, file.dev).and_then(|bdi| bdi.value_kib(&host).ok()).unwrap_or(0);
+        Ok((observer.descriptors(&[file])?, device))
+    };
+    let (open, device) = py.detach(look).map_err(refused)?;
+    let advice = |d: &Descriptor| d.advice(device, d.value_kib == device);
+    Ok(open.iter().map(|d| (d.process, d.fd, d.value_kib, advice(d))).collect())
+}
+
+/// What an event costs: nanoseconds of a read without a program, and what an empty one and the observer's add.
+#[cfg(feature = "bpf")]
+#[pyfunction]
+#[pyo3(signature = (rounds = 9, reads = 200_000))]
+pub fn tune_event_cost(py: Python<'_>, rounds: usize, reads: u32) -> PyResult<(f64, f64, f64)> {
+    let cost = py.detach(|| observe::event_cost(rounds, reads)).map_err(refused)?;
+    Ok((cost.bare_ns, cost.empty_ns, cost.ours_ns))
+}
+
+/// What an event costs; this build cannot observe any.
+#[cfg(not(feature = "bpf"))]
+#[pyfunction]
+#[pyo3(signature = (rounds = 9, reads = 200_000))]
+pub fn tune_event_cost(rounds: usize, reads: u32) -> PyResult<(f64, f64, f64)> {
+    let _ = (rounds, reads);
+    Err(TuneError::new_err("this build has no BPF observer (it was compiled without clang)"))
+}

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet tune``: readahead that follows the workload, and a doctor that looks at every value."""
+
+from __future__ import annotations
+
+import json as json_text
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.text import Text
+
+from linnet import _native
+from linnet._native import Error
+from linnet.cli.options import AsJson
+from linnet.cli.output import console, fail, print_json, table, warn
+
+app = typer.Typer(
+    help="Knobs of the kernel that follow the workload: readahead of files, devices and mounts.",
+    no_args_is_help=True,
+)
+
+FINDINGS = 1
+UNABLE = 2
+INTERRUPTED = 130
+
+
+@app.command()
+def doctor(
+    seconds: Annotated[
+        float, typer.Option(help="How long to watch what runs now.", min=0.0, max=60.0)
+    ] = 1.0,
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Look at the files of another machine, collected below this directory.", show_default=False),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Look at the readahead value of every device and mount. Changes nothing and needs no root.
+
+    For each: the value, where it came from, what is wrong with it for what runs now, and the line that mends it. Root
+    sees the memory-mapped files of all processes; others see their own. Exit status: 0 nothing to do, 1 findings, 2 the
+    machine could not be looked at.
+
+    Example: [bold]linnet tune doctor --json[/]
+    """
+    try:
+        rows = [json_text.loads(row) for row in _native.tune_doctor(seconds, None if root is None else str(root))]
+    except (Error, OSError) as error:
+        fail(str(error))
+        raise typer.Exit(UNABLE) from error
+    if json:
+        print_json({"rows": rows})
+    else:
+        show_rows(rows)
+    if any(row["verdict"] != "ok" for row in rows):
+        raise typer.Exit(FINDINGS)
+
+
+def show_rows(rows: list[dict[str, Any]]) -> None:
+    """A table of all, then each finding in full."""
+    styles = {"ok": "green", "suspect": "yellow"}
+    view = [
+        [
+            row["target"],
+            row["kind"],
+            Text(row["verdict"], style=styles.get(row["verdict"], "red")),
+            row["source"],
+            row["value_kib"],
+        ]
+        for row in rows
+    ]
+    table(None, ["target", "kind", "verdict", "source of the value", "KiB"], view, left=4)
+    findings = [row for row in rows if row["verdict"] != "ok"]
+    for row in findings:
+        where = f" ({', '.join(row['mounts'][:3])})" if row["mounts"] and row["kind"] == "block" else ""
+        console.print(Text(f"\n{row['target']}{where}: ", style="bold") + Text(row["reason"]))
+        if row["fix"]:
+            console.print(Text(f"    {row['fix']}"))
+    if not findings:
+        console.print("nothing to do")
+
+
+@app.command()
+def readahead(
+    device: Annotated[
+        str | None, typer.Option(help="Only this device, partition or mount point.", show_default=False)
+    ] = None,
+    cgroup: Annotated[
+        str | None,
+        typer.Option(
+            help="Only files read by this container, pod (NAMESPACE/NAME), unit or control group.", show_default=False
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="One round of decisions; their values stay until `linnet tune restore`.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Until Ctrl-C, which puts everything back (the default).")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and explain; change nothing.")] = False,
+    model: Annotated[str, typer.Option("--model", "-m", help="What decides: rule.")] = "rule",
+    scope: Annotated[
+        Literal["both", "files", "devices"],
+        typer.Option(help="What is set: open files, what files begin with on a device, or both."),
+    ] = "both",
+    rivals: Annotated[
+        Literal["auto", "yield", "insist"],
+        typer.Option(
+            help="When somebody else sets a device: leave it, set it again with growing patience, or (auto) leave another "
+            "value and set again over the value from before."
+        ),
+    ] = "auto",
+    backoff: Annotated[float, typer.Option(help="Seconds for which another one's value stands.", min=0.0)] = 600.0,
+    json: AsJson = False,
+) -> None:
+    """Give each file the readahead that suits how it is read. Needs root.
+
+    Files that are open are set from outside their process; files whose owner gave advice are left alone. Everything is
+    put back at the end, or at the next start after a crash. With --json each line is one event.
+
+    Example: [bold]linnet tune readahead --device /dev/nvme0n1 --dry-run[/]
+    """
+    if once and watch:
+        raise typer.BadParameter("give one of --once and --watch", param_hint="--once")
+    if model != "rule":
+        raise typer.BadParameter(f"{model!r} is not known; give rule", param_hint="--model")
+    with stopping() as stopped:
+
+        def tell(line: str | None) -> bool:
+            if line is not None:
+                if json:
+                    print(line, flush=True)
+                else:
+                    show_event(json_text.loads(line))
+            return stopped() is None
+
+        _native.tune_readahead(tell, device, cgroup, once, dry_run, scope, rivals, backoff)
+        ended = stopped()
+    if ended == signal.SIGINT:
+        raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def stopping() -> Iterator[Callable[[], int | None]]:
+    """Ctrl-C and SIGTERM end the tuner in order: it puts back what it changed. Gives which of them came."""
+    came: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: came[0] if came else None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def show_event(event: dict[str, Any]) -> None:
+    """One line for people."""
+    if event["kind"] == "note":
+        warn(event["why"])
+        return
+    when = datetime.fromtimestamp(event["t"]).astimezone().strftime("%H:%M:%S")
+    what = event["file"] or event["target"] or "files"
+    change = ""
+    if event["from_kib"] is not None and event["to_kib"] != event["from_kib"]:
+        change = f" {event['from_kib']} -> {event['to_kib']} KiB"
+    elif event["to_kib"] is not None:
+        change = f" {event['to_kib']} KiB"
+    reader = f" [{event['reader']}]" if event["reader"] else ""
+    dry = "" if event["applied"] or event["kind"] in ("skip", "rival", "restore") else " (not set)"
+    sure = f", confidence {event['confidence']:.2f}" if event["kind"] == "decision" else ""
+    console.print(Text(f"{when} {event['kind']} ", style="dim") + Text(f"{what}{change}{dry}: {event['why']}{sure}{reader}"))
+    sys.stdout.flush()
+
+
+@app.command()
+def files(
+    path: Annotated[Path, typer.Argument(help="The file.", show_default=False)],
+    json: AsJson = False,
+) -> None:
+    """Show who has a file open, with which readahead, and which of them the tuner would leave alone. Needs root.
+
+    Example: [bold]linnet tune files /data/db/data.mdb[/]
+    """
+    found = _native.tune_open_files(path)
+    rows = [{"process": p, "fd": fd, "value_kib": kib, "left_alone": why} for p, fd, kib, why in found]
+    if json:
+        print_json({"rows": rows})
+        return
+    columns = ["left alone because", "process", "fd", "KiB"]
+    table(None, columns, [[row["left_alone"], row["process"], row["fd"], row["value_kib"]] for row in rows])
+
+
+@app.command()
+def restore(
+    root: Annotated[
+        Path | None, typer.Option(help="The machine's files are below this directory.", show_default=False, hidden=True)
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Put back every value that Linnet changed and left: after `--once`, or after a crash. Needs root.
+
+    Example: [bold]linnet tune restore[/]
+    """
+    devices, left, files = _native.tune_restore(None if root is None else str(root))
+    if json:
+        print_json({"devices": dict(devices), "left": dict(left), "files": files})
+        return
+    for knob, kib in devices:
+        console.print(f"{knob}: {kib} KiB again")
+    for knob, kib in left:
+        console.print(f"{knob}: {kib} KiB, set by somebody else, stays")
+    console.print(f"{files} open files have their value from before" if files else "no open file was left changed")

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`linnet tune` without root: the doctor and `restore` on a pretended machine, and how the tuner refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from linnet import _native
+from linnet.cli import app
+from linnet.cli import tune as tune_cli
+from typer.testing import CliRunner
+
+KEYS = {"target", "kind", "value_kib", "source", "verdict", "reason", "fix"}
+
+
+def tune(*words: object):
+    return CliRunner().invoke(app, ["tune", *map(str, words)])
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    disk = tmp_path / "sys/block/nvme0n1"
+    (disk / "queue").mkdir(parents=True)
+    (disk / "size").write_text("1000")
+    (disk / "dev").write_text("259:0")
+    (disk / "queue/rotational").write_text("0")
+    (tmp_path / "sys/dev/block").mkdir(parents=True)
+    (tmp_path / "sys/dev/block/259:0").symlink_to("../../block/nvme0n1")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text("30 1 259:0 / /data rw - ext4 /dev/nvme0n1 rw\n")
+    (tmp_path / "proc/sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("this one")
+    set_kib(tmp_path, 128)
+    return tmp_path
+
+
+def set_kib(machine: Path, kib: int) -> None:
+    (machine / "sys/block/nvme0n1/queue/read_ahead_kb").write_text(str(kib))
+
+
+def get_kib(machine: Path) -> int:
+    return int((machine / "sys/block/nvme0n1/queue/read_ahead_kb").read_text())
+
+
+def test_doctor_says_by_its_status_whether_something_is_to_do(machine: Path, tmp_path: Path) -> None:
+    healthy = tune("doctor", "--root", machine, "--seconds", 0)
+    assert healthy.exit_code == 0 and "nothing to do" in healthy.output
+    set_kib(machine, 65536)
+    ill = tune("doctor", "--root", machine, "--seconds", 0)
+    assert ill.exit_code == 1
+    assert "echo 128 | sudo tee /sys/block/nvme0n1/queue/read_ahead_kb" in ill.output
+    unable = tune("doctor", "--root", tmp_path / "nowhere", "--seconds", 0)
+    assert unable.exit_code == 2 and unable.stdout == ""
+
+
+def test_doctor_rows_have_the_promised_keys(machine: Path) -> None:
+    set_kib(machine, 65536)
+    rows = json.loads(tune("doctor", "--root", machine, "--seconds", 0, "--json").stdout)["rows"]
+    assert len(rows) == 1 and set(rows[0]) >= KEYS
+    assert (rows[0]["target"], rows[0]["value_kib"], rows[0]["verdict"]) == ("/dev/nvme0n1", 65536, "high")
+    assert rows[0]["mounts"] == ["/data"]
+
+
+def test_doctor_runs_on_this_machine_without_root() -> None:
+    result = tune("doctor", "--seconds", 0, "--json")
+    assert result.exit_code in (0, 1), result.output
+    assert all(set(row) >= KEYS for row in json.loads(result.stdout)["rows"])
+
+
+def journal(machine: Path, written: int) -> None:
+    directory = machine / "run/linnet/tune"
+    directory.mkdir(parents=True)
+    device = {"knob": "/sys/block/nvme0n1/queue/read_ahead_kb", "original_kib": 128, "written_kib": [written]}
+    (directory / "journal.json").write_text(json.dumps({"boot": "this one", "devices": [device], "files": []}))
+
+
+def test_restore_puts_back_what_a_crash_left(machine: Path) -> None:
+    set_kib(machine, 8)
+    journal(machine, 8)
+    result = tune("restore", "--root", machine)
+    assert result.exit_code == 0 and "128 KiB again" in result.output
+    assert get_kib(machine) == 128
+    again = json.loads(tune("restore", "--root", machine, "--json").stdout)
+    assert again == {"devices": {}, "left": {}, "files": 0}
+
+
+def test_restore_leaves_what_somebody_else_set(machine: Path) -> None:
+    set_kib(machine, 512)
+    journal(machine, 8)
+    result = tune("restore", "--root", machine)
+    assert "512 KiB, set by somebody else, stays" in result.output and get_kib(machine) == 512
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--once", "--watch"], "one of --once and --watch"),
+        (["--model", "oracle"], "is not known"),
+        (["--scope", "everything"], "--scope"),
+    ],
+)
+def test_wrong_settings_are_refused(words: list[str], said: str) -> None:
+    result = tune("readahead", *words)
+    assert result.exit_code == 2 and said in result.output
+
+
+def test_an_unknown_device_is_named() -> None:
+    with pytest.raises(_native.TuneError, match="/dev/nosuch: no such device or mount"):
+        _native.tune_readahead(lambda _: False, device="/dev/nosuch", dry_run=True)
+
+
+def test_what_the_callback_raises_comes_out() -> None:
+    def fail(_line: str | None) -> bool:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        _native.tune_readahead(fail, dry_run=True)
+
+
+def test_an_observer_that_cannot_see_says_so() -> None:
+    files, demands, descriptors, limits = _native.tune_sight()
+    assert (files and demands and descriptors) or limits
+
+
+def test_events_read_as_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    event = {
+        "t": 0.0, "kind": "decision", "target": "/dev/vda", "file": "/data/a.sst", "from_kib": 128, "to_kib": 8,
+        "why": "random: 1.0 pages between jumps", "confidence": 0.9, "reader": "db (process 7) in /", "applied": False,
+    }  # fmt: skip
+    tune_cli.show_event(event)
+    line = capsys.readouterr().out
+    assert "decision /data/a.sst 128 -> 8 KiB (not set): random" in line and "confidence 0.90" in line

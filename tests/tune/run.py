@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The readahead tuner on a real kernel: values follow the workload, others win where they should, all is put back.
+
+    sudo .venv/bin/python tests/tune/run.py [CASE...]
+
+Ends with 77 and the reason where the machine lacks something: root, BPF with type information, loop devices, control groups.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bed import LINNET, NVME, Bed, missing, tuner
+
+from linnet import _native
+
+SKIPPED = 77
+READER = Path(__file__).with_name("reader.py")
+DATA = 160 << 20
+JOURNAL = Path("/run/linnet/tune/journal.json")
+
+
+def events(log: Path, *kinds: str) -> list[dict[str, Any]]:
+    """Events of these kinds so far."""
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
+    return [event for event in lines if event["kind"] in kinds]
+
+
+def wait(what: str, condition: Callable[[], Any], seconds: float = 15.0) -> Any:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"after {seconds:.0f} s still not: {what}")
+
+
+def values(path: Path, process: int) -> list[int]:
+    """Readahead of the file's descriptors in a process, as the kernel has it."""
+    return [kib for owner, _, kib, _ in _native.tune_open_files(path) if owner == process]
+
+
+def reset(path: Path) -> None:
+    """Forget the pages of a file."""
+    fd = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+
+
+@contextlib.contextmanager
+def reader(bed: Bed, path: Path, order: str, seconds: float = 60.0, how: str = "mmap") -> Iterator[subprocess.Popen[str]]:
+    """Our reader, until the block ends."""
+    reset(path)
+    process = bed.start([sys.executable, str(READER), str(path), how, order, str(seconds)])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def settled(path: Path, process: int, kib: int) -> Callable[[], bool]:
+    """True when every descriptor has this value."""
+    return lambda: set(values(path, process)) == {kib}
+
+
+def follows_and_restores(bed: Bed, data: Path, log: Path) -> None:
+    """A random reader gets 8 KiB, a scan the default again; the end and SIGINT put everything back."""
+    for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
+        with reader(bed, data, "random") as process:
+            with tuner(bed, log) as running:
+                wait("8 KiB on the open file", settled(data, process.pid, 8))
+                assert bed.value() == 128, "the device keeps its value while a file is set"
+                found = events(log, "decision")[0]
+                assert (found["from_kib"], found["to_kib"], found["applied"]) == (128, 8, True), found
+                assert found["file"] == str(data) and found["target"] == bed.device, found
+                assert 0.6 <= found["confidence"] <= 1 and "random" in found["why"], found
+                running.send_signal(number)
+                assert running.wait(20) == status
+            assert settled(data, process.pid, 128)(), "the open file has its value again"
+        assert json.loads(JOURNAL.read_text())["files"] == []
+
+
+def scan_keeps_its_readahead(bed: Bed, data: Path, log: Path) -> None:
+    """Scans and reverse scans are left at the device's value."""
+    for order in ("seq", "reverse"):
+        with tuner(bed, log), reader(bed, data, order) as process:
+            time.sleep(3)
+            assert settled(data, process.pid, 128)(), (order, values(data, process.pid))
+            assert not events(log, "decision"), events(log, "decision")
+
+
+def change_is_followed(bed: Bed, data: Path, log: Path) -> None:
+    """One process that scans after reading at random: its open file follows within two seconds."""
+    code = (
+        "import mmap,os,random,sys,time\n"
+        "fd=os.open(sys.argv[1],0); m=mmap.mmap(fd,0,prot=1); n=len(m)//4096\n"
+        "end=time.time()+4\n"
+        "while time.time()<end: m[random.randrange(n)*4096]\n"
+        "print(time.time(),flush=True)\n"
+        "while True:\n"
+        " os.posix_fadvise(os.open(sys.argv[1],0),0,0,4)\n"
+        " m.close(); m=mmap.mmap(fd,0,prot=1)\n"
+        " for i in range(n): m[i*4096]\n"
+    )
+    with tuner(bed, log):
+        process = bed.start([sys.executable, "-c", code, str(data)])
+        try:
+            assert process.stdout is not None
+            turned = float(process.stdout.readline())
+            back = wait("128 KiB again", lambda: [e for e in events(log, "decision") if e["to_kib"] == 128 and e["t"] > turned])
+            assert back[0]["t"] - turned < 2.5, f"followed after {back[0]['t'] - turned:.1f} s"
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def survives_a_crash(bed: Bed, data: Path, log: Path) -> None:
+    """Killed without a chance to clean up: `linnet tune restore` puts the open file and the device back."""
+    bed.set(65_536)
+    with reader(bed, data, "random") as process:
+        with tuner(bed, log) as running:
+            wait("8 KiB on the open file", settled(data, process.pid, 8))
+            wait("the device at the default", lambda: bed.value() == 128)
+            running.kill()
+            running.wait()
+        assert settled(data, process.pid, 8)() and bed.value() == 128
+        subprocess.run([str(LINNET), "tune", "restore"], check=True, stdout=subprocess.DEVNULL)
+        assert settled(data, process.pid, 65_536)() and bed.value() == 65_536
+    bed.set(128)
+
+
+def second_tuner_is_refused(bed: Bed, data: Path, log: Path) -> None:
+    """The lock names the first one; a dry run is welcome beside it."""
+    with tuner(bed, log) as first:
+        words = [str(LINNET), "tune", "readahead", "--once", "--device", bed.device]
+        second = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert second.returncode == 1 and f"process {first.pid}" in second.stderr, second.stderr
+        assert subprocess.run([*words, "--dry-run"], check=False, capture_output=True).returncode == 0
+
+
+def advice_is_respected(bed: Bed, data: Path, log: Path) -> None:
+    """Files whose owner advised RANDOM or SEQUENTIAL are not touched, and the reason is told once."""
+    for advice, kib, word in ((1, 128, "RANDOM"), (2, 256, "SEQUENTIAL")):
+        reset(data)
+        code = (
+            f"import os,random,sys,mmap\nfd=os.open(sys.argv[1],0); os.posix_fadvise(fd,0,0,{advice})\n"
+            "m=mmap.mmap(fd,0,prot=1); n=len(m)//4096\n"
+            "other=os.open(sys.argv[1],0)\n"
+            "os.close(other)\n"
+            "while True:\n"
+            " i=random.randrange(n); m[i*4096]; os.pread(fd,65536,i*4096)\n"
+        )
+        with tuner(bed, log):
+            process = bed.start([sys.executable, "-c", code, str(data)])
+            try:
+                found = wait("a reason", lambda: events(log, "skip"))
+                time.sleep(1.5)
+                assert word in found[0]["why"] and len(events(log, "skip")) == 1, events(log, "skip")
+                assert settled(data, process.pid, kib)(), values(data, process.pid)
+            finally:
+                process.kill()
+                process.communicate()
+
+
+def administrator_wins(bed: Bed, data: Path, log: Path) -> None:
+    """Another value on the device is a decision: told, respected, and still there after the end."""
+    bed.set(65_536)
+    with reader(bed, data, "random"):
+        with tuner(bed, log):
+            wait("the device at the default", lambda: bed.value() == 128)
+            bed.set(512)
+            found = wait("the rival", lambda: events(log, "rival"))
+            assert found[0]["to_kib"] == 512 and "leave the device alone for 600 s" in found[0]["why"], found
+            time.sleep(2)
+            assert bed.value() == 512
+        assert bed.value() == 512
+    bed.set(128)
+
+
+def rewriter_is_outlasted(bed: Bed, data: Path, log: Path) -> None:
+    """The old value put back by a program: open files keep theirs, and the device follows after a patience."""
+    bed.set(65_536)
+    with reader(bed, data, "random") as process, tuner(bed, log):
+        for _ in range(2):
+            wait("the device at the default", lambda: bed.value() == 128)
+            wait("8 KiB on the open file", settled(data, process.pid, 8))
+            bed.set(65_536)
+            time.sleep(1)
+            assert settled(data, process.pid, 8)()
+        wait("the device at the default again", lambda: bed.value() == 128)
+        assert len(events(log, "rival")) == 2
+    assert bed.value() == 65_536
+    bed.set(128)
+
+
+def dry_run_changes_nothing(bed: Bed, data: Path, log: Path) -> None:
+    """Decisions are told and not applied; root's lock is not taken."""
+    with reader(bed, data, "random") as process:
+        words = [str(LINNET), "tune", "readahead", "--once", "--dry-run", "--json", "--device", str(bed.root)]
+        out = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        found = [json.loads(line) for line in out.splitlines()]
+        assert [(e["to_kib"], e["applied"]) for e in found if e["kind"] == "decision"] == [(8, False)], found
+        assert settled(data, process.pid, 128)()
+
+
+def once_stays_until_restored(bed: Bed, data: Path, log: Path) -> None:
+    """--once leaves its values; restore takes them back."""
+    with reader(bed, data, "random") as process:
+        subprocess.run([str(LINNET), "tune", "readahead", "--once", "--device", bed.device], check=True, capture_output=True)
+        assert settled(data, process.pid, 8)()
+        out = subprocess.run([str(LINNET), "tune", "restore", "--json"], check=True, capture_output=True, text=True).stdout
+        assert json.loads(out)["files"] == 1 and settled(data, process.pid, 128)()
+
+
+def many_files_that_come_and_go(bed: Bed, data: Path, log: Path) -> None:
+    """A thousand open files, some deleted, a process that ends in the middle: nothing breaks and all is put back."""
+    many = bed.root / "many"
+    many.mkdir(exist_ok=True)
+    for number in range(1000):
+        (many / str(number)).write_bytes(os.urandom(1 << 16))
+    os.sync()
+    code = (
+        "import os,random,sys,mmap\n"
+        "d=sys.argv[1]; fds=[os.open(f'{d}/{i}',0) for i in range(1000)]\n"
+        "maps=[mmap.mmap(fd,0,prot=1) for fd in fds]\n"
+        "[os.unlink(f'{d}/{i}') for i in range(0,1000,10)]\n"
+        "while True:\n"
+        " for _ in range(2000): maps[random.randrange(1000)][random.randrange(16)*4096]\n"
+        " [os.posix_fadvise(fd,0,0,4) for fd in fds]\n"
+        " [m.close() for m in maps]; maps=[mmap.mmap(fd,0,prot=1) for fd in fds]\n"
+    )
+    with tuner(bed, log) as running:
+        bed.throttle(None)
+        words = [sys.executable, "-c", code, str(many)]
+        process = bed.start(words)
+        time.sleep(6)
+        process.kill()
+        process.communicate()
+        assert running.poll() is None
+    bed.throttle(bed.model)
+    assert json.loads(JOURNAL.read_text())["files"] == []
+    assert bed.value() == 128
+
+
+CASES = [
+    follows_and_restores,
+    scan_keeps_its_readahead,
+    change_is_followed,
+    survives_a_crash,
+    second_tuner_is_refused,
+    advice_is_respected,
+    administrator_wins,
+    rewriter_is_outlasted,
+    dry_run_changes_nothing,
+    once_stays_until_restored,
+    many_files_that_come_and_go,
+]
+
+
+def lacking() -> str | None:
+    """Why nothing can be tested here."""
+    reason = missing()
+    if reason:
+        return reason
+    _, demands, descriptors, limits = _native.tune_sight()
+    return None if demands and descriptors else "; ".join(limits)
+
+
+def main(wanted: list[str]) -> int:
+    """Run the cases that are wanted, or all."""
+    reason = lacking()
+    if reason:
+        print(f"skipped: {reason}", file=sys.stderr)
+        return SKIPPED
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="linnet-tune-") as place, Bed(NVME, 64 << 20, DATA + (160 << 20)) as bed:
+        data = bed.fill("data", DATA)
+        bed.set(128)
+        for case in CASES:
+            if wanted and case.__name__ not in wanted:
+                continue
+            begun = time.monotonic()
+            log = Path(place) / f"{case.__name__}.jsonl"
+            try:
+                case(bed, data, log)
+                print(f"ok {case.__name__} ({time.monotonic() - begun:.1f} s)", flush=True)
+            except (AssertionError, subprocess.SubprocessError, RuntimeError) as error:
+                failed.append(case.__name__)
+                print(f"FAILED {case.__name__}: {error!r}\n{log.read_text()[-2000:] if log.exists() else ''}", flush=True)
+                bed.set(128)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
