@@ -219,10 +219,11 @@ def dry_run_changes_nothing(bed: Bed, data: Path, log: Path) -> None:
 def once_stays_until_restored(bed: Bed, data: Path, log: Path) -> None:
     """--once leaves its values; restore takes them back."""
     with reader(bed, data, "random") as process:
-        subprocess.run([str(LINNET), "tune", "readahead", "--once", "--device", bed.device], check=True, capture_output=True)
-        assert settled(data, process.pid, 8)()
+        words = [str(LINNET), "tune", "readahead", "--once", "--json", "--device", bed.device]
+        said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        assert settled(data, process.pid, 8)(), (said, values(data, process.pid))
         out = subprocess.run([str(LINNET), "tune", "restore", "--json"], check=True, capture_output=True, text=True).stdout
-        assert json.loads(out)["files"] == 1 and settled(data, process.pid, 128)()
+        assert json.loads(out)["files"] >= 1 and settled(data, process.pid, 128)()
 
 
 def many_files_that_come_and_go(bed: Bed, data: Path, log: Path) -> None:

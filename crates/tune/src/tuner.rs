@@ -181,6 +181,7 @@ impl<'a> Tuner<'a> {
     /// True where it ended of itself.
     fn watch(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<bool> {
         self.observer.look()?;
+        let mut acted = false;
         loop {
             if !tell(None) {
                 return Ok(false);
@@ -189,7 +190,7 @@ impl<'a> Tuner<'a> {
             let now = self.began.elapsed();
             let samples = self.observer.look()?;
             let events = self.tick(now, &samples)?;
-            let acted = events.iter().any(|event| event.kind == "decision");
+            acted |= events.iter().any(|event| event.kind == "decision");
             for event in &events {
                 if !tell(Some(event)) {
                     return Ok(false);
