@@ -3,10 +3,10 @@
 
     sudo .venv/bin/python bench/macro/readahead.py [--quick] [--model nvme|sata] [--out FILE.json]
 
-Rows of workload x setting: operations per second and bytes per operation, medians of the rounds with their spread. Settings
-take turns within a round, so that a disturbance of the machine meets them all. The best static value of each workload is the
-oracle. `--quick` takes less than three minutes. Needs root, loop devices, control groups and, for the rows of RocksDB, db_bench
-(Debian: rocksdb-tools).
+Rows of workload x setting: operations per second and bytes per operation, medians of the rounds with their spread.
+Settings take turns within a round, so that a disturbance of the machine meets them all. The best static value of each
+workload is the oracle. `--quick` takes about three minutes. Needs root, loop devices, control groups and, for the rows
+of RocksDB, db_bench (Debian: rocksdb-tools).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import platform
 import re
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
-from bed import MODELS, Bed, missing, tuner  # noqa: E402
+from bed import MODELS, Bed, Model, missing, tuner
 
 READER = Path(__file__).resolve().parents[2] / "tests" / "tune" / "reader.py"
 DEFAULT_KIB = 128
@@ -75,6 +76,7 @@ class Row:
 
 
 Load = Callable[[Bed], Outcome]
+Setting = Callable[[Bed, Load, Path], Outcome]
 
 
 def reading(path: str, how: str, order: str, seconds: float) -> Load:
@@ -99,15 +101,22 @@ class Database:
         self.keys = keys
 
     def _words(self, bed: Bed, benchmarks: str, *more: str) -> list[str]:
-        fixed = ["--compression_type=none", "--key_size=48", "--value_size=100", "--disable_wal=1", "--cache_size=1048576"]
+        fixed = [
+            "--compression_type=none",
+            "--key_size=48",
+            "--value_size=100",
+            "--disable_wal=1",
+            "--cache_size=1048576",
+        ]
         return [
             "db_bench", f"--db={bed.root}/db", f"--num={self.keys}", f"--benchmarks={benchmarks}", *fixed,
             "--mmap_read=1", "--advise_random_on_open=0", "--open_files=-1", "--seed=7", *more,
         ]  # fmt: skip
 
     def fill(self, bed: Bed) -> None:
-        """Make the database, on a device without limits."""
-        bed.run(self._words(bed, "fillseq", "--target_file_size_base=67108864"))
+        """Make the database, outside the control group: the device has no limits, and memory none."""
+        words = self._words(bed, "fillseq", "--target_file_size_base=67108864")
+        subprocess.run(words, check=True, capture_output=True)
 
     def load(self, benchmark: str, seconds: int) -> Load:
         """One benchmark. What reads everything in order ends with the data; the others with the time."""
@@ -117,7 +126,9 @@ class Database:
             whole = benchmark in ("readseq", "readreverse")
             limit = [] if whole else [f"--duration={seconds}", f"--reads={10**9}"]
             out = bed.run(self._words(bed, benchmark, "--use_existing_db=1", *limit))
-            found = re.search(rf"^{benchmark}\s*:\s*[\d.]+ micros/op (\d+) ops/sec ([\d.]+) seconds (\d+) operations", out, re.M)
+            found = re.search(
+                rf"^{benchmark}\s*:\s*[\d.]+ micros/op (\d+) ops/sec ([\d.]+) seconds (\d+) operations", out, re.M
+            )
             if found is None:
                 raise RuntimeError(f"db_bench {benchmark} printed no figure:\n{out[-500:]}")
             done = int(found[3])
@@ -144,7 +155,7 @@ def rewriting(bed: Bed, kib: int, every: float) -> Iterator[None]:
         thread.join()
 
 
-def static(kib: int) -> Callable[[Bed, Load, Path], Outcome]:
+def static(kib: int) -> Setting:
     """The device at one value."""
 
     def run(bed: Bed, load: Load, _log: Path) -> Outcome:
@@ -154,7 +165,7 @@ def static(kib: int) -> Callable[[Bed, Load, Path], Outcome]:
     return run
 
 
-def tuned(base_kib: int, every: float | None = None) -> Callable[[Bed, Load, Path], Outcome]:
+def tuned(base_kib: int, every: float | None = None) -> Setting:
     """The tuner, on a device that has `base_kib`; with something that rewrites it `every` so many seconds."""
 
     def run(bed: Bed, load: Load, log: Path) -> Outcome:
@@ -169,7 +180,7 @@ def tuned(base_kib: int, every: float | None = None) -> Callable[[Bed, Load, Pat
     return run
 
 
-def measure(bed: Bed, loads: dict[str, Load], settings: dict[str, Any], rounds: int, logs: Path) -> list[Row]:
+def measure(bed: Bed, loads: dict[str, Load], settings: dict[str, Setting], rounds: int, logs: Path) -> list[Row]:
     """Every workload under every setting, in turns."""
     rows = {(w, s): Row(w, s) for w in loads for s in settings}
     for turn in range(rounds):
@@ -184,7 +195,7 @@ def measure(bed: Bed, loads: dict[str, Load], settings: dict[str, Any], rounds: 
 
 def show(rows: list[Row], base: str) -> None:
     """A table per workload, with the shares that matter."""
-    print("| workload | setting | ops/s | spread | second half | of best static | of default | bytes/op | default's bytes |")
+    print("| workload | setting | ops/s | spread | second half | of best static | of default | bytes/op | of default |")
     print("|---|---|---|---|---|---|---|---|---|")
     for workload in dict.fromkeys(row.workload for row in rows):
         group = [row for row in rows if row.workload == workload]
@@ -194,8 +205,8 @@ def show(rows: list[Row], base: str) -> None:
             print(
                 f"| {row.workload} | {row.setting}{' (best)' if row is best else ''} | {row.ops():,.0f} "
                 f"| ±{100 * row.spread():.0f} % | {row.settled():,.0f} | {row.ops() / best.ops():.2f} "
-                f"(settled {row.settled() / best.settled():.2f}) | {row.ops() / first.ops():.2f} | {row.bytes_per_op():,.0f} "
-                f"| {first.bytes_per_op() / max(row.bytes_per_op(), 1e-9):.1f}x |"
+                f"(settled {row.settled() / best.settled():.2f}) | {row.ops() / first.ops():.2f} "
+                f"| {row.bytes_per_op():,.0f} | 1/{first.bytes_per_op() / max(row.bytes_per_op(), 1e-9):.1f} |"
             )
 
 
@@ -216,14 +227,73 @@ def as_json(part: str, rows: list[Row]) -> list[dict[str, Any]]:
     ]
 
 
+@dataclass
+class Plan:
+    """How much is measured, and where the tuner's events go."""
+
+    quick: bool
+    model: Model
+    rounds: int
+    seconds: float
+    logs: Path
+
+    def sweep(self) -> dict[str, Setting]:
+        """Static values, and the tuner on the default."""
+        values = (8, 128) if self.quick else (8, 16, 32, 128, 512, 1024)
+        static_ones = {("default 128" if kib == DEFAULT_KIB else f"static {kib}"): static(kib) for kib in values}
+        return static_ones | {"tuner": tuned(DEFAULT_KIB)}
+
+
+def reader_part(plan: Plan) -> list[Row]:
+    """Our reader on one file."""
+    memory, data = (64 << 20, 600 << 20) if plan.quick else (200 << 20, 1600 << 20)
+    with Bed(plan.model, memory, data + (data >> 2)) as bed:
+        bed.fill("data", data)
+        cells = [("mmap", "random"), ("mmap", "seq"), ("mmap", "reverse"), ("pread", "random"), ("pread", "seq")]
+        kept = cells[: 2 if plan.quick else 5]
+        loads = {f"{how} {order}": reading("data", how, order, plan.seconds) for how, order in kept}
+        return measure(bed, loads, plan.sweep(), plan.rounds, plan.logs)
+
+
+def huge_part(plan: Plan) -> list[Row]:
+    """A device that some machine's image set to 64 MiB, and something that sets it again and again."""
+    # With less memory than a few such reads need the reader is killed.
+    with Bed(plan.model, 200 << 20, (1200 if plan.quick else 1600) << 20) as bed:
+        bed.fill("data", (1000 if plan.quick else 1300) << 20)
+        settings = {f"default {HUGE_KIB}": static(HUGE_KIB), "static 8": static(8), "static 128": static(DEFAULT_KIB)}
+        settings |= {"tuner": tuned(HUGE_KIB), "tuner, rewritten": tuned(HUGE_KIB, 5 if plan.quick else 60)}
+        loads = {
+            "mmap random": reading("data", "mmap", "random", max(plan.seconds, 10 if plan.quick else 130)),
+            "mmap seq": reading("data", "mmap", "seq", plan.seconds),
+        }
+        return measure(bed, loads, settings, plan.rounds, plan.logs)
+
+
+def rocksdb_part(plan: Plan) -> list[Row]:
+    """RocksDB with mappings, and without its advice, which hides the device's value."""
+    if shutil.which("db_bench") is None:
+        print("skipped: RocksDB: no db_bench here (Debian: rocksdb-tools)", file=sys.stderr)
+        return []
+    database = Database(3_000_000 if plan.quick else 8_000_000)
+    memory, size = (64 << 20, 1000 << 20) if plan.quick else (300 << 20, 2600 << 20)
+    with Bed(plan.model, memory, size) as bed:
+        database.fill(bed)
+        names = ["readrandom", "readseq"] if plan.quick else ["readrandom", "readseq", "readreverse", "mixgraph"]
+        loads = {name: database.load(name, int(plan.seconds)) for name in names}
+        return measure(bed, loads, plan.sweep(), plan.rounds, plan.logs)
+
+
+PARTS = {"reader": reader_part, "huge": huge_part, "rocksdb": rocksdb_part}
+
+
 def main() -> int:
     """Measure, print tables and write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer values, one round, short runs: under three minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer values, one round, short runs")
     parser.add_argument("--model", choices=MODELS, default="nvme", help="device")
     parser.add_argument("--rounds", type=int, help="runs of each cell (5; quick: 1)")
     parser.add_argument("--seconds", type=float, help="of a run (20; quick: 6)")
-    parser.add_argument("--only", default="", help="only parts whose name has this: reader, huge, rocksdb")
+    parser.add_argument("--only", choices=PARTS, help="one part")
     parser.add_argument("--out", type=Path, help="write every run as JSON")
     arguments = parser.parse_args()
     reason = missing()
@@ -231,48 +301,26 @@ def main() -> int:
         print(f"skipped: {reason}", file=sys.stderr)
         return SKIPPED
     quick = arguments.quick
-    rounds = arguments.rounds or (1 if quick else 5)
-    seconds = arguments.seconds or (6 if quick else 20)
-    values = (8, 128) if quick else (8, 16, 32, 128, 512, 1024)
+    rounds, seconds = arguments.rounds or (1 if quick else 5), arguments.seconds or (6 if quick else 20)
     model = MODELS[arguments.model]
-    memory, data = (64 << 20, 600 << 20) if quick else (200 << 20, 1600 << 20)
-    sweep = {("default 128" if kib == DEFAULT_KIB else f"static {kib}"): static(kib) for kib in values}
     record: list[dict[str, Any]] = []
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="linnet-readahead-") as place:
-        logs = Path(place)
-        if arguments.only in "reader" or arguments.only in "huge":
-            with Bed(model, memory, data + (data >> 2)) as bed:
-                bed.fill("data", data)
-                if arguments.only in "reader":
-                    cells = [("mmap", "random"), ("mmap", "seq"), ("mmap", "reverse"), ("pread", "random"), ("pread", "seq")]
-                    loads = {f"{how} {order}": reading("data", how, order, seconds) for how, order in cells[: 2 if quick else 5]}
-                    rows = measure(bed, loads, sweep | {"tuner": tuned(DEFAULT_KIB)}, rounds, logs)
-                    show(rows, "default 128")
-                    record += as_json("reader", rows)
-                if arguments.only in "huge":
-                    huge = {f"default {HUGE_KIB}": static(HUGE_KIB), "static 8": static(8)}
-                    huge |= {"tuner": tuned(HUGE_KIB), "tuner, rewritten": tuned(HUGE_KIB, 5 if quick else 60)}
-                    loads = {"mmap random": reading("data", "mmap", "random", max(seconds, 12 if quick else 130))}
-                    loads |= {"mmap seq": reading("data", "mmap", "seq", seconds)}
-                    rows = measure(bed, loads, huge, 1 if quick else rounds, logs)
-                    print()
-                    show(rows, f"default {HUGE_KIB}")
-                    record += as_json("huge", rows)
-        if arguments.only in "rocksdb" and shutil.which("db_bench"):
-            database = Database(500_000 if quick else 4_000_000)
-            with Bed(model, memory, 400 << 20 if quick else 1600 << 20) as bed:
-                bed.throttle(None)
-                database.fill(bed)
-                bed.throttle(model)
-                names = ["readrandom", "readseq"] if quick else ["readrandom", "readseq", "readreverse", "mixgraph"]
-                loads = {name: database.load(name, int(seconds)) for name in names}
-                rows = measure(bed, loads, sweep | {"tuner": tuned(DEFAULT_KIB)}, rounds, logs)
+        plan = Plan(quick, model, rounds, seconds, Path(place))
+        for name, part in PARTS.items():
+            if arguments.only in (None, name):
+                rows = part(plan)
                 print()
-                show(rows, "default 128")
-                record += as_json("rocksdb", rows)
+                show(rows, "default 65536" if name == "huge" else "default 128")
+                record += as_json(name, rows)
     took = time.monotonic() - begun
-    head = {"model": vars(model), "rounds": rounds, "seconds": seconds, "took_s": round(took), "kernel": platform.release()}
+    head = {
+        "model": vars(model),
+        "rounds": rounds,
+        "seconds": seconds,
+        "took_s": round(took),
+        "kernel": platform.release(),
+    }
     print(f"\n{model.name}, {rounds} rounds of {seconds:g} s, {took:.0f} s in all")
     if arguments.out:
         arguments.out.write_text(json.dumps(head | {"command": " ".join(sys.argv), "rows": record}, indent=1) + "\n")

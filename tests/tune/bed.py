@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A repeatable device for readahead: a loop device on memory, throttled by a control group, under a memory limit.
 
-The throttle is the device model: so many bytes and so many I/Os a second, whoever else uses the machine. Needs root, loop
-devices and control groups (version 1 or 2); `missing` says what this machine lacks.
+The throttle is the device model: so many bytes and so many I/Os a second, whoever else uses the machine. Needs root,
+loop devices and control groups (version 1 or 2); `missing` says what this machine lacks.
 """
 
 from __future__ import annotations
@@ -160,16 +160,15 @@ class Bed:
         words = Path(f"/sys/block/{Path(self.device).name}/stat").read_text().split()
         return int(words[2]) * 512
 
-    def start(self, words: Sequence[str], **more: object) -> subprocess.Popen[str]:
+    def start(self, words: Sequence[str]) -> subprocess.Popen[str]:
         """Start a program inside the control group."""
 
         def join() -> None:
             for group in self.groups:
                 (group / "cgroup.procs").write_text("0")
 
-        return subprocess.Popen(
-            list(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=join, **more
-        )  # type: ignore[call-overload,no-any-return]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(list(words), stdout=pipe, stderr=pipe, text=True, preexec_fn=join)  # noqa: PLW1509
 
     def run(self, words: Sequence[str]) -> str:
         """Run a program inside the control group to its end and give its output."""

@@ -3,7 +3,8 @@
 
     sudo .venv/bin/python tests/tune/run.py [CASE...]
 
-Ends with 77 and the reason where the machine lacks something: root, BPF with type information, loop devices, control groups.
+Ends with 77 and the reason where the machine lacks something: root, BPF with type information, loop devices, control
+groups.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from bed import LINNET, NVME, Bed, missing, tuner
-
 from linnet import _native
 
 SKIPPED = 77
@@ -60,7 +60,9 @@ def reset(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def reader(bed: Bed, path: Path, order: str, seconds: float = 60.0, how: str = "mmap") -> Iterator[subprocess.Popen[str]]:
+def reader(
+    bed: Bed, path: Path, order: str, seconds: float = 60.0, how: str = "mmap"
+) -> Iterator[subprocess.Popen[str]]:
     """Our reader, until the block ends."""
     reset(path)
     process = bed.start([sys.executable, str(READER), str(path), how, order, str(seconds)])
@@ -120,7 +122,9 @@ def change_is_followed(bed: Bed, data: Path, log: Path) -> None:
         try:
             assert process.stdout is not None
             turned = float(process.stdout.readline())
-            back = wait("128 KiB again", lambda: [e for e in events(log, "decision") if e["to_kib"] == 128 and e["t"] > turned])
+            back = wait(
+                "128 KiB again", lambda: [e for e in events(log, "decision") if e["to_kib"] == 128 and e["t"] > turned]
+            )
             assert back[0]["t"] - turned < 2.5, f"followed after {back[0]['t'] - turned:.1f} s"
         finally:
             process.kill()
@@ -222,7 +226,9 @@ def once_stays_until_restored(bed: Bed, data: Path, log: Path) -> None:
         words = [str(LINNET), "tune", "readahead", "--once", "--json", "--device", bed.device]
         said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
         assert settled(data, process.pid, 8)(), (said, values(data, process.pid))
-        out = subprocess.run([str(LINNET), "tune", "restore", "--json"], check=True, capture_output=True, text=True).stdout
+        out = subprocess.run(
+            [str(LINNET), "tune", "restore", "--json"], check=True, capture_output=True, text=True
+        ).stdout
         assert json.loads(out)["files"] >= 1 and settled(data, process.pid, 128)()
 
 
@@ -300,7 +306,9 @@ def main(wanted: list[str]) -> int:
                 print(f"ok {case.__name__} ({time.monotonic() - begun:.1f} s)", flush=True)
             except (AssertionError, subprocess.SubprocessError, RuntimeError) as error:
                 failed.append(case.__name__)
-                print(f"FAILED {case.__name__}: {error!r}\n{log.read_text()[-2000:] if log.exists() else ''}", flush=True)
+                print(
+                    f"FAILED {case.__name__}: {error!r}\n{log.read_text()[-2000:] if log.exists() else ''}", flush=True
+                )
                 bed.set(128)
     return 1 if failed else 0
 

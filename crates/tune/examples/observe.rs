@@ -8,7 +8,7 @@ use linnet_tune::observe;
 fn main() -> linnet_tune::Result<()> {
     let seconds: u32 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5);
     #[cfg(feature = "bpf")]
-    println!("{:?}", observe::event_cost(5, 200_000)?);
+    println!("{:?}", observe::event_cost(30, 50_000)?);
     let mut observer = observe::best(&Host::default(), None)?;
     println!("{:?}", observer.sight());
     for _ in 0..seconds {

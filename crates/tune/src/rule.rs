@@ -82,31 +82,43 @@ fn certainty(observations: u64) -> f64 {
     1.0 - 0.8 / (observations.max(1) as f64).sqrt()
 }
 
+/// Pages that one read in vain must bring to be proof enough: 16 MiB.
+const WASTED_PAGES: f64 = 4096.0;
+
+/// Certainty that reads are scattered. Where each brings many megabytes of which next to nothing is used, two are enough:
+/// more would take seconds.
+fn scattered(features: &Features) -> f64 {
+    let counted = certainty(features.jumps);
+    let each = features.added as f64 / features.jumps.max(1) as f64;
+    let wasted = features.jumps >= 2 && each >= WASTED_PAGES && features.used_share < 0.02;
+    if wasted { counted.max(0.86) } else { counted }
+}
+
 impl Decider for Rule {
     fn name(&self) -> &str {
         "rule"
     }
 
     fn decide(&self, features: &Features) -> Option<Verdict> {
-        let Features { run_pages, reverse_share, jumps, accesses, .. } = *features;
+        let Features { run_pages, reverse_share, accesses, .. } = *features;
         if accesses == 0 {
             return None;
         }
-        let (class, kib, seen) = if run_pages <= self.random_pages {
-            (Class::Random, Some(self.random_kib), jumps)
+        let (class, kib, confidence) = if run_pages <= self.random_pages {
+            (Class::Random, Some(self.random_kib), scattered(features))
         } else if run_pages < self.sequential_pages {
-            (Class::Runs, Some(on_ladder(2.0 * run_pages).min(DEFAULT_KIB)), jumps)
+            (Class::Runs, Some(on_ladder(2.0 * run_pages).min(DEFAULT_KIB)), scattered(features))
         } else if reverse_share > 0.5 {
-            (Class::Reverse, None, accesses)
+            (Class::Reverse, None, certainty(accesses))
         } else {
-            (Class::Sequential, None, accesses)
+            (Class::Sequential, None, certainty(accesses))
         };
         let why = format!(
             "{}: {run_pages:.1} pages between jumps, {accesses} demands, {:.0} % of the pages read were used",
             class.name(),
             100.0 * features.used_share,
         );
-        Some(Verdict { class, kib, confidence: certainty(seen), why })
+        Some(Verdict { class, kib, confidence, why })
     }
 }
 
@@ -141,6 +153,22 @@ mod tests {
         assert!(one.confidence < 0.3);
         let few = decide(Counts { accesses: 5, pages: 5, jumps: 5, ..Counts::default() }).expect("a verdict");
         assert!((0.6..0.7).contains(&few.confidence));
+    }
+
+    #[test]
+    fn two_reads_that_bring_64_mib_each_for_nothing_are_enough() {
+        let huge = |jumps| Counts {
+            accesses: jumps,
+            pages: jumps,
+            jumps,
+            added: 16_384 * jumps,
+            used: jumps,
+            ..Counts::default()
+        };
+        assert!(decide(huge(1)).expect("a verdict").confidence < 0.6, "one may be the start of a scan");
+        assert!(decide(huge(2)).expect("a verdict").confidence > 0.85);
+        let scans = Counts { accesses: 2, pages: 2, jumps: 2, added: 32_768, used: 16_384, ..Counts::default() };
+        assert!(decide(scans).expect("a verdict").confidence < 0.6, "half of it was used");
     }
 
     #[test]

@@ -33,9 +33,7 @@ INTERRUPTED = 130
 
 @app.command()
 def doctor(
-    seconds: Annotated[
-        float, typer.Option(help="How long to watch what runs now.", min=0.0, max=60.0)
-    ] = 1.0,
+    seconds: Annotated[float, typer.Option(help="How long to watch what runs now.", min=0.0, max=60.0)] = 1.0,
     root: Annotated[
         Path | None,
         typer.Option(help="Look at the files of another machine, collected below this directory.", show_default=False),
@@ -101,7 +99,9 @@ def readahead(
     once: Annotated[
         bool, typer.Option("--once", help="One round of decisions; their values stay until `linnet tune restore`.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Until Ctrl-C, which puts everything back (the default).")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Until Ctrl-C, which puts everything back (the default).")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and explain; change nothing.")] = False,
     model: Annotated[str, typer.Option("--model", "-m", help="What decides: rule.")] = "rule",
     scope: Annotated[
@@ -111,8 +111,8 @@ def readahead(
     rivals: Annotated[
         Literal["auto", "yield", "insist"],
         typer.Option(
-            help="When somebody else sets a device: leave it, set it again with growing patience, or (auto) leave another "
-            "value and set again over the value from before."
+            help="When somebody else sets a device: leave it, set it again with growing patience, or (auto) leave "
+            "another value and set again over the value from before."
         ),
     ] = "auto",
     backoff: Annotated[float, typer.Option(help="Seconds for which another one's value stands.", min=0.0)] = 600.0,
@@ -176,7 +176,9 @@ def show_event(event: dict[str, Any]) -> None:
     reader = f" [{event['reader']}]" if event["reader"] else ""
     dry = "" if event["applied"] or event["kind"] in ("skip", "rival", "restore") else " (not set)"
     sure = f", confidence {event['confidence']:.2f}" if event["kind"] == "decision" else ""
-    console.print(Text(f"{when} {event['kind']} ", style="dim") + Text(f"{what}{change}{dry}: {event['why']}{sure}{reader}"))
+    console.print(
+        Text(f"{when} {event['kind']} ", style="dim") + Text(f"{what}{change}{dry}: {event['why']}{sure}{reader}")
+    )
     sys.stdout.flush()
 
 
