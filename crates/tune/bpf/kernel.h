@@ -28,10 +28,11 @@ enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_HASH = 5, MAP_PERCPU_ARRAY = 6 };
 enum { MAP_NO_PREALLOC = 1 };
 enum { MAP_NEW_ONLY = 1 };
 
+struct task_struct;
+
 static void *(*const map_find)(void *map, const void *key) = (void *)1;
 static long (*const map_put)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static u64 (*const current_ids)(void) = (void *)14;
-static u64 (*const current_cgroup)(void) = (void *)80;
+static struct task_struct *(*const current_task)(void) = (void *)158;
 static long (*const seq_put)(void *seq, const void *data, u32 bytes) = (void *)127;
 
 struct super_block {

@@ -20,6 +20,17 @@ struct {
 	MAP_TYPE(value, struct cell);
 } files SEC(".maps");
 
+/*
+ * The same for the files that are read most: a search in `files` takes as long as all the rest. A file is in one of the
+ * two on each CPU; user space adds them up.
+ */
+struct {
+	MAP_NUMBER(type, MAP_PERCPU_ARRAY);
+	MAP_NUMBER(max_entries, HOT);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct hot);
+} hot SEC(".maps");
+
 /* A zeroed cell: too large for the stack. */
 struct {
 	MAP_NUMBER(type, MAP_ARRAY);
@@ -54,15 +65,34 @@ ALWAYS_INLINE struct cell *cell_of(struct inode *inode)
 {
 	struct key key = {.inode = inode->i_ino, .dev = inode->i_sb->s_dev};
 	struct cell *cell;
-	u32 zero = 0;
+	struct hot *place;
+	u32 zero = 0, at;
 
 	if (only_dev && key.dev != only_dev)
 		return 0;
-	key.cgroup = current_cgroup();
+	key.cgroup = current_task()->cgroups->dfl_cgrp->kn->id;
+	at = (((u32)key.inode ^ (u32)key.cgroup << 8) * 2654435761u) >> 26;
+	place = map_find(&hot, &at);
+	if (!place)
+		return 0;
+	if (place->key.inode == key.inode && place->key.cgroup == key.cgroup && place->key.dev == key.dev) {
+		if (place->missed)
+			place->missed = 0;
+		return &place->cell;
+	}
 	cell = map_find(&files, &key);
-	if (cell)
+	if (cell) {
+		/* It stays where it is: its counters would be in two places. */
+		place->missed++;
 		return cell;
+	}
 	cell = map_find(&blank, &zero);
+	if (cell && (place->key.dev == 0 || place->missed++ > MISSED_MAX)) {
+		place->cell = *cell;
+		place->key = key;
+		place->missed = 0;
+		return &place->cell;
+	}
 	if (cell && map_put(&files, &key, cell, MAP_NEW_ONLY) == 0)
 		return map_find(&files, &key);
 	u64 *count = map_find(&lost, &zero);
@@ -205,7 +235,7 @@ ALWAYS_INLINE void demand(struct cell *cell, u64 start, u64 end, int how)
 	cell->pages += fresh;
 	cell->start = start;
 	cell->end = end;
-	cell->process = current_ids() >> 32;
+	cell->process = current_task()->tgid;
 }
 
 SEC("tp_btf/mm_filemap_get_pages")

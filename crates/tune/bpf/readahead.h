@@ -16,6 +16,8 @@ enum {
 	BATCHES = 4,	/* ranges read lately, to see which pages are demanded */
 	NEAR = 16,	/* pages: a fault maps so many around it, so a sequence may skip as many */
 	FILES_MAX = 4096,
+	HOT = 64,	/* files on each CPU that are found without a search */
+	MISSED_MAX = 4096,	/* events of others after which one of these makes room */
 };
 
 struct key {
@@ -58,6 +60,14 @@ struct cell {
 	u32 batch_next;
 	u32 process;	/* the last one that demanded */
 	u32 folio;	/* pages of the last folio that was added */
+};
+
+/* A file that is found without a search: its place follows from its number. */
+struct hot {
+	struct key key;
+	struct cell cell;
+	u32 missed;	/* events of other files with the same place, since its last own */
+	u32 zero;
 };
 
 /* An open file, as the iterator reports it. */

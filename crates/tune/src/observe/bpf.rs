@@ -42,10 +42,25 @@ struct Key {
     zero: u32,
 }
 
-// SAFETY: both are plain numbers without padding, as the C side declares them.
+/// `struct hot`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Hot {
+    key: Key,
+    cell: Cell,
+    missed: u32,
+    zero: u32,
+}
+
+// SAFETY: all are plain numbers without padding, as the C side declares them.
 unsafe impl Pod for Key {}
 unsafe impl Pod for Cell {}
+unsafe impl Pod for Hot {}
 
+/// Places of `hot`.
+const HOT: u32 = 64;
+
+/// A file in `files`, all CPUs together.
 struct Known {
     total: Counts,
     active: Instant,
@@ -56,7 +71,16 @@ pub struct Bpf {
     ebpf: Ebpf,
     sight: Sight,
     known: HashMap<Key, Known>,
+    /// By place and CPU.
+    hot: HashMap<(u32, usize), (Key, Counts)>,
     page_kib: u32,
+}
+
+/// What one look finds of a file.
+#[derive(Default)]
+struct Found {
+    counts: Counts,
+    processes: Vec<u32>,
 }
 
 fn refused(what: impl std::fmt::Display) -> Error {
@@ -100,6 +124,10 @@ fn files(ebpf: &Ebpf) -> PerCpuHashMap<&MapData, Key, Cell> {
     PerCpuHashMap::try_from(ebpf.map("files").expect("in the object")).expect("its key and value")
 }
 
+fn hot(ebpf: &Ebpf) -> PerCpuArray<&MapData, Hot> {
+    PerCpuArray::try_from(ebpf.map("hot").expect("in the object")).expect("its value")
+}
+
 /// Whether mm_filemap_get_pages gives the page after the last one. One page of our own program is read to see.
 fn gives_end(btf: &Btf) -> bool {
     let probe = || -> Option<bool> {
@@ -108,7 +136,9 @@ fn gives_end(btf: &Btf) -> bool {
         let mut page = [0; 4096];
         std::fs::File::open("/proc/self/exe").ok()?.read_exact_at(&mut page, 0).ok()?;
         let own = std::process::id();
-        let cells: Vec<Cell> = files(&ebpf).iter().flatten().flat_map(|(_, cells)| cells.to_vec()).collect();
+        let searched = files(&ebpf).iter().flatten().flat_map(|(_, cells)| cells.to_vec()).collect::<Vec<Cell>>();
+        let hot = (0..HOT).filter_map(|at| hot(&ebpf).get(&at, 0).ok()).flat_map(|all| all.to_vec());
+        let cells: Vec<Cell> = searched.into_iter().chain(hot.map(|hot| hot.cell)).collect();
         let ours = cells.iter().find(|cell| cell.process == own && cell.start == 0 && cell.counts.accesses == 1)?;
         Some(ours.end == 2)
     };
@@ -149,7 +179,7 @@ impl Bpf {
             sight.limits.push(format!("open files cannot be listed, only devices are set: {}", causes(&error)));
         }
         let page_kib = u32::try_from(rustix::param::page_size() / 1024).expect("a small number");
-        Bpf { ebpf, sight, known: HashMap::new(), page_kib }
+        Bpf { ebpf, sight, known: HashMap::new(), hot: HashMap::new(), page_kib }
     }
 
     /// Forgets files that nobody reads any more, so that the map has room.
@@ -171,7 +201,12 @@ impl Observer for Bpf {
 
     fn look(&mut self) -> Result<Vec<Sample>> {
         let now = Instant::now();
-        let mut samples = Vec::new();
+        let mut found: HashMap<Key, Found> = HashMap::new();
+        let mut note = |key: Key, counts: Counts, processes: &mut dyn Iterator<Item = u32>| {
+            let of = found.entry(key).or_default();
+            of.counts = of.counts.plus(counts);
+            of.processes.extend(processes.filter(|process| *process != 0));
+        };
         for entry in files(&self.ebpf).iter() {
             // A file that is forgotten while we look ends nothing.
             let Ok((key, cells)) = entry else { continue };
@@ -179,16 +214,31 @@ impl Observer for Bpf {
             let known = self.known.entry(key).or_insert(Known { total: Counts::default(), active: now });
             let counts = total.since(known.total);
             known.total = total;
-            if counts.is_idle() {
-                continue;
+            if !counts.is_idle() {
+                known.active = now;
+                note(key, counts, &mut cells.iter().map(|cell| cell.process));
             }
-            known.active = now;
-            let mut processes: Vec<u32> = cells.iter().map(|cell| cell.process).filter(|p| *p != 0).collect();
+        }
+        let places = hot(&self.ebpf);
+        for at in 0..HOT {
+            let all = places.get(&at, 0).map_err(|error| refused(causes(&error)))?;
+            for (cpu, hot) in all.iter().enumerate().filter(|(_, hot)| hot.key.dev != 0) {
+                let before = self.hot.insert((at, cpu), (hot.key, hot.cell.counts));
+                // Another file had the place: what is there began at nothing.
+                let before = before.filter(|(key, _)| *key == hot.key).map_or(Counts::default(), |(_, counts)| counts);
+                let counts = hot.cell.counts.since(before);
+                if !counts.is_idle() {
+                    note(hot.key, counts, &mut std::iter::once(hot.cell.process));
+                }
+            }
+        }
+        let samples = found.into_iter().map(|(key, Found { counts, mut processes })| {
             processes.sort_unstable();
             processes.dedup();
             let file = FileId { dev: Dev::from_kernel(key.dev), inode: key.inode };
-            samples.push(Sample { file, cgroup: key.cgroup, counts, processes });
-        }
+            Sample { file, cgroup: key.cgroup, counts, processes }
+        });
+        let samples = samples.collect();
         self.forget(now);
         Ok(samples)
     }
