@@ -236,6 +236,11 @@ class Plan:
     rounds: int
     seconds: float
     logs: Path
+    load: str = ""
+
+    def kept(self, loads: dict[str, Load]) -> dict[str, Load]:
+        """The workloads that were asked for."""
+        return {name: load for name, load in loads.items() if self.load in name}
 
     def sweep(self) -> dict[str, Setting]:
         """Static values, and the tuner on the default."""
@@ -252,7 +257,7 @@ def reader_part(plan: Plan) -> list[Row]:
         cells = [("mmap", "random"), ("mmap", "seq"), ("mmap", "reverse"), ("pread", "random"), ("pread", "seq")]
         kept = cells[: 2 if plan.quick else 5]
         loads = {f"{how} {order}": reading("data", how, order, plan.seconds) for how, order in kept}
-        return measure(bed, loads, plan.sweep(), plan.rounds, plan.logs)
+        return measure(bed, plan.kept(loads), plan.sweep(), plan.rounds, plan.logs)
 
 
 def huge_part(plan: Plan) -> list[Row]:
@@ -260,13 +265,15 @@ def huge_part(plan: Plan) -> list[Row]:
     # With less memory than a few such reads need the reader is killed.
     with Bed(plan.model, 200 << 20, (1200 if plan.quick else 1600) << 20) as bed:
         bed.fill("data", (1000 if plan.quick else 1300) << 20)
-        settings = {f"default {HUGE_KIB}": static(HUGE_KIB), "static 8": static(8), "static 128": static(DEFAULT_KIB)}
+        settings = {f"default {HUGE_KIB}": static(HUGE_KIB), "static 8": static(8)}
+        if not plan.quick:
+            settings["static 128"] = static(DEFAULT_KIB)
         settings |= {"tuner": tuned(HUGE_KIB), "tuner, rewritten": tuned(HUGE_KIB, 5 if plan.quick else 60)}
         loads = {
-            "mmap random": reading("data", "mmap", "random", max(plan.seconds, 10 if plan.quick else 130)),
+            "mmap random": reading("data", "mmap", "random", max(plan.seconds, 8 if plan.quick else 130)),
             "mmap seq": reading("data", "mmap", "seq", plan.seconds),
         }
-        return measure(bed, loads, settings, plan.rounds, plan.logs)
+        return measure(bed, plan.kept(loads), settings, plan.rounds, plan.logs)
 
 
 def rocksdb_part(plan: Plan) -> list[Row]:
@@ -280,7 +287,7 @@ def rocksdb_part(plan: Plan) -> list[Row]:
         database.fill(bed)
         names = ["readrandom", "readseq"] if plan.quick else ["readrandom", "readseq", "readreverse", "mixgraph"]
         loads = {name: database.load(name, int(plan.seconds)) for name in names}
-        return measure(bed, loads, plan.sweep(), plan.rounds, plan.logs)
+        return measure(bed, plan.kept(loads), plan.sweep(), plan.rounds, plan.logs)
 
 
 PARTS = {"reader": reader_part, "huge": huge_part, "rocksdb": rocksdb_part}
@@ -292,8 +299,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer values, one round, short runs")
     parser.add_argument("--model", choices=MODELS, default="nvme", help="device")
     parser.add_argument("--rounds", type=int, help="runs of each cell (5; quick: 1)")
-    parser.add_argument("--seconds", type=float, help="of a run (20; quick: 6)")
+    parser.add_argument("--seconds", type=float, help="of a run (20; quick: 4)")
     parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--load", default="", help="only workloads whose name has this")
     parser.add_argument("--out", type=Path, help="write every run as JSON")
     arguments = parser.parse_args()
     reason = missing()
@@ -301,12 +309,12 @@ def main() -> int:
         print(f"skipped: {reason}", file=sys.stderr)
         return SKIPPED
     quick = arguments.quick
-    rounds, seconds = arguments.rounds or (1 if quick else 5), arguments.seconds or (6 if quick else 20)
+    rounds, seconds = arguments.rounds or (1 if quick else 5), arguments.seconds or (4 if quick else 20)
     model = MODELS[arguments.model]
     record: list[dict[str, Any]] = []
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="linnet-readahead-") as place:
-        plan = Plan(quick, model, rounds, seconds, Path(place))
+        plan = Plan(quick, model, rounds, seconds, Path(place), arguments.load)
         for name, part in PARTS.items():
             if arguments.only in (None, name):
                 rows = part(plan)
