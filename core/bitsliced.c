@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Trees laid out for processors, or kernels, that may not use vectors. The same scores as linnet_trees_score.
+ * Scores trees with bit operations, where vectors may not be used. Scores equal those of linnet_trees_score.
  *
- * Asked one by one, 64 trees of three questions take 192 steps. But a question compares one of 16 features with a threshold, so
- * the answers of all trees to what is asked of one feature depend on its value alone: they are kept ready, a bit for each tree
- * and level, for every value that makes a difference. 16 look-ups give all the answers. Eight trees' answers are then spread to
- * the bytes of a word, which are the numbers of their leaves.
+ * Walked one by one, 64 trees of three questions take 192 steps. But a question compares one of 16 features with a
+ * threshold, so the answers of all trees to their questions about one feature depend on its value alone. They are
+ * stored, one bit for each tree and level, for every value that changes an answer. 16 look-ups give all answers. The
+ * answers of eight trees are then spread to the bytes of a word, which are the numbers of their leaves.
  */
 #include "linnet.h"
 
 #define BYTES 0x0101010101010101U
 #define DIAGONAL 0x8040201008040201U
 
-/* Values that answer all questions about a feature alike share a row; rows of a feature follow each other. */
+/* Values with the same answers to all questions about a feature share a row. The rows of a feature are adjacent. */
 void linnet_bitsliced_init(struct linnet_bitsliced *bitsliced, const struct linnet_trees *trees)
 {
 	uint32_t row = 0;
@@ -26,7 +26,7 @@ void linnet_bitsliced_init(struct linnet_bitsliced *bitsliced, const struct linn
 				for (uint32_t tree = 0; tree < LINNET_TREES; tree++)
 					if (trees->feature[level][tree] == feature && value > trees->threshold[level][tree])
 						passed[level] |= (uint64_t)1 << tree;
-			/* A value passes all that a lesser one does, so a row that differs is a new one. */
+			/* A larger value passes all questions that a smaller one does, so a row that differs is new. */
 			if (value > 0 && (passed[0] != bitsliced->passed[row][0] || passed[1] != bitsliced->passed[row][1] ||
 					  passed[2] != bitsliced->passed[row][2]))
 				row++;

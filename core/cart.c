@@ -3,14 +3,14 @@
  * Induction of a classification tree by the Gini index. Everything is exact: values are compared as integers of the same
  * order, splits as fractions, so a tree depends on its rows only, not on their order, the compiler or the machine.
  *
- * A node's rows are a segment of `order`. Each feature sorts the segment and looks between every two values that differ.
- * With class counts l on the left and r on the right, the impurity is least where sum(l^2) / rows left + sum(r^2) / rows
- * right is largest. Like scikit-learn, a node that is not pure is split even when that gains nothing: two such splits may
- * gain much together, as for an exclusive or.
+ * A node's rows are a segment of `order`. For each feature the segment is sorted, and a split is tried between every
+ * two values that differ. With class counts l on the left and r on the right, the impurity is lowest where sum(l^2) /
+ * rows left + sum(r^2) / rows right is highest. Like scikit-learn, a node that is not pure is split even if the split
+ * gains nothing: two such splits together may gain much, as for an exclusive or.
  */
 #include "tree.h"
 
-/* A node that is still to come. */
+/* A node that has not been created yet. */
 struct segment {
 	uint32_t begin;
 	uint32_t end;
@@ -48,7 +48,7 @@ static int32_t key_of(const struct cart *cart, uint32_t row, uint32_t feature)
 	return linnet_float_key(linnet_float_bits(cart->values + (size_t)row * cart->inputs, feature));
 }
 
-/* Moves order[at] of a heap of n down to its place: the largest on top. */
+/* Moves order[at] of a heap of n elements down to its place. The largest element is on top. */
 static void sink(const struct cart *cart, uint32_t *order, uint32_t at, uint32_t n, uint32_t feature)
 {
 	uint32_t own = order[at];
@@ -65,7 +65,7 @@ static void sink(const struct cart *cart, uint32_t *order, uint32_t at, uint32_t
 	order[at] = own;
 }
 
-/* Heapsort: no memory, no worst case. */
+/* Heapsort needs no memory and has no quadratic worst case. */
 static void sort(const struct cart *cart, uint32_t *order, uint32_t n, uint32_t feature)
 {
 	for (uint32_t at = n / 2; at-- > 0;)
@@ -91,7 +91,7 @@ static uint64_t mantissa(uint32_t bits, int *exponent)
 	return (uint64_t)((bits & 0x7fffff) | 0x800000) << 32;
 }
 
-/* Bits of the float halfway between two floats, rounded towards 0; then not below a, and below b. */
+/* Bits of the float halfway between two floats, rounded towards 0; the result is at least a and below b. */
 static uint32_t midway(int32_t a, int32_t b)
 {
 	uint32_t one = linnet_key_bits(a), other = linnet_key_bits(b), sign, bits;
@@ -114,7 +114,7 @@ static uint32_t midway(int32_t a, int32_t b)
 	for (; m1 != 0 && m1 < (uint64_t)1 << 55 && e1 > 1; e1--)
 		m1 <<= 1;
 	bits = (uint32_t)(m1 >> 32);
-	/* The bit above the mantissa adds 1 to the exponent, as it should. */
+	/* The bit above the mantissa adds 1 to the exponent, which is intended. */
 	bits += (uint32_t)(e1 - 1) << 23;
 	key = linnet_float_key(m1 == 0 ? 0 : sign | bits);
 	return linnet_key_bits(key < a || key >= b ? a : key);
@@ -171,7 +171,7 @@ static void look(const struct cart *cart, const struct segment *s, uint32_t feat
 	}
 }
 
-/* Fills a leaf; says whether it is pure. */
+/* Fills a leaf. Returns 1 if it is pure. */
 static int leaf(const struct cart *cart, const struct segment *s, struct linnet_tree_node *node)
 {
 	uint32_t most = 0, n = s->end - s->begin;
@@ -232,7 +232,7 @@ int linnet_cart_fit(const struct linnet_cart_options *options, const float *valu
 		if (s.parent != UINT32_MAX)
 			nodes[s.parent].right = (uint16_t)made;
 		made++;
-		/* Every waiting segment still needs a node, and a split two more. */
+		/* Every waiting segment still needs one node, and a split needs two more. */
 		if (leaf(&cart, &s, node) || s.depth == options->depth_max ||
 		    made + waiting + 2 > options->nodes_max)
 			continue;

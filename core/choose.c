@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Which replica a policy prefers. Pure rules on what is known of each replica. Candidates are the eligible replicas, in order
- * from the primary; of equals the one nearest to it is taken.
+ * Chooses the replica that a policy prefers, by pure rules on the state of each replica. The candidates are the
+ * eligible replicas, in order from the primary. Among equals the one nearest to the primary is chosen.
  *
  *   baseline         the first candidate
  *   shortest-queue   the fewest I/Os in flight
- *   ewma-inflight    the least EWMA latency x (in flight + 1). One without history counts as 0 and is tried at once.
- *   linnos           the first that its network does not call slow; the last candidate is not asked
- *   linnet-best      the least wait by the averages, times the odds of a slow read that its trees see
+ *   ewma-inflight    the lowest EWMA latency x (in flight + 1), which is 0 without history, so such replicas are tried
+ *   linnos           the first whose network does not predict slow; the network of the last candidate is not run
+ *   linnet-best      the lowest wait by the averages, times the odds of a slow read that its trees predict
  *
- * A replica that nobody reads from cannot show that it has recovered. So in the last three policies it gets a read as its
- * probe when what is known of it has expired: after age_ns where the averages or the network decide, after probe_ages times
- * that where the trees do, whose features age by themselves.
+ * A replica that receives no reads cannot show that it has recovered. So the last three policies send it a read as a
+ * probe when its state has expired: after age_ns if averages or the network decide, after probe_ages times that if the
+ * trees do, because their features age by themselves.
  *
- * A replica that turns reads away is worse off. linnet-best compares it with others and may still find it the best; a caller
- * that asks replicas in order passes it by as long as its score is above 0, and trees that have seen a stall call a silent
- * replica slow long after it has ended. There they are believed for revoke_ages times age_ns.
+ * Revokes need a shorter limit. linnet-best compares replicas and may still prefer one that its trees call slow. But a
+ * caller that asks replicas in order skips a replica as long as its score is above 0, and trees that have seen a stall
+ * call a silent replica slow long after the stall has ended. For revokes their predictions are valid for revoke_ages
+ * times age_ns.
  */
 #include "linnet.h"
 
-#define SURE (-2 * LINNET_TREE_ONE) /* odds below one in seven are all the same */
+#define SURE (-2 * LINNET_TREE_ONE) /* odds below one in seven are treated alike */
 #define LN2_1024 710              /* ln 2, times 1,024 */
 #define LN_SHIFT 10
 
@@ -36,8 +37,8 @@ uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight)
 }
 
 /*
- * Logarithm to the base of two, times 1,024, straight between the powers of two: at most 0.09 too low, and never
- * falling. 0 for 0. Range: 0..65,535.
+ * Logarithm to base two, times 1,024, linear between the powers of two: at most 0.09 too low, and monotonic. 0 for 0.
+ * Range: 0..65,535.
  */
 static uint32_t log2_1024(uint64_t value)
 {
@@ -51,9 +52,9 @@ static uint32_t log2_1024(uint64_t value)
 }
 
 /*
- * What linnet-best prefers the least of: the logarithm of the wait times the odds of a slow read (`score`, in units of
- * 1 / LINNET_TREE_ONE), in the same units. Odds below e^-2 count as that: a difference between good odds tells little, and would
- * send all reads of a burst to one replica.
+ * The measure that linnet-best minimises: the logarithm of the wait times the odds of a slow read (`score`, in units of
+ * 1 / LINNET_TREE_ONE), in the same units. Odds below e^-2 count as e^-2: a difference between good odds means little,
+ * and would send all reads of a burst to one replica.
  */
 static int64_t preference(int32_t score, uint64_t expected_ns)
 {
@@ -65,14 +66,14 @@ static uint64_t age_of(const struct linnet_candidate *replica, uint64_t now_ns)
 	return now_ns > replica->learnt_ns ? now_ns - replica->learnt_ns : 0;
 }
 
-/* Whether nobody reads from it, and nobody has for so many times age_ns. */
+/* Whether the replica has not been read for this many times age_ns. */
 static int is_silent(const struct linnet_settings *settings, const struct linnet_candidate *replica, uint64_t now_ns,
 		     uint32_t ages)
 {
 	return replica->in_flight == 0 && age_of(replica, now_ns) > times(settings->age_ns, ages);
 }
 
-/* What the policy prefers: the lesser `first`, then the lesser `second`. */
+/* Sort key of the policy: the lower `first`, then the lower `second`, is preferred. */
 struct key {
 	int64_t first;
 	uint64_t second;
@@ -121,7 +122,7 @@ int linnet_may_revoke(const struct linnet_settings *settings, const struct linne
 	return age_of(replica, now_ns) < settings->age_ns && replica->revokes_in_row < settings->revokes_in_row_max;
 }
 
-/* linnos: a prediction that has expired is not believed when it says slow; it gets the read as a probe. */
+/* linnos: a prediction of slow that has expired is ignored, and the replica gets the read as a probe. */
 static struct linnet_choice ask_in_order(const struct linnet_settings *settings, const struct linnet_candidate *replicas,
 					 uint32_t count, uint32_t last, uint64_t now_ns)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The decision on one read (spec/decision.md): one procedure for the kernel's target and for crates/array.
+ * Decides on one read (spec/decision.md): one procedure for the kernel's target and for crates/array.
  *
- * 1. Policy. One whose models are missing gives way: linnet-best without trees to ewma-inflight, linnos without a network to
- *    baseline. Switched off, every read is the baseline's.
- * 2. Candidates. Replicas that are out of service because of errors stand back, unless there is no other.
- * 3. Choice (choose.c). linnos asks networks in order until one does not call the read slow, and not the last.
- * 4. Verdict. A read that may be revoked is, when the model of the chosen replica calls it slow, what is known there has not
- *    expired and the budget has a revoke left. Where it has expired, the read is the replica's probe.
+ * 1. Policy. A policy whose models are missing is replaced: linnet-best without trees by ewma-inflight, linnos without
+ *    a network by baseline. If Linnet is off, every read follows baseline.
+ * 2. Candidates. Replicas that are out of service because of errors are excluded, unless no other is left.
+ * 3. Choice (choose.c). linnos runs networks in order until one does not predict slow. It never runs the last one.
+ * 4. Verdict. A read that may be revoked is revoked if the model of the chosen replica predicts slow, the replica's
+ *    state has not expired, and the budget has a revoke left. If the state has expired, the read is submitted as a
+ *    probe.
  *
- * A model that is missing, or cannot answer, never costs a read: it is submitted.
+ * If a model is missing or cannot predict, the read is submitted.
  */
 #include "linnet.h"
 
@@ -79,7 +80,7 @@ static void set_eligible(struct linnet_decision *decision)
 	decision->in_service = (uint8_t)in_service;
 }
 
-/* linnos: the next replica in order to ask, unless the one before was not slow; the last is not asked. */
+/* linnos: the next replica whose network to run, or none if the last one did not predict slow. */
 static uint32_t next_in_order(const struct linnet_decision *decision)
 {
 	uint32_t last = 31 - (uint32_t)__builtin_clz(decision->in_service);
@@ -115,7 +116,7 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 	decision->chosen = 1;
 }
 
-/* What the chosen replica's model says of a read that may be revoked. */
+/* Applies the prediction of the chosen replica's model to a read that may be revoked. */
 static void follow_network(struct linnet_decision *decision, const struct linnet_settings *settings, struct linnet_budget *revokes)
 {
 	struct linnet_candidate *chosen = &decision->candidates[decision->choice.replica];

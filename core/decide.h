@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Admission: the decision on one read, its settings, its budgets, when to hedge, and what is known of each replica. The contract
- * is spec/decision.md.
+ * Admission: the decision on one read, its settings, its budgets, the delay of hedges, and the state of each replica.
+ * The contract is spec/decision.md.
  */
 #ifndef LINNET_DECIDE_H
 #define LINNET_DECIDE_H
@@ -12,7 +12,7 @@
 #define LINNET_NO_REPLICA UINT32_MAX
 #define LINNET_AGE_NS 10000000 /* default of age_ns: 10 ms */
 
-/* The policies: number, name in C, name everywhere else. Bindings, the target's messages and checks are made from this list. */
+/* The policies: number, name in C, other name. Bindings, the target's messages and checks are made from this list. */
 #define LINNET_POLICY_TABLE(POLICY)                        \
 	POLICY(0, LINNET_BASELINE, "baseline")             \
 	POLICY(1, LINNET_SHORTEST_QUEUE, "shortest-queue") \
@@ -28,12 +28,12 @@ extern const char *const linnet_policy_names[LINNET_POLICIES];
 enum linnet_verdict {
 	LINNET_SUBMIT = 0,
 	LINNET_REVOKE = 1,
-	LINNET_FORCED_SUBMIT = 2, /* without a choice: one replica left, or no model to ask */
+	LINNET_FORCED_SUBMIT = 2, /* no choice: one replica left, or no model to run */
 };
 
-/* ---- settings: every threshold of the decision, for the kernel, the array and configuration files alike ---- */
+/* ---- settings: all thresholds of the decision, for the kernel, the array and configuration files alike ---- */
 
-/* How often something may be used: so many times in a million reads, and so many times in a row after a rest. */
+/* A limit on use: the number of uses per million reads, and the number of uses in a row after a rest. */
 struct linnet_rate {
 	uint32_t per_million; /* 0..8,000,000 */
 	uint32_t burst;       /* 0..1,000,000,000 */
@@ -41,45 +41,45 @@ struct linnet_rate {
 
 struct linnet_settings {
 	uint32_t on;     /* 0: every read goes to the first replica that can serve it */
-	uint32_t policy; /* enum linnet_policy: the one asked for */
-	uint64_t age_ns; /* age at which what is known of a replica has expired; UINT64_MAX: never */
-	uint64_t out_ns; /* first absence of a replica after errors; it doubles with each probe that fails */
+	uint32_t policy; /* enum linnet_policy, as configured */
+	uint64_t age_ns; /* age at which the state of a replica expires; UINT64_MAX: never */
+	uint64_t out_ns; /* first time out of service after errors; it doubles with each probe that fails */
 	uint64_t out_ns_max;
-	uint32_t errors_max;         /* errors in a row that take a replica out of service */
-	uint32_t probe_ages;         /* linnet-best: a replica silent for so many age_ns is probed */
-	uint32_t revoke_ages;        /* and trees that call it slow are believed for so many before a revoke */
-	uint32_t revokes_in_row_max; /* of one replica without a read completing there; then one is a probe */
+	uint32_t errors_max;         /* consecutive errors that take a replica out of service */
+	uint32_t probe_ages;         /* linnet-best: a replica that is silent for this many age_ns is probed */
+	uint32_t revoke_ages;        /* a prediction of slow by trees allows revokes for this many age_ns */
+	uint32_t revokes_in_row_max; /* revokes of a replica without a read completing there; then one probes */
 	struct linnet_rate revokes;  /* of the reads that may be revoked */
 	struct linnet_rate hedges;   /* of all reads */
 };
 
 void linnet_settings_init(struct linnet_settings *settings);
 
-/* 0, or LINNET_E_FIELD when one is out of range. */
+/* Returns 0, or LINNET_E_FIELD if a setting is out of range. */
 int linnet_settings_check(const struct linnet_settings *settings);
 
 /* ---- budgets ---- */
 
 #define LINNET_BUDGET_UNIT 1000000 /* one use */
 
-/* All zeros: a full budget. */
+/* All zeros: the budget is full. */
 struct linnet_budget {
-	uint64_t spent; /* and not earned back yet, in millionths of a use */
+	uint64_t spent; /* and not yet earned back, in millionths of a use */
 };
 
-/* Nothing may be used before reads have earned it. */
+/* Empties the budget: reads must earn it before it can be used. */
 static inline void linnet_budget_empty(struct linnet_budget *budget, const struct linnet_rate *rate)
 {
 	budget->spent = (uint64_t)rate->burst * LINNET_BUDGET_UNIT;
 }
 
-/* A read has come. */
+/* A read has arrived. */
 static inline void linnet_budget_earn(struct linnet_budget *budget, const struct linnet_rate *rate)
 {
 	budget->spent -= budget->spent < rate->per_million ? budget->spent : rate->per_million;
 }
 
-/* Takes one use, or says 0. */
+/* Takes one use, or returns 0 if none is left. */
 static inline int linnet_budget_take(struct linnet_budget *budget, const struct linnet_rate *rate)
 {
 	if (budget->spent + LINNET_BUDGET_UNIT > (uint64_t)rate->burst * LINNET_BUDGET_UNIT)
@@ -88,76 +88,76 @@ static inline int linnet_budget_take(struct linnet_budget *budget, const struct 
 	return 1;
 }
 
-/* ---- candidates, and which of them a policy prefers (choose.c) ---- */
+/* ---- candidates, and the choice of a policy among them (choose.c) ---- */
 
-/* What a decision needs to know of one replica. */
+/* Input to a decision: the state of one replica. */
 struct linnet_candidate {
 	uint64_t ewma_ns;
 	uint64_t learnt_ns;
-	int32_t score;     /* of its trees, for this read; 0 without */
+	int32_t score;     /* from its trees, for this read; 0 without trees */
 	uint32_t in_flight;
-	uint8_t eligible;  /* 0 or 1, as all below: it may be chosen */
-	uint8_t known;     /* a model speaks for it */
-	uint8_t slow;      /* its network calls the read slow */
+	uint8_t eligible;  /* 0 or 1, like all fields below: it may be chosen */
+	uint8_t known;     /* it has a model's prediction */
+	uint8_t slow;      /* its network predicts slow */
 	uint8_t probing;
 	uint32_t revokes_in_row;
 };
 
 struct linnet_choice {
-	uint32_t replica;       /* LINNET_NO_REPLICA when none is eligible */
-	uint8_t probe;          /* the policy would rather not, but wants to learn how the replica is now */
-	uint8_t predicted_fast; /* a model was asked, and expects the read to be fast */
+	uint32_t replica;       /* LINNET_NO_REPLICA if none is eligible */
+	uint8_t probe;          /* the policy prefers another replica, but sends a read to learn this one's state */
+	uint8_t predicted_fast; /* a model predicts that the read is fast */
 };
 
-/* What a read would wait by the averages: EWMA latency x (in flight + 1); saturates. */
+/* Expected wait of a read by the averages: EWMA latency x (in flight + 1). Saturates. */
 uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight);
 
-/* The eligible candidate that the policy prefers, probes aside: a hedge's target. LINNET_NO_REPLICA without one. */
+/* The eligible candidate that the policy prefers, ignoring probes: the target of a hedge. LINNET_NO_REPLICA if none. */
 uint32_t linnet_preferred(uint32_t policy, const struct linnet_candidate *candidates, uint32_t count);
 
-/* Whether the policy wants a read to probe this candidate although another is preferred. */
+/* Whether the policy sends a read as a probe to this candidate although it prefers another. */
 int linnet_wants_probe(const struct linnet_settings *settings, uint32_t policy, const struct linnet_candidate *candidate,
 		       uint64_t now_ns);
 
 /*
- * Whether a read that the candidate's trees (or else its network) call slow may be turned away: 0 when no model speaks, or when
- * what is known of it has expired and the read should go there as a probe.
+ * Whether a read that the candidate's trees (or else its network) predict slow may be revoked. Returns 0 if there is no
+ * prediction, or if the candidate's state has expired and the read should be a probe.
  */
 int linnet_may_revoke(const struct linnet_settings *settings, const struct linnet_candidate *candidate, int by_trees,
 		      uint64_t now_ns);
 
-/* The choice among the candidates, 0 being the primary; by a policy that the models allow. */
+/* The choice among the candidates, of which 0 is the primary, by a policy whose models are present. */
 struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,
 				   const struct linnet_candidate *candidates, uint32_t count, uint64_t now_ns);
 
 /* ---- the decision (decide.c) ---- */
 
 /*
- * In three steps, because looking at a replica may need its lock, and asking a network is too dear to do it for all:
+ * In three steps, because reading a replica's state may need its lock, and running all networks is too expensive:
  *
- *   linnet_decision_begin       says by which policy, and whether trees' scores are needed
- *   the caller                  describes each usable replica in candidates[k] (linnet_replica_describe), its score included
- *   linnet_decision_next        names a replica whose network must be asked (linnet_replica_ask), again and again, until
- *                               the decision is complete: LINNET_NO_REPLICA
+ *   linnet_decision_begin       sets the policy, and whether the scores of trees are needed
+ *   the caller                  fills in candidates[k] of each usable replica (linnet_replica_describe) and its score
+ *   linnet_decision_next        returns a replica whose network must be run (linnet_replica_ask). Call it until the
+ *                               decision is complete: LINNET_NO_REPLICA
  */
 struct linnet_decision {
 	/* From the caller, before the first step: */
 	uint64_t now_ns;
 	uint8_t count;      /* replicas */
-	uint8_t usable;     /* a bit for each that could serve the read, errors in a row aside; at least one */
-	uint8_t trees;      /* a bit for each that has trees */
-	uint8_t networks;   /* and a network */
-	uint8_t may_revoke; /* the caller takes LINNET_REVOKE for an answer */
+	uint8_t usable;     /* bit per replica that could serve the read, in service or not; at least one */
+	uint8_t trees;      /* bit per replica that has trees */
+	uint8_t networks;   /* bit per replica that has a network */
+	uint8_t may_revoke; /* the caller accepts LINNET_REVOKE */
 
 	/* From linnet_decision_begin: */
-	uint8_t policy;     /* that is followed: the one asked for may lack its models */
+	uint8_t policy;     /* the policy in use; the configured one may lack its models */
 	uint8_t by_trees;   /* scores are needed */
 
 	/* The answer: */
 	uint8_t verdict;    /* enum linnet_verdict */
-	uint8_t denied;     /* a revoke was wanted that the budget did not allow */
-	uint8_t asked;      /* a bit for each replica whose network was asked */
-	uint8_t in_service; /* a bit for each that was eligible; 0 until candidates have been looked at */
+	uint8_t denied;     /* the decision was to revoke, but the budget did not allow it */
+	uint8_t asked;      /* bit per replica whose network was run */
+	uint8_t in_service; /* bit per replica that was eligible; 0 until candidates have been checked */
 	uint8_t chosen;     /* the choice has been made */
 	struct linnet_choice choice;
 	struct linnet_candidate candidates[LINNET_REPLICAS_MAX];
@@ -165,69 +165,69 @@ struct linnet_decision {
 
 void linnet_decision_begin(struct linnet_decision *decision, const struct linnet_settings *settings);
 
-/* `revokes` pays for a revoke; the caller has let the read earn its share. */
+/* `revokes` pays for a revoke. The caller has already credited the read to it. */
 uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
 			      struct linnet_budget *revokes);
 
-/* Whether there is nothing to decide: one replica is left, or the first serves all. Then linnet_first_of says where to. */
+/* Whether there is nothing to decide: one replica is left, or the first serves all. The target is linnet_first_of. */
 static inline int linnet_decides_nothing(const struct linnet_settings *settings, uint32_t usable, int may_revoke)
 {
 	return !may_revoke && (linnet_load32(&settings->policy) == LINNET_BASELINE || (usable & (usable - 1)) == 0 ||
 			       !linnet_load32(&settings->on));
 }
 
-/* The first usable replica that is not known to be out of service, or else the first. `usable` has at least one bit. */
+/* The first usable replica not in `out` (out of service), or else the first. `usable` has at least one bit. */
 static inline uint32_t linnet_first_of(uint32_t usable, uint32_t out)
 {
 	return (uint32_t)__builtin_ctz(usable & ~out ? usable & ~out : usable);
 }
 
-/* ---- when to hedge (hedge.c) ---- */
+/* ---- delay of hedges (hedge.c) ---- */
 
 /*
- * One delay serves all replicas: what counts is which reads of the array are late. It stands where as many of the array's
- * reads take longer as the budget can pay for.
+ * One delay serves all replicas, because a read is late relative to all reads of the array. The delay is set so that
+ * the budget can pay for the share of reads that take longer.
  */
 struct linnet_hedge {
 	uint64_t delay_ns; /* 0: no hedging */
 	struct linnet_budget budget;
 };
 
-/* Starts at a delay such as the 95th percentile of read latency, or 0. Reads have to earn the first hedge. */
+/* Starts at a delay such as the 95th percentile of read latency, or 0. The first hedge must be earned by reads. */
 void linnet_hedge_init(struct linnet_hedge *hedge, const struct linnet_settings *settings, uint64_t delay_ns);
 
-/* A read has come. */
+/* A read has arrived. */
 static inline void linnet_hedge_earn(struct linnet_hedge *hedge, const struct linnet_settings *settings)
 {
 	linnet_budget_earn(&hedge->budget, &settings->hedges);
 }
 
-/* A read has waited for the delay. 1 when a second copy may be sent: it is paid for. */
+/* A read has waited for the delay. Returns 1 if a second copy may be sent, which is then charged to the budget. */
 int linnet_hedge_ask(struct linnet_hedge *hedge, const struct linnet_settings *settings);
 
 /* A copy of a read completed. */
 void linnet_hedge_answered(struct linnet_hedge *hedge, uint64_t latency_ns);
 
-/* ---- what is known of one device that serves the same data as others (replica.c) ---- */
+/* ---- the state of one device that serves the same data as others (replica.c) ---- */
 
-#define LINNET_UNTRACKED UINT32_MAX  /* the place of an I/O that the in-flight tracker had no room for */
+#define LINNET_UNTRACKED UINT32_MAX  /* place of an I/O for which the in-flight tracker had no room */
 
-/* Events change it one at a time. Whoever describes beside them looks afterwards whether one came between. */
+/* Events change it one at a time. A concurrent reader must check afterwards whether an event came in between. */
 struct linnet_replica {
 	struct linnet_inflight inflight;
-	struct linnet_tracker tracker;  /* of the digits, while there is no incremental network */
-	struct linnet_incremental *net; /* the caller's memory; NULL while no network is asked */
-	struct linnet_inflight_io *ios; /* the caller's memory, so many places */
+	struct linnet_tracker tracker;  /* of the digits, if there is no incremental network */
+	struct linnet_incremental *net; /* the caller's memory; NULL if no network is used */
+	struct linnet_inflight_io *ios; /* the caller's memory, `places` entries */
 	uint64_t events;       /* arrivals and ends so far */
 	uint64_t latest_ns;    /* time of the last one */
 	uint64_t ewma_ns;      /* moving average of read latency; 0 before the first read */
 	uint64_t learnt_ns;    /* when a read last completed or a probe was last sent */
 	uint64_t out_until_ns; /* out of service until then */
-	uint64_t backoff_ns;   /* how long the next absence lasts; 0 for the first */
+	uint64_t backoff_ns;   /* how long it will next be out of service; 0 for the first time */
 	uint32_t free;         /* first free place of `ios`, linked by `newer` */
 	uint32_t in_flight;
 	uint32_t errors_in_row;
-	uint32_t revokes_in_row; /* since a read last completed, as far as the caller counts them */
+	uint32_t revokes_in_row; /* since a read last completed; the caller counts them */
 	uint32_t probing;      /* a probe is in flight */
 	uint32_t spare;
 };
@@ -237,54 +237,54 @@ struct linnet_flight {
 	uint64_t arrived_ns;
 	uint64_t event;   /* number of its arrival, from 1 */
 	uint32_t place;   /* in `ios`, or LINNET_UNTRACKED */
-	uint32_t snapshot; /* 4 KiB pages in flight when it arrived, its own included */
+	uint32_t snapshot; /* 4 KiB pages in flight when it arrived, itself included */
 	uint32_t size_bytes;
 	uint8_t is_read;
-	uint8_t probe;    /* sent to learn how the replica is now */
+	uint8_t probe;    /* sent to learn the replica's current state */
 	uint16_t spare;
 };
 
-/* An idle replica without history, with so many places for I/Os in flight; 0: nothing wants the features of linnet-1. */
+/* An idle replica without history, with `places` for I/Os in flight; 0 if the features of linnet-1 are not needed. */
 void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns, struct linnet_inflight_io *ios,
 			 uint32_t places);
 
-/* More places: `ios` holds what the old memory held in its first `from` places. Only while none is free. */
+/* Adds places: the first `from` entries of `ios` are a copy of the old memory. Call it only if no place is free. */
 void linnet_replica_grow(struct linnet_replica *replica, struct linnet_inflight_io *ios, uint32_t from, uint32_t places);
 
 /*
- * An incremental network keeps the digits from now on (memory for linnet_incremental_init), or none does: NULL. The new one
- * goes on from the history of the old one, whose memory is free afterwards.
+ * Sets the incremental network that keeps the digits from now on (memory for linnet_incremental_init), or none: NULL.
+ * The new one continues from the history of the old one, whose memory the caller may then free.
  */
 int linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet_incremental *net, size_t size,
 				   const struct linnet_tables *tables);
 
-/* An I/O is handed to it. Fills `flight`. */
+/* An I/O is submitted to the replica. Fills `flight`. */
 void linnet_replica_arrive(struct linnet_replica *replica, const struct linnet_settings *settings,
 			   struct linnet_flight *flight, uint64_t now_ns, int is_read, int probe, uint64_t offset_bytes,
 			   uint32_t size_bytes);
 
-/* It completes; returns its latency. Or it ends with an error of the replica, or leaves without having been tried. */
+/* The I/O completes (returns its latency), fails with an error of the replica, or leaves without having been tried. */
 uint64_t linnet_replica_complete(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns);
 void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_settings *settings,
 			 const struct linnet_flight *flight, uint64_t now_ns);
 void linnet_replica_withdraw(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns);
 
-/* Its errors are forgotten. */
+/* Clears its errors. */
 void linnet_replica_pardon(struct linnet_replica *replica);
 
 /* Whether errors keep it out of service at this time. */
 int linnet_replica_is_out(const struct linnet_replica *replica, uint64_t now_ns);
 
-/* What a read that arrives now is to be told of this replica, models aside: `score`, `known` and `slow` are 0. */
+/* The replica's state for a read that arrives now, without models: `score`, `known` and `slow` are 0. */
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate);
 
-/* The features by which trees score the read. */
+/* The features from which trees score the read. */
 void linnet_replica_features(const struct linnet_replica *replica, uint64_t now_ns, uint64_t offset_bytes,
 			     uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
 /*
- * What an incremental network that has caught up says of a read of this size: `known` and `slow`. Before four reads have
- * completed: nothing.
+ * The prediction of an incremental network that has caught up, for a read of this size: `known` and `slow`. None until
+ * four reads have completed.
  */
 void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_bytes, void *scratch,
 				 struct linnet_candidate *candidate);

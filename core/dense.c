@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Sums of a layer of 16-bit weights on 16-bit inputs that are never negative. One file, compiled once per
- * instruction set: LINNET_DENSE names the table, the compiler's flags choose the loops. All of them add the same
- * integers modulo 2^32, in different orders; the proof in network.c says that no order overflows.
+ * Sums of a layer of 16-bit weights on 16-bit inputs that are never negative. This file is compiled once per
+ * instruction set: LINNET_DENSE names the table, and the compiler's flags select the loops. All versions add the same
+ * integers modulo 2^32 in different orders; network.c proves that no order overflows.
  *
- * pairs: weights interleaved by pairs of inputs, so that one multiply-add of two 16-bit lanes serves one output.
- *        A pair of zero inputs adds nothing and is skipped; most digits of a quiet device are zeros. `inputs` is
- *        padded to an even count with zero, `used` has room for one index per pair, `sums` for the stride.
+ * pairs: weights interleaved by pairs of inputs, so that one multiply-add of two 16-bit lanes serves one output. A pair
+ *        of zero inputs adds nothing and is skipped; most digits of a quiet device are zeros. `inputs` is padded to an
+ *        even count with zero, `used` has room for one index per pair, `sums` for the stride.
  * rows:  one row of weights per output, padded with zeros to the stride, and so are `inputs`.
  * take:  bytes to 16 bits; returns the largest.
- * pass:  the ReLU between two layers: sums, none above 32767, to 16 bits. Both pad to a multiple of 32 with zeros.
+ * pass:  the ReLU between two layers, from sums of at most 32767 to 16 bits. Both pad to a multiple of 32 with zeros.
  */
 #include "linnet.h"
 
@@ -150,7 +150,7 @@ static void pairs(const struct linnet_layer *layer, const int16_t *inputs, uint1
 	uint32_t n = used_pairs(layer, inputs, used);
 	const int32_t *biases = layer->biases;
 
-	/* Eight outputs at a time stay in registers where the machine has few. */
+	/* Eight outputs at a time fit the registers of machines that have few. */
 	for (uint32_t at = 0; at < layer->stride; at += 8) {
 		int32_t sum[8];
 
@@ -161,7 +161,7 @@ static void pairs(const struct linnet_layer *layer, const int16_t *inputs, uint1
 			int32_t a = inputs[2 * used[u]], b = inputs[2 * used[u] + 1];
 
 			w += 2 * ((size_t)used[u] * layer->stride + at);
-			/* Multiplications are what a machine without vectors waits for: none for a zero. */
+			/* Without vectors multiplications dominate the time, so zeros are skipped. */
 			if (b == 0)
 				for (uint32_t j = 0; j < 8; j++)
 					sum[j] += w[2 * j] * a;

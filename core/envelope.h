@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What the readers of the kinds of model files share. Not part of the public interface. */
+/* Shared by the readers of the kinds of model files. Not part of the public interface. */
 #ifndef LINNET_ENVELOPE_H
 #define LINNET_ENVELOPE_H
 
@@ -21,7 +21,7 @@ static inline int refuse(size_t *offset, size_t at, int error)
 	return error;
 }
 
-/* Everything about the file as a whole: is it one of ours, is it all there, is it undamaged. */
+/* Checks the file as a whole: its magic number, version, size and checksum. */
 int linnet_model_envelope(const uint8_t *bytes, size_t size, size_t *offset);
 
 #endif

@@ -6,7 +6,7 @@
  *
  *   0..11   pages outstanding when each of the last four completed reads arrived, oldest first, 3 digits each
  *   12..14  pages outstanding now, this I/O included
- *   15..30  latency of those four reads in microseconds, oldest first, 4 digits each
+ *   15..30  latency of those four reads in us, oldest first, 4 digits each
  *
  * Pages are 4 KiB, rounded up per I/O, reads and writes alike. Counts above 999 and latencies above 9999 are
  * capped; nanoseconds are cut to microseconds, not rounded. Until four reads have completed the missing ones,

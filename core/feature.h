@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Features: what is known of a device, and how a read is described by it, in three schemas. The contracts are spec/features.md,
- * spec/features-linnet.md and spec/features-heimdall.md.
+ * Features: the state of one device, and the numbers that describe a read, in three schemas. The contracts are
+ * spec/features.md, spec/features-linnet.md and spec/features-heimdall.md.
  */
 #ifndef LINNET_FEATURE_H
 #define LINNET_FEATURE_H
@@ -17,8 +17,8 @@
 #define LINNET_LATENCY_US_MAX 9999 /* cap of a latency in the digits */
 
 /*
- * What one device is doing: work outstanding and the last four reads that completed. The history is kept as the
- * digits that it contributes, so a read costs one copy and three divisions. Starts as all zeros.
+ * The state of one device: work outstanding and the last four reads that completed. The history is kept as the digits
+ * that it contributes, so a read costs one copy and three divisions. All zeros is the initial state.
  */
 struct linnet_tracker {
 	uint32_t pending_pages;        /* 4 KiB pages outstanding, reads and writes; saturates */
@@ -27,7 +27,7 @@ struct linnet_tracker {
 	uint8_t spare;                 /* zero */
 };
 
-/* Pages that an I/O of this size counts for. */
+/* Number of pages of an I/O of this size. */
 static inline uint32_t linnet_pages(uint32_t size_bytes)
 {
 	return size_bytes / LINNET_PAGE_BYTES + (size_bytes % LINNET_PAGE_BYTES != 0);
@@ -36,7 +36,10 @@ static inline uint32_t linnet_pages(uint32_t size_bytes)
 /* An idle device without history. */
 void linnet_tracker_init(struct linnet_tracker *tracker);
 
-/* An I/O arrives: returns its snapshot, the pages outstanding including its own. Keep it until the I/O ends. */
+/*
+ * An I/O arrives: returns its snapshot, the pages outstanding including its own. The caller keeps it until the I/O
+ * ends.
+ */
 uint32_t linnet_tracker_arrive(struct linnet_tracker *tracker, uint32_t size_bytes);
 
 /* A write completes. */
@@ -57,29 +60,29 @@ void linnet_tracker_digits(const struct linnet_tracker *tracker, uint32_t snapsh
 #define LINNET_INFLIGHT_FEATURES 16 /* features of one read */
 #define LINNET_BUCKET_MAX 63        /* each is 0..63 */
 #define LINNET_INFLIGHT_READS 8     /* completed reads whose times are remembered; a power of two */
-#define LINNET_INFLIGHT_LATENCIES 4 /* and whose latencies are; a power of two */
+#define LINNET_INFLIGHT_LATENCIES 4 /* of which the latencies are remembered; a power of two */
 #define LINNET_SEEN_ARRIVAL 1       /* bits of `seen`: a read has arrived */
 #define LINNET_SEEN_SLOW 2          /* a slow read has completed */
 
-/* Slow is above the inflection point; a read that takes just that long is fast (spec/decision.md). */
+/* Slow means above the inflection point; a read with exactly that latency is fast (spec/decision.md). */
 static inline int linnet_is_slow(uint64_t latency_ns, uint64_t inflection_ns)
 {
 	return latency_ns > inflection_ns;
 }
 
-/* One I/O in flight, in an array of the caller's. Its place there names it from arrival to its end. */
+/* One I/O in flight, in an array that the caller provides. Its index is its identity from arrival to end. */
 struct linnet_inflight_io {
 	uint64_t arrived_ns;
-	uint64_t pages_ahead; /* 4 KiB pages in flight when it arrived, its own included */
+	uint64_t pages_ahead; /* 4 KiB pages in flight when it arrived, including its own */
 	uint32_t pages;       /* its own */
 	uint32_t is_read;     /* 0 or 1 */
 	uint32_t older;       /* neighbours in the list of reads in flight */
 	uint32_t newer;
 };
 
-/* What one device is doing. Times are the caller's clock, in nanoseconds, that never runs backwards. */
+/* The state of one device. Times are in nanoseconds on the caller's clock, which never goes back. */
 struct linnet_inflight {
-	uint64_t inflection_ns; /* a read above is slow */
+	uint64_t inflection_ns; /* a latency above it is slow */
 	uint64_t pages;         /* in flight, reads and writes */
 	uint64_t read_pages;
 	uint64_t arrived_sum_ns; /* of the reads in flight; wraps */
@@ -91,7 +94,7 @@ struct linnet_inflight {
 	uint64_t fast_ns; /* moving average of read latency, times 4: a new read weighs 1/4 */
 	uint64_t slow_ns; /* times 32: a new read weighs 1/32 */
 	uint64_t page_ns; /* moving average of latency over pages_ahead in 1/16 ns, times 16: a new I/O weighs 1/16 */
-	uint64_t written_pages; /* that have arrived */
+	uint64_t written_pages; /* pages of all writes that have arrived */
 	uint64_t slow_done_ns;  /* when a slow read last completed */
 	uint64_t slow_written_pages; /* written_pages at that time */
 	uint32_t reads;  /* in flight */
@@ -102,13 +105,13 @@ struct linnet_inflight {
 	uint32_t spare;
 };
 
-/* Four steps to the octave: 0 1 2 3 4 5 6 7 8 10 12 14 16 20 ... begin buckets 0, 1, 2, ...; the last is 63. */
+/* Four buckets per octave: 0 1 2 3 4 5 6 7 8 10 12 14 16 20 ... begin buckets 0, 1, 2, ...; the last is 63. */
 uint8_t linnet_bucket(uint64_t value);
 
 /* An idle device without history. */
 void linnet_inflight_init(struct linnet_inflight *inflight, uint64_t inflection_ns);
 
-/* An I/O is handed to the device. ios[io] must be free; it belongs to the in-flight tracker until the I/O ends. */
+/* An I/O is submitted to the device. ios[io] must be free; it belongs to the in-flight tracker until the I/O ends. */
 void linnet_inflight_arrive(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io, uint64_t now_ns,
 			    int is_read, uint64_t offset_bytes, uint32_t size_bytes);
 
@@ -118,7 +121,7 @@ void linnet_inflight_complete(struct linnet_inflight *inflight, struct linnet_in
 /* It leaves without completing (revoked, failed, cancelled); ios[io] is free, the history stays. */
 void linnet_inflight_withdraw(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io);
 
-/* The features of a read that would be handed to the device now. Changes nothing. */
+/* The features of a read if it were submitted now. Does not change the state. */
 void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint64_t now_ns,
 			      uint64_t offset_bytes, uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
@@ -128,15 +131,15 @@ void linnet_inflight_describe(const struct linnet_inflight *inflight, const stru
 #define LINNET_HEIMDALL_INPUTS 22   /* as the network takes them: two bytes each, the high one first */
 #define LINNET_HEIMDALL_HISTORY 3   /* completed reads remembered */
 
-/* What one device is doing. Starts as all zeros; the newest read comes first. */
+/* The state of one device. All zeros is the initial state; the newest read comes first. */
 struct linnet_heimdall {
 	uint32_t in_flight; /* I/Os, reads and writes; saturates */
-	uint32_t queue[LINNET_HEIMDALL_HISTORY];      /* I/Os in flight when it arrived, itself included */
+	uint32_t queue[LINNET_HEIMDALL_HISTORY];      /* I/Os in flight when it arrived, including itself */
 	uint32_t latency_ns[LINNET_HEIMDALL_HISTORY]; /* at most 2^32 - 1 */
 	uint32_t throughput[LINNET_HEIMDALL_HISTORY]; /* bytes per millisecond */
 };
 
-/* Bounds of each feature over the training rows, and what makes 0..65535 of the range between. */
+/* Minimum of each feature over the training rows, and the factor that maps its range to 0..65535. */
 struct linnet_heimdall_scale {
 	uint32_t least[LINNET_HEIMDALL_FEATURES];
 	uint32_t most[LINNET_HEIMDALL_FEATURES];
@@ -163,11 +166,11 @@ uint32_t linnet_heimdall_throughput(uint32_t size_bytes, uint64_t latency_ns);
 void linnet_heimdall_features(const struct linnet_heimdall *tracker, uint32_t snapshot, uint32_t size_bytes,
 			      uint32_t features[LINNET_HEIMDALL_FEATURES]);
 
-/* LINNET_E_RANGE when a least is above its most. */
+/* LINNET_E_RANGE if a minimum is above its maximum. */
 int linnet_heimdall_scale_set(struct linnet_heimdall_scale *scale, const uint32_t least[LINNET_HEIMDALL_FEATURES],
 			      const uint32_t most[LINNET_HEIMDALL_FEATURES]);
 
-/* What the network takes, 0..255 each. */
+/* The inputs of the network, 0..255 each. */
 void linnet_heimdall_inputs(const struct linnet_heimdall_scale *scale,
 			    const uint32_t features[LINNET_HEIMDALL_FEATURES],
 			    uint8_t inputs[LINNET_HEIMDALL_INPUTS]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The network of floats: shape, start, layers in and out, forward pass. */
+/* The network of floats: shape, initial weights, copying of layers, forward pass. */
 #include "float.h"
 
-#define WIDE_MIN LINNET_LANES /* outputs from which a layer is stored by input */
+#define WIDE_MIN LINNET_LANES /* a layer with at least this many outputs is stored by input */
 
 static uint32_t padded(uint32_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What the float units share. Not part of the public interface. */
+/* Shared by the float units. Not part of the public interface. */
 #ifndef LINNET_FLOAT_H
 #define LINNET_FLOAT_H
 
@@ -8,9 +8,9 @@
 #define LINNET_LANES 16 /* floats of a row are padded to this; sums across a row are kept in this many lanes */
 
 /*
- * The hot loops, compiled once per instruction set (loops.c). Sums run over inputs in ascending order, one lane per
- * output, or in LINNET_LANES lanes that are then added in a fixed order: the width of the machine's vectors never
- * shows in a result. `used` lists the n inputs that are not zero; the others would add nothing.
+ * The hot loops, compiled once per instruction set (loops.c). Inputs are summed in ascending order, in one lane per
+ * output, or in LINNET_LANES lanes that are then added in a fixed order. So the result does not depend on the vector
+ * width of the machine. `used` lists the n inputs that are not zero; the others contribute nothing.
  */
 struct linnet_float_loops {
 	/* sums = biases + weights * inputs, then ReLU if the layer has it. */
@@ -30,17 +30,17 @@ extern const struct linnet_float_loops linnet_loops_portable;
 /* Indices of the inputs that are not zero. */
 uint32_t linnet_float_used(const float *inputs, uint32_t count, uint32_t *used);
 
-/* The next weight of a layer that starts: uniform within sqrt(6 / (inputs + outputs)) of 0 (Glorot and Bengio, 2010). */
+/* The next initial weight of a layer: uniform within sqrt(6 / (inputs + outputs)) of 0 (Glorot and Bengio, 2010). */
 float linnet_float_glorot(uint64_t *state, uint32_t inputs, uint32_t outputs);
 
-/* Own functions, so that results do not depend on a library. Errors below 1e-15, relative. */
+/* Own implementations, so that results do not depend on a library. Relative errors are below 1e-15. */
 double linnet_exp(double x);
 double linnet_log(double x); /* x > 0 and normal */
 float linnet_sigmoid(float x);
 
 /*
- * Loss of one row, and its gradient by the sums of the last layer, times `share`. `sums` are before a sigmoid.
- * `target` holds one number per output.
+ * Returns the loss of one row. `delta` gets its gradient with respect to the sums of the last layer, times `share`.
+ * `sums` are the values before a sigmoid. `target` holds one number per output.
  */
 float linnet_loss(const struct linnet_train_options *options, uint32_t activation, uint32_t outputs,
 		  const float *sums, const float *target, float share, float *delta);

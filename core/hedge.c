@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * When a read is overdue, and whether a second copy of it is paid for.
+ * Decides when a read is overdue, and whether the budget pays for a second copy of it.
  *
- * With a budget of one hedge in N reads the delay is the (1 - 1/N) quantile of how long the array's reads take: a read that is
- * late lengthens it by (N - 1)/1000, one that completes in time shortens it by 1/1000, so that it rests where one read in N is
- * late. Nothing else moves it. A copy that is cancelled because its hedge won was late and so has counted; a delay that followed
- * the latencies of completed copies would not see it, and would feed back on itself.
+ * With a budget of one hedge in N reads the delay is the (1 - 1/N) quantile of the array's read latency. A read that is
+ * late lengthens it by (N - 1)/1000, a read that completes in time shortens it by 1/1000, so it settles where one read
+ * in N is late. Nothing else changes it. A copy that is cancelled because its hedge won was late and has been counted;
+ * a delay computed from the latencies of completed copies would miss it, and would feed back on itself.
  */
 #include "linnet.h"
 
-#define STEP 1000 /* of the delay */
+#define STEP 1000 /* one step is the delay divided by this */
 
 void linnet_hedge_init(struct linnet_hedge *hedge, const struct linnet_settings *settings, uint64_t delay_ns)
 {

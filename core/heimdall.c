@@ -3,16 +3,17 @@
  * Features of Heimdall (EuroSys '25), schema heimdall-11 of spec/features-heimdall.md, for the comparison with it.
  *
  *   0       bytes of this read
- *   1       I/Os in flight, this one included
+ *   1       I/Os in flight, including this one
  *   2..4    the same when each of the last three completed reads arrived, newest first
  *   5..7    latency of those reads in nanoseconds
  *   8..10   their throughput in bytes per millisecond
  *
- * Each is 32 bits and saturates. Until three reads have completed the missing ones are zeros.
+ * Each is 32 bits and saturates. Until three reads have completed, the missing ones are zeros.
  *
- * Heimdall scales each to 0..1 between the least and the most of the training rows, in floats. Here that is 0..65535,
- * handed to the network as two bytes, the high one first: with 256 times the weight on the high byte the sum is that of
- * the whole number, so the network on bytes needs nothing new. What lies outside the training rows' range is cut.
+ * Heimdall scales each to 0..1 between the minimum and maximum of the training rows, in floats. Here the range is
+ * 0..65535, and the network gets two bytes, the high one first. With 256 times the weight on the high byte the sum
+ * equals that of the whole number, so a network on bytes needs no change. Values outside the range of the training rows
+ * are clipped.
  */
 #include "linnet.h"
 
@@ -82,7 +83,7 @@ int linnet_heimdall_scale_set(struct linnet_heimdall_scale *scale, const uint32_
 
 		scale->least[i] = least[i];
 		scale->most[i] = most[i];
-		/* Rounded up, so that the most becomes 65535 and nothing more: range * factor < (65536 << 32). */
+		/* Rounded up, so that the maximum becomes exactly 65535: range * factor < (65536 << 32). */
 		scale->factor[i] = range ? (((uint64_t)SCALED_MAX << 32) + range - 1) / range : 0;
 	}
 	return 0;

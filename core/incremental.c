@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The incremental network: it decides exactly as the plain network does, and leaves little work to the submit path.
+ * The incremental network decides exactly as the plain network does, and leaves little work to the submit path.
  *
- * Of the 31 digits 28 change only when a read completes; an arriving read brings three, its pending pages. So when a
- * read completes, the first layer's sums of the history are taken, once. A network with two layers also has its ReLU outputs
- * pruned (prune.c): for one digit of hundreds an output of the first layer is
+ * Of the 31 digits 28 change only when a read completes; an arriving read adds three, its pending pages. So the first
+ * layer's sums of the history are computed once, when a read completes. In a network with two layers the ReLU outputs
+ * are also pruned (prune.c). For one digit of hundreds an output of the first layer is
  *
- *   dead      when it is not above zero whatever tens and units follow: it adds nothing;
- *   positive  when it is never below zero: it adds a number, and a number per ten and per unit, to the score, and
- *             those of all such outputs are added up;
- *   not settled otherwise: it goes to a list.
+ *   dead      if it is at most zero for all tens and units: it contributes nothing;
+ *   positive  if it is at least zero for all of them: its contribution to the score is linear in tens and units, and
+ *             the contributions of all such outputs are added up;
+ *   not settled otherwise: it is put on a list.
  *
- * A submit adds two products to each number of the list, cuts at zero, and sums them times one gap, the difference
- * of the two logits' weights. Other hundreds than expected take the sums of all outputs instead. Deeper networks
- * keep the first layer's sums only, and those whose first layer is wide or small keep nothing.
+ * A submit adds two products to each number of the list, clips it at zero, and sums it times its gap, the difference of
+ * the two logits' weights. If the hundreds differ from the expected ones, the sums of all outputs are used instead.
+ * Deeper networks keep the first layer's sums only, and networks whose first layer is wide or small keep nothing.
  *
- * Callers that decide less often than reads complete only note the reads. The history is worked out at the next decision, once
- * for all reads that have completed since.
+ * For callers that decide less often than reads complete, completions are only noted. The history is computed at the
+ * next decision, once for all reads that have completed since.
  *
- * A decision is remembered per pending count until the next read completes. For the ten counts around the one that
- * is expected, the bounds of the score often decide at once, before a decision is asked for.
+ * A decision is cached per pending count until the next read completes. For the ten counts around the expected one,
+ * bounds of the score often give the decision before it is requested.
  *
- * Several CPUs. complete_read writes the precomputed history that is not in use, then publishes it by its version. Whoever
- * computes from a precomputed history looks afterwards whether it still carries the version it began with, and otherwise starts
- * again; that takes two completions in the time of one decision. Words of `decided` carry the version that they hold for, and
- * are stored whole: two CPUs that store at once lose a memory, never the truth. Each completion clears one word, so none lives
- * until its 44 bits of version come round.
+ * Several CPUs. complete_read writes the precomputed history that is not in use, then publishes it by its version. A
+ * reader checks after its computation whether the history still has the version that it began with, and otherwise
+ * starts again; that takes two completions during one decision. Words of `decided` carry the version for which they are
+ * valid, and are stored atomically: if two CPUs store at once, a cached decision is lost, but none is wrong. Each
+ * completion clears one word, so none survives until its 44 bits of version repeat.
  */
 #include "incremental.h"
 
@@ -34,7 +34,7 @@
 #define TAG_SHIFT 20
 #define TAG_MASK ((UINT64_C(1) << (64 - TAG_SHIFT)) - 1)
 #define ALL_UNITS 0x3ff
-#define PROOF ((linnet_uint128)1 << 62) /* scores and all their parts stay below */
+#define PROOF ((linnet_uint128)1 << 62) /* bound of scores and of all their parts */
 
 static size_t round_up(size_t n)
 {
@@ -75,7 +75,7 @@ static int64_t most(const struct linnet_layer *layer, uint32_t o)
 	return sum > 0 ? sum : 0;
 }
 
-/* Whether gaps fit 32 bits and every part of a score its bound. */
+/* Whether gaps fit 32 bits and every part of a score stays below PROOF. */
 static int can_prune(const struct linnet_network *network)
 {
 	const struct linnet_layer *first = &network->layers[0], *last = &network->layers[1];
@@ -91,7 +91,7 @@ static int can_prune(const struct linnet_network *network)
 	return reach < PROOF;
 }
 
-/* How far any sum of the first layer may go from zero. */
+/* The largest magnitude of any sum of the first layer. */
 static int64_t reach_of(const struct linnet_layer *layer)
 {
 	int64_t reach = 0;
@@ -111,7 +111,7 @@ static int64_t reach_of(const struct linnet_layer *layer)
 	return reach;
 }
 
-/* The most outputs to a word that leave each its room, with `top` less 1 added. */
+/* The largest number of outputs per word that leaves each enough bits, with `top` less 1 added. */
 static void plan_packed(struct linnet_tables *plan)
 {
 	const struct linnet_layer *first = &plan->network->layers[0];
@@ -152,7 +152,7 @@ int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network
 	}
 	if (plan.precompute == LINNET_PRECOMPUTE_PRUNED) {
 		plan.scratch_size = 0;
-		/* Gaps are read by whole words, too. */
+		/* Gaps, too, are read in whole words. */
 		plan.memory_size = sizeof(int32_t) * (3 * (size_t)plan.lanes + LINNET_REST_PAD);
 		if (loops->pack)
 			plan_packed(&plan);
@@ -163,7 +163,7 @@ int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network
 	return 0;
 }
 
-/* Outputs lie in a word from the lowest bits. Each is a number of its own: the word is their sum, modulo 2^64. */
+/* Outputs are packed into a word from the lowest bits. Each is a signed number: the word is their sum, modulo 2^64. */
 static void place_packed(struct linnet_tables *tables, uint64_t *packed)
 {
 	const struct linnet_layer *first = &tables->network->layers[0];
@@ -174,7 +174,7 @@ static void place_packed(struct linnet_tables *tables, uint64_t *packed)
 		uint32_t shift = o % each * tables->pack_bits;
 		int real = o < first->outputs;
 
-		/* Half the room is zero, so that no output borrows from the next. */
+		/* The offset is half of an output's range, so that no output borrows from the next. */
 		*at += ((uint64_t)(real ? bias(first, o) : 0) + (UINT64_C(1) << (tables->pack_bits - 1))) << shift;
 		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
 			at[(size_t)(1 + i) * tables->words] += (uint64_t)(real ? weight(first, o, i) : 0) << shift;
@@ -236,7 +236,7 @@ static uint64_t tag_of(uint64_t version)
 	return (version & TAG_MASK) << TAG_SHIFT;
 }
 
-/* The ten counts around `pages`, where the bounds of the score decide them all; else what is known of none. */
+/* Decisions for the ten counts around `pages`, if the bounds of the score settle all of them; otherwise none. */
 static uint64_t decide_ten(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint32_t pages)
 {
 	int64_t low, high;
@@ -249,7 +249,7 @@ static uint64_t decide_ten(const struct linnet_tables *tables, const struct linn
 	return 0;
 }
 
-/* Works out the history as it is now, for arrivals that are expected to find `pages` outstanding. */
+/* Computes the current history, for arrivals that are expected to find `pages` outstanding. */
 static void settle(struct linnet_incremental *net, uint32_t pages)
 {
 	const struct linnet_tables *tables = net->tables;
@@ -282,7 +282,7 @@ static void settle(struct linnet_incremental *net, uint32_t pages)
 	if (known)
 		linnet_store_relaxed(&net->decided[pages / 10], tag_of(version) | known);
 	linnet_store(&net->version, version);
-	linnet_store(&net->behind, 0);   /* last: a reader that sees 0 must also see that version */
+	linnet_store(&net->behind, 0);   /* last: a reader that sees 0 also sees that version */
 }
 
 int linnet_incremental_init(struct linnet_incremental *net, size_t size, const struct linnet_tables *tables,
@@ -358,7 +358,7 @@ uint32_t linnet_incremental_history_len(const struct linnet_incremental *net)
 	return precomputed_of(net, linnet_load(&net->version))->history_len;
 }
 
-/* Whether the precomputed history was the same history all the time since it was found by `version`. */
+/* Whether the precomputed history has not changed since it was found by `version`. */
 static int unchanged(const struct linnet_precomputed *pre, uint64_t version)
 {
 	linnet_fence_acquire();
@@ -384,8 +384,9 @@ void linnet_incremental_tracker(const struct linnet_incremental *net, struct lin
 /* ---- decisions ---- */
 
 /*
- * The score of `pages` by the history in `pre`. *torn is set when the precomputed history changed meanwhile, and then nothing
- * else is true. Numbers that may be torn go through wrapping sums only, never into the layers behind the first.
+ * The score of `pages` from the history in `pre`. If *torn is set, the precomputed history changed meanwhile and the
+ * other results are invalid. Values that may be torn pass through wrapping sums only, never into the layers after the
+ * first.
  */
 static int score_in(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint64_t version,
 		    uint32_t pages, void *scratch, int64_t *score, int *torn)
@@ -434,7 +435,7 @@ int linnet_incremental_score(const struct linnet_incremental *net, uint32_t snap
 	return 0;
 }
 
-/* The decision by the history of `version`, remembered or computed. */
+/* The decision from the history of `version`, cached or computed. */
 static int decide_in(struct linnet_incremental *net, uint64_t version, uint32_t pages, void *scratch, int *torn)
 {
 	uint64_t *at = &net->decided[pages / 10], word = linnet_load_relaxed(at), tag = tag_of(version);

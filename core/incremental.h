@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What an incremental network keeps of one device, shared by incremental.c and the loops of prune.c.
+ * State that an incremental network keeps of one device, shared by incremental.c and the loops of prune.c.
  */
 #ifndef LINNET_INCREMENTAL_H
 #define LINNET_INCREMENTAL_H
@@ -15,21 +15,22 @@
 #define LINNET_PACK_ROWS (LINNET_PACK_TOP + 1)
 
 /*
- * One history, worked out. Two of them take turns, so that a CPU may still read the one while the next is written.
- * Behind it lie, for `lanes` outputs of the first layer:
+ * One precomputed history. There are two, so that a CPU may still read one while the other is written. It is followed,
+ * for `lanes` outputs of the first layer, by:
  *
  *   int32 sums[lanes]    bias and history; where the tables are packed, uint64 words[words] as described there
- *   int32 rest[lanes+]   the sums of the outputs that are not settled, with the hundreds of `hundreds` added
+ *   int32 rest[lanes+]   the sums of the outputs that are not settled, including those of the digit `hundreds`
  *   int32 near[lanes+]   their weights, as in the tables
  *   int32 gap[lanes+]    and gaps; all three end in zeros up to a whole vector
  */
 struct linnet_precomputed {
-	uint64_t version;   /* of this history; 0 while it is written */
-	int64_t base;       /* score of the outputs that are positive for all tens and units, at 0 and 0; and bias */
-	int64_t tens;       /* what a ten adds to it */
+	uint64_t version;   /* of this history; 0 during a write */
+	int64_t base;       /* score of the outputs that are positive for all tens and units, at 0 and 0, with the bias
+	                     */
+	int64_t tens;       /* what one ten adds to it */
 	int64_t units;
 	uint32_t count;     /* outputs not settled */
-	uint32_t hundreds;  /* the digit that base and rest are for */
+	uint32_t hundreds;  /* the digit for which base and rest are valid */
 	uint8_t history_len;
 	uint8_t digits[LINNET_DIGITS];
 	uint8_t spare[56];
@@ -39,24 +40,24 @@ struct linnet_incremental {
 	const struct linnet_tables *tables;
 	uint64_t version; /* of the newest history, from 2 */
 	size_t precomputed_size;
-	struct linnet_tracker history; /* of complete_read and note_read alone; its pending pages stay 0 */
-	uint32_t pending_pages __attribute__((aligned(LINNET_LINE))); /* apart: every arrival writes it */
-	uint64_t behind; /* the history has reads that are not worked out yet; in this line, which decisions read anyway */
+	struct linnet_tracker history; /* changed only by complete_read and note_read; its pending pages stay 0 */
+	uint32_t pending_pages __attribute__((aligned(LINNET_LINE))); /* on its own line: every arrival writes it */
+	uint64_t behind; /* the history lacks noted reads; on this line because decisions read it anyway */
 	/*
-	 * Decisions already taken, by pages / 10. From the top: 44 bits of the version that they hold for, a bit per
-	 * unit that is known, a bit per unit that revokes.
+	 * Cached decisions, by pages / 10. From the top bit: 44 bits of the version for which they are valid, a bit per
+	 * unit that is known, a bit per unit that is revoked.
 	 */
 	uint64_t decided[LINNET_DECADES] __attribute__((aligned(LINNET_LINE)));
 } __attribute__((aligned(LINNET_LINE)));
 
 /*
- * Loops for one instruction set. `now` are digits 12..14. Sums on the submit path wrap, so torn numbers do no harm
- * before they are thrown away.
+ * Loops for one instruction set. `now` is digits 12..14. Sums on the submit path wrap, so torn values do no harm before
+ * they are discarded.
  */
 struct linnet_prune {
-	/* Packed sums of the history, for loops without vectors; else NULL. */
+	/* Packs the sums of the history, for loops without vectors; otherwise NULL. */
 	void (*pack)(const struct linnet_tables *tables, struct linnet_precomputed *pre);
-	/* Sorts the outputs by what tens and units can do to them: fills rest, near, gap, count, base, tens, units. */
+	/* Sorts outputs by the effect of tens and units: fills rest, near, gap, count, base, tens, units. */
 	void (*prune)(const struct linnet_tables *tables, struct linnet_precomputed *pre);
 	/* Score, for the hundreds of the precomputed history. */
 	int64_t (*near)(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Running a network that network.c has proven and laid out. Exact: each width's sums hold every partial sum.
+ * Runs a network that network.c has proven and laid out. Exact: each width holds every partial sum.
  *
- * Numbers between layers lie in scratch: a row of 16-bit inputs for the fast loops, a list of used pairs, and two
- * rows of sums that take turns. They start as int32 and are widened once, where the layers widen.
+ * Numbers between layers are kept in scratch: a row of 16-bit inputs for the fast loops, a list of used pairs, and two
+ * rows of sums that alternate. They start as int32 and are widened once, at the first layer that is wider.
  */
 #include "linnet.h"
 
 struct rows {
 	int16_t *narrow; /* inputs of an I16 layer with narrow inputs, zero-padded to row_max */
 	uint16_t *used;
-	void *in;        /* inputs of any other layer, in the type of the sums so far */
+	void *in;        /* inputs of any other layer, in the current type of the sums */
 	void *out;
 };
 
@@ -80,7 +80,7 @@ static void sum_i128(const struct linnet_layer *layer, const linnet_int128 *in, 
 	}
 }
 
-/* In place, from the last to the first, since the wider numbers overlap the narrower ones. */
+/* Widens a row in place, from the last number to the first, since the wider numbers overlap the narrower ones. */
 static void widen(void *row, uint32_t n, uint8_t from, uint8_t to)
 {
 	for (uint32_t i = n; i-- > 0;) {
@@ -114,7 +114,7 @@ static void relu(void *row, uint32_t n, uint8_t width)
 	}
 }
 
-/* Sums of the last layer into rows->out, in its width. Before layer `first` the numbers are int32. */
+/* Writes the sums of the last layer to rows->out, in its width. Before layer `first` the numbers are int32. */
 static void run_from(const struct linnet_network *network, uint32_t first, struct rows *rows)
 {
 	uint8_t width = LINNET_I16;
@@ -150,7 +150,7 @@ static void run_from(const struct linnet_network *network, uint32_t first, struc
 
 static int run(const struct linnet_network *network, const uint8_t *inputs, struct rows *rows)
 {
-	/* The first layer's inputs are bytes, so always narrow; a wide layer takes them from the other row. */
+	/* The inputs of the first layer are bytes, so always narrow; a wide layer takes them from the other row. */
 	if (network->dense->take(inputs, network->inputs, rows->narrow) > network->input_max)
 		return LINNET_E_INPUT;
 	if (network->layers[0].width != LINNET_I16)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Features of the schema linnet-1 (spec/features-linnet.md): what a host can see of one device while I/Os are in
- * flight.
+ * Features of the schema linnet-1 (spec/features-linnet.md): the state of one device that a host can observe while I/Os
+ * are in flight.
  *
- * LinnOS looks at what completed. A device that stalls completes nothing, so its history stays good while reads pile
- * up. What shows a stall first are the ages of the reads in flight, the time since one completed and how long the
- * last eight took to complete. Beside these stand the work ahead of the read and how fast the device got through such
- * work lately.
+ * LinnOS uses completed reads. A device that stalls completes nothing, so its history stays good while reads queue up.
+ * The first signs of a stall are the ages of the reads in flight, the time since a read completed and the time that the
+ * last eight took to complete. Further features are the work ahead of the read and the device's recent rate for such
+ * work.
  *
- * Each feature is one byte, 0..63: a count or a time on a logarithmic scale with four steps to the octave. Reads and
- * writes in flight are kept in lists by arrival; every event and every description takes the same few operations,
- * however many are in flight.
+ * Each feature is one byte, 0..63: a count or a time on a logarithmic scale with four steps per octave. Reads and
+ * writes in flight are kept in lists by arrival. Every event and every description takes a constant number of
+ * operations, however many I/Os are in flight.
  */
 #include "linnet.h"
 
 #define NONE UINT32_MAX
 #define TIME_SHIFT 11      /* times in units of 2.048 us: the scale ends at 235 ms */
-#define LONG_SHIFT 15      /* of 32.768 us: at 3.8 s */
+#define LONG_SHIFT 15      /* in units of 32.768 us: the scale ends at 3.8 s */
 #define FAST_SHIFT 2       /* a new read weighs 1/4 */
 #define SLOW_SHIFT 5       /* 1/32 */
-#define PAGE_SHIFT 4       /* time a page: a new I/O weighs 1/16, in 1/16 ns */
+#define PAGE_SHIFT 4       /* time per page: a new I/O weighs 1/16, in 1/16 ns */
 #define LATENCY_MAX ((uint64_t)1 << 40) /* 18 minutes */
 #define PAGES_MAX 65535
 
@@ -39,13 +39,13 @@ static uint8_t time_bucket(uint64_t time_ns)
 	return linnet_bucket(time_ns >> TIME_SHIFT);
 }
 
-/* Time passed since then; 0 when the caller's clock stepped back. */
+/* Time since then_ns; 0 if the caller's clock went back. */
 static uint64_t since(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-/* A moving average, kept times 2^shift. It starts with its first value. */
+/* A moving average, stored times 2^shift. Its first value is the first sample. */
 static uint64_t average(uint64_t kept, uint64_t value, uint32_t shift)
 {
 	return kept ? kept + value - (kept >> shift) : value << shift;
@@ -146,7 +146,7 @@ void linnet_inflight_complete(struct linnet_inflight *inflight, struct linnet_in
 	}
 }
 
-/* The least latency of the last four reads; 0 before there were four. */
+/* The lowest latency of the last four reads; 0 until four have completed. */
 static uint64_t least_latency(const struct linnet_inflight *inflight)
 {
 	uint64_t least = inflight->latency_ns[0];
@@ -157,7 +157,7 @@ static uint64_t least_latency(const struct linnet_inflight *inflight)
 	return least;
 }
 
-/* What the work ahead and this read would take at the pace of late. */
+/* Time that the work ahead and this read would take at the recent rate. */
 static uint64_t expected_ns(const struct linnet_inflight *inflight, uint32_t own_pages)
 {
 	uint64_t pages = inflight->pages + own_pages;
@@ -170,7 +170,7 @@ void linnet_inflight_describe(const struct linnet_inflight *inflight, const stru
 {
 	uint32_t own_pages = linnet_pages(size_bytes);
 	uint64_t completed = inflight->completed, end = inflight->read_end_bytes;
-	/* Loaded once: beside an event the description may be wrong, but stays within the caller's memory. */
+	/* Loaded once: a concurrent event may make the result wrong, but reads stay in the caller's memory. */
 	uint32_t oldest = linnet_load32(&inflight->oldest_read);
 
 	features[0] = linnet_bucket(own_pages);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Reader of model files of kind 2, a knob's: spec/model-file.md. The input is not trusted: the checks come in the order
- * of the table there, and no byte is read that an earlier check has not shown to exist. Floats are moved and checked as
- * bits, so a kernel can read a file without its FPU.
+ * Reader of model files of kind 2, the models of knobs: spec/model-file.md. The input is not trusted: the checks come
+ * in the order of the table there, and a byte is read only after an earlier check has shown that it exists. Floats are
+ * copied and checked as bits, so a kernel can read a file without its FPU.
  */
 #include "envelope.h"
 #include "tree.h"
@@ -16,7 +16,7 @@
 
 typedef uint64_t bits64 __attribute__((may_alias));
 
-/* Where the parts lie. */
+/* Offsets of the parts. */
 struct places {
 	size_t moments;
 	size_t layers;
@@ -56,7 +56,7 @@ static int check_header(const uint8_t *bytes, size_t *offset)
 	return 0;
 }
 
-/* The layer table, and that all parts together are the file. */
+/* Checks the layer table, and that the parts together have the size of the file. */
 static int check_shape(const uint8_t *bytes, size_t size, struct places *places, size_t *offset)
 {
 	uint32_t layers = (uint32_t)get(bytes + 20, 4), inputs = (uint32_t)get(bytes + 14, 2);
@@ -92,7 +92,7 @@ static struct linnet_tree_node node_at(const uint8_t *p)
 					  .right = (uint16_t)get(p + 6, 2) };
 }
 
-/* What floats may not be in a file: NaN, infinity; as a variance, negative. */
+/* Rejects numbers that a file may not contain: NaN, infinity, and negative variances. */
 static int check_numbers(const uint8_t *bytes, const struct places *places, size_t *offset)
 {
 	const uint64_t exponent = (uint64_t)0x7ff << 52;
@@ -194,7 +194,7 @@ void linnet_knob_load_network(const struct linnet_knob *knob, struct linnet_smal
 		const struct linnet_small_layer *layer = &network->layers[k];
 		linnet_bits *values = (linnet_bits *)(void *)(network->values + layer->values);
 
-		/* In the file by output; in memory a row of outputs per input, then the biases. */
+		/* The file stores weights by output; memory has a row of outputs per input, then the biases. */
 		for (uint32_t o = 0; o < layer->outputs; o++)
 			for (uint32_t i = 0; i < layer->inputs; i++, from += 4)
 				values[i * layer->outputs + o] = (uint32_t)get(from, 4);

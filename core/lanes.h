@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * Functions of four floats at once, for small.c. Not part of the public interface. The compiler lowers four floats to
- * whatever the machine has; only additions, multiplications, divisions and comparisons are used, so all builds agree.
+ * the vectors of the machine. Only additions, multiplications, divisions and comparisons are used, so all builds agree.
  */
 #ifndef LINNET_LANES_H
 #define LINNET_LANES_H
@@ -51,9 +51,9 @@ INLINE float largest(lanes x)
 }
 
 /*
- * e^x within 2e-7 of it, relative, for -80..80; beyond, as at the bound. e^x = 2^n e^r with |r| at most ln(2)/2, where
- * eight terms of the series suffice. n is rounded by adding a number so large that the sum has no fraction. NaN gives
- * NaN.
+ * e^x with a relative error of at most 2e-7, for -80..80; outside, the value at the bound. e^x = 2^n e^r with |r| at
+ * most ln(2)/2, for which eight terms of the series suffice. n is rounded by adding a number so large that the sum has
+ * no fraction. NaN gives NaN.
  */
 INLINE lanes lanes_exp(lanes x)
 {
@@ -66,7 +66,7 @@ INLINE lanes lanes_exp(lanes x)
 	n = x * 1.44269504f + round;
 	power = (lanes_mask)n << 23; /* the low bits of n's mantissa are the integer */
 	n -= round;
-	r = x - n * 0.693359375f; /* few bits: the product is exact */
+	r = x - n * 0.693359375f; /* few bits, so the product is exact */
 	r -= n * -2.12194440e-4f; /* the rest of ln(2) */
 	r2 = r * r;
 	low = (1.0f + r) + r2 * (0.5f + r * (1.0f / 6));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a read is likely to take: a table of latency quantiles, looked up by the score of the trees and by one feature,
- * which the table names. The score says how likely the read is to be slow; the feature, as a rule one that tells of the
- * work ahead, how slow that would be. docs/design/quantiles.md has what this is worth and what lost to it.
+ * Predicts the latency of a read: a table of latency quantiles, indexed by the score of the trees and by one feature,
+ * which the table names. The score says how likely the read is to be slow; the feature, usually one of the work ahead,
+ * says how slow that would be. docs/design/quantiles.md has the accuracy and the alternatives that did worse.
  *
- * Both bins are found by halving, without a branch to predict wrongly: four steps and three.
+ * Both bins are found by binary search without branches that could be mispredicted: four steps and three.
  */
 #include "linnet.h"
 

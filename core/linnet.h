@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The core without floats. Each part has one public header: features (feature.h), models and model files (model.h), admission
- * (decide.h). Training (train.h) and tuning of knobs (tune.h) use floats and are included apart. UNITS says which unit belongs to which part.
+ * The core without floats. Each part has one public header: features (feature.h), models and model files (model.h),
+ * admission (decide.h). Training (train.h) and tuning of knobs (tune.h) use floats and are included separately. UNITS
+ * lists the units of each part.
  *
  * Functions that can fail return 0 or a negative LINNET_E_*, and leave every output untouched when they fail.
- * Nothing here allocates, locks, logs or keeps state of its own: the caller brings memory and serialises access
- * to each object that is not const.
+ * Nothing here allocates, locks, logs or keeps state of its own: the caller provides memory and serialises access to
+ * each object that is not const.
  */
 #ifndef LINNET_H
 #define LINNET_H
@@ -24,7 +25,7 @@ enum linnet_error {
 	LINNET_E_MEMORY = -3,   /* the caller's memory is too small or not aligned */
 	LINNET_E_INPUT = -4,    /* an input exceeds the bound that the network was proven for */
 	LINNET_E_TRUNCATED = -5, /* model file: ends early */
-	LINNET_E_MAGIC = -6,    /* model file: is something else */
+	LINNET_E_MAGIC = -6,    /* model file: not a model file */
 	LINNET_E_VERSION = -7,  /* model file: unknown version */
 	LINNET_E_LENGTH = -8,   /* model file: its size field is wrong */
 	LINNET_E_CHECKSUM = -9, /* model file: damaged */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Hot loops of training; float.h states what they promise. The compiler lowers sixteen floats to whatever vectors it
- * has, and is told not to fuse multiplications with additions, so every build does the same roundings.
+ * Hot loops of training; float.h states their guarantees. The compiler lowers sixteen floats to the vectors that it
+ * has, and a flag forbids it to fuse multiplications with additions, so every build rounds alike.
  */
 #include "float.h"
 
@@ -12,7 +12,7 @@
 typedef float lanes __attribute__((vector_size(4 * LINNET_LANES), may_alias));
 typedef int32_t mask __attribute__((vector_size(4 * LINNET_LANES)));
 
-#define BLOCK 8 /* vectors of one row that are worked on together */
+#define BLOCK 8 /* vectors of one row that are processed together */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -26,7 +26,7 @@ INLINE lanes relu(lanes x)
 	return (lanes)((mask)x & (x > 0));
 }
 
-/* Lanes in pairs of 8, 4, 2, 1 apart. */
+/* Adds lanes in pairs that are 8, 4, 2, 1 apart. */
 INLINE float across(lanes x)
 {
 	float a[LINNET_LANES];
@@ -152,7 +152,7 @@ static void backward(const struct linnet_float_layer *layer, const float *values
 	}
 }
 
-/* Elementwise, so any width rounds alike. A correctly rounded square root is one instruction. */
+/* Elementwise, so every vector width rounds alike. A correctly rounded square root is one instruction. */
 static void adam(float *restrict values, float *restrict gradients, float *restrict moments1,
 		 float *restrict moments2, size_t count, float rate, float beta1, float beta2, float epsilon)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Losses of one row and the functions they are made of. */
+/* Losses of one row, and the functions that they use. */
 #include "float.h"
 
 #define LN2_HIGH 0.693145751953125 /* exact products with small integers */
@@ -13,7 +13,7 @@ union bits {
 
 double linnet_exp(double x)
 {
-	/* e^x = 2^n e^r with |r| at most ln(2)/2, where fourteen terms reach the last bit. */
+	/* e^x = 2^n e^r with |r| at most ln(2)/2, for which fourteen terms are exact to the last bit. */
 	union bits power;
 	double r, sum = 1;
 	int n;
@@ -70,8 +70,8 @@ static uint32_t largest(const float *x, uint32_t count)
 }
 
 /*
- * max(0, 1 + max((1 - y) p) - sum(y p)), as Keras has it: the second term is at least 0, since the true class
- * takes part in the maximum with (1 - 1) p. There its gradient is 0.
+ * max(0, 1 + max((1 - y) p) - sum(y p)), as Keras defines it: the second term is at least 0, since the maximum includes
+ * the true class as (1 - 1) p. There its gradient is 0.
  */
 static double hinge(uint32_t outputs, const float *p, const float *y, float scale, float *delta)
 {
@@ -144,7 +144,7 @@ static double square(uint32_t outputs, uint32_t activation, const float *z, cons
 	return sum / outputs;
 }
 
-/* Truth slow, outputs fast. Class 0 is fast; a tie is fast. */
+/* The row is slow and the outputs say fast. Class 0 is fast; a tie is fast. */
 static int false_submit(uint32_t outputs, const float *sums, const float *target)
 {
 	if (outputs == 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Reader of model files, spec/model-file.md. The input is not trusted: the checks come in the order of the table
- * in that file, and no byte is read that an earlier check has not shown to exist. Layers point into the input; trees
- * are copied out of it.
+ * Reader of model files, spec/model-file.md. The input is not trusted: the checks come in the order of the table in
+ * that file, and a byte is read only after an earlier check has shown that it exists. Layers point into the input;
+ * trees are copied out of it.
  */
 #include "envelope.h"
 #include "linnet.h"
@@ -25,7 +25,7 @@ static const uint8_t magic[8] = { 0x89, 0x4c, 0x4e, 0x54, 0x0d, 0x0a, 0x1a, 0x0a
 
 uint32_t linnet_crc32c(const uint8_t *bytes, size_t size)
 {
-	/* Remainders of the sixteen values of four bits: a byte takes two steps. */
+	/* Remainders of the sixteen values of four bits: a byte takes two look-ups. */
 	static const uint32_t step[16] = {
 		0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
 		0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
@@ -61,7 +61,7 @@ int linnet_model_envelope(const uint8_t *bytes, size_t size, size_t *offset)
 	return 0;
 }
 
-/* What the file holds. The envelope is known to be sound. */
+/* The parts that the file holds. The envelope has been checked. */
 static uint32_t parts_of(const uint8_t *bytes)
 {
 	return get(bytes + 8, 2) == 1 ? LINNET_PART_NETWORK : (uint32_t)get(bytes + 76, 4);
@@ -93,7 +93,7 @@ static int check_header(const uint8_t *bytes, size_t *offset)
 	return 0;
 }
 
-/* One entry of the layer table, and where its numbers lie: weights from *at, which moves behind the biases. */
+/* One entry of the layer table with the offset of its numbers: weights start at *at, which advances past the biases. */
 static struct linnet_source layer_at(const uint8_t *bytes, uint32_t number, size_t *at)
 {
 	const uint8_t *entry = bytes + HEADER_BYTES + LAYER_BYTES * (size_t)number;
@@ -110,7 +110,7 @@ static struct linnet_source layer_at(const uint8_t *bytes, uint32_t number, size
 	return layer;
 }
 
-/* The layer table, which is known to be present, and that its numbers end by `end`: there *at is left. */
+/* Checks the layer table, which is present, and that its numbers end by `end`. *at becomes their end. */
 static int check_layers(const uint8_t *bytes, size_t end, size_t *at, size_t *offset)
 {
 	uint32_t count = (uint32_t)get(bytes + 20, 4), inputs = LINNET_DIGITS;
@@ -144,7 +144,7 @@ static int check_layers(const uint8_t *bytes, size_t end, size_t *at, size_t *of
 	return 0;
 }
 
-/* The block of trees, which is known to be present at `at`. What passes here passes linnet_trees_check. */
+/* Checks the block of trees, which is present at `at`. Trees that pass also pass linnet_trees_check. */
 static int check_trees(const uint8_t *bytes, size_t at, size_t *offset)
 {
 	int64_t base = (int32_t)get(bytes + at + 4, 4);
@@ -164,7 +164,7 @@ static int check_trees(const uint8_t *bytes, size_t at, size_t *offset)
 	return 0;
 }
 
-/* The block of latencies, which is known to be present at `at`. What passes here passes linnet_latencies_check. */
+/* Checks the block of latencies, which is present at `at`. Latencies that pass also pass linnet_latencies_check. */
 static int check_latencies(const uint8_t *bytes, size_t at, size_t *offset)
 {
 	for (size_t i = 4; i < LATENCY_FEATURE; i += 4)
@@ -212,7 +212,7 @@ static void fill_trees(struct linnet_trees *trees, const uint8_t *block)
 	trees->base = (int32_t)get(block + 4, 4);
 }
 
-/* Everything is checked: nothing here fails. `trees_at` is where what follows the network lies, if anything does. */
+/* Everything has been checked, so nothing here fails. `trees_at` is the offset of the data after the network. */
 static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_at)
 {
 	size_t at;
@@ -248,7 +248,7 @@ static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_
 		fill_latencies(&model->latencies, bytes + trees_at + TREES_BYTES);
 }
 
-/* Checks first and fills after, so that a refusal leaves the model as it was without a second one on the stack. */
+/* Checks first and fills afterwards: an error leaves the model unchanged, without a second one on the stack. */
 int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *model, size_t *offset)
 {
 	int error = linnet_model_envelope(bytes, size, offset);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Models, and the files they come in: networks of integers, networks that are mostly worked out before a read arrives, trees,
+ * Models and their files: networks of integers, incremental networks (mostly computed before a read arrives), trees,
  * and latencies that trees predict. The contract is spec/model-file.md.
  */
 #ifndef LINNET_MODEL_H
@@ -15,8 +15,8 @@
 #define LINNET_ALIGN 64       /* of memory and scratch, bytes */
 
 /*
- * How a layer is stored and summed, the narrowest that is proven exact for every input in bounds. The widths of
- * successive layers never shrink.
+ * How a layer is stored and summed: the narrowest width that is proven exact for every input within its bounds. Widths
+ * never shrink from layer to layer.
  */
 enum linnet_width {
 	LINNET_I16 = 0,  /* int16 weights, int32 sums */
@@ -24,7 +24,7 @@ enum linnet_width {
 	LINNET_I128 = 2, /* int64 weights, 128-bit sums */
 };
 
-/* The integers of one layer as they are given: little-endian two's complement, outputs x inputs, no padding. */
+/* The integers of one layer as the caller has them: little-endian two's complement, outputs x inputs, no padding. */
 struct linnet_source {
 	uint32_t inputs;        /* 1..LINNET_SIZE_MAX, equal to the outputs of the layer before */
 	uint32_t outputs;       /* 1..LINNET_SIZE_MAX */
@@ -39,7 +39,7 @@ struct linnet_layer {
 	uint32_t outputs;
 	uint32_t stride;     /* outputs (by_input) or inputs (else) with padding, in numbers */
 	uint8_t width;       /* enum linnet_width */
-	uint8_t by_input;    /* I16 only: pairs of inputs interleaved per output; else one row per output */
+	uint8_t by_input;    /* I16 only: pairs of inputs interleaved per output; otherwise one row per output */
 	uint8_t narrow;      /* I16 only: no input exceeds 32767 */
 	uint8_t spare;
 	const void *weights; /* into the network's memory */
@@ -79,8 +79,8 @@ int linnet_network_plan(struct linnet_network *network, const struct linnet_sour
 			uint32_t input_max, void *work, size_t work_size);
 
 /*
- * Lays the weights out in `memory` (aligned to LINNET_ALIGN), which must live as long as the network; the
- * sources may go. `layers` are those that were planned. LINNET_E_MEMORY.
+ * Lays the weights out in `memory` (aligned to LINNET_ALIGN), which must live as long as the network; the sources may
+ * then be freed. `layers` are those that were planned. LINNET_E_MEMORY.
  */
 int linnet_network_place(struct linnet_network *network, const struct linnet_source *layers, void *memory,
 			 size_t memory_size);
@@ -93,14 +93,15 @@ int linnet_network_logits(const struct linnet_network *network, const uint8_t *i
 			  linnet_int128 *logits);
 
 /*
- * logit 1 minus logit 0, cut to 64 bits: above 0 the read is expected to be slow. LINNET_E_SHAPE when the network
- * has not two outputs, LINNET_E_INPUT.
+ * logit 1 minus logit 0, clipped to 64 bits: above 0 the read is predicted slow. LINNET_E_SHAPE if the network does not
+ * have two outputs, LINNET_E_INPUT.
  */
 int linnet_network_score(const struct linnet_network *network, const uint8_t *inputs, void *scratch, int64_t *score);
 
 /*
- * The same in two steps for a caller that has the sums of the first layer, an I16 one: write them, by its stride, to
- * linnet_network_first_sums, then score what follows. LINNET_E_SHAPE when the network has not two outputs.
+ * The same in two steps, for a caller that has the sums of the first layer, an I16 layer. The caller writes them, by
+ * its stride, to linnet_network_first_sums, then scores the other layers. LINNET_E_SHAPE if the network does not have
+ * two outputs.
  */
 int32_t *linnet_network_first_sums(const struct linnet_network *network, void *scratch);
 int linnet_network_score_rest(const struct linnet_network *network, void *scratch, int64_t *score);
@@ -109,32 +110,32 @@ int linnet_network_score_rest(const struct linnet_network *network, void *scratc
 extern const struct linnet_dense linnet_dense_portable;
 
 /*
- * ---- incremental networks: a tracker and a network, most of the work done when reads complete (incremental.c, prune.c) ----
+ * ---- incremental networks: tracker and network; most work is done when reads complete (incremental.c, prune.c) ----
  */
 
 /* How much of a network is computed ahead of the submit path. */
 enum linnet_precompute {
 	LINNET_PRECOMPUTE_NONE = 0,  /* no network: a tracker only */
-	LINNET_PRECOMPUTE_PLAIN = 1, /* not at all: the whole network runs on submit */
+	LINNET_PRECOMPUTE_PLAIN = 1, /* nothing: the whole network runs on submit */
 	LINNET_PRECOMPUTE_FIRST = 2, /* the first layer's sums of the history */
-	LINNET_PRECOMPUTE_PRUNED = 3, /* and which of its outputs can still be on either side of zero; two layers only */
+	LINNET_PRECOMPUTE_PRUNED = 3, /* also which of its outputs can still have either sign; two layers only */
 };
 
 struct linnet_prune;
 
-/* What the incremental networks of one network share. Const after linnet_tables_place. */
+/* Shared by all incremental networks of one network. Const after linnet_tables_place. */
 struct linnet_tables {
 	const struct linnet_network *network; /* NULL for LINNET_PRECOMPUTE_NONE */
 	const struct linnet_prune *loops;
 	const int32_t *near;  /* per output of the first layer: its weights for digits 13 (low half) and 14 (high) */
-	const int32_t *top;   /* the most that those digits can add */
+	const int32_t *top;   /* the largest sum that those digits can add */
 	const int32_t *gap;   /* logit 1's weight for the output, minus logit 0's */
 	int64_t gap_bias;
-	uint32_t lanes;       /* outputs of the first layer, padded; 0 when it is not kept */
+	uint32_t lanes;       /* outputs of the first layer, padded; 0 if it is not kept */
 	uint32_t precompute;  /* enum linnet_precompute */
 	/*
-	 * For loops without vectors, several outputs to a 64-bit word: a row of `words` for the biases, one for each of
-	 * the 31 digits, and one for `top` less 1. NULL where the loops have vectors or the sums no room.
+	 * For loops without vectors, several outputs per 64-bit word: a row of `words` for the biases, one for each of
+	 * the 31 digits, and one for `top` less 1. NULL if the loops have vectors or the sums do not fit.
 	 */
 	const uint64_t *packed;
 	uint32_t words;
@@ -148,56 +149,56 @@ struct linnet_tables {
 extern const struct linnet_prune linnet_prune_portable;
 
 /*
- * Sizes the tables of a network, which may be NULL, for these loops. LINNET_E_SHAPE unless it leads 31 digits to two
- * outputs.
+ * Computes the sizes of the tables of a network, which may be NULL, for these loops. LINNET_E_SHAPE unless it maps 31
+ * digits to two outputs.
  */
 int linnet_tables_plan(struct linnet_tables *tables, const struct linnet_network *network,
 		       const struct linnet_prune *loops);
 
-/* Fills the tables in `memory` (aligned to LINNET_ALIGN), which lives as long as they do. LINNET_E_MEMORY. */
+/* Fills the tables in `memory` (aligned to LINNET_ALIGN), which must live as long as they do. LINNET_E_MEMORY. */
 int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memory_size);
 
 /*
- * One device. tables->incremental_size bytes aligned to LINNET_ALIGN, all of them the incremental network's.
+ * One device: tables->incremental_size bytes aligned to LINNET_ALIGN, used by the incremental network alone.
  *
- * Any number of CPUs may call arrive, withdraw, snapshot, decide and score at once. The caller makes sure that no two of
- * note_read and catch_up run at once on one incremental network; they may run beside all others.
+ * Any number of CPUs may call arrive, withdraw, snapshot, decide and score at once. The caller ensures that note_read
+ * and catch_up never run concurrently on one incremental network; both may run concurrently with all other functions.
  */
 struct linnet_incremental;
 
-/* Begins with the history and the pending pages of `tracker`, or idle when that is NULL. LINNET_E_MEMORY. */
+/* Starts with the history and the pending pages of `tracker`, or idle if it is NULL. LINNET_E_MEMORY. */
 int linnet_incremental_init(struct linnet_incremental *net, size_t size, const struct linnet_tables *tables,
 			    const struct linnet_tracker *tracker);
 
-/* An I/O arrives: returns its snapshot, as linnet_tracker_arrive. */
+/* An I/O arrives: returns its snapshot, like linnet_tracker_arrive. */
 uint32_t linnet_incremental_arrive(struct linnet_incremental *net, uint32_t size_bytes);
 
-/* A write completes, or any I/O leaves without completing: its pages go. */
+/* A write completes, or any I/O leaves without completing: its pages are subtracted. */
 void linnet_incremental_withdraw(struct linnet_incremental *net, uint32_t size_bytes);
 
 /*
- * A read completes: it enters the history. What follows from it is worked out when the incremental network catches up. Until
- * then it is behind: decide, score and history_len answer by the history before. The `snapshot` of catch_up is that of the read
- * that will be asked about next.
+ * A read completes and is noted. It enters the history when the incremental network catches up. Until then decide,
+ * score and history_len use the older history. The `snapshot` of catch_up is the one expected for the next read to be
+ * decided.
  */
 void linnet_incremental_note_read(struct linnet_incremental *net, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot);
 int linnet_incremental_behind(const struct linnet_incremental *net);
 void linnet_incremental_catch_up(struct linnet_incremental *net, uint32_t snapshot);
 
-/* The snapshot of a read of this size, were it to arrive now. */
+/* The snapshot that a read of this size would get if it arrived now. */
 uint32_t linnet_incremental_snapshot(const struct linnet_incremental *net, uint32_t size_bytes);
 
-/* Pages outstanding, and completed reads in the history (0..4), now. */
+/* Current number of pages outstanding, and of completed reads in the history (0..4). */
 uint32_t linnet_incremental_pending_pages(const struct linnet_incremental *net);
 uint32_t linnet_incremental_history_len(const struct linnet_incremental *net);
 
-/* The state as a tracker. The history is one that existed; the pending pages are those of now. */
+/* The state as a tracker. The history may be older than the pending pages, which are current. */
 void linnet_incremental_tracker(const struct linnet_incremental *net, struct linnet_tracker *tracker);
 
 /* The score that linnet_network_score gives these features. LINNET_E_SHAPE without a network. */
 int linnet_incremental_score(const struct linnet_incremental *net, uint32_t snapshot, void *scratch, int64_t *score);
 
-/* 1 to revoke, 0 to submit: whether that score is above zero. Remembered until the next read completes. */
+/* 1 to revoke, 0 to submit: whether that score is above zero. Cached until the next read completes. */
 int linnet_incremental_decide(struct linnet_incremental *net, uint32_t snapshot, void *scratch);
 
 /* ---- trees on the features of linnet-1 (trees.c) ---- */
@@ -219,10 +220,10 @@ struct linnet_trees {
 	int32_t base; /* within LINNET_TREE_BASE_MAX of 0 */
 };
 
-/* 0, or LINNET_E_RANGE when a number is out of its range. Trees that pass can be asked without further checks. */
+/* 0, or LINNET_E_RANGE if a number is out of its range. Trees that pass can be scored without further checks. */
 int linnet_trees_check(const struct linnet_trees *trees);
 
-/* Score of a read: the logarithm of the odds that it will be slow, times LINNET_TREE_ONE. */
+/* Score of a read: the logarithm of its odds of being slow, times LINNET_TREE_ONE. */
 int32_t linnet_trees_score(const struct linnet_trees *trees, const uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
 /* ---- the same trees for processors, or kernels, that may not use vectors (bitsliced.c) ---- */
@@ -237,10 +238,10 @@ struct linnet_bitsliced {
 	int32_t base;
 };
 
-/* Lays out trees that pass linnet_trees_check. */
+/* Lays out trees that have passed linnet_trees_check. */
 void linnet_bitsliced_init(struct linnet_bitsliced *bitsliced, const struct linnet_trees *trees);
 
-/* As linnet_trees_score, for features of 0..63. */
+/* Like linnet_trees_score, for features of 0..63. */
 int32_t linnet_bitsliced_score(const struct linnet_bitsliced *bitsliced, const uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
 /* ---- latencies that a score predicts ---- */
@@ -250,20 +251,21 @@ int32_t linnet_bitsliced_score(const struct linnet_bitsliced *bitsliced, const u
 #define LINNET_FEATURE_BINS 8
 
 /*
- * Latency quantiles of reads in bins of their score and of one feature. A value is in the bin whose number is that of
- * the edges below it. In a bin the quantiles do not descend, nor does any from one bin of scores to the next.
+ * Latency quantiles of reads, in bins of their score and of one feature. The bin of a value is the number of edges
+ * below it. Quantiles ascend within a bin, and each ascends from one bin of scores to the next (equal values are
+ * allowed).
  */
 struct linnet_latencies {
-	int32_t score_edge[LINNET_SCORE_BINS - 1];     /* none below the one before */
+	int32_t score_edge[LINNET_SCORE_BINS - 1];     /* each at least the one before */
 	uint8_t feature;                               /* 0..15 */
-	uint8_t feature_edge[LINNET_FEATURE_BINS - 1]; /* 0..63, none below the one before */
+	uint8_t feature_edge[LINNET_FEATURE_BINS - 1]; /* 0..63, each at least the one before */
 	uint32_t ns[LINNET_SCORE_BINS][LINNET_FEATURE_BINS][LINNET_LATENCIES]; /* UINT32_MAX: that or more */
 };
 
-/* 0, or LINNET_E_RANGE when a number is out of its range or order. */
+/* 0, or LINNET_E_RANGE if a number is out of its range or order. */
 int linnet_latencies_check(const struct linnet_latencies *latencies);
 
-/* The LINNET_LATENCIES quantiles of a read's latency; `score` is what the trees say of these features. */
+/* The LINNET_LATENCIES quantiles of a read's latency; `score` is the trees' score of these features. */
 const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencies, int32_t score,
 					 const uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
@@ -272,10 +274,10 @@ const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencie
 #define LINNET_MODEL_VERSION 2 /* and 1, which holds a network only */
 #define LINNET_KIND_ADMISSION 1
 #define LINNET_SCHEMA_LINNOS31 1 /* of a network's inputs */
-#define LINNET_SCHEMA_LINNET1 2  /* of the features that trees ask for */
+#define LINNET_SCHEMA_LINNET1 2  /* of the features of trees */
 #define LINNET_PART_NETWORK 1u   /* bits of `parts` */
 #define LINNET_PART_TREES 2u
-#define LINNET_PART_LATENCIES 4u /* of the trees' scores: never without trees */
+#define LINNET_PART_LATENCIES 4u /* of the scores of trees: requires trees */
 
 /* A model file as read. The layers point into the bytes that were read. Over 4 KB: too large for some stacks. */
 struct linnet_model {
@@ -284,12 +286,12 @@ struct linnet_model {
 	uint16_t schema;      /* of the network's inputs; 0 without a network */
 	uint16_t input_max;   /* 0 without a network */
 	uint32_t layer_count; /* 0 without a network */
-	uint32_t queue_inflection;     /* I/Os in flight at arrival, at the inflection percentile */
+	uint32_t queue_inflection;     /* I/Os in flight at arrival: their value at the inflection percentile */
 	uint32_t queue_median;
 	uint32_t queue_lower_quartile;
 	uint32_t inflection_percentile; /* 0.0001 of a percentile, 0..1000000 */
 	uint32_t false_submit;         /* millionths of all reads, 0..1000000 */
-	uint32_t parts;                /* LINNET_PART_*; a network or trees at least */
+	uint32_t parts;                /* LINNET_PART_*; at least a network or trees */
 	uint32_t tree_schema;          /* of the trees; 0 without trees */
 	uint64_t inflection_ns;
 	uint64_t latency_ns_p95;
@@ -300,12 +302,12 @@ struct linnet_model {
 	struct linnet_source layers[LINNET_LAYERS_MAX];
 	int64_t scales[LINNET_LAYERS_MAX];
 	struct linnet_trees trees; /* checked; zeros without trees */
-	struct linnet_latencies latencies; /* so, too */
+	struct linnet_latencies latencies; /* checked; zeros without latencies */
 };
 
 /*
- * Reads a model file of `size` bytes. Any refusal of the table in spec/model-file.md, with the byte in *offset,
- * which is written only then. The network is proven later, by linnet_network_plan.
+ * Reads a model file of `size` bytes. Returns any error of the table in spec/model-file.md, with the offset of the byte
+ * in *offset, which is written only on error. The network is proven later, by linnet_network_plan.
  */
 int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *model, size_t *offset);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Loading a network: proof of its bounds, choice of widths, layout.
+ * Loads a network: proves bounds on its sums, chooses widths and lays out its numbers.
  *
- * A network is a chain of dense layers on integers, ReLU between them, none after the last, no rescaling. Its
- * inputs are 0..input_max, and what a ReLU lets through is never negative, so interval arithmetic per neuron is
- * simple: with P the sum of its positive weights times the largest value of their inputs, and N the same of the
- * negative ones, each partial sum taken in any order, with or without the bias, is within
- * |bias| + max(P, N). Where that is below 2^31 and the weights fit 16 bits, int32 sums are exact; below 2^63
- * int64 sums are; below 2^126 128-bit sums are, and so is the difference of two of them. Anything larger is
- * refused. The largest output of the neuron, max(0, bias + P), bounds the next layer's input.
+ * A network is a chain of dense layers on integers, with ReLU between them, none after the last, and no rescaling. Its
+ * inputs are 0..input_max, and the output of a ReLU is never negative, so the bounds of a neuron are simple. Let P be
+ * the sum of its positive weights, each times the largest value of its input, and N the same for the magnitudes of the
+ * negative weights. Then every partial sum, in any order and with or without the bias, has a magnitude of at most
+ * |bias| + max(P, N). If that is below 2^31 and the weights fit 16 bits, int32 sums are exact; below 2^63, int64 sums
+ * are exact. Below 2^126, 128-bit sums are exact, and so is the difference of two such sums. Anything larger is
+ * refused. The largest output of the neuron, max(0, bias + P), bounds the input of the next layer.
  */
 #include "linnet.h"
 
@@ -16,7 +16,7 @@
 #define LIMIT_I64 ((linnet_uint128)INT64_MAX)
 #define LIMIT_I128 (((linnet_uint128)1 << 126) - 1)
 #define PAD 32 /* numbers; a row of int16 or int32 is whole vectors */
-#define BY_INPUT_MIN 16 /* outputs from which a layer is stored by input */
+#define BY_INPUT_MIN 16 /* a layer with at least this many outputs is stored by input */
 
 static uint32_t padded(uint32_t n)
 {
@@ -52,7 +52,7 @@ static uint64_t magnitude(int64_t x)
 	return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
 }
 
-/* sum += weight * input, or false when that leaves LIMIT_I128. sum and input are within it. */
+/* sum += weight * input. Returns false if the result exceeds LIMIT_I128. sum and input are within it. */
 static int add_product(linnet_uint128 *sum, uint64_t weight, linnet_uint128 input)
 {
 	linnet_uint128 high = (linnet_uint128)weight * (uint64_t)(input >> 64);
@@ -105,8 +105,7 @@ size_t linnet_network_work_size(const struct linnet_source *layers, uint32_t lay
 }
 
 /*
- * One neuron: how large its sums may become and what it may hand on. The narrowest width is left in *width when
- * it is wider than what is there.
+ * Bounds the sums and the output of one neuron. Raises *width if the neuron needs a wider one.
  */
 static int bound_neuron(const struct linnet_source *s, uint32_t o, const linnet_uint128 *input_max,
 			linnet_uint128 *output_max, uint8_t *width)
@@ -213,7 +212,7 @@ int linnet_network_plan(struct linnet_network *network, const struct linnet_sour
 	return 0;
 }
 
-/* Place of a weight in an I16 layer. */
+/* Index of a weight in an I16 layer. */
 static size_t place_of(const struct linnet_layer *layer, uint32_t o, uint32_t i)
 {
 	if (layer->by_input)

@@ -2,10 +2,10 @@
 /*
  * z-scores of a moving mean and standard deviation.
  *
- * With d the distance of a row from the mean and a the weight of the row, the mean moves by a d and the variance becomes
- * (1 - a) (variance + a d^2). For a = 1/n these are the mean and the variance of n rows, exactly Welford's recurrence;
- * for a constant a they are exponential averages. Doubles, so that 2^32 rows do not stall them, and a float's square
- * cannot overflow.
+ * Let d be the distance of a row from the mean and a the weight of the row. The mean moves by a d and the variance
+ * becomes (1 - a) (variance + a d^2). For a = 1/n these are the mean and the variance of n rows, exactly Welford's
+ * recurrence; for a constant a they are exponential averages. They are doubles so that updates still count after 2^32
+ * rows and the square of a float cannot overflow.
  */
 #include "tune.h"
 
@@ -73,7 +73,7 @@ void linnet_normaliser_apply(const struct linnet_normaliser *normaliser, const f
 		double deviation = __builtin_sqrt(own->variance), size = own->mean < 0 ? -own->mean : own->mean;
 		double score;
 
-		/* Rounding leaves a constant a variance of the last bits of its mean: that is no spread. */
+		/* Rounding gives a constant feature a tiny variance, which is treated as no spread. */
 		if (is_nan(row[i]) || !(deviation > 1e-9 * size)) {
 			z[i] = 0;
 			continue;

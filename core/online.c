@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Training of small networks, row by row: forward, the loss's gradient, back through the layers.
+ * Trains small networks row by row: forward pass, gradient of the loss, backward pass through the layers.
  *
- * train.c is the trainer of large networks: it needs a gradient and two moments for each value, and an order of rows.
- * Here a step follows each row, so a gradient is used when it is computed, and never stored. Rows of outputs are worked
- * on in fours that may overlap, as in small.c.
+ * train.c trains large networks: it needs a gradient and two moments for each value, and an order of rows. Here a step
+ * follows each row, so a gradient is used when it is computed, and never stored. Rows of outputs are processed in
+ * vectors of four that may overlap, as in small.c.
  */
 #include "float.h"
 #include "small.h"
 
-/* Below this a momentum is 0: it would decay into numbers that processors add a hundred times slower. */
+/* A smaller momentum is set to 0: it would decay into denormal numbers, whose additions are a hundred times slower. */
 #define MOMENTUM_MIN 1e-30f
-/* Larger gradients are refused: one more product could leave the floats. */
+/* Larger gradients are refused: one more product could overflow a float. */
 #define GRADIENT_MAX 1e15f
 
-/* All lanes but the first so many. */
+/* Masks of all lanes except the first k. */
 static const lanes_mask all_but[LANES] = { { -1, -1, -1, -1 }, { 0, -1, -1, -1 }, { 0, 0, -1, -1 }, { 0, 0, 0, -1 } };
 
 int linnet_small_check(const struct linnet_small *network, const struct linnet_small_options *options)
@@ -38,7 +38,7 @@ int linnet_small_check(const struct linnet_small *network, const struct linnet_s
 	return 0;
 }
 
-/* The loss of one row, and its gradient by the last layer's sums. `p` is what the layer gave out. */
+/* The loss of one row, and its gradient with respect to the sums of the last layer. `p` is the layer's output. */
 static double loss_of(const struct linnet_small_options *options, uint32_t activation, uint32_t n, const float *p,
 		      const float *y, float *delta, int want)
 {
@@ -103,16 +103,16 @@ INLINE lanes step(lanes v, lanes d, float x, float momentum)
 	return (lanes)((lanes_mask)v & (size >= MOMENTUM_MIN));
 }
 
-/* A layer whose step is taken. */
+/* The layer that is updated. */
 struct pass {
 	uint32_t outputs;
 	float momentum;
 	const float *delta;
 	lanes last;        /* the last four deltas */
-	lanes last_once;   /* without those that belong to the vector before */
+	lanes last_once;   /* without the lanes that belong to the vector before */
 };
 
-/* Steps the weights of one input, or the biases. Returns the sum of weights times deltas before the step. */
+/* Updates the weights of one input, or the biases. Returns the sum of weights times deltas before the update. */
 INLINE float row(const struct pass *pass, float *value, float *speed, float x)
 {
 	uint32_t last = pass->outputs - LANES;
@@ -133,7 +133,7 @@ INLINE float row(const struct pass *pass, float *value, float *speed, float x)
 	return across(sum);
 }
 
-/* As above for rows of one to three. */
+/* Like row, for rows of one to three outputs. */
 static float row_few(const struct pass *pass, float *value, float *speed, float x)
 {
 	float sum = 0;
@@ -148,7 +148,7 @@ static float row_few(const struct pass *pass, float *value, float *speed, float 
 	return sum;
 }
 
-/* Takes one layer's step and, unless `back` is NULL, fills it with the gradient by the layer's inputs. */
+/* Updates one layer. Unless `back` is NULL, fills it with the gradient with respect to the layer's inputs. */
 static void backward(struct linnet_small *network, const struct linnet_small_layer *layer,
 		     const struct linnet_small_options *options, const float *inputs, const float *delta, float *back)
 {

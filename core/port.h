@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * All that the core needs from its host.
+ * Everything that the core needs from its host.
  *
  *   fixed-width integers, size_t, NULL   <stdint.h> and <stddef.h>, or <linux/types.h> in the kernel
  *   a 128-bit integer                    the compiler's (64-bit targets)
@@ -15,7 +15,7 @@
 #ifdef __KERNEL__
 #include <linux/types.h>
 #include <linux/stddef.h>
-/* What <stdint.h> names beside the types. */
+/* Names that <stdint.h> defines besides the types. */
 #define UINT8_MAX 0xff
 #define INT16_MAX 0x7fff
 #define INT16_MIN (-INT16_MAX - 1)
@@ -61,7 +61,7 @@ static inline void linnet_zero(void *to, size_t n)
 	}
 }
 
-/* A number that other CPUs change. Acquire: what was written before it was stored is seen. */
+/* Loads a number that other CPUs change. Acquire: also sees everything written before it was stored. */
 static inline uint64_t linnet_load(const uint64_t *at)
 {
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
@@ -72,7 +72,7 @@ static inline uint64_t linnet_load_relaxed(const uint64_t *at)
 	return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
-/* Release: whoever sees it sees what was written before. */
+/* Release: a CPU that sees the number also sees everything that was written before. */
 static inline void linnet_store(uint64_t *at, uint64_t n)
 {
 	__atomic_store_n(at, n, __ATOMIC_RELEASE);
@@ -83,7 +83,7 @@ static inline void linnet_store_relaxed(uint64_t *at, uint64_t n)
 	__atomic_store_n(at, n, __ATOMIC_RELAXED);
 }
 
-/* No load before it moves behind it (acquire); no store behind it moves before it (release). */
+/* Acquire: no load before it moves after it. Release: no store after it moves before it. */
 static inline void linnet_fence_acquire(void)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -99,7 +99,7 @@ static inline uint32_t linnet_load32(const uint32_t *at)
 	return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
-/* Stores n if *at is still *seen; else takes what it is into *seen and says 0. */
+/* Stores n if *at equals *seen; otherwise copies *at to *seen and returns 0. */
 static inline int linnet_swap32(uint32_t *at, uint32_t *seen, uint32_t n)
 {
 	return __atomic_compare_exchange_n(at, seen, n, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

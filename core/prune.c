@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Loops of ReLU pruning; incremental.h says what each does, incremental.c why. One file, compiled once per instruction set:
- * LINNET_PRUNE names the table. All of them give the same integers.
+ * Loops of ReLU pruning. incremental.h says what each does, incremental.c why. This file is compiled once per
+ * instruction set: LINNET_PRUNE names the table. All versions give the same integers.
  *
  * Sums of the first layer are int32, proven to fit. Products with gaps are taken in 64 bits; incremental.c proves that
  * a score and each of its parts stay below 2^62.
@@ -88,7 +88,7 @@ INLINE vector add_products(vector sum, vector a, vector b)
 }
 
 #if defined(__AVX512BW__)
-/* The lanes of three vectors where `key` (of the first) is positive, or negative, go to the ends of three lists. */
+/* Appends the lanes of three vectors in which `key` (of the first) is positive, or negative, to three lists. */
 #define PICK(key, compare, n, a, x, b, y, c, z)                                                                  \
 	do {                                                                                                     \
 		__mmask16 mask = _mm512_##compare##_epi32_mask(key, ZERO());                                      \
@@ -137,7 +137,7 @@ INLINE void pick4(uint32_t mask, uint32_t n, int32_t *a, __m128i x, int32_t *b, 
 	} while (0)
 #endif
 
-/* Twice through: dead outputs go first, with little work each; the others, a third or less, are then parted. */
+/* Two passes: the first drops dead outputs cheaply; the second separates the others, a third or less. */
 static void prune(const struct linnet_tables *tables, struct linnet_precomputed *pre)
 {
 	const struct linnet_layer *first = &tables->network->layers[0];
@@ -164,7 +164,7 @@ static void prune(const struct linnet_tables *tables, struct linnet_precomputed 
 		vector sum = LOAD(rest + i), weights = LOAD(near + i), gaps = LOAD(gap + i), lowest, sure;
 		vector t = LOW_HALF(weights), u = HIGH_HALF(weights);
 
-		/* The least that tens and units can make of it; below zero it is not settled. */
+		/* The lowest value that tens and units can give; if it is below zero the output is not settled. */
 #if defined(__AVX512BW__)
 		lowest = _mm512_min_epi16(weights, ZERO());
 #else
@@ -243,7 +243,7 @@ static void bounds(const struct linnet_tables *tables, const struct linnet_preco
 		vector a = ADD_PAIRS(LOAD(rest + i), weights, digit), b = ADD_PAIRS(a, weights, nine);
 		vector from, to;
 
-		/* a and b are the ends of what units can do; by the sign of the gap one of them is the least score. */
+		/* a and b are the extremes over units; the sign of the gap says which gives the lowest score. */
 		a = MAX(a, ZERO());
 		b = MAX(b, ZERO());
 #if defined(__AVX512BW__)
@@ -280,8 +280,8 @@ INLINE int32_t cut(int32_t x)
 }
 
 /*
- * Packed sums: one multiplication serves three or four outputs. Exact, since a word is a sum of numbers that each stay
- * in their room in the end, and everything before is modulo 2^64.
+ * Packed sums: one multiplication serves three or four outputs. Exact, since a word is a sum of numbers that each fit
+ * their bits in the end, and all intermediate results are modulo 2^64.
  */
 INLINE const uint64_t *digit_row(const struct linnet_tables *tables, uint32_t digit)
 {
@@ -340,7 +340,7 @@ INLINE int32_t unpack(uint64_t word, uint32_t shift, uint32_t bits)
 /* Places of outputs: number, word, shift. */
 #define PLACE(o, w, shift) ((o) | (w) << 12 | (uint32_t)(shift) << 24)
 
-/* The highest bit of an output's room says that it is not negative: here, that sum and top are above zero. */
+/* The highest bit of an output's room says that it is not negative: here, that sum plus top is above zero. */
 INLINE uint32_t places_alive(const struct linnet_tables *tables, const uint64_t *words, uint64_t hundreds,
 			     uint32_t bits, int32_t *list)
 {
@@ -379,7 +379,7 @@ INLINE uint32_t outputs_alive(const struct linnet_tables *tables, const struct l
 	return alive;
 }
 
-/* What the outputs that are positive whatever follows add up to, and the list of the others. */
+/* The sum of the outputs that are positive for all tens and units, and the list of the others. */
 struct parted {
 	int64_t base, tens, units;
 	uint32_t count;
@@ -422,14 +422,14 @@ INLINE void part_packed(struct parted *to, const struct linnet_tables *tables, s
 	}
 }
 
-/* Without branches: which side of zero an output is on cannot be predicted. */
+/* Without branches, because the sign of an output cannot be predicted. */
 static void prune(const struct linnet_tables *tables, struct linnet_precomputed *pre)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
 	const int32_t *sums = linnet_precomputed_sums(pre);
 	struct parted to = { tables->gap_bias, 0, 0, 0 };
 	int32_t hundreds = (int32_t)pre->hundreds;
-	/* Indices lie where the list of gaps will; none is overwritten before it was read. */
+	/* Indices are stored where the list of gaps will be; none is overwritten before it is read. */
 	int32_t *list = linnet_precomputed_gap(pre, tables->lanes);
 
 	if (tables->pack_bits == 16) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * From floats to integers (LinnOS, section 4.5: three decimals). With weights times s in every layer, the sums after
- * layer k are s^(k+1) times the float network's, so the biases of layer k are taken times s^(k+1).
+ * Rounds floats to integers (LinnOS, section 4.5: three decimals). With weights times s in every layer, the sums after
+ * layer k are s^(k+1) times those of the float network, so the biases of layer k are multiplied by s^(k+1).
  */
 #include "train.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What is known of one replica, counted at the host: the features of both schemas, the moving average of its read latency,
- * the age of what is known, and whether it is in service. Every I/O's arrival and end is an event. Events are numbered, so that a
- * record of them shows what was known at any of them.
+ * State of one replica as the host counts it: the features of both schemas, the moving average of its read latency, the
+ * age of that state, and whether the replica is in service. Every arrival and end of an I/O is an event. Events are
+ * numbered, so a recording of them gives the state at any event.
  *
- * Errors in a row take a replica out of service for a while, and longer each time. When that time is over, one read goes
- * there as a probe, and the others stay away until it has come back.
+ * Consecutive errors take a replica out of service for a while, and for longer each time. When that time is over, one
+ * read is sent there as a probe. Other reads avoid the replica until the probe has completed.
  */
 #include "linnet.h"
 
-#define EWMA_SHIFT 3 /* a new read weighs 1/8: about the last eight count */
+#define EWMA_SHIFT 3 /* a new read weighs 1/8: about the last eight reads count */
 
 void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns, struct linnet_inflight_io *ios,
 			 uint32_t places)
@@ -47,9 +47,10 @@ int linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet
 }
 
 /*
- * The features of LinnOS: kept by the incremental network, or without one by a tracker, so that an incremental network finds a
- * history when it comes. The incremental network only notes the read. What follows from it is worked out when the network is
- * asked: of reads that end between two questions, all but the last would be worked out for nothing.
+ * The features of LinnOS are kept by the incremental network, or without one by a tracker, so that an incremental
+ * network that is added later starts with a history. The incremental network only notes the read. The history is
+ * computed when the network is run: of several reads that end between two decisions, only the state after the last is
+ * needed.
  */
 static uint32_t track_arrival(struct linnet_replica *replica, uint32_t size_bytes)
 {
@@ -73,7 +74,7 @@ static void track_leave(struct linnet_replica *replica, const struct linnet_flig
 		linnet_tracker_withdraw(&replica->tracker, flight->size_bytes);
 }
 
-/* The time of this event: that of the caller's clock, but never before the last event. */
+/* The time of this event: the caller's clock, but never before the previous event. */
 static uint64_t event(struct linnet_replica *replica, uint64_t now_ns)
 {
 	replica->events++;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A ring of records from one producer to one consumer, and the choice of which events to record.
+ * A ring of records from one producer to one consumer, and a sampler that selects the events to record.
  *
  * `head` counts records put and `tail` records taken; each is written by one side only. The producer writes a record,
- * then stores `head` with release; the consumer loads `head` with acquire, then reads the record. The same pair on `tail`
- * gives a slot back. Each side looks at the other's counter only when its last look no longer suffices, so that the
- * cache line moves once per lap rather than once per record.
+ * then stores `head` with release; the consumer loads `head` with acquire, then reads the record. `tail` returns slots
+ * in the same way. Each side loads the other's counter only when its last value no longer suffices, so the cache line
+ * moves once per lap and not once per record.
  */
 #include "tune.h"
 
@@ -33,7 +33,7 @@ static uint64_t *slot(const struct linnet_ring *ring, uint64_t number)
 	return ring->words + (size_t)(number & (ring->capacity - 1)) * ring->record_words;
 }
 
-/* Word by word; the barrier keeps the compiler from calling memcpy. */
+/* Copies word by word; the barrier keeps the compiler from calling memcpy. */
 static void copy(uint64_t *to, const uint64_t *from, uint32_t words)
 {
 	for (uint32_t i = 0; i < words; i++) {
@@ -79,7 +79,7 @@ uint64_t linnet_ring_lost(const struct linnet_ring *ring)
 
 uint64_t linnet_ring_waiting(const struct linnet_ring *ring)
 {
-	/* The tail first: it never passes the head, so the difference is never negative. */
+	/* Load the tail first: it never passes the head, so the difference is never negative. */
 	uint64_t tail = linnet_load(&ring->tail), waiting = linnet_load(&ring->head) - tail;
 
 	return waiting < ring->capacity ? waiting : ring->capacity;
@@ -97,7 +97,7 @@ int linnet_sampler_init(struct linnet_sampler *sampler, uint32_t share_ppm, uint
 
 int linnet_sampler_keep(struct linnet_sampler *sampler)
 {
-	/* The seen-th number of splitmix64, the project's generator elsewhere. */
+	/* The seen-th number of splitmix64, also the generator of crates/sim. */
 	uint64_t z = sampler->seed + 0x9e3779b97f4a7c15 * ++sampler->seen;
 	int keep;
 

@@ -2,14 +2,14 @@
 /*
  * Small networks: shape, memory, inference. online.c trains them.
  *
- * A layer's outputs are worked on four at a time. Where their number is no multiple of four, the last four overlap those
- * before: a lane computed twice has the same bits twice, and nothing needs padding. Where less than four are left, in a
- * layer of one to three outputs, they are computed one by one in the same order.
+ * A layer's outputs are processed four at a time. If their number is not a multiple of four, the last vector overlaps
+ * the one before: a lane that is computed twice has the same bits both times, and no padding is needed. Layers of one
+ * to three outputs are computed one by one in the same order.
  */
 #include "float.h"
 #include "small.h"
 
-#define GROUP 4 /* vectors of one row that are worked on together */
+#define GROUP 4 /* vectors of one row that are processed together */
 
 int linnet_small_plan(struct linnet_small *network, uint32_t inputs, const struct linnet_float_shape *layers,
 		      uint32_t layer_count)
@@ -56,7 +56,7 @@ void linnet_small_place(struct linnet_small *network, float *values, float *mome
 		linnet_zero(momentum, network->value_count * sizeof(float));
 }
 
-/* The next number of splitmix64 (Steele, Lea and Flood, OOPSLA 2014), also the project's generator elsewhere. */
+/* The next number of splitmix64 (Steele, Lea and Flood, OOPSLA 2014), also the generator of crates/sim. */
 static uint64_t next(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15;
@@ -83,7 +83,7 @@ void linnet_small_start(struct linnet_small *network, uint64_t seed)
 		uint32_t m = layer->inputs, n = layer->outputs;
 		float *value = network->values + layer->values;
 
-		/* Output by output, as in float.c: the same seed starts both alike. */
+		/* Output by output, as in float.c: the same seed gives both the same weights. */
 		for (uint32_t o = 0; o < n; o++)
 			for (uint32_t i = 0; i < m; i++)
 				value[i * n + o] = linnet_float_glorot(&state, m, n);
@@ -140,7 +140,7 @@ INLINE lanes activate(uint32_t activation, lanes x)
 	return activation == LINNET_RELU ? select(x > 0.0f, x, spread(0)) : x;
 }
 
-/* `count` vectors of a layer's outputs, from vector `first` on. Two chains of sums, which do not wait for each other. */
+/* `count` vectors of a layer's outputs, starting at vector `first`. Two independent chains of sums. */
 INLINE void forward_group(const struct linnet_small_layer *layer, const float *values, const float *inputs,
 			  uint32_t first, uint32_t count, float *outputs)
 {
@@ -166,7 +166,7 @@ INLINE void forward_group(const struct linnet_small_layer *layer, const float *v
 		store(outputs + at[v], activate(layer->activation, even[v] + odd[v]));
 }
 
-/* As above, for layers of one to three outputs. */
+/* Like forward_group, for layers of one to three outputs. */
 static void forward_few(const struct linnet_small_layer *layer, const float *values, const float *inputs,
 			float *outputs)
 {
@@ -181,7 +181,7 @@ static void forward_few(const struct linnet_small_layer *layer, const float *val
 	}
 }
 
-/* e^(x - largest) over the sum of all, in place. */
+/* e^(x - largest), divided by the sum of all, in place. */
 void linnet_small_softmax(float *x, uint32_t n)
 {
 	float top = x[0], sum = 0;
@@ -192,7 +192,7 @@ void linnet_small_softmax(float *x, uint32_t n)
 		for (uint32_t o = 0; o < n; o++)
 			x[o] = lanes_exp(spread(x[o] - top))[0];
 	} else {
-		/* The last four may overlap those before: take them before these change. */
+		/* The last four may overlap those before: load them before the others change. */
 		lanes last = lanes_exp(load(x + n - LANES) - top);
 
 		for (uint32_t o = 0; o + LANES <= n; o += LANES)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What inference and training of small networks share. Not part of the public interface. */
+/* Shared by inference and training of small networks. Not part of the public interface. */
 #ifndef LINNET_SMALL_H
 #define LINNET_SMALL_H
 
 #include "lanes.h"
 #include "tune.h"
 
-/* One layer; `outputs` is not `inputs`. */
+/* One layer; `outputs` and `inputs` must not be the same memory. */
 void linnet_small_layer_forward(const struct linnet_small_layer *layer, const float *values, const float *inputs,
 				float *outputs);
 
-/* e^(x - largest) over the sum of all, in place. */
+/* e^(x - largest), divided by the sum of all, in place. */
 void linnet_small_softmax(float *x, uint32_t n);
 
 /* Whether all of x are within `most` of 0: NaN and infinities are not. */

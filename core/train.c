@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Training: mini-batches in a seeded order, one row at a time forward and back, one step of the optimiser per
- * batch. A row whose loss is zero (with the hinge, most rows of a trained network) is not taken back. One thread.
+ * Training: mini-batches in a seeded order, forward and backward one row at a time, one step of the optimiser per
+ * batch. Rows whose loss is zero (with the hinge loss, most rows of a trained network) skip the backward pass. One
+ * thread.
  *
  * Memory of a run, each part aligned: gradients, two moments, the rows of activations (the input and each layer's
  * output), two rows of deltas, the target, the list of used inputs of each wide layer, the order of the rows.
  */
 #include "float.h"
 
-#define AHEAD 8 /* rows fetched before they are needed: a shuffled row is rarely in the cache */
+#define AHEAD 8 /* rows prefetched before they are needed: a shuffled row is rarely in the cache */
 
 static size_t round_up(size_t n)
 {
@@ -84,7 +85,7 @@ static uint64_t mix(uint64_t z)
 	return z ^ z >> 31;
 }
 
-/* Fisher and Yates, from the numbers of this seed and epoch. */
+/* Fisher-Yates shuffle, by the random numbers of this seed and epoch. */
 static void shuffle(struct linnet_trainer *trainer)
 {
 	uint64_t start = mix(trainer->options.seed + 0x9e3779b97f4a7c15 * ((uint64_t)trainer->epoch + 1));
@@ -149,7 +150,7 @@ static void forward(const struct linnet_float_network *network, struct view *vie
 	}
 }
 
-/* From the gradient of a layer's outputs to that of its sums. The padding of `activations` is 0. */
+/* Turns the gradient of a layer's outputs into that of its sums. The padding of `activations` is 0. */
 static void through(const struct linnet_float_layer *layer, const float *activations, float *delta)
 {
 	uint32_t n = layer->outputs;
@@ -176,7 +177,7 @@ static void backward(struct linnet_trainer *trainer, struct view *view)
 		if (k == 0)
 			break;
 		through(&network->layers[k - 1], in, view->back);
-		/* A wide layer reads its delta to the padding, which the layer above left alone or as zeros. */
+		/* A wide layer reads the padding of its delta; the layer above left it alone or wrote zeros. */
 		for (uint32_t o = layer->inputs; o % LINNET_LANES != 0; o++)
 			view->back[o] = 0;
 		swap = view->delta;
@@ -195,7 +196,7 @@ static void step(struct linnet_trainer *trainer)
 				    o->learning_rate, o->momentum);
 		return;
 	}
-	/* Kingma and Ba, "Adam", end of section 2: the corrections of both moments folded into the rate. */
+	/* Kingma and Ba, "Adam", end of section 2: the corrections of both moments are folded into the rate. */
 	trainer->power1 *= o->beta1;
 	trainer->power2 *= o->beta2;
 	network->loops->adam(network->values, trainer->gradients, trainer->moments1, trainer->moments2,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Training, in float32: the other public header of the core, under the same rules as linnet.h. For user space, and for
- * kernels that may use the FPU.
+ * Training, in float32: a public header of the core with the same rules as linnet.h. For user space, and for kernels
+ * that may use the FPU.
  */
 #ifndef LINNET_TRAIN_H
 #define LINNET_TRAIN_H
@@ -37,12 +37,12 @@ struct linnet_float_shape {
 	uint32_t activation; /* enum linnet_activation */
 };
 
-/* One layer as it lies in the parameters. Offsets count floats. */
+/* The position of one layer in the parameters. Offsets count floats. */
 struct linnet_float_layer {
 	uint32_t inputs;
 	uint32_t outputs;
 	uint32_t stride;    /* outputs (wide) or inputs (else), padded to 16 */
-	uint8_t wide;       /* a row of outputs per input; else a row of inputs per output */
+	uint8_t wide;       /* a row of outputs per input; otherwise a row of inputs per output */
 	uint8_t activation;
 	uint16_t spare;
 	size_t weights;
@@ -64,27 +64,31 @@ struct linnet_float_network {
 	struct linnet_float_layer layers[LINNET_LAYERS_MAX];
 };
 
-/* Shapes `network`; its `values` are still missing. LINNET_E_SHAPE. */
+/* Sets the shape of `network`, without its `values`. LINNET_E_SHAPE. */
 int linnet_float_plan(struct linnet_float_network *network, uint32_t inputs, const struct linnet_float_shape *layers,
 		      uint32_t layer_count);
 
-/* Gives the network its memory, value_count floats, and starts it: Glorot uniform weights of this seed, zero biases. */
+/*
+ * Sets the memory of the network (value_count floats) and its start: Glorot uniform weights of the seed, zero biases.
+ */
 int linnet_float_place(struct linnet_float_network *network, float *values, size_t value_count, uint64_t seed);
 
-/* Copies one layer out of (in to) a network; weights as outputs x inputs. LINNET_E_SHAPE for no such layer. */
+/* Copies one layer out of (into) a network; weights as outputs x inputs. LINNET_E_SHAPE if there is no such layer. */
 int linnet_float_get(const struct linnet_float_network *network, uint32_t layer, float *weights, float *biases);
 int linnet_float_set(struct linnet_float_network *network, uint32_t layer, const float *weights, const float *biases);
 
-/* The last layer's sums, before a sigmoid. `inputs` and `logits` hold as many floats as the network says. */
+/*
+ * The last layer's sums, before a sigmoid. `inputs` and `logits` have the lengths of the network's inputs and outputs.
+ */
 void linnet_float_logits(const struct linnet_float_network *network, const float *inputs, void *scratch,
 			 float *logits);
 
-/* What a network is trained on. One of digits and values, one of classes and targets, the others NULL. */
+/* Training data. Exactly one of digits and values, and one of classes and targets, is not NULL. */
 struct linnet_rows {
 	uint32_t count;
 	const uint8_t *digits;  /* count x inputs small integers */
 	const float *values;    /* count x inputs */
-	const uint8_t *classes; /* count; below `outputs`, or 0..1 when there is one output */
+	const uint8_t *classes; /* count; below `outputs`, or 0..1 if there is one output */
 	const float *targets;   /* count x outputs */
 };
 
@@ -98,8 +102,8 @@ struct linnet_train_options {
 	float beta2;
 	float epsilon;
 	/*
-	 * A row whose truth is slow and whose outputs say fast weighs this much, others 1 (LinnOS, section 4.4).
-	 * Other than 1 only for two classes: two outputs, or one with LINNET_BINARY.
+	 * Weight of a row that is slow and whose outputs say fast; other rows weigh 1 (LinnOS, section 4.4). Other than
+	 * 1 only for two classes: two outputs, or one with LINNET_BINARY.
 	 */
 	float false_submit_weight;
 	uint32_t spare;
@@ -112,7 +116,7 @@ struct linnet_trainer {
 	struct linnet_float_network *network;
 	uint32_t row_count;
 	uint32_t epoch;  /* epochs done */
-	double power1;   /* beta1 and beta2 to the number of steps done */
+	double power1;   /* beta1 and beta2 to the power of the steps done */
 	double power2;
 	float *gradients;
 	float *moments1;
@@ -124,14 +128,14 @@ struct linnet_trainer {
 /* Bytes of memory that a run over row_count rows needs. */
 size_t linnet_trainer_size(const struct linnet_float_network *network, uint32_t row_count);
 
-/* Starts a run that changes `network`. LINNET_E_SHAPE for options or losses that do not fit, LINNET_E_MEMORY. */
+/* Starts a run that changes `network`. LINNET_E_SHAPE if options or losses do not fit, LINNET_E_MEMORY. */
 int linnet_trainer_init(struct linnet_trainer *trainer, struct linnet_float_network *network,
 			const struct linnet_train_options *options, uint32_t row_count, void *memory,
 			size_t memory_size);
 
 /*
- * One pass over all rows, in an order drawn from the seed and the number of the epoch. *loss is the mean loss of
- * the rows as each was met. The same input gives the same bits whatever vectors the machine has.
+ * One pass over all rows, in an order drawn from the seed and the number of the epoch. *loss is the mean of the rows'
+ * losses, each before its own step. The same input gives the same bits for all vector widths.
  */
 int linnet_trainer_epoch(struct linnet_trainer *trainer, const struct linnet_rows *rows, double *loss);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * One decision tree of a knob: its check, the walk from root to leaf, and the table that asks all questions at once.
- * (trees.c has the sum of small trees of an admission model.) Without an FPU, floats are compared by their bits.
+ * One decision tree of a knob: its check, the walk from root to leaf, and the table that evaluates all questions at
+ * once. (trees.c has the sum of small trees of an admission model.) Without an FPU, floats are compared by their bits.
  */
 #include "tree.h"
 
-#define LANES 4 /* thresholds of a question */
+#define LANES 4 /* thresholds per question */
 
 static int is_leaf(const struct linnet_tree_node *node)
 {
@@ -62,7 +62,7 @@ const struct linnet_tree_node *linnet_tree_leaf(const struct linnet_tree_node *n
 	return node;
 }
 
-/* The leaves below a split's left child, which are not possible once a row goes right. */
+/* The leaves below a split's left child, which are excluded if a row goes right. */
 static uint32_t left_leaves(const uint8_t *leaves_before, uint32_t split, uint32_t right)
 {
 	uint32_t from = leaves_before[split], count = leaves_before[right] - from;
@@ -70,7 +70,7 @@ static uint32_t left_leaves(const uint8_t *leaves_before, uint32_t split, uint32
 	return ((1u << count) - 1) << from; /* count is below 32: the right child has a leaf, too */
 }
 
-/* One feature's thresholds in ascending order, and the leaves that each excludes once it is exceeded. */
+/* One feature's thresholds in ascending order, and the leaves that each excludes if it is exceeded. */
 static uint32_t gather(const struct linnet_tree_node *nodes, uint32_t count, const uint8_t *leaves_before,
 		       uint32_t feature, uint32_t *threshold, uint32_t *excludes)
 {
@@ -99,7 +99,7 @@ int linnet_fast_tree_init(struct linnet_fast_tree *fast, const struct linnet_tre
 	uint32_t threshold[LINNET_FAST_LEAVES_MAX], excludes[LINNET_FAST_LEAVES_MAX], leaves = 0, vectors = 0;
 	uint8_t leaves_before[2 * LINNET_FAST_LEAVES_MAX], splits[LINNET_KNOB_INPUTS_MAX] = { 0 };
 
-	/* Twice as many nodes as leaves, less one. */
+	/* A tree has twice as many nodes as leaves, less one. */
 	if (count > 2 * LINNET_FAST_LEAVES_MAX - 1 || inputs > LINNET_KNOB_INPUTS_MAX)
 		return LINNET_E_SHAPE;
 	for (uint32_t i = 0; i < count; i++) {
@@ -120,7 +120,7 @@ int linnet_fast_tree_init(struct linnet_fast_tree *fast, const struct linnet_tre
 		for (uint32_t k = 0; k < n; fast->vectors++) {
 			uint32_t v = fast->vectors, passed = 0;
 
-			/* Thresholds ascend: of a question's sixteen answers only 0, 1, 3, 7 and 15 occur. */
+			/* Thresholds ascend, so of the sixteen answers to a question only 0, 1, 3, 7 and 15 occur. */
 			fast->feature[v] = (uint8_t)f;
 			fast->possible[v][0] = UINT32_MAX;
 			for (uint32_t l = 0; l < LANES; l++, k++) {
@@ -144,7 +144,7 @@ static inline uint32_t passed_of(const uint32_t *threshold, const float *row, ui
 
 	return (uint32_t)__builtin_ia32_movmskps((four)((four){ x, x, x, x } > *(const four_anywhere *)threshold));
 }
-#else /* right, but slower than the walk: a kernel without its FPU walks */
+#else /* correct, but slower than the walk: a kernel without its FPU walks */
 static inline uint32_t passed_of(const uint32_t *threshold, const float *row, uint32_t feature)
 {
 	int32_t x = linnet_float_key(linnet_float_bits(row, feature));

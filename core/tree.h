@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Floats as integers of the same order, and the check of one node after the other. Not part of the public interface. */
+/* Floats as integers of the same order, and the check of nodes one by one. Not part of the public interface. */
 #ifndef LINNET_TREE_H
 #define LINNET_TREE_H
 
@@ -14,8 +14,8 @@ static inline uint32_t linnet_float_bits(const float *row, uint32_t i)
 }
 
 /*
- * Sign and magnitude to two's complement: the order of floats becomes that of integers, and both zeros are 0. NaN comes
- * below everything.
+ * Converts sign and magnitude to two's complement: integers then have the order of the floats, and both zeros are 0.
+ * NaN is below everything.
  */
 static inline int32_t linnet_float_key(uint32_t bits)
 {
@@ -31,7 +31,7 @@ static inline uint32_t linnet_key_bits(int32_t key)
 	return key < 0 ? 0x80000000u | (uint32_t)-key : (uint32_t)key;
 }
 
-/* The state of a check: right children that are still to come, innermost last. */
+/* State of a check: right children that have not been reached, innermost last. */
 struct linnet_tree_walk {
 	uint32_t count;
 	uint32_t inputs;
@@ -40,7 +40,7 @@ struct linnet_tree_walk {
 	uint32_t right[LINNET_TREE_DEPTH_MAX];
 };
 
-/* The next node, i, of a tree in pre-order. Errors as of linnet_tree_check. */
+/* Checks the next node, i, of a tree in pre-order. Errors as in linnet_tree_check. */
 int linnet_tree_walk(struct linnet_tree_walk *walk, const struct linnet_tree_node *node, uint32_t i);
 
 #endif

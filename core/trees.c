@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * A sum of small trees on features of one byte. All nodes of a level ask the same question, so a tree is three
- * comparisons that do not wait for each other and one look-up, and there is nothing to predict wrongly.
+ * independent comparisons and one look-up, without branches that could be mispredicted.
  *
- * The sixteen features fit one vector register. Where an instruction fetches sixteen bytes of a register by index
- * (SSSE3 and later), sixteen trees ask at once. Compiled again with LINNET_TREES_SCORE defined, this file gives the score for
- * another instruction set, and nothing else.
+ * The sixteen features fit one vector register. With an instruction that fetches sixteen bytes of a register by index
+ * (SSSE3 and later), sixteen trees are evaluated at once. Compiled again with LINNET_TREES_SCORE defined, this file
+ * gives the score for another instruction set, and nothing else.
  */
 #include "linnet.h"
 
@@ -47,7 +47,7 @@ int32_t LINNET_TREES_SCORE(const struct linnet_trees *trees, const uint8_t featu
 	for (int tree = 0; tree < LINNET_TREES; tree += LANES) {
 		lanes sum = { 0 };
 
-		/* Signed comparisons do: nothing here exceeds 63. */
+		/* Signed comparisons suffice: no value exceeds 63. */
 		for (int level = 0; level < LINNET_TREE_LEVELS; level++)
 			sum |= (__builtin_shuffle(own, load(&trees->feature[level][tree])) >
 				load(&trees->threshold[level][tree])) & (int8_t)(1 << level);
