@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One leg: what arrives there and what ends.
+ * One leg: arrivals and ends of its I/Os.
  *
- * The lock is taken by whoever hands the leg an I/O and by its completions, for some tens of instructions, and by who asks a
- * network about it after reads have ended, for as long as that takes to work their history out. A sequence count
- * tells those who describe the leg meanwhile that what they read may be torn.
+ * The lock is held for arrivals and completions at the leg, for some tens of instructions, and by a caller that runs a
+ * network after reads have ended, while their history is computed. A sequence count shows concurrent readers that what
+ * they read may be torn.
  *
- * An I/O is recorded by the bio that the target maps, once, and ends when that bio does. A bio that the driver below splits
- * comes back here when its last part is done.
+ * An I/O is recorded once, as the bio that the target maps, and ends when that bio ends. A bio that the driver below
+ * splits ends here when its last part has completed.
  */
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
@@ -74,7 +74,7 @@ bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_inflight_record *re
 	return true;
 }
 
-/* Errors that say something about the leg. The others are answers: try again later, or not at all. */
+/* Errors that indicate a fault of the leg. The others are answers, such as "try again later". */
 static bool is_leg_error(blk_status_t status)
 {
 	return status != BLK_STS_OK && status != BLK_STS_AGAIN && status != BLK_STS_NOTSUPP &&
@@ -98,7 +98,10 @@ static void count_end(struct linnet_leg *leg, bool is_read, u64 latency_ns, blk_
 	this_cpu_inc(leg->counts->latency[min(bucket, (u32)LINNET_BUCKETS - 1)]);
 }
 
-/* The leg went out of service, or came back. Errors come in bursts: the log gets some of them, the counters all. */
+/*
+ * The leg was taken out of service, or came back. Errors come in bursts, so the log gets some of them; the counters get
+ * all.
+ */
 static void set_out(struct linnet_leg *leg, bool out)
 {
 	if (out && !test_and_set_bit(LINNET_LEG_OUT, &leg->flags))

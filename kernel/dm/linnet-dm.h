@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Inside of the device-mapper target `linnet` (spec/dm-target.md). What decides is core/; here are its locks and lifetimes.
+ * Internal header of the device-mapper target `linnet` (spec/dm-target.md). Decisions are in core/; locks and lifetimes
+ * are here.
  *
  *   target.c   the target: constructor, map, end_io, hooks       table.c    the words of a table line
- *   leg.c      one replica: arrivals, ends, what is known now    policy.c   which leg a read goes to
+ *   leg.c      one replica: arrivals, ends, current state        policy.c   the choice of a leg for a read
  *   model.c    model files: loaded, shared, swapped under RCU    status.c   counters, status
  *   message.c  messages                                          mirror.c   writes to several legs
  *
- * Locks. Each leg has one, taken for its own arrivals and ends alone; who describes a leg takes none (policy.c). Settings are
- * words that are read and written whole; `control` makes messages take turns. No lock is shared by all submitters.
+ * Locks. Each leg has one, taken for its own arrivals and ends only; a reader of a leg's state takes none (policy.c).
+ * Settings are words that are read and written atomically; `control` serialises messages. No lock is shared by all
+ * submitters.
  */
 #ifndef LINNET_DM_H
 #define LINNET_DM_H
@@ -28,7 +30,7 @@
 
 #define DM_MSG_PREFIX "linnet"
 #define LINNET_TARGET_VERSION { 1, 0, 0 }
-#define LINNET_NAME_SIZE 64      /* of a model's name, with its end */
+#define LINNET_NAME_SIZE 64      /* of a model's name, with the final zero */
 #define LINNET_BUCKETS 16        /* of the latency histogram */
 #define LINNET_BUCKET_NS 64000   /* end of the first; each further one ends at twice the time */
 #define LINNET_NO_LEG 0xff
@@ -37,7 +39,7 @@
 
 /* ---- model.c ---- */
 
-/* A model file, ready to be asked. Shared by the legs that name it. Const once made. */
+/* A loaded model file. Shared by the legs that use it. Const once created. */
 struct linnet_loaded {
 	struct kref refs;
 	u64 inflection_ns;
@@ -51,15 +53,15 @@ struct linnet_loaded {
 	void __percpu *scratch; /* of tables.scratch_size; NULL when that is 0 */
 };
 
-/* What one leg thinks with. Replaced whole, under the leg's lock; read under RCU. */
+/* The model of one leg with its state. Replaced as a whole, under the leg's lock; read under RCU. */
 struct linnet_leg_model {
 	struct linnet_loaded *loaded;
-	struct linnet_incremental *net; /* NULL while no network is asked */
+	struct linnet_incremental *net; /* NULL if no network is used */
 };
 
 /* ---- leg.c ---- */
 
-/* Counters of one leg, per CPU. Nothing but u64, so that they can be added up as an array. */
+/* Counters of one leg, per CPU. Only u64, so that they can be added up as an array. */
 struct linnet_leg_counts {
 	u64 reads;
 	u64 writes;
@@ -68,8 +70,9 @@ struct linnet_leg_counts {
 };
 
 enum linnet_leg_flag {
-	LINNET_LEG_FAILED = 0,    /* out of service until it is revived by message; a mirror knows its own legs' state */
-	LINNET_LEG_OUT = 1,       /* out of service because of errors in a row; comes back by itself */
+	LINNET_LEG_FAILED = 0,    /* out of service until a message revives it; a mirror keeps the state of its own legs
+	                           */
+	LINNET_LEG_OUT = 1,       /* out of service because of consecutive errors; comes back by itself */
 	LINNET_LEG_BAD_MODEL = 2, /* its model could not be loaded */
 };
 
@@ -80,12 +83,13 @@ struct linnet_leg {
 	u32 index;
 	unsigned long flags; /* enum linnet_leg_flag */
 	struct linnet_leg_model __rcu *leg_model; /* NULL without a model */
-	char model[LINNET_NAME_SIZE];             /* the name asked for, loaded or not; empty for none; under dm->control */
+	char model[LINNET_NAME_SIZE];             /* the requested name, loaded or not; empty for none; under
+	                                           * dm->control */
 	struct linnet_inflight_io *places;
 	struct linnet_leg_counts __percpu *counts;
-	struct linnet_leg_counts base;  /* what they were when they were reset; under dm->control */
+	struct linnet_leg_counts base;  /* their values at the last reset; under dm->control */
 
-	/* Of arrivals and ends: */
+	/* For arrivals and ends: */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	seqcount_raw_spinlock_t seq; /* of `state` and its incremental network */
 	struct linnet_replica state;
@@ -101,28 +105,28 @@ int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index);
 void linnet_leg_free(struct linnet_leg *leg);
 
 /*
- * Records an I/O that is handed to the leg now. `seen` is the number of events that the decision to send it here was made by,
- * or LINNET_ANY_EVENT: when others have happened since, nothing is recorded and false returned.
+ * Records an I/O that is submitted to the leg now. `seen` is the number of events on which the decision to send it here
+ * is based, or LINNET_ANY_EVENT. If the leg has had other events since, nothing is recorded and false is returned.
  */
 bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, u64 seen, u64 now_ns, bool is_read,
 		       bool probe, sector_t sector, u32 size_bytes);
 
-/* It ended. Counts, learns, and takes the leg out of service, or back, where the errors in a row say so. */
+/* It ended. Counts and learns; consecutive errors take the leg out of service, a success brings it back. */
 void linnet_leg_end(struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, blk_status_t status);
 
 /*
- * Reads have ended since the leg's incremental network, this one, was last asked: works them in, for a read of this size. Under
- * RCU.
+ * Processes the reads that have ended since the leg's incremental network `net` was last run, for a read of this size.
+ * Under RCU.
  */
 void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_incremental *net, u32 size_bytes);
 
-/* Its errors are forgotten: back in service. */
+/* Clears its errors: back in service. */
 void linnet_leg_pardon(struct linnet_leg *leg);
 
-/* Gives the leg a model, or none, that takes over what the old one knew. Sleeps. */
+/* Sets the leg's model, or none. The new model takes over the history of the old one. Sleeps. */
 void linnet_leg_set_model(struct linnet_leg *leg, struct linnet_leg_model *leg_model);
 
-/* Points a bio at its place on the leg. */
+/* Points a bio at its position on the leg. */
 void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio);
 
 /* ---- model.c ---- */
@@ -131,15 +135,15 @@ bool linnet_model_name_ok(const char *name);
 
 void linnet_leg_model_free(struct linnet_leg_model *leg_model);
 
-/* Reads linnet/<name> for these legs (bits): for all of them or none. Under control. Sleeps. */
+/* Loads linnet/<name> for these legs (bits): for all of them or none. Under control. Sleeps. */
 int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name);
 
-/* Sets the policy and whether to revoke, with the incremental networks that these need. Under control. Sleeps. */
+/* Sets the policy and whether to revoke, with the incremental networks that they need. Under control. Sleeps. */
 int linnet_models_fit(struct linnet_dm *dm, u32 policy, bool revoke);
 
 /* ---- the target ---- */
 
-/* Counters of the target, per CPU. Nothing but u64. */
+/* Counters of the target, per CPU. Only u64. */
 struct linnet_counts {
 	u64 reads;
 	u64 writes;
@@ -151,54 +155,57 @@ struct linnet_counts {
 	u64 untracked;
 };
 
-/* What this CPU last saw of each leg, for the rare read that finds one changing all the time. And a source of ids. */
+/*
+ * The state of each leg that this CPU last saw, for the rare read that finds a leg changing all the time, and a source
+ * of ids.
+ */
 struct linnet_cpu_state {
 	struct linnet_candidate last[LINNET_REPLICAS_MAX];
 	u64 ids;
-	struct linnet_budget revokes; /* this CPU's */
+	struct linnet_budget revokes; /* of this CPU */
 };
 
 struct linnet_dm {
 	struct dm_target *ti;
 	u32 leg_count;
-	u8 trees;    /* a bit for each leg whose model has trees */
-	u8 networks; /* and a network */
+	u8 trees;    /* bit per leg whose model has trees */
+	u8 networks; /* bit per leg whose model has a network */
 	bool revoke;
 	u16 ioprio;  /* tag of the reads that may be revoked */
 	struct linnet_settings settings;
 	struct linnet_counts __percpu *counts;
-	struct linnet_counts base; /* what they were when they were reset; under `control` */
+	struct linnet_counts base; /* their values at the last reset; under `control` */
 	struct linnet_cpu_state __percpu *cpu_states;
 	struct linnet_mirror *mirror;   /* NULL: read-only, or one leg */
 	u32 log_words;                  /* of the table line, after `log` */
-	struct mutex control;           /* messages take turns */
-	struct workqueue_struct *queue; /* of this target's own work */
-	struct work_struct event;       /* tells user space that something rare has changed */
+	struct mutex control;           /* serialises messages */
+	struct workqueue_struct *queue; /* for this target's own work */
+	struct work_struct event;       /* notifies user space of a rare change */
 	struct work_struct resend;
 	spinlock_t resend_lock;
-	struct bio_list resend_bios;    /* reads that failed at a leg and go to another */
+	struct bio_list resend_bios;    /* reads that failed at a leg and are sent to another */
 	struct linnet_leg legs[];
 };
 
-/* Something rare has changed: an event and a uevent, from process context. Safe anywhere. */
+/* Reports a rare change: an event and a uevent, from process context. Safe in any context. */
 static inline void linnet_dm_changed(struct linnet_dm *dm)
 {
 	queue_work(dm->queue, &dm->event);
 }
 
-/* What the target keeps of each bio. */
+/* Per-bio data of the target. */
 struct linnet_io {
 	union {
-		struct linnet_mirror_write write; /* a mirror's, but for reads */
+		struct linnet_mirror_write write; /* used by a mirror, except for reads */
 		struct {
 			struct linnet_inflight_record record;
-			struct bvec_iter iter; /* as it came, to send it again */
+			struct bvec_iter iter; /* the original one, to send the bio again */
 			unsigned short bio_flags;
 			u64 id;
 		};
 	};
-	u8 leg;              /* where it is, or LINNET_NO_LEG */
-	u8 tried;            /* a bit for each leg that has failed it */
+	u8 leg;              /* the current leg, or LINNET_NO_LEG */
+	u8 tried;            /* bit per leg at which it has failed */
 	blk_status_t status; /* of the last one */
 };
 
@@ -209,12 +216,12 @@ extern const struct linnet_mirror_ops linnet_mirror_ops; /* target.c */
 int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
 
 /*
- * Decides on a read and records it at the leg chosen: io->leg, and io->id. False when it is revoked, or no leg is left:
- * io->status. Any process context.
+ * Decides on a read and records it at the chosen leg: io->leg, and io->id. Returns false, with io->status, if it is
+ * revoked or no leg is left. Any process context.
  */
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke);
 
-/* A number that no other I/O of this target has. */
+/* A number that is unique among the I/Os of this target. */
 u64 linnet_next_id(struct linnet_dm *dm);
 
 /* ---- table.c ---- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Messages: settings changed under load. Each is one word or two behind its name, and takes its turn.
+ * Messages change settings under load. Each has one or two words after its name. They are handled one at a time.
  */
 #include "linnet-dm.h"
 
@@ -56,7 +56,7 @@ static int unload(struct linnet_dm *dm, const char *number)
 	return 0;
 }
 
-/* Another replica must be left in service. */
+/* Whether no other replica would be left in service. */
 static bool is_last(struct linnet_dm *dm, const struct linnet_leg *leg)
 {
 	u32 k;
@@ -86,7 +86,7 @@ static int fail(struct linnet_dm *dm, const char *number)
 	return 0;
 }
 
-/* Its errors are forgotten, too. */
+/* Also clears its errors. */
 static int revive(struct linnet_dm *dm, const char *number)
 {
 	struct linnet_leg *leg = leg_of(dm, number);

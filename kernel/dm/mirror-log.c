@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What stands between the region hash and the kernel's dirty log.
+ * A filter between the region hash and the kernel's dirty log.
  *
- * The log keeps two bits for each region. "In sync" lives in memory: every leg in service holds the region. "Clean"
- * is also on the log's disk: every leg of the table holds it, on the medium; a region that is not clean is resynced
- * after a crash. The filter keeps the second one honest and cheap:
+ * The log keeps two bits for each region. "In sync" is in memory: every leg in service holds the region. "Clean" is
+ * also on the log's disk: every leg of the table holds it, on the medium; a region that is not clean is resynced after
+ * a crash. The filter keeps the second bit correct and cheap:
  *
- * - A region is called clean only while no leg is out of service. A leg that left its service has missed writes, and
- *   perhaps lost what its cache held; all of these are in regions that were not yet clean when it left.
- * - Before that the legs are flushed: a write that ended may still be in a volatile cache.
- * - It is not called clean at once but a second later, so that a region which is written again and again costs the
- *   log nothing.
- * - Work for the resync is handed out only while there is a leg to copy from and one to copy to.
+ * - A region is marked clean only while no leg is out of service. A leg that left service has missed writes, and may
+ *   have lost the content of its cache; all of these are in regions that were not yet clean when it left.
+ * - Before that the legs are flushed, because a write that ended may still be in a volatile cache.
+ * - A region is marked clean only after a second, so that a region which is written repeatedly costs the log nothing.
+ * - Work for the resync is returned only while there is a leg to copy from and one to copy to.
  *
- * The log's first regions are none of the volume's but the legs', two for each. The first is clean while regions of the
- * volume that are clean, or in sync, are so at this leg: not from the time that it leaves its service, before the write that
- * it missed ends, until it is back and all of them are dirty. The second is clean while it is not known that its data is old:
- * not until it is whole again. So the log remembers over a crash who may be copied from, and who may be copied to.
+ * The log's first regions do not belong to the volume. Each leg has two of them. The first is clean while regions of
+ * the volume that are clean or in sync are so at this leg: it is cleared when the leg leaves service, before the write
+ * that it missed ends, and set when the leg is back and all regions are dirty. The second is clean while the leg's data
+ * is not known to be old: it is cleared until the leg is whole again. So after a crash the log still knows which legs
+ * may be copied from, and which may be copied to.
  */
 #include "mirror-private.h"
 
@@ -34,14 +34,14 @@ struct linnet_log {
 	struct dm_dirty_log log; /* first: the region hash frees it with kfree() */
 	struct linnet_mirror *mirror;
 	struct dm_dirty_log *real;
-	struct dm_target ti;     /* what the real one takes for its target: longer by LEG_REGIONS */
-	region_t next;           /* the search for work goes on here */
+	struct dm_target ti;     /* what the real log sees as its target: longer by LEG_REGIONS */
+	region_t next;           /* the search for work continues here */
 	region_t handed;         /* the region in recovery, if any */
-	unsigned long *quiet;    /* by region: written everywhere, to be called clean after the next flush */
+	unsigned long *quiet;    /* by region: written on all legs, to be marked clean after the next flush */
 	bool any_quiet;
 };
 
-/* Where the real log has this region of the volume. */
+/* The number of this region of the volume in the real log. */
 static region_t at(region_t region)
 {
 	return LEG_REGIONS + region;
@@ -58,7 +58,7 @@ static void make_quiet(struct linnet_log *f, region_t region)
 	f->any_quiet = true;
 }
 
-/* ---- what the region hash calls ---- */
+/* ---- called by the region hash ---- */
 
 static void filter_dtr(struct dm_dirty_log *log)
 {
@@ -92,7 +92,7 @@ static void filter_mark_region(struct dm_dirty_log *log, region_t region)
 		f->real->type->mark_region(f->real, at(region));
 }
 
-/* The last write has ended. The region may have lost its sync since the first: then the resync will call it clean. */
+/* The last write has ended. If the region has lost its sync since the first, the resync will mark it clean. */
 static void filter_clear_region(struct dm_dirty_log *log, region_t region)
 {
 	struct linnet_log *f = log->context;
@@ -112,7 +112,7 @@ static void filter_set_region_sync(struct dm_dirty_log *log, region_t region, in
 		f->real->type->set_region_sync(f->real, at(region), 0);
 		return;
 	}
-	if (!real_in_sync(f, region)) /* the log counts it blindly */
+	if (!real_in_sync(f, region)) /* the log does not check before it counts */
 		f->real->type->set_region_sync(f->real, at(region), 1);
 	make_quiet(f, region);
 }
@@ -134,7 +134,7 @@ static int filter_get_resync_work(struct dm_dirty_log *log, region_t *region)
 	return 0;
 }
 
-/* Never registered: only the region hash of its mirror sees it. */
+/* Never registered: only the region hash of its mirror uses it. */
 static struct dm_dirty_log_type filter_type = {
 	.name = "linnet-filter",
 	.module = THIS_MODULE,
@@ -147,7 +147,7 @@ static struct dm_dirty_log_type filter_type = {
 	.set_region_sync = filter_set_region_sync,
 };
 
-/* ---- what the mirror calls ---- */
+/* ---- called by the mirror ---- */
 
 struct dm_dirty_log *linnet_log_filter(struct linnet_mirror *m)
 {
@@ -187,7 +187,10 @@ int linnet_log_resume(struct linnet_mirror *m)
 	int error = real->type->resume ? real->type->resume(real) : 0;
 	unsigned int k;
 
-	/* Sync means nothing for the legs' own regions: all have it, so that they can be taken off the count. */
+	/*
+	 * Sync has no meaning for the legs' own regions: all are in sync, so that they can be subtracted from the
+	 * count.
+	 */
 	for (k = 0; k < LEG_REGIONS; k++)
 		if (real->type->in_sync(real, k, 1) != 1)
 			real->type->set_region_sync(real, k, 1);
@@ -206,7 +209,7 @@ static bool leg_bit(struct linnet_mirror *m, unsigned int leg, bool second)
 	return m->log->type->is_clean(m->log, 2 * leg + second);
 }
 
-/* True when that changed it. */
+/* True if the bit has changed. */
 static bool set_leg_bit(struct linnet_mirror *m, unsigned int leg, bool second, bool clean)
 {
 	if (leg_bit(m, leg, second) == clean)
@@ -247,7 +250,7 @@ bool linnet_log_may_clean(struct linnet_mirror *m)
 	return m->filter->any_quiet && !linnet_mirror_degraded(m);
 }
 
-/* Flushes every leg in service. Those that cannot are out of service afterwards. */
+/* Flushes every leg in service. Legs that fail are out of service afterwards. */
 static bool flush_legs(struct linnet_mirror *m)
 {
 	struct dm_io_region where[LINNET_MIRROR_LEGS];
@@ -309,7 +312,7 @@ int linnet_log_create(struct linnet_mirror *m, unsigned int argc, char **argv, u
 		return -ENOMEM;
 	}
 	f->ti = *ti;
-	size_at = strcmp(argv[0], "disk") ? 2 : 3; /* a size that is none is for the log to refuse */
+	size_at = strcmp(argv[0], "disk") ? 2 : 3; /* an invalid size is refused by the log */
 	if (size_at < 2 + params && !kstrtou32(argv[size_at], 10, &size) && size <= ti->len)
 		f->ti.len += LEG_REGIONS * (sector_t)size;
 	f->real = dm_dirty_log_create(argv[0], &f->ti, NULL, params, argv + 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of the mirror share. */
+/* Shared by the files of the mirror. */
 #ifndef LINNET_MIRROR_PRIVATE_H
 #define LINNET_MIRROR_PRIVATE_H
 
@@ -24,12 +24,12 @@ struct linnet_mirror_request {
 };
 
 /*
- * One worker per mirror does all that is not an interrupt's work: it alone calls the log and the region hash (which
- * have no lock against two callers), submits writes, and changes `whole` and `stale`.
+ * One worker per mirror does all work outside interrupts: only it calls the log and the region hash (which have no lock
+ * against two callers), submits writes, and changes `whole` and `stale`.
  *
- * A leg is in one of three states, which make it readable or not:
+ * A leg is in one of three states, which determine whether it is readable:
  *   whole           holds every acknowledged write
- *   stale           holds them in the regions that the log calls in sync; written to, and resynced from a whole leg
+ *   stale           holds them in the regions that the log has in sync; written to, and resynced from a whole leg
  *   out of service  neither: not written to, so it can only come back as stale in every region
  */
 struct linnet_mirror {
@@ -41,12 +41,15 @@ struct linnet_mirror {
 	unsigned int region_shift;
 	region_t regions;
 
-	/* Legs by bit; never both. `whole` is never empty: the last one stays, whatever errors it returns. */
+	/*
+	 * Legs by bit, in at most one of the two. `whole` is never empty: the last one stays, whatever errors it
+	 * returns.
+	 */
 	unsigned long whole;
 	unsigned long stale;
 
 	struct dm_dirty_log *log;      /* the kernel's; owned by `filter` */
-	struct linnet_log *filter;     /* what the region hash takes for the log */
+	struct linnet_log *filter;     /* the log that the region hash uses */
 	struct dm_region_hash *hash;   /* owns `filter` */
 	struct dm_kcopyd_client *copier;
 	struct dm_io_client *flusher;
@@ -56,16 +59,16 @@ struct linnet_mirror {
 	unsigned int copy_from;        /* number of the leg */
 	unsigned long copy_to;         /* legs by bit */
 	int copy_read_error;
-	unsigned long copy_write_error; /* by place in copy_to */
+	unsigned long copy_write_error; /* by index in copy_to */
 	region_t unreadable;           /* the last region that a copy could not read */
-	unsigned long unreadable_at;   /* legs that it could not be read at */
+	unsigned long unreadable_at;   /* legs at which it could not be read */
 
 	struct workqueue_struct *queue;
 	struct work_struct work;
 	struct delayed_work clean_timer;
 	bool clean_due;
 
-	spinlock_t lock;               /* the four below */
+	spinlock_t lock;               /* protects the four below */
 	struct bio_list writes;        /* to be submitted */
 	struct bio_list failed;        /* ended, with an error from a leg */
 	struct linnet_mirror_request *request;
@@ -73,21 +76,21 @@ struct linnet_mirror {
 	bool hold;                     /* no new recovery: a request waits for the end of those in progress */
 
 	struct mutex admin;            /* one message or hook at a time */
-	bool nosync;                   /* the log was told that the legs are alike */
+	bool nosync;                   /* the log was told `nosync`: the legs are equal */
 	bool forgets;                  /* the log is in memory only */
 	bool started;                  /* the log has been read */
 	bool running;                  /* resumed */
 };
 
-/* What the log says of the legs, by bit. */
+/* The log's state of the legs, by bit. */
 struct linnet_log_legs {
-	unsigned long covered; /* regions that are clean, or in sync, are so there */
-	unsigned long trusted; /* and no acknowledged write is known to be missing in the others */
+	unsigned long covered; /* regions that are clean or in sync are so on these legs */
+	unsigned long trusted; /* covered, and not known to lack an acknowledged write in any other region */
 };
 
 /* mirror.c */
 void linnet_mirror_wake(struct linnet_mirror *m);
-/* Takes legs out of service, except the last whole one. An error: the log could not be told. Worker only. */
+/* Takes legs out of service, except the last whole one. Returns an error if the log cannot record it. Worker only. */
 int linnet_mirror_take_out(struct linnet_mirror *m, unsigned long legs, const char *why);
 
 static inline unsigned long linnet_mirror_in_service(const struct linnet_mirror *m)
@@ -112,24 +115,24 @@ void linnet_mirror_recover(struct linnet_mirror *m); /* worker only */
 
 /* mirror-log.c. Worker only, except linnet_log_in_sync(). */
 int linnet_log_create(struct linnet_mirror *m, unsigned int argc, char **argv, unsigned int *used);
-void linnet_log_destroy(struct linnet_mirror *m); /* only as long as no region hash owns it */
-/* As what the region hash sees the log. */
+void linnet_log_destroy(struct linnet_mirror *m); /* only while no region hash owns it */
+/* The log as the region hash uses it. */
 struct dm_dirty_log *linnet_log_filter(struct linnet_mirror *m);
 bool linnet_log_in_sync(struct linnet_mirror *m, region_t region);
-/* The search for work is to find this region again. */
+/* Makes the search for work find this region again. */
 void linnet_log_again(struct linnet_mirror *m, region_t region);
-/* No region is in sync any more, and that is on the log's disk when it returns 0. No region may be in recovery. */
+/* Marks no region as in sync; when it returns 0, also on the log's disk. No region may be in recovery. */
 int linnet_log_forget(struct linnet_mirror *m);
-/* Reads it: once, before all else. */
+/* Reads the log. Must be called once, first. */
 int linnet_log_resume(struct linnet_mirror *m);
-/* Regions of the volume that it calls in sync. */
+/* Number of the volume's regions that are in sync. */
 region_t linnet_log_sync_count(struct linnet_mirror *m);
 struct linnet_log_legs linnet_log_legs(struct linnet_mirror *m);
-/* On its disk when this returns 0. Legs that the table does not have are not covered from then on. */
+/* On disk when it returns 0. Legs that the table does not have are no longer covered. */
 int linnet_log_set_legs(struct linnet_mirror *m, struct linnet_log_legs legs);
-/* Are there regions that could be called clean? */
+/* Whether there are regions that could be marked clean. */
 bool linnet_log_may_clean(struct linnet_mirror *m);
-/* Flushes the legs and calls these regions clean. */
+/* Flushes the legs and marks these regions clean. */
 void linnet_log_clean(struct linnet_mirror *m);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The resync: one region at a time, from a whole leg to every stale one, by kcopyd. The region hash first waits for
- * the writes in the region, and delays those that come until the copy has ended.
+ * The resync copies one region at a time from a whole leg to every stale one, by kcopyd. The region hash first waits
+ * for the writes in the region, and delays new ones until the copy has ended.
  */
 #include "mirror-private.h"
 
@@ -22,13 +22,13 @@ static struct dm_io_region place(const struct linnet_mirror *m, unsigned int leg
 	};
 }
 
-/* Legs that this region may be copied from: whole, and not known to be unreadable there. */
+/* Legs that this region may be copied from: whole legs, except those where it is known to be unreadable. */
 static unsigned long sources(const struct linnet_mirror *m, region_t region)
 {
 	return m->unreadable == region ? m->whole & ~m->unreadable_at : m->whole;
 }
 
-/* Called by kcopyd's thread; the worker learns of it through the region hash. */
+/* Called by kcopyd's thread; the region hash notifies the worker. */
 static void copied(int read_error, unsigned long write_error, void *context)
 {
 	struct dm_region *region = context;
@@ -42,7 +42,7 @@ static void copied(int read_error, unsigned long write_error, void *context)
 	linnet_mirror_wake(m);
 }
 
-/* The copy has ended: what follows for its legs. True when each stale leg left holds the region. */
+/* The copy has ended: updates the states of its legs. True if every remaining stale leg holds the region. */
 static bool settle_copy(struct linnet_mirror *m, region_t region)
 {
 	unsigned long bad = 0;
@@ -79,7 +79,7 @@ static void copy(struct linnet_mirror *m, struct dm_region *reg)
 	struct dm_io_region source, to[LINNET_MIRROR_LEGS];
 	unsigned int k, n = 0;
 
-	if (!m->stale || !from) { /* nothing to do, or nobody to do it from: found again after the next resume */
+	if (!m->stale || !from) { /* nothing to do, or no leg to copy from: found again after the next resume */
 		dm_rh_recovery_end(reg, !m->stale);
 		return;
 	}

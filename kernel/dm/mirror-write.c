@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes, flushes and discards: to every leg in service, and ended when all of these have ended.
+ * Writes, flushes and discards are sent to every leg in service, and end when all of these have ended.
  *
- * A write is sent when its region is dirty on the log's disk. It ends well when a whole leg took it; the legs that did
- * not are out of service before it ends, so nobody reads old data from them. When no whole leg took it, it ends with
- * the error, and the last whole leg stays: it holds all that was ever acknowledged.
+ * A write is sent once its region is dirty on the log's disk. It succeeds if a whole leg completed it; legs that failed
+ * it are out of service before it ends, so no read gets old data from them. If no whole leg completed it, it ends with
+ * the error, and the last whole leg stays: it holds every acknowledged write.
  */
 #include "mirror-private.h"
 
 #define DM_MSG_PREFIX "linnet"
-#define POOL_SIZE 64 /* clones that can be had when memory is short; one is enough for progress */
+#define POOL_SIZE 64 /* clones that are available when memory is short; one is enough for progress */
 
-/* One write at one leg. `record` is the target's; the bio comes after it. */
+/* One write at one leg. `record` belongs to the target; the bio follows it. */
 struct clone {
 	struct bio *parent;
 	unsigned int leg;
@@ -34,8 +34,8 @@ static struct linnet_mirror_write *write_of(struct linnet_mirror *m, struct bio 
 }
 
 /*
- * A bio that the region hash takes for a write to the same region: it skips discards, but here they are tracked too,
- * or a copy in progress could bring back on one leg what was discarded on all.
+ * Makes a bio that the region hash counts as a write to the same region. The hash skips discards, but they must be
+ * tracked too: otherwise a copy in progress could restore on one leg what was discarded on all.
  */
 static void as_write(struct bio *stand_in, const struct bio *bio)
 {
@@ -66,7 +66,7 @@ int linnet_mirror_map(struct linnet_mirror *m, struct bio *bio)
 	return DM_MAPIO_SUBMITTED;
 }
 
-/* Nothing of the mirror may be touched afterwards: the device may be on its way out. Any context. */
+/* The mirror must not be used afterwards: the device may be on its way out. Any context. */
 static void finish(struct linnet_mirror *m, struct bio *bio, blk_status_t status)
 {
 	struct linnet_mirror_write *write = write_of(m, bio);
@@ -77,7 +77,7 @@ static void finish(struct linnet_mirror *m, struct bio *bio, blk_status_t status
 	bio_endio(bio);
 }
 
-/* Every leg has answered. What one of them failed is for the worker to settle. */
+/* All legs have answered. The worker handles failures. */
 static void answered(struct linnet_mirror *m, struct bio *bio)
 {
 	struct linnet_mirror_write *write = write_of(m, bio);
@@ -89,7 +89,7 @@ static void answered(struct linnet_mirror *m, struct bio *bio)
 	}
 	spin_lock_irqsave(&m->lock, irq);
 	bio_list_add(&m->failed, bio);
-	linnet_mirror_wake(m); /* under the lock: once the worker has the bio the mirror may go */
+	linnet_mirror_wake(m); /* under the lock: once the worker has the bio, the mirror may be freed */
 	spin_unlock_irqrestore(&m->lock, irq);
 }
 
@@ -104,7 +104,7 @@ static void clone_ended(struct bio *bio)
 	m->ops->write_end(m->ti, clone->leg, parent, clone->record, status);
 	if (status) {
 		WRITE_ONCE(write->status, status);
-		/* A leg may decline a discard and be none the worse for it. */
+		/* A leg may decline a discard and still be good. */
 		if (bio_op(parent) != REQ_OP_DISCARD || status != BLK_STS_NOTSUPP)
 			set_bit(clone->leg, &write->failed);
 	}
@@ -131,7 +131,7 @@ static void submit(struct linnet_mirror *m, struct bio *bio)
 		clone->leg = k;
 		copy->bi_private = m;
 		copy->bi_end_io = clone_ended;
-		/* Nobody polls for it, and "try again" from a leg would have no one to try again. */
+		/* There is no poller for it, and no caller that would retry after a leg's "try again". */
 		copy->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
 		if (bio_sectors(bio))
 			copy->bi_iter.bi_sector = leg->start + dm_target_offset(m->ti, bio->bi_iter.bi_sector);
@@ -170,7 +170,7 @@ void linnet_mirror_submit_all(struct linnet_mirror *m, struct bio_list *bios)
 		if (bio->bi_opf & REQ_PREFLUSH) {
 			bio_list_add(&ready, bio);
 		} else if (dm_rh_get_state(m->hash, write->region, 1) == DM_RH_RECOVERING) {
-			dm_rh_delay(m->hash, bio); /* comes back when the region is done */
+			dm_rh_delay(m->hash, bio); /* comes back when the region is finished */
 		} else {
 			track(m, bio);
 			bio_list_add(&ready, bio);
@@ -189,7 +189,7 @@ void linnet_mirror_submit_all(struct linnet_mirror *m, struct bio_list *bios)
 	blk_finish_plug(&plug);
 }
 
-/* All refused it alike, so it is the request that is wrong, not the legs. */
+/* All legs refused it in the same way, so the request is wrong and not the legs. */
 static bool refused(const struct linnet_mirror_write *write)
 {
 	int error = blk_status_to_errno(write->status);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The writable mirror: its legs' states, its worker, its hooks. Writes are in mirror-write.c, the resync in
- * mirror-sync.c, what the dirty log is told in mirror-log.c.
+ * The writable mirror: the states of its legs, its worker, its hooks. Writes are in mirror-write.c, the resync in
+ * mirror-sync.c, updates of the dirty log in mirror-log.c.
  */
 #include "mirror-private.h"
 
@@ -21,7 +21,7 @@ bool linnet_mirror_readable(struct linnet_mirror *m, unsigned int k, const struc
 {
 	sector_t offset = dm_target_offset(m->ti, bio->bi_iter.bi_sector);
 
-	/* Acquired before the log is asked: it forgets a leg's regions before the leg becomes stale. */
+	/* Acquire before the log is queried: it forgets a leg's regions before the leg becomes stale. */
 	if (smp_load_acquire(&m->stale) & 1UL << k)
 		return linnet_log_in_sync(m, offset >> m->region_shift);
 	return READ_ONCE(m->whole) & 1UL << k;
@@ -66,7 +66,7 @@ static void promote(struct linnet_mirror *m)
 
 	if (!m->stale || linnet_log_sync_count(m) < m->regions)
 		return;
-	WRITE_ONCE(m->whole, m->whole | m->stale); /* first: a leg in neither would not be read */
+	WRITE_ONCE(m->whole, m->whole | m->stale); /* first: a leg in neither set would not be read */
 	smp_store_release(&m->stale, 0);
 	logged = linnet_log_legs(m);
 	logged.trusted |= m->whole;
@@ -76,7 +76,7 @@ static void promote(struct linnet_mirror *m)
 
 /* ---- messages ---- */
 
-/* Serves the message that waits, if it can be served now. */
+/* Handles the waiting message, if possible now. */
 static void serve(struct linnet_mirror *m)
 {
 	struct linnet_mirror_request *request;
@@ -93,7 +93,7 @@ static void serve(struct linnet_mirror *m)
 		linnet_mirror_take_out(m, leg, "by request");
 		request->result = linnet_mirror_in_service(m) & leg ? -EBUSY : 0;
 	} else if (!(linnet_mirror_in_service(m) & leg)) {
-		/* A copy in progress does not write to this leg, and would call its region in sync all the same. */
+		/* A copy in progress does not write to this leg, but would still mark its region as in sync. */
 		m->hold = true;
 		if (dm_rh_recovery_in_flight(m->hash))
 			return;
@@ -177,7 +177,7 @@ static void work(struct work_struct *work)
 		WRITE_ONCE(m->clean_due, false);
 		linnet_log_clean(m);
 	}
-	if (linnet_log_may_clean(m)) /* without effect when it is set already */
+	if (linnet_log_may_clean(m)) /* no effect if it is already set */
 		schedule_delayed_work(&m->clean_timer, msecs_to_jiffies(READ_ONCE(clean_delay_ms)));
 }
 
@@ -189,7 +189,7 @@ static void clean_time(struct work_struct *work)
 	linnet_mirror_wake(m);
 }
 
-/* What the region hash calls. */
+/* Called by the region hash. */
 static void dispatch(void *context, struct bio_list *bios)
 {
 	struct linnet_mirror *m = context;
@@ -207,8 +207,8 @@ static void wake_worker(void *context)
 }
 
 /*
- * No recovery is in progress any more. Called from within the worker's own calls, each time that it looks for work in
- * vain: nobody waits but `serve`, which comes after them.
+ * No recovery is in progress any more. The worker's own calls invoke it each time they find no work. Only `serve` waits
+ * for that, and it runs after them.
  */
 static void recovery_ended(void *context)
 {
@@ -216,7 +216,7 @@ static void recovery_ended(void *context)
 
 /* ---- hooks ---- */
 
-/* Pages must not change between the write to one leg and the write to the next. */
+/* Pages must not change between the writes to two legs. */
 void linnet_mirror_io_hints(struct linnet_mirror *m, struct queue_limits *limits)
 {
 #ifdef BLK_FEAT_STABLE_WRITES
@@ -227,9 +227,9 @@ void linnet_mirror_io_hints(struct linnet_mirror *m, struct queue_limits *limits
 }
 
 /*
- * The log is read once. Later it would say what it said before, or worse: with `nosync` that every region is in sync, with
- * `sync` that none is. What it does not call in sync is taken from the first leg that it trusts; legs that it does not cover are
- * out of service. A new log says nothing, and nothing is asked of one that says so of all the table's.
+ * The log is read only once. Later its content would be the same or wrong: with `nosync` every region is in sync, with
+ * `sync` none is. Regions that are not in sync are copied from the first leg that the log trusts; legs that it does not
+ * cover are out of service. A new log covers no leg: then all legs in service count as covered, the first as trusted.
  */
 static void start(struct linnet_mirror *m)
 {
@@ -290,7 +290,7 @@ void linnet_mirror_presuspend_undo(struct linnet_mirror *m)
 	dm_rh_start_recovery(m->hash);
 }
 
-/* All writes have ended. What they left is called clean, so that a mirror that was put away needs no resync. */
+/* All writes have ended. Their regions are marked clean, so that a mirror that is removed now needs no resync. */
 void linnet_mirror_postsuspend(struct linnet_mirror *m)
 {
 	flush_workqueue(m->queue);
@@ -322,15 +322,15 @@ unsigned int linnet_mirror_out(struct linnet_mirror *m)
 	unsigned long out = ~(whole | stale) & ((1UL << m->legs_len) - 1);
 
 	/*
-	 * The log tells the next table which regions a stale leg lacks, and whom to copy from. But a log in memory is a new
-	 * one, which copies from the first leg; and `nosync` calls all of them whole.
+	 * The log tells the next table which regions a stale leg lacks, and which leg to copy from. But a log in memory
+	 * is then new and copies from the first leg, and `nosync` makes all legs whole.
 	 */
 	if (m->nosync && m->started)
 		return out | stale;
 	return out | (m->forgets ? stale & below : 0);
 }
 
-/* ---- made and unmade ---- */
+/* ---- creation and removal ---- */
 
 static int fail(struct dm_target *ti, int error, const char *why)
 {
@@ -395,7 +395,7 @@ struct linnet_mirror *linnet_mirror_create(struct dm_target *ti, const struct li
 	m->ops = ops;
 	memcpy(m->legs, legs, legs_len * sizeof(*legs));
 	m->legs_len = legs_len;
-	/* What the log does not call in sync is taken from the first leg. */
+	/* Regions that the log does not have in sync are copied from the first leg. */
 	m->whole = 1UL << __ffs(in);
 	m->stale = in & ~m->whole;
 	spin_lock_init(&m->lock);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The writable mirror: what the target asks of it. Its design is in docs/design/dm-mirror.md.
+ * The writable mirror: its interface to the target. Its design is in docs/design/dm-mirror.md.
  *
- * The target opens the legs, parses its own arguments, and chooses which leg a read goes to among those that
- * linnet_mirror_readable() allows. Everything that changes data (writes, flushes, discards) goes through
+ * The target opens the legs, parses its own arguments, and chooses the leg of a read among those that
+ * linnet_mirror_readable() allows. Everything that changes data (writes, flushes, discards) is passed to
  * linnet_mirror_map(). The dirty log, the region hash and kcopyd are the kernel's.
  */
 #ifndef LINNET_MIRROR_H
@@ -22,8 +22,8 @@ struct linnet_mirror_leg {
 };
 
 /*
- * What the mirror tells the target. `k` is the leg's number. `record` is memory of `record_size` bytes, aligned for
- * 64-bit words, that belongs to the one write at the one leg.
+ * Calls from the mirror to the target. `k` is the leg's number. `record` is memory of `record_size` bytes, aligned for
+ * 64-bit words, that belongs to one write at one leg.
  */
 struct linnet_mirror_ops {
 	unsigned int record_size;
@@ -31,43 +31,46 @@ struct linnet_mirror_ops {
 	void (*write_begin)(struct dm_target *ti, unsigned int k, struct bio *bio, void *record);
 	/* It ended there. The bio has not ended yet. Any context. */
 	void (*write_end)(struct dm_target *ti, unsigned int k, struct bio *bio, void *record, blk_status_t status);
-	/* A leg changed its state, or the resync is complete: the time for an event. Process context. */
+	/* A leg changed its state, or the resync is complete: an event should be sent. Process context. */
 	void (*changed)(struct dm_target *ti);
 };
 
 /* One write. The target's per-bio data begins with it; valid from linnet_mirror_map() until the bio ends. */
 struct linnet_mirror_write {
 	sector_t region;
-	unsigned long legs;   /* that it was sent to, by bit */
-	unsigned long failed; /* of these; set from any context */
-	atomic_t left;       /* clones in flight, and one */
+	unsigned long legs;   /* legs that it was sent to, by bit */
+	unsigned long failed; /* those of them that failed it; set from any context */
+	atomic_t left;       /* clones in flight, plus one */
 	blk_status_t status; /* of the last clone that failed */
 	bool tracked;        /* counted as pending in its region */
 };
 
 /*
- * From the constructor. `argv` is what follows the word `log`: <type> <#params> <params>...; *used says how many
- * words that was. Legs in `out` start out of service. Sets ti->max_io_len to the region, and the numbers of flush
- * and discard bios. On failure an ERR_PTR, and ti->error says why.
+ * Called by the constructor. `argv` follows the word `log`: <type> <#params> <params>...; *used becomes the number of
+ * its words. Legs in `out` start out of service. Sets ti->max_io_len to the region, and the numbers of flush and
+ * discard bios. On failure returns an ERR_PTR and sets ti->error.
  */
 struct linnet_mirror *linnet_mirror_create(struct dm_target *ti, const struct linnet_mirror_ops *ops,
 					   const struct linnet_mirror_leg *legs, unsigned int legs_len,
 					   unsigned int out, unsigned int argc, char **argv, unsigned int *used);
 void linnet_mirror_destroy(struct linnet_mirror *m);
 
-/* Takes over a write, flush or discard: what .map returns. */
+/* Handles a write, flush or discard. Returns what .map returns. */
 int linnet_mirror_map(struct linnet_mirror *m, struct bio *bio);
 
-/* May this read go to leg k? The bio does not cross a region. Any context; ask again before a second attempt. */
+/*
+ * Whether this read may be sent to leg k. The bio does not cross a region. Any context; call again before a second
+ * attempt.
+ */
 bool linnet_mirror_readable(struct linnet_mirror *m, unsigned int k, const struct bio *bio);
 
 /* 'A' in service, 'D' out of service, 'R' in service and resyncing. */
 char linnet_mirror_state(struct linnet_mirror *m, unsigned int k);
-/* Regions that every leg in service holds, and all regions. */
+/* Number of regions that every leg in service holds, and of all regions. */
 void linnet_mirror_sync(struct linnet_mirror *m, u64 *in_sync, u64 *regions);
 /* The words after `log` of the table line, with a blank at the end; returns their length. */
 int linnet_mirror_table(struct linnet_mirror *m, char *result, unsigned int maxlen);
-/* Legs to print as `out:<k>`, by bit: a table that did not say so could take their data for whole. */
+/* Legs to print as `out:<k>`, by bit: a table without them could treat their data as whole. */
 unsigned int linnet_mirror_out(struct linnet_mirror *m);
 
 /* Messages. Block until done. -EBUSY: the last whole leg, or the device is suspended. -EINVAL: no such leg. */

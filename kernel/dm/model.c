@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Model files: read as firmware, checked and proven by core/, shared by the legs that name them.
+ * Model files: read as firmware, checked and proven by core/, shared by the legs that use them.
  *
- * A leg's model is replaced under the leg's lock, where the new incremental network takes over the history of the old one, and
- * published under RCU: reads that are being decided meanwhile finish with the old one. Nothing is suspended. A file that cannot
- * be read, or is damaged, leaves things as they are.
+ * A leg's model is replaced under the leg's lock, where the new incremental network takes over the history of the old
+ * one, and published under RCU: decisions in progress finish with the old one. Nothing is suspended. A file that cannot
+ * be read, or is damaged, changes nothing.
  */
 #include <linux/ctype.h>
 #include <linux/firmware.h>
@@ -33,7 +33,7 @@ bool linnet_model_name_ok(const char *name)
 	return true;
 }
 
-/* Failures of our own, beside the core's, which are negative. */
+/* Error codes of this file, in addition to the core's, which are negative. */
 enum {
 	NO_MEMORY = 1,
 	TOO_LARGE = 2,
@@ -59,8 +59,8 @@ static const char *reason_of(int error)
 }
 
 /*
- * Memory for the core, aligned as it wants: kmalloc aligns powers of two to their size, vmalloc gives whole pages. The core
- * zeroes what it uses.
+ * Memory for the core with the alignment that it requires: kmalloc aligns powers of two to their size, vmalloc returns
+ * whole pages. The core zeroes what it uses.
  */
 static void *core_alloc(size_t size)
 {
@@ -128,7 +128,7 @@ static void put_loaded(struct linnet_loaded *loaded)
 	kref_put(&loaded->refs, free_loaded);
 }
 
-/* The core's error or ours; *offset is where in the file, if anywhere. */
+/* The core's error or ours; *offset is its place in the file, if there is one. */
 static int load_parts(struct linnet_loaded *loaded, const struct firmware *file, size_t *offset)
 {
 	struct linnet_model *model = kmalloc(sizeof(*model), GFP_KERNEL);
@@ -149,7 +149,7 @@ static int load_parts(struct linnet_loaded *loaded, const struct firmware *file,
 	return error;
 }
 
-/* An ERR_PTR on any failure, which is logged. */
+/* Returns an ERR_PTR on any failure, which is logged. */
 static struct linnet_loaded *get_loaded(const char *name)
 {
 	char path[LINNET_NAME_SIZE + 8];
@@ -180,15 +180,15 @@ static struct linnet_loaded *get_loaded(const char *name)
 }
 
 /*
- * Working the history out costs more than all else that happens to a read, so a leg has an incremental network only while its
- * network is asked. Without one its tracker keeps the history.
+ * Computing the history is the most expensive part of a read, so a leg has an incremental network only while its
+ * network is used. Otherwise its tracker keeps the history.
  */
 static bool wants_incremental(const struct linnet_loaded *loaded, u32 policy, bool revoke)
 {
 	return loaded->has_network && (policy == LINNET_LINNOS || (revoke && !loaded->has_trees));
 }
 
-/* A leg model with its own reference to the model. NULL when memory is short. */
+/* A leg model with its own reference to the model. NULL if memory is short. */
 static struct linnet_leg_model *make_leg_model(struct linnet_loaded *loaded, bool net)
 {
 	struct linnet_leg_model *leg_model = kzalloc(sizeof(*leg_model), GFP_KERNEL);
@@ -216,7 +216,7 @@ void linnet_leg_model_free(struct linnet_leg_model *leg_model)
 	kfree(leg_model);
 }
 
-/* Legs that have no new model keep the one they have. Under control. */
+/* Legs without a new model keep their current one. Under control. */
 static void set_leg_models(struct linnet_dm *dm, struct linnet_leg_model **leg_models)
 {
 	u32 k;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which leg a read goes to. The rules are the core's (core/decide.c); here is how the legs are looked at while they change.
+ * Chooses the leg of a read. The rules are in core/decide.c; this file reads the legs' state while it changes.
  *
- * Every leg that may serve the read is described without its lock: the sequence count says whether an arrival or end came
- * between. When every attempt was disturbed, what this CPU saw of the leg the last time must do. The core decides, and the
- * read is recorded at the chosen leg under its lock, if the leg's events are still those that the decision rests on. If not,
- * the read is decided on again, a few times: reads that arrive together would otherwise all choose by the same state, and the
+ * The state of every leg that may serve the read is read without its lock: the sequence count shows whether an arrival
+ * or end came in between. If every attempt was disturbed, the state that this CPU last saw is used. The core decides,
+ * and the read is recorded at the chosen leg under its lock, if the leg has had no event since. Otherwise the decision
+ * is repeated, a few times: without that, reads that arrive together would all choose by the same state, and so the
  * same leg.
  */
 #define CREATE_TRACE_POINTS
@@ -27,7 +27,9 @@ static uint revoke_percent = 100;
 module_param(revoke_percent, uint, 0644);
 MODULE_PARM_DESC(revoke_percent, "of the reads that may be revoked, the most that are, in percent and in the long run");
 
-/* Parameters hold for all targets and at once. The line that all submitters read is written when one has changed. */
+/*
+ * Parameters are valid for all targets at once. The line that all submitters read is written only if one has changed.
+ */
 static void take_parameters(struct linnet_settings *settings)
 {
 	uint ms = READ_ONCE(age_ms);
@@ -45,7 +47,9 @@ int linnet_policy_of(const char *name)
 	return match_string(linnet_policy_names, LINNET_POLICIES, name);
 }
 
-/* The CPU's number stands above its own count. Preemption between the two does no harm: the count is the CPU's. */
+/*
+ * The id combines the CPU's number and its own count. Preemption between the two is harmless: the count is the CPU's.
+ */
 u64 linnet_next_id(struct linnet_dm *dm)
 {
 	struct linnet_cpu_state *cpu_state = get_cpu_ptr(dm->cpu_states);
@@ -55,7 +59,7 @@ u64 linnet_next_id(struct linnet_dm *dm)
 	return id;
 }
 
-/* Reads that may be told to go elsewhere: the application has tagged them, and nobody else waits for them. */
+/* Reads that may be revoked: the application has tagged them, and no other caller waits for them. */
 static bool is_revocable(const struct linnet_dm *dm, const struct bio *bio)
 {
 	const blk_opf_t never = REQ_META | REQ_PRIO | REQ_RAHEAD | REQ_SWAP | REQ_POLLED;
@@ -64,7 +68,7 @@ static bool is_revocable(const struct linnet_dm *dm, const struct bio *bio)
 	       !(bio->bi_opf & never);
 }
 
-/* A bit for each leg that could serve the read, errors in a row aside. */
+/* Bit per leg that could serve the read, ignoring consecutive errors. */
 static u32 usable_legs(const struct linnet_dm *dm, const struct bio *bio, u8 tried)
 {
 	u32 legs = 0, k;
@@ -79,7 +83,7 @@ static u32 usable_legs(const struct linnet_dm *dm, const struct bio *bio, u8 tri
 	return legs;
 }
 
-/* Fills the leg's candidate and `seen`. Under RCU, on one CPU. */
+/* Fills in the leg's candidate and `seen`. Under RCU, on one CPU. */
 static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
 {
 	struct linnet_decision *decision = &routing->decision;
@@ -116,7 +120,7 @@ static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
 	routing->seen[leg->index] = LINNET_ANY_EVENT;
 }
 
-/* What the leg's network says of the read. Under RCU, on one CPU. */
+/* The prediction of the leg's network for the read. Under RCU, on one CPU. */
 static void ask_once(struct linnet_leg *leg, struct linnet_routing *routing)
 {
 	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
@@ -134,7 +138,7 @@ static void ask_once(struct linnet_leg *leg, struct linnet_routing *routing)
 				    leg_model->loaded->scratch ? this_cpu_ptr(leg_model->loaded->scratch) : NULL, candidate);
 }
 
-/* The answer belongs to the events that the leg was described by. Where others came between, both are had again. */
+/* The prediction must belong to the same events as the leg's state. If others came in between, both are read again. */
 static void ask_network(struct linnet_leg *leg, struct linnet_routing *routing)
 {
 	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
@@ -143,7 +147,7 @@ static void ask_network(struct linnet_leg *leg, struct linnet_routing *routing)
 
 	for (try = 1;; try++) {
 		ask_once(leg, routing);
-		smp_rmb(); /* events are counted before the incremental network is told of them */
+		smp_rmb(); /* events are counted before the incremental network gets them */
 		if (READ_ONCE(leg->state.events) == routing->seen[leg->index] || try == DESCRIBE_TRIES)
 			return;
 		describe(leg, routing);
@@ -173,7 +177,7 @@ static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 		ask_network(&dm->legs[k], routing);
 }
 
-/* Without a choice to take. */
+/* Routes a read without a decision. */
 static void route_plainly(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable)
 {
 	u64 now_ns = ktime_get_ns();
@@ -191,8 +195,8 @@ static void route_plainly(struct linnet_dm *dm, struct bio *bio, struct linnet_i
 }
 
 /*
- * Records the read where the decision sends it. False, and nothing is recorded, when the leg has changed since it was
- * described.
+ * Records the read at its chosen leg. Returns false, and records nothing, if the leg has changed since its state was
+ * read.
  */
 static bool record_read(struct linnet_dm *dm, const struct linnet_routing *routing, struct linnet_io *io, bool last_try)
 {
@@ -239,8 +243,8 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 	for (try = 1;; try++) {
 		decide(dm, &routing);
 		/*
-		 * The read arrives when it is decided on. What an incremental network has caught up with is no part of its
-		 * latency.
+		 * The read arrives at the time of its decision. The time in which an incremental network caught up is
+		 * not part of its latency.
 		 */
 		if (decision->verdict != LINNET_REVOKE && routing.caught_up && try < DECIDE_TRIES)
 			continue;
@@ -271,7 +275,7 @@ bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, b
 		io->status = BLK_STS_AGAIN;
 		return false;
 	}
-	/* The last leg must not turn the read away either, because its queue is full, say. */
+	/* The last leg must not turn the read away either, for instance because its queue is full. */
 	if (is_power_of_2(usable))
 		bio->bi_opf &= ~REQ_NOWAIT;
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One decision, and the read that it is about, as the tracepoint sees them. */
+/* One decision and its read, for the tracepoint. */
 #ifndef LINNET_POLICY_H
 #define LINNET_POLICY_H
 
@@ -9,8 +9,8 @@ struct linnet_routing {
 	u64 id;
 	u64 sector;      /* in the target */
 	u32 size_bytes;
-	bool caught_up;  /* an incremental network had reads to work out first, which took its time */
-	u64 seen[LINNET_REPLICAS_MAX]; /* events of each leg that it was described by */
+	bool caught_up;  /* an incremental network processed reads first, which took time */
+	u64 seen[LINNET_REPLICAS_MAX]; /* number of events of each leg on which its state was based */
 	struct linnet_decision decision;
 };
 

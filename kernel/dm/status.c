@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counters and the status line. Counters are per CPU and never set back: a reset remembers what they were.
+ * Counters and the status line. Counters are per CPU and never reset: a reset stores their values as a base.
  */
 #include "linnet-dm.h"
 
-/* Adds up `words` counters of every CPU, less what they were at the reset. */
+/* Adds up `words` counters of every CPU, minus the base of the last reset. */
 static void add_up(u64 *sums, const u64 __percpu *counts, const u64 *base, size_t words)
 {
 	size_t i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The words of a table line after the replicas (spec/dm-target.md): read, and printed as they are now.
+ * The words of a table line after the replicas (spec/dm-target.md): parses them, and prints their current state.
  */
 #include "linnet-dm.h"
 
@@ -18,9 +18,9 @@ enum {
 struct parse {
 	struct linnet_dm *dm;
 	struct dm_arg_set *args;
-	u32 seen;       /* words that may come once */
-	u32 out;        /* legs that begin out of service */
-	u32 own_models; /* legs with a model of their own */
+	u32 seen;       /* words that may occur once */
+	u32 out;        /* legs that start out of service */
+	u32 own_models; /* legs with their own model */
 };
 
 int linnet_parse_ioprio(const char *word, u16 *ioprio)
@@ -46,7 +46,7 @@ static int take_policy(struct parse *p, const char *name)
 	return 0;
 }
 
-/* The number behind the colon of `word:<k>`. */
+/* The number after the colon of `word:<k>`. */
 static int take_leg(struct parse *p, const char *number, u32 *k)
 {
 	if (kstrtou32(number, 10, k) || *k >= p->dm->leg_count)
@@ -97,7 +97,7 @@ static int take_log(struct parse *p)
 	return 0;
 }
 
-/* A word that may come once. */
+/* A word that may occur once. */
 static int once(struct parse *p, u32 bit)
 {
 	if (p->seen & bit)
@@ -106,7 +106,7 @@ static int once(struct parse *p, u32 bit)
 	return 0;
 }
 
-/* The value of a word that has one. */
+/* The value of a word that requires one. */
 static const char *value_of(struct parse *p)
 {
 	return p->args->argc ? dm_shift_arg(p->args) : "";
@@ -171,7 +171,7 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 		if (strcmp(word, "log")) {
 			error = take_word(&p, word);
 		} else {
-			/* The log wants to know which legs are out, wherever that stands: last. */
+			/* The log needs to know which legs are out, wherever they are listed: parsed last. */
 			error = once(&p, SEEN_LOG);
 			log = *args;
 			has_log = true;

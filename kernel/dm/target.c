@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Device-mapper target `linnet`: several replicas of one volume, each read to the one that will be fast (spec/dm-target.md).
+ * Device-mapper target `linnet`: several replicas of one volume, each read sent to the one that is predicted fast
+ * (spec/dm-target.md).
  *
- * A read that fails at a leg is put on a list and sent to another from a work queue: where bios end there may be no
- * process that could submit one. What a bio looked like when it came is kept for that.
+ * A read that fails at a leg is put on a list, and a work queue sends it to another, because bios may end in a context
+ * that cannot submit. The original state of the bio is kept for that.
  */
 #include <linux/log2.h>
 #include <linux/module.h>
@@ -11,7 +12,7 @@
 
 #include "linnet-dm.h"
 
-/* Kernels before 6.5 name the mode of a table's device otherwise. */
+/* Kernels before 6.5 have another name for the mode of a table's device. */
 #ifndef BLK_OPEN_WRITE
 #define BLK_OPEN_WRITE FMODE_WRITE
 #endif
@@ -33,7 +34,7 @@ static void restore(struct bio *bio, const struct linnet_io *io)
 	bio->bi_iter = io->iter;
 	bio->bi_flags = io->bio_flags;
 	bio->bi_status = BLK_STS_OK;
-	/* Who polls for it must not look for it at the leg that it left; and drivers that split it have counted its parts. */
+	/* A poller must not look for it at its former leg; and drivers that split it have counted its parts. */
 	bio->bi_opf &= ~REQ_POLLED;
 	WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);
 	atomic_set(&bio->__bi_remaining, 1);
@@ -78,7 +79,7 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 	return DM_MAPIO_REMAPPED;
 }
 
-/* One leg: everything passes through. */
+/* One leg: all bios pass through. */
 static int map_through(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 {
 	struct linnet_leg *leg = &dm->legs[0];
@@ -170,7 +171,7 @@ const struct linnet_mirror_ops linnet_mirror_ops = {
 	.changed = mirror_changed,
 };
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 static void destroy(struct linnet_dm *dm)
 {
@@ -214,7 +215,7 @@ static int open_legs(struct linnet_dm *dm, struct dm_arg_set *args)
 	return 0;
 }
 
-/* A model that cannot be had costs nothing but its use. */
+/* If a model cannot be loaded, the target works without it. */
 static void load_models(struct linnet_dm *dm)
 {
 	u32 done = 0, k, i;
@@ -240,7 +241,7 @@ static void load_models(struct linnet_dm *dm)
 
 static struct linnet_dm *create(struct dm_target *ti, u32 leg_count)
 {
-	/* Legs lie on lines of their own: only powers of two are aligned to more than a word. */
+	/* Legs must be on their own cache lines, and only powers of two are aligned to more than a word. */
 	struct linnet_dm *dm = kvzalloc(roundup_pow_of_two(struct_size(dm, legs, leg_count)), GFP_KERNEL);
 	u32 k;
 
@@ -297,7 +298,7 @@ static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		destroy(dm);
 		return error;
 	}
-	/* Nothing is written to replicas without a log; the mirror has set its own. */
+	/* Replicas without a log are read-only; the mirror has set its own limits. */
 	if (leg_count == 1) {
 		ti->num_flush_bios = 1;
 		ti->num_discard_bios = 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * linnet:linnet_decision, once for each read that is decided, and linnet:linnet_io, once for each I/O that ends at a replica.
+ * linnet:linnet_decision for each read that is decided, and linnet:linnet_io for each I/O that ends at a replica.
  *
- * Together they carry all that decisions rest on. A replica's events are numbered: `arrive` and `end` of an I/O say where it
- * stands in their order, and `events` of a decision says how many of each replica's events it knew.
+ * Together they contain all input of the decisions. A replica's events are numbered: `arrive` and `end` of an I/O are
+ * its positions in their order, and `events` of a decision is the number of each replica's events that it was based on.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM linnet
