@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The small Linux behind block.h: firmware, device-mapper, bios, and dmsetup. */
+/* The implementation of block.h: firmware, device-mapper, bios, and dmsetup. */
 #include "block.h"
 
 unsigned int stub_events;
@@ -27,7 +27,7 @@ void stub_firmware(const char *name, const void *data, size_t size)
 		return;
 	BUG_ON(free_place == ARRAY_SIZE(files));
 	snprintf(files[free_place].name, sizeof(files[free_place].name), "%s", name);
-	files[free_place].data = malloc(size + 1); /* an empty file is a file */
+	files[free_place].data = malloc(size + 1); /* an empty file also exists */
 	memcpy(files[free_place].data, data, size);
 	files[free_place].size = size;
 }
@@ -54,7 +54,7 @@ int request_firmware_direct(const struct firmware **file, const char *name, stru
 
 		if (!files[i].data || strcmp(files[i].name, name))
 			continue;
-		/* Of just this size, so that a read beyond the end is seen. */
+		/* Exactly this size, so that the sanitizer detects a read beyond the end. */
 		found = malloc(sizeof(*found));
 		data = malloc(files[i].size);
 		memcpy(data, files[i].data, files[i].size);
@@ -188,7 +188,7 @@ void *stub_per_bio_data(struct bio *bio, size_t size)
 	struct stub_bio *b = of(bio);
 
 	BUG_ON(size > b->ti->per_io_data_size || size > STUB_BIO_DATA);
-	/* At the end of the room, so that a write beyond it hits the bio. */
+	/* At the end of the space, so that a write beyond it hits the bio. */
 	return b->data + STUB_BIO_DATA - (size + 63) / 64 * 64;
 }
 

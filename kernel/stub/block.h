@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Bios, firmware and the device-mapper core, as much as kernel/dm uses; see kernel.h. The test is the application above
- * the target and the devices below it.
+ * The parts of bios, firmware and the device-mapper core that kernel/dm uses; see kernel.h. The test plays the
+ * application above the target and the devices below it.
  */
 #ifndef STUB_BLOCK_H
 #define STUB_BLOCK_H
@@ -95,15 +95,15 @@ static inline struct bio *bio_list_pop(struct bio_list *l)
 	return bio;
 }
 
-/* ---- firmware: what the test has put there ---- */
+/* ---- firmware: files that the test provides ---- */
 
 struct firmware { size_t size; const u8 *data; };
 int request_firmware_direct(const struct firmware **file, const char *name, struct device *device);
 #define request_firmware(f, n, d) request_firmware_direct(f, n, d)
 void release_firmware(const struct firmware *file);
-/* A file that is there from now on; NULL takes it away. */
+/* Adds a file; NULL removes it. */
 void stub_firmware(const char *name, const void *data, size_t size);
-/* The same from a file, as linnet/m.linnet. Ends the program when it cannot be read. */
+/* Adds a file from disk as linnet/m.linnet. Ends the program if it cannot be read. */
 void stub_firmware_file(const char *path);
 
 /* ---- device-mapper ---- */
@@ -192,16 +192,16 @@ int kobject_uevent_env(struct kobject *kobject, int action, char **words);
 #define DMWARN_LIMIT(...) stub_log(__VA_ARGS__)
 __attribute__((format(printf, 1, 2))) void stub_log(const char *format, ...);
 
-/* ---- tracepoints: functions of the test's ---- */
+/* ---- tracepoints: functions of the test ---- */
 
 #define TP_PROTO(...) __VA_ARGS__
-#ifdef STUB_NO_TRACE /* as in a kernel where nobody traces, but for the branch */
+#ifdef STUB_NO_TRACE /* as in a kernel without tracing, except for the branch */
 #define TRACE_EVENT(name, proto, ...) static inline void trace_##name(proto) {}
 #else
 #define TRACE_EVENT(name, proto, ...) void trace_##name(proto);
 #endif
 
-/* ---- what the test steers ---- */
+/* ---- controlled by the test ---- */
 
 #define STUB_LEGS 8
 extern struct target_type *stub_type;       /* registered */
@@ -209,21 +209,24 @@ extern struct dm_dev stub_devs[STUB_LEGS];  /* /dev/leg0 ... */
 extern unsigned int stub_events, stub_logged;
 extern bool stub_verbose;
 
-/* One bio of the application's, with the target's data before it. */
+/* One bio of the application, with the target's data before it. */
 #define STUB_BIO_DATA 1024
 struct stub_bio {
 	char data[STUB_BIO_DATA];
 	struct bio bio;
 	struct dm_target *ti;
-	unsigned int below; /* handed to a device and not yet ended */
-	unsigned int ended; /* times that the application has heard of it */
+	unsigned int below; /* submitted to a device and not yet ended */
+	unsigned int ended; /* times that the application was notified of its end */
 	struct stub_bio *next;
 };
-/* Hands a bio to the target as dm core does. Afterwards it has ended, or is below at bio.bi_bdev, or the target has it. */
+/*
+ * Submits a bio to the target like dm core. Afterwards it has ended, or is below at bio.bi_bdev, or the target holds
+ * it.
+ */
 void stub_submit(struct dm_target *ti, struct stub_bio *b);
-/* The device is done with it. */
+/* The device completes it. */
 void stub_complete(struct stub_bio *b, blk_status_t status);
-/* dmsetup create and remove; the target is NULL and *error says why when it was refused. */
+/* dmsetup create and remove. If the table is refused, the target is NULL and *error has the reason. */
 struct dm_target *stub_create(char *words, bool readonly, char **error);
 void stub_remove(struct dm_target *ti);
 int stub_message(struct dm_target *ti, char *words);

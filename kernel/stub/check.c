@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * kernel/dm in user space, checked: check SEED INPUTS. The model files are in the directory that MODELS names.
+ * Checks kernel/dm in user space: check SEED INPUTS. The model files are in the directory that MODELS names.
  */
 #include "check.h"
 

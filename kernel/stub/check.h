@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the checks share. Every failure prints the seed to repeat it with. */
+/* Shared by the checks. Every failure prints the seed to repeat it with. */
 #ifndef STUB_CHECK_H
 #define STUB_CHECK_H
 
@@ -23,26 +23,26 @@ extern u64 seed;
 		}                                                                                  \
 	} while (0)
 
-/* Seeded chance: the next number, and one below n. */
+/* Seeded random numbers: the next one, and one below n. */
 u64 chance(void);
 static inline u32 below(u32 n) { return (u32)(chance() >> 32) % n; }
 
 /* A target of this table line (without start, length and name), or NULL. */
 struct dm_target *make(const char *line, bool readonly, char **error);
-/* One that must be there. */
+/* A target that must be accepted. */
 struct dm_target *must(const char *line);
 int tell(struct dm_target *ti, const char *words);
-/* The status line's number behind a key, of the target (leg -1) or of one leg. */
+/* The status line's number after a key, of the target (leg -1) or of one leg. */
 u64 count_of(struct dm_target *ti, const char *key, int leg);
 void table_of(struct dm_target *ti, char *text, size_t size);
 
 /* Model files by name, as made by make_model.py. */
 struct file { u8 *bytes; size_t size; };
 struct file load_file(const char *name);
-/* Makes linnet/<as> that file. */
+/* Stores that file as linnet/<as>. */
 void put_model(const char *name, const char *as);
 
-/* A bio of the application's. */
+/* A bio of the application. */
 struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes);
 
 /* State of a replica in the status line. */

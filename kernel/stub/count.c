@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Instructions per decision, for callgrind: count POLICY MODEL READS BATCH runs reads on three replicas, eight in flight: BATCH
- * of them end, and as many come. What is counted is inside measured_map and measured_end. Prints the bytes that the target
- * keeps.
+ * Counts instructions per decision, for callgrind. count POLICY MODEL READS BATCH runs reads on three replicas, eight
+ * in flight: BATCH of them end, then BATCH more arrive. Only code inside measured_map and measured_end is counted.
+ * Prints the number of bytes that the target keeps.
  */
 #include "block.h"
 #include "linnet-dm.h"

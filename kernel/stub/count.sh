@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Instructions of map and of end_io for each read, by policy, and how many reads end before as many come:
+# Prints instructions of map and of end_io per read, by policy and by the reads that end before as many arrive:
 # count.sh PROGRAM MODEL [READS]
 set -eu
 program=$1 model=$2 reads=${3:-4000}
@@ -8,13 +8,13 @@ command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed"; e
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
-# inside FUNCTION POLICY BATCH: instructions, its callees' included.
+# inside FUNCTION POLICY BATCH: instructions, including those of its callees.
 inside() {
 	valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect="$1" "$program" "$2" "$model" "$reads" "$3" \
 		2>"$out" >/dev/null
 	awk '/Collected/ { print $NF }' "$out"
 }
-# Whatever the instructions of a read are, the calls that measure them are part: about ten.
+# The calls that do the measurement are included: about ten instructions.
 echo "policy            decide and record   end   of eight together: decide and record   end"
 for policy in baseline shortest-queue ewma-inflight linnos linnet-best; do
 	printf '%-16s %16s %5s %35s %5s\n' "$policy" $(for batch in 1 8; do

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The small Linux behind kernel.h: memory, strings, work queues. */
+/* The implementation of kernel.h: memory, strings, work queues. */
 #include <stdarg.h>
 
 #include "block.h"
@@ -47,7 +47,7 @@ void *stub_alloc(size_t size, gfp_t flags)
 		stub_alloc_left = -1;
 		return NULL;
 	}
-	/* As aligned as kmalloc's powers of two, and filled so that nobody relies on zeros. */
+	/* Aligned like kmalloc's powers of two, and filled so that no code can rely on zeros. */
 	memory = aligned_alloc(64, (size + 63) / 64 * 64 + (size == 0) * 64);
 	if (!memory)
 		stub_die("out of memory");
@@ -67,7 +67,7 @@ void *__alloc_percpu(size_t size, size_t align)
 	return memory;
 }
 
-/* As Linux: a number and at most one newline, nothing else. */
+/* Like Linux: a number and at most one newline, nothing else. */
 int kstrtoull(const char *text, unsigned int base, unsigned long long *n)
 {
 	unsigned long long value;

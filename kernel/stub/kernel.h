@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * As much of Linux as kernel/dm uses, in user space and in one thread: types, locks, memory, per-CPU data, work queues.
- * Every <linux/...> header is this one and block.h. Misuse that a kernel would only notice when it goes wrong ends the
- * program here: sleeping under a lock, a lock taken twice, a counter below zero.
+ * The parts of Linux that kernel/dm uses, in user space and in one thread: types, locks, memory, per-CPU data, work
+ * queues. Every <linux/...> header is this one and block.h. Misuse that a kernel might not notice ends the program
+ * here: sleeping under a lock, a lock taken twice, a counter below zero.
  *
- * What a test steers begins with stub_.
+ * Names that begin with stub_ are controlled by the test.
  */
 #ifndef STUB_KERNEL_H
 #define STUB_KERNEL_H
@@ -81,12 +81,12 @@ typedef u64 sector_t;
 
 __attribute__((noreturn)) void stub_die(const char *what);
 
-/* ---- context: what may sleep now ---- */
+/* ---- context: whether code may sleep now ---- */
 
 extern unsigned int stub_atomic; /* locks held, RCU readers, preemption off */
 extern u64 stub_now;             /* the clock, nanoseconds */
 extern unsigned int stub_cpu;
-/* What another CPU does just before the next raw lock is taken; once. NULL: nothing. */
+/* An action of another CPU just before the next raw lock is taken, once. NULL: none. */
 extern void (*stub_meanwhile)(void);
 #define STUB_CPUS 2
 
@@ -139,7 +139,7 @@ static inline void stub_let_others(void)
 	stub_atomic = own_atomic;
 	stub_cpu = own_cpu;
 }
-#ifdef STUB_NO_TRACE /* what is counted is the target's */
+#ifdef STUB_NO_TRACE /* only the target's instructions are counted */
 #define raw_spin_lock_irqsave(l, f) spin_lock_irqsave(l, f)
 #else
 #define raw_spin_lock_irqsave(l, f) (stub_let_others(), spin_lock_irqsave(l, f))
@@ -219,7 +219,7 @@ static inline int kref_put(struct kref *k, void (*release)(struct kref *k))
 #define is_power_of_2(n) ((n) && !((n) & ((n) - 1)))
 static inline unsigned long roundup_pow_of_two(unsigned long n) { return n < 2 ? 1 : 1UL << (64 - __builtin_clzl(n - 1)); }
 
-/* ---- memory: fails when the test says so ---- */
+/* ---- memory: allocations fail when the test says so ---- */
 
 #define GFP_KERNEL 1u
 #define GFP_NOIO 1u
@@ -227,7 +227,7 @@ static inline unsigned long roundup_pow_of_two(unsigned long n) { return n < 2 ?
 #define GFP_NOWAIT 2u
 #define __GFP_NOWARN 0u
 #define __GFP_ZERO 4u
-extern long stub_alloc_left; /* allocations until one fails, which is then 0; below zero: none fails */
+extern long stub_alloc_left; /* allocations until one fails, and then 0; below zero: none fails */
 void *stub_alloc(size_t size, gfp_t flags);
 #define kmalloc(n, f) stub_alloc(n, f)
 #define kzalloc(n, f) stub_alloc(n, (f) | __GFP_ZERO)
@@ -242,7 +242,7 @@ void *stub_alloc(size_t size, gfp_t flags);
 #define kvfree(p) free((void *)(p))
 #define vfree(p) free((void *)(p))
 
-/* Each CPU's share lies this far from the next one's. */
+/* Distance between the data of two CPUs. */
 #define STUB_STRIDE (32u << 10)
 void *__alloc_percpu(size_t size, size_t align);
 #define alloc_percpu(type) ((type *)__alloc_percpu(sizeof(type), __alignof__(type)))
@@ -267,7 +267,7 @@ int match_string(const char *const *names, size_t n, const char *name);
 ssize_t strscpy(char *to, const char *from, size_t size);
 __attribute__((format(printf, 3, 4))) int scnprintf(char *to, size_t size, const char *format, ...);
 
-/* The kernel's takes no minus before an unsigned number. */
+/* The kernel's version accepts no minus before an unsigned number. */
 int stub_sscanf(const char *text, const char *format, ...);
 #define sscanf(...) stub_sscanf(__VA_ARGS__)
 
@@ -276,7 +276,7 @@ int stub_sscanf(const char *text, const char *format, ...);
 struct work_struct {
 	void (*func)(struct work_struct *work);
 	struct work_struct *next;
-	struct workqueue_struct *queue; /* pending there */
+	struct workqueue_struct *queue; /* pending on this queue */
 };
 struct delayed_work { struct work_struct work; };
 struct workqueue_struct { struct work_struct *first; struct workqueue_struct *next; };
@@ -297,14 +297,14 @@ void flush_workqueue(struct workqueue_struct *queue);
 #define mod_delayed_work(q, w, t) queue_work(q, &(w)->work)
 #define cancel_delayed_work_sync(w) cancel_work_sync(&(w)->work)
 bool flush_work(struct work_struct *work);
-/* Runs what is pending, and what that puts there: how many. */
+/* Runs pending work, including work that it queues. Returns the number of items. */
 unsigned int stub_run_works(void);
 
 /* ---- modules ---- */
 
 typedef unsigned int uint;
 #define THIS_MODULE NULL
-/* A check may change it: stub_param_<name>. */
+/* A check may change it through stub_param_<name>. */
 #define module_param(name, type, mode) type *const stub_param_##name = &name
 #define MODULE_PARM_DESC(name, text) _Static_assert(1, "")
 #define MODULE_DESCRIPTION(text) _Static_assert(1, "")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Model files: loaded, refused when damaged, swapped under reads. On a refusal the old model stays.
+ * Checks model files: loaded, refused when damaged, swapped during reads. If one is refused, the old model stays.
  */
 #include "check.h"
 
@@ -14,7 +14,7 @@ static void put(const struct file *file, const u8 *bytes, size_t size)
 	stub_firmware("linnet/m.linnet", bytes, size);
 }
 
-/* Some reads, all of which must end well. */
+/* Sends some reads, all of which must succeed. */
 static void use(struct dm_target *ti)
 {
 	for (u32 n = 0; n < 6; n++) {
@@ -38,7 +38,7 @@ static bool is_loaded(struct dm_target *ti)
 	return strstr(text, " model loaded ") != NULL;
 }
 
-/* Damage of one kind; `mended` has a checksum that is right again. */
+/* Applies damage of a random kind; `mended` means that the checksum is valid again. */
 static void damage(const struct file *from, u8 *to, size_t *size, bool mended)
 {
 	memcpy(to, from->bytes, from->size);
@@ -48,7 +48,7 @@ static void damage(const struct file *from, u8 *to, size_t *size, bool mended)
 		return;
 	}
 	for (u32 n = 1 + below(4); n; n--) {
-		/* Mostly in the header and the table of layers, where it matters. */
+		/* Mostly in the header and the table of layers, where it has an effect. */
 		u32 at = below(3) ? below(128) : below((u32)from->size - 4);
 
 		if (below(4) == 0)
@@ -63,7 +63,7 @@ static void damage(const struct file *from, u8 *to, size_t *size, bool mended)
 	}
 }
 
-/* One part of a file that has a network and trees: the other is cut out. */
+/* One part of a file that has a network and trees; the other is removed. */
 static size_t part_of(const struct file *from, u8 *to, bool trees)
 {
 	const size_t block = 8 + 3 * 64 * 2 + 64 * 8 * 2, end = from->size - 4;
@@ -83,7 +83,7 @@ static size_t part_of(const struct file *from, u8 *to, bool trees)
 	return total;
 }
 
-/* Whether a tagged read that arrives now is revoked, and that of the counters which the others count in. */
+/* Whether a tagged read that arrives now is revoked. Also checks the counters. */
 static bool is_revoked(struct dm_target *ti)
 {
 	struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
@@ -98,7 +98,7 @@ static bool is_revoked(struct dm_target *ti)
 	return revoked;
 }
 
-/* What a policy falls back to when a model lacks the part that it asks, and that either part can revoke. */
+/* Checks the fallback of a policy whose model lacks a part, and that each part alone can revoke. */
 static void check_parts(const struct file *slow, u8 *bytes)
 {
 	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
@@ -123,7 +123,7 @@ static void check_parts(const struct file *slow, u8 *bytes)
 	stub_remove(ti);
 }
 
-/* An inflection point of 0 is none: no read is slow. And what is too large is refused. */
+/* An inflection point of 0 means none: no read is slow. A value that is too large is refused. */
 static void check_bounds(const struct file *good, u8 *bytes)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 0");
@@ -179,7 +179,7 @@ void check_models(unsigned long inputs)
 		else
 			strcpy(words, "load m.linnet");
 		error = tell(ti, words);
-		/* The flips may have undone each other. */
+		/* The flips may have cancelled out. */
 		CHECK(error || mended || (size == file->size && !memcmp(bytes, file->bytes, size)), "damage passed");
 		refused += error != 0;
 		taken += error == 0;
@@ -191,7 +191,7 @@ void check_models(unsigned long inputs)
 	}
 	CHECK(refused > inputs / 40 && taken > inputs / 200, "refused %lu, taken %lu", refused, taken);
 
-	/* Swaps with reads in flight: they end at the model that they began with, or the next one. */
+	/* Swaps with reads in flight: each read ends with the model that it began with, or with the next one. */
 	for (unsigned long n = 0; n < 1000; n++) {
 		struct stub_bio *b = new_bio(REQ_OP_READ, 0, 8 * below(1000), 4096);
 
@@ -209,7 +209,7 @@ void check_models(unsigned long inputs)
 	stub_remove(ti);
 	stub_firmware("linnet/m.linnet", NULL, 0);
 
-	/* A table names a damaged file: it loads, says so, and submits. */
+	/* A table with a damaged file loads, reports it, and submits every read. */
 	stub_firmware("linnet/m.linnet", files[0].bytes, files[0].size - 1);
 	logged = stub_logged;
 	ti = must("2 /dev/leg0 0 /dev/leg1 0 3 revoke model m.linnet");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Tables with a log are refused here: the dirty log, the region hash and kcopyd are the kernel's, and tests/vm has them. */
+/* Refuses tables with a log: the dirty log, the region hash and kcopyd are the kernel's, and tests/vm tests them. */
 #include "block.h"
 #include "mirror.h"
 
@@ -7,7 +7,7 @@ struct linnet_mirror *linnet_mirror_create(struct dm_target *ti, const struct li
 					   const struct linnet_mirror_leg *legs, unsigned int legs_len,
 					   unsigned int out, unsigned int argc, char **argv, unsigned int *used)
 {
-	/* What the kernel's would do before anything can go wrong: read its words. */
+	/* First parse the words, as the kernel's code does. */
 	u32 params;
 
 	if (argc < 2 || kstrtou32(argv[1], 10, &params) || params > argc - 2)
@@ -18,7 +18,7 @@ struct linnet_mirror *linnet_mirror_create(struct dm_target *ti, const struct li
 	return ERR_PTR(-EOPNOTSUPP);
 }
 
-/* Nothing of this is reached without a mirror. */
+/* None of this is reached without a mirror. */
 #define UNREACHED stub_die(__func__)
 void linnet_mirror_destroy(struct linnet_mirror *m) { (void)m; UNREACHED; }
 int linnet_mirror_map(struct linnet_mirror *m, struct bio *bio) { (void)m; (void)bio; UNREACHED; }

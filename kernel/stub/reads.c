@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reads through the target. An account of our own is kept beside it, from the bios alone: replicas that are told of each
- * arrival and end, whose networks are worked out in full each time. The core's decision on that account must be the target's.
+ * Checks reads through the target against an independent account of the same bios: replicas that get each arrival and
+ * end, and networks that are computed in full each time. The core's decision on that account must equal the target's.
  */
 #include "check.h"
 
@@ -9,7 +9,7 @@
 #define PLACES 1024
 #define FLIGHTS 64
 
-/* A model as user space uses it: no incremental network, no tables. */
+/* A model as user space uses it: without incremental network and tables. */
 struct plain {
 	struct file file;
 	struct linnet_model model;
@@ -25,7 +25,7 @@ struct account {
 	u64 start;
 };
 
-/* One of the application's reads. */
+/* One read of the application. */
 struct flight {
 	struct stub_bio *b;
 	struct linnet_flight flight;
@@ -67,7 +67,7 @@ static void plain_free(struct plain *p)
 	free(p);
 }
 
-/* The network's word on a read, by plain sums on the tracker's digits. */
+/* The network's prediction for a read, by plain sums on the tracker's digits. */
 static void ask(struct account *own, struct linnet_candidate *c, u32 size)
 {
 	const struct linnet_tracker *tracker = &own->replica.tracker;
@@ -95,7 +95,7 @@ static void describe(struct account *own, struct linnet_decision *d, struct linn
 	c->score = linnet_trees_score(&own->plain->trees, features);
 }
 
-/* What follows for the current read, at this time. */
+/* Computes the expected decision on the current read at this time. */
 static void expect(struct linnet_decision *d, u64 now_ns)
 {
 	struct linnet_budget none = { 0 };
@@ -164,7 +164,7 @@ void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_inflight_
 	CHECK(leg->state.ewma_ns == own->replica.ewma_ns && leg->state.out_until_ns == own->replica.out_until_ns, "averages");
 }
 
-/* The current read has been handed to a device: records it in our account. */
+/* The current read has been submitted to a device: records it in our account. */
 static void record_read(bool decided)
 {
 	u32 leg = (u32)(current->b->bio.bi_bdev->bd_dev / 16 - 1), usable = ~current->tried & ((1u << LEGS) - 1);
@@ -300,7 +300,7 @@ static void sequence(u32 steps)
 	}
 }
 
-/* More reads at a leg than the in-flight tracker has places for: counted, and none is lost. */
+/* More reads at a leg than places in the in-flight tracker: all are counted, and none is lost. */
 static void check_untracked(void)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 0");

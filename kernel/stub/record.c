@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A run of reads and what the target's tracepoints say of it, as tracefs prints it: record HOW POLICY READS SEED [MODEL].
- * Three replicas, at places of their own; bursts, single reads and rests, one replica slow at a time. HOW is
+ * Runs reads and prints the target's tracepoints in the format of tracefs: record HOW POLICY READS SEED [MODEL]. Three
+ * replicas at different offsets; bursts, single reads and rests, one replica slow at a time. HOW is
  *
  *   steer      one target of three
- *   revoke     the same, half of the reads tagged: what it revokes is read elsewhere
- *   failover   three targets of one: a read that one revokes goes to the next a little later, to the last without the tag
+ *   revoke     the same with half of the reads tagged; revoked ones are read elsewhere
  *
  * tests/conformance/decisions.c takes the decisions again from what is printed.
  */
@@ -114,7 +113,7 @@ static void submit(struct flight *f)
 		f->due_ns += 4000000 - (now_ns & 0xffffff);
 }
 
-/* A read in flight ends; one that was revoked goes on. */
+/* A read in flight ends; a revoked read is sent to the next target. */
 static void go_on(struct flight *f)
 {
 	if (!f->revoked)
@@ -191,7 +190,7 @@ int main(int argc, char **argv)
 	for (u32 n = 0; n < reads;) {
 		u32 burst = below(3) ? 1 : 1 + below(16);
 
-		/* Now and then a rest: what is known expires, after 10 ms or 1 s. */
+		/* Pauses at times, so that the state expires, after 10 ms or 1 s. */
 		run_until(stub_now + (below(50) ? below(700000) : below(8) ? 20000000 : 1500000000));
 		for (u32 i = 0; i < FLIGHTS && burst; i++) {
 			if (flights[i].b)

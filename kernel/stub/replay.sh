@@ -5,7 +5,7 @@
 set -eu
 decisions=$2 models=$3 seed=$4
 all=$(dirname "$1")/record.txt
-altered() { # RECORD EXPRESSION MODEL: the record with this edit must not pass
+altered() { # prints an error if the record with this edit passes
 	sed "$2" "$1" >"$1.altered"
 	if cmp -s "$1" "$1.altered" || "$decisions" "$1.altered" "$3" >/dev/null 2>&1; then
 		echo "$run: an altered record was taken for right: $2" >&2

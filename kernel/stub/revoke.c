@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What is revoked: reads that carry the tag, whose replica is predicted slow. And what never is. */
+/* Checks that reads with the tag are revoked if their replica is predicted slow, and that no others are. */
 #include "check.h"
 
 extern uint *const stub_param_revoke_percent, *const stub_param_age_ms;
 
-/* A read that shows how the device is now, so that the next one is not wanted as a probe. */
+/* A read that shows the device's state, so that the next one is not needed as a probe. */
 static void refresh(struct dm_target *ti)
 {
 	struct stub_bio *b = new_bio(REQ_OP_READ, 0, 0, 4096);
@@ -16,7 +16,7 @@ static void refresh(struct dm_target *ti)
 	free(b);
 }
 
-/* What becomes of one bio: it is revoked, or reaches a device. Returns the flags that it had there. */
+/* Sends one bio and checks that it is revoked or reaches a device. Returns the flags that it had there. */
 static blk_opf_t one(struct dm_target *ti, const char *what, blk_opf_t opf, u16 ioprio, bool revoked)
 {
 	u64 before = count_of(ti, "revokes", -1);
@@ -100,8 +100,8 @@ static void check_rows(const char *policy)
 }
 
 /*
- * A device that is always called slow is looked at again, one read at a time, when what is known of it has expired: else it
- * could not recover.
+ * A device that is always predicted slow is probed with single reads when its state has expired; otherwise it could not
+ * recover.
  */
 static void check_probe(const char *policy, u64 age_ns)
 {
@@ -129,7 +129,7 @@ static void check_probe(const char *policy, u64 age_ns)
 	stub_remove(ti);
 }
 
-/* With an age of 0 a device that is called slow is never looked at again. */
+/* With an age of 0 a device that is predicted slow is never probed again. */
 static void check_never_expires(void)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
@@ -145,7 +145,7 @@ static void check_never_expires(void)
 	stub_remove(ti);
 }
 
-/* The network says nothing before four reads have completed. */
+/* The network predicts nothing before four reads have completed. */
 static void check_history(void)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 5 policy linnos revoke model slow.linnet");
@@ -163,7 +163,7 @@ static void check_history(void)
 	stub_remove(ti);
 }
 
-/* A read that was submitted and failed goes to the other replicas, and is not revoked on the way. */
+/* A read that was submitted and failed is sent to the other replicas, and is not revoked on the way. */
 static void check_failover(void)
 {
 	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 revoke model slow.linnet");
@@ -195,8 +195,8 @@ static void another_cpu_submits(void)
 }
 
 /*
- * A read that was about to be submitted is decided on again, because another CPU's arrived first, and is revoked then. It is
- * recorded nowhere, and its end is no event of the replica.
+ * A read that was about to be submitted is decided again, because a read of another CPU arrived first, and is then
+ * revoked. It is not recorded, and its end is not an event of the replica.
  */
 static void check_changed_mind(const char *policy)
 {
@@ -219,7 +219,7 @@ static void check_changed_mind(const char *policy)
 	stub_remove(ti);
 }
 
-/* A model that calls everything slow revokes no more than its budget: so many at once, and then a share. */
+/* A model that always predicts slow revokes no more than its budget: a burst at once, and then a share. */
 static void check_budget(uint percent)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
@@ -264,7 +264,7 @@ void check_revoke(void)
 	put_model("busy", "busy.linnet");
 	check_changed_mind("policy linnet-best");
 	check_changed_mind("policy linnos");
-	stub_cpu = 0; /* a budget is a CPU's own */
+	stub_cpu = 0; /* budgets are per CPU */
 	check_budget(100);
 	check_budget(25);
 	check_budget(0);

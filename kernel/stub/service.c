@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which replica is a candidate (spec/dm-target.md, "Policies"): out of service after errors, for longer each time, and back
- * by one probe; taken out and put back by message or table; switched off. To the nanosecond.
+ * Checks which replicas are candidates (spec/dm-target.md, "Policies"): out of service after errors, for longer each
+ * time, and back after one probe; taken out and put back by message or table; switched off. Times are checked to the
+ * nanosecond.
  */
 #include "check.h"
 
 #define NOWHERE UINT32_MAX
 #define MS 1000000ULL
 
-/* The replica that the read is at. */
+/* The current replica of the read. */
 static u32 where(const struct stub_bio *b)
 {
 	return b->below ? (u32)(b->bio.bi_bdev->bd_dev / 16 - 1) : NOWHERE;
@@ -22,7 +23,7 @@ static struct stub_bio *start(struct dm_target *ti)
 	return b;
 }
 
-/* It ends well where it is. */
+/* It succeeds where it is. */
 static void finish(struct stub_bio *b)
 {
 	stub_complete(b, BLK_STS_OK);
@@ -30,7 +31,7 @@ static void finish(struct stub_bio *b)
 	free(b);
 }
 
-/* Where one read goes, which ends well there, at once. */
+/* Sends one read, which succeeds at once. Returns its replica. */
 static u32 one(struct dm_target *ti)
 {
 	struct stub_bio *b = start(ti);
@@ -40,7 +41,7 @@ static u32 one(struct dm_target *ti)
 	return leg;
 }
 
-/* It fails where it is, and goes on. */
+/* It fails where it is, and fails over. */
 static void fail(struct stub_bio *b, blk_status_t status)
 {
 	stub_complete(b, status);
@@ -58,7 +59,7 @@ char state_of(struct dm_target *ti, u32 leg)
 	return at ? at[7] : 0;
 }
 
-/* Three errors in a row, the last one now. */
+/* Three consecutive errors, the last one now. */
 static void take_out(struct dm_target *ti)
 {
 	for (u32 n = 0; n < 3; n++) {
@@ -110,14 +111,14 @@ static void check_errors(const char *policy)
 	CHECK(one(ti) == 0, "%s: a replica that is back is left aside", policy);
 	stub_run_works();
 	CHECK(stub_events == events + 2, "%u events", stub_events - events);
-	/* Errors that are not in a row, and those of long ago, count for nothing. */
+	/* Errors that are not consecutive, and old ones, have no effect. */
 	take_out(ti);
 	stub_now += 10 * MS;
 	CHECK(one(ti) == 0, "%s: the first absence is as long as ever", policy);
 	stub_remove(ti);
 }
 
-/* When no candidate is in service, those that are out because of errors are tried. */
+/* If no candidate is in service, those that are out because of errors are tried. */
 static void check_all_out(void)
 {
 	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
@@ -136,7 +137,7 @@ static void check_all_out(void)
 	stub_remove(ti);
 }
 
-/* Answers that say nothing about a replica reach the application as they are. */
+/* Errors that do not indicate a fault of a replica reach the application unchanged. */
 static void check_answers(void)
 {
 	static const blk_status_t answers[] = { BLK_STS_AGAIN, BLK_STS_NOTSUPP, BLK_STS_DM_REQUEUE };
@@ -170,7 +171,7 @@ static void check_fail_and_revive(void)
 	CHECK(tell(ti, "revive 0") == 0 && state_of(ti, 0) == 'A' && one(ti) == 0, "revive");
 	stub_run_works();
 	CHECK(stub_events > events, "no event");
-	/* A replica that is out because of errors is forgiven. */
+	/* The errors of a replica are cleared. */
 	tell(ti, "policy baseline");
 	tell(ti, "revive 1");
 	take_out(ti);
@@ -178,7 +179,7 @@ static void check_fail_and_revive(void)
 	stub_remove(ti);
 }
 
-/* Off: as under baseline, and nothing is counted as decided. */
+/* Off: as under baseline, and no decision is counted. */
 static void check_off(void)
 {
 	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 3 policy shortest-queue off");

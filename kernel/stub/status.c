@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Status, counters and module parameters as spec/dm-target.md has them: keys and their order, what each number counts, where
- * a bucket of the histogram ends, defaults.
+ * Checks status, counters and module parameters against spec/dm-target.md: keys and their order, what each number
+ * counts, the limits of the histogram's buckets, defaults.
  */
 #include "check.h"
 
@@ -92,7 +92,7 @@ static void run(struct dm_target *ti, blk_opf_t opf, u32 times)
 	      "%lu reads, %lu decisions, %lu forced", count_of(ti, "reads", -1), count_of(ti, "decisions", -1), \
 	      count_of(ti, "forced", -1))
 
-/* A choice is counted under a policy other than baseline; where there is none, as forced. */
+/* A choice is counted under every policy except baseline; a read without a choice counts as forced. */
 static void check_counts(void)
 {
 	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 2 policy baseline");
@@ -114,7 +114,7 @@ static void check_counts(void)
 	CHECK(count_of(ti, "reads", 0) == 0 && count_of(ti, "ewma_us", 0) == 100, "a reset forgets what is known");
 	stub_remove(ti);
 
-	/* One replica may be written; what completed there is counted there. */
+	/* A single replica may be written; writes that completed are counted. */
 	char *error;
 
 	ti = make("1 /dev/leg0 0 0", false, &error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Table lines and messages: good ones, bad ones, mutated ones, and every allocation that can fail. Whatever is accepted
- * prints a line that is accepted too and prints itself.
+ * Checks table lines and messages: good ones, bad ones, mutated ones, and every allocation that can fail. An accepted
+ * table must print a line that is accepted and prints itself.
  */
 #include "check.h"
 
@@ -95,7 +95,7 @@ static void check_given(void)
 	CHECK(!make(good[2], false, &error), "replicas without a log may be written to");
 }
 
-/* Words may come in any order, are printed in one, and are left out where they say what holds anyway. */
+/* Words may come in any order, are printed in a fixed order, and are left out if they give the default. */
 static void check_printed(void)
 {
 	static const struct {
@@ -126,7 +126,7 @@ static void check_printed(void)
 	}
 }
 
-/* 63 letters, digits and . _ - +, the first no dot. */
+/* 63 letters, digits and . _ - +, the first not a dot. */
 static void check_names(void)
 {
 	static const char name[] = "0123456789.abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWX+-";
@@ -152,7 +152,7 @@ static void check_names(void)
 	stub_remove(ti);
 }
 
-/* A status that does not fit is cut, not written beyond its end. */
+/* A status that does not fit is truncated and never written beyond its end. */
 static void check_short_status(void)
 {
 	struct dm_target *ti = must(good[8]);
@@ -172,7 +172,7 @@ static void check_short_status(void)
 	stub_remove(ti);
 }
 
-/* The n-th allocation fails, for every n: an error or a target that works, and nothing leaks (the sanitizer sees). */
+/* The n-th allocation fails, for every n: an error or a working target, without leaks (the sanitizer checks). */
 static void check_memory(void)
 {
 	for (unsigned int i = 0; i < ARRAY_SIZE(good); i++) {
