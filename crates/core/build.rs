@@ -7,12 +7,12 @@ use std::{env, fs};
 /// A line of `core/UNITS`.
 struct Unit {
     file: PathBuf,
-    /// What is renamed in the copies of the unit for single instruction sets; none has no copies.
+    /// The symbol that is renamed in copies of the unit for other instruction sets; `None` if there are no copies.
     symbol: Option<String>,
     floats: bool,
 }
 
-/// All units, whatever their kind: user space may use floats.
+/// All units, of both kinds: user space may use floats.
 fn units(core: &Path) -> Vec<Unit> {
     let list = core.join("UNITS");
     let text = fs::read_to_string(&list).unwrap_or_else(|error| panic!("{}: {error}", list.display()));
@@ -29,7 +29,7 @@ fn units(core: &Path) -> Vec<Unit> {
         .collect()
 }
 
-/// Bit-reproducible floats: no contraction, no errno, and vectors that never show in a result.
+/// Flags for floats with reproducible bits: no contraction, no errno, and results that do not depend on vector width.
 fn build() -> cc::Build {
     let mut build = cc::Build::new();
     build.std("c11").opt_level(3).warnings(true).extra_warnings(true).flags([
@@ -69,7 +69,7 @@ fn main() {
             }
         }
     }
-    // For crates that compile the core in other ways: DEP_LINNET_CORE_UNITS, those without floats.
+    // For crates that compile the core with other flags: DEP_LINNET_CORE_UNITS, the units without floats.
     let integer = units.iter().filter(|unit| !unit.floats).filter_map(|unit| unit.file.file_name()?.to_str());
     println!("cargo:units={}", integer.collect::<Vec<_>>().join(" "));
     println!("cargo:rerun-if-changed=../../core");

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The decision on one read: the core's procedure (`core/decide.c`, `core/choose.c`), as the kernel's target takes it.
+//! The decision on one read: the core's procedure (`core/decide.c`, `core/choose.c`), which the kernel's target uses
+//! too.
 
 use linnet_types::Nanos;
 
 use crate::{Budget, Policy, Settings, ffi};
 
-/// Most replicas of one read.
+/// Maximum number of replicas of one read.
 pub const REPLICAS_MAX: usize = 8;
 
-/// What a decision needs to know of one replica (`struct linnet_candidate`).
+/// Input to a decision: the state of one replica (`struct linnet_candidate`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Candidate {
@@ -16,15 +17,15 @@ pub struct Candidate {
     pub ewma_ns: Nanos,
     /// When a read last completed there or a probe was last sent.
     pub learnt_ns: Nanos,
-    /// Of its trees, for this read; 0 without.
+    /// Score of its trees for this read; 0 without trees.
     pub score: i32,
     /// I/Os that have not ended.
     pub in_flight: u32,
     /// It may be chosen.
     pub eligible: bool,
-    /// A model speaks for it.
+    /// It has a model's prediction.
     pub known: bool,
-    /// Its network calls the read slow.
+    /// Its network predicts slow.
     pub slow: bool,
     /// A probe is in flight.
     pub probing: bool,
@@ -35,14 +36,14 @@ pub struct Candidate {
 const _: () = assert!(size_of::<Candidate>() == 32);
 
 impl Candidate {
-    /// Whether this policy wants a read to probe it although another is preferred.
+    /// Whether this policy sends a read as a probe to it although another is preferred.
     pub fn wants_probe(&self, settings: &Settings, policy: Policy, now: Nanos) -> bool {
         // SAFETY: the layouts are C's; so in every call below.
         unsafe { ffi::linnet_wants_probe(settings, policy as u32, self, now) != 0 }
     }
 }
 
-/// The eligible candidate that the policy prefers, probes aside: a hedge's target.
+/// The eligible candidate that the policy prefers, ignoring probes: the target of a hedge.
 ///
 /// # Panics
 /// For more than [`REPLICAS_MAX`] candidates.
@@ -52,20 +53,20 @@ pub fn preferred(policy: Policy, candidates: &[Candidate]) -> Option<usize> {
     Some(chosen as usize).filter(|&k| k < candidates.len())
 }
 
-/// What a decision is about. Bit k of a set is the k-th replica.
+/// Input of a decision. Bit k of a set is the k-th replica.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     /// Time of the decision.
     pub now_ns: Nanos,
     /// 1..=[`REPLICAS_MAX`].
     pub replicas: usize,
-    /// Those that could serve the read, errors in a row aside; at least one.
+    /// Replicas that could serve the read, in service or not; at least one.
     pub usable: u8,
-    /// Those that have trees.
+    /// Replicas that have trees.
     pub trees: u8,
-    /// Those that have a network.
+    /// Replicas that have a network.
     pub networks: u8,
-    /// [`Verdict::Revoke`] is an answer.
+    /// Whether [`Verdict::Revoke`] is allowed.
     pub may_revoke: bool,
 }
 
@@ -74,9 +75,9 @@ pub struct Question {
 pub enum Verdict {
     /// Submit it.
     Submit,
-    /// Send it elsewhere: the chosen replica will be slow.
+    /// Send it elsewhere: the chosen replica is predicted slow.
     Revoke,
-    /// Submit it for want of a choice, to be counted apart: one replica is left, or no model can be asked.
+    /// Submit it without a choice, counted separately: one replica is left, or there is no model.
     ForcedSubmit,
 }
 
@@ -85,25 +86,25 @@ pub enum Verdict {
 pub struct Answer {
     /// The replica.
     pub replica: usize,
-    /// What becomes of the read there.
+    /// The verdict on the read there.
     pub verdict: Verdict,
-    /// The read is sent to learn how the replica is.
+    /// The read is sent to learn the state of the replica.
     pub probe: bool,
-    /// A model was asked, and expects the read to be fast.
+    /// A model predicts that the read is fast.
     pub predicted_fast: bool,
-    /// A revoke was wanted that the budget did not allow.
+    /// The decision was to revoke, but the budget did not allow it.
     pub denied: bool,
 }
 
-/// One decision after the other (`struct linnet_decision`).
+/// Takes decisions one after the other (`struct linnet_decision`).
 ///
-/// [`Decision::begin`], then [`Decision::describe`] for each usable replica, then [`Decision::next_to_ask`] until it names
-/// none; then the [`Decision::answer`] is complete.
+/// Call [`Decision::begin`], then [`Decision::describe`] for each usable replica, then [`Decision::next_to_ask`] until
+/// it returns none; then the [`Decision::answer`] is complete.
 #[derive(Clone, Debug)]
 pub struct Decision(ffi::Decision);
 
 impl Decision {
-    /// Room for a decision.
+    /// Memory for a decision.
     pub fn new() -> Decision {
         Decision(ffi::Decision::default())
     }
@@ -123,19 +124,19 @@ impl Decision {
         unsafe { ffi::linnet_decision_begin(raw, settings) }
     }
 
-    /// Whether the policy that is followed wants the scores of trees.
+    /// Whether the policy in use needs the scores of trees.
     #[inline]
     pub fn wants_scores(&self) -> bool {
         self.0.by_trees != 0
     }
 
-    /// What is known of the k-th replica, to be filled in.
+    /// The state of the k-th replica, to be filled in.
     #[inline]
     pub fn describe(&mut self, k: usize) -> &mut Candidate {
         &mut self.0.candidates[k]
     }
 
-    /// The replica whose network must be asked next; none when the decision is complete. `revokes` pays for a revoke.
+    /// The replica whose network must be run next; `None` if the decision is complete. `revokes` pays for a revoke.
     #[inline]
     pub fn next_to_ask(&mut self, settings: &Settings, revokes: &mut Budget) -> Option<usize> {
         assert!(self.0.usable != 0, "no decision has begun");
@@ -163,7 +164,7 @@ impl Default for Decision {
     }
 }
 
-/// When to send a second copy of a read, and whether it is paid for (`core/hedge.c`).
+/// When to send a second copy of a read, and whether the budget pays for it (`core/hedge.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Hedging {
@@ -174,7 +175,7 @@ pub struct Hedging {
 const _: () = assert!(size_of::<Hedging>() == 16);
 
 impl Hedging {
-    /// Starts at this delay; without one there is nothing but the budget, which reads have to earn.
+    /// Starts at this delay; without one there is only the budget, which reads must earn.
     pub fn new(settings: &Settings, delay_ns: Option<Nanos>) -> Hedging {
         let mut hedging = Hedging { delay_ns: 0, budget: Budget::default() };
         unsafe { ffi::linnet_hedge_init(&mut hedging, settings, delay_ns.unwrap_or(0)) };
@@ -186,12 +187,12 @@ impl Hedging {
         Some(self.delay_ns).filter(|&ns| ns > 0)
     }
 
-    /// A read has come.
+    /// A read has arrived.
     pub fn earn(&mut self, settings: &Settings) {
         unsafe { ffi::linnet_linked_hedge_earn(self, settings) }
     }
 
-    /// A read has waited for the delay. True when a second copy may be sent: it is paid for.
+    /// A read has waited for the delay. True if a second copy may be sent, which is then charged to the budget.
     pub fn ask(&mut self, settings: &Settings) -> bool {
         unsafe { ffi::linnet_hedge_ask(self, settings) != 0 }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong.
+//! Errors of this crate.
 
 use crate::ffi;
 
@@ -7,7 +7,7 @@ use crate::ffi;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Layers that do not fit each other or the bounds of the core.
+    /// Layers that do not fit each other or the limits of the core.
     #[error("network refused: {0}")]
     Shape(String),
     /// Sums that could leave 127 bits, so exact results cannot be promised.
@@ -15,24 +15,24 @@ pub enum Error {
         "network refused: its sums could reach 2^126 for inputs up to {input_max}; use smaller weights or fewer layers"
     )]
     Range {
-        /// Largest input that was to be allowed.
+        /// The requested bound of inputs.
         input_max: u8,
     },
-    /// A model file that is not one, or is damaged.
+    /// A file that is not a model file, or is damaged.
     #[error("model file, byte {offset}: {fault}")]
     Model {
         /// What is wrong.
         fault: ModelFault,
-        /// Where, from the start of the file.
+        /// Offset from the start of the file.
         offset: usize,
     },
-    /// A model that no file can hold.
+    /// A model that the file format cannot represent.
     #[error("model cannot be written: {0}")]
     Unwritable(String),
     /// Training options or rows that do not fit each other.
     #[error("training refused: {0}")]
     Training(String),
-    /// The loss left the numbers.
+    /// The loss is no longer finite.
     #[error("training diverged in epoch {epoch}; use a smaller learning rate")]
     Diverged {
         /// Counted from 0.
@@ -46,9 +46,9 @@ pub enum Error {
     Setting {
         /// Its name in [`crate::Settings`].
         field: &'static str,
-        /// What it is.
+        /// The value found.
         value: String,
-        /// What it should be.
+        /// The accepted values.
         expected: &'static str,
     },
     /// An input beyond the bound that the network was proven for, or too few or too many inputs.
@@ -56,20 +56,20 @@ pub enum Error {
     Input(String),
 }
 
-/// The refusals of `spec/model-file.md`.
+/// The errors of `spec/model-file.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelFault {
     /// Ends early.
     #[error("the file ends early; copy it again")]
     Truncated,
-    /// Does not begin as a model file does.
+    /// Does not begin like a model file.
     #[error("not a model file")]
     Magic,
-    /// A version that this program does not know.
+    /// A version that this program does not support.
     #[error("unknown version; read it with a newer release")]
     Version,
-    /// Longer than it says, or shorter than any model.
+    /// The size field is not the length of the file, or is shorter than any model.
     #[error("the size in the file is not its length; copy it again")]
     Length,
     /// Damaged.
@@ -84,7 +84,7 @@ pub enum ModelFault {
     /// A number out of its range.
     #[error("number out of range; the program that wrote the file is at fault")]
     Field,
-    /// Layers that fit neither the features nor each other nor the file.
+    /// Layers that do not fit the features, each other or the file.
     #[error("layer shape out of bounds; the program that wrote the file is at fault")]
     Shape,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network of floats that training makes, and its way to integers (`core/float.c`, `core/quantise.c`).
+//! The network of floats that training produces, and its conversion to integers (`core/float.c`, `core/quantise.c`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::memory::{Memory, with_scratch};
 use crate::network::{LAYERS_MAX, Layer, Network, SIZE_MAX};
 use crate::{Error, ffi, simd};
 
-/// What a layer does to its sums.
+/// Activation of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// Nothing.
@@ -17,7 +17,7 @@ pub enum Activation {
     Relu,
     /// 1 / (1 + exp(-sum)).
     Sigmoid,
-    /// exp(sum) over that of all outputs; behind the last layer of a [`crate::SmallNetwork`] only.
+    /// exp(sum) divided by that of all outputs; after the last layer of a [`crate::SmallNetwork`] only.
     Softmax,
 }
 
@@ -31,7 +31,7 @@ impl Activation {
         }
     }
 
-    /// The activation behind a number that the core has checked.
+    /// The activation of a number that the core has checked.
     pub(crate) fn of(code: u32) -> Activation {
         [Activation::Linear, Activation::Relu, Activation::Sigmoid, Activation::Softmax][code as usize]
     }
@@ -44,9 +44,9 @@ pub struct FloatLayer {
     pub inputs: usize,
     /// 1..=[`SIZE_MAX`].
     pub outputs: usize,
-    /// What follows the sums.
+    /// Activation of the sums.
     pub activation: Activation,
-    /// `outputs * inputs` weights; that of input `i` for output `o` is at `o * inputs + i`.
+    /// `outputs * inputs` weights; the weight of input `i` for output `o` is at `o * inputs + i`.
     pub weights: Vec<f32>,
     /// One per output.
     pub biases: Vec<f32>,
@@ -110,7 +110,7 @@ impl Raw {
     }
 }
 
-/// A trained network of floats. Cheap to clone; shared freely between threads.
+/// A trained network of floats. Cheap to clone; threads can share it.
 #[derive(Clone)]
 pub struct FloatNetwork(Arc<Raw>);
 
@@ -183,15 +183,15 @@ impl FloatNetwork {
             )));
         }
         let core = &self.0.core;
-        // SAFETY: lengths were checked, the scratch is of the size that C asked for.
+        // SAFETY: lengths were checked; the scratch has the size that C requires.
         with_scratch(core.scratch_size, |scratch| unsafe {
             ffi::linnet_float_logits(core, row.as_ptr(), scratch, out.as_mut_ptr());
         });
         Ok(())
     }
 
-    /// How slow the read is expected to be: above 0 is slow. Logit 1 minus logit 0, or the logit of a single output.
-    /// Minus infinity, as fast as can be, where the network does not fit the digits: fail open.
+    /// Logit 1 minus logit 0, or the logit of a single output: above 0 the read is predicted slow. Minus infinity
+    /// (fast) if the network does not fit the digits: fail open.
     pub fn score(&self, digits: &[u8]) -> f32 {
         let row: Vec<f32> = digits.iter().map(|&d| f32::from(d)).collect();
         let mut out = vec![0.0; self.outputs()];
@@ -207,9 +207,9 @@ impl FloatNetwork {
         self.score(digits) > 0.0
     }
 
-    /// The network as integers with this many decimals (LinnOS keeps 3): weights times 10^decimals, the biases of
-    /// layer k times that to the power k + 1. A single sigmoid output, which revokes above one half, becomes the
-    /// second of two outputs whose first is always 0. Other sigmoids have no counterpart.
+    /// The network as integers with this many decimals (LinnOS keeps 3): weights times 10^decimals, the biases of layer
+    /// k times that to the power k + 1. A single sigmoid output, which revokes above one half, becomes the second of
+    /// two outputs whose first is always 0. Other sigmoids cannot be converted.
     pub fn quantise(&self, decimals: u32) -> Result<Network, Error> {
         let refuse = |text: &str| Err(Error::Quantise(text.into()));
         if decimals > 6 {

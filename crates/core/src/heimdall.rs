@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one device is doing, as the features of Heimdall see it (`core/heimdall.c`, `spec/features-heimdall.md`).
+//! State of one device from which the features of Heimdall are computed (`core/heimdall.c`,
+//! `spec/features-heimdall.md`).
 
 use linnet_types::{Nanos, Op};
 
@@ -7,13 +8,13 @@ use crate::{Error, ffi};
 
 /// Features of one read in the schema `heimdall-11`.
 pub const HEIMDALL_FEATURES: usize = 11;
-/// Inputs of a network on them: two bytes for each.
+/// Inputs of a network on these features: two bytes for each.
 pub const HEIMDALL_INPUTS: usize = 2 * HEIMDALL_FEATURES;
 const HISTORY: usize = 3;
 
 /// The tracker of one device (`struct linnet_heimdall`).
 ///
-/// Give completions before arrivals when both carry the same time.
+/// Report completions before arrivals if both have the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Heimdall {
@@ -47,7 +48,7 @@ impl Heimdall {
         tracker
     }
 
-    /// An I/O arrives. Returns its snapshot: the I/Os in flight, reads and writes, this one included.
+    /// An I/O arrives. Returns its snapshot: the I/Os in flight, reads and writes, including this one.
     pub fn arrive(&mut self) -> u32 {
         unsafe { ffi::linnet_heimdall_arrive(self) }
     }
@@ -86,10 +87,10 @@ impl Heimdall {
 }
 
 impl HeimdallScale {
-    /// The scale between these bounds.
+    /// The scale with these bounds.
     ///
     /// # Errors
-    /// [`Error::Input`] when a least is above its most.
+    /// [`Error::Input`] if a minimum is above its maximum.
     pub fn new(least: &[u32; HEIMDALL_FEATURES], most: &[u32; HEIMDALL_FEATURES]) -> Result<HeimdallScale, Error> {
         let mut scale = HeimdallScale::default();
         // SAFETY: the struct has the layout of `struct linnet_heimdall_scale`; so below.
@@ -99,7 +100,7 @@ impl HeimdallScale {
         Ok(scale)
     }
 
-    /// The scale of these rows; that of no rows makes everything 0.
+    /// The scale of these rows; without rows it maps everything to 0.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a [u32; HEIMDALL_FEATURES]>) -> HeimdallScale {
         let mut bounds: Option<([u32; HEIMDALL_FEATURES], [u32; HEIMDALL_FEATURES])> = None;
         for row in rows {
@@ -113,7 +114,7 @@ impl HeimdallScale {
         HeimdallScale::new(&least, &most).expect("each least is one of the values, as is its most")
     }
 
-    /// What a network takes: each feature as 0..=65535 between its bounds, in two bytes, the high one first.
+    /// Inputs of a network: each feature as 0..=65535 between its bounds, in two bytes, the high one first.
     pub fn inputs(&self, features: &[u32; HEIMDALL_FEATURES]) -> [u8; HEIMDALL_INPUTS] {
         let mut inputs = [0; HEIMDALL_INPUTS];
         unsafe { ffi::linnet_heimdall_inputs(self, features.as_ptr(), inputs.as_mut_ptr()) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tracker and a network in one, most of the work done when reads complete (`core/incremental.c`). The decisions are those
-//! of the plain network on the tracker's digits, to the bit.
+//! A tracker and a network in one; most of the work is done when reads complete (`core/incremental.c`). The decisions
+//! equal those of the plain network on the tracker's digits, to the bit.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -12,18 +12,19 @@ use linnet_types::Nanos;
 use crate::memory::{Memory, with_scratch};
 use crate::{Candidate, DIGITS, Error, Network, Tracker, ffi, simd};
 
-/// How far ahead of the submit path a network is worked out.
+/// How much of a network is computed before the submit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precompute {
-    /// Not at all: the whole network runs on submit. First layers of less than 16 outputs, or wider than 16 bits.
+    /// Nothing: the whole network runs on submit. First layers of less than 16 outputs, or wider than 16 bits.
     Plain,
     /// The first layer's sums of the history are kept. Networks of more than two layers.
     First,
-    /// Its outputs are sorted as well, so that most of them are settled before a read arrives. Two layers.
+    /// The outputs of the first layer are also sorted, so that most of them are settled before a read arrives. Two
+    /// layers.
     Pruned,
 }
 
-/// What the incremental networks of one network share.
+/// Shared by all incremental networks of one network.
 pub(crate) struct Tables {
     core: ffi::Tables,
     memory: Memory,
@@ -54,7 +55,7 @@ impl Tables {
     }
 }
 
-/// One device: what it is doing, and whether a read that arrives now is expected to be slow.
+/// One device: its state, and the prediction for a read that arrives now.
 ///
 /// Any number of threads may use it at once. Submits take no lock; completions of reads take one that belongs to this
 /// device. A decision is that of the network for the given snapshot and a history that existed during the call.
@@ -68,23 +69,23 @@ pub struct IncrementalNetwork {
     completing: Mutex<()>,
 }
 
-// SAFETY: the C functions may run at once, but for completions of reads, which `completing` keeps apart.
+// SAFETY: the C functions may run concurrently, except completions of reads, which `completing` serialises.
 unsafe impl Send for IncrementalNetwork {}
 unsafe impl Sync for IncrementalNetwork {}
 
 impl IncrementalNetwork {
-    /// An idle device without history. Fails for a network that does not take the 31 digits to two outputs.
+    /// An idle device without history. Fails for a network that does not map 31 digits to two outputs.
     pub fn new(network: &Network) -> Result<IncrementalNetwork, Error> {
         IncrementalNetwork::with_tracker(network, &Tracker::new())
     }
 
-    /// Goes on from the state of this tracker.
+    /// Continues from the state of this tracker.
     pub fn with_tracker(network: &Network, tracker: &Tracker) -> Result<IncrementalNetwork, Error> {
         let tables = &network.tables()?.core;
         let mut memory = Memory::new(tables.incremental_size);
         let core = memory.as_mut_ptr().cast::<ffi::IncrementalNetwork>();
-        // SAFETY: memory of the size and alignment that C asks for. The tables belong to the network, which lives in
-        // this incremental network at an address of its own.
+        // SAFETY: memory of the size and alignment that C requires. The tables belong to the network, which this
+        // incremental network keeps at a fixed address.
         if unsafe { ffi::linnet_incremental_init(core, memory.size(), tables, tracker) } < 0 {
             return Err(Error::Shape("the core refuses the incremental network".into()));
         }
@@ -101,7 +102,7 @@ impl IncrementalNetwork {
         })
     }
 
-    /// How far ahead that network is worked out.
+    /// How much of the network is computed before the submit.
     pub fn precompute(&self) -> Precompute {
         match self.network.tables().map_or(0, |tables| tables.core.precompute) {
             0 | 1 => Precompute::Plain,
@@ -115,47 +116,46 @@ impl IncrementalNetwork {
         size_of::<IncrementalNetwork>() + self._memory.size()
     }
 
-    /// An I/O arrives. Returns its snapshot: the 4 KiB pages outstanding, reads and writes, this I/O included.
+    /// An I/O arrives. Returns its snapshot: the 4 KiB pages outstanding, reads and writes, including this I/O.
     pub fn arrive(&self, size_bytes: u32) -> u32 {
         // SAFETY: `core` was initialised and lives as long as `self`; so in every call below.
         unsafe { ffi::linnet_incremental_arrive(self.core.as_ptr(), size_bytes) }
     }
 
-    /// The snapshot that an I/O of this size would be given, were it to arrive now.
+    /// The snapshot that an I/O of this size would get if it arrived now.
     pub fn snapshot(&self, size_bytes: u32) -> u32 {
         unsafe { ffi::linnet_incremental_snapshot(self.core.as_ptr(), size_bytes) }
     }
 
-    /// A read completes: it enters the history, with the `snapshot` that its own arrival returned. What follows from it is worked
-    /// out by [`IncrementalNetwork::catch_up`]. Until then the incremental network is behind, and answers by the history
-    /// before.
+    /// A read completes and enters the history, with the `snapshot` that its arrival returned. The history is computed
+    /// by [`IncrementalNetwork::catch_up`]. Until then the incremental network is behind, and uses the older history.
     pub fn note_read(&self, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
         let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
         unsafe { ffi::linnet_incremental_note_read(self.core.as_ptr(), size_bytes, latency_ns, snapshot) }
     }
 
-    /// Whether reads have been noted that are not worked out.
+    /// Whether reads have been noted that are not yet processed.
     pub fn is_behind(&self) -> bool {
         unsafe { ffi::linnet_incremental_behind(self.core.as_ptr()) != 0 }
     }
 
-    /// Works out what has been noted, for an I/O of this snapshot.
+    /// Processes the noted reads, for an I/O of this snapshot.
     pub fn catch_up(&self, snapshot: u32) {
         let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
         unsafe { ffi::linnet_incremental_catch_up(self.core.as_ptr(), snapshot) }
     }
 
-    /// A write completes, or any I/O leaves without completing: its pages go, the history stays.
+    /// A write completes, or any I/O leaves without completing: its pages are subtracted, the history stays.
     pub fn withdraw(&self, size_bytes: u32) {
         unsafe { ffi::linnet_incremental_withdraw(self.core.as_ptr(), size_bytes) }
     }
 
-    /// True to revoke an I/O whose arrival returned `snapshot`; as [`Network::decide`].
+    /// True to revoke an I/O whose arrival returned `snapshot`; equal to [`Network::decide`].
     pub fn decide(&self, snapshot: u32) -> bool {
         self.scratched(|scratch| unsafe { ffi::linnet_incremental_decide(self.core.as_ptr(), snapshot, scratch) }) == 1
     }
 
-    /// As [`Network::score`].
+    /// Equal to [`Network::score`].
     pub fn score(&self, snapshot: u32) -> i64 {
         let mut score = i64::MIN;
         self.scratched(|scratch| unsafe {
@@ -164,8 +164,8 @@ impl IncrementalNetwork {
         score
     }
 
-    /// Whether a read of this size that arrives now is expected to be slow, by all reads that have completed: `known` and `slow`.
-    /// Before four have, nothing is known.
+    /// The prediction for a read of this size that arrives now, from all reads that have completed: `known` and `slow`.
+    /// Unknown until four have completed.
     pub(crate) fn describe(&self, size_bytes: u32, candidate: &mut Candidate) {
         if self.is_behind() {
             self.catch_up(self.snapshot(size_bytes));

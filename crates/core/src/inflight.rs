@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a host sees of one device while I/Os are in flight (`core/inflight.c`, `spec/features-linnet.md`).
+//! State of one device that a host can observe while I/Os are in flight (`core/inflight.c`, `spec/features-linnet.md`).
 
 use linnet_types::{Nanos, Op, Request};
 
@@ -53,7 +53,7 @@ pub struct Raw {
     spare: u32,
 }
 
-/// The bucket of a value on the scale of every feature: four steps to the octave, 0..=63.
+/// The bucket of a value on the scale of every feature: four buckets per octave, 0..=63.
 pub fn bucket(value: u64) -> u8 {
     // SAFETY: a pure function of its argument.
     unsafe { ffi::linnet_bucket(value) }
@@ -63,9 +63,10 @@ pub fn bucket(value: u64) -> u8 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u32);
 
-/// The in-flight tracker of one device. Told of every I/O's arrival and end, it describes a read that would arrive now.
+/// The in-flight tracker of one device. From the arrival and end of every I/O it computes the features of a read that
+/// arrives now.
 ///
-/// Times come from one clock that never runs backwards. Give completions before arrivals when both carry the same time.
+/// Times come from one clock that never goes back. Report completions before arrivals if both have the same time.
 #[derive(Clone, Debug)]
 pub struct InflightTracker {
     raw: Raw,
@@ -83,7 +84,7 @@ impl InflightTracker {
         InflightTracker { raw, ios: Vec::new(), in_flight: Vec::new(), free: Vec::new() }
     }
 
-    /// The inflection point that it was made for.
+    /// The inflection point that was given to `new`.
     pub fn inflection_ns(&self) -> Nanos {
         self.raw.inflection_ns
     }
@@ -98,7 +99,8 @@ impl InflightTracker {
         self.raw.completed
     }
 
-    /// An I/O is handed to the device. Keep its place until it ends. Allocates when more are in flight than ever before.
+    /// An I/O is submitted to the device. Keep its place until it ends. Allocates if more are in flight than ever
+    /// before.
     pub fn arrive(&mut self, now: Nanos, request: &Request) -> Place {
         let io = self.free.pop().unwrap_or_else(|| {
             self.ios.push(InflightIo::default());
@@ -122,7 +124,7 @@ impl InflightTracker {
         Place(io)
     }
 
-    /// It completes. A place that is not in flight does nothing.
+    /// It completes. A place that is not in flight has no effect.
     pub fn complete(&mut self, place: Place, now: Nanos) {
         if self.end(place) {
             // SAFETY: in flight, so in bounds and in the list.
@@ -130,8 +132,8 @@ impl InflightTracker {
         }
     }
 
-    /// It leaves without completing (revoked, failed, cancelled): the history stays. A place that is not in flight does
-    /// nothing.
+    /// It leaves without completing (revoked, failed, cancelled): the history stays. A place that is not in flight has
+    /// no effect.
     pub fn withdraw(&mut self, place: Place) {
         if self.end(place) {
             // SAFETY: as in `complete`.
@@ -147,7 +149,7 @@ impl InflightTracker {
         live
     }
 
-    /// The features of a read that would be handed to the device now.
+    /// The features of a read if it were submitted now.
     pub fn describe(&self, now: Nanos, offset_bytes: u64, size_bytes: u32) -> [u8; INFLIGHT_FEATURES] {
         let mut features = [0; INFLIGHT_FEATURES];
         debug_assert!(self.raw.oldest_read == NONE || (self.raw.oldest_read as usize) < self.ios.len());

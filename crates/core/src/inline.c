@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What core/decide.h defines inline, with names that can be linked. */
+/* The inline functions of core/decide.h under names that can be linked. */
 #include "linnet.h"
 
 void linnet_linked_budget_earn(struct linnet_budget *budget, const struct linnet_rate *rate)

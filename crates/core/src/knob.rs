@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was learned for one knob, and its file (`spec/model-file.md`, kind 2). Read by `core/knob.c`.
+//! The model of one knob, and its file (`spec/model-file.md`, kind 2), which `core/knob.c` reads.
 
 use crate::normaliser::KNOB_INPUTS_MAX;
 use crate::{Activation, DecisionTree, Error, Moments, Normaliser, SmallNetwork, TreeNode, ffi};
 
-/// Features of a readahead tuner.
+/// Schema of the features of a readahead tuner.
 pub const SCHEMA_READAHEAD1: u16 = 3;
-/// From here on a schema is the caller's own.
+/// First of the schemas that callers define.
 pub const SCHEMA_PRIVATE: u16 = ffi::SCHEMA_PRIVATE;
 const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
 const VERSION: u16 = 2;
 
-/// What the values of a knob count.
+/// Unit of a knob's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Something without a unit.
+    /// No unit.
     None,
     /// Bytes.
     Bytes,
@@ -22,24 +22,24 @@ pub enum Unit {
     Kib,
 }
 
-/// A model of a knob: names a class from features, and each class has a value.
+/// A model of a knob: predicts a class from features, and each class has a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knob {
-    /// Of the features: [`SCHEMA_READAHEAD1`], or a number from [`SCHEMA_PRIVATE`] on.
+    /// Schema of the features: [`SCHEMA_READAHEAD1`], or a number from [`SCHEMA_PRIVATE`] up.
     pub schema: u16,
-    /// What the values count.
+    /// Unit of the values.
     pub unit: Unit,
     /// The value of each class, at most 32.
     pub values: Vec<u32>,
-    /// Of the features before they reach the network.
+    /// Normalises features for the network.
     pub normaliser: Normaliser,
-    /// On z-scores.
+    /// The network, on z-scores.
     pub network: Option<SmallNetwork>,
-    /// On features as they are.
+    /// The tree, on features without normalisation.
     pub tree: Option<DecisionTree>,
-    /// Least confidence to act on, 0..=1; kept to a millionth.
+    /// Lowest confidence to act on, 0..=1; stored in millionths.
     pub confidence: f64,
-    /// Share of rows that the model was not fitted to and names the class of; 0: not known.
+    /// Share of rows outside the training data whose class the model predicts; 0: unknown.
     pub accuracy: f64,
     /// Rows that it was trained on.
     pub rows: u64,
@@ -48,8 +48,8 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// The class of a row of features as they are, its value, and the model's confidence. By the network where there is
-    /// one, else by the tree.
+    /// The class of a row of features (not normalised), its value, and the model's confidence. By the network if there
+    /// is one, otherwise by the tree.
     pub fn decide(&self, row: &[f32]) -> Result<(usize, u32, f64), Error> {
         let mut z = [0.0; KNOB_INPUTS_MAX];
         let Some(z) = z.get_mut(..row.len()) else {
@@ -133,17 +133,18 @@ impl Knob {
         // SAFETY: reads `len` bytes.
         let checksum = unsafe { ffi::linnet_crc32c(file.as_ptr(), file.len()) };
         file.extend(checksum.to_le_bytes());
-        // Whatever the reader refuses is not written: schema, number of values and finite weights are its rules.
+        // A model that the reader would refuse is not written: the reader checks schema, number of values and finite
+        // weights.
         match Knob::from_bytes(&file) {
             Ok(_) => Ok(file),
             Err(error) => refuse(error.to_string()),
         }
     }
 
-    /// Reads a file of kind 2. Damage is told by kind and place.
+    /// Reads a file of kind 2. Errors give the kind and place of a fault.
     pub fn from_bytes(bytes: &[u8]) -> Result<Knob, Error> {
         // SAFETY: C reads at most `len` bytes; zeros are a valid `ffi::Knob`, whose pointers lead into `bytes`, which
-        // lives. What is loaded goes into memory of the size that the file names.
+        // lives. Parts are loaded into memory of the size that the file gives.
         unsafe {
             let mut read: ffi::Knob = std::mem::zeroed();
             let mut offset = 0;

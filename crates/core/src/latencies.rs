@@ -3,7 +3,7 @@
 
 use crate::{BUCKET_MAX, Error, INFLIGHT_FEATURES, ffi};
 
-/// The quantiles that are predicted.
+/// The shares of the predicted quantiles.
 pub const LATENCY_SHARES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 /// Bins of scores.
 pub const SCORE_BINS: usize = 16;
@@ -24,8 +24,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// A table. A value is in the bin whose number is that of the edges below it; unused bins lie behind edges of
-    /// `i32::MAX`, or of [`BUCKET_MAX`]. `u32::MAX` ns is that or more.
+    /// A table. The bin of a value is the number of edges below it; unused bins follow edges of `i32::MAX`, or of
+    /// [`BUCKET_MAX`]. `u32::MAX` ns means that or more.
     ///
     /// # Errors
     /// [`Error::Shape`] for a feature out of its range, edges that descend, or quantiles that descend within a bin or from
@@ -47,9 +47,9 @@ impl Latencies {
         Ok(made)
     }
 
-    /// The latency, in ns, that a read with this score and these features stays within with each of [`LATENCY_SHARES`].
+    /// The quantiles of the latency, in ns, of a read with this score and these features, for [`LATENCY_SHARES`].
     pub fn predict(&self, score: i32, features: &[u8; INFLIGHT_FEATURES]) -> &[u32; LATENCY_SHARES.len()] {
-        // SAFETY: the feature was checked by `new` or by the reader of model files; C answers with a row of `bins`, which
+        // SAFETY: the feature was checked by `new` or by the reader of model files; C returns a row of `bins`, which
         // has as many numbers.
         unsafe { &*ffi::linnet_latencies_predict(self, score, features.as_ptr()).cast() }
     }
@@ -59,7 +59,7 @@ impl Latencies {
         self.feature
     }
 
-    /// The block of a model file (`spec/model-file.md`).
+    /// Writes the block of a model file (`spec/model-file.md`).
     pub(crate) fn write(&self, file: &mut Vec<u8>) {
         self.score_edges.iter().for_each(|edge| file.extend(edge.to_le_bytes()));
         file.push(self.feature);
@@ -72,7 +72,7 @@ impl Latencies {
 mod tests {
     use super::*;
 
-    /// Edges at 0, 10, 20, ... and at 0, 8, 16, ...; every number says where it stands.
+    /// Edges at 0, 10, 20, ... and at 0, 8, 16, ...; every number encodes its position.
     fn table() -> Latencies {
         let bins =
             std::array::from_fn(|s| std::array::from_fn(|f| std::array::from_fn(|k| (1000 * s + 10 * f + k) as u32)));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Safe wrapper of the C core: features, tracker, network, trainer, model files.
 //!
-//! Everything that decides or learns is C (`core/`); this crate owns the memory and checks the shapes.
+//! All code that decides or learns is C (`core/`); this crate owns the memory and checks the shapes.
 
 mod decision;
 mod error;
-// The headers say what it is.
+// The headers document these items.
 #[allow(missing_docs)]
 mod ffi;
 mod float;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory for the C core, aligned as it asks.
+//! Memory for the C core, with the alignment that it requires.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -23,20 +23,20 @@ impl Memory {
         self.0.len() * 64
     }
 
-    /// Where it begins.
+    /// Pointer to the first byte.
     pub fn as_mut_ptr(&mut self) -> *mut c_void {
         self.0.as_mut_ptr().cast()
     }
 }
 
-/// Scratch that fits the stack: that of 31-256-2 needs 3 KiB.
+/// Scratch up to this size is on the stack: that of 31-256-2 needs 3 KiB.
 const STACK: usize = 4096;
 
 thread_local! {
     static HEAP: RefCell<Memory> = RefCell::new(Memory::new(0));
 }
 
-/// Runs `work` with scratch of `size` bytes, undefined in content. `work` does not call this again.
+/// Runs `work` with scratch of `size` bytes, whose content is undefined. `work` must not call this function.
 pub fn with_scratch<T>(size: usize, work: impl FnOnce(*mut c_void) -> T) -> T {
     if size <= STACK {
         let mut stack = MaybeUninit::<[Line; STACK / 64]>::uninit();

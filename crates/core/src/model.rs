@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was learned of a device, network and trees and thresholds, and its file (`spec/model-file.md`). Read by
-//! `core/model.c`.
+//! The model of a device (network, trees and thresholds), and its file (`spec/model-file.md`), which `core/model.c`
+//! reads.
 
 use linnet_types::Thresholds;
 
@@ -23,13 +23,13 @@ pub struct Model {
     pub network: Option<Network>,
     /// On the features of `spec/features-linnet.md`.
     pub trees: Option<Trees>,
-    /// What the scores of the trees say of latency; never without trees.
+    /// Latency quantiles by the score of the trees; requires trees.
     pub latencies: Option<Latencies>,
     /// Thresholds of the device.
     pub thresholds: Thresholds,
-    /// Percentile of read latency at which `thresholds.inflection_ns` lies, 0..=100; kept to 0.0001.
+    /// Percentile of read latency at which `thresholds.inflection_ns` lies, 0..=100; stored in units of 0.0001.
     pub inflection_percentile: f64,
-    /// Share of all reads that the model submits though they are slow, 0..=1; kept to a millionth.
+    /// Share of all reads that the model submits although they are slow, 0..=1; stored in millionths.
     pub false_submit: f64,
     /// Reads that it was trained on.
     pub rows: u64,
@@ -38,8 +38,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The model as a file. Fails when it has neither network nor trees, or a field is out of the range that the file
-    /// allows.
+    /// The model as a file. Fails if it has neither network nor trees, or a field is out of the range of the format.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let percentile = units(self.inflection_percentile, PERCENTILE_UNITS, 100.0, "inflection_percentile")?;
         let false_submit = units(self.false_submit, SHARE_UNITS, 1.0, "false_submit")?;
@@ -70,7 +69,7 @@ impl Model {
         for number in [VERSION, KIND_ADMISSION, schema, input_max] {
             file.extend(number.to_le_bytes());
         }
-        file.extend([0; 4]); // The size, when it is known.
+        file.extend([0; 4]); // Placeholder for the size.
         file.extend((layers.len() as u32).to_le_bytes());
         let p = &self.thresholds;
         for number in [p.inflection_ns, p.latency_ns_p95, p.latency_ns_p99, p.hedge_ns] {
@@ -98,7 +97,7 @@ impl Model {
         Ok(file)
     }
 
-    /// Reads a model file of any version up to this one's. Damage is told by kind and place.
+    /// Reads a model file of this version or an earlier one. Errors give the kind and place of a fault.
     pub fn from_bytes(bytes: &[u8]) -> Result<Model, Error> {
         // SAFETY: C reads at most `len` bytes; zeros are a valid `ffi::Model`, whose pointers are used only for the
         // layers that a successful read has set, while `bytes` lives.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network on integers: proven at load, exact, shared freely between threads (`core/network.c`, `core/infer.c`).
+//! The network on integers: proven at load, exact, shareable between threads (`core/network.c`, `core/infer.c`).
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,9 +8,9 @@ use crate::incremental::Tables;
 use crate::memory::{Memory, with_scratch};
 use crate::{Error, ffi, simd};
 
-/// Most dense layers of a network.
+/// Maximum number of dense layers in a network.
 pub const LAYERS_MAX: usize = ffi::LAYERS_MAX;
-/// Most inputs or outputs of one layer.
+/// Maximum number of inputs or outputs of a layer.
 pub const SIZE_MAX: usize = ffi::SIZE_MAX;
 /// Largest input of the LinnOS features: a decimal digit.
 pub const DIGIT_MAX: u8 = 9;
@@ -22,7 +22,7 @@ pub struct Layer {
     pub inputs: usize,
     /// 1..=[`SIZE_MAX`].
     pub outputs: usize,
-    /// `outputs * inputs` weights; that of input `i` for output `o` is at `o * inputs + i`.
+    /// `outputs * inputs` weights; the weight of input `i` for output `o` is at `o * inputs + i`.
     pub weights: Vec<i64>,
     /// One per output.
     pub biases: Vec<i64>,
@@ -41,12 +41,12 @@ pub enum Width {
 
 struct Inner {
     core: ffi::Network,
-    /// What `core.layers` point into.
+    /// The memory to which `core.layers` point.
     _memory: Memory,
     layers: Vec<Layer>,
     scales: Vec<i64>,
     set: simd::Set,
-    /// Made for the first incremental network.
+    /// Created for the first incremental network.
     tables: OnceLock<Result<Tables, Error>>,
 }
 
@@ -60,13 +60,13 @@ unsafe impl Sync for Inner {}
 pub struct Network(Arc<Inner>);
 
 impl Network {
-    /// A network on decimal digits. `scales` holds the bias scale of each layer: [1000, 1000000] for LinnOS
-    /// quantised to three decimals. Scales are for people and for files; decisions do not depend on them.
+    /// A network on decimal digits. `scales` holds the bias scale of each layer: [1000, 1000000] for LinnOS quantised
+    /// to three decimals. Scales are informative and stored in files; decisions do not depend on them.
     pub fn from_integers(layers: Vec<Layer>, scales: Vec<i64>) -> Result<Network, Error> {
         Network::with_input_max(layers, scales, DIGIT_MAX)
     }
 
-    /// As [`Network::from_integers`], for inputs 0..=`input_max` (1..=255). A smaller bound proves narrower sums.
+    /// Like [`Network::from_integers`], for inputs 0..=`input_max` (1..=255). A smaller bound may prove narrower sums.
     pub fn with_input_max(layers: Vec<Layer>, scales: Vec<i64>, input_max: u8) -> Result<Network, Error> {
         Network::with_set(layers, scales, input_max, simd::best())
     }
@@ -93,8 +93,8 @@ impl Network {
             })
             .collect();
         let count = sources.len() as u32;
-        // SAFETY: `check` saw to it that each source has as many numbers as its shape says; work and memory are of
-        // the size and alignment that C asks for; all zeros is a valid `ffi::Network`.
+        // SAFETY: `check` ensures that each source has as many numbers as its shape says; work and memory have the size
+        // and alignment that C requires; all zeros is a valid `ffi::Network`.
         let (core, memory) = unsafe {
             let mut core: ffi::Network = std::mem::zeroed();
             let mut work = Memory::new(ffi::linnet_network_work_size(sources.as_ptr(), count));
@@ -135,7 +135,7 @@ impl Network {
         self.0.core.input_max as u8
     }
 
-    /// The layers as they were given.
+    /// The layers that were given.
     pub fn layers(&self) -> Vec<Layer> {
         self.0.layers.clone()
     }
@@ -161,14 +161,14 @@ impl Network {
         }
         self.check_input(digits)?;
         let core = &self.0.core;
-        // SAFETY: lengths of input and output were checked, the scratch is of the size that C asked for.
+        // SAFETY: lengths of input and output were checked; the scratch has the size that C requires.
         let code = with_scratch(core.scratch_size, |scratch| unsafe {
             ffi::linnet_network_logits(core, digits.as_ptr(), scratch, out.as_mut_ptr())
         });
         self.answer(code, digits)
     }
 
-    /// Logit 1 minus logit 0, cut to 64 bits: above 0 the read is expected to be slow. Needs two outputs.
+    /// Logit 1 minus logit 0, clipped to 64 bits: above 0 the read is predicted slow. Needs two outputs.
     pub fn try_score(&self, digits: &[u8]) -> Result<i64, Error> {
         self.check_input(digits)?;
         let core = &self.0.core;
@@ -181,17 +181,17 @@ impl Network {
         Ok(score)
     }
 
-    /// As [`Network::try_score`]; where that fails the answer is `i64::MIN`, as fast as can be: fail open.
+    /// Like [`Network::try_score`]; on an error the score is `i64::MIN` (fast): fail open.
     pub fn score(&self, digits: &[u8]) -> i64 {
         self.try_score(digits).unwrap_or(i64::MIN)
     }
 
-    /// True to revoke: logit 1 above logit 0. A tie submits, and so does an input that the network cannot take.
+    /// True to revoke: logit 1 above logit 0. A tie submits, and so does an invalid input.
     pub fn decide(&self, digits: &[u8]) -> bool {
         self.score(digits) > 0
     }
 
-    /// Bytes of its weights and biases as they lie in memory.
+    /// Bytes of its weights and biases in memory.
     pub fn size_bytes(&self) -> usize {
         self.0.core.memory_size
     }
@@ -205,7 +205,7 @@ impl Network {
         &self.0.core
     }
 
-    /// What all incremental networks of this network share.
+    /// Shared by all incremental networks of this network.
     pub(crate) fn tables(&self) -> Result<&Tables, Error> {
         let inner = &*self.0;
         inner.tables.get_or_init(|| Tables::new(self, &inner.core, inner.set)).as_ref().map_err(Error::clone)

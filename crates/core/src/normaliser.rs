@@ -3,9 +3,9 @@
 
 use crate::{Error, ffi};
 
-/// Most features of a knob's model.
+/// Maximum number of features of a knob's model.
 pub const KNOB_INPUTS_MAX: usize = ffi::KNOB_INPUTS_MAX;
-/// z-scores are cut to this, with either sign.
+/// z-scores are clipped to this magnitude.
 pub const Z_MAX: f32 = 16.0;
 
 /// Mean and variance of one feature (`struct linnet_moments`).
@@ -18,7 +18,7 @@ pub struct Moments {
     pub variance: f64,
 }
 
-/// Learns rows, and gives z-scores that are always finite: a feature that was constant so far, or is NaN, is 0.
+/// Learns rows, and gives z-scores that are always finite: a feature that has been constant so far, or is NaN, is 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normaliser {
     pub(crate) rows: u64,
@@ -28,12 +28,12 @@ pub struct Normaliser {
 }
 
 impl Normaliser {
-    /// Nothing learned yet. From row `memory` on, each row weighs 1/`memory`; with 0 all rows weigh the same.
+    /// A normaliser without rows. From row `memory` on, each row weighs 1/`memory`; with 0 all rows weigh the same.
     pub fn new(inputs: usize, memory: u32) -> Result<Normaliser, Error> {
         Normaliser::from_moments(vec![Moments::default(); inputs], 0, memory)
     }
 
-    /// What was learned from this many rows.
+    /// A normaliser with the moments of this many rows.
     pub fn from_moments(moments: Vec<Moments>, rows: u64, memory: u32) -> Result<Normaliser, Error> {
         if !(1..=KNOB_INPUTS_MAX).contains(&moments.len()) {
             return Err(Error::Shape(format!("{} features, where 1 to {KNOB_INPUTS_MAX} are allowed", moments.len())));

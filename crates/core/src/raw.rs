@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The core as C has it: structures, functions, memory and instruction sets. No API: benches use it to call other builds of
-//! the core on the same data.
+//! The C view of the core: structures, functions, memory and instruction sets. Not an API: benches use it to run other
+//! builds of the core on the same data.
 
 pub use crate::inflight::{InflightIo, Raw};
 pub use crate::memory::{Memory, with_scratch};
@@ -21,7 +21,7 @@ pub fn network_with_set(layers: Vec<Layer>, scales: Vec<i64>, input_max: u8, set
     Network::with_set(layers, scales, input_max, set)
 }
 
-/// The core's structure behind a network. It points into memory that the network owns.
+/// The core's structure of a network. It points into memory that the network owns.
 pub fn network_core(network: &Network) -> &ffi::Network {
     network.core()
 }

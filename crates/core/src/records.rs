@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Structs of the C core that callers of this crate do not see, field by field as C declares them.
+//! Structs of the C core that callers of this crate do not see, with the fields that C declares.
 #![allow(missing_docs)] // The headers say what each field is.
 
 use std::ffi::c_void;
@@ -191,7 +191,7 @@ pub struct Tables {
 
 const _: () = assert!(size_of::<Tables>() == 96);
 
-/// Lies in memory of the size that its tables name; only its address is used here.
+/// Its memory has the size that its tables give; only its address is used here.
 #[repr(C)]
 pub struct IncrementalNetwork {
     _opaque: [u8; 0],

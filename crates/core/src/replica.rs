@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of one device that serves the same data as others (`core/replica.c`), with the memory that it needs.
+//! State of one device that serves the same data as others (`core/replica.c`), with its memory.
 
 use std::fmt;
 use std::ptr;
@@ -10,7 +10,7 @@ use crate::inflight::{InflightIo, Raw as InflightTracker};
 use crate::{Candidate, Error, INFLIGHT_FEATURES, IncrementalNetwork, Network, Settings, Tracker, ffi};
 
 const UNTRACKED: u32 = u32::MAX;
-/// Places for I/Os in flight when the first one arrives.
+/// Places for I/Os in flight that are allocated when the first one arrives.
 const PLACES: usize = 64;
 
 /// `struct linnet_replica`.
@@ -57,30 +57,31 @@ impl Flight {
         self.arrived_ns
     }
 
-    /// Whether it was sent to learn how the replica is: as the caller said, or because the replica was out of service.
+    /// Whether it is a probe: because the caller said so, or because the replica was out of service.
     pub fn is_probe(&self) -> bool {
         self.probe
     }
 }
 
-/// One replica. Told of every I/O's arrival and end, it describes itself to a decision.
+/// One replica. It tracks the arrival and end of every I/O, and gives its state to a decision.
 pub struct Replica {
     raw: Raw,
-    /// `raw.ios` points into it. Empty: nothing wants the features of `linnet-1`.
+    /// `raw.ios` points into it. Empty if the features of `linnet-1` are not needed.
     ios: Vec<InflightIo>,
     /// `raw.net` points into its memory.
     net: Option<IncrementalNetwork>,
 }
 
-// SAFETY: the pointers lead into memory that the replica owns. What changes behind `&self` is the incremental network's, which
-// may be asked by several threads.
+// SAFETY: the pointers lead into memory that the replica owns. Only the incremental network changes behind `&self`, and
+// several threads may use it.
 unsafe impl Send for Replica {}
 unsafe impl Sync for Replica {}
 
-// SAFETY of the calls: the layouts are C's; `raw.ios` has the places that C links, `raw.net` an incremental network's memory.
+// SAFETY of the calls: the layouts are C's; `raw.ios` has the places that C links, `raw.net` the memory of an
+// incremental network.
 impl Replica {
-    /// An idle replica without history. Reads above `inflection_ns` are slow; 0: it is unknown, and none is. It has an
-    /// in-flight tracker when somebody wants [`Replica::features`].
+    /// An idle replica without history. Reads above `inflection_ns` are slow; with 0 it is unknown, and no read is
+    /// slow. With `tracked` it has an in-flight tracker, which [`Replica::features`] needs.
     pub fn new(inflection_ns: Nanos, tracked: bool) -> Replica {
         let known_ns = if inflection_ns == 0 { Nanos::MAX } else { inflection_ns };
         let mut ios = vec![InflightIo::default(); if tracked { PLACES } else { 0 }];
@@ -93,10 +94,10 @@ impl Replica {
         Replica { raw, ios, net: None }
     }
 
-    /// Puts this network to work, or none. It goes on from the history so far. One that is refused changes nothing.
+    /// Sets its network, or none. The new network continues from the history. An error changes nothing.
     ///
     /// # Errors
-    /// For a network that does not take the 31 digits to two outputs.
+    /// For a network that does not map 31 digits to two outputs.
     pub fn set_network(&mut self, network: Option<&Network>) -> Result<(), Error> {
         let net = network.map(IncrementalNetwork::new).transpose()?;
         let (core, size, tables) = match &net {
@@ -110,7 +111,7 @@ impl Replica {
         Ok(())
     }
 
-    /// An I/O is handed to it. Keep the flight until it ends. Allocates when more are in flight than ever before.
+    /// An I/O is submitted to it. Keep the flight until it ends. Allocates if more are in flight than ever before.
     #[inline]
     pub fn arrive(&mut self, settings: &Settings, now: Nanos, request: &Request, probe: bool) -> Flight {
         let Request { offset_bytes, size_bytes, .. } = *request;
@@ -146,20 +147,20 @@ impl Replica {
     /// It completes; returns its latency.
     ///
     /// # Panics
-    /// Here and below, for a flight that cannot be one of this replica's.
+    /// Here and below, if the flight cannot belong to this replica.
     #[inline]
     pub fn complete(&mut self, flight: &Flight, now: Nanos) -> Nanos {
         self.check(flight);
         unsafe { ffi::linnet_replica_complete(&mut self.raw, flight, now) }
     }
 
-    /// It ends with an error of the replica, or has taken too long.
+    /// It fails with an error of the replica, or has timed out.
     pub fn fail(&mut self, settings: &Settings, flight: &Flight, now: Nanos) {
         self.check(flight);
         unsafe { ffi::linnet_replica_fail(&mut self.raw, settings, flight, now) }
     }
 
-    /// It leaves without an answer worth learning from: cancelled or refused.
+    /// It leaves without a result to learn from: cancelled or refused.
     pub fn withdraw(&mut self, flight: &Flight, now: Nanos) {
         self.check(flight);
         unsafe { ffi::linnet_replica_withdraw(&mut self.raw, flight, now) }
@@ -170,7 +171,7 @@ impl Replica {
         assert!(placed && self.raw.in_flight > 0, "{flight:?} is not in flight here");
     }
 
-    /// A read was turned away from it.
+    /// A read was revoked from it.
     pub fn note_revoke(&mut self) {
         self.raw.revokes_in_row = self.raw.revokes_in_row.saturating_add(1);
     }
@@ -187,13 +188,13 @@ impl Replica {
         self.raw.ewma_ns
     }
 
-    /// When a read last completed or a probe was last sent: the age of what is known of it.
+    /// When a read last completed or a probe was last sent: the age of its state.
     #[inline]
     pub fn learnt_ns(&self) -> Nanos {
         self.raw.learnt_ns
     }
 
-    /// What a read would wait by the averages: EWMA latency x (in flight + 1). 0 before the first read.
+    /// Expected wait of a read by the averages: EWMA latency x (in flight + 1). 0 before the first read.
     pub fn expected_ns(&self) -> u64 {
         unsafe { ffi::linnet_expected_ns(self.raw.ewma_ns, self.raw.in_flight) }
     }
@@ -209,7 +210,7 @@ impl Replica {
         self.net.as_ref().map_or(self.raw.tracker.pending_pages(), IncrementalNetwork::pending_pages)
     }
 
-    /// The features of LinnOS, up to now.
+    /// The current features of LinnOS.
     pub fn tracker(&self) -> Tracker {
         match &self.net {
             Some(net) => {
@@ -220,13 +221,13 @@ impl Replica {
         }
     }
 
-    /// What a read that arrives now is to be told of it, models aside.
+    /// Its state for a read that arrives now, without models.
     #[inline]
     pub fn describe(&self, now: Nanos, candidate: &mut Candidate) {
         unsafe { ffi::linnet_replica_describe(&self.raw, now, candidate) }
     }
 
-    /// The features of `linnet-1` of a read that arrives now. Nothing when it has no in-flight tracker.
+    /// The features of `linnet-1` of a read that arrives now. `None` without an in-flight tracker.
     pub fn features(&self, now: Nanos, request: &Request) -> Option<[u8; INFLIGHT_FEATURES]> {
         if self.ios.is_empty() {
             return None;
@@ -237,14 +238,14 @@ impl Replica {
         Some(features)
     }
 
-    /// Asks its network about a read of this size: `known` and `slow`. Without a network nothing is known.
+    /// Runs its network for a read of this size: `known` and `slow`. Unknown without a network.
     pub fn ask(&self, size_bytes: u32, candidate: &mut Candidate) {
         if let Some(net) = &self.net {
             net.describe(size_bytes, candidate);
         }
     }
 
-    /// The score that its network gives a read of this size; nothing where [`Replica::ask`] knows nothing.
+    /// The network's score of a read of this size; `None` if [`Replica::ask`] gives no prediction.
     pub fn network_score(&self, size_bytes: u32) -> Option<i64> {
         let (net, mut candidate) = (self.net.as_ref()?, Candidate::default());
         net.describe(size_bytes, &mut candidate);

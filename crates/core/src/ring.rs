@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A ring of records from one thread to another without locks, and the choice of events to record (`core/ring.c`).
+//! A ring of records from one thread to another without locks, and a sampler of events (`core/ring.c`).
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ struct Shared {
     _memory: Vec<u64>,
 }
 
-/// On cache lines of its own.
+/// Aligned to its own cache lines.
 #[repr(C, align(64))]
 struct Aligned(ffi::Ring);
 
-// SAFETY: one producer and one consumer, which is what the C ring is for; its counters are atomic, and each side writes
+// SAFETY: there is one producer and one consumer, as the C ring requires; its counters are atomic, and each side writes
 // only its own half of the struct.
 unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
@@ -29,7 +29,7 @@ impl Shared {
 
 /// The side that puts records.
 pub struct Producer(Arc<Shared>);
-/// The side that takes them.
+/// The side that takes records.
 pub struct Consumer(Arc<Shared>);
 
 /// A ring of `capacity` records, a power of two up to 2^24, of `record_words` words of 8 bytes, 1 to 64.
@@ -53,10 +53,10 @@ pub fn ring(capacity: usize, record_words: usize) -> Result<(Producer, Consumer)
 }
 
 impl Producer {
-    /// True, or false when the ring is full and the record is lost.
+    /// Returns true, or false if the ring is full and the record is lost.
     ///
     /// # Panics
-    /// If the record is not of the ring's size.
+    /// If the record does not have the ring's size.
     pub fn put(&mut self, record: &[u64]) -> bool {
         assert_eq!(record.len(), self.0.words, "words of a record");
         // SAFETY: the only producer, by `&mut self`; the length was checked.
@@ -71,10 +71,10 @@ impl Producer {
 }
 
 impl Consumer {
-    /// True with the oldest record in `record`, or false when the ring is empty.
+    /// Returns true and the oldest record in `record`, or false if the ring is empty.
     ///
     /// # Panics
-    /// If the record is not of the ring's size.
+    /// If the record does not have the ring's size.
     pub fn take(&mut self, record: &mut [u64]) -> bool {
         assert_eq!(record.len(), self.0.words, "words of a record");
         // SAFETY: the only consumer, by `&mut self`; the length was checked.
@@ -94,7 +94,7 @@ impl Consumer {
     }
 }
 
-/// Keeps a stated share of events, chosen by a seeded generator (`struct linnet_sampler`).
+/// Keeps a given share of events, chosen by a seeded generator (`struct linnet_sampler`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Sampler {
@@ -106,7 +106,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Keeps `share_ppm` of a million.
+    /// Keeps `share_ppm` events per million.
     pub fn new(share_ppm: u32, seed: u64) -> Result<Sampler, Error> {
         let mut sampler = Sampler { seen: 0, kept: 0, seed: 0, share_ppm: 0, spare: 0 };
         // SAFETY: the struct has the layout of `struct linnet_sampler`.

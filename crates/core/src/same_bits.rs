@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that every instruction set gives the same bits, in training and in deciding.
+//! Tests that every instruction set gives the same bits, in training and in decisions.
 
 use crate::network::{Layer, Network};
 use crate::train::{Loss, Optimiser, TrainOptions, run_set};
@@ -86,7 +86,7 @@ fn deciding() {
     }
 }
 
-/// Incremental networks with the loops of each set, told the same, with weights that reach the ends of 16 and 32 bits.
+/// Incremental networks with the loops of each set and the same input, with weights at the limits of 16 and 32 bits.
 #[test]
 fn incremental() {
     let mut next = chance(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every threshold of the decision, and the budgets that it draws on (`core/decide.h`).
+//! All thresholds of the decision, and its budgets (`core/decide.h`).
 
 use std::mem::MaybeUninit;
 
@@ -8,7 +8,7 @@ use linnet_types::Nanos;
 use crate::ffi::POLICIES;
 use crate::{Error, ffi};
 
-/// A policy that the core decides by (`core/choose.c`, `enum linnet_policy`).
+/// A policy of the core (`core/choose.c`, `enum linnet_policy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Policy {
@@ -16,26 +16,26 @@ pub enum Policy {
     Baseline = 0,
     /// The fewest I/Os in flight.
     ShortestQueue = 1,
-    /// The least EWMA latency x (in flight + 1).
+    /// The lowest EWMA latency x (in flight + 1).
     EwmaInflight = 2,
-    /// The first that its network does not call slow.
+    /// The first whose network does not predict slow.
     Linnos = 3,
-    /// The least wait by the averages, times the odds of a slow read that its trees see.
+    /// The lowest wait by the averages, times the odds of a slow read that its trees predict.
     Best = 4,
 }
 
-/// The names of the policies that the core decides by, in the order of their numbers (`core/decide.h`).
+/// The names of the core's policies, in the order of their numbers (`core/decide.h`).
 pub fn policy_names() -> [&'static str; POLICIES] {
-    // SAFETY: a constant table of that many strings that end in zero.
+    // SAFETY: a constant table of that many zero-terminated strings.
     let names = unsafe { &ffi::linnet_policy_names };
     names.map(|name| unsafe { std::ffi::CStr::from_ptr(name) }.to_str().unwrap_or_default())
 }
 
-/// How often something may be used (`struct linnet_rate`).
+/// A limit on use (`struct linnet_rate`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Rate {
-    /// Uses in a million reads, 0..=8,000,000.
+    /// Uses per million reads, 0..=8,000,000.
     pub per_million: u32,
     /// Uses in a row after a rest, 0..=1,000,000,000.
     pub burst: u32,
@@ -47,35 +47,35 @@ pub struct Rate {
 pub struct Settings {
     /// 0: every read goes to the first replica that can serve it.
     pub on: u32,
-    /// The policy asked for. One whose models are missing gives way to another.
+    /// The configured policy. If its models are missing, another one replaces it.
     pub policy: Policy,
-    /// Age at which what is known of a replica has expired; [`Nanos::MAX`]: never.
+    /// Age at which the state of a replica expires; [`Nanos::MAX`]: never.
     pub age_ns: Nanos,
-    /// First absence of a replica after errors; it doubles with each probe that fails.
+    /// First time out of service after errors; it doubles with each probe that fails.
     pub out_ns: Nanos,
-    /// Upper end of that doubling.
+    /// Upper limit of that doubling.
     pub out_ns_max: Nanos,
-    /// Errors in a row that take a replica out of service.
+    /// Consecutive errors that take a replica out of service.
     pub errors_max: u32,
-    /// linnet-best: a replica silent for so many `age_ns` is probed.
+    /// linnet-best: a replica that is silent for this many `age_ns` is probed.
     pub probe_ages: u32,
-    /// Trees that call a silent replica slow are believed for so many `age_ns` before a revoke.
+    /// A prediction of slow by trees allows revokes for this many `age_ns`.
     pub revoke_ages: u32,
-    /// Revokes of one replica without a read completing there; then one is a probe.
+    /// Revokes of one replica without a read completing there; the next one becomes a probe.
     pub revokes_in_row_max: u32,
-    /// Revokes.
+    /// Budget of revokes.
     pub revokes: Rate,
-    /// Hedges.
+    /// Budget of hedges.
     pub hedges: Rate,
 }
 
 const _: () = assert!(size_of::<Rate>() == 8 && size_of::<Settings>() == 64);
 
-/// A field as errors name it.
+/// A field with its name in errors.
 struct Field {
     name: &'static str,
     expected: &'static str,
-    /// Takes the field over from other settings.
+    /// Copies the field from other settings.
     take: fn(&mut Settings, &Settings),
     show: fn(&Settings) -> String,
 }
@@ -83,7 +83,7 @@ struct Field {
 const COUNT: &str = "give at least 1";
 const RATE: &str = "give 0 to 8 uses per read, and a burst of at most 1e9";
 
-/// Each is taken over after those before it, so that a bound that two fields share is charged to the later one.
+/// Fields are copied and checked in order, so a limit that two fields share is reported for the later one.
 const FIELDS: &[Field] = &[
     Field {
         name: "age_ns",
@@ -125,7 +125,8 @@ const FIELDS: &[Field] = &[
 ];
 
 impl Rate {
-    /// So many uses per read, and so many in a row. A share that is no number from 0 on gives a rate that no settings take.
+    /// This many uses per read, and this many in a row. A share that is negative or NaN gives a rate that fails the
+    /// check.
     pub fn new(share: f64, burst: u32) -> Rate {
         let per_million = if share >= 0.0 { (share * 1e6).round() as u32 } else { u32::MAX };
         Rate { per_million, burst }
@@ -161,7 +162,8 @@ impl Settings {
         unsafe { ffi::linnet_settings_check(self) == 0 }
     }
 
-    /// Whether there is nothing to decide about a read: one replica is left, a bit of `usable`, or the first serves all.
+    /// Whether there is nothing to decide about a read: one replica (bit of `usable`) is left, or the first serves all
+    /// reads.
     pub fn decides_nothing(&self, usable: u8, may_revoke: bool) -> bool {
         // SAFETY: as above.
         unsafe { ffi::linnet_linked_decides_nothing(self, u32::from(usable), i32::from(may_revoke)) != 0 }
@@ -179,7 +181,7 @@ impl Default for Settings {
     }
 }
 
-/// What is left of a [`Rate`] (`struct linnet_budget`). Starts full.
+/// The balance of a [`Rate`] (`struct linnet_budget`). Starts full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Budget {
@@ -189,16 +191,16 @@ pub struct Budget {
 const _: () = assert!(size_of::<Budget>() == 8);
 
 impl Budget {
-    /// A read has come.
+    /// A read has arrived.
     pub fn earn(&mut self, rate: &Rate) {
-        // A full budget, as of what nobody uses, earns nothing.
+        // A full budget earns nothing; this saves the call.
         if self.spent > 0 {
             // SAFETY: both have C's layout; so below.
             unsafe { ffi::linnet_linked_budget_earn(self, rate) }
         }
     }
 
-    /// Takes one use, if there is one.
+    /// Takes one use. False if none is left.
     pub fn take(&mut self, rate: &Rate) -> bool {
         unsafe { ffi::linnet_linked_budget_take(self, rate) != 0 }
     }

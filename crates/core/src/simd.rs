@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chooses the loops for the processor that runs us. All of them give the same bits.
+//! Chooses the loops for the current processor. All of them give the same bits.
 
 use crate::ffi;
 
 /// Instruction sets for which the C loops are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// Whatever the target has at least.
+    /// The minimum that every target has.
     Portable,
     /// AVX2.
     #[cfg(target_arch = "x86_64")]
@@ -36,7 +36,7 @@ pub fn available() -> Vec<Set> {
     sets
 }
 
-/// The fastest set here.
+/// The fastest set of this processor.
 pub fn best() -> Set {
     available().pop().unwrap_or(Set::Portable)
 }

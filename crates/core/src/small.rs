@@ -9,21 +9,21 @@ use crate::{Activation, Error, FloatLayer, Loss, ffi};
 
 /// Largest layer of a [`SmallNetwork`].
 pub const SMALL_SIZE_MAX: usize = ffi::SMALL_SIZE_MAX;
-/// Floats of scratch that the largest network needs in a forward pass; a training step's lie on the heap.
+/// Floats of scratch that the largest network needs in a forward pass; the scratch of a training step is on the heap.
 const SCRATCH: usize = 2 * SMALL_SIZE_MAX;
 
-/// How a row changes a network: gradient descent with momentum.
+/// The update for a row: gradient descent with momentum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepOptions {
-    /// What a step makes smaller; not [`Loss::CategoricalHinge`].
+    /// The loss that a step reduces; not [`Loss::CategoricalHinge`].
     pub loss: Loss,
     /// Step size.
     pub learning_rate: f32,
-    /// Share of the last step that is taken again, below 1; 0 for none.
+    /// Share of the previous step that is added again, below 1; 0 for none.
     pub momentum: f32,
 }
 
-/// A network of at most eight layers of at most [`SMALL_SIZE_MAX`], without padding: what a kernel keeps per knob.
+/// A network of at most eight layers of at most [`SMALL_SIZE_MAX`], without padding, for a kernel to keep per knob.
 pub struct SmallNetwork {
     core: ffi::Small,
     activations: Vec<Activation>,
@@ -77,7 +77,7 @@ impl SmallNetwork {
     }
 
     fn place(&mut self) {
-        // SAFETY: both vectors hold as many floats as the plan asks for, and never grow.
+        // SAFETY: both vectors hold as many floats as the plan requires, and never grow.
         unsafe { ffi::linnet_small_place(&mut self.core, self.values.as_mut_ptr(), self.momentum.as_mut_ptr()) };
     }
 
@@ -122,7 +122,7 @@ impl SmallNetwork {
         self.core.outputs as usize
     }
 
-    /// Bytes of the network and of what training it keeps: the struct, values, momentum and scratch.
+    /// Bytes of the network and its training state: the struct, values, momentum and scratch.
     pub fn bytes(&self) -> usize {
         size_of::<ffi::Small>() + size_of::<f32>() * (self.values.len() + self.momentum.len() + self.scratch.len())
     }
@@ -149,7 +149,7 @@ impl SmallNetwork {
         Err(Error::Input(format!("{row} inputs and {out} outputs given to a network of {inputs} and {outputs}")))
     }
 
-    /// What the last layer's activation makes of its sums, into `out`.
+    /// Writes the outputs of the last layer, after its activation, to `out`.
     pub fn forward(&self, row: &[f32], out: &mut [f32]) -> Result<(), Error> {
         self.check(row.len(), out.len())?;
         let mut scratch = MaybeUninit::<[f32; SCRATCH]>::uninit();
@@ -160,8 +160,8 @@ impl SmallNetwork {
         Ok(())
     }
 
-    /// The class of the largest output, the first of equals, and how sure the network is of it, 0..=1 in millionths.
-    /// Fails when an output is not finite.
+    /// The class of the largest output (the first among equals), and its confidence, 0..=1 in millionths. Fails if an
+    /// output is not finite.
     pub fn classify(&self, row: &[f32]) -> Result<(usize, f64), Error> {
         self.check(row.len(), self.outputs())?;
         let mut scratch = MaybeUninit::<[f32; SCRATCH]>::uninit();
@@ -177,8 +177,8 @@ impl SmallNetwork {
         Ok((class as usize, f64::from(confidence_ppm) / 1e6))
     }
 
-    /// Takes one step on a row whose outputs should be `targets`. The loss before the step, or an error and no change
-    /// where the gradient is not finite.
+    /// Takes one step on a row whose outputs should be `targets`. Returns the loss before the step; if the gradient is
+    /// not finite, returns an error and changes nothing.
     pub fn train(&mut self, options: &StepOptions, row: &[f32], targets: &[f32]) -> Result<f32, Error> {
         self.check(row.len(), targets.len())?;
         let c_options = ffi::SmallOptions {
@@ -187,7 +187,7 @@ impl SmallNetwork {
             momentum: options.momentum,
         };
         let mut loss = 0.0;
-        // SAFETY: lengths were checked; the scratch is of the size that the plan asks for.
+        // SAFETY: lengths were checked; the scratch has the size that the plan requires.
         let code = unsafe {
             if ffi::linnet_small_check(&self.core, &c_options) < 0 {
                 return Err(Error::Training(format!("{options:?} does not fit {self:?}")));
@@ -233,7 +233,7 @@ impl Clone for SmallNetwork {
 }
 
 impl PartialEq for SmallNetwork {
-    /// The same layers; momentum is not compared.
+    /// Compares the layers; momentum is ignored.
     fn eq(&self, other: &SmallNetwork) -> bool {
         self.layers() == other.layers()
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one device is doing, as the features of LinnOS see it (`core/feature.c`, `spec/features.md`).
+//! State of one device from which the features of LinnOS are computed (`core/feature.c`, `spec/features.md`).
 
 use linnet_types::{Nanos, Op};
 
 use crate::{DIGITS, ffi};
 
-/// The tracker of one device. Told of every arrival and completion, it describes each arriving read in 31 digits.
+/// The tracker of one device. From every arrival and completion it computes the 31 digits of each arriving read.
 ///
-/// Give completions before arrivals when both carry the same time.
+/// Report completions before arrivals if both have the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Tracker {
@@ -26,7 +26,7 @@ impl Tracker {
         tracker
     }
 
-    /// An I/O arrives. Returns its snapshot: the 4 KiB pages outstanding, reads and writes, this I/O included.
+    /// An I/O arrives. Returns its snapshot: the 4 KiB pages outstanding, reads and writes, including this I/O.
     pub fn arrive(&mut self, size_bytes: u32) -> u32 {
         unsafe { ffi::linnet_tracker_arrive(self, size_bytes) }
     }
@@ -39,7 +39,7 @@ impl Tracker {
         }
     }
 
-    /// An I/O leaves without completing (revoked, failed, cancelled): its pages go, the history stays.
+    /// An I/O leaves without completing (revoked, failed, cancelled): its pages are subtracted, the history stays.
     pub fn withdraw(&mut self, size_bytes: u32) {
         unsafe { ffi::linnet_tracker_withdraw(self, size_bytes) }
     }

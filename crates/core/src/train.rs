@@ -7,14 +7,14 @@ use crate::float::{Activation, FloatNetwork, Raw};
 use crate::memory::Memory;
 use crate::{DIGITS, Error, ffi, simd};
 
-/// What training makes small.
+/// The loss that training minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Keras's categorical hinge on two or more linear outputs: LinnOS.
     CategoricalHinge,
-    /// Softmax and cross-entropy on two or more linear outputs; of a [`crate::SmallNetwork`], on softmax outputs as well.
+    /// Softmax and cross-entropy on two or more linear outputs; for a [`crate::SmallNetwork`], also on softmax outputs.
     SoftmaxCrossEntropy,
-    /// Cross-entropy of sigmoid outputs, each a class of its own.
+    /// Cross-entropy of sigmoid outputs, each an independent class.
     BinaryCrossEntropy,
     /// Mean square difference.
     Square,
@@ -31,7 +31,7 @@ impl Loss {
     }
 }
 
-/// How a step follows from gradients.
+/// The rule that turns gradients into a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Optimiser {
     /// Adam with the usual 0.9, 0.999 and Keras's 1e-7.
@@ -43,34 +43,35 @@ pub enum Optimiser {
     Sgd {
         /// Step size.
         learning_rate: f32,
-        /// Share of the last step that is taken again; 0 for none.
+        /// Share of the previous step that is added again; 0 for none.
         momentum: f32,
     },
 }
 
-/// How to train. The default is LinnOS's network and training, for eight epochs.
+/// Training options. The default is LinnOS's network and training, for eight epochs.
 #[derive(Clone, Debug)]
 pub struct TrainOptions {
     /// Sizes of the hidden layers.
     pub hidden: Vec<usize>,
-    /// What follows each hidden layer.
+    /// Activation of each hidden layer.
     pub hidden_activation: Activation,
-    /// What follows the last layer; `None` for what the loss needs (a sigmoid for binary cross-entropy, else nothing).
+    /// Activation of the last layer; `None` for the one that the loss needs (a sigmoid for binary cross-entropy,
+    /// otherwise none).
     pub output_activation: Option<Activation>,
-    /// What training makes small.
+    /// The loss that training minimises.
     pub loss: Loss,
-    /// Weight of a row that is slow and that the network would submit (LinnOS, section 4.4); 1 is unbiased. Other
-    /// than 1 only with two outputs, or one and binary cross-entropy.
+    /// Weight of a row that is slow and that the network would submit (LinnOS, section 4.4); 1 is unbiased. Other than
+    /// 1 only with two outputs, or one and binary cross-entropy.
     pub false_submit_weight: f32,
-    /// How a step follows from gradients.
+    /// The rule that turns gradients into a step.
     pub optimiser: Optimiser,
     /// Rows per step.
     pub batch: usize,
     /// Passes over the rows.
     pub epochs: usize,
-    /// Of the first weights and of the order of rows.
+    /// Seed of the initial weights and of the order of rows.
     pub seed: u64,
-    /// Start from this network instead of chance; its shape must be the one asked for.
+    /// Start from this network instead of random weights; it must have the requested shape.
     pub start: Option<FloatNetwork>,
 }
 
@@ -91,8 +92,8 @@ impl Default for TrainOptions {
     }
 }
 
-/// Trains on digits: `rows` holds 31 for each read, `slow` its label. One output with binary cross-entropy, else
-/// two, fast and slow. `progress` hears of each epoch and its mean loss, and returns false to stop.
+/// Trains on digits: `rows` holds 31 for each read, `slow` its label. One output with binary cross-entropy, otherwise
+/// two, fast and slow. `progress` is called with each epoch and its mean loss, and returns false to stop.
 pub fn train(
     options: &TrainOptions,
     rows: &[u8],
@@ -190,7 +191,7 @@ fn c_options(options: &TrainOptions) -> Result<ffi::TrainOptions, Error> {
     })
 }
 
-/// The raw pointers of `data` are valid for its count and the shape given; both callers above see to that.
+/// The raw pointers of `data` are valid for its count and the given shape; both callers above ensure that.
 fn run(
     options: &TrainOptions,
     inputs: usize,
@@ -216,7 +217,7 @@ fn run(
     }
     let c_options = c_options(options)?;
 
-    // SAFETY: the trainer's memory is of the size that C asks for and outlives it, as do the network and the rows;
+    // SAFETY: the trainer's memory has the size that C requires and outlives it, as do the network and the rows;
     // zeros are a valid `ffi::Trainer`.
     unsafe {
         let mut memory = Memory::new(ffi::linnet_trainer_size(&raw.core, data.count));

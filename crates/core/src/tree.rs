@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One decision tree: as nodes, as a table that asks all questions at once, and its induction (`core/tree.c`,
-//! `core/cart.c`). Not the sum of small trees of an admission model, which is [`crate::Trees`].
+//! One decision tree: its nodes, a table that evaluates all questions at once, and its induction (`core/tree.c`,
+//! `core/cart.c`). The sum of small trees of an admission model is [`crate::Trees`].
 
 use crate::memory::Memory;
 use crate::normaliser::KNOB_INPUTS_MAX;
@@ -16,12 +16,12 @@ pub struct TreeNode {
 }
 
 impl TreeNode {
-    /// A row goes left when `feature` is at most `threshold`, else to node `right`.
+    /// A row goes left if `feature` is at most `threshold`, otherwise to node `right`.
     pub fn split(feature: u16, threshold: f32, right: u16) -> TreeNode {
         TreeNode { word: threshold.to_bits(), feature, right }
     }
 
-    /// The end: a class, and its share of the rows that ended here, in millionths.
+    /// A leaf: a class, and its share of the rows in this leaf, in millionths.
     pub fn leaf(class: u16, share_ppm: u32) -> TreeNode {
         TreeNode { word: share_ppm, feature: ffi::TREE_LEAF, right: class }
     }
@@ -37,14 +37,14 @@ impl TreeNode {
     }
 }
 
-/// Bounds of an induction.
+/// Limits of an induction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CartOptions {
-    /// Most splits between the root and a leaf, 1..=64.
+    /// Maximum number of splits between the root and a leaf, 1..=64.
     pub depth_max: usize,
-    /// Fewest rows in a leaf, 1 or more.
+    /// Minimum number of rows in a leaf, 1 or more.
     pub leaf_rows: usize,
-    /// Most leaves, 2..=2048; up to 32 make a tree that is quick to ask.
+    /// Maximum number of leaves, 2..=2048; trees of up to 32 have a fast table.
     pub leaves_max: usize,
 }
 
@@ -54,7 +54,7 @@ impl Default for CartOptions {
     }
 }
 
-/// A tree that names one of a number of classes.
+/// A tree that predicts one of several classes.
 #[derive(Clone)]
 pub struct DecisionTree {
     nodes: Vec<TreeNode>,
@@ -102,8 +102,8 @@ impl DecisionTree {
         Ok(DecisionTree { nodes, inputs, classes, fast })
     }
 
-    /// A tree as scikit-learn keeps it: children by number, -1 below a leaf, and for each node its class and that class's
-    /// share. Thresholds are rounded down to 32 bits, so that a 32-bit value goes where it went.
+    /// A tree in scikit-learn's layout: children by number, -1 below a leaf, and for each node its class and the share
+    /// of that class. Thresholds are rounded down to 32 bits, so that 32-bit values take the same path.
     pub fn from_children(
         children: (&[i64], &[i64]),
         feature: &[i64],
@@ -121,7 +121,7 @@ impl DecisionTree {
             return Err(Error::Shape(format!("a tree of {count} nodes, where {} are allowed", ffi::TREE_NODES_MAX)));
         }
         let mut nodes: Vec<TreeNode> = Vec::with_capacity(count);
-        // Nodes still to come, and whose right child each is.
+        // Nodes that have not been visited, with the node whose right child each is.
         let mut waiting = vec![(0i64, None::<usize>)];
         while let Some((number, parent)) = waiting.pop() {
             let Some(from) = usize::try_from(number).ok().filter(|&from| from < count && nodes.len() < count) else {
@@ -170,7 +170,8 @@ impl DecisionTree {
         };
         let count = classes.len() as u32;
         let mut nodes = vec![TreeNode::default(); ffi::TREE_NODES_MAX.min(2 * options.leaves_max)];
-        // SAFETY: rows and classes pair; nodes hold as many as the options allow; memory is of the size that C asks for.
+        // SAFETY: rows and classes have the same length; nodes hold as many as the options allow; memory has the size
+        // that C requires.
         let made = unsafe {
             let mut memory = Memory::new(ffi::linnet_cart_size(count));
             ffi::linnet_cart_fit(
@@ -201,13 +202,13 @@ impl DecisionTree {
     fn leaf(&self, row: &[f32]) -> &TreeNode {
         assert_eq!(row.len(), self.inputs, "features of a row");
         match &self.fast {
-            // SAFETY: the row has all features that the nodes ask for; the table names nodes of this tree.
+            // SAFETY: the row has all features that the nodes use; the table refers to nodes of this tree.
             Some(fast) => &self.nodes[unsafe { ffi::linnet_fast_tree_leaf(&**fast, row.as_ptr()) } as usize],
             None => self.walk(row),
         }
     }
 
-    /// The leaf of a row by the walk from the root, which the table must agree with.
+    /// The leaf of a row, found by walking from the root. The table must give the same leaf.
     pub(crate) fn walk(&self, row: &[f32]) -> &TreeNode {
         assert_eq!(row.len(), self.inputs, "features of a row");
         // SAFETY: as above; the leaf is one of the nodes.
@@ -217,12 +218,12 @@ impl DecisionTree {
     /// The class of a row.
     ///
     /// # Panics
-    /// If the row has not as many numbers as the tree has features; so below.
+    /// If the row does not have as many numbers as the tree has features; so below.
     pub fn predict(&self, row: &[f32]) -> usize {
         usize::from(self.leaf(row).right)
     }
 
-    /// The class of a row and its share of the training rows that ended where this one does.
+    /// The class of a row, and the share of that class among the training rows of its leaf.
     pub fn classify(&self, row: &[f32]) -> (usize, f64) {
         let leaf = self.leaf(row);
         (usize::from(leaf.right), f64::from(leaf.word) / 1e6)
@@ -238,7 +239,7 @@ impl DecisionTree {
         self.inputs
     }
 
-    /// Classes, of which the tree need not name all.
+    /// Number of classes; the tree may predict fewer.
     pub fn classes(&self) -> usize {
         self.classes
     }
@@ -267,7 +268,7 @@ impl std::fmt::Debug for DecisionTree {
     }
 }
 
-/// The largest 32-bit float that is not above.
+/// The largest 32-bit float that is at most `x`.
 fn rounded_down(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near) > x { near.next_down() } else { near }

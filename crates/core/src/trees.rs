@@ -15,15 +15,15 @@ pub const TREE_ONE: i32 = 1024;
 /// One tree: every node of a level asks the same question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// The feature that level k asks for, 0..=15.
+    /// The feature that level k tests, 0..=15.
     pub feature: [u8; TREE_LEVELS],
-    /// Level k adds 2^k to the number of the leaf when the feature is greater than this, 0..=63.
+    /// Level k adds 2^k to the number of the leaf if the feature is greater than this, 0..=63.
     pub threshold: [u8; TREE_LEVELS],
-    /// In units of 1 / [`TREE_ONE`].
+    /// Values in units of 1 / [`TREE_ONE`].
     pub leaf: [i16; TREE_LEAVES],
 }
 
-/// A sum of trees, ready to ask: 1,412 bytes (`struct linnet_trees`).
+/// A sum of trees in the core's layout: 1,412 bytes (`struct linnet_trees`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Trees {
@@ -34,7 +34,7 @@ pub struct Trees {
 }
 
 impl Trees {
-    /// Trees and the score of a read before any tree has spoken.
+    /// A sum of these trees and `base`, the score that the leaves are added to.
     ///
     /// # Errors
     /// [`Error::Shape`] for more than [`TREES`] trees, or a feature, threshold or base out of its range.
@@ -65,7 +65,7 @@ impl Trees {
         Ok(made)
     }
 
-    /// One tree; none beyond [`TREES`].
+    /// One tree; `None` for a number of [`TREES`] or more.
     pub fn tree(&self, number: usize) -> Option<Tree> {
         Some(Tree {
             leaf: *self.leaf.get(number)?,
@@ -74,7 +74,7 @@ impl Trees {
         })
     }
 
-    /// The block of a model file (`spec/model-file.md`) behind its schema.
+    /// Writes the block of a model file (`spec/model-file.md`), without its schema.
     pub(crate) fn write(&self, file: &mut Vec<u8>) {
         file.extend(self.base.to_le_bytes());
         file.extend(self.feature.as_flattened());
@@ -82,15 +82,15 @@ impl Trees {
         self.leaf.as_flattened().iter().for_each(|leaf| file.extend(leaf.to_le_bytes()));
     }
 
-    /// The score before any tree has spoken.
+    /// The score that the leaves are added to.
     pub fn base(&self) -> i32 {
         self.base
     }
 
-    /// The logarithm of the odds that a read will be slow, in units of 1 / [`TREE_ONE`]. Above 0: rather slow than fast.
-    /// Features are those of an in-flight tracker: 0..=63. Larger ones give some score.
+    /// The logarithm of the odds that a read will be slow, in units of 1 / [`TREE_ONE`]. Above 0 slow is more likely
+    /// than fast. Features are those of an in-flight tracker: 0..=63. Larger ones give an unspecified score.
     pub fn score(&self, features: &[u8; INFLIGHT_FEATURES]) -> i32 {
-        // SAFETY: checked by `new`: every feature that is asked for exists; and the processor has the instructions.
+        // SAFETY: `new` checked that every tested feature exists, and the processor has the instructions.
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
             return unsafe { ffi::linnet_trees_score_avx2(self, features.as_ptr()) };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The features of Heimdall against a slow model that keeps every I/O, and their golden vectors.
+//! Compares the features of Heimdall with a slow model that keeps every I/O, and writes and checks their golden
+//! vectors.
 //!
 //! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test heimdall` writes them again.
 
@@ -13,7 +14,7 @@ use linnet_sim::Chance;
 use linnet_types::Op;
 use proptest::prelude::*;
 
-/// Counts what is in flight and keeps every completed read: snapshot, latency, size.
+/// Counts the I/Os in flight and keeps every completed read: snapshot, latency, size.
 #[derive(Default)]
 struct Slow {
     in_flight: u32,

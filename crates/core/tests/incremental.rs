@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An incremental network against the tracker and the network that it stands for.
+//! Compares an incremental network with the tracker and the plain network that it replaces.
 
 mod common;
 
@@ -16,14 +16,14 @@ fn layer(chance: &mut Chance, inputs: usize, outputs: usize, largest: i64) -> La
     Layer { inputs, outputs, weights, biases: (0..outputs).map(|_| number(largest * 30)).collect() }
 }
 
-/// Random layers; weights of the first and of the others up to these.
+/// Random layers; weights of the first and of the other layers up to these magnitudes.
 fn network(chance: &mut Chance, hidden: &[usize], first: i64, others: i64) -> Network {
     let shape = [&[DIGITS], hidden, &[2]].concat();
     let mut layers: Vec<Layer> = Vec::new();
     for (k, pair) in shape.windows(2).enumerate() {
         layers.push(layer(chance, pair[0], pair[1], if k == 0 { first } else { others }));
     }
-    // Lean the logits against each other, so that decisions differ.
+    // Balance the logits, so that decisions differ.
     if let Ok(network) = Network::from_integers(layers.clone(), vec![1; layers.len()]) {
         let mut gaps: Vec<i128> = (0..31)
             .map(|_| {
@@ -40,7 +40,7 @@ fn network(chance: &mut Chance, hidden: &[usize], first: i64, others: i64) -> Ne
     Network::from_integers(layers, vec![1; shape.len() - 1]).unwrap()
 }
 
-/// An I/O completes; a read is worked out at once, for an arrival that finds as many pages as it did.
+/// An I/O completes. A read is processed at once, for an arrival with the same pages.
 fn complete(net: &IncrementalNetwork, op: Op, size_bytes: u32, latency_ns: u64, snapshot: u32) {
     if op == Op::Write {
         return net.withdraw(size_bytes);
@@ -50,7 +50,7 @@ fn complete(net: &IncrementalNetwork, op: Op, size_bytes: u32, latency_ns: u64, 
     net.catch_up(expected);
 }
 
-/// An incremental network and a snapshot that make these digits.
+/// An incremental network and a snapshot that give these digits.
 fn reach(network: &Network, digits: &[u8; DIGITS]) -> (IncrementalNetwork, u32) {
     let net = IncrementalNetwork::new(network).unwrap();
     let number = |digits: &[u8]| digits.iter().fold(0u32, |n, &d| 10 * n + u32::from(d));
@@ -64,7 +64,7 @@ fn reach(network: &Network, digits: &[u8; DIGITS]) -> (IncrementalNetwork, u32) 
     (net, now)
 }
 
-/// All that an incremental network can be asked about one I/O, against the plain network. Returns the decision.
+/// Compares all functions of an incremental network for one I/O with the plain network. Returns the decision.
 fn check(net: &IncrementalNetwork, network: &Network, tracker: &Tracker, snapshot: u32) -> bool {
     let digits = tracker.digits(snapshot);
     let score = network.score(&digits);
@@ -76,7 +76,7 @@ fn check(net: &IncrementalNetwork, network: &Network, tracker: &Tracker, snapsho
     score > 0
 }
 
-/// A life of arrivals and departures; returns how many of its decisions revoke.
+/// Runs a sequence of arrivals and departures; returns how many of its decisions revoke.
 fn live(network: &Network, seed: u64, events: usize, size_max: u32) -> usize {
     let mut chance = Chance::new(seed);
     let (net, mut tracker) = (IncrementalNetwork::new(network).unwrap(), Tracker::new());
@@ -101,7 +101,7 @@ fn live(network: &Network, seed: u64, events: usize, size_max: u32) -> usize {
                 complete(&net, op, size, us * 1_000, snapshot);
             }
         }
-        // What was remembered of another history must not be told again.
+        // Decisions cached for another history must not be used again.
         let other = chance.below(1_200) as u32;
         check(&net, network, &tracker, other);
         assert_eq!(net.tracker(), tracker);
@@ -142,7 +142,7 @@ fn every_kind_of_network_decides_as_the_plain_one() {
     }
 }
 
-/// Who finds that another has caught up is answered by all that was noted before.
+/// A caller that finds the network caught up gets decisions from all reads noted before.
 #[test]
 fn a_network_that_has_caught_up_knows_what_was_noted() {
     let network = network(&mut Chance::new(11), &[256], 50, 50);
@@ -173,7 +173,7 @@ fn a_network_that_has_caught_up_knows_what_was_noted() {
     assert!(late.is_empty(), "answered by the history before: {late:?}");
 }
 
-/// Reads complete in batches, and are noted; the incremental network catches up when it is asked.
+/// Reads complete in batches and are noted; the incremental network catches up when it is run.
 #[test]
 fn noted_reads_count_when_the_network_catches_up() {
     let mut chance = Chance::new(9);
@@ -254,7 +254,7 @@ fn ties_submit() {
     assert!(ties > 0);
 }
 
-/// Scores that are the same everywhere, so that all is foreseen: the bounds cut where the decision does.
+/// Scores that are the same for all counts, so that bounds settle all decisions: they must agree at zero.
 #[test]
 fn what_is_foreseen_cuts_at_zero() {
     for gap in -2..=2 {
@@ -270,7 +270,7 @@ fn what_is_foreseen_cuts_at_zero() {
     }
 }
 
-/// The published weights on their 2,000 inputs, and on every pending count behind some of them.
+/// The published weights on their 2,000 inputs, and on every pending count for some of them.
 #[test]
 fn agrees_with_published_outputs() {
     let Some(path) = common::shared("reference/linnos/vectors.json") else { return };
@@ -297,7 +297,7 @@ fn agrees_with_published_outputs() {
     }
 }
 
-/// Every golden vector of 31 inputs and two outputs.
+/// All golden vectors of 31 inputs and two outputs.
 #[test]
 fn agrees_with_the_golden_vectors() {
     let text = std::fs::read_to_string(common::root().join("spec/vectors/network.txt")).unwrap();

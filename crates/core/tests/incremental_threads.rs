@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One incremental network, several threads: every answer is the plain network's for a history that was there during the call.
+//! Tests one incremental network on several threads: every answer must be the plain network's for a history that
+//! existed during the call.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,10 +10,10 @@ use linnet_core::{IncrementalNetwork, Layer, Network, Precompute, Tracker};
 use linnet_sim::Chance;
 use linnet_types::Op;
 
-/// Completions of one run: at least, and at most where a busy machine keeps the askers waiting.
+/// Completions of one run: the minimum, and the maximum if a busy machine delays the readers.
 const HISTORIES: u64 = 20_000;
 const HISTORIES_MAX: u64 = 20_000_000;
-/// Calls that a pre-emption stretched over more histories prove little and cost much.
+/// Calls that a pre-emption stretched over more histories prove little and are expensive to check.
 const STRETCH: u64 = 16;
 /// Answers that a run needs.
 const ANSWERS: u64 = 20_000;
@@ -27,7 +28,7 @@ fn network(chance: &mut Chance, shape: &[usize], largest: u64) -> Network {
         })
         .collect();
     let scales = vec![1; layers.len()];
-    // Lean the logits against each other, so that about half of the answers revoke.
+    // Balance the logits, so that about half of the answers revoke.
     let network = Network::from_integers(layers.clone(), scales.clone()).unwrap();
     let mut scores: Vec<i64> = (0..101).map(|k| network.score(&after(4 + k).digits(k as u32 % 30))).collect();
     scores.sort_unstable();
@@ -35,7 +36,7 @@ fn network(chance: &mut Chance, shape: &[usize], largest: u64) -> Network {
     Network::from_integers(layers, scales).unwrap()
 }
 
-/// The latency and snapshot of the completion of this number, told again as often as needed.
+/// The latency and snapshot of the completion with this number; the same for every call.
 fn entry(number: u64) -> (u64, u32) {
     let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (bits >> 32 & 0xff_ffff, (bits & 0xff) as u32)
@@ -52,7 +53,7 @@ fn after(completions: u64) -> Tracker {
 }
 
 struct Answer {
-    /// Completions that were over before the call, and that had begun when it was over.
+    /// Completions that had ended before the call, and that had begun when it returned.
     from: u64,
     to: u64,
     snapshot: u32,
@@ -74,7 +75,7 @@ fn run(network: &Network) {
                 while !stop.load(Ordering::Relaxed) {
                     let from = over.load(Ordering::SeqCst);
                     let size = 4_096 * (1 + chance.below(3) as u32);
-                    // Few different counts, so that remembered decisions are met; now and then other hundreds.
+                    // Few different counts, so that cached decisions are used; sometimes other hundreds.
                     let snapshot = net.arrive(size) % 30 + if chance.happens(0.1) { 200 } else { 0 };
                     let (mut revoke, mut score) = (false, None);
                     match chance.below(4) {
@@ -83,7 +84,7 @@ fn run(network: &Network) {
                     }
                     net.withdraw(size);
                     let to = begun.load(Ordering::SeqCst);
-                    // Some to each history, and no more than memory is for.
+                    // Keep some per history, limited by memory.
                     let fresh = mine.len() < 4 || mine[mine.len() - 4].from < from;
                     if fresh && mine.len() < 200_000 {
                         mine.push(Answer { from, to, snapshot, score, revoke });
@@ -93,7 +94,8 @@ fn run(network: &Network) {
                 answers.lock().unwrap().extend(mine);
             });
         }
-        // Two threads complete; the incremental network keeps their completions apart, the lock only numbers them.
+        // Two threads complete reads; the incremental network serialises the completions, and the lock only numbers
+        // them.
         let number = Mutex::new(0);
         std::thread::scope(|completing| {
             for _ in 0..2 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The in-flight tracker against a slow model that keeps every I/O, its golden vectors, and the trees against their definition.
+//! Compares the in-flight tracker with a slow model that keeps every I/O, checks its golden vectors, and compares the
+//! trees with their definition.
 //!
 //! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test inflight` writes the vectors again.
 
@@ -97,13 +98,14 @@ proptest! {
     }
 }
 
-/// What a read that would be handed over now is described by, as a line.
+/// Writes a line with the features of a read that would be submitted now.
 fn describe(text: &mut String, slow: &SlowInflightTracker, now: u64, offset: u64, size: u32) {
     let features = slow.describe(now, offset, size).map(|f| format!("{f:x}")).join(" ");
     writeln!(text, "describe {now:x} {offset:x} {size:x} {features}").unwrap();
 }
 
-/// A read that takes just the inflection point, and one that takes a nanosecond more, with a write before each.
+/// A read with exactly the latency of the inflection point, and one that takes a nanosecond more, with a write before
+/// each.
 fn around_the_inflection_point(text: &mut String) {
     const INFLECTION_NS: u64 = 1_000_000;
     writeln!(text, "\nstart {INFLECTION_NS:x}").unwrap();
@@ -126,7 +128,7 @@ fn around_the_inflection_point(text: &mut String) {
     }
 }
 
-/// What ends a count: a latency beyond what an average takes, which then fades, and a read of more pages than the pace is
+/// Limits: a latency above the cap of averages, which then fades, and a read with more pages than the rate is
 /// multiplied by.
 fn at_the_ends(text: &mut String) {
     writeln!(text, "\nstart {:x}", u64::MAX).unwrap();
@@ -150,7 +152,7 @@ fn at_the_ends(text: &mut String) {
     }
 }
 
-/// Events as they come: bursts, stalls, I/Os of all sizes.
+/// Random events: bursts, stalls, I/Os of all sizes.
 fn drawn(text: &mut String, case: u64, chance: &mut Chance) {
     let inflection_ns = [200_000, 0, 3_000_000, u64::MAX][case as usize % 4];
     writeln!(text, "\nstart {inflection_ns:x}").unwrap();

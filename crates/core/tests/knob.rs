@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The library of knobs through its safe wrappers: golden files, the writer, a ring between two threads, and agreement of
-//! small networks with the trainer of large ones. What has bits to compare is checked in C (`tests/conformance/tune.c`).
+//! Tests the library of knobs through its safe wrappers: golden files, the writer, a ring between two threads, and
+//! agreement of small networks with the trainer of large ones. Results that must agree to the bit are checked in C
+//! (`tests/conformance/tune.c`).
 
 mod common;
 
@@ -120,7 +121,7 @@ fn a_tree_decides_where_there_is_no_network() {
     assert!(knob.decide(&[0.0]).is_err());
 }
 
-/// Every record that was accepted arrives once and in order, whatever the two threads do meanwhile.
+/// Every accepted record arrives once and in order, for any interleaving of the two threads.
 #[test]
 fn two_threads() {
     let (mut producer, mut consumer) = ring(64, 3).unwrap();
@@ -163,8 +164,8 @@ fn a_sampler_keeps_its_share() {
     assert!(Sampler::new(1_000_001, 7).is_err());
 }
 
-/// The same rows in the same order, one per step, by the trainer of large networks: it sums in another order, so bits
-/// differ, and nothing else.
+/// Trains on the same rows in the same order, one per step, with the trainer of large networks. It sums in another
+/// order, so only the last bits differ.
 #[test]
 fn agrees_with_the_large_trainer() {
     let mut chance = Chance::new(5);
@@ -212,7 +213,7 @@ fn the_readahead_network_fits_two_kib() {
     let layers = [(15, Activation::Sigmoid), (5, Activation::Sigmoid), (4, Activation::Linear)];
     let mut network = SmallNetwork::new(5, &layers, 1).unwrap();
     let normaliser = Normaliser::new(5, 0).unwrap();
-    // The core's struct, which the wrapper does not keep, is 32 bytes.
+    // Add the 32 bytes of the core's struct, which the wrapper does not keep.
     assert!(network.bytes() + size_of_val(normaliser.moments()) + 32 <= 2048, "{}", network.bytes());
     let step = StepOptions { loss: Loss::CategoricalHinge, learning_rate: 0.1, momentum: 0.0 };
     assert!(network.train_class(&step, &[0.0; 5], 1).unwrap_err().to_string().contains("does not fit"));
@@ -226,7 +227,7 @@ fn the_readahead_network_fits_two_kib() {
 }
 
 proptest! {
-    /// Mean and variance of all rows, as two passes in doubles have them; z-scores finite whatever comes.
+    /// Mean and variance of all rows equal those of a two-pass computation in doubles; z-scores are finite for any row.
     #[test]
     fn normaliser(rows in prop::collection::vec(prop::collection::vec(any::<f32>(), 3), 1..60)) {
         let mut normaliser = Normaliser::new(3, 0).unwrap();
@@ -251,7 +252,7 @@ proptest! {
         }
     }
 
-    /// A tree names the class of each row that it was fitted to, where no two equal rows differ in class.
+    /// A tree predicts the class of each row that it was fitted to, if no two equal rows differ in class.
     #[test]
     fn induction(rows in prop::collection::btree_map((-40i8..40, -40i8..40), 0u8..3, 1..80)) {
         let values: Vec<f32> = rows.keys().flat_map(|&(a, b)| [f32::from(a), f32::from(b)]).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Model files: what is written is read back, and no damage passes.
+//! Tests model files: a written file can be read back, and all damage is detected.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn latencies(seed: u64) -> Latencies {
     Latencies::new(score_edges, chance.below(16) as u8, feature_edges, bins).unwrap()
 }
 
-/// What a file may hold: a network (bit 0), trees (bit 1), latencies of the trees (bit 2).
+/// The parts that a file may hold: a network (bit 0), trees (bit 1), latencies of the trees (bit 2).
 fn with_parts(parts: u32, hidden: usize, largest: i64, seed: u64) -> Model {
     let whole = model(hidden, largest, seed);
     let network = whole.network.clone().filter(|_| parts & 1 != 0);
@@ -98,7 +98,7 @@ proptest! {
         }
     }
 
-    /// Behind a checksum that holds, any bytes: refused, or a model that is written as it was read and can be asked.
+    /// Arbitrary bytes with a valid checksum are refused, or give a model that is rewritten identically and can decide.
     #[test]
     fn forgeries_are_refused_or_sound(parts in parts(), seed in any::<u64>(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), early in any::<bool>()) {
         let good = with_parts(parts, 3, 100, seed).to_bytes().unwrap();
@@ -186,7 +186,7 @@ fn every_field_is_checked() {
         let bad = forged(&good, at, bytes);
         assert_eq!(Model::from_bytes(&bad), Err(Error::Model { fault, offset }), "byte {at}");
     }
-    // Sound numbers elsewhere do not disturb, and every forged byte is survived.
+    // Valid numbers elsewhere do not matter, and no forged byte causes a crash.
     for at in 8..good.len() - 4 {
         for byte in [0, 1, 0x7f, 0x80, 0xff] {
             let _ = Model::from_bytes(&forged(&good, at, &[byte]));
@@ -224,7 +224,7 @@ fn every_field_of_trees_is_checked() {
             }
         }
     }
-    // Without a network, nothing of one may be there.
+    // Without a network, the fields of a network must be zero.
     let good = with_parts(2, 3, 1_000, 5).to_bytes().unwrap();
     for (at, byte, fault) in [(12, 1, ModelFault::Schema), (14, 9, ModelFault::Field), (20, 1, ModelFault::Field)] {
         assert_eq!(Model::from_bytes(&forged(&good, at, &[byte])), Err(Error::Model { fault, offset: at }));
@@ -260,7 +260,8 @@ fn every_field_of_latencies_is_checked() {
     }
 }
 
-/// A file with a fault of each kind, mended one after the other: what is told is always the first of the specification's table.
+/// A file with a fault of each kind, repaired one after the other: the reported fault is always the first of the
+/// specification's table.
 #[test]
 fn faults_are_told_in_the_order_of_the_table() {
     let good = with_parts(7, 3, 1_000, 5).to_bytes().unwrap();
@@ -293,7 +294,7 @@ fn faults_are_told_in_the_order_of_the_table() {
     for (step, (at, bytes, fault, offset)) in faults.into_iter().enumerate() {
         assert_eq!(Model::from_bytes(&file), Err(Error::Model { fault, offset }), "byte {at}");
         file[at..at + bytes.len()].copy_from_slice(&good[at..at + bytes.len()]);
-        // What follows the checksum is only found behind one that holds.
+        // Faults after the checksum are reported only if the checksum is valid.
         if step >= 3 {
             file = forged(&file, 0, &[]);
         }
@@ -315,7 +316,7 @@ fn a_writer_uses_the_newest_version_and_the_narrowest_weights() {
     }
 }
 
-/// The same bytes under version 1, which knew a network only and kept zeros where the parts are named now.
+/// The same bytes as version 1, which had only a network, and zeros in place of `parts`.
 fn as_version_1(file: &[u8]) -> Vec<u8> {
     forged(&forged(file, 8, &[1]), 76, &[0])
 }

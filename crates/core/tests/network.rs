@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Networks against sums written out in 128 bits with overflow checks.
+//! Compares networks with a reference that computes every sum in 128 bits with overflow checks.
 
 mod common;
 
@@ -39,7 +39,7 @@ proptest! {
         for _ in 0..20 {
             let digits: Vec<u8> = (0..network.inputs()).map(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                // Half of the inputs are zeros, as in life.
+                // Half of the inputs are zeros, as in real features.
                 if state >> 63 == 0 { 0 } else { ((state >> 33) % (u64::from(input_max) + 1)) as u8 }
             }).collect();
             let expected = reference(&layers, &digits).expect("was proven");
@@ -73,7 +73,7 @@ fn the_width_is_the_narrowest_that_is_proven() {
     assert_eq!(width(vec![constant(31, 256, 1_000_000), constant(256, 2, 1_000_000)]), Ok(Width::I64));
     let deep = vec![constant(31, 256, 1_000_000), constant(256, 256, 1_000_000), constant(256, 256, 1_000_000)];
     assert_eq!(width(deep), Ok(Width::I128));
-    // Negative weights only: what they hand on is zero, however deep.
+    // With only negative weights every layer outputs zeros, at any depth.
     let dead = (0..8).map(|k| constant(if k == 0 { 31 } else { 64 }, 64, -1_000_000)).collect();
     assert_eq!(width(dead), Ok(Width::I64));
     let huge = (0..8).map(|_| constant(64, 64, 1_000_000)).collect();
@@ -92,7 +92,7 @@ fn extremes_are_exact() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_shapes_are_refused() {
     let shape = |layers: Vec<Layer>, scales: Vec<i64>| match Network::from_integers(layers, scales) {
         Err(Error::Shape(text)) => text,
         other => panic!("{other:?}"),
@@ -120,7 +120,7 @@ fn a_bad_input_is_an_error_and_submits() {
     assert!(network.logits(&[0; 31], &mut [0; 3]).is_err());
 }
 
-/// Rows between layers that do not fit the stack, in every width.
+/// Networks whose hidden rows are too large for the stack, in every width.
 #[test]
 fn wide_networks_are_exact() {
     let mut chance = linnet_sim::Chance::new(4);

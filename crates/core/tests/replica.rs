@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A replica against the in-flight tracker and the tracker that it stands for; when it is out of service; what is decided about
-//! it; and when its reads are hedged.
+//! Compares a replica with the in-flight tracker and the tracker that it contains, and tests when it is out of service,
+//! how decisions treat it, and when its reads are hedged.
 
 use linnet_core::{
     Answer, Budget, Candidate, DIGITS, Decision, Flight, Hedging, InflightTracker, Layer, Network, Place, Policy,
@@ -13,7 +13,7 @@ fn read(offset_bytes: u64) -> Request {
     Request::new(Op::Read, offset_bytes, 4096)
 }
 
-/// Slow whenever its last read took more than a millisecond.
+/// A network that predicts slow if the last read took more than a millisecond.
 fn network() -> Network {
     let mut weights = vec![0; 2 * DIGITS];
     weights[2 * DIGITS - 4..].copy_from_slice(&[1000, 100, 10, 1]);
@@ -31,7 +31,7 @@ struct Live {
 }
 
 #[test]
-fn a_replica_is_its_watch_and_its_tracker() {
+fn a_replica_equals_its_inflight_tracker_and_its_tracker() {
     let (settings, network) = (Settings::default(), network());
     for (seed, predicted_fast) in [(1, false), (2, true), (3, true)] {
         let mut chance = Chance::new(seed);
@@ -43,7 +43,7 @@ fn a_replica_is_its_watch_and_its_tracker() {
                 replica.set_network(Some(&network)).expect("31 to 2");
             }
             now += chance.below(200_000);
-            // Far more in flight at times than there are places at first.
+            // At times far more I/Os are in flight than there are places at first.
             if live.is_empty() || chance.happens(if step % 1_000 < 400 { 0.8 } else { 0.3 }) {
                 let op = if chance.happens(0.7) { Op::Read } else { Op::Write };
                 let request = Request { op, ..read(chance.below(1 << 20) << 12) };
@@ -72,7 +72,7 @@ fn a_replica_is_its_watch_and_its_tracker() {
             let known = predicted_fast && step >= 500 && tracker.history_len() == 4;
             let digits = tracker.digits(tracker.pending_pages() + 1);
             assert_eq!((candidate.known, candidate.slow), (known, known && network.decide(&digits)));
-            // What was worked out or remembered for the first question answers a second.
+            // A second query gets the computed or cached result of the first.
             let mut again = Candidate::default();
             replica.ask(4096, &mut again);
             assert_eq!(again, candidate);
@@ -85,7 +85,7 @@ fn a_replica_is_its_watch_and_its_tracker() {
 }
 
 #[test]
-fn what_is_not_watched_has_no_features() {
+fn a_replica_without_an_inflight_tracker_has_no_features() {
     let mut replica = Replica::new(0, false);
     let flight = replica.arrive(&Settings::default(), 0, &read(0), false);
     assert_eq!(replica.features(5, &read(0)), None);
@@ -134,7 +134,7 @@ fn a_failing_replica_is_left_out_longer_each_time_and_comes_back() {
     assert_eq!((replica.in_flight(), replica.pending_pages(), replica.ewma_ns()), (0, 0, 20));
 }
 
-/// What linnos answers about the first of two replicas, which its network calls slow.
+/// The decision of linnos if the network of the first of two replicas predicts slow.
 fn ask_slow(replica: &Replica, settings: &Settings, revokes: &mut Budget, now_ns: Nanos) -> Answer {
     let mut decision = Decision::new();
     let question = Question { now_ns, replicas: 2, usable: 1, trees: 0, networks: 3, may_revoke: true };

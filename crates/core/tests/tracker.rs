@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tracker against a slow model that keeps every I/O and prints numbers as text.
+//! Compares the tracker with a slow model that keeps every I/O and prints numbers as text.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Training against losses written out in doubles and their finite differences, and against what it should learn.
+//! Compares training with losses in doubles and their finite differences, and tests that it learns known rules.
 
 use linnet_core::{
     Activation, DIGITS, Error, FloatLayer, FloatNetwork, Loss, Optimiser, TrainOptions, train, train_f32,
@@ -71,7 +71,7 @@ fn loss(layers: &[FloatLayer], options: &TrainOptions, rows: &[f32], targets: &[
     total / (rows.len() / inputs) as f64
 }
 
-/// A step of plain descent at rate 1 over one batch is the gradient.
+/// One step of plain gradient descent at rate 1 over one batch gives the gradient.
 fn check_gradient(case: u64, shape: &[usize], hidden: Activation, output: Activation, kind: Loss, weight: f32) {
     let mut chance = Chance::new(case);
     let layers = network(&mut chance, shape, hidden, output);
@@ -151,7 +151,7 @@ fn gradients_are_those_of_the_losses() {
     }
 }
 
-/// Digits whose label follows from them: slow when the tens of the last latency and of the pages now are high.
+/// Digits with labels that depend on them: slow if the tens of the last latency and of the pages now are high.
 fn labelled(n: usize, seed: u64) -> (Vec<u8>, Vec<bool>) {
     let mut chance = Chance::new(seed);
     let rows: Vec<u8> = (0..n * DIGITS).map(|_| if chance.happens(0.4) { 0 } else { chance.below(10) as u8 }).collect();
@@ -260,7 +260,7 @@ fn the_first_weights_are_glorot_uniform() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_options_are_refused() {
     let (rows, slow) = labelled(10, 8);
     let fails = |options: TrainOptions| match train(&options, &rows, &slow, &mut |_, _| true) {
         Err(error) => error.to_string(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The golden vectors of `spec/vectors`: written by the slow models here, read back and checked against the core.
+//! Tests the golden vectors of `spec/vectors`: the slow references here write them, and the core is checked against
+//! them.
 //!
-//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test vectors` writes them again; without it the files must be
-//! what these models would write.
+//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test vectors` writes them again; otherwise the files must equal
+//! the output of these references.
 
 mod common;
 
@@ -191,7 +192,7 @@ fn networks() {
     assert!(revokes > 10);
 }
 
-/// The choices of `choose.txt` as whole decisions, with a model of either kind at every replica.
+/// The choices of `choose.txt` as whole decisions, with both kinds of model at every replica.
 #[test]
 fn choices() {
     let text = std::fs::read_to_string(root().join("spec/vectors/choose.txt")).unwrap();
@@ -217,7 +218,7 @@ fn choices() {
                 }
             })
             .collect();
-        // Without an eligible replica a decision takes what is usable; there is no choice to compare.
+        // Without an eligible replica a decision uses any usable one; there is no choice to compare.
         if number(4) == i128::from(u32::MAX) {
             assert!(candidates.iter().all(|candidate| !candidate.eligible));
             continue;
@@ -237,7 +238,7 @@ fn choices() {
         for (k, candidate) in candidates.iter().enumerate() {
             *decision.describe(k) = *candidate;
         }
-        // What its network says is told only of a replica that is asked.
+        // A network's prediction is available only for a replica that is asked.
         if settings.policy == Policy::Linnos {
             (0..candidates.len())
                 .for_each(|k| (decision.describe(k).known, decision.describe(k).slow) = (false, false));
@@ -266,7 +267,7 @@ fn random_trees(chance: &mut Chance) -> Trees {
     Trees::new(&trees, draw(10_000) as i32 - 5_000).unwrap()
 }
 
-/// A score as the words of `spec/features-linnet.md` have it, one tree after the other.
+/// A score as `spec/features-linnet.md` defines it, one tree after the other.
 fn slow_score(trees: &Trees, features: &[u8]) -> i128 {
     let leaf = |number| {
         let tree = trees.tree(number).unwrap();
@@ -277,7 +278,7 @@ fn slow_score(trees: &Trees, features: &[u8]) -> i128 {
     i128::from(trees.base()) + (0..TREES).map(leaf).sum::<i128>()
 }
 
-/// Latencies whose bins all differ; the last of them are the most that the file can say.
+/// Latencies whose bins all differ; the last of them are the maximum of the format.
 fn random_latencies(chance: &mut Chance) -> Latencies {
     let mut score_edges = std::array::from_fn(|_| chance.below(12_000) as i32 - 6_000);
     let mut feature_edges = std::array::from_fn(|_| chance.below(64) as u8);
@@ -339,12 +340,12 @@ fn bytes_of(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// A file of version 2 with a network only, as a writer of version 1 wrote it.
+/// A file of version 2 with a network only, in the form of version 1.
 fn as_version_1(bytes: &[u8]) -> Vec<u8> {
     forged(&forged(bytes, 8, &[1]), 76, &[0])
 }
 
-/// Keeps a model file with what it says of some inputs, and reads it back.
+/// Stores a model file with its outputs for some inputs, and reads it back.
 fn keep_model(name: &str, model: &Model, bytes: &[u8], chance: &mut Chance) {
     let mut text = format!(
         "{SPDX}# A model file in hex, then inputs as digits with the logits in hex and the verdict (1: revoke).\n"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An in-flight tracker that keeps everything that ever happened and counts it again for each description
+//! A reference in-flight tracker that keeps all events and recomputes every feature from them
 //! (`spec/features-linnet.md`).
 
 /// Inputs of a read.
 pub const INPUTS: usize = 16;
 /// The end of the scale, and "not yet".
 pub const LAST: u8 = 63;
-/// The most that a latency counts in an average.
+/// Upper limit of a latency in an average.
 const LATENCY_MAX: u64 = 1 << 40;
 
 /// One I/O in flight.
@@ -20,7 +20,7 @@ pub struct Io {
     ahead: u64,
 }
 
-/// The device, with ends in the order in which they came.
+/// The device, with its ends in order of time.
 #[derive(Default)]
 pub struct SlowInflightTracker {
     pub inflection_ns: u64,
@@ -35,7 +35,7 @@ fn pages(size: u32) -> u64 {
     u64::from(size).div_ceil(4096)
 }
 
-/// The place of a value among the numbers that begin a bucket.
+/// The bucket of a value: its position among the lower bounds of the buckets.
 pub fn bucket(value: u64) -> u8 {
     let begins = |b: u64| if b < 4 { b } else { (4 + b % 4) << (b / 4 - 1) };
     (1..=u64::from(LAST)).filter(|&b| begins(b) <= value).count() as u8
@@ -45,7 +45,7 @@ fn time(ns: u64) -> u8 {
     bucket(ns / 2048)
 }
 
-/// A moving average that starts with its first value, in integers as the specification has it.
+/// A moving average that starts with its first value, in integers as the specification defines it.
 fn average(values: impl Iterator<Item = u64>, shift: u32) -> u64 {
     let mut kept = 0u64;
     for value in values {
@@ -59,7 +59,7 @@ impl SlowInflightTracker {
         SlowInflightTracker { inflection_ns, ..SlowInflightTracker::default() }
     }
 
-    /// Hands over an I/O; its number.
+    /// Submits an I/O and returns its number.
     pub fn arrive(&mut self, now: u64, read: bool, offset: u64, size: u32) -> usize {
         let ahead = self.pages_in_flight() + pages(size);
         let io = Io { id: self.arrived.len(), at_ns: now, read, offset, size, ahead };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Slow, plain models of what the core does, and files that tests share.
+//! Slow, plain references of the core, and files that tests share.
 #![allow(dead_code)]
 
 pub mod inflight;
@@ -41,7 +41,7 @@ impl Slow {
     }
 }
 
-/// What a network must answer; `None` where 128 bits do not hold it.
+/// The expected sums of a network; `None` if 128 bits do not hold them.
 pub fn logits(layers: &[Layer], inputs: &[u8]) -> Option<Vec<i128>> {
     let mut row: Vec<i128> = inputs.iter().map(|&d| i128::from(d)).collect();
     for (k, layer) in layers.iter().enumerate() {
@@ -70,7 +70,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// The same file with other bytes at `at` and a checksum that fits: what a faulty writer would make.
+/// The same file with other bytes at `at` and a valid checksum: the output of a faulty writer.
 pub fn forged(good: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut file = good[..good.len() - 4].to_vec();
     file[at..at + bytes.len()].copy_from_slice(bytes);
@@ -84,7 +84,7 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A file of the shared data, or `None` where there is none.
+/// A file of the shared data, or `None` if it does not exist.
 pub fn shared(path: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("LINNET_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
     let file = folder.join(path);
@@ -98,7 +98,7 @@ pub fn shared(path: &str) -> Option<PathBuf> {
 /// The first line of a vector file.
 pub const SPDX: &str = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
 
-/// Compares with the file in `spec/vectors`, or writes it when asked to.
+/// Compares with the file in `spec/vectors`, or writes it on request.
 pub fn keep(name: &str, text: &str) {
     let path = root().join("spec/vectors").join(name);
     if std::env::var_os("LINNET_WRITE_VECTORS").is_some() {
@@ -114,7 +114,7 @@ pub fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| line.split(' ').collect())
 }
 
-/// Latencies that rise as a table wants it, up to the most that a file can say.
+/// Latencies that ascend as a table requires, up to the maximum of the file format.
 pub fn rising(chance: &mut Chance, step: u64) -> LatencyBins {
     let mut bins = LatencyBins::default();
     let mut below = [[0u32; LATENCY_SHARES.len()]; FEATURE_BINS];
