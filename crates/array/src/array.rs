@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The array: replicas and a policy, as a state machine without I/O.
 //!
-//! A driver feeds it what happened (a request arrived, a copy completed, failed, was refused or cancelled, a timer rang)
-//! and carries out what it puts in `out`. The array never waits and never asks for the time; the same code runs on models
-//! in virtual time and on real devices.
+//! A driver reports events (a request arrived, a copy completed, failed, was refused or cancelled, a timer expired) and
+//! carries out what the array puts in `out`. The array never waits and never reads a clock; the same code runs on
+//! models in virtual time and on real devices.
 //!
 //! The life of a read:
 //!
 //! 1. It arrives. The policy is asked about the first candidate, the primary.
-//! 2. Revoked: a timer of `failover_ns` is set, and when it rings the policy is asked about the next replica. The last
-//!    candidate is never revoked. A revoke that the budget does not allow becomes a submit; one that rests on expired
-//!    knowledge becomes a probe.
-//! 3. Submitted: a copy flies. It may be hedged: when its timer rings and the read is unanswered, a second copy goes to a
-//!    replica that holds none.
-//! 4. The first completion answers the caller. Copies still flying are cancelled; where a device cannot cancel, their
-//!    completions are swallowed, but the device's view learns from them.
-//! 5. A copy that fails or exceeds its time limit is replaced at the next replica after `failover_ns`, unless another copy
-//!    flies. When every replica has failed, the read fails.
+//! 2. Revoked: a timer of `failover_ns` is set. When it expires, the policy is asked about the next replica. The last
+//!    candidate is never revoked. A revoke that the budget does not allow becomes a submit; one that is based on
+//!    expired state becomes a probe.
+//! 3. Submitted: a copy is in flight. It may be hedged: if its timer expires and the read is unanswered, a second copy
+//!    is sent to a replica that has none.
+//! 4. The first completion answers the caller. Copies still in flight are cancelled; if a device cannot cancel, their
+//!    completions are not reported, but the state of the device is updated from them.
+//! 5. A copy that fails or exceeds its time limit is replaced at the next replica after `failover_ns`, unless another
+//!    copy is in flight. If every replica has failed, the read fails.
 //!
-//! No policy decides about a write. It goes to the primary, or to all replicas, and a failed copy of it is not sent elsewhere:
-//! that would leave the replicas different.
+//! No policy decides about a write. It is sent to the primary, or to all replicas. A failed copy of it is not sent
+//! elsewhere, because that would make the replicas differ.
 //!
-//! Requests live in slots that are used again and outputs go to the caller's buffer, so a steady load allocates nothing.
+//! Request slots are reused and outputs are written to the caller's buffer, so a steady load allocates nothing.
 
 mod flight;
 mod route;
@@ -62,16 +62,16 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array of `thresholds.len()` devices. The thresholds give the inflection points by which false submits and false
-    /// revokes are counted; with 0 they are not counted.
+    /// An array of `thresholds.len()` devices. The thresholds give the inflection points by which false submits and
+    /// false revokes are counted; with 0 they are not counted.
     pub fn new(config: Config, thresholds: &[Thresholds], policy: Box<dyn Policy>) -> Result<Array, Error> {
         config.validate(thresholds.len())?;
         let placement = Placement::consecutive(thresholds.len(), config.replicas);
         Array::placed(config, thresholds, policy, placement)
     }
 
-    /// As [`Array::new`], with the data of each stream where the placement says; its rows name as many devices as there are
-    /// replicas.
+    /// Like [`Array::new`], with the data of each stream on the devices that the placement gives. Its rows have as many
+    /// devices as there are replicas.
     pub fn placed(
         config: Config,
         thresholds: &[Thresholds],
@@ -108,17 +108,17 @@ impl Array {
         &self.counters
     }
 
-    /// The devices as the array sees them.
+    /// The state of each device as the array knows it.
     pub fn devices(&self) -> &[DeviceView] {
         &self.views
     }
 
-    /// Requests that have not ended, copies whose answer is no longer wanted included.
+    /// Requests that have not ended, including those with copies whose answer is no longer wanted.
     pub fn live(&self) -> usize {
         self.slab.live()
     }
 
-    /// Where data lies.
+    /// The devices of each stream.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }
@@ -133,7 +133,8 @@ impl Array {
         &*self.policy
     }
 
-    /// A request arrives. `tag` is the caller's name for it; `stream` says where its data lies ([`Array::placement`]).
+    /// A request arrives. `tag` is the caller's name for it; `stream` selects the devices of its data
+    /// ([`Array::placement`]).
     pub fn arrive(
         &mut self,
         now: Nanos,
@@ -204,14 +205,14 @@ impl Array {
         }
     }
 
-    /// A device refused a copy (a kernel target that predicts for itself): a revoke by the device.
+    /// A device refused a copy (a kernel target that predicts by itself): a revoke by the device.
     pub fn revoked(&mut self, now: Nanos, copy: CopyId, out: &mut Vec<Output>) {
         let Some((index, k)) = self.land(copy) else { return };
         let slot = self.slab.at(index);
         slot.submitted &= !(1 << k);
         slot.refused |= 1 << k;
         slot.copies -= 1;
-        // A refused copy costs the device nothing; another one of the read is then no longer beyond the first.
+        // A refused copy costs the device nothing, so one of the read's other copies no longer counts as extra.
         self.counters.extra_io -= u64::from(slot.copies > 0);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let device = self.placement.device(slot.row, k);
@@ -226,14 +227,14 @@ impl Array {
         self.settle(now, index, out);
     }
 
-    /// A copy was cancelled, as asked for by [`Output::Cancel`]: its device will not answer.
+    /// A copy was cancelled, as requested by [`Output::Cancel`]: its device will not answer.
     pub fn cancelled(&mut self, now: Nanos, copy: CopyId, out: &mut Vec<Output>) {
         let Some((index, k)) = self.land(copy) else { return };
         let slot = self.slab.at(index);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let (sampled, so_far_ns) = (slot.sampled & (1 << k) != 0, now.saturating_sub(flight.arrived_ns()));
         let device = self.placement.device(slot.row, k);
-        // A probe called off after the inflection point was slow; before it, nobody knows.
+        // A probe cancelled after the inflection point was slow; before it, the outcome is unknown.
         let inflection_ns = self.inflection_ns[device];
         if sampled && inflection_ns > 0 && is_slow(so_far_ns, inflection_ns) {
             self.counters.probing.answered_probe(so_far_ns, inflection_ns);
@@ -245,7 +246,7 @@ impl Array {
         self.settle(now, index, out);
     }
 
-    /// A timer rings. One whose reason has passed does nothing.
+    /// A timer expires. It has no effect if its reason no longer holds.
     pub fn timer(&mut self, now: Nanos, timer: TimerId, outlook: &dyn Outlook, out: &mut Vec<Output>) {
         match timer.alarm() {
             Some(Alarm::Limit) if timer.slot() < 2 => self.enforce_limits(now, timer.slot(), out),
@@ -262,7 +263,7 @@ impl Array {
         }
     }
 
-    /// Gives a read its answer, unless it has one, and calls its other copies off.
+    /// Answers a read, unless it has been answered, and cancels its other copies.
     fn answer(&mut self, now: Nanos, index: usize, k: usize, out: &mut Vec<Output>) {
         let twice = self.breaks(Breakage::CompleteTwice);
         let slot = self.slab.at(index);
@@ -286,7 +287,7 @@ impl Array {
         }
     }
 
-    /// A copy failed: the read fails over when nothing else of it flies.
+    /// A copy failed: the read fails over if it has no other copy in flight.
     fn lose(&mut self, now: Nanos, index: usize, k: usize, out: &mut Vec<Output>) {
         let keeps = self.breaks(Breakage::LeakInFlight);
         let slot = self.slab.at(index);
@@ -310,7 +311,7 @@ impl Array {
         }
     }
 
-    /// Ends a request of which nothing is left to wait for.
+    /// Ends a request that waits for nothing more.
     fn settle(&mut self, now: Nanos, index: usize, out: &mut Vec<Output>) {
         let slot = self.slab.at(index);
         if slot.flying != 0 || slot.waiting {
@@ -353,7 +354,7 @@ fn views(policy: &dyn Policy, thresholds: &[Thresholds]) -> Result<Vec<DeviceVie
     thresholds.iter().enumerate().map(view).collect()
 }
 
-/// Faults that tests put into the array, to see that the checker finds them.
+/// Faults that tests inject into the array, to check that the checker finds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Breakage {
     /// Each copy answers the caller.

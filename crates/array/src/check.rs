@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks an array from outside while it runs: an observer that keeps its own counts.
+//! Checks an array while it runs: an observer that keeps its own counts.
 //!
 //! - Each request is answered exactly once, and by the end all are.
-//! - A device holds at most one copy of a request at a time, and the array's counts of I/Os in flight and pages pending are
-//!   those of the copies that fly.
+//! - A device holds at most one copy of a request at a time, and the array's counts of I/Os in flight and pages pending
+//!   agree with the copies in flight.
 //! - A read fails only after a copy failed at every replica.
-//! - The last replica is never revoked: reads never have more revokes than replicas but one.
-//! - Time does not go back.
+//! - The last replica is never revoked: a read has fewer revokes than replicas.
+//! - Time never goes back.
 //! - Counters add up.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use linnet_types::{Nanos, Op, Request};
 
 use crate::{Array, CopyId, Counters, Input, Observer, Output, Progress};
 
-/// An observer that checks. Broken rules are collected; [`Checker::finish`] gives the verdict.
+/// An observer that checks rules. It collects violations; [`Checker::finish`] returns them.
 #[derive(Debug, Default)]
 pub struct Checker {
     devices: Vec<Expected>,
@@ -41,11 +41,11 @@ struct Life {
     failures: u32,
 }
 
-/// Broken rules kept; the first ones tell the most.
+/// Violations that are kept; the first ones are the most useful.
 const BROKEN_MAX: usize = 20;
 
 impl Checker {
-    /// Watches an array of this many devices, with this many replicas of each stream.
+    /// Checks an array of this many devices, with this many replicas of each stream.
     pub fn new(devices: usize, replicas: usize) -> Self {
         Checker { devices: vec![Expected::default(); devices], replicas: replicas as u32, ..Checker::default() }
     }
@@ -57,7 +57,7 @@ impl Checker {
         }
     }
 
-    /// A copy no longer flies.
+    /// A copy is no longer in flight.
     fn land(&mut self, copy: CopyId, failed: bool) {
         if let Some((device, tag, request)) = self.copies.remove(&copy) {
             let expected = &mut self.devices[device];
@@ -86,7 +86,7 @@ impl Checker {
         *(if failed { &mut self.failed } else { &mut self.answered }).get_mut(op as usize).expect("two kinds") += 1;
     }
 
-    /// The verdict at the end of a run with these counters: every broken rule, or nothing.
+    /// The result at the end of a run with these counters: all violations, or `Ok`.
     pub fn finish(mut self, counters: &Counters) -> Result<(), Vec<String>> {
         let open = self.requests.values().filter(|life| life.answers == 0).count();
         self.rule(open == 0, || format!("{open} requests never got an answer"));

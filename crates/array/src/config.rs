@@ -5,21 +5,21 @@ use crate::Error;
 use linnet_core::{REPLICAS_MAX, Rate, Settings};
 use linnet_types::Nanos;
 
-/// Most devices in one array.
+/// Maximum number of devices in one array.
 pub const DEVICES_MAX: usize = 4096;
 
-/// Where a write goes.
+/// Destination of writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
     /// To the primary only, as in LinnOS's evaluation (section 5.1: each device replays its own trace).
     #[default]
     Primary,
-    /// To every replica. The write is complete when all of them are, and fails when all of them fail.
+    /// To every replica. The write is complete when all copies are, and fails if all of them fail.
     All,
 }
 
-/// A token bucket: every arriving read adds `share` of a token, every use takes one, and no more than `burst` are kept.
-/// It starts full.
+/// A token bucket: every arriving read adds `share` of a token, every use takes one, and at most `burst` tokens are
+/// kept. It starts full.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// Uses per read in the long run, 0 to 8.
@@ -35,43 +35,46 @@ pub struct Config {
     pub replicas: usize,
     /// Where writes go. Default: the primary.
     pub write_mode: WriteMode,
-    /// From a revoke or an error until the next replica is asked. Default 15 us: LinnOS's cost of a failover, its
-    /// inference included (section 5.3).
+    /// Time from a revoke or an error until the next replica is asked. Default 15 us: LinnOS's cost of a failover,
+    /// including its inference (section 5.3).
     pub failover_ns: Nanos,
     /// Time that a predicting policy takes before the first submit or revoke of a read; later decisions are part of
     /// `failover_ns`. Default 0.
     pub decision_ns: Nanos,
-    /// Revokes. Default 1 per read and 4,096 in a row: enough while one of three replicas is fast (two slow devices of three
-    /// cause one revoke per read), and a model that revokes everything costs the average read one failover.
+    /// Budget of revokes. Default 1 per read and 4,096 in a row: enough if one of three replicas is fast (two slow
+    /// devices of three cause one revoke per read), and a model that revokes everything costs the average read one
+    /// failover.
     pub revoke_budget: Budget,
-    /// Hedges. Default 0.5 per read and 1,024 in a row: enough while one of three devices is slow (a third of the reads) on
-    /// top of a published delay (5 % at p95, 28 % at p72, the lowest inflection point of LinnOS's Table 2). Hedges that slow
-    /// the devices and so call for more hedges end at half again the load.
+    /// Budget of hedges. Default 0.5 per read and 1,024 in a row: enough if one of three devices is slow (a third of
+    /// the reads) with a published delay (5 % of reads at p95, 28 % at p72, the lowest inflection point of LinnOS's
+    /// Table 2). If hedges slow the devices and cause more hedges, the feedback ends at 1.5 times the load.
     pub hedge_budget: Budget,
-    /// Second copies sent together with the first. Default 1 per read and 256 in a row: cloning does what it says.
+    /// Budget of second copies sent together with the first. Default 1 per read and 256 in a row: every read can be
+    /// cloned.
     pub clone_budget: Budget,
-    /// Age at which a device's history counts as expired, so that a revoke becomes a probe. Default 10 ms: the order of a
-    /// flush or collection burst (1-30 ms). Shorter, probes land in the same burst again and again; longer, a recovered
-    /// device idles while the others carry its load, and false revokes grow (by half from 10 to 100 ms on the SSD model, with
-    /// latencies unchanged).
+    /// Age at which a device's state expires, so that a revoke becomes a probe. Default 10 ms: the order of a flush or
+    /// collection burst (1-30 ms). With a shorter age, several probes hit the same burst; with a longer one, a
+    /// recovered device idles while the others carry its load, and false revokes grow (by half from 10 to 100 ms on the
+    /// SSD model, with latencies unchanged).
     pub age_ns: Nanos,
-    /// Revokes of one device without a read completing there, after which one becomes a probe, however young the
-    /// history. Default 1,024: probes stay below 0.1 % of what is revoked.
+    /// Revokes of one device without a read completing there, after which one becomes a probe, even if the state is
+    /// recent. Default 1,024: probes stay below 0.1 % of revokes.
     pub revokes_in_row_max: u32,
-    /// Chance that a read which would be revoked, or sent elsewhere than to its primary, is submitted there all the same, 0 to
-    /// 1: what becomes of these tells what became of the others ([`crate::Probing`]). Default 0: none.
+    /// Probability that a read which would be revoked, or sent elsewhere than to its primary, is submitted there
+    /// nevertheless, 0 to 1. The outcomes of these reads estimate those of the others ([`crate::Probing`]). Default 0:
+    /// none.
     pub probe_share: f64,
-    /// Errors and time-outs in a row that take a device out of service. Default 3: one bad flash page is no reason.
+    /// Consecutive errors and time-outs that take a device out of service. Default 3: one bad flash page is not enough.
     pub error_limit: u32,
-    /// How long a device is out of service before one read probes it; doubles with each failed probe. Default 10 ms.
+    /// Time that a device is out of service before one read probes it; doubles with each failed probe. Default 10 ms.
     pub out_ns: Nanos,
-    /// Upper end of that doubling. Default 1 s.
+    /// Upper limit of that doubling. Default 1 s.
     pub out_ns_max: Nanos,
     /// Time limit of a read on one device; the read then fails over. Default 1 s.
     pub read_timeout_ns: Nanos,
     /// Time limit of a write on one device; it counts as failed there. Default 30 s, as in Linux's NVMe driver.
     pub write_timeout_ns: Nanos,
-    /// Seed of the policies' chance. Default 0.
+    /// Seed of the policies' random numbers. Default 0.
     pub seed: u64,
 }
 
@@ -150,7 +153,7 @@ impl Budget {
     }
 }
 
-/// The core's refusal by the name that the field has here.
+/// The core's error with the name that the field has here.
 fn named(error: linnet_core::Error, budget: &'static str) -> Error {
     match error {
         linnet_core::Error::Setting { field, value, expected } => {
@@ -165,7 +168,7 @@ fn named(error: linnet_core::Error, budget: &'static str) -> Error {
     }
 }
 
-/// What is left of a [`Budget`].
+/// The balance of a [`Budget`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     rate: Rate,
@@ -182,7 +185,7 @@ impl TokenBucket {
         self.left.earn(&self.rate);
     }
 
-    /// Takes one use, or tells that there is none.
+    /// Takes one use. False if none is left.
     pub(crate) fn take(&mut self) -> bool {
         self.left.take(&self.rate)
     }

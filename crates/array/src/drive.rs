@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drives an array over devices and a clock, virtual or the wall's.
+//! Drives an array over devices and a clock, which is virtual or real.
 //!
-//! Arrivals come from the streams, ends from the devices, and timers from the array. What is due at the same time is dealt
-//! with in the order in which it was submitted or set, and before an arrival of that time, so that an arriving read sees
-//! every completion of its own nanosecond. The run ends when all arrived and all is answered, losers of races included. In
-//! virtual time the same devices, streams, settings and policy give the same run; its hash tells.
+//! Arrivals come from the streams, ends from the devices, and timers from the array. Events of the same time are
+//! handled in the order of their submit or of setting their timer, and before arrivals of that time, so that an
+//! arriving read sees every completion of its own nanosecond. The run ends when all requests have arrived and all
+//! copies have ended, including losers of races. In virtual time the same devices, streams, settings and policy give
+//! the same run and the same hash.
 //!
-//! Arrivals keep their absolute times. Where a driver in real time is late, the wait counts into the latency that users see:
-//! a run that waited for answers before it sent more would hide the tail.
+//! Arrivals keep their absolute times. If a driver in real time is late, the delay counts as latency for the user: a
+//! run that waited for answers before it sent more would hide the tail.
 
 mod arrivals;
 mod flights;
@@ -31,7 +32,7 @@ pub struct RunOptions {
     pub log: bool,
 }
 
-/// Where a run stands.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// I/Os that arrived.
@@ -42,7 +43,7 @@ pub struct Progress {
     pub now_ns: Nanos,
 }
 
-/// What is fed to the array.
+/// Input to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A request arrives.
@@ -51,9 +52,9 @@ pub enum Input {
         tag: u64,
         /// Its stream.
         stream: usize,
-        /// What it asks for.
+        /// The request.
         request: Request,
-        /// When it arrived: now, unless the driver is late.
+        /// Its arrival time: now, unless the driver is late.
         arrive_ns: Nanos,
     },
     /// A copy completed.
@@ -64,56 +65,58 @@ pub enum Input {
     Revoked(CopyId),
     /// A device cancelled a copy.
     Cancelled(CopyId),
-    /// A timer rings.
+    /// A timer expires.
     Timer(TimerId),
 }
 
-/// Watches a run. The default of each call does nothing.
+/// Observes a run. The default of each call does nothing.
 pub trait Observer {
-    /// Called every few thousand I/Os, and in real time every now and then. False stops the run with [`Error::Interrupted`].
+    /// Called every few thousand I/Os, and in real time at intervals. Returning false stops the run with
+    /// [`Error::Interrupted`].
     fn progress(&mut self, _progress: Progress) -> bool {
         true
     }
 
-    /// The array is about to be fed this.
+    /// Called before the array gets this input.
     fn input(&mut self, _now: Nanos, _input: &Input) {}
 
-    /// The array asked for this.
+    /// The array requested this output.
     fn output(&mut self, _now: Nanos, _output: &Output) {}
 
-    /// One input has been dealt with.
+    /// One input has been handled.
     fn step(&mut self, _now: Nanos, _array: &Array) {}
 }
 
-/// Watches nothing.
+/// Observes nothing.
 impl Observer for () {}
 
 /// Answered reads, in the order of their answers; one entry in each list per read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadLatencies {
-    /// From arrival at the array to the answer: revokes, failovers and hedges included.
+    /// From arrival at the array to the answer, including revokes, failovers and hedges.
     pub latency_ns: Vec<Nanos>,
     /// When the read arrived.
     pub arrive_ns: Vec<Nanos>,
     /// The stream it belongs to.
     pub stream: Vec<u16>,
-    /// The tenant that asked.
+    /// The tenant that sent the read.
     pub tenant: Vec<u32>,
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunResult {
-    /// What users of reads saw.
+    /// Latencies of reads as users saw them.
     pub reads: ReadLatencies,
     /// Counts.
     pub counters: Counters,
-    /// One number for everything that went in and out of the array, in order and with times.
+    /// Hash of all inputs and outputs of the array, with their order and times.
     pub event_hash: u64,
     /// Time of the last event.
     pub end_ns: Nanos,
-    /// Every I/O as its device saw it, by device, in the order of submission; empty unless asked for. `arrive_ns` is the time of
-    /// the submit; the latency is missing where the device did not complete it. Training data for `linnet-learn`.
+    /// Every I/O as its device saw it, by device, in the order of submission; empty unless requested. `arrive_ns` is
+    /// the time of the submit; the latency is missing if the device did not complete the I/O. Training data for
+    /// `linnet-learn`.
     pub log: Vec<Vec<IoRecord>>,
 }
 
@@ -121,8 +124,8 @@ pub struct RunResult {
 /// through an array of `devices` in virtual time.
 ///
 /// # Errors
-/// Wrong settings, a number of thresholds other than the number of devices, records out of order or empty, and a stop asked for
-/// by the observer.
+/// Wrong settings, a number of thresholds that is not the number of devices, records that are empty or out of order,
+/// and a stop by the observer.
 pub fn run<D: Device, O: Observer>(
     devices: &mut [D],
     streams: &[&[IoRecord]],
@@ -134,10 +137,10 @@ pub fn run<D: Device, O: Observer>(
     run_on(&mut VirtualClock::new(), devices, streams, thresholds, policy, options, observer)
 }
 
-/// [`run`] by the time of `clock`.
+/// [`run`] with the time of `clock`.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_on<C: Clock, D: Device, O: Observer>(
     clock: &mut C,
     devices: &mut [D],
@@ -154,10 +157,10 @@ pub fn run_on<C: Clock, D: Device, O: Observer>(
     drive(array, clock, devices, streams, options.log, observer)
 }
 
-/// [`run_on`] with an array that is ready, with a placement of its own, say.
+/// [`run_on`] with a given array, for instance one with its own placement.
 ///
 /// # Errors
-/// Records out of order or empty, and a stop asked for by the observer.
+/// Records that are empty or out of order, and a stop by the observer.
 pub fn drive<C: Clock, D: Device, O: Observer>(
     array: Array,
     clock: &mut C,
@@ -207,7 +210,7 @@ enum Event {
     Timer(TimerId),
 }
 
-/// What is due now.
+/// An event that is due.
 #[derive(Clone, Copy)]
 struct Ready {
     at_ns: Nanos,
@@ -275,13 +278,13 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         Err(Error::Interrupted { done, total })
     }
 
-    /// When a timer rings or a device wants to be polled.
+    /// Time of the next timer or poll.
     fn due(&mut self) -> Option<Nanos> {
         let timer = self.timers.next_ns();
         self.devices.iter_mut().fold(timer, |due, device| earlier(due, device.next_due()))
     }
 
-    /// Collects all that is due by `now` in `ready`: by time, then in the order of submits and timers.
+    /// Collects all events that are due by `now` in `ready`: by time, then in the order of submits and timers.
     fn gather(&mut self, now: Nanos) {
         self.ready.clear();
         for number in 0..self.devices.len() {
@@ -301,7 +304,7 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         }
     }
 
-    /// Takes what device `number` has ended to `ready`, and its latencies to the log.
+    /// Moves the requests that device `number` has ended to `ready`, and their latencies to the log.
     fn land(&mut self, number: usize) {
         for Ended { token, at_ns, end } in self.ended.drain(..) {
             let flight = self.flights.end(token);
@@ -394,7 +397,7 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         }
     }
 
-    /// Waits, in virtual time, for what the array has given up: the log wants its latencies.
+    /// Waits in virtual time for copies that the array no longer waits for, because the log needs their latencies.
     fn complete_log(&mut self) {
         while self.log && self.flights.len() > 0 {
             let due = self.devices.iter_mut().filter_map(D::next_due).min();
@@ -420,7 +423,7 @@ fn earlier(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
     }
 }
 
-/// The devices' foresight as an outlook.
+/// Makes the devices' foresight available to policies.
 struct Peek<'a, D>(&'a [D]);
 
 impl<D: Device> crate::Outlook for Peek<'_, D> {

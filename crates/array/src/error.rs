@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be wrong with a set-up or a run.
+//! Errors of a set-up or a run.
 
 use thiserror::Error;
 
-/// Errors of this crate. Each says what was wrong where, and what would be right.
+/// Errors of this crate. Each names what was wrong and what is expected.
 #[derive(Debug, Error, PartialEq)]
 pub enum Error {
     /// No policy has this name.
     #[error("unknown policy `{name}`{hint}; known policies: {known}")]
     UnknownPolicy {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The question "did you mean ...?", when a known name is close.
+        /// The question "did you mean ...?", if a known name is close.
         hint: String,
         /// Every known name.
         known: String,
@@ -23,10 +23,10 @@ pub enum Error {
         field: &'static str,
         /// Its value.
         value: String,
-        /// What it should be.
+        /// The accepted values.
         expected: String,
     },
-    /// One list needs an entry per device and has another length.
+    /// A list that needs one entry per device has another length.
     #[error("{what}: {got} given for {devices} devices; give one per device")]
     Count {
         /// What the list holds.
@@ -36,7 +36,7 @@ pub enum Error {
         /// Devices of the array.
         devices: usize,
     },
-    /// A network that does not have the shape that the features demand.
+    /// A network whose shape does not fit the features.
     #[error("network of device {device} has {inputs} inputs and {outputs} outputs; LinnOS needs 31 and 2")]
     NetworkShape {
         /// The device's number.
@@ -68,7 +68,7 @@ pub enum Error {
         /// The record's number in the stream, from 0.
         record: usize,
     },
-    /// The observer asked to stop.
+    /// The observer stopped the run.
     #[error("interrupted after {done} of {total} I/Os")]
     Interrupted {
         /// I/Os that had arrived.
@@ -76,7 +76,7 @@ pub enum Error {
         /// I/Os of the whole run.
         total: u64,
     },
-    /// Requests are left, and nothing is due that could finish them: a fault of the array itself.
+    /// Requests are left, and no event is due that could finish them: a bug in the array.
     #[error(
         "{live} requests are left and no event is due; this is a fault of the array, please report it with the seed"
     )]

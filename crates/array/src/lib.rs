@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replicas and admission policies as a state machine without I/O.
 //!
-//! [`Array`] is the machine, [`Policy`] decides, [`run`] drives both on devices in virtual time and
-//! [`run_on`] by any clock. Policies are known by name
-//! ([`POLICIES`], [`policy`]).
+//! [`Array`] is the state machine, [`Policy`] decides, [`run`] drives both on devices in virtual time and [`run_on`] by
+//! any clock. Policies are selected by name ([`POLICIES`], [`policy`]).
 
 mod array;
 mod check;

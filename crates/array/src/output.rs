@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the array asks of its driver.
+//! Requests of the array to its driver.
 
 use crate::{CopyId, TimerId};
 use linnet_types::{Nanos, Op, Request};
@@ -7,7 +7,7 @@ use linnet_types::{Nanos, Op, Request};
 /// What the driver has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Hand this request to this device, and report what becomes of it under `copy`.
+    /// Submit this request to this device, and report its outcome with `copy`.
     Submit {
         /// The device's number.
         device: usize,
@@ -17,7 +17,7 @@ pub enum Output {
         tag: u64,
         /// What to read or write.
         request: Request,
-        /// Another replica is left: a device that predicts for itself may refuse.
+        /// Another replica is left, so a device that predicts by itself may refuse.
         may_revoke: bool,
     },
     /// The answer of this copy is no longer wanted. A driver that can cancel reports [`crate::Array::cancelled`]; one that cannot
@@ -27,7 +27,7 @@ pub enum Output {
         device: usize,
         /// Name of the copy.
         copy: CopyId,
-        /// The array gave the copy up at its time limit: whatever is reported of it will be dropped.
+        /// The copy exceeded its time limit: any report of it will be dropped.
         timed_out: bool,
     },
     /// The request is answered.
@@ -45,7 +45,7 @@ pub enum Output {
         /// From arrival to answer.
         latency_ns: Nanos,
     },
-    /// The request failed: every replica did.
+    /// The request failed at every replica.
     Fail {
         /// The caller's name of the request.
         tag: u64,

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where data lies: which devices hold what a stream reads and writes, in the order in which they are asked.
+//! Placement of data: which devices hold the data of a stream, in the order in which they are asked.
 //!
-//! A placement is a table. Stream `s` lies on the devices of row `s mod rows`, the primary first. A row per tenant, and a
-//! tenant's streams numbered alike, is a placement of tenants.
+//! A placement is a table. Stream `s` is on the devices of row `s mod rows`, the primary first. With one row per
+//! tenant, and matching stream numbers, it is a placement of tenants.
 
 use crate::{Error, REPLICAS_MAX};
 
 /// Which devices hold the data of each stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Rows of `replicas` devices, one after the other.
+    /// Rows of `replicas` devices, concatenated.
     devices: Vec<u32>,
     rows: usize,
     replicas: usize,
 }
 
 impl Placement {
-    /// One row for each device: itself as the primary, then those that follow it, the first after the last.
+    /// One row for each device: the device itself as the primary, then the devices after it, wrapping around.
     ///
     /// # Panics
     /// Without devices.
@@ -26,10 +26,10 @@ impl Placement {
         Placement { devices: (0..devices).flat_map(row).collect(), rows: devices, replicas }
     }
 
-    /// These rows, each naming the devices of its streams, the primary first.
+    /// A placement with these rows. Each lists the devices of its streams, the primary first.
     ///
     /// # Errors
-    /// No rows, rows of different lengths, and a row with no device, too many, or one of them twice.
+    /// No rows, rows of different lengths, and a row with no device, too many devices, or one device twice.
     pub fn new(rows: &[Vec<usize>]) -> Result<Placement, Error> {
         let refuse = |value: String, expected: String| Err(Error::Setting { field: "placement", value, expected });
         let Some(first) = rows.first() else { return refuse("empty".into(), "give at least one row".into()) };
@@ -52,7 +52,7 @@ impl Placement {
         Ok(Placement { devices, rows: rows.len(), replicas: first.len() })
     }
 
-    /// Refuses a placement that does not fit so many devices with so many replicas.
+    /// Refuses a placement that does not fit this number of devices and replicas.
     pub(crate) fn check(&self, devices: usize, replicas: usize) -> Result<(), Error> {
         let refuse = |value: String, expected: String| Err(Error::Setting { field: "placement", value, expected });
         if self.replicas != replicas {
@@ -87,7 +87,7 @@ impl Placement {
         self.devices[row as usize * self.replicas + k] as usize
     }
 
-    /// Where in its row a device stands.
+    /// The index of a device in its row.
     pub(crate) fn replica(&self, row: u32, device: usize) -> Option<usize> {
         self.devices(row as usize).iter().position(|&own| own as usize == device)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a policy is asked, what it may answer, and what it is told.
+//! The interface of policies: the question, the possible answers, and reports of completions.
 
 use crate::DeviceView;
 use crate::slab::Mask;
@@ -7,25 +7,25 @@ use linnet_core::{Answer, Budget, Candidate, Network, REPLICAS_MAX, Settings, Ve
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Outcome, Request};
 
-/// Foresight: what a device would answer to a request now. Models can tell; real devices cannot.
+/// Foresight: what a device would answer to a request now. Models have it; real devices do not.
 pub trait Outlook {
-    /// What device number `device` would answer, or nothing when it cannot tell.
+    /// What device number `device` would answer, or `None` without foresight.
     fn peek(&self, device: usize, now: Nanos, request: &Request) -> Option<Outcome>;
 }
 
-/// No foresight: the outlook on real devices.
+/// No foresight, as on real devices.
 impl Outlook for () {
     fn peek(&self, _device: usize, _now: Nanos, _request: &Request) -> Option<Outcome> {
         None
     }
 }
 
-/// The question: where should this read go? Devices are given by their number in the array.
+/// The question where a read is sent. Devices are identified by their number in the array.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
     /// Time of the question.
     pub now_ns: Nanos,
-    /// When the read arrived at the array: earlier than now after a revoke, and for hedges.
+    /// When the read arrived at the array: before `now_ns` after a revoke, and for hedges.
     pub arrive_ns: Nanos,
     /// The read.
     pub request: &'a Request,
@@ -33,30 +33,31 @@ pub struct Ask<'a> {
     pub stream: usize,
     /// The devices that hold its data, the primary first.
     pub replicas: &'a [u32],
-    /// The candidate that comes first, counted from the primary: the one that [`Choice::Revoke`] is about.
+    /// The first candidate, counted from the primary: the one that [`Choice::Revoke`] refers to.
     pub next: usize,
-    /// True when nothing was decided about this read before.
+    /// True if this is the first decision on this read.
     pub first: bool,
-    /// True when there is one candidate only: it will not be revoked, so there is nothing to predict.
+    /// True if there is only one candidate: it will not be revoked, so no prediction is needed.
     pub last: bool,
-    /// Every device of the array, as the array sees it.
+    /// The state of every device of the array.
     pub devices: &'a [DeviceView],
-    /// Foresight, where the devices offer it.
+    /// Foresight, if the devices have it.
     pub outlook: &'a dyn Outlook,
-    /// The settings of the core's decision, as the policy wants them.
+    /// The settings of the core's decision, as the policy changed them.
     pub settings: &'a Settings,
     pub(crate) candidates: Mask,
     pub(crate) refused: Mask,
 }
 
 impl Ask<'_> {
-    /// Devices that may be chosen, in order from the primary: replicas that hold no copy of the read, were not revoked for
-    /// it and are in service; when there is none of those, what is left. A hedge's candidates include revoked replicas.
+    /// Devices that may be chosen, in order from the primary: replicas that hold no copy of the read, were not revoked
+    /// for it and are in service; if there are none, the best that are left. A hedge's candidates include revoked
+    /// replicas.
     pub fn candidates(&self) -> impl Iterator<Item = usize> {
         bits(self.candidates).map(|k| self.device(k))
     }
 
-    /// The k-th replica of the read, the primary being the first.
+    /// The k-th replica of the read; 0 is the primary.
     pub fn device(&self, k: usize) -> usize {
         self.replicas[k] as usize
     }
@@ -71,7 +72,7 @@ impl Ask<'_> {
         &self.devices[self.next]
     }
 
-    /// The candidate with the least key; of equals, the one nearest to the primary.
+    /// The candidate with the lowest key; among equals, the one nearest to the primary.
     pub fn least<K: PartialOrd>(&self, mut key: impl FnMut(usize) -> K) -> usize {
         let mut best = (self.next, None);
         for device in self.candidates() {
@@ -83,12 +84,12 @@ impl Ask<'_> {
         best.0
     }
 
-    /// The candidate that the core's policy prefers; `score` is what trees say of each.
+    /// The candidate that the core's policy prefers; `score` is the trees' score of each.
     pub fn preferred(&self, policy: linnet_core::Policy, mut score: impl FnMut(usize) -> i32) -> usize {
         self.preferred_of(self.candidates, policy, &mut score)
     }
 
-    /// The least wait by the averages, replicas that were revoked for this read last.
+    /// The candidate with the lowest wait by the averages; replicas that were revoked for this read come last.
     pub fn least_wait(&self) -> usize {
         let fresh = self.candidates & !self.refused;
         let of = if fresh == 0 { self.candidates } else { fresh };
@@ -105,7 +106,7 @@ impl Ask<'_> {
         preferred(policy, &candidates).map_or(self.next, |k| self.device(k))
     }
 
-    /// What follows from the core's answer. `tried`: a probe is a revoke that was wanted.
+    /// Converts the core's answer to a choice. With `tried`, a probe counts as a revoke that was wanted.
     pub(crate) fn carry_out(&self, answer: &Answer, hedge_after: Option<Nanos>, tried: bool) -> Choice {
         if answer.verdict == Verdict::Revoke {
             return Choice::Revoke { hedge_after };
@@ -125,18 +126,18 @@ pub(crate) fn bits(mut set: Mask) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A submit, and what goes with it.
+/// A submit and its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submit {
     /// The device; a candidate of the [`Ask`].
     pub replica: usize,
-    /// Send a second copy elsewhere when this one has not answered after this time.
+    /// Send a second copy elsewhere if this one has not answered after this time.
     pub hedge_after: Option<Nanos>,
     /// Send a second copy to this candidate at once.
     pub also: Option<usize>,
-    /// The policy predicts that the device will be fast; the submit counts as false when it is not.
+    /// The policy predicts that the device will be fast; the submit counts as false if it is not.
     pub predicted_fast: bool,
-    /// The policy would rather not, but wants to learn how the device is now.
+    /// The policy prefers another replica, but sends the read to learn the state of this one.
     pub probe: bool,
 }
 
@@ -146,12 +147,12 @@ impl Submit {
         Submit { replica, hedge_after: None, also: None, predicted_fast: false, probe: false }
     }
 
-    /// The same with a hedge; a delay of `None` is no hedge.
+    /// The same with a hedge; `None` means no hedge.
     pub fn hedged(self, hedge_after: Option<Nanos>) -> Self {
         Submit { hedge_after, ..self }
     }
 
-    /// The same, as a prediction that the device will be fast.
+    /// The same, marked as a prediction that the device will be fast.
     pub fn predicted_fast(self) -> Self {
         Submit { predicted_fast: true, ..self }
     }
@@ -162,17 +163,18 @@ impl Submit {
 pub enum Choice {
     /// Submit.
     Submit(Submit),
-    /// Submit to [`Ask::next`], though it will be slow: as a probe, or because the budget has no revoke left.
+    /// Submit to [`Ask::next`] although it is predicted slow: as a probe, or because the budget has no revoke left.
     Declined(Submit),
-    /// [`Ask::next`] will be slow; try the replica after it. The budget has paid for it. The last candidate is submitted to all the
-    /// same, hedged after `hedge_after`, as is a read that the coin keeps ([`crate::Config::probe_share`]).
+    /// [`Ask::next`] is predicted slow; try the replica after it. The budget has paid for it. The read is submitted
+    /// nevertheless, hedged after `hedge_after`, if this is the last candidate or if a sampled probe is drawn
+    /// ([`crate::Config::probe_share`]).
     Revoke {
         /// Hedge delay of a submit in place of the revoke.
         hedge_after: Option<Nanos>,
     },
 }
 
-/// What to do about a read that has not answered after its hedge delay.
+/// What to do with a read that has not answered after its hedge delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hedge {
     /// Send a second copy to this candidate.
@@ -183,10 +185,10 @@ pub enum Hedge {
     Never,
 }
 
-/// A copy that a device completed, losers of a race included.
+/// A copy that a device completed, including losers of a race.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// When.
+    /// Time of completion.
     pub now_ns: Nanos,
     /// The device.
     pub device: usize,
@@ -196,40 +198,40 @@ pub struct Completion {
     pub size_bytes: u32,
     /// From submit to completion at the device.
     pub latency_ns: Nanos,
-    /// I/Os in flight at the device when the copy was submitted, this copy not counted.
+    /// I/Os in flight at the device when the copy was submitted, without this copy.
     pub in_flight: u32,
 }
 
-/// Decides where reads go. Told of completions, given time and chance; it owns neither.
+/// Decides where reads are sent. Completions, time and random numbers are passed in.
 pub trait Policy: Send {
     /// Its name in [`crate::POLICIES`].
     fn name(&self) -> &str;
 
-    /// True when it may answer [`Choice::Revoke`]. Reads of a predicting policy pay [`crate::Config::decision_ns`].
+    /// True if it may answer [`Choice::Revoke`]. Reads of a predicting policy pay [`crate::Config::decision_ns`].
     fn predicts(&self) -> bool {
         false
     }
 
-    /// True when it wants [`linnet_core::Replica::features`] of the devices.
+    /// True if it needs [`linnet_core::Replica::features`] of the devices.
     fn tracks_inflight(&self) -> bool {
         false
     }
 
-    /// The network that the device's view is to ask.
+    /// The network that predicts for the device.
     fn network(&self, _device: usize) -> Option<&Network> {
         None
     }
 
-    /// The settings of the core's decision for this policy, from those of the array.
+    /// The settings of the core's decision for this policy, based on those of the array.
     fn settings(&self, given: Settings) -> Settings {
         given
     }
 
-    /// Where should this read go? `revokes` pays for revokes.
+    /// Chooses where this read is sent. `revokes` pays for revokes.
     fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance, revokes: &mut Budget) -> Choice;
 
-    /// The hedge delay of this read has passed; where should the hedge go? The default takes the least wait by the averages,
-    /// replicas that were revoked for this read last.
+    /// The hedge delay of this read has passed: chooses where the hedge is sent. The default takes the lowest wait by
+    /// the averages; replicas that were revoked for this read come last.
     fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
         Hedge::To(ask.least_wait())
     }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often is a revoke wrong? A live device never shows it, for the read went elsewhere.
+//! Estimates the share of revokes that are wrong. A real device never shows it, because the read was sent elsewhere.
 //!
-//! So a random draw is made for every read that is about to be revoked, or sent elsewhere than to its primary: with the chance
-//! [`Config::probe_share`](crate::Config::probe_share) it is submitted there all the same. Each event has the same known chance
-//! to be seen and the draw does not depend on it, so what becomes of the submitted ones, each weighed by the inverse of that
-//! chance (Horvitz and Thompson, JASA 47, 1952), is an unbiased estimate of what would have become of all. The interval is
-//! Wilson's for the share among the events. Neighbouring reads may be as alike as they like: the chance in it is that of
-//! the draw, and draws are independent.
+//! A random draw is made for every read that is about to be revoked, or sent elsewhere than to its primary: with the
+//! probability [`Config::probe_share`](crate::Config::probe_share) it is submitted there nevertheless. Every such read
+//! has the same known probability of being observed, and the draw does not depend on its outcome. So the outcomes of
+//! the observed reads, each weighted by the inverse of that probability (Horvitz and Thompson, JASA 47, 1952), estimate
+//! the outcomes of all without bias. The interval is Wilson's for the share among the draws. Correlation between
+//! neighbouring reads does not matter: the only randomness is that of the draws, which are independent.
 //!
-//! The price is measured the same way. The draw splits reads into two groups that differ in nothing else, so the difference of
-//! their mean latencies is what a sampled probe costs. A probe takes the place of the copy that would have gone elsewhere
-//! and adds none.
+//! The cost is measured in the same way. The draw splits reads into two groups that differ in nothing else, so the
+//! difference of their mean latencies is the cost of a sampled probe. A probe replaces the copy that would have been
+//! sent elsewhere, so it adds no I/O.
 //!
-//! Unlike the probes of [`Counters::probes`](crate::Counters::probes), which go where knowledge has expired and serve
-//! that device, these go wherever the policy says no, and only they may be counted on.
+//! The probes of [`Counters::probes`](crate::Counters::probes) are different: they are sent to devices whose state has
+//! expired. Only sampled probes give an unbiased estimate.
 
 use linnet_measure::{Z_95, wilson};
 use linnet_sim::Chance;
@@ -21,7 +21,7 @@ use linnet_types::{Nanos, is_slow};
 
 use crate::Counters;
 
-/// What the first draw about a read said.
+/// Result of the first draw for a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Draw {
     /// No draw.
@@ -33,7 +33,7 @@ pub(crate) enum Draw {
     Elsewhere,
 }
 
-/// Name of the draws' stream: they shift no other chance.
+/// Identifies the random stream of these draws, so that they do not change other random numbers.
 const COIN: u64 = 0x636f_696e;
 
 /// The draws of an array with this seed.
@@ -41,20 +41,21 @@ pub(crate) fn coin(seed: u64) -> Chance {
     Chance::new(seed).fork(COIN)
 }
 
-/// Counts of draws and of what followed.
+/// Counts of draws and of their outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probing {
     /// Draws: reads about to be revoked, or to be sent elsewhere than to their primary.
     pub draws: u64,
-    /// Sampled probes: submitted there by the draw.
+    /// Sampled probes: reads submitted there by the draw.
     pub probes: u64,
-    /// Of these, answered.
+    /// Probes that were answered.
     pub answered: u64,
-    /// Of these, within the device's inflection point: the policy was wrong.
+    /// Answered probes within the device's inflection point: the policy was wrong.
     pub fast: u64,
-    /// Of those that went elsewhere, within it as well by a peek; where devices can be peeked at. The truth, for checks.
+    /// Reads sent elsewhere that would have been within it, by a peek; only on devices with foresight. The truth, for
+    /// checks.
     pub fast_elsewhere: u64,
-    /// Reads whose first draw said probe, and those whose first draw said elsewhere.
+    /// Reads whose first draw was probe, and reads whose first draw was elsewhere.
     pub reads: [u64; 2],
     /// Sum of their latencies.
     pub latency_ns: [u128; 2],
@@ -74,27 +75,27 @@ pub struct Estimate {
 }
 
 impl Probing {
-    /// Share of the draws in which the device would have been fast: of revokes that are false.
+    /// Share of the draws in which the device would have been fast: the share of false revokes.
     pub fn false_share(&self) -> Estimate {
         let (low, high) = wilson(self.fast, self.answered, Z_95);
         let value = if self.answered == 0 { 0.0 } else { self.fast as f64 / self.answered as f64 };
         Estimate { value, low, high }
     }
 
-    /// The same as a share of this many reads.
+    /// The same count as a share of this many reads.
     pub fn false_share_of(&self, reads: u64) -> Estimate {
         let (share, scale) = (self.false_share(), self.draws as f64 / reads.max(1) as f64);
         Estimate { value: scale * share.value, low: scale * share.low, high: scale * share.high }
     }
 
-    /// Share of the draws in which the device would have been fast, peeks counted: what the estimate estimates. Only where
-    /// devices can be peeked at.
+    /// Share of the draws in which the device would have been fast, including peeks: the true value of the estimate.
+    /// Only on devices with foresight.
     pub fn truth(&self) -> f64 {
         (self.fast + self.fast_elsewhere) as f64 / self.draws.max(1) as f64
     }
 
-    /// Mean latency that a read whose draw says probe has above one whose draw says elsewhere, in nanoseconds. Nothing
-    /// without two reads of either kind.
+    /// Mean latency of reads whose draw was probe minus that of reads whose draw was elsewhere, in nanoseconds. `None`
+    /// with fewer than two reads in either group.
     pub fn cost_ns(&self) -> Option<Estimate> {
         if self.reads.iter().any(|&reads| reads < 2) {
             return None;
@@ -107,7 +108,7 @@ impl Probing {
         Some(Estimate { value, low: value - reach, high: value + reach })
     }
 
-    /// A read whose first draw is known was answered.
+    /// A read with a draw was answered.
     pub(crate) fn answered_read(&mut self, draw: Draw, latency_ns: Nanos) {
         let group = match draw {
             Draw::None => return,
@@ -127,7 +128,7 @@ impl Probing {
 }
 
 impl Counters {
-    /// Share of reads that the coin sent where the policy did not want them.
+    /// Share of draws that were probes.
     pub fn probe_share(&self) -> f64 {
         self.probing.probes as f64 / self.reads.max(1) as f64
     }

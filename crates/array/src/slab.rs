@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The requests in flight, in slots that are used again, and the tokens by which drivers name them.
+//! The requests in flight, in slots that are reused, and the tokens by which drivers identify them.
 //!
-//! A token carries the generation of its slot. When a slot is used again its generation has changed, so an answer or a
-//! timer that comes too late matches nothing and is dropped. A slot holds one flight per replica: a request is at each
-//! device at most once at a time.
+//! A token contains the generation of its slot. The generation changes when the slot is reused, so a late answer or
+//! timer matches nothing and is dropped. A slot holds one flight per replica, because a request is at each device at
+//! most once at a time.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,7 +12,7 @@ use linnet_types::{Nanos, Op, Request};
 
 pub use linnet_core::REPLICAS_MAX;
 
-/// A set of replicas of one request; bit k is the k-th device from the primary on.
+/// A set of replicas of one request; bit k is the k-th device, counted from the primary.
 pub(crate) type Mask = u8;
 
 const GENERATION_BITS: u32 = 28;
@@ -22,29 +22,29 @@ fn pack(slot: usize, generation: u32, low: u32) -> u64 {
     (slot as u64) << 32 | u64::from(generation & GENERATION_MASK) << 4 | u64::from(low)
 }
 
-/// Names one copy of a request on one device, for as long as the request lives. Fits an io_uring `user_data`.
+/// Identifies one copy of a request on one device, as long as the request lives. Fits an io_uring `user_data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CopyId(pub u64);
 
 impl CopyId {
-    /// A small number that no other live copy has.
+    /// A small number that is unique among live copies.
     pub(crate) fn index(self) -> usize {
         (self.0 >> 32) as usize * REPLICAS_MAX + (self.0 as usize & (REPLICAS_MAX - 1))
     }
 }
 
-/// Names a timer that the array asked for.
+/// Identifies a timer that the array requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerId(pub u64);
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
     /// Hedge copy k, if it is still in flight.
     Hedge(usize),
     /// Ask for the next replica.
     Retry,
-    /// Look for copies past their time limit. The slot number says whether reads (0) or writes (1) are meant.
+    /// Check for copies past their time limit. The slot number selects reads (0) or writes (1).
     Limit,
 }
 
@@ -78,13 +78,13 @@ impl TimerId {
 /// One copy of a request on its device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flight {
-    /// At the device's replica.
+    /// Its record in the device's replica.
     pub core: linnet_core::Flight,
     /// I/Os in flight at the device before this copy.
     pub in_flight: u32,
 }
 
-/// One request, and its copies at the replicas. Flights are written when a copy is launched, and not before.
+/// One request, and its copies at the replicas. A flight is written only when its copy is submitted.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     state: State,
@@ -105,7 +105,7 @@ impl DerefMut for Slot {
     }
 }
 
-/// What is known of a request, its flights aside.
+/// State of a request, without its flights.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     pub request: Request,
@@ -113,11 +113,11 @@ pub(crate) struct State {
     pub arrive_ns: Nanos,
     pub generation: u32,
     pub stream: u32,
-    /// Of the placement.
+    /// Row of the placement.
     pub row: u32,
-    /// Live, or waiting to be used again.
+    /// Live, or free for reuse.
     pub live: bool,
-    /// The caller has its answer; copies may still be in flight.
+    /// The caller has been answered; copies may still be in flight.
     pub answered: bool,
     /// A retry timer is set.
     pub waiting: bool,
@@ -139,7 +139,7 @@ pub(crate) struct State {
     pub hedges: Mask,
     /// Copies that were submitted by [`crate::Config::probe_share`].
     pub sampled: Mask,
-    /// What the first draw about this read said.
+    /// Result of the first draw for this read.
     pub drawn: Draw,
 }
 
@@ -180,7 +180,7 @@ pub(crate) struct Slab {
     free: Vec<u32>,
 }
 
-/// Requests in flight for which there is room from the start.
+/// Requests in flight for which memory is allocated at the start.
 const ROOM: usize = 1024;
 
 impl Slab {
@@ -222,7 +222,7 @@ impl Slab {
         &mut self.slots[index]
     }
 
-    /// The slot and replica of a copy that is in flight, or nothing when the copy is of the past.
+    /// The slot and replica of a copy that is in flight, or `None` if it is no longer.
     pub(crate) fn copy(&self, id: CopyId) -> Option<(usize, usize)> {
         let (index, k) = ((id.0 >> 32) as usize, (id.0 & 15) as usize);
         let slot = self.slots.get(index)?;
@@ -230,7 +230,7 @@ impl Slab {
         (current && k < REPLICAS_MAX && slot.flying & (1 << k) != 0).then_some((index, k))
     }
 
-    /// True when the request that the timer was set for still lives.
+    /// True if the request that the timer was set for is still live.
     pub(crate) fn is_current(&self, id: TimerId) -> bool {
         self.slots
             .get(id.slot())

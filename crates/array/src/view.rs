@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the array knows of one device: the core's replica, counted at the host; nothing is asked of the device.
+//! State of one device as the array knows it: the core's replica, counted at the host; the device reports nothing.
 
 use std::ops::Deref;
 
 use linnet_core::{Flight, Network, Replica};
 use linnet_types::Nanos;
 
-/// A device, seen from the array.
+/// A device as the array sees it.
 #[derive(Debug)]
 pub struct DeviceView {
     pub(crate) replica: Replica,
@@ -14,7 +14,8 @@ pub struct DeviceView {
 }
 
 impl DeviceView {
-    /// An idle device, with the features of `linnet-1` when it has an in-flight tracker, and with this network at work.
+    /// An idle device, with the features of `linnet-1` if it has an in-flight tracker, and with this network if one is
+    /// given.
     pub(crate) fn new(
         inflection_ns: Nanos,
         tracked: bool,
@@ -25,7 +26,7 @@ impl DeviceView {
         Ok(DeviceView { replica, completed_ns: 0 })
     }
 
-    /// When something last completed, reads and writes.
+    /// Time of the last completion of a read or write.
     pub fn completed_ns(&self) -> Nanos {
         self.completed_ns
     }

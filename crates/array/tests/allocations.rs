@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Under a steady load the array allocates nothing.
+//! Tests that the array allocates nothing under a steady load.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use linnet_types::{Op, Request, Thresholds};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// The system's allocator, counting.
+/// The system's allocator with a counter.
 struct Counting;
 
 // SAFETY: every call goes to the system's allocator unchanged.
@@ -27,7 +27,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One request every 10 us; each copy completes 100 us after its submit; timers ring on time.
+/// One request every 10 us; each copy completes 100 us after its submit; timers expire on time.
 fn load(array: &mut Array, from: u64, to: u64, flying: &mut Vec<(u64, CopyId)>, out: &mut Vec<Output>) {
     let mut timers = Vec::with_capacity(1024);
     for tag in from..to {
@@ -67,7 +67,7 @@ fn a_steady_load_allocates_nothing() {
         load(&mut array, 0, 5_000, &mut flying, &mut out);
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         load(&mut array, 5_000, 20_000, &mut flying, &mut out);
-        // The list of timers in this test is the one allocation.
+        // The one allocation is that of the list of timers in this test.
         assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 1, "{name}");
         assert!(array.counters().reads == 16_000, "{name}");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Training and serving see the same features: what a policy is shown for each read is, digit for digit, what a training set
-//! made from the log of the same run holds for it.
+//! Tests that training and serving see the same features: the digits that a policy gets for each read equal those in a
+//! training set made from the log of the same run.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 const DEVICES: usize = 3;
 
-/// Takes replicas at random and notes what it was shown of the chosen one.
+/// A policy that chooses replicas at random and records the features of the chosen one.
 struct Notes(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Policy for Notes {
@@ -35,7 +35,7 @@ fn stream(seed: u64) -> Vec<IoRecord> {
     let mut chance = Chance::new(seed);
     let mut arrive_ns = 0;
     let record = |_| {
-        // Steps of 10 us, so that arrivals and completions often carry the same time.
+        // Steps of 10 us, so that arrivals and completions often have the same time.
         arrive_ns += 10_000 * chance.below(8) as Nanos;
         let (offset_bytes, size_bytes) = (chance.below(1 << 20) * 4096, 4096 * (1 + chance.below(9) as u32));
         let op = if chance.happens(0.7) { Op::Read } else { Op::Write };

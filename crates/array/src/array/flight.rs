@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies in flight: launching them, landing them, and ending those that exceed their time limit.
+//! Copies in flight: submitting them, ending them, and cancelling those that exceed their time limit.
 
 use std::collections::VecDeque;
 
@@ -9,12 +9,12 @@ use super::{Array, Breakage};
 use crate::slab::{Alarm, Flight};
 use crate::{CopyId, Output, TimerId};
 
-/// Time limits of copies in the order of submission; reads and writes apart, so that deadlines never decrease. Copies that
-/// ended are dropped when they come to the front.
+/// Time limits of copies in the order of submission. Reads and writes are separate, so that deadlines never decrease.
+/// Copies that ended are dropped when they reach the front.
 pub(super) struct Limits {
     timeout_ns: Nanos,
     due: VecDeque<(Nanos, CopyId)>,
-    /// A timer is set for the front, or for one that was there before.
+    /// A timer is set for the front entry, or for one that was there before.
     armed: bool,
 }
 
@@ -24,17 +24,17 @@ impl Limits {
     }
 }
 
-/// How a copy is handed to its device.
+/// How a copy is submitted to its device.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Launch {
-    /// To learn how the device is.
+    /// To learn the current state of the device.
     pub probe: bool,
-    /// Another replica is left: a device that predicts for itself may refuse.
+    /// Another replica is left, so a device that predicts by itself may refuse.
     pub may_revoke: bool,
 }
 
 impl Array {
-    /// Hands a copy of a request to the k-th replica.
+    /// Submits a copy of a request to the k-th replica.
     pub(super) fn launch(&mut self, now: Nanos, index: usize, k: usize, how: Launch, out: &mut Vec<Output>) {
         let slot = self.slab.at(index);
         let device = self.placement.device(slot.row, k);
@@ -67,7 +67,7 @@ impl Array {
         }
     }
 
-    /// Ends the flight of a copy; nothing when it ended before.
+    /// Ends the flight of a copy. `None` if it has already ended.
     pub(super) fn land(&mut self, copy: CopyId) -> Option<(usize, usize)> {
         let Some((index, k)) = self.slab.copy(copy) else {
             self.counters.late += 1;

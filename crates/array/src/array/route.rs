@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a read goes: asking the policy, and granting or refusing what it wants.
+//! Routing of reads: asks the policy, and grants or refuses what it wants.
 
 use linnet_core::Settings;
 use linnet_types::{Nanos, Outcome, is_slow};
@@ -11,7 +11,7 @@ use crate::slab::{Alarm, Mask, State};
 use crate::{Ask, Choice, DeviceView, Hedge, Outlook, Output, Placement, Submit, TimerId};
 
 impl Array {
-    /// Decides where a read goes next. Nothing of it is in flight.
+    /// Decides where a read is sent next. It has no copy in flight.
     pub(super) fn route(&mut self, now: Nanos, index: usize, outlook: &dyn Outlook, out: &mut Vec<Output>) {
         let slot = self.slab.get(index);
         let untried = self.all & !(slot.submitted | slot.refused);
@@ -19,7 +19,7 @@ impl Array {
         if candidates == 0 {
             candidates = untried;
         }
-        // Every replica was tried: those that were revoked may still hold the data.
+        // Every replica was tried: replicas that were revoked may still have the data.
         let all_tried = candidates == 0;
         if all_tried {
             candidates = slot.refused & !slot.submitted;
@@ -38,7 +38,7 @@ impl Array {
         let at_primary = slot.submitted | slot.refused == 0 && candidates & 1 != 0;
         self.counters.forced_submits += u64::from((last || all_tried) && self.predicts);
         let submit = match choice {
-            // Elsewhere than to the primary, which could have had it.
+            // The policy chose another device although the primary was available.
             Choice::Submit(submit) if at_primary && submit.replica != next && self.config.probe_share > 0.0 => {
                 if self.draw(now, index, next, outlook) {
                     Submit::to(next).hedged(submit.hedge_after)
@@ -85,7 +85,7 @@ impl Array {
         self.retry_at(now + self.config.failover_ns, index, out);
     }
 
-    /// Draws whether to probe with a read that the policy does not want on `device`. True: submit it there.
+    /// Draws whether a read that the policy does not want on `device` is submitted there as a probe.
     fn draw(&mut self, now: Nanos, index: usize, device: usize, outlook: &dyn Outlook) -> bool {
         let there = self.coin.happens(self.config.probe_share);
         let inflection_ns = self.inflection_ns[device];
@@ -143,7 +143,7 @@ impl Array {
         if candidates == 0 {
             return;
         }
-        // A hedge is no way to try a device that was left out: that is what single probes are for.
+        // Hedges are not sent to devices that are out of service: single probes test these.
         let target = match self.policy.hedge(&ask(
             &self.settings,
             &self.views,
@@ -177,7 +177,7 @@ impl Array {
         self.launch(now, index, bit.trailing_zeros() as usize, Launch::default(), out);
     }
 
-    /// Those of `mask` whose devices are in service.
+    /// The replicas of `mask` whose devices are in service.
     fn in_service(&self, now: Nanos, slot: &State, mask: Mask) -> Mask {
         let mut left = mask;
         let mut rest = mask;
@@ -192,7 +192,7 @@ impl Array {
     }
 }
 
-/// The bit of a device in the sets of this request; none where it holds no replica.
+/// The bit of a device in the masks of this request; 0 if the device holds no replica.
 fn bit_of(placement: &Placement, slot: &State, device: usize) -> Mask {
     placement.replica(slot.row, device).map_or(0, |k| 1 << k)
 }

@@ -5,7 +5,7 @@ use linnet_types::{IoRecord, Nanos};
 
 use crate::Error;
 
-/// The streams, merged by time; of equals, the lower stream first.
+/// The streams, merged by time; at equal times the lower stream is first.
 pub(super) struct Arrivals<'a> {
     streams: &'a [&'a [IoRecord]],
     taken: Vec<usize>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is at the devices: the driver's tokens, and the copies that they stand for.
+//! Copies at the devices, and the tokens by which the driver identifies them.
 
 use crate::CopyId;
 
@@ -9,11 +9,12 @@ pub(super) struct Flight {
     pub copy: CopyId,
     /// Number of the submit among all submits and timers.
     pub order: u64,
-    /// Its place in the device's log.
+    /// Its index in the device's log.
     pub place: usize,
 }
 
-/// Flights by token. A token is used again once its copy has ended, so there are as many as copies in flight and copies lost.
+/// Flights by token. A token is reused once its copy has ended, so there are as many tokens as copies in flight and
+/// copies lost.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     flights: Vec<Option<Flight>>,
@@ -23,7 +24,7 @@ pub(super) struct Flights {
 }
 
 impl Flights {
-    /// Copies that have not ended, lost ones included.
+    /// Copies that have not ended, including lost ones.
     pub(super) fn len(&self) -> usize {
         self.flights.len() - self.free.len()
     }
@@ -43,14 +44,14 @@ impl Flights {
         u64::from(token)
     }
 
-    /// Ends the flight of a token; nothing for one that is not in flight, which would be a device's fault.
+    /// Ends the flight of a token. `None` for a token that is not in flight, which is an error of the device.
     pub(super) fn end(&mut self, token: u64) -> Option<Flight> {
         let ended = self.flights.get_mut(token as usize)?.take()?;
         self.free.push(token as u32);
         Some(ended)
     }
 
-    /// The token of a copy that has not ended at its device.
+    /// The token of a copy that its device has not ended.
     pub(super) fn token(&self, copy: CopyId) -> Option<u64> {
         let token = *self.tokens.get(copy.index())?;
         let flight = self.flights.get(token as usize)?.as_ref()?;
@@ -72,7 +73,7 @@ mod tests {
         assert_eq!(flights.end(tokens[0]).map(|ended| ended.copy), Some(first));
         assert!(flights.end(tokens[0]).is_none(), "a request ends once");
         assert_eq!((flights.token(first), flights.len()), (None, 1));
-        // The slot of the first request is used again; its old copy has no token any more.
+        // The slot of the first request is reused; its old copy no longer has a token.
         let third = CopyId(1 << 32 | 1 << 4);
         assert_eq!(flights.begin(flight(third)), tokens[0], "tokens are used again");
         assert_eq!((flights.token(first), flights.token(third)), (None, Some(tokens[0])));

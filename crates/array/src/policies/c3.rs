@@ -3,22 +3,23 @@
 //! Adaptive Replica Selection", NSDI 2015, section 3.1).
 //!
 //! For each replica, keep the moving averages of its response time R and of its service time s = 1/mu. Estimate its
-//! queue as q = 1 + requests outstanding. Submit to the replica with the least
+//! queue as q = 1 + requests outstanding. Submit to the replica with the lowest
 //!
 //! > R - s + q^3 * s
 //!
-//! The cube makes long queues expensive, so that a fast replica is not buried by everyone who noticed that it is fast.
+//! The cube makes long queues expensive, so that a fast replica is not overloaded by all clients that have noticed it.
 //!
 //! Where we differ: C3's servers report their queue and service time, and drives report nothing. The array is the only
-//! client, so the requests outstanding are the queue; the service time is taken as response time / (queue at submit + 1), the
-//! share of one request if the device served them one by one. C3's rate control is for many clients that do not know of each
-//! other, and is left out. A replica unread for longer than the array's age limit is probed, as in ewma-inflight.
+//! client, so the requests outstanding are the queue; the service time is estimated as response time / (queue at submit
+//! + 1), the share of one request if the device served them one by one. C3's rate control is for many clients that do
+//! not know of each other, and is left out. A replica unread for longer than the array's age limit is probed, as in
+//! ewma-inflight.
 
 use crate::{Ask, Choice, Completion, Policy, Submit};
 use linnet_core::{Budget, Candidate};
 use linnet_sim::Chance;
 
-/// Weight of a new sample: C3's simulations use 0.9 for the old average; the same here.
+/// Weight of a new sample: C3's simulations give the old average 0.9, and so does this.
 const NEW_SHARE: f64 = 0.1;
 
 pub(crate) struct C3 {

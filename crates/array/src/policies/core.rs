@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The policies that the core decides by (`linnet_core::Decision`), as the kernel's target does.
+//! The policies that use the core's decision (`linnet_core::Decision`), as the kernel's target does.
 //!
-//! **baseline**, **shortest-queue**, **ewma-inflight** and **linnet-best** look at all candidates and submit to the one that
-//! `core/choose.c` prefers. Nothing is revoked. What no host can foresee, such as one busy die, linnet-best leaves to a hedge: a
-//! read that is overdue (`core/hedge.c`) is sent again, to the best of the others.
+//! **baseline**, **shortest-queue**, **ewma-inflight** and **linnet-best** compare all candidates and submit to the one
+//! that `core/choose.c` prefers. They revoke nothing. For stalls that no host can predict, such as one busy die,
+//! linnet-best uses a hedge: a read that is overdue (`core/hedge.c`) is sent again, to the best of the other replicas.
 //!
-//! **linnos**, **linnos+hl**, **linnos+h99** and **linnet+hl** ask the replicas in order, starting at the primary: a host that
-//! cannot see all replicas at once, or a kernel that may only revoke, can do no more. Slow: revoke, and the next replica is
-//! asked after the failover. Fast: submit. The last replica is not asked: there the read is submitted.
+//! **linnos**, **linnos+hl**, **linnos+h99** and **linnet+hl** ask the replicas in order, starting at the primary, like
+//! a host that cannot see all replicas at once, or a kernel that may only revoke. If the prediction is slow, the read
+//! is revoked and the next replica is asked after the failover. If it is fast, the read is submitted. At the last
+//! replica the read is submitted without a prediction.
 //!
-//! - The three of LinnOS (OSDI'20, sections 4 and 5.3) ask a network per device. The hedging forms send a second copy when a
-//!   submitted read has not answered after the device's delay: the percentile min(95, 100 - false submits) of read latency for
-//!   +hl (section 4.4), the 99th for +h99 (section 5.5). It goes to the replica whose network gives the least score for slow, of
-//!   those that do not hold the read; never to one that does.
-//! - linnet+hl asks the trees. A submitted read is hedged once it has taken longer than it should with a chance of 95 %, going by
-//!   its own score (`linnet_core::Latencies`): soon where an answer was to be expected soon, late where the risk was taken
-//!   knowingly. Without such a table, after the hedge delay of its thresholds. The copy goes where linnet-best would send it, and
-//!   reads pay for it as they do there. A device without trees is submitted to and not hedged.
+//! - The three of LinnOS (OSDI'20, sections 4 and 5.3) use a network per device. The hedging forms send a second copy
+//!   if a submitted read has not answered after the device's delay: the percentile min(95, 100 - false submits) of read
+//!   latency for +hl (section 4.4), the 99th for +h99 (section 5.5). It is sent to the replica whose network gives the
+//!   lowest score for slow among those that do not hold the read.
+//! - linnet+hl uses the trees. A submitted read is hedged once its latency exceeds the 95th percentile that is
+//!   predicted from its own score (`linnet_core::Latencies`): early if a fast answer was expected, late if a slow one
+//!   was. Without such a table, it is hedged after the hedge delay of its thresholds. The copy is sent where
+//!   linnet-best would send it, and reads earn its budget as they do there. Reads of a device without trees are
+//!   submitted and not hedged.
 
 use super::DeviceModel;
 use crate::policy::bits;
@@ -27,10 +29,10 @@ use linnet_core::{
 use linnet_sim::Chance;
 use linnet_types::Nanos;
 
-/// The quantile of [`linnet_core::LATENCY_SHARES`] that a read is given before it is hedged: the 95th percentile.
+/// The quantile of [`linnet_core::LATENCY_SHARES`] after which a read is hedged: the 95th percentile.
 const PATIENCE: usize = 2;
 
-/// Which candidates a read's decision is about, and by what.
+/// The candidates of a decision, and the models that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     All,
@@ -38,7 +40,7 @@ enum Asks {
     NextTrees,
 }
 
-/// What trees say of a read, and the features that they say it by.
+/// The trees' score of a read, and the features it was computed from.
 type Seen = (i32, [u8; INFLIGHT_FEATURES]);
 
 pub(crate) struct Core {
@@ -48,15 +50,15 @@ pub(crate) struct Core {
     networks: Vec<Option<Network>>,
     trees: Vec<Option<Trees>>,
     latencies: Vec<Option<Latencies>>,
-    /// Of the devices.
+    /// Hedge delay of each device.
     hedge_ns: Vec<Option<Nanos>>,
-    /// Of the array: the delay of linnet-best, and what pays for hedges of trees.
+    /// Hedging of the array: the delay of linnet-best, and the budget for hedges of trees.
     hedging: Option<Hedging>,
     decision: Decision,
 }
 
 impl Core {
-    /// Looks at all candidates by the averages.
+    /// Compares all candidates by the averages.
     pub(crate) fn averages(name: &'static str, policy: linnet_core::Policy) -> Core {
         Core {
             name,
@@ -71,7 +73,7 @@ impl Core {
         }
     }
 
-    /// linnet-best. Its delay starts at the least 95th percentile that is known of a device; without one it does not hedge.
+    /// linnet-best. Its delay starts at the lowest 95th percentile known of any device; without one it does not hedge.
     pub(crate) fn best(learned: &[DeviceModel], settings: &Settings) -> Core {
         let delay_ns = learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min();
         Core {
@@ -99,14 +101,14 @@ impl Core {
         }
     }
 
-    /// What the device's trees say of this read, and the features that they say it by.
+    /// The trees' score of this read on the device, and the features it was computed from.
     fn look(&self, ask: &Ask<'_>, device: usize) -> Option<Seen> {
         let trees = self.trees.get(device)?.as_ref()?;
         let features = ask.devices[device].features(ask.now_ns, ask.request)?;
         Some((trees.score(&features), features))
     }
 
-    /// Where trees prefer to send this read, of the candidates.
+    /// The candidate that the trees prefer for this read.
     fn best_by_trees(&self, ask: &Ask<'_>) -> usize {
         ask.preferred(linnet_core::Policy::Best, |device| self.look(ask, device).map_or(0, |(score, _)| score))
     }
@@ -125,7 +127,7 @@ impl Core {
         }
     }
 
-    /// The core's decision. `seen` is what is known already of the first candidate.
+    /// The core's decision. `seen` is the known score of the first candidate.
     fn decide(
         &mut self,
         ask: &Ask<'_>,
@@ -164,7 +166,7 @@ impl Core {
     }
 }
 
-/// The replicas that have one.
+/// The replicas for which `of` has an entry.
 fn those_with<T>(ask: &Ask<'_>, of: &[Option<T>]) -> u8 {
     if of.is_empty() {
         return 0;
@@ -206,7 +208,8 @@ impl Policy for Core {
             return Choice::Submit(Submit::to(ask.next).hedged(hedge_after));
         }
         let answer = self.decide(ask, &seen, usable, may_revoke, revokes);
-        // Trees that are not believed any more want no revoke; what a network says stands, and is tried.
+        // Expired scores of trees are not wanted revokes; expired slow predictions of a network are, and lead to a
+        // probe.
         ask.carry_out(&answer, hedge_after, self.asks == Asks::NextNetwork)
     }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! **hedge-p95** and **hedge-ip**: wait, then send a second copy.
 //!
-//! Submit to the primary. When it has not answered after the device's delay (its 95th percentile of read latency, or its
-//! inflection point), send a second copy to the best-looking other replica; the first answer wins (LinnOS section 5.3; Dean
-//! and Barroso, "The tail at scale", CACM 2013). Delays come from the profiling run and stay: a delay that followed
-//! the hedged latencies would feed back on itself. The array's hedge budget bounds the extra load.
+//! Submit to the primary. If it has not answered after the device's delay (its 95th percentile of read latency, or its
+//! inflection point), send a second copy to the other replica with the lowest expected wait; the first answer wins
+//! (LinnOS section 5.3; Dean and Barroso, "The tail at scale", CACM 2013). Delays come from the profiling run and are
+//! fixed: a delay that followed the hedged latencies would feed back on itself. The array's hedge budget bounds the
+//! extra load.
 
 use crate::{Ask, Choice, Policy, Submit};
 use linnet_core::Budget;

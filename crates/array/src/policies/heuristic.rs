@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! **heur-sim** and **heur-adv**: the two heuristics that LinnOS is compared with (section 5.3).
 //!
-//! - **heur-sim**: revoke when more I/Os are in flight at the device than at its inflection point's percentile of queue
-//!   lengths. A device that was not profiled (inflection point 0) is submitted to.
-//! - **heur-adv**: in addition, look at the last four completed reads. When one was slow although the queue it met was shorter
-//!   than the median, mark the device as internally busy. While it is busy, revoke unless the queue has dropped below the
-//!   lower quartile. It is busy until the last four reads were all fast.
+//! - **heur-sim**: revoke if more I/Os are in flight at the device than the queue length at the percentile of its
+//!   inflection point. Reads of a device that was not profiled (inflection point 0) are submitted.
+//! - **heur-adv**: in addition, check the last four completed reads. If one was slow although it met a queue shorter
+//!   than the median, mark the device as internally busy. While it is busy, revoke unless the queue has dropped below
+//!   the lower quartile. It is busy until the last four reads were all fast.
 //!
-//! Where we differ: "shorter than the median" and "below the quartile" admit equality, because the quartile of a lightly
-//! loaded device is 0 and nothing is below it.
+//! Where we differ: "shorter than the median" and "below the quartile" include equality, because the quartile of a
+//! lightly loaded device is 0, and no queue is shorter.
 
 use super::DeviceModel;
 use crate::{Ask, Choice, Completion, Policy, Submit};
@@ -20,7 +20,7 @@ fn is_crowded(thresholds: &Thresholds, in_flight: u32) -> bool {
     thresholds.inflection_ns > 0 && in_flight > thresholds.queue_inflection
 }
 
-/// The core's decision about the first candidate, as if its network had said so.
+/// The core's decision about the first candidate, with `slow` in place of a network's prediction.
 fn decide(decision: &mut Decision, ask: &Ask<'_>, revokes: &mut Budget, slow: bool) -> Choice {
     if ask.last {
         return Choice::Submit(Submit::to(ask.next));
@@ -57,7 +57,7 @@ impl Policy for HeurSim {
         true
     }
 
-    /// It rests on the present alone, which does not expire.
+    /// The decision depends on the current queue alone, which does not expire.
     fn settings(&self, given: Settings) -> Settings {
         let policy = linnet_core::Policy::Linnos;
         Settings { policy, age_ns: Nanos::MAX, revokes_in_row_max: u32::MAX, ..given }
@@ -69,7 +69,7 @@ impl Policy for HeurSim {
     }
 }
 
-/// Completed reads that heur-adv looks at, as many as LinnOS.
+/// Completed reads that heur-adv checks, as many as LinnOS.
 const HISTORY: usize = 4;
 
 pub(crate) struct HeurAdv {
@@ -112,8 +112,8 @@ impl Policy for HeurAdv {
         decide(&mut self.decision, ask, revokes, slow)
     }
 
-    /// A slow read at a short queue marks the device at once and stays in the history until four fast ones have
-    /// pushed it out, which is also when the mark goes: counting fast reads since the last slow one is all the history needed.
+    /// A slow read at a short queue marks the device at once and stays in the history until four fast reads have pushed
+    /// it out, which also ends the mark. So counting fast reads since the last slow one is enough.
     fn completed(&mut self, done: &Completion) {
         let device = &mut self.devices[done.device];
         if !done.op.is_read() || device.thresholds.inflection_ns == 0 {

@@ -33,21 +33,21 @@ pub const POLICIES: &[&str] = &[
     "oracle",
 ];
 
-/// What was learned of one device.
+/// Models and thresholds of one device.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceModel {
     /// Thresholds.
     pub thresholds: Thresholds,
     /// The network of LinnOS; without one, its reads are submitted.
     pub network: Option<Network>,
-    /// The trees of linnet; without them, its reads go by EWMA latency x in flight.
+    /// The trees of linnet; without them, its reads follow EWMA latency x in flight.
     pub trees: Option<Trees>,
-    /// What the scores of the trees say of latency; without it, `linnet+hl` hedges by its thresholds.
+    /// Latency quantiles by the score of the trees; without them, `linnet+hl` hedges by its thresholds.
     pub latencies: Option<Latencies>,
 }
 
 /// The policy of this name for an array whose devices are described by `learned`, one entry each. A threshold of 0 is
-/// unknown, and what rests on it is left undone.
+/// unknown, and a rule that needs it is not applied.
 ///
 /// # Errors
 /// An unknown name (the error lists the known ones), or a network that does not take 31 digits and give 2 outputs.

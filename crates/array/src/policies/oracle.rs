@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! **oracle**: greedy clairvoyant.
 //!
-//! Peek at every candidate: what would it answer to this read, now? Submit to the one that answers first. Where devices cannot be
-//! peeked at, submit to the first candidate.
+//! Peek at every candidate for its answer to this read if it were submitted now. Submit to the one that answers first.
+//! On devices without foresight, submit to the first candidate.
 //!
-//! It sees the answer to each read but does not look ahead: it never takes a slower replica today so that tomorrow's reads
-//! find a shorter queue. It is therefore a limit in practice and not a bound; a policy that spreads load better can win.
+//! It knows the answer to each read but does not look ahead: it never takes a slower replica so that later reads find a
+//! shorter queue. It is therefore a practical limit and not a bound; a policy that spreads load better can win.
 
 use crate::{Ask, Choice, Policy, Submit};
 use linnet_core::Budget;

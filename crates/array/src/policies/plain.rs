@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Policies that look at nothing.
+//! Policies that ignore the state of the devices.
 //!
-//! - **clone**: submit to the primary and to the replica after it at once, the first answer wins (LinnOS section 5.3; a hedge
-//!   at p0). Doubles the load.
+//! - **clone**: submit to the primary and to the replica after it at once, the first answer wins (LinnOS section 5.3; a
+//!   hedge at p0). Doubles the load.
 //! - **random**: submit to a replica drawn at random.
 //!
 //! When the primary has failed or is out of service, the first candidate takes its place.

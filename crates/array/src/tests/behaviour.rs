@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What single reads cost, to the nanosecond, on devices that always answer alike.
+//! Checks latencies of single reads to the nanosecond, on devices with constant behaviour.
 
 use super::*;
 use crate::drive::drive;
@@ -41,7 +41,7 @@ fn a_revoke_costs_one_failover() {
     assert_eq!((c.predictions, c.revokes, c.forced_submits, c.extra_io, c.false_revokes), (6, 6, 6, 0, 0));
 }
 
-/// Takes its time until it has recovered.
+/// A device that is slow until it has recovered.
 struct Recovers {
     slow_until_ns: Nanos,
 }
@@ -58,8 +58,8 @@ fn a_device_that_looks_slow_is_probed_and_recovers() {
     let mut devices = [20_000_000, 0].map(|slow_until_ns| Modelled::new(Recovers { slow_until_ns }));
     let result = go("linnos", &mut devices, &reads(1000, 100_000), &models, two_replicas());
     let c = result.counters;
-    // Four slow reads have completed at 2.3 ms; those in flight end at 4.2 ms. A probe at 14.2 ms is still slow, one at
-    // 26.2 ms finds the device recovered.
+    // Four slow reads have completed at 2.3 ms; those in flight end at 4.2 ms. A probe at 14.2 ms is still slow; a
+    // probe at 26.2 ms is fast.
     assert_eq!(c.probes, 2, "{c:?}");
     assert!((235..=245).contains(&c.revokes), "{c:?}");
     assert_eq!(result.reads.latency_ns.last(), Some(&FAST_NS));
@@ -85,7 +85,7 @@ fn hedges_go_out_after_their_delay_and_the_first_answer_wins() {
 
 #[test]
 fn a_hedge_never_goes_to_a_replica_that_holds_the_read() {
-    // The primary is revoked, the second holds the read and is slow: the third is the only sensible target, although the
+    // The primary is revoked, the second holds the read and is slow: the third is the only valid target, although the
     // second has the best average.
     let models = learned(&[Some(revokes_always()), Some(revokes_above(100_000)), Some(revokes_above(100_000))]);
     let mut devices = [steady(SLOW_NS, 1), steady(SLOW_NS, 1), steady(FAST_NS, 1)];
@@ -131,7 +131,8 @@ fn an_empty_revoke_budget_submits() {
     let fast = || steady(FAST_NS, 1);
     let c = go("linnos", &mut [fast(), fast()], &reads(20, 1_000_000), &models, config).counters;
     assert_eq!((c.revokes, c.budget_denied, c.predictions, c.false_revokes), (3, 13, 16, 3), "{c:?}");
-    // Each read earns half a revoke: three are saved up and two more are earned while they are spent, then every other is paid for.
+    // Each read earns half a revoke: three are saved up and two more are earned while they are spent, then every second
+    // one is paid for.
     let config = Config { revoke_budget: Budget { share: 0.5, burst: 3 }, ..config };
     let c = go("linnos", &mut [fast(), fast()], &reads(20, 1_000_000), &models, config).counters;
     assert_eq!((c.revokes, c.budget_denied, c.predictions), (10, 6, 16), "{c:?}");
@@ -223,7 +224,7 @@ fn writes_go_to_the_primary_or_to_all() {
     assert_eq!((result.log[0].len(), result.log[1].len(), result.counters.extra_writes), (4, 4, 4));
 }
 
-/// Answers nothing.
+/// A device that never answers.
 struct Silent;
 
 impl LatencyModel for Silent {
@@ -256,7 +257,7 @@ fn the_decision_takes_its_time() {
 
 #[test]
 fn results_and_logs_carry_the_tenant() {
-    // Answers come out of order, failovers and writes between them: the time of arrival says which read is meant.
+    // Answers come out of order, with failovers and writes between them: the arrival time identifies the read.
     let tenant_of = |arrive_ns: Nanos| (arrive_ns / 100_000 % 3) as u32;
     let make = |i: u64| {
         let (at, op) = (i * 100_000, if i % 5 == 4 { Op::Write } else { Op::Read });

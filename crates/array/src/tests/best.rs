@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Choosing the best replica, with trees whose scores are known.
+//! Tests linnet-best and linnet+hl with trees whose scores are known.
 
 use super::*;
 use crate::{Budget, RunResult, policy, run};
@@ -32,7 +32,7 @@ fn reads(count: u64, gap_ns: Nanos) -> Vec<IoRecord> {
     (0..count).map(|i| record(i * gap_ns, Op::Read)).collect()
 }
 
-/// Always this score.
+/// Trees that always give this score.
 pub(super) fn always(score: i32) -> Option<Trees> {
     Some(Trees::new(&[], score).expect("in range"))
 }
@@ -66,11 +66,11 @@ fn odds_weigh_against_the_wait() {
         let result = go(&mut one_slow(), &reads(100, 3_000_000), &trees, Config::default());
         result.log.iter().map(Vec::len).collect::<Vec<_>>()
     };
-    // 2 ms are 25 times 80 us: odds up to e^3 against the faster device do not outweigh that, and e^4 do.
+    // 2 ms are 25 times 80 us: odds of up to e^3 against the faster device do not outweigh that, odds of e^4 do.
     assert_eq!(counts([0, 3 * TREE_ONE, 4 * TREE_ONE]), [1, 98, 1]);
     assert_eq!(counts([0, 4 * TREE_ONE, 4 * TREE_ONE]), [98, 1, 1]);
     assert_eq!(counts([-9 * TREE_ONE, -2 * TREE_ONE, -8 * TREE_ONE]), [1, 98, 1], "good odds are all the same");
-    // Without trees nothing but the wait is left: ewma-inflight, which probes the others after age_ns.
+    // Without trees only the wait counts: ewma-inflight, which probes the others after age_ns.
     let result = go(&mut one_slow(), &reads(100, 3_000_000), &[None, None, None], Config::default());
     assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), [25, 50, 25]);
     let policy = policy("ewma-inflight", &learned(&[None, None, None]), &Config::default()).expect("a known name");
@@ -80,7 +80,7 @@ fn odds_weigh_against_the_wait() {
     assert_eq!(result.log, averages.expect("the run succeeds").log);
 }
 
-/// Takes its time until it has recovered.
+/// A device that is slow until it has recovered.
 struct Recovers {
     slow_until_ns: Nanos,
     fast_ns: Nanos,
@@ -98,8 +98,8 @@ fn a_device_that_nobody_reads_is_probed_and_recovers() {
         .map(|(slow_until_ns, fast_ns)| Modelled::new(Recovers { slow_until_ns, fast_ns }));
     let config = Config { age_ns: 1_000_000, ..two_replicas() };
     let result = go(&mut devices, &reads(4_000, 100_000), &[slow_when_it_was(), always(0)], config);
-    // Slow reads until the first is back; then one probe each 100 ms until the average (a quarter each) is below 1 ms:
-    // 2, 1.52, 1.16, 0.89 ms. The slow moving average of latency is then 1.4 ms, which good odds outweigh.
+    // Reads are slow until the first completes; then one probe each 100 ms until the average (a quarter each) is below
+    // 1 ms: 2, 1.52, 1.16, 0.89 ms. The slow moving average of latency is then 1.4 ms, which good odds outweigh.
     let early = result.log[0].iter().filter(|record| record.arrive_ns < 30_000_000).count();
     assert_eq!(early, 20);
     assert_eq!(result.counters.probes, 3);
@@ -111,7 +111,7 @@ fn a_device_that_nobody_reads_is_probed_and_recovers() {
 fn hedges_take_two_percent_and_no_more() {
     let learned = learned(&[None, None]);
     let count = 50_000;
-    // Each read in ten stalls; the delay finds its place among them, and one in fifty is sent again.
+    // One read in ten stalls; the delay settles among their latencies, and one in fifty is sent again.
     let mut devices = [Stalls, Stalls].map(Modelled::new);
     let result = hedged(&mut devices, &reads(count, 5_000_000), &learned, two_replicas());
     let c = result.counters;
@@ -120,7 +120,7 @@ fn hedges_take_two_percent_and_no_more() {
     assert!(c.hedges <= count / 50 && c.hedges > count / 100, "{} of {count}", c.hedges);
 }
 
-/// Answers one read in ten late, and each of those at another time.
+/// A device that answers one read in ten late, each with a different latency.
 struct Stalls;
 
 impl LatencyModel for Stalls {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The driver and its devices: ties, and devices that refuse and cancel.
+//! Tests the driver with simultaneous events, and with devices that refuse and cancel.
 
 use super::*;
 use crate::{RunOptions, RunResult, policy, run};
@@ -15,13 +15,13 @@ fn go<D: Device>(name: &str, devices: &mut [D], streams: &[&[IoRecord]], config:
 
 #[test]
 fn what_ends_at_the_same_time_is_told_in_the_order_of_submits() {
-    // Both end at 100; the second device's was submitted first.
+    // Both end at 100; the request to the second device was submitted first.
     let streams: [&[IoRecord]; 2] = [&[record(50, Op::Read)], &[record(0, Op::Read)]];
     let result = go("baseline", &mut [steady(50, 1), steady(100, 1)], &streams, two_replicas());
     assert_eq!(result.reads.stream, [1, 0]);
 }
 
-/// Takes its time, refuses a request in so many, and gives up what it is asked to.
+/// A device that refuses every n-th request, and cancels requests on demand.
 struct Fickle {
     latency_ns: Nanos,
     refuses_one_in: u64,
@@ -51,7 +51,7 @@ impl Device for Fickle {
             && let Some((_, one)) = self.ends.pop()
         {
             match self.given_up.iter().position(|&token| token == one.token) {
-                // It ended when it was given up.
+                // A cancelled request ended when it was cancelled.
                 Some(at) if one.end != End::Cancelled => drop(self.given_up.swap_remove(at)),
                 _ => out.push(one),
             }

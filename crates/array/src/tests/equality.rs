@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A latency equal to the inflection point is fast wherever the array counts one (`spec/decision.md`).
+//! Tests that a latency equal to the inflection point is fast in every count of the array (`spec/decision.md`).
 
 use super::*;
 use crate::{Counters, RunOptions, policy, run};
 
-/// Reads that meet no other.
+/// Reads that do not overlap.
 fn far_apart() -> Vec<IoRecord> {
     (0..40).map(|i| record(i * 3_000_000, Op::Read)).collect()
 }
 
-/// What is counted of reads whose primary takes just so long for each.
+/// Counts of a run whose primary takes exactly this long for each read.
 fn counters(name: &str, network: Network, reads: &[IoRecord], latency_ns: Nanos, probe_share: f64) -> Counters {
     let learned = learned(&[Some(network), None]);
     let config = Config { age_ns: 1_000_000_000, probe_share, ..two_replicas() };
@@ -45,7 +45,7 @@ fn probes_find_it_fast() {
     }
 }
 
-/// A slow read at a short queue marks a device as busy; reads that meet another there are then revoked.
+/// A slow read at a short queue marks a device as busy; overlapping reads are then revoked.
 #[test]
 fn it_marks_no_device_as_busy() {
     let inflection_ns = test_thresholds().inflection_ns;

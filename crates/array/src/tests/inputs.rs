@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The array as a driver of real devices would use it: copies are refused and cancelled, answers come in any order, timers ring
-//! late, and tokens are stale.
+//! Tests the array with the inputs of real devices: copies are refused and cancelled, answers come in any order, timers
+//! expire late, and tokens are stale.
 
 use super::*;
 use crate::{Array, Budget, Checker, CopyId, Input, Observer, Output, POLICIES, TimerId, policy};
@@ -46,7 +46,7 @@ fn a_read_that_devices_refuse_moves_on_and_is_never_refused_at_the_last() {
     array.timer(at_ns, timer, &(), &mut out);
     let (device, second, may_revoke) = submits(&out)[0];
     assert_eq!((device, may_revoke), (1, false), "the last replica has to answer");
-    // It fails: the data is still at the replica that refused.
+    // The copy fails, but the replica that refused still has the data.
     out.clear();
     array.failed(20_000, second, &mut out);
     let (at_ns, timer) = timers(&out)[0];
@@ -79,7 +79,7 @@ fn a_cancelled_loser_frees_its_request_and_teaches_nothing() {
     assert_eq!(array.live(), 1);
     array.cancelled(81_000, copies[0].1, &mut out);
     assert_eq!((array.live(), array.devices()[1].tracker().history_len(), array.devices()[1].in_flight()), (0, 0, 0));
-    // What is reported of the past changes nothing.
+    // Late reports of ended copies change nothing.
     out.clear();
     array.completed(90_000, copies[0].1, &mut out);
     array.failed(90_000, copies[1].1, &mut out);
@@ -114,7 +114,7 @@ fn sim_inputs_in_any_order_keep_every_rule() {
     }
 }
 
-/// Feeds 2,000 requests, and everything else at random; then only what ends requests, until all have ended.
+/// Submits 2,000 requests with all other inputs at random; then only inputs that end requests, until all have ended.
 fn jumble(array: &mut Array, chance: &mut Chance, devices: usize, replicas: usize) -> Checker {
     let mut checker = Checker::new(devices, replicas);
     let (mut flying, mut waiting, mut doomed, mut past) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -132,7 +132,7 @@ fn jumble(array: &mut Array, chance: &mut Chance, devices: usize, replicas: usiz
                 array.arrive(now, tag, stream, &request, &(), &mut out);
                 tag += 1;
             }
-            // Timers ring in order, late or not.
+            // Timers expire in order, on time or late.
             4..6 if !waiting.is_empty() => {
                 waiting.sort_unstable();
                 let (at_ns, timer) = waiting.remove(0);
@@ -160,7 +160,7 @@ fn jumble(array: &mut Array, chance: &mut Chance, devices: usize, replicas: usiz
                         checker.input(now, &Input::Revoked(copy));
                         array.revoked(now, copy, &mut out);
                     }
-                    // Lost: only the time limit ends it.
+                    // The copy is lost: only the time limit ends it.
                     2 => continue,
                     _ => {
                         checker.input(now, &Input::Completed(copy));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the whole array; what they share.
+//! Tests of the whole array, and their common helpers.
 
 mod behaviour;
 mod best;
@@ -22,19 +22,19 @@ fn network(slow: [i64; DIGITS], bias: i64) -> Network {
     Network::from_integers(vec![layer], vec![1]).expect("within bounds")
 }
 
-/// Revokes when the last completed read took more than `limit_us` (its digits are the last four).
+/// A network that revokes if the last completed read took more than `limit_us` (its digits are the last four).
 fn revokes_above(limit_us: i64) -> Network {
     let mut slow = [0; DIGITS];
     slow[DIGITS - 4..].copy_from_slice(&[1000, 100, 10, 1]);
     network(slow, -limit_us)
 }
 
-/// Revokes whatever it is shown.
+/// A network that always revokes.
 fn revokes_always() -> Network {
     network([0; DIGITS], 1)
 }
 
-/// Thresholds that fit the test device: reads of 80 us are fast.
+/// Thresholds for the test device: reads of 80 us are fast.
 fn test_thresholds() -> Thresholds {
     Thresholds {
         inflection_ns: 200_000,

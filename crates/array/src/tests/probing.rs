@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the coin says of revokes, against what peeks say.
+//! Compares the estimates of sampled probes with the truth from peeks.
 
 use super::*;
 use crate::{Counters, RunOptions, policy, run};
@@ -16,7 +16,7 @@ fn stream(chance: &mut Chance, count: usize) -> Vec<IoRecord> {
         .collect()
 }
 
-/// Three busy devices under a policy, with this share of probes.
+/// Three busy devices with a policy and this share of probes.
 fn counters(name: &str, seed: u64, probe_share: f64) -> Counters {
     let mut chance = Chance::new(seed);
     let learned = learned(&vec![Some(revokes_above(150)); 3]);
@@ -49,7 +49,7 @@ fn the_interval_covers_the_truth_as_often_as_it_says() {
     }
     // 95 % of 160 are 152, with a standard deviation of 2.8.
     assert!((143..=160).contains(&covered), "{covered} of {runs}");
-    // Errors in units of their own: mean 0 with a standard deviation of 0.08, spread 1.
+    // Errors in units of their standard deviation: mean 0 with a standard deviation of 0.08, spread 1.
     let mean = z.iter().sum::<f64>() / z.len() as f64;
     let spread = (z.iter().map(|z| (z - mean) * (z - mean)).sum::<f64>() / z.len() as f64).sqrt();
     assert!(mean.abs() < 0.3, "biased: {mean}");
@@ -65,7 +65,7 @@ fn half_of_the_draws_probe_and_cost_what_they_say() {
         assert!(c.probing.reads.iter().all(|&reads| reads > 0), "{:?}", c.probing);
         let cost = c.probing.cost_ns().expect("reads of both kinds");
         assert!(cost.low < cost.value && cost.value < cost.high);
-        // Reads that a device would have been slow for go there: they take longer than those that went elsewhere.
+        // Some probes hit slow devices, so they take longer than reads that were sent elsewhere.
         assert!(cost.value > 0.0, "{name}: {cost:?}");
     }
 }
@@ -78,7 +78,7 @@ fn without_a_share_nothing_is_drawn_and_with_all_of_it_nothing_is_revoked() {
     let all = counters("linnos", 1, 1.0);
     assert!(all.revokes == 0 && all.probing.probes == all.probing.draws && all.probing.draws > 0);
     assert_eq!(all.probing.false_share().value, all.probing.truth());
-    // Peeks at revoked reads are those that false revokes are counted by.
+    // False revokes are counted by the same peeks at revoked reads.
     let some = counters("linnos", 1, 0.1);
     assert_eq!(some.probing.fast_elsewhere, some.false_revokes);
     assert!(some.probe_share() > 0.0 && some.probe_share() < 0.1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulation: everything about an array is drawn from a seed. First anything may fail; then the faults stop, every
-//! request must be answered, and those that arrive in the quiet must not fail.
+//! Simulation: everything about an array is drawn from a seed. At first anything may fail; then the faults stop. Every
+//! request must be answered, and those that arrive in the quiet period must not fail.
 //!
 //! `LINNET_SIM_SEED` is the first seed (default 1) and `LINNET_SIM_RUNS` the number of seeds (default 100).
 
@@ -16,7 +16,7 @@ struct Scenario {
     config: Config,
     devices: Vec<Faulty<Modelled<TestDevice>>>,
     streams: Vec<Vec<IoRecord>>,
-    /// Reads that arrive from here on meet no fault and no consequence of one.
+    /// Reads that arrive after this time meet no fault and no consequence of one.
     quiet_ns: Nanos,
 }
 
@@ -75,7 +75,7 @@ fn budget(chance: &mut Chance) -> Budget {
     Budget { share: chance.unit(), burst: chance.below(200) as u32 }
 }
 
-/// Arrivals until the faults end, and then for `quiet_ns` again from when their consequences have ended.
+/// Arrivals until the faults end, and again for `quiet_ns` after their consequences have ended.
 fn stream(chance: &mut Chance, until_ns: Nanos, quiet_ns: Nanos, length_ns: Nanos) -> Vec<IoRecord> {
     let mean_ns = 80_000.0 + 300_000.0 * chance.unit();
     let reads = 0.5 + 0.5 * chance.unit();
@@ -93,7 +93,7 @@ fn stream(chance: &mut Chance, until_ns: Nanos, quiet_ns: Nanos, length_ns: Nano
     records
 }
 
-/// The checker, and the reads that failed although they arrived in the quiet.
+/// The checker, and the reads that failed although they arrived in the quiet period.
 struct Recorder {
     checker: Checker,
     quiet_ns: Nanos,
