@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes the common part of the rounding error out of a quantised network.
+//! Removes the mean rounding error from the score of a quantised network.
 //!
-//! Rounding 31 weights of a neuron shifts its sum by an amount that is much the same for every row, because the digits
-//! of real reads keep close to their means; the shifts add up to a shift of the score, and reads near the boundary
-//! change sides together. The biases can take that up at no cost: they have the same decimals in the first layer and
-//! more in the last. So the first layer's biases are rounded together with the mean error of their weights on the
-//! training rows, and the last layer's bias of "slow" takes the mean error of the score. LinnOS rounds plainly; on
-//! recordings with many reads near the boundary that moves accuracy by up to 0.3 points, this by less than 0.1.
+//! Rounding the 31 weights of a neuron shifts its sum by nearly the same amount for every row, because the digits of
+//! real reads vary little around their means. These shifts add up to a shift of the score, which moves many reads near
+//! the boundary to the other side. The biases can correct that at no cost: they have the same decimals in the first
+//! layer and more in the last. So the first layer's biases are rounded together with the mean error of their weights on
+//! the training rows, and the last layer's bias of "slow" is corrected by the mean error of the score. LinnOS rounds
+//! each number alone. On recordings with many reads near the boundary that changes accuracy by up to 0.3 points; this
+//! changes it by less than 0.1.
 
 use linnet_core::{DIGITS, FloatNetwork, Layer, Network};
 
 use crate::error::Error;
 use crate::set::TrainingSet;
 
-/// The network with biases that make up for the mean rounding error on these rows, of which there is at least one.
+/// The network with biases that correct the mean rounding error on these rows, of which there must be at least one.
 pub(crate) fn correct_bias(float: &FloatNetwork, network: &Network, rows: &TrainingSet) -> Result<Network, Error> {
     let scales = network.scales().to_vec();
     let mut layers = network.layers();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fits the trees of the schema `linnet-1` by gradient boosting on the logistic loss.
 //!
-//! Each tree is grown level by level. All nodes of a level ask one question, the one that takes the most off the loss in
-//! all of them together, out of a random half of the features; the halves make the trees differ, and later
-//! reads are ranked better for it. A leaf moves the score of its reads by a part of the Newton step.
+//! Each tree is grown level by level. All nodes of a level ask one question: the one of a random half of the features
+//! that reduces the total loss most. The random halves make the trees differ, which improves the ranking of later
+//! reads. A leaf moves the score of its reads by a fraction of the Newton step.
 //!
-//! Sums and steps use no function that machines compute differently, so the same rows and seed give the same trees.
+//! Sums and steps use only operations that give the same result on every machine, so the same rows and seed give the
+//! same trees.
 
 use linnet_core::{BUCKET_MAX, INFLIGHT_FEATURES, TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees};
 use linnet_measure::roc_auc_integers;
@@ -16,25 +17,25 @@ use crate::evaluate::{Evaluation, figures};
 use crate::inflight_set::InflightSet;
 
 const BUCKETS: usize = BUCKET_MAX as usize + 1;
-/// A leaf moves the score by at most this; in integers it stays far within 16 bits.
+/// Maximum change of the score by one leaf; as an integer it is well within 16 bits.
 const LEAF_MAX: f64 = 4.0;
 
-/// How trees are fitted. The defaults serve every device; none needs settings of its own.
+/// Options of the fit. The defaults serve every device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoostOptions {
     /// Trees, 1..=[`TREES`].
     pub trees: usize,
-    /// Part of the Newton step that a leaf takes, above 0 and at most 1.
+    /// Fraction of the Newton step that a leaf takes, above 0 and at most 1.
     pub rate: f64,
-    /// Added to the curvature of each leaf: small leaves move less. At least 0.
+    /// Added to the curvature of each leaf, so that small leaves move less. At least 0.
     pub ridge: f64,
-    /// Least curvature on either side of a question; a fast or slow read of even odds has 0.25. At least 0.
+    /// Lowest curvature on either side of a question; a read with even odds contributes 0.25. At least 0.
     pub curvature_min: f64,
-    /// Chance of each feature to be asked for at a level, above 0 and at most 1.
+    /// Probability that a feature is tried at a level, above 0 and at most 1.
     pub feature_share: f64,
     /// At most this many rows, taken evenly over time; at least 1.
     pub rows_max: usize,
-    /// Decides the features of each level.
+    /// Seed of the features of each level.
     pub seed: u64,
 }
 
@@ -80,7 +81,7 @@ pub fn fit_trees(set: &InflightSet, options: &BoostOptions) -> Result<Trees, Err
     Ok(Trees::new(&trees, integer(base))?)
 }
 
-/// Scores every row with the trees that serve.
+/// Scores every row with the integer trees that serve.
 ///
 /// # Errors
 /// [`Error::TooFewRows`] for an empty set.
@@ -100,7 +101,7 @@ fn integer(score: f64) -> i32 {
 struct Boost<'a> {
     options: &'a BoostOptions,
     chance: Chance,
-    /// By feature, then row: a histogram walks one feature.
+    /// By feature, then row, because a histogram reads one feature.
     columns: Vec<Vec<u8>>,
     slow: Vec<bool>,
     score: Vec<f64>,
@@ -109,7 +110,7 @@ struct Boost<'a> {
     slope: Vec<[f64; 2]>,
 }
 
-/// One level's question.
+/// The question of one level.
 #[derive(Clone, Copy, Default)]
 struct Question {
     gain: f64,
@@ -165,14 +166,14 @@ impl<'a> Boost<'a> {
             let step = if below > 0.0 { self.options.rate * gradient / below } else { 0.0 };
             *leaf = integer(step.clamp(-LEAF_MAX, LEAF_MAX)) as i16;
         }
-        // The rounded leaves count, so that later trees mend what rounding did.
+        // Later trees see the rounded leaves, so they correct the rounding.
         for (score, &leaf) in self.score.iter_mut().zip(&self.leaf) {
             *score += f64::from(tree.leaf[usize::from(leaf)]) / f64::from(TREE_ONE);
         }
         tree
     }
 
-    /// The threshold on this feature that gains most over all nodes of the level.
+    /// The threshold on this feature with the highest gain over all nodes of the level.
     fn ask(&self, feature: usize, nodes: usize) -> Question {
         let mut sums = [[[0.0; 2]; BUCKETS]; TREE_LEAVES / 2];
         for ((&value, &leaf), slope) in self.columns[feature].iter().zip(&self.leaf).zip(&self.slope) {
@@ -211,7 +212,8 @@ fn add(sum: &mut [f64; 2], more: [f64; 2]) {
     sum[1] += more[1];
 }
 
-/// e^x for -40..=40 by basic operations alone, so that it is the same everywhere: the series of e^(x/64), to the 64th power.
+/// e^x for -40..=40 from basic operations alone, so that it is the same everywhere: the series of e^(x/64), to the 64th
+/// power.
 fn exp(x: f64) -> f64 {
     let x = x.clamp(-40.0, 40.0) / 64.0;
     let mut power = 1.0;
@@ -228,7 +230,7 @@ fn logistic(score: f64) -> f64 {
     1.0 / (1.0 + exp(-score))
 }
 
-/// The score whose odds are this share, found by Newton's steps, which from 0 never pass it.
+/// The score whose odds are this share, found by Newton's steps, which starting from 0 never overshoot.
 fn log_odds(share: f64) -> f64 {
     let share = share.clamp(0.001, 0.999);
     let mut score = 0.0;

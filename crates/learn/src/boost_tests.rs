@@ -26,7 +26,7 @@ fn finds_what_made_the_reads_slow() {
     let trees = fit_trees(&rows(6_000, 1), &BoostOptions::default()).unwrap();
     let later = rows(6_000, 2);
     let evaluated = evaluate_trees(&trees, &later).unwrap();
-    // Whoever knew the odds would reach this much.
+    // The accuracy of known odds is the limit.
     let best: Vec<i64> = later
         .features
         .iter()

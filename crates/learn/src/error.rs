@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong while learning.
+//! Errors of this crate.
 
-/// Why nothing was learned.
+/// Reasons why nothing was learned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No device was given.
     #[error("no device was given: pass the reads of at least one")]
     NoDevice,
-    /// The device asked for is not among those given.
+    /// The requested device is not among the given ones.
     #[error("device {device} is not among the {devices} given (they count from 0)")]
     DeviceOutOfRange {
-        /// Asked for.
+        /// The requested device.
         device: usize,
-        /// Given.
+        /// Number of devices given.
         devices: usize,
     },
     /// A device without a read that carries a latency.
@@ -21,42 +21,42 @@ pub enum Error {
         "device {device}: no read carries a latency; use a trace with completions, or run it through the SSD model"
     )]
     NoLatency {
-        /// Its place in the input.
+        /// Its index in the input.
         device: usize,
     },
-    /// No record that could become a row.
+    /// No record can become a row.
     #[error(
         "none of {records} records is a read with a latency ({without} reads lack one): use a trace with completions, \
          or run it through the SSD model"
     )]
     NoReads {
-        /// Records given.
+        /// Number of records given.
         records: usize,
         /// Reads among them that carry no latency.
         without: u64,
     },
-    /// What went wrong with one device of several.
+    /// An error of one of several devices.
     #[error("device {device}: {source}")]
     Device {
-        /// Its place in the input.
+        /// Its index in the input.
         device: usize,
-        /// What went wrong.
+        /// The error.
         source: Box<Error>,
     },
-    /// The core refused a network or a training run.
+    /// The core rejected a network or a training run.
     #[error(transparent)]
     Core(#[from] linnet_core::Error),
-    /// The caller's progress function asked to stop.
+    /// The caller's progress function stopped the work.
     #[error("interrupted")]
     Interrupted,
-    /// Too few rows to learn or to test from.
+    /// Too few rows for learning or testing.
     #[error("{rows} rows for {purpose}, at least {least} are needed: give a longer trace or another split")]
     TooFewRows {
-        /// What the rows are for.
+        /// Purpose of the rows.
         purpose: &'static str,
-        /// There are.
+        /// Number of rows.
         rows: usize,
-        /// Needed.
+        /// Number needed.
         least: usize,
     },
     /// A setting outside its range.
@@ -66,12 +66,12 @@ pub enum Error {
         name: &'static str,
         /// Its value, as text.
         value: String,
-        /// What is allowed.
+        /// The accepted range.
         range: &'static str,
     },
 }
 
-/// Refuses a setting unless it holds.
+/// Returns an error unless the condition on a setting holds.
 ///
 /// # Errors
 /// [`Error::Setting`].

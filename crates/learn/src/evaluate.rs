@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How well a network predicts reads whose outcome is known. Every figure stands beside the base rate.
+//! Evaluates predictions on reads with known outcomes. Every figure is reported with the base rate.
 
 use linnet_core::{DIGITS, FloatNetwork, Network};
 use linnet_measure::{Confusion, roc_auc, roc_auc_integers};
@@ -12,15 +12,15 @@ use crate::set::TrainingSet;
 pub struct Evaluation {
     /// Rows evaluated: all of the set.
     pub rows: u64,
-    /// The four outcomes.
+    /// Counts of the four outcomes.
     pub confusion: Confusion,
     /// Share of fast rows, which is the accuracy of always submitting.
     pub base_rate: f64,
-    /// Share of right decisions.
+    /// Share of correct decisions.
     pub accuracy: f64,
-    /// Mean of the shares of right decisions among fast and among slow rows.
+    /// Mean of the shares of correct decisions among fast and among slow rows.
     pub balanced_accuracy: f64,
-    /// Area under the ROC curve of the scores (not of the decisions); none when all rows are fast or all are slow.
+    /// Area under the ROC curve of the scores (not of the decisions); `None` if all rows are fast or all are slow.
     pub roc_auc: Option<f64>,
     /// Submitted but slow, as a share of all rows.
     pub false_submit: f64,
@@ -28,17 +28,17 @@ pub struct Evaluation {
     pub false_revoke: f64,
 }
 
-/// Scores every row with the network that serves: integer scores.
+/// Scores every row with the network that serves, which gives integer scores.
 ///
 /// # Errors
-/// [`Error::TooFewRows`] for an empty set; [`Error::Core`] for a network that does not take 31 digits to two outputs.
+/// [`Error::TooFewRows`] for an empty set; [`Error::Core`] for a network that does not map 31 digits to two outputs.
 pub fn evaluate(network: &Network, set: &TrainingSet) -> Result<Evaluation, Error> {
     let scores: Vec<i64> = rows(set)?.map(|row| network.try_score(row)).collect::<Result<_, _>>()?;
     let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
     Ok(figures(&set.slow, &revoked, roc_auc_integers(&scores, &set.slow)))
 }
 
-/// Scores every row with the network as it was trained, before quantisation.
+/// Scores every row with the float network, before quantisation.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -51,14 +51,14 @@ pub fn evaluate_float(network: &FloatNetwork, set: &TrainingSet) -> Result<Evalu
     Ok(figures(&set.slow, &revoked, roc_auc(&scores, &set.slow)))
 }
 
-/// What rounding the weights costs.
+/// Effect of rounding the weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuantisationLoss {
     /// Rows compared.
     pub rows: u64,
     /// Share of rows, 0..=1, that the two networks decide differently.
     pub decisions_changed: f64,
-    /// Accuracy before, less the accuracy after, in percentage points; negative when rounding happened to help.
+    /// Accuracy before minus accuracy after, in percentage points; negative if rounding increased it.
     pub accuracy_points: f64,
 }
 
@@ -94,7 +94,7 @@ fn rows(set: &TrainingSet) -> Result<std::slice::ChunksExact<'_, u8>, Error> {
     Ok(set.digits.chunks_exact(DIGITS))
 }
 
-/// The figures of decisions that were made about reads whose outcome is known.
+/// The figures of decisions about reads with known outcomes.
 pub fn figures(slow: &[bool], revoked: &[bool], roc_auc: Option<f64>) -> Evaluation {
     let mut confusion = Confusion::default();
     for (&slow, &revoked) in slow.iter().zip(revoked) {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use linnet_core::{Activation, FloatLayer, Layer};
 
-    /// Score: the units digit of the pending pages, less `threshold`.
+    /// Score: the units digit of the pending pages, minus `threshold`.
     fn by_pending(threshold: i64) -> Network {
         let mut weights = vec![0; 2 * DIGITS];
         weights[DIGITS + 14] = 1;
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn figures_counted_by_hand() {
-        // Revokes 5 and above: 5 is a false revoke, 2 a false submit. A score of zero (4) submits.
+        // The network revokes 5 and above: 5 is a false revoke, 2 a false submit. A score of zero (4) submits.
         let set = ten_rows();
         let evaluated = evaluate(&by_pending(4), &set).unwrap();
         let confusion = Confusion { fast_submitted: 4, false_submits: 1, false_revokes: 1, slow_revoked: 4 };
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn quantisation_counts_what_changed() {
-        // 4.4 becomes 4: nothing changes. 4.6 becomes 5: row 5 is submitted, which is right.
+        // 4.4 becomes 4: nothing changes. 4.6 becomes 5: row 5 is then submitted, which is correct.
         let set = ten_rows();
         let none = quantisation_loss(&float_by_pending(4.4), &by_pending(4), &set).unwrap();
         assert_eq!(none, QuantisationLoss { rows: 10, decisions_changed: 0.0, accuracy_points: 0.0 });

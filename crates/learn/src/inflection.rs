@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The inflection point: the latency that splits fast reads from slow ones on one device (LinnOS, section 4.2.1).
 //!
-//! The idea: pretend that admission were perfect, and look for the threshold that would save most. A million
-//! reads are simulated. Each takes a random latency of its device; while that is above the threshold, the read is
-//! revoked and takes a random latency of another replica, which decides on it in turn, and pays the failover cost. The last
-//! replica never revokes. The boost of a threshold is the area between the latency CDFs with and without admission,
-//! counted negative where admission makes matters worse. That signed area is the difference of the two means, so the
-//! boost is the mean latency saved, and no CDF needs to be built.
+//! Assume that admission were perfect, and search for the threshold that would save most. A million reads are
+//! simulated. Each takes a random latency of its device. If that is above the threshold, the read is revoked, pays the
+//! failover cost and takes a random latency of another replica, which decides on it in turn. The last replica never
+//! revokes. The boost of a threshold is the area between the latency CDFs with and without admission, negative where
+//! admission is worse. That signed area is the difference of the two means, so the boost is the mean latency saved, and
+//! no CDF needs to be built.
 //!
 //! Thresholds are tried from 10 percentiles below the starting point to 10 above, in steps of 0.1. The starting point
-//! is where the slope of the CDF is one. The paper draws a 45 degree line and leaves the axes open; ours are the share
-//! of reads, 0 to 1, against latency, where 0 is the least latency and 1 the latency at
-//! [`InflectionOptions::axis_percentile`], the 99th unless set otherwise. (With the greatest latency there, one outlier
-//! would move the point.) An empirical CDF is a staircase without slopes, so the slope is taken on its least concave
-//! majorant, which falls through one exactly at the read that maximises `share - latency`: that read is the starting
-//! point, the lowest if several do.
+//! is where the slope of the CDF is one. The paper draws a 45 degree line and does not define the axes. Here they are
+//! the share of reads, 0 to 1, against latency, where 0 is the lowest latency and 1 the latency at
+//! [`InflectionOptions::axis_percentile`], the 99th unless set otherwise. (With the highest latency there, one outlier
+//! would move the point.) An empirical CDF is a step function without slopes, so the slope is taken on its least
+//! concave majorant. Its slope falls through one exactly at the read that maximises `share - latency`: that read is the
+//! starting point, the lowest if several do.
 //!
 //! Where the paper is silent:
-//! - Whose threshold decides on a read that failed over? Its new device's own, as in an array where each device has its
-//!   own model: while a candidate lies k steps from the starting point of the device under study, each other device
+//! - Whose threshold decides on a read that failed over? That of its new device, as in an array where each device has
+//!   its own model: while a candidate is k steps from the starting point of the device under study, each other device
 //!   decides with the latency k steps from its own starting point. For equal devices this is one threshold for all.
-//! - Which replicas? The paper has one drive for each replica. Reads fail over to the other devices in random order,
-//!   none twice. With fewer devices than replicas the devices are used again in turn, so a single device stands in for
-//!   all its peers.
-//! - A read exactly at the threshold is fast ([`is_slow`]): step 2 of the paper keeps what is smaller and revokes what is
-//!   larger, and section 4.4 calls a submit false where the read "will take longer" than the threshold. At the p90
+//! - Which replicas? The paper has one drive for each replica. Reads fail over to the other devices in random order, to
+//!   none twice. With fewer devices than replicas the devices are used again in turn, so a single device represents all
+//!   its peers.
+//! - A read exactly at the threshold is fast ([`is_slow`]): step 2 of the paper keeps smaller latencies and revokes
+//!   larger ones, and section 4.4 calls a submit false if the read "will take longer" than the threshold. At the p90
 //!   threshold at least 90 % of reads are fast.
 //!
-//! All candidates see the same draws: one latency for each simulated read and try. What a read takes at every candidate
-//! is then a step function with at most one step for each try; steps go into a difference array, and one running sum
-//! over it gives the boost of all candidates together. Their order is thereby free of sampling noise between them.
+//! All candidates use the same random draws: one latency for each simulated read and try. The latency of a read as a
+//! function of the candidate is then a step function with at most one step for each try. Steps are added to a
+//! difference array, and one running sum over it gives the boost of all candidates together. Their order is thereby
+//! free of sampling noise.
 
 use linnet_measure::rank;
 use linnet_sim::Chance;
@@ -42,22 +43,22 @@ pub(crate) fn slow_of(latency_ns: &[Nanos], inflection_ns: Nanos) -> Vec<bool> {
     latency_ns.iter().map(|&latency_ns| is_slow(latency_ns, inflection_ns)).collect()
 }
 
-/// How the inflection point is looked for.
+/// Options of the search for the inflection point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InflectionOptions {
     /// Copies of the data, 2..=64. A read is revoked at most `replicas - 1` times.
     pub replicas: usize,
     /// Reads to simulate, at least 1.
     pub ios: usize,
-    /// Names the draws.
+    /// Seed of the draws.
     pub seed: u64,
-    /// What one failover adds to a read (LinnOS, section 5.3: 15 us).
+    /// Latency that one failover adds to a read (LinnOS, section 5.3: 15 us).
     pub failover_ns: Nanos,
-    /// How far candidates reach on either side of the starting point, in percentiles, 0..=100.
+    /// Distance of the outermost candidates from the starting point, in percentiles, 0..=100.
     pub span_percentiles: f64,
     /// Distance between candidates, in percentiles, 0.01..=10.
     pub step_percentiles: f64,
-    /// Percentile that ends the latency axis on which slopes are measured, above 50 and up to 100.
+    /// Percentile at the end of the latency axis on which slopes are measured, above 50 and up to 100.
     pub axis_percentile: f64,
 }
 
@@ -88,14 +89,14 @@ impl InflectionOptions {
     }
 }
 
-/// What one candidate threshold would save.
+/// Saving of one candidate threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BoostPoint {
     /// Percentile of the device's read latencies.
     pub percentile: f64,
     /// The threshold: the latency at that percentile.
     pub latency_ns: Nanos,
-    /// Mean latency saved on each read; negative when admission would cost more than it saves.
+    /// Mean latency saved per read; negative if admission would cost more than it saves.
     pub boost_ns: f64,
 }
 
@@ -106,8 +107,8 @@ pub struct Inflection {
     pub percentile: f64,
     /// The best threshold: reads above it are slow.
     pub latency_ns: Nanos,
-    /// Mean latency that the best threshold saves. Not above zero when no candidate gains anything (all latencies
-    /// nearly alike, or a failover dearer than the tail): there is then nothing to be had from admission here.
+    /// Mean latency that the best threshold saves. Not above zero if no candidate saves anything (latencies nearly
+    /// equal, or a failover that costs more than the tail): admission then has no use on this device.
     pub boost_ns: f64,
     /// Percentile at which the CDF has slope one.
     pub start_percentile: f64,
@@ -118,8 +119,8 @@ pub struct Inflection {
 }
 
 impl Inflection {
-    /// True when the best threshold is the lowest or the highest that was tried: the window ended the search, and a
-    /// threshold beyond it might save more. Usual where the distribution has no knee.
+    /// True if the best threshold is the lowest or the highest that was tried: a threshold outside the window might
+    /// save more. Usual for distributions without a knee.
     pub fn on_edge(&self) -> bool {
         let ends = [self.boost.first(), self.boost.last()];
         ends.into_iter().flatten().any(|end| end.percentile == self.percentile)
@@ -129,8 +130,8 @@ impl Inflection {
 /// Finds the inflection point of `latencies[device]`, the read latencies of one device in any order; the other elements
 /// are those of its peers. With one element, all replicas draw from it.
 ///
-/// Of candidates with equal boost the nearest to the starting point is taken, the lower of two. Percentiles outside
-/// `0 < p < 100` are not tried.
+/// Among candidates with equal boost the nearest to the starting point is chosen, and the lower of two. Percentiles
+/// outside `0 < p < 100` are not tried.
 ///
 /// # Errors
 /// [`Error::NoDevice`], [`Error::DeviceOutOfRange`], [`Error::NoLatency`] for a device without a read,
@@ -159,7 +160,7 @@ pub fn inflection_points(latencies: &[&[Nanos]], options: &InflectionOptions) ->
 /// A device's latencies in ascending order, and its starting point.
 struct Distribution {
     sorted: Vec<Nanos>,
-    /// Percentile of the starting point in steps.
+    /// Percentile of the starting point, as a number of steps.
     start: i64,
 }
 
@@ -181,7 +182,7 @@ fn prepare(latencies: &[&[Nanos]], options: &InflectionOptions) -> Result<Vec<Di
     latencies.iter().enumerate().map(of).collect()
 }
 
-/// Percentiles as whole numbers of steps, so that they are exact and the same on every path.
+/// Percentiles as whole numbers of steps, so that they are exact however they are computed.
 #[derive(Clone, Copy)]
 struct Grid {
     step: f64,
@@ -214,7 +215,8 @@ impl Grid {
 pub fn slope_one(sorted: &[Nanos], axis_percentile: f64) -> f64 {
     let low = sorted[0];
     let end = sorted[rank(sorted.len(), axis_percentile / 100.0)];
-    // A zero width (all alike up to the end of the axis) makes the CDF a step there, whose foot is the answer.
+    // A zero width (all equal up to the end of the axis) makes the CDF a step there, and the result is the foot of the
+    // step.
     let width = (end - low).max(1) as f64;
     let count = sorted.len() as f64;
     let mut best = (f64::NEG_INFINITY, 1.0);
@@ -230,10 +232,10 @@ pub fn slope_one(sorted: &[Nanos], axis_percentile: f64) -> f64 {
     best.1
 }
 
-/// A device's thresholds at every candidate, as positions in its sorted latencies.
+/// A device's thresholds at every candidate, as indices into its sorted latencies.
 struct Thresholds<'a> {
     sorted: &'a [Nanos],
-    /// Reads that are fast at each candidate; never falls.
+    /// Number of reads that are fast at each candidate; monotonic.
     fast: Vec<usize>,
 }
 
@@ -251,7 +253,7 @@ impl<'a> Thresholds<'a> {
         Thresholds { sorted, fast }
     }
 
-    /// A random read: its latency, and the first candidate at which it is fast (their number if there is none).
+    /// A random read: its latency, and the first candidate at which it is fast (the number of candidates if none).
     fn draw(&self, chance: &mut Chance) -> Try {
         let index = chance.below(self.sorted.len() as u64) as usize;
         let fast_from =
@@ -266,7 +268,7 @@ struct Try {
     fast_from: usize,
 }
 
-/// Adds what one read saves at each candidate, against its first try, to a difference array over the candidates.
+/// Adds the saving of one read at each candidate, relative to its first try, to a difference array over the candidates.
 /// `next` draws the second, third, ... of `tries` tries.
 fn save(saved: &mut [i128], first: Try, tries: usize, failover_ns: Nanos, mut next: impl FnMut() -> Try) {
     // Candidates below `open` have revoked every try so far.

@@ -27,7 +27,7 @@ fn the_gap_of_a_bimodal_distribution_is_found() {
         let reads = bimodal(100_000, slow_share, seed);
         let found = inflection_point(&[&reads], 0, &options(100_000)).unwrap();
         let wrong = reads.iter().filter(|&&x| is_slow(x, found.latency_ns) != (x >= 2_000_000)).count();
-        // A threshold is an observed latency, and the draws leave it a few tenths of a percentile of freedom.
+        // A threshold is an observed latency, and the draws allow a deviation of a few tenths of a percentile.
         assert!(wrong as f64 <= 0.003 * reads.len() as f64, "{slow_share}: {wrong} at p{}", found.percentile);
         assert!((found.percentile - 100.0 * (1.0 - slow_share)).abs() < 0.5, "{}", found.percentile);
         assert!(!found.on_edge());
@@ -109,7 +109,7 @@ fn peers_that_are_never_faster_give_nothing() {
     let slow = vec![9_000_000; 10];
     let found = inflection_points(&[&fast, &slow, &slow], &options(20_000)).unwrap();
     assert!(found[0].boost_ns <= 0.0, "{}", found[0].boost_ns);
-    // The other way round nothing is revoked: each slow device takes all its reads for fast.
+    // In the other direction nothing is revoked: each slow device treats all its reads as fast.
     assert_eq!(found[1].boost_ns, 0.0);
 }
 
@@ -207,7 +207,7 @@ proptest! {
         prop_assert!(found.percentile > 0.0 && found.percentile < 100.0);
         prop_assert!((found.percentile - found.start_percentile).abs() <= span + step);
         prop_assert_eq!(&found, &inflection_point(&[&reads, &peer], 0, &options).unwrap());
-        // The label never turns back as latency grows, and the share of fast reads is at least the percentile.
+        // The label is monotonic in latency, and the share of fast reads is at least the percentile.
         let fast = reads.iter().filter(|&&x| !is_slow(x, found.latency_ns)).count();
         prop_assert!(fast as f64 >= found.percentile / 100.0 * reads.len() as f64 - 1e-9);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Training rows in the schema `linnet-1`: what a device's in-flight tracker would have said of each read of a trace.
+//! Training rows in the schema `linnet-1`: the features that a device's in-flight tracker gives for each read of a
+//! trace.
 
 use linnet_core::{INFLIGHT_FEATURES, InflightTracker, Place};
 use linnet_types::{IoRecord, Nanos, Op, is_slow};
@@ -15,18 +16,18 @@ pub struct InflightSet {
     pub features: Vec<[u8; INFLIGHT_FEATURES]>,
     /// The label: the read took longer than the inflection point.
     pub slow: Vec<bool>,
-    /// What each read took.
+    /// Latency of each read.
     pub latency_ns: Vec<Nanos>,
-    /// When each read arrived, by the clock of its device.
+    /// Arrival time of each read, by the clock of its device.
     pub arrive_ns: Vec<Nanos>,
 }
 
 impl InflightSet {
-    /// Replays the records of one device, in whatever order they come, through the in-flight tracker that serves live reads.
-    /// Records without a latency are left out of the features too: their end is not known, and is not guessed.
+    /// Replays the records of one device, in any order, through the in-flight tracker that serves live reads. Records
+    /// without a latency are also left out of the features: their end is unknown, and is not guessed.
     ///
     /// # Errors
-    /// [`Error::NoReads`] when no read carries a latency.
+    /// [`Error::NoReads`] if no read has a latency.
     pub fn from_records(records: &[IoRecord], inflection_ns: Nanos) -> Result<Self, Error> {
         let mut set = InflightSet::default();
         let mut inflight = InflightTracker::new(inflection_ns);
@@ -57,7 +58,7 @@ impl InflightSet {
         Ok(set)
     }
 
-    /// Adds the rows of another device behind these.
+    /// Appends the rows of another device.
     pub fn append(&mut self, mut more: InflightSet) {
         self.features.append(&mut more.features);
         self.slow.append(&mut more.slow);
@@ -78,7 +79,7 @@ impl InflightSet {
     /// These rows, in this order.
     ///
     /// # Panics
-    /// When there is no such row.
+    /// If there is no such row.
     pub fn pick(&self, rows: &[usize]) -> InflightSet {
         InflightSet {
             features: rows.iter().map(|&row| self.features[row]).collect(),
@@ -88,10 +89,10 @@ impl InflightSet {
         }
     }
 
-    /// Cuts the rows in two at this share of them, 0..=1: the earlier ones and the later ones.
+    /// Splits the rows in two at this share of them, 0..=1: the earlier and the later rows.
     ///
     /// # Panics
-    /// When `share` is outside its range.
+    /// If `share` is outside its range.
     pub fn split_at_share(&self, share: f64) -> (InflightSet, InflightSet) {
         assert!((0.0..=1.0).contains(&share), "a share is in 0..=1");
         let cut = (self.len() as f64 * share).round() as usize;

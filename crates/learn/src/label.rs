@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Labels without a look at the future: the inflection point comes from the training part alone, and the test part,
+//! Labels that do not use future data: the inflection point comes from the training part alone, and the test part,
 //! later in time and never filtered, is labelled with it.
 
 use linnet_types::{IoRecord, Nanos};
@@ -8,21 +8,21 @@ use crate::error::{Error, require};
 use crate::inflection::{Inflection, InflectionOptions, inflection_points};
 use crate::set::{TrainingSet, check_train_share};
 
-/// One device's rows, labelled and cut in time.
+/// One device's rows, labelled and split by time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labelled {
     /// Found on the training part of this device and of its peers.
     pub inflection: Inflection,
     /// The earlier rows.
     pub train: TrainingSet,
-    /// The later rows. A read that was still pending at the cut belongs to the training part by its arrival; its
-    /// latency enters the history of test rows once it completes, as it would live.
+    /// The later rows. A read that was still pending at the split belongs to the training part by its arrival; its
+    /// latency enters the history of test rows once it completes, as in live operation.
     pub test: TrainingSet,
 }
 
-/// Labels the records of each device of an array. `train_share` of each device's rows, in the order of arrival, are for
-/// training; the latencies of those rows, and no others, give the inflection points. With the records of one device,
-/// all replicas are taken to behave like it ([`inflection_point`](crate::inflection_point)).
+/// Labels the records of each device of an array. The first `train_share` of each device's rows, in the order of
+/// arrival, are for training; only their latencies give the inflection points. With the records of one device, all
+/// replicas are assumed to behave like it ([`inflection_point`](crate::inflection_point)).
 ///
 /// # Errors
 /// [`Error::NoDevice`]; [`Error::Setting`]; [`Error::Device`] around [`Error::NoReads`], or [`Error::TooFewRows`] for a
@@ -31,11 +31,11 @@ pub fn label(devices: &[&[IoRecord]], train_share: f64, options: &InflectionOpti
     label_parts(split_all(devices, train_share)?, options)
 }
 
-/// Labels two periods of each device: one to learn from, and a later or another one to test on. Nothing of `test` is looked
-/// at for the inflection points.
+/// Labels two periods of each device: one for training, and another, earlier or later, for testing. The inflection
+/// points do not depend on `test`.
 ///
 /// # Errors
-/// As [`label`]; [`Error::Setting`] when the two lists differ in length.
+/// Those of [`label`]; [`Error::Setting`] if the two lists differ in length.
 pub fn label_periods(
     train: &[&[IoRecord]],
     test: &[&[IoRecord]],
@@ -44,7 +44,7 @@ pub fn label_periods(
     label_parts(rows_of_periods(train, test)?, options)
 }
 
-/// The rows of each device, cut in time, without labels.
+/// The rows of each device, split by time, without labels.
 pub(crate) fn split_all(devices: &[&[IoRecord]], train_share: f64) -> Result<Vec<(TrainingSet, TrainingSet)>, Error> {
     check_train_share(train_share)?;
     let part = |(device, records): (usize, &&[IoRecord])| {

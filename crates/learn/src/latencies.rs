@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latency quantiles by the score of the trees and one feature: how they are fitted, and how well they hold.
+//! Latency quantiles by the score of the trees and one feature: their fit and evaluation.
 //!
-//! Trees rank reads by how likely they are to be slow. The table says what latency that came with in training: reads are
-//! cut into bins of equal count by score, and by the feature that helps most; each bin holds order statistics of its
-//! reads' latencies. High quantiles need more reads than a bin has, so a bin takes in its neighbours until it has enough.
-//! `docs/design/quantiles.md` compares this with what else was tried.
+//! Trees rank reads by their probability of being slow. The table maps that to the latencies seen in training: reads
+//! are divided into bins of equal count by score, and by the most useful feature; each bin holds order statistics of
+//! the latencies of its reads. High quantiles need more reads than a bin has, so a bin includes its neighbours until it
+//! has enough. `docs/design/quantiles.md` compares this with the alternatives that were tried.
 
 use linnet_core::{BUCKET_MAX, FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, SCORE_BINS, Trees};
 use linnet_measure::quantile;
@@ -14,31 +14,31 @@ use crate::error::Error;
 use crate::inflight_set::InflightSet;
 
 const QUANTILES: usize = LATENCY_SHARES.len();
-/// Reads that each quantile is taken from, if there are as many.
+/// Reads that each quantile is computed from, if there are as many.
 const POOL: [usize; QUANTILES] = [40, 60, 100, 300, 2_000];
-/// The last quantile swings too much to choose a feature by.
+/// The last quantile varies too much to choose a feature by.
 const CHOSEN_BY: usize = 4;
-/// With fewer rows there is nothing to choose by, and the feature is [`USUAL`].
+/// With fewer rows no choice is possible, and the feature is [`USUAL`].
 const CHOICE_ROWS_MIN: usize = 200;
 /// More rows, taken evenly over time, would not choose better.
 const CHOICE_ROWS_MAX: usize = 20_000;
-/// What the work ahead of the read would take at the pace of late.
+/// Feature: time that the work ahead of the read would take at the recent rate.
 const USUAL: usize = 13;
 
-/// How one predicted quantile holds on rows that nothing was learned from.
+/// Accuracy of one predicted quantile on rows that were not used for learning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PredictedQuantile {
     /// The quantile, 0..=1.
     pub share: f64,
-    /// Share of reads that took no longer than predicted; `share` when the quantile is calibrated.
+    /// Share of reads within the prediction; equal to `share` if the quantile is calibrated.
     pub covered: f64,
-    /// Mean pinball loss: what is missed counts `share`, what is predicted in excess 1 - `share`.
+    /// Mean pinball loss: latency above the prediction counts `share`, latency below it 1 - `share`.
     pub loss_ns: f64,
-    /// The same for the rows' own quantile predicted for all of them: the best that one number can do, in hindsight.
+    /// Pinball loss if the rows' own quantile is predicted for all of them: the best constant prediction, in hindsight.
     pub one_number_loss_ns: f64,
 }
 
-/// Fits the latencies that these trees predict, to the rows that the trees were fitted to.
+/// Fits the latency quantiles of these trees to the rows that the trees were fitted to.
 ///
 /// # Errors
 /// [`Error::TooFewRows`] for an empty set.
@@ -52,7 +52,7 @@ pub fn fit_latencies(trees: &Trees, set: &InflightSet) -> Result<Latencies, Erro
     table(&scores, set, &all, feature)
 }
 
-/// How the predicted latencies hold on these rows, one entry for each of [`LATENCY_SHARES`].
+/// Evaluates the predicted latencies on these rows, one entry for each of [`LATENCY_SHARES`].
 ///
 /// # Errors
 /// [`Error::TooFewRows`] for an empty set.
@@ -81,7 +81,7 @@ pub fn evaluate_latencies(
     }))
 }
 
-/// A predicted latency of `u32::MAX` is that or more.
+/// A predicted latency of `u32::MAX` means that or more.
 fn within(latency_ns: Nanos, told_ns: u32) -> bool {
     told_ns == u32::MAX || latency_ns <= Nanos::from(told_ns)
 }
@@ -91,7 +91,7 @@ fn pinball(latency_ns: Nanos, told_ns: Nanos, share: f64) -> f64 {
     if missed > 0.0 { share * missed } else { (share - 1.0) * missed }
 }
 
-/// The feature whose table, fitted to the first half of the rows, loses least on the second.
+/// The feature whose table, fitted to the first half of the rows, has the lowest loss on the second.
 fn choose(scores: &[i32], set: &InflightSet) -> usize {
     if set.len() < CHOICE_ROWS_MIN {
         return USUAL;
@@ -109,7 +109,7 @@ fn choose(scores: &[i32], set: &InflightSet) -> usize {
                 *loss += pinball(set.latency_ns[row], told[k].into(), LATENCY_SHARES[k]);
             }
         }
-        // A product, so that each quantile counts the same however large its loss is.
+        // A product, so that each quantile has the same weight however large its loss is.
         let product = losses.iter().map(|loss| loss / second.len() as f64).product();
         if product < best.0 {
             best = (product, feature);
@@ -154,7 +154,7 @@ fn table(scores: &[i32], set: &InflightSet, rows: &[usize], feature: usize) -> R
             let risen = rise(&column, &counts.map(|row: [f64; FEATURE_BINS]| row[f].max(1.0)));
             for (s, &ns) in risen.iter().enumerate() {
                 let least = if k > 0 { whole[s][f][k - 1] } else { 0 };
-                // Casts of floats saturate, as the format wants it.
+                // Casts of floats saturate, as the format requires.
                 whole[s][f][k] = (ns.round() as u32).max(least);
             }
         }
@@ -162,21 +162,21 @@ fn table(scores: &[i32], set: &InflightSet, rows: &[usize], feature: usize) -> R
     Ok(Latencies::new(score_edges, feature as u8, feature_edges, *whole)?)
 }
 
-/// Values that cut `sorted` into `N + 1` parts of equal count; each once, then `unused`.
+/// Values that cut `sorted` into `N + 1` parts of equal count; each occurs once, followed by `unused`.
 fn edges<T: Copy + Ord, const N: usize>(sorted: &[T], unused: T) -> [T; N] {
     let mut cuts: Vec<T> = (1..=N).map(|i| sorted[(sorted.len() * i).div_ceil(N + 1) - 1]).collect();
     cuts.dedup();
     std::array::from_fn(|i| cuts.get(i).copied().unwrap_or(unused))
 }
 
-/// Where a bin begins and ends in `sorted`: behind the edge below it, up to and with its own.
+/// The range of a bin in `sorted`: above the edge below it, up to and including its own.
 fn bounds<T: Copy + Ord>(sorted: &[T], edges: &[T], bin: usize) -> (usize, usize) {
     let behind = |edge: T| sorted.partition_point(|&value| value <= edge);
     let from = if bin > 0 { behind(edges[bin - 1]) } else { 0 };
     (from, edges.get(bin).map_or(sorted.len(), |&edge| behind(edge)))
 }
 
-/// The same part when it has at least `least` members, else that many around its middle, or all `len`.
+/// The same range if it has at least `least` members, otherwise that many around its middle, or all `len`.
 fn widen((from, to): (usize, usize), least: usize, len: usize) -> std::ops::Range<usize> {
     let least = least.min(len);
     if to - from >= least {
@@ -186,16 +186,16 @@ fn widen((from, to): (usize, usize), least: usize, len: usize) -> std::ops::Rang
     start..start + least
 }
 
-/// The least latency that a further read stays within with at least this chance, if it is drawn like these: one more
-/// than the plain quantile counts. The greatest, where these are too few to say.
+/// The lowest latency that a further read from the same distribution stays within with at least this probability: one
+/// rank above the plain quantile. The maximum, if there are too few reads.
 fn order_statistic(latencies: &mut [Nanos], share: f64) -> Nanos {
-    // A hair less, so that 0.9 of 10 is 9 and not 10.
+    // Slightly less, so that 0.9 of 10 is 9 and not 10.
     let rank = (share * (latencies.len() + 1) as f64 * (1.0 - 1e-12)).ceil() as usize;
     let at = rank.clamp(1, latencies.len()) - 1;
     *latencies.select_nth_unstable(at).1
 }
 
-/// The nearest sequence that does not fall, by weighted least squares: neighbours that fall are averaged.
+/// The nearest non-decreasing sequence by weighted least squares: neighbours that descend are averaged.
 fn rise(values: &[f64; SCORE_BINS], weights: &[f64; SCORE_BINS]) -> Vec<f64> {
     // Mean, weight and length of each run.
     let mut runs: Vec<(f64, f64, usize)> = Vec::new();

@@ -5,7 +5,7 @@ use crate::boost::{BoostOptions, fit_trees};
 use linnet_core::INFLIGHT_FEATURES;
 use linnet_sim::Chance;
 
-/// Slow with feature 3, and then the longer the more of feature 7; fast reads take 80 to 120 us.
+/// Reads are slow with feature 3, and slower the higher feature 7 is; fast reads take 80 to 120 us.
 fn rows(count: u64, seed: u64) -> InflightSet {
     let mut chance = Chance::new(seed);
     let mut set = InflightSet::default();
@@ -44,7 +44,7 @@ fn every_size_of_set_gives_a_table() {
         let (trees, latencies) = fitted(&set);
         assert_eq!(fitted(&set), (trees, latencies));
         let most = set.latency_ns.iter().max().unwrap();
-        // Too few rows for a high quantile: the greatest latency stands for it.
+        // Too few rows for a high quantile: the highest latency is used.
         assert_eq!(u64::from(latencies.predict(i32::MAX, &[63; INFLIGHT_FEATURES])[4]), *most, "{count}");
         for told in evaluate_latencies(&trees, &latencies, &set).unwrap() {
             assert!(told.covered >= told.share - 0.15, "{count}: {told:?}");
@@ -63,7 +63,7 @@ fn one_latency_for_all_is_predicted_exactly() {
     for told in evaluate_latencies(&trees, &latencies, &set).unwrap() {
         assert_eq!((told.covered, told.loss_ns, told.one_number_loss_ns), (1.0, 0.0, 0.0));
     }
-    // More than the format can say is predicted as the most that it can, which covers everything.
+    // Latencies above the maximum of the format are predicted as that maximum, which covers everything.
     set.latency_ns.fill(u64::MAX);
     let (trees, latencies) = fitted(&set);
     assert_eq!(latencies.predict(0, &[0; INFLIGHT_FEATURES]), &[u32::MAX; 5]);

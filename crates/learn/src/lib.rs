@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inflection point, labels, training sets, fit and evaluation.
 //!
-//! [`fit`] is the whole pipeline: records with latencies of each device go in, a complete model of each comes out, with its
-//! figures. Its steps are public too: [`label`] finds each device's [`Inflection`] on the earlier part of its trace and makes
-//! two [`TrainingSet`]s of it, [`fit_network`] trains and quantises, [`thresholds()`] measures the thresholds that policies
-//! use, [`fit_trees`] and [`fit_latencies`] fit the rest to an [`InflightSet`], [`evaluate`] and [`evaluate_trees`] measure on
-//! the later part. A model file is tested on another trace with the sets' `from_records`, at the model's own inflection point.
+//! [`fit`] is the whole pipeline: it takes records with latencies of each device and returns a complete model of each,
+//! with its figures. Its steps are public too: [`label`] finds each device's [`Inflection`] on the earlier part of its
+//! trace and splits it into two [`TrainingSet`]s, [`fit_network`] trains and quantises, [`thresholds()`] measures the
+//! thresholds that policies use, [`fit_trees`] and [`fit_latencies`] fit the other parts to an [`InflightSet`],
+//! [`evaluate`] and [`evaluate_trees`] evaluate on the later part. To test a model file on another trace, use the sets'
+//! `from_records` at the model's own inflection point.
 //!
-//! Splits follow time, test rows are never filtered, and every accuracy stands beside the base rate.
+//! Splits follow time, test rows are never filtered, and every accuracy is reported with the base rate.
 //!
 //! ```
 //! use linnet_learn::{InflectionOptions, LearnOptions, fit};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fits a network to a training set and quantises it.
 //!
-//! The rows are trained on in full, for a fixed number of epochs, and the last epoch is kept, as LinnOS does. The
-//! options and the rows decide the result to the bit.
+//! All rows are used, for a fixed number of epochs, and the last epoch is kept, as in LinnOS. The options and the rows
+//! determine the result to the bit.
 
 use linnet_core::{FloatNetwork, Network, TrainOptions, train};
 
@@ -11,18 +11,18 @@ use crate::error::{Error, require};
 use crate::evaluate::{QuantisationLoss, quantisation_loss};
 use crate::set::TrainingSet;
 
-/// How a network is fitted.
+/// Options of a fit.
 #[derive(Clone, Debug)]
 pub struct FitOptions {
-    /// Shape, loss, optimiser, epochs and seed. LinnOS: 256 hidden neurons, categorical hinge, false submits counting
+    /// Shape, loss, optimiser, epochs and seed. LinnOS: 256 hidden neurons, categorical hinge, false submits weighted
     /// five times (1 is unbiased).
     pub train: TrainOptions,
-    /// Decimals that weights keep, 0..=6. LinnOS: 3.
+    /// Decimals of the quantised weights, 0..=6. LinnOS: 3.
     pub decimals: u32,
-    /// Let the biases make up for the mean rounding error of the weights on the training rows, which costs nothing when
-    /// serving and keeps reads near the boundary on their side. LinnOS does not.
+    /// Correct the mean rounding error of the weights on the training rows by the biases. This costs nothing when
+    /// serving and preserves the decisions on reads near the boundary. LinnOS does not do it.
     pub correct_bias: bool,
-    /// Train on at most this many rows, spread evenly over the set ([`TrainingSet::thin`]); all when none. Histories
+    /// Train on at most this many rows, evenly spread over the set ([`TrainingSet::thin`]); all if `None`. Histories
     /// are those of the full trace, so thinning changes no row.
     pub max_rows: Option<usize>,
 }
@@ -33,14 +33,14 @@ impl Default for FitOptions {
     }
 }
 
-/// A fitted network in both its forms.
+/// A fitted network before and after quantisation.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// As trained.
+    /// Before quantisation.
     pub float: FloatNetwork,
-    /// As served.
+    /// After quantisation, as it serves.
     pub network: Network,
-    /// What quantisation cost on the rows that were trained on.
+    /// Effect of quantisation on the training rows.
     pub quantisation: QuantisationLoss,
     /// Rows trained on.
     pub rows: u64,
@@ -48,13 +48,13 @@ pub struct Fitted {
     pub loss: Vec<f32>,
 }
 
-/// Fits a network. `progress` is called after each epoch (from 1) with its mean loss and returns false to stop.
+/// Fits a network. `progress` is called after each epoch (from 1) with its mean loss. Returning false stops the fit.
 ///
-/// A set that is all fast or all slow is no error: the network then learns to say so.
+/// A set that is all fast or all slow is not an error: the network then learns that class.
 ///
 /// # Errors
-/// [`Error::TooFewRows`] for an empty set; [`Error::Setting`]; [`Error::Core`] when the core refuses the options or a
-/// weight that has grown out of bounds; [`Error::Interrupted`] when `progress` asked to stop.
+/// [`Error::TooFewRows`] for an empty set; [`Error::Setting`]; [`Error::Core`] if the core rejects the options or a
+/// weight that is out of bounds; [`Error::Interrupted`] if `progress` stopped the fit.
 pub fn fit_network(
     set: &TrainingSet,
     options: &FitOptions,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The training pipeline: from records with latencies to a whole model of every device of an array, with its figures.
+//! The training pipeline: turns records with latencies into a complete model of every device of an array, with its
+//! figures.
 //!
 //! For each device: inflection point and labels from the earlier part of the trace, a biased network fitted to that
-//! part (and an unbiased one beside it on request), thresholds measured on it, then trees and latency quantiles under
-//! the same inflection point; and figures on the later part, which nothing was learned from.
+//! part (and an unbiased one on request), its thresholds, then trees and latency quantiles with the same inflection
+//! point; and figures on the later part, which is not used for learning.
 
 use linnet_core::{LATENCY_SHARES, Model};
 use linnet_types::{IoRecord, Nanos};
@@ -20,31 +21,31 @@ use crate::set::{Dropped, TrainingSet};
 use crate::thresholds::thresholds;
 use crate::trees::{EvaluatedTrees, Periods, learn_trees, learn_trees_shared};
 
-/// What the models of several devices have in common.
+/// What the models of several devices share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Devices {
-    /// Nothing: each has a model of its own.
+    /// Nothing: each device has its own model.
     #[default]
     Apart,
-    /// Each has its own network and inflection point, but all have the same trees, fitted to the rows of all: for devices
-    /// of one type, among which a policy chooses.
+    /// Each has its own network and inflection point, but all have the same trees, fitted to the rows of all: for
+    /// devices of one type in one array.
     SharedTrees,
     /// Everything: one model, labelled by one inflection point of all their latencies.
     Pooled,
 }
 
-/// How the devices of an array are learned.
+/// Options for the models of an array's devices.
 #[derive(Clone, Debug)]
 pub struct LearnOptions {
-    /// Share of each device's rows, the earlier ones, that is trained on; above 0 and below 1.
+    /// Share of each device's rows, the earlier ones, that are used for training; above 0 and below 1.
     pub train_share: f64,
-    /// The inflection points.
+    /// Options of the inflection points.
     pub inflection: InflectionOptions,
-    /// The networks. The seed is that of device 0; device `d` takes the seed plus `d`.
+    /// Options of the networks. The seed is that of device 0; device `d` uses the seed plus `d`.
     pub fit: FitOptions,
-    /// The trees.
+    /// Options of the trees.
     pub boost: BoostOptions,
-    /// What the models have in common.
+    /// What the models share.
     pub devices: Devices,
     /// Also fit each device without bias, for comparison.
     pub unbiased: bool,
@@ -63,36 +64,36 @@ impl Default for LearnOptions {
     }
 }
 
-/// What is being done.
+/// The current step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stage {
     /// Features and inflection points of all devices.
     Label,
     /// An epoch has ended.
     Fit {
-        /// With the bias against false submits, or without.
+        /// With or without the bias against false submits.
         biased: bool,
         /// Epochs done.
         epoch: usize,
-        /// Epochs to do.
+        /// Epochs in total.
         epochs: usize,
         /// Its mean training loss.
         loss: f32,
     },
-    /// Figures of a network on the later part.
+    /// Evaluation of a network on the later part.
     Evaluate,
-    /// Trees and latency quantiles of all devices, and their figures.
+    /// Trees and latency quantiles of all devices, and their evaluation.
     Trees,
 }
 
-/// How far the work is.
+/// Progress of the work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Device at work, from 0.
+    /// Current device, from 0.
     pub device: usize,
-    /// Devices in all.
+    /// Number of devices.
     pub devices: usize,
-    /// What is being done to it.
+    /// Its current step.
     pub stage: Stage,
 }
 
@@ -101,39 +102,39 @@ pub struct Progress {
 pub struct Evaluated {
     /// The networks.
     pub fitted: Fitted,
-    /// The served network on the rows that it was trained on (all of the training part).
+    /// The quantised network on the rows that it was trained on (all of the training part).
     pub train: Evaluation,
-    /// The served network on the later part.
+    /// The quantised network on the later part.
     pub test: Evaluation,
     /// The network before quantisation, on the later part.
     pub test_float: Evaluation,
-    /// What quantisation cost on the later part.
+    /// Effect of quantisation on the later part.
     pub quantisation: QuantisationLoss,
 }
 
-/// What was learned of one device, or of all where they are pooled.
+/// Result for one device, or for all if they are pooled.
 #[derive(Clone, Debug)]
 pub struct Learned {
     /// Where fast ends.
     pub inflection: Inflection,
-    /// Records that made no row of the network.
+    /// Records that gave no row of the network.
     pub dropped: Dropped,
-    /// Rows of the network: of the training part and of the later part.
+    /// Numbers of rows of the network: in the training part and in the later part.
     pub rows: (u64, u64),
-    /// The whole model, for a model file: the biased network, the trees, the latency quantiles, and the device's thresholds.
-    /// Its false submits are those on the training rows.
+    /// The complete model, for a model file: the biased network, the trees, the latency quantiles, and the device's
+    /// thresholds. Its false submits are those on the training rows.
     pub model: Model,
     /// The biased fit.
     pub biased: Evaluated,
-    /// The fit without bias, when it was asked for.
+    /// The fit without bias, if requested.
     pub unbiased: Option<Evaluated>,
     /// Figures of the trees on the later part.
     pub trees: Evaluation,
-    /// How the predicted latency quantiles held on it.
+    /// Accuracy of the predicted latency quantiles on it.
     pub latencies: [PredictedQuantile; LATENCY_SHARES.len()],
 }
 
-/// What was learned of one device before its trees; `model` is without them.
+/// Result for one device without its trees; `model` lacks them too.
 struct NetworkOnly {
     inflection: Inflection,
     dropped: Dropped,
@@ -143,14 +144,15 @@ struct NetworkOnly {
     unbiased: Option<Evaluated>,
 }
 
-/// Fits a model to every device of an array: the earlier part of its records trains, the rest tests. With one device, all
-/// replicas are taken to behave like it.
+/// Fits a model to every device of an array: the earlier part of its records trains, the rest tests. With one device,
+/// all replicas are assumed to behave like it.
 ///
-/// `on_progress` is told of every step and returns false to stop. The same records and options give the same bytes of models.
+/// `on_progress` is called at every step; returning false stops the work. The same records and options give the same
+/// bytes of models.
 ///
 /// # Errors
-/// Those of [`crate::label`], and of [`fit_network`] and [`crate::fit_trees`], within [`Error::Device`] where they are one device's;
-/// [`Error::Interrupted`] when `watch` asked to stop.
+/// Those of [`crate::label`], [`fit_network`] and [`crate::fit_trees`], wrapped in [`Error::Device`] if they concern
+/// one device; [`Error::Interrupted`] if `on_progress` stopped the work.
 pub fn fit(
     devices: &[&[IoRecord]],
     options: &LearnOptions,
@@ -169,11 +171,11 @@ pub fn fit(
     })
 }
 
-/// Fits a model to one period of every device and evaluates it on another: `train` and `test` hold the records of each device.
-/// `options.train_share` is not looked at.
+/// Fits a model to one period of every device and evaluates it on another: `train` and `test` hold the records of each
+/// device. `options.train_share` is ignored.
 ///
 /// # Errors
-/// As [`fit`]; [`Error::Setting`] when the two lists differ in length.
+/// Those of [`fit`]; [`Error::Setting`] if the two lists differ in length.
 pub fn fit_periods(
     train: &[&[IoRecord]],
     test: &[&[IoRecord]],
@@ -187,7 +189,7 @@ pub fn fit_periods(
     })
 }
 
-/// Models that will come of so many devices.
+/// Number of models for this many devices.
 fn models(devices: usize, options: &LearnOptions) -> usize {
     if options.devices == Devices::Pooled { 1 } else { devices }
 }
@@ -207,7 +209,7 @@ fn of_device(device: usize, error: Error) -> Error {
     }
 }
 
-/// `parts` are each device's rows without labels, `past` the records of its training part, for the thresholds.
+/// `parts` are each device's rows without labels; `past` holds the records of its training part, for the thresholds.
 fn fit_networks(
     parts: Vec<(TrainingSet, TrainingSet)>,
     past: &[&[IoRecord]],
@@ -226,7 +228,7 @@ fn fit_networks(
     labelled.map(|(device, (part, past))| one(part, past, device).map_err(|error| of_device(device, error))).collect()
 }
 
-/// Completes each model. `periods` gives the rows of a device's trees, by the inflection point that its network has.
+/// Completes each model. `periods` returns the rows of a device's trees for the inflection point of its network.
 fn add_trees(
     networks: Vec<NetworkOnly>,
     devices: usize,
@@ -274,8 +276,8 @@ fn fit_one(
     } else {
         None
     };
-    // "We use the false submit rates from the training process" (LinnOS, section 5.3): the later part has no say in the
-    // model, not even in its hedge delay.
+    // "We use the false submit rates from the training process" (LinnOS, section 5.3): the later part does not
+    // influence the model, including its hedge delay.
     let false_submit = biased.train.false_submit;
     let model = Model {
         network: Some(biased.fitted.network.clone()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One model for several devices of one type: their rows are trained together, under one inflection point.
+//! One model for several devices of one type: their rows are pooled for training, with one inflection point.
 
 use linnet_types::{IoRecord, Nanos};
 
@@ -8,8 +8,8 @@ use crate::inflection::{InflectionOptions, inflection_point};
 use crate::label::Labelled;
 use crate::set::TrainingSet;
 
-/// The rows of several devices as if of one, each cut in time by itself; and the records of their training parts, `past`, one
-/// after the other. The training parts' latencies together give the inflection point.
+/// The rows of several devices as if of one, each split by time separately, and the concatenated records `past` of
+/// their training parts. The latencies of all training parts give the inflection point.
 pub(crate) fn pool(
     parts: Vec<(TrainingSet, TrainingSet)>,
     past: &[&[IoRecord]],
@@ -31,7 +31,7 @@ pub(crate) fn pool(
     Ok((Labelled { inflection, train, test }, all))
 }
 
-/// Appends the records of another device as if they followed, so that no queue of one meets the other's I/O.
+/// Appends the records of another device shifted in time, so that I/Os of different devices never overlap.
 fn append_after(past: &mut Vec<IoRecord>, records: &[IoRecord]) {
     let ended = |r: &IoRecord| r.arrive_ns.saturating_add(r.latency_ns.unwrap_or(0)).saturating_add(1);
     let end: Nanos = past.iter().map(ended).max().unwrap_or(0);

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recorded device's arrivals and completions in the order of time.
+//! Visits a recorded device's arrivals and completions in the order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use linnet_types::IoRecord;
 
-/// What happens next; the number is the record's place in the input.
+/// An event; the number is the record's index in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It reaches the device.
+    /// The I/O reaches the device.
     Arrive(usize),
-    /// The device has answered it.
+    /// The device completes the I/O.
     Complete(usize),
 }
 
 /// Visits arrivals and completions of one device's records, which may come in any order. At equal times completions
-/// come before arrivals (`spec/features.md`), and I/Os that arrived or completed together come in the order of the
-/// input and of arrival.
+/// precede arrivals (`spec/features.md`). Arrivals at one time are in the order of the input, completions at one time
+/// in the order of arrival.
 ///
-/// A record without a latency has no known completion. It cannot be pending for ever, and no end may be guessed for it,
-/// so it is not visited at all.
+/// The completion of a record without a latency is unknown. It would be pending for ever, and its end must not be
+/// guessed, so it is skipped.
 pub fn in_time_order(records: &[IoRecord], mut visit: impl FnMut(Event)) {
     let mut order: Vec<usize> = (0..records.len()).filter(|&i| records[i].latency_ns.is_some()).collect();
     order.sort_by_key(|&i| records[i].arrive_ns);
@@ -79,7 +79,7 @@ mod tests {
                 let at = match event {
                     Event::Arrive(i) => {
                         arrived[i] += 1;
-                        // Everything that is done by now has been seen completing.
+                        // Everything that has completed by now has been visited.
                         for (k, r) in records.iter().enumerate() {
                             let done = r.arrive_ns + r.latency_ns.unwrap_or(0);
                             let before = arrived[k] == 1 && completed[k] == 0 && k != i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Training sets: what a device's model would have seen at each read of a trace, and how the read turned out.
+//! Training sets: the features that a device's model would have had for each read of a trace, and the read's outcome.
 
 use linnet_core::{DIGITS, Tracker};
 use linnet_types::{IoRecord, Nanos, Op, is_slow};
@@ -8,18 +8,18 @@ use crate::error::{Error, require};
 use crate::inflection::slow_of;
 use crate::replay::{Event, in_time_order};
 
-/// Completed reads that a row's history needs.
+/// Completed reads that the history of a row needs.
 pub const HISTORY: u32 = 4;
 
-/// Records that made no row, by reason.
+/// Counts of records that gave no row, by reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Dropped {
-    /// Reads that arrived before four reads had completed. They do enter the features of later rows.
+    /// Reads that arrived before four reads had completed. They do contribute to the features of later rows.
     pub warm_up: u64,
-    /// Reads whose completion the trace lacks. They are left out of the features too: an I/O without an end would be
-    /// pending for ever, and an end is not guessed. The pending counts of other rows are too low by these.
+    /// Reads without a completion in the trace. They are also left out of the features: an I/O without an end would be
+    /// pending for ever, and an end is not guessed. The pending counts of other rows lack them.
     pub reads_without_latency: u64,
-    /// Writes whose completion the trace lacks; left out of the features as those reads are.
+    /// Writes without a completion in the trace; left out of the features in the same way.
     pub writes_without_latency: u64,
 }
 
@@ -30,21 +30,21 @@ pub struct TrainingSet {
     pub digits: Vec<u8>,
     /// The label: the read took longer than the inflection point.
     pub slow: Vec<bool>,
-    /// What each read took.
+    /// Latency of each read.
     pub latency_ns: Vec<Nanos>,
-    /// When each read arrived.
+    /// Arrival time of each read.
     pub arrive_ns: Vec<Nanos>,
-    /// What was left out. The parts of a split both carry the counts of the whole.
+    /// Records that were left out. Both parts of a split have the counts of the whole.
     pub dropped: Dropped,
 }
 
 impl TrainingSet {
-    /// Replays the records of one device, in whatever order they come, through the tracker that serves live reads, and
-    /// keeps the features of each read as it arrived. Split a trace of several devices beforehand; the records'
-    /// `device` is not looked at.
+    /// Replays the records of one device, in any order, through the tracker that serves live reads, and keeps the
+    /// features of each read at its arrival. Split a trace of several devices first; `device` of the records is
+    /// ignored.
     ///
     /// # Errors
-    /// [`Error::NoReads`] when no read carries a latency.
+    /// [`Error::NoReads`] if no read has a latency.
     pub fn from_records(records: &[IoRecord], inflection_ns: Nanos) -> Result<Self, Error> {
         let mut set = TrainingSet::default();
         let mut reads = 0u64;
@@ -94,7 +94,7 @@ impl TrainingSet {
     /// Appends a row and labels it.
     ///
     /// # Panics
-    /// When there are not 31 digits.
+    /// If there are not 31 digits.
     pub fn push(&mut self, digits: &[u8], arrive_ns: Nanos, latency_ns: Nanos, inflection_ns: Nanos) {
         assert_eq!(digits.len(), DIGITS, "a row has 31 digits");
         self.digits.extend_from_slice(digits);
@@ -121,7 +121,7 @@ impl TrainingSet {
         &self.digits[index * DIGITS..(index + 1) * DIGITS]
     }
 
-    /// Appends the rows of another device, as they are.
+    /// Appends the rows of another device.
     pub fn append(&mut self, other: TrainingSet) {
         self.digits.extend(other.digits);
         self.slow.extend(other.slow);
@@ -153,10 +153,10 @@ impl TrainingSet {
         picked
     }
 
-    /// Cuts the rows in two at this share of them, 0..=1: the earlier ones and the later ones.
+    /// Splits the rows in two at this share of them, 0..=1: the earlier and the later rows.
     ///
     /// # Panics
-    /// When `share` is outside its range.
+    /// If `share` is outside its range.
     pub fn split_at_share(&self, share: f64) -> (TrainingSet, TrainingSet) {
         assert!((0.0..=1.0).contains(&share), "a share is in 0..=1");
         let cut = (self.len() as f64 * share).round() as usize;
@@ -170,8 +170,8 @@ impl TrainingSet {
         (part(0, cut), part(cut, self.len()))
     }
 
-    /// At most `max_rows` rows, evenly spread over the set: row `i * len / max_rows` for each `i`. Chosen by place
-    /// alone, so every stretch of time keeps its weight.
+    /// At most `max_rows` rows, evenly spread over the set: row `i * len / max_rows` for each `i`. Chosen by index
+    /// alone, so every period of time keeps its weight.
     pub fn thin(&self, max_rows: usize) -> TrainingSet {
         let rows = max_rows.min(self.len());
         let index = |i: usize| (i as u128 * self.len() as u128 / rows as u128) as usize;
@@ -179,7 +179,7 @@ impl TrainingSet {
     }
 }
 
-/// Checks the share of rows that is trained on: some rows must be left on either side.
+/// Checks the share of training rows: both parts must have rows.
 ///
 /// # Errors
 /// [`Error::Setting`].

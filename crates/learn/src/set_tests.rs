@@ -13,7 +13,7 @@ fn read(arrive_us: u64, latency_us: u64) -> IoRecord {
 
 #[test]
 fn a_row_worked_by_hand() {
-    // Four reads, one after the other, then one of three pages beside a write of two pages.
+    // Four reads, one after the other, then a read of three pages during a write of two pages.
     let mut records = vec![read(0, 80), read(100, 90), read(200, 12_345), read(20_000, 7)];
     records.push(io(30_000_000, Some(50_000), 8192, Op::Write));
     records.push(io(30_000_000, Some(100_000), 12_288, Op::Read));
@@ -23,7 +23,7 @@ fn a_row_worked_by_hand() {
     assert_eq!(set.dropped, Dropped { warm_up: 4, ..Default::default() });
     let digits: String = set.row(0).iter().map(|d| char::from(b'0' + d)).collect();
     assert_eq!(digits, ["001", "001", "001", "001", "005", "0080", "0090", "9999", "0007"].concat());
-    // The write and the read of three pages are done when the last read arrives: completions go first.
+    // The write and the read of three pages complete when the last read arrives: completions come first.
     let digits: String = set.row(1).iter().map(|d| char::from(b'0' + d)).collect();
     assert_eq!(digits, ["001", "001", "001", "005", "001", "0090", "9999", "0007", "0100"].concat());
     assert_eq!(set.slow, [false, true]);
@@ -43,7 +43,7 @@ fn ios_without_latency_are_counted_and_not_pending() {
     assert_eq!(set.dropped, Dropped { warm_up: 4, reads_without_latency: 2, writes_without_latency: 1 });
 }
 
-/// spec/decision.md: a latency equal to the inflection point is fast, in every set of rows and when labelled again.
+/// spec/decision.md: a latency equal to the inflection point is fast, in every set of rows and after relabelling.
 #[test]
 fn a_read_that_takes_just_the_inflection_point_is_fast() {
     const INFLECTION_US: u64 = 300;
@@ -60,8 +60,7 @@ fn a_read_that_takes_just_the_inflection_point_is_fast() {
     assert_eq!(set.slow, [true, true, false]);
     let inflight_set = crate::InflightSet::from_records(&records, inflection_ns).unwrap();
     assert_eq!(inflight_set.slow[4..], [false, true, false]);
-    // What the in-flight tracker tells a read of the slow one before it: nothing after the first, the time since then after the
-    // second.
+    // The in-flight tracker's time since a slow read: none after the first read, which is fast; known after the second.
     assert_eq!([5, 6].map(|row| inflight_set.features[row][14] == 63), [true, false]);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The thresholds of a device that policies use beside its model.
+//! The thresholds of a device that policies use in addition to its model.
 
 use linnet_measure::quantile;
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
@@ -7,17 +7,17 @@ use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 use crate::inflection::Inflection;
 use crate::replay::{Event, in_time_order};
 
-/// The percentile of read latency after which LinnOS+HL hedges: 95, or 100 less the false submits in percent where
-/// that is lower (LinnOS, section 4.4). `false_submit` is a share of all reads, 0..=1.
+/// The percentile of read latency after which LinnOS+HL hedges: 95, or 100 minus the false submits in percent if that
+/// is lower (LinnOS, section 4.4). `false_submit` is a share of all reads, 0..=1.
 pub fn hedge_percentile(false_submit: f64) -> f64 {
     (100.0 - 100.0 * false_submit.clamp(0.0, 1.0)).min(95.0)
 }
 
-/// Thresholds of one device from its records, those of the training part where there is a test to come. Reads and
-/// writes without a latency are left out. Queue lengths are those that arriving reads found: I/Os in flight, reads and
-/// writes, without the arriving read itself.
+/// Thresholds of one device from its records (those of the training part if there is a test part). Reads and writes
+/// without a latency are left out. Queue lengths are those at the arrival of reads: I/Os in flight, reads and writes,
+/// without the arriving read itself.
 ///
-/// Without a read that carries a latency, every figure but the inflection point is 0.
+/// Without a read that has a latency, every value except the inflection point is 0.
 pub fn thresholds(records: &[IoRecord], inflection: &Inflection, false_submit: f64) -> Thresholds {
     let mut latencies: Vec<Nanos> = Vec::new();
     let mut queues: Vec<u64> = Vec::new();
@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn a_staircase_of_reads() {
-        // 100 reads arrive together, so read i finds i in flight; a write is in the way of all; latencies are 1..=100.
+        // 100 reads arrive together, so read i finds i in flight; a write is in flight during all of them; latencies
+        // are 1..=100.
         let mut records = vec![io(0, Some(1_000), Op::Write), io(0, None, Op::Write), io(0, None, Op::Read)];
         records.extend((0..100).map(|i| io(1, Some(i + 1), Op::Read)));
         let thresholds = thresholds(&records, &inflection(90.0, 90), 0.08);

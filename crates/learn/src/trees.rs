@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From records with latencies to evaluated trees.
+//! Fits and evaluates trees on records with latencies.
 
 use linnet_core::{LATENCY_SHARES, Latencies, Trees};
 use linnet_types::{IoRecord, Nanos};
@@ -11,30 +11,30 @@ use crate::inflight_set::InflightSet;
 use crate::latencies::{PredictedQuantile, evaluate_latencies, fit_latencies};
 use crate::set::check_train_share;
 
-/// Trees and their figures on rows that nothing was learned from.
+/// Trees and their figures on rows that were not used for learning.
 #[derive(Clone, Debug)]
 pub(crate) struct EvaluatedTrees {
-    /// What serves.
+    /// The fitted trees.
     pub trees: Trees,
-    /// What their scores predict of latency.
+    /// Their latency quantiles.
     pub latencies: Latencies,
     /// Figures on the later part or the other period.
     pub test: Evaluation,
-    /// How the predicted latencies held on it.
+    /// Accuracy of the predicted latencies on it.
     pub predicted: [PredictedQuantile; LATENCY_SHARES.len()],
 }
 
-/// What trees of a device are fitted to, and what they are tested on.
+/// Training and test rows for the trees of a device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Periods {
-    /// The rows that train.
+    /// The training rows.
     pub train: InflightSet,
-    /// The rows that they are tested on.
+    /// The test rows.
     pub test: InflightSet,
 }
 
 impl Periods {
-    /// The earlier part of a device's reads and the rest. Slow is above `inflection_ns`.
+    /// Splits a device's reads into the earlier part and the rest. Slow is above `inflection_ns`.
     ///
     /// # Errors
     /// [`Error::Setting`]; [`Error::NoReads`] without a read that has a latency.
@@ -53,7 +53,7 @@ impl Periods {
         Ok(Periods { train: rows(train)?, test: rows(test)? })
     }
 
-    /// Those of several devices of one type as if of one; each was cut in time by itself.
+    /// Concatenates the rows of several devices of one type; each was split by time separately.
     pub fn together(devices: impl IntoIterator<Item = Periods>) -> Periods {
         let mut all = Periods::default();
         for device in devices {
@@ -67,15 +67,16 @@ impl Periods {
 /// Fits trees to a device's reads and evaluates them.
 ///
 /// # Errors
-/// [`Error::TooFewRows`] where a part has none.
+/// [`Error::TooFewRows`] if a part is empty.
 pub(crate) fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<EvaluatedTrees, Error> {
     let trees = fit_trees(&device.train, options)?;
     let latencies = fit_latencies(&trees, &device.train)?;
     evaluated(trees, latencies, &device.test)
 }
 
-/// Fits the same trees to all devices of an array, and evaluates them on each. Every row is labelled by the inflection point
-/// of its own device. Their scores of one read can be compared, and they have seen more than any device alone has.
+/// Fits the same trees to all devices of an array, and evaluates them on each. Every row is labelled by the inflection
+/// point of its own device. Scores of one read on several devices are comparable, and the trees learn from more data
+/// than one device has.
 ///
 /// # Errors
 /// As [`learn_trees`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole models of several devices: apart, with trees in common, and pooled.
+//! Tests models of several devices: separate, with shared trees, and pooled.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn fit_all(sharing: Devices) -> Vec<Learned> {
     fit(&[&a, &b], &options(sharing), &mut |_| true).unwrap()
 }
 
-/// Trees and quantiles as a file has them.
+/// Trees and quantiles as bytes of a file.
 fn trees(model: &Model) -> Vec<u8> {
     Model { network: None, ..model.clone() }.to_bytes().unwrap()
 }

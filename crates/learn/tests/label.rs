@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Labels come from the training part alone.
+//! Tests that labels come from the training part alone.
 
 use linnet_learn::{Error, InflectionOptions, TrainingSet, label};
 use linnet_sim::Chance;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From records to evaluated models, on devices whose truth is known and on recordings.
+//! Tests the path from records to evaluated models, on synthetic devices with known behaviour and on recordings.
 
 mod common;
 
@@ -150,10 +150,10 @@ fn other_losses_and_shapes_are_fitted_too() {
 }
 
 #[test]
-fn recentring_takes_the_common_shift_out_of_rounding() {
+fn bias_correction_removes_the_mean_rounding_error() {
     let set = TrainingSet::from_records(&common::no_pattern(4_000, 8), 1_000_000).unwrap();
     let shift = |correct_bias: bool| {
-        // One decimal, so that there is something to repair.
+        // One decimal, so that rounding has an effect.
         let mut options = FitOptions { decimals: 1, correct_bias, ..Default::default() };
         options.train.epochs = 1;
         let fitted = fit_network(&set, &options, &mut |_, _| true).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inflection points and labels of recordings of a real NVMe SSD.
+//! Tests inflection points and labels on recordings of a real NVMe SSD.
 
 mod common;
 
@@ -19,8 +19,8 @@ fn inflection_points_of_flashnet() {
     let found = inflection_points(&latencies, &InflectionOptions::default()).unwrap();
     let row: Vec<(f64, f64, Nanos)> =
         found.iter().map(|f| (f.start_percentile, f.percentile, f.latency_ns / 1000)).collect();
-    // Latencies without a knee: the boost grows down to the end of the window, within the paper's p72.0 to p98.5 or
-    // just below. The draws are seeded, so the figures are exact.
+    // Latencies without a knee: the boost increases down to the end of the window, within the paper's p72.0 to p98.5 or
+    // slightly below. The draws are seeded, so the figures are exact.
     assert_eq!(row, [(84.2, 74.2, 2280), (81.1, 71.1, 2040), (84.7, 74.7, 2201)]);
     assert!(found.iter().all(|f| f.boost_ns > 400_000.0 && f.on_edge()));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trees on what is in flight against LinnOS's network, on recordings of a real NVMe SSD: same split in time, same
-//! inflection point, nothing filtered.
+//! Compares trees on in-flight features with LinnOS's network, on recordings of a real NVMe SSD: same split in time,
+//! same inflection point, nothing filtered.
 
 mod common;
 

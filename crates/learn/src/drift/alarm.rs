@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Three alarms: does a device still behave as its model learned?
+//! Three alarms that detect whether a device still behaves as its model learned.
 //!
-//! Reads come in blocks, and every 8 blocks are compared once with a reference of 24. Latencies of neighbouring reads are
-//! alike, so reads are no independent sample and a test that takes them for one rings all the time. What is tested are
-//! the means of whole blocks (batch means), by Student's t of two samples with their variance pooled, 30 degrees of freedom.
-//! A block must be longer than what makes its reads alike, or blocks are no sample either: it has a least number of reads and
-//! a least length in time, a quarter of a second unless set otherwise (flushes come every 8 ms to 1 s; LinnOS, section 6).
+//! Reads are grouped in blocks, and every 8 blocks are compared once with a reference of 24. Latencies of neighbouring
+//! reads are correlated, so a test that treats reads as independent raises constant false alarms. The test is therefore
+//! on the means of blocks (batch means): Student's t of two samples with pooled variance, 30 degrees of freedom. A
+//! block must be longer than the correlation of its reads, or blocks are correlated too: it has a minimum number of
+//! reads and a minimum length in time, a quarter of a second unless set otherwise (flushes come every 8 ms to 1 s;
+//! LinnOS, section 6).
 //!
-//! - **inflection moved**: the share of reads up to the model's inflection point is five percentiles or more from where it was
-//!   in the reference, and t says so at the level 0.01.
-//! - **base rate changed**: the odds of a slow read changed by half or more either way, at the level 0.01. Where few reads
-//!   are slow this sees what five percentiles miss.
-//! - **calibration lost**: the scores of the reference are cut at their median, upper quartile and 90th percentile. In one of
-//!   the four bins the share of slow reads moved by 10 points or more, and t says so of the residuals against the
-//!   reference's share, at the level 0.01 over 4. Scores need no meaning of their own for that, so it serves the trees'
-//!   log-odds and a network's margin alike.
+//! - **inflection moved**: the share of reads up to the model's inflection point differs by five percentiles or more
+//!   from the reference, and t is significant at the level 0.01.
+//! - **base rate changed**: the odds of a slow read changed by half or more in either direction, at the level 0.01. If
+//!   few reads are slow, this detects changes of less than five percentiles.
+//! - **calibration lost**: the scores of the reference are cut at their median, upper quartile and 90th percentile. In
+//!   one of the four bins the share of slow reads moved by 10 points or more, and t of the residuals against the
+//!   reference's share is significant at the level 0.01 over 4. This requires no scale of the scores, so it works for
+//!   the trees' log-odds and a network's margin alike.
 //!
-//! The reference of the first two is the window that the model was trained on, as far as it goes, and what followed; that of
-//! the third only what followed, so that a model which was too sure of itself from the start does not ring.
+//! The reference of the first two starts with the window that the model was trained on, followed by later reads. The
+//! reference of the third has only later reads, so that a model which was overconfident from the start raises no alarm.
 //!
-//! At these levels one check in a hundred rings falsely for each alarm when blocks are independent and normal; the sizes
-//! that are asked for besides make it rarer. A false alarm costs a fit and a comparison, not a wrong model.
+//! At these levels one check in a hundred raises a false alarm of each kind if blocks are independent and normal; the
+//! required sizes of the changes make it rarer. A false alarm costs a fit and a comparison, not a wrong model.
 
 use linnet_measure::quantile;
 use linnet_types::Nanos;
@@ -29,11 +30,11 @@ use linnet_types::Nanos;
 pub const REFERENCE_BLOCKS: usize = 24;
 /// Blocks of a check.
 pub const CHECK_BLOCKS: usize = 8;
-/// Percentiles that the inflection point moves before it is said to have moved.
+/// Change of the inflection point, in percentiles, that raises an alarm.
 pub const INFLECTION_POINTS: f64 = 5.0;
-/// Factor of the odds of a slow read.
+/// Factor by which the odds of a slow read must change.
 pub const ODDS: f64 = 1.5;
-/// Share of slow reads in a bin.
+/// Change of the share of slow reads in a bin.
 pub const CALIBRATION: f64 = 0.10;
 
 /// Two-sided critical values of Student's t with 30 degrees of freedom: 0.01, and 0.01 over 4.
@@ -43,19 +44,19 @@ const T_LEVEL_BINS: f64 = 3.300;
 const BINS: usize = 4;
 const CUTS: [f64; BINS - 1] = [0.5, 0.75, 0.9];
 
-/// Which alarms ring.
+/// The alarms that are raised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Alarms {
-    /// The inflection point lies at another percentile.
+    /// The inflection point is at another percentile.
     pub inflection: bool,
-    /// Scores no longer say how many reads are slow.
+    /// Scores no longer predict the share of slow reads.
     pub calibration: bool,
-    /// More or fewer reads are slow.
+    /// The share of slow reads changed.
     pub base_rate: bool,
 }
 
 impl Alarms {
-    /// True when one rings.
+    /// True if any alarm is raised.
     pub fn any(self) -> bool {
         self.inflection || self.calibration || self.base_rate
     }
@@ -64,24 +65,24 @@ impl Alarms {
 /// One check against the reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Check {
-    /// What rings.
+    /// The alarms.
     pub alarms: Alarms,
-    /// Percentile of the model's inflection point in the reference, and now.
+    /// Percentile of the model's inflection point in the reference, and in this check.
     pub percentile: (f64, f64),
-    /// t of the share of slow reads; infinite when it moved between blocks that are all alike.
+    /// t of the share of slow reads; infinite if it changed between blocks without variance.
     pub t: f64,
-    /// How far the share of slow reads is from the reference's in the bin that moved most.
+    /// Difference of the share of slow reads from the reference, in the bin with the largest difference.
     pub calibration_error: f64,
 }
 
-/// Reads and slow reads of a block, by bin.
+/// Numbers of reads and slow reads of a block, by bin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     reads: [f64; BINS],
     slow: [f64; BINS],
 }
 
-/// How scores tell slow reads from fast ones.
+/// Calibration: how scores separate slow reads from fast ones.
 #[derive(Clone, Debug)]
 struct Calibration {
     /// The first score of every bin but the first.
@@ -91,15 +92,15 @@ struct Calibration {
     shares: [f64; BINS],
 }
 
-/// Reads in a row: score, slow or not.
+/// Successive reads: score, and whether slow.
 type Reads = Vec<(i64, bool)>;
 
-/// Monitors one model. Told of each read that it scored and of how the read turned out.
+/// Monitors one model. It receives each read's score and outcome.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     block_reads: usize,
     block_ns: Nanos,
-    /// The block that is being filled, and when it began.
+    /// The block that is being filled, and its start time.
     open: Reads,
     begun_ns: Nanos,
     /// Share of slow reads in each block of the reference.
@@ -112,8 +113,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor of a model that was trained on these reads, given by time and outcome, the last of which begin its reference.
-    /// A block has at least this many reads, and at least one, and lasts at least this long.
+    /// A monitor of a model that was trained on these reads, given by time and outcome; the last of them begin its
+    /// reference. A block has at least this many reads (at least one), and lasts at least this long.
     pub fn new(block_reads: usize, block_ns: Nanos, trained: &[(Nanos, bool)]) -> Monitor {
         let mut monitor = Monitor {
             block_reads: block_reads.max(1),
@@ -135,8 +136,8 @@ impl Monitor {
         monitor
     }
 
-    /// A read that scored this much was slow, or not. Every [`CHECK_BLOCKS`] blocks a check is made, of what there is a
-    /// reference for.
+    /// Adds a read with its score and outcome. Every [`CHECK_BLOCKS`] blocks a check is made, with those references
+    /// that are complete.
     pub fn push(&mut self, now: Nanos, score: i64, slow: bool) -> Option<Check> {
         let block = self.fill(now, score, slow)?;
         if self.calibration.is_none() {
@@ -161,7 +162,7 @@ impl Monitor {
         Some(check)
     }
 
-    /// Adds a read to the block; gives the block when it is full.
+    /// Adds a read to the block. Returns the block if it is full.
     fn fill(&mut self, now: Nanos, score: i64, slow: bool) -> Option<Reads> {
         if self.open.is_empty() {
             self.begun_ns = now;
@@ -193,7 +194,7 @@ fn check_shares(before: &[f64], after: &[f64]) -> Check {
 
 impl Calibration {
     fn new(reads: &[Reads]) -> Calibration {
-        // Signed order as unsigned, for the project's quantile.
+        // Maps signed order to unsigned, for the project's quantile function.
         let mut scores: Vec<u64> = reads.iter().flatten().map(|&(score, _)| (score as u64) ^ (1 << 63)).collect();
         scores.sort_unstable();
         let cuts = CUTS.map(|share| ((quantile(&scores, share) ^ (1 << 63)) as i64).saturating_add(1));
@@ -205,7 +206,7 @@ impl Calibration {
         Calibration { cuts, shares: std::array::from_fn(share), blocks }
     }
 
-    /// Whether it is lost, and how far the share of slow reads is from where it was in the bin that moved most.
+    /// Whether calibration is lost, and the largest difference of the share of slow reads among the bins.
     fn check(&self, now: &[Reads]) -> (bool, f64) {
         let now: Vec<Block> = now.iter().map(|reads| binned(reads, &self.cuts)).collect();
         let (mut lost, mut error) = (false, 0.0f64);
@@ -250,7 +251,7 @@ fn mean(sample: &[f64]) -> f64 {
     sample.iter().sum::<f64>() / sample.len() as f64
 }
 
-/// Student's t of two samples with pooled variance; positive when the second is greater.
+/// Student's t of two samples with pooled variance; positive if the mean of the second is higher.
 fn student(a: &[f64], b: &[f64]) -> f64 {
     let squares = |sample: &[f64]| {
         let middle = mean(sample);

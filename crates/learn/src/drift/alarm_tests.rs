@@ -6,7 +6,7 @@ use linnet_sim::Chance;
 const BLOCK: usize = 100;
 const CHECK: usize = CHECK_BLOCKS * BLOCK;
 
-/// A device whose reads score a fast or a slow level and are slow with these chances.
+/// A device whose reads have a fast or a slow score and are slow with these probabilities.
 fn reads(chance: &mut Chance, count: usize, fast: f64, slow: f64) -> Vec<(i64, bool)> {
     (0..count)
         .map(|_| {
@@ -17,7 +17,7 @@ fn reads(chance: &mut Chance, count: usize, fast: f64, slow: f64) -> Vec<(i64, b
         .collect()
 }
 
-/// The first check after a reference of the one kind, made of the other kind.
+/// The first check of reads of the second kind after a reference of the first kind.
 fn first_check(seed: u64, before: (f64, f64), after: (f64, f64)) -> Check {
     let mut chance = Chance::new(seed);
     let mut monitor = Monitor::new(BLOCK, 0, &[]);
@@ -38,7 +38,7 @@ fn the_test_has_the_level_that_it_states() {
     let beyond = checks.iter().filter(|check| check.t.abs() >= T_LEVEL).count();
     // 30 are expected; five standard deviations either way.
     assert!((3..=57).contains(&beyond), "{beyond} of 3000 at the level 0.01");
-    // The size that an alarm asks for besides makes it rarer than its level.
+    // The required size of the change makes an alarm rarer than its level.
     let rang = |pick: fn(&Alarms) -> bool| checks.iter().filter(|check| pick(&check.alarms)).count();
     assert_eq!(rang(|alarms| alarms.inflection), 0);
     assert!(rang(|alarms| alarms.base_rate) <= 30 && rang(|alarms| alarms.calibration) <= 57);
@@ -46,7 +46,7 @@ fn the_test_has_the_level_that_it_states() {
 
 #[test]
 fn a_test_of_single_reads_would_ring_where_that_of_blocks_does_not() {
-    // Slow reads come fifty in a row, as in a stall: the same device before and after.
+    // Slow reads come in runs of fifty, as in a stall: the same device before and after.
     let mut rang = [0, 0];
     for seed in 0..300 {
         let mut chance = Chance::new(seed);
@@ -77,7 +77,7 @@ fn each_alarm_rings_for_its_own_change() {
         let moved = first_check(seed, (0.05, 0.4), (0.25, 0.6));
         assert!(moved.alarms.inflection && moved.alarms.base_rate, "{moved:?}");
         assert!((moved.percentile.0 - 88.0).abs() < 3.0 && (moved.percentile.1 - 68.0).abs() < 6.0, "{moved:?}");
-        // As many slow reads as before, but the score no longer tells them.
+        // As many slow reads as before, but the score no longer predicts them.
         let lost = first_check(seed, (0.05, 0.8), (0.2, 0.2));
         assert_eq!(lost.alarms, Alarms { calibration: true, ..same }, "{lost:?}");
         assert!(lost.calibration_error < -0.4, "{lost:?}");
@@ -108,7 +108,8 @@ fn what_the_model_was_trained_on_is_its_reference() {
 
 #[test]
 fn a_block_lasts_as_long_as_it_must() {
-    // A stall of 20 ms in every 200: blocks of a few milliseconds are alike, those of a period are all the same.
+    // A stall of 20 ms in every 200: the reads of a block of a few milliseconds are correlated; blocks of a whole
+    // period are all alike.
     let rang = |block_ns: Nanos| {
         let mut monitor = Monitor::new(10, block_ns, &[]);
         let checks =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened on a device lately, as it happened: enough to replay it to the tracker of another model.
+//! A log of a device's recent events, sufficient to replay them to the tracker of another model.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ use super::scheme::Scheme;
 use crate::error::Error;
 use crate::inflection::{Inflection, InflectionOptions, inflection_point, slow_of};
 
-/// Events kept for each read of a window: where nearly all I/Os are writes, a window holds fewer reads.
+/// Events kept for each read of a window: if nearly all I/Os are writes, a window holds fewer reads.
 const EVENTS_PER_READ: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,18 +36,18 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log of the last `window` reads and what happened between them.
+    /// A log of the last `window` reads and of the events between them.
     pub fn new(window: usize) -> Log {
         Log { window, reads: 0, events: VecDeque::new() }
     }
 
-    /// An I/O is handed to the device.
+    /// An I/O is submitted to the device.
     pub fn arrive(&mut self, id: u64, now_ns: Nanos, request: &Request) {
         self.reads += usize::from(request.op.is_read());
         self.push(Event { now_ns, id, what: What::Arrive(*request) });
     }
 
-    /// It completed, or left without an answer.
+    /// It completed, or left without completing.
     pub fn end(&mut self, id: u64, now_ns: Nanos, completed: bool) {
         self.push(Event { now_ns, id, what: if completed { What::Complete } else { What::Leave } });
     }
@@ -61,8 +61,8 @@ impl Log {
         }
     }
 
-    /// Shows the log to a tracker that starts idle. `read` is told of each read that ended well: its features and when it
-    /// arrived and how long it took. Gives the tracker, and the I/Os in flight with their names and the features of reads.
+    /// Replays the log to a tracker that starts idle. `read` is called for each read that completed, with its features,
+    /// arrival time and latency. Returns the tracker, and the I/Os in flight with their ids and the features of reads.
     pub(super) fn replay<S: Scheme>(&self, scheme: &S, inflection_ns: Nanos) -> Seen<S> {
         let mut seen = Seen { tracker: scheme.tracker(inflection_ns), open: HashMap::new(), rows: Vec::new() };
         for event in &self.events {
@@ -76,7 +76,7 @@ impl Log {
                     seen.open.insert(event.id, (handle, event.now_ns, place));
                 }
                 What::Complete | What::Leave => {
-                    // An I/O that arrived before the log began was never seen.
+                    // The arrival of this I/O was before the log began.
                     let Some((handle, arrived_ns, place)) = seen.open.remove(&event.id) else { continue };
                     let latency_ns = event.now_ns.saturating_sub(arrived_ns);
                     let completed = matches!(event.what, What::Complete);
@@ -90,7 +90,7 @@ impl Log {
         seen
     }
 
-    /// Latencies of the reads that arrived from `from_ns` on and completed, in the order of completion.
+    /// Latencies of the reads that arrived at or after `from_ns` and completed, in the order of completion.
     fn latencies(&self, from_ns: Nanos) -> Vec<Nanos> {
         let mut open = HashMap::new();
         let mut latencies = Vec::new();
@@ -109,37 +109,37 @@ impl Log {
     }
 }
 
-/// What a tracker saw of a log.
+/// State of a tracker after a replay of the log.
 pub(super) struct Seen<S: Scheme> {
     pub tracker: S::Tracker,
-    /// In flight at the end: handle, time of arrival, place of the row.
+    /// I/Os in flight at the end: handle, arrival time, index of the row.
     pub open: HashMap<u64, (S::Handle, Nanos, Option<usize>)>,
-    /// Reads in the order of arrival: when, how long where it completed, features.
+    /// Reads in the order of arrival: arrival time, latency if completed, features.
     pub rows: Vec<(Nanos, Option<Nanos>, S::Row)>,
 }
 
-/// A fit to be done: takes a second or so, needs nothing but itself, and can be run on another thread.
+/// A fit to be run: takes about a second, is self-contained, and can run on another thread.
 pub struct Job<S: Scheme> {
-    /// What is fitted.
+    /// The kind of model.
     pub scheme: S,
     /// The window.
     pub log: Log,
-    /// Reads that arrived earlier are not fitted to.
+    /// Reads that arrived before this time are not used.
     pub from_ns: Nanos,
-    /// Reads that a fit needs: where most are still in flight, what has completed is no picture of the window.
+    /// Minimum number of reads for a fit: if most are still in flight, the completed ones do not represent the window.
     pub least: usize,
     /// The search for the inflection point.
     pub inflection: InflectionOptions,
 }
 
-/// What a [`Job`] gave.
+/// Result of a [`Job`].
 #[derive(Clone, Debug)]
 pub struct Candidate<M> {
     /// The model.
     pub model: M,
-    /// Where fast ends, in its window.
+    /// The inflection point of its window.
     pub inflection: Inflection,
-    /// The reads that it was fitted to, in the order of arrival: when they arrived, slow or not.
+    /// The reads that it was fitted to, in the order of arrival: arrival time, and whether slow.
     pub trained: Vec<(Nanos, bool)>,
 }
 
@@ -147,7 +147,8 @@ impl<S: Scheme> Job<S> {
     /// Finds the inflection point of the window and fits a model to it.
     ///
     /// # Errors
-    /// [`Error::NoLatency`] or [`Error::TooFewRows`] for a window in which too few reads completed; those of the fit.
+    /// [`Error::NoLatency`] or [`Error::TooFewRows`] for a window in which too few reads completed, and errors of the
+    /// fit.
     pub fn run(self) -> Result<Candidate<S::Model>, Error> {
         let inflection = inflection_point(&[&self.log.latencies(self.from_ns)], 0, &self.inflection)?;
         let seen = self.log.replay(&self.scheme, inflection.latency_ns);
@@ -167,7 +168,7 @@ impl<S: Scheme> Job<S> {
     }
 }
 
-/// Where fast ends among these reads, and which of them are slow.
+/// The inflection point of these reads, and which of them are slow.
 ///
 /// # Errors
 /// Those of the search for an inflection point.

@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drift: noticing that a device no longer behaves as its model learned, and learning it again without making matters worse.
+//! Drift handling: detects that a device no longer behaves as its model learned, and retrains without replacing a
+//! better model.
 //!
-//! A state machine without I/O, threads or clock. It is told of the I/Os of one device in the order of time, keeps the last of
-//! them, and answers with what happened. Fits are handed out as [`Job`]s, which the caller runs where it likes. With the same
-//! events and options the same things happen.
+//! A state machine without I/O, threads or clock. It receives the I/Os of one device in the order of time, keeps the
+//! most recent ones, and returns events. Fits are returned as [`Job`]s, which the caller runs on any thread. The same
+//! input and options give the same events.
 //!
-//! 1. The first window of reads trains the first model, which serves from then on.
-//! 2. Reads are compared with a reference ([`Monitor`]). When an alarm rings, half a window of reads is gathered that arrived
-//!    after it, and a candidate is fitted to these: what came before belongs to another time.
-//! 3. The candidate works in the shadow: it scores reads that arrived after its window, and nobody listens. After half a window
-//!    both models are compared on these reads, and the candidate takes over only when it leads.
-//! 4. The old model then works in the shadow. It comes back when it leads in one of two comparisons of half a window each;
-//!    after that it is dropped.
-//! 5. By then, or when the candidate was rejected, a whole window of reads has arrived since the alarm. A second candidate is
-//!    fitted to it and must pass the same way. If that fails too, the change cannot be learned away: the model stays, and the
-//!    reference is taken again.
+//! 1. The first window of reads trains the first model, which then serves.
+//! 2. Reads are compared with a reference ([`Monitor`]). When an alarm is raised, half a window of reads that arrive
+//!    after it is collected, and a candidate is fitted to these, because earlier reads describe the old behaviour.
+//! 3. The candidate runs in the shadow: it scores reads that arrive after its window, without effect. After half a
+//!    window both models are compared on these reads, and the candidate takes over only if it leads.
+//! 4. The old model then runs in the shadow. It returns if it leads in one of two comparisons of half a window each;
+//!    otherwise it is dropped.
+//! 5. By then, or when the candidate was rejected, a whole window of reads has arrived since the alarm. A second
+//!    candidate is fitted to it and must pass the same comparisons. If it fails too, retraining does not help: the
+//!    model stays, and a new reference is collected.
 //!
-//! **Merit**, by which models are compared, is the mean of ROC-AUC (policies that rank replicas go by it) and of balanced
-//! accuracy (policies that revoke go by that). Slow is what lies above the inflection point of the compared reads themselves,
-//! so neither model is evaluated by its own idea of slow. To lead is to be ahead by the margin on all the reads compared, and
-//! also on the mean of eight parts of them, one after the other, by Student's t at the one-sided level 0.1: neighbouring reads
-//! are alike, and so the parts are what can be counted. One swap in ten between equals would be for nothing, had it the margin
-//! as well; what comes back by the same rule bounds the harm.
+//! **Merit**, by which models are compared, is the mean of ROC-AUC (which matters to policies that rank replicas) and
+//! of balanced accuracy (which matters to policies that revoke). Slow means above the inflection point of the compared
+//! reads themselves, so neither model is evaluated by its own threshold. A model leads if its merit is higher by the
+//! margin on all the reads compared, and higher on the mean of eight successive parts of them by Student's t at the
+//! one-sided level 0.1: neighbouring reads are correlated, so the parts are the sample. Between equal models one
+//! comparison in ten would swap for nothing if the margin were also met; the same rule for the return of the old model
+//! limits the harm.
 //!
-//! False revokes are never seen by a live device, and a read that went elsewhere says nothing of this one: give the events of
-//! the I/Os that the device did serve. A policy that revokes much should probe (`linnet-array`, `probe_share`).
+//! A live device never shows false revokes, and a read that was sent elsewhere gives no information about this device:
+//! pass only I/Os that the device served. A policy that revokes many reads should probe (`linnet-array`,
+//! `probe_share`).
 
 mod alarm;
 mod log;
@@ -57,11 +60,12 @@ const T_LEAD: f64 = 1.415;
 /// How drift is handled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriftOptions {
-    /// Reads that the first model is trained on, 480..=1e8. Candidates train on half as many and are compared on half as many.
+    /// Reads that the first model is trained on, 480..=1e8. Candidates train on half as many, and comparisons use half
+    /// as many.
     pub window: usize,
-    /// Lead in merit at which a candidate takes over, or an old model comes back; 0..=1.
+    /// Lead in merit at which a candidate takes over, or an old model returns; 0..=1.
     pub margin: f64,
-    /// Least length of a block of reads that alarms compare; longer than the device's own cycles.
+    /// Minimum length of a block of reads that alarms compare; should exceed the device's own cycles.
     pub block_ns: Nanos,
     /// The search for inflection points.
     pub inflection: InflectionOptions,
@@ -78,35 +82,35 @@ impl Default for DriftOptions {
     }
 }
 
-/// Two models on the same reads.
+/// Comparison of two models on the same reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     /// Reads compared.
     pub reads: usize,
     /// Merit of the model that served.
     pub serving: f64,
-    /// Merit of the one in the shadow.
+    /// Merit of the model in the shadow.
     pub shadow: f64,
-    /// t of its lead over the parts; infinite when all parts agree to the bit that there is one.
+    /// t of its lead over the parts; infinite if all parts agree to the bit.
     pub t: f64,
 }
 
 impl Verdict {
-    /// Whether the one in the shadow leads.
+    /// Whether the model in the shadow leads.
     pub fn leads(&self, margin: f64) -> bool {
         self.shadow - self.serving >= margin && self.t >= T_LEAD
     }
 }
 
-/// What an ending read brought about.
+/// Events that the end of a read may cause.
 pub enum DriftEvent<S: Scheme> {
-    /// A check against the reference was made. When an alarm rings a candidate will follow.
+    /// A check against the reference was made. If an alarm is raised, a candidate will follow.
     Checked(Check),
-    /// Run this, and answer with [`Drift::trained`] or [`Drift::untrained`]. Events may be told meanwhile.
+    /// Run this job, and report with [`Drift::trained`] or [`Drift::untrained`]. I/Os may be reported meanwhile.
     Fit(Job<S>),
     /// The candidate serves now.
     Swapped(Verdict),
-    /// The candidate did not lead and is gone.
+    /// The candidate did not lead and was dropped.
     Rejected(Verdict),
     /// The old model serves again.
     RolledBack(Verdict),
@@ -115,19 +119,19 @@ pub enum DriftEvent<S: Scheme> {
 }
 
 enum Phase {
-    /// Reads are collected for a fit to those that arrived from then on.
+    /// Collects reads that arrived from that time on, for a fit.
     Gather { left: usize, from_ns: Nanos },
-    /// A job is out.
+    /// A job is running.
     Fitting,
     /// The other slot holds a candidate.
     Shadow,
-    /// The other slot holds the model before.
+    /// The other slot holds the previous model.
     Trial { left: u32 },
-    /// The monitor is listened to.
+    /// Alarms are monitored.
     Monitor,
 }
 
-/// Drift of one device.
+/// Drift handling of one device.
 pub struct Drift<S: Scheme> {
     scheme: S,
     options: DriftOptions,
@@ -135,18 +139,18 @@ pub struct Drift<S: Scheme> {
     phase: Phase,
     serving: Option<ModelSlot<S>>,
     other: Option<ModelSlot<S>>,
-    /// Reads that both slots scored: latency, score of the serving model, of the other.
+    /// Reads that both slots scored: latency, score of the serving model, score of the other.
     compared: Vec<(Nanos, i64, i64)>,
     /// In flight: time of arrival, and whether it is a read.
     open: HashMap<u64, (Nanos, bool)>,
-    /// An alarm rang, and its second candidate is to come.
+    /// The second candidate of an alarm is still possible.
     second: bool,
-    /// The model that served when the alarm rang does so no longer.
+    /// Another model than at the alarm serves now.
     changed: bool,
 }
 
 impl<S: Scheme + Clone> Drift<S> {
-    /// A device of which nothing is known.
+    /// A device without a model.
     ///
     /// # Errors
     /// [`Error::Setting`].
@@ -167,8 +171,8 @@ impl<S: Scheme + Clone> Drift<S> {
         })
     }
 
-    /// An I/O is handed to the device; `id` names it until it ends. What the serving model says of a read: above 0 it
-    /// would rather be slow. Nothing of a write, before the first model, or where history lacks.
+    /// An I/O is submitted to the device; `id` identifies it until it ends. Returns the serving model's score of a
+    /// read: above 0 slow is more likely. `None` for a write, before the first model, or without enough history.
     pub fn arrive(&mut self, id: u64, now: Nanos, request: &Request) -> Option<i64> {
         self.log.arrive(id, now, request);
         self.open.insert(id, (now, request.op.is_read()));
@@ -181,7 +185,7 @@ impl<S: Scheme + Clone> Drift<S> {
     /// It completed.
     ///
     /// # Errors
-    /// Those of the search for an inflection point, which a comparison needs.
+    /// Errors of the search for an inflection point, which a comparison needs.
     pub fn complete(&mut self, id: u64, now: Nanos) -> Result<Option<DriftEvent<S>>, Error> {
         let Some((arrived_ns, is_read)) = self.open.remove(&id) else { return Ok(None) };
         self.log.end(id, now, true);
@@ -205,7 +209,7 @@ impl<S: Scheme + Clone> Drift<S> {
         self.step(now, arrived_ns, check)
     }
 
-    /// It left without an answer worth learning from: revoked, failed, cancelled.
+    /// It left without a result to learn from: revoked, failed or cancelled.
     pub fn withdraw(&mut self, id: u64, now: Nanos) {
         if self.open.remove(&id).is_some() {
             self.log.end(id, now, false);
@@ -248,7 +252,7 @@ impl<S: Scheme + Clone> Drift<S> {
         (self.options.window / REFERENCE_BLOCKS, self.options.block_ns)
     }
 
-    /// A read has ended. At most one thing comes of it.
+    /// A read has ended. It causes at most one event.
     fn step(&mut self, now: Nanos, arrived_ns: Nanos, check: Option<Check>) -> Result<Option<DriftEvent<S>>, Error> {
         match &mut self.phase {
             Phase::Gather { left, from_ns } => {
@@ -296,8 +300,8 @@ impl<S: Scheme + Clone> Drift<S> {
         }
     }
 
-    /// A candidate's case is closed. A second one follows the first of an alarm; after that, reads are monitored again, and if
-    /// the alarm changed nothing, what comes now is the reference.
+    /// Ends the evaluation of a candidate. A second candidate follows the first of an alarm. After that, reads are
+    /// monitored again, and if the alarm changed nothing, new reads form the reference.
     fn settle(&mut self) {
         self.other = None;
         if std::mem::take(&mut self.second) {
@@ -311,7 +315,7 @@ impl<S: Scheme + Clone> Drift<S> {
         }
     }
 
-    /// Both slots on the reads that both scored, once there are enough of them.
+    /// Compares both slots on the reads that both scored, once there are enough of them.
     fn compare(&mut self) -> Result<Option<Verdict>, Error> {
         if self.compared.len() < self.half() {
             return Ok(None);
@@ -341,7 +345,7 @@ fn student_one(sample: &[f64]) -> f64 {
     if mean == 0.0 { 0.0 } else { mean / (squares / (n - 1.0) / n).sqrt() }
 }
 
-/// Mean of ROC-AUC and balanced accuracy. 0.5, worth nothing, when all reads are fast or all are slow.
+/// Mean of ROC-AUC and balanced accuracy. 0.5 (no better than chance) if all reads are fast or all are slow.
 pub fn merit(scores: &[i64], slow: &[bool]) -> f64 {
     let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
     let Some(area) = roc_auc_integers(scores, slow) else { return 0.5 };

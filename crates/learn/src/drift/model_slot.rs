@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A model at work: serving, or in the shadow.
+//! A model that runs: serving, or in the shadow.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,21 @@ use super::alarm::Monitor;
 use super::log::{Candidate, Log};
 use super::scheme::Scheme;
 
-/// A model, what it sees of the device, and what it said of the reads in flight.
+/// A model, its tracker of the device, and its scores of the reads in flight.
 pub struct ModelSlot<S: Scheme> {
-    /// What scores.
+    /// The model.
     pub model: S::Model,
-    /// What it calls fast lies at or below.
+    /// Its inflection point: reads at or below it are fast.
     pub inflection_ns: Nanos,
-    /// Compares what it says with what it learned.
+    /// Compares its scores with what it learned.
     pub monitor: Monitor,
     tracker: S::Tracker,
     open: HashMap<u64, (S::Handle, Option<i64>)>,
 }
 
 impl<S: Scheme> ModelSlot<S> {
-    /// A model that has seen the log. It has no say on reads that arrived before. `block` is its monitor's.
+    /// A model whose tracker has replayed the log. It does not score reads that arrived before. `block` is for its
+    /// monitor.
     pub fn new(scheme: &S, candidate: Candidate<S::Model>, log: &Log, block: (usize, Nanos)) -> ModelSlot<S> {
         let inflection_ns = candidate.inflection.latency_ns;
         let seen = log.replay(scheme, inflection_ns);
@@ -31,7 +32,7 @@ impl<S: Scheme> ModelSlot<S> {
         ModelSlot { model: candidate.model, inflection_ns, monitor, tracker: seen.tracker, open }
     }
 
-    /// What the model says of a read; nothing of a write, or without history.
+    /// The model's score of a read; `None` for a write, or without history.
     pub fn arrive(&mut self, scheme: &S, id: u64, now: Nanos, request: &Request) -> Option<i64> {
         let (handle, row) = scheme.arrive(&mut self.tracker, now, request);
         let score = row.map(|row| S::score(&self.model, &row));
@@ -39,14 +40,14 @@ impl<S: Scheme> ModelSlot<S> {
         score
     }
 
-    /// What it had said of the I/O that ends now.
+    /// Its score of the I/O that ends now.
     pub fn end(&mut self, scheme: &S, id: u64, now: Nanos, latency_ns: Option<Nanos>) -> Option<i64> {
         let (handle, score) = self.open.remove(&id)?;
         scheme.leave(&mut self.tracker, handle, now, latency_ns);
         score.filter(|_| latency_ns.is_some())
     }
 
-    /// Whether this model calls such a read slow.
+    /// Whether this latency is slow by the model's inflection point.
     pub fn is_slow(&self, latency_ns: Nanos) -> bool {
         is_slow(latency_ns, self.inflection_ns)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two kinds of model that drift is handled for, behind one face.
+//! The two kinds of model that drift handling supports, behind one trait.
 
 use linnet_core::{DIGITS, INFLIGHT_FEATURES, InflightTracker, Network, Place, Tracker, Trees};
 use linnet_types::{Nanos, Op, Request};
@@ -14,29 +14,29 @@ use crate::set::{HISTORY, TrainingSet};
 pub trait Scheme {
     /// Features of one read.
     type Row: Copy;
-    /// What sees the I/Os of one device and describes its reads.
+    /// Tracks the I/Os of one device and computes the features of its reads.
     type Tracker;
-    /// Names an I/O to the tracker, from its arrival to its end.
+    /// Identifies an I/O to the tracker, from its arrival to its end.
     type Handle;
-    /// What was learned.
+    /// The fitted model.
     type Model: Clone;
 
-    /// An idle device without history, reads above `inflection_ns` being slow.
+    /// An idle device without history; reads above `inflection_ns` are slow.
     fn tracker(&self, inflection_ns: Nanos) -> Self::Tracker;
 
-    /// An I/O is handed to the device. With the features of a read, where its history suffices.
+    /// An I/O is submitted to the device. Returns the features of a read if there is enough history.
     fn arrive(&self, tracker: &mut Self::Tracker, now: Nanos, request: &Request) -> (Self::Handle, Option<Self::Row>);
 
-    /// It completed after `latency_ns`, or left without an answer.
+    /// It completed after `latency_ns`, or left without completing.
     fn leave(&self, tracker: &mut Self::Tracker, handle: Self::Handle, now: Nanos, latency_ns: Option<Nanos>);
 
     /// Fits a model to reads in the order of arrival.
     ///
     /// # Errors
-    /// Those of the fit.
+    /// Errors of the fit.
     fn fit(&self, rows: &[Self::Row], latency_ns: &[Nanos], inflection_ns: Nanos) -> Result<Self::Model, Error>;
 
-    /// Above 0: rather slow than fast.
+    /// Above 0: slow is more likely than fast.
     fn score(model: &Self::Model, row: &Self::Row) -> i64;
 }
 

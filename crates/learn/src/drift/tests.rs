@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the log keeps. How drift handling behaves is tested where it is compared with other strategies, in `crates/study`.
+//! Tests the log. Drift handling as a whole is tested in `crates/study`, where it is compared with other strategies.
 
 use super::*;
 use linnet_sim::Chance;
@@ -51,7 +51,8 @@ fn the_log_shows_what_training_sets_show() {
 
 #[test]
 fn a_candidate_that_joins_late_says_what_it_would_have_said_from_the_start() {
-    // The log still holds everything, so a tracker that starts in the middle has missed nothing, I/Os in flight included.
+    // The log still holds all events, so a tracker that starts in the middle has missed nothing, including I/Os in
+    // flight.
     let records = device(6, 1_000);
     let scheme = LinnetScheme::default();
     let learned = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of this crate share: recorded and made-up devices.
+//! Common parts of this crate's tests: recorded and synthetic devices.
 
 #![allow(dead_code)]
 
@@ -17,7 +17,7 @@ pub const FLASHNET: [&str; 3] = [
 ];
 pub const HADOOP: &str = "blktrace-satassd-hadoop/eternity9.sdb.DC.blkparse.txt.zst";
 
-/// One recording, or nothing (and a line that says so) when the recordings are not here.
+/// One recording, or `None` (and a message) if the recordings are not present.
 pub fn recording(name: &str) -> Option<Vec<IoRecord>> {
     let shared = std::env::var_os("LINNET_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
@@ -30,8 +30,8 @@ pub fn recording(name: &str) -> Option<Vec<IoRecord>> {
     Some(trace.records)
 }
 
-/// A device that is busy in episodes: reads arrive at random, 5,000 a second, and take 80..120 us, but 2..4 ms while an
-/// episode lasts (40..80 ms, every 600 ms on average). One I/O in five is a write of up to 16 pages.
+/// A device that is busy in episodes: reads arrive at random, 5,000 per second, and take 80..120 us, or 2..4 ms during
+/// an episode (40..80 ms, every 600 ms on average). One I/O in five is a write of up to 16 pages.
 pub fn busy_episodes(count: usize, seed: u64) -> Vec<IoRecord> {
     let mut chance = Chance::new(seed);
     let (mut now, mut busy, mut turns) = (0.0, true, 0.0);
@@ -50,7 +50,7 @@ pub fn busy_episodes(count: usize, seed: u64) -> Vec<IoRecord> {
         .collect()
 }
 
-/// As slow as [`busy_episodes`], but each read by itself: nothing tells which.
+/// The same share of slow reads as [`busy_episodes`], but each independently, so that nothing predicts them.
 pub fn no_pattern(count: usize, seed: u64) -> Vec<IoRecord> {
     let mut chance = Chance::new(seed);
     let mut now = 0.0;
