@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shows how often reads wait for internal work, for how long, and how predictable that is: one preset, one load, several
-//! device-wide shares.
+//! Shows how often reads wait for internal work, for how long, and how predictable that is: one preset, one load,
+//! several device-wide shares.
 //!
 //! `cargo run --release -p linnet-study --example duty -- PRESET IOPS READ% WRITE_KIB [SECONDS [SHARES [BURST [HOT]]]]`, for example
 //! `... duty -- consumer-deep 400 25 64 600 0,0.5,0.85,1`.
 //!
-//! The load is bursty at two scales: over 10 s windows the rate varies 1 : BURST (6) with the mean kept, and inside them
-//! requests come in clumps of milliseconds. Write sizes are log-normal, reads 4-64 KiB. Nine offsets in ten lie in the first
-//! HOT (1: all) share of the device.
+//! The load is bursty at two scales: over 10 s windows the rate varies 1 : BURST (6) with the mean kept, and inside
+//! them requests come in groups within milliseconds. Write sizes are log-normal, reads 4-64 KiB. Nine of ten offsets
+//! are in the first HOT (1: all) share of the device.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,7 +25,7 @@ struct Load {
     hot: f64,
 }
 
-/// Requests in a clump, on average, and the mean gap inside one.
+/// Mean number of requests in a group, and the mean gap inside one.
 const CLUMP: f64 = 8.0;
 const CLUMP_GAP_NS: f64 = 200_000.0;
 /// One window in eight is a burst.

@@ -4,13 +4,13 @@
 //!
 //!     cargo run --release -p linnet-study --example effect -- consumer-deep 10 3000 160 10000 build/vm/effect/m.linnet
 //!
-//! Arguments: preset, time scale, reads a second, writes of 64 KiB a second to each drive (both in the drives' own time), reads,
-//! model file; then, if wanted, `beside`, for writes that the array does not see, as in the machine, the age in ms at which
-//! what is known of a drive expires (10), the reads of a stretch whose p99 is told by itself (6,700: a turn of collection,
-//! and a measurement of the machine's), and the us that each answer takes longer (0; the machine's own work takes 6). Every
-//! drive is written to at random places, and one stream reads, which the first drive is the primary of. Times are those of
-//! the slowed world, as the model file's. The kernel sends no hedges, so `linnet-best` stands here without them, and beside
-//! it as it is in the array. A revoke costs 15 us, as in `linnet compare`.
+//! Arguments: preset, time scale, reads per second, writes of 64 KiB per second to each drive (both in the drives' own
+//! time), reads, model file. Optional: `beside`, for writes that the array does not see, as in the machine; the age in
+//! ms at which the state of a drive expires (10); the reads of a chunk whose p99 is reported separately (6,700: a GC
+//! cycle, and one measurement of the machine); and the us that each answer takes longer (0; the machine itself adds 6).
+//! Every drive gets writes at random offsets, and one stream reads, with the first drive as its primary. Times are
+//! those of the slowed world, like those of the model file. The kernel sends no hedges, so `linnet-best` is shown both
+//! without them and with those of the array. A revoke costs 15 us, as in `linnet compare`.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
@@ -23,14 +23,14 @@ use linnet_ssd::{Params, Ssd};
 use linnet_types::{Foresight, IoRecord, LatencyModel, Nanos, Op, Outcome, Request};
 
 const DRIVES: u64 = 3;
-/// Where linnet-load reads, and where fio writes.
+/// Range that linnet-load reads, and fio writes.
 const READ_SPAN_BYTES: u64 = 96 << 20;
 const WRITTEN: std::ops::Range<u64> = (2 << 30)..(3 << 30);
 const WRITE_BYTES: u32 = 64 << 10;
-/// Drive time before the reads that count, as long as the machine takes to record, learn and settle.
+/// Drive time before the measured reads, as long as the machine takes to record, learn and settle.
 const BEFORE: f64 = 1.0;
 
-/// What linnet-load and the kernel call it, the array's policy, whether that hedges, and whether a revoke costs a failover.
+/// Name in linnet-load and the kernel, the array's policy, whether it hedges, and whether a revoke costs a failover.
 const POLICIES: [(&str, &str, bool, bool); 10] = [
     ("primary", "baseline", false, false),
     ("shortest-queue", "shortest-queue", false, false),
@@ -44,18 +44,18 @@ const POLICIES: [(&str, &str, bool, bool); 10] = [
     ("oracle", "oracle", false, false),
 ];
 
-/// A drive in a world where everything takes `scale` times as long, and what is written to it beside the array.
+/// A drive in a world where everything takes `scale` times as long, with the writes that the array does not see.
 #[derive(Clone)]
 struct Slowed {
     drive: RefCell<Ssd>,
     scale: Nanos,
-    /// What every answer takes longer, of the slowed world's time.
+    /// Additional time of every answer, in the slowed world.
     work_ns: Nanos,
     beside: RefCell<VecDeque<IoRecord>>,
 }
 
 impl Slowed {
-    /// The drive in its own time, with all that was written beside the array until now.
+    /// The drive in its own time, after all unseen writes up to now.
     fn drive_at(&self, now: Nanos) -> (RefMut<'_, Ssd>, Nanos) {
         let (mut drive, mut beside) = (self.drive.borrow_mut(), self.beside.borrow_mut());
         while beside.front().is_some_and(|write| write.arrive_ns <= now)
@@ -63,7 +63,7 @@ impl Slowed {
         {
             drive.submit(write.arrive_ns.div_ceil(self.scale), &write.request());
         }
-        // Rounded up: an answer is never before its question.
+        // Rounded up: an answer is never before its request.
         (drive, now.div_ceil(self.scale))
     }
 
@@ -94,7 +94,7 @@ impl Foresight for Slowed {
     }
 }
 
-/// Poisson arrivals at places drawn evenly from a range, from time 0 on.
+/// Poisson arrivals at offsets drawn uniformly from a range, starting at time 0.
 fn load(
     chance: &mut Chance,
     op: Op,

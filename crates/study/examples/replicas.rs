@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares policies: each one's share of the gap between the baseline and the oracle.
+//! Compares policies by their share of the gap between the baseline and the oracle.
 //!
 //!     cargo run --release -p linnet-study --example replicas -- enterprise-wide 0.75 20 1 az-e bi-e co-e
 //!
-//! Arguments: preset, device-wide share, seconds of each period, seed, workloads. One row a policy: mean, p99 and p99.9 in us,
-//! the share of the possible gain (from baseline to oracle) that each of them reaches, and I/O beyond one copy a read.
+//! Arguments: preset, device-wide share, seconds of each period, seed, workloads. Prints one row per policy: mean, p99
+//! and p99.9 in us, the share of the possible gain (from baseline to oracle) for each, and I/O beyond one copy per
+//! read.
 
 use linnet_array::{Config, DeviceModel, RunOptions, RunResult, policy, run};
 use linnet_learn::{Devices, LearnOptions, fit_periods};

@@ -18,35 +18,35 @@ use crate::heimdall::{
     HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
 };
 
-/// How the models of a study are made.
+/// Options for the models of a study.
 #[derive(Clone, Debug, Default)]
 pub struct StudyOptions {
-    /// The inflection point.
+    /// Options of the inflection point.
     pub inflection: InflectionOptions,
-    /// LinnOS. Its seed also shuffles the rows where a defect asks for that.
+    /// Options of LinnOS. Its seed also shuffles the rows if a defect requires it.
     pub fit: FitOptions,
-    /// `linnet`.
+    /// Options of `linnet`.
     pub boost: BoostOptions,
-    /// Heimdall.
+    /// Options of Heimdall.
     pub heimdall: HeimdallOptions,
-    /// Heimdall's labels.
+    /// Options of Heimdall's labels.
     pub periods: PeriodOptions,
-    /// Published defects to commit.
+    /// Published defects to switch on.
     pub defects: Defects,
 }
 
 /// The rows of one part: the same reads in three schemas.
 #[derive(Clone, Debug)]
 pub struct StudyRows {
-    /// LinnOS's, with the labels by which every model is evaluated.
+    /// Rows of LinnOS, with the labels by which every model is evaluated.
     pub linnos: TrainingSet,
-    /// Those of `linnet`.
+    /// Rows of `linnet`.
     pub linnet: InflightSet,
-    /// Heimdall's.
+    /// Rows of Heimdall.
     pub heimdall: HeimdallSet,
-    /// Heimdall's labels: in a slow period.
+    /// Heimdall's labels: whether in a slow period.
     pub in_period: Vec<bool>,
-    /// What Heimdall's filter would remove.
+    /// Rows that Heimdall's filter would remove.
     pub noise: Vec<bool>,
 }
 
@@ -56,20 +56,20 @@ pub struct Study {
     options: StudyOptions,
     /// Found on the training part.
     pub inflection: Inflection,
-    /// Heimdall's points, found there too.
+    /// Heimdall's thresholds, also found there.
     pub points: PeriodPoints,
-    /// What is learned from.
+    /// The training rows.
     pub train: StudyRows,
-    /// The rows that it is tested on.
+    /// The test rows.
     pub test: StudyRows,
 }
 
-/// Heimdall by both sets of labels.
+/// Figures of Heimdall by both sets of labels.
 #[derive(Clone, Debug)]
 pub struct HeimdallEvaluated {
-    /// By the labels that all models are evaluated by.
+    /// By the labels of all models.
     pub shared: Evaluation,
-    /// By its own: slow is a read in a slow period.
+    /// By its own labels: a read in a slow period is slow.
     pub own: Evaluation,
     /// Rows that its network was trained on.
     pub rows: u64,
@@ -78,7 +78,8 @@ pub struct HeimdallEvaluated {
 }
 
 impl StudyRows {
-    /// Describes the reads of `linnos`, which are the last of the records, in the other schemas; labels come later.
+    /// Computes the features of the reads of `linnos`, which are the last of the records, in the other schemas; labels
+    /// come later.
     fn describe(
         records: &[IoRecord],
         mut linnos: TrainingSet,
@@ -114,10 +115,10 @@ impl StudyRows {
 }
 
 impl Study {
-    /// The earlier `train_share` of a device's rows learns, the rest tests.
+    /// Splits a device's rows: the earlier `train_share` trains, the rest tests.
     ///
     /// # Errors
-    /// [`Error::Setting`]; [`Error::NoReads`], or [`Error::TooFewRows`] where a part is empty.
+    /// [`Error::Setting`]; [`Error::NoReads`], or [`Error::TooFewRows`] if a part is empty.
     pub fn of_trace(records: &[IoRecord], train_share: f64, options: StudyOptions) -> Result<Study, Error> {
         check_train_share(train_share)?;
         let (learnt, served) = (learnt(records, &options.defects)?, served(records, &options.defects)?);
@@ -135,10 +136,10 @@ impl Study {
         Study::new(learnt, served, options)
     }
 
-    /// One period learns, another tests.
+    /// Trains on one period and tests on another.
     ///
     /// # Errors
-    /// As [`Study::of_trace`]; a random split needs one trace.
+    /// Those of [`Study::of_trace`]; a random split needs one trace.
     pub fn of_periods(train: &[IoRecord], test: &[IoRecord], options: StudyOptions) -> Result<Study, Error> {
         require(!options.defects.random_split, "defect", "random-split", "on one trace, not on two periods")?;
         let (learnt, served) = (learnt(train, &options.defects)?, served(test, &options.defects)?);
@@ -168,15 +169,15 @@ impl Study {
             paced.extend(test.rows.iter().map(|&row| served.heimdall.paced[row]));
         }
         let points = PeriodPoints::of(&paced, &options.periods)?;
-        // A period is a stretch of time, so they are found before the rows are parted; up to two reads at the cut may owe
-        // their label to what follows.
+        // A period is a range of time, so periods are found before the rows are split; the labels of up to two reads at
+        // the split may depend on later reads.
         learnt.mark(&points, &options.periods);
         served.mark(&points, &options.periods);
         let (train, test) = (learnt.pick(train.rows), served.pick(test.rows));
         Ok(Study { options, inflection, points, train, test })
     }
 
-    /// LinnOS, biased against false submits. `go_on` is asked now and then and returns false to stop.
+    /// LinnOS, biased against false submits. `go_on` is called at intervals and returns false to stop.
     ///
     /// # Errors
     /// Those of [`fit_network`].
@@ -193,10 +194,10 @@ impl Study {
         evaluate_trees(&fit_trees(&self.train.linnet, &self.options.boost)?, &self.test.linnet)
     }
 
-    /// Heimdall, with `joint` successive reads to one decision.
+    /// Heimdall, with `joint` successive reads per decision.
     ///
     /// # Errors
-    /// Those of [`fit_heimdall`]; [`Error::TooFewRows`] where the filter leaves none to evaluate.
+    /// Those of [`fit_heimdall`]; [`Error::TooFewRows`] if the filter leaves none to evaluate.
     pub fn heimdall(&self, joint: usize, go_on: &mut dyn FnMut() -> bool) -> Result<HeimdallEvaluated, Error> {
         let options = HeimdallOptions { joint, ..self.options.heimdall.clone() };
         let kept = self.train.without_noise();
@@ -217,8 +218,7 @@ impl Study {
         })
     }
 
-    /// Heimdall's features and network on the labels by which every model is evaluated, without its filter: what they are worth
-    /// when they are trained on the labels by which they are evaluated.
+    /// Heimdall's features and network, trained and evaluated on the labels of all models, without its filter.
     ///
     /// # Errors
     /// Those of [`fit_heimdall`].
@@ -245,7 +245,7 @@ struct Part<'a> {
     rows: &'a [usize],
 }
 
-/// What LinnOS trains on.
+/// The training rows of LinnOS.
 fn learnt(records: &[IoRecord], defects: &Defects) -> Result<TrainingSet, Error> {
     if !defects.millisecond_times {
         return TrainingSet::from_records(records, Nanos::MAX);
@@ -254,7 +254,7 @@ fn learnt(records: &[IoRecord], defects: &Defects) -> Result<TrainingSet, Error>
     TrainingSet::from_records(&records.iter().map(cut).collect::<Vec<_>>(), Nanos::MAX)
 }
 
-/// The places of the last `rows` of `all`.
+/// The indices of the last `rows` of `all`.
 fn last(all: usize, rows: usize) -> Vec<usize> {
     (all.saturating_sub(rows)..all).collect()
 }

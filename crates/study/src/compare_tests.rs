@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The three schemas describe the same reads, and each defect changes what it should and nothing else.
+//! Tests that the three schemas describe the same reads, and that each defect has only its intended effect.
 
 use super::*;
 use linnet_types::Op;

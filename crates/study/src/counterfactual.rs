@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records, for each read, what a host knows of every replica and the latency that each replica would give. This shows how much
-//! of the oracle's gain any model could predict.
+//! Records, for each read, what a host knows of every replica and the latency that each replica would give. This shows
+//! how much of the oracle's gain any model could reach.
 //!
-//! [`CounterfactualPolicy`] wraps a policy, which decides as before. At the first decision on each read it asks every device
-//! for its foresight, so all replicas are compared in the same state: the one that the wrapped policy has caused.
+//! [`CounterfactualPolicy`] wraps a policy, whose decisions do not change. At the first decision on each read it peeks
+//! at every device, so all replicas are compared in the same state: the one that the wrapped policy has caused.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,29 +12,29 @@ use linnet_core::{Budget, INFLIGHT_FEATURES, Network, Settings};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Outcome};
 
-/// Numbers noted of each replica: the features of its in-flight tracker, then I/Os in flight, moving
-/// average of latency, time since a completion (both in us) and pages pending.
+/// Numbers recorded of each replica: the features of its in-flight tracker, then I/Os in flight, moving average of
+/// latency, time since a completion (both in us) and pages pending.
 pub const COUNTERFACTUAL_FEATURES: usize = INFLIGHT_FEATURES + 4;
 
-/// What was noted; replicas in order from the primary, read after read.
+/// The recorded numbers, read after read; replicas in order from the primary.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counterfactual {
     /// [`COUNTERFACTUAL_FEATURES`] numbers for each replica of each read.
     pub features: Vec<f32>,
-    /// What each replica of each read would have answered; [`Nanos::MAX`] where that is never.
+    /// Latency that each replica would have had for each read; [`Nanos::MAX`] if it would never answer.
     pub latency_ns: Vec<Nanos>,
-    /// The replica that the policy submitted to, counted from the primary; the primary where it revoked that.
+    /// The replica that the policy submitted to, counted from the primary; the primary if the policy revoked there.
     pub chosen: Vec<u8>,
 }
 
-/// A policy that is watched while it decides.
+/// Wraps a policy and records counterfactuals.
 pub struct CounterfactualPolicy {
     policy: Box<dyn Policy>,
     counterfactual: Arc<Mutex<Counterfactual>>,
 }
 
 impl CounterfactualPolicy {
-    /// Wraps a policy; what is noted can be read from the second value at any time.
+    /// Wraps a policy; the second value gives access to the records at any time.
     pub fn new(policy: Box<dyn Policy>) -> (CounterfactualPolicy, Arc<Mutex<Counterfactual>>) {
         let counterfactual = Arc::new(Mutex::new(Counterfactual::default()));
         (CounterfactualPolicy { policy, counterfactual: counterfactual.clone() }, counterfactual)

@@ -11,23 +11,24 @@ use linnet_types::{IoRecord, Nanos};
 pub struct Defects {
     /// Both: rows are shuffled before they are split, so that neighbours of a test read were trained on.
     pub random_split: bool,
-    /// Both: the thresholds of the labels come from all rows, test rows included.
+    /// Both: the thresholds of the labels come from all rows, including test rows.
     pub threshold_over_all: bool,
     /// Both, as Heimdall reports them: the area under the curve of hard decisions, which is balanced accuracy.
     pub hard_auc: bool,
     /// Heimdall: the noise filter also removes test rows.
     pub test_filtered: bool,
-    /// Heimdall: the history is of the reads submitted last, with latencies of some that have not completed.
+    /// Heimdall: the history consists of the reads submitted last, including latencies of reads that have not
+    /// completed.
     pub look_ahead: bool,
-    /// Heimdall: an I/O leaves the queue at its own submission, so the queue counts what arrived at the same time.
+    /// Heimdall: an I/O leaves the queue at its own submission, so the queue counts I/Os that arrived at the same time.
     pub queue_by_submit: bool,
-    /// LinnOS: training counts pages of reads and writes, serving those of reads.
+    /// LinnOS: training counts pages of reads and writes, serving only those of reads.
     pub serving_reads_only: bool,
     /// LinnOS: serving pairs a latency with the pages outstanding at its completion instead of its arrival.
     pub snapshot_at_completion: bool,
-    /// LinnOS: serving leaves the arriving read's own pages out.
+    /// LinnOS: serving does not count the arriving read's own pages.
     pub serving_without_self: bool,
-    /// LinnOS: arrival times of the training rows are cut to milliseconds.
+    /// LinnOS: arrival times of the training rows are truncated to milliseconds.
     pub millisecond_times: bool,
 }
 
@@ -46,10 +47,10 @@ impl Defects {
         "millisecond-times",
     ];
 
-    /// The defects of these names.
+    /// The defects with these names.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a name that is none.
+    /// [`Error::Setting`] for an unknown name.
     pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Defects, Error> {
         let mut defects = Defects::default();
         for name in names {
@@ -77,11 +78,11 @@ impl Defects {
     }
 }
 
-/// The rows that a published implementation would see when it serves: its tracker is told what the defects say. Rows are
-/// labelled fast; without a defect they are those of [`TrainingSet::from_records`].
+/// The rows that a published implementation would have when it serves: the defects change the input of its tracker. All
+/// rows are labelled fast; without a defect they equal those of [`TrainingSet::from_records`].
 ///
 /// # Errors
-/// As [`TrainingSet::from_records`].
+/// Those of [`TrainingSet::from_records`].
 pub(crate) fn served(records: &[IoRecord], defects: &Defects) -> Result<TrainingSet, Error> {
     let honest = TrainingSet::from_records(records, Nanos::MAX)?;
     if !(defects.serving_reads_only || defects.serving_without_self || defects.snapshot_at_completion) {

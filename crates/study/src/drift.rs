@@ -11,40 +11,40 @@ use linnet_learn::{Error, Evaluation, Event, figures, in_time_order};
 use linnet_measure::roc_auc_integers;
 use linnet_types::{IoRecord, Nanos, is_slow};
 
-/// Trained on the first window only; looked after by [`Drift`]; trained on the last window after every half window and
-/// swapped in unseen.
+/// Trained on the first window only; maintained by [`Drift`]; retrained on the last window after every half window and
+/// swapped in without a comparison.
 pub const STRATEGIES: [&str; 3] = ["once", "drift", "always"];
 
-/// Something that drift handling did.
+/// An event of drift handling.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StudyEvent {
-    /// The first model, or a candidate, was fitted: its inflection point and the reads it learned from.
+    /// The first model, or a candidate, was fitted.
     Fitted {
-        /// Where fast ends.
+        /// Its inflection point.
         inflection_ns: Nanos,
-        /// And at which percentile of its window.
+        /// Percentile of the inflection point in its window.
         percentile: f64,
-        /// Reads.
+        /// Reads that it was fitted to.
         rows: usize,
     },
     /// A fit failed.
     Failed(String),
-    /// An alarm rang.
+    /// An alarm was raised.
     Alarm(Check),
     /// The candidate took over.
     Swapped(Verdict),
-    /// It did not.
+    /// The candidate was rejected.
     Rejected(Verdict),
-    /// The old model came back.
+    /// The old model returned.
     RolledBack(Verdict),
     /// The new model passed a comparison.
     Kept(Verdict),
 }
 
-/// Half a window of reads in the order of completion, evaluated.
+/// Figures of half a window of reads, in the order of completion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyChunk {
-    /// When the first and the last of them completed.
+    /// Completion times of the first and the last of them.
     pub time_ns: (Nanos, Nanos),
     /// The inflection point of these reads, by which all strategies are evaluated.
     pub inflection_ns: Nanos,
@@ -56,14 +56,14 @@ pub struct StudyChunk {
     pub own_accuracy: [f64; 3],
 }
 
-/// What came of a trace.
+/// Result of a study of one trace.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DriftStudy {
-    /// Test stretches.
+    /// Evaluated chunks.
     pub chunks: Vec<StudyChunk>,
-    /// What drift handling did, and when.
+    /// Events of drift handling with their times.
     pub events: Vec<(Nanos, StudyEvent)>,
-    /// Checks that were made.
+    /// Number of checks.
     pub checks: u64,
     /// Reads evaluated.
     pub reads: u64,
@@ -79,7 +79,7 @@ struct Study<'w, S: Scheme> {
     options: DriftOptions,
     drift: Drift<S>,
     log: Log,
-    /// Trained once, and trained always.
+    /// The models of `once` and `always`.
     slots: Option<[ModelSlot<S>; 2]>,
     since_fit: usize,
     reads: Vec<Evaluated>,
@@ -88,13 +88,13 @@ struct Study<'w, S: Scheme> {
     on_progress: &'w mut dyn FnMut(u64) -> bool,
 }
 
-/// Replays a device's records, in whatever order they come, under all three strategies. Every model decides about every read
-/// and nothing is revoked, so that all are tested on the same reads. `on_progress` is told of the I/Os done and returns false
-/// to stop.
+/// Replays a device's records, in any order, with all three strategies. Every model decides about every read and
+/// nothing is revoked, so that all are tested on the same reads. `on_progress` is called with the number of I/Os done
+/// and returns false to stop.
 ///
 /// # Errors
-/// [`Error::TooFewRows`] when the trace ends before a first stretch is evaluated; [`Error::Interrupted`]; those of a fit of the
-/// strategies beside drift handling.
+/// [`Error::TooFewRows`] if the trace ends before a chunk is evaluated; [`Error::Interrupted`]; errors of a fit of the
+/// other two strategies.
 pub fn study_drift<S: Scheme + Clone>(
     scheme: &S,
     records: &[IoRecord],
@@ -164,7 +164,7 @@ impl<S: Scheme + Clone> Study<'_, S> {
         for slot in self.slots.iter_mut().flatten() {
             slot.end(&self.scheme, id, now, Some(latency_ns));
         }
-        // The label by the model that scored it, before anything is swapped.
+        // The label by the model that scored the read, before any swap.
         let by_drift = self.drift.model().is_some_and(|(_, inflection_ns)| is_slow(latency_ns, inflection_ns));
         let event = self.drift.complete(id, now)?;
         if let Some(event) = event {

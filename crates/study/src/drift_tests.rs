@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Drift handling on made-up devices that change: what it notices, learns, swaps in and takes back.
+//! Tests drift handling on synthetic devices that change: what it detects, learns, swaps in and rolls back.
 
 use super::*;
 use linnet_learn::{InflectionOptions, LinnOsScheme, LinnetScheme};
@@ -9,14 +9,14 @@ use linnet_types::Op;
 
 const WINDOW: usize = 1_200;
 
-/// What makes reads of a made-up device slow.
+/// The cause of slow reads on a synthetic device.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
-    /// Large ones are.
+    /// Large reads are slow.
     Large,
-    /// Small ones are.
+    /// Small reads are slow.
     Small,
-    /// One in ten, whatever it is.
+    /// One read in ten is slow, at random.
     Chance,
 }
 
@@ -80,7 +80,7 @@ fn a_change_is_noticed_learned_and_the_new_model_serves() {
 
 #[test]
 fn a_change_that_goes_away_is_rolled_back() {
-    // The change lasts as long as it takes to learn it: the old model is the better one again while it is on trial.
+    // The change lasts only as long as its learning: the old model is better again during the trial.
     let before = 6_000;
     let alarmed = run(&[(Mood::Large, before), (Mood::Small, 8_000)]);
     let swapped_ns = alarmed.events.iter().find(|h| matches!(h.1, StudyEvent::Swapped(_))).expect("as above").0;
@@ -98,9 +98,9 @@ fn a_change_that_goes_away_is_rolled_back() {
 fn what_cannot_be_learned_changes_no_model() {
     let found = run(&[(Mood::Large, 6_000), (Mood::Chance, 8_000)]);
     assert!(count(&found, |h| matches!(h, StudyEvent::Alarm(_))) > 0);
-    // A model that knows nothing leads one that is wrong by nothing: large reads are as slow as small ones.
+    // A model without knowledge beats a model that is wrong: large reads are as often slow as small ones.
     assert!(count(&found, |h| matches!(h, StudyEvent::Rejected(_))) >= 2, "{:?}", found.events);
-    // The reference is taken again, so it does not ring for ever.
+    // A new reference is collected, so the alarm does not repeat for ever.
     assert!(count(&found, |h| matches!(h, StudyEvent::Alarm(_))) <= 3, "{:?}", found.events);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows and networks with a history of more or fewer than LinnOS's four reads, to study its Table 3. Networks that serve always
-//! use four.
+//! Rows and networks with a history of more or fewer than LinnOS's four reads, to study its Table 3. Networks that
+//! serve always use four.
 //!
 //! The core's tracker computes every digit, and keeps four reads. For a longer history, each completed read is given to a new
 //! tracker as its only read, and the seven digits that describe it there are kept. With four the rows are those of
@@ -12,11 +12,11 @@ use linnet_core::{DIGITS, FloatNetwork, Network, Tracker, TrainOptions, train, t
 use linnet_learn::{Error, Event, in_time_order, require};
 use linnet_types::{IoRecord, Nanos, Op, is_slow};
 
-/// Where a tracker puts its newest read and the pages outstanding now.
+/// Position of the newest read and of the pages outstanding in a tracker's digits.
 const NEWEST_PAGES: std::ops::Range<usize> = 9..12;
 const NOW: std::ops::Range<usize> = 12..15;
 const NEWEST_LATENCY: std::ops::Range<usize> = 27..31;
-/// Digits of one remembered read, and of now.
+/// Digits of one remembered read, and of the pages outstanding.
 const DIGITS_A_READ: usize = 7;
 const DIGITS_NOW: usize = 3;
 
@@ -32,8 +32,8 @@ pub struct HistorySet {
 }
 
 impl HistorySet {
-    /// Replays the records of one device and keeps what a tracker with this history, 1..=64 reads, would have said of each read
-    /// that arrived after as many reads had completed.
+    /// Replays the records of one device and keeps the features that a tracker with this history, 1..=64 reads, would
+    /// give for each read that arrived after as many reads had completed.
     ///
     /// # Errors
     /// [`Error::Setting`].
@@ -72,7 +72,7 @@ impl HistorySet {
     }
 }
 
-/// Trains a network on rows of digits of any length, by LinnOS's training, and rounds it to three decimals.
+/// Trains a network on rows of digits of any length, with LinnOS's training, and rounds it to three decimals.
 ///
 /// # Errors
 /// Those of the core.
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!((set.digits, set.slow), (same.digits, same.slow));
     }
 
-    /// spec/decision.md: a latency equal to the inflection point is fast, here too.
+    /// spec/decision.md: a latency equal to the inflection point is fast.
     #[test]
     fn a_read_that_takes_just_the_inflection_point_is_fast() {
         let latencies_ns = [100, 100, 100, 100, 300, 301, 100];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The laboratory: what papers and design documents are written from, and no product crate depends on.
+//! The laboratory: the studies behind papers and design documents. No product crate depends on it.
 //!
 //! - [`Study`] compares LinnOS, Heimdall and `linnet` on the same reads of one device.
-//! - [`Defects`] are errors of the published pipelines, each one a switch, to measure its effect on the reported figures.
+//! - [`Defects`] are errors of the published pipelines as switches, to measure their effect on the reported figures.
 //! - [`HistorySet`] has the rows of networks that remember more or fewer reads than LinnOS's four.
 //! - [`study_drift`] compares a model trained once, one that drift handling maintains, and one that is always retrained.
 //! - [`CounterfactualPolicy`] records what a host could have known of every replica, and what each replica would have answered.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Heimdall's network: layers of 128 and 16 ReLU units and one sigmoid, trained with cross-entropy and Adam at 1e-3 for twenty
-//! epochs. A read is slow when the output is above one half. It serves in integers: weights times 1,024, on features scaled to
-//! 0..65535.
+//! Heimdall's network: layers of 128 and 16 ReLU units and one sigmoid, trained with cross-entropy and Adam at 1e-3 for
+//! twenty epochs. A read is slow if the output is above one half. It serves in integers: weights times 1,024, on
+//! features scaled to 0..65535.
 //!
-//! Joint inference: one decision covers `joint` successive reads and uses the features of the first. In training, a group is slow
-//! when more than half of its reads are. (The description says of the group's inputs only that the history ends before the group.
-//! With the first read's features, no read waits for the next one to arrive.)
+//! Joint inference: one decision covers `joint` successive reads and uses the features of the first. In training, a
+//! group is slow if more than half of its reads are. (The published description says of the group's inputs only that
+//! the history ends before the group. With the first read's features, no read waits for the next one to arrive.)
 
 use linnet_core::{
     Activation, FloatLayer, FloatNetwork, HEIMDALL_FEATURES, HeimdallScale, Layer, Loss, Network, Optimiser,
@@ -15,17 +15,17 @@ use linnet_learn::{Error, require};
 
 use super::rows::HeimdallSet;
 
-/// What a weight of 1.0 is in integers.
+/// Integer value of a weight of 1.0.
 const WEIGHT_ONE: f64 = 1024.0;
-/// What a scaled feature of 1.0 is.
+/// Integer value of a scaled feature of 1.0.
 const INPUT_ONE: f64 = 65535.0;
 
-/// How the network is trained.
+/// Options of the training.
 #[derive(Clone, Debug)]
 pub struct HeimdallOptions {
     /// Shape, loss, optimiser, epochs and seed.
     pub train: TrainOptions,
-    /// Successive reads to one decision; 1, 3 and 9 in the paper.
+    /// Successive reads per decision; 1, 3 and 9 in the paper.
     pub joint: usize,
 }
 
@@ -44,27 +44,27 @@ impl Default for HeimdallOptions {
     }
 }
 
-/// What serves: integers only.
+/// The model that serves: integers only.
 #[derive(Clone, Debug)]
 pub struct HeimdallModel {
-    /// On the two bytes of each scaled feature, to two outputs.
+    /// Maps the two bytes of each scaled feature to two outputs.
     pub network: Network,
     /// Bounds of the features in training.
     pub scale: HeimdallScale,
-    /// Successive reads to one decision.
+    /// Successive reads per decision.
     pub joint: usize,
-    /// Rows trained on, groups counting as one.
+    /// Number of training rows; a group counts as one.
     pub rows: u64,
 }
 
-/// Trains on these rows, of which `slow` are in a slow period. `progress` is told of each epoch and its loss and returns
-/// false to stop.
+/// Trains on these rows; `slow` marks those in a slow period. `progress` is called with each epoch and its loss and
+/// returns false to stop.
 ///
 /// # Errors
 /// [`Error::TooFewRows`] for an empty set; [`Error::Setting`]; [`Error::Core`]; [`Error::Interrupted`].
 ///
 /// # Panics
-/// When there is not one label for each row.
+/// If there is not one label for each row.
 pub fn fit_heimdall(
     set: &HeimdallSet,
     slow: &[bool],
@@ -95,10 +95,10 @@ pub fn fit_heimdall(
 }
 
 impl HeimdallModel {
-    /// The score of each row, above 0 to revoke: that of the first of its group.
+    /// The score of each row (that of the first row of its group); above 0 revokes.
     ///
     /// # Errors
-    /// [`Error::Core`] for a network that does not take the features to two outputs.
+    /// [`Error::Core`] for a network that does not map the features to two outputs.
     pub fn scores(&self, set: &HeimdallSet) -> Result<Vec<i64>, Error> {
         let mut scores = Vec::with_capacity(set.len());
         for group in set.features.chunks(self.joint) {
@@ -109,14 +109,14 @@ impl HeimdallModel {
     }
 }
 
-/// A row as training takes it: what the two bytes stand for, 0..=1.
+/// A row for training: the values of the pairs of bytes, 0..=1.
 fn floats(scale: &HeimdallScale, features: &[u32; HEIMDALL_FEATURES]) -> [f32; HEIMDALL_FEATURES] {
     let inputs = scale.inputs(features);
     std::array::from_fn(|k| (f64::from(u16::from_be_bytes([inputs[2 * k], inputs[2 * k + 1]])) / INPUT_ONE) as f32)
 }
 
-/// Weights and biases as integers; the sigmoid, which revokes above one half, becomes the second of two outputs whose
-/// first is always 0.
+/// Converts weights and biases to integers; the sigmoid, which revokes above one half, becomes the second of two
+/// outputs whose first is always 0.
 fn integers(float: &FloatNetwork) -> Result<Network, Error> {
     let (mut layers, mut scales, mut scale) = (Vec::new(), Vec::new(), INPUT_ONE);
     for FloatLayer { inputs, outputs, activation, weights, biases } in float.layers() {
@@ -146,7 +146,7 @@ mod tests {
     use crate::heimdall::period::Paced;
     use linnet_sim::Chance;
 
-    /// Slow when the queue is above 20 and the last read took over 200 us.
+    /// Slow if the queue is above 20 and the last read took over 200 us.
     fn rows(count: usize, seed: u64) -> (HeimdallSet, Vec<bool>) {
         let mut chance = Chance::new(seed);
         let mut set = HeimdallSet::default();
@@ -183,7 +183,7 @@ mod tests {
             let mut logit = [0.0];
             float.logits(&floats(&model.scale, row), &mut logit).unwrap();
             let score = model.network.try_score(&model.scale.inputs(row)).unwrap();
-            // 1,024 to the third and the inputs' 65,535.
+            // The scale of the score is 1,024 to the third times 65,535.
             let served = score as f64 / (INPUT_ONE * WEIGHT_ONE.powi(3));
             assert!(
                 (served - f64::from(logit[0])).abs() < 0.05 * (1.0 + f64::from(logit[0].abs())),

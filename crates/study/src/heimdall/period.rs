@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Heimdall's labels: whole periods in which a device is slow, and the rows that do not fit them.
+//! Heimdall's labels: periods in which a device is slow, and a filter of rows that contradict them.
 //!
-//! A slow period begins at a read whose latency is above a point, whose throughput (size over latency) is below another,
-//! and whose throughput has fallen from that of the read before it by a factor, 1.7 in the published code. It ends when
-//! three successive reads reach the median throughput; these three are fast again. The noise filter then removes fast
-//! reads from slow periods, slow reads from fast ones, and slow periods of three reads or fewer.
+//! A slow period begins at a read whose latency is above a threshold, whose throughput (size over latency) is below
+//! another, and whose throughput has fallen from that of the read before it by a factor, 1.7 in the published code. It
+//! ends when three successive reads reach the median throughput; these three are fast again. The noise filter then
+//! removes fast reads from slow periods, slow reads from fast ones, and slow periods of three reads or fewer.
 //!
 //! Where the sources are silent:
-//! - The latency point is where the distribution, cut at its 97th percentile, lies farthest above the diagonal, as in
-//!   Heimdall's port of LinnOS. The throughput point mirrors it: as many reads lie below as lie above the latency's.
+//! - The latency threshold is where the distribution, cut at its 97th percentile, is farthest above the diagonal, as in
+//!   Heimdall's port of LinnOS. The throughput threshold mirrors it: as many reads are below it as are above the
+//!   latency threshold.
 //! - A fast read in a slow period has at least the median throughput and at most the median latency; a slow read in a fast
 //!   period is on the wrong side of both points.
 
@@ -17,16 +18,16 @@ use linnet_learn::{Error, require, slope_one};
 use linnet_measure::rank;
 use linnet_types::Nanos;
 
-/// How slow periods are found.
+/// Options of the search for slow periods.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeriodOptions {
-    /// Throughput of the read before over that of the read that begins a period; at least 1.
+    /// Throughput of the preceding read over that of the read that begins a period; at least 1.
     pub drop: f64,
     /// Successive reads of at least median throughput that end one; at least 1.
     pub calm_reads: usize,
     /// A period of at most this many reads is noise.
     pub burst_max: usize,
-    /// Percentile at which latencies are cut when the point is looked for, above 50 and up to 100.
+    /// Percentile at which latencies are cut when the threshold is searched, above 50 and up to 100.
     pub axis_percentile: f64,
 }
 
@@ -36,12 +37,12 @@ impl Default for PeriodOptions {
     }
 }
 
-/// What separates slow from fast on one device.
+/// The thresholds that separate slow from fast on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeriodPoints {
     /// Latency above which a period may begin.
     pub latency_ns: Nanos,
-    /// Throughput below which it may, in bytes per millisecond.
+    /// Throughput below which a period may begin, in bytes per millisecond.
     pub throughput: u32,
     /// Median latency.
     pub latency_ns_p50: Nanos,
@@ -49,10 +50,10 @@ pub struct PeriodPoints {
     pub throughput_p50: u32,
 }
 
-/// One read as the labels see it.
+/// One read as input of the labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paced {
-    /// What it took.
+    /// Its latency.
     pub latency_ns: Nanos,
     /// Bytes per millisecond.
     pub throughput: u32,
@@ -66,7 +67,7 @@ impl Paced {
 }
 
 impl PeriodPoints {
-    /// The points of these reads, in any order.
+    /// The thresholds of these reads, in any order.
     ///
     /// # Errors
     /// [`Error::Setting`]; [`Error::TooFewRows`] without a read.
@@ -101,7 +102,7 @@ impl PeriodPoints {
     }
 }
 
-/// Whether each read lies in a slow period; the reads in the order of arrival.
+/// Whether each read is in a slow period; reads are in the order of arrival.
 pub fn slow_periods(reads: &[Paced], points: &PeriodPoints, options: &PeriodOptions) -> Vec<bool> {
     let mut slow = vec![false; reads.len()];
     let (mut inside, mut calm) = (false, 0);
@@ -123,7 +124,7 @@ pub fn slow_periods(reads: &[Paced], points: &PeriodPoints, options: &PeriodOpti
     slow
 }
 
-/// Whether the filter would remove each read; `slow` is what [`slow_periods`] said of them.
+/// Whether the filter would remove each read; `slow` is the result of [`slow_periods`].
 pub fn noise(reads: &[Paced], slow: &[bool], points: &PeriodPoints, options: &PeriodOptions) -> Vec<bool> {
     let mut noise = Vec::with_capacity(reads.len());
     for period in slow.chunk_by(|a, b| a == b) {
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_period_needs_a_drop_and_lasts_to_the_end() {
-        // From 33 to 20 is less than 1.7 times; slow without a drop is noise in a fast period.
+        // From 33 to 20 is less than a factor of 1.7; a slow read without a drop is noise in a fast period.
         assert_eq!(evaluated(&[(2000, 33), (2000, 20), (2000, 20)]), ("...".into(), "xxx".into()));
         assert_eq!(evaluated(&[(2000, 34), (2000, 20), (2000, 20)]).0, ".xx");
         // A small read is slow by throughput alone, a large one by latency alone.

@@ -13,17 +13,17 @@ use crate::defects::Defects;
 pub struct HeimdallSet {
     /// Features.
     pub features: Vec<[u32; HEIMDALL_FEATURES]>,
-    /// How long each read took and how fast that was.
+    /// Latency and throughput of each read.
     pub paced: Vec<Paced>,
 }
 
 impl HeimdallSet {
-    /// Replays the records of one device, in whatever order they come, through the tracker. Records without a latency
-    /// are left out of the features too. Of the defects, `look_ahead` and `queue_by_submit` matter here: the tracker is
-    /// then told of events at the wrong times.
+    /// Replays the records of one device, in any order, through the tracker. Records without a latency are also left
+    /// out of the features. Only the defects `look_ahead` and `queue_by_submit` have an effect here: the tracker then
+    /// gets events at the wrong times.
     ///
     /// # Errors
-    /// [`Error::NoReads`] when no read carries a latency.
+    /// [`Error::NoReads`] if no read has a latency.
     pub fn from_records(records: &[IoRecord], defects: &Defects) -> Result<Self, Error> {
         let mut set = HeimdallSet::default();
         let mut tracker = Heimdall::new();
@@ -48,7 +48,7 @@ impl HeimdallSet {
             Event::Complete(index) => {
                 let IoRecord { latency_ns, size_bytes, op, .. } = records[index];
                 if defects.queue_by_submit {
-                    // It has left the queue; it comes back only to complete.
+                    // It has left the queue; count it again only for its completion.
                     tracker.arrive();
                 }
                 if defects.look_ahead {
@@ -98,7 +98,7 @@ mod tests {
     /// Size, queue, then three queues, latencies, throughputs.
     fn rows(defects: &[&str]) -> Vec<[u32; HEIMDALL_FEATURES]> {
         let defects = Defects::parse(defects.iter().copied()).unwrap();
-        // A write in flight all along; the second read arrives before the first is done.
+        // A write is in flight during all reads; the second read arrives before the first completes.
         let records = [io(0, 90, Op::Write), io(10, 40, Op::Read), io(20, 50, Op::Read), io(80, 5, Op::Read)];
         HeimdallSet::from_records(&records, &defects).unwrap().features
     }
