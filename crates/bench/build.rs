@@ -21,10 +21,11 @@ fn main() {
     println!("cargo:rerun-if-changed=src/tune/matrix.c");
 }
 
-/// What a kernel module runs of the core, as `linnet_kernel_*`, so that it fits into one program with the other builds.
+/// Builds the parts of the core that a kernel module runs, with names `linnet_kernel_*`, so that they can be linked
+/// with the other builds.
 fn kernel() {
     let core = Path::new("../../core");
-    // crates/core/build.rs knows the units, and says so as `cargo:units=`.
+    // crates/core/build.rs reads the list of units and passes it on as `cargo:units=`.
     let units = env::var("DEP_LINNET_CORE_UNITS").expect("linnet-core's build script names the core's units");
     let mut kernel = cc::Build::new();
     kernel.std("c11").opt_level(2).flags(KERNEL_FLAGS).flag("-include").flag(renames(core));
@@ -34,8 +35,8 @@ fn kernel() {
     kernel.compile("linnet_kernel");
 }
 
-/// A header that gives every `linnet_` name in the core's sources the prefix `linnet_kernel_`: functions, tables, and types too, which
-/// does no harm.
+/// A header that gives every `linnet_` name in the core's sources the prefix `linnet_kernel_`: functions, tables, and
+/// also types, which is harmless.
 fn renames(core: &Path) -> PathBuf {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(core).expect("the core's sources") {
@@ -56,7 +57,7 @@ fn renames(core: &Path) -> PathBuf {
     path
 }
 
-/// Not -march=native: the program may run elsewhere. These are what gcc -O3 makes of the loop for such machines.
+/// Not -march=native: the program may run elsewhere. The flags give gcc -O3's code for such machines.
 fn plain() {
     for (name, level, flags) in [
         ("portable", 2, &["-march=x86-64"][..]),

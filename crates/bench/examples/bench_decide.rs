@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a decision costs, as lines of JSON (`linnet_bench::decide`).
+//! Prints the cost of a decision as lines of JSON (`linnet_bench::decide`).
 //!
 //! Usage: bench_decide [--blocks N] [--seed N] [--instructions] [--threads]
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures nanoseconds of a score by 64 trees, and of looking up the latency quantiles of that score, with warm caches: least and
-//! median of blocks of 64 over a ring of 4,096 random rows, whose branches cannot be predicted.
+//! Measures nanoseconds of a score by 64 trees, and of a look-up of the latency quantiles of that score, with warm
+//! caches: minimum and median of blocks of 64 over a ring of 4,096 random rows, whose branches cannot be predicted.
 //!
 //! `cargo run --release -p linnet-bench --example latency_speed`
 

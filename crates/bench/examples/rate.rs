@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures the cost of the array and the event queue per I/O, by policy, on a device whose own cost is negligible.
+//! Measures the cost of the array and the event queue per I/O, by policy, on a device with negligible cost.
 //! `cargo run --release -p linnet-bench --example rate [I/Os, default 2,000,000] [policy,policy...]`
 //!
-//! Three streams of Poisson arrivals, 90 % reads, on three test devices that are busy now and then. The network of LinnOS has
-//! its real shape, 31-256-2, with weights that make it look at the pages pending.
+//! Three streams of Poisson arrivals, 90 % reads, on three test devices that are busy at times. The network of LinnOS
+//! has its real shape, 31-256-2, with weights that depend on the pages pending.
 
 use linnet_array::{Config, DeviceModel, POLICIES, RunOptions, policy, run};
 use linnet_core::{DIGITS, Layer, Network};
@@ -14,7 +14,7 @@ use std::time::Instant;
 const DEVICES: usize = 3;
 const HIDDEN: usize = 256;
 
-/// Revokes when more than twelve pages pend; the other hidden units cost their multiplications and change nothing.
+/// Revokes if more than twelve pages are pending; the other hidden units are computed and have no effect.
 fn network() -> Result<Network, linnet_core::Error> {
     let mut chance = Chance::new(4);
     let mut first = vec![0i64; HIDDEN * DIGITS];

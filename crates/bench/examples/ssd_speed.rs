@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests per second of wall time on one core: the presets, a device of 64 GiB raw, and the queued model.
+//! Measures requests per second of wall time on one core: the presets, a device of 64 GiB raw, and the queued model.
 //!
 //! `cargo run --release -p linnet-bench --example ssd_speed [REQUESTS] [RUNS] [KIND]`; KIND is presets, large, wholesale or queued (default: all).
 //!
 //! Instructions per request: run `valgrind --tool=callgrind target/release/examples/ssd_speed N 1 large-reads` for two values of N
 //! (also large-mixed, large-writes) and divide the difference of the totals by twice that of N, since each mix is run twice.
-//! Making the requests counts too. Found so: 1,120 a read, 870 a request of the mix, 700 an overwrite with its share of garbage collection.
+//! The generation of requests is included. Measured: 1,120 instructions per read, 870 per request of the mix, 700 per
+//! overwrite with its share of garbage collection.
 
 use std::time::Instant;
 
@@ -68,7 +69,7 @@ fn presets(count: u64, runs: u32, checksum: &mut u64) -> Result<()> {
         let mut best = [0f64; 3];
         let (mut peek, mut large) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..runs {
-            // Gaps that each preset sustains on the whole, so that queues neither vanish nor grow for ever.
+            // Gaps that each preset sustains on average, so that queues neither vanish nor grow without bound.
             for (best, (reads, gap)) in best.iter_mut().zip([(100, 5_000), (70, 50_000), (0, 200_000)]) {
                 let asked = requests(ssd.capacity_bytes(), count, reads, gap, 4096);
                 *best = best.max(rate(&mut ssd.clone(), &asked, checksum));
@@ -129,7 +130,7 @@ fn large(count: u64, runs: u32, kinds: &[(&str, u64, Nanos)], checksum: &mut u64
     Ok(())
 }
 
-/// Requests of 100 to 500 KiB, 70/30, as storage services make them.
+/// Requests of 100 to 500 KiB, 70/30, as in storage services.
 fn wholesale(count: u64, runs: u32, checksum: &mut u64) -> Result<()> {
     for name in PRESETS {
         let mut ssd = Ssd::new(&Params::preset(name)?, 1)?;
@@ -169,7 +170,7 @@ fn main() -> Result<()> {
     if kind.is_empty() || kind == "presets" {
         presets(count, runs, &mut checksum)?;
     }
-    // Gaps: overwrites at 200 MB/s and mixes at 480 MB/s, which the device sustains with its garbage collection.
+    // Gaps: overwrites at 200 MB/s and mixes at 480 MB/s, which the device sustains including its garbage collection.
     let mixes = [("large-reads", 100, 2_000), ("large-mixed", 70, 10_000), ("large-writes", 0, 20_000)];
     let chosen: Vec<_> = mixes.into_iter().filter(|mix| kind.is_empty() || kind == "large" || kind == mix.0).collect();
     if !chosen.is_empty() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What decisions, training and simulation cost, beside references that are measured in the same run.
+//! Measures the cost of decisions, training and simulation, next to references in the same run.
 //!
-//! The operator's wheel has none of this: only a development build of the bindings (feature `bench`) depends on it.
+//! The operator's wheel does not contain it: only a development build of the bindings (feature `bench`) depends on it.
 //! [`decide`], [`ssd`] and [`tune`] are behind `linnet bench`; the examples of this crate measure one thing each.
 
 #[cfg(target_arch = "x86_64")]

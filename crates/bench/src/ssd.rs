@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests per second of one modelled drive: 4 KiB at random places, the latency of each recorded.
+//! Measures requests per second of one modelled drive: 4 KiB at random offsets, with the latency of each recorded.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use linnet_sim::Chance;
 use linnet_ssd::{Error, Params, Ssd};
 use linnet_types::{Nanos, Op, Request};
 
-/// Name, share of reads in percent, and gap between requests in ns: loads that a drive of 64 GiB sustains.
+/// Name, percentage of reads, and gap between requests in ns: loads that a drive of 64 GiB sustains.
 pub const MIXES: [(&str, u64, Nanos); 3] =
     [("read", 100, 2_000), ("mixed-70-30", 70, 10_000), ("overwrite", 0, 20_000)];
 /// Requests between two calls of the model.
@@ -62,12 +62,13 @@ impl Bench {
         &self.device
     }
 
-    /// What it took to precondition it.
+    /// Seconds that the preconditioning took.
     pub fn precondition_s(&self) -> f64 {
         self.precondition_s
     }
 
-    /// Requests per second under one of [`MIXES`], the best of `rounds`. `go_on` is asked before each round; none when it says no.
+    /// Requests per second under one of [`MIXES`], the best of `rounds`. `go_on` is called before each round; `None` if
+    /// it returns false.
     pub fn rate(&mut self, mix: usize, ios: usize, rounds: u32, go_on: &mut dyn FnMut() -> bool) -> Option<f64> {
         let (_, read_percent, gap_ns) = MIXES[mix];
         let asked = requests(self.device.capacity_bytes(), ios, read_percent, gap_ns);

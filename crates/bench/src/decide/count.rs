@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts instructions per call: the program starts itself under callgrind, which counts inside one function.
+//! Counts instructions per call: the program runs itself under callgrind, which counts inside one function.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{Build, CALLS, Chance, INPUTS, Plain, RING, Row, Subject, advance, en
 /// Blocks of calls that are counted.
 const BLOCKS: usize = 16;
 
-/// The function whose instructions are counted: these calls.
+/// The function whose instructions are counted: it makes the calls.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn linnet_bench_counted(calls: usize, call: &mut dyn FnMut(usize)) {
@@ -22,7 +22,7 @@ pub fn linnet_bench_counted(calls: usize, call: &mut dyn FnMut(usize)) {
     }
 }
 
-/// The layers as numbers in a file, so that the counted program need not train them again under valgrind.
+/// Writes the layers as numbers to a file, so that the counted program need not train them again under valgrind.
 fn write(network: &Network, path: &Path) -> std::io::Result<()> {
     let mut text = String::new();
     for layer in network.layers() {
@@ -47,10 +47,10 @@ fn read(path: &str) -> Option<Network> {
     Network::from_integers(layers, scales).ok()
 }
 
-/// Of one call of this row, or `None`: no valgrind, or instructions that it does not know, or nothing to count.
-/// Trees are made again by their name, without a network.
+/// Instructions of one call of this row, or `None` if valgrind is missing or does not know the instructions, or if the
+/// row is not counted. Trees are built from their name, without a network.
 pub(super) fn instructions(program: &Path, network: Option<&Network>, row: &Row, seed: u64) -> Option<f64> {
-    // valgrind knows no AVX-512, and hides it; streams are the other rows mixed.
+    // valgrind does not support AVX-512, and hides it; streams are a mix of the other rows.
     if row.build == "avx512" || row.inputs == "stream" {
         return None;
     }
@@ -75,7 +75,7 @@ pub(super) fn instructions(program: &Path, network: Option<&Network>, row: &Row,
         .arg(if network.is_some() { file.as_os_str() } else { TREES_NAME.as_ref() })
         .args([row.inputs, row.path, row.build, &row.remembered.to_string(), &seed.to_string()])
         .output();
-    // Left behind it would do no harm.
+    // A file that is left behind does no harm.
     let _ = std::fs::remove_file(&file);
     let output = output.ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -84,7 +84,7 @@ pub(super) fn instructions(program: &Path, network: Option<&Network>, row: &Row,
     Some(total / calls as f64)
 }
 
-/// Runs the calls of one row: what a counting program does with its arguments after `count`.
+/// Runs the calls of one row, given by the arguments after `count`.
 pub fn count(arguments: &[String]) -> Result<(), Error> {
     let bad = || Error::Input(format!("not a row to count: {arguments:?}"));
     let [file, inputs, path, build, remembered, seed] = arguments else { return Err(bad()) };

@@ -31,15 +31,15 @@ use subject::{Device, Plain, Subject};
 
 /// Calls in a block.
 const CALLS: usize = 64;
-/// Inputs of the plain loop.
+/// Distinct inputs of the plain loop.
 const RING: usize = 4_096;
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Blocks, and single calls; 4,001 for figures that are to be quoted.
+    /// Number of blocks, and of single calls; 4,001 for published figures.
     pub blocks: usize,
-    /// Of inputs and of the networks' training.
+    /// Seed of the inputs and of the networks' training.
     pub seed: u64,
     /// Networks besides those trained here, each with its name.
     pub networks: Vec<(String, Network)>,
@@ -53,15 +53,15 @@ impl Default for Options {
     }
 }
 
-/// One figure.
+/// One measured row.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Name of the network.
     pub network: String,
     /// `uniform` digits; `realistic`: 1 to 64 pages, 8 % slow reads; `stream`: events of 64 devices under load.
     pub inputs: &'static str,
-    /// `plain`: the int64 loop. `network`: the core's whole network, nothing worked out ahead. `submit`: the decision on an
-    /// arriving read, features included. `complete`: of a read. `arrive`: the bookkeeping of an arrival.
+    /// `plain`: the int64 loop. `network`: the core's whole network, without precomputation. `submit`: the decision on
+    /// an arriving read, features included. `complete`: of a read. `arrive`: the bookkeeping of an arrival.
     pub path: &'static str,
     /// Flags and loops.
     pub build: &'static str,
@@ -289,7 +289,7 @@ fn incremental_rows(
     Ok(())
 }
 
-/// The next arrival of a device's stream: its snapshot, everything before it told.
+/// The next arrival of a device's stream: its snapshot, after all events before it.
 fn next_read(device: &Device<'_>, stream: &mut Stream, snapshots: &mut Vec<u32>) -> u32 {
     loop {
         match stream.next() {
@@ -322,7 +322,7 @@ fn stream_row(name: &str, network: &Network, build: Build, options: &Options) ->
         |_| {
             for (k, (stream, snapshots)) in streams.iter_mut().enumerate() {
                 let snapshot = next_read(&devices[k], stream, snapshots);
-                // SAFETY: one of 64, and nobody else looks meanwhile.
+                // SAFETY: one of 64, without concurrent access.
                 unsafe { *found_at.add(k) = snapshot };
                 hits += usize::from(devices[k].remembers(snapshot));
                 asked += 1;

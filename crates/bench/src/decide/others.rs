@@ -17,7 +17,7 @@ use super::stream::{Chance, Event, Stream};
 use super::subject::{flush, flush_network};
 use super::{Build, CALLS, Options, Plain, Row, cold, compare, hot, incremental_rows, row, timed};
 
-/// Names of what is measured here beside networks that are given.
+/// Names of the subjects that are measured in addition to the given networks.
 pub const TREES_NAME: &str = "linnet-trees";
 pub const HEIMDALL_NAME: &str = "heimdall-22-128-16-2";
 
@@ -73,7 +73,7 @@ unsafe extern "C" {
 /// Reads and writes that may be in flight at once.
 const PLACES: usize = 4_096;
 
-/// Trees, and one device in the middle of its load.
+/// Trees, and one device under load.
 pub struct InflightBench {
     build: Build,
     trees: Box<Trees>,
@@ -82,12 +82,12 @@ pub struct InflightBench {
     now_ns: u64,
 }
 
-// SAFETY of the calls: places are within `ios`, and only those in flight end; trees were checked.
+// SAFETY of the calls: places are within `ios`, and only I/Os in flight end; trees were checked.
 impl InflightBench {
     pub fn new(build: Build, seed: u64) -> Result<InflightBench, Error> {
         let mut chance = Chance(seed);
         let mut draw = |bound: u64| chance.below(bound);
-        // Which questions are asked does not change how long the answers take.
+        // The time does not depend on the questions.
         let trees: Vec<Tree> = (0..TREES)
             .map(|_| Tree {
                 feature: std::array::from_fn(|_| draw(INFLIGHT_FEATURES as u64) as u8),
@@ -103,7 +103,7 @@ impl InflightBench {
         Ok(made)
     }
 
-    /// So many events of a device's load, those in flight left so.
+    /// Applies this many events of a device's load and leaves the rest in flight.
     fn live_through(&mut self, mut stream: Stream, events: usize) {
         for _ in 0..events {
             match stream.next() {
@@ -117,7 +117,7 @@ impl InflightBench {
                 }
             }
         }
-        // The first places are for what is measured.
+        // The first places are reserved for the measured I/Os.
         assert!(stream.arrived() + CALLS < PLACES, "every I/O has a place of its own");
     }
 
@@ -168,7 +168,7 @@ impl InflightBench {
     }
 }
 
-/// Places for I/Os that are measured: behind those that the load has used.
+/// Places of the measured I/Os: after those that the load has used.
 pub const FREE: usize = PLACES - 1 - CALLS;
 
 pub fn trees_rows(build: Build, options: &Options, rows: &mut Vec<Row>) -> Result<(), Error> {
@@ -218,12 +218,12 @@ impl Bare {
         Ok(Bare { core, owner, build })
     }
 
-    /// `inputs` are as many as the network has, within its bound.
+    /// `inputs` has the length that the network expects, with values within its bound.
     #[inline]
     pub fn score(&self, inputs: &[u8]) -> i64 {
         let score = of_build!(self.build, linnet_kernel_network_score, linnet_network_score);
         let mut found = 0;
-        // SAFETY: the weights live in `owner`, and the scratch is of the size that they need.
+        // SAFETY: the weights live in `owner`, and the scratch has the size that they need.
         with_scratch(self.core.scratch_size, |scratch| unsafe {
             score(&self.core, inputs.as_ptr(), scratch, &mut found)
         });
@@ -231,14 +231,14 @@ impl Bare {
     }
 }
 
-/// Inputs of a network that has no features of its own: uniform, within its bound.
+/// Inputs of a network without a feature schema: uniform, within its bound.
 fn inputs_of(network: &Network, seed: u64) -> Vec<Vec<u8>> {
     let mut chance = Chance(seed);
     let bound = u64::from(network.input_max()) + 1;
     (0..256).map(|_| (0..network.inputs()).map(|_| chance.below(bound) as u8).collect()).collect()
 }
 
-/// `plain`, and `network`: the core's whole network on every submit, nothing worked out ahead.
+/// `plain`, and `network`: the core's whole network on every submit, without precomputation.
 pub fn network_rows(
     name: &str,
     network: &Network,
@@ -268,7 +268,7 @@ pub fn plain_rows(name: &str, network: &Network, build: Build, options: &Options
     rows.push(timed(row(name, "uniform", "plain", build, "cold"), cold(options.blocks, |_| plain.flush(), call)));
 }
 
-/// Heimdall's network on its scaled features, two bytes each; how long it takes does not depend on the weights.
+/// Heimdall's network on its scaled features, two bytes each; its time does not depend on the weights.
 pub fn heimdall_network(seed: u64) -> Result<Network, Error> {
     let mut chance = Chance(seed);
     let shape = [HEIMDALL_INPUTS, 128, 16, 2];
@@ -297,7 +297,7 @@ pub fn heimdall_rows(build: Build, options: &Options, rows: &mut Vec<Row>) -> Re
         let (mut features, mut inputs) = ([0u32; HEIMDALL_FEATURES], [0u8; HEIMDALL_INPUTS]);
         let describe = of_build!(build, linnet_kernel_heimdall_features, linnet_heimdall_features);
         let scaled = of_build!(build, linnet_kernel_heimdall_inputs, linnet_heimdall_inputs);
-        // SAFETY: both write as many numbers as there are.
+        // SAFETY: both write exactly as many numbers as there are.
         unsafe {
             describe(&*tracker.borrow(), black_box(i as u32 & 63), 4_096, features.as_mut_ptr());
             scaled(&scale, features.as_ptr(), inputs.as_mut_ptr());
@@ -311,8 +311,9 @@ pub fn heimdall_rows(build: Build, options: &Options, rows: &mut Vec<Row>) -> Re
     Ok(())
 }
 
-/// Measures one network of any shape: the plain loop, the whole network on every submit, and an incremental network's paths
-/// where it takes 31 digits to two outputs. Hot figures of an incremental network are those of `submit` and `complete`.
+/// Measures one network of any shape: the plain loop, the whole network on every submit, and the paths of an
+/// incremental network if it maps 31 digits to two outputs. Hot figures of an incremental network are those of `submit`
+/// and `complete`.
 pub fn one_network(name: &str, network: &Network, options: &Options) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for build in Build::available() {

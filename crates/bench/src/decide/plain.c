@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The network as one would write it down first: int64 weights by output, two loops for each layer. What decisions are
- * compared with. PLAIN names the functions, once per set of compiler flags. Two layers have a function of their own: in
- * the other, which takes any number, gcc 12 makes less than half as much of the loops.
+ * The straightforward network that decisions are compared with: int64 weights by output, two loops for each layer.
+ * PLAIN names the functions, once per set of compiler flags. Networks of two layers have their own function, because
+ * gcc 12 makes the loops of the general one less than half as fast.
  */
 #include <stdint.h>
 

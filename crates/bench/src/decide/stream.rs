@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A synthetic load on one device, and the networks that are measured on it.
+//! A synthetic load on one device, and the networks that are trained and measured on it.
 //!
 //! Reads and writes arrive in small bursts. A read takes 60 to 400 microseconds. Every quarter of a second there is an episode of
 //! 20 milliseconds in which most reads take 1 to 10 milliseconds. 8 % of the reads are slow, and the history predicts them.
@@ -28,26 +28,26 @@ impl Chance {
     }
 }
 
-/// What happens next on the device.
+/// The next event on the device.
 pub enum Event {
     Arrive { op: Op, size_bytes: u32, latency_ns: Nanos },
     Complete { id: usize, op: Op, size_bytes: u32, latency_ns: Nanos },
 }
 
-/// The events of one device, without end.
+/// The endless events of one device.
 pub struct Stream {
     chance: Chance,
     now_ns: Nanos,
     burst_left: u64,
     arrival_ns: Nanos,
     next_id: usize,
-    /// I/Os are numbered as they arrive. (time of completion, id, op, size, latency), soonest last.
+    /// I/Os are numbered as they arrive. (time of completion, id, op, size, latency), earliest last.
     in_flight: Vec<(Nanos, usize, Op, u32, Nanos)>,
 }
 
 const EPISODE_EVERY_NS: Nanos = 250_000_000;
 const EPISODE_NS: Nanos = 20_000_000;
-/// Between bursts, on average.
+/// Mean gap between bursts.
 const GAP_NS: Nanos = 600_000;
 
 impl Stream {
@@ -98,7 +98,7 @@ impl Stream {
     }
 }
 
-/// Reads of such a stream as rows of digits, with their labels: slow from a millisecond on.
+/// Reads of such a stream as rows of digits, with their labels: slow from a millisecond up.
 fn rows(seed: u64, count: usize) -> (Vec<u8>, Vec<bool>) {
     let (mut stream, mut tracker) = (Stream::new(seed), Tracker::new());
     let (mut rows, mut slow, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
@@ -127,7 +127,8 @@ pub fn trained(hidden: &[usize], seed: u64) -> Result<Network, Error> {
     train(&options, &rows, &slow, &mut |_, _| true)?.quantise(3)
 }
 
-/// A network that learned nothing: weights alike in all places, so that no output is settled for want of use.
+/// An untrained network: its weights are equally distributed everywhere, so that no output is settled because it is
+/// unused.
 pub fn untrained(hidden: usize, seed: u64) -> Result<Network, Error> {
     let mut chance = Chance(seed);
     let mut layer = |inputs: usize, outputs: usize| Layer {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The builds of the core that are measured, behind one interface.
+//! The measured builds of the core, behind one interface.
 
 use std::ffi::c_void;
 
@@ -9,7 +9,7 @@ use linnet_core::{Error, Layer, Network, Tracker};
 /// A build of the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
-    /// What every x86-64 runs.
+    /// Runs on every x86-64.
     Portable,
     /// Loops for AVX2.
     Avx2,
@@ -20,7 +20,7 @@ pub enum Build {
 }
 
 impl Build {
-    /// Those that this processor runs.
+    /// The builds that this processor can run.
     pub fn available() -> Vec<Build> {
         let sets = simd::available();
         let mut builds = vec![Build::KernelFlags, Build::Portable];
@@ -29,7 +29,7 @@ impl Build {
         builds
     }
 
-    /// As in the rows.
+    /// The name in the rows.
     pub fn name(self) -> &'static str {
         match self {
             Build::Portable => "portable",
@@ -150,7 +150,7 @@ impl Subject {
                 decide: ffi::linnet_incremental_decide,
             }
         };
-        // SAFETY: all zeros is a valid `ffi::Tables`; each box is filled where it stays.
+        // SAFETY: all zeros is a valid `ffi::Tables`; each box is filled in place.
         unsafe {
             let mut subject = Box::new(Subject {
                 core: *network_core(&owner),
@@ -188,7 +188,7 @@ impl Subject {
         Device { subject: self, core, memory }
     }
 
-    /// Drops the weights and tables from all caches.
+    /// Flushes the weights and tables from all caches.
     pub fn flush(&mut self) {
         flush_network(&self.owner);
         let (at, size) = (self.tables_memory.as_mut_ptr(), self.tables_memory.size());
@@ -215,7 +215,7 @@ impl Device<'_> {
         unsafe { (self.subject.functions.withdraw)(self.core, size_bytes) }
     }
 
-    /// Works the history out at once, for a next arrival that brings back as many pages as go now.
+    /// Computes the history at once, for a next arrival that adds as many pages as have left.
     #[inline]
     pub fn complete_read(&self, size_bytes: u32, latency_ns: u64, snapshot: u32) {
         let Functions { note_read, catch_up, pending_pages, .. } = &self.subject.functions;
@@ -226,7 +226,7 @@ impl Device<'_> {
         }
     }
 
-    /// Computed each time: what a decision costs that is not remembered.
+    /// Computed each time: the cost of a decision that is not cached.
     #[inline]
     pub fn score(&self, snapshot: u32) -> i64 {
         let mut score = 0;
@@ -247,7 +247,7 @@ impl Device<'_> {
         }
     }
 
-    /// Whether the next decision of this snapshot is a look-up. Reads the words that incremental.c describes.
+    /// Whether the next decision of this snapshot is cached. Reads the words that incremental.c describes.
     pub fn remembers(&self, snapshot: u32) -> bool {
         let pages = snapshot.min(999) as usize;
         let words = self.core.cast::<u64>();
@@ -256,7 +256,7 @@ impl Device<'_> {
         word >> 20 == version & ((1 << 44) - 1) && word >> (10 + pages % 10) & 1 == 1
     }
 
-    /// Drops the device's state from all caches.
+    /// Flushes the device's state from all caches.
     pub fn flush(&mut self) {
         let (at, size) = (self.memory.as_mut_ptr(), self.memory.size());
         flush(at.cast(), size);
@@ -266,12 +266,12 @@ impl Device<'_> {
 /// The plain loop with one set of flags.
 pub struct Plain {
     layers: Vec<PlainLayer>,
-    /// What the layers point into.
+    /// The memory to which the layers point.
     numbers: Vec<Vec<i64>>,
     call: PlainLoop,
 }
 
-// SAFETY: nothing changes after it was made; the pointers lead into `numbers`.
+// SAFETY: immutable after construction; the pointers lead into `numbers`.
 unsafe impl Sync for Plain {}
 
 impl Plain {
@@ -296,7 +296,7 @@ impl Plain {
         Plain { layers, numbers, call }
     }
 
-    /// `features` holds as many as the first layer has inputs.
+    /// `features` has as many values as the first layer has inputs.
     #[inline]
     pub fn decide(&self, features: &[i64]) -> bool {
         debug_assert_eq!(features.len() as i64, self.layers[0].inputs);
@@ -311,14 +311,14 @@ impl Plain {
     }
 }
 
-/// Drops a network's weights from all caches.
+/// Flushes a network's weights from all caches.
 pub fn flush_network(network: &Network) {
     let core = network_core(network);
     flush(core.layers[0].weights.cast(), core.memory_size);
     flush(std::ptr::from_ref(core).cast(), size_of::<ffi::Network>());
 }
 
-/// Drops these bytes from all caches.
+/// Flushes these bytes from all caches.
 pub fn flush(at: *const u8, size: usize) {
     use std::arch::x86_64::{_mm_clflush, _mm_mfence};
     // SAFETY: the lines of memory that the caller holds.

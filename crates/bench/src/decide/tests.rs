@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds agree on decisions, and every one is measured.
+//! Tests that builds agree on decisions, and that every build is measured.
 
 use super::*;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One decision on two threads (LinnOS, section 4.5): each computes half of the hidden layer; the second one spins while it waits.
+//! Splits one decision over two threads (LinnOS, section 4.5): each computes half of the hidden layer; the second one
+//! spins while it waits.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use linnet_core::{DIGITS, Error, Layer, Network};
 
 use super::{Build, INPUTS, Options, Plain, RING, hot, ring};
 
-/// One and two threads on the same decisions.
+/// Figures of one and two threads on the same decisions.
 #[derive(Clone, Debug)]
 pub struct ThreadRow {
     /// `plain` for the int64 loop, `exact` for the core's plain network.
@@ -22,15 +23,15 @@ pub struct ThreadRow {
     pub ns_one: f64,
     /// Median of two threads with half of it each.
     pub ns_two: f64,
-    /// Median of handing over nothing.
+    /// Median of a handover without work.
     pub ns_handover: f64,
 }
 
-/// A line of its own for what one thread writes and the other awaits.
+/// A separate cache line for a value that one thread writes and the other awaits.
 #[repr(align(128))]
 struct Apart(AtomicU64);
 
-/// Runs `call` blocks of times with a helper that does `help` beside each; waits for it each time.
+/// Runs `call` blocks of times while a helper thread runs `help`; waits for the helper each time.
 fn together(blocks: usize, help: impl Fn(usize) + Sync, call: impl Fn(usize)) -> f64 {
     let (asked, done, stop) = (Apart(AtomicU64::new(0)), Apart(AtomicU64::new(0)), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -64,7 +65,7 @@ fn together(blocks: usize, help: impl Fn(usize) + Sync, call: impl Fn(usize)) ->
     })
 }
 
-/// The network with the outputs `from..to` of its first layer only; the second half leaves the last biases out.
+/// The network with the outputs `from..to` of its first layer only; the second half omits the last biases.
 fn part(network: &Network, from: usize, to: usize, build: Build) -> Result<Network, Error> {
     let layers = network.layers();
     let [first, last] = &layers[..] else { return Err(Error::Shape("two layers can be parted".into())) };
@@ -86,7 +87,7 @@ fn part(network: &Network, from: usize, to: usize, build: Build) -> Result<Netwo
     network_with_set(parted, network.scales().to_vec(), network.input_max(), build.set())
 }
 
-/// One against two threads, for the LinnOS network. Pin the process to two cores, or leave them free.
+/// Compares one with two threads, for the LinnOS network. Pin the process to two cores, or leave them free.
 pub fn two_threads(options: &Options) -> Result<Vec<ThreadRow>, Error> {
     let network = super::stream::untrained(256, options.seed)?;
     let mut rows = Vec::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * A plain re-implementation of the data path that KML's authors describe and publish, to compare the library of knobs with:
- * a matrix is a heap object of its own, every operation makes one, layers hang in a list, and the exponential is a power of
- * e by repeated squaring times a Taylor series. Nothing here is a copy of theirs. In the bench only.
+ * A plain re-implementation of the data path that KML's authors describe and publish, for comparison with the library
+ * of knobs: each matrix is a heap object, every operation creates one, layers form a linked list, and the exponential
+ * is a power of e by repeated squaring times a Taylor series. No code is copied. For the bench only.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct matrix {
 struct layer {
 	struct matrix *weights, *biases; /* outputs x inputs, 1 x outputs; NULL: a sigmoid */
 	struct matrix *weight_speed, *bias_speed;
-	struct matrix *input;            /* kept for the way back */
+	struct matrix *input;            /* kept for the backward pass */
 	struct matrix *output;
 	struct layer *next, *before;
 };
@@ -101,7 +101,7 @@ static struct matrix *product(const struct matrix *a, const struct matrix *b)
 	return m;
 }
 
-/* a + factor * b, by way of factor * b. */
+/* a + factor * b, computed via factor * b. */
 static struct matrix *sum(const struct matrix *a, const struct matrix *b, float factor)
 {
 	struct matrix *scaled = copy(b), *m = new_matrix(a->rows, a->columns);
@@ -178,7 +178,9 @@ static void append(struct peer *peer, struct matrix *weights, struct matrix *bia
 	peer->last = layer;
 }
 
-/* A network of sizes[0] - sizes[1] - ..., sigmoids between; `values` as outputs x inputs, then biases, layer by layer. */
+/*
+ * A network of sizes[0] - sizes[1] - ..., with sigmoids between; `values` as outputs x inputs, then biases, per layer.
+ */
 struct peer *linnet_peer_new(const int *sizes, int count, const float *values)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the library of knobs costs, next to a plain re-implementation of KML's data path (`matrix.c`) in the same run.
+//! Measures the cost of the library of knobs, next to a plain re-implementation of KML's data path (`matrix.c`) in the
+//! same run.
 //!
-//! A block is a call on each of 4,096 rows, in an order that no other block has, so that no processor learns the branches by
-//! heart; the two sides take turns, block by block. The figure is the median of the blocks' means, in nanoseconds of wall clock.
+//! A block is a call on each of 4,096 rows, in an order that differs between blocks, so that the processor cannot learn
+//! the branches. The two sides alternate, block by block. The figure is the median of the blocks' means, in nanoseconds
+//! of wall clock.
 //!
-//! To add a row: a function that returns a [`TuneRow`], named in [`tune`] if the core alone suffices, else beside it in
-//! the crate that it measures, and appended to `TUNE_ROWS` of `python/src/linnet/studies/cli/bench.py`.
+//! To add a row: write a function that returns a [`TuneRow`]. Call it in [`tune`] if it needs only the core; otherwise
+//! put it in the crate that it measures and append it to `TUNE_ROWS` of `python/src/linnet/studies/cli/bench.py`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -24,10 +26,10 @@ const ROWS: usize = 4_096;
 /// KML's readahead network.
 const SIZES: [i32; 4] = [5, 15, 5, 4];
 const INPUTS: usize = 5;
-/// Records of the ring, as many as the peer's, and words of each: five floats and a class.
+/// Records in the ring (the same as the peer's), and words of each: five floats and a class.
 const CAPACITY: usize = 32;
 const WORDS: usize = 4;
-/// The feature of a leaf, for the peer.
+/// The feature number that marks a leaf of the peer.
 const LEAF: u16 = 0xffff;
 
 /// One figure.
@@ -37,15 +39,15 @@ pub struct TuneRow {
     pub what: &'static str,
     /// Median of one call.
     pub ns_median: f64,
-    /// The same of the plain re-implementation.
+    /// Median of the plain re-implementation.
     pub peer_ns_median: f64,
     /// Heap allocations of one call, counted.
     pub allocations: f64,
-    /// The same of the plain re-implementation.
+    /// Allocations of the plain re-implementation.
     pub peer_allocations: f64,
-    /// Memory that it keeps.
+    /// Bytes of memory that it keeps.
     pub bytes: usize,
-    /// The same of the plain re-implementation, at its peak.
+    /// Bytes of the plain re-implementation, at its peak.
     pub peer_bytes: usize,
 }
 
@@ -70,10 +72,11 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting. The core's C calls none: its symbols are checked. This counts what the wrappers do.
+/// The system's allocator with a counter. The core's C does not allocate (its symbols are checked), so this counts the
+/// wrappers.
 struct Counting;
 
-// SAFETY: passes everything on.
+// SAFETY: passes every call on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
@@ -112,7 +115,7 @@ unsafe extern "C" {
     fn linnet_peer_ring_turn(ring: *mut PeerRing, record: *const u64, out: *mut u64);
 }
 
-/// The plain network, of the same numbers as ours.
+/// The plain network, with the same values as ours.
 struct PlainNetwork(*mut Peer);
 
 impl PlainNetwork {
@@ -152,7 +155,7 @@ struct Row {
     class: usize,
 }
 
-/// Rows around 0, as z-scores are, and a class that needs three of the features.
+/// Rows around 0, like z-scores, and a class that depends on three of the features.
 fn rows(seed: u64) -> Vec<Row> {
     let mut chance = Chance::new(seed);
     let mut z = || (0..6).map(|_| chance.below(1 << 24) as f32 / (1u64 << 24) as f32).sum::<f32>() * 2.0 - 6.0;
@@ -165,7 +168,7 @@ fn rows(seed: u64) -> Vec<Row> {
         .collect()
 }
 
-/// Medians of the nanoseconds of a call of each side, and allocations of a call of ours.
+/// Medians of nanoseconds per call of each side, and allocations per call of ours.
 fn race(blocks: usize, rows: &[Row], mut ours: impl FnMut(&Row), mut peer: impl FnMut(&Row)) -> (f64, f64, f64) {
     let (mut own, mut other, mut allocations) = (Vec::new(), Vec::new(), 0);
     let block = |call: &mut dyn FnMut(), times: &mut Vec<f64>| {
@@ -180,7 +183,7 @@ fn race(blocks: usize, rows: &[Row], mut ours: impl FnMut(&Row), mut peer: impl 
         let before = ALLOCATIONS.get();
         let mut run = || order().for_each(&mut ours);
         block(&mut run, &mut own);
-        // The vector of times may have grown: once a block at most.
+        // The vector of times may have grown, at most once per block.
         allocations += (ALLOCATIONS.get() - before).saturating_sub(1);
         let mut run = || order().for_each(&mut peer);
         block(&mut run, &mut other);
@@ -192,7 +195,7 @@ fn race(blocks: usize, rows: &[Row], mut ours: impl FnMut(&Row), mut peer: impl 
     (median(&mut own), median(&mut other), allocations as f64 / (blocks * rows.len()) as f64)
 }
 
-/// One row for each thing that a tuner does, over so many blocks.
+/// One row for each operation of a tuner, over this many blocks.
 pub fn tune(blocks: usize, seed: u64) -> Result<Vec<TuneRow>, Error> {
     let rows = rows(seed);
     Ok(vec![forward(blocks, seed, &rows)?, train(blocks, seed, &rows)?, tree(blocks, &rows)?, turn(blocks, &rows)?])
@@ -203,7 +206,7 @@ fn network(seed: u64) -> Result<SmallNetwork, Error> {
     SmallNetwork::new(INPUTS, &layers, seed)
 }
 
-/// Of the core's structs: the network with all that it needs for training, and the normaliser before it.
+/// Bytes of the core's structs: the network with its training state, and the normaliser.
 fn state_bytes(network: &SmallNetwork) -> Result<usize, Error> {
     Ok(network.bytes() + size_of::<ffi::Normaliser>() + size_of_val(Normaliser::new(INPUTS, 0)?.moments()))
 }
@@ -249,14 +252,14 @@ fn train(blocks: usize, seed: u64, rows: &[Row]) -> Result<TuneRow, Error> {
     Ok(TuneRow { what: "train", ns_median, peer_ns_median, allocations, peer_allocations, bytes, peer_bytes })
 }
 
-/// A tree of 59 nodes, as large as KML's.
+/// A tree of 59 nodes, the size of KML's.
 fn induced(rows: &[Row]) -> Result<DecisionTree, Error> {
     let values: Vec<f32> = rows.iter().flat_map(|row| row.x).collect();
     let classes: Vec<u8> = rows.iter().map(|row| row.class as u8).collect();
     DecisionTree::fit(&CartOptions { depth_max: 9, leaf_rows: 1, leaves_max: 30 }, INPUTS, &values, &classes, 4)
 }
 
-/// The plain tree, of the same nodes as ours.
+/// The plain tree, with the same nodes as ours.
 struct PlainTree(*mut PeerNode);
 
 impl PlainTree {
@@ -302,7 +305,7 @@ fn tree(blocks: usize, rows: &[Row]) -> Result<TuneRow, Error> {
     Ok(TuneRow { what: "tree", ns_median, peer_ns_median, allocations, peer_allocations: 0.0, bytes, peer_bytes })
 }
 
-/// A record in and out by one thread: the cost of the instructions, not of two CPUs that meet.
+/// Puts and takes a record on one thread: the cost of the instructions, without the transfer between two CPUs.
 fn turn(blocks: usize, rows: &[Row]) -> Result<TuneRow, Error> {
     let (mut producer, mut consumer) = ring(CAPACITY, WORDS)?;
     // SAFETY: freed below, used by this thread only.
