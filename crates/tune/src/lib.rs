@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Knobs that follow the workload: observe, decide, apply, over a small ladder of values.
 //!
-//! A tuner is three parts. The observer turns events into the features of one window, the model turns features into a
-//! level of the ladder, and the setter applies the level's value. The arithmetic is the core's (`core/tune.h`).
+//! A tuner has three parts. The observer turns events into the features of one window, the model turns features into a
+//! level of the ladder, and the setter applies the level's value. The arithmetic is in the core (`core/tune.h`).
 
 mod apply;
 pub mod bdi;

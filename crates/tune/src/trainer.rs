@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thread that trains a knob's network while others observe and decide.
+//! A thread that trains a knob's network while other threads observe and decide.
 //!
-//! Observers put labelled rows into a ring: that neither waits nor allocates, and a full ring drops the newest row and
-//! counts it. The thread learns each row (normaliser first, then one step of gradient descent), and hands a copy of the
-//! model to whoever decides when it has learned `publish_rows` more or runs out of rows. Without rows it sleeps.
+//! Observers put labelled rows into a ring, without waiting or allocating; a full ring drops the newest row and counts
+//! it. The thread learns each row (normaliser first, then one step of gradient descent). It publishes a copy of the
+//! model after `publish_rows` more rows, or when no rows are left. Without rows it sleeps.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
@@ -13,36 +13,36 @@ use std::time::Duration;
 use linnet_core::{Consumer, KNOB_INPUTS_MAX, Normaliser, Producer, Sampler, SmallNetwork, StepOptions, ring};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Why a trainer does not start.
+/// Reasons why a trainer does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainerError {
-    /// The network, its training or the ring.
+    /// An error of the network, its training or the ring.
     #[error(transparent)]
     Core(#[from] linnet_core::Error),
-    /// The thread.
+    /// An error of the thread.
     #[error("trainer: cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
-    /// Options that do not fit.
+    /// Invalid options.
     #[error("trainer: {0}")]
     Options(String),
 }
 
-/// Sleep at most so long. A producer wakes the thread; this bounds what a missed wake costs.
+/// Maximum sleep. A producer wakes the thread; this limits the cost of a missed wake.
 const NAP: Duration = Duration::from_secs(1);
 
-/// How a trainer runs.
+/// Options of a trainer.
 #[derive(Clone, Debug)]
 pub struct TrainerOptions {
-    /// Rows that wait at most: a power of two.
+    /// Maximum number of waiting rows: a power of two.
     pub capacity: usize,
     /// Share of the offered rows that are learned, in millionths; the others are counted and left out.
     pub share_ppm: u32,
     /// Seed of that choice.
     pub seed: u64,
-    /// Of each step.
+    /// Options of each step.
     pub step: StepOptions,
-    /// Hand out a copy of the model after so many rows, and whenever none wait.
+    /// Publish a copy of the model after this many rows, and whenever none wait.
     pub publish_rows: u64,
     /// Run on this CPU only.
     pub cpu: Option<usize>,
@@ -53,13 +53,13 @@ pub struct TrainerOptions {
 pub struct Learned {
     /// Learns each row before the network does.
     pub normaliser: Normaliser,
-    /// On z-scores.
+    /// Works on z-scores.
     pub network: SmallNetwork,
     /// Rows learned by this trainer.
     pub rows: u64,
 }
 
-/// What happened to the rows that were offered.
+/// Counts of the rows that were offered, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Taken by the sampler and put into the ring.
@@ -82,7 +82,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// The side that offers rows. One thread's.
+/// The side that offers rows, used by one thread.
 pub struct Offer {
     producer: Producer,
     sampler: Sampler,
@@ -92,13 +92,13 @@ pub struct Offer {
     outputs: usize,
 }
 
-/// A running trainer. It stops when this is dropped.
+/// A running trainer. It stops when dropped.
 pub struct Trainer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts a thread that goes on from this model.
+/// Starts a thread that continues from this model.
 pub fn start(options: &TrainerOptions, model: Learned) -> Result<(Trainer, Offer), TrainerError> {
     let (inputs, outputs) = (model.network.inputs(), model.network.outputs());
     if model.normaliser.inputs() != inputs {
@@ -107,7 +107,7 @@ pub fn start(options: &TrainerOptions, model: Learned) -> Result<(Trainer, Offer
             model.normaliser.inputs()
         )));
     }
-    // A step that does not fit is refused here, rather than by each row.
+    // An invalid step is refused here, and not at each row.
     model.network.clone().train(&options.step, &[0.0; KNOB_INPUTS_MAX][..inputs], &vec![0.0; outputs])?;
     let (producer, consumer) = ring(options.capacity, words(inputs))?;
     let sampler = Sampler::new(options.share_ppm, options.seed)?;
@@ -137,7 +137,7 @@ pub fn start(options: &TrainerOptions, model: Learned) -> Result<(Trainer, Offer
     Ok((Trainer { shared, thread: Some(thread) }, offer))
 }
 
-/// Words of a record: features, two to a word, and the class.
+/// Words of a record: features, two per word, and the class.
 fn words(inputs: usize) -> usize {
     inputs.div_ceil(2) + 1
 }
@@ -153,10 +153,10 @@ fn pin(cpu: usize) -> Result<(), TrainerError> {
 }
 
 impl Offer {
-    /// Offers a row of this class. True if it will be learned: false when the sampler leaves it out or the ring is full.
+    /// Offers a row of this class. True if it will be learned; false if the sampler leaves it out or the ring is full.
     ///
     /// # Panics
-    /// If the row or the class is not of the model's shape.
+    /// If the row or the class does not fit the model's shape.
     pub fn put(&mut self, row: &[f32], class: usize) -> bool {
         assert_eq!(row.len(), self.inputs, "features of a row");
         assert!(class < self.outputs, "class {class} of {}", self.outputs);
@@ -169,7 +169,8 @@ impl Offer {
         }
         record[words(self.inputs) - 1] = class as u64;
         let accepted = self.producer.put(&record[..words(self.inputs)]);
-        // Either this sees that the thread sleeps, or the thread sees the row before it sleeps: both fence in between.
+        // Either this sees that the thread sleeps, or the thread sees the row before it sleeps: both use a fence in
+        // between.
         fence(Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::Relaxed) {
             self.thread.unpark();
@@ -177,7 +178,7 @@ impl Offer {
         accepted
     }
 
-    /// What happened to the rows so far; those that wait are accepted and not yet learned.
+    /// Counts so far; waiting rows are accepted and not yet learned.
     pub fn counts(&self) -> Counts {
         let (seen, kept) = self.sampler.counts();
         let lost = self.producer.lost();
@@ -192,12 +193,12 @@ impl Offer {
 }
 
 impl Trainer {
-    /// The model as last handed out.
+    /// The model as last published.
     pub fn model(&self) -> Arc<Learned> {
         self.shared.model.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Learns what waits, stops the thread, and gives the model.
+    /// Learns the waiting rows, stops the thread, and returns the model.
     pub fn finish(mut self) -> Arc<Learned> {
         self.stop();
         self.model()
@@ -207,7 +208,7 @@ impl Trainer {
         self.shared.stop.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic of the thread has been printed; the model handed out last remains.
+            // A panic of the thread has been printed; the model published last remains.
             drop(thread.join());
         }
     }
@@ -232,7 +233,7 @@ impl Worker {
         let mut record = [0u64; KNOB_INPUTS_MAX / 2 + 1];
         let used = words(self.model.network.inputs());
         loop {
-            // Before the ring is emptied: what was put before the stop is still learned.
+            // Read before the ring is emptied, so that rows put before the stop are still learned.
             let stop = self.shared.stop.load(Ordering::SeqCst);
             while self.consumer.take(&mut record[..used]) {
                 self.learn(&record[..used]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trainer's thread: learns what one learns without it, counts every row, sleeps, stays on its CPU.
+//! Tests the trainer's thread: it learns the same as without a thread, counts every row, sleeps, and stays on its CPU.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn row(n: u32) -> ([f32; 3], usize) {
     (row, usize::from(row[0] > 3.0) + usize::from(row[1] > 5.0))
 }
 
-/// The one thread of this process with the trainer's name, of those that run in parallel tests: so one test asks for it.
+/// The thread with the trainer's name in this process. Tests run in parallel, so only one test may call this.
 fn task() -> std::path::PathBuf {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap().path());
     let found: Vec<_> = tasks
@@ -38,10 +38,10 @@ fn task() -> std::path::PathBuf {
     found[0].clone()
 }
 
-/// All in one test: a second trainer in a parallel test would be found by its name, too.
+/// All in one test: the thread of a second trainer in a parallel test would have the same name.
 #[test]
 fn a_trainer() {
-    // It learns what a loop without it learns, to the bit.
+    // It learns the same as a loop without a thread, to the bit.
     let mut expected = model();
     let (trainer, mut offer) = start(&options(), model()).unwrap();
     for n in 0..2_000 {
@@ -66,7 +66,7 @@ fn a_trainer() {
     });
     assert!(right.count() > 70);
 
-    // It wakes, hands out its model when no row waits, and counts what is refused, lost and left out.
+    // It wakes, publishes its model when no row waits, and counts refused, lost and left-out rows.
     let (trainer, mut offer) = start(&TrainerOptions { share_ppm: 500_000, ..options() }, model()).unwrap();
     for n in 0..50_000 {
         let (row, class) = row(n);
@@ -88,7 +88,7 @@ fn a_trainer() {
     assert_eq!(counts.accepted + counts.left_out + counts.lost, 50_003);
     assert!((24_000..26_000).contains(&counts.left_out), "{counts:?}");
 
-    // It sleeps while there is nothing to do, on the CPU that it was given.
+    // It sleeps while there is nothing to do, on its assigned CPU.
     drop(trainer);
     let allowed = fs::read_to_string("/proc/self/status").unwrap();
     let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
@@ -104,7 +104,7 @@ fn a_trainer() {
     offer.put(&row(1).0, row(1).1);
     assert_eq!(trainer.finish().rows, 1);
 
-    // What does not fit is refused before a thread runs.
+    // Invalid options are refused before a thread runs.
     assert!(start(&TrainerOptions { capacity: 3, ..options() }, model()).is_err());
     assert!(start(&TrainerOptions { share_ppm: 2_000_000, ..options() }, model()).is_err());
     assert!(start(&TrainerOptions { cpu: Some(5_000), ..options() }, model()).is_err());
