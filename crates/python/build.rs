@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes the commit into the engine, so that every simulated result can name it.
+//! Compiles the commit into the engine, so that every simulated result can name it.
 
 use std::process::Command;
 
@@ -10,6 +10,6 @@ fn main() {
         .filter(|output| output.status.success())
         .map_or_else(|| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     println!("cargo:rustc-env=LINNET_COMMIT={commit}");
-    // Grows with every commit and checkout, and with nothing else.
+    // This file changes with every commit and checkout, and only then.
     println!("cargo:rerun-if-changed=../../.git/logs/HEAD");
 }

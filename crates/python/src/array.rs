@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::trace::PyTrace;
 
-/// The policy that peeks at every replica.
+/// The policy that needs foresight of every replica.
 const ORACLE: &str = "oracle";
 
 /// Devices of one preset or parameter file, preconditioned once; every run starts from copies of them.
@@ -29,7 +29,7 @@ const ORACLE: &str = "oracle";
 pub struct PyArray {
     preset: String,
     params: DeviceParams,
-    /// Locked only while they are copied: a drive keeps scratch memory that threads cannot share.
+    /// Locked only during the copy: a drive has scratch memory that threads cannot share.
     drives: Mutex<Drives>,
     pub(crate) count: usize,
     capacity_bytes: u64,
@@ -67,7 +67,7 @@ impl PyArray {
         Ok(PyArray { preset, params, count: replicas, capacity_bytes, drives: Mutex::new(drives) })
     }
 
-    /// What the devices are: preset, capacity and the parameters that decide the read tail.
+    /// The devices' preset, capacity and the parameters that determine the read tail.
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("preset", &self.preset)?;
@@ -84,15 +84,16 @@ impl PyArray {
         }
     }
 
-    /// True when the devices can tell what they would answer: the policy `oracle`, false revokes and counterfactual latencies
-    /// need it.
+    /// True if the devices can predict their answers, which the policy `oracle`, false revokes and counterfactual
+    /// latencies need.
     #[getter]
     pub fn foresight(&self) -> bool {
         matches!(self.params, DeviceParams::Timelines(_))
     }
 
-    /// Runs one trace for each device under `policy`. `models` holds one for each device, or none: then policies that
-    /// learn submit everything. `log` keeps every I/O as its device saw it. `progress(I/Os done)` may answer False.
+    /// Runs one trace for each device under `policy`. `models` holds one for each device, or is empty: then policies
+    /// that learn submit every read. `log` keeps every I/O as its device saw it. `progress(I/Os done)` may return False
+    /// to stop.
     #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false, log = false,
         progress = None, probe_share = 0.0))]
     #[allow(clippy::too_many_arguments)]
@@ -128,7 +129,7 @@ impl PyArray {
 }
 
 impl PyArray {
-    /// A run on copies of the devices, and what they went through.
+    /// A run on copies of the devices, and the devices' statistics.
     pub fn run_through(
         &self,
         setup: &Setup,
@@ -156,7 +157,7 @@ impl Observer for Watcher {
     }
 }
 
-/// What one run gave.
+/// Result of one run.
 #[pyclass(name = "Run", module = "linnet", frozen)]
 pub struct PyRun {
     latency_ns: Vec<u64>,
@@ -165,7 +166,7 @@ pub struct PyRun {
     stats: Vec<DriveStats>,
     log: Vec<Vec<IoRecord>>,
     names: Vec<String>,
-    /// False revokes were counted.
+    /// Whether false revokes were counted.
     foresight: bool,
 }
 
@@ -181,7 +182,7 @@ impl PyRun {
         PyRun { latency_ns, tenant, counters, stats, log, names, foresight: true }
     }
 
-    /// The same run on drives that could not tell which revokes were false.
+    /// The same run for drives without foresight, which cannot count false revokes.
     fn without_foresight(self) -> Self {
         PyRun { foresight: false, ..self }
     }
@@ -222,7 +223,7 @@ impl PyRun {
         Ok(dict)
     }
 
-    /// Every count of the run by name.
+    /// All counts of the run by name.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (dict, c) = (PyDict::new(py), &self.counters);
         for (name, value) in [
@@ -248,8 +249,9 @@ impl PyRun {
         Ok(dict)
     }
 
-    /// What the sampled probes found out ([`linnet_array::Probing`]): draws, probes, and estimates with 95 % intervals as
-    /// (value, low, high): false shares of the draws and of all reads, cost of a probe in us; and the truth by peeks.
+    /// Results of the sampled probes ([`linnet_array::Probing`]): draws, probes, and estimates with 95 % intervals as
+    /// (value, low, high): false shares of the draws and of all reads, cost of a probe in us; and the true value by
+    /// peeks.
     fn probing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (dict, c) = (PyDict::new(py), &self.counters);
         let three = |e: Estimate| (e.value, e.low, e.high);
@@ -269,12 +271,12 @@ impl PyRun {
         Ok(dict)
     }
 
-    /// What each device went through: write amplification, utilisation, and where its slow reads came from.
+    /// Statistics of each device: write amplification, utilisation, and the causes of its slow reads.
     fn device_stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         self.stats.iter().map(|one| one.dict(py)).collect()
     }
 
-    /// The I/Os of each device as it saw them, with its latencies; empty unless the run kept a log.
+    /// The I/Os of each device as it saw them, with its latencies; empty unless the run was logged.
     fn logs(&self) -> Vec<PyTrace> {
         self.log.iter().zip(&self.names).map(|(log, name)| PyTrace::made(name.clone(), log.clone())).collect()
     }
@@ -298,7 +300,7 @@ pub fn queued_presets() -> Vec<&'static str> {
     QUEUED_PRESETS.to_vec()
 }
 
-/// Raises DeviceError for what is neither a preset of either model nor a readable parameter file (.toml), and gives the engine.
+/// Returns the engine of a preset of either model or of a parameter file (.toml). Raises DeviceError otherwise.
 #[pyfunction]
 pub fn engine_of(preset: &str) -> PyResult<&'static str> {
     match DeviceParams::find(preset).map_err(errors::device)? {
@@ -313,7 +315,7 @@ pub fn policies() -> Vec<&'static str> {
     linnet_array::POLICIES.to_vec()
 }
 
-/// Raises PolicyError for an unknown policy, with the known ones and a guess at what was meant.
+/// Raises PolicyError for an unknown policy, with the known names and the closest one.
 #[pyfunction]
 pub fn check_policy(name: &str) -> PyResult<()> {
     let config = Config { replicas: 1, ..Config::default() };

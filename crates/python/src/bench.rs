@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measurements behind `linnet bench`: arguments and results of `linnet_bench`.
+//! Measurements of `linnet bench`: converts arguments and results of `linnet_bench`.
 
 use linnet_bench::ssd;
 use pyo3::exceptions::PyValueError;
@@ -10,8 +10,8 @@ use crate::errors;
 use crate::network::PyNetwork;
 use crate::progress::Progress;
 
-/// Requests per second of one drive of about `raw_gib` GiB, 4 KiB at random places, latency of each recorded: rows by mix, and the
-/// drive's memory and preconditioning time. The best of `rounds`.
+/// Requests per second of one drive of about `raw_gib` GiB, 4 KiB at random offsets, with the latency of each recorded:
+/// rows by mix, and the drive's memory and preconditioning time. The best of `rounds`.
 #[pyfunction]
 pub fn bench_ssd<'py>(py: Python<'py>, ios: usize, rounds: u32, raw_gib: u32) -> PyResult<Bound<'py, PyDict>> {
     if ios == 0 || rounds == 0 || !(10..=1024).contains(&raw_gib) {
@@ -45,7 +45,7 @@ pub fn bench_ssd_count(mix: &str, ios: usize) -> PyResult<()> {
     Err(PyValueError::new_err(format!("unknown mix {mix:?}")))
 }
 
-/// What a decision costs, one JSON object a row; `counter` is a program that hands its arguments after `count` to
+/// Cost of a decision, one JSON object per row; `counter` is a program that passes its arguments after `count` to
 /// `bench_decide_count`, and runs under valgrind.
 #[cfg(target_arch = "x86_64")]
 #[pyfunction]
@@ -63,8 +63,8 @@ pub fn bench_decide(
     Ok(rows.iter().map(linnet_bench::decide::Row::to_json).collect())
 }
 
-/// What a decision of this network costs in every build, one JSON object a row: the plain int64 loop, the core's whole network, and
-/// the paths of an incremental network where it takes 31 digits. Without a network, what one of the trees costs.
+/// Cost of a decision of this network in every build, one JSON object per row: the plain int64 loop, the core's whole
+/// network, and the paths of an incremental network if it takes 31 digits. Without a network, the cost of the trees.
 #[cfg(target_arch = "x86_64")]
 #[pyfunction]
 #[pyo3(signature = (network, blocks, seed = 1))]
@@ -95,7 +95,7 @@ pub fn bench_network(network: Option<PyRef<'_, PyNetwork>>, blocks: usize, seed:
     bench_decide(blocks, seed, None)
 }
 
-/// What the library of knobs costs, one JSON object a row.
+/// Cost of the library of knobs, one JSON object per row.
 #[pyfunction]
 #[pyo3(signature = (blocks, seed = 1))]
 pub fn bench_tune(py: Python<'_>, blocks: usize, seed: u64) -> PyResult<Vec<String>> {

@@ -13,13 +13,13 @@ use crate::setup::Setup;
 /// Preconditioned drives of one engine.
 #[derive(Clone)]
 pub enum Drives {
-    /// The model of timelines, which has foresight.
+    /// The timeline engine, which has foresight.
     Timelines(Vec<Ssd>),
-    /// The queued model, which has none.
+    /// The queued engine, which has none.
     Queued(Vec<QueuedSsd>),
 }
 
-/// What a drive went through.
+/// Statistics of a drive.
 pub enum DriveStats {
     Timelines(Box<Stats>),
     Queued(Box<QueuedStats>),
@@ -49,7 +49,7 @@ impl Drives {
         }
     }
 
-    /// Runs an array on these drives, and tells what each went through.
+    /// Runs an array on these drives, and returns the statistics of each.
     pub fn run(
         self,
         setup: &Setup,
@@ -120,7 +120,8 @@ fn queued_stats<'py>(py: Python<'py>, s: &QueuedStats) -> PyResult<Bound<'py, Py
     Ok(dict)
 }
 
-/// What a drive is: capacity and the parameters that decide the read tail. The queued engine is named; the other has been the only one for long.
+/// Capacity and the parameters that determine the read tail. Only the queued engine is named, because the other one is
+/// the default.
 pub fn parameters<'py>(py: Python<'py>, params: &DeviceParams, capacity_bytes: u64) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("capacity_bytes", capacity_bytes)?;

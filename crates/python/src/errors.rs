@@ -13,20 +13,20 @@ create_exception!(linnet, DeviceError, Error, "A device preset or parameter is i
 create_exception!(linnet, TuneError, Error, "A knob cannot be observed or set.");
 create_exception!(linnet, PolicyError, Error, "A policy is unknown or lacks what it needs.");
 
-/// A model or network error as Python sees it.
+/// Converts a model or network error to a Python exception.
 pub fn model(error: linnet_core::Error) -> PyErr {
     ModelError::new_err(error.to_string())
 }
 
-/// A learning error as Python sees it.
+/// Converts a learning error to a Python exception.
 pub fn learn(error: linnet_learn::Error) -> PyErr {
     LearnError::new_err(error.to_string())
 }
 
-/// A failed file operation as Python's OSError, with the path.
+/// Converts a failed file operation to Python's OSError, with the path.
 pub fn file(path: &std::path::Path, error: std::io::Error) -> PyErr {
     match error.raw_os_error() {
-        // The (errno, text, path) form picks FileNotFoundError and its siblings.
+        // The (errno, text, path) form selects FileNotFoundError and similar classes.
         Some(code) => {
             let text = error.to_string();
             let text = text.split(" (os error").next().unwrap_or(&text).to_owned();
@@ -36,17 +36,17 @@ pub fn file(path: &std::path::Path, error: std::io::Error) -> PyErr {
     }
 }
 
-/// A trace error as Python sees it.
+/// Converts a trace error to a Python exception.
 pub fn trace(error: linnet_trace::Error) -> PyErr {
     TraceError::new_err(error.to_string())
 }
 
-/// An SSD model error as Python sees it.
+/// Converts an SSD model error to a Python exception.
 pub fn device(error: linnet_ssd::Error) -> PyErr {
     DeviceError::new_err(error.to_string())
 }
 
-/// An array error as Python sees it.
+/// Converts an array error to a Python exception.
 pub fn policy(error: linnet_array::Error) -> PyErr {
     PolicyError::new_err(error.to_string())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Networks and trees of knobs.
+//! Bindings of networks and trees of knobs.
 
 use linnet_core::{Activation, CartOptions, DecisionTree, FloatLayer, SmallNetwork};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -18,7 +18,7 @@ fn activation(name: &str) -> PyResult<Activation> {
     }
 }
 
-/// An array as contiguous numbers of this type.
+/// Converts an array to contiguous numbers of this type.
 fn array<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
     value.py().import("numpy")?.call_method1("ascontiguousarray", (value, dtype))
 }
@@ -34,14 +34,14 @@ fn rows(x: &Bound<'_, PyAny>, inputs: usize) -> PyResult<(Vec<f32>, usize)> {
     Ok((x.as_slice()?.to_vec(), x.shape()[0]))
 }
 
-/// A small network in 32-bit floats, computed as the kernel computes it, to the bit.
+/// A small network in 32-bit floats, computed to the bit as in the kernel.
 #[pyclass(module = "linnet", name = "FloatNetwork", frozen)]
 pub struct PyFloatNetwork(SmallNetwork);
 
 #[pymethods]
 impl PyFloatNetwork {
-    /// From (weights, biases) of each layer, weights as outputs x inputs, and the name of what follows each layer:
-    /// linear, relu, sigmoid; softmax behind the last. At most eight layers of at most 256.
+    /// From (weights, biases) of each layer, weights as outputs x inputs, and the name of each layer's activation:
+    /// linear, relu, sigmoid; softmax for the last. At most eight layers of at most 256.
     #[staticmethod]
     fn from_arrays(arrays: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>, activations: Vec<String>) -> PyResult<Self> {
         if arrays.len() != activations.len() {
@@ -68,7 +68,7 @@ impl PyFloatNetwork {
         SmallNetwork::from_layers(&layers).map(PyFloatNetwork).map_err(errors::model)
     }
 
-    /// Numbers of a row.
+    /// Numbers per row.
     #[getter]
     fn inputs(&self) -> usize {
         self.0.inputs()
@@ -104,7 +104,7 @@ pub struct PyTree {
 #[pymethods]
 impl PyTree {
     /// From a fitted scikit-learn `DecisionTreeClassifier` of one output. Thresholds are rounded down to 32 bits, so
-    /// that 32-bit rows, which scikit-learn takes, go where they went.
+    /// that 32-bit rows, which scikit-learn uses, take the same path.
     #[staticmethod]
     fn from_sklearn(tree: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = tree.py();
@@ -119,7 +119,7 @@ impl PyTree {
         let right: PyReadonlyArray1<'_, i64> = column("children_right", "int64")?.extract()?;
         let feature: PyReadonlyArray1<'_, i64> = column("feature", "int64")?.extract()?;
         let threshold: PyReadonlyArray1<'_, f64> = column("threshold", "float64")?.extract()?;
-        // Nodes x outputs x classes: rows of each class, or their shares, as the version of scikit-learn has it.
+        // Nodes x outputs x classes: rows of each class, or their shares, depending on the version of scikit-learn.
         let value = column("value", "float64")?;
         let shape: Vec<usize> = value.getattr("shape")?.extract()?;
         let [nodes, 1, count] = shape[..] else {
@@ -158,8 +158,8 @@ impl PyTree {
         Ok(PyTree { tree, classes })
     }
 
-    /// Induces a tree by the Gini index, as scikit-learn's `DecisionTreeClassifier` does, but the same every time: of
-    /// equal splits the one of the lowest feature wins. Up to 32 leaves make a tree that is quick to ask.
+    /// Induces a tree by the Gini index, like scikit-learn's `DecisionTreeClassifier`, but deterministic: among equal
+    /// splits the lowest feature wins. Trees of up to 32 leaves have a fast table.
     #[staticmethod]
     #[pyo3(signature = (x, y, max_depth = 9, min_samples_leaf = 1, max_leaves = 32))]
     fn fit(
@@ -181,7 +181,7 @@ impl PyTree {
             .iter()
             .map(|&code| u8::try_from(code).map_err(|_| PyValueError::new_err("more than 256 classes")))
             .collect::<PyResult<Vec<u8>>>()?;
-        // A tree of one class is one leaf; the core counts from two.
+        // A tree of one class is one leaf; the core requires at least two.
         let count = labels.len()?.max(2);
         let tree = py.detach(|| DecisionTree::fit(&options, inputs, &values, &classes, count));
         Ok(PyTree {
@@ -190,19 +190,19 @@ impl PyTree {
         })
     }
 
-    /// Features of a row.
+    /// Features per row.
     #[getter]
     fn inputs(&self) -> usize {
         self.tree.inputs()
     }
 
-    /// Nodes, leaves included.
+    /// Number of nodes, including leaves.
     #[getter]
     fn node_count(&self) -> usize {
         self.tree.nodes().len()
     }
 
-    /// Label of each row (n, inputs), as the classifier's `predict` gives it.
+    /// Label of each row (n, inputs), like the classifier's `predict`.
     fn predict<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (values, _) = rows(x, self.tree.inputs())?;
         let found: Vec<i64> =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inflection point, fit and evaluation.
+//! Bindings of inflection point, fit and evaluation.
 
 use std::sync::Arc;
 
@@ -47,9 +47,9 @@ fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boo
     PyArray1::from_vec(py, flat).reshape([found.boost.len(), 3])
 }
 
-/// Fits one model for each trace, or one for all of them together (`pooled`); gives models with their reports. Models of
-/// devices of one type may have their trees in common (`shared_trees`). `test` holds a period of each device to test on;
-/// without it the last part of each trace tests.
+/// Fits one model for each trace, or one for all of them together (`pooled`); returns models with their reports. Models
+/// of devices of one type may share their trees (`shared_trees`). `test` holds a period of each device to test on;
+/// without it the last part of each trace is the test part.
 #[pyfunction]
 #[pyo3(signature = (traces, test, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
     max_rows, unbiased, pooled, shared_trees, progress = None))]
@@ -171,7 +171,7 @@ pub fn evaluation<'py>(py: Python<'py>, result: &Evaluation) -> PyResult<Bound<'
     Ok(dict)
 }
 
-/// One row for each quantile: how it held.
+/// One row for each quantile, with its accuracy.
 fn predicted<'py>(py: Python<'py>, all: &[PredictedQuantile]) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let one = |told: &PredictedQuantile| {
         let dict = PyDict::new(py);
@@ -184,9 +184,9 @@ fn predicted<'py>(py: Python<'py>, all: &[PredictedQuantile]) -> PyResult<Vec<Bo
     all.iter().map(one).collect()
 }
 
-/// Evaluates a model on the last share of each trace by time, the rows of all traces together. The figures are those of its
-/// network, or of its trees where it has no network; `linnet` holds those of its trees, `latencies` how the latencies that they
-/// predict held.
+/// Evaluates a model on the last share of each trace by time, the rows of all traces together. The figures are those of
+/// its network, or of its trees if it has no network; `linnet` holds those of its trees, `latencies` the accuracy of
+/// the latencies that they predict.
 #[pyfunction]
 pub fn evaluate<'py>(
     py: Python<'py>,
@@ -224,7 +224,7 @@ pub fn evaluate<'py>(
     });
     let (network, trees) = evaluated.map_err(errors::learn)?;
     let (trees, told) = trees.unzip();
-    // Every model has one of them: a file without both is refused, and `fit` gives both.
+    // Every model has a network or trees: a file without both is refused, and `fit` produces both.
     let Some(first) = network.as_ref().or(trees.as_ref()) else {
         return Err(errors::ModelError::new_err("the model has neither network nor trees"));
     };
@@ -239,7 +239,7 @@ pub fn evaluate<'py>(
 
 pub type Rows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>);
 
-/// Features (n, 31) and labels (n,) of a trace's reads, in the order of arrival: what `fit` trains on.
+/// Features (n, 31) and labels (n,) of a trace's reads, in the order of arrival: the training data of `fit`.
 #[pyfunction]
 pub fn training_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>, inflection_ns: u64) -> PyResult<Rows<'py>> {
     let records = trace.records.clone();
@@ -251,8 +251,8 @@ pub fn training_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>, inflectio
 
 type InflightRows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<u64>>);
 
-/// What a device's watch says of each read as it arrives (`spec/features-linnet.md`), shape (n, features), with labels and latencies,
-/// in the order of arrival: what the trees are fitted to.
+/// Features of each read as it arrives (`spec/features-linnet.md`), shape (n, features), with labels and latencies, in
+/// the order of arrival: the training data of the trees.
 #[pyfunction]
 pub fn inflight_rows<'py>(
     py: Python<'py>,

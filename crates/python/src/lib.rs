@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Python bindings: the engine behind the package `linnet`. Shapes and types are checked here; everything else is the
-//! other crates'. `python/src/linnet/_native.pyi` is the Python side of this contract.
+//! Python bindings: the engine behind the package `linnet`. Shapes and types are checked here; all other work is done
+//! by the other crates. `python/src/linnet/_native.pyi` is the Python side of this contract.
 
 mod array;
 #[cfg(feature = "bench")]

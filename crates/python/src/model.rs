@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `linnet.Model`: network, trees and thresholds of a device, as they lie in a model file.
+//! `linnet.Model`: network, trees and thresholds of a device, as stored in a model file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::errors;
 use crate::network::PyNetwork;
 
-/// A fitted model: what `linnet fit` writes and what a device runs. Immutable. Holds a network, for `linnos`, or trees,
-/// for `linnet-best`, or both.
+/// A fitted model, which `linnet fit` writes and policies use. Immutable. Holds a network, for `linnos`, or trees, for
+/// `linnet-best`, or both.
 #[pyclass(name = "Model", module = "linnet", frozen)]
 pub struct PyModel {
     pub model: Model,
 }
 
 impl PyModel {
-    /// What a policy may know of the device.
+    /// The models and thresholds that a policy uses.
     pub fn learned(&self) -> DeviceModel {
         let Model { thresholds, network, trees, latencies, .. } = &self.model;
         DeviceModel { thresholds: *thresholds, network: network.clone(), trees: *trees, latencies: *latencies }
@@ -34,7 +34,7 @@ impl PyModel {
     /// Reads a model file. Raises ModelError, which names the file and the damaged field, or OSError.
     #[staticmethod]
     fn load(path: PathBuf) -> PyResult<Self> {
-        // A model is at most a few megabytes; what is larger is not one, and is not read.
+        // A model has at most a few megabytes; a larger file is not read.
         const FILE_BYTES_MAX: u64 = 1 << 28;
         let shown = path.display().to_string();
         let size = fs::metadata(&path).map_err(|error| errors::file(&path, error))?.len();
@@ -65,7 +65,7 @@ impl PyModel {
         self.model.network.clone().map(PyNetwork)
     }
 
-    /// What was learned of the device: thresholds in ns and I/Os.
+    /// The thresholds of the device in ns and I/Os.
     #[getter]
     fn thresholds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -94,34 +94,34 @@ impl PyModel {
         self.model.thresholds.inflection_ns
     }
 
-    /// Where the inflection point lies on the device's distribution, 0 to 100.
+    /// Percentile of the inflection point in the device's distribution, 0 to 100.
     #[getter]
     fn inflection_percentile(&self) -> f64 {
         self.model.inflection_percentile
     }
 
-    /// True when it can serve `linnet-best`: it has the trees that this policy asks.
+    /// True if it has the trees that `linnet-best` needs.
     #[getter]
     fn has_trees(&self) -> bool {
         self.model.trees.is_some()
     }
 
-    /// True when it predicts latencies.
+    /// True if it predicts latencies.
     #[getter]
     fn has_latencies(&self) -> bool {
         self.model.latencies.is_some()
     }
 
-    /// Scores (n,) that the trees give features (n, 16) as `inflight_rows` makes them: the logarithm of the odds that a
-    /// read is slow, times 1024. Raises ModelError without trees.
+    /// The trees' scores (n,) of features (n, 16) from `inflight_rows`: the logarithm of the odds that a read is slow,
+    /// times 1024. Raises ModelError without trees.
     fn scores<'py>(&self, py: Python<'py>, features: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyArray1<i32>>> {
         let trees = self.model.trees.ok_or_else(|| errors::ModelError::new_err("the model has no trees"))?;
         let rows = rows(&features)?;
         Ok(PyArray1::from_vec(py, py.detach(|| rows.iter().map(|row| trees.score(row)).collect())))
     }
 
-    /// Latencies (n, 5) in ns that a read with these features (n, 16) stays within with a chance of 50, 90, 95, 99 and
-    /// 99.9 %; 4294967295 is that or more. Raises ModelError for a model that predicts none.
+    /// Latencies (n, 5) in ns that a read with these features (n, 16) stays within with a probability of 50, 90, 95, 99
+    /// and 99.9 %; 4294967295 means that or more. Raises ModelError for a model that predicts none.
     fn predict_latency<'py>(
         &self,
         py: Python<'py>,

@@ -10,8 +10,8 @@ use pyo3::types::PyList;
 
 use crate::errors;
 
-/// Dense layers on integers with ReLU between them and none after the last; exact for weights of any magnitude up to
-/// a million. Rows are unsigned digits, shape (n, inputs).
+/// Dense layers on integers with ReLU between them and none after the last; exact for weights of any magnitude up to a
+/// million. Rows are unsigned digits, shape (n, inputs).
 #[pyclass(name = "Network", module = "linnet", frozen)]
 pub struct PyNetwork(pub Network);
 
@@ -38,7 +38,7 @@ impl PyNetwork {
         Network::from_integers(layers, scales).map(PyNetwork).map_err(errors::model)
     }
 
-    /// Digits of a row.
+    /// Digits per row.
     #[getter]
     fn inputs(&self) -> usize {
         self.0.inputs()
@@ -78,8 +78,8 @@ impl PyNetwork {
         Ok(PyArray1::from_vec(py, out))
     }
 
-    /// Outputs of each row, exact: int64 array (n, outputs), or an object array of Python integers when one of them
-    /// leaves 64 bits.
+    /// Outputs of each row, exact: int64 array (n, outputs), or an object array of Python integers if one of them
+    /// exceeds 64 bits.
     fn logits<'py>(&self, py: Python<'py>, digits: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let rows = self.rows(digits)?;
         let (network, outputs) = (&self.0, self.0.outputs());
@@ -98,7 +98,7 @@ impl PyNetwork {
         py.import("numpy")?.call_method1("array", (rows, "object"))
     }
 
-    /// The integers of each layer, as `from_integers` takes them.
+    /// The integers of each layer, in the form that `from_integers` takes.
     fn layers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let parts = self.0.layers().into_iter().map(|layer| {
             let weights = PyArray1::from_vec(py, layer.weights).reshape([layer.outputs, layer.inputs])?;
@@ -128,7 +128,7 @@ impl PyNetwork {
     }
 }
 
-/// An array of integers of this type: as it is, or converted where no value changes.
+/// An array of integers of this type: unchanged, or converted if no value changes.
 fn integers<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
     let numpy = value.py().import("numpy")?;
     let given = numpy.call_method1("asarray", (value,))?;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Progress callbacks out of long work that runs without Python's lock, and Ctrl-C into it.
+//! Progress callbacks and Ctrl-C for long work that runs without Python's lock.
 
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
-/// A Python callable that is told how far work has come. Work stops when it answers `False`, raises, or when a signal
-/// (Ctrl-C) waits.
+/// A Python callable that receives progress. Work stops if it returns `False` or raises, or if a signal (Ctrl-C) is
+/// pending.
 pub struct Progress {
     callback: Option<Py<PyAny>>,
     raised: Option<PyErr>,
 }
 
 impl Progress {
-    /// Wraps a callable; `None` still lets Ctrl-C through.
+    /// Wraps a callable; with `None` Ctrl-C still works.
     pub fn new(callback: Option<Py<PyAny>>) -> Self {
         Progress { callback, raised: None }
     }
 
-    /// Reports; true to go on.
+    /// Reports progress; true to continue.
     pub fn tell(&mut self, arguments: impl for<'py> PyCallArgs<'py>) -> bool {
         let answer = Python::attach(|py| {
             py.check_signals()?;
@@ -31,7 +31,7 @@ impl Progress {
         })
     }
 
-    /// What the callable raised, or else the error of the work that it stopped.
+    /// The exception of the callable, or else the error of the work that it stopped.
     pub fn error(self, otherwise: PyErr) -> PyErr {
         self.raised.unwrap_or(otherwise)
     }

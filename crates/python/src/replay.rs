@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays in real time on NBD exports.
+//! Replays traces in real time on NBD exports.
 
 use linnet_array::Config;
 use linnet_replay::{Error, Options};
@@ -13,8 +13,9 @@ use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::trace::PyTrace;
 
-/// Replays one trace for each export under `policy`, in real time; `time_scale` is wall time for each trace time. Writes
-/// overwrite the exports. Gives the run and how late I/Os were sent (ns, sorted). `progress(I/Os sent)` may answer False.
+/// Replays one trace for each export under `policy`, in real time; `time_scale` is wall time divided by trace time.
+/// Writes overwrite the exports. Returns the run and the delays of submits (ns, sorted). `progress(I/Os sent)` may
+/// return False to stop.
 #[pyfunction]
 #[pyo3(signature = (uris, streams, policy, models, time_scale = 1.0, seed = 0, progress = None))]
 #[allow(clippy::too_many_arguments)]

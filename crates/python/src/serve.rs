@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::errors;
 use crate::ssd::PyDevice;
 
-/// A modelled drive behind a server: flush and trim reach the model too.
+/// A modelled drive behind a server; flush and trim also reach the model.
 struct Modelled(Ssd);
 
 impl LatencyModel for Modelled {
@@ -42,7 +42,7 @@ pub struct PyServer {
 #[pymethods]
 impl PyServer {
     /// Serves `drives` (name and drive) on a Unix socket or on TCP at loopback, or both. `directory` keeps the data in
-    /// sparse files instead of memory. `time_scale` is wall time for each model time.
+    /// sparse files instead of memory. `time_scale` is wall time divided by model time.
     #[new]
     #[pyo3(signature = (drives, size_bytes = None, unix = None, port = None, directory = None, time_scale = 1.0))]
     fn new(
@@ -82,19 +82,19 @@ impl PyServer {
         self.names.clone()
     }
 
-    /// Where each drive can be reached.
+    /// Address of each drive.
     #[getter]
     fn uris(&self) -> Vec<String> {
         self.uris.clone()
     }
 
-    /// Requests so far, and model latency against achieved latency, as JSON text.
+    /// Requests so far, and model latency compared with achieved latency, as JSON text.
     fn stats(&self) -> Option<String> {
         self.handle.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|handle| handle.stats().to_json())
     }
 
-    /// Closes every connection, removes the socket, and gives the last statistics as JSON text; None when stopped
-    /// before.
+    /// Closes every connection, removes the socket, and returns the last statistics as JSON text; None if the server
+    /// was already stopped.
     fn stop(&self, py: Python<'_>) -> Option<String> {
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(py.detach(|| handle.stop().to_json()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run of an array is given, taken out of Python's objects.
+//! Input of an array run, converted from Python's objects.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::errors;
 use crate::model::PyModel;
 use crate::trace::PyTrace;
 
-/// Streams, what is known of the devices, and settings.
+/// Streams, models of the devices, and settings.
 pub struct Setup {
     records: Vec<Arc<Vec<IoRecord>>>,
     learned: Vec<DeviceModel>,
@@ -19,7 +19,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// One stream for each of the configuration's replicas, and one model for each or none: then nothing is known of them.
+    /// One stream for each of the configuration's replicas, and one model for each, or none.
     pub fn new(streams: &[PyRef<'_, PyTrace>], models: &[PyRef<'_, PyModel>], config: Config) -> PyResult<Setup> {
         let count = config.replicas;
         if streams.len() != count || !(models.is_empty() || models.len() == count) {

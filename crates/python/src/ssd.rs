@@ -23,7 +23,7 @@ const PROGRESS_EVERY: usize = 65_536;
 #[pyclass(name = "Device", module = "linnet", frozen)]
 pub struct PyDevice {
     params: DeviceParams,
-    /// None for the queued model, whose runs begin with an empty drive.
+    /// None for the queued model, whose runs start with an empty drive.
     ready: Option<Mutex<Ssd>>,
     seed: u64,
 }
@@ -78,25 +78,25 @@ impl PyDevice {
         Ok(PyDevice { params, ready, seed })
     }
 
-    /// Loads a drive that was saved.
+    /// Loads a saved drive.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let device = py.detach(|| Ssd::load(&path)).map_err(errors::device)?;
         Ok(PyDevice { params: DeviceParams::Timelines(device.params()), ready: Some(Mutex::new(device)), seed: 0 })
     }
 
-    /// Saves the preconditioned drive; the file appears whole or not at all.
+    /// Saves the preconditioned drive; the file appears complete or not at all.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let device = self.drive()?;
         py.detach(move || device.save(&path)).map_err(errors::device)
     }
 
-    /// The parameters as the text of a TOML file.
+    /// The parameters in the form of a TOML file.
     fn to_toml(&self) -> String {
         self.params.to_toml()
     }
 
-    /// Bytes that the host sees.
+    /// Capacity in bytes as the host sees it.
     #[getter]
     fn capacity_bytes(&self) -> u64 {
         match &self.params {
@@ -122,8 +122,8 @@ impl PyDevice {
         }
     }
 
-    /// Runs traces on one copy of the drive, each a stream (a tenant). `timeline` keeps that many stretches of each die
-    /// and channel for a picture. `progress(I/Os done)` may answer False.
+    /// Runs traces on one copy of the drive, each a stream (a tenant). `timeline` keeps that many intervals of each die
+    /// and channel for a picture. `progress(I/Os done)` may return False to stop.
     #[pyo3(signature = (streams, timeline = 0, progress = None))]
     fn run(
         &self,
@@ -174,8 +174,8 @@ impl PyDevice {
         Ok(PyDeviceRun { merged, answers, stats, names, device: device.map(Mutex::new) })
     }
 
-    /// Keeps `depth` requests of `size_bytes` in flight at random (or one after the other) places until `ios` are served, and gives
-    /// the virtual time that took, ns, and the latencies.
+    /// Keeps `depth` requests of `size_bytes` in flight at random (or sequential) offsets until `ios` are served.
+    /// Returns the virtual time taken, ns, and the latencies.
     #[pyo3(signature = (depth, ios, size_bytes, write_share = 0.0, sequential = false, seed = 0))]
     #[allow(clippy::too_many_arguments)]
     fn saturate<'py>(
@@ -202,7 +202,7 @@ impl PyDevice {
     }
 }
 
-/// Requests of one size at random or successive places.
+/// Requests of one size at random or sequential offsets.
 struct Load {
     chance: linnet_sim::Chance,
     size_bytes: u32,
@@ -241,7 +241,7 @@ fn closed_loop(device: &mut Ssd, depth: usize, ios: usize, load: &mut Load) -> (
     (end, latencies)
 }
 
-/// Streams merged by arrival; of equals, the lower stream first.
+/// Streams merged by arrival; at equal times the lower stream is first.
 fn merge(records: &[Arc<Vec<IoRecord>>]) -> Vec<(u16, IoRecord)> {
     let mut merged: Vec<(u16, IoRecord)> =
         (0u16..).zip(records).flat_map(|(stream, list)| list.iter().map(move |record| (stream, *record))).collect();
@@ -277,7 +277,7 @@ type Answer = (Option<Nanos>, Cause);
 /// Latency, and pairs of mechanism and ns.
 type Explained = (Option<u64>, Vec<(&'static str, u64)>);
 
-/// What a run on one drive gave, I/O by I/O.
+/// Result of a run on one drive, I/O by I/O.
 #[pyclass(name = "DeviceRun", module = "linnet", frozen)]
 pub struct PyDeviceRun {
     merged: Vec<(u16, IoRecord)>,
@@ -300,7 +300,8 @@ impl PyDeviceRun {
         PyTrace::made(self.names.join("+"), records.collect())
     }
 
-    /// Counters of the drive: write amplification, GC, wear, utilisation of the least and most busy die and of each.
+    /// Counters of the drive: write amplification, GC, wear, utilisation of each die and of the least and most busy
+    /// one.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (name, value) in &self.stats {
@@ -314,7 +315,7 @@ impl PyDeviceRun {
         Ok(dict)
     }
 
-    /// Why the reads between two quantiles of read latency (0 to 1) took as long as they did.
+    /// Why the reads between two quantiles of read latency (0 to 1) took that long.
     fn explain<'py>(&self, py: Python<'py>, from_quantile: f64, to_quantile: f64) -> PyResult<Bound<'py, PyDict>> {
         if !(0.0 <= from_quantile && from_quantile < to_quantile && to_quantile <= 1.0) {
             return Err(PyValueError::new_err(format!(
@@ -346,7 +347,7 @@ impl PyDeviceRun {
         Ok(dict)
     }
 
-    /// What one I/O (by its place in `log()`) waited for: its latency and pairs of mechanism and ns.
+    /// Causes of the latency of one I/O (by its index in `log()`): its latency and pairs of mechanism and ns.
     fn explain_io(&self, index: usize) -> PyResult<Explained> {
         let (latency, cause) = self
             .answers
@@ -355,7 +356,7 @@ impl PyDeviceRun {
         Ok((*latency, cause.parts().map(|(mechanism, ns)| (mechanism.name(), ns)).collect()))
     }
 
-    /// What dies and channels did between two times, ns: (resource, number, what, start, end). Needs a run with
+    /// Activity of dies and channels between two times, ns: (resource, number, activity, start, end). Needs a run with
     /// `timeline`.
     fn timeline(&self, from_ns: u64, to_ns: u64) -> Vec<(&'static str, u32, &'static str, u64, u64)> {
         let Some(device) = &self.device else { return Vec::new() };
@@ -370,7 +371,8 @@ impl PyDeviceRun {
     }
 }
 
-/// Compares the model with a reference file (NAME.json with its CSV beside it); a JSON text of ratios and distances.
+/// Compares the model with a reference file (NAME.json with its CSV in the same directory); returns ratios and
+/// distances as JSON text.
 #[pyfunction]
 pub fn ssd_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     let (check, _) =
@@ -378,7 +380,7 @@ pub fn ssd_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     serde_json::to_string(&check).map_err(|error| errors::DeviceError::new_err(error.to_string()))
 }
 
-/// Nearest-rank quantiles (shares 0 to 1) of latencies: the project's one definition.
+/// Nearest-rank quantiles (shares 0 to 1) of latencies: the project's only definition.
 #[pyfunction]
 pub fn quantiles_ns(latency_ns: PyReadonlyArray1<'_, u64>, shares: Vec<f64>) -> Vec<u64> {
     let mut sorted = latency_ns.as_array().to_vec();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `linnet.Trace`: records held by the engine, and what can be done with them.
+//! `linnet.Trace`: records held by the engine, and operations on them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use pyo3::types::PyDict;
 use crate::errors;
 use crate::progress::Progress;
 
-/// Factors that re-rating to a target latency distribution looks between.
+/// Range of factors that re-rating to a target latency distribution searches.
 const FACTORS: (f64, f64) = (0.01, 1000.0);
-/// Memory that a record takes while it is read and run: itself, its growth, a log of its device.
+/// Memory per record while it is read and run: the record, its growth, a log of its device.
 const BYTES_A_RECORD: u64 = 160;
 /// Stands for "no latency" in columns.
 const NONE: u64 = u64::MAX;
@@ -40,7 +40,7 @@ pub struct PyTrace {
 }
 
 impl PyTrace {
-    /// A trace made here, not read from a file.
+    /// A trace that was generated, not read from a file.
     pub fn made(name: String, records: Vec<IoRecord>) -> Self {
         let (skipped, warnings) = (BTreeMap::new(), Vec::new());
         PyTrace { records: Arc::new(records), name, format: "linnet".into(), skipped, warnings }
@@ -66,8 +66,8 @@ impl PyTrace {
 
 #[pymethods]
 impl PyTrace {
-    /// Reads a file of any known format, plain or compressed. `progress(bytes, bytes in all)` may answer False to stop.
-    /// `tenant_from` "device" makes each device number a tenant. Raises TraceError, which says file, record and field.
+    /// Reads a file of any known format, plain or compressed. `progress(bytes, total bytes)` may return False to stop.
+    /// `tenant_from` "device" makes each device number a tenant. Raises TraceError with file, record and field.
     #[staticmethod]
     #[pyo3(signature = (path, format = None, lenient = false, progress = None, tenant_from = None))]
     fn read(
@@ -116,7 +116,8 @@ impl PyTrace {
         })
     }
 
-    /// A trace from columns of equal length, sorted by arrival here; a latency of 2^64-1 is none. Without tenants all are 0.
+    /// A trace from columns of equal length, which are sorted by arrival; a latency of 2^64-1 means none. Without
+    /// tenants all are 0.
     #[staticmethod]
     #[pyo3(signature = (name, arrive_ns, op, offset_bytes, size_bytes, device, latency_ns, tenant = None))]
     #[allow(clippy::too_many_arguments)]
@@ -171,8 +172,8 @@ impl PyTrace {
         Ok(Self::made(name, records))
     }
 
-    /// One trace of several that all begin at 0, without latencies. Trace i becomes tenant i; with `keep_tenants` each
-    /// keeps its own, raised so that they begin behind the highest tenant of the trace before it.
+    /// Merges several traces that all begin at 0, without latencies. Trace i becomes tenant i; with `keep_tenants` each
+    /// keeps its own tenants, offset to begin after the highest tenant of the trace before it.
     #[staticmethod]
     #[pyo3(signature = (traces, keep_tenants = false))]
     fn merge(py: Python<'_>, traces: Vec<PyRef<'_, PyTrace>>, keep_tenants: bool) -> PyResult<PyTrace> {
@@ -211,7 +212,7 @@ impl PyTrace {
         format!("Trace({:?}, {} records, {})", self.name, self.records.len(), self.format)
     }
 
-    /// True when some read carries a latency.
+    /// True if any read has a latency.
     #[getter]
     fn has_latency(&self) -> bool {
         self.records.iter().any(|r| r.op.is_read() && r.latency_ns.is_some())
@@ -244,7 +245,8 @@ impl PyTrace {
         Ok(dict)
     }
 
-    /// Columns as arrays: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns (2^64-1 where there is none), tenant.
+    /// Columns as arrays: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns (2^64-1 if there is none),
+    /// tenant.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         let records = &self.records;
@@ -258,7 +260,7 @@ impl PyTrace {
         Ok(dict)
     }
 
-    /// Latencies of the reads that carry one, ns, in the order of arrival.
+    /// Latencies of the reads that have one, ns, in the order of arrival.
     fn read_latencies<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
         let latencies = self.records.iter().filter(|r| r.op.is_read()).filter_map(|r| r.latency_ns);
         PyArray1::from_vec(py, latencies.collect())
@@ -273,7 +275,7 @@ impl PyTrace {
         Ok(cut.into_iter().enumerate().map(|(i, part)| self.derived(format!("{}/{i}", self.name), part)).collect())
     }
 
-    /// Cuts the trace in two at this share of its duration; the second part begins at 0 too.
+    /// Splits the trace in two at this share of its duration; the second part also begins at 0.
     fn split(&self, share: f64) -> PyResult<(PyTrace, PyTrace)> {
         if !(share > 0.0 && share < 1.0) {
             return Err(PyValueError::new_err(format!("share is {share}; it lies between 0 and 1")));
@@ -286,7 +288,7 @@ impl PyTrace {
         Ok((self.derived(self.name.clone(), first.to_vec()), self.derived(self.name.clone(), rebased)))
     }
 
-    /// The trace `factor` times as intense: times divided by it. Latencies are dropped unless the factor is 1.
+    /// The trace at `factor` times its rate: times are divided by it. Latencies are dropped unless the factor is 1.
     fn rerate(&self, factor: f64) -> PyResult<PyTrace> {
         if factor == 1.0 {
             return Ok(self.named(self.name.clone()));
@@ -295,8 +297,8 @@ impl PyTrace {
         Ok(self.derived(self.name.clone(), records))
     }
 
-    /// Re-rates until the read latencies of the baseline on one device of `preset` resemble those of `target`
-    /// (LinnOS, section 5.1). Gives the trace, the factor and the distance that is left (mean absolute log ratio).
+    /// Re-rates until the read latencies of the baseline on one device of `preset` resemble those of `target` (LinnOS,
+    /// section 5.1). Returns the trace, the factor and the remaining distance (mean absolute log ratio).
     fn rerate_like(&self, py: Python<'_>, target: &PyTrace, preset: &str, seed: u64) -> PyResult<(PyTrace, f64, f64)> {
         let params = Params::preset(preset).map_err(errors::device)?;
         let mut fresh = Ssd::new(&params, seed).map_err(errors::device)?;
@@ -315,7 +317,8 @@ impl PyTrace {
         Ok((self.derived(self.name.clone(), found.records), found.factor, found.distance))
     }
 
-    /// Writes the trace; the ending of the path says how: .parquet, .csv or .iolog. The file appears whole or not at all.
+    /// Writes the trace in the format of the path's extension: .parquet, .csv or .iolog. The file appears complete or
+    /// not at all.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let written = py.detach(|| match path.extension().and_then(|e| e.to_str()) {
             Some("parquet") => Ok(self.write_parquet(&path)),
@@ -333,14 +336,14 @@ impl PyTrace {
     }
 }
 
-/// Bytes of memory that the system could give out now.
+/// Bytes of memory that are available now.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Read latencies of one device that serves these records alone.
+/// Read latencies of one device that serves only these records.
 fn alone(mut device: Ssd, records: &[IoRecord]) -> Vec<Nanos> {
     let mut latencies = Vec::new();
     for record in records {
@@ -359,7 +362,7 @@ pub fn trace_formats() -> Vec<(&'static str, &'static str)> {
     FORMATS.iter().map(|format| (format.name, format.about)).collect()
 }
 
-/// Names of the Table 1 workloads that can be made.
+/// Names of the Table 1 workloads that can be generated.
 #[pyfunction]
 pub fn workloads() -> Vec<&'static str> {
     linnet_trace::synth::WORKLOADS.iter().map(|w| w.name).collect()

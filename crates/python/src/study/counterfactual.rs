@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a host sees of every replica at each read, beside what each would answer.
+//! Bindings of counterfactuals: what a host knows of every replica at each read, and what each would answer.
 
 use std::sync::PoisonError;
 
@@ -14,12 +14,12 @@ use crate::model::PyModel;
 use crate::setup::Setup;
 use crate::trace::PyTrace;
 
-/// Features (reads, replicas, numbers) and latencies in us (reads, replicas), replicas from the primary on; and the replica
-/// that the policy chose of each.
+/// Features (reads, replicas, numbers) and latencies in us (reads, replicas), with replicas in order from the primary,
+/// and the replica that the policy chose for each read.
 type Arrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyArray1<u8>>);
 
-/// Runs `policy` as `Array.run` does, and notes what the host saw of each replica when a read arrived, and what each would
-/// have answered.
+/// Runs `policy` like `Array.run`, and records what the host knew of each replica when a read arrived, and what each
+/// would have answered.
 #[pyfunction]
 #[pyo3(signature = (array, streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false))]
 #[allow(clippy::too_many_arguments)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drift: a trace replayed under a model trained once, one that is looked after, and one trained again and again.
+//! Bindings of the drift study: a trace replayed with a model trained once, one with drift handling, and one that is
+//! always retrained.
 
 use linnet_core::TrainOptions;
 use linnet_learn::{BoostOptions, DriftOptions, Error, FitOptions, LinnOsScheme, LinnetScheme, Verdict};
@@ -13,7 +14,7 @@ use crate::learn::evaluation;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
 
-/// What drift handling does on a trace with latencies, as a dictionary. `progress(I/Os done)` may answer False.
+/// Result of drift handling on a trace with latencies, as a dictionary. `progress(I/Os done)` may return False to stop.
 #[pyfunction]
 #[pyo3(signature = (trace, model, window, margin, seed, block_ns, progress = None))]
 #[allow(clippy::too_many_arguments)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows with histories of other lengths than LinnOS's, and networks trained on rows of any width.
+//! Bindings for rows with histories of other lengths than LinnOS's, and networks trained on rows of any width.
 
 use linnet_core::{Loss, TrainOptions};
 use linnet_study::HistorySet;
@@ -50,8 +50,8 @@ pub fn train_network<'py>(
     })
 }
 
-/// Digits (n, 7 history + 3) and labels (n,) of a trace's reads as a tracker with a history of this many reads would describe
-/// them: for studies. Four reads give the rows of `training_rows`.
+/// Digits (n, 7 history + 3) and labels (n,) of a trace's reads from a tracker with a history of this many reads: for
+/// studies. Four reads give the rows of `training_rows`.
 #[pyfunction]
 pub fn history_rows<'py>(
     py: Python<'py>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The laboratory: `linnet.Study` (models on the same rows of one device), and the modules below.
+//! Bindings of the laboratory: `linnet.Study` (models on the same rows of one device), and the modules below.
 
 pub mod counterfactual;
 pub mod drift;
@@ -17,13 +17,13 @@ use crate::learn::evaluation;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
 
-/// Names of the published defects that a study can commit.
+/// Names of the published defects that a study can switch on.
 #[pyfunction]
 pub fn defects() -> Vec<&'static str> {
     Defects::NAMES.to_vec()
 }
 
-/// One device: its reads described for every model, labelled by one inflection point, cut in time.
+/// One device: its reads described for every model, labelled by one inflection point, split by time.
 #[pyclass(name = "Study", module = "linnet", frozen)]
 pub struct PyStudy(Study);
 
@@ -31,7 +31,7 @@ type Part<'py> = (Bound<'py, PyDict>, Bound<'py, PyArray1<bool>>);
 
 #[pymethods]
 impl PyStudy {
-    /// `test` is another period to test on; without it the last half of `trace` tests. Raises LearnError.
+    /// `test` is another period to test on; without it the last half of `trace` is the test part. Raises LearnError.
     #[new]
     #[pyo3(signature = (trace, test = None, *, seed = 0, defects = Vec::new()))]
     fn new(
@@ -61,13 +61,13 @@ impl PyStudy {
         Ok(PyStudy(study.map_err(errors::learn)?))
     }
 
-    /// The latency that splits fast from slow, found on what is learned from.
+    /// The latency that splits fast from slow, found on the training part.
     #[getter]
     fn inflection_ns(&self) -> u64 {
         self.0.inflection.latency_ns
     }
 
-    /// Its percentile among the reads that are learned from.
+    /// Its percentile among the reads of the training part.
     #[getter]
     fn inflection_percentile(&self) -> f64 {
         self.0.inflection.percentile
@@ -85,7 +85,8 @@ impl PyStudy {
         evaluation(py, &evaluated)
     }
 
-    /// Evaluates Heimdall with this many reads to one decision: by the labels of all models, and under `own` by its own.
+    /// Evaluates Heimdall with this many reads per decision: by the labels of all models, and under `own` by its own
+    /// labels.
     fn heimdall<'py>(&self, py: Python<'py>, joint: usize) -> PyResult<Bound<'py, PyDict>> {
         let evaluated = detached(py, |go_on| self.0.heimdall(joint, go_on))?;
         let dict = evaluation(py, &evaluated.shared)?;
@@ -100,12 +101,12 @@ impl PyStudy {
         evaluation(py, &evaluated)
     }
 
-    /// Features by schema, (n, width) each, and labels (n,) of the part that is learned from.
+    /// Features by schema, (n, width) each, and labels (n,) of the training part.
     fn train<'py>(&self, py: Python<'py>) -> PyResult<Part<'py>> {
         part(py, &self.0.train)
     }
 
-    /// The same of the part that tests.
+    /// The same of the test part.
     fn test<'py>(&self, py: Python<'py>) -> PyResult<Part<'py>> {
         part(py, &self.0.test)
     }
