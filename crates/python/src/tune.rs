@@ -19,6 +19,11 @@ use pyo3::prelude::*;
 use crate::errors::{self, TuneError};
 use crate::progress::Progress;
 
+/// A knob's file and its value in KiB.
+type Knobs = Vec<(String, u32)>;
+/// Process, descriptor, readahead in KiB, and why it is left alone.
+type OpenFile = (u32, u32, u32, Option<&'static str>);
+
 fn host(root: Option<&str>) -> Host {
     root.map_or_else(Host::default, Host::below)
 }
@@ -96,7 +101,7 @@ pub fn tune_readahead(
 /// Puts back what the journal says is changed: (devices and their values, devices that somebody else set, open files).
 #[pyfunction]
 #[pyo3(signature = (root = None))]
-pub fn tune_restore(root: Option<&str>) -> PyResult<(Vec<(String, u32)>, Vec<(String, u32)>, usize)> {
+pub fn tune_restore(root: Option<&str>) -> PyResult<(Knobs, Knobs, usize)> {
     let host = host(root);
     let back = || {
         let _lock = Lock::take(&host)?;
@@ -108,10 +113,7 @@ pub fn tune_restore(root: Option<&str>) -> PyResult<(Vec<(String, u32)>, Vec<(St
 
 /// Who has a file open: process, descriptor, its readahead in KiB, and why a tuner would leave it alone, if it would.
 #[pyfunction]
-pub fn tune_open_files(
-    py: Python<'_>,
-    path: std::path::PathBuf,
-) -> PyResult<Vec<(u32, u32, u32, Option<&'static str>)>> {
+pub fn tune_open_files(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Vec<OpenFile>> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::metadata(&path).map_err(|error| errors::file(&path, error))?;
     let file = FileId { dev: Dev::from_stat(metadata.dev()), inode: metadata.ino() };
