@@ -10,10 +10,10 @@
 //! The cube makes long queues expensive, so that a fast replica is not overloaded by all clients that have noticed it.
 //!
 //! Where we differ: C3's servers report their queue and service time, and drives report nothing. The array is the only
-//! client, so the requests outstanding are the queue; the service time is estimated as response time / (queue at submit
-//! + 1), the share of one request if the device served them one by one. C3's rate control is for many clients that do
-//! not know of each other, and is left out. A replica unread for longer than the array's age limit is probed, as in
-//! ewma-inflight.
+//! client, so the requests outstanding are the queue; the service time is estimated as the response time divided by one
+//! more than the queue at submit, the share of one request if the device served them one by one. C3's rate control is for
+//! many clients that do not know of each other, and is left out. A replica unread for longer than the array's age limit is
+//! probed, as in ewma-inflight.
 
 use crate::{Ask, Choice, Completion, Policy, Submit};
 use linnet_core::{Budget, Candidate};
