@@ -95,7 +95,7 @@ def test_restore_leaves_what_somebody_else_set(machine: Path) -> None:
     ("words", "said"),
     [
         (["--once", "--watch"], "one of --once and --watch"),
-        (["--model", "oracle"], "is not known"),
+        (["--model", "oracle"], "is not a file"),
         (["--scope", "everything"], "--scope"),
     ],
 )
@@ -107,6 +107,13 @@ def test_wrong_settings_are_refused(words: list[str], said: str) -> None:
 def test_an_unknown_device_is_named() -> None:
     with pytest.raises(_native.TuneError, match="/dev/nosuch: no such device or mount"):
         _native.tune_readahead(lambda _: False, device="/dev/nosuch", dry_run=True)
+
+
+def test_a_model_that_is_none_is_refused_with_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "m.linnet"
+    file.write_bytes(b"no model at all" * 20)
+    with pytest.raises(_native.TuneError, match=r"m\.linnet: model file, byte 0: not a model file"):
+        _native.tune_readahead(lambda _: False, dry_run=True, model=file)
 
 
 def test_what_the_callback_raises_comes_out() -> None:

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The readahead tuner and its doctor. Rows and events travel as JSON, as the commands print them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use linnet_tune::device::Rivals;
 use linnet_tune::event::Event;
 use linnet_tune::host::Host;
 use linnet_tune::journal::{Journal, Lock};
+use linnet_tune::model::Model;
 use linnet_tune::mounts::Dev;
 use linnet_tune::observe;
 use linnet_tune::openfile::{Descriptor, FileId};
-use linnet_tune::rule::Rule;
+use linnet_tune::rule::{Decider, Rule};
 use linnet_tune::tuner::{Options, Scope, Tuner, only_dev};
 use linnet_tune::{bdi, doctor, recover};
 use pyo3::exceptions::PyValueError;
@@ -54,9 +56,10 @@ pub fn tune_sight(py: Python<'_>) -> PyResult<(bool, bool, bool, Vec<String>)> {
 }
 
 /// Tunes readahead until `tell` answers False. `tell(line)` gets each event as JSON, and None at every tick.
+/// `model` is a model file; without one the rule decides.
 #[pyfunction]
 #[pyo3(signature = (tell, device = None, cgroup = None, once = false, dry_run = false, scope = "both", rivals = "auto",
-                    backoff_seconds = 600.0))]
+                    backoff_seconds = 600.0, model = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn tune_readahead(
     py: Python<'_>,
@@ -68,6 +71,7 @@ pub fn tune_readahead(
     scope: &str,
     rivals: &str,
     backoff_seconds: f64,
+    model: Option<PathBuf>,
 ) -> PyResult<()> {
     let scope = match scope {
         "both" => Scope::Both,
@@ -88,9 +92,20 @@ pub fn tune_readahead(
     let outcome = py.detach(|| -> linnet_tune::Result<()> {
         let host = Host::default();
         let rule = Rule::default();
+        let model = model.as_deref().map(Model::read).transpose()?;
         let mut line = |event: Option<&Event>| progress.tell((event.map(|event| event.to_json().to_string()),));
         let mut observer = observe::best(&host, only_dev(&host, &options)?)?;
-        let tuner = Tuner::start(&host, options, &rule, observer.as_mut(), &mut |event| line(Some(event)))?;
+        let decider: &dyn Decider = match &model {
+            // Its features are of demands; those of batches are too coarse for it.
+            Some(_) if !observer.sight().demands => {
+                let why = "which pages are asked for cannot be seen here: the rule decides, not the model";
+                line(Some(&Event::note("note", "", why)));
+                &rule
+            }
+            Some(model) => model,
+            None => &rule,
+        };
+        let tuner = Tuner::start(&host, options, decider, observer.as_mut(), &mut |event| line(Some(event)))?;
         tuner.run(&mut line)
     });
     outcome.map_err(refused)?;

@@ -14,6 +14,7 @@ pub mod feature;
 pub mod govern;
 pub mod host;
 pub mod journal;
+pub mod model;
 pub mod mounts;
 pub mod names;
 pub mod observe;

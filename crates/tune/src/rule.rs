@@ -78,7 +78,7 @@ pub fn on_ladder(kib: f64) -> u32 {
 }
 
 /// Certainty that grows with what was seen: 4 observations give 0.6, 16 give 0.8, 100 give 0.92.
-fn certainty(observations: u64) -> f64 {
+pub(crate) fn certainty(observations: u64) -> f64 {
     1.0 - 0.8 / (observations.max(1) as f64).sqrt()
 }
 
@@ -87,7 +87,7 @@ const WASTED_PAGES: f64 = 4096.0;
 
 /// Certainty that reads are scattered. Where each brings many megabytes of which next to nothing is used, two are enough:
 /// more would take seconds.
-fn scattered(features: &Features) -> f64 {
+pub(crate) fn scattered(features: &Features) -> f64 {
     let counted = certainty(features.jumps);
     let each = features.added as f64 / features.jumps.max(1) as f64;
     let wasted = features.jumps >= 2 && each >= WASTED_PAGES && features.used_share < 0.02;

@@ -103,7 +103,9 @@ def readahead(
         bool, typer.Option("--watch", help="Until Ctrl-C, which puts everything back (the default).")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and explain; change nothing.")] = False,
-    model: Annotated[str, typer.Option("--model", "-m", help="What decides: rule.")] = "rule",
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="What decides: rule, or a model file (./rule for a file of that name).")
+    ] = "rule",
     scope: Annotated[
         Literal["both", "files", "devices"],
         typer.Option(help="What is set: open files, what files begin with on a device, or both."),
@@ -127,8 +129,11 @@ def readahead(
     """
     if once and watch:
         raise typer.BadParameter("give one of --once and --watch", param_hint="--once")
-    if model != "rule":
-        raise typer.BadParameter(f"{model!r} is not known; give rule", param_hint="--model")
+    file = None if model == "rule" else Path(model)
+    if file is not None and not file.is_file():
+        raise typer.BadParameter(
+            f"{model!r} is not a file; give rule or a model file (spec/knob.md)", param_hint="--model"
+        )
     with stopping() as stopped:
 
         def tell(line: str | None) -> bool:
@@ -139,7 +144,7 @@ def readahead(
                     show_event(json_text.loads(line))
             return stopped() is None
 
-        _native.tune_readahead(tell, device, cgroup, once, dry_run, scope, rivals, backoff)
+        _native.tune_readahead(tell, device, cgroup, once, dry_run, scope, rivals, backoff, file)
         ended = stopped()
     if ended == signal.SIGINT:
         raise typer.Exit(INTERRUPTED)
