@@ -35,7 +35,7 @@ static int check_header(const uint8_t *bytes, size_t *offset)
 		return refuse(offset, 10, LINNET_E_KIND);
 	if (parts == 0 || parts > (LINNET_PART_NETWORK | LINNET_PART_TREES))
 		return refuse(offset, 24, LINNET_E_FIELD);
-	if (schema != LINNET_SCHEMA_READAHEAD1 && schema < LINNET_SCHEMA_PRIVATE)
+	if (schema != LINNET_SCHEMA_READAHEAD1 && schema != LINNET_SCHEMA_NFS1 && schema < LINNET_SCHEMA_PRIVATE)
 		return refuse(offset, 12, LINNET_E_SCHEMA);
 	if (inputs < 1 || inputs > LINNET_KNOB_INPUTS_MAX)
 		return refuse(offset, 14, LINNET_E_FIELD);
@@ -201,6 +201,36 @@ void linnet_knob_load_network(const struct linnet_knob *knob, struct linnet_smal
 		for (uint32_t o = 0; o < layer->outputs; o++, from += 4)
 			values[(uint32_t)layer->inputs * layer->outputs + o] = (uint32_t)get(from, 4);
 	}
+}
+
+static void put(uint8_t *p, uint64_t bits, uint32_t width)
+{
+	for (uint32_t i = 0; i < width; i++)
+		p[i] = (uint8_t)(bits >> (8 * i));
+}
+
+void linnet_knob_store(uint8_t *bytes, size_t size, const struct linnet_knob *knob,
+		       const struct linnet_normaliser *normaliser, const struct linnet_small *network)
+{
+	uint8_t *to = bytes + (knob->moments - bytes);
+
+	put(bytes + 48, normaliser->rows, 8);
+	for (uint32_t i = 0; i < knob->inputs; i++, to += MOMENTS_BYTES) {
+		put(to, *(const bits64 *)(const void *)&normaliser->moments[i].mean, 8);
+		put(to + 8, *(const bits64 *)(const void *)&normaliser->moments[i].variance, 8);
+	}
+	to = bytes + (knob->network - bytes);
+	for (uint32_t k = 0; network && k < network->layer_count; k++) {
+		const struct linnet_small_layer *layer = &network->layers[k];
+		const linnet_bits *values = (const linnet_bits *)(const void *)(network->values + layer->values);
+
+		for (uint32_t o = 0; o < layer->outputs; o++)
+			for (uint32_t i = 0; i < layer->inputs; i++, to += 4)
+				put(to, values[i * layer->outputs + o], 4);
+		for (uint32_t o = 0; o < layer->outputs; o++, to += 4)
+			put(to, values[(uint32_t)layer->inputs * layer->outputs + o], 4);
+	}
+	put(bytes + size - 4, linnet_crc32c(bytes, size - 4), 4);
 }
 
 void linnet_knob_load_tree(const struct linnet_knob *knob, struct linnet_tree_node *nodes)

@@ -17,6 +17,14 @@
 /* Masks of all lanes except the first k. */
 static const lanes_mask all_but[LANES] = { { -1, -1, -1, -1 }, { 0, -1, -1, -1 }, { 0, 0, -1, -1 }, { 0, 0, 0, -1 } };
 
+void linnet_small_options_of(struct linnet_small_options *options, uint32_t loss, uint32_t rate_ppm,
+			     uint32_t momentum_ppm)
+{
+	options->loss = loss;
+	options->learning_rate = (float)(int32_t)rate_ppm / 1000000;
+	options->momentum = (float)(int32_t)momentum_ppm / 1000000;
+}
+
 int linnet_small_check(const struct linnet_small *network, const struct linnet_small_options *options)
 {
 	uint32_t last = network->layers[network->layer_count - 1].activation;

@@ -163,6 +163,10 @@ struct linnet_small_options {
 	float momentum; /* share of the previous step that is added again; 0 for none */
 };
 
+/* Options from integers, for callers without floats: rate and momentum in millionths. */
+void linnet_small_options_of(struct linnet_small_options *options, uint32_t loss, uint32_t rate_ppm,
+			     uint32_t momentum_ppm);
+
 /* Checks that these options fit the network. LINNET_E_SHAPE, or LINNET_E_RANGE for a rate or momentum out of range. */
 int linnet_small_check(const struct linnet_small *network, const struct linnet_small_options *options);
 
@@ -251,6 +255,7 @@ int linnet_cart_fit(const struct linnet_cart_options *options, const float *valu
 
 #define LINNET_KIND_KNOB 2
 #define LINNET_SCHEMA_READAHEAD1 3
+#define LINNET_SCHEMA_NFS1 4
 #define LINNET_SCHEMA_PRIVATE 0x8000u /* first of the schemas that callers define */
 #define LINNET_KNOB_LEVELS_MAX 32
 #define LINNET_UNIT_NONE 0
@@ -288,6 +293,13 @@ void linnet_knob_load_normaliser(const struct linnet_knob *knob, struct linnet_n
 
 /* Copies the network's numbers into a network that was planned from knob->inputs and knob->layers, and placed. */
 void linnet_knob_load_network(const struct linnet_knob *knob, struct linnet_small *network);
+
+/*
+ * Writes what was learned back into the bytes of a file from which `knob` was read: moments, numbers of the network (NULL:
+ * unchanged) and checksum. Shape, values and tree stay.
+ */
+void linnet_knob_store(uint8_t *bytes, size_t size, const struct linnet_knob *knob,
+		       const struct linnet_normaliser *normaliser, const struct linnet_small *network);
 
 /* Copies the tree's nodes: knob->node_count of them. */
 void linnet_knob_load_tree(const struct linnet_knob *knob, struct linnet_tree_node *nodes);

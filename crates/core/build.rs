@@ -19,7 +19,7 @@ fn units(core: &Path) -> Vec<Unit> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
-            [name, kind @ ("module" | "integer" | "fpu" | "float"), ref rest @ ..] if rest.len() < 2 => Unit {
+            [name, kind @ ("module" | "integer" | "tune" | "fpu" | "float"), ref rest @ ..] if rest.len() < 2 => Unit {
                 file: core.join(format!("{name}.c")),
                 symbol: rest.first().map(|symbol| symbol.to_string()),
                 floats: matches!(kind, "fpu" | "float"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Checks the C core with spec/vectors (features.txt, inflight.txt, heimdall.txt, network.txt, choose.txt, decide.txt,
- * models, reject). core/Makefile builds it twice: with the core's user-space flags and with the kernel's flags.
+ * readahead.txt, models, reject). core/Makefile builds it with the core's user-space flags and with the kernel's flags.
  *
  *   conformance FILE...          exits 0 if every vector holds; else 1, and prints the file and line of the vector
  */
@@ -57,6 +57,7 @@ static linnet_int128 number(const char *text)
 }
 
 #include "choices.h"
+#include "windows.h"
 
 /* ---- features ---- */
 
@@ -434,6 +435,8 @@ int main(int argc, char **argv)
 			read = rejects;
 		else if (strstr(path, "models/"))
 			read = models;
+		else if (strstr(path, "readahead"))
+			read = windows;
 		else if (strstr(path, "features"))
 			read = features;
 		else if (strstr(path, "inflight"))

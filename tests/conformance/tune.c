@@ -3,10 +3,11 @@
  * Checks the library of knobs: results with one right value, such as gradients against finite differences of a slow
  * network in doubles, the normaliser against sums, and errors. Prints a hash of every resulting float: core/Makefile
  * compares it between builds, where no bit may differ. Every buffer has exactly the size that the core asks for, so
- * that the sanitizers find an access beyond it. Trees, induction and rings are in tune_trees.c, model files in
- * tune_files.c.
+ * that the sanitizers find an access beyond it. Trees, induction and rings are in tune_trees.c; model files and runs that
+ * a kernel repeats in knob_files.c and knob_runs.c.
  */
 #include "tune.h"
+#include "knobs.h"
 
 /* ---- the same network in doubles, computed one number at a time ---- */
 
@@ -284,13 +285,16 @@ static void normalisers(void)
 
 int main(int argc, char **argv)
 {
-	int cases = 0;
+	unsigned checks, all = 0;
 
 	networks();
 	normalisers();
 	check_trees();
-	for (int i = 1; i < argc; i++)
-		cases += check_file(argv[i]);
-	printf("files: %d cases\n", cases);
+	for (int i = 1; i < argc; i++) {
+		CHECK(knob_file(argv[i], &checks) == 0 && checks > 0);
+		all += checks;
+	}
+	printf("files: %u checks\n", all);
+	CHECK(knob_runs() == 0);
 	return 0;
 }

@@ -50,6 +50,5 @@ static inline void *room(size_t size)
 }
 
 void check_trees(void);
-int check_file(const char *path);
 
 #endif

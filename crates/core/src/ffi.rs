@@ -405,3 +405,158 @@ unsafe extern "C" {
     pub fn linnet_knob_load_network(knob: *const Knob, network: *mut Small);
     pub fn linnet_knob_load_tree(knob: *const Knob, nodes: *mut crate::TreeNode);
 }
+
+pub const READAHEAD_INPUTS: usize = 8;
+pub const DISTANCES: usize = 16;
+pub const SIZES: usize = 8;
+/// `LINNET_CHANGE_NONE`, of `enum linnet_change`.
+pub const CHANGE_NONE: u32 = 0;
+pub const CHANGE_ROLLBACK: u32 = 2;
+
+#[derive(Default)]
+#[repr(C)]
+pub struct ReadaheadVerdict {
+    pub reading: u32,
+    pub kib: u32,
+    pub confidence_ppm: u32,
+}
+
+#[derive(Default)]
+#[repr(C)]
+pub struct Proposal {
+    pub change: u32,
+    pub to_kib: u32,
+    pub confidence_ppm: u32,
+    pub spare: u32,
+    pub cost_before_q16: u64,
+    pub cost_after_q16: u64,
+    pub hold_ns: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+#[repr(C)]
+pub struct Governor {
+    pub began_ns: u64,
+    pub changed_at_ns: u64,
+    pub hold_until_ns: u64,
+    pub hold_ns: u64,
+    pub cost_before_q16: u64,
+    pub window: crate::ReadCounts,
+    pub original_kib: u32,
+    pub current_kib: u32,
+    pub previous_kib: u32,
+    pub pending_kib: u32,
+    pub reading: u32,
+    pub cost_reading: u32,
+    pub jump_pages_q16: u32,
+    pub has_pending: u8,
+    pub has_changed: u8,
+    pub has_cost: u8,
+    pub spare: u8,
+}
+
+const _: () = assert!(size_of::<Proposal>() == 40 && size_of::<ReadaheadVerdict>() == 12);
+const _: () = assert!(size_of::<Governor>() == 72 + size_of::<crate::ReadCounts>());
+
+unsafe extern "C" {
+    pub fn linnet_counts_add(to: *mut crate::ReadCounts, from: *const crate::ReadCounts);
+    pub fn linnet_pattern_of(counts: *const crate::ReadCounts, demands: i32, pattern: *mut crate::ReadPattern);
+    pub fn linnet_pattern_row(pattern: *const crate::ReadPattern, row: *mut u32);
+    pub fn linnet_certainty_ppm(observations: u64) -> u32;
+    pub fn linnet_scattered_ppm(pattern: *const crate::ReadPattern) -> u32;
+    pub fn linnet_rule_init(rule: *mut crate::ReadRule);
+    pub fn linnet_rule_decide(
+        rule: *const crate::ReadRule,
+        pattern: *const crate::ReadPattern,
+        verdict: *mut ReadaheadVerdict,
+    ) -> i32;
+    pub fn linnet_model_verdict(
+        rule: *const crate::ReadRule,
+        pattern: *const crate::ReadPattern,
+        kib: u32,
+        confidence_ppm: u32,
+        verdict: *mut ReadaheadVerdict,
+    );
+    pub fn linnet_governor_init(governor: *mut Governor, now_ns: u64, kib: u32);
+    pub fn linnet_governor_correct(governor: *mut Governor, kib: u32);
+    pub fn linnet_governor_step(
+        governor: *mut Governor,
+        now_ns: u64,
+        pattern: *const crate::ReadPattern,
+        verdict: *const ReadaheadVerdict,
+        proposal: *mut Proposal,
+    );
+    pub fn linnet_governor_changed(governor: *mut Governor, now_ns: u64, kib: u32);
+    pub fn linnet_governor_refused(governor: *mut Governor, now_ns: u64, wait_ns: u64);
+}
+
+// core/place.h
+
+pub const KIND_FOREST: u16 = 3;
+pub const SCHEMA_PLACE1: u16 = 5;
+pub const FOREST_INPUTS_MAX: usize = 254;
+pub const FOREST_OUTPUTS_MAX: usize = 64;
+pub const FOREST_TREES_MAX: usize = 65536;
+pub const FOREST_NODES_MAX: usize = (1 << 24) - 1;
+pub const FOREST_NAME: usize = 40;
+pub const FOREST_ROWS: usize = 16;
+
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct ForestCell {
+    pub key: [i32; 7],
+    pub exits: u32,
+    pub feature: [u8; 8],
+    pub cell: u32,
+    pub value: u32,
+    pub spare: [u32; 4],
+}
+
+#[repr(C)]
+pub struct ForestFile {
+    pub schema: u16,
+    pub inputs: u16,
+    pub outputs: u32,
+    pub tree_count: u32,
+    pub node_count: u32,
+    pub value_count: u32,
+    pub cell_count: u32,
+    pub rows: u64,
+    pub seed: u64,
+    pub names: *const u8,
+    pub tree_nodes: *const u8,
+    pub features: *const u8,
+    pub thresholds: *const u8,
+    pub values: *const u8,
+}
+
+#[repr(C)]
+pub struct Forest {
+    pub inputs: u32,
+    pub outputs: u32,
+    pub roots: *const u32,
+    pub cells: *const ForestCell,
+    pub values: *const f64,
+    pub first: [u32; FOREST_OUTPUTS_MAX + 1],
+}
+
+const _: () = assert!(size_of::<ForestCell>() == 64 && size_of::<ForestFile>() == 80);
+const _: () = assert!(size_of::<Forest>() == 32 + 4 * (FOREST_OUTPUTS_MAX + 1) + 4);
+
+unsafe extern "C" {
+    pub fn linnet_forest_read(bytes: *const u8, size: usize, file: *mut ForestFile, offset: *mut usize) -> i32;
+    pub fn linnet_forest_load(
+        file: *const ForestFile,
+        roots: *mut u32,
+        cells: *mut ForestCell,
+        values: *mut f64,
+        forest: *mut Forest,
+    );
+    pub fn linnet_forest_predict(
+        forest: *const Forest,
+        rows: *const f32,
+        count: u32,
+        scratch: *mut i32,
+        out: *mut f64,
+    ) -> i32;
+}

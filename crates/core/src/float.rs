@@ -52,6 +52,20 @@ pub struct FloatLayer {
     pub biases: Vec<f32>,
 }
 
+/// Checks that each layer takes the outputs of the one before, and has as many weights and biases as its shape says.
+pub(crate) fn check_shapes(layers: &[FloatLayer]) -> Result<(), Error> {
+    let mut before = layers.first().map_or(0, |layer| layer.inputs);
+    for (k, layer) in layers.iter().enumerate() {
+        let (weights, biases) = (layer.weights.len(), layer.biases.len());
+        if layer.inputs != before || weights != layer.inputs * layer.outputs || biases != layer.outputs {
+            let shape = format!("{} to {} with {weights} weights and {biases} biases", layer.inputs, layer.outputs);
+            return Err(Error::Shape(format!("layer {k} is {shape}, on {before} numbers")));
+        }
+        before = layer.outputs;
+    }
+    Ok(())
+}
+
 /// A network being trained: `core.values` points into `memory`.
 pub(crate) struct Raw {
     pub core: ffi::FloatNetwork,
@@ -122,21 +136,7 @@ impl FloatNetwork {
     /// A network of these layers.
     pub fn from_layers(layers: &[FloatLayer]) -> Result<FloatNetwork, Error> {
         let inputs = layers.first().map_or(0, |layer| layer.inputs);
-        for (k, layer) in layers.iter().enumerate() {
-            let before = if k == 0 { inputs } else { layers[k - 1].outputs };
-            if layer.inputs != before
-                || layer.weights.len() != layer.inputs * layer.outputs
-                || layer.biases.len() != layer.outputs
-            {
-                return Err(Error::Shape(format!(
-                    "layer {k} is {} to {} with {} weights and {} biases, on {before} numbers",
-                    layer.inputs,
-                    layer.outputs,
-                    layer.weights.len(),
-                    layer.biases.len()
-                )));
-            }
-        }
+        check_shapes(layers)?;
         let shape: Vec<_> = layers.iter().map(|layer| (layer.outputs, layer.activation)).collect();
         let mut raw = Raw::new(inputs, &shape, 0, simd::best())?;
         raw.set(layers);

@@ -6,6 +6,8 @@ use crate::{Activation, DecisionTree, Error, Moments, Normaliser, SmallNetwork, 
 
 /// Schema of the features of a readahead tuner.
 pub const SCHEMA_READAHEAD1: u16 = 3;
+/// Schema of the features of an NFS tuner.
+pub const SCHEMA_NFS1: u16 = 4;
 /// First of the schemas that callers define.
 pub const SCHEMA_PRIVATE: u16 = ffi::SCHEMA_PRIVATE;
 const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
@@ -25,7 +27,7 @@ pub enum Unit {
 /// A model of a knob: predicts a class from features, and each class has a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knob {
-    /// Schema of the features: [`SCHEMA_READAHEAD1`], or a number from [`SCHEMA_PRIVATE`] up.
+    /// Schema of the features: [`SCHEMA_READAHEAD1`], [`SCHEMA_NFS1`], or a number from [`SCHEMA_PRIVATE`] up.
     pub schema: u16,
     /// Unit of the values.
     pub unit: Unit,

@@ -9,6 +9,7 @@ mod error;
 #[allow(missing_docs)]
 mod ffi;
 mod float;
+mod forest;
 mod heimdall;
 mod incremental;
 mod inflight;
@@ -20,6 +21,7 @@ mod network;
 mod normaliser;
 #[doc(hidden)]
 pub mod raw;
+mod readahead;
 mod records;
 mod replica;
 mod ring;
@@ -36,14 +38,19 @@ mod trees;
 pub use decision::{Answer, Candidate, Decision, Hedging, Question, REPLICAS_MAX, Verdict, preferred};
 pub use error::{Error, ModelFault};
 pub use float::{Activation, FloatLayer, FloatNetwork};
+pub use forest::{FOREST_INPUTS_MAX, FOREST_OUTPUTS_MAX, Forest, ForestOutput, RegressionTree, SCHEMA_PLACE1};
 pub use heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, throughput};
 pub use incremental::{IncrementalNetwork, Precompute};
 pub use inflight::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, Place, bucket};
-pub use knob::{Knob, SCHEMA_PRIVATE, SCHEMA_READAHEAD1, Unit};
+pub use knob::{Knob, SCHEMA_NFS1, SCHEMA_PRIVATE, SCHEMA_READAHEAD1, Unit};
 pub use latencies::{FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, SCORE_BINS};
 pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
 pub use normaliser::{KNOB_INPUTS_MAX, Moments, Normaliser, Z_MAX};
+pub use readahead::{
+    DISTANCES, READ_NUMBERS, READAHEAD_INPUTS, ReadCounts, ReadGovernor, ReadPattern, ReadProposal, ReadRule,
+    ReadVerdict, Reading, SIZES, certainty_ppm,
+};
 pub use replica::{Flight, Replica};
 pub use ring::{Consumer, Producer, Sampler, ring};
 pub use settings::{Budget, Policy, Rate, Settings, policy_names};

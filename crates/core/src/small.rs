@@ -4,6 +4,7 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
+use crate::float::check_shapes;
 use crate::network::LAYERS_MAX;
 use crate::{Activation, Error, FloatLayer, Loss, ffi};
 
@@ -86,24 +87,11 @@ impl SmallNetwork {
         let inputs = layers.first().map_or(0, |layer| layer.inputs);
         let shape: Vec<_> = layers.iter().map(|layer| (layer.outputs, layer.activation)).collect();
         let mut network = SmallNetwork::new(inputs, &shape, 0)?;
-        let mut before = inputs;
+        check_shapes(layers)?;
         for (k, layer) in layers.iter().enumerate() {
-            if layer.inputs != before
-                || layer.weights.len() != layer.inputs * layer.outputs
-                || layer.biases.len() != layer.outputs
-            {
-                return Err(Error::Shape(format!(
-                    "layer {k} is {} to {} with {} weights and {} biases, on {before} numbers",
-                    layer.inputs,
-                    layer.outputs,
-                    layer.weights.len(),
-                    layer.biases.len()
-                )));
-            }
             if let Some(number) = layer.weights.iter().chain(&layer.biases).find(|number| !number.is_finite()) {
                 return Err(Error::Shape(format!("layer {k} has a number that is {number}")));
             }
-            before = layer.outputs;
             // SAFETY: the vectors are of the layer's size.
             unsafe {
                 ffi::linnet_small_set(&mut network.core, k as u32, layer.weights.as_ptr(), layer.biases.as_ptr());

@@ -269,7 +269,7 @@ impl std::fmt::Debug for DecisionTree {
 }
 
 /// The largest 32-bit float that is at most `x`.
-fn rounded_down(x: f64) -> f32 {
+pub(crate) fn rounded_down(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near) > x { near.next_down() } else { near }
 }

@@ -273,21 +273,11 @@ fn what_is_foreseen_cuts_at_zero() {
 /// The published weights on their 2,000 inputs, and on every pending count for some of them.
 #[test]
 fn agrees_with_published_outputs() {
-    let Some(path) = common::shared("reference/linnos/vectors.json") else { return };
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    let numbers =
-        |name: &str| -> Vec<i64> { json[name].as_array().unwrap().iter().map(|x| x.as_i64().unwrap()).collect() };
-    let layers = vec![
-        Layer { inputs: 31, outputs: 256, weights: numbers("w0"), biases: numbers("b0") },
-        Layer { inputs: 256, outputs: 2, weights: numbers("w1"), biases: numbers("b1") },
-    ];
-    let network = Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap();
-    let out = json["out"].as_array().unwrap();
-    for (case, (input, decision)) in json["inputs"].as_array().unwrap().iter().zip(numbers("decisions")).enumerate() {
-        let digits: Vec<u8> = input.as_str().unwrap().bytes().map(|c| c - b'0').collect();
-        let (net, now) = reach(&network, &digits.try_into().unwrap());
-        let gap = out[case][1].as_i64().unwrap() - out[case][0].as_i64().unwrap();
-        assert_eq!((net.score(now), net.decide(now)), (gap, decision == 1), "case {case}");
+    let Some((network, cases)) = common::published_linnos() else { return };
+    for (case, published) in cases.iter().enumerate() {
+        let (net, now) = reach(&network, &published.digits);
+        let gap = published.logits[1] - published.logits[0];
+        assert_eq!((net.score(now), net.decide(now)), (gap, published.revokes), "case {case}");
         if case % 50 == 0 {
             let tracker = net.tracker();
             for snapshot in 0..1_000 {

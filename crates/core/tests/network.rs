@@ -152,26 +152,15 @@ fn wide_networks_are_exact() {
 /// Published weights with 2,000 inputs and their exact outputs, where the shared data is present.
 #[test]
 fn agrees_with_published_outputs() {
-    let Some(path) = common::shared("reference/linnos/vectors.json") else { return };
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    let numbers =
-        |name: &str| -> Vec<i64> { json[name].as_array().unwrap().iter().map(|x| x.as_i64().unwrap()).collect() };
-    let layers = vec![
-        Layer { inputs: 31, outputs: 256, weights: numbers("w0"), biases: numbers("b0") },
-        Layer { inputs: 256, outputs: 2, weights: numbers("w1"), biases: numbers("b1") },
-    ];
-    let network = Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap();
+    let Some((network, cases)) = common::published_linnos() else { return };
     assert_eq!(network.width(), Width::I16);
     let (mut agree, mut revokes) = (0, 0);
-    for ((input, decision), out) in
-        json["inputs"].as_array().unwrap().iter().zip(numbers("decisions")).zip(json["out"].as_array().unwrap())
-    {
-        let digits: Vec<u8> = input.as_str().unwrap().bytes().map(|c| c - b'0').collect();
+    for published in &cases {
         let mut logits = [0; 2];
-        network.logits(&digits, &mut logits).unwrap();
-        let same = logits == [0, 1].map(|o| i128::from(out[o].as_i64().unwrap()));
-        agree += usize::from(same && network.decide(&digits) == (decision == 1));
-        revokes += decision;
+        network.logits(&published.digits, &mut logits).unwrap();
+        let same = logits == published.logits.map(i128::from);
+        agree += usize::from(same && network.decide(&published.digits) == published.revokes);
+        revokes += usize::from(published.revokes);
     }
     assert_eq!((agree, revokes), (2_000, 193));
 }

@@ -6,7 +6,7 @@ pub mod inflight;
 
 use std::path::PathBuf;
 
-use linnet_core::{FEATURE_BINS, LATENCY_SHARES, LatencyBins, Layer, SCORE_BINS};
+use linnet_core::{DIGITS, FEATURE_BINS, LATENCY_SHARES, LatencyBins, Layer, Network, SCORE_BINS};
 use linnet_sim::Chance;
 
 /// A tracker that keeps every I/O and prints numbers as text.
@@ -93,6 +93,34 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     }
     println!("skipped: {} is not there", file.display());
     None
+}
+
+/// One input of the published LinnOS network, with its exact answers.
+pub struct Published {
+    pub digits: [u8; DIGITS],
+    pub logits: [i64; 2],
+    pub revokes: bool,
+}
+
+/// The published LinnOS network and its inputs, or `None` where the shared data is absent.
+pub fn published_linnos() -> Option<(Network, Vec<Published>)> {
+    let path = shared("reference/linnos/vectors.json")?;
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let integers = |list: &serde_json::Value| -> Vec<i64> {
+        list.as_array().unwrap().iter().map(|number| number.as_i64().unwrap()).collect()
+    };
+    let layers = vec![
+        Layer { inputs: 31, outputs: 256, weights: integers(&json["w0"]), biases: integers(&json["b0"]) },
+        Layer { inputs: 256, outputs: 2, weights: integers(&json["w1"]), biases: integers(&json["b1"]) },
+    ];
+    let network = Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap();
+    let inputs = json["inputs"].as_array().unwrap().iter().zip(json["out"].as_array().unwrap());
+    let cases = inputs.zip(integers(&json["decisions"])).map(|((input, out), decision)| Published {
+        digits: input.as_str().unwrap().bytes().map(|c| c - b'0').collect::<Vec<u8>>().try_into().unwrap(),
+        logits: integers(out).try_into().unwrap(),
+        revokes: decision == 1,
+    });
+    Some((network, cases.collect()))
 }
 
 /// The first line of a vector file.

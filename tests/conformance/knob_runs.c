@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Runs of the library of knobs whose every result goes into a hash: normaliser, training, inference, ring, sampler, trees,
+ * induction, and the decisions on readahead. Two builds that print the same lines compute the same bits.
+ */
+#include "knobs.h"
+#include <readahead.h>
+
+#define STEPS 300
+
+static uint64_t hash;
+static uint32_t wrong;
+static uint64_t state;
+
+static void begin(void)
+{
+	hash = 0xcbf29ce484222325;
+	state = 1;
+}
+
+static void mix(const void *data, size_t n)
+{
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ p[i]) * 0x100000001b3;
+}
+
+static void end(const char *name)
+{
+	printf("knob-run %s %016llx\n", name, (unsigned long long)hash);
+}
+
+static void must(int holds, const char *what)
+{
+	if (holds)
+		return;
+	wrong++;
+	fprintf(stderr, "knob-run: %s\n", what);
+}
+
+static uint32_t draw(void)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(state >> 33);
+}
+
+/* The bits of a float between 1/8 and 4, of either sign. */
+static uint32_t number(void)
+{
+	uint32_t a = draw(), b = draw();
+
+	return (a & 1) << 31 | (124 + a / 2 % 5) << 23 | (b & 0x7fffff);
+}
+
+static void *room(size_t n)
+{
+	void *memory = malloc(n);
+
+	if (!memory) {
+		perror("knob-run");
+		exit(1);
+	}
+	memset(memory, 0, n);
+	return memory;
+}
+
+static void normalisers(uint32_t memory, const char *name)
+{
+	struct linnet_moments moments[4];
+	struct linnet_normaliser normaliser;
+	uint32_t row[4], z[4];
+	int error;
+
+	begin();
+	must(linnet_normaliser_init(&normaliser, 4, memory, moments) == 0, "a normaliser of four inputs");
+	for (uint32_t r = 0; r < 1000; r++) {
+		for (uint32_t i = 0; i < 3; i++)
+			row[i] = number();
+		row[3] = r == 500 ? 0x7fc00000 : 0x3dcccccd; /* NaN; 0.1 */
+		FLOATS(error = linnet_normaliser_learn(&normaliser, (float *)row));
+		must(error == (r == 500 ? LINNET_E_INPUT : 0), "a row with a NaN is refused, others are not");
+		FLOATS(linnet_normaliser_apply(&normaliser, (float *)row, (float *)z));
+		mix(z, sizeof(z));
+	}
+	mix(moments, sizeof(moments));
+	must(normaliser.rows == 999 && normaliser.refused == 1, "rows of the normaliser");
+	end(name);
+}
+
+struct run {
+	const char *name;
+	uint32_t loss;
+	uint32_t inputs;
+	uint32_t layer_count;
+	struct linnet_float_shape layers[3];
+};
+
+static void training(const struct run *run)
+{
+	struct linnet_small_options options;
+	struct linnet_small network;
+	uint32_t row[16], target[16], out[16], loss, class_ = 0, share = 0, *values, *momentum, *scratch;
+	int error;
+
+	begin();
+	must(linnet_small_plan(&network, run->inputs, run->layers, run->layer_count) == 0, "the shape of a network");
+	values = room(4 * (size_t)network.value_count);
+	momentum = room(4 * (size_t)network.value_count);
+	scratch = room(4 * (size_t)network.train_floats);
+	linnet_small_place(&network, (float *)values, (float *)momentum);
+	FLOATS(linnet_small_start(&network, 7));
+	FLOATS(linnet_small_options_of(&options, run->loss, 20000, 900000));
+	FLOATS(error = linnet_small_check(&network, &options));
+	must(error == 0, "the options of a network");
+	for (uint32_t s = 0; s < STEPS; s++) {
+		uint32_t of;
+
+		for (uint32_t i = 0; i < run->inputs; i++)
+			row[i] = number();
+		of = (row[0] >> 31) % network.outputs;
+		for (uint32_t o = 0; o < network.outputs; o++)
+			target[o] = o == of ? 0x3f800000 : 0;
+		/* A section for each step, as in a kernel. */
+		FLOATS(error = linnet_small_train(&network, &options, (float *)row, (float *)target, (float *)scratch,
+						  (float *)&loss));
+		must(error == 0, "a step of training");
+		mix(&loss, sizeof(loss));
+	}
+	mix(values, 4 * (size_t)network.value_count);
+	mix(momentum, 4 * (size_t)network.value_count);
+	for (uint32_t s = 0; s < STEPS; s++) {
+		for (uint32_t i = 0; i < run->inputs; i++)
+			row[i] = number();
+		FLOATS(linnet_small_forward(&network, (float *)row, (float *)scratch, (float *)out));
+		mix(out, 4 * (size_t)network.outputs);
+		FLOATS(error = linnet_small_classify(&network, (float *)row, (float *)scratch, &class_, &share));
+		must(error == 0, "a class");
+		mix(&class_, sizeof(class_));
+		mix(&share, sizeof(share));
+	}
+	row[0] = 0x7fc00000;
+	FLOATS(error = linnet_small_train(&network, &options, (float *)row, (float *)target, (float *)scratch,
+					  (float *)&loss));
+	must(error == LINNET_E_RANGE, "a row with a NaN is not learned");
+	free(values);
+	free(momentum);
+	free(scratch);
+	end(run->name);
+}
+
+static const struct run runs[] = {
+	{ "train-readahead-5-15-5-4", LINNET_SOFTMAX, 5, 3,
+	  { { 15, LINNET_SIGMOID }, { 5, LINNET_SIGMOID }, { 4, LINNET_LINEAR } } },
+	{ "train-softmax-8-13-4", LINNET_SOFTMAX, 8, 2, { { 13, LINNET_RELU }, { 4, LINNET_SOFTMAX_OUTPUT } } },
+	{ "train-binary-6-9-3", LINNET_BINARY, 6, 2, { { 9, LINNET_SIGMOID }, { 3, LINNET_SIGMOID } } },
+	{ "train-square-7-10-6-2", LINNET_SQUARE, 7, 3,
+	  { { 10, LINNET_RELU }, { 6, LINNET_SIGMOID }, { 2, LINNET_LINEAR } } },
+};
+
+static void rings(void)
+{
+	uint64_t words[16 * 3], record[3];
+	struct linnet_sampler sampler;
+	struct linnet_ring ring;
+	uint32_t put = 0, taken = 0;
+
+	begin();
+	must(linnet_ring_init(&ring, 16, 3, words, 16 * 3) == 0, "a ring of 16 records");
+	must(linnet_sampler_init(&sampler, 250000, 3) == 0, "a sampler");
+	for (uint32_t i = 0; i < 4000; i++) {
+		record[0] = record[1] = record[2] = i;
+		if (linnet_sampler_keep(&sampler) || draw() % 3)
+			put += (uint32_t)linnet_ring_put(&ring, record);
+		if (draw() % 2 && linnet_ring_take(&ring, record)) {
+			taken++;
+			mix(record, sizeof(record));
+		}
+	}
+	while (linnet_ring_take(&ring, record))
+		taken++;
+	must(put == taken && ring.lost > 0, "what was put into the ring was taken");
+	mix(&sampler.kept, sizeof(sampler.kept));
+	mix(&ring.lost, sizeof(ring.lost));
+	end("ring");
+}
+
+static void induction(void)
+{
+	const struct linnet_cart_options options = { .depth_max = 8, .leaf_rows = 2, .nodes_max = 127, .classes = 3 };
+	uint32_t rows = 400, inputs = 4, *values = room(4 * (size_t)rows * inputs), at;
+	struct linnet_tree_node *nodes = room(127 * sizeof(*nodes));
+	uint8_t *classes = room(rows);
+	void *memory = room(linnet_cart_size(rows));
+	int count;
+
+	begin();
+	for (uint32_t i = 0; i < rows * inputs; i++)
+		values[i] = number();
+	for (uint32_t r = 0; r < rows; r++)
+		classes[r] = (uint8_t)((values[r * inputs] >> 31) + (values[r * inputs + 2] >> 24 & 1));
+	count = linnet_cart_fit(&options, (float *)values, classes, rows, inputs, memory, linnet_cart_size(rows), nodes);
+	must(count > 3 && linnet_tree_check(nodes, (uint32_t)count, inputs, 3, &at) == 0, "a tree from rows");
+	mix(nodes, (size_t)(count < 0 ? 0 : count) * sizeof(*nodes));
+	for (uint32_t r = 0; r < rows && count > 0; r++) {
+		const struct linnet_tree_node *leaf = linnet_tree_leaf(nodes, (float *)values + r * inputs);
+
+		mix(leaf, sizeof(*leaf));
+	}
+	free(memory);
+	free(classes);
+	free(nodes);
+	free(values);
+	end("tree");
+}
+
+/* Reads of three kinds, their features, verdicts and changes. */
+static void readahead(void)
+{
+	static struct linnet_reads reads;
+	static struct linnet_governor governor;
+	struct linnet_readahead_verdict verdict = { 0 };
+	struct linnet_proposal proposal;
+	struct linnet_pattern pattern;
+	struct linnet_rule rule;
+	uint32_t row[LINNET_READAHEAD_INPUTS], changes = 0;
+	uint64_t now = 1, at = 0;
+
+	begin();
+	memset(&reads, 0, sizeof(reads));
+	linnet_rule_init(&rule);
+	linnet_governor_init(&governor, now, 128);
+	for (uint32_t step = 0; step < 600; step++) {
+		uint32_t kind = step / 50 % 4, says;
+
+		for (uint32_t i = 0; i < 64; i++) {
+			at = kind == 0 || (kind == 1 && i % 8 == 0) ? draw() % 100000 : at + (kind == 3 ? -1ull : 1);
+			at %= 1 << 20;
+			if (draw() % 2)
+				linnet_reads_read(&reads, at, at + 1);
+			else
+				linnet_reads_fault(&reads, at);
+			linnet_reads_map(&reads, at & ~15ull, (at & ~15ull) + 16);
+			linnet_reads_add(&reads, at, at + 1 + draw() % 8);
+		}
+		linnet_counts_add(&governor.window, &reads.counts);
+		mix(&reads, sizeof(reads));
+		memset(&reads.counts, 0, sizeof(reads.counts));
+		linnet_pattern_of(&governor.window, step % 7 != 0, &pattern);
+		linnet_pattern_row(&pattern, row);
+		says = (uint32_t)linnet_rule_decide(&rule, &pattern, &verdict);
+		if (step % 5 == 0)
+			linnet_model_verdict(&rule, &pattern, linnet_readahead_ladder[step % 9], draw() % 1000000, &verdict);
+		now += draw() % 700 * 1000000ull;
+		linnet_governor_step(&governor, now, &pattern, says ? &verdict : NULL, &proposal);
+		mix(row, sizeof(row));
+		mix(&verdict, sizeof(verdict));
+		mix(&proposal, sizeof(proposal));
+		if (proposal.change != LINNET_CHANGE_NONE) {
+			linnet_governor_changed(&governor, now, proposal.to_kib);
+			changes++;
+		}
+	}
+	mix(&governor, sizeof(governor));
+	must(changes > 5, "changes of readahead");
+	end("readahead");
+}
+
+unsigned knob_runs(void)
+{
+	wrong = 0;
+	normalisers(0, "normaliser");
+	normalisers(100, "normaliser-100");
+	for (size_t r = 0; r < sizeof(runs) / sizeof(*runs); r++)
+		training(&runs[r]);
+	rings();
+	induction();
+	readahead();
+	return wrong;
+}
