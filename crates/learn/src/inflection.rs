@@ -29,8 +29,8 @@
 //!
 //! All candidates use the same random draws: one latency for each simulated read and try. The latency of a read as a
 //! function of the candidate is then a step function with at most one step for each try. Steps are added to a
-//! difference array, and one running sum over it gives the boost of all candidates together. Their order is thereby
-//! free of sampling noise.
+//! difference array, and one running sum over it gives the boost of all candidates together. Sampling noise therefore
+//! does not affect their order.
 
 use linnet_measure::rank;
 use linnet_sim::Chance;

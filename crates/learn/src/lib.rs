@@ -45,6 +45,7 @@ mod inflight_set;
 mod label;
 mod latencies;
 mod network;
+mod parallel;
 mod pipeline;
 mod pooled;
 mod replay;

@@ -16,6 +16,7 @@ use crate::inflection::{Inflection, InflectionOptions};
 use crate::label::{Labelled, label_parts, rows_of_periods, split_all};
 use crate::latencies::PredictedQuantile;
 use crate::network::{FitOptions, Fitted, fit_network};
+use crate::parallel::{Tell, on_all_cpus};
 use crate::pooled::pool;
 use crate::set::{Dropped, TrainingSet};
 use crate::thresholds::thresholds;
@@ -216,16 +217,43 @@ fn fit_networks(
     options: &LearnOptions,
     on_progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Vec<NetworkOnly>, Error> {
-    let devices = models(parts.len(), options);
-    let mut one = |part, past: &[IoRecord], device| {
-        fit_one(part, past, device, options, &mut |stage| tell(on_progress, Progress { device, devices, stage }))
-    };
     if options.devices == Devices::Pooled {
         let (part, past) = pool(parts, past, &options.inflection)?;
-        return Ok(vec![one(part, &past, 0)?]);
+        return fit_labelled(vec![part], &[&past], options, on_progress);
     }
-    let labelled = label_parts(parts, &options.inflection)?.into_iter().zip(past).enumerate();
-    labelled.map(|(device, (part, past))| one(part, past, device).map_err(|error| of_device(device, error))).collect()
+    fit_labelled(label_parts(parts, &options.inflection)?, past, options, on_progress)
+}
+
+/// Fits the networks of all devices, on every CPU. Each fit has its own seed, so the number of CPUs changes no result.
+fn fit_labelled(
+    parts: Vec<Labelled>,
+    past: &[&[IoRecord]],
+    options: &LearnOptions,
+    on_progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Vec<NetworkOnly>, Error> {
+    let devices = parts.len();
+    let weight = options.fit.train.false_submit_weight;
+    let weights: Vec<f32> = if options.unbiased { vec![weight, 1.0] } else { vec![weight] };
+    let jobs = (0..devices).flat_map(|device| weights.iter().map(move |&weight| (device, weight))).collect();
+    let work = |(device, weight): (usize, f32), tell: &Tell<Progress>| {
+        let mut fit = options.fit.clone();
+        fit.train.seed = seed_of(device, options);
+        fit.train.false_submit_weight = weight;
+        let part = &parts[device];
+        evaluated(&part.train, &part.test, &fit, &mut |stage| tell(Progress { device, devices, stage }))
+            .map_err(|error| if options.devices == Devices::Pooled { error } else { of_device(device, error) })
+    };
+    let mut fits = on_all_cpus(jobs, work, on_progress)?.into_iter();
+    let networks = parts.into_iter().zip(past).enumerate().map(|(device, (part, past))| {
+        let biased = fits.next().expect("a fit of each device");
+        let unbiased = options.unbiased.then(|| fits.next().expect("two fits of each device"));
+        NetworkOnly::of(part, past, biased, unbiased, seed_of(device, options))
+    });
+    Ok(networks.collect())
+}
+
+fn seed_of(device: usize, options: &LearnOptions) -> u64 {
+    options.fit.train.seed.wrapping_add(device as u64)
 }
 
 /// Completes each model. `periods` returns the rows of a device's trees for the inflection point of its network.
@@ -251,46 +279,30 @@ fn add_trees(
 }
 
 impl NetworkOnly {
+    fn of(part: Labelled, past: &[IoRecord], biased: Evaluated, unbiased: Option<Evaluated>, seed: u64) -> NetworkOnly {
+        let Labelled { inflection, train, test } = part;
+        // "We use the false submit rates from the training process" (LinnOS, section 5.3): the later part does not
+        // influence the model, including its hedge delay.
+        let false_submit = biased.train.false_submit;
+        let model = Model {
+            network: Some(biased.fitted.network.clone()),
+            trees: None,
+            latencies: None,
+            thresholds: thresholds(past, &inflection, false_submit),
+            inflection_percentile: inflection.percentile,
+            false_submit,
+            rows: biased.fitted.rows,
+            seed,
+        };
+        let rows = (train.len() as u64, test.len() as u64);
+        NetworkOnly { inflection, dropped: train.dropped, rows, model, biased, unbiased }
+    }
+
     fn with(self, own: EvaluatedTrees) -> Learned {
         let NetworkOnly { inflection, dropped, rows, model, biased, unbiased } = self;
         let model = Model { trees: Some(own.trees), latencies: Some(own.latencies), ..model };
         Learned { inflection, dropped, rows, model, biased, unbiased, trees: own.test, latencies: own.predicted }
     }
-}
-
-fn fit_one(
-    part: Labelled,
-    past: &[IoRecord],
-    device: usize,
-    options: &LearnOptions,
-    tell: &mut dyn FnMut(Stage) -> Result<(), Error>,
-) -> Result<NetworkOnly, Error> {
-    let Labelled { inflection, train, test } = part;
-    let mut fit_options = options.fit.clone();
-    fit_options.train.seed = fit_options.train.seed.wrapping_add(device as u64);
-    let biased = evaluated(&train, &test, &fit_options, tell)?;
-    let unbiased = if options.unbiased {
-        let mut plain = fit_options.clone();
-        plain.train.false_submit_weight = 1.0;
-        Some(evaluated(&train, &test, &plain, tell)?)
-    } else {
-        None
-    };
-    // "We use the false submit rates from the training process" (LinnOS, section 5.3): the later part does not
-    // influence the model, including its hedge delay.
-    let false_submit = biased.train.false_submit;
-    let model = Model {
-        network: Some(biased.fitted.network.clone()),
-        trees: None,
-        latencies: None,
-        thresholds: thresholds(past, &inflection, false_submit),
-        inflection_percentile: inflection.percentile,
-        false_submit,
-        rows: biased.fitted.rows,
-        seed: fit_options.train.seed,
-    };
-    let rows = (train.len() as u64, test.len() as u64);
-    Ok(NetworkOnly { inflection, dropped: train.dropped, rows, model, biased, unbiased })
 }
 
 fn evaluated(
