@@ -5,6 +5,9 @@
 //! that `core/choose.c` prefers. They revoke nothing. For stalls that no host can predict, such as one busy die,
 //! linnet-best uses a hedge: a read that is overdue (`core/hedge.c`) is sent again, to the best of the other replicas.
 //!
+//! **ewma-hedged** is linnet-best without trees, and **trees-only** is linnet-best without the hedge. They show what each
+//! of the two is worth.
+//!
 //! **linnos**, **linnos+hl**, **linnos+h99** and **linnet+hl** ask the replicas in order, starting at the primary, like
 //! a host that cannot see all replicas at once, or a kernel that may only revoke. If the prediction is slow, the read
 //! is revoked and the next replica is asked after the failover. If it is fast, the read is submitted. At the last
@@ -49,6 +52,8 @@ pub(crate) struct Core {
     asks: Asks,
     networks: Vec<Option<Network>>,
     trees: Vec<Option<Trees>>,
+    /// The trees are constants: every read has the score 0, and no features are needed.
+    constant: bool,
     latencies: Vec<Option<Latencies>>,
     /// Hedge delay of each device.
     hedge_ns: Vec<Option<Nanos>>,
@@ -66,6 +71,7 @@ impl Core {
             asks: Asks::All,
             networks: Vec::new(),
             trees: Vec::new(),
+            constant: false,
             latencies: Vec::new(),
             hedge_ns: Vec::new(),
             hedging: None,
@@ -81,6 +87,22 @@ impl Core {
             hedging: Some(Hedging::new(settings, delay_ns)),
             ..Core::averages("linnet-best", linnet_core::Policy::Best)
         }
+    }
+
+    /// linnet-best without its trees: the same averages, probe and hedge, no model.
+    pub(crate) fn ewma_hedged(learned: &[DeviceModel], settings: &Settings) -> Core {
+        let constant = Trees::new(&[], 0).ok();
+        Core {
+            name: "ewma-hedged",
+            trees: vec![constant; learned.len()],
+            constant: true,
+            ..Core::best(learned, settings)
+        }
+    }
+
+    /// linnet-best without its hedge.
+    pub(crate) fn trees_only(learned: &[DeviceModel], settings: &Settings) -> Core {
+        Core { name: "trees-only", hedging: None, ..Core::best(learned, settings) }
     }
 
     /// One of the three of LinnOS.
@@ -184,7 +206,7 @@ impl Policy for Core {
     }
 
     fn tracks_inflight(&self) -> bool {
-        !self.trees.is_empty()
+        !self.trees.is_empty() && !self.constant
     }
 
     fn network(&self, device: usize) -> Option<&Network> {

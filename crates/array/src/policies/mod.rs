@@ -5,8 +5,12 @@ mod c3;
 mod core;
 mod hedging;
 mod heuristic;
+mod mirror;
+mod multipath;
 mod oracle;
 mod plain;
+mod sampled;
+mod snitch;
 
 use self::core::Core;
 use crate::{Config, Error, Policy};
@@ -20,7 +24,16 @@ pub const POLICIES: &[&str] = &[
     "random",
     "shortest-queue",
     "ewma-inflight",
+    "ewma-hedged",
+    "power-of-two",
+    "prequal",
     "c3",
+    "dynamic-snitch",
+    "md-raid1",
+    "spdk-raid1",
+    "dm-hst",
+    "nvme-queue-depth",
+    "nvme-latency",
     "hedge-p95",
     "hedge-ip",
     "heur-sim",
@@ -28,6 +41,7 @@ pub const POLICIES: &[&str] = &[
     "linnos",
     "linnos+hl",
     "linnos+h99",
+    "trees-only",
     "linnet-best",
     "linnet+hl",
     "oracle",
@@ -64,7 +78,16 @@ pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Bo
         "random" => Box::new(plain::Random),
         "shortest-queue" => Box::new(Core::averages("shortest-queue", linnet_core::Policy::ShortestQueue)),
         "ewma-inflight" => Box::new(Core::averages("ewma-inflight", linnet_core::Policy::EwmaInflight)),
+        "ewma-hedged" => Box::new(Core::ewma_hedged(learned, &settings)),
+        "power-of-two" => Box::new(sampled::PowerOfTwo),
+        "prequal" => Box::new(sampled::Prequal::new(learned.len())),
         "c3" => Box::new(c3::C3::new(learned.len())),
+        "dynamic-snitch" => Box::new(snitch::DynamicSnitch::new(per_device(|thresholds| thresholds.latency_ns_p99))),
+        "md-raid1" => Box::new(mirror::MdRaid1::new(learned.len())),
+        "spdk-raid1" => Box::new(mirror::SpdkRaid1::new(learned.len())),
+        "dm-hst" => Box::new(multipath::DmHst::new(learned.len())),
+        "nvme-queue-depth" => Box::new(multipath::NvmeQueueDepth),
+        "nvme-latency" => Box::new(multipath::NvmeLatency::new(learned.len())),
         "hedge-p95" => Box::new(hedging::Hedging::new("hedge-p95", per_device(|thresholds| thresholds.latency_ns_p95))),
         "hedge-ip" => Box::new(hedging::Hedging::new("hedge-ip", per_device(|thresholds| thresholds.inflection_ns))),
         "heur-sim" => Box::new(heuristic::HeurSim::new(learned)),
@@ -76,6 +99,7 @@ pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Bo
         "linnos+h99" => {
             Box::new(Core::linnos("linnos+h99", networks(learned)?, per_device(|thresholds| thresholds.latency_ns_p99)))
         }
+        "trees-only" => Box::new(Core::trees_only(learned, &settings)),
         "linnet-best" => Box::new(Core::best(learned, &settings)),
         "linnet+hl" => Box::new(Core::trees(learned, per_device(|thresholds| thresholds.hedge_ns), &settings)),
         "oracle" => Box::new(oracle::Oracle),

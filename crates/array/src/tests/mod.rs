@@ -7,6 +7,7 @@ mod driving;
 mod equality;
 mod inputs;
 mod probing;
+mod rivals;
 mod sim;
 
 use crate::{Config, DeviceModel};

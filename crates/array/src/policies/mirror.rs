@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The read balancing of software mirrors.
+//!
+//! - **md-raid1**: Linux's `md` on drives that do not rotate (`drivers/md/raid1.c`, `choose_best_rdev`, since 6.9; the
+//!   rule is older). Submit to the drive with the fewest I/Os pending; the first drive of the array among equals. A read
+//!   that continues where a drive's last read ended stays there unless another drive is idle. md limits how much a
+//!   stream reads from one drive by the drive's optimal I/O size; here that size is 0, which many NVMe drives report.
+//! - **spdk-raid1**: SPDK's `raid1` module (`raid1_submit_read_request`). Submit to the drive with the fewest blocks of
+//!   reads outstanding; the first drive among equals. Writes are not counted.
+
+use crate::{Ask, Choice, Completion, Policy, Submit};
+use linnet_core::Budget;
+use linnet_sim::Chance;
+
+/// The candidate with the lowest key; among equals, the first drive of the array, whatever the read's primary is.
+pub(super) fn first_least<K: PartialOrd>(ask: &Ask<'_>, mut key: impl FnMut(usize) -> K) -> usize {
+    ask.least(|device| (key(device), device))
+}
+
+#[derive(Default)]
+pub(crate) struct MdRaid1 {
+    /// Where the last read of each drive ended.
+    next_bytes: Vec<Option<u64>>,
+}
+
+impl MdRaid1 {
+    pub(crate) fn new(devices: usize) -> MdRaid1 {
+        MdRaid1 { next_bytes: vec![None; devices] }
+    }
+}
+
+impl Policy for MdRaid1 {
+    fn name(&self) -> &str {
+        "md-raid1"
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
+        let request = ask.request;
+        let pending = |device: usize| ask.devices[device].in_flight();
+        let continues = |device: usize| self.next_bytes[device] == Some(request.offset_bytes);
+        // One is added on the drive that the stream reads, so that an idle drive wins against it.
+        let fewest = first_least(ask, |device| pending(device) + u32::from(continues(device)));
+        let stream = ask.candidates().filter(|&device| continues(device)).max();
+        let idle = pending(fewest) == 0 && !continues(fewest);
+        let chosen = stream.filter(|_| !idle).unwrap_or(fewest);
+        self.next_bytes[chosen] = Some(request.offset_bytes + u64::from(request.size_bytes));
+        Choice::Submit(Submit::to(chosen))
+    }
+}
+
+pub(crate) struct SpdkRaid1 {
+    read_bytes: Vec<u64>,
+}
+
+impl SpdkRaid1 {
+    pub(crate) fn new(devices: usize) -> SpdkRaid1 {
+        SpdkRaid1 { read_bytes: vec![0; devices] }
+    }
+}
+
+impl Policy for SpdkRaid1 {
+    fn name(&self) -> &str {
+        "spdk-raid1"
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
+        let chosen = first_least(ask, |device| self.read_bytes[device]);
+        self.read_bytes[chosen] += u64::from(ask.request.size_bytes);
+        Choice::Submit(Submit::to(chosen))
+    }
+
+    fn completed(&mut self, done: &Completion) {
+        if done.op.is_read() {
+            let outstanding = &mut self.read_bytes[done.device];
+            *outstanding = outstanding.saturating_sub(u64::from(done.size_bytes));
+        }
+    }
+}
