@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Profiles of the workloads (tenants) that share a drive: `spec/profile.md`.
+//!
+//! * [`Profiler`] turns one tenant's I/Os into a [`Profile`], in one pass and constant memory; [`Tenants`] does so for
+//!   all tenants of a trace;
+//! * [`declared`] reads the load that a fio job file declares;
+//! * [`Aggregate`] makes one profile of several: [`Independent`] as in the paper, [`Correlated`] where the members were
+//!   recorded together;
+//! * [`colocate()`] runs tenants together on a modelled drive, and [`Load`] makes them: the labels of interference models;
+//! * [`phases`] tells the phases of a workload apart; [`distance`] and [`signature`] recognise a workload.
+//!
+//! Features and formulas follow the gray-box paper (Jaliminche, Chakraborttii, Choi and Litz, SoCC 2023, section 4).
+
+mod aggregate;
+mod colocate;
+mod contiguity;
+mod error;
+mod fio;
+mod history;
+mod load;
+mod phase;
+mod profile;
+mod profiler;
+mod rates;
+mod signature;
+
+pub use aggregate::{Aggregate, Correlated, Independent};
+pub use colocate::{DRIVES, Outcome, Seen, TENANTS_MAX, Tenant, colocate, drive};
+pub use error::Error;
+pub use fio::declared;
+pub use history::{HISTORY_SLOTS, History};
+pub use load::Load;
+pub use phase::{Phase, phases};
+pub use profile::{DepthFrom, FEATURE_COUNT, FEATURES, GROUPS, Group, PER_GROUP, Profile, WindowStd};
+pub use profiler::{Options, Profiler, Tenants};
+pub use signature::{SAME_WORKLOAD, distance, signature};

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Synthetic loads of a tenant: the properties that the gray-box paper varies (section 3), drawn at random or set.
+
+use linnet_sim::Chance;
+use linnet_types::{IoRecord, Nanos, Op};
+
+/// What a tenant offers to a drive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Mean rate, I/Os per second.
+    pub rate: f64,
+    /// Share of reads.
+    pub reads: f64,
+    /// Sizes in bytes that are equally likely.
+    pub sizes: Vec<u32>,
+    /// Share of the I/Os at random offsets; the others continue the one before.
+    pub random: f64,
+    /// Share of the random offsets that are not multiples of the page, but of 512 bytes.
+    pub unaligned: f64,
+    /// Maximum of I/Os outstanding; more wait in the tenant.
+    pub depth: usize,
+    /// Length of a burst and the pause behind it; 0 for a steady load.
+    pub period_ns: Nanos,
+    /// Share of the period in which the load is active.
+    pub active: f64,
+    /// Gaps are exponential; otherwise they are equal, as fio's are.
+    pub poisson: bool,
+}
+
+impl Load {
+    /// A load whose mean bandwidth is `share` of `peak_bytes_per_s`.
+    pub fn draw(chance: &mut Chance, share: f64, peak_bytes_per_s: f64) -> Load {
+        const SIZES: [u32; 10] = [512, 2048, 4096, 4096, 6144, 8192, 16_384, 32_768, 65_536, 131_072];
+        let sizes: Vec<u32> = (0..=chance.below(3)).map(|_| SIZES[chance.below(10) as usize]).collect();
+        let mean = sizes.iter().map(|&size| f64::from(size)).sum::<f64>() / sizes.len() as f64;
+        let pick = |chance: &mut Chance, values: &[f64]| values[chance.below(values.len() as u64) as usize];
+        let reads = pick(chance, &[0.0, 0.05, 0.3, 0.5, 0.7, 0.9, 1.0, 1.0]);
+        let bursty = chance.happens(0.5);
+        Load {
+            // Small I/Os cost a drive more than their bytes.
+            rate: share * peak_bytes_per_s / mean.max(4096.0),
+            reads,
+            sizes,
+            random: pick(chance, &[0.0, 0.1, 0.5, 0.9, 1.0, 1.0]),
+            unaligned: pick(chance, &[0.0, 0.0, 0.0, 0.3, 1.0]),
+            depth: 1 << (1 + chance.below(7)),
+            period_ns: if bursty { 50_000_000 * (1 + chance.below(10)) } else { 0 },
+            active: if bursty { 0.15 + 0.7 * chance.unit() } else { 1.0 },
+            poisson: chance.happens(0.5),
+        }
+    }
+
+    /// The I/Os that arrive until `end_ns`, on a space of `space_bytes`. The seed decides the phase of the bursts, too.
+    pub fn records(&self, end_ns: Nanos, space_bytes: u64, seed: u64) -> Vec<IoRecord> {
+        let mut chance = Chance::new(seed);
+        let phase_ns = if self.period_ns > 0 { chance.below(self.period_ns) } else { 0 };
+        let active_ns = if self.period_ns > 0 { self.period_ns as f64 * self.active } else { f64::INFINITY };
+        // Time runs only while the load is active, at a rate that makes up for the pauses.
+        let gap_ns = 1e9 * self.active.clamp(0.01, 1.0) / self.rate;
+        let mut records = Vec::new();
+        let (mut busy_ns, mut next) = (chance.unit() * gap_ns, chance.below(space_bytes / 4096) * 4096);
+        loop {
+            let at = if active_ns.is_finite() {
+                let round = (busy_ns / active_ns).floor();
+                round * self.period_ns as f64 + (busy_ns - round * active_ns)
+            } else {
+                busy_ns
+            };
+            if at as Nanos >= end_ns + phase_ns {
+                return records;
+            }
+            let size = self.sizes[chance.below(self.sizes.len() as u64) as usize];
+            let op = if chance.happens(self.reads) { Op::Read } else { Op::Write };
+            if chance.happens(self.random) {
+                next = chance.below(space_bytes / 4096) * 4096;
+                if chance.happens(self.unaligned) {
+                    next += 512 * (1 + chance.below(7));
+                }
+            }
+            if next + u64::from(size) > space_bytes {
+                next = 0;
+            }
+            // The trace begins within a period.
+            if at as Nanos >= phase_ns {
+                records.push(IoRecord::new(at as Nanos - phase_ns, op, next, size));
+            }
+            next += u64::from(size);
+            busy_ns += if self.poisson { chance.exponential(gap_ns) } else { gap_ns };
+        }
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loads that fio job files declare.
+
+use std::path::Path;
+
+use linnet_tenant::{DepthFrom, Profile, declared};
+use linnet_types::Op;
+
+fn jobs(text: &str) -> Vec<(String, Profile)> {
+    declared(Path::new("a.fio"), text).unwrap()
+}
+
+fn refused(text: &str) -> String {
+    declared(Path::new("a.fio"), text).unwrap_err().to_string()
+}
+
+#[test]
+fn options_of_global_and_of_the_job_make_the_load() {
+    let found = jobs(
+        "; two tenants\n[global]\nioengine=libaio\niodepth=16\nbs=4k\n\n[db]\nrw=randrw\nrwmixread=75\n\
+         rate_iops=750,1000\nnumjobs=2\n[log]\nrw=write\nbs=6k\nrate=6m\niodepth=1\n",
+    );
+    let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["db", "log"]);
+    let (db, log) = (&found[0].1, &found[1].1);
+    // Reads limit the mix: 750 of them per second and clone bring 250 writes.
+    assert_eq!((db.group(0).rate_mean, db.group(2).rate_mean), (1500.0, 500.0));
+    assert_eq!((db.group(0).size_bytes_mean, db.depth(), db.random_ratio(Op::Read)), (4096.0, 32.0, 1.0));
+    assert_eq!(db.depth_from, DepthFrom::Declared);
+    assert_eq!(log.group(3).rate_mean, 1024.0);
+    assert_eq!((log.rate(Op::Read), log.random_ratio(Op::Write), log.depth()), (0.0, 0.0, 1.0));
+    // Offsets 0, 6 KiB, 12 KiB, ...: every second one is aligned.
+    assert_eq!(log.group(3).unaligned_ratio, 0.5);
+}
+
+#[test]
+fn pauses_make_a_deviation() {
+    let (_, job) = &jobs("[a]\nrw=randwrite\nrate_iops=1000\nthinktime=1s\nthinktime_iotime=1s\n")[0];
+    assert_eq!((job.group(2).rate_mean, job.group(2).rate_std), (1000.0, 1000.0));
+    let (_, job) =
+        &jobs("[a]\nrw=randwrite\nrate_iops=1000\nthinktime=3s\nthinktime_iotime=1s\nrate_ignore_thinktime\n")[0];
+    assert_eq!(job.group(2).rate_mean, 250.0);
+    assert!((job.group(2).rate_std - 250.0 * 3f64.sqrt()).abs() < 1e-9);
+}
+
+#[test]
+fn sizes_of_a_range_fall_into_both_classes() {
+    let (_, job) = &jobs("[a]\nrw=randread\nbsrange=2k-8k\nrate_iops=400\n")[0];
+    // 2, 4, 6 and 8 KiB: two are multiples of the page.
+    assert_eq!((job.group(0).rate_mean, job.group(0).size_bytes_mean), (200.0, 6144.0));
+    assert_eq!((job.group(1).rate_mean, job.group(1).size_bytes_mean), (200.0, 4096.0));
+}
+
+#[test]
+fn the_papers_unaligned_offsets() {
+    let (_, job) = &jobs("[a]\nrw=write:17k\nbs=4k\nrate_iops=100\n")[0];
+    // Steps of 21 KiB: one offset in four is a multiple of 4 KiB.
+    assert_eq!((job.group(2).unaligned_ratio, job.random_ratio(Op::Write)), (0.75, 1.0));
+}
+
+#[test]
+fn what_declares_no_load_is_refused_with_its_place() {
+    for (text, words) in [
+        ("[a]\nrw=read\n", vec!["a.fio", "[a] rate_iops", "is missing"]),
+        ("rw=read\n[a]\n", vec!["line 1", "first section"]),
+        ("[a\n", vec!["line 1", "not a section"]),
+        ("[global]\nrw=read\n", vec!["no job"]),
+        ("[a]\nrw=trim\nrate_iops=1\n", vec!["[a] rw", "`trim`"]),
+        ("[a]\nbs=4q\nrate_iops=1\n", vec!["[a] bs", "`4q`"]),
+        ("[a]\nbs=0\nrate_iops=1\n", vec!["[a] bs", "at least 1"]),
+        ("[a]\nbssplit=4k/50:8k/50\nrate_iops=1\n", vec!["[a] bssplit"]),
+        ("[a]\nrw=rw\nrwmixread=150\nrate_iops=1\n", vec!["rwmixread", "100 percent"]),
+        ("[a]\nthinktime=1s\nrate_iops=1\n", vec!["thinktime", "thinktime_iotime"]),
+        ("[a]\nbsrange=8k-4k\nrate_iops=1\n", vec!["bsrange", "8k-4k"]),
+    ] {
+        let told = refused(text);
+        assert!(words.iter().all(|word| told.contains(word)), "{text:?}: {told}");
+    }
+}
