@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles the observer's BPF object where the feature `bpf` asks for it. The object travels inside the library: who uses
-//! it needs no compiler.
+//! Compiles the observers' BPF objects where the feature `bpf` asks for them. The objects travel inside the library: who
+//! uses them needs no compiler.
 
 use std::env;
 use std::path::PathBuf;
@@ -8,11 +8,19 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=bpf");
+    println!("cargo:rerun-if-changed=../../core/reads.h");
     println!("cargo:rerun-if-env-changed=CLANG");
     if env::var_os("CARGO_FEATURE_BPF").is_none() {
         return;
     }
-    let object = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("readahead.bpf.o");
+    for name in ["readahead", "nfs"] {
+        compile(name);
+    }
+}
+
+fn compile(name: &str) {
+    let source = format!("bpf/{name}.bpf.c");
+    let object = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(format!("{name}.bpf.o"));
     let endian = env::var("CARGO_CFG_TARGET_ENDIAN").unwrap_or_default();
     let target = if endian == "big" { "bpfeb" } else { "bpfel" };
     let given = env::var("CLANG").ok();
@@ -20,10 +28,10 @@ fn main() {
     for clang in given.as_deref().into_iter().chain(known) {
         let mut command = Command::new(clang);
         command.args(["-target", target, "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]);
-        command.args(["-c", "bpf/readahead.bpf.c", "-o"]).arg(&object);
+        command.args(["-c", &source, "-o"]).arg(&object);
         match command.status() {
             Ok(status) if status.success() => return,
-            Ok(status) => panic!("{clang} cannot compile bpf/readahead.bpf.c ({status})"),
+            Ok(status) => panic!("{clang} cannot compile {source} ({status})"),
             Err(_) => {}
         }
     }

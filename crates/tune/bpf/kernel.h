@@ -13,6 +13,9 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long s64;
+/* As core/reads.h names them. */
+typedef u32 uint32_t;
+typedef u64 uint64_t;
 
 #define RELOCATED __attribute__((preserve_access_index))
 #define SEC(name) __attribute__((section(name), used))
@@ -24,7 +27,7 @@ typedef long long s64;
 #define MAP_NUMBER(name, value) int(*name)[value]
 #define MAP_TYPE(name, kind) kind *name
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_HASH = 5, MAP_PERCPU_ARRAY = 6 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_HASH = 5, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9 };
 enum { MAP_NO_PREALLOC = 1 };
 enum { MAP_NEW_ONLY = 1 };
 
@@ -32,6 +35,9 @@ struct task_struct;
 
 static void *(*const map_find)(void *map, const void *key) = (void *)1;
 static long (*const map_put)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const map_drop)(void *map, const void *key) = (void *)3;
+static u64 (*const time_ns)(void) = (void *)5;
+static long (*const probe_read)(void *to, u32 bytes, const void *from) = (void *)113;
 static struct task_struct *(*const current_task)(void) = (void *)158;
 static long (*const seq_put)(void *seq, const void *data, u32 bytes) = (void *)127;
 
@@ -100,7 +106,29 @@ struct file {
 	u32 f_mode;
 	u32 f_flags;
 	struct inode *f_inode;
+	struct address_space *f_mapping;
 	struct file_ra_state f_ra;
+} RELOCATED;
+
+enum { PAGE_SHIFT = 12 };
+enum { VM_FAULT_NOPAGE = 0x100 };
+
+struct kiocb {
+	struct file *ki_filp;
+	s64 ki_pos;
+} RELOCATED;
+
+struct iov_iter {
+	unsigned long count;
+} RELOCATED;
+
+struct vm_area_struct {
+	struct file *vm_file;
+} RELOCATED;
+
+struct vm_fault {
+	struct vm_area_struct *vma;
+	unsigned long pgoff;
 } RELOCATED;
 
 struct seq_file;

@@ -8,7 +8,8 @@
  * A demand is compared with where the last ones of the same file on the same CPU ended, because two threads that read
  * in order would look random together.
  *
- * A program per tracepoint: the loader takes those that the kernel has.
+ * A program per tracepoint: the loader takes those that the kernel has. Kernels before 6.12 have none for demands. There
+ * the entry of filemap_read and filemap_fault, and the result of filemap_map_pages, give the same numbers.
  */
 #include "readahead.h"
 
@@ -17,7 +18,7 @@ struct {
 	MAP_NUMBER(max_entries, FILES_MAX);
 	MAP_NUMBER(map_flags, MAP_NO_PREALLOC);
 	MAP_TYPE(key, struct key);
-	MAP_TYPE(value, struct cell);
+	MAP_TYPE(value, struct linnet_reads);
 } files SEC(".maps");
 
 /*
@@ -36,7 +37,7 @@ struct {
 	MAP_NUMBER(type, MAP_ARRAY);
 	MAP_NUMBER(max_entries, 1);
 	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct cell);
+	MAP_TYPE(value, struct linnet_reads);
 } blank SEC(".maps");
 
 /* Events that found no room in `files`. */
@@ -61,10 +62,10 @@ const volatile u32 only_dev = 0;
 /* 1 where mm_filemap_get_pages gives the page after the last (6.12 and some before 6.14). */
 const volatile u32 last_is_end = 0;
 
-ALWAYS_INLINE struct cell *cell_of(struct inode *inode)
+ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
 {
 	struct key key = {.inode = inode->i_ino, .dev = inode->i_sb->s_dev};
-	struct cell *cell;
+	struct linnet_reads *cell;
 	struct hot *place;
 	u32 zero = 0, at;
 
@@ -101,141 +102,16 @@ ALWAYS_INLINE struct cell *cell_of(struct inode *inode)
 	return 0;
 }
 
-ALWAYS_INLINE u32 log2_of(u64 value)
+/* read() demands pages [index, end). */
+ALWAYS_INLINE int read_demands(struct inode *inode, u64 index, u64 end)
 {
-	u32 log = 0;
+	struct linnet_reads *cell = cell_of(inode);
 
-	if (value >> 32)
-		return 32;
-	if (value >> 16)
-		value >>= 16, log += 16;
-	if (value >> 8)
-		value >>= 8, log += 8;
-	if (value >> 4)
-		value >>= 4, log += 4;
-	if (value >> 2)
-		value >>= 2, log += 2;
-	return log + (u32)(value >> 1);
-}
-
-/* Counts what of [start, end) lies in `batch` and is demanded for the first time; false where nothing lies there. */
-ALWAYS_INLINE int use_batch(struct cell *cell, struct batch *batch, u64 start, u64 end)
-{
-	u64 low = start > batch->start ? start : batch->start;
-	u64 high = end < batch->end ? end : batch->end;
-
-	if (low >= high)
+	if (!cell)
 		return 0;
-	if (batch->low == batch->high) {
-		batch->low = low;
-		batch->high = high;
-		cell->used += high - low;
-		return 1;
-	}
-	if (low < batch->low) {
-		cell->used += batch->low - low;
-		batch->low = low;
-	}
-	if (high > batch->high) {
-		cell->used += high - batch->high;
-		batch->high = high;
-	}
-	return 1;
-}
-
-/* The same for whichever of the last batches it is. */
-ALWAYS_INLINE void use(struct cell *cell, u64 start, u64 end)
-{
-#pragma unroll
-	for (u32 i = 0; i < BATCHES; i++)
-		if (use_batch(cell, &cell->batch[i], start, end))
-			return;
-}
-
-/* Pages [start, end) came: they extend a batch or begin one. */
-ALWAYS_INLINE struct batch *grow(struct cell *cell, u64 start, u64 end)
-{
-	struct batch *batch;
-
-#pragma unroll
-	for (u32 i = 0; i < BATCHES; i++) {
-		batch = &cell->batch[i];
-		if (batch->end == start && batch->start != batch->end) {
-			batch->end = end;
-			return batch;
-		}
-	}
-	cell->batches++;
-	batch = &cell->batch[cell->batch_next++ % BATCHES];
-	batch->start = start;
-	batch->end = end;
-	batch->low = batch->high = start;
-	return batch;
-}
-
-/* Where a jump came from may be continued later: one of a few interleaved sequences. */
-ALWAYS_INLINE int resumes(struct cell *cell, u64 start, u64 end, u64 near)
-{
-#pragma unroll
-	for (u32 i = 0; i < STREAMS; i++) {
-		u64 at = cell->stream[i];
-
-		if (at && start <= at + near && end > at) {
-			cell->stream[i] = cell->end;
-			return 1;
-		}
-	}
-	u32 slot = cell->stream_next++ % STREAMS;
-	cell->stream[slot] = cell->end;
-	return 0;
-}
-
-/* How a demand is told: by read(), by a fault, or by a fault-around that mapped 16 pages or so for one touch. */
-enum { READ, FAULT, AROUND };
-
-/*
- * A demand of [start, end). Between neighbouring faults all pages count as demanded: touching what a fault-around has
- * mapped is not told. After a jump a fault-around counts as one page.
- */
-ALWAYS_INLINE void demand(struct cell *cell, u64 start, u64 end, int how)
-{
-	u64 from = cell->start, to = cell->end;
-	u64 fresh = how == AROUND ? 1 : end - start;
-	/* A fault maps a large folio as a whole. */
-	u64 near = how != READ && cell->folio > NEAR ? cell->folio : NEAR;
-	u32 bucket;
-
-	if (to && start >= from && end <= to) {
-		cell->repeats++;
-		return;
-	}
-	cell->accesses++;
-	bucket = log2_of(start >= to ? start - to : to - start);
-	if (bucket >= DISTANCES)
-		bucket = DISTANCES - 1;
-	cell->distance[bucket]++;
-	if (to && end > to && start >= from && start <= to + near) {
-		u64 first = how == READ && start > to ? start : to;
-
-		cell->forward++;
-		fresh = end - first;
-		use(cell, first, end);
-	} else if (to && start < from && end + near >= from) {
-		cell->reverse++;
-		fresh = (end < from || how != READ ? from : end) - start;
-		use(cell, start, start + fresh);
-	} else if (to && resumes(cell, start, end, near)) {
-		cell->forward++;
-		fresh = end - start;
-		use(cell, start, end);
-	} else {
-		cell->jumps++;
-		use(cell, start, start + fresh);
-	}
-	cell->pages += fresh;
-	cell->start = start;
-	cell->end = end;
+	linnet_reads_read(cell, index, end);
 	cell->process = current_task()->tgid;
+	return 0;
 }
 
 SEC("tp_btf/mm_filemap_get_pages")
@@ -243,19 +119,34 @@ int get_pages(u64 *ctx)
 {
 	struct address_space *mapping = (void *)ctx[0];
 	u64 index = ctx[1], last = ctx[2];
-	struct cell *cell = cell_of(mapping->host);
-	u32 bucket;
+
+	if (!last_is_end || last == index)
+		last++;
+	return read_demands(mapping->host, index, last);
+}
+
+SEC("fentry/filemap_read")
+int read_function(u64 *ctx)
+{
+	struct kiocb *call = (void *)ctx[0];
+	struct iov_iter *into = (void *)ctx[1];
+	u64 from = call->ki_pos, bytes = into->count;
+
+	if (!bytes)
+		return 0;
+	return read_demands(call->ki_filp->f_mapping->host, from >> PAGE_SHIFT,
+			    (from + bytes + (1 << PAGE_SHIFT) - 1) >> PAGE_SHIFT);
+}
+
+/* A fault found its page in memory, and [start, end) was mapped. */
+ALWAYS_INLINE int map_demands(struct inode *inode, u64 start, u64 end)
+{
+	struct linnet_reads *cell = cell_of(inode);
 
 	if (!cell)
 		return 0;
-	if (!last_is_end || last == index)
-		last++;
-	/* Parts of one read come with the same end: only the first one is a request. */
-	if (last != cell->end || index < cell->start) {
-		bucket = log2_of(last - index);
-		cell->size[bucket < SIZES ? bucket : SIZES - 1]++;
-	}
-	demand(cell, index, last, READ);
+	linnet_reads_map(cell, start, end);
+	cell->process = current_task()->tgid;
 	return 0;
 }
 
@@ -263,18 +154,29 @@ SEC("tp_btf/mm_filemap_map_pages")
 int map_pages(u64 *ctx)
 {
 	struct address_space *mapping = (void *)ctx[0];
-	u64 start = ctx[1], end = ctx[2] + 1;
-	struct cell *cell = cell_of(mapping->host);
+
+	return map_demands(mapping->host, ctx[1], ctx[2] + 1);
+}
+
+SEC("fexit/filemap_map_pages")
+int map_function(u64 *ctx)
+{
+	struct vm_fault *fault = (void *)ctx[0];
+
+	if (!((u32)ctx[3] & VM_FAULT_NOPAGE))
+		return 0;
+	return map_demands(fault->vma->vm_file->f_mapping->host, ctx[1], ctx[2] + 1);
+}
+
+/* A fault did not find its page. */
+ALWAYS_INLINE int fault_demands(struct inode *inode, u64 index)
+{
+	struct linnet_reads *cell = cell_of(inode);
 
 	if (!cell)
 		return 0;
-	cell->mapped_start = start;
-	cell->mapped_end = end;
-	/* A fault that had to wait for its page is taken again, and then finds it: the same access. */
-	if (cell->end == cell->start + 1 && cell->start >= start && cell->start < end)
-		return 0;
-	cell->faults++;
-	demand(cell, start, end, AROUND);
+	linnet_reads_fault(cell, index);
+	cell->process = current_task()->tgid;
 	return 0;
 }
 
@@ -282,19 +184,16 @@ SEC("tp_btf/mm_filemap_fault")
 int fault(u64 *ctx)
 {
 	struct address_space *mapping = (void *)ctx[0];
-	u64 index = ctx[1];
-	struct cell *cell = cell_of(mapping->host);
 
-	if (!cell)
-		return 0;
-	/* The fault-around just before was the same access, and did not find this page. */
-	if (cell->mapped_end && index >= cell->mapped_start && index < cell->mapped_end) {
-		cell->mapped_end = 0;
-		return 0;
-	}
-	cell->faults++;
-	demand(cell, index, index + 1, FAULT);
-	return 0;
+	return fault_demands(mapping->host, ctx[1]);
+}
+
+SEC("fentry/filemap_fault")
+int fault_function(u64 *ctx)
+{
+	struct vm_fault *fault = (void *)ctx[0];
+
+	return fault_demands(fault->vma->vm_file->f_mapping->host, fault->pgoff);
 }
 
 ALWAYS_INLINE u64 folio_pages(struct folio *folio)
@@ -323,28 +222,19 @@ SEC("tp_btf/mm_filemap_add_to_page_cache")
 int add(u64 *ctx)
 {
 	struct folio *folio = (void *)ctx[0];
-	struct cell *cell = cell_of(folio->mapping->host);
-	u64 index, end;
+	struct linnet_reads *cell = cell_of(folio->mapping->host);
 
-	if (!cell)
-		return 0;
-	index = folio->index;
-	end = index + folio_pages(folio);
-	cell->added += end - index;
-	cell->folio = end - index;
-	struct batch *batch = grow(cell, index, end);
-	/* A fault is told before its page comes, a read after. */
-	if (index < cell->end && end > cell->start)
-		use_batch(cell, batch, cell->start, cell->end);
+	if (cell)
+		linnet_reads_add(cell, folio->index, folio->index + folio_pages(folio));
 	return 0;
 }
 
 ALWAYS_INLINE int readahead(struct inode *inode)
 {
-	struct cell *cell = cell_of(inode);
+	struct linnet_reads *cell = cell_of(inode);
 
 	if (cell)
-		cell->readaheads++;
+		cell->counts.readaheads++;
 	return 0;
 }
 

@@ -39,6 +39,15 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Files {
     refreshed: Duration,
     pause: Duration,
+    /// What a device's knob makes of values that it does not take.
+    bounds: Bounds,
+}
+
+/// By knob and asked value, the value that stands.
+type Bounds = HashMap<(String, u32), u32>;
+
+fn bounded(bounds: &Bounds, knob: &str, kib: u32) -> u32 {
+    bounds.get(&(knob.to_owned(), kib)).copied().unwrap_or(kib)
 }
 
 type Key = (FileId, u64);
@@ -116,16 +125,19 @@ impl Files {
             }
             name(context.names, &mut event, Some(free[0]), key, &ours);
             event.applied = !context.dry_run;
-            if free.iter().any(|d| d.value_kib != proposal.to_kib) {
+            let knob = bdi.knob(context.host);
+            let kib = bounded(&self.bounds, &knob, proposal.to_kib);
+            if free.iter().any(|d| d.value_kib != kib) {
                 events.push(event);
             }
+            // The governor keeps what it asked for, so that it does not ask again.
             track.governor.changed(now, proposal.to_kib);
-            let changes = free.into_iter().filter(|d| d.value_kib != proposal.to_kib);
+            let changes = free.into_iter().filter(|d| d.value_kib != kib);
             let changes = changes.map(|d| Change { descriptor: d.clone(), kib: proposal.to_kib });
-            batches.entry(bdi.knob(context.host)).or_default().extend(changes);
+            batches.entry(knob).or_default().extend(changes);
         }
         if !context.dry_run {
-            carry_out(context, &batches, &mut events)?;
+            carry_out(context, &mut self.bounds, &batches, &mut events)?;
         }
         Ok(events)
     }
@@ -162,23 +174,33 @@ impl Files {
             let device_kib = bdi.value_kib(context.host).unwrap_or(0);
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
             let Ok(free) = settable(&open, key, device_kib, original_kib, context.journal) else { continue };
-            let changes = free.into_iter().filter(|d| d.value_kib != kib);
-            batches
-                .entry(bdi.knob(context.host))
-                .or_default()
-                .extend(changes.map(|d| Change { descriptor: d.clone(), kib }));
+            let knob = bdi.knob(context.host);
+            let stands = bounded(&self.bounds, &knob, kib);
+            let changes = free.into_iter().filter(|d| d.value_kib != stands);
+            batches.entry(knob).or_default().extend(changes.map(|d| Change { descriptor: d.clone(), kib }));
         }
         let mut events = Vec::new();
-        carry_out(context, &batches, &mut events)?;
+        carry_out(context, &mut self.bounds, &batches, &mut events)?;
         self.pause = begun.elapsed() * REFRESH_SHARE;
         Ok(events)
     }
 }
 
 /// Sets the files of each device, and says what went wrong.
-fn carry_out(context: &mut Context, batches: &HashMap<String, Vec<Change>>, events: &mut Vec<Event>) -> Result<()> {
+fn carry_out(
+    context: &mut Context,
+    bounds: &mut Bounds,
+    batches: &HashMap<String, Vec<Change>>,
+    events: &mut Vec<Event>,
+) -> Result<()> {
     for (knob, changes) in batches.iter().filter(|(_, changes)| !changes.is_empty()) {
         let outcome = set(context.host, knob, changes, context.journal)?;
+        for (asked, stands) in outcome.bounded {
+            if bounds.insert((knob.clone(), asked), stands) != Some(stands) {
+                let why = format!("the device makes {stands} of {asked} KiB, and so do its files");
+                events.push(Event { to_kib: Some(stands), ..Event::note("note", knob, why) });
+            }
+        }
         if let Some(kib) = outcome.rival_kib {
             let why = "somebody set the device while we set a file: theirs stands";
             events.push(Event { to_kib: Some(kib), ..Event::note("rival", knob, why) });

@@ -58,12 +58,14 @@ pub struct Device {
     knob: String,
     original_kib: u32,
     written_kib: Option<u32>,
+    /// What we asked for; where the device bounds its value, more than `written_kib`.
+    asked_kib: Option<u32>,
     rivals: Rivals,
     backoff: Duration,
     patience: Duration,
     /// Not ours before this moment of the tuner's clock.
     not_before: Option<Duration>,
-    /// Whoever has it meant it: open files are left alone too.
+    /// The other writer's value is a decision: open files are left alone too.
     decided: bool,
 }
 
@@ -78,6 +80,7 @@ impl Device {
             knob,
             original_kib,
             written_kib: None,
+            asked_kib: None,
             rivals,
             backoff,
             patience: PATIENCE,
@@ -96,9 +99,14 @@ impl Device {
         self.original_kib
     }
 
-    /// What we wrote, while it stands.
+    /// The value that stands since we wrote, while it stands.
     pub fn written_kib(&self) -> Option<u32> {
         self.written_kib
+    }
+
+    /// True where the value that stands is what the device made of `kib`, or `kib` itself.
+    pub fn stands_for(&self, kib: u32) -> bool {
+        self.asked_kib == Some(kib) || self.written_kib.unwrap_or(self.original_kib) == kib
     }
 
     /// True while somebody else's value stands.
@@ -135,7 +143,7 @@ impl Device {
         } else {
             self.original_kib = kib;
         }
-        self.written_kib = None;
+        (self.written_kib, self.asked_kib) = (None, None);
         self.not_before = Some(now + wait);
         self.decided = !comes_back;
         journal.forget_device(&self.knob);
@@ -143,39 +151,42 @@ impl Device {
         Ok(Found::Changed { kib, ours_kib, wait, original })
     }
 
-    /// Writes a value and reads it back. The journal has it before.
-    pub fn set(&mut self, kib: u32, journal: &mut Journal) -> Result<()> {
+    /// Writes a value and gives the one that stands: the kernel rounds to pages, and some devices bound the value. Both are
+    /// ours from now on. The journal has the value before it is written, and the one that stands right after.
+    pub fn set(&mut self, kib: u32, journal: &mut Journal) -> Result<u32> {
         journal.note_device(&self.knob, self.original_kib, kib);
         journal.save()?;
-        write_checked(&self.host, &self.knob, kib)?;
-        self.written_kib = Some(kib);
-        Ok(())
+        self.host.write(&self.knob, &kib.to_string())?;
+        (self.written_kib, self.asked_kib) = (Some(kib), Some(kib));
+        let stands = self.host.number(&self.knob)?;
+        self.written_kib = Some(stands);
+        if stands != kib {
+            journal.note_device(&self.knob, self.original_kib, stands);
+            journal.save()?;
+        }
+        Ok(stands)
     }
 
-    /// Puts the first value back, unless somebody else's stands. True where it was changed.
+    /// Puts the first value back, unless somebody else's stands. True where it was changed. An error where the device does
+    /// not take its first value any more; it is not tried again.
     pub fn restore(&mut self, journal: &mut Journal) -> Result<bool> {
         let Some(ours) = self.written_kib.take() else { return Ok(false) };
+        self.asked_kib = None;
         let mine = self.host.number::<u32>(&self.knob)? == ours;
-        if mine {
-            write_checked(&self.host, &self.knob, self.original_kib)?;
-        }
+        let stands = if mine { self.host.set(&self.knob, self.original_kib)? } else { self.original_kib };
         journal.forget_device(&self.knob);
         journal.save()?;
+        if stands != self.original_kib {
+            let original = self.original_kib;
+            return Err(crate::Error::Format {
+                path: self.host.path(&self.knob),
+                what: format!(
+                    "{original} KiB, the value from before us, was written and {stands} stands: the device's bound has changed since"
+                ),
+            });
+        }
         Ok(mine)
     }
-}
-
-/// Writes a value and sees that it stands: some devices bound it.
-fn write_checked(host: &Host, knob: &str, kib: u32) -> Result<()> {
-    host.write(knob, &kib.to_string())?;
-    let stands: u32 = host.number(knob)?;
-    if stands != kib {
-        return Err(crate::Error::Format {
-            path: host.path(knob),
-            what: format!("{kib} was written and {stands} stands; the device bounds its readahead"),
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -273,6 +284,31 @@ mod tests {
         m.host.write(KNOB, "512").expect("written");
         assert!(matches!(m.device.look(at(1), &mut m.journal), Ok(Found::Changed { wait: PATIENCE, .. })));
         assert_eq!(m.device.original_kib(), 128);
+    }
+
+    #[test]
+    fn a_bounded_value_is_ours_and_is_put_back() {
+        let mut m = machine(128, Rivals::Auto);
+        m.device.host.bound_kib = Some(256);
+        assert_eq!(m.device.set(1024, &mut m.journal).expect("set"), 256);
+        assert_eq!((m.stands(), m.device.written_kib()), (256, Some(256)));
+        assert!(m.device.stands_for(1024) && m.device.stands_for(256) && !m.device.stands_for(512));
+        assert_eq!(m.device.look(at(1), &mut m.journal).expect("looked"), Found::Ours, "the bound is no rival");
+        let noted = Journal::open(&m.host).expect("journal").devices;
+        assert_eq!(noted[0].written_kib, [1024, 256], "a crash now finds the value that stands");
+        assert!(m.device.restore(&mut m.journal).expect("restored"));
+        assert_eq!(m.stands(), 128);
+        assert!(Journal::open(&m.host).expect("journal").is_empty());
+    }
+
+    #[test]
+    fn a_first_value_that_the_device_no_longer_takes_is_told_and_forgotten() {
+        let mut m = machine(512, Rivals::Auto);
+        m.device.set(8, &mut m.journal).expect("set");
+        m.device.host.bound_kib = Some(256);
+        let error = m.device.restore(&mut m.journal).expect_err("bounded").to_string();
+        assert!(error.contains("512 KiB, the value from before us, was written and 256 stands"), "{error}");
+        assert!(Journal::open(&m.host).expect("journal").is_empty());
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub struct Event {
     pub t: f64,
     /// decision, rollback, rival, skip, restore, note.
     pub kind: &'static str,
+    /// readahead, or rsize: the read size of an NFS mount.
+    pub knob: &'static str,
     /// Device or mount.
     pub target: String,
     /// The file; None for the device itself.
@@ -34,6 +36,7 @@ impl Event {
         Event {
             t: now(),
             kind,
+            knob: "readahead",
             target: target.into(),
             file: None,
             reader: None,
@@ -49,7 +52,7 @@ impl Event {
     pub fn to_json(&self) -> Value {
         json!({"t": self.t, "kind": self.kind, "target": self.target, "file": self.file, "from_kib": self.from_kib,
                "to_kib": self.to_kib, "why": self.why, "confidence": (self.confidence * 1000.0).round() / 1000.0,
-               "reader": self.reader, "applied": self.applied})
+               "reader": self.reader, "applied": self.applied, "knob": self.knob})
     }
 }
 

@@ -3,9 +3,12 @@
 //! value that we set.
 //!
 //! `used_share` and `added_per_page` follow our own action; a decider must not take them as signs of the workload. They are
-//! the reward: what the value in force costs.
+//! the reward: what the value in force costs. The core computes them (`core/pattern.c`), as it does in the kernel module.
 
-use crate::observe::{Counts, DISTANCES};
+use linnet_core::ReadPattern;
+
+use crate::nfs::rpc::Rpcs;
+use crate::observe::Counts;
 
 /// Names of the entries of `Features::row`, in order. A model file names its schema `readahead-1` after this list.
 pub const NAMES: [&str; 8] = [
@@ -50,98 +53,44 @@ pub struct Features {
     pub batches_per_page: f64,
     /// Pages brought.
     pub added: u64,
+    /// The same as the core has it, which decides.
+    pub pattern: ReadPattern,
+    /// What an NFS client sent for the file; the governor fills it in.
+    pub rpcs: Rpcs,
 }
 
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
-/// log2 of the middle read.
-fn middle(size: &[u64]) -> f64 {
-    let total: u64 = size.iter().sum();
-    let mut seen = 0;
-    for (log, count) in size.iter().enumerate() {
-        seen += count;
-        if total > 0 && 2 * seen >= total {
-            return (1u64 << log) as f64;
-        }
-    }
-    1.0
-}
-
-fn entropy(counts: &[u64]) -> f64 {
-    let total: u64 = counts.iter().sum();
-    let bits: f64 = counts
-        .iter()
-        .filter(|count| **count > 0)
-        .map(|count| {
-            let share = share(*count, total);
-            -share * share.log2()
-        })
-        .sum();
-    bits / (DISTANCES as f64).log2()
+/// A multiple of 1/65,536.
+fn q16(number: u64) -> f64 {
+    number as f64 / 65_536.0
 }
 
 impl Features {
     /// The numbers of a window. Where the kernel does not tell demands (before 6.12), the pages brought stand for them.
     pub fn of(counts: &Counts, demands: bool) -> Features {
-        if !demands {
-            return Features::of_added(counts);
-        }
-        let local = counts.forward + counts.reverse;
-        let distances: u64 = counts.distance.iter().sum();
+        let pattern = ReadPattern::of(counts, demands);
         Features {
-            accesses: counts.accesses,
-            jumps: counts.jumps,
-            local_share: share(local, counts.accesses),
-            reverse_share: share(counts.reverse, local),
-            run_pages: counts.pages as f64 / (counts.jumps.max(1)) as f64,
-            near_share: share(counts.distance[..5].iter().sum(), distances),
-            far_share: share(counts.distance[10..].iter().sum(), distances),
-            spread: entropy(&counts.distance),
-            request_pages: middle(&counts.size),
-            mapped_share: share(counts.faults.min(counts.accesses), counts.accesses),
-            used_share: share(counts.used.min(counts.added), counts.added),
-            added_per_page: counts.added as f64 / counts.pages.max(1) as f64,
-            batches_per_page: counts.batches as f64 / counts.pages.max(1) as f64,
-            added: counts.added,
-        }
-    }
-
-    /// From batches alone: a scan's batches join, so that few begin; each random read begins one.
-    fn of_added(counts: &Counts) -> Features {
-        // A batch that joins another one is not counted as begun; its pages are. 32 pages are one of the default's batches.
-        let joined = (counts.added / 32).saturating_sub(counts.batches);
-        Features {
-            accesses: counts.batches + joined,
-            jumps: counts.batches,
-            local_share: share(joined, counts.batches + joined),
-            reverse_share: 0.0,
-            run_pages: if joined > counts.batches { counts.added as f64 / counts.batches.max(1) as f64 } else { 1.0 },
-            near_share: 0.0,
-            far_share: 0.0,
-            spread: 0.0,
-            request_pages: 1.0,
-            mapped_share: 0.0,
-            used_share: 0.0,
-            added_per_page: 0.0,
-            batches_per_page: 0.0,
-            added: counts.added,
+            accesses: pattern.accesses,
+            jumps: pattern.jumps,
+            local_share: q16(pattern.local_q16.into()),
+            reverse_share: q16(pattern.reverse_q16.into()),
+            run_pages: q16(pattern.run_pages_q16),
+            near_share: q16(pattern.near_q16.into()),
+            far_share: q16(pattern.far_q16.into()),
+            spread: q16(pattern.spread_q16.into()),
+            request_pages: pattern.request_pages.into(),
+            mapped_share: q16(pattern.mapped_q16.into()),
+            used_share: q16(pattern.used_q16.into()),
+            added_per_page: q16(pattern.added_each_q16),
+            batches_per_page: q16(pattern.batches_each_q16),
+            added: pattern.added,
+            pattern,
+            rpcs: Rpcs::default(),
         }
     }
 
     /// The inputs of a model, each of the order of 1.
     pub fn row(&self) -> [f32; NAMES.len()] {
-        [
-            self.local_share as f32,
-            self.reverse_share as f32,
-            (self.run_pages.max(1.0).log2() / 8.0).min(2.0) as f32,
-            self.near_share as f32,
-            self.far_share as f32,
-            self.spread as f32,
-            (self.request_pages.max(1.0).log2() / 8.0) as f32,
-            self.mapped_share as f32,
-        ]
+        self.pattern.row()
     }
 }
 

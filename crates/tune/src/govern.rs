@@ -3,32 +3,23 @@
 //!
 //! A window ends after a second, or sooner where the verdict changes and is certain. A verdict below the floor of confidence
 //! waits for more, up to some seconds. After a change the next full window is compared with the one that led to it: where
-//! the new value costs more, the old one returns and the file is left alone for a while, longer each time.
+//! the new value costs more, the old one returns and the file is left alone for a while, longer each time. The core has the
+//! rules (`core/govern.c`), for the kernel module too.
 
 use std::time::Duration;
 
-use crate::feature::Features;
-use crate::observe::Counts;
-use crate::rule::{Class, DEFAULT_KIB, Decider, Verdict};
+use linnet_core::{ReadGovernor, ReadPattern, ReadVerdict};
 
-/// A window's length.
+use crate::feature::Features;
+use crate::nfs::rpc::Rpcs;
+use crate::observe::Counts;
+use crate::rule::{Class, Decider, share_of};
+
+/// A window's length; `LINNET_WINDOW_NS` of `core/readahead.h`.
 pub const WINDOW: Duration = Duration::from_secs(1);
-/// How long an uncertain window may grow.
-const WINDOW_MAX: Duration = Duration::from_secs(4);
-/// Verdicts below are not acted on.
-const FLOOR: f64 = 0.6;
-/// Verdicts from here on are acted on at once; between, the next window must agree.
-const CERTAIN: f64 = 0.85;
-/// Fewer pages read in a window are not worth a change.
-const ADDED_MIN: u64 = 32;
-/// What bringing something costs beside its pages, in pages: a disk's latency against its throughput.
-const SEEK_PAGES: f64 = 8.0;
-/// A change is taken back where it costs so many times more.
-const WORSE: f64 = 1.25;
-const HOLD: Duration = Duration::from_secs(30);
-const HOLD_MAX: Duration = Duration::from_secs(480);
-/// Two opposite changes within this time are a mixture, not a new phase.
-const FLAP: Duration = Duration::from_secs(4);
+
+/// What bringing something from elsewhere costs on a disk beside its pages, in pages; as in `core/govern.c`.
+pub const JUMP_PAGES: f64 = 8.0;
 
 /// A change that should be made.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,147 +37,92 @@ pub struct Proposal {
 /// One file under one control group.
 #[derive(Debug)]
 pub struct Governor {
-    began: Duration,
-    window: Counts,
-    class: Option<Class>,
-    pending: Option<u32>,
-    original_kib: u32,
-    current_kib: u32,
-    previous_kib: u32,
-    changed_at: Option<Duration>,
-    cost_before: Option<(Class, f64)>,
-    hold_until: Duration,
-    hold: Duration,
+    core: ReadGovernor,
+    rpcs: Rpcs,
 }
 
-/// What reading costs at the value in force, in pages for each page demanded.
-pub fn cost(features: &Features) -> f64 {
-    features.added_per_page + SEEK_PAGES * features.batches_per_page
+/// The pattern with the costs that the core compares: batches weighted by what a jump costs here, and none at all where
+/// changes are not judged by cost.
+fn costs(pattern: ReadPattern, judged: bool, jump_pages: f64) -> ReadPattern {
+    if !judged {
+        return ReadPattern { added_each_q16: 0, batches_each_q16: 0, ..pattern };
+    }
+    let batches = pattern.batches_each_q16 as f64 * jump_pages / JUMP_PAGES;
+    ReadPattern { batches_each_q16: batches as u64, ..pattern }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Governor {
     /// A file that has `kib` when we first see it.
     pub fn new(now: Duration, kib: u32) -> Governor {
-        Governor {
-            began: now,
-            window: Counts::default(),
-            class: None,
-            pending: None,
-            original_kib: kib,
-            current_kib: kib,
-            previous_kib: kib,
-            changed_at: None,
-            cost_before: None,
-            hold_until: now,
-            hold: HOLD,
-        }
+        Governor { core: ReadGovernor::new(ns(now), kib), rpcs: Rpcs::default() }
     }
 
     /// The value in force.
     pub fn current_kib(&self) -> u32 {
-        self.current_kib
+        self.core.current_kib()
     }
 
     /// The value from before us.
     pub fn original_kib(&self) -> u32 {
-        self.original_kib
+        self.core.original_kib()
     }
 
     /// How the file is read, as far as decided.
     pub fn class(&self) -> Option<Class> {
-        self.class
+        self.core.reading().map(Class::of)
     }
 
     /// Takes a file's true value in, as its descriptors show it, before the first change.
     pub fn correct(&mut self, kib: u32) {
-        if self.changed_at.is_none() {
-            self.original_kib = kib;
-            self.current_kib = kib;
-            self.previous_kib = kib;
-        }
+        self.core.correct(kib);
     }
 
-    fn close(&mut self, now: Duration) -> Counts {
-        self.began = now;
-        std::mem::take(&mut self.window)
+    /// Takes in what an NFS client sent for the file since the last call. Call it before `step`.
+    pub fn note_rpcs(&mut self, rpcs: &Rpcs) {
+        self.rpcs = self.rpcs.plus(*rpcs);
     }
 
     /// Takes in what happened since the last call. Proposes at most one change; the caller makes it and says `changed`.
     pub fn step(&mut self, now: Duration, counts: &Counts, demands: bool, decider: &dyn Decider) -> Option<Proposal> {
-        self.window = self.window.plus(*counts);
-        let age = now.saturating_sub(self.began);
-        let features = Features::of(&self.window, demands);
+        let features = Features { rpcs: self.rpcs, ..Features::of(self.core.add(counts), demands) };
         let verdict = decider.decide(&features);
-        let trusted = verdict.as_ref().is_some_and(|v| v.confidence >= FLOOR);
-        let early = verdict.as_ref().is_some_and(|v| v.confidence >= CERTAIN && Some(v.class) != self.class);
-        if age < WINDOW && !early {
-            return None;
+        let asked = verdict.as_ref().map(|verdict| ReadVerdict {
+            reading: verdict.class.reading(),
+            kib: verdict.kib,
+            confidence_ppm: (verdict.confidence.clamp(0.0, 1.0) * 1e6).round() as u32,
+        });
+        let judged = verdict.as_ref().is_none_or(|verdict| decider.is_judged(verdict.class));
+        let proposal = self.core.step(ns(now), &costs(features.pattern, judged, decider.jump_pages()), asked);
+        if self.core.add(&Counts::default()).is_idle() {
+            self.rpcs = Rpcs::default();
         }
-        if !trusted {
-            if age >= WINDOW_MAX {
-                self.close(now);
-            }
-            return None;
-        }
-        self.close(now);
-        let verdict = verdict?;
-        if let Some(back) = self.judge(now, &features, &verdict) {
-            return Some(back);
-        }
-        self.propose(now, &features, &verdict)
-    }
-
-    /// After a change: does it cost more than before?
-    fn judge(&mut self, now: Duration, features: &Features, verdict: &Verdict) -> Option<Proposal> {
-        let (class, before) = self.cost_before?;
-        if now < self.changed_at? + WINDOW {
-            return None;
-        }
-        self.cost_before = None;
-        let after = cost(features);
-        if class != verdict.class || after <= WORSE * before {
-            return None;
-        }
-        self.hold_until = now + self.hold;
-        self.hold = (2 * self.hold).min(HOLD_MAX);
+        let proposal = proposal?;
+        let confidence = share_of(proposal.confidence_ppm);
+        let Some((before, after, hold)) = proposal.rollback else {
+            return Some(Proposal { kind: "decision", to_kib: proposal.to_kib, why: verdict?.why, confidence });
+        };
         let why = format!(
-            "cost rose from {before:.2} to {after:.2} pages for each one demanded; left alone for {} s",
-            (self.hold_until - now).as_secs()
+            "cost rose from {:.2} to {:.2} pages for each one demanded; left alone for {} s",
+            before as f64 / 65_536.0,
+            after as f64 / 65_536.0,
+            hold / 1_000_000_000
         );
-        Some(Proposal { kind: "rollback", to_kib: self.previous_kib, why, confidence: verdict.confidence })
-    }
-
-    fn propose(&mut self, now: Duration, features: &Features, verdict: &Verdict) -> Option<Proposal> {
-        self.class = Some(verdict.class);
-        // In order the device's own value is right, unless it is below what the kernel would take.
-        let to_kib = verdict.kib.unwrap_or(self.original_kib.max(DEFAULT_KIB));
-        if to_kib == self.current_kib || features.added < ADDED_MIN || now < self.hold_until {
-            self.pending = None;
-            return None;
-        }
-        let agreed = self.pending == Some(to_kib);
-        self.pending = Some(to_kib);
-        let flaps = to_kib == self.previous_kib && self.changed_at.is_some_and(|at| now < at + FLAP);
-        if (verdict.confidence < CERTAIN || flaps) && !agreed {
-            return None;
-        }
-        self.pending = None;
-        self.cost_before = Some((verdict.class, cost(features)));
-        Some(Proposal { kind: "decision", to_kib, why: verdict.why.clone(), confidence: verdict.confidence })
+        Some(Proposal { kind: "rollback", to_kib: proposal.to_kib, why, confidence })
     }
 
     /// The proposal was carried out.
     pub fn changed(&mut self, now: Duration, kib: u32) {
-        self.previous_kib = self.current_kib;
-        self.current_kib = kib;
-        self.changed_at = Some(now);
-        self.close(now);
+        self.core.changed(ns(now), kib);
+        self.rpcs = Rpcs::default();
     }
 
     /// The proposal could not be carried out: ask again only after a while.
     pub fn refused(&mut self, now: Duration, wait: Duration) {
-        self.cost_before = None;
-        self.hold_until = now + wait;
+        self.core.refused(ns(now), ns(wait));
     }
 }
 

@@ -11,18 +11,25 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
+    /// A device that bounds its readahead, which a plain file does not.
+    #[cfg(test)]
+    pub(crate) bound_kib: Option<u32>,
 }
 
 impl Default for Host {
     fn default() -> Self {
-        Host { root: PathBuf::from("/") }
+        Host::below("/")
     }
 }
 
 impl Host {
     /// A machine whose files lie below `root`.
     pub fn below(root: impl Into<PathBuf>) -> Self {
-        Host { root: root.into() }
+        Host {
+            root: root.into(),
+            #[cfg(test)]
+            bound_kib: None,
+        }
     }
 
     /// True for the machine that we run on: processes and descriptors can be reached.
@@ -62,7 +69,23 @@ impl Host {
     /// Writes a file of the kernel's in one call.
     pub fn write(&self, name: impl AsRef<Path>, text: &str) -> Result<()> {
         let path = self.path(name);
+        #[cfg(test)]
+        let text = &self.bounded(text);
         fs::write(&path, text).map_err(|source| Error::File { path, doing: "write", source })
+    }
+
+    #[cfg(test)]
+    fn bounded(&self, text: &str) -> String {
+        match (self.bound_kib, text.parse::<u32>()) {
+            (Some(bound), Ok(kib)) => kib.min(bound).to_string(),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// Writes a knob's value and gives the one that stands: the kernel rounds values to pages, and some devices bound them.
+    pub fn set(&self, knob: &str, kib: u32) -> Result<u32> {
+        self.write(knob, &kib.to_string())?;
+        self.number(knob)
     }
 
     /// The names in a directory, sorted; empty where there is none.

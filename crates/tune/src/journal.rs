@@ -45,6 +45,19 @@ pub struct FileEntry {
     pub written_kib: u32,
 }
 
+/// A mount that we placed over another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountEntry {
+    /// Where.
+    pub point: String,
+    /// Device number of the mount below, as `MAJOR:MINOR`.
+    pub below: String,
+    /// Its read size in bytes.
+    pub below_rsize: u32,
+    /// The read size that ours was asked for.
+    pub rsize: u32,
+}
+
 /// The lock that a tuner holds as long as it runs.
 #[derive(Debug)]
 pub struct Lock {
@@ -78,6 +91,8 @@ pub struct Journal {
     pub devices: Vec<DeviceEntry>,
     /// Open files, one entry each.
     pub files: Vec<FileEntry>,
+    /// Mounts of ours.
+    pub mounts: Vec<MountEntry>,
 }
 
 fn number<T: TryFrom<u64>>(value: &Value, key: &str) -> Option<T> {
@@ -105,10 +120,19 @@ fn file(value: &Value) -> Option<FileEntry> {
     })
 }
 
+fn mount(value: &Value) -> Option<MountEntry> {
+    Some(MountEntry {
+        point: value.get("point")?.as_str()?.to_owned(),
+        below: value.get("below")?.as_str()?.to_owned(),
+        below_rsize: number(value, "below_rsize")?,
+        rsize: number(value, "rsize")?,
+    })
+}
+
 impl Journal {
     /// The journal of an earlier run, or an empty one. A journal from before the machine started says nothing any more.
     pub fn open(host: &Host) -> Result<Journal> {
-        let mut journal = Journal { host: host.clone(), devices: Vec::new(), files: Vec::new() };
+        let mut journal = Journal { host: host.clone(), devices: Vec::new(), files: Vec::new(), mounts: Vec::new() };
         if !host.has(JOURNAL) {
             return Ok(journal);
         }
@@ -129,12 +153,14 @@ impl Journal {
             .ok_or_else(|| damaged("a device lacks a field"))?;
         journal.files =
             list("files").iter().map(file).collect::<Option<_>>().ok_or_else(|| damaged("a file lacks a field"))?;
+        journal.mounts =
+            list("mounts").iter().map(mount).collect::<Option<_>>().ok_or_else(|| damaged("a mount lacks a field"))?;
         Ok(journal)
     }
 
     /// True where nothing is changed.
     pub fn is_empty(&self) -> bool {
-        self.devices.is_empty() && self.files.is_empty()
+        self.devices.is_empty() && self.files.is_empty() && self.mounts.is_empty()
     }
 
     /// Writes the record down. It survives the end of this process, not that of the machine, as do the values.
@@ -152,7 +178,12 @@ impl Journal {
                        "original_kib": f.original_kib, "written_kib": f.written_kib})
             })
             .collect();
-        let whole = json!({"boot": self.host.text(BOOT), "devices": devices, "files": files});
+        let mounts: Vec<Value> = self
+            .mounts
+            .iter()
+            .map(|m| json!({"point": m.point, "below": m.below, "below_rsize": m.below_rsize, "rsize": m.rsize}))
+            .collect();
+        let whole = json!({"boot": self.host.text(BOOT), "devices": devices, "files": files, "mounts": mounts});
         self.host.replace(JOURNAL, &whole.to_string())
     }
 
@@ -216,8 +247,11 @@ mod tests {
         };
         journal.note_file(entry.clone());
         journal.note_file(FileEntry { original_kib: 8, written_kib: 64, ..entry });
+        let below = MountEntry { point: "/mnt/a b".into(), below: "0:45".into(), below_rsize: 65_536, rsize: 1 << 20 };
+        journal.mounts.push(below);
         journal.save().expect("saved");
         let again = Journal::open(&host).expect("read");
+        assert_eq!(again.mounts, journal.mounts);
         assert_eq!(again.devices, journal.devices);
         assert_eq!((again.devices[0].original_kib, &again.devices[0].written_kib[..]), (128, &[8, 16][..]));
         assert_eq!(again.files, journal.files);

@@ -23,28 +23,36 @@ pub struct Model {
     rule: Rule,
 }
 
+fn knob_of(bytes: &[u8], path: &Path) -> Result<Knob> {
+    Knob::from_bytes(bytes).map_err(|error| Error::Format {
+        path: path.to_owned(),
+        what: format!("{error}; give a model file of readahead (`spec/knob.md`)"),
+    })
+}
+
+/// Reads a model file of any schema.
+pub(crate) fn read_knob(path: &Path) -> Result<Knob> {
+    let failed = |source| Error::File { path: path.to_owned(), doing: "read", source };
+    let size = std::fs::metadata(path).map_err(failed)?.len();
+    if size > BYTES_MAX {
+        return Err(Error::Format {
+            path: path.to_owned(),
+            what: format!("{size} bytes: too large for a model; give a model file of readahead"),
+        });
+    }
+    let bytes = std::fs::read(path).map_err(failed)?;
+    knob_of(&bytes, path)
+}
+
 impl Model {
     /// Reads a model file.
     pub fn read(path: &Path) -> Result<Model> {
-        let failed = |source| Error::File { path: path.to_owned(), doing: "read", source };
-        let size = std::fs::metadata(path).map_err(failed)?.len();
-        if size > BYTES_MAX {
-            return Err(Error::Format {
-                path: path.to_owned(),
-                what: format!("{size} bytes: too large for a model; give a model file of readahead"),
-            });
-        }
-        let bytes = std::fs::read(path).map_err(failed)?;
-        Model::from_bytes(&bytes, path)
+        Model::of(read_knob(path)?, path)
     }
 
     /// A model from a file's bytes. `path` is for errors.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Model> {
-        let knob = Knob::from_bytes(bytes).map_err(|error| Error::Format {
-            path: path.to_owned(),
-            what: format!("{error}; give a model file of readahead (`spec/knob.md`)"),
-        })?;
-        Model::of(knob, path)
+        Model::of(knob_of(bytes, path)?, path)
     }
 
     /// A model that is in memory. Refused where it does not belong to our features or our ladder.
@@ -78,7 +86,7 @@ impl Model {
     /// What a value is for: those below the kernel's default are for reads with jumps.
     fn class_of(&self, kib: u32, features: &Features) -> Class {
         match kib {
-            _ if kib <= self.rule.random_kib => Class::Random,
+            _ if kib <= self.rule.random_kib() => Class::Random,
             _ if kib < DEFAULT_KIB => Class::Runs,
             _ if features.reverse_share > 0.5 => Class::Reverse,
             _ => Class::Sequential,

@@ -44,12 +44,16 @@ impl std::fmt::Display for Dev {
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
+    /// Its number in this namespace, as /proc/PID/fdinfo names it.
+    pub id: u32,
     /// The file system's device number; anonymous (major 0) where no block device holds it.
     pub dev: Dev,
     /// Which directory of the file system is mounted.
     pub root: String,
     /// Where.
     pub point: String,
+    /// Options of the mount: ro, nosuid, noatime and the like.
+    pub flags: String,
     /// Type of the file system.
     pub fs: String,
     /// Device or server.
@@ -80,12 +84,16 @@ fn unescape(text: &str) -> String {
 
 fn line(text: &str) -> Option<Mount> {
     let (left, right) = text.split_once(" - ")?;
-    let mut left = left.split(' ').skip(2);
+    let mut left = left.split(' ');
     let mut right = right.split(' ');
+    let id = left.next()?.parse().ok()?;
+    let mut left = left.skip(1);
     Some(Mount {
+        id,
         dev: Dev::parse(left.next()?)?,
         root: unescape(left.next()?),
         point: unescape(left.next()?),
+        flags: left.next().unwrap_or_default().to_owned(),
         fs: right.next()?.to_owned(),
         source: unescape(right.next()?),
         options: right.next().unwrap_or_default().to_owned(),
@@ -131,6 +139,7 @@ mod tests {
         assert_eq!(mount.dev, Dev { major: 98, minor: 0 });
         assert_eq!((mount.point.as_str(), mount.fs.as_str()), ("/mnt two", "ext3"));
         assert_eq!(mount.options, "rw,errors=continue");
+        assert_eq!((mount.id, mount.flags.as_str()), (36, "rw,noatime"));
         assert_eq!(line("nonsense"), None);
     }
 
@@ -143,6 +152,8 @@ mod tests {
     #[test]
     fn a_path_in_a_container_is_found_on_the_host() {
         let mount = |dev, root: &str, point: &str| Mount {
+            id: 0,
+            flags: String::new(),
             dev: Dev { major: 8, minor: dev },
             root: root.into(),
             point: point.into(),

@@ -87,6 +87,8 @@ pub struct Outcome {
     pub refused: Vec<String>,
     /// Somebody else wrote the device's value meanwhile: theirs stands.
     pub rival_kib: Option<u32>,
+    /// Values that the device does not take, and those that files got instead.
+    pub bounded: Vec<(u32, u32)>,
 }
 
 /// Duplicates the open file of another process; None where it is closed or means another file now.
@@ -148,37 +150,56 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
         journal.note_device(knob, base, *kib);
     }
     journal.save()?;
-    let advised = advise(host, knob, base, &copies, &mut outcome);
+    let advised = advise(host, knob, base, &copies, journal, &mut outcome);
     journal.devices = standing;
     journal.save()?;
     advised.map(|()| outcome)
 }
 
-fn advise(host: &Host, knob: &str, base: u32, copies: &[(u32, OwnedFd)], outcome: &mut Outcome) -> Result<()> {
-    let mut stands = base;
+/// Gives each copy its value by way of the device. `copies` are in the order of their values.
+fn advise(
+    host: &Host,
+    knob: &str,
+    base: u32,
+    copies: &[(u32, OwnedFd)],
+    journal: &mut Journal,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let (mut asked, mut stands) = (base, base);
     let mut failed = None;
     for (kib, copy) in copies {
-        if *kib != stands {
+        if *kib != asked {
             // Somebody may have written since: theirs would be lost, so see first.
             let now: u32 = host.number(knob)?;
             if now != stands {
                 outcome.rival_kib = Some(now);
                 return Ok(());
             }
-            if let Err(error) = host.write(knob, &kib.to_string()) {
-                failed = Some(error);
-                break;
+            asked = *kib;
+            match host.set(knob, asked) {
+                Ok(value) => stands = value,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
             }
-            stands = *kib;
+            if stands != asked {
+                outcome.bounded.push((asked, stands));
+                journal.note_device(knob, base, stands);
+                if let Err(error) = journal.save() {
+                    failed = Some(error);
+                    break;
+                }
+            }
         }
         match fadvise(copy, 0, None, Advice::Normal) {
             Ok(()) => outcome.done += 1,
             Err(error) => outcome.refused.push(error.to_string()),
         }
     }
-    if stands != base {
+    if asked != base {
         let now: u32 = host.number(knob)?;
-        if now == stands {
+        if now == stands || failed.is_some() {
             host.write(knob, &base.to_string())?;
         } else {
             outcome.rival_kib = Some(now);
@@ -284,5 +305,23 @@ mod tests {
         assert_eq!((noted.files.len(), noted.files[0].original_kib, noted.files[0].written_kib), (1, 128, 8));
         assert_eq!(restore(&host, &mut journal).expect("restored"), 1);
         assert!(Journal::open(&host).expect("journal").is_empty());
+    }
+
+    #[test]
+    fn a_bounded_value_is_no_rival_and_the_device_has_its_own_again() {
+        let root = tempfile::tempdir().expect("a directory");
+        let mut host = Host::below(root.path());
+        host.bound_kib = Some(256);
+        let knob = "/sys/block/vda/queue/read_ahead_kb";
+        host.replace(knob, "128").expect("written");
+        let mut journal = Journal::open(&host).expect("empty");
+        let mut outcome = Outcome::default();
+        let copy = || OwnedFd::from(std::fs::File::open("/proc/self/exe").expect("our own program"));
+        let copies = [(8, copy()), (1024, copy()), (1024, copy())];
+        advise(&host, knob, 128, &copies, &mut journal, &mut outcome).expect("advised");
+        assert_eq!((outcome.done, outcome.rival_kib), (3, None));
+        assert_eq!(outcome.bounded, [(1024, 256)]);
+        assert_eq!(journal.devices[0].written_kib, [256], "a crash between finds the value that stands");
+        assert_eq!(host.number::<u32>(knob).expect("a number"), 128);
     }
 }

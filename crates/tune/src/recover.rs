@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::host::Host;
 use crate::journal::Journal;
+use crate::nfs::overmount;
 use crate::openfile;
 
 /// What was put back.
@@ -15,6 +16,8 @@ pub struct Recovered {
     pub left: Vec<(String, u32)>,
     /// Open files.
     pub files: usize,
+    /// Where a mount of ours was taken off.
+    pub mounts: Vec<String>,
 }
 
 /// Puts everything in the journal back. The caller holds the lock.
@@ -31,6 +34,11 @@ pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
         }
     }
     recovered.files = openfile::restore(host, journal)?;
+    while let Some(point) = journal.mounts.last().map(|entry| entry.point.clone()) {
+        if overmount::take_off(host, journal, &point) {
+            recovered.mounts.push(point);
+        }
+    }
     journal.save()?;
     Ok(recovered)
 }

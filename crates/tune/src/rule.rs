@@ -2,7 +2,13 @@
 //! Deciders: from the features of a window to a value. The threshold rule is the baseline that every model has to beat, and
 //! the default as long as none does.
 
+use std::time::Duration;
+
+use linnet_core::{ReadRule, ReadVerdict, Reading, certainty_ppm};
+
 use crate::feature::Features;
+use crate::govern::JUMP_PAGES;
+use crate::nfs::rpc::Rpcs;
 
 /// Values that are set, in KiB.
 pub const LADDER_KIB: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
@@ -23,6 +29,26 @@ pub enum Class {
 }
 
 impl Class {
+    /// The core's reading.
+    pub(crate) fn of(reading: Reading) -> Class {
+        match reading {
+            Reading::Random => Class::Random,
+            Reading::Runs => Class::Runs,
+            Reading::Sequential => Class::Sequential,
+            Reading::Reverse => Class::Reverse,
+        }
+    }
+
+    /// As the core has it.
+    pub(crate) fn reading(self) -> Reading {
+        match self {
+            Class::Random => Reading::Random,
+            Class::Runs => Reading::Runs,
+            Class::Sequential => Reading::Sequential,
+            Class::Reverse => Reading::Reverse,
+        }
+    }
+
     /// As explanations print it.
     pub fn name(self) -> &'static str {
         match self {
@@ -47,51 +73,65 @@ pub struct Verdict {
     pub why: String,
 }
 
+/// What became of one file since the last look.
+#[derive(Debug, Clone, Copy)]
+pub struct FileReads {
+    /// How it is read, as far as decided.
+    pub class: Option<Class>,
+    /// Its value.
+    pub kib: u32,
+    /// What an NFS client sent for it; nothing for files of a local disk.
+    pub rpcs: Rpcs,
+}
+
 /// Decides on a window.
 pub trait Decider {
     /// Name for explanations.
     fn name(&self) -> &str;
     /// What to do; None where the window says too little.
     fn decide(&self, features: &Features) -> Option<Verdict>;
+    /// What files begin with on a device where nearly everything is read in order.
+    fn ordered_kib(&self, original_kib: u32) -> u32 {
+        original_kib.max(DEFAULT_KIB)
+    }
+    /// What bringing something from elsewhere costs beside its pages, in pages: latency against throughput.
+    fn jump_pages(&self) -> f64 {
+        JUMP_PAGES
+    }
+    /// Whether a change for files of this class is taken back where it brings more for each page demanded. A decider that
+    /// measures what its changes bring says no.
+    fn is_judged(&self, _class: Class) -> bool {
+        true
+    }
+    /// Takes note of each file that was read since the last look.
+    fn note(&self, _now: Duration, _reading: &FileReads) {}
 }
 
-/// The rule: a run's length decides.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rule {
-    /// Up to so many pages between jumps reads are random.
-    pub random_pages: f64,
-    /// From so many pages on they are in order.
-    pub sequential_pages: f64,
+/// The rule: a run's length decides (`core/verdict.c`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rule(ReadRule);
+
+impl Rule {
     /// The value for random reads.
-    pub random_kib: u32,
-}
-
-impl Default for Rule {
-    fn default() -> Self {
-        Rule { random_pages: 6.0, sequential_pages: 48.0, random_kib: 8 }
+    pub fn random_kib(&self) -> u32 {
+        self.0.random_kib
     }
 }
 
-/// The smallest value of the ladder that holds `kib`.
-pub fn on_ladder(kib: f64) -> u32 {
-    LADDER_KIB.into_iter().find(|level| f64::from(*level) >= kib).unwrap_or(LADDER_KIB[LADDER_KIB.len() - 1])
+/// A share of millionths.
+pub(crate) fn share_of(ppm: u32) -> f64 {
+    f64::from(ppm) / 1e6
 }
 
 /// Certainty that grows with what was seen: 4 observations give 0.6, 16 give 0.8, 100 give 0.92.
 pub(crate) fn certainty(observations: u64) -> f64 {
-    1.0 - 0.8 / (observations.max(1) as f64).sqrt()
+    share_of(certainty_ppm(observations))
 }
-
-/// Pages that one read in vain must bring to be proof enough: 16 MiB.
-const WASTED_PAGES: f64 = 4096.0;
 
 /// Certainty that reads are scattered. Where each brings many megabytes of which next to nothing is used, two are enough:
 /// more would take seconds.
 pub(crate) fn scattered(features: &Features) -> f64 {
-    let counted = certainty(features.jumps);
-    let each = features.added as f64 / features.jumps.max(1) as f64;
-    let wasted = features.jumps >= 2 && each >= WASTED_PAGES && features.used_share < 0.02;
-    if wasted { counted.max(0.86) } else { counted }
+    share_of(features.pattern.scattered_ppm())
 }
 
 impl Decider for Rule {
@@ -100,25 +140,15 @@ impl Decider for Rule {
     }
 
     fn decide(&self, features: &Features) -> Option<Verdict> {
-        let Features { run_pages, reverse_share, accesses, .. } = *features;
-        if accesses == 0 {
-            return None;
-        }
-        let (class, kib, confidence) = if run_pages <= self.random_pages {
-            (Class::Random, Some(self.random_kib), scattered(features))
-        } else if run_pages < self.sequential_pages {
-            (Class::Runs, Some(on_ladder(2.0 * run_pages).min(DEFAULT_KIB)), scattered(features))
-        } else if reverse_share > 0.5 {
-            (Class::Reverse, None, certainty(accesses))
-        } else {
-            (Class::Sequential, None, certainty(accesses))
-        };
+        let ReadVerdict { reading, kib, confidence_ppm } = self.0.decide(&features.pattern)?;
+        let class = Class::of(reading);
+        let Features { run_pages, accesses, .. } = *features;
         let why = format!(
             "{}: {run_pages:.1} pages between jumps, {accesses} demands, {:.0} % of the pages read were used",
             class.name(),
             100.0 * features.used_share,
         );
-        Some(Verdict { class, kib, confidence, why })
+        Some(Verdict { class, kib, confidence: share_of(confidence_ppm), why })
     }
 }
 
@@ -173,6 +203,10 @@ mod tests {
 
     #[test]
     fn values_stay_on_the_ladder() {
-        assert_eq!([0.0, 8.0, 9.0, 128.0, 129.0, 1e9].map(on_ladder), [8, 8, 16, 128, 256, 2048]);
+        for pages in 1..64 {
+            let runs = Counts { accesses: 400, pages: 100 * pages, jumps: 100, forward: 300, ..Counts::default() };
+            let kib = decide(runs).expect("a verdict").kib;
+            assert!(kib.is_none_or(|kib| LADDER_KIB.contains(&kib) && kib <= DEFAULT_KIB), "{pages} pages: {kib:?}");
+        }
     }
 }

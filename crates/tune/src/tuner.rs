@@ -9,19 +9,20 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::apply::Files;
-use crate::bdi::{self, Bdi};
+use crate::bdi::{self, Bdi, Kind};
 use crate::device::{Device, Found, Rivals};
 use crate::error::Result;
 use crate::event::Event;
-use crate::govern::{Governor, WINDOW};
+use crate::govern::{Governor, Proposal, WINDOW};
 use crate::host::Host;
 use crate::journal::{Journal, Lock};
 use crate::mounts::Dev;
 use crate::names::Names;
 use crate::observe::{Observer, Sample};
 use crate::openfile::{self, FileId};
+use crate::pool::Pools;
 use crate::recover::recover;
-use crate::rule::{Class, DEFAULT_KIB, Decider};
+use crate::rule::{Class, DEFAULT_KIB, Decider, FileReads};
 
 /// What is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct Options {
     pub backoff: Duration,
     /// Time between looks.
     pub tick: Duration,
+    /// How long `once` watches at most.
+    pub once_for: Duration,
 }
 
 impl Default for Options {
@@ -66,18 +69,25 @@ impl Default for Options {
             rivals: Rivals::Auto,
             backoff: Duration::from_secs(600),
             tick: Duration::from_millis(250),
+            once_for: Duration::from_secs(5),
         }
     }
 }
 
-/// How long `once` watches.
-const ONCE: Duration = Duration::from_secs(5);
 /// How long a file without reads is remembered. Its value stays in the journal.
 const IDLE: Duration = Duration::from_secs(60);
-/// Mounts are listed anew at least so often.
+/// Mounts are listed again at least this often.
 const MOUNTS: Duration = Duration::from_secs(10);
 /// The share of what is read that moves a device.
 const DOMINANT: f64 = 0.8;
+
+/// Another knob, which is turned beside readahead by the same observation.
+pub trait Companion {
+    /// Called at every look.
+    fn look(&mut self, now: Duration, host: &Host, journal: &mut Journal) -> Vec<Event>;
+    /// Puts the knob back.
+    fn restore(&mut self, host: &Host, journal: &mut Journal) -> Vec<Event>;
+}
 
 /// A file under one control group.
 pub(crate) struct Track {
@@ -109,8 +119,10 @@ pub struct Tuner<'a> {
     listed: Duration,
     only: Option<Bdi>,
     tracks: HashMap<(FileId, u64), Track>,
+    pools: Pools,
     devices: HashMap<String, Whole>,
     began: Instant,
+    companion: Option<&'a mut dyn Companion>,
     _lock: Option<Lock>,
 }
 
@@ -145,6 +157,10 @@ impl<'a> Tuner<'a> {
                     ..Event::note("restore", knob, "an earlier run left its value")
                 });
             }
+            for point in &back.mounts {
+                let why = "an earlier run left a mount there, which is taken off";
+                tell(&Event { knob: "rsize", applied: true, ..Event::note("restore", point, why) });
+            }
             if back.files > 0 {
                 tell(&Event::note("restore", "", format!("an earlier run left {} open files changed", back.files)));
             }
@@ -164,15 +180,33 @@ impl<'a> Tuner<'a> {
             listed: Duration::ZERO,
             only,
             tracks: HashMap::new(),
+            pools: Pools::default(),
             devices: HashMap::new(),
             began: Instant::now(),
+            companion: None,
             _lock: lock,
         })
+    }
+
+    /// Turns another knob too.
+    #[must_use]
+    pub fn with(mut self, companion: &'a mut dyn Companion) -> Tuner<'a> {
+        self.companion = Some(companion);
+        self
     }
 
     /// Tunes until `tell` answers false (it is asked at every tick, with None), or once. Always puts back what it has to.
     pub fn run(mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
         let ended = self.watch(tell);
+        if let Ok(lost) = self.observer.lost()
+            && lost > 0
+        {
+            tell(Some(&Event::note(
+                "note",
+                "",
+                format!("{lost} events found no room in the observer: too many files"),
+            )));
+        }
         let keep = self.options.once && matches!(ended, Ok(true));
         let restored = if keep || self.options.dry_run { Ok(()) } else { self.restore(tell) };
         ended.and(restored)
@@ -196,7 +230,7 @@ impl<'a> Tuner<'a> {
                     return Ok(false);
                 }
             }
-            if self.options.once && (acted && now >= WINDOW || now >= ONCE) {
+            if self.options.once && (acted && now >= WINDOW || now >= self.options.once_for) {
                 return Ok(true);
             }
         }
@@ -216,7 +250,7 @@ impl<'a> Tuner<'a> {
         let demands = self.observer.sight().demands;
         for sample in samples {
             let Some(bdi) = bdi::of_files(&self.bdis, sample.file.dev).cloned() else { continue };
-            if self.only.as_ref().is_some_and(|only| only.name != bdi.name) || !self.in_group(sample.cgroup) {
+            if !self.is_wanted(&bdi) || !self.in_group(sample.cgroup) {
                 continue;
             }
             let Some(value) = self.value_of(&bdi, now) else { continue };
@@ -227,7 +261,13 @@ impl<'a> Tuner<'a> {
                 corrected: false,
             });
             track.seen = now;
+            if bdi.kind != Kind::Nfs {
+                self.pools.add((bdi.name.clone(), sample.cgroup), now, value, &sample.counts);
+            }
+            track.governor.note_rpcs(&sample.rpcs);
             let proposal = track.governor.step(now, &sample.counts, demands, self.decider);
+            let (class, kib) = (track.governor.class(), track.governor.current_kib());
+            self.decider.note(now, &FileReads { class, kib, rpcs: sample.rpcs });
             if let (Some(whole), Some(class)) = (self.devices.get_mut(&bdi.name), track.governor.class()) {
                 let ordered = matches!(class, Class::Sequential | Class::Reverse);
                 *(if ordered { &mut whole.ordered } else { &mut whole.scattered }) += sample.counts.added;
@@ -236,6 +276,7 @@ impl<'a> Tuner<'a> {
                 proposals.push((bdi, (sample.file, sample.cgroup), proposal));
             }
         }
+        proposals.extend(self.raise_idle(now, demands));
         if self.options.scope != Scope::Devices {
             events.extend(self.set_files(now, proposals)?);
         } else {
@@ -247,8 +288,38 @@ impl<'a> Tuner<'a> {
         if self.options.scope != Scope::Files && self.options.cgroup.is_none() {
             events.extend(self.set_devices(now)?);
         }
+        if let Some(companion) = &mut self.companion {
+            let found = companion.look(now, &self.host, &mut self.journal);
+            if !found.is_empty() {
+                self.listed = Duration::ZERO;
+            }
+            events.extend(found);
+        }
         self.tracks.retain(|_, track| now < track.seen + IDLE);
         Ok(events)
+    }
+
+    /// Proposals for files that were not read just now, of groups whose reads turned to ordered ones.
+    fn raise_idle(&mut self, now: Duration, demands: bool) -> Vec<(Bdi, (FileId, u64), Proposal)> {
+        let mut found = Vec::new();
+        for ((device, cgroup), proposal) in self.pools.turned_to_order(now, demands, self.decider, IDLE) {
+            let Some(bdi) = self.bdis.iter().find(|bdi| bdi.name == device) else { continue };
+            for (key, track) in &self.tracks {
+                let here = bdi::of_files(&self.bdis, key.0.dev).is_some_and(|own| own.name == device);
+                if here && key.1 == cgroup && track.seen < now && track.governor.current_kib() < proposal.to_kib {
+                    let why = format!("files of its group are read in order now: {}", proposal.why);
+                    found.push((bdi.clone(), *key, Proposal { why, ..proposal.clone() }));
+                }
+            }
+        }
+        found
+    }
+
+    /// The device that was asked for, or a mount over it.
+    fn is_wanted(&self, bdi: &Bdi) -> bool {
+        let Some(only) = &self.only else { return true };
+        let over = |point: &str| bdi.mounts.iter().any(|mount| mount.point == point);
+        bdi.name == only.name || (only.kind == Kind::Nfs && only.mounts.iter().any(|mount| over(&mount.point)))
     }
 
     fn in_group(&mut self, id: u64) -> bool {
@@ -305,11 +376,7 @@ impl<'a> Tuner<'a> {
     }
 
     /// Sets open files of every device for which there are proposals, and files that were opened since.
-    fn set_files(
-        &mut self,
-        now: Duration,
-        proposals: Vec<(Bdi, (FileId, u64), crate::govern::Proposal)>,
-    ) -> Result<Vec<Event>> {
+    fn set_files(&mut self, now: Duration, proposals: Vec<(Bdi, (FileId, u64), Proposal)>) -> Result<Vec<Event>> {
         let decided = |name: &str| self.devices.get(name).is_some_and(|whole| whole.device.is_decided(now));
         let (held, free): (Vec<_>, Vec<_>) = proposals.into_iter().partition(|(bdi, ..)| decided(&bdi.name));
         for (_, key, _) in held {
@@ -362,27 +429,29 @@ impl<'a> Tuner<'a> {
             } else if share <= 1.0 - DOMINANT {
                 let why =
                     format!("{:.0} % of the pages read are in order; files opened from now on", 100.0 * (1.0 - share));
-                (original.max(DEFAULT_KIB), why)
+                (self.decider.ordered_kib(original), why)
             } else {
                 continue;
             };
-            if to == stands {
+            if whole.device.stands_for(to) {
                 continue;
             }
+            let mut now_kib = to;
             let applied = if self.options.dry_run {
                 false
             } else if to == original {
                 whole.device.restore(&mut self.journal)?
             } else {
-                whole.device.set(to, &mut self.journal)?;
+                now_kib = whole.device.set(to, &mut self.journal)?;
                 true
             };
+            let why = if now_kib == to { why } else { format!("{why}; the device makes {now_kib} of {to} KiB") };
             if self.options.dry_run && whole.device.written_kib().is_none() && to == original {
                 continue;
             }
             events.push(Event {
                 from_kib: Some(stands),
-                to_kib: Some(to),
+                to_kib: Some(now_kib),
                 confidence: share.max(1.0 - share),
                 applied,
                 ..Event::note("decision", target, why)
@@ -403,6 +472,11 @@ impl<'a> Tuner<'a> {
                 }
                 Ok(false) => {}
                 Err(error) => problem = Some(error),
+            }
+        }
+        if let Some(companion) = &mut self.companion {
+            for event in companion.restore(&self.host, &mut self.journal) {
+                tell(Some(&event));
             }
         }
         let files = files?;

@@ -131,6 +131,41 @@ fn network_mounts_too_small_and_too_large() {
     assert_eq!((machine.row("/mnt/d").kind, machine.row("/mnt/d").verdict), ("fuse", "ok"));
 }
 
+fn reads(calls: u64, kib: u64, ms: u64) -> String {
+    format!(
+        "device server:/export mounted on /mnt/a with fstype nfs4 statvers=1.1\n\tREAD: {calls} {calls} 0 0 {} 0 {} 0 0\n",
+        calls * kib * 1024,
+        calls * ms,
+    )
+}
+
+#[test]
+fn a_scan_over_a_long_way_needs_more_than_the_default() {
+    let verdict = |kib: u64, ms: u64| {
+        let machine = Machine::new();
+        machine.network("0:45", "/mnt/a", "nfs4", "rw,vers=4.2,rsize=131072", 128);
+        machine.put("/proc/self/mountstats", &reads(100, kib, ms));
+        let rows = examine(&machine.host(), || machine.put("/proc/self/mountstats", &reads(300, kib, ms)));
+        rows.expect("a report").remove(0)
+    };
+    let far = verdict(128, 5);
+    assert_eq!((far.verdict, far.fix.as_str()), ("low", "sudo linnet tune nfs /mnt/a"));
+    assert!(
+        far.reason
+            .starts_with("a read of the server takes 5.0 ms, so that 128 KiB of readahead give a scan about 26 MB/s")
+    );
+    assert_eq!(verdict(128, 0).verdict, "ok", "the way is short");
+    assert_eq!(verdict(8, 5).verdict, "ok", "small reads are no scan");
+}
+
+#[test]
+fn the_largest_value_that_the_tuner_sets_is_not_too_high() {
+    let machine = Machine::new();
+    machine.network("0:45", "/mnt/a", "nfs4", "rw,rsize=1048576", 8192);
+    machine.network("0:46", "/mnt/b", "nfs4", "rw,rsize=1048576", 16_384);
+    assert_eq!((machine.row("/mnt/a").verdict, machine.row("/mnt/b").verdict), ("ok", "high"));
+}
+
 #[test]
 fn btrfs_has_a_value_of_its_own() {
     let machine = Machine::new();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::bdi::Bdi;
+use crate::doctor::mountstats::{Reads, reads};
 use crate::host::Host;
 use crate::mounts::Dev;
 
@@ -30,6 +31,8 @@ pub struct Mapped {
 struct Counters {
     /// Reads and sectors read, per disk.
     disks: HashMap<String, (u64, u64)>,
+    /// By mount point.
+    nfs: HashMap<String, Reads>,
     major_faults: u64,
 }
 
@@ -50,6 +53,8 @@ pub struct Load {
     pub reads: u64,
     /// Mean size of a read in KiB; 0 without reads.
     pub read_kib: f64,
+    /// Milliseconds that a read of an NFS server took; None below 20 reads.
+    pub latency_ms: Option<f64>,
     /// KiB read for each major fault of the whole machine; None below 20 faults.
     pub kib_per_fault: Option<f64>,
     /// Large files of the device that are mapped, the largest first.
@@ -65,6 +70,7 @@ fn counters(host: &Host) -> Counters {
             counters.disks.insert(disk.to_owned(), (number(reads), number(sectors)));
         }
     }
+    counters.nfs = reads(&host.text("/proc/self/mountstats").unwrap_or_default());
     let vmstat = host.text("/proc/vmstat").unwrap_or_default();
     let faults = vmstat.lines().find_map(|line| line.strip_prefix("pgmajfault "));
     counters.major_faults = faults.and_then(|n| n.trim().parse().ok()).unwrap_or(0);
@@ -134,6 +140,15 @@ impl Activity {
             }
         }
         for mount in &bdi.mounts {
+            let (before, after) = (self.before.nfs.get(&mount.point), self.after.nfs.get(&mount.point));
+            if let (Some(before), Some(after)) = (before, after) {
+                load.reads = after.calls.saturating_sub(before.calls);
+                if load.reads >= 20 {
+                    let reads = load.reads as f64;
+                    load.read_kib = after.bytes.saturating_sub(before.bytes) as f64 / 1024.0 / reads;
+                    load.latency_ms = Some(after.round_trip_ms.saturating_sub(before.round_trip_ms) as f64 / reads);
+                }
+            }
             for file in self.mapped.get(&mount.dev).into_iter().flatten() {
                 if !load.mapped.contains(file) {
                     load.mapped.push(file.clone());

@@ -3,6 +3,7 @@
 //! sees the memory-mapped files of other users' processes only with them.
 
 mod activity;
+mod mountstats;
 mod origin;
 
 use serde_json::{Value, json};
@@ -13,11 +14,16 @@ pub use origin::{DEFAULT_KIB, Origins};
 use crate::bdi::{self, Bdi, Kind};
 use crate::error::{Error, Result};
 use crate::host::Host;
+use crate::nfs::path::SCAN_MAX_KIB;
 
 /// From here on a value costs more than it can bring on any device: one random fault reads so much.
 const HIGH_KIB: u32 = 4096;
-/// Reads of an NFS mount get no faster beyond a few round trips in flight, and then slower.
-const NFS_HIGH_KIB: u32 = 8192;
+/// Above it one scan of an NFS mount evicts what others read; `linnet tune nfs` goes no further.
+const NFS_HIGH_KIB: u32 = SCAN_MAX_KIB;
+/// A read of an NFS server that takes so long leaves the link idle under the default, in milliseconds.
+const FAR_MS: f64 = 1.0;
+/// Scans of an NFS mount should get so many bytes per second: a link of 1 Gbit/s.
+const NFS_RATE: f64 = 125e6;
 /// A major fault that reads so much reads far more than it was asked for.
 const WASTE_KIB: f64 = 32.0;
 
@@ -70,7 +76,10 @@ fn write_line(host: &Host, bdi: &Bdi, kib: u32) -> String {
 }
 
 fn tune_line(bdi: &Bdi) -> String {
-    format!("sudo linnet tune readahead --watch --device {}", bdi.target())
+    match bdi.kind {
+        Kind::Nfs => format!("sudo linnet tune nfs {}", bdi.target()),
+        _ => format!("sudo linnet tune readahead --watch --device {}", bdi.target()),
+    }
 }
 
 /// "db_bench (process 12) maps /data/a.sst, and 3 more"
@@ -109,6 +118,9 @@ fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Finding {
         );
         return Finding { verdict: "low", reason, fix: write_line(host, bdi, 2 * rsize) };
     }
+    if let Some(finding) = too_low_for_the_way(bdi, value_kib, read_size, load) {
+        return finding;
+    }
     if value_kib < DEFAULT_KIB && (rotational || bdi.kind != Kind::Block) {
         let reason = format!("below the kernel's {}: scans wait for each piece", size(DEFAULT_KIB));
         return Finding { verdict: "low", reason, fix: write_line(host, bdi, DEFAULT_KIB) };
@@ -128,9 +140,30 @@ fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Finding {
     ok("no reason to change it")
 }
 
+/// An NFS mount whose readers scan over a long way: a scan gets one readahead value for each round trip.
+fn too_low_for_the_way(bdi: &Bdi, value_kib: u32, rsize_kib: Option<u32>, load: &Load) -> Option<Finding> {
+    let latency_ms = load.latency_ms.filter(|ms| *ms >= FAR_MS)?;
+    let most = f64::from(value_kib) * 1024.0 / (latency_ms / 1e3);
+    // Calls as large as they can be are those of scans.
+    let scans = load.read_kib >= 0.75 * f64::from(value_kib.min(rsize_kib.unwrap_or(value_kib)));
+    if !scans || most >= NFS_RATE {
+        return None;
+    }
+    let reason = format!(
+        "a read of the server takes {latency_ms:.1} ms, so that {} of readahead give a scan about {:.0} MB/s; the tuner finds \
+         how much the way takes",
+        size(value_kib),
+        most / 1e6,
+    );
+    Some(Finding { verdict: "low", reason, fix: tune_line(bdi) })
+}
+
 fn too_high(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Option<Finding> {
-    let bound = if bdi.kind == Kind::Nfs { NFS_HIGH_KIB } else { HIGH_KIB };
-    if value_kib < bound {
+    let (bound, high) = match bdi.kind {
+        Kind::Nfs => (NFS_HIGH_KIB, value_kib > NFS_HIGH_KIB),
+        _ => (HIGH_KIB, value_kib >= HIGH_KIB),
+    };
+    if !high {
         return None;
     }
     let value = size(value_kib);

@@ -10,11 +10,12 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use aya::maps::{HashMap as BpfHashMap, MapData, PerCpuArray, PerCpuHashMap};
-use aya::programs::{BtfTracePoint, Iter};
+use aya::programs::{BtfTracePoint, FEntry, FExit, Iter};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 use crate::error::{Error, Result};
 use crate::mounts::Dev;
+use crate::nfs::rpc::Rpcs;
 use crate::observe::cell::{Cell, Counts};
 use crate::observe::{Observer, Sample, Sight};
 use crate::openfile::{Descriptor, FileId};
@@ -24,11 +25,17 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/re
 /// Program, its tracepoint, and what is not seen without it.
 const PROGRAMS: [(&str, &str, &str); 6] = [
     ("add", "mm_filemap_add_to_page_cache", "which pages are brought into memory"),
-    ("get_pages", "mm_filemap_get_pages", "which pages read() demands (from 6.12 on)"),
-    ("map_pages", "mm_filemap_map_pages", "which pages mappings find in memory (from 6.12 on)"),
-    ("fault", "mm_filemap_fault", "which pages mappings demand (from 6.12 on)"),
+    ("get_pages", "mm_filemap_get_pages", "which pages read() demands"),
+    ("map_pages", "mm_filemap_map_pages", "which pages mappings find in memory"),
+    ("fault", "mm_filemap_fault", "which pages mappings demand"),
     ("ra_unbounded", "page_cache_ra_unbounded", "calls of the readahead code (from 6.18 on)"),
     ("ra_order", "page_cache_ra_order", "calls of the readahead code for large folios (from 6.18 on)"),
+];
+/// Program, the function that it watches where the kernel lacks the tracepoint of the program beside it.
+const FUNCTIONS: [(&str, &str, &str); 3] = [
+    ("get_pages", "read_function", "filemap_read"),
+    ("map_pages", "map_function", "filemap_map_pages"),
+    ("fault", "fault_function", "filemap_fault"),
 ];
 /// Files that nobody read for so long are forgotten.
 const IDLE: Duration = Duration::from_secs(30);
@@ -83,12 +90,12 @@ struct Found {
     processes: Vec<u32>,
 }
 
-fn refused(what: impl std::fmt::Display) -> Error {
+pub(crate) fn refused(what: impl std::fmt::Display) -> Error {
     Error::Observer { what: what.to_string() }
 }
 
 /// The whole chain of causes: the outer error alone says little.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -118,6 +125,23 @@ fn attach(ebpf: &mut Ebpf, program: &str, tracepoint: &str, btf: &Btf) -> Result
         ebpf.program_mut(program).expect("in the object").try_into().expect("a tracepoint program");
     let attached = program.load(tracepoint, btf).and_then(|()| program.attach());
     attached.map(|_| ()).map_err(|error| refused(format!("{tracepoint}: {}", causes(&error))))
+}
+
+/// Watches a function instead of a tracepoint. Debian's amd64 kernels allow it from 5.10 on.
+fn attach_function(ebpf: &mut Ebpf, instead_of: &str, btf: &Btf) -> Result<()> {
+    let Some((_, name, function)) = FUNCTIONS.iter().find(|(program, ..)| *program == instead_of) else {
+        return Err(refused("no function stands for it"));
+    };
+    let program = ebpf.program_mut(name).expect("in the object");
+    let failed = |error: &dyn std::error::Error| refused(format!("{function}: {}", causes(error)));
+    if *name == "map_function" {
+        let program: &mut FExit = program.try_into().expect("a program on a function's end");
+        program.load(function, btf).and_then(|()| program.attach()).map_err(|error| failed(&error))?;
+    } else {
+        let program: &mut FEntry = program.try_into().expect("a program on a function's begin");
+        program.load(function, btf).and_then(|()| program.attach()).map_err(|error| failed(&error))?;
+    }
+    Ok(())
 }
 
 fn files(ebpf: &Ebpf) -> PerCpuHashMap<&MapData, Key, Cell> {
@@ -158,8 +182,12 @@ impl Bpf {
             if program == "add" {
                 return Err(error);
             }
-            sight.demands &= program.starts_with("ra_");
-            sight.limits.push(format!("not seen: {what}; {error}"));
+            if program.starts_with("ra_") {
+                sight.limits.push(format!("not seen: {what}; {error}"));
+            } else if let Err(other) = attach_function(&mut ebpf, program, &btf) {
+                sight.demands = false;
+                sight.limits.push(format!("not seen: {what}; {error}; {other}"));
+            }
         }
         Ok(Bpf::with_iterator(ebpf, sight, &btf))
     }
@@ -236,7 +264,7 @@ impl Observer for Bpf {
             processes.sort_unstable();
             processes.dedup();
             let file = FileId { dev: Dev::from_kernel(key.dev), inode: key.inode };
-            Sample { file, cgroup: key.cgroup, counts, processes }
+            Sample { file, cgroup: key.cgroup, counts, rpcs: Rpcs::default(), processes }
         });
         let samples = samples.collect();
         self.forget(now);
@@ -328,15 +356,24 @@ fn read_ns(file: &std::fs::File, reads: u32) -> Result<f64> {
         // Two pages far apart: a repeat of the same page would be the cheapest case.
         let at = u64::from(i % 2) * 65_536;
         file.read_exact_at(&mut byte, at)
-            .map_err(|error| refused(format!("our own program cannot be read: {error}")))?;
+            .map_err(|error| refused(format!("a file of our own program cannot be read: {error}")))?;
     }
     Ok((now() - begun) / f64::from(reads))
+}
+
+/// The largest file that our process has mapped: the program, or a library of an interpreter that is small itself.
+fn own_file() -> Result<std::fs::File> {
+    let maps = std::fs::read_to_string("/proc/self/maps").map_err(refused)?;
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let sized = paths.filter_map(|path| Some((std::fs::metadata(path).ok().filter(|m| m.is_file())?.len(), path)));
+    let (_, path) = sized.max().ok_or_else(|| refused("no mapped file of our own is found"))?;
+    std::fs::File::open(path).map_err(refused)
 }
 
 /// Measures the cost of an event. The least of `rounds` counts: what else runs on the machine only adds.
 pub fn event_cost(rounds: usize, reads: u32) -> Result<EventCost> {
     let btf = Btf::from_sys_fs().map_err(|error| refused(causes(&error)))?;
-    let file = std::fs::File::open("/proc/self/exe").map_err(refused)?;
+    let file = own_file()?;
     let with = |program: &str| -> Result<f64> {
         let mut ebpf = load(None, false, &btf)?;
         attach(&mut ebpf, program, "mm_filemap_get_pages", &btf)?;

@@ -6,14 +6,17 @@ mod bpf;
 mod cell;
 mod coarse;
 
-pub use cell::{Counts, DISTANCES, SIZES};
+pub use cell::{Counts, DISTANCES, NUMBERS, SIZES};
 pub use coarse::Coarse;
 
 #[cfg(feature = "bpf")]
 pub use bpf::{Bpf, EventCost, event_cost};
+#[cfg(feature = "bpf")]
+pub(crate) use bpf::{causes, refused};
 
 use crate::error::{Error, Result};
 use crate::mounts::Dev;
+use crate::nfs::rpc::Rpcs;
 use crate::openfile::{Descriptor, FileId};
 
 /// What happened to one file since the last look.
@@ -25,6 +28,8 @@ pub struct Sample {
     pub cgroup: u64,
     /// What was counted.
     pub counts: Counts,
+    /// What an NFS client sent for it; nothing for files of a local disk.
+    pub rpcs: Rpcs,
     /// Processes that read it.
     pub processes: Vec<u32>,
 }

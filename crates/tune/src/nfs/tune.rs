@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One mount's tuner: observer, decider, readahead, and the read size where it is asked for.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::bdi::{self, Kind};
+use crate::device::Rivals;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::host::Host;
+use crate::mounts::mounts;
+use crate::nfs::model::NfsModel;
+use crate::nfs::observe::NfsObserver;
+use crate::nfs::overmount::depth;
+use crate::nfs::path::Path;
+use crate::nfs::rsize::Rsize;
+use crate::nfs::rule::NfsRule;
+use crate::observe::Observer;
+use crate::rule::Decider;
+use crate::tuner::{Options, Tuner};
+
+/// How to tune a mount.
+#[derive(Debug, Clone)]
+pub struct NfsOptions {
+    /// Where it is mounted.
+    pub mount: String,
+    /// Decide and explain, change nothing.
+    pub dry_run: bool,
+    /// Stop after one round of decisions, and leave the values.
+    pub once: bool,
+    /// A model file; the rule decides without one.
+    pub model: Option<PathBuf>,
+    /// Turn the read size too.
+    pub rsize: bool,
+    /// What happens when somebody else sets the mount's value.
+    pub rivals: Rivals,
+    /// How long somebody's decision stands.
+    pub backoff: Duration,
+}
+
+/// The mount point without a slash at its end.
+fn plain(mount: &str) -> &str {
+    if mount.len() > 1 { mount.trim_end_matches('/') } else { mount }
+}
+
+/// Tunes until `tell` answers false (it is asked at every tick, with None), or once.
+pub fn run(host: &Host, options: &NfsOptions, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
+    let point = plain(&options.mount);
+    let all = bdi::list(host);
+    let bdi = bdi::find(host, &all, point)?;
+    let listed = mounts(host, "self");
+    if bdi.kind != Kind::Nfs {
+        let fs = listed.iter().rev().find(|mount| mount.point == point).map_or("a device", |mount| mount.fs.as_str());
+        let what = format!("is no NFS mount but {fs}; `linnet tune readahead --device {point}` tunes it");
+        return Err(Error::Format { path: point.into(), what });
+    }
+    let one = !options.rsize && depth(&listed, point) == 1;
+    let only = bdi.mounts.first().map(|mount| mount.dev).filter(|_| one);
+    let rule = Rc::new(NfsRule::new(Path::new(bdi.value_kib(host)?, !options.dry_run)));
+    let model = match &options.model {
+        Some(path) => Some(NfsModel::read(path, rule.clone())?),
+        None => None,
+    };
+    let decider: &dyn Decider = match &model {
+        Some(model) => model,
+        None => rule.as_ref(),
+    };
+    let mut observer = NfsObserver::start(host, only)?;
+    if model.as_ref().is_some_and(NfsModel::needs_demands) && !observer.sight().demands {
+        let what =
+            "which pages are asked for cannot be seen here, and the model rests on it; leave --model out, or give one \
+                    of schema nfs-1"
+                .to_owned();
+        return Err(Error::Observer { what });
+    }
+    let mut rsize = Rsize::new(point, rule.clone(), options.dry_run);
+    let tuning = Options {
+        device: Some(point.to_owned()),
+        dry_run: options.dry_run,
+        once: options.once,
+        rivals: options.rivals,
+        backoff: options.backoff,
+        once_for: ONCE,
+        ..Options::default()
+    };
+    let tuner = Tuner::start(host, tuning, decider, &mut observer, &mut |event| tell(Some(event)))?;
+    let tuner = if options.rsize { tuner.with(&mut rsize) } else { tuner };
+    tuner.run(tell)
+}
+
+/// How long `once` watches: some steps of a trial, one second each.
+const ONCE: Duration = Duration::from_secs(8);
