@@ -3,6 +3,7 @@
 #include <kunit/test.h>
 #include <linux/module.h>
 
+#include "knobs.h"
 #include "vectors.h"
 
 /* KUnit passes the pointer that it got last. */
@@ -28,17 +29,28 @@ static void golden_holds(struct kunit *test)
 /* A canary. It cannot depend on a module parameter, because 6.1 runs suites before it reads the parameters. */
 static void spoilt_vector_fails(struct kunit *test)
 {
-	const char *spoilt = linnet_vectors_spoil();
-	unsigned int count;
+	static const char *const names[] = { "features.txt", "readahead-both" };
 
-	KUNIT_EXPECT_GT(test, linnet_vectors_run(spoilt, &count), 0u);
-	linnet_vectors_spoil();
-	KUNIT_EXPECT_EQ(test, linnet_vectors_run(spoilt, &count), 0u);
+	for (int i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *spoilt = linnet_vectors_spoil(names[i]);
+		unsigned int count;
+
+		KUNIT_EXPECT_GT(test, linnet_vectors_run(spoilt, &count), 0u);
+		linnet_vectors_spoil(names[i]);
+		KUNIT_EXPECT_EQ(test, linnet_vectors_run(spoilt, &count), 0u);
+	}
+}
+
+/* Their hashes are in the log, for a comparison with user space. */
+static void knob_runs_hold(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, knob_runs(), 0u);
 }
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(golden_holds, next_golden),
 	KUNIT_CASE(spoilt_vector_fails),
+	KUNIT_CASE(knob_runs_hold),
 	{}
 };
 

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Runs the golden vectors as a module, for kernels without KUnit, such as Debian's. Loading it runs the checks and
- * prints TAP; it fails with EINVAL if a check fails.
+ * prints TAP, then the runs of the library of knobs; it fails with EINVAL if a check fails.
  */
 #define pr_fmt(fmt) "linnet-selftest: " fmt
 #include <linux/module.h>
 
+#include "knobs.h"
 #include "vectors.h"
 
-static bool canary;
-module_param(canary, bool, 0444);
-MODULE_PARM_DESC(canary, "spoil one vector, so that loading must fail");
+static char *canary;
+module_param(canary, charp, 0444);
+MODULE_PARM_DESC(canary, "spoil a vector of the first file with this in its path, so that loading must fail");
+
+static char *only = "";
+module_param(only, charp, 0444);
+MODULE_PARM_DESC(only, "check only the files with this in their path");
 
 static int __init linnet_selftest_init(void)
 {
@@ -20,13 +25,17 @@ static int __init linnet_selftest_init(void)
 		files++;
 	pr_info("1..%u\n", files);
 	if (canary)
-		linnet_vectors_spoil();
+		linnet_vectors_spoil(canary);
 	for (unsigned int i = 0; i < files; i++) {
-		unsigned int bad = linnet_vectors_run(linnet_goldens[i].path, &count);
+		unsigned int bad;
 
+		if (!strstr(linnet_goldens[i].path, only))
+			continue;
+		bad = linnet_vectors_run(linnet_goldens[i].path, &count);
 		pr_info("%s %u %s # %u checks\n", bad ? "not ok" : "ok", i + 1, linnet_goldens[i].path, count);
 		wrong += bad;
 	}
+	wrong += knob_runs();
 	return wrong ? -EINVAL : 0;
 }
 

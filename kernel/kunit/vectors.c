@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Checks the core, as this kernel compiled it, with the golden vectors of spec/vectors. The checks are those of user
- * space, the whole file tests/conformance/conformance.c; include/ has what it needs of a C library.
+ * space, the whole files conformance.c and knob_files.c of tests/conformance; include/ has what they need of a C library.
  */
 int linnet_conformance(int argc, char **argv);
 #define main linnet_conformance
 #include "conformance.c"
 #undef main
 
+#include "knobs.h"
 #include "vectors.h"
 
 FILE *fopen(const char *path_asked, const char *mode)
@@ -52,6 +53,8 @@ unsigned int linnet_vectors_run(const char *golden, unsigned int *count)
 	char *argv[] = { "vectors", (char *)golden };
 	unsigned int wrong;
 
+	if (strstr(golden, "/knobs/"))
+		return knob_file(golden, count);
 	checked = failed = 0;
 	wrong = linnet_conformance(2, argv);
 	file = NULL; /* linnet_conformance freed it; as a program it would end there */
@@ -59,11 +62,11 @@ unsigned int linnet_vectors_run(const char *golden, unsigned int *count)
 	return wrong;
 }
 
-const char *linnet_vectors_spoil(void)
+const char *linnet_vectors_spoil(const char *name)
 {
 	FILE *golden = linnet_goldens;
 
-	while (!strstr(golden->path, "features.txt"))
+	while (!strstr(golden->path, name))
 		golden++;
 	/* The last character before its newline is a digit of an expected value. */
 	golden->text[strlen(golden->text) - 2] ^= 1;

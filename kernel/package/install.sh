@@ -16,4 +16,4 @@ cp -R "$stage/." "/usr/src/linnet-$version"
 dkms add "linnet/$version"
 dkms build "linnet/$version" -k "$release" ${2:+--kernelsourcedir "$2"}
 dkms install "linnet/$version" -k "$release" --force
-echo "installed; load it with: modprobe dm-linnet"
+echo "installed; load them with: modprobe dm-linnet, modprobe linnet-tune"

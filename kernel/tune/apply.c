@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The value of each open file. The kernel keeps it in struct file, and a reader's next readahead takes it from there, so
+ * it is set just before. Every value that was set is noted with the one before, and put back when the module goes.
+ *
+ * An entry of `changes` exists only while its struct file does: __fput removes it, before the file can be freed.
+ * changes_lock covers what an entry says, and all writing to ra_pages: while it is held, an entry that is in the table
+ * has a live file, because __fput waits for the lock.
+ */
+#include <linux/backing-dev.h>
+#include <linux/fcntl.h>
+#include <linux/rhashtable.h>
+#include <linux/slab.h>
+
+#include "linnet-tune.h"
+
+struct tune_change {
+	struct file *open;
+	struct rhash_head node;
+	struct rcu_head rcu;
+	u32 own_pages; /* before us */
+	u32 set_pages; /* ours */
+	bool left;     /* the owner has changed it, or given advice, since: never touched again */
+};
+
+static const struct rhashtable_params params = {
+	.key_len = sizeof(struct file *),
+	.key_offset = offsetof(struct tune_change, open),
+	.head_offset = offsetof(struct tune_change, node),
+	.automatic_shrinking = true,
+};
+
+static struct rhashtable changes;
+static DEFINE_RAW_SPINLOCK(changes_lock);
+
+/* posix_fadvise RANDOM and NOREUSE show in the mode. */
+static bool mode_advised(const struct file *open)
+{
+#ifdef FMODE_NOREUSE
+	if (open->f_mode & FMODE_NOREUSE)
+		return true;
+#endif
+	return open->f_mode & FMODE_RANDOM;
+}
+
+/* Before the first change: does somebody not want this file's value to be touched? */
+static bool owner_decides(const struct file *open, u32 pages)
+{
+	u32 device = READ_ONCE(open->f_mapping->host->i_sb->s_bdi->ra_pages);
+
+	/* SEQUENTIAL doubles the device's value; 0 is no readahead. */
+	return mode_advised(open) || (open->f_flags & O_DIRECT) || pages == 0 || pages == 2 * device;
+}
+
+static struct tune_change *note(struct file *open, u32 pages)
+{
+	struct tune_change *change = kzalloc(sizeof(*change), GFP_NOWAIT | __GFP_NOWARN), *there;
+
+	if (!change)
+		return NULL;
+	change->open = open;
+	change->own_pages = change->set_pages = pages;
+	there = rhashtable_lookup_get_insert_fast(&changes, &change->node, params);
+	if (!there)
+		return change;
+	kfree(change);
+	return IS_ERR(there) ? NULL : there;
+}
+
+static void set(struct tune_change *change, u32 pages)
+{
+	WRITE_ONCE(change->open->f_ra.ra_pages, pages);
+	change->set_pages = pages;
+	atomic64_inc(pages == change->own_pages ? &tune_counters.restored : &tune_counters.changed);
+}
+
+/* With changes_lock held. */
+static void leave(struct tune_change *change)
+{
+	if (change->left)
+		return;
+	WRITE_ONCE(change->left, true);
+	atomic64_inc(&tune_counters.left);
+}
+
+void tune_apply(struct file *open, struct tune_file *file, bool advised)
+{
+	u32 have = READ_ONCE(open->f_ra.ra_pages);
+	u32 want = READ_ONCE(tune_dry_run) ? 0 : READ_ONCE(file->target_pages);
+	struct tune_change *change;
+
+	if ((have == want && !advised) || (want == 0 && atomic_read(&changes.nelems) == 0))
+		goto seen;
+	change = rhashtable_lookup(&changes, &open, params);
+	if (!change) {
+		if (want == 0)
+			goto seen;
+		if (owner_decides(open, have)) {
+			atomic64_inc(&tune_counters.advised);
+			return;
+		}
+		change = note(open, have);
+		if (!change) {
+			atomic64_inc(&tune_counters.lost);
+			return;
+		}
+	}
+	if (READ_ONCE(change->left))
+		return;
+	raw_spin_lock(&changes_lock);
+	if (open->f_ra.ra_pages != change->set_pages) {
+		leave(change);
+	} else if (!change->left) {
+		bool hands_off = advised || mode_advised(open);
+		u32 pages = want && !hands_off ? want : change->own_pages;
+
+		if (change->set_pages != pages)
+			set(change, pages);
+		/* A mapping with advice shares the value of its open file with read(). */
+		if (hands_off)
+			leave(change);
+	}
+	raw_spin_unlock(&changes_lock);
+	have = change->own_pages;
+seen:
+	/* The worker takes decisions from the value that the first open file began with. */
+	if (!READ_ONCE(file->own_pages) && !owner_decides(open, have))
+		WRITE_ONCE(file->own_pages, have);
+}
+
+void tune_apply_forget(struct file *open)
+{
+	struct tune_change *change;
+
+	if (atomic_read(&changes.nelems) == 0)
+		return;
+	rcu_read_lock();
+	change = rhashtable_lookup(&changes, &open, params);
+	if (change) {
+		/* Waits for tune_apply_restore, which may be looking at the file. */
+		raw_spin_lock(&changes_lock);
+		rhashtable_remove_fast(&changes, &change->node, params);
+		raw_spin_unlock(&changes_lock);
+		kfree_rcu(change, rcu);
+	}
+	rcu_read_unlock();
+}
+
+/* What is found with changes_lock held is alive. */
+static void put_back(struct file *const *open)
+{
+	struct tune_change *change;
+
+	rcu_read_lock();
+	raw_spin_lock(&changes_lock);
+	change = rhashtable_lookup(&changes, open, params);
+	if (change && change->open->f_ra.ra_pages == change->set_pages && change->set_pages != change->own_pages)
+		set(change, change->own_pages);
+	raw_spin_unlock(&changes_lock);
+	rcu_read_unlock();
+}
+
+void tune_apply_restore(void)
+{
+	struct rhashtable_iter walk;
+	struct tune_change *change;
+	struct file *open;
+
+	rhashtable_walk_enter(&changes, &walk);
+	rhashtable_walk_start(&walk);
+	while ((change = rhashtable_walk_next(&walk))) {
+		if (IS_ERR(change)) /* the table was resized: the walk starts again; files that were put back stay so */
+			continue;
+		open = change->open;
+		put_back(&open);
+	}
+	rhashtable_walk_stop(&walk);
+	rhashtable_walk_exit(&walk);
+}
+
+unsigned int tune_apply_count(void)
+{
+	return atomic_read(&changes.nelems);
+}
+
+int tune_apply_start(void)
+{
+	return rhashtable_init(&changes, &params);
+}
+
+static void free_change(void *change, void *unused)
+{
+	kfree(change);
+}
+
+void tune_apply_end(void)
+{
+	rcu_barrier();
+	rhashtable_free_and_destroy(&changes, free_change, NULL);
+}

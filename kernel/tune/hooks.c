@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hooks into the page cache, found by name. Tracepoints tell which pages are demanded and brought; where the kernel lacks
+ * one (6.1 has only the last), a kprobe on the function tells the same. Kprobes also see the open file before the
+ * readahead code uses its value, so that it can be set there.
+ *
+ * A kprobe at the entry of a function is an ftrace hook on kernels of distributions, not a breakpoint.
+ */
+#define pr_fmt(fmt) "linnet_tune: " fmt
+#include <linux/kprobes.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/tracepoint.h>
+#include <linux/uio.h>
+
+#include "linnet-tune.h"
+
+/* Hooks allocate and lock with preemption disabled, which such a kernel does not allow. */
+#ifdef CONFIG_PREEMPT_RT
+#error "linnet_tune does not run on kernels with CONFIG_PREEMPT_RT"
+#endif
+
+/* ---- what is demanded and brought ---- */
+
+/* Some kernels from 6.12 on give the page after the last. A request of one page shows which. */
+static bool last_is_included;
+
+enum event { EVENT_READ, EVENT_MAP, EVENT_FAULT, EVENT_ADD };
+
+/* Counts an event of pages [start, end) of a file. */
+static void observe(const struct inode *inode, enum event event, u64 start, u64 end)
+{
+	struct tune_shard *shard;
+	struct tune_file *file;
+
+	rcu_read_lock();
+	file = tune_file_of(inode, true);
+	if (!file)
+		goto out;
+	shard = tune_shard_lock(file);
+	switch (event) {
+	case EVENT_READ:
+		linnet_reads_read(&shard->reads, start, end);
+		break;
+	case EVENT_MAP:
+		linnet_reads_map(&shard->reads, start, end);
+		break;
+	case EVENT_FAULT:
+		linnet_reads_fault(&shard->reads, start);
+		break;
+	case EVENT_ADD:
+		linnet_reads_add(&shard->reads, start, end);
+		break;
+	}
+	tune_shard_unlock(file, shard);
+out:
+	rcu_read_unlock();
+}
+
+static void probe_get_pages(void *data, struct address_space *mapping, pgoff_t index, pgoff_t last)
+{
+	if (last == index && !READ_ONCE(last_is_included))
+		WRITE_ONCE(last_is_included, true);
+	last += READ_ONCE(last_is_included);
+	if (last > index)
+		observe(mapping->host, EVENT_READ, index, last);
+}
+
+static void probe_map_pages(void *data, struct address_space *mapping, pgoff_t start, pgoff_t last)
+{
+	observe(mapping->host, EVENT_MAP, start, (u64)last + 1);
+}
+
+static void probe_fault(void *data, struct address_space *mapping, pgoff_t index)
+{
+	observe(mapping->host, EVENT_FAULT, index, (u64)index + 1);
+}
+
+static void probe_add(void *data, struct folio *folio)
+{
+	observe(folio->mapping->host, EVENT_ADD, folio->index, (u64)folio->index + folio_nr_pages(folio));
+}
+
+static int enter_read(struct kprobe *probe, struct pt_regs *regs)
+{
+	const struct kiocb *iocb = (const struct kiocb *)regs_get_kernel_argument(regs, 0);
+	u64 bytes = iov_iter_count((const struct iov_iter *)regs_get_kernel_argument(regs, 1));
+	struct inode *inode = iocb->ki_filp->f_mapping->host;
+	u64 from = (u64)iocb->ki_pos, size = (u64)i_size_read(inode);
+
+	/* Past the end nothing is demanded: a reader that asks for a megabyte of a small file is no long read. */
+	if (from >= size || (iocb->ki_flags & IOCB_DIRECT))
+		return 0;
+	bytes = min(bytes, size - from);
+	if (bytes > 0)
+		observe(inode, EVENT_READ, from >> PAGE_SHIFT, (from + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT);
+	return 0;
+}
+
+static int enter_map_pages(struct kprobe *probe, struct pt_regs *regs)
+{
+	const struct vm_fault *fault = (const struct vm_fault *)regs_get_kernel_argument(regs, 0);
+
+	observe(fault->vma->vm_file->f_mapping->host, EVENT_MAP, regs_get_kernel_argument(regs, 1),
+		(u64)regs_get_kernel_argument(regs, 2) + 1);
+	return 0;
+}
+
+/* ---- where values are set ---- */
+
+static void before_readahead(struct file *open, bool advised)
+{
+	struct tune_file *file;
+
+	rcu_read_lock();
+	file = tune_file_of(open->f_mapping->host, true);
+	if (file) {
+		if (!test_bit(TUNE_NAMED, &file->flags) && !test_and_set_bit(TUNE_NAMED, &file->flags))
+			snprintf(file->name, sizeof(file->name), "%pD", open);
+		tune_apply(open, file, advised);
+	}
+	rcu_read_unlock();
+}
+
+/* Both page_cache_sync_ra and page_cache_async_ra. */
+static int enter_readahead(struct kprobe *probe, struct pt_regs *regs)
+{
+	const struct readahead_control *control = (const void *)regs_get_kernel_argument(regs, 0);
+
+	/* A state that is not the open file's, as some file systems have for directories, is none of ours. */
+	if (control->file && control->ra == &control->file->f_ra)
+		before_readahead(control->file, false);
+	return 0;
+}
+
+static bool fault_is_traced;
+
+static int enter_fault(struct kprobe *probe, struct pt_regs *regs)
+{
+	const struct vm_fault *fault = (const struct vm_fault *)regs_get_kernel_argument(regs, 0);
+	struct file *open = fault->vma->vm_file;
+
+	if (!fault_is_traced)
+		observe(open->f_mapping->host, EVENT_FAULT, fault->pgoff, (u64)fault->pgoff + 1);
+	before_readahead(open, fault->vma->vm_flags & (VM_RAND_READ | VM_SEQ_READ));
+	return 0;
+}
+
+static int enter_fput(struct kprobe *probe, struct pt_regs *regs)
+{
+	tune_apply_forget((struct file *)regs_get_kernel_argument(regs, 0));
+	return 0;
+}
+
+/* ---- finding, attaching ---- */
+
+struct trace {
+	const char *name;
+	void *call;
+	struct tracepoint *found;
+	bool attached;
+};
+
+static struct trace traces[] = {
+	{ "mm_filemap_add_to_page_cache", probe_add },
+	{ "mm_filemap_get_pages", probe_get_pages },
+	{ "mm_filemap_map_pages", probe_map_pages },
+	{ "mm_filemap_fault", probe_fault },
+};
+
+enum { TRACE_ADD, TRACE_READ, TRACE_MAP, TRACE_FAULT };
+
+struct entry {
+	struct kprobe probe;
+	int instead;   /* only where this tracepoint is missing, or -1 */
+	bool needed;
+	bool attached;
+};
+
+static struct entry entries[] = {
+	/* The first attached and the last to go: without it, an open file could end unseen. */
+	{ .probe = { .symbol_name = "__fput", .pre_handler = enter_fput }, -1, true },
+	{ .probe = { .symbol_name = "filemap_read", .pre_handler = enter_read }, TRACE_READ, true },
+	{ .probe = { .symbol_name = "filemap_map_pages", .pre_handler = enter_map_pages }, TRACE_MAP, true },
+	{ .probe = { .symbol_name = "filemap_fault", .pre_handler = enter_fault }, -1, true },
+	{ .probe = { .symbol_name = "page_cache_sync_ra", .pre_handler = enter_readahead }, -1, true },
+	{ .probe = { .symbol_name = "page_cache_async_ra", .pre_handler = enter_readahead }, -1, false },
+};
+
+static void find(struct tracepoint *point, void *unused)
+{
+	int t;
+
+	for (t = 0; t < ARRAY_SIZE(traces); t++)
+		if (!strcmp(point->name, traces[t].name))
+			traces[t].found = point;
+}
+
+int tune_hooks_start(void)
+{
+	int error, i;
+
+	for_each_kernel_tracepoint(find, NULL);
+	fault_is_traced = traces[TRACE_FAULT].found;
+	for (i = 0; i < ARRAY_SIZE(entries); i++) {
+		struct entry *entry = &entries[i];
+
+		if (entry->instead >= 0 && traces[entry->instead].found)
+			continue;
+		error = register_kprobe(&entry->probe);
+		entry->attached = error == 0;
+		if (error && entry->needed) {
+			pr_err("this kernel has no %s that can be probed (%d); needs CONFIG_KPROBES\n",
+			       entry->probe.symbol_name, error);
+			return error;
+		}
+	}
+	for (i = 0; i < ARRAY_SIZE(traces); i++) {
+		if (!traces[i].found)
+			continue;
+		error = tracepoint_probe_register(traces[i].found, traces[i].call, NULL);
+		traces[i].attached = error == 0;
+		if (error) {
+			pr_err("cannot attach to the tracepoint %s (%d)\n", traces[i].name, error);
+			return error;
+		}
+	}
+	if (!traces[TRACE_ADD].attached) {
+		pr_err("this kernel has no tracepoint %s\n", traces[TRACE_ADD].name);
+		return -ENOENT;
+	}
+	return 0;
+}
+
+void tune_hooks_stop(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(traces); i++)
+		if (traces[i].attached)
+			tracepoint_probe_unregister(traces[i].found, traces[i].call, NULL);
+	for (i = ARRAY_SIZE(entries) - 1; i > 0; i--)
+		if (entries[i].attached)
+			unregister_kprobe(&entries[i].probe);
+	for (i = 0; i < ARRAY_SIZE(traces); i++)
+		traces[i].attached = false;
+	for (i = 1; i < ARRAY_SIZE(entries); i++)
+		entries[i].attached = false;
+	tracepoint_synchronize_unregister();
+}
+
+void tune_hooks_end(void)
+{
+	if (entries[0].attached)
+		unregister_kprobe(&entries[0].probe);
+	entries[0].attached = false;
+}
+
+void tune_hooks_show(struct seq_file *out)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(traces); i++)
+		if (traces[i].attached)
+			seq_printf(out, "tracepoint %s\n", traces[i].name);
+	for (i = 0; i < ARRAY_SIZE(entries); i++)
+		if (entries[i].attached)
+			seq_printf(out, "kprobe %s missed %lu\n", entries[i].probe.symbol_name, entries[i].probe.nmissed);
+}
