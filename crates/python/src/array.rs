@@ -21,14 +21,46 @@ use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::trace::PyTrace;
 
+const TIMELINES: &str = "timelines";
+
+fn engine_name(params: &DeviceParams) -> &'static str {
+    match params {
+        DeviceParams::Timelines(_) => TIMELINES,
+        DeviceParams::Queued(_) => "queued",
+    }
+}
+
+fn queued_capacity(params: &DeviceParams) -> u64 {
+    match params {
+        DeviceParams::Timelines(_) => 0,
+        DeviceParams::Queued(params) => params.capacity_bytes(),
+    }
+}
+
+/// The parameters of a preset or file, with another device-wide share if one is given.
+fn of_preset(name: &str, device_wide_share: Option<f64>) -> PyResult<DeviceParams> {
+    let mut params = DeviceParams::find(name).map_err(errors::device)?;
+    match (&mut params, device_wide_share) {
+        (DeviceParams::Timelines(params), Some(share)) => params.device_wide_share = share,
+        (DeviceParams::Queued(_), Some(_)) => {
+            return Err(errors::DeviceError::new_err(format!(
+                "{name}: the queued model has no device-wide share; leave the share out"
+            )));
+        }
+        (_, None) => {}
+    }
+    Ok(params)
+}
+
 /// The policy that needs foresight of every replica.
 const ORACLE: &str = "oracle";
 
-/// Devices of one preset or parameter file, preconditioned once; every run starts from copies of them.
+/// Devices of presets or parameter files of one engine, preconditioned once; every run starts from copies of them.
 #[pyclass(name = "Array", module = "linnet", frozen)]
 pub struct PyArray {
     preset: String,
-    params: DeviceParams,
+    /// One for each device, or one for all.
+    params: Vec<DeviceParams>,
     /// Locked only during the copy: a drive has scratch memory that threads cannot share.
     drives: Mutex<Drives>,
     pub(crate) count: usize,
@@ -38,6 +70,7 @@ pub struct PyArray {
 #[pymethods]
 impl PyArray {
     /// Builds and preconditions the devices; `device_wide_share` overrides the preset's. Device i has seed `seed` + i.
+    /// `preset` is one name for all devices, or as many as there are devices, separated by commas.
     #[new]
     #[pyo3(signature = (preset, replicas, seed, device_wide_share = None))]
     fn new(
@@ -47,48 +80,57 @@ impl PyArray {
         seed: u64,
         device_wide_share: Option<f64>,
     ) -> PyResult<Self> {
-        let mut params = DeviceParams::find(&preset).map_err(errors::device)?;
-        match (&mut params, device_wide_share) {
-            (DeviceParams::Timelines(params), Some(share)) => params.device_wide_share = share,
-            (DeviceParams::Queued(_), Some(_)) => {
-                return Err(errors::DeviceError::new_err(format!(
-                    "{preset}: the queued model has no device-wide share; leave the share out"
-                )));
-            }
-            (_, None) => {}
-        }
         Config { replicas, ..Config::default() }.validate(replicas).map_err(errors::policy)?;
-        let drives = py.detach(|| Drives::new(&params, replicas as u64, seed)).map_err(errors::device)?;
-        let capacity_bytes = match (&params, &drives) {
-            (DeviceParams::Queued(params), _) => params.capacity_bytes(),
-            (_, Drives::Timelines(drives)) => drives.first().map_or(0, Ssd::capacity_bytes),
-            (_, Drives::Queued(_)) => 0,
+        let mut params = Vec::new();
+        for name in preset.split(',') {
+            params.push(of_preset(name.trim(), device_wide_share)?);
+        }
+        if params.len() != 1 && params.len() != replicas {
+            return Err(errors::DeviceError::new_err(format!(
+                "{preset}: {} presets for {replicas} devices; give one for all, or one for each",
+                params.len()
+            )));
+        }
+        if params.iter().any(|own| engine_name(own) != engine_name(&params[0])) {
+            return Err(errors::DeviceError::new_err(format!(
+                "{preset}: presets of both engines; an array needs devices of one engine"
+            )));
+        }
+        let of_each: Vec<DeviceParams> = (0..replicas).map(|i| params[i % params.len()].clone()).collect();
+        let drives = py.detach(|| Drives::new(&of_each, seed)).map_err(errors::device)?;
+        let capacity_bytes = match &drives {
+            Drives::Timelines(drives) => drives.iter().map(Ssd::capacity_bytes).min(),
+            Drives::Queued(_) => of_each.iter().map(queued_capacity).min(),
         };
+        let capacity_bytes = capacity_bytes.unwrap_or(0);
         Ok(PyArray { preset, params, count: replicas, capacity_bytes, drives: Mutex::new(drives) })
     }
 
-    /// The devices' preset, capacity and the parameters that determine the read tail.
+    /// The devices' preset, the smallest capacity and the parameters that determine the read tail; for devices of
+    /// different presets, a list of the parameters of each under `devices`.
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("preset", &self.preset)?;
-        dict.update(parameters(py, &self.params, self.capacity_bytes)?.as_mapping())?;
+        if let [params] = self.params.as_slice() {
+            dict.update(parameters(py, params, self.capacity_bytes)?.as_mapping())?;
+            return Ok(dict);
+        }
+        let devices = self.params.iter().map(|params| parameters(py, params, self.capacity_bytes));
+        dict.set_item("devices", devices.collect::<PyResult<Vec<_>>>()?)?;
         Ok(dict)
     }
 
     /// The engine of the devices: timelines or queued.
     #[getter]
     fn engine(&self) -> &'static str {
-        match self.params {
-            DeviceParams::Timelines(_) => "timelines",
-            DeviceParams::Queued(_) => "queued",
-        }
+        engine_name(&self.params[0])
     }
 
     /// True if the devices can predict their answers, which the policy `oracle`, false revokes and counterfactual
     /// latencies need.
     #[getter]
     pub fn foresight(&self) -> bool {
-        matches!(self.params, DeviceParams::Timelines(_))
+        self.engine() == TIMELINES
     }
 
     /// Runs one trace for each device under `policy`. `models` holds one for each device, or is empty: then policies

@@ -7,6 +7,7 @@ use linnet_ssd::queued::{QueuedParams, QueuedSsd, QueuedStats};
 use linnet_ssd::{DeviceParams, Params, Ssd, Stats};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rayon::prelude::*;
 
 use crate::setup::Setup;
 
@@ -26,27 +27,32 @@ pub enum DriveStats {
 }
 
 impl Drives {
-    /// Builds and preconditions drives; drive i has seed `seed` + i.
-    pub fn new(params: &DeviceParams, count: u64, seed: u64) -> Result<Drives, linnet_ssd::Error> {
-        let seeds = (0..count).map(|i| seed.wrapping_add(i));
-        match params {
+    /// Builds and preconditions a drive for each entry, all of one engine; drive i has seed `seed` + i.
+    pub fn new(params: &[DeviceParams], seed: u64) -> Result<Drives, linnet_ssd::Error> {
+        let timelines = |(i, params): (usize, &DeviceParams)| match params {
             DeviceParams::Timelines(params) => {
-                let build = |seed| {
-                    let mut drive = Ssd::new(params, seed)?;
-                    drive.precondition();
-                    Ok(drive)
-                };
-                seeds.map(build).collect::<Result<_, _>>().map(Drives::Timelines)
+                let mut drive = Ssd::new(params, seed.wrapping_add(i as u64))?;
+                drive.precondition();
+                Ok(Some(drive))
             }
+            DeviceParams::Queued(_) => Ok(None),
+        };
+        let queued = |(i, params): (usize, &DeviceParams)| match params {
+            DeviceParams::Timelines(_) => Ok(None),
             DeviceParams::Queued(params) => {
-                let build = |seed| {
-                    let mut drive = QueuedSsd::new(params)?;
-                    drive.precondition(seed);
-                    Ok(drive)
-                };
-                seeds.map(build).collect::<Result<_, _>>().map(Drives::Queued)
+                let mut drive = QueuedSsd::new(params)?;
+                drive.precondition(seed.wrapping_add(i as u64));
+                Ok(Some(drive))
             }
+        };
+        let drives = params.par_iter().enumerate();
+        if matches!(params.first(), Some(DeviceParams::Queued(_))) {
+            return drives
+                .map(queued)
+                .collect::<Result<Option<_>, _>>()
+                .map(|all| Drives::Queued(all.unwrap_or_default()));
         }
+        drives.map(timelines).collect::<Result<Option<_>, _>>().map(|all| Drives::Timelines(all.unwrap_or_default()))
     }
 
     /// Runs an array on these drives, and returns the statistics of each.

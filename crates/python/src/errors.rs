@@ -11,6 +11,7 @@ create_exception!(linnet, ModelError, Error, "A network or a model file is damag
 create_exception!(linnet, LearnError, Error, "The data cannot be learned from.");
 create_exception!(linnet, DeviceError, Error, "A device preset or parameter is impossible.");
 create_exception!(linnet, TuneError, Error, "A knob cannot be observed or set.");
+create_exception!(linnet, TenantError, Error, "A profile or a declared load is impossible; says what and where.");
 create_exception!(linnet, PolicyError, Error, "A policy is unknown or lacks what it needs.");
 
 /// Converts a model or network error to a Python exception.
@@ -49,4 +50,9 @@ pub fn device(error: linnet_ssd::Error) -> PyErr {
 /// Converts an array error to a Python exception.
 pub fn policy(error: linnet_array::Error) -> PyErr {
     PolicyError::new_err(error.to_string())
+}
+
+/// Converts a profile's error to a Python exception.
+pub fn tenant(error: linnet_tenant::Error) -> PyErr {
+    TenantError::new_err(error.to_string())
 }

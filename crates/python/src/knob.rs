@@ -19,19 +19,19 @@ fn activation(name: &str) -> PyResult<Activation> {
 }
 
 /// Converts an array to contiguous numbers of this type.
-fn array<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
+pub fn array<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
     value.py().import("numpy")?.call_method1("ascontiguousarray", (value, dtype))
 }
 
-/// Rows of features as 32-bit floats, and their number.
-fn rows(x: &Bound<'_, PyAny>, inputs: usize) -> PyResult<(Vec<f32>, usize)> {
-    let x: PyReadonlyArray2<'_, f32> = array(x, "float32")?
+/// Rows of features (n, inputs) as contiguous 32-bit floats.
+pub fn rows<'py>(x: &Bound<'py, PyAny>, inputs: usize) -> PyResult<PyReadonlyArray2<'py, f32>> {
+    let x: PyReadonlyArray2<'py, f32> = array(x, "float32")?
         .extract()
         .map_err(|_| PyValueError::new_err("rows are an array (n, inputs) of numbers"))?;
     if x.shape()[1] != inputs {
         return Err(PyValueError::new_err(format!("rows have {} numbers; {inputs} are expected", x.shape()[1])));
     }
-    Ok((x.as_slice()?.to_vec(), x.shape()[0]))
+    Ok(x)
 }
 
 /// A small network in 32-bit floats, computed to the bit as in the kernel.
@@ -83,7 +83,8 @@ impl PyFloatNetwork {
     /// Outputs of each row (n, inputs): float32 array (n, outputs).
     fn forward<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let (network, outputs) = (&self.0, self.0.outputs());
-        let (values, count) = rows(x, network.inputs())?;
+        let x = rows(x, network.inputs())?;
+        let (values, count) = (x.as_slice()?, x.shape()[0]);
         let mut out = vec![0.0; count * outputs];
         py.detach(|| {
             let mut pairs = values.chunks_exact(network.inputs()).zip(out.chunks_exact_mut(outputs));
@@ -175,7 +176,8 @@ impl PyTree {
             py.import("numpy")?.call_method1("unique", (y, false, true))?.extract()?;
         let codes: PyReadonlyArray1<'_, i64> = array(&codes, "int64")?.extract()?;
         let inputs = array(x, "float32")?.getattr("shape")?.extract::<Vec<usize>>()?.get(1).copied().unwrap_or(0);
-        let (values, _) = rows(x, inputs)?;
+        let x = rows(x, inputs)?;
+        let values = x.as_slice()?;
         let classes = codes
             .as_slice()?
             .iter()
@@ -183,7 +185,7 @@ impl PyTree {
             .collect::<PyResult<Vec<u8>>>()?;
         // A tree of one class is one leaf; the core requires at least two.
         let count = labels.len()?.max(2);
-        let tree = py.detach(|| DecisionTree::fit(&options, inputs, &values, &classes, count));
+        let tree = py.detach(|| DecisionTree::fit(&options, inputs, values, &classes, count));
         Ok(PyTree {
             tree: tree.map_err(|error| errors::LearnError::new_err(error.to_string()))?,
             classes: labels.unbind(),
@@ -204,7 +206,8 @@ impl PyTree {
 
     /// Label of each row (n, inputs), like the classifier's `predict`.
     fn predict<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (values, _) = rows(x, self.tree.inputs())?;
+        let x = rows(x, self.tree.inputs())?;
+        let values = x.as_slice()?;
         let found: Vec<i64> =
             py.detach(|| values.chunks_exact(self.tree.inputs()).map(|row| self.tree.predict(row) as i64).collect());
         self.classes.bind(py).call_method1("take", (PyArray1::from_vec(py, found),))

@@ -5,9 +5,12 @@
 mod array;
 #[cfg(feature = "bench")]
 mod bench;
+mod colocate;
 mod drives;
 mod errors;
+mod forest;
 mod knob;
+mod knob_model;
 mod learn;
 mod model;
 mod network;
@@ -17,6 +20,8 @@ mod serve;
 mod setup;
 mod ssd;
 mod study;
+mod sweep;
+mod tenant;
 mod trace;
 mod tune;
 
@@ -30,9 +35,15 @@ mod _native {
     #[pymodule_export]
     use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count, bench_tune};
     #[pymodule_export]
-    use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TraceError, TuneError};
+    use crate::colocate::{PySharedDrive, PyTenantLoad, shared_drives};
+    #[pymodule_export]
+    use crate::errors::{DeviceError, Error, LearnError, ModelError, PolicyError, TenantError, TraceError, TuneError};
+    #[pymodule_export]
+    use crate::forest::PyForest;
     #[pymodule_export]
     use crate::knob::{PyFloatNetwork, PyTree};
+    #[pymodule_export]
+    use crate::knob_model::PyKnobModel;
     #[pymodule_export]
     use crate::learn::{evaluate, fit, inflection_point, inflight_rows, training_rows};
     #[pymodule_export]
@@ -54,9 +65,18 @@ mod _native {
     #[pymodule_export]
     use crate::study::{PyStudy, defects};
     #[pymodule_export]
+    use crate::sweep::{PyTuneDevice, PyTuneObserver, tune_features, tune_ladder};
+    #[pymodule_export]
+    use crate::tenant::{
+        PyTenantProfile, aggregate_features, aggregate_profiles, declared_profiles, profile_features, profile_file,
+        profile_trace, same_workload,
+    };
+    #[pymodule_export]
     use crate::trace::{PyTrace, synth, trace_formats, workloads};
     #[pymodule_export]
-    use crate::tune::{tune_doctor, tune_event_cost, tune_open_files, tune_readahead, tune_restore, tune_sight};
+    use crate::tune::{
+        tune_doctor, tune_event_cost, tune_nfs, tune_open_files, tune_readahead, tune_restore, tune_sight,
+    };
 
     use super::*;
 

@@ -10,11 +10,12 @@ use linnet_tune::host::Host;
 use linnet_tune::journal::{Journal, Lock};
 use linnet_tune::model::Model;
 use linnet_tune::mounts::Dev;
+use linnet_tune::nfs::tune::NfsOptions;
 use linnet_tune::observe;
 use linnet_tune::openfile::{Descriptor, FileId};
 use linnet_tune::rule::{Decider, Rule};
 use linnet_tune::tuner::{Options, Scope, Tuner, only_dev};
-use linnet_tune::{bdi, doctor, recover};
+use linnet_tune::{bdi, doctor, nfs, recover};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -25,12 +26,16 @@ use crate::progress::Progress;
 type Knobs = Vec<(String, u32)>;
 /// Process, descriptor, readahead in KiB, and why it is left alone.
 type OpenFile = (u32, u32, u32, Option<&'static str>);
+/// Devices and their values, devices that somebody else set, open files, and points where a mount was taken off.
+type Restored = (Knobs, Knobs, usize, Vec<String>);
 
-fn host(root: Option<&str>) -> Host {
+/// The machine, or the one whose files lie below `root`.
+pub fn host(root: Option<&str>) -> Host {
     root.map_or_else(Host::default, Host::below)
 }
 
-fn refused(error: linnet_tune::Error) -> PyErr {
+/// The Python exception of an error.
+pub fn refused(error: linnet_tune::Error) -> PyErr {
     match error {
         linnet_tune::Error::File { path, source, .. } => errors::file(&path, source),
         other => TuneError::new_err(other.to_string()),
@@ -53,6 +58,20 @@ pub fn tune_doctor(py: Python<'_>, seconds: f64, root: Option<&str>) -> PyResult
 pub fn tune_sight(py: Python<'_>) -> PyResult<(bool, bool, bool, Vec<String>)> {
     let sight = py.detach(|| observe::best(&Host::default(), None).map(|o| o.sight().clone())).map_err(refused)?;
     Ok((sight.files, sight.demands, sight.descriptors, sight.limits))
+}
+
+fn rivals_of(rivals: &str) -> PyResult<Rivals> {
+    match rivals {
+        "auto" => Ok(Rivals::Auto),
+        "yield" => Ok(Rivals::Yield),
+        "insist" => Ok(Rivals::Insist),
+        other => Err(PyValueError::new_err(format!("rivals is {other:?}; give auto, yield or insist"))),
+    }
+}
+
+fn backoff_of(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| PyValueError::new_err(format!("backoff_seconds is {seconds}; give 0 or more")))
 }
 
 /// Tunes readahead until `tell` answers False. `tell(line)` gets each event as JSON, and None at every tick.
@@ -79,14 +98,8 @@ pub fn tune_readahead(
         "devices" => Scope::Devices,
         other => return Err(PyValueError::new_err(format!("scope is {other:?}; give both, files or devices"))),
     };
-    let rivals = match rivals {
-        "auto" => Rivals::Auto,
-        "yield" => Rivals::Yield,
-        "insist" => Rivals::Insist,
-        other => return Err(PyValueError::new_err(format!("rivals is {other:?}; give auto, yield or insist"))),
-    };
-    let backoff = Duration::try_from_secs_f64(backoff_seconds)
-        .map_err(|_| PyValueError::new_err(format!("backoff_seconds is {backoff_seconds}; give 0 or more")))?;
+    let rivals = rivals_of(rivals)?;
+    let backoff = backoff_of(backoff_seconds)?;
     let options = Options { device, cgroup, dry_run, once, scope, rivals, backoff, ..Options::default() };
     let mut progress = Progress::new(Some(tell));
     let outcome = py.detach(|| -> linnet_tune::Result<()> {
@@ -113,17 +126,42 @@ pub fn tune_readahead(
     progress.raised().map_or(Ok(()), Err)
 }
 
-/// Puts back what the journal says is changed: (devices and their values, devices that somebody else set, open files).
+/// Tunes an NFS mount until `tell` answers False. `tell(line)` gets each event as JSON, and None at every tick. `model` is
+/// a model file of schema nfs-1 or readahead-1; without one the rule decides. With `rsize` the read size is turned too.
+#[pyfunction]
+#[pyo3(signature = (tell, mount, once = false, dry_run = false, model = None, rsize = false, rivals = "auto",
+                    backoff_seconds = 600.0))]
+#[allow(clippy::too_many_arguments)]
+pub fn tune_nfs(
+    py: Python<'_>,
+    tell: Py<PyAny>,
+    mount: String,
+    once: bool,
+    dry_run: bool,
+    model: Option<PathBuf>,
+    rsize: bool,
+    rivals: &str,
+    backoff_seconds: f64,
+) -> PyResult<()> {
+    let (rivals, backoff) = (rivals_of(rivals)?, backoff_of(backoff_seconds)?);
+    let options = NfsOptions { mount, dry_run, once, model, rsize, rivals, backoff };
+    let mut progress = Progress::new(Some(tell));
+    let mut line = |event: Option<&Event>| progress.tell((event.map(|event| event.to_json().to_string()),));
+    py.detach(|| nfs::tune::run(&Host::default(), &options, &mut line)).map_err(refused)?;
+    progress.raised().map_or(Ok(()), Err)
+}
+
+/// Puts back what the journal says is changed.
 #[pyfunction]
 #[pyo3(signature = (root = None))]
-pub fn tune_restore(root: Option<&str>) -> PyResult<(Knobs, Knobs, usize)> {
+pub fn tune_restore(root: Option<&str>) -> PyResult<Restored> {
     let host = host(root);
     let back = || {
         let _lock = Lock::take(&host)?;
         recover::recover(&host, &mut Journal::open(&host)?)
     };
     let back = back().map_err(refused)?;
-    Ok((back.devices, back.left, back.files))
+    Ok((back.devices, back.left, back.files, back.mounts))
 }
 
 /// Who has a file open: process, descriptor, its readahead in KiB, and why a tuner would leave it alone, if it would.

@@ -9,7 +9,15 @@ from linnet import _native
 
 NEEDS = {
     "arrow": {"pyarrow": "pyarrow"},
+    "place": {"ortools": "ortools", "pyarrow": "pyarrow", "scipy": "scipy", "sklearn": "scikit-learn"},
+    "ray": {"ray": "ray"},
     "report": {"matplotlib": "matplotlib"},
+    "serve": {
+        "fastapi": "fastapi",
+        "prometheus_client": "prometheus-client",
+        "pydantic": "pydantic",
+        "uvicorn": "uvicorn",
+    },
     "study": {"sklearn": "scikit-learn", "threadpoolctl": "threadpoolctl"},
 }
 """Extras of the package: modules that each brings, and the distributions that they are in."""

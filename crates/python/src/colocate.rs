@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bindings of co-location runs: tenants together on a modelled drive.
+
+use std::sync::{Mutex, PoisonError};
+
+use linnet_sim::Chance;
+use linnet_ssd::{DeviceParams, Ssd};
+use linnet_tenant::{Load, Outcome, TENANTS_MAX, Tenant, colocate};
+use linnet_types::Nanos;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::progress::Progress;
+use crate::trace::PyTrace;
+
+fn ns(seconds: f64) -> PyResult<Nanos> {
+    if !(0.0..=86_400.0).contains(&seconds) {
+        return Err(PyValueError::new_err(format!("{seconds} seconds; give 0 to 86,400")));
+    }
+    Ok((seconds * 1e9) as Nanos)
+}
+
+/// A synthetic load of a tenant.
+#[pyclass(name = "TenantLoad", module = "linnet", frozen)]
+pub struct PyTenantLoad(Load);
+
+#[pymethods]
+impl PyTenantLoad {
+    /// `rate` I/Os per second, a share of reads, sizes that are equally likely, shares of random and of unaligned
+    /// offsets, and a maximum of I/Os outstanding. With `period_s` the load is active only for the share `active` of it.
+    #[new]
+    #[pyo3(signature = (rate, sizes, reads = 1.0, random = 1.0, unaligned = 0.0, depth = 32, period_s = 0.0, active = 1.0, poisson = false))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        rate: f64,
+        sizes: Vec<u32>,
+        reads: f64,
+        random: f64,
+        unaligned: f64,
+        depth: usize,
+        period_s: f64,
+        active: f64,
+        poisson: bool,
+    ) -> PyResult<Self> {
+        let shares = [("reads", reads), ("random", random), ("unaligned", unaligned), ("active", active)];
+        if let Some((name, share)) = shares.iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
+            return Err(PyValueError::new_err(format!("{name} is {share}; give 0 to 1")));
+        }
+        if !(0.001..=1e8).contains(&rate) || active < 0.01 {
+            return Err(PyValueError::new_err(format!(
+                "rate {rate}, active {active}: give 0.001 to 1e8, and 0.01 to 1"
+            )));
+        }
+        if sizes.is_empty() || sizes.contains(&0) || sizes.iter().any(|&size| size > 1 << 26) {
+            return Err(PyValueError::new_err("sizes: give at least one, of 1 byte to 64 MiB"));
+        }
+        if depth == 0 {
+            return Err(PyValueError::new_err("depth is 0; give at least 1"));
+        }
+        let period_ns = ns(period_s)?;
+        Ok(PyTenantLoad(Load { rate, reads, sizes, random, unaligned, depth, period_ns, active, poisson }))
+    }
+
+    /// A load drawn by a seed, with this share of a bandwidth.
+    #[staticmethod]
+    fn draw(seed: u64, share: f64, peak_bytes_per_s: f64) -> PyResult<Self> {
+        if !(share > 0.0 && share <= 10.0 && (1e3..=1e12).contains(&peak_bytes_per_s)) {
+            return Err(PyValueError::new_err("share is above 0, and the bandwidth in bytes per second"));
+        }
+        Ok(PyTenantLoad(Load::draw(&mut Chance::new(seed), share, peak_bytes_per_s)))
+    }
+
+    /// Maximum of I/Os outstanding.
+    #[getter]
+    fn depth(&self) -> usize {
+        self.0.depth
+    }
+
+    /// The I/Os that arrive within these seconds, on a space of so many bytes.
+    fn trace(&self, py: Python<'_>, seconds: f64, space_bytes: u64, seed: u64) -> PyResult<PyTrace> {
+        let end_ns = ns(seconds)?;
+        if self.0.rate * seconds > 5e7 {
+            return Err(PyValueError::new_err(format!("{:.0} I/Os; give fewer seconds", self.0.rate * seconds)));
+        }
+        if self.0.sizes.iter().any(|&size| u64::from(size) > space_bytes) || space_bytes < 4096 {
+            return Err(PyValueError::new_err(format!("the space of {space_bytes} bytes is too small")));
+        }
+        Ok(PyTrace::made("load".into(), py.detach(|| self.0.records(end_ns, space_bytes, seed))))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// A modelled, preconditioned drive that tenants share. Each run is on a copy of it.
+#[pyclass(name = "SharedDrive", module = "linnet", frozen)]
+pub struct PySharedDrive {
+    ready: Mutex<Ssd>,
+    parameters: String,
+}
+
+/// Metrics of an outcome: those of reads, then of writes, then the mean depth.
+fn numbers(outcome: &Outcome) -> Vec<f64> {
+    let of = |seen: &linnet_tenant::Seen| {
+        [seen.bandwidth_mean, seen.latency_mean_us, seen.latency_p90_us, seen.latency_p95_us, seen.latency_p99_us]
+    };
+    outcome.ops.iter().flat_map(of).chain([outcome.depth]).collect()
+}
+
+#[pymethods]
+impl PySharedDrive {
+    /// `name` is nvme or sata (Table 1 of the gray-box paper), a preset of the SSD model, or a parameter file.
+    #[new]
+    #[pyo3(signature = (name, seed = 0))]
+    fn new(py: Python<'_>, name: &str, seed: u64) -> PyResult<Self> {
+        let params = match linnet_tenant::drive(name) {
+            Some(params) => params.map_err(errors::device)?,
+            None => match DeviceParams::find(name).map_err(errors::device)? {
+                DeviceParams::Timelines(params) => params,
+                DeviceParams::Queued(_) => {
+                    return Err(errors::DeviceError::new_err(format!("{name}: give a drive of the timeline engine")));
+                }
+            },
+        };
+        let mut drive = Ssd::new(&params, seed).map_err(errors::device)?;
+        py.detach(|| drive.precondition());
+        Ok(PySharedDrive { parameters: DeviceParams::Timelines(params).to_toml(), ready: Mutex::new(drive) })
+    }
+
+    /// The parameters in the form of a TOML file.
+    #[getter]
+    fn parameters(&self) -> &str {
+        &self.parameters
+    }
+
+    /// Bytes of a tenant's part of the drive.
+    #[getter]
+    fn space_bytes(&self) -> u64 {
+        let drive = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        drive.capacity_bytes() / TENANTS_MAX as u64 / 4096 * 4096
+    }
+
+    /// Runs tenants, each a trace and its maximum of I/Os outstanding, together; what completes before `warm_s` is not
+    /// measured. For each: bandwidth (bytes/s), latency (us) mean, p90, p95, p99 of reads, the same of writes, and the
+    /// mean depth.
+    fn run(
+        &self,
+        py: Python<'_>,
+        tenants: Vec<(PyRef<'_, PyTrace>, usize)>,
+        warm_s: f64,
+        end_s: f64,
+    ) -> PyResult<Vec<Vec<f64>>> {
+        let (warm_ns, end_ns) = (ns(warm_s)?, ns(end_s)?);
+        if tenants.is_empty() || tenants.len() > TENANTS_MAX || warm_ns >= end_ns {
+            return Err(PyValueError::new_err(format!(
+                "{} tenants from {warm_s} to {end_s} s; give 1 to {TENANTS_MAX}, and an end after the warm-up",
+                tenants.len()
+            )));
+        }
+        let held: Vec<_> = tenants.iter().map(|(trace, depth)| (trace.records.clone(), *depth)).collect();
+        let mut progress = Progress::new(None);
+        let found = py.detach(|| {
+            let mut drive = self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let tenants: Vec<Tenant<'_>> =
+                held.iter().map(|(records, depth)| Tenant { records, depth: *depth }).collect();
+            colocate(&mut drive, &tenants, warm_ns, end_ns, || progress.tell(()))
+        });
+        let Some(found) = found else {
+            return Err(progress.error(PyKeyboardInterrupt::new_err("the run was stopped")));
+        };
+        Ok(found.iter().map(numbers).collect())
+    }
+}
+
+/// Names of the drives of Table 1 of the gray-box paper.
+#[pyfunction]
+pub fn shared_drives() -> Vec<&'static str> {
+    linnet_tenant::DRIVES.iter().map(|(name, _)| *name).collect()
+}
