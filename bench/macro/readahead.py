@@ -15,10 +15,8 @@ import argparse
 import contextlib
 import json
 import platform
-import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -30,6 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
 from bed import MODELS, Bed, Model, missing, tuner
+from rocksdb import Database
 
 READER = Path(__file__).resolve().parents[2] / "tests" / "tune" / "reader.py"
 DEFAULT_KIB = 128
@@ -94,47 +93,15 @@ def reading(path: str, how: str, order: str, seconds: float) -> Load:
     return load
 
 
-class Database:
-    """RocksDB under db_bench."""
+def benchmark(database: Database, name: str, seconds: int) -> Load:
+    """One benchmark of db_bench. What reads everything in order ends with the data; the others with the time."""
 
-    def __init__(self, keys: int) -> None:
-        self.keys = keys
+    def load(bed: Bed) -> Outcome:
+        before = bed.read_bytes()
+        done = database.run(bed, name, seconds)
+        return Outcome(done.ops, (bed.read_bytes() - before) / done.count, done.settled)
 
-    def _words(self, bed: Bed, benchmarks: str, *more: str) -> list[str]:
-        fixed = [
-            "--compression_type=none",
-            "--key_size=48",
-            "--value_size=100",
-            "--disable_wal=1",
-            "--cache_size=1048576",
-        ]
-        return [
-            "db_bench", f"--db={bed.root}/db", f"--num={self.keys}", f"--benchmarks={benchmarks}", *fixed,
-            "--mmap_read=1", "--advise_random_on_open=0", "--open_files=-1", "--seed=7", *more,
-        ]  # fmt: skip
-
-    def fill(self, bed: Bed) -> None:
-        """Make the database, outside the control group: the device has no limits, and memory none."""
-        words = self._words(bed, "fillseq", "--target_file_size_base=67108864")
-        subprocess.run(words, check=True, capture_output=True)
-
-    def load(self, benchmark: str, seconds: int) -> Load:
-        """One benchmark. What reads everything in order ends with the data; the others with the time."""
-
-        def run(bed: Bed) -> Outcome:
-            before = bed.read_bytes()
-            whole = benchmark in ("readseq", "readreverse")
-            limit = [] if whole else [f"--duration={seconds}", f"--reads={10**9}"]
-            out = bed.run(self._words(bed, benchmark, "--use_existing_db=1", *limit))
-            found = re.search(
-                rf"^{benchmark}\s*:\s*[\d.]+ micros/op (\d+) ops/sec ([\d.]+) seconds (\d+) operations", out, re.M
-            )
-            if found is None:
-                raise RuntimeError(f"db_bench {benchmark} printed no figure:\n{out[-500:]}")
-            done = int(found[3])
-            return Outcome(float(found[1]), (bed.read_bytes() - before) / done)
-
-        return run
+    return load
 
 
 @contextlib.contextmanager
@@ -286,7 +253,7 @@ def rocksdb_part(plan: Plan) -> list[Row]:
     with Bed(plan.model, memory, size) as bed:
         database.fill(bed)
         names = ["readrandom", "readseq"] if plan.quick else ["readrandom", "readseq", "readreverse", "mixgraph"]
-        loads = {name: database.load(name, int(plan.seconds)) for name in names}
+        loads = {name: benchmark(database, name, int(plan.seconds)) for name in names}
         return measure(bed, plan.kept(loads), plan.sweep(), plan.rounds, plan.logs)
 
 

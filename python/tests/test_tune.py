@@ -17,23 +17,6 @@ def tune(*words: object):
     return CliRunner().invoke(app, ["tune", *map(str, words)])
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Path:
-    disk = tmp_path / "sys/block/nvme0n1"
-    (disk / "queue").mkdir(parents=True)
-    (disk / "size").write_text("1000")
-    (disk / "dev").write_text("259:0")
-    (disk / "queue/rotational").write_text("0")
-    (tmp_path / "sys/dev/block").mkdir(parents=True)
-    (tmp_path / "sys/dev/block/259:0").symlink_to("../../block/nvme0n1")
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/mountinfo").write_text("30 1 259:0 / /data rw - ext4 /dev/nvme0n1 rw\n")
-    (tmp_path / "proc/sys/kernel/random").mkdir(parents=True)
-    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("this one")
-    set_kib(tmp_path, 128)
-    return tmp_path
-
-
 def set_kib(machine: Path, kib: int) -> None:
     (machine / "sys/block/nvme0n1/queue/read_ahead_kb").write_text(str(kib))
 
@@ -51,6 +34,20 @@ def test_doctor_says_by_its_status_whether_something_is_to_do(machine: Path, tmp
     assert "echo 128 | sudo tee /sys/block/nvme0n1/queue/read_ahead_kb" in ill.output
     unable = tune("doctor", "--root", tmp_path / "nowhere", "--seconds", 0)
     assert unable.exit_code == 2 and unable.stdout == ""
+
+
+def test_nfs_refuses_what_is_no_nfs_mount(tmp_path: Path) -> None:
+    for point in (tmp_path, "/proc"):
+        refused = tune("nfs", point, "--once", "--dry-run")
+        assert refused.exit_code == 1, refused.output
+        assert f"{point}: no such device or mount" in str(refused.exception or refused.output)
+
+
+def test_nfs_options_are_checked_before_anything_runs(tmp_path: Path) -> None:
+    both = tune("nfs", "/mnt", "--once", "--watch")
+    assert both.exit_code == 2 and "one of --once and --watch" in both.output
+    missing = tune("nfs", "/mnt", "--model", tmp_path / "none.linnet")
+    assert missing.exit_code == 2 and "is not a file" in missing.output
 
 
 def test_doctor_rows_have_the_promised_keys(machine: Path) -> None:
@@ -81,7 +78,7 @@ def test_restore_puts_back_what_a_crash_left(machine: Path) -> None:
     assert result.exit_code == 0 and "128 KiB again" in result.output
     assert get_kib(machine) == 128
     again = json.loads(tune("restore", "--root", machine, "--json").stdout)
-    assert again == {"devices": {}, "left": {}, "files": 0}
+    assert again == {"devices": {}, "left": {}, "files": 0, "mounts": []}
 
 
 def test_restore_leaves_what_somebody_else_set(machine: Path) -> None:
@@ -131,8 +128,9 @@ def test_an_observer_that_cannot_see_says_so() -> None:
 
 def test_events_read_as_lines(capsys: pytest.CaptureFixture[str]) -> None:
     event = {
-        "t": 0.0, "kind": "decision", "target": "/dev/vda", "file": "/data/a.sst", "from_kib": 128, "to_kib": 8,
-        "why": "random: 1.0 pages between jumps", "confidence": 0.9, "reader": "db (process 7) in /", "applied": False,
+        "t": 0.0, "kind": "decision", "knob": "readahead", "target": "/dev/vda", "file": "/data/a.sst",
+        "from_kib": 128, "to_kib": 8, "why": "random: 1.0 pages between jumps", "confidence": 0.9,
+        "reader": "db (process 7) in /", "applied": False,
     }  # fmt: skip
     tune_cli.show_event(event)
     line = capsys.readouterr().out

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A repeatable device for readahead: a loop device on memory, throttled by a control group, under a memory limit.
 
-The throttle is the device model: so many bytes and so many I/Os a second, whoever else uses the machine. Needs root,
-loop devices and control groups (version 1 or 2); `missing` says what this machine lacks.
+The throttle is the device model: a limit on bytes and on I/Os per second, independent of other load on the machine.
+Needs root, loop devices and control groups (version 1 or 2); `missing` says what this machine lacks.
 """
 
 from __future__ import annotations
@@ -155,16 +155,27 @@ class Bed:
         self._unmount()
         self._mount()
 
+    def reads(self) -> tuple[int, int]:
+        """I/Os and bytes that the device has read since it was made."""
+        words = Path(f"/sys/block/{Path(self.device).name}/stat").read_text().split()
+        return int(words[0]), int(words[2]) * 512
+
     def read_bytes(self) -> int:
         """Bytes that the device has read since it was made."""
-        words = Path(f"/sys/block/{Path(self.device).name}/stat").read_text().split()
-        return int(words[2]) * 512
+        return self.reads()[1]
 
-    def start(self, words: Sequence[str]) -> subprocess.Popen[str]:
-        """Start a program inside the control group."""
+    def needed_seconds(self, before: tuple[int, int], after: tuple[int, int] | None = None) -> float:
+        """What the device model needs at least for the reads since `before`: the bound of a run on an idle machine."""
+        ios, read = (now - then for now, then in zip(after or self.reads(), before, strict=True))
+        return max(ios / self.model.read_iops, read / self.model.read_bytes)
+
+    def start(self, words: Sequence[str], *, limited: bool = True) -> subprocess.Popen[str]:
+        """Start a program inside the control group. `limited=False`: without its memory limit, where that is a group of
+        its own (version 1); the device's speed is the model's all the same."""
+        groups = self.groups if limited else self.groups[:1]
 
         def join() -> None:
-            for group in self.groups:
+            for group in groups:
                 (group / "cgroup.procs").write_text("0")
 
         pipe = subprocess.PIPE

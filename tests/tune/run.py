@@ -9,7 +9,6 @@ groups.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -17,65 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+import calibrate
 from bed import LINNET, NVME, Bed, missing, tuner
+from helpers import events, reader, reset, settled, values, wait
 from linnet import _native
 
 SKIPPED = 77
-READER = Path(__file__).with_name("reader.py")
 DATA = 160 << 20
 JOURNAL = Path("/run/linnet/tune/journal.json")
-
-
-def events(log: Path, *kinds: str) -> list[dict[str, Any]]:
-    """Events of these kinds so far."""
-    lines = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
-    return [event for event in lines if event["kind"] in kinds]
-
-
-def wait(what: str, condition: Callable[[], Any], seconds: float = 15.0) -> Any:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"after {seconds:.0f} s still not: {what}")
-
-
-def values(path: Path, process: int) -> list[int]:
-    """Readahead of the file's descriptors in a process, as the kernel has it."""
-    return [kib for owner, _, kib, _ in _native.tune_open_files(path) if owner == process]
-
-
-def reset(path: Path) -> None:
-    """Forget the pages of a file."""
-    fd = os.open(path, os.O_RDONLY)
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(fd)
-
-
-@contextlib.contextmanager
-def reader(
-    bed: Bed, path: Path, order: str, seconds: float = 60.0, how: str = "mmap"
-) -> Iterator[subprocess.Popen[str]]:
-    """Our reader, until the block ends."""
-    reset(path)
-    process = bed.start([sys.executable, str(READER), str(path), how, order, str(seconds)])
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def settled(path: Path, process: int, kib: int) -> Callable[[], bool]:
-    """True when every descriptor has this value."""
-    return lambda: set(values(path, process)) == {kib}
 
 
 def follows_and_restores(bed: Bed, data: Path, log: Path) -> None:
@@ -274,6 +224,10 @@ CASES = [
     dry_run_changes_nothing,
     once_stays_until_restored,
     many_files_that_come_and_go,
+    calibrate.refuses_what_it_cannot_do,
+    calibrate.leaves_nothing_when_interrupted,
+    calibrate.a_model_decides_where_the_rule_would_not,
+    calibrate.learns_and_its_model_decides,
 ]
 
 
@@ -293,7 +247,7 @@ def main(wanted: list[str]) -> int:
         print(f"skipped: {reason}", file=sys.stderr)
         return SKIPPED
     failed = []
-    with tempfile.TemporaryDirectory(prefix="linnet-tune-") as place, Bed(NVME, 64 << 20, DATA + (160 << 20)) as bed:
+    with tempfile.TemporaryDirectory(prefix="linnet-tune-") as place, Bed(NVME, 64 << 20, DATA + (480 << 20)) as bed:
         data = bed.fill("data", DATA)
         bed.set(128)
         for case in CASES:

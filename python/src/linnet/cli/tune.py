@@ -30,6 +30,16 @@ FINDINGS = 1
 UNABLE = 2
 INTERRUPTED = 130
 
+Once = Annotated[
+    bool, typer.Option("--once", help="One round of decisions; their values stay until `linnet tune restore`.")
+]
+Watch = Annotated[bool, typer.Option("--watch", help="Until Ctrl-C, which puts everything back (the default).")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and explain; change nothing.")]
+Decides = Annotated[
+    str, typer.Option("--model", "-m", help="What decides: rule, or a model file (./rule for a file of that name).")
+]
+Backoff = Annotated[float, typer.Option(help="Seconds for which another one's value stands.", min=0.0)]
+
 
 @app.command()
 def doctor(
@@ -96,16 +106,10 @@ def readahead(
             help="Only files read by this container, pod (NAMESPACE/NAME), unit or control group.", show_default=False
         ),
     ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="One round of decisions; their values stay until `linnet tune restore`.")
-    ] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Until Ctrl-C, which puts everything back (the default).")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and explain; change nothing.")] = False,
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="What decides: rule, or a model file (./rule for a file of that name).")
-    ] = "rule",
+    once: Once = False,
+    watch: Watch = False,
+    dry_run: DryRun = False,
+    model: Decides = "rule",
     scope: Annotated[
         Literal["both", "files", "devices"],
         typer.Option(help="What is set: open files, what files begin with on a device, or both."),
@@ -117,7 +121,7 @@ def readahead(
             "another value and set again over the value from before."
         ),
     ] = "auto",
-    backoff: Annotated[float, typer.Option(help="Seconds for which another one's value stands.", min=0.0)] = 600.0,
+    backoff: Backoff = 600.0,
     json: AsJson = False,
 ) -> None:
     """Give each file the readahead that suits how it is read. Needs root.
@@ -127,6 +131,56 @@ def readahead(
 
     Example: [bold]linnet tune readahead --device /dev/nvme0n1 --dry-run[/]
     """
+    file = model_file(once, watch, model)
+
+    def start(tell: Tell) -> None:
+        _native.tune_readahead(tell, device, cgroup, once, dry_run, scope, rivals, backoff, file)
+
+    until_stopped(start, json)
+
+
+@app.command()
+def nfs(
+    mount: Annotated[str, typer.Argument(help="Where it is mounted.", show_default=False)],
+    once: Once = False,
+    watch: Watch = False,
+    dry_run: DryRun = False,
+    model: Decides = "rule",
+    rsize: Annotated[
+        bool,
+        typer.Option(
+            "--rsize",
+            help="Change the read size too, by a second mount over the first one. Without it only readahead changes.",
+        ),
+    ] = False,
+    rivals: Annotated[
+        Literal["auto", "yield", "insist"],
+        typer.Option(help="When somebody else sets the mount's readahead, as for `readahead`."),
+    ] = "auto",
+    backoff: Backoff = 600.0,
+    json: AsJson = False,
+) -> None:
+    """Give an NFS mount the readahead that its readers and the way to the server take. Needs root.
+
+    Scans get as much as brings more, found by trial; random reads get little. Files that are open are set from outside
+    their process, new files begin with the mount's value. Everything is put back at the end, or at the next start after
+    a crash. With --json each line is one event.
+
+    Examples: [bold]linnet tune nfs /mnt/data --dry-run[/]; [bold]linnet tune nfs /mnt/data --rsize --json[/]
+    """
+    file = model_file(once, watch, model)
+
+    def start(tell: Tell) -> None:
+        _native.tune_nfs(tell, mount, once, dry_run, file, rsize, rivals, backoff)
+
+    until_stopped(start, json)
+
+
+Tell = Callable[[str | None], bool]
+
+
+def model_file(once: bool, watch: bool, model: str) -> Path | None:
+    """The model's file, or None for the rule. Refuses options that exclude each other."""
     if once and watch:
         raise typer.BadParameter("give one of --once and --watch", param_hint="--once")
     file = None if model == "rule" else Path(model)
@@ -134,6 +188,11 @@ def readahead(
         raise typer.BadParameter(
             f"{model!r} is not a file; give rule or a model file (spec/knob.md)", param_hint="--model"
         )
+    return file
+
+
+def until_stopped(start: Callable[[Tell], None], json: bool) -> None:
+    """Runs a tuner and prints its events until Ctrl-C or SIGTERM."""
     with stopping() as stopped:
 
         def tell(line: str | None) -> bool:
@@ -144,7 +203,7 @@ def readahead(
                     show_event(json_text.loads(line))
             return stopped() is None
 
-        _native.tune_readahead(tell, device, cgroup, once, dry_run, scope, rivals, backoff, file)
+        start(tell)
         ended = stopped()
     if ended == signal.SIGINT:
         raise typer.Exit(INTERRUPTED)
@@ -173,6 +232,8 @@ def show_event(event: dict[str, Any]) -> None:
         return
     when = datetime.fromtimestamp(event["t"]).astimezone().strftime("%H:%M:%S")
     what = event["file"] or event["target"] or "files"
+    if event["knob"] != "readahead":
+        what = f"{what}, {event['knob']}"
     change = ""
     if event["from_kib"] is not None and event["to_kib"] != event["from_kib"]:
         change = f" {event['from_kib']} -> {event['to_kib']} KiB"
@@ -216,10 +277,12 @@ def restore(
 
     Example: [bold]linnet tune restore[/]
     """
-    devices, left, files = _native.tune_restore(None if root is None else str(root))
+    devices, left, files, mounts = _native.tune_restore(None if root is None else str(root))
     if json:
-        print_json({"devices": dict(devices), "left": dict(left), "files": files})
+        print_json({"devices": dict(devices), "left": dict(left), "files": files, "mounts": mounts})
         return
+    for point in mounts:
+        console.print(f"{point}: the mount from before, with its read size")
     for knob, kib in devices:
         console.print(f"{knob}: {kib} KiB again")
     for knob, kib in left:
