@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet place``: which drive takes a tenant, and what tenants on one drive do to each other."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from linnet.cli import place_label, place_profile
+from linnet.cli.options import AsJson, Seed
+from linnet.cli.output import Bars, console, percent, print_json, table, warn, write_whole
+from linnet.extras import require
+from linnet.place import fitted
+from linnet.place import judge as judging
+from linnet.place.models.model import NAMES
+from linnet.place.observations import observe
+from linnet.place.profile_file import read_drive, read_profile
+from linnet.place.splits import SPLITS, applies
+
+app = typer.Typer(
+    help="Placement of tenants on shared SSDs: predict interference, judge the predictions on measured drives.",
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def _place() -> None:
+    pass
+
+
+@app.command()
+def judge(
+    data: Annotated[Path, typer.Option(help="Folder of measured tables: what is tried.", show_default=False)],
+    train: Annotated[
+        Path | None, typer.Option(help="Folder of other tables: all of it trains.", show_default=False)
+    ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="random (leaks), unseen-load, unseen-drive, few-to-many or unseen-mix; repeat for several.",
+            show_default="all",
+        ),
+    ] = None,
+    probe_minutes: Annotated[
+        int,
+        typer.Option(help="Minutes of each new drive, or runs of each new mix, that models may measure first.", min=0),
+    ] = 0,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="forest, weighted-mean, queueing or linnet; repeat for several.", show_default="all"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Shuffles of the splits by row and by load.", min=1)] = 5,
+    json: AsJson = False,
+) -> None:
+    """Judge interference models on measured drives, by the questions that an operator asks.
+
+    unseen-load: other loads of the drive are known. unseen-drive: other drive models are. few-to-many: runs of at most
+    8 neighbours are. unseen-mix: other mixes are. random is the split of publications: it tries rows of runs that also
+    trained. R2 is of logarithms, errors are relative, coverage is of 90 % intervals. docs/guide/place.md has the
+    tables and their columns.
+
+    Example: [bold]linnet place judge --data colocation/ --split unseen-load[/]
+
+    Example: [bold]linnet place judge --data new/ --train colocation/ --split unseen-drive --probe-minutes 10 --json[/]
+    """
+    splits = _chosen(split, SPLITS, "--split")
+    models = _chosen(model, NAMES, "--model")
+    require("place", "linnet place judge")
+    tried = observe(data)
+    known = observe(train) if train else None
+    if not any(applies(one, source) for one in splits for source in tried):
+        raise ValueError(f"{data}: its tables ({', '.join(tried)}) cannot answer {' and '.join(splits)}")
+    if known is not None:
+        for source in [name for name in tried if name not in known]:
+            warn(f"{train} has no table of {source}; that of {data} is left out")
+            del tried[source]
+        if not tried:
+            raise ValueError(f"{data} and {train} have no kind of table in common")
+    with Bars() as bars:
+        step = bars.stage("folds", judging.work(tried, known, splits, seeds))
+        rows = judging.judge(tried, known, splits, models, seeds, probe_minutes, step)
+    best = judging.ceiling(tried)
+    if json:
+        print_json({"rows": rows, "ceiling": best})
+        return
+    show_rows(rows + best)
+
+
+@app.command()
+def fit(
+    data: Annotated[list[Path], typer.Argument(help="Folders of measured tables.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.", show_default=False)],
+    seed: Seed = 42,
+    json: AsJson = False,
+) -> None:
+    """Fit an interference model to measured drives: tables ssdiq-threads and ssdiq-drives, or any of their columns.
+
+    A new drive is calibrated by a folder with a few minutes of it beside those of the others. Tables of tenants without
+    rates (icpe) and of protected jobs (iocost) are judged, not fitted: a profile cannot say that a tenant has no rate.
+
+    Example: [bold]linnet place fit colocation/ new-drive/ -o place.linnet[/]
+    """
+    require("place", "linnet place fit")
+    rows = None
+    for folder in data:
+        found = observe(folder, fitted.TARGETS)
+        for source in [name for name in found if name != "ssdiq"]:
+            warn(f"{folder}: its table of {source} is not used by fit")
+        if "ssdiq" in found:
+            rows = found["ssdiq"] if rows is None else rows.joined(found["ssdiq"])
+    if rows is None:
+        raise ValueError(f"{data[0]}: no ssdiq-threads.csv[.zst], which a model is fitted to")
+    with Bars() as bars:
+        model = fitted.fit_model(rows, seed, bars.stage("fitting", 3))
+    write_whole(out, fitted.to_bytes(model))
+    names = sorted(set(rows.labels["drive"]))
+    said = {"file": str(out), "rows": len(rows), "cells": len(model.latency.known), "drives": names, "seed": seed}
+    if json:
+        print_json(said)
+        return
+    console.print(f"{out}: {said['rows']:,} minutes, {said['cells']} loads of {len(names)} drives ({', '.join(names)})")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Option("--model", "-m", help="Model file of `linnet place fit`.", show_default=False)],
+    drive: Annotated[str, typer.Option(help="Drive or drive model of the training data, or a JSON file of its sheet.")],
+    tenant: Annotated[Path, typer.Option(help="Profile (JSON) of the tenant.", show_default=False)],
+    neighbours: Annotated[
+        str, typer.Option(help="Profiles of those on the drive, separated by commas; empty for none.")
+    ] = "",
+    json: AsJson = False,
+) -> None:
+    """Predict a tenant's latency and bandwidth beside its neighbours on a drive, with 90 % intervals.
+
+    A profile is what `linnet place profile` writes. A drive's file is {"name": ..., "model": ..., "sheet":
+    {"rnd_write_iops": ..., "rnd_read_iops": ...}}.
+
+    Example: [bold]linnet place predict --model place.linnet --drive h0 --tenant web.json --neighbours a.json,b.json[/]
+    """
+    fit_ = fitted.read_model(model)
+    where = fit_.drives.get(drive)
+    if where is None:
+        if not Path(drive).is_file():
+            known = ", ".join(sorted(fit_.drives))
+            raise typer.BadParameter(f"{drive!r} is neither a file nor one of: {known}", param_hint="--drive")
+        where = read_drive(Path(drive))
+        if where.name not in fit_.drives and not where.sheet.get("rnd_write_iops"):
+            raise ValueError(
+                f"{drive}: sheet.rnd_write_iops is missing; the model needs it of a drive it does not know"
+            )
+    own = read_profile(tenant)
+    beside = [read_profile(Path(name.strip())) for name in neighbours.split(",") if name.strip()]
+    answer = {
+        name: {"value": found.value, "low90": found.low90, "high90": found.high90}
+        for name, found in fit_.predict([where], [own], [beside])[0].items()
+        if not math.isnan(found.value)
+    }
+    if not answer:
+        raise ValueError(f"{tenant}: the profile has neither reads nor writes; there is nothing to predict")
+    if json:
+        print_json(answer)
+        return
+    load = fit_.load(where, [own, *beside])
+    console.print(f"{own.name} on {where.name} ({where.model}): {percent(load)} of its capacity for random writes")
+    table(None, ["metric", "value", "low 90 %", "high 90 %"], [[name, *one.values()] for name, one in answer.items()])
+
+
+def show_rows(rows: list[dict[str, Any]]) -> None:
+    """One table; what leaks is marked."""
+    columns = [
+        "source",
+        "split",
+        "target",
+        "model",
+        "n",
+        "R2",
+        "least",
+        "median error",
+        "p90 error",
+        "in 90 %",
+        "probes",
+    ]
+    view = [
+        [
+            row["source"],
+            f"{row['split']} (leaks)" if row["leaks"] else row["split"],
+            row["target"],
+            row["model"],
+            row["n"],
+            *("-" if row[key] is None else f"{row[key]:.3f}" for key in ("r2", "r2_least")),
+            *(percent(row[key]) for key in ("median_error", "p90_error", "coverage90")),
+            row["probe_minutes"],
+        ]
+        for row in rows
+    ]
+    table(None, columns, view, left=4)
+
+
+def _chosen(given: list[str] | None, known: tuple[str, ...], option: str) -> list[str]:
+    names = [name.strip() for one in given or known for name in one.split(",")]
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"unknown {name!r}; known: {', '.join(known)}", param_hint=option)
+    return list(dict.fromkeys(names))
+
+
+place_profile.register(app)
+place_label.register(app)

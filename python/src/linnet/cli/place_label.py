@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet place label``: co-location runs on modelled drives, as training data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linnet.cli.options import AsJson, Seed
+from linnet.cli.output import Bars, console, print_json, whole_file
+from linnet.extras import require
+from linnet.place.label import Labeller, Plan, write_table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("label")(label)
+
+
+def _range(text: str, option: str) -> tuple[int, int]:
+    low, dash, high = text.partition("-")
+    try:
+        return int(low), int(high if dash else low)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a range such as 2-16", param_hint=option) from error
+
+
+def label(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Table to write: .csv or .parquet.", show_default=False)],
+    drive: Annotated[
+        str, typer.Option(help="nvme or sata (Table 1 of the gray-box paper), a preset, or a parameter file.")
+    ] = "nvme",
+    runs: Annotated[int, typer.Option(help="Co-location runs.", min=1, max=1_000_000)] = 1000,
+    tenants: Annotated[str, typer.Option(help="Tenants of a run.")] = "2-16",
+    workloads: Annotated[int, typer.Option(help="Workloads that tenants are drawn from.", min=1, max=100_000)] = 200,
+    seconds: Annotated[float, typer.Option(help="Simulated length of a run, after the warm-up.")] = 1.0,
+    warm_s: Annotated[float, typer.Option("--warm-seconds", help="Warm-up, which is not measured.")] = 0.2,
+    peak: Annotated[
+        float | None,
+        typer.Option(help="Bandwidth in bytes/s that loads are shares of, for other drives.", show_default=False),
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Runs at a time.", min=1, show_default="CPUs")] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="File that keeps each run, so that the command can continue.", show_default="OUT.runs"),
+    ] = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Run tenants together on a modelled drive: rows of profiles and of what each tenant saw.
+
+    A run that was made before, with the same engine, is taken from the cache; Ctrl-C loses no finished run.
+
+    Example: [bold]linnet place label --drive sata --runs 2000 -o sata.parquet[/]
+    """
+    if out.suffix not in (".csv", ".parquet"):
+        raise typer.BadParameter(f"{out}: unknown ending; write .csv or .parquet", param_hint="--out")
+    if out.suffix == ".parquet":
+        require("arrow", "writing Parquet")
+    plan = Plan(
+        drive, runs, _range(tenants, "--tenants"), workloads, seconds=seconds, warm_s=warm_s, seed=seed, peak=peak
+    )
+    labeller = Labeller(plan, cache or out.with_name(out.name + ".runs"), threads)
+    try:
+        with Bars() as bars:
+            steps: dict[str, Callable[[int], None]] = {}
+
+            def progress(stage: str, done: int, total: int) -> None:
+                if stage not in steps:
+                    steps[stage] = bars.stage(stage, total)
+                steps[stage](done)
+
+            library = labeller.library(progress)
+            made = labeller.runs(library, progress)
+        with whole_file(out) as partial:
+            count = write_table(partial, drive, library, made)
+    finally:
+        labeller.cache.close()
+    if json:
+        print_json({"file": str(out), "rows": count, "runs": runs, "from_cache": labeller.cache.hits, "seed": seed})
+    else:
+        console.print(f"{out}: {count:,} rows of {runs:,} runs on {drive}; {labeller.cache.hits:,} results were cached")

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet place serve`` and the commands that work on its state file while it does not run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from linnet.cli.options import AsJson, Seed
+from linnet.cli.output import console, percent, print_json, table, warn, write_whole
+from linnet.extras import require
+from linnet.place.allocate import Settings
+from linnet.place.profile_file import read_profile
+from linnet.place.sheet import SheetModel
+from linnet.place.slo import Slo, Tenant
+from linnet.place.whatif import WhatIf
+from linnet.place.words import Interference
+
+if TYPE_CHECKING:
+    from linnet.place.service.operations import Operations
+
+StateFile = Annotated[Path, typer.Option("--state", help="The state, an SQLite file; made if it is absent.")]
+ModelFile = Annotated[
+    Path | None,
+    typer.Option("--model", help="Model file of `linnet place fit`.", show_default="what the data sheets say"),
+]
+Policy = Annotated[str, typer.Option(help="first-fit or best-fit.")]
+LoadMax = Annotated[
+    float, typer.Option(help="Share of a drive's time that its tenants may ask for together.", min=0.01)
+]
+TenantsMax = Annotated[int, typer.Option(help="Tenants that one drive may have.", min=1)]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option("--profile", help="A JSON file of features, or a stored name. Without it the tenant is staged."),
+]
+SloOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slo", help="As 'read_latency_p99_us<=500', 'read_bandwidth_mean>=1e8' or 'read_bandwidth_mean-5%'."
+    ),
+]
+CapacityOption = Annotated[int, typer.Option("--capacity-bytes", help="What the tenant stores.", min=0)]
+DriveOption = Annotated[str | None, typer.Option("--drive", help="This drive or none.")]
+SLO = re.compile(
+    r"(?P<metric>\w+?)\s*(?:(?P<bound><=|>=)\s*(?P<value>[\d.eE+]+)|(?P<sign>[+-])\s*(?P<percent>[\d.]+)\s*%)"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    for name, command in (
+        ("serve", serve_command),
+        ("drives", drives_command),
+        ("admit", admit_command),
+        ("remove", remove_command),
+        ("whatif", whatif_command),
+        ("rebalance", rebalance_command),
+        ("demo", demo_command),
+    ):
+        app.command(name)(command)
+
+
+def read_model(path: Path | None) -> Interference:
+    """A fitted model, or the one of data sheets."""
+    if path is None:
+        return SheetModel()
+    require("place", "--model")
+    from linnet.place import fitted  # noqa: PLC0415
+
+    return fitted.read_model(path)
+
+
+@contextmanager
+def opened(state: Path, settings: Settings, model: Path | None = None) -> Iterator[Operations]:
+    """The cluster of a state file, which is locked meanwhile."""
+    require("serve", "the state of placement")
+    from linnet.place.service.operations import Operations  # noqa: PLC0415
+    from linnet.place.service.state import State  # noqa: PLC0415
+
+    file = State(state)
+    try:
+        yield Operations(file, read_model(model), settings)
+    finally:
+        file.close()
+
+
+def serve_command(
+    state: StateFile,
+    listen: Annotated[str, typer.Option(help="Address and port; port 0 takes a free one.")] = "127.0.0.1:8717",
+    drives: Annotated[Path | None, typer.Option(help="TOML file of drives that are registered at the start.")] = None,
+    model: ModelFile = None,
+    policy: Policy = "first-fit",
+    load_max: LoadMax = 1.0,
+    tenants_max: TenantsMax = 64,
+) -> None:
+    """Serve placement over HTTP until Ctrl-C or SIGTERM; requests in progress are finished.
+
+    /docs has the interface for people, /openapi.json for programs, /metrics for Prometheus. There is no authentication:
+    listen on a loopback address, or behind a proxy that has it.
+
+    Example: [bold]linnet place serve --state cluster.db --drives drives.toml[/]
+    """
+    require("serve", "linnet place serve")
+    from linnet.place.service.serve import read_drives, serve  # noqa: PLC0415
+
+    settings = Settings(policy=policy, load_max=load_max, tenants_max=tenants_max)  # type: ignore[arg-type]
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise typer.BadParameter(f"{listen!r} is not ADDRESS:PORT, as 127.0.0.1:8717", param_hint="--listen")
+    if host not in ("127.0.0.1", "::1", "[::1]", "localhost"):
+        warn(f"listening on {listen}: anyone who can connect can place and remove tenants; there is no authentication")
+    specs = [] if drives is None else read_drives(drives)
+    serve(state, host.strip("[]"), int(port), read_model(model), settings, specs)
+
+
+def drives_command(
+    state: StateFile,
+    add: Annotated[Path | None, typer.Option(help="TOML file of drives to be registered.")] = None,
+    json: AsJson = False,
+) -> None:
+    """List the drives of a state file, or register more.
+
+    Example: [bold]linnet place drives --state cluster.db --add drives.toml[/]
+    """
+    require("serve", "linnet place drives")
+    from linnet.place.service.serve import read_drives  # noqa: PLC0415
+
+    specs = [] if add is None else read_drives(add)
+    with opened(state, Settings()) as do:
+        if specs:
+            _refusal(lambda: _changed(do, lambda undo: do.register(undo, specs)))
+        rows = do.list_drives(0, len(do.cluster))["drives"]
+    if json:
+        print_json({"drives": rows})
+        return
+    columns = ["name", "model", "tenants", "load", "used_bytes", "capacity_bytes", "staging"]
+    table(None, columns, [[row[name] for name in columns] for row in rows], left=2)
+
+
+def admit_command(
+    tenant: Annotated[str, typer.Argument(help="Id of the tenant.")],
+    state: StateFile,
+    capacity_bytes: CapacityOption = 0,
+    profile: ProfileOption = None,
+    slo: SloOption = None,
+    drive: DriveOption = None,
+    model: ModelFile = None,
+    policy: Policy = "first-fit",
+    json: AsJson = False,
+) -> None:
+    """Place a tenant. Exit status 1 and the reasons if no drive can take it.
+
+    Example: [bold]linnet place admit db-7 --state cluster.db --capacity-bytes 200000000000 --profile oltp --slo
+    'read_latency_p99_us<=500'[/]
+    """
+    with opened(state, Settings(policy=policy), model) as do:  # type: ignore[arg-type]
+        one = _tenant(do, tenant, capacity_bytes, profile, slo)
+        answer = _refusal(lambda: _changed(do, lambda undo: do.admit(undo, one, drive)))
+    if json:
+        print_json(answer)
+    else:
+        console.print(f"{tenant}: {answer['drive']}{' (staged: to be measured)' if answer['staged'] else ''}")
+
+
+def remove_command(
+    tenant: Annotated[str, typer.Argument(help="Id of the tenant.")], state: StateFile, json: AsJson = False
+) -> None:
+    """Take a tenant away.
+
+    Example: [bold]linnet place remove db-7 --state cluster.db[/]
+    """
+    with opened(state, Settings()) as do:
+        answer = _refusal(lambda: _changed(do, lambda undo: do.remove(undo, tenant)))
+    if json:
+        print_json(answer)
+    else:
+        console.print(f"{tenant}: left {answer['drive']}")
+
+
+def whatif_command(
+    tenant: Annotated[str, typer.Argument(help="Id of the tenant that would come.")],
+    state: StateFile,
+    profile: ProfileOption = None,
+    capacity_bytes: CapacityOption = 0,
+    slo: SloOption = None,
+    drive: DriveOption = None,
+    model: ModelFile = None,
+    picture: Annotated[Path | None, typer.Option(help="Write the effects as an SVG file.")] = None,
+    json: AsJson = False,
+) -> None:
+    """May this tenant go there, and who suffers? Changes nothing.
+
+    Example: [bold]linnet place whatif backup --state cluster.db --profile backup --drive d0 --picture backup.svg[/]
+    """
+    if picture is not None:
+        require("report", "--picture")
+    with opened(state, Settings(), model) as do:
+        one = _tenant(do, tenant, capacity_bytes, profile, slo)
+        if one.profile is None:
+            raise typer.BadParameter("give the profile of the tenant that would come", param_hint="--profile")
+        answer: WhatIf = _refusal(lambda: do.ask(one, drive))
+        found = do.what_if(one, drive) if json else None
+    if picture is not None:
+        from linnet.place.whatif_figure import draw  # noqa: PLC0415
+
+        write_whole(picture, draw(answer) + "\n")
+    if json:
+        print_json(found)
+    else:
+        console.print(answer.text(), markup=False)
+
+
+def rebalance_command(
+    state: StateFile,
+    model: ModelFile = None,
+    moves_max: Annotated[int, typer.Option(help="Moves at most.", min=0)] = 20,
+    json: AsJson = False,
+) -> None:
+    """Advise which tenants should move, to mend broken promises and to empty drives. Moves nothing.
+
+    Example: [bold]linnet place rebalance --state cluster.db --moves-max 5[/]
+    """
+    with opened(state, Settings(), model) as do:
+        found = do.advice(moves_max)
+    if json:
+        print_json(found)
+        return
+    columns = ["tenant", "from", "to", "capacity_bytes", "reason"]
+    table(None, columns, [[move[name] for name in columns] for move in found["moves"]], left=3)
+    console.print(
+        f"{len(found['moves'])} moves, {found['bytes_moved']:,} bytes: broken promises {found['broken_before']} -> "
+        f"{found['broken_after']}, drives in use {found['drives_before']} -> {found['drives_after']}"
+    )
+
+
+def demo_command(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page that is written.")] = Path("place-demo.html"),
+    tenants: Annotated[int, typer.Option(help="Tenants that ask for room.", min=1, max=500)] = 30,
+    seed: Seed = 1,
+) -> None:
+    """Build a small cluster from shipped profiles, place tenants, and show who would suffer from a loud one.
+
+    Example: [bold]linnet place demo --out place-demo.html[/]
+    """
+    require("report", "linnet place demo")
+    from linnet.place.demo import page, run  # noqa: PLC0415
+
+    demo = run(tenants, seed)
+    cluster = demo.allocator.cluster
+    rows = [
+        [
+            spec.drive.name,
+            ", ".join(sorted(cluster.tenant(int(row)).id for row in cluster.tenants_on(index))),
+            percent(demo.allocator.load(index)),
+        ]
+        for index, spec in enumerate(cluster.specs)
+    ]
+    table(f"{cluster.placed} tenants on {cluster.drives_used} drives", ["drive", "tenants", "load"], rows, left=2)
+    for answer in (demo.crowded, demo.chosen):
+        console.print(f"\n{answer.text()}", markup=False)
+    write_whole(out, page(demo))
+    console.print(f"\npage: [bold]{out}[/]")
+    console.print("next: your own cluster: [bold]linnet place serve --state cluster.db --drives drives.toml[/]")
+
+
+def parse_slo(text: str) -> Slo:
+    """An SLO as it is typed."""
+    found = SLO.fullmatch(text.strip())
+    try:
+        if found is None:
+            raise ValueError("write METRIC<=VALUE, METRIC>=VALUE, METRIC+PERCENT% or METRIC-PERCENT%")
+        metric = found["metric"]
+        sign = found["bound"] or found["sign"]
+        if ("_bandwidth_" in metric) == (sign in ("<=", "+")):
+            raise ValueError("a latency has <= or +, a bandwidth >= or -")
+        if found["bound"]:
+            return Slo(metric, bound=float(found["value"]))
+        return Slo(metric, degradation_percent=float(found["percent"]))
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: {error}", param_hint="--slo") from error
+
+
+def _tenant(do: Operations, name: str, capacity_bytes: int, profile: str | None, slo: list[str] | None) -> Tenant:
+    found = None
+    if profile is not None:
+        path = Path(profile)
+        if profile in do.profiles:
+            found = do.profiles[profile]
+        elif path.suffix == ".json" or path.exists():
+            found = read_profile(path)
+        else:
+            known = ", ".join(sorted(do.profiles)) or "none"
+            raise typer.BadParameter(f"no profile {profile!r}; stored are: {known}; or give a .json file")
+    return Tenant(name, capacity_bytes, found, tuple(parse_slo(text) for text in slo or []))
+
+
+def _changed(do: Operations, work: Any) -> Any:
+    with do.state.transaction():
+        return work([]).body
+
+
+def _refusal(work: Any) -> Any:
+    """Carry out a request; what is refused becomes an error with its reasons."""
+    from linnet.place.service.writer import Refused  # noqa: PLC0415
+
+    try:
+        return work()
+    except Refused as error:
+        reasons = "".join(f"\n  {reason}" for reason in error.more.get("reasons", []))
+        raise ValueError(error.message + reasons) from error

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which drive takes a tenant: first fit of the gray-box paper (Algorithm 1), and best fit.
+
+A tenant may join a drive when neither it nor any tenant there would break an SLO. As printed, Algorithm 1 never sets
+`assigned`, so it opens a drive for every workload, and it does not reset `slo_violation`, so the first drive that
+refuses makes all later ones refuse. Here each drive is judged by itself, and a drive is opened when no other takes
+the tenant.
+
+The model is the costly part, so columns of the cluster decide whom it is asked about:
+
+1. Drives without the capacity, of the wrong role, or whose load with the tenant would pass ``load_max`` are left out.
+2. Drives of one kind that hold the same profiles and SLOs give the same answer, so one of them is asked.
+   All empty drives of a kind are one such group.
+3. A drive whose own tenants refused a load keeps it as its *room*. Until its tenants change, it is asked about that
+   load or a larger one after the drives with more room.
+4. At most ``asked_max`` groups are asked in the order of the policy. Empty drives are asked in any case.
+
+Rules 1 and 2 do not change the answer. Rule 3 may take a later drive than the first that fits, and rule 4 may miss room
+in a large cluster that is nearly full. Neither breaks an SLO, because a tenant is placed only where the model has
+accepted it. ``exact`` switches both off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linnet.place import moments
+from linnet.place.check import Breach, Checker
+from linnet.place.cluster import NONE, Cluster, DriveSpec
+from linnet.place.moments import Floats
+from linnet.place.sheet import SheetModel
+from linnet.place.slo import Tenant
+from linnet.place.words import Interference, Profile
+
+Policy = Literal["first-fit", "best-fit"]
+POLICIES: tuple[Policy, ...] = ("first-fit", "best-fit")
+CHUNK = 8
+"""Groups in the first batch that the model is asked about; each later batch is four times as large."""
+REASONS_MAX = 8
+"""Drives whose refusal is explained."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How placement chooses.
+
+    ``load_max`` is the share of a drive's time, by its data sheet, that tenants may ask for together; above 1 a
+    drive is oversubscribed. ``tenants_max`` bounds the tenants of one drive.
+    """
+
+    policy: Policy = "first-fit"
+    load_max: float = 1.0
+    tenants_max: int = 64
+    asked_max: int = 256
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise ValueError(f"policy {self.policy!r}: known are {', '.join(POLICIES)}")
+        if not self.load_max > 0 or self.tenants_max < 1 or self.asked_max < 1:
+            raise ValueError("settings: load_max, tenants_max and asked_max are above zero")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where a tenant went, or why nowhere."""
+
+    tenant: str
+    drive: str | None
+    staged: bool = False
+    asked: int = 0
+    """Groups of drives that the model was asked about."""
+    reasons: list[str] = field(default_factory=list)
+    """For a refusal: what stands in the way."""
+
+
+class Allocator:
+    """Places, removes and moves tenants of one cluster."""
+
+    def __init__(self, cluster: Cluster, model: Interference, settings: Settings | None = None) -> None:
+        self.cluster = cluster
+        self.settings = settings or Settings()
+        self.checker = Checker(cluster, model)
+        self._sheets = SheetModel()
+        self._room: Floats = np.full(len(cluster.specs), np.inf)
+        self._load: Floats = np.zeros(len(cluster.specs))
+        for drive in np.flatnonzero(cluster.count):
+            self._measure(int(drive))
+        self.checker.learn(np.array([r for r, one in enumerate(cluster.tenants) if one is not None], np.intp))
+
+    def add_drives(self, specs: list[DriveSpec]) -> None:
+        """Add empty drives."""
+        self.cluster.add_drives(specs)
+        more = len(self.cluster.specs) - len(self._room)
+        self._room = np.append(self._room, np.full(more, np.inf))
+        self._load = np.append(self._load, np.zeros(more))
+        self.checker.learn(np.zeros(0, np.intp))
+
+    def place(self, tenant: Tenant, drive: str | None = None) -> Decision:
+        """Find a drive for a tenant and put it there; on ``drive`` only, if one is named. A refusal leaves no trace."""
+        only = None if drive is None else self.cluster.drive_index(drive)
+        row = self.add(tenant)
+        decision = self.place_row(row, only)
+        if decision.drive is None:
+            self.cluster.drop_tenant(row)
+        return decision
+
+    def add(self, tenant: Tenant) -> int:
+        """Give a tenant a row without a drive."""
+        row = self.cluster.add_tenant(tenant)
+        try:
+            self.checker.learn(np.array([row], np.intp))
+        except ValueError:
+            self.cluster.drop_tenant(row)
+            raise
+        return row
+
+    def restore(self, tenants: list[tuple[Tenant, str]]) -> None:
+        """Put tenants where they were, without asking the model: what a stored state says."""
+        rows = np.array([self.cluster.add_tenant(tenant) for tenant, _ in tenants], np.intp)
+        self.checker.learn(rows)
+        self.cluster.fill(rows, np.array([self.cluster.drive_index(drive) for _, drive in tenants], np.intp))
+        for index, kind in enumerate(self.cluster.kinds):
+            mine = rows[self.cluster.kind[self.cluster.drive_of[rows]] == index]
+            loads = np.nan_to_num(self._sheets.load(kind, self.cluster.features[mine]))
+            np.add.at(self._load, self.cluster.drive_of[mine], loads)
+
+    def place_row(self, row: int, only: int | None = None, but: int = NONE) -> Decision:
+        """Find a drive for a tenant that has a row: on ``only`` if given, anywhere else than ``but``."""
+        tenant = self.cluster.tenant(row)
+        loads = self.loads_of(row)
+        may = self._may(tenant, loads)
+        if only is not None:
+            may = may & (np.arange(len(may)) == only)
+        if but != NONE:
+            may[but] = False
+        if tenant.profile is None:
+            return self._stage(row, may)
+        asked = 0
+        for chunk in self._candidates(row, loads, may):
+            fits, others = self.checker.fits(row, chunk)
+            asked += len(chunk)
+            refused = chunk[~others]
+            self._room[refused] = np.minimum(self._room[refused], loads[self.cluster.kind[refused]])
+            if fits.any():
+                chosen = int(chunk[int(np.argmax(fits))])
+                self.put(row, chosen)
+                return Decision(tenant.id, self.cluster.specs[chosen].drive.name, asked=asked)
+        return Decision(tenant.id, None, asked=asked, reasons=self._reasons(row, may))
+
+    def remove(self, tenant: str) -> str:
+        """Take a tenant away; returns the drive that it was on."""
+        row = self.cluster.row_of(tenant)
+        drive = self.take(row)
+        self.cluster.drop_tenant(row)
+        return self.cluster.specs[drive].drive.name
+
+    def may_take(self, tenant: Tenant, drives: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of these drives may take a tenant that has no row, as an array over all drives. Changes nothing."""
+        row = self.add(tenant)
+        may = np.zeros(len(self.cluster.specs), np.bool_)
+        allowed = drives[self._may(tenant, self.loads_of(row))[drives]]
+        may[allowed] = True if tenant.profile is None else self.checker.fits(row, allowed)[0]
+        self.cluster.drop_tenant(row)
+        return may
+
+    def put(self, row: int, drive: int) -> None:
+        """Put a tenant on a drive without asking the model."""
+        self.cluster.put(row, drive)
+        self._measure(drive)
+
+    def take(self, row: int) -> int:
+        """Take a tenant off its drive, which is returned; it keeps its row."""
+        drive = self.cluster.take(row)
+        self._measure(drive)
+        return drive
+
+    def settle(self, drives: NDArray[np.intp]) -> None:
+        """Measure drives again whose tenants were changed behind the allocator, by a trial that was undone."""
+        for drive in drives:
+            self._measure(int(drive))
+
+    def loads_of(self, row: int) -> Floats:
+        """Load that a tenant adds to each kind of drive; zero where the data sheet has no rates."""
+        features = self.cluster.features[row]
+        return np.array([np.nan_to_num(self._sheets.load(kind, features)) for kind in self.cluster.kinds])
+
+    def load(self, drive: int) -> float:
+        """Share of a drive's time that its tenants ask for, by the data sheet."""
+        return float(self._load[drive])
+
+    def load_with(self, profile: Profile, drive: int) -> float:
+        """The same with one tenant more."""
+        kind = self.cluster.kinds[self.cluster.kind[drive]]
+        return self.load(drive) + float(np.nan_to_num(self._sheets.load(kind, moments.row(profile))))
+
+    def breaches(self, drive: int) -> list[Breach]:
+        """Promises to a drive's tenants that the model sees broken."""
+        return self.checker.breaches(drive)
+
+    def _may(self, tenant: Tenant, loads: Floats) -> NDArray[np.bool_]:
+        """Drives that have the capacity, the role, a free place and the load for a tenant."""
+        cluster = self.cluster
+        may = cluster.open & (cluster.staging == (tenant.profile is None))
+        may &= cluster.capacity - cluster.used >= tenant.capacity_bytes
+        may &= cluster.count < self.settings.tenants_max
+        if len(cluster.kinds):
+            may &= (self._load + loads[cluster.kind] <= self.settings.load_max) | (cluster.count == 0)
+        return np.asarray(may)
+
+    def _candidates(self, row: int, loads: Floats, may: NDArray[np.bool_]) -> Iterator[NDArray[np.intp]]:
+        """Drives to ask about, one of each group, in batches in the order of the policy; empty ones last."""
+        cluster, settings = self.cluster, self.settings
+        empty = cluster.count == 0
+        drives = np.flatnonzero(may & ~empty)
+        if settings.policy == "best-fit":
+            after = self._load[drives] + loads[cluster.kind[drives]]
+            drives = drives[np.argsort(-after, kind="stable")]
+        if not settings.exact:
+            refused = loads[cluster.kind[drives]] >= self._room[drives]
+            drives = np.concatenate([drives[~refused], drives[refused]])
+        limit = len(drives) if settings.exact else settings.asked_max
+        at, size, given, seen = 0, CHUNK, 0, np.zeros(0, np.uint64)
+        while at < len(drives) and given < limit:
+            chunk = drives[at : at + size]
+            at += size
+            states, first = np.unique(cluster.state[chunk], return_index=True)
+            fresh = ~np.isin(states, seen)
+            chunk = chunk[np.sort(first[fresh])][: limit - given]
+            seen = np.concatenate([seen, states[fresh]])
+            given += len(chunk)
+            size *= 4
+            if len(chunk):
+                yield chunk
+        spare = np.flatnonzero(may & empty)
+        _, first = np.unique(cluster.kind[spare], return_index=True)
+        if len(first):
+            yield spare[np.sort(first)]
+
+    def _stage(self, row: int, may: NDArray[np.bool_]) -> Decision:
+        """Put a tenant of unknown workload on the staging drive with the fewest tenants."""
+        tenant = self.cluster.tenant(row)
+        drives = np.flatnonzero(may)
+        if not len(drives):
+            why = "the workload is unknown, and no staging drive has room; register one, or give a profile"
+            return Decision(tenant.id, None, reasons=[why])
+        chosen = int(drives[np.argmin(self.cluster.count[drives])])
+        self.put(row, chosen)
+        return Decision(tenant.id, self.cluster.specs[chosen].drive.name, staged=True)
+
+    def _reasons(self, row: int, may: NDArray[np.bool_]) -> list[str]:
+        """Why no drive took a tenant, the drives with most room first."""
+        tenant, cluster = self.cluster.tenant(row), self.cluster
+        usable = cluster.open & ~cluster.staging
+        if not usable.any():
+            return ["there are no drives for tenants; register some"]
+        full = int(np.count_nonzero(usable & (cluster.capacity - cluster.used < tenant.capacity_bytes)))
+        loaded = int(np.count_nonzero(usable)) - full - int(np.count_nonzero(may))
+        found = []
+        if full:
+            found.append(f"{full} drives have less than {tenant.capacity_bytes} bytes free")
+        if loaded:
+            found.append(f"{loaded} drives would pass load_max or tenants_max")
+        for drive in np.flatnonzero(may)[np.argsort(self._load[may], kind="stable")][:REASONS_MAX]:
+            name = cluster.specs[drive].drive.name
+            found += [f"{name}: {breach.text()}" for breach in self.checker.breaches(int(drive), row)[:1]]
+        return found
+
+    def _measure(self, drive: int) -> None:
+        cluster = self.cluster
+        kind = cluster.kinds[cluster.kind[drive]]
+        features = cluster.features[cluster.tenants_on(drive)]
+        self._load[drive] = np.nan_to_num(self._sheets.load(kind, features)).sum()
+        self._room[drive] = np.inf

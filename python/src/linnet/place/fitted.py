@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A fitted placement model: trained on measured drives, kept in a file, asked about tenants that share a drive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linnet.place import container
+from linnet.place.gaussian import ROUGHNESS, Process
+from linnet.place.judge import Question, interval_factor
+from linnet.place.models.model import hidden
+from linnet.place.models.open_loop import KERNEL, OpenLoop, capacities, coordinates
+from linnet.place.observations import PAGE, SSDIQ_COLUMN, SSDIQ_DEPTH, Floats, Observations
+from linnet.place.words import GROUPS, Drive, Prediction, Profile
+
+TARGETS = tuple(SSDIQ_COLUMN)
+"""Latencies that a fitted model predicts."""
+QUANTILES = ("p50", "p90", "p95", "p99", "p99_9")
+BANDWIDTHS = ("read_bandwidth_mean", "write_bandwidth_mean")
+COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", "rnd_read_iops", "rnd_write_iops")
+"""Columns of the file before the outcomes: loads and rates in pages of 4 KiB per second."""
+NO_FIGURE = -1.0
+"""Stands in the file for a figure that a data sheet lacks."""
+OUTSTANDING = float(SSDIQ_DEPTH)
+"""I/Os that a tenant has outstanding at most unless its depth is more, as the tenants of the tables had."""
+MOST_LOG = 50.0
+"""Hyperparameters beyond e^50 are not of a fit."""
+
+
+@dataclass(frozen=True)
+class PlacementModel:
+    """See the module; :class:`linnet.place.words.Interference`."""
+
+    latency: OpenLoop
+    known_factor: Floats
+    """What the spread is multiplied by for a 90 % interval on a drive of the training data: (targets,)."""
+    new_factor: Floats
+    """The same on a drive model that was not."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of what it predicts. Latencies are us, bandwidths bytes/s."""
+        return (*TARGETS, *BANDWIDTHS)
+
+    @property
+    def drives(self) -> dict[str, Drive]:
+        """Drives of the training data, by name, and one of each model by the model's name."""
+        known = self.latency.known
+        found: dict[str, Drive] = {}
+        for i, name in enumerate(known.labels["drive"]):
+            sheet = {figure: float(known.inputs[figure][i]) for figure in ("rnd_read_iops", "rnd_write_iops")}
+            drive = Drive(str(name), str(known.labels["model"][i]), sheet)
+            found.setdefault(drive.name, drive)
+            found.setdefault(drive.model, drive)
+        return found
+
+    def predict(
+        self, drives: Sequence[Drive], tenants: Sequence[Profile], neighbours: Sequence[Sequence[Profile]]
+    ) -> list[dict[str, Prediction]]:
+        """Predict each tenant beside its neighbours on its drive; a metric of an operation it lacks is NaN.
+
+        Loads in the training data are 4 KiB I/Os in random order. Other I/Os count by the pages that they touch; how
+        far that holds was not measured.
+        """
+        if not tenants:
+            return []
+        reads, writes = np.transpose(
+            [
+                np.sum([page_rates(one) for one in (tenant, *beside)], axis=0)
+                for tenant, beside in zip(tenants, neighbours, strict=True)
+            ]
+        )
+        asked = self._asked(drives, np.asarray(reads), np.asarray(writes))
+        mean, spread = self.latency.at(asked)
+        known = {*self.latency.known.labels["drive"], *self.latency.known.labels["model"]}
+        near = np.array([drive.name in known or drive.model in known for drive in drives])
+        width = spread * np.where(near[:, None], self.known_factor, self.new_factor)
+        return [_answer(tenant, mean[i], width[i]) for i, tenant in enumerate(tenants)]
+
+    def _asked(self, drives: Sequence[Drive], reads: Floats, writes: Floats) -> Observations:
+        def figure(name: str) -> Floats:
+            return np.array([drive.sheet.get(name, math.nan) for drive in drives])
+
+        return Observations(
+            "ssdiq",
+            TARGETS,
+            np.full((len(drives), len(TARGETS)), math.nan),
+            {
+                "all_read_pages": reads,
+                "all_write_pages": writes,
+                "rnd_read_iops": figure("rnd_read_iops"),
+                "rnd_write_iops": figure("rnd_write_iops"),
+            },
+            {
+                "drive": np.array([drive.name for drive in drives], dtype=object),
+                "model": np.array([drive.model for drive in drives], dtype=object),
+            },
+        )
+
+    def load(self, drive: Drive, tenants: Sequence[Profile]) -> float:
+        """Share of the drive's capacity for random writes that tenants ask for; above 1 they are held back."""
+        reads, writes = np.sum([page_rates(one) for one in tenants], axis=0)
+        asked = self._asked([drive], np.array([reads]), np.array([writes]))
+        return float(writes / capacities(self.latency.known, asked)[drive.name])
+
+
+def page_rates(profile: Profile) -> tuple[float, float]:
+    """Reads and writes per second in pages of 4 KiB. An I/O with an unaligned offset touches one page more."""
+    rates = {"read": 0.0, "write": 0.0}
+    for group in GROUPS:
+        rate = profile.features.get(f"{group}_rate_mean", 0.0)
+        size = profile.features.get(f"{group}_size_bytes_mean", float(PAGE)) or float(PAGE)
+        more = profile.features.get(f"{group}_unaligned_ratio", 0.0)
+        rates[group.split("_")[0]] += rate * (math.ceil(size / PAGE) + more)
+    return rates["read"], rates["write"]
+
+
+def _answer(tenant: Profile, mean: Floats, width: Floats) -> dict[str, Prediction]:
+    absent = Prediction(math.nan, math.nan, math.nan)
+    features = tenant.features
+    bytes_of, rate_of = {}, {}
+    for op in ("read", "write"):
+        groups = [group for group in GROUPS if group.startswith(op)]
+        rate_of[op] = sum(features.get(f"{group}_rate_mean", 0.0) for group in groups)
+        bytes_of[op] = sum(features.get(f"{group}_bandwidth_mean", 0.0) for group in groups) or rate_of[op] * PAGE
+    bounds = np.exp(np.array([mean, mean - width, mean + width]))
+    for op in ("read", "write"):
+        # Each quantile was learned apart; a higher one is never below a lower one.
+        rising = [TARGETS.index(f"{op}_latency_{name}_us") for name in QUANTILES]
+        bounds[:, rising] = np.maximum.accumulate(bounds[:, rising], axis=1)
+    found = {
+        name: Prediction(*map(float, bounds[:, t])) if rate_of[name.split("_")[0]] > 0 else absent
+        for t, name in enumerate(TARGETS)
+    }
+    # Little's law: rate times mean latency is what the tenant has outstanding, which is bounded.
+    bound = max(OUTSTANDING, features.get("depth", 0.0))
+
+    def share(side: int) -> float:
+        outstanding = sum(
+            rate * math.exp(mean[t] + side * width[t]) / 1e6
+            for op, rate in rate_of.items()
+            for t in [TARGETS.index(f"{op}_latency_mean_us")]
+        )
+        return min(1.0, bound / outstanding) if outstanding > 0 else 1.0
+
+    value, low, high = share(0), share(1), share(-1)
+    for op in ("read", "write"):
+        full = bytes_of[op]
+        found[f"{op}_bandwidth_mean"] = Prediction(full * value, full * low, full * high) if rate_of[op] > 0 else absent
+    return found
+
+
+def fit_model(rows: Observations, seed: int, progress: Callable[[int], None]) -> PlacementModel:
+    """Fit to minutes of tenants that have all of TARGETS. ``progress`` is told the steps that are done, of 3."""
+    model = OpenLoop()
+    model.fit(rows)
+    progress(1)
+    known = interval_factor(Question(rows.source, "unseen-load", 0), rows, seed, model)
+    progress(2)
+    new = interval_factor(Question(rows.source, "unseen-drive", 0), rows, seed, model)
+    progress(3)
+    if not np.isfinite(known).all():
+        raise ValueError("the data have one cell; a model needs several loads, best of several drives")
+    # One drive model alone says nothing of another: then no interval is claimed to be narrow.
+    return PlacementModel(model, known, np.where(np.isfinite(new), new, known * 10))
+
+
+def to_bytes(model: PlacementModel) -> bytes:
+    """The file of a model."""
+    known = model.latency.known
+    names = sorted({(str(d), str(m)) for d, m in zip(known.labels["drive"], known.labels["model"], strict=True)})
+    index = {drive: i for i, (drive, _) in enumerate(names)}
+    inputs = {**known.inputs, "achieved_write_pages": known.achieved["write_pages"]}
+    columns = [
+        np.array([float(index[str(name)]) for name in known.labels["drive"]]),
+        *(np.nan_to_num(inputs[name], nan=NO_FIGURE) for name in COLUMNS),
+        *known.outcomes.T,
+    ]
+    head: dict[str, Any] = {
+        "form": "open-loop-1",
+        "drives": [{"name": name, "model": kind} for name, kind in names],
+        "targets": [
+            {
+                "name": target,
+                "centre": process.centre,
+                "roughness": process.roughness,
+                "hyperparameters": [float(value) for value in process.theta],
+                "known_factor": float(model.known_factor[t]),
+                "new_factor": float(model.new_factor[t]),
+            }
+            for t, (target, process) in enumerate(zip(TARGETS, model.latency.processes, strict=True))
+        ],
+    }
+    return container.pack(head, np.array(columns))
+
+
+def read_model(path: Path) -> PlacementModel:
+    """The model of a file. Raises ValueError, which names the file and what is wrong."""
+    with path.open("rb") as file:
+        data = file.read(container.MOST_BYTES + 1)
+    try:
+        head, columns = container.unpack(data)
+        return _from(head, columns)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: its head lacks or misuses a field: {error}") from None
+
+
+def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
+    if head["form"] != "open-loop-1":
+        raise ValueError(f"form {head['form']!r} is not known; this reader knows open-loop-1")
+    if tuple(target["name"] for target in head["targets"]) != TARGETS:
+        raise ValueError("targets: not those of this version, in their order")
+    if len(columns) != 1 + len(COLUMNS) + len(TARGETS) or not columns.shape[1]:
+        raise ValueError(f"{len(columns)} columns of {columns.shape[1]} rows do not fit the targets")
+    index = columns[0].astype(int)
+    if np.any(index != columns[0]) or index.min() < 0 or index.max() >= len(head["drives"]):
+        raise ValueError("a row names a drive that the head lacks")
+    if np.any(columns[1:4] < 0) or np.any(np.abs(columns[1 + len(COLUMNS) :]) > MOST_LOG):
+        raise ValueError("a load is negative, or an outcome is out of range")
+    values = dict(zip(COLUMNS, columns[1:], strict=False))
+    values |= {name: np.where(values[name] > 0, values[name], math.nan) for name in ("rnd_read_iops", "rnd_write_iops")}
+    names = [(str(drive["name"]), str(drive["model"])) for drive in head["drives"]]
+    known = Observations(
+        "ssdiq",
+        TARGETS,
+        columns[1 + len(COLUMNS) :].T.copy(),
+        {name: values[name] for name in COLUMNS if name != "achieved_write_pages"},
+        {
+            "drive": np.array([names[i][0] for i in index], dtype=object),
+            "model": np.array([names[i][1] for i in index], dtype=object),
+        },
+        {"write_pages": values["achieved_write_pages"]},
+    )
+    latency = OpenLoop()
+    latency.known = known
+    latency.noise = np.zeros(len(known))
+    points = coordinates(hidden(known), capacities(known))
+    for t, target in enumerate(head["targets"]):
+        theta = np.array(target["hyperparameters"], float)
+        numbers = [*theta, target["centre"], target["known_factor"], target["new_factor"]]
+        if theta.shape != (len(KERNEL.hypers),) or target["roughness"] not in ROUGHNESS:
+            raise ValueError(
+                f"{target['name']}: hyperparameters: {len(KERNEL.hypers)} and a known roughness are needed"
+            )
+        if not all(isinstance(n, float) and abs(n) <= MOST_LOG for n in numbers) or min(numbers[-2:]) <= 0:
+            raise ValueError(f"{target['name']}: a number is out of range")
+        latency.processes.append(
+            Process(KERNEL, theta, target["roughness"], target["centre"], points, known.outcomes[:, t], latency.noise)
+        )
+    return PlacementModel(
+        latency,
+        np.array([target["known_factor"] for target in head["targets"]]),
+        np.array([target["new_factor"] for target in head["targets"]]),
+    )

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How well interference models answer an operator's questions, on measured drives.
+
+Every model sees the same rows. Its 90 % intervals are conformal (Vovk et al., *Algorithmic Learning in a Random World*,
+2005; normalised as by Papadopoulos et al., 2008): the model's own spread times a factor, the 0.9 quantile of error
+over spread on training rows that were held out by the same kind of split.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from linnet.place.models.closed_loop import ClosedLoop
+from linnet.place.models.make import make
+from linnet.place.models.model import Model, groups_of
+from linnet.place.models.open_loop import OpenLoop
+from linnet.place.observations import Floats, Observations
+from linnet.place.probing import probe
+from linnet.place.splits import FIRST_SEED, LEAKING, Fold, against, applies, folds, inner_folds, parts, shuffles
+
+COVER = 0.9
+ROWS_FOR_INTERVALS = 400
+"""Training rows of a forest whose errors size intervals: more of a cell's rows say the same."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One split of one source."""
+
+    source: str
+    split: str
+    minutes: int
+    """Probe minutes of each new drive, or probe points of each new setting of a mix."""
+
+
+@dataclass
+class Answers:
+    """Predictions of the rows that were tried, in one seed."""
+
+    outcomes: list[Floats] = field(default_factory=list)
+    means: list[Floats] = field(default_factory=list)
+    widths: list[Floats] = field(default_factory=list)
+    """Half widths of the intervals, logarithmic; NaN where none could be made."""
+
+    def add(self, rows: Observations, mean: Floats, width: Floats) -> None:
+        """Append the answers for rows."""
+        self.outcomes.append(rows.outcomes)
+        self.means.append(mean)
+        self.widths.append(width)
+
+
+def judge(
+    data: dict[str, Observations],
+    train: dict[str, Observations] | None,
+    splits: Sequence[str],
+    models: Sequence[str],
+    seeds: int,
+    minutes: int,
+    progress: Callable[[int], None],
+) -> list[dict[str, Any]]:
+    """Rows for each source, split, target and model. ``progress`` is told how many folds are done: see :func:`work`."""
+    rows: list[dict[str, Any]] = []
+    done = 0
+    for split in splits:
+        for source, tried in data.items():
+            if not applies(split, source):
+                continue
+            question = Question(source, split, minutes if split in ("unseen-drive", "unseen-mix") else 0)
+            answers: dict[str, list[Answers]] = {name: [] for name in models}
+            for seed in _seeds(split, seeds):
+                every = _division(split, tried, train, source, seed)
+                for name in models:
+                    answers[name].append(Answers())
+                for fold in every:
+                    _answer_fold(question, fold, models, seed, answers)
+                    done += 1
+                    progress(done)
+            for name in models:
+                rows += _rows(question, tried.targets, name, answers[name])
+    return rows
+
+
+def work(
+    data: dict[str, Observations], train: dict[str, Observations] | None, splits: Sequence[str], seeds: int
+) -> int:
+    """Number of folds that :func:`judge` will answer."""
+    return sum(
+        len(_division(split, tried, train, source, seed))
+        for split in splits
+        for source, tried in data.items()
+        if applies(split, source)
+        for seed in _seeds(split, seeds)
+    )
+
+
+def _seeds(split: str, seeds: int) -> range:
+    return range(FIRST_SEED, FIRST_SEED + (seeds if shuffles(split) else 1))
+
+
+def _division(
+    split: str, tried: Observations, train: dict[str, Observations] | None, source: str, seed: int
+) -> list[Fold]:
+    if train is None:
+        return folds(split, tried, seed)
+    if source not in train:
+        raise ValueError(f"--train has no table of {source}, which --data has; add it, or judge without --train")
+    found = against(split, train[source], tried, seed)
+    if any(not len(fold.train) or not len(fold.tried) for fold in found):
+        raise ValueError(
+            f"{source}, {split}: no row is left to train or to try; --train must have other drive models, mixes or "
+            "loads than --data, since rows that would give the answer away do not train"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that are tried together, what was measured for them first, and the rows that are left."""
+
+    ours: Model
+    """Our model, fitted to ``train`` and not to the probes."""
+    train: Observations
+    probes: Observations | None
+    rows: Observations
+
+
+def _parts(question: Question, fold: Fold, start: Model | None) -> list[Part]:
+    # All models get the minutes that ours asks for: rivals with everything but the idea.
+    ours = make("linnet", question.source, start)
+    ours.fit(fold.train)
+    found = []
+    for tried in parts(question.split, fold.tried) if question.minutes else [fold.tried]:
+        if question.minutes and isinstance(ours, OpenLoop | ClosedLoop):
+            probes, left = probe(ours, tried, question.minutes)
+            found.append(Part(ours, fold.train, probes, tried.take(left)))
+        else:
+            found.append(Part(ours, fold.train, None, tried))
+    return [part for part in found if len(part.rows)]
+
+
+def _answer_fold(
+    question: Question, fold: Fold, models: Sequence[str], seed: int, answers: dict[str, list[Answers]]
+) -> None:
+    outer = _parts(question, fold, None)
+    if not outer:
+        return
+    inner = [
+        part for one in inner_folds(question.split, fold.train, seed) for part in _parts(question, one, outer[0].ours)
+    ]
+    for name in models:
+        factor = _factor(name, inner, len(fold.tried.targets))
+        for part in outer:
+            mean, spread = _fitted(name, part).predict(part.rows)
+            answers[name][-1].add(part.rows, mean, spread * factor)
+
+
+def interval_factor(question: Question, train: Observations, seed: int, start: Model) -> Floats:
+    """What our model's spread is multiplied by for a 90 % interval, for each target; NaN without groups to hold out."""
+    inner = [part for one in inner_folds(question.split, train, seed) for part in _parts(question, one, start)]
+    return _factor("linnet", inner, len(train.targets))
+
+
+def _fitted(name: str, part: Part, thinned: bool = False) -> Model:
+    """A model that knows the part's training rows and probes."""
+    if name == "linnet":
+        ours = part.ours
+        if part.probes is not None and isinstance(ours, OpenLoop | ClosedLoop):
+            return ours.calibrated(part.probes)
+        return ours
+    model = make(name, part.train.source)
+    train = _thinned(part.train) if thinned else part.train
+    model.fit(train if part.probes is None else train.joined(part.probes))
+    return model
+
+
+def _factor(name: str, inner: Sequence[Part], targets: int) -> Floats:
+    """What the model's spread is multiplied by, for each target; NaN without inner folds."""
+    scores, cells = [], 0
+    for part in inner:
+        mean, spread = _fitted(name, part, thinned=True).predict(part.rows)
+        scores.append(np.abs(part.rows.outcomes - mean) / spread)
+        cells += len(set(part.rows.labels["cell"]))
+    if not scores:
+        return np.full(targets, math.nan)
+    # Rows of a cell repeat each other: cells count as the sample of the finite-sample quantile.
+    level = min(1.0, math.ceil((cells + 1) * COVER) / cells)
+    return np.asarray(np.quantile(np.concatenate(scores), level, axis=0), float)
+
+
+def _thinned(rows: Observations) -> Observations:
+    every = max(1, len(rows) // ROWS_FOR_INTERVALS)
+    return rows.take(np.arange(0, len(rows), every))
+
+
+def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence[Answers]) -> list[dict[str, Any]]:
+    rows = []
+    for target, target_name in enumerate(targets):
+        scored = [score(seed, target) for seed in seeds if seed.outcomes]
+        if not scored:
+            continue
+        rows.append(
+            {
+                "source": question.source,
+                "split": question.split,
+                "target": target_name,
+                "model": name,
+                "n": scored[0]["n"],
+                **{
+                    key: _mean([one[key] for one in scored])
+                    for key in ("r2", "median_error", "p90_error", "coverage90")
+                },
+                "r2_least": _least([one["r2"] for one in scored], min),
+                "r2_most": _least([one["r2"] for one in scored], max),
+                "seeds": len(scored),
+                "probe_minutes": question.minutes,
+                "leaks": question.split in LEAKING,
+            }
+        )
+    return rows
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _least(values: Sequence[float | None], which: Callable[[list[float]], float]) -> float | None:
+    known = [value for value in values if value is not None]
+    return which(known) if known else None
+
+
+def score(answers: Answers, target: int) -> dict[str, Any]:
+    """R2 of logarithms, quantiles of the relative error, and the share of outcomes within their intervals."""
+    truth = np.concatenate([values[:, target] for values in answers.outcomes])
+    mean = np.concatenate([values[:, target] for values in answers.means])
+    width = np.concatenate([values[:, target] for values in answers.widths])
+    error = np.abs(np.expm1(mean - truth))
+    around = float(((truth - truth.mean()) ** 2).sum())
+    known = np.isfinite(width)
+    return {
+        "n": len(truth),
+        "r2": 1 - float(((truth - mean) ** 2).sum()) / around if around > 0 else None,
+        "median_error": float(np.median(error)),
+        "p90_error": float(np.quantile(error, 0.9)),
+        "coverage90": float((np.abs(truth - mean) <= width)[known].mean()) if known.any() else None,
+    }
+
+
+def ceiling(data: dict[str, Observations]) -> list[dict[str, Any]]:
+    """What repeating a run predicts: each minute by the median of the cell's other runs, where there are repeats."""
+    rows = []
+    for source, tried in data.items():
+        answers = Answers()
+        for cell in groups_of(tried.labels["cell"]):
+            runs = tried.labels["run"][cell]
+            for run in sorted(set(runs)):
+                own, others = cell[runs == run], cell[runs != run]
+                if len(others):
+                    mean = np.median(tried.outcomes[others], axis=0)
+                    part = tried.take(own)
+                    answers.add(part, np.broadcast_to(mean, part.outcomes.shape), np.full_like(part.outcomes, np.nan))
+        if answers.outcomes:
+            rows += _rows(Question(source, "repeatability", 0), tried.targets, "other-repeats", [answers])
+    return rows

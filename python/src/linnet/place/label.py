@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Co-location runs on modelled drives: what each of 2 to 16 tenants sees, beside the profiles of all. Training data.
+
+A library of synthetic workloads is drawn once. Each is profiled from its offered I/Os and run alone; then runs put
+random members of the library on one drive together. Every run is kept in a cache by its content, so that an interrupted
+command continues, and a longer one begins where a shorter one ended.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnet import _native
+from linnet._native import SharedDrive, TenantError, TenantLoad
+from linnet.place.words import FEATURES, METRICS
+
+PEAKS = {"nvme": 3e9, "sata": 4e8}
+"""Bandwidth of mixed I/O that loads are drawn for, bytes per second (Table 1 of the gray-box paper)."""
+
+DEPTH = FEATURES.index("depth")
+PROFILED_S = 10.0
+"""Length of the sample that a workload's profile is computed from (the paper, section 5)."""
+
+PROFILED_IOS = 300_000
+"""The sample of a faster workload ends after about so many I/Os, but not before 2 s."""
+
+Progress = Callable[[str, int, int], None]
+"""Receives a stage, the steps done and all steps."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which runs to make."""
+
+    drive: str = "nvme"
+    """nvme, sata, or a preset or parameter file of the SSD model's timeline engine."""
+    runs: int = 1000
+    tenants: tuple[int, int] = (2, 16)
+    workloads: int = 200
+    """Workloads in the library."""
+    share: tuple[float, float] = (0.005, 0.2)
+    """Least and most mean bandwidth of a workload, as a share of the drive's peak; drawn log-uniformly."""
+    seconds: float = 1.0
+    """Measured part of a run."""
+    warm_s: float = 0.2
+    seed: int = 0
+    peak: float | None = None
+    """Bytes per second that the shares are of; that of the drive by default."""
+
+    def check(self) -> None:
+        """Raise TenantError for a plan that cannot be made."""
+        low, high = self.tenants
+        if not 1 <= low <= high <= 16:
+            raise TenantError(f"tenants {low}-{high}: give 1 to 16, the least first")
+        if self.workloads < high:
+            raise TenantError(f"{self.workloads} workloads for runs of {high} tenants; give at least {high}")
+        if not 0 < self.share[0] <= self.share[1] <= 10:
+            raise TenantError(f"share {self.share[0]}-{self.share[1]}: give 0 to 10, the least first")
+        if not 0.01 <= self.seconds <= 3600 or not 0 <= self.warm_s <= 3600:
+            raise TenantError(f"{self.seconds} s after {self.warm_s} s: give 0.01 to 3600 s after 0 to 3600 s")
+        if self.peak is None and self.drive not in PEAKS:
+            raise TenantError(f"drive {self.drive}: give its peak bandwidth; it is known for {', '.join(PEAKS)}")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A workload of the library."""
+
+    load: TenantLoad
+    features: npt.NDArray[np.float64]
+    """Its profile; the depth is that of its run alone."""
+    alone: tuple[float, ...]
+    """Its metrics when it has the drive to itself."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tenants on one drive: numbers of the library, in their places, and what each saw."""
+
+    members: tuple[int, ...]
+    seeds: tuple[int, ...]
+    seen: tuple[tuple[float, ...], ...]
+
+
+class Cache:
+    """Results by content, in a file of JSON lines that only grows. A line that was cut by a crash is ignored."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._known: dict[str, Any] = {}
+        self._file: io.TextIOWrapper | None = None
+        self._lock = threading.Lock()
+        self.hits = 0
+        if path is None:
+            return
+        cut = False
+        if path.exists():
+            for line in path.read_text(errors="replace").splitlines(keepends=True):
+                try:
+                    entry = json.loads(line)
+                    self._known[entry["key"]] = entry["value"]
+                    cut = not line.endswith("\n")
+                except (ValueError, KeyError, TypeError):
+                    cut = not line.endswith("\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a")
+        if cut:
+            self._file.write("\n")
+
+    def get(self, key: str) -> Any:
+        """What is kept under a key, or nothing."""
+        with self._lock:
+            found = self._known.get(key)
+            self.hits += found is not None
+            return found
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a result."""
+        line = json.dumps({"key": key, "value": value}) + "\n"
+        with self._lock:
+            self._known[key] = value
+            if self._file:
+                self._file.write(line)
+                self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+
+
+def key_of(*parts: object) -> str:
+    """The key of a result: a digest of everything that it follows from, the engine included."""
+    text = json.dumps([_native.__version__, _native.__commit__, *map(str, parts)])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class Labeller:
+    """Makes the runs of a plan."""
+
+    def __init__(self, plan: Plan, cache: Path | None = None, threads: int | None = None) -> None:
+        plan.check()
+        self.plan = plan
+        self.drive = SharedDrive(plan.drive, plan.seed)
+        self.cache = Cache(cache)
+        self.threads = threads or os.cpu_count() or 1
+        self._end_s = plan.warm_s + plan.seconds
+
+    def library(self, progress: Progress) -> list[Member]:
+        """The workloads, profiled and run alone."""
+        chance = random.Random(f"library {self.plan.seed}")
+        peak = self.plan.peak or PEAKS[self.plan.drive]
+        low, high = np.log(self.plan.share)
+        loads = []
+        for _ in range(self.plan.workloads):
+            share = float(np.exp(chance.uniform(low, high)))
+            loads.append(TenantLoad.draw(chance.randrange(2**53), share, peak))
+        found = self._map("workloads", progress, [(n, load) for n, load in enumerate(loads)], self._member)
+        return [
+            Member(load, np.array(value["features"]), tuple(value["alone"]))
+            for load, value in zip(loads, found, strict=True)
+        ]
+
+    def _member(self, at: tuple[int, TenantLoad]) -> dict[str, Any]:
+        number, load = at
+        key = key_of("alone", self.drive.parameters, self.plan.seed, self.plan.warm_s, self.plan.seconds, number, load)
+        if (kept := self.cache.get(key)) is not None:
+            return dict(kept)
+        seed = number + 1
+        short = load.trace(2.0, self.drive.space_bytes, seed)
+        rate = max(1.0, len(short) / 2.0)
+        length = min(PROFILED_S, max(2.0, PROFILED_IOS / rate))
+        sample = load.trace(length, self.drive.space_bytes, seed)
+        profiles = _native.profile_trace(sample, end_s=length) if len(sample) else []
+        features = profiles[0][1].features if profiles else np.zeros(len(FEATURES))
+        trace = load.trace(self._end_s, self.drive.space_bytes, seed)
+        *alone, depth = self.drive.run([(trace, load.depth)], self.plan.warm_s, self._end_s)[0]
+        features[DEPTH] = depth
+        value = {"features": features.tolist(), "alone": alone}
+        self.cache.put(key, value)
+        return value
+
+    def runs(self, library: Sequence[Member], progress: Progress) -> list[Run]:
+        """The co-location runs."""
+        # A longer plan begins with the runs of a shorter one.
+        chance = random.Random(f"runs {self.plan.seed}")
+        drawn = []
+        for _ in range(self.plan.runs):
+            count = chance.randint(*self.plan.tenants)
+            members = tuple(chance.sample(range(len(library)), count))
+            drawn.append((members, tuple(chance.randrange(2**53) for _ in members)))
+        found = self._map("runs", progress, drawn, lambda at: self._run(library, *at))
+        return [
+            Run(members, seeds, tuple(map(tuple, seen))) for (members, seeds), seen in zip(drawn, found, strict=True)
+        ]
+
+    def _run(self, library: Sequence[Member], members: tuple[int, ...], seeds: tuple[int, ...]) -> list[list[float]]:
+        loads = [library[member].load for member in members]
+        key = key_of("run", self.drive.parameters, self.plan.seed, self.plan.warm_s, self.plan.seconds, loads, seeds)
+        if (kept := self.cache.get(key)) is not None:
+            return list(kept)
+        space = self.drive.space_bytes
+        tenants = [(load.trace(self._end_s, space, seed), load.depth) for load, seed in zip(loads, seeds, strict=True)]
+        seen = [row[:-1] for row in self.drive.run(tenants, self.plan.warm_s, self._end_s)]
+        self.cache.put(key, seen)
+        return seen
+
+    def _map(self, stage: str, progress: Progress, items: Sequence[Any], work: Callable[[Any], Any]) -> list[Any]:
+        """Work on all items in threads, of which each runs outside Python's lock. After Ctrl-C no item is begun."""
+        found: dict[int, Any] = {}
+        pool = ThreadPoolExecutor(self.threads)
+        waiting: dict[Future[Any], int] = {}
+        todo = enumerate(items)
+        try:
+            progress(stage, 0, len(items))
+            while len(found) < len(items):
+                for number, item in todo:
+                    waiting[pool.submit(work, item)] = number
+                    if len(waiting) >= 2 * self.threads:
+                        break
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for one in done:
+                    found[waiting.pop(one)] = one.result()
+                progress(stage, len(found), len(items))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+        return [found[number] for number in range(len(items))]
+
+
+COLUMNS = (
+    *("run", "drive", "tenants", "tenant", "workload"),
+    *(f"tenant_{name}" for name in FEATURES),
+    *(f"others_{name}" for name in FEATURES),
+    *METRICS,
+    *(f"alone_{name}" for name in METRICS),
+)
+"""Columns of the table: one row for each tenant of each run."""
+
+
+def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator[list[Any]]:
+    """Rows of the table, in the order of ``COLUMNS``. ``others`` is the aggregate of the tenant's neighbours."""
+    for number, run in enumerate(runs):
+        features = np.array([library[member].features for member in run.members])
+        for place, member in enumerate(run.members):
+            others = _native.aggregate_features(np.delete(features, place, axis=0))
+            own = library[member]
+            yield [
+                *(number, drive, len(run.members), place, member),
+                *own.features.tolist(),
+                *others.tolist(),
+                *run.seen[place],
+                *own.alone,
+            ]
+
+
+def write_table(path: Path, drive: str, library: Sequence[Member], runs: Sequence[Run]) -> int:
+    """Write the table as .csv or .parquet; returns its rows. The caller gives a path that may be left incomplete."""
+    table = list(rows(drive, library, runs))
+    if path.suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        columns = {name: [row[i] for row in table] for i, name in enumerate(COLUMNS)}
+        pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd")
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            writer.writerows(table)
+    return len(table)

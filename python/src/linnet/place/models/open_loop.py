@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Latency of a tenant beside tenants with offered rates, on drives that differ.
+
+A drive is in one of two states. Below its capacity for random writes, the queue is short and latency follows what
+collection and programs do to reads at that load: any shape, humps too. Above it, every rate-limited tenant keeps its
+bounded number of I/Os outstanding, a closed loop, and latency no longer depends on the load that is offered. So the
+coordinate is load over capacity; the states are learned apart; and beyond capacity the coordinate stands still.
+Capacity is measured where a known load was not achieved; otherwise it is the data sheet's figure times what drives
+achieve of it. Each target is a Gaussian process: a curve of all drives, plus one of the model, plus one of the drive.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linnet.place.gaussian import Hyper, Kernel, Points, Process, Term, fit
+from linnet.place.models.model import LEAST_SPREAD, by_cell, groups_of
+from linnet.place.observations import Floats, Observations
+
+SATURATED = 0.985
+"""Share of capacity from which a drive is in its closed loop; arrivals in bursts reach it a little below 1."""
+HELD_BACK = 0.97
+"""Share of the offered writes below which a known run was held back, hence measured the capacity."""
+HEADROOM = 1.02
+"""Least capacity of a drive, over the writes that it was seen to achieve without being held back."""
+QUEUE_LIMIT = 0.97
+"""Keeps the queue's coordinate, -log(1 - load), finite at capacity."""
+PROBE_NOISE = 0.03
+"""Standard deviation of a minute about its run, relative."""
+
+_PLACE = (("load", "length"), ("queue", "queue_length"))
+_PLACE_OWN = (("load", "own_length"), ("queue", "queue_length"))
+KERNEL = Kernel(
+    (
+        Term(0.5, "constant", same=("state",)),
+        Term("shape", "matern", _PLACE, same=("state",)),
+        Term("model_shape", "matern", _PLACE_OWN, same=("state", "model")),
+        Term("model_level", "constant", same=("state", "model")),
+        Term("drive_shape", "matern", _PLACE_OWN, same=("state", "drive")),
+    ),
+    (
+        Hyper("shape", 0.5, 0.7),
+        Hyper("model_shape", 0.5, 0.7),
+        Hyper("model_level", 0.5, 0.7),
+        Hyper("drive_shape", 0.1, 0.7),
+        Hyper("length", 1.5, 0.7),
+        Hyper("own_length", 1.5, 0.7),
+        Hyper("queue_length", 1.5, 0.7),
+        Hyper("noise", 0.03, 1.0),
+    ),
+)
+
+
+class OpenLoop:
+    """See the module. ``predict`` has one answer for all minutes of a cell."""
+
+    def __init__(self, start: OpenLoop | None = None) -> None:
+        self.processes: list[Process] = start.processes if start else []
+        self.known: Observations
+        self.noise: Floats
+        self._warm = start is not None
+
+    def fit(self, train: Observations) -> None:
+        """Learn from rows; medians of their cells."""
+        self.known, _ = by_cell(train)
+        self.noise = np.zeros(len(self.known))
+        points = coordinates(self.known, capacities(self.known))
+        starts: list[Process | None] = [*self.processes] if self._warm else [None] * len(train.targets)
+        self.processes = [fit(KERNEL, points, self.known.outcomes[:, t], starts[t]) for t in range(len(train.targets))]
+
+    def calibrated(self, probes: Observations) -> OpenLoop:
+        """The same model, when these minutes are known too."""
+        other = OpenLoop(self)
+        other.known = self.known.joined(probes)
+        other.noise = np.concatenate([self.noise, np.full(len(probes), PROBE_NOISE)])
+        return other
+
+    def predict(self, rows: Observations) -> tuple[Floats, Floats]:
+        """See :class:`linnet.place.models.model.Model`."""
+        cells, member = by_cell(rows)
+        mean, spread = self.at(cells)
+        return mean[member], spread[member]
+
+    def at(self, cells: Observations) -> tuple[Floats, Floats]:
+        """Mean and spread for each row of ``cells``."""
+        capacity = capacities(self.known, cells)
+        known, asked = coordinates(self.known, capacity), coordinates(cells, capacity)
+        answers = [
+            process.given(known, self.known.outcomes[:, t], self.noise).predict(asked)
+            for t, process in enumerate(self.processes)
+        ]
+        spread = np.stack([spread for _, spread in answers], 1)
+        cliff = bracket_jumps(known, self.known.outcomes, asked) / math.sqrt(12)
+        return np.stack([mean for mean, _ in answers], 1), np.maximum(np.hypot(spread, cliff), LEAST_SPREAD)
+
+    def next_probe(self, candidates: Observations, probes: Observations | None) -> int:
+        """Which of the candidate loads of one drive to measure next, given the minutes so far: an index.
+
+        The highest load comes first: it measures the capacity, and thereby latency at every load beyond it. Then the
+        load whose latency is least certain; loads beyond a capacity that was measured come last.
+        """
+        load = candidates.inputs["all_write_pages"]
+        if probes is None or not len(probes):
+            return int(np.argmax(load))
+        model = self.calibrated(probes)
+        _, spread = model.at(candidates)
+        capacity = capacities(model.known, candidates)
+        state = coordinates(candidates, capacity)["state"]
+        closed_known = np.any(coordinates(probes, capacity)["state"] == "closed")
+        worth = np.where((state == "closed") & closed_known, 0.0, spread.sum(1))
+        worth[np.isin(candidates.labels["cell"], list(probes.labels["cell"]))] = -math.inf
+        return int(np.argmax(worth))
+
+
+def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
+    """How much each target differs between the known loads of the same drive and state on both sides: (n, targets).
+
+    A cliff stands anywhere between the two; a process with one length for all loads does not know of it. Beyond the
+    outermost known load it is 0.
+    """
+    found = np.zeros((len(asked["load"]), outcomes.shape[1]))
+    for i, here in enumerate(asked["load"]):
+        own = np.flatnonzero((known["drive"] == asked["drive"][i]) & (known["state"] == asked["state"][i]))
+        below, above = own[known["load"][own] < here], own[known["load"][own] > here]
+        if len(below) and len(above) and not np.any(known["load"][own] == here):
+            left, right = below[np.argmax(known["load"][below])], above[np.argmin(known["load"][above])]
+            found[i] = np.abs(outcomes[right] - outcomes[left])
+    return found
+
+
+def writes_used(rows: Observations, writes: Floats) -> Floats:
+    """Writes in pages per second, with reads counted by what they take of the drive's read rate."""
+    reads = np.minimum(rows.inputs["all_read_pages"] / rows.inputs["rnd_read_iops"], 0.9)
+    return np.asarray(writes / (1 - np.nan_to_num(reads)), float)
+
+
+def capacities(known: Observations, asked: Observations | None = None) -> dict[str, float]:
+    """Random writes per second, in pages, that each drive of the known and the asked rows can sustain."""
+    offered = known.inputs["all_write_pages"]
+    achieved = known.achieved["write_pages"]
+    used = writes_used(known, achieved)
+    sheet = {**_sheet(known), **(_sheet(asked) if asked else {})}
+    measured: dict[str, float] = {}
+    ratio: dict[str, float] = {}
+    for rows in groups_of(known.labels["drive"]):
+        drive = str(known.labels["drive"][rows[0]])
+        back = rows[achieved[rows] < HELD_BACK * offered[rows]]
+        if len(back):
+            measured[drive] = float(np.median(used[back]))
+            ratio[drive] = measured[drive] / sheet[drive][1]
+    ratios = {drive: value for drive, value in ratio.items() if math.isfinite(value)}
+    found = dict(measured)
+    for drive, (model, figure) in sheet.items():
+        if drive in measured:
+            continue
+        same = [value for other, value in ratios.items() if sheet[other][0] == model]
+        usual = math.exp(float(np.mean(np.log(same or list(ratios.values()) or [1.0]))))
+        seen = used[known.labels["drive"] == drive]
+        least = HEADROOM * float(seen.max()) if len(seen) else 0.0
+        guess = figure * usual if math.isfinite(figure) else math.nan
+        found[drive] = max(guess, least) if math.isfinite(guess) else least or math.inf
+    return found
+
+
+def _sheet(rows: Observations) -> dict[str, tuple[str, float]]:
+    figures = zip(rows.labels["drive"], rows.labels["model"], rows.inputs["rnd_write_iops"], strict=True)
+    return {str(drive): (str(model), float(figure)) for drive, model, figure in figures}
+
+
+def coordinates(rows: Observations, capacity: dict[str, float]) -> dict[str, NDArray[np.generic]]:
+    """Where rows stand on their drives: state, load over capacity, and how long its queue would be."""
+    room = np.array([capacity[str(drive)] for drive in rows.labels["drive"]])
+    share = writes_used(rows, rows.inputs["all_write_pages"]) / room
+    closed = share >= SATURATED
+    share = np.where(closed, 1.0, np.clip(share, 1e-4, SATURATED))
+    return {
+        "load": np.log(share),
+        "queue": -np.log(1 - QUEUE_LIMIT * share),
+        "state": np.where(closed, "closed", "open").astype(object),
+        "drive": rows.labels["drive"],
+        "model": rows.labels["model"],
+    }

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Measured co-location as learning material: what is known before a placement, and what came of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linnet.place.tables import COST_MODEL, SHEET, Columns, read_tables
+
+Floats = NDArray[np.float64]
+Labels = NDArray[Any]
+PAGE = 4096
+"""Bytes of the I/Os in which a drive's rates are stated."""
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Rows of one source. All arrays are equally long, n.
+
+    ``inputs`` are numbers known before placement: offered loads and data sheets. ``labels`` are names: of cell, drive,
+    model and what else rows can be split or grouped by. ``achieved`` are outcomes that are no target: a model may learn
+    from those of its training rows, and must not see those of the rows that it is tried on.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    outcomes: Floats
+    """(n, targets): logarithm of the value, us."""
+    inputs: dict[str, Floats]
+    labels: dict[str, Labels]
+    achieved: dict[str, Floats] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def take(self, rows: NDArray[Any]) -> Observations:
+        """These rows: indices, or a mask."""
+        return Observations(
+            self.source,
+            self.targets,
+            self.outcomes[rows],
+            {name: values[rows] for name, values in self.inputs.items()},
+            {name: values[rows] for name, values in self.labels.items()},
+            {name: values[rows] for name, values in self.achieved.items()},
+        )
+
+    def joined(self, other: Observations) -> Observations:
+        """These rows, then those of another set of the same source."""
+        return Observations(
+            self.source,
+            self.targets,
+            np.concatenate([self.outcomes, other.outcomes]),
+            {name: np.concatenate([values, other.inputs[name]]) for name, values in self.inputs.items()},
+            {name: np.concatenate([values, other.labels[name]]) for name, values in self.labels.items()},
+            {name: np.concatenate([values, other.achieved[name]]) for name, values in self.achieved.items()},
+        )
+
+
+def observe(folder: Path, threads: Sequence[str] | None = None) -> dict[str, Observations]:
+    """All observations that the tables of a folder give, by source.
+
+    ``threads`` names other targets for the minutes of tenants, as ``read_latency_p99_us``; by default those that
+    published base rates use.
+    """
+    tables = read_tables(folder)
+    found: dict[str, Observations] = {}
+    if "ssdiq-threads" in tables:
+        if "ssdiq-drives" not in tables:
+            raise ValueError(f"{folder}: ssdiq-threads needs the data sheets of its drives, ssdiq-drives.csv[.zst]")
+        found["ssdiq"] = ssdiq(folder, tables["ssdiq-threads"], tables["ssdiq-drives"], threads or SSDIQ_TARGETS)
+    if "icpe-tenants" in tables:
+        found["icpe"] = icpe(folder, tables["icpe-tenants"])
+    if "iocost-qos" in tables:
+        found["iocost"] = iocost(folder, tables["iocost-qos"])
+    if not found:
+        raise ValueError(f"{folder}: data sheets alone; measurements are missing (ssdiq-threads.csv[.zst])")
+    return found
+
+
+SSDIQ_TARGETS = ("read_latency_p50_us", "read_latency_p99_us", "read_latency_p99_9_us", "write_latency_p99_us")
+SSDIQ_COLUMN = {
+    f"{op}_latency_{name}_us": f"{op}_{column}_us"
+    for op in ("read", "write")
+    for name, column in (
+        *(("mean", "avg"), ("p50", "p50"), ("p90", "p90"), ("p95", "p95"), ("p99", "p99"), ("p99_9", "p99_9")),
+    )
+}
+"""Metrics that minutes of tenants can have as targets, and their columns."""
+SSDIQ_DEPTH = 64
+"""I/Os that a thread has outstanding at most; the tables do not repeat it."""
+
+
+def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str]) -> Observations:
+    """The minutes of tenant 0, beside the offered loads of all tenants that ran in the same minute."""
+    drive_of = {name: i for i, name in enumerate(drives["drive"])}
+    lacking = sorted(set(threads["drive"]) - set(drive_of))
+    if lacking:
+        raise ValueError(f"{folder}: drive {lacking[0]} of ssdiq-threads has no row in ssdiq-drives; add its sheet")
+    minute = np.array(
+        [f"{d}|{r}|{t}" for d, r, t in zip(threads["drive"], threads["run"], threads["t_end_s"], strict=True)],
+        dtype=object,
+    )
+    _, member = np.unique(minute.astype(str), return_inverse=True)
+    victim = np.flatnonzero(threads["tenant"] == 0)
+    if not len(victim):
+        raise ValueError(f"{folder}: ssdiq-threads has no rows of tenant 0, the one whose latency is learned")
+    pages = np.ceil(threads["bs_bytes"] / PAGE)
+
+    def total(name: str, scale: Floats | float = 1.0) -> Floats:
+        return np.asarray(np.bincount(member, threads[name] * scale)[member[victim]], np.float64)
+
+    sheet_row = np.array([drive_of[name] for name in threads["drive"][victim]])
+    rate = threads["rate_iops"][victim]
+    drive = threads["drive"][victim]
+    values = np.stack([threads[SSDIQ_COLUMN[name]][victim] for name in targets], 1)
+    tenants = np.bincount(member)[member[victim]].astype(np.float64)
+    kept = np.isfinite(values).all(1)
+    return Observations(
+        "ssdiq",
+        tuple(targets),
+        np.log(np.maximum(values, 1.0)),
+        {
+            "own_read_iops": threads["off_read_iops"][victim],
+            "own_write_iops": threads["off_write_iops"][victim],
+            "all_read_iops": total("off_read_iops"),
+            "all_write_iops": total("off_write_iops"),
+            "all_read_pages": total("off_read_iops", pages),
+            "all_write_pages": total("off_write_iops", pages),
+            "size_bytes": threads["bs_bytes"][victim],
+            "tenants": tenants,
+            "depth": tenants * SSDIQ_DEPTH,
+            "own_depth": np.full(len(victim), float(SSDIQ_DEPTH)),
+            "minute_s": threads["t_end_s"][victim],
+            "repeat": threads["repeat"][victim],
+            "load": rate,
+            **{name: drives[name][sheet_row] for name in SHEET},
+        },
+        {
+            "cell": np.array([f"{d}|{r:.0f}" for d, r in zip(drive, rate, strict=True)], dtype=object),
+            "run": np.array([f"{d}|{r}" for d, r in zip(drive, threads["run"][victim], strict=True)], dtype=object),
+            "drive": drive,
+            "model": threads["model"][victim],
+        },
+        {"write_pages": total("write_iops", pages), "read_pages": total("read_iops", pages)},
+    ).take(kept)
+
+
+ICPE_TARGETS = ("read_latency_p50_us", "read_latency_p99_us", "read_latency_p99_9_us")
+
+
+def icpe(folder: Path, tenants: Columns) -> Observations:
+    """Tenant 0 of each run beside the others, which keep a fixed number of I/Os outstanding."""
+    first = np.flatnonzero(tenants["tenant"] == 0)
+    if not len(first):
+        raise ValueError(f"{folder}: icpe-tenants has no rows of tenant 0, the one whose latency is learned")
+    _, run = np.unique(tenants["run"].astype(str), return_inverse=True)
+    others = tenants["tenant"] > 0
+    rate = np.asarray(np.bincount(run, np.where(others, tenants["iops"], 0.0))[run[first]], np.float64)
+    depth = np.asarray(np.bincount(run, np.where(others, tenants["iodepth"], 0.0))[run[first]], np.float64)
+    counted = np.bincount(run, others)[run[first]]
+    expected = tenants["neighbours"][first]
+    wrong = np.flatnonzero(counted != expected)
+    if len(wrong):
+        name = tenants["run"][first[wrong[0]]]
+        raise ValueError(
+            f"{folder}: run {name}: neighbours is {expected[wrong[0]]:.0f}, but {counted[wrong[0]]:.0f} have rows"
+        )
+    # A run without neighbours has the mix that it belongs to, and none of its load.
+    by_mix = {
+        name: (tenants["bs_kib"][i], tenants["op"][i] == "write")
+        for i, name in zip(np.flatnonzero(others), tenants["mix"][others], strict=True)
+    }
+    alone = (math.nan, False)
+    mix = tenants["mix"][first]
+    scheduler = tenants["scheduler"][first]
+    values = np.stack([tenants[f"clat_{name}_us"][first] for name in ("p50", "p99", "p99_9")], 1)
+    if not np.all(values > 0):
+        bad = tenants["run"][first[np.flatnonzero(~(values > 0).all(1))[0]]]
+        raise ValueError(f"{folder}: run {bad}: a latency of tenant 0 is not positive")
+    return Observations(
+        "icpe",
+        ICPE_TARGETS,
+        np.log(values),
+        {
+            "neighbours": expected,
+            "load": expected,
+            "depth": depth,
+            "own_depth": tenants["iodepth"][first],
+            "own_kib": tenants["bs_kib"][first],
+            "kib": np.array([by_mix.get(name, alone)[0] for name in mix]),
+            "writes": np.array([float(by_mix.get(name, alone)[1]) for name in mix]),
+            "devices": tenants["n_devices"][first],
+        },
+        {
+            "cell": np.array(
+                [f"{m}|{s}|{n:.0f}" for m, s, n in zip(mix, scheduler, expected, strict=True)], dtype=object
+            ),
+            "run": tenants["run"][first],
+            "mix": mix,
+            "scheduler": scheduler,
+            "setting": np.array([f"{m}|{s}" for m, s in zip(mix, scheduler, strict=True)], dtype=object),
+        },
+        {"others_iops": rate},
+    )
+
+
+IOCOST_TARGETS = ("slowdown", "read_latency_p50_us", "read_latency_p99_us", "read_latency_p99_9_us")
+"""Slowdown is of the protected job's requests; the latencies are of all reads of the device."""
+
+
+def iocost(folder: Path, runs: Columns) -> Observations:
+    """Runs with a protection result: a ceiling of load, and what a memory hog then did to a protected job."""
+    values = np.stack(
+        [1 + runs["lat_imp_mean"], *(runs[f"prot_read_{name}_mean_us"] for name in ("p50", "p99", "p99_9"))], 1
+    )
+    kept = (runs["prot_ok"] == 1) & np.isfinite(values).all(1) & (values > 0).all(1)
+    if not kept.any():
+        raise ValueError(f"{folder}: iocost-qos has no run with a protection result (prot_ok = 1)")
+    off = runs["throttle_off"] == 1
+    level = np.where(off, 0.0, runs["vrate_max"])
+    if np.any(kept & ~off & ~(level > 0)):
+        bad = runs["run"][np.flatnonzero(kept & ~off & ~(level > 0))[0]]
+        raise ValueError(f"{folder}: iocost-qos run {bad}: vrate_max is missing where throttle_off is 0")
+    return Observations(
+        "iocost",
+        IOCOST_TARGETS,
+        np.log(np.where(values > 0, values, 1.0)),
+        {
+            "load": np.where(off, 1000.0, level),
+            "off": off.astype(float),
+            **{name: runs[name] for name in (*COST_MODEL, "size_gb", "cpus", "mem_gib")},
+        },
+        {
+            "cell": np.array([f"{r}|{v:g}" for r, v in zip(runs["result"], level, strict=True)], dtype=object),
+            "run": runs["run"],
+            "drive": runs["result"],
+            "model": runs["family"],
+        },
+    ).take(kept)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Reads tenants' profiles and drives' data sheets from JSON files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from linnet.place.words import FEATURES, Drive, Profile
+
+MOST_BYTES = 1 << 20
+"""A profile has some 27 numbers."""
+
+
+def read_profile(path: Path) -> Profile:
+    """A profile: ``{"name": ..., "features": {...}}``, or a list of one, as ``linnet place profile`` prints.
+
+    Keys that are not named here are ignored.
+    """
+    found = _object(path)
+    features = found.get("features")
+    if not isinstance(features, dict):
+        raise ValueError(f"{path}: features: an object of numbers by the names of spec/profile.md is missing")
+    return Profile(str(found.get("name", path.stem)), _numbers(path, "features", features, FEATURES))
+
+
+def read_drive(path: Path) -> Drive:
+    """A drive: ``{"name": ..., "model": ..., "sheet": {...}}``."""
+    found = _object(path)
+    sheet = found.get("sheet")
+    if not isinstance(sheet, dict):
+        raise ValueError(f"{path}: sheet: an object with rnd_write_iops and rnd_read_iops is missing")
+    name = str(found.get("name", path.stem))
+    return Drive(name, str(found.get("model", name)), _numbers(path, "sheet", sheet, None))
+
+
+def _object(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"{path}: longer than {MOST_BYTES} bytes; not a profile or a drive")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not JSON: {error}") from error
+    if isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    if isinstance(found, list):
+        raise ValueError(
+            f"{path}: holds {len(found)} objects, one is expected; `linnet place profile -o DIR` writes a file each"
+        )
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: holds a {type(found).__name__}; one object is expected")
+    return found
+
+
+def _numbers(path: Path, where: str, found: dict[str, Any], known: tuple[str, ...] | None) -> dict[str, float]:
+    for name, value in found.items():
+        if known is not None and name not in known:
+            raise ValueError(f"{path}: {where}.{name}: unknown; spec/profile.md lists the features")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ValueError(f"{path}: {where}.{name}: {value!r} is not a number of 0 or more")
+    return {name: float(value) for name, value in found.items()}

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The HTTP interface: routes, errors, request ids. The work is in operations.py, its order in writer.py."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from enum import Enum
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import FastAPI, Header, Path, Query, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
+
+from linnet._native import __version__
+from linnet.place.service import schema
+from linnet.place.service.extender import routes as extender_routes
+from linnet.place.service.operations import Operations
+from linnet.place.service.schema import NAME, Problem, profile_of
+from linnet.place.service.telemetry import Telemetry
+from linnet.place.service.writer import Answer, Refused, Undo, Writer
+from linnet.place.words import Profile
+
+BODY_MAX = 16 * 1024 * 1024
+"""Bytes of a request."""
+TENANTS: list[str | Enum] = ["tenants"]
+DRIVES: list[str | Enum] = ["drives"]
+ABOUT = """Places tenants on shared SSDs so that no SLO of those that share a drive is broken, as a model predicts.
+
+Changes take an `Idempotency-Key` header: the same key with the same request is carried out once, and answered alike."""
+
+Key = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", pattern=r"^[\x21-\x7e]{1,128}$", description="Id of the request, chosen by you."),
+]
+Id = Annotated[str, Path(pattern=NAME, alias="id")]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """The documented errors of a route."""
+    said = {
+        400: "The body is not UTF-8 text.",
+        404: "There is none of this name.",
+        409: "The request conflicts with the state, or no drive can take the tenant.",
+        413: "The body is too large.",
+        503: "The state could not be written; nothing was changed.",
+    }
+    return {code: {"model": Problem, "description": said[code]} for code in codes}
+
+
+class Service:
+    """The writer with the operations that it carries out."""
+
+    def __init__(self, operations: Operations, telemetry: Telemetry, broken: Callable[[], None]) -> None:
+        self.operations = operations
+        self.telemetry = telemetry
+        self.writer = Writer(operations.state, broken, telemetry.committed)
+
+    async def read(self, work: Callable[[], Any]) -> Any:
+        """Run a question on the writer's thread."""
+        return (await _wait(self.writer.read(work))).body
+
+    async def change(self, request: Request, key: str | None, work: Callable[[list[Undo]], Answer]) -> JSONResponse:
+        """Run a change on the writer's thread."""
+        digest = ""
+        if key is not None:
+            said = f"{request.method} {request.url.path}\n".encode() + await request.body()
+            digest = hashlib.blake2b(said, digest_size=16).hexdigest()
+        answer = await _wait(self.writer.change(work, key, digest))
+        return JSONResponse(answer.body, answer.status)
+
+    def close(self) -> None:
+        """Finish what waits and give the state back."""
+        self.writer.stop()
+        self.operations.state.close()
+
+
+async def _wait(done: Future[Answer]) -> Answer:
+    # A client that leaves does not cancel its request: the writer carries it out, and the same id finds the answer.
+    return await asyncio.shield(asyncio.wrap_future(done))
+
+
+def build(service: Service) -> FastAPI:
+    """The application."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(service.close)
+
+    app = FastAPI(title="linnet place", version=__version__, description=ABOUT, lifespan=lifespan, redoc_url=None)
+    _errors(app)
+    _measured(app, service)
+    _tenants(app, service)
+    _drives(app, service)
+    _advice(app, service)
+    app.include_router(extender_routes(lambda ask: service.read(lambda: ask(service.operations))))
+
+    @app.get("/healthz", tags=["operation"])
+    async def healthz() -> dict[str, str]:
+        """Whether the writer answers."""
+        await service.read(lambda: None)
+        return {"status": "ok"}
+
+    @app.get("/metrics", tags=["operation"], response_class=Response)
+    async def metrics() -> Response:
+        """Metrics in Prometheus' text format."""
+        await service.read(lambda: _gauges(service))
+        return Response(service.telemetry.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return app
+
+
+def _tenants(app: FastAPI, service: Service) -> None:
+    do, tags = service.operations, TENANTS
+
+    @app.post(
+        "/v1/tenants",
+        status_code=201,
+        tags=tags,
+        responses=_also(200, schema.Admitted) | problems(400, 404, 409, 413, 503),
+    )
+    async def admit(request: Request, body: schema.TenantIn, key: Key = None) -> schema.Admitted:
+        """Place a tenant: 201, or 200 where it was placed before by the same request."""
+        if body.profile is not None and body.profile_name is not None:
+            raise Refused(409, "two_profiles", "give profile or profile_name, not both")
+
+        def work(undo: list[Undo]) -> Answer:
+            named = None if body.profile_name is None else do.profile(body.profile_name)
+            return do.admit(undo, body.tenant(named), body.drive)
+
+        return await service.change(request, key, work)  # type: ignore[return-value]
+
+    @app.get("/v1/tenants", tags=tags)
+    async def list_tenants(offset: Offset = 0, limit: Limit = 100) -> schema.Tenants:
+        """Tenants, by id."""
+        return schema.Tenants(**await service.read(lambda: do.list_tenants(offset, limit)))
+
+    @app.get("/v1/tenants/{id}", tags=tags, responses=problems(404))
+    async def show_tenant(tenant: Id) -> schema.TenantOut:
+        """A tenant, its drive, and what the model predicts for it."""
+        return schema.TenantOut(**await service.read(lambda: do.show_tenant(tenant)))
+
+    @app.delete("/v1/tenants/{id}", tags=tags, responses=problems(404, 409, 503))
+    async def remove(request: Request, tenant: Id, key: Key = None) -> schema.Removed:
+        """Take a tenant away."""
+        return await service.change(request, key, lambda undo: do.remove(undo, tenant))  # type: ignore[return-value]
+
+    @app.post("/v1/tenants/{id}/move", tags=tags, responses=problems(400, 404, 409, 413, 503))
+    async def move(request: Request, tenant: Id, body: schema.MoveIn, key: Key = None) -> schema.Moved:
+        """Move a tenant to a drive, if the model allows it there."""
+        return await service.change(request, key, lambda undo: do.move(undo, tenant, body.drive))  # type: ignore[return-value]
+
+    @app.put("/v1/tenants/{id}/profile", tags=tags, responses=problems(400, 404, 409, 413, 503))
+    async def reprofile(request: Request, tenant: Id, body: schema.ProfileIn, key: Key = None) -> schema.Moved:
+        """Give a tenant a measured profile. A staged tenant leaves its staging drive if another takes it."""
+        profile = profile_of(tenant, body.features)
+        return await service.change(request, key, lambda undo: do.reprofile(undo, tenant, profile))  # type: ignore[return-value]
+
+    @app.post("/v1/tenants/{id}/observations", tags=tags, responses=problems(400, 404, 409, 413, 503))
+    async def observe(request: Request, tenant: Id, body: schema.ObservationIn, key: Key = None) -> schema.Observed:
+        """Tell what was measured of a tenant; the answer says whether it should be measured again or moved."""
+        seen = None if body.features is None else profile_of(tenant, body.features)
+
+        def work(undo: list[Undo]) -> Answer:
+            answer = do.observe(undo, tenant, body.metrics, seen)
+            if answer.body["broken"]:
+                service.telemetry.violations.inc()
+            return answer
+
+        return await service.change(request, key, work)  # type: ignore[return-value]
+
+
+def _drives(app: FastAPI, service: Service) -> None:
+    do, tags = service.operations, DRIVES
+
+    @app.post("/v1/drives", status_code=201, tags=tags, responses=problems(400, 409, 413, 503))
+    async def register(request: Request, body: schema.DrivesIn, key: Key = None) -> schema.Registered:
+        """Register drives: all of them, or none. One that is known with the same figures counts as known."""
+        specs = [one.spec() for one in body.drives]
+        return await service.change(request, key, lambda undo: do.register(undo, specs))  # type: ignore[return-value]
+
+    @app.get("/v1/drives", tags=tags)
+    async def list_drives(offset: Offset = 0, limit: Limit = 100) -> schema.Drives:
+        """Drives, in the order in which they were registered."""
+        return schema.Drives(**await service.read(lambda: do.list_drives(offset, limit)))
+
+    @app.get("/v1/drives/{id}", tags=tags, responses=problems(404))
+    async def show_drive(drive: Id) -> schema.DriveDetail:
+        """A drive, its tenants, and promises that the model sees broken."""
+        return schema.DriveDetail(**await service.read(lambda: do.show_drive(drive)))
+
+    @app.delete("/v1/drives/{id}", tags=tags, responses=problems(404, 409, 503))
+    async def unregister(request: Request, drive: Id, key: Key = None) -> schema.Named:
+        """Forget a drive that has no tenants."""
+        return await service.change(request, key, lambda undo: do.unregister(undo, drive))  # type: ignore[return-value]
+
+
+def _advice(app: FastAPI, service: Service) -> None:
+    do = service.operations
+
+    @app.post("/v1/whatif", tags=["advice"], responses=problems(400, 404, 409, 413))
+    async def whatif(body: schema.TenantIn) -> schema.WhatIfOut:
+        """May this tenant go there, and who suffers? Changes nothing."""
+        if (body.profile is None) == (body.profile_name is None):
+            raise Refused(409, "one_profile", "give profile or profile_name, one of them")
+
+        def ask() -> dict[str, Any]:
+            named = None if body.profile_name is None else do.profile(body.profile_name)
+            return do.what_if(body.tenant(named), body.drive)
+
+        return schema.WhatIfOut(**await service.read(ask))
+
+    @app.get("/v1/rebalance", tags=["advice"])
+    async def advise(moves_max: Annotated[int, Query(ge=0, le=1000)] = 20) -> schema.RebalanceOut:
+        """Which tenants should move. Changes nothing; POST /v1/tenants/{id}/move carries a move out."""
+        return schema.RebalanceOut(**await service.read(lambda: do.advice(moves_max)))
+
+    @app.get("/v1/profiles", tags=["profiles"])
+    async def list_profiles() -> schema.Profiles:
+        """Names of the profiles that tenants may name."""
+        return schema.Profiles(names=await service.read(lambda: sorted(do.profiles)))
+
+    @app.put("/v1/profiles/{id}", tags=["profiles"], responses=problems(400, 409, 413, 503))
+    async def name_profile(request: Request, name: Id, body: schema.ProfileIn, key: Key = None) -> schema.Named:
+        """Store a profile under a name."""
+        profile: Profile = profile_of(name, body.features)
+        return await service.change(request, key, lambda undo: do.name_profile(undo, profile))  # type: ignore[return-value]
+
+
+def _also(status: int, model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": model, "description": "Done before."}}
+
+
+def _errors(app: FastAPI) -> None:
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> JSONResponse:
+        body = {"code": error.code, "message": error.message, "reasons": error.more.get("reasons", [])}
+        headers = {"Retry-After": "5"} if error.status == 503 else None
+        return JSONResponse(body, error.status, headers)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+        if error.status_code == 405:
+            # A path has a route for each of its methods; the framework names those of one.
+            methods = [
+                route.methods or set()
+                for route in app.routes
+                if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE
+            ]
+            headers["allow"] = ", ".join(sorted(set().union(*methods)))
+        code = HTTPStatus(error.status_code).name.lower()
+        return JSONResponse({"code": code, "message": str(error.detail), "reasons": []}, error.status_code, headers)
+
+
+def _measured(app: FastAPI, service: Service) -> None:
+    @app.middleware("http")
+    async def count(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+        length = request.headers.get("content-length", "0")
+        if length.isdigit() and int(length) > BODY_MAX:
+            body = {"code": "too_large", "message": f"the body has {length} bytes; at most {BODY_MAX}", "reasons": []}
+            return JSONResponse(body, 413)
+        began = time.monotonic()
+        response = await go_on(request)
+        route = request.scope.get("route")
+        name = getattr(route, "path", "other")
+        service.telemetry.requests.labels(name, response.status_code).inc()
+        service.telemetry.seconds.labels(name).observe(time.monotonic() - began)
+        return response
+
+
+def _gauges(service: Service) -> None:
+    cluster, telemetry = service.operations.cluster, service.telemetry
+    telemetry.drives.set(len(cluster))
+    telemetry.drives_used.set(cluster.drives_used)
+    telemetry.tenants.set(cluster.placed)
+    telemetry.capacity.set(float(cluster.capacity[cluster.open].sum()))
+    telemetry.used.set(float(np.sum(cluster.used)))

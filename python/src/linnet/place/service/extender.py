@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The scheduler-extender protocol of Kubernetes (k8s.io/kube-scheduler/extender/v1): filter and prioritize.
+
+The protocol's Go types have no JSON names, so fields on the wire are capitalised as in Go.
+
+A pod declares its workload by annotations; a node's drives are those whose name begins with the node's name and a
+colon, as in `node-7:nvme0n1`. A pod without annotations fits everywhere and prefers nothing, so the extender can be
+switched on in a cluster whose pods know nothing of it.
+
+| annotation | meaning |
+|---|---|
+| `linnet.io/profile` | name of a profile that the service knows, or `unknown` to be staged and measured |
+| `linnet.io/io-class` | the same, for clusters that name classes of workloads; `profile` wins |
+| `linnet.io/capacity-bytes` | what the pod stores; 0 if absent |
+| `linnet.io/slos` | JSON list of SLOs, as in `POST /v1/tenants` |
+
+The protocol asks and does not reserve: a pod's room is taken by `POST /v1/tenants` with its UID as the id and one of
+the node's drives, which whoever prepares its volume calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from linnet.place.service.schema import BYTES_MAX, Problem, Slos
+from linnet.place.slo import Tenant
+
+if TYPE_CHECKING:
+    from linnet.place.service.operations import Operations
+
+PREFIX = "linnet.io/"
+PRIORITY_MAX = 10
+"""The protocol's MaxExtenderPriority."""
+BAD_BODY: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "The body is not UTF-8 text."},
+    413: {"model": Problem, "description": "The body is too large."},
+}
+SLOS: TypeAdapter[Any] = TypeAdapter(Slos)
+
+
+class Metadata(BaseModel):
+    """What is read of an object's metadata."""
+
+    model_config = ConfigDict(extra="allow")
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class Pod(BaseModel):
+    """What is read of a pod."""
+
+    model_config = ConfigDict(extra="allow")
+    metadata: Metadata = Metadata()
+
+
+class Node(BaseModel):
+    """What is read of a node. The rest is given back as it came."""
+
+    model_config = ConfigDict(extra="allow")
+    metadata: Metadata = Metadata()
+
+
+class NodeList(BaseModel):
+    """Nodes."""
+
+    model_config = ConfigDict(extra="allow")
+    items: list[Node] | None = None
+
+
+class ExtenderArgs(BaseModel):
+    """A question: a pod, and the nodes as objects, or as names if the extender is `nodeCacheCapable`."""
+
+    pod: Annotated[Pod, Field(alias="Pod")]
+    nodes: Annotated[NodeList | None, Field(alias="Nodes")] = None
+    nodenames: Annotated[list[str] | None, Field(alias="NodeNames")] = None
+
+
+class ExtenderFilterResult(BaseModel):
+    """Nodes that may take the pod, in the form of the question, and why the others may not."""
+
+    nodes: Annotated[NodeList | None, Field(alias="Nodes")] = None
+    nodenames: Annotated[list[str] | None, Field(alias="NodeNames")] = None
+    failed: Annotated[dict[str, str], Field(alias="FailedNodes")]
+    unresolvable: Annotated[dict[str, str], Field(alias="FailedAndUnresolvableNodes")]
+    error: Annotated[str, Field(alias="Error")] = ""
+
+
+class HostPriority(BaseModel):
+    """A node's score, 0 to 10."""
+
+    host: Annotated[str, Field(alias="Host")]
+    score: Annotated[int, Field(alias="Score")]
+
+
+class Unreadable(ValueError):
+    """Annotations that say nothing usable."""
+
+
+def wanted(pod: Pod, operations: Operations) -> Tenant | None:
+    """The tenant that a pod's annotations describe; nothing for a pod that declares no workload."""
+    notes = {k.removeprefix(PREFIX): v for k, v in (pod.metadata.annotations or {}).items() if k.startswith(PREFIX)}
+    name = notes.get("profile", notes.get("io-class"))
+    if name is None:
+        return None
+    if name != "unknown" and name not in operations.profiles:
+        raise Unreadable(
+            f"annotation {PREFIX}profile: no profile {name!r} is known; PUT /v1/profiles/{name} stores one"
+        )
+    capacity = notes.get("capacity-bytes", "0")
+    if not capacity.isdecimal() or int(capacity) > BYTES_MAX:
+        raise Unreadable(f"annotation {PREFIX}capacity-bytes: {capacity!r} is not a number of bytes")
+    try:
+        slos = tuple(one.slo() for one in SLOS.validate_json(notes.get("slos", "[]")))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Unreadable(f"annotation {PREFIX}slos: {where}: {first['msg']}") from error
+    profile = None if name == "unknown" else operations.profiles[name]
+    known = operations.allocator.checker.model.metrics
+    for slo in slos:
+        if slo.metric not in known:
+            raise Unreadable(f"annotation {PREFIX}slos: the model does not predict {slo.metric}")
+    return Tenant(f"pod {pod.metadata.uid or pod.metadata.name}", int(capacity), profile, slos)
+
+
+def drives_of(operations: Operations) -> Mapping[str, list[int]]:
+    """Indices of each node's drives."""
+    found: dict[str, list[int]] = {}
+    for index in np.flatnonzero(operations.cluster.open):
+        node, colon, _ = operations.cluster.specs[index].drive.name.partition(":")
+        if colon:
+            found.setdefault(node, []).append(int(index))
+    return found
+
+
+def judge(operations: Operations, tenant: Tenant, nodes: list[str]) -> dict[str, tuple[float | None, str]]:
+    """For each node the load of its fullest drive that may take the tenant, or nothing and the reason."""
+    homes = drives_of(operations)
+    chosen = {node: homes.get(node, []) for node in nodes}
+    drives = np.array(sorted({drive for found in chosen.values() for drive in found}), np.intp)
+    may = operations.allocator.may_take(tenant, drives)
+    answer: dict[str, tuple[float | None, str]] = {}
+    for node, found in chosen.items():
+        loads = [operations.allocator.load(drive) for drive in found if may[drive]]
+        if loads:
+            answer[node] = (max(loads), "")
+        elif found:
+            answer[node] = (
+                None,
+                "linnet: a tenant's SLO would be broken on each of the node's drives, or they are full",
+            )
+        else:
+            answer[node] = (None, "linnet: no drive of the node is registered")
+    return answer
+
+
+def filter_nodes(operations: Operations, question: ExtenderArgs) -> dict[str, Any]:
+    """Answer `filter`."""
+    names = names_of(question)
+    try:
+        tenant = wanted(question.pod, operations)
+    except Unreadable as error:
+        return _result(question, [], {}, dict.fromkeys(names, str(error)))
+    if tenant is None:
+        return _result(question, names, {}, {})
+    verdicts = judge(operations, tenant, names)
+    failed = {node: why for node, (load, why) in verdicts.items() if load is None}
+    # Preempting pods helps where a drive is full, and never where the node has no drives.
+    hopeless = {node: why for node, why in failed.items() if "no drive" in why}
+    failed = {node: why for node, why in failed.items() if node not in hopeless}
+    return _result(question, [n for n in names if n not in failed and n not in hopeless], failed, hopeless)
+
+
+def prioritize_nodes(operations: Operations, question: ExtenderArgs) -> list[dict[str, Any]]:
+    """Answer `prioritize`: the fuller the drive that takes the pod, the better, so that drives stay free."""
+    names = names_of(question)
+    try:
+        tenant = wanted(question.pod, operations)
+    except Unreadable:
+        tenant = None
+    if tenant is None:
+        return [{"Host": name, "Score": 0} for name in names]
+    verdicts = judge(operations, tenant, names)
+    return [{"Host": name, "Score": _score(verdicts[name][0])} for name in names]
+
+
+def _score(load: float | None) -> int:
+    return 0 if load is None else 1 + round((PRIORITY_MAX - 1) * min(1.0, max(0.0, load)))
+
+
+def names_of(question: ExtenderArgs) -> list[str]:
+    """Names of the nodes, whichever form the question has."""
+    if question.nodenames is not None:
+        return list(dict.fromkeys(question.nodenames))
+    items = question.nodes.items if question.nodes is not None and question.nodes.items is not None else []
+    return list(dict.fromkeys(node.metadata.name for node in items))
+
+
+def _result(
+    question: ExtenderArgs, good: list[str], failed: dict[str, str], hopeless: dict[str, str]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"FailedNodes": failed, "FailedAndUnresolvableNodes": hopeless, "Error": ""}
+    if question.nodenames is not None:
+        return found | {"NodeNames": good}
+    nodes = question.nodes.model_dump(exclude_unset=True) if question.nodes is not None else {}
+    items = question.nodes.items if question.nodes is not None and question.nodes.items is not None else []
+    kept = [node.model_dump(exclude_unset=True) for node in items if node.metadata.name in set(good)]
+    return found | {"Nodes": nodes | {"items": kept}}
+
+
+def routes(read: Callable[[Callable[[Operations], Any]], Awaitable[Any]]) -> APIRouter:
+    """The protocol's routes."""
+    router = APIRouter(prefix="/kubernetes", tags=["kubernetes"])
+
+    @router.post("/filter", response_model=None, responses={200: {"model": ExtenderFilterResult}, **BAD_BODY})
+    async def filter_pods(question: ExtenderArgs) -> Any:
+        """Which nodes may take the pod."""
+        return await read(lambda operations: filter_nodes(operations, question))
+
+    @router.post("/prioritize", response_model=None, responses={200: {"model": list[HostPriority]}, **BAD_BODY})
+    async def prioritize_pods(question: ExtenderArgs) -> Any:
+        """How good each node is."""
+        return await read(lambda operations: prioritize_nodes(operations, question))
+
+    return router

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What can be asked of the service, on the cluster in memory and the state on disk together.
+
+Each change appends to ``undo`` what takes its step back in memory; the caller undoes what it wrote to the state.
+All of it runs on the writer's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from linnet.place.allocate import Allocator, Settings
+from linnet.place.batch import HIGH, LOW, VALUE
+from linnet.place.cluster import Cluster, DriveSpec
+from linnet.place.drift import WINDOWS, Advice, advise, broken, drift
+from linnet.place.rebalance import rebalance
+from linnet.place.service.state import State
+from linnet.place.service.writer import Answer, Refused, Undo
+from linnet.place.slo import Tenant
+from linnet.place.whatif import WhatIf, what_if
+from linnet.place.words import Interference, Prediction, Profile
+
+
+class Operations:
+    """A cluster with its stored state."""
+
+    def __init__(self, state: State, model: Interference, settings: Settings) -> None:
+        self.state = state
+        # A fitted model names the drives that it was fitted to.
+        self.allocator = Allocator(Cluster(measured=getattr(model, "drives", ())), model, settings)
+        self.profiles = state.profiles()
+        self.windows: dict[str, list[bool]] = {}
+        self.allocator.add_drives(state.drives())
+        stored = state.tenants()
+        self.allocator.restore([(tenant, drive) for tenant, drive, _ in stored])
+        self.windows = {tenant.id: windows for tenant, _, windows in stored if windows}
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster in memory."""
+        return self.allocator.cluster
+
+    def register(self, undo: list[Undo], specs: list[DriveSpec]) -> Answer:
+        """Add drives: all of them, or none where a name is taken by a different one."""
+        fresh = []
+        for spec in specs:
+            if not self.cluster.has_drive(spec.drive.name):
+                fresh.append(spec)
+            elif self.cluster.specs[self.cluster.drive_index(spec.drive.name)] != spec:
+                said = f"drive {spec.drive.name}: registered already, with other figures; remove it first"
+                raise Refused(409, "drive_exists", said)
+        if len({spec.drive.name for spec in fresh}) < len(fresh):
+            raise Refused(409, "drive_twice", "a drive's name stands in the request twice")
+        self.allocator.add_drives(fresh)
+        undo.append(lambda: self._unregistered(fresh))
+        for spec in fresh:
+            self.state.add_drive(spec)
+        return Answer(201, {"registered": len(fresh), "known": len(specs) - len(fresh)})
+
+    def unregister(self, undo: list[Undo], name: str) -> Answer:
+        """Forget an empty drive."""
+        index = self._drive(name)
+        if self.cluster.count[index]:
+            said = f"drive {name}: it has {self.cluster.count[index]} tenants; move or remove them first"
+            raise Refused(409, "drive_in_use", said)
+        self.cluster.remove_drive(name)
+        undo.append(lambda: self.cluster.restore_drive(index))
+        self.state.remove_drive(name)
+        return Answer(200, {"name": name})
+
+    def admit(self, undo: list[Undo], tenant: Tenant, drive: str | None = None) -> Answer:
+        """Place a tenant. The same tenant again is told where it is."""
+        if self.cluster.has_tenant(tenant.id):
+            row = self.cluster.row_of(tenant.id)
+            if self.cluster.tenant(row) != tenant:
+                said = f"tenant {tenant.id}: there is one of this id that asked for something else"
+                raise Refused(409, "tenant_exists", said)
+            return Answer(200, self._where(row))
+        if drive is not None:
+            self._drive(drive)
+        self._check_metrics(tenant)
+        decision = self.allocator.place(tenant, drive)
+        if decision.drive is None:
+            said = "no drive can take the tenant" if drive is None else f"drive {drive} cannot take the tenant"
+            raise Refused(409, "no_room", said, reasons=decision.reasons)
+        undo.append(lambda: self._forget(tenant.id))
+        self.state.add_tenant(tenant, decision.drive)
+        return Answer(201, {**self._where(self.cluster.row_of(tenant.id)), "asked": decision.asked})
+
+    def remove(self, undo: list[Undo], tenant_id: str) -> Answer:
+        """Take a tenant away."""
+        row = self._tenant(tenant_id)
+        tenant, drive, windows = self.cluster.tenant(row), int(self.cluster.drive_of[row]), self.windows.get(tenant_id)
+        self._forget(tenant_id)
+        undo.append(lambda: self._bring_back(tenant, drive, windows))
+        self.state.remove_tenant(tenant_id)
+        return Answer(200, {"id": tenant_id, "drive": self.cluster.specs[drive].drive.name})
+
+    def move(self, undo: list[Undo], tenant_id: str, drive: str) -> Answer:
+        """Move a tenant to a drive, if the model allows it there."""
+        row, target = self._tenant(tenant_id), self._drive(drive)
+        source = int(self.cluster.drive_of[row])
+        if source != target:
+            self.allocator.take(row)
+            decision = self.allocator.place_row(row, only=target)
+            if decision.drive is None:
+                self.allocator.put(row, source)
+                said = f"drive {drive} cannot take the tenant"
+                raise Refused(409, "no_room", said, reasons=decision.reasons)
+            undo.append(lambda: self._back_to(tenant_id, source))
+            self.state.change_tenant(self.cluster.tenant(row), drive)
+        return Answer(200, {**self._where(row), "from": self.cluster.specs[source].drive.name})
+
+    def reprofile(self, undo: list[Undo], tenant_id: str, profile: Profile) -> Answer:
+        """Replace a tenant's profile by a measured one. A staged tenant leaves its staging drive if one takes it.
+
+        A tenant that is placed stays where it is: the answer says which promises no longer hold there.
+        """
+        row = self._tenant(tenant_id)
+        old, source, windows = self.cluster.tenant(row), int(self.cluster.drive_of[row]), self.windows.get(tenant_id)
+        new = Tenant(old.id, old.capacity_bytes, profile, old.slos)
+        self._forget(tenant_id)
+        row = self.allocator.add(new)
+        undo.append(lambda: self._swap_back(old, source, windows))
+        staged = bool(self.cluster.staging[source])
+        decision = self.allocator.place_row(row) if staged else None
+        if decision is None or decision.drive is None:
+            self.allocator.put(row, source)
+        home = self.cluster.specs[int(self.cluster.drive_of[row])].drive.name
+        self.state.change_tenant(new, home)
+        self.state.observe(tenant_id, [])
+        found = [] if staged else [breach.text() for breach in self.allocator.breaches(source)]
+        reasons = decision.reasons if decision is not None else []
+        came_from = self.cluster.specs[source].drive.name
+        return Answer(200, {**self._where(row), "from": came_from, "broken": found, "reasons": reasons})
+
+    def observe(self, undo: list[Undo], tenant_id: str, metrics: Mapping[str, float], seen: Profile | None) -> Answer:
+        """Take in what was measured of a tenant in one window, and say what to do."""
+        row = self._tenant(tenant_id)
+        tenant = self.cluster.tenant(row)
+        kind = int(self.cluster.kind[self.cluster.drive_of[row]])
+        values = self.allocator.checker.alone(np.array([row], np.intp), kind)[0, :, VALUE]
+        alone = dict(zip(self.allocator.checker.model.metrics, values.tolist(), strict=True))
+        said = broken(tenant, metrics, alone)
+        before = self.windows.get(tenant_id, [])
+        windows = [*before, bool(said)][-WINDOWS:]
+        change = None if seen is None or tenant.profile is None else drift(tenant.profile, seen)
+        advice: Advice = "reprofile" if tenant.profile is None else advise(windows, change)
+        self.windows[tenant_id] = windows
+        undo.append(lambda: self._observed(tenant_id, before))
+        self.state.observe(tenant_id, windows)
+        body = {"id": tenant_id, "broken": said, "windows": len(windows), "broken_windows": sum(windows)}
+        if change is not None:
+            body |= {"drift": change.distance, "feature": change.feature, "factor": change.factor}
+        return Answer(200, {**body, "advice": advice})
+
+    def name_profile(self, undo: list[Undo], profile: Profile) -> Answer:
+        """Keep a profile under its name. Tenants that were placed by an older one of this name keep theirs."""
+        before = self.profiles.get(profile.name)
+        self.profiles[profile.name] = profile
+        undo.append(lambda: self._named(profile.name, before))
+        self.state.put_profile(profile)
+        return Answer(200, {"name": profile.name})
+
+    def profile(self, name: str) -> Profile:
+        """A profile by its name."""
+        if name not in self.profiles:
+            raise Refused(404, "no_profile", f"profile {name}: there is none of this name")
+        return self.profiles[name]
+
+    def ask(self, tenant: Tenant, drive: str | None) -> WhatIf:
+        """May this tenant go there, and who suffers."""
+        if self.cluster.has_tenant(tenant.id):
+            raise Refused(409, "tenant_exists", f"tenant {tenant.id}: placed already; ask under another id")
+        if drive is not None:
+            self._drive(drive)
+        self._check_metrics(tenant)
+        return what_if(self.allocator, tenant, drive)
+
+    def what_if(self, tenant: Tenant, drive: str | None) -> dict[str, Any]:
+        """The same as JSON."""
+        answer = self.ask(tenant, drive)
+        effects = [
+            {
+                "tenant": one.tenant,
+                "newcomer": one.newcomer,
+                "metric": one.metric,
+                "before": shown(one.before),
+                "after": shown(one.after),
+                "change_percent": one.change_percent,
+                "limit": one.limit,
+                "broken": one.broken,
+                "cause": one.cause,
+                "cause_share": one.cause_share,
+            }
+            for one in answer.effects
+        ]
+        found = {"allowed": answer.allowed, "drive": answer.drive, "effects": effects, "reasons": answer.reasons}
+        return {**found, "text": answer.text()}
+
+    def list_drives(self, offset: int, limit: int) -> dict[str, Any]:
+        """Drives in the order in which they were registered."""
+        there = np.flatnonzero(self.cluster.open)
+        rows = [self._drive_row(int(index)) for index in there[offset : offset + limit]]
+        return {"drives": rows, "total": len(there), "offset": offset}
+
+    def show_drive(self, name: str) -> dict[str, Any]:
+        """A drive, its tenants, and the promises to them that the model sees broken."""
+        index = self._drive(name)
+        tenants = [self.cluster.tenant(int(row)).id for row in self.cluster.tenants_on(index)]
+        said = [breach.text() for breach in self.allocator.breaches(index)]
+        return {**self._drive_row(index), "tenant_ids": sorted(tenants), "broken": said}
+
+    def show_tenant(self, tenant_id: str) -> dict[str, Any]:
+        """A tenant, where it is, and what the model predicts for it there."""
+        row = self._tenant(tenant_id)
+        drive = int(self.cluster.drive_of[row])
+        one = self.allocator.checker.predict(np.array([row], np.intp), np.array([drive], np.intp))[0]
+        metrics = self.allocator.checker.model.metrics
+        predictions = {
+            name: {"value": float(one[i, VALUE]), "low90": float(one[i, LOW]), "high90": float(one[i, HIGH])}
+            for i, name in enumerate(metrics)
+            if not np.isnan(one[i, VALUE]) and self.cluster.tenant(row).profile is not None
+        }
+        tenant = self.cluster.tenant(row)
+        slos = [slo.text() for slo in tenant.slos]
+        return {**self._where(row), "capacity_bytes": tenant.capacity_bytes, "slos": slos, "predictions": predictions}
+
+    def list_tenants(self, offset: int, limit: int) -> dict[str, Any]:
+        """Tenants, by id."""
+        ids = sorted(one.id for one in self.cluster.tenants if one is not None)
+        rows = [self._where(self.cluster.row_of(one)) for one in ids[offset : offset + limit]]
+        return {"tenants": rows, "total": len(ids), "offset": offset}
+
+    def advice(self, moves_max: int) -> dict[str, Any]:
+        """Which tenants should move."""
+        found = rebalance(self.allocator, moves_max)
+        moves = [
+            {
+                "tenant": move.tenant,
+                "from": move.source,
+                "to": move.target,
+                "capacity_bytes": move.capacity_bytes,
+                "reason": move.reason,
+            }
+            for move in found.moves
+        ]
+        counts = {
+            name: getattr(found, name) for name in ("broken_before", "broken_after", "drives_before", "drives_after")
+        }
+        return {"moves": moves, "bytes_moved": found.bytes_moved, **counts}
+
+    def _check_metrics(self, tenant: Tenant) -> None:
+        known = self.allocator.checker.model.metrics
+        for slo in tenant.slos:
+            if slo.metric not in known:
+                said = f"tenant {tenant.id}: the model does not predict {slo.metric}; it predicts {', '.join(known)}"
+                raise Refused(409, "not_predicted", said)
+
+    def _unregistered(self, specs: list[DriveSpec]) -> None:
+        for spec in specs:
+            self.cluster.remove_drive(spec.drive.name)
+
+    def _drive_row(self, index: int) -> dict[str, Any]:
+        spec = self.cluster.specs[index]
+        return {
+            "name": spec.drive.name,
+            "model": spec.drive.model,
+            "capacity_bytes": spec.capacity_bytes,
+            "used_bytes": int(self.cluster.used[index]),
+            "tenants": int(self.cluster.count[index]),
+            "load": self.allocator.load(index),
+            "staging": spec.staging,
+        }
+
+    def _where(self, row: int) -> dict[str, Any]:
+        drive = int(self.cluster.drive_of[row])
+        spec = self.cluster.specs[drive]
+        return {"id": self.cluster.tenant(row).id, "drive": spec.drive.name, "staged": spec.staging}
+
+    def _drive(self, name: str) -> int:
+        if not self.cluster.has_drive(name):
+            raise Refused(404, "no_drive", f"drive {name}: there is none of this name")
+        return self.cluster.drive_index(name)
+
+    def _tenant(self, tenant_id: str) -> int:
+        if not self.cluster.has_tenant(tenant_id):
+            raise Refused(404, "no_tenant", f"tenant {tenant_id}: there is none of this id")
+        return self.cluster.row_of(tenant_id)
+
+    def _forget(self, tenant_id: str) -> None:
+        self.allocator.remove(tenant_id)
+        self.windows.pop(tenant_id, None)
+
+    def _bring_back(self, tenant: Tenant, drive: int, windows: list[bool] | None) -> None:
+        self.allocator.put(self.allocator.add(tenant), drive)
+        self._observed(tenant.id, windows or [])
+
+    def _back_to(self, tenant_id: str, drive: int) -> None:
+        row = self.cluster.row_of(tenant_id)
+        self.allocator.take(row)
+        self.allocator.put(row, drive)
+
+    def _swap_back(self, old: Tenant, drive: int, windows: list[bool] | None) -> None:
+        self._forget(old.id)
+        self._bring_back(old, drive, windows)
+
+    def _observed(self, tenant_id: str, windows: list[bool]) -> None:
+        if windows:
+            self.windows[tenant_id] = windows
+        else:
+            self.windows.pop(tenant_id, None)
+
+    def _named(self, name: str, before: Profile | None) -> None:
+        if before is None:
+            del self.profiles[name]
+        else:
+            self.profiles[name] = before
+
+
+def shown(one: Prediction) -> dict[str, float]:
+    """A prediction as JSON."""
+    return {"value": one.value, "low90": one.low90, "high90": one.high90}

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Requests and answers of the HTTP interface. Its OpenAPI document is made from these classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+
+from linnet.place.cluster import DriveSpec
+from linnet.place.sheet import SHEET
+from linnet.place.slo import SLOS_MAX, Slo, Tenant
+from linnet.place.words import FEATURES, METRICS, Drive, Profile
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+"""Ids and names: they stand in paths of URLs and in tables."""
+BYTES_MAX = 10**18
+RATE_MAX = 1e15
+"""Above any rate, bandwidth or size of one tenant or drive; so that sums stay finite."""
+DRIVES_MAX = 10_000
+"""Drives of one request."""
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 5.0 is the integer 5."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Confidence = Annotated[Literal[50, 95], BeforeValidator(_whole)]
+Name = Annotated[str, Field(pattern=NAME, examples=["db-7"])]
+Bytes = Annotated[int, Field(ge=0, le=BYTES_MAX, examples=[200_000_000_000]), BeforeValidator(_whole)]
+
+
+class Strict(BaseModel):
+    """Unknown fields and values of another type are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def _ratio_or_amount(name: str) -> Any:
+    limit = 1.0 if name.endswith("_ratio") else RATE_MAX
+    return (Annotated[float, Field(ge=0, le=limit)], 0.0)
+
+
+if TYPE_CHECKING:
+    Latency: TypeAlias = str
+    Bandwidth: TypeAlias = str
+    Metric: TypeAlias = str
+    Features: TypeAlias = Strict
+    Sheet: TypeAlias = Strict
+else:
+    Latency = Literal[tuple(name for name in METRICS if "_latency_" in name)]
+    Bandwidth = Literal[tuple(name for name in METRICS if "_bandwidth_" in name)]
+    Metric = Literal[METRICS]
+    Features = create_model(
+        "Features",
+        __base__=Strict,
+        __doc__="A workload as numbers: spec/profile.md. What is absent is zero.",
+        **{name: _ratio_or_amount(name) for name in FEATURES},
+    )
+    Sheet = create_model(
+        "Sheet",
+        __base__=Strict,
+        __doc__="Figures of a data sheet: MB/s, 4 KiB I/Os per second, microseconds. Any may be absent.",
+        **{name: (Annotated[float, Field(gt=0, le=1e12)] | None, None) for name in SHEET},
+    )
+
+
+class Bound(Strict):
+    """An SLO in the metric's unit, microseconds or bytes per second: a latency at most, a bandwidth at least."""
+
+    metric: Metric
+    bound: Annotated[float, Field(ge=0, le=RATE_MAX)]
+    confidence_percent: Confidence = 50
+
+    def slo(self) -> Slo:
+        """As placement has it."""
+        return Slo(self.metric, bound=self.bound, confidence_percent=self.confidence_percent)
+
+
+class Slower(Strict):
+    """An SLO relative to the tenant alone on the same drive: so much longer may a latency be."""
+
+    metric: Latency
+    degradation_percent: Annotated[float, Field(ge=0, le=10_000)]
+    confidence_percent: Confidence = 50
+
+    def slo(self) -> Slo:
+        """As placement has it."""
+        return _relative(self.metric, self.degradation_percent, self.confidence_percent)
+
+
+class Less(Strict):
+    """An SLO relative to the tenant alone on the same drive: so much lower may a bandwidth be."""
+
+    metric: Bandwidth
+    degradation_percent: Annotated[float, Field(ge=0, le=100)]
+    confidence_percent: Confidence = 50
+
+    def slo(self) -> Slo:
+        """As placement has it."""
+        return _relative(self.metric, self.degradation_percent, self.confidence_percent)
+
+
+def _relative(metric: str, percent: float, confidence: int) -> Slo:
+    return Slo(metric, degradation_percent=percent, confidence_percent=confidence)
+
+
+Slos = Annotated[list[Bound | Slower | Less], Field(max_length=SLOS_MAX)]
+
+
+class TenantIn(Strict):
+    """A tenant that asks for room. Without a profile and a profile's name it is staged, to be measured."""
+
+    id: Name
+    capacity_bytes: Bytes
+    profile: Features | None = None
+    profile_name: Name | None = None
+    """A profile that the service knows; not beside ``profile``."""
+    slos: Slos = []
+    drive: Name | None = None
+    """Place it on this drive or nowhere."""
+
+    def tenant(self, named: Profile | None) -> Tenant:
+        """As placement has it."""
+        profile = named if self.profile is None else profile_of(self.id, self.profile)
+        return Tenant(self.id, self.capacity_bytes, profile, tuple(one.slo() for one in self.slos))
+
+
+class DriveIn(Strict):
+    """A drive to be registered."""
+
+    name: Name
+    model: Annotated[str, Field(min_length=1, max_length=128)]
+    capacity_bytes: Annotated[int, Field(gt=0, le=BYTES_MAX), BeforeValidator(_whole)]
+    sheet: Sheet = Sheet()
+    staging: bool = False
+
+    def spec(self) -> DriveSpec:
+        """As placement has it."""
+        figures = {name: value for name, value in self.sheet.model_dump().items() if value is not None}
+        return DriveSpec(Drive(self.name, self.model, figures), self.capacity_bytes, self.staging)
+
+
+class DrivesIn(Strict):
+    """Drives to be registered: all, or none."""
+
+    drives: Annotated[list[DriveIn], Field(min_length=1, max_length=DRIVES_MAX)]
+
+
+class MoveIn(Strict):
+    """Where a tenant shall go."""
+
+    drive: Name
+
+
+class ProfileIn(Strict):
+    """A measured profile."""
+
+    features: Features
+
+
+class ObservationIn(Strict):
+    """What was measured of a tenant in one window."""
+
+    metrics: dict[Metric, Annotated[float, Field(ge=0, le=RATE_MAX)]]
+    features: Features | None = None
+
+
+class Problem(BaseModel):
+    """Why a request was not carried out."""
+
+    code: str
+    """For programs: no_room, tenant_exists, no_tenant, no_drive, and so on."""
+    message: str
+    """For people."""
+    reasons: list[str] = []
+
+
+class Where(BaseModel):
+    """A tenant's drive."""
+
+    id: str
+    drive: str
+    staged: bool
+    """On a staging drive, to be measured."""
+
+
+class Admitted(Where):
+    """A tenant that was placed."""
+
+    asked: int = 0
+    """Drives in different states that the model was asked about."""
+
+
+class Moved(Where):
+    """A tenant that may have moved."""
+
+    from_: Annotated[str, Field(alias="from")]
+    broken: list[str] = []
+    """Promises that the model sees broken where the tenant is."""
+    reasons: list[str] = []
+    """Why a staged tenant is still staged."""
+
+
+class Removed(BaseModel):
+    """A tenant that left."""
+
+    id: str
+    drive: str
+
+
+class Value(BaseModel):
+    """A predicted value and the bounds between which nine of ten outcomes are expected."""
+
+    value: float
+    low90: float
+    high90: float
+
+
+class TenantOut(Where):
+    """A tenant and what the model predicts for it."""
+
+    capacity_bytes: int
+    slos: list[str]
+    predictions: dict[str, Value]
+
+
+class Tenants(BaseModel):
+    """A page of tenants."""
+
+    tenants: list[Where]
+    total: int
+    offset: int
+
+
+class DriveOut(BaseModel):
+    """A drive and how full it is."""
+
+    name: str
+    model: str
+    capacity_bytes: int
+    used_bytes: int
+    tenants: int
+    load: float
+    """Share of its time that its tenants ask for, by its data sheet."""
+    staging: bool
+
+
+class DriveDetail(DriveOut):
+    """A drive with its tenants."""
+
+    tenant_ids: list[str]
+    broken: list[str]
+
+
+class Drives(BaseModel):
+    """A page of drives."""
+
+    drives: list[DriveOut]
+    total: int
+    offset: int
+
+
+class Registered(BaseModel):
+    """How many drives are new, and how many were known."""
+
+    registered: int
+    known: int
+
+
+class Named(BaseModel):
+    """A name that was stored or removed."""
+
+    name: str
+
+
+class Profiles(BaseModel):
+    """Names of stored profiles."""
+
+    names: list[str]
+
+
+class Effect(BaseModel):
+    """What one tenant would see."""
+
+    tenant: str
+    newcomer: bool
+    metric: str
+    before: Value
+    after: Value
+    change_percent: float
+    limit: float | None
+    broken: bool
+    cause: str | None
+    cause_share: float | None
+
+
+class WhatIfOut(BaseModel):
+    """May this tenant go there, and who suffers."""
+
+    allowed: bool
+    drive: str | None
+    effects: list[Effect]
+    reasons: list[str]
+    text: str
+
+
+class Observed(BaseModel):
+    """What follows from a measurement."""
+
+    id: str
+    broken: list[str]
+    windows: int
+    broken_windows: int
+    drift: float | None = None
+    feature: str | None = None
+    factor: float | None = None
+    advice: Literal["none", "reprofile", "rebalance"]
+
+
+class MoveOut(BaseModel):
+    """One move."""
+
+    tenant: str
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    capacity_bytes: int
+    reason: str
+
+
+class RebalanceOut(BaseModel):
+    """Advice; nothing is moved."""
+
+    moves: list[MoveOut]
+    bytes_moved: int
+    broken_before: int
+    broken_after: int
+    drives_before: int
+    drives_after: int
+
+
+def profile_of(name: str, features: BaseModel) -> Profile:
+    """Features as a profile."""
+    return Profile(name, {key: value for key, value in features.model_dump().items() if value})

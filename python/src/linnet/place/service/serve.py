@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Starting the service, and the file that lists its drives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from pydantic import ValidationError
+
+from linnet.place.allocate import Settings
+from linnet.place.catalogue import profiles
+from linnet.place.cluster import DriveSpec
+from linnet.place.service.app import Service, build
+from linnet.place.service.operations import Operations
+from linnet.place.service.schema import DrivesIn
+from linnet.place.service.state import State
+from linnet.place.service.telemetry import Telemetry
+from linnet.place.words import Interference
+
+BACKLOG = 2048
+"""Connections that wait to be accepted."""
+IDLE_S = 75
+"""Seconds after which an idle connection is closed: longer than the pools of common clients keep one."""
+
+
+class _Server(uvicorn.Server):
+    """Ends with status 0 after a signal: uvicorn's own raises the signal again when it has shut down."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let the first SIGINT or SIGTERM finish what runs, and the second end it."""
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+def read_drives(path: Path) -> list[DriveSpec]:
+    """Drives of a TOML file: tables `[[drives]]` with the fields of `POST /v1/drives`."""
+    try:
+        return [one.spec() for one in DrivesIn.model_validate(tomllib.loads(path.read_text())).drives]
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{path}: {where}: {first['msg']}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not TOML: {error}") from error
+
+
+def prepare(state: State, model: Interference, settings: Settings, drives: list[DriveSpec]) -> Operations:
+    """The cluster of a state; drives that it does not have are registered, and the shipped profiles stored."""
+    do = Operations(state, model, settings)
+    with state.transaction():
+        if drives:
+            do.register([], drives)
+        for profile in profiles():
+            if profile.name not in do.profiles:
+                do.name_profile([], profile)
+    return do
+
+
+def serve(path: Path, host: str, port: int, model: Interference, settings: Settings, drives: list[DriveSpec]) -> None:
+    """Serve until a signal. Prints the address when it is ready, so that port 0 can be used."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    do = prepare(State(path), model, settings, drives)
+    # Memory and disk may differ after an undo that failed: the state on disk is whole, so start again from it.
+    service = Service(do, Telemetry(), broken=lambda: os.kill(os.getpid(), signal.SIGKILL))
+    shown = f"[{host}]" if family == socket.AF_INET6 else host
+    print(f"linnet place: http://{shown}:{listener.getsockname()[1]}, {len(do.cluster)} drives, ", end="")
+    print(f"{do.cluster.placed} tenants; state in {path}", flush=True)
+    config = uvicorn.Config(
+        build(service), log_level="warning", access_log=False, backlog=BACKLOG, timeout_keep_alive=IDLE_S
+    )
+    _Server(config).run(sockets=[listener])

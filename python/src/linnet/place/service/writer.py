@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The one thread that owns the cluster and its state: requests are carried out one after the other.
+
+Requests that wait are taken in groups, and a group shares a commit, so that the disk's sync is paid once for all of
+them. A request is answered after the commit. If the commit fails, the group is undone in memory too and each of its
+requests is told so; the state in memory and on disk are the same at any time at which somebody can look.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from linnet.place.service.state import State, StateFull
+
+GROUP_MAX = 64
+"""Requests that share a commit."""
+
+
+class Refused(Exception):
+    """A request that cannot be carried out: status, a code for programs, and a message for people."""
+
+    def __init__(self, status: int, code: str, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.more = status, code, message, more
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status and body of a request that was carried out."""
+
+    status: int
+    body: Any
+
+
+Undo = Callable[[], None]
+
+
+@dataclass
+class _Job:
+    work: Callable[[list[Undo]], Answer]
+    changes: bool
+    key: str | None
+    digest: str
+    done: Future[Answer] = field(default_factory=Future)
+
+
+class Writer:
+    """Runs requests one by one and commits them in groups."""
+
+    def __init__(self, state: State, broken: Callable[[], None], committed: Callable[[int, float], None]) -> None:
+        """``broken`` is called if an undo fails: memory and disk may then differ, and the process must end.
+
+        ``committed`` is told the size of each group and the seconds that it took.
+        """
+        self._state = state
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._broken = broken
+        self._committed = committed
+        self._thread = threading.Thread(target=self._run, name="linnet-place-writer", daemon=True)
+        self._thread.start()
+
+    def read(self, work: Callable[[], Any]) -> Future[Answer]:
+        """Run something that changes nothing."""
+        job = _Job(lambda undo: Answer(200, work()), False, None, "")
+        self._jobs.put(job)
+        return job.done
+
+    def change(self, work: Callable[[list[Undo]], Answer], key: str | None, digest: str) -> Future[Answer]:
+        """Run something that changes the state. ``work`` appends to its argument what undoes each step in memory.
+
+        A request with a ``key`` that was carried out before gets the stored answer; ``digest`` tells whether it is the
+        same request.
+        """
+        job = _Job(work, True, key, digest)
+        self._jobs.put(job)
+        return job.done
+
+    def stop(self) -> None:
+        """Carry out what waits, then end."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        going = True
+        while going:
+            group: list[_Job] = []
+            job = self._jobs.get()
+            while job is not None:
+                group.append(job)
+                if len(group) == GROUP_MAX:
+                    break
+                try:
+                    job = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+            going = job is not None
+            if group:
+                self._carry_out(group)
+
+    def _carry_out(self, group: list[_Job]) -> None:
+        changes = [job for job in group if job.changes]
+        if changes:
+            self._commit(changes)
+        for job in group:
+            if not job.changes:
+                try:
+                    job.done.set_result(job.work([]))
+                except Exception as error:
+                    job.done.set_exception(error)
+
+    def _commit(self, group: list[_Job]) -> None:
+        undo: list[Undo] = []
+        answers: list[Answer | Exception] = []
+        began = time.monotonic()
+        try:
+            with self._state.transaction():
+                for job in group:
+                    answers.append(self._one(job, undo))
+        except StateFull as error:
+            self._take_back(undo)
+            why = f"the state cannot be written ({error.strerror}); nothing was changed. Free space and ask again"
+            for job in group:
+                job.done.set_exception(Refused(503, "state_not_written", why))
+            return
+        self._committed(len(group), time.monotonic() - began)
+        for job, answer in zip(group, answers, strict=True):
+            if isinstance(answer, Exception):
+                job.done.set_exception(answer)
+            else:
+                job.done.set_result(answer)
+
+    def _one(self, job: _Job, undo: list[Undo]) -> Answer | Exception:
+        """Carry out one request inside the group's transaction. A refusal undoes this request alone."""
+        if job.key is not None and (before := self._state.answered(job.key)) is not None:
+            if before.digest != job.digest:
+                said = f"request id {job.key} was used for another request; take a new one"
+                return Refused(409, "request_id_reused", said)
+            return Answer(before.status, before.body)
+        mine: list[Undo] = []
+        self._state.savepoint()
+        try:
+            answer = job.work(mine)
+            if job.key is not None:
+                self._state.answer(job.key, job.digest, answer.status, answer.body)
+            self._state.release(keep=True)
+        except Exception as error:
+            self._take_back(mine)
+            if isinstance(error, sqlite3.Error):
+                raise  # the disk, not the request: the whole group is undone
+            self._state.release(keep=False)
+            return error
+        undo += mine
+        return answer
+
+    def _take_back(self, undo: list[Undo]) -> None:
+        try:
+            for step in reversed(undo):
+                step()
+        except Exception:
+            self._broken()
+            raise

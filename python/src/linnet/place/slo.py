@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a tenant is promised, and what it asks for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from linnet.place.words import METRICS, Profile
+
+CONFIDENCES = (50, 95)
+"""How sure a promise can be, in percent: 50 compares the predicted value with the bound, 95 the far end of its 90 %
+interval, beyond which one outcome in twenty is expected."""
+
+SLOS_MAX = 8
+"""SLOs of one tenant."""
+
+
+@dataclass(frozen=True)
+class Slo:
+    """A bound on one metric: a latency stays below it, a bandwidth above it.
+
+    Either ``bound``, in the metric's unit, or ``degradation_percent``: how much worse than alone on the same drive,
+    a latency in percent longer, a bandwidth in percent lower.
+    """
+
+    metric: str
+    bound: float | None = None
+    degradation_percent: float | None = None
+    confidence_percent: int = 50
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS and "_latency_" not in self.metric and "_bandwidth_" not in self.metric:
+            raise ValueError(f"slo: unknown metric {self.metric!r}; known: {', '.join(METRICS)}")
+        if (self.bound is None) == (self.degradation_percent is None):
+            raise ValueError(f"slo on {self.metric}: give bound or degradation_percent, one of them")
+        value = self.bound if self.bound is not None else self.degradation_percent
+        assert value is not None
+        if not math.isfinite(value) or value < 0:
+            raise ValueError(f"slo on {self.metric}: {value} is not a number from 0 up")
+        if self.degradation_percent is not None and self.at_least and self.degradation_percent > 100:
+            raise ValueError(f"slo on {self.metric}: a bandwidth falls by at most 100 %, not {value} %")
+        if self.confidence_percent not in CONFIDENCES:
+            raise ValueError(f"slo on {self.metric}: confidence_percent is 50 or 95, not {self.confidence_percent}")
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the metric must stay above the bound: bandwidths; latencies stay below."""
+        return "_bandwidth_" in self.metric
+
+    def limit(self, alone: float) -> float:
+        """The bound in the metric's unit, where the tenant alone has ``alone``; NaN if that is needed and NaN."""
+        if self.bound is not None:
+            return self.bound
+        assert self.degradation_percent is not None
+        change = self.degradation_percent / 100
+        return alone * (1 - change if self.at_least else 1 + change)
+
+    def text(self) -> str:
+        """In words, as tables show it."""
+        sure = "" if self.confidence_percent == 50 else f" at {self.confidence_percent} %"
+        if self.bound is not None:
+            return f"{self.metric} {'>=' if self.at_least else '<='} {self.bound:g}{sure}"
+        return f"{self.metric} {'-' if self.at_least else '+'}{self.degradation_percent:g} %{sure}"
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """Who asks for room. Without a profile its workload is unknown, and it goes to a staging drive."""
+
+    id: str
+    capacity_bytes: int
+    profile: Profile | None = None
+    slos: tuple[Slo, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("tenant: the id is empty")
+        if self.capacity_bytes < 0:
+            raise ValueError(f"tenant {self.id}: capacity_bytes is {self.capacity_bytes}, below zero")
+        if len(self.slos) > SLOS_MAX:
+            raise ValueError(f"tenant {self.id}: {len(self.slos)} SLOs; at most {SLOS_MAX}")
+        if self.profile is not None:
+            for name, value in self.profile.features.items():
+                if not math.isfinite(value) or value < 0:
+                    raise ValueError(f"tenant {self.id}: feature {name} is {value}; give a number from 0 up")

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How observations are divided into training rows and rows to be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linnet.place.observations import Observations
+
+SPLITS = ("random", "unseen-load", "unseen-drive", "few-to-many", "unseen-mix")
+LEAKING = ("random",)
+"""Splits by row: rows of one run are on both sides, so they measure memory."""
+FOLDS = 4
+FIRST_SEED = 42
+FEW = 8
+"""Most neighbours in the training rows of few-to-many."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Training rows, and rows to be tried."""
+
+    train: Observations
+    tried: Observations
+
+
+def applies(split: str, source: str) -> bool:
+    """Whether a source can answer a split's question."""
+    return {
+        "random": True,
+        "unseen-load": True,
+        "unseen-drive": source in ("ssdiq", "iocost"),
+        "few-to-many": source == "icpe",
+        "unseen-mix": source == "icpe",
+    }[split]
+
+
+def shuffles(split: str) -> bool:
+    """Whether a seed changes the division."""
+    return split in ("random", "unseen-load")
+
+
+def folds(split: str, rows: Observations, seed: int) -> list[Fold]:
+    """All folds of one seed."""
+    return list(_folds(split, rows, seed))
+
+
+def _folds(split: str, rows: Observations, seed: int) -> Iterator[Fold]:
+    if split == "random":
+        order = np.random.default_rng(seed).permutation(len(rows))
+        cut = round(0.75 * len(rows))
+        yield Fold(rows.take(order[:cut]), rows.take(order[cut:]))
+    elif split == "unseen-load":
+        yield from _by_group(rows, "cell", FOLDS, seed)
+    elif split == "unseen-drive":
+        yield from _by_group(rows, "model", None, seed)
+    elif split == "unseen-mix":
+        yield from _by_group(rows, "mix", None, seed)
+    else:
+        few = rows.inputs["neighbours"] <= FEW
+        if few.all() or not few.any():
+            raise ValueError(f"few-to-many needs runs of at most {FEW} neighbours and of more; all are of one kind")
+        yield Fold(rows.take(few), rows.take(~few))
+
+
+def _by_group(rows: Observations, label: str, count: int | None, seed: int) -> Iterator[Fold]:
+    names = np.array(sorted(set(rows.labels[label])), dtype=object)
+    if len(names) < 2:
+        raise ValueError(
+            f"{rows.source}: one {label} alone cannot be split; give more, or train on other data (--train)"
+        )
+    np.random.default_rng(seed).shuffle(names)
+    for part in np.array_split(names, min(count or len(names), len(names))):
+        tried = np.isin(rows.labels[label], list(part))
+        yield Fold(rows.take(~tried), rows.take(tried))
+
+
+def inner_folds(split: str, train: Observations, seed: int) -> list[Fold]:
+    """Folds of the training rows that ask the same question, for intervals; none where there are too few groups."""
+    if split == "few-to-many":
+        counts = sorted({float(n) for n in train.inputs["neighbours"] if n > 0})
+        found = []
+        for most in counts[1:-1]:
+            below: NDArray[np.bool_] = train.inputs["neighbours"] <= most
+            found.append(Fold(train.take(below), train.take(~below)))
+        return found
+    label = {"random": "cell", "unseen-load": "cell", "unseen-drive": "model", "unseen-mix": "mix"}[split]
+    if split != "random" and len(set(train.labels[label])) < 2:
+        return []
+    if split == "random":
+        order = np.random.default_rng(seed).permutation(len(train))
+        return [Fold(train.take(np.setdiff1d(order, part)), train.take(part)) for part in np.array_split(order, FOLDS)]
+    return list(_by_group(train, label, FOLDS, seed))
+
+
+def against(split: str, train: Observations, tried: Observations, seed: int) -> list[Fold]:
+    """Folds when other data train: those rows train, all of ``tried`` are tried.
+
+    Training rows that would answer the question in advance are left out: of the same cell, drive model or mix, or of
+    more neighbours. Loads of drives that the training data lack are tried fold by fold, with the drives' other loads.
+    """
+    if split in ("random", "unseen-load"):
+        label = "cell"
+        train = train.take(~np.isin(train.labels[label], list(set(tried.labels[label]))))
+        strange = np.zeros(len(tried), bool)
+        if split == "unseen-load":
+            name = "setting" if "setting" in tried.labels else "drive"
+            strange = ~np.isin(tried.labels[name], list(set(train.labels[name])))
+        found = [] if strange.all() else [Fold(train, tried.take(~strange))]
+        if strange.any():
+            more = _by_group(tried.take(strange), label, FOLDS, seed)
+            found += [Fold(train.joined(fold.train), fold.tried) for fold in more]
+        return found
+    if split == "few-to-many":
+        many = tried.inputs["neighbours"] > FEW
+        return [Fold(train.take(train.inputs["neighbours"] <= FEW), tried.take(many))]
+    label = "model" if split == "unseen-drive" else "mix"
+    train = train.take(~np.isin(train.labels[label], list(set(tried.labels[label]))))
+    return [Fold(train, tried)]
+
+
+def parts(split: str, tried: Observations) -> list[Observations]:
+    """What is calibrated apart: each drive; each setting of a mix, since a host has one scheduler; else all rows."""
+    label = {"unseen-drive": "drive", "unseen-mix": "setting"}.get(split)
+    if label is None:
+        return [tried]
+    return [tried.take(tried.labels[label] == name) for name in sorted(set(tried.labels[label]))]

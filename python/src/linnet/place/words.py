@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The words of placement: a tenant's profile, a drive's data sheet, and what an interference model answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+GROUPS = ("read_aligned", "read_unaligned", "write_aligned", "write_unaligned")
+"""I/Os by operation, and by whether the size is a multiple of the 4 KiB page."""
+
+PER_GROUP = ("size_bytes_mean", "rate_mean", "rate_std", "bandwidth_mean", "bandwidth_std", "unaligned_ratio")
+"""Features of a group: spec/profile.md. Rates in I/Os per second, bandwidths in bytes per second."""
+
+PER_TENANT = ("depth", "read_random_ratio", "write_random_ratio")
+"""Features of a tenant as a whole."""
+
+FEATURES = tuple(f"{group}_{name}" for group in GROUPS for name in PER_GROUP) + PER_TENANT
+"""Features of a profile, in the order of every array of them (gray-box paper, Table 9): 27."""
+
+METRICS = tuple(
+    f"{op}_{name}"
+    for op in ("read", "write")
+    for name in ("bandwidth_mean", "latency_mean_us", "latency_p90_us", "latency_p95_us", "latency_p99_us")
+)
+"""What the paper predicts of a tenant. A model may know others, such as `read_latency_p50_us`."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A workload as numbers, by the names of FEATURES; a feature that is absent is zero."""
+
+    name: str
+    features: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.features) - set(FEATURES))
+        if unknown:
+            raise ValueError(f"profile {self.name}: unknown feature {unknown[0]}; spec/profile.md lists them")
+
+
+@dataclass(frozen=True)
+class Drive:
+    """A drive as its data sheet has it; a figure that the sheet lacks is NaN."""
+
+    name: str
+    model: str
+    sheet: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A metric's value, and the bounds between which nine of ten outcomes are expected."""
+
+    value: float
+    low90: float
+    high90: float
+
+
+class Interference(Protocol):
+    """A fitted interference model."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of what it predicts."""
+        ...
+
+    def predict(
+        self, drives: Sequence[Drive], tenants: Sequence[Profile], neighbours: Sequence[Sequence[Profile]]
+    ) -> list[dict[str, Prediction]]:
+        """Predict each tenant beside its neighbours on its drive; the three sequences are equally long."""
+        ...

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the placement service promises when things go wrong: many clients, kill -9, a full disk, a clock that steps."""
+
+import http.client
+import os
+import resource
+import sqlite3
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from linnet.place.service.state import State, StateFull
+from linnet.place.service.writer import Answer, Refused, Writer
+from place_client import FICKLE_CLOCK, Client, Service, drives, tenant
+from place_made import GB
+
+CLIENTS = 16
+EACH = 12
+
+
+def load(service: Service, work: Callable[[Client, int], None]) -> None:
+    """Run ``work`` on this many connections at the same time."""
+    problems: list[BaseException] = []
+
+    def run(index: int) -> None:
+        try:
+            work(service.client(), index)
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+def check_books(client: Client, expected: dict[str, str]) -> None:
+    """Every tenant that was answered is where the answer said, nobody else is there, and no drive is overfull."""
+    found = {one["id"]: one["drive"] for one in client.ask("GET", "/v1/tenants?limit=1000")[1]["tenants"]}
+    assert found == expected
+    counts = Counter(found.values())
+    for one in client.ask("GET", "/v1/drives?limit=1000")[1]["drives"]:
+        assert one["tenants"] == counts[one["name"]]
+        assert one["used_bytes"] == 10 * GB * counts[one["name"]] <= one["capacity_bytes"]
+
+
+def test_no_room_is_given_twice(tmp_path: Path) -> None:
+    """Room for 100 tenants, 192 that ask at the same time, each twice with the same id."""
+    with Service(tmp_path / "s.db") as service:
+        service.client().ask("POST", "/v1/drives", drives(10))
+        placed: dict[str, str] = {}
+        statuses: Counter[int] = Counter()
+
+        def work(client: Client, index: int) -> None:
+            for number in range(EACH):
+                name = f"t{index}-{number}"
+                first = client.ask("POST", "/v1/tenants", tenant(name), key=name)
+                second = client.ask("POST", "/v1/tenants", tenant(name), key=name)
+                statuses[first[0]] += 1
+                for status, body in (first, second):
+                    if status == 201:
+                        assert placed.setdefault(name, body["drive"]) == body["drive"]
+
+        load(service, work)
+        assert statuses == {201: 100, 409: CLIENTS * EACH - 100}
+        check_books(service.client(), placed)
+
+
+def test_tenants_come_and_go_at_the_same_time(tmp_path: Path) -> None:
+    with Service(tmp_path / "s.db") as service:
+        service.client().ask("POST", "/v1/drives", drives(20))
+        left: dict[str, str] = {}
+
+        def work(client: Client, index: int) -> None:
+            for number in range(EACH):
+                name = f"t{index}-{number}"
+                status, body = client.ask("POST", "/v1/tenants", tenant(name))
+                assert status == 201
+                if number % 2:
+                    assert client.ask("DELETE", f"/v1/tenants/{name}")[0] == 200
+                else:
+                    left[name] = body["drive"]
+
+        load(service, work)
+        check_books(service.client(), left)
+
+
+def kill_after(enough: threading.Event, service: Service) -> None:
+    enough.wait(60)
+    service.kill()
+
+
+def test_kill_9_loses_nothing_that_was_answered_and_doubles_nothing(tmp_path: Path) -> None:
+    """Killed three times under load. What got no answer is asked again with its id, as a client would."""
+    placed: dict[str, str] = {}
+    waiting = [f"t{index}" for index in range(CLIENTS * EACH)]
+    for life in range(4):
+        with Service(tmp_path / "s.db") as service:
+            client = service.client()
+            client.ask("POST", "/v1/drives", drives(40))
+            there = {one["id"]: one["drive"] for one in client.ask("GET", "/v1/tenants?limit=1000")[1]["tenants"]}
+            assert placed.items() <= there.items(), "what was answered is there"
+            if life == 3:
+                break
+            answers = 0
+            enough = threading.Event()
+
+            def work(client: Client, index: int, enough: threading.Event = enough) -> None:
+                nonlocal answers
+                for name in waiting[index::CLIENTS]:
+                    if name in placed:
+                        continue
+                    try:
+                        status, body = client.ask("POST", "/v1/tenants", tenant(name), key=f"id-{name}")
+                    except (OSError, http.client.HTTPException):
+                        return
+                    assert status == 201
+                    placed[name] = body["drive"]
+                    answers += 1
+                    if answers > 40:
+                        enough.set()
+
+            killer = threading.Thread(target=kill_after, args=(enough, service))
+            killer.start()
+            load(service, work)
+            enough.set()
+            killer.join()
+    with Service(tmp_path / "s.db") as service:
+        client = service.client()
+        for name in waiting:
+            status, body = client.ask("POST", "/v1/tenants", tenant(name), key=f"id-{name}")
+            assert status == 201
+            assert placed.setdefault(name, body["drive"]) == body["drive"]
+        check_books(client, placed)
+    assert sqlite3.connect(tmp_path / "s.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_full_disk_is_said_and_survived(tmp_path: Path) -> None:
+    """No file of the process may grow, as if the disk were full; then it may again."""
+    with Service(tmp_path / "s.db") as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(50))
+        placed = {}
+        for number in range(5):
+            body = client.ask("POST", "/v1/tenants", tenant(f"before{number}"))[1]
+            placed[body["id"]] = body["drive"]
+        size = max(path.stat().st_size for path in tmp_path.iterdir())
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        refused = 0
+        for number in range(60):
+            status, body = client.ask("POST", "/v1/tenants", tenant(f"full{number}"), key=f"full{number}")
+            if status == 201:
+                placed[body["id"]] = body["drive"]
+                continue
+            assert (status, body["code"]) == (503, "state_not_written")
+            refused += 1
+        assert refused > 0
+        check_books(client, placed)
+        free = resource.RLIM_INFINITY
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (free, free))
+        for number in range(60):
+            status, body = client.ask("POST", "/v1/tenants", tenant(f"full{number}"), key=f"full{number}")
+            assert status == 201
+            assert placed.setdefault(body["id"], body["drive"]) == body["drive"]
+        check_books(client, placed)
+    with Service(tmp_path / "s.db") as service:
+        check_books(service.client(), placed)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="skipped: mounting a small file system needs root")
+def test_a_small_file_system_that_fills_up(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", disk], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"skipped: no tmpfs can be mounted here: {done.stderr.decode().strip()}")
+    try:
+        with Service(disk / "s.db") as service:
+            client = service.client()
+            assert client.ask("POST", "/v1/drives", drives(60))[0] == 201
+            placed, refused = {}, 0
+            (disk / "ballast").write_bytes(bytes(100_000))
+            for number in range(400):
+                status, body = client.ask("POST", "/v1/tenants", tenant(f"t{number}"))
+                if status == 201:
+                    placed[body["id"]] = body["drive"]
+                else:
+                    assert (status, body["code"]) == (503, "state_not_written")
+                    refused += 1
+            assert refused and placed
+            check_books(client, placed)
+            (disk / "ballast").unlink()
+            assert client.ask("DELETE", f"/v1/tenants/{next(iter(placed))}")[0] == 200
+            placed.pop(next(iter(placed)))
+            check_books(client, placed)
+    finally:
+        subprocess.run(["umount", disk], check=False)
+
+
+def test_a_clock_that_steps_changes_nothing(tmp_path: Path) -> None:
+    """The service's wall clock steps by years, both ways, at every look."""
+    placed = {}
+    with Service(tmp_path / "s.db", before=FICKLE_CLOCK) as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(10))
+        for number in range(40):
+            name = f"t{number}"
+            answers = [client.ask("POST", "/v1/tenants", tenant(name), key=name) for _ in range(2)]
+            assert answers[0] == answers[1]
+            placed[name] = answers[0][1]["drive"]
+        bad = {"metrics": {"read_latency_p99_us": 1.0}}
+        assert client.ask("POST", "/v1/tenants/t0/observations", bad)[1]["windows"] == 1
+    with Service(tmp_path / "s.db", before=FICKLE_CLOCK) as service:
+        client = service.client()
+        check_books(client, placed)
+        assert client.ask("POST", "/v1/tenants/t0/observations", bad)[1]["windows"] == 2
+        again = client.ask("POST", "/v1/tenants", tenant("t3"), key="t3")
+        assert again[1]["drive"] == placed["t3"]
+
+
+def test_sigterm_finishes_what_runs(tmp_path: Path) -> None:
+    with Service(tmp_path / "s.db") as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(1))
+        client.ask("POST", "/v1/tenants", tenant("a"))
+        client.connection.close()
+        assert service.stop() == 0
+    assert [one.name for one in tmp_path.iterdir()] == ["s.db"], "the write-ahead log was taken in"
+
+
+class Boxes:
+    """A state of one number in memory and on disk, to see the writer undo."""
+
+    def __init__(self, path: Path) -> None:
+        self.state = State(path)
+        self.number = 0
+        self.broken = 0
+
+        def fail() -> None:
+            self.broken += 1
+
+        self.writer = Writer(self.state, fail, lambda size, seconds: None)
+
+    def add(self, amount: int, error: Exception | None = None) -> Any:
+        def work(undo: list[Callable[[], None]]) -> Answer:
+            self.number += amount
+            undo.append(lambda: setattr(self, "number", self.number - amount))
+            self.state.answer(f"box{self.number}-{amount}", "", 200, "x" * 5000)
+            if error is not None:
+                raise error
+            return Answer(200, self.number)
+
+        return self.writer.change(work, None, "")
+
+
+def test_a_refusal_undoes_its_own_request_only(tmp_path: Path) -> None:
+    boxes = Boxes(tmp_path / "s.db")
+    one, two, three = boxes.add(1), boxes.add(10, Refused(409, "no", "no")), boxes.add(100)
+    assert one.result(10).body == 1
+    with pytest.raises(Refused, match="no"):
+        two.result(10)
+    assert three.result(10).body == 101
+    assert boxes.number == 101
+    assert boxes.state.answered("box1-1") is not None and boxes.state.answered("box11-10") is None
+    with pytest.raises(ZeroDivisionError):
+        boxes.add(1, ZeroDivisionError()).result(10)
+    assert boxes.number == 101, "an error of ours undoes its request too"
+    boxes.writer.stop()
+
+
+def test_a_commit_that_fails_undoes_the_whole_group(tmp_path: Path) -> None:
+    boxes = Boxes(tmp_path / "s.db")
+    assert boxes.add(1).result(10).body == 1
+    gate = threading.Event()
+    held = boxes.writer.read(gate.wait)
+    # The writer is busy, so these wait and make one group; the disk is full after some of them.
+    boxes.state.limit_pages(boxes.state.pages() + 4)
+    results = [boxes.add(10) for _ in range(20)]
+    gate.set()
+    held.result(10)
+    for result in results:
+        with pytest.raises(Refused) as refused:
+            result.result(10)
+        assert refused.value.status == 503
+    assert (boxes.number, boxes.broken) == (1, 0)
+    assert boxes.state.answered("box11-10") is None
+    boxes.state.limit_pages(100_000)
+    assert boxes.add(1000).result(10).body == 1001
+    boxes.writer.stop()
+
+
+def test_a_transaction_that_cannot_begin_or_end_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    state = State(tmp_path / "s.db")
+    with pytest.raises(StateFull), state.transaction():
+        raise sqlite3.OperationalError("database or disk is full")
+    with pytest.raises(ValueError, match="mine"), state.transaction():
+        state.answer("k", "", 200, {})
+        raise ValueError("mine")
+    assert state.answered("k") is None

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Fitted placement models: their file, and what they answer."""
+
+import json
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from linnet.place import container
+from linnet.place.fitted import TARGETS, PlacementModel, fit_model, page_rates, read_model, to_bytes
+from linnet.place.observations import observe
+from linnet.place.words import Drive, Profile
+from place_tables import DRIVES, read_p99_us, write_ssdiq
+
+
+def tenant(name: str, reads: float, writes: float) -> Profile:
+    features = {"depth": 1.0}
+    for op, rate in (("read", reads), ("write", writes)):
+        if rate:
+            features |= {f"{op}_aligned_size_bytes_mean": 4096.0, f"{op}_aligned_rate_mean": rate}
+            features |= {f"{op}_aligned_bandwidth_mean": rate * 4096.0}
+    return Profile(name, features)
+
+
+VICTIM = tenant("victim", 5000.0, 5000.0)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> PlacementModel:
+    folder = tmp_path_factory.mktemp("drives")
+    write_ssdiq(folder)
+    return fit_model(observe(folder, TARGETS)["ssdiq"], 42, lambda done: None)
+
+
+def test_a_prediction_follows_the_law_of_its_drive(model: PlacementModel) -> None:
+    for name in DRIVES:
+        for writes in (25_000.0, 60_000.0, 400_000.0):
+            answer = model.predict([model.drives[name]], [VICTIM], [[tenant("writer", 0.0, writes - 5000)]])[0]
+            found = answer["read_latency_p99_us"]
+            assert found.low90 < found.value < found.high90
+            assert math.log(found.value) == pytest.approx(math.log(read_p99_us(name, writes)), abs=0.5)
+    assert set(answer) == set(model.metrics)
+
+
+def test_more_of_a_tenant_than_its_queue_holds_loses_bandwidth(model: PlacementModel) -> None:
+    greedy = tenant("greedy", 0.0, 600_000.0)
+    alone = model.predict([model.drives["a0"]], [greedy], [[]])[0]
+    latency_s = alone["write_latency_mean_us"].value / 1e6
+    assert alone["write_bandwidth_mean"].value == pytest.approx(64 / latency_s * 4096)
+    assert alone["write_bandwidth_mean"].value < greedy.features["write_aligned_bandwidth_mean"]
+    assert math.isnan(alone["read_latency_p99_us"].value), "a tenant that does not read has no latency of reads"
+
+
+def test_quantiles_do_not_cross(model: PlacementModel) -> None:
+    answer = model.predict([model.drives["d0"]], [VICTIM], [[tenant("writer", 0.0, 45_000.0)]])[0]
+    rising = [answer[f"read_latency_{name}_us"] for name in ("p50", "p90", "p95", "p99", "p99_9")]
+    for part in ("value", "low90", "high90"):
+        values = [getattr(one, part) for one in rising]
+        assert values == sorted(values)
+
+
+def test_a_drive_that_nobody_measured_is_less_certain(model: PlacementModel) -> None:
+    new = Drive("new", "N", {"rnd_write_iops": 100_000.0, "rnd_read_iops": 800_000.0})
+    known, strange = (
+        model.predict([drive], [VICTIM], [[]])[0]["read_latency_p99_us"] for drive in (model.drives["a0"], new)
+    )
+    assert strange.high90 / strange.low90 > 1.5 * known.high90 / known.low90
+
+
+def test_an_unaligned_io_touches_more_pages() -> None:
+    features = {"write_unaligned_rate_mean": 100.0, "write_unaligned_size_bytes_mean": 6000.0}
+    assert page_rates(Profile("x", features)) == (0.0, 200.0)
+    assert page_rates(Profile("x", features | {"write_unaligned_unaligned_ratio": 1.0})) == (0.0, 300.0)
+
+
+def test_a_file_gives_the_same_answers(model: PlacementModel, tmp_path: Path) -> None:
+    path = tmp_path / "m.linnet"
+    path.write_bytes(to_bytes(model))
+    again = read_model(path)
+    assert to_bytes(again) == path.read_bytes()
+    for name in DRIVES:
+        one, other = (
+            which.predict([which.drives[name]], [VICTIM], [[tenant("w", 0.0, 40_000.0)]])[0] for which in (model, again)
+        )
+        assert one == other
+
+
+def test_the_checksum_is_that_of_the_specification() -> None:
+    assert container.crc32c(b"123456789") == 0xE3069283
+
+
+def test_every_damaged_file_is_refused(model: PlacementModel, tmp_path: Path) -> None:
+    good = to_bytes(model)
+    path = tmp_path / "m.linnet"
+    for at in [*range(0, 40), *range(40, len(good), 397)]:
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0x40]) + good[at + 1 :])
+        with pytest.raises(ValueError, match=r"m\.linnet"):
+            read_model(path)
+    for size in (0, 7, 20, 40, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:size])
+        with pytest.raises(ValueError, match=r"m\.linnet"):
+            read_model(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda head, columns: head.update(form="other"), "form 'other' is not known"),
+        (lambda head, columns: head["targets"].pop(), "targets"),
+        (lambda head, columns: head["targets"][0].update(roughness=2.5), "roughness"),
+        (lambda head, columns: head["targets"][0].update(known_factor=-1.0), "out of range"),
+        (lambda head, columns: head.pop("drives"), "drives"),
+        (lambda head, columns: columns.__setitem__((0, 0), 99.0), "a drive that the head lacks"),
+        (lambda head, columns: columns.__setitem__((2, 0), -5.0), "a load is negative"),
+    ],
+)
+def test_a_file_that_is_whole_and_wrong_is_refused(model: PlacementModel, tmp_path: Path, change, message) -> None:
+    head, columns = container.unpack(to_bytes(model))
+    change(head, columns)
+    path = tmp_path / "m.linnet"
+    path.write_bytes(container.pack(head, columns))
+    with pytest.raises(ValueError, match=message):
+        read_model(path)
+
+
+def test_lengths_are_checked_before_they_are_trusted() -> None:
+    body = container.FIXED.pack(container.MAGIC, 2, container.KIND, 0, 32, 1 << 31, 200)
+    with pytest.raises(ValueError, match="too large"):
+        container.unpack(body + struct.pack("<I", container.crc32c(body)))
+    with pytest.raises(ValueError, match="kind 1"):
+        container.unpack(container.FIXED.pack(container.MAGIC, 2, 1, 0, 32, 0, 0) + bytes(4))
+
+
+def test_fit_and_predict_as_commands(tmp_path: Path, linnet) -> None:
+    write_ssdiq(tmp_path / "data", ("a0", "b0"))
+    path = tmp_path / "m.linnet"
+    done = linnet("place", "fit", tmp_path / "data", "-o", path, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["drives"] == ["a0", "b0"]
+    for one in (VICTIM, tenant("w", 0.0, 30_000.0)):
+        (tmp_path / f"{one.name}.json").write_text(json.dumps({"name": one.name, "features": dict(one.features)}))
+    asked = ("place", "predict", "--model", path, "--tenant", tmp_path / "victim.json")
+    both = ("--neighbours", f"{tmp_path}/w.json,{tmp_path}/w.json")
+    done = linnet(*asked, "--drive", "a0", *both, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["read_latency_p99_us"]
+    assert found["low90"] < found["value"] < found["high90"]
+    assert linnet(*asked, "--drive", "zz", *both).returncode == 2
+    (tmp_path / "bad.json").write_text('{"features": {"speed": 1}}')
+    done = linnet("place", "predict", "--model", path, "--tenant", tmp_path / "bad.json", "--drive", "a0")
+    assert done.returncode == 1 and "bad.json: features.speed: unknown" in done.stderr
+    (tmp_path / "idle.json").write_text('{"features": {}}')
+    done = linnet("place", "predict", "--model", path, "--tenant", tmp_path / "idle.json", "--drive", "a0")
+    assert done.returncode == 1 and "neither reads nor writes" in done.stderr
+    path.write_bytes(path.read_bytes()[:100])
+    done = linnet(*asked, "--drive", "a0")
+    assert (done.returncode, done.stdout) == (1, "") and "Traceback" not in done.stderr
+
+
+def test_arrays_are_answered_at_once_as_one_by_one(model: PlacementModel) -> None:
+    drives = [model.drives[name] for name in DRIVES]
+    beside = [[tenant("w", 100.0, 10_000.0 * (i + 1))] for i in range(len(drives))]
+    at_once = model.predict(drives, [VICTIM] * len(drives), beside)
+    for drive, neighbours, answer in zip(drives, beside, at_once, strict=True):
+        alone = model.predict([drive], [VICTIM], [neighbours])[0]
+        np.testing.assert_allclose(
+            [one.value for one in alone.values()], [one.value for one in answer.values()], rtol=1e-9
+        )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Splits, models and the judge, on drives whose law is known; and on real ones where they are at hand."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from linnet.place import judge as judging
+from linnet.place.gaussian import Slopes
+from linnet.place.models import open_loop
+from linnet.place.models.closed_loop import ClosedLoop
+from linnet.place.models.model import by_cell, hidden
+from linnet.place.observations import Observations, observe
+from linnet.place.probing import probe_drive
+from linnet.place.splits import against, folds, inner_folds
+from place_tables import DRIVES, read_p99_us, write_icpe, write_ssdiq
+
+P99 = 1
+"""Index of the p99 of reads among the targets."""
+
+
+@pytest.fixture(scope="module")
+def drives(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    folder = tmp_path_factory.mktemp("drives")
+    write_ssdiq(folder)
+    return observe(folder)["ssdiq"]
+
+
+@pytest.fixture(scope="module")
+def mixes(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    folder = tmp_path_factory.mktemp("mixes")
+    write_icpe(folder)
+    return observe(folder)["icpe"]
+
+
+def judged(rows: Observations, split: str, model: str, minutes: int = 0) -> dict:
+    """The row of the p99 of reads."""
+    found = judging.judge({rows.source: rows}, None, [split], [model], 1, minutes, lambda done: None)
+    (row,) = [one for one in found if one["target"] == "read_latency_p99_us"]
+    return row
+
+
+@pytest.mark.parametrize(("split", "label"), [("unseen-load", "cell"), ("unseen-drive", "model")])
+def test_no_group_is_on_both_sides(drives: Observations, split: str, label: str) -> None:
+    tried = []
+    for fold in folds(split, drives, 42):
+        assert not set(fold.train.labels[label]) & set(fold.tried.labels[label])
+        tried += list(fold.tried.labels["cell"])
+        for inner in inner_folds(split, fold.train, 42):
+            assert not set(inner.train.labels[label]) & set(inner.tried.labels[label])
+            assert not set(inner.tried.labels["cell"]) & set(fold.tried.labels["cell"])
+    assert sorted(tried) == sorted(drives.labels["cell"]), "every row is tried once"
+
+
+def test_training_on_other_data_leaves_out_what_would_answer(drives: Observations) -> None:
+    (fold,) = against("unseen-drive", drives, drives.take(drives.labels["model"] == "A"), 42)
+    assert set(fold.train.labels["model"]) == {"B", "C", "D"}
+    some = drives.take(drives.inputs["load"] == 50_000)
+    (fold,) = against("unseen-load", drives, some, 42)
+    assert 50_000 not in set(fold.train.inputs["load"])
+    strange = drives.take(drives.labels["model"] == "A")
+    others = drives.take(drives.labels["model"] != "A")
+    found = against("unseen-load", others, strange, 42)
+    assert len(found) == 4
+    assert all("A" in set(fold.train.labels["model"]) for fold in found), "other loads of a strange drive train"
+
+
+def test_ours_finds_the_plateau_and_the_hump_that_a_forest_misses(drives: Observations) -> None:
+    ours, forest = (judged(drives, "unseen-load", name) for name in ("linnet", "forest"))
+    assert ours["r2"] > 0.93
+    assert ours["r2"] > forest["r2"]
+    assert 0.8 <= ours["coverage90"] <= 1.0
+
+
+def test_without_the_measured_capacity_the_states_are_confused(
+    drives: Observations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = judged(drives, "unseen-load", "linnet")
+
+    def sheet_alone(known: Observations, asked: Observations | None = None) -> dict[str, float]:
+        return {name: float(figures[1]) for name, figures in DRIVES.items()}
+
+    monkeypatch.setattr(open_loop, "capacities", sheet_alone)
+    assert judged(drives, "unseen-load", "linnet")["r2"] < whole["r2"] - 0.01
+
+
+def test_a_few_minutes_calibrate_a_new_drive(drives: Observations) -> None:
+    before, after = (judged(drives, "unseen-drive", "linnet", minutes) for minutes in (0, 6))
+    assert after["r2"] > 0.75
+    assert after["r2"] > before["r2"] + 0.2
+    assert after["n"] < before["n"], "cells that were probed are not tried"
+
+
+def test_the_first_probe_measures_capacity_and_no_outcome_is_seen_before(drives: Observations) -> None:
+    tried = drives.take(drives.labels["model"] == "D")
+    model = open_loop.OpenLoop()
+    model.fit(drives.take(drives.labels["model"] != "D"))
+    candidates = hidden(by_cell(tried)[0])
+    assert np.isnan(candidates.outcomes).all() and np.isnan(candidates.achieved["write_pages"]).all()
+    probes = probe_drive(model, tried, 5)
+    assert probes is not None
+    assert probes.inputs["load"][0] == 500_000
+    assert len(set(probes.labels["cell"])) == 5, "no load is measured twice"
+    assert sum(probes.inputs["load"] > 70_000) == 1, "beyond a known capacity nothing changes"
+    capacity = open_loop.capacities(model.calibrated(probes).known)
+    assert capacity["d0"] == pytest.approx(70_000, rel=0.1)
+    hump = model.calibrated(probes).at(candidates)[0][:, P99]
+    truth = [math.log(read_p99_us("d0", float(load))) for load in candidates.inputs["all_write_pages"]]
+    assert np.median(np.abs(hump - truth)) < 0.15
+
+
+def test_many_neighbours_follow_the_response_time_law(mixes: Observations) -> None:
+    row = judged(mixes, "few-to-many", "linnet")
+    assert row["median_error"] < 0.2 < judged(mixes, "few-to-many", "forest")["median_error"]
+    model = ClosedLoop()
+    model.fit(mixes.take(mixes.inputs["neighbours"] <= 8))
+    assert model.share[P99] > 0.7
+
+
+def test_two_runs_place_an_unseen_mix(mixes: Observations) -> None:
+    before, after = (judged(mixes, "unseen-mix", "linnet", points) for points in (0, 2))
+    assert after["r2"] > 0.8 > before["r2"]
+
+
+def test_slopes_are_the_derivatives_of_the_covariance() -> None:
+    chance = np.random.default_rng(1)
+    points = {name: chance.normal(size=12) for name in ("load", "queue")}
+    points |= {name: chance.choice(["x", "y"], 12).astype(object) for name in ("state", "model", "drive")}
+    theta = np.log([hyper.median for hyper in open_loop.KERNEL.hypers])
+    for roughness in (0.5, 1.5):
+        slopes = Slopes(open_loop.KERNEL, points, roughness)
+        _, exact = slopes.at(theta)
+        for i in range(len(theta)):
+            step = 1e-5 * np.eye(len(theta))[i]
+            secant = (slopes.at(theta + step)[0] - slopes.at(theta - step)[0]) / 2e-5
+            np.testing.assert_allclose(exact[i], secant, atol=1e-8)
+
+
+def test_the_command_has_a_row_for_each_target_and_model(tmp_path: Path, linnet) -> None:
+    write_icpe(tmp_path)
+    done = linnet("place", "judge", "--data", tmp_path, "--split", "random", "--seeds", 2, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert {(row["target"], row["model"]) for row in rows} == {
+        (f"read_latency_{name}_us", model)
+        for name in ("p50", "p99", "p99_9")
+        for model in ("forest", "weighted-mean", "queueing", "linnet")
+    }
+    assert all(row["leaks"] and row["seeds"] == 2 for row in rows)
+    refused = linnet("place", "judge", "--data", tmp_path, "--split", "unseen-drive")
+    assert refused.returncode == 1 and "cannot answer unseen-drive" in refused.stderr
+    assert linnet("place", "judge", "--data", tmp_path, "--model", "oracle").returncode == 2
+
+
+@pytest.mark.slow
+def test_real_drives(shared: Path) -> None:
+    """The base rates of a forest are 0.74 for loads that were not seen, and below 0 for drives."""
+    folder = shared / "colocation"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}")
+    rows = observe(folder)["ssdiq"]
+    assert judged(rows, "unseen-load", "linnet")["r2"] > 0.85
+    assert judged(rows, "unseen-drive", "linnet", 10)["r2"] > 0.85

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The scheduler-extender protocol: filter and prioritize, for pods with annotations and for those without."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from place_client import Service, drives, tenant
+from place_made import GB, SHEET
+
+NODES = ["node-1", "node-2", "node-3"]
+STRICT = [{"metric": "read_latency_mean_us", "degradation_percent": 1}]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """node-1 has a tenant with a strict SLO, node-2 a quiet one, node-3 no drive."""
+    with Service(tmp_path_factory.mktemp("kubernetes") / "state.db") as running:
+        client = running.client()
+        rows = [
+            {"name": f"{node}:nvme0n1", "model": "made", "capacity_bytes": 100 * GB, "sheet": SHEET}
+            for node in NODES[:2]
+        ]
+        assert client.ask("POST", "/v1/drives", {"drives": [*rows, *drives(1)["drives"]]})[0] == 201
+        assert client.ask("POST", "/v1/tenants", tenant("strict", slos=STRICT, drive="node-1:nvme0n1"))[0] == 201
+        assert client.ask("POST", "/v1/tenants", tenant("quiet", reads=50_000, drive="node-2:nvme0n1"))[0] == 201
+        yield running
+
+
+def pod(**annotations: str) -> dict[str, Any]:
+    notes = {f"linnet.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return {"metadata": {"name": "p", "uid": "u1", "annotations": notes or None}, "spec": {"containers": []}}
+
+
+def ask(service: Service, route: str, one: dict[str, Any], nodes: list[str] | None = None) -> Any:
+    question = {"Pod": one, "NodeNames": NODES if nodes is None else nodes}
+    status, body = service.client().ask("POST", f"/kubernetes/{route}", question)
+    assert status == 200, body
+    return body
+
+
+def test_a_pod_goes_where_nobody_is_harmed(service: Service) -> None:
+    found = ask(service, "filter", pod(profile="oltp"))
+    assert found["NodeNames"] == ["node-2"]
+    assert list(found["FailedNodes"]) == ["node-1"] and "SLO would be broken" in found["FailedNodes"]["node-1"]
+    assert list(found["FailedAndUnresolvableNodes"]) == ["node-3"]
+    scores = {one["Host"]: one["Score"] for one in ask(service, "prioritize", pod(profile="oltp"))}
+    assert scores["node-1"] == 0 == scores["node-3"] and 0 < scores["node-2"] <= 10
+
+
+def test_a_pod_without_annotations_goes_anywhere(service: Service) -> None:
+    found = ask(service, "filter", pod())
+    assert (found["NodeNames"], found["FailedNodes"], found["Error"]) == (NODES, {}, "")
+    assert ask(service, "prioritize", pod()) == [{"Host": node, "Score": 0} for node in NODES]
+
+
+def test_capacity_slos_and_classes_count(service: Service) -> None:
+    assert ask(service, "filter", pod(io_class="oltp", capacity_bytes=str(95 * GB)))["NodeNames"] == []
+    impossible = json.dumps([{"metric": "read_latency_p99_us", "bound": 1}])
+    assert ask(service, "filter", pod(io_class="oltp", slos=impossible))["NodeNames"] == []
+    easy = json.dumps([{"metric": "read_latency_p99_us", "bound": 1e6}])
+    assert ask(service, "filter", pod(io_class="oltp", slos=easy))["NodeNames"] == ["node-2"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "said"),
+    [
+        ({"profile": "none-such"}, "no profile 'none-such'"),
+        ({"profile": "web", "capacity_bytes": "many"}, "not a number of bytes"),
+        ({"profile": "web", "slos": "fast"}, "linnet.io/slos"),
+        ({"profile": "web", "slos": '[{"metric": "speed", "bound": 1}]'}, "linnet.io/slos"),
+    ],
+)
+def test_annotations_that_say_nothing_usable_fit_nowhere_and_say_why(
+    service: Service, annotations: dict[str, str], said: str
+) -> None:
+    found = ask(service, "filter", pod(**annotations))
+    assert found["NodeNames"] == []
+    assert all(said in why for why in found["FailedAndUnresolvableNodes"].values())
+
+
+def test_asking_reserves_nothing(service: Service) -> None:
+    before = service.client().ask("GET", "/v1/tenants")[1]
+    ask(service, "filter", pod(profile="oltp"))
+    assert service.client().ask("GET", "/v1/tenants")[1] == before
+
+
+@pytest.mark.slow
+def test_the_protocol_by_its_own_types(service: Service, tmp_path: Path) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("skipped: go is not installed; it compiles tests/kubernetes")
+    program = tmp_path / "extender"
+    built = subprocess.run(
+        ["go", "build", "-o", program, "."],
+        cwd=ROOT / "tests" / "kubernetes",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode and ("dial tcp" in built.stderr or "no such host" in built.stderr):
+        pytest.skip("skipped: the Go modules of tests/kubernetes cannot be fetched here")
+    assert built.returncode == 0, built.stderr
+    url = f"http://127.0.0.1:{service.port}/kubernetes"
+    done = subprocess.run([program, url, "oltp", "[]", *NODES], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for line in map(json.loads, done.stdout.splitlines()):
+        assert line["Nodes"] == ["node-2"]
+        assert line["Labels"] == (["zone of node-2", "k"] if line["Form"] == "nodes" else None)
+        assert list(line["Failed"]) == ["node-1"] and list(line["Hopeless"]) == ["node-3"]
+        assert [(one["Host"], one["Score"] > 0) for one in line["Priorities"]] == [(n, n == "node-2") for n in NODES]
+    done = subprocess.run([program, url, "", "[]", *NODES], capture_output=True, text=True, check=False)
+    assert [json.loads(line)["Nodes"] for line in done.stdout.splitlines()] == [NODES, NODES]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Co-location runs on modelled drives, as training data."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from linnet import TenantError
+from linnet._native import SharedDrive, TenantLoad, shared_drives
+from linnet.cli import app
+from linnet.place.label import COLUMNS, Labeller, Plan
+from linnet.place.words import FEATURES, METRICS
+from typer.testing import CliRunner
+
+SMALL = [
+    "--drive",
+    "sata",
+    "--runs",
+    "6",
+    "--workloads",
+    "8",
+    "--tenants",
+    "2-4",
+    "--seconds",
+    "0.1",
+    "--warm-seconds",
+    "0.02",
+]
+
+
+def _label(out: Path, *more: str) -> dict[str, object]:
+    result = CliRunner().invoke(
+        app, ["place", "label", "-o", str(out), *SMALL, "--json", *more], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.output
+    return dict(json.loads(result.stdout))
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_rows_have_profiles_neighbours_and_what_was_seen(tmp_path):
+    told = _label(tmp_path / "t.csv")
+    rows = _rows(tmp_path / "t.csv")
+    assert told["rows"] == len(rows) and tuple(rows[0]) == COLUMNS
+    assert {row["run"] for row in rows} == {str(n) for n in range(6)}
+    for run in {row["run"] for row in rows}:
+        own = [row for row in rows if row["run"] == run]
+        assert 2 <= len(own) <= 4 and {row["tenants"] for row in own} == {str(len(own))}
+        for row in own:
+            others = sum(float(other["tenant_depth"]) for other in own) - float(row["tenant_depth"])
+            assert float(row["others_depth"]) == pytest.approx(others)
+            for metric in METRICS:
+                op = metric.split("_")[0]
+                quiet = (
+                    float(row[f"tenant_{op}_aligned_rate_mean"]) + float(row[f"tenant_{op}_unaligned_rate_mean"]) == 0
+                )
+                assert not quiet or float(row[metric]) == 0
+    assert len(FEATURES) * 2 + len(METRICS) * 2 + 5 == len(COLUMNS)
+
+
+def test_runs_are_taken_from_the_cache_and_do_not_depend_on_threads(tmp_path):
+    first = _label(tmp_path / "a.csv", "--threads", "2")
+    assert first["from_cache"] == 0
+    again = _label(tmp_path / "a.csv", "--cache", str(tmp_path / "a.csv.runs"))
+    assert again["from_cache"] == 14
+    other = _label(tmp_path / "b.csv", "--threads", "1")
+    assert other["from_cache"] == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    # A cut line costs one run, and another seed shares nothing.
+    cache = tmp_path / "a.csv.runs"
+    cache.write_bytes(cache.read_bytes()[:-20])
+    assert _label(tmp_path / "a.csv")["from_cache"] == 13
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    assert _label(tmp_path / "a.csv")["from_cache"] == 14
+    assert _label(tmp_path / "a.csv", "--seed", "1")["from_cache"] == 0
+
+
+def test_a_longer_plan_begins_with_the_runs_of_a_shorter_one(tmp_path):
+    _label(tmp_path / "a.csv")
+    told = _label(tmp_path / "a.csv", "--runs", "8")
+    assert told["from_cache"] == 14
+
+
+def test_parquet_holds_the_same(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    _label(tmp_path / "a.csv")
+    _label(tmp_path / "a.parquet", "--cache", str(tmp_path / "a.csv.runs"))
+    table = parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    assert [str(row["read_latency_p99_us"]) for row in table] == [
+        row["read_latency_p99_us"] for row in _rows(tmp_path / "a.csv")
+    ]
+
+
+def test_a_crash_of_a_run_is_told_and_loses_no_other(tmp_path, monkeypatch):
+    labeller = Labeller(Plan("sata", 6, (2, 4), 8, seconds=0.1, warm_s=0.02), tmp_path / "c", threads=2)
+    library = labeller.library(lambda *_: None)
+    own, count = labeller._run, iter(range(100))
+
+    def fail(*arguments: object) -> object:
+        if next(count) == 3:
+            raise MemoryError("made by the test")
+        return own(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(labeller, "_run", fail)
+    with pytest.raises(MemoryError):
+        labeller.runs(library, lambda *_: None)
+    monkeypatch.undo()
+    before = labeller.cache.hits
+    assert len(labeller.runs(library, lambda *_: None)) == 6
+    assert labeller.cache.hits - before >= 3
+    labeller.cache.close()
+
+
+def test_a_drive_is_slower_beside_a_writer():
+    drive = SharedDrive("sata")
+    reader = TenantLoad(4000, [4096], depth=16)
+    writer = TenantLoad(60_000, [16_384], reads=0.0, depth=64)
+    traces = [load.trace(0.3, drive.space_bytes, 1) for load in (reader, writer)]
+    ((*alone, depth),) = drive.run([(traces[0], 16)], 0.1, 0.3)
+    (*beside, _), _ = drive.run([(traces[0], 16), (traces[1], 64)], 0.1, 0.3)
+    p99 = METRICS.index("read_latency_p99_us")
+    assert beside[p99] > 2 * alone[p99] > 0 and 0 < depth < 16
+    # A run leaves the drive as it was.
+    assert drive.run([(traces[0], 16)], 0.1, 0.3) == [[*alone, depth]]
+    assert shared_drives() == ["nvme", "sata"]
+
+
+def test_bad_plans_and_loads_are_refused(tmp_path):
+    for plan, problem in [
+        (Plan(tenants=(0, 4)), "tenants 0-4"),
+        (Plan(tenants=(2, 17)), "tenants 2-17"),
+        (Plan(workloads=5), "5 workloads"),
+        (Plan(drive="sata", share=(0.0, 0.1)), "share"),
+        (Plan(drive="970-evo"), "peak bandwidth"),
+        (Plan(seconds=0.0), "0.0 s"),
+    ]:
+        with pytest.raises(TenantError, match=problem):
+            Labeller(plan)
+    for bad in ({"rate": 0.0}, {"sizes": []}, {"depth": 0}, {"reads": 1.5}, {"rate": float("nan")}, {"active": 0.0}):
+        with pytest.raises(ValueError, match=r"\d|sizes"):
+            TenantLoad(**{"rate": 10.0, "sizes": [4096], **bad})
+    result = CliRunner().invoke(app, ["place", "label", "-o", str(tmp_path / "x.txt")])
+    assert result.exit_code == 2 and ".csv or .parquet" in result.output
+    result = CliRunner().invoke(app, ["place", "label", "-o", str(tmp_path / "x.csv"), "--tenants", "few"])
+    assert result.exit_code == 2

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The placement service over HTTP: its routes, its errors, and what it answers twice."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from place_client import Client, Service, drives, tenant
+from place_made import GB, SHEET
+
+TOML = """
+[[drives]]
+name = "d0"
+model = "made"
+capacity_bytes = 100_000_000_000
+sheet = { seq_read_mbs = 6800, seq_write_mbs = 1400, rnd_read_iops = 530000, rnd_write_iops = 85000 }
+
+[[drives]]
+name = "s0"
+model = "made"
+capacity_bytes = 100_000_000_000
+staging = true
+"""
+STRICT = [{"metric": "read_latency_mean_us", "degradation_percent": 5}]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "drives.toml").write_text(TOML)
+    with Service(folder / "state.db", "--drives", folder / "drives.toml") as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    found = service.client()
+    yield found
+    for one in found.ask("GET", "/v1/tenants?limit=1000")[1]["tenants"]:
+        found.ask("DELETE", f"/v1/tenants/{one['id']}")
+
+
+def test_a_tenant_comes_is_shown_and_leaves(client: Client) -> None:
+    status, body = client.ask(
+        "POST", "/v1/tenants", tenant("a", slos=[{"metric": "read_latency_p99_us", "bound": 900}])
+    )
+    assert (status, body["drive"], body["staged"]) == (201, "d0", False)
+    status, shown = client.ask("GET", "/v1/tenants/a")
+    assert status == 200
+    assert shown["slos"] == ["read_latency_p99_us <= 900"]
+    one = shown["predictions"]["read_latency_p99_us"]
+    assert one["low90"] <= one["value"] <= one["high90"]
+    assert client.ask("GET", "/v1/drives/d0")[1]["tenant_ids"] == ["a"]
+    assert client.ask("DELETE", "/v1/tenants/a") == (200, {"id": "a", "drive": "d0"})
+    assert client.ask("DELETE", "/v1/tenants/a")[0] == 404
+    assert client.ask("GET", "/v1/drives/d0")[1]["used_bytes"] == 0
+
+
+def test_the_same_tenant_again_is_told_where_it_is_and_another_is_refused(client: Client) -> None:
+    assert client.ask("POST", "/v1/tenants", tenant("a"))[0] == 201
+    assert client.ask("POST", "/v1/tenants", tenant("a"))[0] == 200
+    status, body = client.ask("POST", "/v1/tenants", tenant("a", capacity=1))
+    assert (status, body["code"]) == (409, "tenant_exists")
+
+
+def test_a_request_id_is_carried_out_once(client: Client) -> None:
+    first = client.ask("POST", "/v1/tenants", tenant("a"), key="one")
+    assert first[0] == 201
+    client.ask("DELETE", "/v1/tenants/a", key="two")
+    assert client.ask("POST", "/v1/tenants", tenant("a"), key="one") == first
+    assert client.ask("GET", "/v1/tenants/a")[0] == 404, "the second time only the answer is given again"
+    assert client.ask("DELETE", "/v1/tenants/a", key="two")[0] == 200
+    status, body = client.ask("POST", "/v1/tenants", tenant("b"), key="one")
+    assert (status, body["code"]) == (409, "request_id_reused")
+
+
+def test_a_refused_request_may_be_tried_again_with_its_id(client: Client) -> None:
+    client.ask("POST", "/v1/tenants", tenant("big", capacity=95 * GB))
+    status, body = client.ask("POST", "/v1/tenants", tenant("a"), key="again")
+    assert (status, body["code"]) == (409, "no_room")
+    assert "bytes free" in body["reasons"][0]
+    client.ask("DELETE", "/v1/tenants/big")
+    assert client.ask("POST", "/v1/tenants", tenant("a"), key="again")[0] == 201
+
+
+def test_what_if(client: Client) -> None:
+    client.ask("POST", "/v1/tenants", tenant("strict", slos=STRICT))
+    status, body = client.ask("POST", "/v1/whatif", tenant("loud", reads=300_000.0, drive="d0"))
+    assert (status, body["allowed"]) == (200, False)
+    worst = body["effects"][0]
+    assert (worst["tenant"], worst["broken"], worst["cause"]) == ("strict", True, "reads")
+    assert worst["after"]["value"] > worst["limit"] > worst["before"]["value"]
+    assert client.ask("GET", "/v1/tenants/loud")[0] == 404
+    status, body = client.ask("POST", "/v1/whatif", {"id": "x", "capacity_bytes": 0, "profile_name": "oltp"})
+    assert status == 200 and "x" in body["text"]
+
+
+def test_an_unknown_workload_is_staged_measured_and_moved(client: Client) -> None:
+    status, body = client.ask("POST", "/v1/tenants", {"id": "new", "capacity_bytes": GB})
+    assert (status, body["drive"], body["staged"]) == (201, "s0", True)
+    features = tenant("new")["profile"]
+    status, body = client.ask("PUT", "/v1/tenants/new/profile", {"features": features})
+    assert (status, body["from"], body["drive"], body["staged"]) == (200, "s0", "d0", False)
+
+
+def test_observations_lead_to_advice(client: Client) -> None:
+    client.ask("POST", "/v1/tenants", tenant("a", slos=[{"metric": "read_latency_p99_us", "bound": 900}]))
+    bad = {"metrics": {"read_latency_p99_us": 2000.0}}
+    said = [client.ask("POST", "/v1/tenants/a/observations", bad)[1] for _ in range(3)]
+    assert [one["advice"] for one in said] == ["none", "none", "reprofile"]
+    assert said[-1]["broken_windows"] == 3
+    moved = {"metrics": {}, "features": tenant("a", reads=5000.0)["profile"]}
+    body = client.ask("POST", "/v1/tenants/a/observations", moved)[1]
+    assert body["advice"] == "reprofile" and body["drift"] > 0.3
+    assert "linnet_place_slo_violations_total 3.0" in client.ask("GET", "/metrics")[1]
+
+
+def test_drives_are_registered_listed_and_removed(client: Client) -> None:
+    assert client.ask("POST", "/v1/drives", drives(3, first=10)) == (201, {"registered": 3, "known": 0})
+    assert client.ask("POST", "/v1/drives", drives(4, first=10)) == (201, {"registered": 1, "known": 3})
+    assert client.ask("POST", "/v1/drives", drives(1, capacity=GB, first=10))[1]["code"] == "drive_exists"
+    page = client.ask("GET", "/v1/drives?offset=2&limit=2")[1]
+    assert (page["total"], [one["name"] for one in page["drives"]]) == (6, ["d10", "d11"])
+    assert client.ask("POST", "/v1/tenants", tenant("a", drive="d12"))[1]["drive"] == "d12"
+    assert client.ask("POST", "/v1/tenants/a/move", {"drive": "d11"})[1]["from"] == "d12"
+    assert client.ask("DELETE", "/v1/drives/d11")[1]["code"] == "drive_in_use"
+    for name in ("d10", "d12", "d13"):
+        assert client.ask("DELETE", f"/v1/drives/{name}")[0] == 200
+    advice = client.ask("GET", "/v1/rebalance")[1]
+    assert advice["moves"] == [] and advice["drives_before"] == 1
+    client.ask("DELETE", "/v1/tenants/a")
+    assert client.ask("DELETE", "/v1/drives/d11")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"id": "a b", "capacity_bytes": 1},
+        {"id": "a", "capacity_bytes": -1},
+        {"id": "a", "capacity_bytes": "1"},
+        {"id": "a", "capacity_bytes": 1, "surprise": 1},
+        {"id": "a", "capacity_bytes": 1, "profile": {"speed": 1.0}},
+        {"id": "a", "capacity_bytes": 1, "profile": {"read_random_ratio": 1.5}},
+        {"id": "a", "capacity_bytes": 1, "slos": [{"metric": "speed", "bound": 1}]},
+        {
+            "id": "a",
+            "capacity_bytes": 1,
+            "slos": [{"metric": "read_latency_p99_us", "bound": 1, "confidence_percent": 7}],
+        },
+        {"id": "a", "capacity_bytes": 1, "slos": [{"metric": "read_bandwidth_mean", "degradation_percent": 101}]},
+    ],
+)
+def test_bad_input_is_told_where_it_is_wrong(client: Client, body: object) -> None:
+    status, answer = client.ask("POST", "/v1/tenants", body)
+    assert status == 422
+    assert answer["detail"][0]["loc"][0] == "body"
+
+
+def test_other_bad_requests(client: Client) -> None:
+    two = {**tenant("a"), "profile_name": "oltp"}
+    assert client.ask("POST", "/v1/tenants", two)[1]["code"] == "two_profiles"
+    missing = {"id": "a", "capacity_bytes": 1, "profile_name": "none-such"}
+    assert client.ask("POST", "/v1/tenants", missing)[0] == 404
+    assert client.ask("POST", "/v1/tenants", tenant("a", drive="none-such"))[0] == 404
+    assert client.ask("POST", "/v1/whatif", {"id": "a", "capacity_bytes": 1})[1]["code"] == "one_profile"
+    assert client.ask("GET", "/v1/tenants/a%20b")[0] == 422
+    large = Client(client.connection.port).connection
+    large.request("POST", "/v1/tenants", b"x", {"content-length": str(10**9)})
+    assert large.getresponse().status == 413
+    large.close()
+
+
+def test_openapi_and_metrics(client: Client) -> None:
+    document = client.ask("GET", "/openapi.json")[1]
+    for path in ("/v1/tenants", "/v1/tenants/{id}", "/v1/whatif", "/v1/drives"):
+        assert path in document["paths"]
+    assert len(document["components"]["schemas"]["Features"]["properties"]) == 27
+    text = client.ask("GET", "/metrics")[1]
+    assert "linnet_place_drives 2.0" in text
+    assert 'linnet_place_requests_total{route="/v1/tenants",status="201"}' in text
+
+
+def test_commands_work_on_the_state_and_the_service_finds_what_they_did(linnet, tmp_path: Path) -> None:
+    (tmp_path / "drives.toml").write_text(TOML)
+    profile = tmp_path / "p.json"
+    profile.write_text(json.dumps({"name": "p", "features": tenant("p")["profile"]}))
+    state = ["--state", tmp_path / "s.db"]
+    assert linnet("place", "drives", *state, "--add", tmp_path / "drives.toml").returncode == 0
+    done = linnet("place", "admit", "a", *state, "--profile", profile, "--slo", "read_latency_p99_us<=900", "--json")
+    assert json.loads(done.stdout)["drive"] == "d0", done.stderr
+    done = linnet("place", "whatif", "b", *state, "--profile", profile, "--picture", tmp_path / "b.svg")
+    assert "b may go to d0" in done.stdout, done.stderr
+    assert (tmp_path / "b.svg").read_text().startswith("<svg")
+    assert linnet("place", "admit", "c", *state).stdout == "c: s0 (staged: to be measured)\n"
+    assert "0 moves" in linnet("place", "rebalance", *state).stdout
+    with Service(tmp_path / "s.db") as service:
+        client = service.client()
+        assert client.ask("GET", "/v1/tenants/a")[1]["drive"] == "d0"
+        locked = linnet("place", "remove", "a", *state)
+        assert locked.returncode == 1 and "in use by another process" in locked.stderr
+        assert service.stop() == 0
+    assert linnet("place", "remove", "a", *state).stdout == "a: left d0\n"
+    assert "there is none of this id" in linnet("place", "remove", "a", *state).stderr
+    full = linnet("place", "admit", "big", *state, "--profile", profile, "--capacity-bytes", 10**12)
+    assert full.returncode == 1 and "1 drives have less than 1000000000000 bytes free" in full.stderr
+    for words in (["--slo", "read_latency_p99_us>=5"], ["--profile", "none-such"], ["--slo", "fast"]):
+        assert linnet("place", "admit", "x", *state, *words).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda path: path.write_bytes(b"nothing" * 1000), "not a state file, or damaged"),
+        (lambda path: sqlite3.connect(path).execute("CREATE TABLE other (x)"), "not the state of a placement"),
+        (lambda path: _made(path, "PRAGMA user_version = 99"), "state version 99"),
+        (lambda path: _made(path, "UPDATE drives SET sheet = '{'"), "table drives, row d0"),
+    ],
+)
+def test_a_spoilt_state_is_refused(linnet, tmp_path: Path, spoil, said: str) -> None:
+    state = tmp_path / "s.db"
+    spoil(state)
+    done = linnet("place", "drives", "--state", state)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert str(state) in done.stderr and said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _made(path: Path, change: str) -> None:
+    from linnet.place.cluster import DriveSpec
+    from linnet.place.service.state import State
+    from linnet.place.words import Drive
+
+    state = State(path)
+    with state.transaction():
+        state.add_drive(DriveSpec(Drive("d0", "made", SHEET), GB))
+    state.close()
+    database = sqlite3.connect(path)
+    database.execute(change)
+    database.commit()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[drives]]\nname = 'a'\n", "drives.0.model"),
+        ("drives = 3", "drives"),
+        ("[[", "not TOML"),
+        (TOML.replace("100_000_000_000", "-1"), "drives.0.capacity_bytes"),
+    ],
+)
+def test_a_bad_file_of_drives_is_told_where_it_is_wrong(linnet, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "d.toml").write_text(text)
+    done = linnet("place", "drives", "--state", tmp_path / "s.db", "--add", tmp_path / "d.toml")
+    assert done.returncode == 1
+    assert f"{tmp_path / 'd.toml'}: " in done.stderr and said in done.stderr
+
+
+def test_an_address_that_is_none_or_taken(linnet, tmp_path: Path, service: Service) -> None:
+    assert linnet("place", "serve", "--state", tmp_path / "s.db", "--listen", "nowhere").returncode == 2
+    taken = linnet("place", "serve", "--state", tmp_path / "s.db", "--listen", f"127.0.0.1:{service.port}")
+    assert taken.returncode == 1 and "cannot listen" in taken.stderr
+
+
+def test_without_its_packages_the_service_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import sys\nclass Block:\n    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('fastapi', 'uvicorn'):\n            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Block())\nfrom linnet.cli import main\n"
+        f"sys.argv = ['linnet', 'place', 'serve', '--state', {str(tmp_path / 's.db')!r}]\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'linnet[serve]'" in done.stderr
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What-if, drift and rebalancing: who suffers and by what, when a profile no longer holds, and which moves help."""
+
+import numpy as np
+import pytest
+from linnet.place.allocate import Allocator, Settings
+from linnet.place.cluster import Cluster, DriveSpec
+from linnet.place.drift import VIOLATIONS, advise, broken, drift
+from linnet.place.rebalance import rebalance
+from linnet.place.sheet import SheetModel
+from linnet.place.slo import Slo, Tenant
+from linnet.place.whatif import ABLATIONS, ablate, what_if
+from linnet.place.words import Drive, Prediction, Profile
+from place_made import GB, SHEET, Line, chance_profile, drive, profile, tenant
+
+
+def made(drives: int = 3, model=None, **settings) -> Allocator:
+    found = Allocator(Cluster(), model or Line(), Settings(**settings))
+    found.add_drives([DriveSpec(drive(f"d{i}"), 960 * GB) for i in range(drives)])
+    return found
+
+
+def test_what_if_names_the_sufferer_and_changes_nothing() -> None:
+    allocator = made()
+    allocator.place(tenant("strict", 1000, at_most=105))
+    answer = what_if(allocator, tenant("loud", 30_000), "d0")
+    assert (answer.allowed, answer.drive) == (False, "d0")
+    worst = answer.effects[0]
+    assert (worst.tenant, worst.before.value, worst.after.value, worst.limit) == ("strict", 101.0, 131.0, 105.0)
+    assert worst.broken
+    assert (worst.cause, worst.cause_share) == ("reads", 1.0)
+    assert "strict: read_latency_mean 101 -> 131 us [118, 144], 30 % worse, promised 105: BROKEN" in answer.text()
+    assert not allocator.cluster.has_tenant("loud")
+    assert allocator.cluster.placed == 1
+    elsewhere = what_if(allocator, tenant("loud", 30_000))
+    assert (elsewhere.allowed, elsewhere.drive) == (True, "d1")
+    assert allocator.cluster.placed == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause"),
+    [
+        ({"write_aligned_rate_mean": 60_000.0, "write_aligned_size_bytes_mean": 4096.0}, "writes"),
+        ({"read_aligned_rate_mean": 400_000.0, "read_aligned_size_bytes_mean": 4096.0}, "reads"),
+    ],
+)
+def test_the_cause_is_what_the_newcomer_does(changed: dict[str, float], cause: str) -> None:
+    allocator = made(model=SheetModel(), load_max=9.0)
+    promise = (Slo("read_latency_mean_us", degradation_percent=1),)
+    allocator.place(Tenant("a", GB, profile("a", 50_000), promise))
+    loud = Profile("b", {"read_random_ratio": 1.0, "write_random_ratio": 1.0, "depth": 1.0, **changed})
+    effect = next(e for e in what_if(allocator, Tenant("b", GB, loud), "d0").effects if e.tenant == "a")
+    assert effect.broken and effect.cause == cause
+    # A cause is real if the harm is gone without it.
+    without = what_if(allocator, Tenant("b", GB, ablate(loud, cause)), "d0")
+    assert not any(e.broken for e in without.effects)
+
+
+def test_what_if_agrees_with_placement() -> None:
+    chance = np.random.default_rng(4)
+    allocator = made(drives=6, model=SheetModel())
+    promise = (Slo("read_latency_mean_us", degradation_percent=10),)
+    answers = []
+    for index in range(60):
+        one = Tenant(f"t{index}", GB, chance_profile(chance, "p", 20_000), promise)
+        for name in ("d0", "d1", "d2"):
+            said = what_if(allocator, one, name).allowed
+            took = allocator.place(one, drive=name).drive
+            assert said == (took == name)
+            answers.append(said)
+            if took is not None:
+                break
+    assert True in answers and False in answers
+
+
+def test_what_if_says_what_else_stands_in_the_way() -> None:
+    allocator = made(drives=1, load_max=0.1, tenants_max=1)
+    allocator.place(tenant("a", 10))
+    answer = what_if(allocator, tenant("b", 100_000, capacity=2000 * GB), "d0")
+    assert not answer.allowed
+    assert [part for part in ("bytes free", "of its time", "as many as it may") if part in answer.text()] == [
+        "bytes free",
+        "of its time",
+        "as many as it may",
+    ]
+    with pytest.raises(ValueError, match="give a profile"):
+        what_if(allocator, Tenant("x", 1), "d0")
+    with pytest.raises(ValueError, match="placed already"):
+        what_if(allocator, tenant("a", 1), "d0")
+
+
+def test_each_ablation_takes_away_its_property_and_no_other() -> None:
+    full = Profile(
+        "full",
+        {
+            "read_aligned_size_bytes_mean": 8192,
+            "read_aligned_rate_mean": 100,
+            "read_aligned_rate_std": 10,
+            "read_aligned_bandwidth_mean": 819_200,
+            "read_unaligned_size_bytes_mean": 1000,
+            "read_unaligned_rate_mean": 50,
+            "write_aligned_size_bytes_mean": 4096,
+            "write_aligned_rate_mean": 10,
+            "write_aligned_unaligned_ratio": 0.5,
+            "read_random_ratio": 0.7,
+            "depth": 9,
+        },
+    )
+    after = {name: ablate(full, name).features for name in ABLATIONS}
+    assert after["writes"]["write_aligned_rate_mean"] == 0 == after["reads"]["read_aligned_rate_mean"]
+    assert after["writes"]["read_aligned_rate_mean"] == 100
+    assert after["bursts"]["read_aligned_rate_std"] == 0 and after["bursts"]["read_aligned_rate_mean"] == 100
+    assert after["large I/Os"]["read_aligned_size_bytes_mean"] == 4096
+    assert after["large I/Os"]["read_aligned_bandwidth_mean"] == 409_600
+    assert after["unaligned I/Os"]["read_aligned_rate_mean"] == 150
+    assert after["unaligned I/Os"]["read_aligned_size_bytes_mean"] == pytest.approx((8192 * 100 + 4096 * 50) / 150)
+    assert after["unaligned I/Os"]["write_aligned_unaligned_ratio"] == 0
+    assert after["random access"]["read_random_ratio"] == 0
+    assert after["queue depth"]["depth"] == 1
+
+
+def test_drift() -> None:
+    stored = profile("p", 5000, 500)
+    assert drift(stored, stored).distance == 0
+    slightly = drift(stored, profile("p", 5500, 550))
+    assert not slightly.left
+    tripled = drift(stored, profile("p", 15_000, 1500))
+    assert tripled.left
+    assert tripled.factor == pytest.approx(3, rel=0.01)
+    other = drift(stored, profile("p", 5000, 500, size=65536.0))
+    assert other.left
+    assert other.feature in ("read_aligned_size_bytes_mean", "read_aligned_bandwidth_mean")
+    assert not drift(profile("idle", 1), profile("idle", 9)).left, "ten I/Os per second disturb nobody"
+
+
+def test_broken_promises_are_counted_and_one_is_chance() -> None:
+    one = Tenant("a", 1, profile("a", 1), (Slo("read_latency_p99_us", bound=500), Slo("read_bandwidth_mean", None, 10)))
+    assert broken(one, {"read_latency_p99_us": 499, "read_bandwidth_mean": 91}, {"read_bandwidth_mean": 100}) == []
+    assert len(broken(one, {"read_latency_p99_us": 501, "read_bandwidth_mean": 89}, {"read_bandwidth_mean": 100})) == 2
+    same = drift(profile("a", 1000), profile("a", 1000))
+    assert advise([True] * (VIOLATIONS - 1), None) == "none"
+    assert advise([True] * VIOLATIONS, None) == "reprofile"
+    assert advise([True] * VIOLATIONS, same) == "rebalance"
+    assert advise([], drift(profile("a", 1000), profile("a", 9000))) == "reprofile"
+    assert advise([True] * VIOLATIONS + [False] * 12, None) == "none"
+
+
+def crowd(allocator: Allocator) -> None:
+    """Tenants where the model would not have put them: d0 is too loud for its strict tenant, d1 could hold d2's."""
+    rows = (
+        ("strict", 1000, 105.0, "d0"),
+        ("loud", 30_000, None, "d0"),
+        ("small", 500, None, "d0"),
+        ("c", 2000, None, "d1"),
+        ("d", 1000, None, "d2"),
+    )
+    allocator.restore([(tenant(name, rate, at_most), home) for name, rate, at_most, home in rows])
+
+
+def test_rebalancing_mends_broken_promises_and_empties_drives() -> None:
+    allocator = made(drives=5)
+    crowd(allocator)
+    homes = allocator.cluster.drive_of.copy()
+    advice = rebalance(allocator)
+    assert (advice.broken_before, advice.broken_after) == (1, 0)
+    assert (advice.drives_before, advice.drives_after) == (3, 2)
+    assert (allocator.cluster.drive_of == homes).all(), "advice changes nothing"
+    assert {move.source for move in advice.moves} == {"d0", "d2"}
+    for move in advice.moves:
+        row = allocator.cluster.row_of(move.tenant)
+        assert allocator.cluster.specs[allocator.take(row)].drive.name == move.source
+        decision = allocator.place_row(row, allocator.cluster.drive_index(move.target))
+        assert decision.drive == move.target, "each move is allowed when its turn comes"
+    assert allocator.cluster.drives_used == advice.drives_after
+    assert sum(len(allocator.breaches(drive)) for drive in range(5)) == advice.broken_after
+    assert rebalance(allocator).moves == []
+
+
+def test_rebalancing_keeps_to_its_number_of_moves() -> None:
+    allocator = made(drives=5)
+    crowd(allocator)
+    assert [move.tenant for move in rebalance(allocator, moves_max=1).moves] == ["strict"]
+    assert rebalance(allocator, moves_max=0).moves == []
+
+
+def test_the_sheet_model_says_what_physics_says() -> None:
+    model = SheetModel()
+    one = Drive("d", "m", SHEET)
+
+    def mean(reads: float, *others: Profile, **how: float) -> Prediction:
+        return model.predict([one], [profile("p", reads, **how)], [others])[0]["read_latency_mean_us"]
+
+    quiet = mean(1000.0)
+    assert 80 < quiet.value < 85, "alone, the sheet's latency and the transfer"
+    assert quiet.low90 < quiet.value < quiet.high90
+    at = [mean(1000.0, profile("o", rate)).value for rate in (1e5, 3e5, 4e5, 5e5, 6e5)]
+    assert at == sorted(at) and at[-1] > 2 * at[0]
+    writes = mean(1000.0, profile("o", 0, 80_000)).value
+    assert writes > mean(1000.0, profile("o", 80_000)).value
+    bursty = [model.predict([one], [profile("p", 1000)], [[profile("o", 480_000, burst=b)]])[0] for b in (0.0, 0.5)]
+    assert bursty[1]["read_bandwidth_mean"].value < bursty[0]["read_bandwidth_mean"].value
+    answer = model.predict([one], [profile("p", 1000)], [[profile("o", 2_000_000)]])[0]
+    assert answer["read_bandwidth_mean"].value == pytest.approx(1000 * 4096 * 530 / 2001, rel=0.35)
+    assert "write_latency_mean_us" not in answer
+    blind = model.predict([Drive("d", "m", {})], [profile("p", 1000)], [()])[0]
+    assert blind == {}, "no sheet, no prediction"
