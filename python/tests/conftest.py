@@ -56,3 +56,21 @@ def linnet() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
 
     return run
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """The files of a machine with one disk, mounted at /data, with the kernel's default of 128 KiB."""
+    disk = tmp_path / "sys/block/nvme0n1"
+    (disk / "queue").mkdir(parents=True)
+    (disk / "size").write_text("1000")
+    (disk / "dev").write_text("259:0")
+    (disk / "queue/rotational").write_text("0")
+    (disk / "queue/read_ahead_kb").write_text("128")
+    (tmp_path / "sys/dev/block").mkdir(parents=True)
+    (tmp_path / "sys/dev/block/259:0").symlink_to("../../block/nvme0n1")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text("30 1 259:0 / /data rw - ext4 /dev/nvme0n1 rw\n")
+    (tmp_path / "proc/sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("this one")
+    return tmp_path

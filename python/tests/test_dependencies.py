@@ -19,7 +19,7 @@ ELSEWHERE = {"torch"}
 
 def names(requirements: list[str]) -> set[str]:
     """The packages of these requirements, without extras, versions and markers; not the project itself."""
-    return {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in requirements} - {"linnet"}
+    return {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower().replace("_", "-") for one in requirements} - {"linnet"}
 
 
 def imported(folders: list[str]) -> set[str]:
@@ -28,7 +28,7 @@ def imported(folders: list[str]) -> set[str]:
     own = {"linnet", *(file.stem for file in files)}
     modules = {name.split(".")[0] for file in files for name in modules_of(file)}
     found = packages_distributions()
-    return {found.get(name, [name])[0].lower() for name in modules - own - sys.stdlib_module_names}
+    return {found.get(name, [name])[0].lower().replace("_", "-") for name in modules - own - sys.stdlib_module_names}
 
 
 def modules_of(file: Path) -> set[str]:

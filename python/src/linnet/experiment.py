@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,23 @@ from linnet import _native
 from linnet._native import Array, Trace, policies
 from linnet.learning import FitSettings, Fitted, fit
 
-LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "linnet-best", "linnet+hl"})
+LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet+hl"})
 """Policies that ask a model."""
 ORACLE = "oracle"
 """The policy that needs drives with foresight: it asks for answers in advance."""
+DEPLOYED = frozenset(
+    {
+        "power-of-two",
+        "prequal",
+        "dynamic-snitch",
+        "md-raid1",
+        "spdk-raid1",
+        "dm-hst",
+        "nvme-queue-depth",
+        "nvme-latency",
+    }
+)
+"""Rules of other systems, which :func:`overview` leaves out."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +45,10 @@ class Setup:
     """Everything that decides a result, besides the traces."""
 
     preset: str = "consumer-deep"
-    """SSD model preset (see :func:`linnet.presets`), or a parameter file of either engine (``.toml``)."""
+    """SSD model preset (see :func:`linnet.presets`), or a parameter file of either engine (``.toml``).
+
+    As many as there are replicas, separated by commas, give each device its own; all are of one engine.
+    """
     replicas: int = 3
     """Devices in the array; a read may go to any of them."""
     seed: int = 0
@@ -44,6 +61,14 @@ class Setup:
     """Send writes to every replica instead of the stream's own device (the paper's set-up)."""
     fit: FitSettings = field(default_factory=FitSettings)
     """Training; its ``train_share`` splits each trace by time."""
+
+
+T = TypeVar("T")
+
+
+def overview() -> list[str]:
+    """The policies of a page for one reader: LinnOS's baselines, its forms, ours and the oracle."""
+    return [name for name in policies() if name not in DEPLOYED and name not in ("ewma-hedged", "trees-only")]
 
 
 class Outcome(NamedTuple):
@@ -102,22 +127,22 @@ class Experiment:
     def learn(self) -> list[Fitted]:
         """Fit each device's model to its log of the training part, and test it on its log of the test part.
 
-        The devices are of one type and share their trees. Both logs are those of the baseline policy, so every read is
-        tested, whether a policy would revoke it or not.
+        Devices of one preset share their trees; those of different presets have their own. Both logs are those of the
+        baseline policy, so every read is tested, whether a policy would revoke it or not.
         """
-        logs = self._log(self.train_part, "profiling")
-        later = self._log(self.test_part, "held-out baseline")
+        parts = (self.train_part, self.test_part)
+        logs, later = self._at_once("profiling", [(partial(self._log, part), part) for part in parts])
         self.profile_latency_ns = [np.sort(log.read_latencies()) for log in logs]
         step = self.progress.stage(f"{self.name}: fitting", len(logs) * self.setup.fit.epochs * 2)
         settings, seed = self.setup.fit, self.setup.seed
+        shared = "," not in self.setup.preset
         self.fitted = fit(
-            logs, seed, settings, lambda done, total, loss: step(done), unbiased=True, shared_trees=True, test=later
+            logs, seed, settings, lambda done, total, loss: step(done), unbiased=True, shared_trees=shared, test=later
         )
         return self.fitted
 
-    def _log(self, part: Sequence[Trace], stage: str) -> list[Trace]:
+    def _log(self, part: Sequence[Trace], step: Callable[[int], None]) -> list[Trace]:
         """What each device serves when every read goes to its own device."""
-        step = self.progress.stage(f"{self.name}: {stage}", sum(len(t) for t in part))
         return self.array.run(part, "baseline", [], log=True, progress=self._guard(step), **self._array()).logs()
 
     def run(self, policy: str, step: Callable[[int], None] | None = None) -> Outcome:
@@ -144,20 +169,29 @@ class Experiment:
             raise _native.PolicyError(f"{', '.join(absent)}: {absent[ORACLE]}")
         if not self.fitted:
             self.learn()
-        total = sum(len(t) for t in self.test_part) * len(names)
-        step = self.progress.stage(f"{self.name}: {len(names)} policies", total)
-        done = [0] * len(names)
+        jobs = [(partial(self.run, name), self.test_part) for name in names]
+        return self._at_once(f"{len(names)} policies", jobs, workers)
 
-        def one(index: int) -> Outcome:
+    def _at_once(
+        self,
+        stage: str,
+        jobs: Sequence[tuple[Callable[[Callable[[int], None]], T], Sequence[Trace]]],
+        workers: int = 2,
+    ) -> list[T]:
+        """Run jobs on several CPUs under one progress bar; each has the traces that it runs. Results in order."""
+        step = self.progress.stage(f"{self.name}: {stage}", sum(len(t) for _, traces in jobs for t in traces))
+        done = [0] * len(jobs)
+
+        def one(index: int) -> T:
             def count(n: int) -> None:
                 done[index] = n
                 step(sum(done))
 
-            return self.run(names[index], count)
+            return jobs[index][0](count)
 
         with ThreadPoolExecutor(max_workers=workers) as pool:
             try:
-                return list(pool.map(one, range(len(names))))
+                return list(pool.map(one, range(len(jobs))))
             except BaseException:
                 self._stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from linnet import _moved
 from linnet._native import Array, Error, Trace, presets
-from linnet.experiment import LEARNED, Experiment, Outcome, Progress, Setup, spread
+from linnet.experiment import LEARNED, Experiment, Outcome, Progress, Setup, overview, spread
 
 __getattr__ = _moved.renamed(__name__)
 
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = None) -> Verdict:
-    """Run every policy on the preset most like the traces, and the short list at each device-wide share.
+    """Run an overview of policies on the preset most like the traces, and the short list at each device-wide share.
 
     ``setup.preset`` may be empty. Then the preset with the most similar read latencies is used, or ``consumer-deep`` if
     the traces have no latencies.
@@ -63,7 +63,7 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
         setup = replace(setup, preset=chosen)
         notes.append(note)
     central = Experiment(traces, setup, progress=progress)
-    outcomes = central.compare()
+    outcomes = central.compare(overview())
     reads = outcomes[0].row["reads"]
     if reads < FEW_READS:
         notes.append(f"only {reads:,} reads are tested, so the highest percentiles depend on a handful of them")

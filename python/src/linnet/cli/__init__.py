@@ -9,7 +9,21 @@ import sys
 import typer
 
 from linnet._native import Error, __commit__, __version__
-from linnet.cli import calibrate, compare, demo, dm, lazy, learn, replay, ssd, trace, tune
+from linnet.cli import (
+    calibrate,
+    compare,
+    demo,
+    dm,
+    lazy,
+    learn,
+    place,
+    place_service,
+    replay,
+    ssd,
+    trace,
+    tune,
+    tune_calibrate,
+)
 from linnet.cli.output import fail
 from linnet.extras import MissingExtra
 
@@ -29,7 +43,10 @@ app.add_typer(trace.app, name="trace")
 calibrate.register(ssd.app)
 app.add_typer(ssd.app, name="ssd")
 app.add_typer(dm.app, name="dm")
+tune_calibrate.register(tune.app)
 app.add_typer(tune.app, name="tune")
+place_service.register(place.app)
+app.add_typer(place.app, name="place")
 lazy.register(app)
 learn.register(app)
 compare.register(app)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ from linnet.cli.options import (
     load_all,
     parse_policies,
 )
-from linnet.cli.output import Bars, console, number, percent, print_json, table, write_whole
+from linnet.cli.output import Bars, console, number, percent, print_json, table, warn, write_whole
 from linnet.experiment import Experiment, Outcome, Setup, periods
 from linnet.extras import require
 from linnet.learning import FitSettings
@@ -35,6 +36,13 @@ from linnet.whatif import Verdict, assess
 
 Report = Annotated[Path | None, typer.Option(help="Also write a self-contained HTML report.", show_default=False)]
 Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
+
+
+class Writes(StrEnum):
+    """Where writes go."""
+
+    all = "all"
+    own = "own"
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +66,8 @@ def compare_command(
     preset: Annotated[
         list[str] | None,
         typer.Option(
-            help="SSD model preset or parameter file; may be repeated.",
+            help="SSD model preset or parameter file; may be repeated. As many as replicas, separated by commas, "
+            "give each device its own.",
             autocompletion=complete_preset,
             show_default="consumer-deep",
         ),
@@ -72,7 +81,11 @@ def compare_command(
     rerate: Rerate = 1.0,
     seconds: Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)] = 120.0,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.", min=1)] = FitSettings.epochs,
-    writes_to_all: Annotated[bool, typer.Option("--writes-to-all", help="Send every write to every replica.")] = False,
+    writes: Annotated[
+        Writes,
+        typer.Option(help="Send writes to all replicas, or to their stream's own device, as LinnOS's paper does."),
+    ] = Writes.all,
+    writes_to_all: Annotated[bool, typer.Option("--writes-to-all", hidden=True)] = False,
     report: Report = None,
     format: Format = None,
     seed: Seed = 0,
@@ -87,8 +100,10 @@ def compare_command(
     Example: [bold]linnet compare -t msnfs.trace.zst --rerate 20 --policy baseline,linnos+hl,oracle[/]
     """
     presets = preset or ["consumer-deep"]
-    for name in presets:
-        check_preset(name)
+    for name in (name for one in presets for name in one.split(",")):
+        check_preset(name.strip())
+    if writes_to_all:
+        warn("--writes-to-all is now --writes all, the default")
     chosen = parse_policies(policy)
     if not trace and not workload:
         raise typer.BadParameter("give --trace once for each device, or --workload", param_hint="--trace")
@@ -100,7 +115,7 @@ def compare_command(
             replicas=replicas,
             seed=seed,
             device_wide_share=share,
-            writes_to_all=writes_to_all,
+            writes_to_all=writes_to_all or writes is Writes.all,
             fit=FitSettings(epochs=epochs),
         )
         inputs: list[tuple[str | None, list[Trace], list[Trace] | None]] = []

@@ -14,7 +14,7 @@ from linnet._native import Trace
 from linnet.cli.compare import show_outcomes
 from linnet.cli.options import Seed, load
 from linnet.cli.output import Bars, console, warn, write_whole
-from linnet.experiment import Experiment, Outcome, Setup, periods
+from linnet.experiment import Experiment, Outcome, Setup, overview, periods
 from linnet.extras import lacking
 from linnet.report import Section, render
 from linnet.report.page import NO_FIGURES
@@ -65,7 +65,7 @@ def demo_command(
     with Bars() as bars:
         for name, setup, train, test in inputs(real_traces(traces), seed, bars):
             experiment = Experiment(train, setup, name, bars, test)
-            finished.append((experiment, experiment.compare()))
+            finished.append((experiment, experiment.compare(overview())))
     for experiment, outcomes in finished:
         show_outcomes(experiment, outcomes)
     pictures = not lacking("report")

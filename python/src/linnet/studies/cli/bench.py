@@ -6,6 +6,7 @@ from __future__ import annotations
 import json as json_text
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,8 +18,11 @@ import typer
 
 from linnet import _native
 from linnet.cli.options import AsJson, Seed
-from linnet.cli.output import console, number, print_json, table
-from linnet.extras import require_bench
+from linnet.cli.output import Bars, console, number, print_json, table, warn
+from linnet.extras import require, require_bench
+from linnet.place.allocate import POLICIES, Settings
+from linnet.studies.placing import filled, measure
+from linnet.studies.serving import measure as serve_load
 
 app = typer.Typer()
 
@@ -91,9 +95,34 @@ def core_rows(blocks: int, seed: int) -> list[dict[str, Any]]:
     return [json_text.loads(row) for row in _native.bench_tune(blocks, seed)]
 
 
-TUNE_ROWS: list[Callable[[int, int], list[dict[str, Any]]]] = [core_rows]
+OBSERVE_ROUNDS = 5
+OBSERVE_READS = 50_000
+
+
+def observe_rows(blocks: int, _seed: int) -> list[dict[str, Any]]:
+    """What the observer adds to a read from memory, next to an empty program on the same tracepoint.
+
+    Of each round the least of three measurements counts, since what else runs only adds; then the median of the rounds.
+    """
+    row: dict[str, Any] = {"what": "observe", "ns_median": None, "peer_ns_median": None}
+    row |= {"allocations": 0, "peer_allocations": 0, "bytes": OBSERVED_BYTES, "peer_bytes": 0}
+    rounds = min(OBSERVE_ROUNDS, max(blocks, 1))
+    try:
+        costs = [_native.tune_event_cost(3, OBSERVE_READS) for _ in range(rounds)]
+    except (_native.TuneError, OSError) as error:
+        return [{**row, "why": str(error)}]
+    row["bare_ns_median"] = round(statistics.median(bare for bare, _, _ in costs), 1)
+    row["peer_ns_median"] = round(statistics.median(empty for _, empty, _ in costs), 1)
+    row["ns_median"] = round(statistics.median(ours for _, _, ours in costs), 1)
+    return [row]
+
+
+OBSERVED_BYTES = 61 * 8
+"""Of a file on one CPU: `struct cell` in crates/tune/bpf/readahead.h, whose size crates/tune/src/observe checks."""
+
+TUNE_ROWS: list[Callable[[int, int], list[dict[str, Any]]]] = [core_rows, observe_rows]
 """What `linnet bench tune` measures: each takes blocks and seed and gives rows. Add a function to add a row; its keys
-are what, ns_median, peer_ns_median, allocations and bytes. Those that only the table shows may be missing."""
+are what, ns_median, peer_ns_median, allocations and bytes. What cannot be measured here is null, and `why` says so."""
 
 
 @app.command()
@@ -102,7 +131,8 @@ def tune(
     seed: Seed = 1,
     json: AsJson = False,
 ) -> None:
-    """Nanoseconds of a knob's network, tree and ring, next to a plain re-implementation of KML's data path.
+    """Nanoseconds of a knob's network, tree and ring, next to a plain re-implementation of KML's data path; and of the
+    observer's program on a read from memory, next to an empty one (needs root).
 
     Example: [bold]linnet bench tune --blocks 11[/]
     """
@@ -117,6 +147,9 @@ def tune(
         shown,
         [[row.get(name) for name in shown] for row in rows],
     )
+    for row in rows:
+        if row.get("why"):
+            warn(f"{row['what']} was not measured: {row['why']}")
 
 
 @app.command()
@@ -148,3 +181,60 @@ def decide(
         [[*(row[name] for name in shown), row["ratio_to_plain"]] for row in rows],
         left=6,
     )
+
+
+@app.command()
+def place(
+    drives: Annotated[
+        list[int] | None, typer.Option(help="Size of the cluster; may repeat.", min=1, show_default="1000 and 100000")
+    ] = None,
+    newcomers: Annotated[
+        int, typer.Option(help="Tenants that are placed, and removed again, one by one.", min=2)
+    ] = 300,
+    policy: Annotated[str | None, typer.Option(help="One policy.", show_default="first-fit and best-fit")] = None,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Measure one placement, with the model of data sheets, in a cluster whose drives have one to seven tenants.
+
+    Wall and processor time: they differ where the machine does other work. Each newcomer has a profile of its own; only
+    an empty drive can take a strict one, so that the model is asked about as many drives as it may be.
+
+    Example: [bold]linnet bench place --drives 1000 --newcomers 100[/]
+    """
+    settings = [Settings(policy=name) for name in ([policy] if policy else POLICIES)]  # type: ignore[arg-type]
+    rows = []
+    with Bars() as bars:
+        for size in drives or [1000, 100_000]:
+            bars.stage(f"filling {size} drives", 1)
+            allocator = filled(size, seed)
+            for one in settings:
+                allocator.settings = one
+                for strict in (False, True):
+                    step = bars.stage(f"{size} drives, {one.policy}", newcomers)
+                    rows.append(measure(allocator, newcomers, seed, strict, step))
+    if json:
+        print_json({"rows": rows, "seed": seed})
+        return
+    table("one placement", list(rows[0]), [[*row.values()] for row in rows], left=0)
+
+
+@app.command()
+def service(
+    clients: Annotated[int, typer.Option(help="Connections at the same time.", min=1)] = 200,
+    tenants: Annotated[int, typer.Option(help="Tenants that each client brings.", min=1)] = 20,
+    drives: Annotated[int, typer.Option(help="Drives of the cluster.", min=1, max=10_000)] = 1000,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Measure the placement service under many clients on the loopback interface, and check its books afterwards.
+
+    Example: [bold]linnet bench service --clients 20 --tenants 10[/]
+    """
+    require("serve", "linnet bench service")
+    with Bars() as bars:
+        row = serve_load(clients, tenants, drives, seed, bars.stage("requests", clients * tenants))
+    if json:
+        print_json({"rows": [row], "seed": seed})
+        return
+    table("the placement service", ["what", "value"], [[k, v if k != "statuses" else str(v)] for k, v in row.items()])

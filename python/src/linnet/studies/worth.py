@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the model is worth: linnet-best against the best rule that has no model, cell by cell.
+
+A cell is a workload or trace, the presets of an array, a seed, and where writes go. In each cell, and for each figure,
+the best of all rules is taken after the fact, so the rival is better than any rule that an operator could fix in
+advance. ``clone`` is left out, because it doubles the reads that the drives serve.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linnet._native import Trace, policies
+from linnet.experiment import LEARNED, ORACLE, Experiment
+from linnet.studies.latency import way
+
+METRICS = ("mean_us", "p99_us", "p999_us")
+OURS = "linnet-best"
+WON = 0.95
+"""Below this ratio to the best rule, the model wins the cell."""
+LOST = 1.02
+"""Above it, the model loses the cell."""
+RESAMPLES = 2_000
+"""Bootstrap samples of an interval."""
+
+
+@cache
+def split() -> dict[str, Any]:
+    """Seeds and traces of tuning and of reporting: ``split.toml`` beside this file."""
+    with files("linnet.studies").joinpath("split.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def reported_seeds(count: int) -> list[int]:
+    """The first ``count`` seeds that nothing was tuned on."""
+    first = split()["seeds"]["reported_from"]
+    return list(range(first, first + count))
+
+
+def rules() -> list[str]:
+    """Policies without a model that send about as many reads as they are asked."""
+    return [name for name in policies() if name not in LEARNED and name not in (ORACLE, "clone")]
+
+
+def without_ties(trace: Trace, seed: int) -> Trace:
+    """The trace with I/Os that arrive at the same time in an order drawn by a hash.
+
+    Recordings that list I/Os in the order of their completion would otherwise tell which of them was slow.
+    """
+    columns = trace.columns()
+    arrive = columns["arrive_ns"]
+    order = np.lexsort((mixed(np.arange(len(arrive), dtype=np.uint64), seed), arrive))
+    return Trace.from_columns(trace.name, **{name: column[order] for name, column in columns.items()})
+
+
+def mixed(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """A hash of each number (the finaliser of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        z = numbers + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
+    """The rows of one cell, one for each metric."""
+    names = [*rules(), OURS]
+    if experiment.array.foresight:
+        names.append(ORACLE)
+    by = {outcome.row["policy"]: outcome.row for outcome in experiment.compare(names)}
+    rows = []
+    for metric in METRICS:
+        best = min(rules(), key=lambda name: by[name][metric])
+        rule_us, own_us = by[best][metric], by[OURS][metric]
+        oracle_us = by[ORACLE][metric] if ORACLE in by else None
+        rows.append(
+            {
+                "trace": experiment.name,
+                "preset": experiment.setup.preset,
+                "engine": experiment.array.engine,
+                "writes": writes,
+                "seed": experiment.setup.seed,
+                "metric": metric.removesuffix("_us"),
+                "best_rule": best,
+                "best_rule_us": rule_us,
+                "learned_us": own_us,
+                "oracle_us": oracle_us,
+                "ratio": own_us / rule_us if rule_us else 1.0,
+                "way": way(rule_us, own_us, oracle_us) if oracle_us is not None else None,
+                "ewma_hedged_us": by["ewma-hedged"][metric],
+                "extra_io_share": by[OURS]["extra_io_share"],
+            }
+        )
+    return rows
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each metric: cells won by more than 5 %, lost by more than 2 %, and the geometric mean with its interval.
+
+    The interval holds 95 % of bootstrap samples. A sample draws traces with replacement, then cells of each: cells of
+    one trace are alike, and would make the interval too narrow if they were drawn one by one.
+    """
+    lines = []
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        own = [row for row in rows if row["metric"] == metric]
+        ratios = np.array([row["ratio"] for row in own])
+        groups: dict[str, list[int]] = {}
+        for place, row in enumerate(own):
+            groups.setdefault(row["trace"], []).append(place)
+        low, high = interval(np.log(ratios), [np.array(group) for group in groups.values()])
+        lines.append(
+            {
+                "metric": metric,
+                "cells": len(own),
+                "won_by_5": int((ratios < WON).sum()),
+                "lost_by_2": int((ratios > LOST).sum()),
+                "ratio_geomean": float(np.exp(np.log(ratios).mean())),
+                "low95": low,
+                "high95": high,
+            }
+        )
+    return lines
+
+
+def interval(logs: NDArray[np.float64], groups: Sequence[NDArray[np.int64]]) -> tuple[float, float]:
+    """The geometric mean's 95 % interval, by a bootstrap over groups and over the members of each."""
+    chance = np.random.default_rng(0)
+    means = np.empty(RESAMPLES)
+    for sample in range(RESAMPLES):
+        drawn = chance.integers(len(groups), size=len(groups))
+        parts = [logs[chance.choice(groups[k], size=len(groups[k]))] for k in drawn]
+        means[sample] = np.concatenate(parts).mean()
+    low, high = np.exp(np.quantile(means, (0.025, 0.975)))
+    return float(low), float(high)
