@@ -73,8 +73,9 @@ test-tune: build       ## the readahead tuner on this machine's kernel: needs ro
 test-vm: build         ## the kernel module on stock kernels in emulated machines: make test-vm [CASE=name] [KERNEL=6.1]
 	@$(PYTHON) tests/vm/run.py $(CASE:%=--case '%') $(KERNEL:%=--kernel %) $(if $(SLOW),--slow)
 
-kernel:                ## the device-mapper target: make kernel KDIR=/lib/modules/$$(uname -r)/build
+kernel:                ## the kernel modules: make kernel KDIR=/lib/modules/$$(uname -r)/build
 	@$(MAKE) --no-print-directory -C kernel/dm $(if $(KDIR),KDIR=$(KDIR))
+	@$(MAKE) --no-print-directory -C kernel/tune $(if $(KDIR),KDIR=$(KDIR))
 
 kernel-deb:            ## the module as a Debian package with DKMS, build/linnet-dkms_*_all.deb
 	@sh kernel/package/build-deb.sh

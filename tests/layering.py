@@ -27,10 +27,11 @@ MAY_USE = {
     "learn": {"types", "sim", "core", "measure"},
     "replay": {"types", "array"},
     "tune": {"types", "core", "measure"},
+    "tenant": {"types", "sim", "measure", "ssd"},
     "study": {"types", "sim", "core", "measure", "array", "learn"},
     "bench": {"types", "sim", "core", "ssd"},
     "python": {
-        *("types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure", "replay", "tune"),
+        *("types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure", "replay", "tune", "tenant"),
         *("study", "bench"),
     },
 }

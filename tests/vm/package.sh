@@ -19,4 +19,10 @@ expect "model" "$(status vol model)" loaded
 expect_some "decisions" "$(status vol decisions)"
 dmsetup remove vol
 rmmod dm_linnet
+# The other module: decompressed as modprobe would.
+tune=$(echo "$work"/linnet-tune.ko*)
+case $tune in *.xz) xz -dc "$tune" >/run/linnet-tune.ko ;; *.zst) zstd -qdc "$tune" >/run/linnet-tune.ko ;; *) cp "$tune" /run/linnet-tune.ko ;; esac
+insmod /run/linnet-tune.ko
+grep -q '^kprobe page_cache_sync_ra' /sys/kernel/debug/linnet_tune/status
+rmmod linnet_tune
 log_check

@@ -41,13 +41,15 @@ inside apt-get install -qq -y --no-install-recommends "$(echo "$work"/linnet-dkm
 # Postinst builds for the running kernel if that has headers; in this copy, the running kernel is the host's.
 inside dkms autoinstall -k "$release"
 inside dkms status linnet | tee "$work/status"
-for field in srcversion vermagic; do inside modinfo -k "$release" -F $field dm-linnet; done >"$work/info"
-cp "$root/lib/modules/$release/updates/dkms/dm-linnet.ko"* "$work/"
-inside modinfo -k "$release" -n dm-linnet
+for module in dm-linnet linnet-tune; do
+	for field in srcversion vermagic; do inside modinfo -k "$release" -F $field $module; done
+done >"$work/info"
+cp "$root/lib/modules/$release/updates/dkms/"{dm-linnet,linnet-tune}.ko* "$work/"
+inside modinfo -k "$release" -n dm-linnet linnet-tune
 echo "\$ apt purge linnet-dkms"
 inside apt-get purge -qq -y linnet-dkms 2>&1 | grep -v '^(Reading database'
 inside dkms status linnet >"$work/after"
-for path in "$root"/usr/src/linnet-* "$root"/var/lib/dkms/linnet "$root/lib/modules/$release"/updates/dkms/dm-linnet*; do
+for path in "$root"/usr/src/linnet-* "$root"/var/lib/dkms/linnet "$root/lib/modules/$release"/updates/dkms/{dm-linnet,linnet-tune}*; do
 	[ ! -e "$path" ] || { echo "failed: ${path#"$root"} stays after removal"; exit 1; }
 done
 rm "$root/lib/modules/$release/build" # KDIR= gives the path of the headers
@@ -58,15 +60,19 @@ for attempt in 1 2; do
 	tail -n 1 "$work/install"
 done
 inside dkms status linnet >"$work/again"
-for field in srcversion vermagic; do inside modinfo -k "$release" -F $field dm-linnet; done >"$work/again.info"
+for module in dm-linnet linnet-tune; do
+	for field in srcversion vermagic; do inside modinfo -k "$release" -F $field $module; done
+done >"$work/again.info"
 D
 mkdir "$work/over"
 unshare -m bash "$work/debian.sh" "$work" "$headers" "$release"
 expect_like "dkms status" "$(cat "$work/status")" "linnet/[0-9.]+, ${release//+/[+]}, x86_64: installed"
 expect "dkms after removal" "$(cat "$work/after")" ""
 expect "dkms status after make kernel-install" "$(cat "$work/again")" "$(cat "$work/status")"
-expect "the module of make kernel-install" "$(cat "$work/again.info")" "$(cat "$work/info")"
-[ -n "$(ls "$work" | grep dm-linnet.ko)" ] || fail "DKMS left no dm-linnet.ko"
+expect "the modules of make kernel-install" "$(cat "$work/again.info")" "$(cat "$work/info")"
+for module in dm-linnet linnet-tune; do
+	[ -n "$(ls "$work" | grep $module.ko)" ] || fail "DKMS left no $module.ko"
+done
 
 # The three commands as the dry run prints them, which an operator would type.
 python3 tests/vm/make_model.py busy:4 "$work/m.linnet"

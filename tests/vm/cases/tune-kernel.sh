@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# linnet_tune: random reads through a mapping get a small readahead, scans keep theirs, each file has its own, advice is
+# respected, and everything is put back.
+# vm: nvme=2:256M timeout=600
+. tests/vm/lib.sh
+. tests/vm/tune.sh
+
+tune_disk
+for name in random scan advised sequential both; do tune_file $name 32; done
+rm -f /run/go.*
+
+expect "pages that a fault brings without the module" "$(reads random cold fault:4000)" 32
+tune_module
+cat $DEBUG/status
+expect "pages that the first fault brings" "$(reads random cold fault:4000)" 32
+
+# Two files at the same time, and a third one whose owner has given advice.
+background random cold touch:60:1 done:/run/go.touched wait:/run/go.decided cold fault:5000 wait:/run/go.unloaded cold fault:6000
+background scan cold scan:8000 wait:/run/go.decided cold fault:5000
+background advised advise:random cold touch:60:2 touch:60:3 done:/run/go.advised
+background sequential cold touch:60:4 wait:/run/go.decided advise:sequential cold fault:5000 advise:normal cold fault:5000
+comes_to "the value for random reads" 8 target random
+comes_to "the value of a file that begins at random" 8 target sequential
+comes_to "how the scan is read" sequential reading scan
+comes_to "the end of the advised reads" yes exists /run/go.advised
+expect "the value for the scan, its own" "$(target scan)" 0
+# A reader that opens the file with advice is left alone, whatever the file's other readers do.
+expect "pages of a fault beside advice SEQUENTIAL" "$(reads random advise:sequential cold fault:5500)" 64
+expect "pages of faults in a mapping with MADV_SEQUENTIAL" "$(echo $(reads random cold madvise:sequential fault:5500 fault:6500))" "32 32"
+expect "pages of a fault by another reader of the file" "$(reads random cold fault:5500)" 2
+expect "pages of a fault in a new file" "$(reads both cold fault:5000)" 32
+touch /run/go.decided
+comes_to "pages that a fault of the random reader brings" 2 answer random
+comes_to "pages that a fault of the scanner brings" 32 answer scan
+comes_to "pages after the owner's advice" "64 32" eval 'tr "\n" " " </run/out.sequential | sed "s/ $//"'
+expect_some "open files that their owner changed" "$(counter left)"
+expect_some "times that advice kept us away" "$(counter advised)"
+cat $DEBUG/decisions $DEBUG/files
+
+# Its owner reads the file differently: the value follows, down and up.
+background both cold touch:60:5 done:/run/go.both wait:/run/go.turn cold scan:8000 done:/run/go.turned wait:/run/go.unloaded cold fault:7000
+comes_to "the value while it is read at random" 8 target both
+sleep 5 # changes back within 4 s need two windows
+touch /run/go.turn
+comes_to "the value while it is read in order" 0 target both
+
+# A dry run decides and sets nothing; what was set returns with the next read.
+echo Y >$PARAMETERS/dry_run
+expect "pages of a fault in a dry run" "$(reads random cold fault:5600)" 32
+echo N >$PARAMETERS/dry_run
+expect "pages of a fault after it" "$(reads random cold fault:5700)" 2
+# Other devices are left alone.
+echo "$(drive 1)" >$PARAMETERS/devices
+expect "pages of a fault on a device that is not tuned" "$(reads random cold fault:5600)" 32
+drive 0 >$PARAMETERS/devices
+refuses bash -c "echo /dev/nothing >$PARAMETERS/devices"
+expect_like "the devices" "$(cat $PARAMETERS/devices)" '^[0-9]+:[0-9]+$'
+
+expect_some "open files with a value of ours" "$(counter open_files)"
+expect "events without room" "$(counter lost)" 0
+rmmod linnet_tune
+touch /run/go.unloaded
+comes_to "pages that a fault of the random reader brings without the module" 32 answer random
+comes_to "pages that a fault of the other one brings" 32 answer both
+wait
