@@ -35,5 +35,13 @@ reading() { awk -v n="$1" '$NF == n {print $4}' $DEBUG/files; }
 # $! is the reader itself.
 background() { "$TOOLS/filereads" "$MNT/$1" "${@:2}" >"/run/out.$1" & }
 answer() { tail -n 1 "/run/out.$1"; }
+# decided NAME KIB: waits until the file has been given this value, and until the reader that repeats reads until
+# /run/go.NAME and then does done:/run/paused.NAME has paused. A reader that read once might leave too little in one
+# window where the machine is slow.
+decided() {
+	comes_to "the value of $1" "$2" target "$1"
+	touch "/run/go.$1"
+	comes_to "the pause of the reader of $1" yes exists "/run/paused.$1"
+}
 # exists PATH: yes or no.
 exists() { if [ -e "$1" ]; then echo yes; else echo no; fi; }

@@ -7,7 +7,7 @@
 
 tune_disk
 for name in random scan advised sequential both; do tune_file $name 32; done
-rm -f /run/go.*
+rm -f /run/go.* /run/paused.*
 
 expect "pages that a fault brings without the module" "$(reads random cold fault:4000)" 32
 tune_module
@@ -15,15 +15,15 @@ cat $DEBUG/status
 expect "pages that the first fault brings" "$(reads random cold fault:4000)" 32
 
 # Two files at the same time, and a third one whose owner has given advice.
-background random cold touch:60:1 done:/run/go.touched wait:/run/go.decided cold fault:5000 wait:/run/go.unloaded cold fault:6000
-background scan cold scan:8000 wait:/run/go.decided cold fault:5000
+background random until:/run/go.random:touch:60:1 done:/run/paused.random wait:/run/go.decided cold fault:5000 wait:/run/go.unloaded cold fault:6000
+background scan until:/run/go.scan:scan:8000 done:/run/paused.scan wait:/run/go.decided cold fault:5000
 background advised advise:random cold touch:60:2 touch:60:3 done:/run/go.advised
-background sequential cold touch:60:4 wait:/run/go.decided advise:sequential cold fault:5000 advise:normal cold fault:5000
-comes_to "the value for random reads" 8 target random
-comes_to "the value of a file that begins at random" 8 target sequential
+background sequential until:/run/go.sequential:touch:60:4 done:/run/paused.sequential wait:/run/go.decided advise:sequential cold fault:5000 advise:normal cold fault:5000
+decided random 8
+decided sequential 8
 comes_to "how the scan is read" sequential reading scan
+decided scan 0
 comes_to "the end of the advised reads" yes exists /run/go.advised
-expect "the value for the scan, its own" "$(target scan)" 0
 # A reader that opens the file with advice is left alone, whatever the file's other readers do.
 expect "pages of a fault beside advice SEQUENTIAL" "$(reads random advise:sequential cold fault:5500)" 64
 expect "pages of faults in a mapping with MADV_SEQUENTIAL" "$(echo $(reads random cold madvise:sequential fault:5500 fault:6500))" "32 32"
@@ -38,11 +38,11 @@ expect_some "times that advice kept us away" "$(counter advised)"
 cat $DEBUG/decisions $DEBUG/files
 
 # Its owner reads the file differently: the value follows, down and up.
-background both cold touch:60:5 done:/run/go.both wait:/run/go.turn cold scan:8000 done:/run/go.turned wait:/run/go.unloaded cold fault:7000
-comes_to "the value while it is read at random" 8 target both
-sleep 5 # changes back within 4 s need two windows
+background both until:/run/go.both:touch:60:5 done:/run/paused.both wait:/run/go.turn until:/run/go.turned:scan:8000 wait:/run/go.unloaded cold fault:7000
+decided both 8
 touch /run/go.turn
 comes_to "the value while it is read in order" 0 target both
+touch /run/go.turned
 
 # A dry run decides and sets nothing; what was set returns with the next read.
 echo Y >$PARAMETERS/dry_run

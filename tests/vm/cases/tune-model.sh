@@ -8,7 +8,7 @@
 tune_disk
 tune_file data 32
 tune_file ordered 32
-rm -f /run/go.*
+rm -f /run/go.* /run/paused.*
 model m crates/tune/tests/readahead-1.linnet
 
 refuses tune_module model=nothing
@@ -25,10 +25,10 @@ refuses bash -c "echo ../m >$PARAMETERS/model"
 expect "the model after refused ones" "$(cat $PARAMETERS/model)" m
 refuses bash -c "echo 2 >$PARAMETERS/learn"
 
-background data cold touch:60:1 wait:/run/go.end
-background ordered cold scan:8000 wait:/run/go.end
-comes_to "the value for random reads" 8 target data
-comes_to "the value for reads in order" 512 target ordered
+background data until:/run/go.data:touch:60:1 done:/run/paused.data wait:/run/go.end
+background ordered until:/run/go.ordered:scan:8000 done:/run/paused.ordered wait:/run/go.end
+decided data 8
+decided ordered 512
 expect "decisions that are the model's" "$(grep -c 'by the model' $DEBUG/decisions)" "$(wc -l <$DEBUG/decisions)"
 cat $DEBUG/decisions
 expect "pages of a fault at random" "$(reads data cold fault:4000)" 2

@@ -10,12 +10,12 @@ tune_file data 32
 mkdir "$MNT/many"
 for ((i = 0; i < 60; i++)); do head -c 256K /dev/urandom >"$MNT/many/$i"; done
 sync
-rm -f /run/go.*
+rm -f /run/go.* /run/paused.*
 
 tune_module
-background data cold touch:60:1 wait:/run/go.killed
+background data until:/run/go.data:touch:60:1 done:/run/paused.data wait:/run/go.killed
 reader=$!
-comes_to "the value" 8 target data
+decided data 8
 # filereads' file has a value of ours from its next fault on.
 reads data touch:1 cold fault:3000
 for ((i = 0; i < 4; i++)); do reads data storm:150 & done
@@ -26,8 +26,8 @@ comes_to "open files with a value of ours after all have ended" 0 counter open_f
 
 # Deleted while it is read, and its number given to another file.
 tune_file gone 16
-background gone cold touch:60:2 done:/run/go.touched wait:/run/go.deleted touch:20:3
-comes_to "the value" 8 target gone
+background gone until:/run/go.gone:touch:60:2 done:/run/paused.gone wait:/run/go.deleted touch:20:3
+decided gone 8
 rm "$MNT/gone"
 tune_file next 16
 expect "pages of a fault in the file that follows" "$(reads next cold fault:1000)" 32

@@ -15,7 +15,11 @@
  *   madvise:WHAT      the same for the mapping
  *   reopen            closes the file and opens it again
  *   done:PATH         creates PATH
- *   wait:PATH         waits until PATH exists, 60 s at most
+ *   wait:PATH         waits until PATH exists
+ *   until:PATH:STEP   drops the file from memory and does STEP, again and again until PATH exists; `touch` and `pread`
+ *                     read other pages each time
+ *
+ * Nothing has a limit of time: machines may be slow, and the caller has one.
  *   storm:N           N times: opens the file, touches a page, closes it
  */
 #include <errno.h>
@@ -119,11 +123,30 @@ static int advice(const char *what)
 	return !strcmp(what, "random") ? POSIX_FADV_RANDOM : !strcmp(what, "sequential") ? POSIX_FADV_SEQUENTIAL : 0;
 }
 
+/* Rounds of `until`: they move the seeds. */
+static uint64_t rounds;
+
+static void step(char *word);
+
+static void until(const char *end, const char *repeated)
+{
+	char word[256];
+
+	for (; access(end, F_OK); rounds++) {
+		strcpy(word, "cold");
+		step(word);
+		snprintf(word, sizeof(word), "%s", repeated);
+		step(word);
+		usleep(200000);
+	}
+	rounds = 0;
+}
+
 static void step(char *word)
 {
 	char *argument = strchr(word, ':'), *second = argument ? strchr(argument + 1, ':') : NULL;
 	size_t n = argument ? strtoul(argument + 1, NULL, 10) : 0;
-	uint64_t state = second ? strtoul(second + 1, NULL, 10) : 1;
+	uint64_t state = (second ? strtoul(second + 1, NULL, 10) : 1) + 1000 * rounds;
 	static char buffer[16 * PAGE];
 
 	if (argument)
@@ -166,11 +189,11 @@ static void step(char *word)
 	} else if (!strcmp(word, "done")) {
 		close(open(argument, O_CREAT | O_WRONLY, 0600));
 	} else if (!strcmp(word, "wait")) {
-		for (int i = 0; access(argument, F_OK); i++) {
-			if (i == 600)
-				die("waited 60 s in vain");
+		while (access(argument, F_OK))
 			usleep(100000);
-		}
+	} else if (!strcmp(word, "until") && second) {
+		*second = 0;
+		until(argument, second + 1);
 	} else if (!strcmp(word, "storm")) {
 		for (size_t i = 0; i < n; i++) {
 			open_file();
