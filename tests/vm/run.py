@@ -272,6 +272,15 @@ def plan(cases: list[Case], kernels: list[str], logs: Path) -> list[Boot]:
     return sorted(boots, key=lambda b: -sum(c.timeout for c in b.cases))
 
 
+def run_all(boots: list[Boot], jobs: int) -> list[Result]:
+    """Run every boot, some at the same time."""
+    results: list[Result] = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(b.run) for b in boots]):
+            results += done.result()
+    return results
+
+
 def show(result: Result) -> None:
     """Print one line for a case, and its output unless it passed."""
     lines = [f"{result.status:4}  {result.kernel:5} {result.name:32} {result.seconds:6.1f} s"]
@@ -289,6 +298,7 @@ def main() -> int:
     parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1, 6.12 or 6.1-debug")
     parser.add_argument("--jobs", type=int, default=2, help="machines at the same time")
     parser.add_argument("--slow", action="store_true", help="also the cases that take long")
+    parser.add_argument("--again", action="store_true", help="run once more what failed")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     args = parser.parse_args()
 
@@ -318,10 +328,13 @@ def main() -> int:
 
     logs = BUILD / "vm" / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    results: list[Result] = []
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for done in concurrent.futures.as_completed([pool.submit(b.run) for b in plan(cases, kernels, logs)]):
-            results += done.result()
+    results = run_all(plan(cases, kernels, logs), args.jobs)
+    failed = {(r.name, r.kernel) for r in results if r.status == "FAIL"}
+    if failed and args.again:
+        print(f"once more: {', '.join(f'{name} on {kernel}' for name, kernel in sorted(failed))}", flush=True)
+        results = [r for r in results if r.status != "FAIL"]
+        boots = [b for k in kernels for b in plan([c for c in cases if (c.name, k) in failed], [k], logs)]
+        results += run_all(boots, args.jobs)
     count = {status: sum(r.status == status for r in results) for status in ("pass", "FAIL", "skip")}
     skipped = f", {count['skip']} skipped" if count["skip"] else ""
     print(f"{count['pass']} passed, {count['FAIL']} failed{skipped}")
