@@ -85,7 +85,7 @@ def install_model(plan: Plan, host: Host, file: Path) -> str:
 
 
 def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
-    """The plan that makes a device. With ``dry_run`` a device that cannot be looked at is noted, not refused."""
+    """The plan that makes a device. With ``dry_run``, a device that cannot be examined gives a warning."""
     check_device_name(wish.name)
     check_policy(wish.policy)
     _check(wish)

@@ -22,7 +22,7 @@ Points = Mapping[str, NDArray[Any]]
 JITTER = 1e-8
 """Added to the diagonal; far below any noise, and enough for the factorisation."""
 MOST = 160
-"""Points that decide the hyperparameters; all points are conditioned on."""
+"""Hyperparameters are fitted on so many points, at most. Predictions are conditioned on all points."""
 LOG_NOISE_LEAST = math.log(1e-3)
 ROUGHNESS = (0.5, 1.5)
 """Orders of the Matérn kernel that are tried: curves with kinks, and curves with a slope everywhere."""
@@ -109,10 +109,10 @@ class Process:
     points: dict[str, NDArray[Any]]
     values: Floats
     noise: Floats
-    """Standard deviation of each point's own noise, beside the kernel's: (n,)."""
+    """(n,): standard deviation of each point's noise, in addition to the kernel's."""
 
     def given(self, points: Points, values: Floats, noise: Floats) -> Process:
-        """The same hyperparameters, conditioned on these points instead; ``noise`` is of each point, beside its own."""
+        """The same hyperparameters, conditioned on these points. ``noise`` is as in the class."""
         return replace(self, points=dict(points), values=values, noise=noise)
 
     def predict(self, points: Points) -> tuple[Floats, Floats]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which tenants should move: first those whose going mends a broken promise, then those whose going empties a drive.
+"""Advice on moves: first moves that mend broken promises, then moves that empty a drive.
 
-It advises and changes nothing. Moves are listed in an order in which each is allowed by the model when its turn comes.
+Nothing is changed. If the moves are made in their order, the model allows each of them at its turn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from linnet.place.allocate import Allocator
 
 EMPTIED_MAX = 200
-"""Drives, the least loaded first, that it tries to empty."""
+"""So many of the least loaded drives are tried, at most."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Advice:
 
     moves: list[Move]
     broken_before: int
-    """Promises that the model sees broken now."""
+    """Promises that are broken now, by the model."""
     broken_after: int
     drives_before: int
     """Drives that have tenants."""
@@ -73,7 +73,7 @@ def rebalance(
 
 
 def _mend(allocator: Allocator, drive: int, moves_max: int) -> list[Move]:
-    """Move tenants off a drive with broken promises, the one whose going mends most first, until all hold."""
+    """Move tenants off a drive until it has no broken promise. The tenant whose move mends most promises goes first."""
     cluster = allocator.cluster
     moves: list[Move] = []
     while len(moves) < moves_max and (count := len(allocator.breaches(drive))):
@@ -115,7 +115,7 @@ def _empty(allocator: Allocator, drive: int, moves_max: int) -> list[Move]:
 
 
 def _move(allocator: Allocator, row: int, drive: int, reason: str, opened: bool = True) -> Move | None:
-    """Move a tenant to where placement wants it; to a drive without tenants only if one may be ``opened``."""
+    """Move a tenant to the drive that placement chooses. With ``opened`` false, that drive must have tenants."""
     cluster = allocator.cluster
     allocator.take(row)
     decision = allocator.place_row(row, but=drive)
