@@ -7,6 +7,7 @@
 mod apply;
 pub mod bdi;
 pub mod device;
+mod devices;
 pub mod doctor;
 mod error;
 pub mod event;

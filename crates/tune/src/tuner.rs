@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::apply::Files;
 use crate::bdi::{self, Bdi, Kind};
-use crate::device::{Device, Found, Rivals};
+use crate::device::Rivals;
+use crate::devices::{Devices, Moves};
 use crate::error::Result;
 use crate::event::Event;
 use crate::govern::{Governor, Proposal, WINDOW};
@@ -22,7 +23,7 @@ use crate::observe::{Observer, Sample};
 use crate::openfile::{self, FileId};
 use crate::pool::Pools;
 use crate::recover::recover;
-use crate::rule::{Class, DEFAULT_KIB, Decider, FileReads};
+use crate::rule::{Decider, FileReads};
 
 /// What is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +79,6 @@ impl Default for Options {
 const IDLE: Duration = Duration::from_secs(60);
 /// Mounts are listed again at least this often.
 const MOUNTS: Duration = Duration::from_secs(10);
-/// The share of what is read that moves a device.
-const DOMINANT: f64 = 0.8;
 
 /// Another knob, which is turned beside readahead by the same observation.
 pub trait Companion {
@@ -98,14 +97,6 @@ pub(crate) struct Track {
     pub(crate) corrected: bool,
 }
 
-struct Whole {
-    device: Device,
-    began: Duration,
-    /// Pages read in this window for random reads and runs, and for reads in order.
-    scattered: u64,
-    ordered: u64,
-}
-
 /// A running tuner. `run` puts everything back before it returns, unless it is to leave the values.
 pub struct Tuner<'a> {
     host: Host,
@@ -120,7 +111,7 @@ pub struct Tuner<'a> {
     only: Option<Bdi>,
     tracks: HashMap<(FileId, u64), Track>,
     pools: Pools,
-    devices: HashMap<String, Whole>,
+    devices: Devices,
     began: Instant,
     companion: Option<&'a mut dyn Companion>,
     _lock: Option<Lock>,
@@ -181,7 +172,7 @@ impl<'a> Tuner<'a> {
             only,
             tracks: HashMap::new(),
             pools: Pools::default(),
-            devices: HashMap::new(),
+            devices: Devices::default(),
             began: Instant::now(),
             companion: None,
             _lock: lock,
@@ -245,7 +236,7 @@ impl<'a> Tuner<'a> {
                 self.listed = now;
             }
         }
-        let mut events = self.look_at_devices(now);
+        let mut events = self.devices.look(now, &mut self.journal, &self.bdis);
         let mut proposals = Vec::new();
         let demands = self.observer.sight().demands;
         for sample in samples {
@@ -253,7 +244,8 @@ impl<'a> Tuner<'a> {
             if !self.is_wanted(&bdi) || !self.in_group(sample.cgroup) {
                 continue;
             }
-            let Some(value) = self.value_of(&bdi, now) else { continue };
+            let Options { rivals, backoff, .. } = self.options;
+            let Some(value) = self.devices.value_of(&self.host, &bdi, now, rivals, backoff) else { continue };
             let track = self.tracks.entry((sample.file, sample.cgroup)).or_insert_with(|| Track {
                 governor: Governor::new(now, value),
                 seen: now,
@@ -268,9 +260,8 @@ impl<'a> Tuner<'a> {
             let proposal = track.governor.step(now, &sample.counts, demands, self.decider);
             let (class, kib) = (track.governor.class(), track.governor.current_kib());
             self.decider.note(now, &FileReads { class, kib, rpcs: sample.rpcs });
-            if let (Some(whole), Some(class)) = (self.devices.get_mut(&bdi.name), track.governor.class()) {
-                let ordered = matches!(class, Class::Sequential | Class::Reverse);
-                *(if ordered { &mut whole.ordered } else { &mut whole.scattered }) += sample.counts.added;
+            if let Some(class) = class {
+                self.devices.count(&bdi.name, class, sample.counts.added);
             }
             if let Some(proposal) = proposal {
                 proposals.push((bdi, (sample.file, sample.cgroup), proposal));
@@ -286,7 +277,9 @@ impl<'a> Tuner<'a> {
             }
         }
         if self.options.scope != Scope::Files && self.options.cgroup.is_none() {
-            events.extend(self.set_devices(now)?);
+            let Options { dry_run, scope, .. } = self.options;
+            let moves = Moves { dry_run, alone: scope == Scope::Devices, decider: self.decider };
+            events.extend(self.devices.set(now, &moves, &mut self.journal, &self.bdis)?);
         }
         if let Some(companion) = &mut self.companion {
             let found = companion.look(now, &self.host, &mut self.journal);
@@ -329,56 +322,10 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// The device's value, which a new file of it has. None where it cannot be read: the device went away.
-    fn value_of(&mut self, bdi: &Bdi, now: Duration) -> Option<u32> {
-        if !self.devices.contains_key(&bdi.name) {
-            let Options { rivals, backoff, .. } = self.options;
-            let device = Device::open(&self.host, &bdi.knob(&self.host), rivals, backoff).ok()?;
-            self.devices.insert(bdi.name.clone(), Whole { device, began: now, scattered: 0, ordered: 0 });
-        }
-        let device = &self.devices[&bdi.name].device;
-        Some(device.written_kib().unwrap_or(device.original_kib()))
-    }
-
-    fn target(&self, name: &str) -> String {
-        self.bdis.iter().find(|bdi| bdi.name == name).map_or_else(|| name.to_owned(), Bdi::target)
-    }
-
-    /// Has somebody else set a device? A device that went away is forgotten.
-    fn look_at_devices(&mut self, now: Duration) -> Vec<Event> {
-        let mut events = Vec::new();
-        let names: Vec<String> = self.devices.keys().cloned().collect();
-        for name in names {
-            let whole = self.devices.get_mut(&name).expect("just listed");
-            match whole.device.look(now, &mut self.journal) {
-                Ok(Found::Changed { kib, ours_kib, wait, original }) => {
-                    let why = if original {
-                        format!(
-                            "something put the old value back: it stands, and we set ours again in {} s",
-                            wait.as_secs()
-                        )
-                    } else {
-                        format!("somebody set it: that stands, and we leave the device alone for {} s", wait.as_secs())
-                    };
-                    events.push(Event {
-                        from_kib: Some(ours_kib),
-                        to_kib: Some(kib),
-                        ..Event::note("rival", self.target(&name), why)
-                    });
-                }
-                Ok(Found::Ours | Found::Theirs) => {}
-                Err(_) => {
-                    self.devices.remove(&name);
-                }
-            }
-        }
-        events
-    }
-
     /// Sets open files of every device for which there are proposals, and files that were opened since.
     fn set_files(&mut self, now: Duration, proposals: Vec<(Bdi, (FileId, u64), Proposal)>) -> Result<Vec<Event>> {
-        let decided = |name: &str| self.devices.get(name).is_some_and(|whole| whole.device.is_decided(now));
-        let (held, free): (Vec<_>, Vec<_>) = proposals.into_iter().partition(|(bdi, ..)| decided(&bdi.name));
+        let is_decided = |name: &str| self.devices.is_decided(name, now);
+        let (held, free): (Vec<_>, Vec<_>) = proposals.into_iter().partition(|(bdi, ..)| is_decided(&bdi.name));
         for (_, key, _) in held {
             self.tracks.get_mut(&key).expect("just stepped").governor.refused(now, WINDOW);
         }
@@ -391,89 +338,17 @@ impl<'a> Tuner<'a> {
             tracks: &mut self.tracks,
             dry_run: self.options.dry_run,
         };
-        let originals = |name: &str| self.devices.get(name).map(|whole| whole.device.original_kib());
+        let originals = |name: &str| self.devices.original_kib(name);
         let mut events = self.files.apply(&mut context, now, free, &originals)?;
-        let is_decided = |name: &str| self.devices.get(name).is_some_and(|whole| whole.device.is_decided(now));
         events.extend(self.files.refresh(&mut context, now, &is_decided, &originals)?);
-        Ok(events)
-    }
-
-    /// Moves devices on which one way of reading dominates.
-    fn set_devices(&mut self, now: Duration) -> Result<Vec<Event>> {
-        let mut events = Vec::new();
-        let names: Vec<String> = self.devices.keys().cloned().collect();
-        for name in names {
-            let target = self.target(&name);
-            let whole = self.devices.get_mut(&name).expect("just listed");
-            if now < whole.began + WINDOW {
-                continue;
-            }
-            let (scattered, ordered) = (whole.scattered, whole.ordered);
-            (whole.began, whole.scattered, whole.ordered) = (now, 0, 0);
-            let total = scattered + ordered;
-            if total < 32 || whole.device.is_theirs(now) {
-                continue;
-            }
-            let share = scattered as f64 / total as f64;
-            let original = whole.device.original_kib();
-            let small = if self.options.scope == Scope::Devices { 8 } else { original.min(DEFAULT_KIB) };
-            let stands = whole.device.written_kib().unwrap_or(original);
-            let (to, why) = if share >= DOMINANT {
-                (
-                    small,
-                    format!(
-                        "{:.0} % of the pages read are for scattered reads; files opened from now on",
-                        100.0 * share
-                    ),
-                )
-            } else if share <= 1.0 - DOMINANT {
-                let why =
-                    format!("{:.0} % of the pages read are in order; files opened from now on", 100.0 * (1.0 - share));
-                (self.decider.ordered_kib(original), why)
-            } else {
-                continue;
-            };
-            if whole.device.stands_for(to) {
-                continue;
-            }
-            let mut now_kib = to;
-            let applied = if self.options.dry_run {
-                false
-            } else if to == original {
-                whole.device.restore(&mut self.journal)?
-            } else {
-                now_kib = whole.device.set(to, &mut self.journal)?;
-                true
-            };
-            let why = if now_kib == to { why } else { format!("{why}; the device makes {now_kib} of {to} KiB") };
-            if self.options.dry_run && whole.device.written_kib().is_none() && to == original {
-                continue;
-            }
-            events.push(Event {
-                from_kib: Some(stands),
-                to_kib: Some(now_kib),
-                confidence: share.max(1.0 - share),
-                applied,
-                ..Event::note("decision", target, why)
-            });
-        }
         Ok(events)
     }
 
     fn restore(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
         let files = openfile::restore(&self.host, &mut self.journal);
-        let mut problem = None;
-        for (name, whole) in &mut self.devices {
-            match whole.device.restore(&mut self.journal) {
-                Ok(true) => {
-                    let to_kib = Some(whole.device.original_kib());
-                    let why = "the end: its value from before";
-                    tell(Some(&Event { to_kib, applied: true, ..Event::note("restore", name.clone(), why) }));
-                }
-                Ok(false) => {}
-                Err(error) => problem = Some(error),
-            }
-        }
+        let devices = self.devices.restore(&mut self.journal, &mut |event| {
+            tell(Some(event));
+        });
         if let Some(companion) = &mut self.companion {
             for event in companion.restore(&self.host, &mut self.journal) {
                 tell(Some(&event));
@@ -484,6 +359,6 @@ impl<'a> Tuner<'a> {
             let why = format!("the end: {files} open files have their value from before");
             tell(Some(&Event { applied: true, ..Event::note("restore", "", why) }));
         }
-        problem.map_or(Ok(()), Err)
+        devices
     }
 }

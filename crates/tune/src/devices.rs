@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values of whole devices: what files begin with when they are opened. A device moves only where nearly everything that is
+//! read from it asks for the same.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::bdi::Bdi;
+use crate::device::{Device, Found, Rivals};
+use crate::error::Result;
+use crate::event::Event;
+use crate::govern::WINDOW;
+use crate::host::Host;
+use crate::journal::Journal;
+use crate::rule::{Class, DEFAULT_KIB, Decider};
+
+/// The share of what is read that moves a device.
+const DOMINANT: f64 = 0.8;
+/// Fewer pages read in a window move no device.
+const PAGES_MIN: u64 = 32;
+
+struct Whole {
+    device: Device,
+    began: Duration,
+    /// Pages read in this window for random reads and runs, and for reads in order.
+    scattered: u64,
+    ordered: u64,
+}
+
+/// How a device's value is moved.
+pub(crate) struct Moves<'a> {
+    /// Values are explained and not set.
+    pub(crate) dry_run: bool,
+    /// Only devices are set: files depend on them, so random reads get the smallest value.
+    pub(crate) alone: bool,
+    /// Knows the value for reads in order.
+    pub(crate) decider: &'a dyn Decider,
+}
+
+/// Devices by the name of their backing device.
+#[derive(Default)]
+pub(crate) struct Devices(HashMap<String, Whole>);
+
+fn target(bdis: &[Bdi], name: &str) -> String {
+    bdis.iter().find(|bdi| bdi.name == name).map_or_else(|| name.to_owned(), Bdi::target)
+}
+
+impl Devices {
+    /// The value that a new file of the device has. None where it cannot be read: the device went away.
+    pub(crate) fn value_of(
+        &mut self,
+        host: &Host,
+        bdi: &Bdi,
+        now: Duration,
+        rivals: Rivals,
+        backoff: Duration,
+    ) -> Option<u32> {
+        if !self.0.contains_key(&bdi.name) {
+            let device = Device::open(host, &bdi.knob(host), rivals, backoff).ok()?;
+            self.0.insert(bdi.name.clone(), Whole { device, began: now, scattered: 0, ordered: 0 });
+        }
+        let device = &self.0[&bdi.name].device;
+        Some(device.written_kib().unwrap_or(device.original_kib()))
+    }
+
+    /// Counts pages that were read from a device.
+    pub(crate) fn count(&mut self, name: &str, class: Class, pages: u64) {
+        if let Some(whole) = self.0.get_mut(name) {
+            let ordered = matches!(class, Class::Sequential | Class::Reverse);
+            *(if ordered { &mut whole.ordered } else { &mut whole.scattered }) += pages;
+        }
+    }
+
+    /// True where somebody else's decision stands for the device and its files.
+    pub(crate) fn is_decided(&self, name: &str, now: Duration) -> bool {
+        self.0.get(name).is_some_and(|whole| whole.device.is_decided(now))
+    }
+
+    /// The value from before us.
+    pub(crate) fn original_kib(&self, name: &str) -> Option<u32> {
+        self.0.get(name).map(|whole| whole.device.original_kib())
+    }
+
+    /// Has somebody else set a device? A device that went away is forgotten.
+    pub(crate) fn look(&mut self, now: Duration, journal: &mut Journal, bdis: &[Bdi]) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.0.retain(|name, whole| {
+            let Ok(found) = whole.device.look(now, journal) else { return false };
+            if let Found::Changed { kib, ours_kib, wait, original } = found {
+                let seconds = wait.as_secs();
+                let why = if original {
+                    format!("something put the old value back: it stands, and we set ours again in {seconds} s")
+                } else {
+                    format!("somebody set it: that stands, and we leave the device alone for {seconds} s")
+                };
+                events.push(Event {
+                    from_kib: Some(ours_kib),
+                    to_kib: Some(kib),
+                    ..Event::note("rival", target(bdis, name), why)
+                });
+            }
+            true
+        });
+        events
+    }
+
+    /// Moves devices on which one way of reading dominates.
+    pub(crate) fn set(
+        &mut self,
+        now: Duration,
+        moves: &Moves<'_>,
+        journal: &mut Journal,
+        bdis: &[Bdi],
+    ) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        for (name, whole) in &mut self.0 {
+            events.extend(whole.set(now, moves, journal, || target(bdis, name))?);
+        }
+        Ok(events)
+    }
+
+    /// Puts every value back, whatever happens to others; the last error is given.
+    pub(crate) fn restore(&mut self, journal: &mut Journal, tell: &mut dyn FnMut(&Event)) -> Result<()> {
+        let mut problem = None;
+        for (name, whole) in &mut self.0 {
+            match whole.device.restore(journal) {
+                Ok(true) => {
+                    let to_kib = Some(whole.device.original_kib());
+                    let why = "the end: its value from before";
+                    tell(&Event { to_kib, applied: true, ..Event::note("restore", name.clone(), why) });
+                }
+                Ok(false) => {}
+                Err(error) => problem = Some(error),
+            }
+        }
+        problem.map_or(Ok(()), Err)
+    }
+}
+
+impl Whole {
+    /// The value that this window's reads ask for, why, and how large their share is. None where no way of reading dominates.
+    fn wanted(&self, moves: &Moves<'_>) -> Option<(u32, String, f64)> {
+        let share = self.scattered as f64 / (self.scattered + self.ordered) as f64;
+        let original = self.device.original_kib();
+        let says = |share: f64, how| {
+            let percent = 100.0 * share;
+            (format!("{percent:.0} % of the pages read are {how}; files opened from now on"), share)
+        };
+        if share >= DOMINANT {
+            let small = if moves.alone { 8 } else { original.min(DEFAULT_KIB) };
+            let (why, share) = says(share, "for scattered reads");
+            Some((small, why, share))
+        } else if share <= 1.0 - DOMINANT {
+            let (why, share) = says(1.0 - share, "in order");
+            Some((moves.decider.ordered_kib(original), why, share))
+        } else {
+            None
+        }
+    }
+
+    fn set(
+        &mut self,
+        now: Duration,
+        moves: &Moves<'_>,
+        journal: &mut Journal,
+        target: impl FnOnce() -> String,
+    ) -> Result<Option<Event>> {
+        if now < self.began + WINDOW {
+            return Ok(None);
+        }
+        let pages = self.scattered + self.ordered;
+        let wanted = if pages < PAGES_MIN || self.device.is_theirs(now) { None } else { self.wanted(moves) };
+        (self.began, self.scattered, self.ordered) = (now, 0, 0);
+        let Some((to, why, share)) = wanted else { return Ok(None) };
+        if self.device.stands_for(to) {
+            return Ok(None);
+        }
+        let original = self.device.original_kib();
+        let stands = self.device.written_kib().unwrap_or(original);
+        let mut now_kib = to;
+        let applied = if moves.dry_run {
+            false
+        } else if to == original {
+            self.device.restore(journal)?
+        } else {
+            now_kib = self.device.set(to, journal)?;
+            true
+        };
+        if moves.dry_run && self.device.written_kib().is_none() && to == original {
+            return Ok(None);
+        }
+        let why = if now_kib == to { why } else { format!("{why}; the device makes {now_kib} of {to} KiB") };
+        Ok(Some(Event {
+            from_kib: Some(stands),
+            to_kib: Some(now_kib),
+            confidence: share,
+            applied,
+            ..Event::note("decision", target(), why)
+        }))
+    }
+}
