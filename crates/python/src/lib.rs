@@ -14,6 +14,7 @@ mod knob_model;
 mod learn;
 mod model;
 mod network;
+mod output;
 mod progress;
 mod replay;
 mod serve;
@@ -50,6 +51,8 @@ mod _native {
     use crate::model::PyModel;
     #[pymodule_export]
     use crate::network::PyNetwork;
+    #[pymodule_export]
+    use crate::output::PyOutput;
     #[pymodule_export]
     use crate::replay::replay;
     #[pymodule_export]

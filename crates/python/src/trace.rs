@@ -317,11 +317,12 @@ impl PyTrace {
         Ok((self.derived(self.name.clone(), found.records), found.factor, found.distance))
     }
 
-    /// Writes the trace in the format of the path's extension: .parquet, .csv or .iolog. The file appears complete or
-    /// not at all.
+    /// Writes the trace in the format of the path's extension: .parquet, .csv or .iolog; `-` is CSV to standard output.
+    /// The file appears complete or not at all.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let written = py.detach(|| match path.extension().and_then(|e| e.to_str()) {
             Some("parquet") => Ok(self.write_parquet(&path)),
+            _ if path.as_os_str() == linnet_output::STANDARD => Ok(linnet_trace::write_csv(&path, &self.records)),
             Some("csv") => Ok(linnet_trace::write_csv(&path, &self.records)),
             Some("iolog" | "log") => Ok(linnet_trace::write_fio(&path, &self.records, &[])),
             _ => Err(()),

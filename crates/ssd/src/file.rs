@@ -157,18 +157,10 @@ impl QueuedParams {
     }
 }
 
-/// Writes a file atomically: under a temporary name in the same directory, then renames it.
+/// Writes a file whole or not at all.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let failed = |source: std::io::Error| Error::File { file: path.display().to_string(), reason: source.to_string() };
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
-    written.map_err(|source| {
-        // Best effort: a partial file is useless, but harmless if it stays.
-        let _ = std::fs::remove_file(&part);
-        failed(source)
-    })
+    linnet_output::write(path, bytes, linnet_output::Links::Follow)
+        .map_err(|source| Error::File { file: path.display().to_string(), reason: source.to_string() })
 }
 
 #[cfg(test)]

@@ -136,8 +136,8 @@ pub enum Error {
         /// What is wrong, with the column if there is one.
         problem: String,
     },
-    /// Writing failed; there is no file under the final name.
-    #[error("{}: cannot write: {source}; nothing was left there", path.display())]
+    /// Writing failed; the target is as it was before.
+    #[error("{}: cannot write: {source}; what stood there is as it was", path.display())]
     Write {
         /// The target file.
         path: PathBuf,

@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::atomic::AtomicFile;
+use super::target::Target;
 use crate::error::Error;
 use crate::formats::canonical::{FORMAT_KEY, SKIPPED_KEY, VERSION, VERSION_KEY};
 use crate::read::Trace;
@@ -44,7 +44,7 @@ pub struct Metadata {
 
 /// Writes records as canonical Parquet, in the given order.
 pub struct ParquetWriter {
-    target: AtomicFile,
+    target: Target,
     writer: SerializedFileWriter<File>,
     group: Vec<IoRecord>,
 }
@@ -52,7 +52,7 @@ pub struct ParquetWriter {
 impl ParquetWriter {
     /// Starts a file. No file exists under `path` before [`ParquetWriter::finish`].
     pub fn create(path: &Path) -> Result<ParquetWriter, Error> {
-        let target = AtomicFile::create(path)?;
+        let target = Target::create(path)?;
         let schema = Arc::new(parse_message_type(SCHEMA).expect("the schema above"));
         let level = ZstdLevel::try_new(3).expect("a level of zstd");
         let properties = Arc::new(WriterProperties::builder().set_compression(Compression::ZSTD(level)).build());

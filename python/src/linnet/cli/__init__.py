@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import typer
@@ -24,11 +25,13 @@ from linnet.cli import (
     tune,
     tune_calibrate,
 )
-from linnet.cli.output import fail
+from linnet.cli.output import console, fail
 from linnet.extras import MissingExtra
 
 INTERRUPTED = 130
 """Status after Ctrl-C, as shells count it."""
+TERMINATED = 143
+"""Status after SIGTERM."""
 
 app = typer.Typer(
     name="linnet",
@@ -66,17 +69,23 @@ def _root(
         False, "--version", help="Show the version and exit.", callback=_version, is_eager=True
     ),
 ) -> None:
-    pass
+    console.file = None  # type: ignore[assignment]  # standard output, until `-o -` takes it
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise SystemExit(TERMINATED)
 
 
 def main() -> None:
     """Run the command line; every failure is one line on standard error and a non-zero status."""
     status: object = 0
+    # What is open is removed and put back, as after Ctrl-C. Commands that have more to end set their own handler.
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except SystemExit as end:
         status = end.code
-        if status == INTERRUPTED:
+        if status in (INTERRUPTED, TERMINATED):
             fail("interrupted; no incomplete file was left")
     except BrokenPipeError:
         # The reader of our output left (`| head`): not an error of ours.

@@ -27,14 +27,17 @@ from linnet.cli.options import (
     load_all,
     parse_policies,
 )
-from linnet.cli.output import Bars, console, number, percent, print_json, table, warn, write_whole
+from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
 from linnet.experiment import Experiment, Outcome, Setup, periods
 from linnet.extras import require
+from linnet.files import write_whole
 from linnet.learning import FitSettings
 from linnet.report import Section, render
 from linnet.whatif import Verdict, assess
 
-Report = Annotated[Path | None, typer.Option(help="Also write a self-contained HTML report.", show_default=False)]
+Report = Annotated[
+    Path | None, typer.Option(help="Also write a self-contained HTML report.", callback=destination, show_default=False)
+]
 Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
 
 

@@ -13,9 +13,10 @@ import typer
 from linnet._native import Trace
 from linnet.cli.compare import show_outcomes
 from linnet.cli.options import Seed, load
-from linnet.cli.output import Bars, console, warn, write_whole
+from linnet.cli.output import Bars, console, warn
 from linnet.experiment import Experiment, Outcome, Setup, overview, periods
 from linnet.extras import lacking
+from linnet.files import write_whole
 from linnet.report import Section, render
 from linnet.report.page import NO_FIGURES
 

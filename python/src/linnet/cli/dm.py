@@ -12,13 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from linnet.cli.options import AsJson, Format, load
-from linnet.cli.output import Bars, console, fail, print_json, table, warn, write_whole
+from linnet.cli.output import Bars, console, fail, print_json, table, warn
 from linnet.dm import DmError, record, status
 from linnet.dm import table as tables
 from linnet.dm.host import Host
 from linnet.dm.plan import Install, Plan, Run, Wish, install_model
 from linnet.dm.plan import create as plan_create
 from linnet.dm.replace import replace as plan_replace
+from linnet.files import write_whole
 
 app = typer.Typer(
     help="Set up, monitor and control the device-mapper target of the kernel module dm-linnet.",

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +33,14 @@ def warn(message: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, with keys in the order given."""
-    print(json.dumps(value, indent=2, allow_nan=False))
+    print(json.dumps(value, indent=2, allow_nan=False), file=console.file)
+
+
+def destination(path: Path | None) -> Path | None:
+    """Callback of options that name a file to write: where it is standard output, all else goes to standard error."""
+    if path is not None and str(path) == "-":
+        console.file = sys.stderr
+    return path
 
 
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> None:
@@ -97,34 +102,6 @@ class Bars(Stages):
             self._view.remove_task(task.id)
         bar = self._view.add_task(name, total=total)
         return lambda done: self._view.update(bar, completed=done)
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path`` that takes its place only when the block ends well."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    os.close(handle)
-    partial = Path(name)
-    try:
-        yield partial
-        mask = os.umask(0)
-        os.umask(mask)
-        partial.chmod(0o666 & ~mask)
-        partial.replace(path)
-    except OSError as error:
-        # A full disk is reported without a name; say which file it is about.
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, data: bytes | str) -> None:
-    """Write a file that appears whole or not at all."""
-    with whole_file(path) as partial:
-        partial.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 def flatten(mapping: Mapping[str, Any]) -> list[tuple[str, Any]]:

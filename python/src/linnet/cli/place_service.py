@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from linnet.cli.options import AsJson, Seed
-from linnet.cli.output import console, percent, print_json, table, warn, write_whole
+from linnet.cli.output import console, destination, percent, print_json, table, warn
 from linnet.extras import require
+from linnet.files import write_whole
 from linnet.place.allocate import Settings
 from linnet.place.profile_file import read_profile
 from linnet.place.sheet import SheetModel
@@ -190,7 +191,9 @@ def whatif_command(
     slo: SloOption = None,
     drive: DriveOption = None,
     model: ModelFile = None,
-    picture: Annotated[Path | None, typer.Option(help="Write the effects as an SVG file.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Write the effects as an SVG file.", callback=destination)
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """May this tenant go there, and who suffers? Changes nothing.
@@ -239,7 +242,9 @@ def rebalance_command(
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page that is written.")] = Path("place-demo.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page that is written.", callback=destination)] = Path(
+        "place-demo.html"
+    ),
     tenants: Annotated[int, typer.Option(help="Tenants that ask for room.", min=1, max=500)] = 30,
     seed: Seed = 1,
 ) -> None:

@@ -13,8 +13,9 @@ import typer
 
 from linnet._native import Device, DeviceRun, Server, quantiles_ns, ssd_check
 from linnet.cli.options import AsJson, Format, Seed, Share, check_preset, complete_preset, load
-from linnet.cli.output import Bars, console, flatten, number, percent, print_json, table, write_whole
+from linnet.cli.output import Bars, console, destination, flatten, number, percent, print_json, table
 from linnet.extras import require
+from linnet.files import write_whole
 from linnet.report.timeline import timeline_svg
 
 app = typer.Typer(help="Run, explain, check and serve the SSD model by itself.", no_args_is_help=True)
@@ -76,7 +77,10 @@ def run(
     preset: Preset = None,
     params: Params = None,
     snapshot: Snapshot = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Latency of each I/O: .csv or .parquet.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Latency of each I/O: .csv or .parquet; - for CSV.", callback=destination),
+    ] = None,
     share: Share = None,
     format: Format = None,
     seed: Seed = 0,
@@ -136,7 +140,10 @@ def explain(
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option(help="Write a figure (SVG) of dies and channels around the I/O, or around the slowest read."),
+        typer.Option(
+            help="Write a figure (SVG) of dies and channels around the I/O, or around the slowest read.",
+            callback=destination,
+        ),
     ] = None,
     share: Share = None,
     format: Format = None,
@@ -232,7 +239,9 @@ def params(
 
 @app.command()
 def precondition(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Snapshot to write.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Snapshot to write.", callback=destination, show_default=False)
+    ],
     preset: Preset = None,
     params: Params = None,
     share: Share = None,

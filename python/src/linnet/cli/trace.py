@@ -11,12 +11,21 @@ import typer
 from linnet import _native
 from linnet._native import Trace
 from linnet.cli.options import AsJson, Format, Seed, complete_workload, load
-from linnet.cli.output import Bars, console, flatten, percent, print_json, table
+from linnet.cli.output import Bars, console, destination, flatten, percent, print_json, table
 
 app = typer.Typer(help="Inspect, convert, merge, re-rate and generate traces.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", "-o", help="File to write: .parquet, .csv or .iolog.", show_default=False)]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        help="File to write: .parquet, .csv or .iolog; - writes CSV to standard output.",
+        callback=destination,
+        show_default=False,
+    ),
+]
 
 
 @app.command()
