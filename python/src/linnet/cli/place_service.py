@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import console, destination, percent, print_json, table, warn
@@ -269,8 +270,10 @@ def demo_command(
     for answer in (demo.crowded, demo.chosen):
         console.print(f"\n{answer.text()}", markup=False)
     write_whole(out, page(demo))
-    console.print(f"\npage: [bold]{out}[/]")
-    console.print("next: your own cluster: [bold]linnet place serve --state cluster.db --drives drives.toml[/]")
+    console.print(f"\npage: [bold]{escape(str(out))}[/]", markup=True)
+    console.print(
+        "next: your own cluster: [bold]linnet place serve --state cluster.db --drives drives.toml[/]", markup=True
+    )
 
 
 def parse_slo(text: str) -> Slo:
