@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How every command writes a file that the user names.
+//! How every command writes a file that the user names, and reads one whole.
 //!
 //! A regular file is written under no name in the target's directory (`O_TMPFILE`), synced, and put in the target's place
 //! by a rename; then the directory is synced. Whoever reads the target sees the old bytes or the new ones. A process that
@@ -12,7 +12,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -193,6 +193,19 @@ pub fn write(target: &Path, bytes: &[u8], links: Links) -> io::Result<()> {
     let mut output = Output::create(target, links)?;
     output.write_all(bytes)?;
     output.commit()
+}
+
+/// Reads a whole file of at most `most` bytes; longer ones, and devices and pipes without end, are refused.
+///
+/// # Errors
+/// Those of the system, and one that names the limit.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("more than {most} bytes, the limit for files of this kind")));
+    }
+    Ok(bytes)
 }
 
 fn refused(kind: io::ErrorKind, text: &'static str) -> io::Error {

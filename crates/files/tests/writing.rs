@@ -6,14 +6,14 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use linnet_output::{Links, Output, write};
+use linnet_files::{Links, Output, read, write};
 use rustix::fs::{CWD, FileType, Mode};
 
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("linnet-output-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("linnet-files-{}-{name}", std::process::id()));
         fs::create_dir(&path).unwrap();
         Folder(path)
     }
@@ -186,4 +186,14 @@ fn the_longest_name_can_be_written() {
     write(&target, b"1", Links::Follow).unwrap();
     write(&target, b"2", Links::Follow).unwrap();
     assert_eq!(fs::read_to_string(target).unwrap(), "2");
+}
+
+#[test]
+fn reading_is_bounded() {
+    let folder = Folder::new("read");
+    fs::write(folder.at("a"), "12345").unwrap();
+    assert_eq!(read(&folder.at("a"), 5).unwrap(), b"12345");
+    assert!(read(&folder.at("a"), 4).unwrap_err().to_string().contains("more than 4 bytes"));
+    assert!(read(Path::new("/dev/zero"), 1 << 20).unwrap_err().to_string().contains("limit"));
+    assert_eq!(read(&folder.at("absent"), 4).unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }

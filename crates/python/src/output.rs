@@ -4,7 +4,7 @@
 use std::os::fd::IntoRawFd;
 use std::path::PathBuf;
 
-use linnet_output::{Links, Output};
+use linnet_files::{Links, Output};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

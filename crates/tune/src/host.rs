@@ -121,7 +121,7 @@ impl Host {
                 fs::create_dir_all(directory)?;
             }
             // The journal is read back as root: a link in its place is not followed.
-            linnet_output::write(&path, text.as_bytes(), linnet_output::Links::Refuse)
+            linnet_files::write(&path, text.as_bytes(), linnet_files::Links::Refuse)
         };
         put().map_err(|source| Error::File { path: path.clone(), doing: "write", source })
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Files that are written whole or not at all, by the engine's writer (``crates/output``).
+"""Files that are written whole or not at all, by the engine's writer (``crates/files``).
 
 The writer keeps the mode of a file that was there, follows symbolic links, writes through pipes and character devices,
 and refuses block devices, sockets and directories. ``-`` is standard output.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes traces, through `linnet-output`: a full disk or an interruption leaves no partial file under the final name.
+//! Writes traces, through `linnet-files`: a full disk or an interruption leaves no partial file under the final name.
 
 mod parquet;
 mod target;

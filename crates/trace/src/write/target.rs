@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use linnet_output::{Links, Output};
+use linnet_files::{Links, Output};
 
 use crate::error::Error;
 
@@ -16,9 +16,9 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub fn create(path: &Path) -> Result<Target, Error> {
+    pub fn create(path: &Path, links: Links) -> Result<Target, Error> {
         let failed = |source| Error::Write { path: path.to_path_buf(), source };
-        let output = Output::create(path, Links::Follow).map_err(failed)?;
+        let output = Output::create(path, links).map_err(failed)?;
         Ok(Target { path: path.to_path_buf(), output })
     }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use linnet_types::{IoRecord, Op};
 
+use linnet_files::Links;
+
 use super::target::Target;
 use crate::error::Error;
 
@@ -16,7 +18,7 @@ struct Text {
 
 impl Text {
     fn create(path: &Path) -> Result<Text, Error> {
-        Ok(Text { file: BufWriter::with_capacity(256 * 1024, Target::create(path)?) })
+        Ok(Text { file: BufWriter::with_capacity(256 * 1024, Target::create(path, Links::Follow)?) })
     }
 
     fn line(&mut self, text: std::fmt::Arguments<'_>) -> Result<(), Error> {

@@ -10,7 +10,7 @@ import sys
 import typer
 import typer.rich_utils
 
-from linnet._native import Error, __commit__, __version__
+from linnet._native import Error, Panic, __commit__, __version__
 from linnet.cli import (
     calibrate,
     compare,
@@ -94,6 +94,9 @@ def main() -> None:
         # The reader of our output left (`| head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except Panic as error:
+        fail(f"a defect of linnet, please report it with the command: {error}")
+        status = 1
     except (Error, MissingExtra, ValueError) as error:
         fail(str(error))
         status = 1
