@@ -264,7 +264,13 @@ def serve(
     snapshot: Snapshot = None,
     drives: Annotated[int, typer.Option(help="Number of drives to serve; drive i has seed + i.", min=1, max=64)] = 1,
     unix: Annotated[Path | None, typer.Option(help="Unix socket to listen on.", show_default="linnet.sock")] = None,
-    tcp: Annotated[int | None, typer.Option(help="TCP port on loopback to listen on.", show_default=False)] = None,
+    tcp: Annotated[
+        int | None,
+        typer.Option(
+            help="TCP port on loopback; every user of this machine may then read and overwrite the drives.",
+            show_default=False,
+        ),
+    ] = None,
     size: Annotated[int | None, typer.Option(help="Bytes of each drive.", show_default="as modelled")] = None,
     directory: Annotated[
         Path | None, typer.Option(help="Keep the data in sparse files in this directory.", show_default="memory")
@@ -278,6 +284,9 @@ def serve(
     """Serve modelled drives over NBD in real time: each request is held until the time at which the model answers it.
 
     Works with fio's nbd engine, libnbd, qemu and nbd-client. Prints model latency against achieved latency at the end.
+
+    There is no access control: whoever can connect can read and overwrite the drives. Put the Unix socket into a
+    directory that only those may enter.
 
     Example: [bold]linnet ssd serve --preset sata --drives 3 --unix /tmp/drives.sock[/]
     """
