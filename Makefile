@@ -14,10 +14,13 @@ BPF    := $(if $(CLANG),bpf)
 comma  := ,
 export CLANG
 
+# What tests/fuzz can be pointed at.
+FUZZ_TARGETS := traces models knobs forests params snapshots nbd
+
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny ublk bindings sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -92,9 +95,19 @@ lint: build            ## formatting, lints, types, layering
 	@$(BIN)/ruff check --quiet python bench tests && $(BIN)/ruff format --quiet --check python bench tests
 	@cd python && ../$(BIN)/mypy --no-error-summary
 	@$(BIN)/python tests/layering.py
+	@$(BIN)/python tools/notices.py --check
+	@cargo check --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz --quiet
 
 deny: build            ## licences, second versions and sources of the crates that are used: deny.toml
 	@sh tools/deny.sh $(BIN)
+
+kills: build           ## kill -9 at random moments over every command that writes: make kills [COUNT=1000] [SEED=n]
+	@LINNET_KILLS=$(or $(COUNT),1000) LINNET_KILLS_SEED=$(SEED) $(BIN)/python -m pytest python/tests/test_kills.py -m slow
+
+fuzz:                  ## damaged input for every reader, each for a time: make fuzz [SECONDS=60] [SEED=n]
+	@cargo build --release --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz --quiet
+	@for target in $(FUZZ_TARGETS); do \
+		target/fuzz/release/linnet-fuzz --target $$target --seconds $(or $(SECONDS),60) --seed $(SEED) || exit 1; done
 
 ublk:                  ## compile the ublk front of modelled drives (needs libclang; runs on kernels with ublk_drv)
 	@cargo check --manifest-path crates/ublk/Cargo.toml --all-targets --quiet

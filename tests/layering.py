@@ -16,23 +16,24 @@ ROOT = Path(__file__).resolve().parent.parent
 # Each crate and the crates of ours that it may depend on. Data flows one way: see ARCHITECTURE.md.
 MAY_USE = {
     "types": set(),
+    "files": set(),
     "sim": {"types"},
     "measure": {"types"},
     "core": {"types"},
-    "trace": {"types", "sim", "measure"},
-    "ssd": {"types", "sim"},
+    "trace": {"types", "sim", "measure", "files"},
+    "ssd": {"types", "sim", "files"},
     "nbd": {"types", "measure"},
     "ublk": {"nbd"},
     "array": {"types", "sim", "core", "measure"},
     "learn": {"types", "sim", "core", "measure"},
     "replay": {"types", "array"},
-    "tune": {"types", "core", "measure"},
+    "tune": {"types", "core", "measure", "files"},
     "tenant": {"types", "sim", "measure", "ssd"},
     "study": {"types", "sim", "core", "measure", "array", "learn"},
     "bench": {"types", "sim", "core", "ssd"},
     "python": {
         *("types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure", "replay", "tune", "tenant"),
-        *("study", "bench"),
+        *("study", "bench", "files"),
     },
 }
 # The laboratory, and the crates that may use it, in their tests and examples too.

@@ -26,6 +26,7 @@ fi
 
 if [ -n "$(ls -d "${CARGO_HOME:-$HOME/.cargo}"/advisory-dbs/*/ 2>/dev/null)" ]; then
     "$deny" --log-level error --locked --offline --workspace check advisories
+    "$deny" --log-level error --locked --offline --manifest-path crates/ublk/Cargo.toml --config deny.toml check advisories
 else
     echo "skipped: advisories: no database here; fetch it with: $deny fetch db" >&2
 fi

@@ -44,6 +44,20 @@ class FakeHost(Host):
             out.truncate(size)
         return path
 
+    def word(self, path: str) -> str:
+        """What a table line calls a drive."""
+        return "{}:{}".format(*self.numbers[path])
+
+    def loop(self, name: str, path: str) -> None:
+        """Let a loop device stand on a drive."""
+        where = self.root / "sys/block" / name / "loop"
+        where.mkdir(parents=True, exist_ok=True)
+        (where / "backing_file").write_text(f"{path}\n")
+
+    def wwid(self, path: str, wwid: str) -> None:
+        """Give a drive a name of its own."""
+        (self.sysfs(self.numbers[path]) / "wwid").write_text(f"{wwid}\n")
+
     def hold(self, path: str, holder: str) -> None:
         """Let another device sit on a drive."""
         (self.sysfs(self.numbers[path]) / "holders" / holder).mkdir()

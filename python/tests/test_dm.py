@@ -13,10 +13,10 @@ from conftest import device_trace
 from dm_host import SIZE, FakeHost
 from hypothesis import given
 from hypothesis import strategies as st
-from linnet import Trace
+from linnet import Trace, TraceError
 from linnet.cli import app
 from linnet.cli import dm as dm_cli
-from linnet.dm import DmError, guard, status
+from linnet.dm import DmError, guard, record, status
 from linnet.dm.table import POLICIES, Table, parse
 from typer.testing import CliRunner
 
@@ -86,8 +86,8 @@ def test_read_only_replicas(host: FakeHost, model: Path) -> None:
     result = dm("create", "vol", host.a, host.b, "--model", model)
     length = SIZE // 512
     create = (
-        f"dmsetup create vol --readonly --table '0 {length} linnet 2 {host.a} 0 {host.b} 0 4 policy linnet-best "
-        "model m.linnet'"
+        f"dmsetup create vol --readonly --table '0 {length} linnet 2 {host.word(host.a)} 0 {host.word(host.b)} 0 "
+        "4 policy linnet-best model m.linnet'"
     )
     assert result.stdout.splitlines() == [
         f"install -D -m 644 {model} {host.firmware}/m.linnet", "modprobe dm-linnet", create,
@@ -216,7 +216,7 @@ def test_a_log_on_disk(host: FakeHost) -> None:
     words = ("create", "vol", host.a, host.b, "--log", f"disk:{log}")
     assert log in refused(host, *words)
     line = dm(*words, "--overwrite-data-on", log).stdout.splitlines()[-1]
-    assert table_of(line).log == ["disk", "2", log, "1024"]
+    assert table_of(line).log == ["disk", "2", host.word(log), "1024"]
     # Once there is a log, the mirror goes on from it: its devices hold data, and nothing is overwritten.
     for path in (host.a, host.b):
         (host.root / path[1:]).write_bytes(b"data".ljust(SIZE, b"\0"))
@@ -286,7 +286,13 @@ def test_messages(host: FakeHost, model: Path) -> None:
     assert oct((host.firmware / "m.linnet").stat().st_mode & 0o444) == oct(0o444)
     # Another model under a name that a target uses.
     (host.firmware / "m.linnet").write_bytes(b"older")
-    assert "is replaced" in dm("load", "vol", model).stderr
+    host.ran.clear()
+    said = dm("load", "vol", model).stderr
+    assert "is another model and stays" in said
+    assert (host.firmware / "m.linnet").read_bytes() == b"older"
+    (installed,) = [path for path in host.firmware.iterdir() if path.name != "m.linnet"]
+    assert installed.read_bytes() == model.read_bytes()
+    assert host.ran == [["dmsetup", "message", "vol", "0", "load", installed.name]]
 
 
 def test_status(host: FakeHost) -> None:
@@ -384,3 +390,55 @@ def test_help_shows_examples(linnet) -> None:
     for command in ("create", "status", "load", "policy", "remove", "export-trace"):
         text = re.sub(r"\s+", " ", linnet("dm", command, "--help").stdout)
         assert f"linnet dm {command}" in text.replace("│", "")
+
+
+def test_a_path_is_one_word_of_a_table(host: FakeHost) -> None:
+    """`/dev/l 1024 nosync /x` as a log put `nosync`, and another device, into the table."""
+    bad = host.drive("/dev/l 1024 nosync /x")
+    for words in (
+        ("create", "vol", host.a, host.b, "--log", f"disk:{bad}"),
+        ("create", "vol", host.a, bad, "--log", "core"),
+        ("create", "vol", "/dev/a$(reboot)", host.b, "--dry-run"),
+        ("create", "vol", "/dev/a\x1b[2J", host.b),
+        ("replace", "vol", 0, bad),
+    ):
+        host.answers["dmsetup table"] = f"0 {SIZE // 512} linnet 2 259:0 0 259:1 0 2 policy linnos"
+        done = CliRunner().invoke(app, ["dm", *map(str, words)])
+        assert "cannot be a device's path" in str(done.exception), words
+    assert not [words for words in host.ran if words[:2] == ["dmsetup", "create"]]
+    # A path that names another device by the time that it is opened changes nothing.
+    dm("create", "vol", host.a, host.b, "--policy", "linnos")
+    assert table_of(shlex.join(host.ran[-1])).devices == [host.word(host.a), host.word(host.b)]
+
+
+def test_a_loop_device_and_a_second_path_are_seen(host: FakeHost) -> None:
+    host.loop("loop3", host.a)
+    assert "loop3 stands on it" in refused(host, "create", "vol", host.a, host.b, "--log", "core")
+    host.loop("loop3", "/var/image")
+    twin = host.drive("/dev/nvme9n1")
+    host.wwid(host.b, "eui.0011223344556677")
+    host.wwid(twin, " eui.0011223344556677 ")
+    assert "two paths to one drive, eui.00" in refused(host, "create", "vol", host.b, twin, "--log", "core")
+    host.wwid(twin, "eui.8899aabbccddeeff")
+    assert dm("create", "vol", host.b, twin, "--policy", "linnos").exit_code == 0
+
+
+def test_a_comparison_says_what_it_looked_at(host: FakeHost) -> None:
+    said = dm("create", "vol", host.a, host.b, "--policy", "linnos").stderr
+    assert "all bytes were compared" in said or "MiB were compared" in said
+    assert "10.0 MiB of 1,000 MiB" not in guard.compared(SIZE)
+    large = guard.compared(1000 << 20)
+    assert large.startswith("6.0 MiB of 1,000 MiB were compared") and "was not seen" in large
+
+
+def test_an_export_as_root_follows_no_link(tmp_path: Path) -> None:
+    """In a directory of another user, who can guess the names."""
+    precious, out = tmp_path / "precious", tmp_path / "out"
+    precious.write_text("old")
+    out.mkdir()
+    for name in ("vol.0.parquet", "dm-0.0.parquet"):
+        (out / name).symlink_to(precious)
+    trace = device_trace(reads=20)
+    with pytest.raises(TraceError, match="symbolic link"):
+        record.split(trace, None, "vol", out)
+    assert precious.read_text() == "old"

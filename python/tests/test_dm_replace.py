@@ -35,7 +35,7 @@ def changed(host: FakeHost) -> list[list[str]]:
 def test_a_replica_that_is_read(host: FakeHost) -> None:
     done = replace(host, REPLICAS, "vol", 1, "/dev/nvme4n1")
     assert done.exit_code == 0, done.output
-    line = REPLICAS.replace("259:1", "/dev/nvme4n1")
+    line = REPLICAS.replace("259:1", host.word("/dev/nvme4n1"))
     assert changed(host) == [
         ["dmsetup", "load", "vol", "--readonly", "--table", line],
         ["dmsetup", "suspend", "vol"],
@@ -59,7 +59,7 @@ def test_a_leg_of_a_mirror_stays_out_until_it_is_revived(host: FakeHost) -> None
     assert done.exit_code == 1 and "OVERWRITTEN" in done.output and changed(host) == []
     done = replace(host, MIRROR, "vol", 1, "/dev/nvme5n1", "--overwrite-data-on", "/dev/nvme5n1")
     assert done.exit_code == 0, done.output
-    assert changed(host)[0][-1] == MIRROR.replace("259:1", "/dev/nvme5n1")
+    assert changed(host)[0][-1] == MIRROR.replace("259:1", host.word("/dev/nvme5n1"))
     assert changed(host)[-1] == ["dmsetup", "message", "vol", "0", "revive", "1"]
 
 

@@ -22,6 +22,8 @@ use flights::{Flight, Flights};
 
 /// I/Os between two calls of [`Observer::progress`].
 const PROGRESS_EVERY: u64 = 8192;
+/// Turns of the loop between two calls of it, whether I/Os arrive or not.
+const TURNS_EVERY: u64 = 1 << 18;
 
 /// How to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -239,7 +241,13 @@ struct Driver<'a, C, D, O> {
 
 impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
     fn run(&mut self, arrivals: &mut Arrivals<'_>) -> Result<(), Error> {
+        let mut turns = 0u64;
         loop {
+            // Between two arrivals far apart there may be any number of events.
+            turns += 1;
+            if turns.is_multiple_of(TURNS_EVERY) {
+                self.progress()?;
+            }
             let arrival = arrivals.next_ns();
             if arrival.is_none() && self.array.live() == 0 {
                 return Ok(());

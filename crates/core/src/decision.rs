@@ -49,6 +49,7 @@ impl Candidate {
 /// For more than [`REPLICAS_MAX`] candidates.
 pub fn preferred(policy: Policy, candidates: &[Candidate]) -> Option<usize> {
     assert!(candidates.len() <= REPLICAS_MAX, "{} candidates", candidates.len());
+    // SAFETY: C reads the candidates that the pointer and the count describe, at most REPLICAS_MAX, and keeps nothing.
     let chosen = unsafe { ffi::linnet_preferred(policy as u32, candidates.as_ptr(), candidates.len() as u32) };
     Some(chosen as usize).filter(|&k| k < candidates.len())
 }
@@ -121,6 +122,7 @@ impl Decision {
         let raw = &mut self.0;
         (raw.now_ns, raw.count, raw.usable) = (now_ns, replicas as u8, usable);
         (raw.trees, raw.networks, raw.may_revoke) = (trees, networks, u8::from(may_revoke));
+        // SAFETY: a struct of C's layout and settings of its own; `replicas` is within its arrays, as asserted above.
         unsafe { ffi::linnet_decision_begin(raw, settings) }
     }
 
@@ -140,6 +142,7 @@ impl Decision {
     #[inline]
     pub fn next_to_ask(&mut self, settings: &Settings, revokes: &mut Budget) -> Option<usize> {
         assert!(self.0.usable != 0, "no decision has begun");
+        // SAFETY: a decision has begun, so the fields that C follows are set; it keeps none of the references.
         let k = unsafe { ffi::linnet_decision_next(&mut self.0, settings, revokes) };
         Some(k as usize).filter(|&k| k < REPLICAS_MAX)
     }
@@ -178,6 +181,7 @@ impl Hedging {
     /// Starts at this delay; without one there is only the budget, which reads must earn.
     pub fn new(settings: &Settings, delay_ns: Option<Nanos>) -> Hedging {
         let mut hedging = Hedging { delay_ns: 0, budget: Budget::default() };
+        // SAFETY: values of C's layout for the call; C fills `hedging` and keeps nothing.
         unsafe { ffi::linnet_hedge_init(&mut hedging, settings, delay_ns.unwrap_or(0)) };
         hedging
     }
@@ -189,16 +193,19 @@ impl Hedging {
 
     /// A read has arrived.
     pub fn earn(&mut self, settings: &Settings) {
+        // SAFETY: as in `new`.
         unsafe { ffi::linnet_linked_hedge_earn(self, settings) }
     }
 
     /// A read has waited for the delay. True if a second copy may be sent, which is then charged to the budget.
     pub fn ask(&mut self, settings: &Settings) -> bool {
+        // SAFETY: as in `new`.
         unsafe { ffi::linnet_hedge_ask(self, settings) != 0 }
     }
 
     /// A copy of a read completed.
     pub fn answered(&mut self, latency_ns: Nanos) {
+        // SAFETY: as in `new`.
         unsafe { ffi::linnet_hedge_answered(self, latency_ns) }
     }
 }

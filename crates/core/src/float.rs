@@ -76,6 +76,7 @@ pub(crate) struct Raw {
 // SAFETY: the pointers lead into memory that `Raw` owns and into statics; C writes only through a trainer, which
 // borrows the `Raw` mutably.
 unsafe impl Send for Raw {}
+// SAFETY: as for Send.
 unsafe impl Sync for Raw {}
 
 impl Raw {

@@ -50,19 +50,23 @@ impl Heimdall {
 
     /// An I/O arrives. Returns its snapshot: the I/Os in flight, reads and writes, including this one.
     pub fn arrive(&mut self) -> u32 {
+        // SAFETY: the layout is C's, and the reference is exclusive.
         unsafe { ffi::linnet_heimdall_arrive(self) }
     }
 
     /// An I/O completes. A read enters the history, with the `snapshot` that its own arrival returned.
     pub fn complete(&mut self, op: Op, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
         match op {
+            // SAFETY: the layout is C's, and the reference is exclusive.
             Op::Read => unsafe { ffi::linnet_heimdall_complete_read(self, size_bytes, latency_ns, snapshot) },
+            // SAFETY: as above.
             Op::Write => unsafe { ffi::linnet_heimdall_leave(self) },
         }
     }
 
     /// An I/O leaves without completing (revoked, failed, cancelled): the history stays.
     pub fn withdraw(&mut self) {
+        // SAFETY: the layout is C's, and the reference is exclusive.
         unsafe { ffi::linnet_heimdall_leave(self) }
     }
 
@@ -81,6 +85,7 @@ impl Heimdall {
     /// The features of a read whose arrival returned `snapshot`.
     pub fn features(&self, snapshot: u32, size_bytes: u32) -> [u32; HEIMDALL_FEATURES] {
         let mut features = [0; HEIMDALL_FEATURES];
+        // SAFETY: C writes as many features as the array has.
         unsafe { ffi::linnet_heimdall_features(self, snapshot, size_bytes, features.as_mut_ptr()) };
         features
     }
@@ -117,6 +122,7 @@ impl HeimdallScale {
     /// Inputs of a network: each feature as 0..=65535 between its bounds, in two bytes, the high one first.
     pub fn inputs(&self, features: &[u32; HEIMDALL_FEATURES]) -> [u8; HEIMDALL_INPUTS] {
         let mut inputs = [0; HEIMDALL_INPUTS];
+        // SAFETY: C reads and writes as many numbers as the arrays have.
         unsafe { ffi::linnet_heimdall_inputs(self, features.as_ptr(), inputs.as_mut_ptr()) };
         inputs
     }

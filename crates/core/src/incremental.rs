@@ -32,6 +32,7 @@ pub(crate) struct Tables {
 
 // SAFETY: nothing changes after construction; the pointers lead into `memory`, statics, and the network that owns this.
 unsafe impl Send for Tables {}
+// SAFETY: as for Send.
 unsafe impl Sync for Tables {}
 
 impl Tables {
@@ -71,6 +72,7 @@ pub struct IncrementalNetwork {
 
 // SAFETY: the C functions may run concurrently, except completions of reads, which `completing` serialises.
 unsafe impl Send for IncrementalNetwork {}
+// SAFETY: as for Send.
 unsafe impl Sync for IncrementalNetwork {}
 
 impl IncrementalNetwork {
@@ -124,6 +126,7 @@ impl IncrementalNetwork {
 
     /// The snapshot that an I/O of this size would get if it arrived now.
     pub fn snapshot(&self, size_bytes: u32) -> u32 {
+        // SAFETY: `core` was initialised in `new` and lives as long as this; reading may run concurrently.
         unsafe { ffi::linnet_incremental_snapshot(self.core.as_ptr(), size_bytes) }
     }
 
@@ -131,33 +134,39 @@ impl IncrementalNetwork {
     /// by [`IncrementalNetwork::catch_up`]. Until then the incremental network is behind, and uses the older history.
     pub fn note_read(&self, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
         let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `core` lives as long as this, and the lock makes this the only completion.
         unsafe { ffi::linnet_incremental_note_read(self.core.as_ptr(), size_bytes, latency_ns, snapshot) }
     }
 
     /// Whether reads have been noted that are not yet processed.
     pub fn is_behind(&self) -> bool {
+        // SAFETY: `core` lives as long as this; C reads an atomic.
         unsafe { ffi::linnet_incremental_behind(self.core.as_ptr()) != 0 }
     }
 
     /// Processes the noted reads, for an I/O of this snapshot.
     pub fn catch_up(&self, snapshot: u32) {
         let _alone = self.completing.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `core` lives as long as this, and the lock makes this the only completion.
         unsafe { ffi::linnet_incremental_catch_up(self.core.as_ptr(), snapshot) }
     }
 
     /// A write completes, or any I/O leaves without completing: its pages are subtracted, the history stays.
     pub fn withdraw(&self, size_bytes: u32) {
+        // SAFETY: `core` lives as long as this; C changes an atomic.
         unsafe { ffi::linnet_incremental_withdraw(self.core.as_ptr(), size_bytes) }
     }
 
     /// True to revoke an I/O whose arrival returned `snapshot`; equal to [`Network::decide`].
     pub fn decide(&self, snapshot: u32) -> bool {
+        // SAFETY: `core` lives as long as this, and the scratch memory has the size that it needs.
         self.scratched(|scratch| unsafe { ffi::linnet_incremental_decide(self.core.as_ptr(), snapshot, scratch) }) == 1
     }
 
     /// Equal to [`Network::score`].
     pub fn score(&self, snapshot: u32) -> i64 {
         let mut score = i64::MIN;
+        // SAFETY: as in `decide`; C writes one score.
         self.scratched(|scratch| unsafe {
             ffi::linnet_incremental_score(self.core.as_ptr(), snapshot, scratch, &mut score)
         });
@@ -170,6 +179,7 @@ impl IncrementalNetwork {
         if self.is_behind() {
             self.catch_up(self.snapshot(size_bytes));
         }
+        // SAFETY: as in `decide`; C writes one candidate of its layout.
         self.scratched(|scratch| unsafe {
             ffi::linnet_incremental_describe(self.core.as_ptr(), size_bytes, scratch, candidate);
         });
@@ -183,17 +193,20 @@ impl IncrementalNetwork {
     /// The state as a tracker: a history that existed during the call, and the pages pending now.
     pub fn tracker(&self) -> Tracker {
         let mut tracker = Tracker::new();
+        // SAFETY: `core` lives as long as this; C fills a tracker of its layout.
         unsafe { ffi::linnet_incremental_tracker(self.core.as_ptr(), &mut tracker) };
         tracker
     }
 
     /// 4 KiB pages outstanding, reads and writes.
     pub fn pending_pages(&self) -> u32 {
+        // SAFETY: `core` lives as long as this; C reads an atomic.
         unsafe { ffi::linnet_incremental_pending_pages(self.core.as_ptr()) }
     }
 
     /// Completed reads in the history, 0..=4.
     pub fn history_len(&self) -> u32 {
+        // SAFETY: `core` lives as long as this; C reads an atomic.
         unsafe { ffi::linnet_incremental_history_len(self.core.as_ptr()) }
     }
 

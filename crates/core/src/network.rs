@@ -52,6 +52,7 @@ struct Inner {
 
 // SAFETY: nothing changes after construction; the raw pointers lead into memory that `Inner` owns and into statics.
 unsafe impl Send for Inner {}
+// SAFETY: as for Send.
 unsafe impl Sync for Inner {}
 
 /// Dense layers on integers with ReLU between them, none after the last, and no rescaling: exact for every input

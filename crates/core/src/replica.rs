@@ -75,6 +75,7 @@ pub struct Replica {
 // SAFETY: the pointers lead into memory that the replica owns. Only the incremental network changes behind `&self`, and
 // several threads may use it.
 unsafe impl Send for Replica {}
+// SAFETY: as for Send.
 unsafe impl Sync for Replica {}
 
 // SAFETY of the calls: the layouts are C's; `raw.ios` has the places that C links, `raw.net` the memory of an
@@ -104,6 +105,7 @@ impl Replica {
             Some(net) => net.parts()?,
             None => (ptr::null_mut(), 0, ptr::null()),
         };
+        // SAFETY: the memory and the tables belong to `net`, which this replica keeps from here on.
         if unsafe { ffi::linnet_replica_set_incremental(&mut self.raw, core, size, tables) } < 0 {
             return Err(Error::Shape("the core refuses the incremental network".into()));
         }
@@ -120,6 +122,7 @@ impl Replica {
         }
         let mut flight = Flight::default();
         let (is_read, probe) = (i32::from(request.op.is_read()), i32::from(probe));
+        // SAFETY: a free place is there, since `grow` made one; C writes one flight of its layout.
         unsafe {
             ffi::linnet_replica_arrive(
                 &mut self.raw,
@@ -139,6 +142,7 @@ impl Replica {
     fn grow(&mut self) {
         let from = self.ios.len();
         self.ios.resize(2 * from, InflightIo::default());
+        // SAFETY: the memory is `ios`, of which C has linked the first `from` places.
         unsafe {
             ffi::linnet_replica_grow(&mut self.raw, self.ios.as_mut_ptr(), from as u32, self.ios.len() as u32);
         }
@@ -151,18 +155,21 @@ impl Replica {
     #[inline]
     pub fn complete(&mut self, flight: &Flight, now: Nanos) -> Nanos {
         self.check(flight);
+        // SAFETY: `check` saw that the flight is one of this replica's places.
         unsafe { ffi::linnet_replica_complete(&mut self.raw, flight, now) }
     }
 
     /// It fails with an error of the replica, or has timed out.
     pub fn fail(&mut self, settings: &Settings, flight: &Flight, now: Nanos) {
         self.check(flight);
+        // SAFETY: `check` saw that the flight is one of this replica's places.
         unsafe { ffi::linnet_replica_fail(&mut self.raw, settings, flight, now) }
     }
 
     /// It leaves without a result to learn from: cancelled or refused.
     pub fn withdraw(&mut self, flight: &Flight, now: Nanos) {
         self.check(flight);
+        // SAFETY: `check` saw that the flight is one of this replica's places.
         unsafe { ffi::linnet_replica_withdraw(&mut self.raw, flight, now) }
     }
 
@@ -196,12 +203,14 @@ impl Replica {
 
     /// Expected wait of a read by the averages: EWMA latency x (in flight + 1). 0 before the first read.
     pub fn expected_ns(&self) -> u64 {
+        // SAFETY: a pure function of two numbers.
         unsafe { ffi::linnet_expected_ns(self.raw.ewma_ns, self.raw.in_flight) }
     }
 
     /// True while errors keep it out of service.
     #[inline]
     pub fn is_out(&self, now: Nanos) -> bool {
+        // SAFETY: the layout is C's; C only reads.
         self.raw.errors_in_row > 0 && unsafe { ffi::linnet_replica_is_out(&self.raw, now) != 0 }
     }
 
@@ -224,6 +233,7 @@ impl Replica {
     /// Its state for a read that arrives now, without models.
     #[inline]
     pub fn describe(&self, now: Nanos, candidate: &mut Candidate) {
+        // SAFETY: the layouts are C's; C reads one and writes the other.
         unsafe { ffi::linnet_replica_describe(&self.raw, now, candidate) }
     }
 
@@ -234,6 +244,7 @@ impl Replica {
         }
         let mut features = [0; INFLIGHT_FEATURES];
         let Request { offset_bytes, size_bytes, .. } = *request;
+        // SAFETY: C writes as many features as the array has.
         unsafe { ffi::linnet_replica_features(&self.raw, now, offset_bytes, size_bytes, features.as_mut_ptr()) };
         Some(features)
     }

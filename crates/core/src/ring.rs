@@ -19,6 +19,7 @@ struct Aligned(ffi::Ring);
 // SAFETY: there is one producer and one consumer, as the C ring requires; its counters are atomic, and each side writes
 // only its own half of the struct.
 unsafe impl Send for Shared {}
+// SAFETY: as for Send.
 unsafe impl Sync for Shared {}
 
 impl Shared {

@@ -28,6 +28,7 @@ pub enum Policy {
 pub fn policy_names() -> [&'static str; POLICIES] {
     // SAFETY: a constant table of that many zero-terminated strings.
     let names = unsafe { &ffi::linnet_policy_names };
+    // SAFETY: each pointer of the table leads to a constant string that ends in zero.
     names.map(|name| unsafe { std::ffi::CStr::from_ptr(name) }.to_str().unwrap_or_default())
 }
 
@@ -202,6 +203,7 @@ impl Budget {
 
     /// Takes one use. False if none is left.
     pub fn take(&mut self, rate: &Rate) -> bool {
+        // SAFETY: both layouts are C's; C keeps neither reference.
         unsafe { ffi::linnet_linked_budget_take(self, rate) != 0 }
     }
 }

@@ -35,6 +35,7 @@ pub struct SmallNetwork {
 
 // SAFETY: the pointers lead into vectors that the network owns; C writes through them only by `&mut self`.
 unsafe impl Send for SmallNetwork {}
+// SAFETY: as for Send.
 unsafe impl Sync for SmallNetwork {}
 
 impl SmallNetwork {

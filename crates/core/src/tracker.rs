@@ -28,19 +28,23 @@ impl Tracker {
 
     /// An I/O arrives. Returns its snapshot: the 4 KiB pages outstanding, reads and writes, including this I/O.
     pub fn arrive(&mut self, size_bytes: u32) -> u32 {
+        // SAFETY: the layout is C's, and the reference is exclusive.
         unsafe { ffi::linnet_tracker_arrive(self, size_bytes) }
     }
 
     /// An I/O completes. A read enters the history, with the `snapshot` that its own arrival returned.
     pub fn complete(&mut self, op: Op, size_bytes: u32, latency_ns: Nanos, snapshot: u32) {
         match op {
+            // SAFETY: the layout is C's, and the reference is exclusive.
             Op::Read => unsafe { ffi::linnet_tracker_complete_read(self, size_bytes, latency_ns, snapshot) },
+            // SAFETY: as above.
             Op::Write => unsafe { ffi::linnet_tracker_complete_write(self, size_bytes) },
         }
     }
 
     /// An I/O leaves without completing (revoked, failed, cancelled): its pages are subtracted, the history stays.
     pub fn withdraw(&mut self, size_bytes: u32) {
+        // SAFETY: the layout is C's, and the reference is exclusive.
         unsafe { ffi::linnet_tracker_withdraw(self, size_bytes) }
     }
 
@@ -57,6 +61,7 @@ impl Tracker {
     /// The features of an I/O whose arrival returned `snapshot`. Each digit is 0..=9.
     pub fn digits(&self, snapshot: u32) -> [u8; DIGITS] {
         let mut digits = [0; DIGITS];
+        // SAFETY: C writes as many digits as the array has.
         unsafe { ffi::linnet_tracker_digits(self, snapshot, digits.as_mut_ptr()) };
         digits
     }

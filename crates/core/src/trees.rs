@@ -93,6 +93,7 @@ impl Trees {
         // SAFETY: `new` checked that every tested feature exists, and the processor has the instructions.
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has the instructions, as was just seen; `new` checked every tested feature.
             return unsafe { ffi::linnet_trees_score_avx2(self, features.as_ptr()) };
         }
         // SAFETY: as above.

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use rayon::prelude::*;
 
 use crate::error::Error;
+use crate::pool::on_pool;
 
 /// What a job calls with its progress; [`Error::Interrupted`] when the work has to stop.
 pub(crate) type Tell<'a, P> = dyn Fn(P) -> Result<(), Error> + Sync + 'a;
@@ -31,7 +32,7 @@ pub(crate) fn on_all_cpus<J: Send, T: Send, P: Send>(
         };
         let work = &work;
         // The thread owns the sender, so that the loop below ends with the jobs.
-        let running = scope.spawn(move || jobs.into_par_iter().map(|job| work(job, &tell)).collect());
+        let running = scope.spawn(move || on_pool(|| jobs.into_par_iter().map(|job| work(job, &tell)).collect()));
         for step in steps {
             if !stop.load(Ordering::Relaxed) && !on_progress(step) {
                 stop.store(true, Ordering::Relaxed);

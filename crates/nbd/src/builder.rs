@@ -23,6 +23,9 @@ pub(crate) struct Settings {
     pub spin_ns: Nanos,
     pub inflight_bytes_max: usize,
     pub connections_max: usize,
+    pub bytes_max: usize,
+    pub handshake_max: Duration,
+    pub stall_max: Duration,
     pub late_after_ns: Nanos,
     pub log_len: usize,
     pub lost_after_ns: Option<Nanos>,
@@ -52,6 +55,9 @@ impl Builder {
                 spin_ns: 10_000,
                 inflight_bytes_max: 64 << 20,
                 connections_max: 128,
+                bytes_max: 1 << 30,
+                handshake_max: Duration::from_secs(10),
+                stall_max: Duration::from_secs(60),
                 late_after_ns: 100_000,
                 log_len: 65_536,
                 lost_after_ns: None,
@@ -112,7 +118,31 @@ impl Builder {
         self
     }
 
-    /// Most connections at a time; default 128. Further connections are closed at once.
+    /// Most bytes of requests and replies of all connections together; default 1 GiB. Beyond that, large requests wait.
+    /// Each connection may hold 128 KiB of requests and one request of at most 1 MiB besides.
+    #[must_use]
+    pub fn bytes_max(mut self, bytes: usize) -> Builder {
+        self.settings.bytes_max = bytes;
+        self
+    }
+
+    /// Longest handshake, from the first byte to the last; default 10 s.
+    #[must_use]
+    pub fn handshake_max(mut self, time: Duration) -> Builder {
+        self.settings.handshake_max = time;
+        self
+    }
+
+    /// How long a client may accept no reply that is due, or leave a request incomplete; default 60 s. Then its connection
+    /// is closed. A client without open requests may be idle as long as there is room for others.
+    #[must_use]
+    pub fn stall_max(mut self, time: Duration) -> Builder {
+        self.settings.stall_max = time;
+        self
+    }
+
+    /// Most connections at a time; default 128. When there are as many, the one that has been idle longest makes way,
+    /// those in their handshake first; if none has been idle for a second, the new one is closed at once.
     #[must_use]
     pub fn connections_max(mut self, count: usize) -> Builder {
         self.settings.connections_max = count;
@@ -163,6 +193,7 @@ impl Builder {
         for (setting, value) in [
             ("inflight_bytes_max", self.settings.inflight_bytes_max),
             ("connections_max", self.settings.connections_max),
+            ("bytes_max", self.settings.bytes_max),
         ] {
             if value == 0 {
                 return Err(Error::Zero { setting });

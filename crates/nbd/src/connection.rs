@@ -15,10 +15,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
+use crate::budget::FLOOR_BYTES;
 use crate::export::{Ask, Data, Served};
 use crate::input::Input;
 use crate::request::{Reply, check};
-use crate::server::Shared;
+use crate::server::{Activity, Shared};
 use crate::stats::{Command, Sample};
 use crate::stream::Stream;
 use crate::wire::{self, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, command, errno};
@@ -29,8 +30,10 @@ const OVERHEAD_BYTES: usize = 512;
 const SLICES: usize = 64;
 /// If a client has closed its sending side and accepts no reply for this long, its connection is closed.
 const STALL_NS: Nanos = 10_000_000_000;
-/// Longest sleep while waiting for such a client.
+/// Longest sleep while a client owes something: bytes of a request, or room for a reply.
 const WATCH_NS: Nanos = 1_000_000_000;
+/// Sleep until the server's memory is asked for again.
+const SHORT_NS: Nanos = 2_000_000;
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,23 +68,39 @@ pub struct Connection<'a> {
     /// How many bytes of the first due reply have been sent.
     sent: usize,
     inflight_bytes: usize,
+    /// The part of the replies' bytes, and of the input buffer, that was taken from the server's budget.
+    taken_bytes: usize,
+    input_taken_bytes: usize,
+    /// The next step needs more of the budget than there is.
+    short: bool,
+    activity: &'a Activity,
+    busy: bool,
     turns: u64,
     /// The client sends nothing more.
     ended: bool,
     full: bool,
     spinning: bool,
-    /// When something was last sent, or when the client closed its sending side.
+    /// When something was last sent or became due, or when the client closed its sending side.
     moved_wall_ns: Nanos,
+    /// When the request began that is not complete yet.
+    begun_wall_ns: Option<Nanos>,
 }
 
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         self.stop_spinning();
+        self.shared.budget.give(self.taken_bytes + self.input_taken_bytes);
     }
 }
 
 impl<'a> Connection<'a> {
-    pub fn new(shared: &'a Shared, export: &'a Served, structured: bool, stream: &'a Stream) -> Connection<'a> {
+    pub fn new(
+        shared: &'a Shared,
+        export: &'a Served,
+        structured: bool,
+        stream: &'a Stream,
+        activity: &'a Activity,
+    ) -> Connection<'a> {
         Connection {
             shared,
             export,
@@ -93,11 +112,17 @@ impl<'a> Connection<'a> {
             due: VecDeque::new(),
             sent: 0,
             inflight_bytes: 0,
+            taken_bytes: 0,
+            input_taken_bytes: 0,
+            short: false,
+            activity,
+            busy: false,
             turns: 0,
             ended: false,
             full: false,
             spinning: false,
             moved_wall_ns: 0,
+            begun_wall_ns: None,
         }
     }
 
@@ -110,11 +135,12 @@ impl<'a> Connection<'a> {
             if self.send().is_err() {
                 return End::Closed;
             }
+            self.short = false;
             let Ok(received) = self.receive() else { return End::Closed };
             self.full = false;
             loop {
                 match self.step() {
-                    Step::Took => {}
+                    Step::Took => self.begun_wall_ns = None,
                     Step::Short => break,
                     Step::Full => {
                         self.full = true;
@@ -123,6 +149,7 @@ impl<'a> Connection<'a> {
                     Step::Garbled => return End::Garbled,
                 }
             }
+            self.settle();
             if self.ended && !self.full && self.waiting.is_empty() && self.due.is_empty() {
                 return End::Closed;
             }
@@ -139,6 +166,9 @@ impl<'a> Connection<'a> {
             return;
         }
         let now = self.shared.clock.wall_ns();
+        if self.due.is_empty() {
+            self.moved_wall_ns = now;
+        }
         while self.waiting.peek().is_some_and(|reply| reply.due_wall_ns <= now) {
             self.due.extend(self.waiting.pop());
         }
@@ -174,6 +204,8 @@ impl<'a> Connection<'a> {
         while let Some(reply) = self.due.front().filter(|reply| reply.bytes.len() <= self.sent) {
             self.sent -= reply.bytes.len();
             self.inflight_bytes -= reply.charge;
+            self.taken_bytes -= reply.taken;
+            self.shared.budget.give(reply.taken);
             if let Some(mut sample) = reply.sample {
                 sample.latency_ns_achieved = now.saturating_sub(sample.arrive_ns);
                 ledger.get_or_insert_with(|| self.export.ledger()).record(sample);
@@ -186,6 +218,14 @@ impl<'a> Connection<'a> {
     fn receive(&mut self) -> Result<bool, Errno> {
         if self.ended || self.full {
             return Ok(false);
+        }
+        let growth = self.input.growth();
+        if growth > 0 {
+            if !self.shared.budget.take(growth) {
+                self.short = true;
+                return Ok(false);
+            }
+            self.input_taken_bytes += growth;
         }
         match recv(self.stream, self.input.space(), RecvFlags::DONTWAIT) {
             Ok((_, 0)) => {
@@ -232,12 +272,19 @@ impl<'a> Connection<'a> {
         if self.inflight_bytes > 0 && self.inflight_bytes + charge > self.shared.settings.inflight_bytes_max {
             return Step::Full;
         }
+        // A connection without open requests may have a small one outside of the budget.
+        let free = self.inflight_bytes == 0 && charge <= FLOOR_BYTES;
+        if !free && !self.shared.budget.take(charge) {
+            self.short = true;
+            return Step::Full;
+        }
+        let taken = if free { 0 } else { charge };
         match asked {
-            Ok(ask) => self.serve(&head, &ask, payload, charge),
+            Ok(ask) => self.serve(&head, &ask, payload, (charge, taken)),
             Err(error) => {
                 self.export.ledger().refused += 1;
                 let bytes = self.failure(&head, error);
-                self.keep(0, bytes, charge, None);
+                self.keep(0, bytes, (charge, taken), None);
             }
         }
         if too_long {
@@ -250,7 +297,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Asks the model, moves the data, and keeps the reply for its deadline.
-    fn serve(&mut self, head: &Head, ask: &Ask, payload: usize, charge: usize) {
+    fn serve(&mut self, head: &Head, ask: &Ask, payload: usize, charge: (usize, usize)) {
         let mut bytes = Vec::new();
         let data = match ask.command {
             Command::Read => {
@@ -262,7 +309,10 @@ impl<'a> Connection<'a> {
             _ => Data::None,
         };
         let held = self.export.serve(&self.shared.clock, self.shared.settings.lost_after_ns, ask, data);
-        let Some(held) = held else { return };
+        let Some(held) = held else {
+            self.shared.budget.give(charge.1);
+            return;
+        };
         if held.failed {
             bytes = self.failure(head, errno::EIO);
         } else if bytes.is_empty() {
@@ -275,10 +325,38 @@ impl<'a> Connection<'a> {
         wire::failure(self.structured && head.command == command::READ, head.cookie, error)
     }
 
-    fn keep(&mut self, due_wall_ns: Nanos, bytes: Vec<u8>, charge: usize, sample: Option<Sample>) {
+    /// Keeps a reply; `charge` is what it counts, and the part of it that was taken from the budget.
+    fn keep(&mut self, due_wall_ns: Nanos, bytes: Vec<u8>, charge: (usize, usize), sample: Option<Sample>) {
+        let (charge, taken) = charge;
         self.inflight_bytes += charge;
+        self.taken_bytes += taken;
         self.turns += 1;
-        self.waiting.push(Reply { due_wall_ns, turn: self.turns, bytes, charge, sample });
+        self.waiting.push(Reply { due_wall_ns, turn: self.turns, bytes, charge, taken, sample });
+    }
+
+    /// Gives back what the input buffer no longer needs, and notes whether requests are open.
+    fn settle(&mut self) {
+        let spare = self.input_taken_bytes.saturating_sub(self.input.extra_bytes());
+        self.input_taken_bytes -= spare;
+        self.shared.budget.give(spare);
+        let partial = !self.input.filled().is_empty() || self.skip > 0;
+        if !partial || self.short || self.full {
+            self.begun_wall_ns = None;
+        } else if self.begun_wall_ns.is_none() {
+            self.begun_wall_ns = Some(self.shared.clock.wall_ns());
+        }
+        // A reply that the client does not take keeps nobody else waiting: it counts as idle.
+        let busy = !self.waiting.is_empty();
+        if busy != self.busy {
+            self.busy = busy;
+            self.activity.note(busy, self.shared.clock.wall_ns());
+        }
+    }
+
+    /// Since when the client owes something: room for replies that are due, or the rest of a request.
+    fn owes_since(&self) -> Option<Nanos> {
+        let replies = (!self.due.is_empty()).then_some(self.moved_wall_ns);
+        [replies, self.begun_wall_ns].into_iter().flatten().min()
     }
 
     /// Waits for the client, for room in the socket, or for the earliest deadline.
@@ -297,13 +375,18 @@ impl<'a> Connection<'a> {
             }
         }
         self.stop_spinning();
-        if self.ended && !self.due.is_empty() {
-            if now.saturating_sub(self.moved_wall_ns) > STALL_NS {
+        if let Some(since) = self.owes_since() {
+            let most_ns = self.shared.settings.stall_max.as_nanos() as u64;
+            let most_ns = if self.ended { most_ns.min(STALL_NS) } else { most_ns };
+            if now.saturating_sub(since) > most_ns {
                 return Err(Errno::TIMEDOUT);
             }
-            sleep_ns = Some(sleep_ns.unwrap_or(WATCH_NS).min(WATCH_NS));
+            sleep_ns = Some(sleep_ns.unwrap_or(WATCH_NS).min(WATCH_NS).min(most_ns));
         }
-        let reading = !self.ended && !self.full;
+        if self.short {
+            sleep_ns = Some(sleep_ns.unwrap_or(SHORT_NS).min(SHORT_NS));
+        }
+        let reading = !self.ended && !self.full && !self.short;
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, reading);
         wanted.set(PollFlags::OUT, !self.due.is_empty());

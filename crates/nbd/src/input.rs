@@ -4,7 +4,7 @@
 use crate::wire::{PAYLOAD_BYTES_MAX, REQUEST_BYTES};
 
 /// Enough for many small requests at a time.
-const USUAL_BYTES: usize = 128 << 10;
+pub const USUAL_BYTES: usize = 128 << 10;
 /// The longest request.
 const MOST_BYTES: usize = REQUEST_BYTES + PAYLOAD_BYTES_MAX as usize;
 
@@ -35,6 +35,17 @@ impl Input {
                 self.bytes = vec![0; USUAL_BYTES];
             }
         }
+    }
+
+    /// Bytes that the buffer has beyond its usual size.
+    pub fn extra_bytes(&self) -> usize {
+        self.bytes.len() - USUAL_BYTES
+    }
+
+    /// Bytes that the next [`Input::space`] would add.
+    pub fn growth(&self) -> usize {
+        let full = self.end == self.bytes.len() && self.start == 0 && self.bytes.len() < MOST_BYTES;
+        if full { (2 * self.bytes.len()).min(MOST_BYTES) - self.bytes.len() } else { 0 }
     }
 
     /// Free space for receiving. It is empty only if the buffer holds a request of the maximum length.

@@ -35,6 +35,7 @@
 //!   and one request that is being received, each of 32 MiB at most.
 //! - There is no encryption and no authentication: listen on a Unix socket or on loopback.
 
+mod budget;
 mod builder;
 mod clock;
 mod connection;

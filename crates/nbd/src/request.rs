@@ -52,6 +52,8 @@ pub struct Reply {
     pub bytes: Vec<u8>,
     /// What it counts against the memory limit.
     pub charge: usize,
+    /// The part of it that was taken from the server's budget.
+    pub taken: usize,
     /// What to record; `None` for a refusal. The achieved latency is filled in when the reply has been sent.
     pub sample: Option<Sample>,
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::budget::Budget;
 use crate::builder::Settings;
 use crate::clock::Clock;
 use crate::connection::{Connection, End};
@@ -19,10 +20,10 @@ use crate::export::Served;
 use crate::handshake::{self, Ended};
 use crate::listen::{Address, Listener};
 use crate::stats::{Sample, Stats};
-use crate::stream::Stream;
+use crate::stream::{Stream, Until};
 
-/// Timeout of the handshake.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+/// Idle time after which a connection makes way for a new one.
+const IDLE: Duration = Duration::from_secs(1);
 /// Pause after an accept that failed because resources were short.
 const BREATH: Duration = Duration::from_millis(20);
 
@@ -30,8 +31,42 @@ const BREATH: Duration = Duration::from_millis(20);
 #[derive(Default)]
 struct Open {
     next: u64,
-    streams: HashMap<u64, Stream>,
+    streams: HashMap<u64, Client>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// A connected client.
+struct Client {
+    stream: Stream,
+    activity: Arc<Activity>,
+}
+
+/// What a client is doing, so that an idle one can make way.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    /// When it last did something, on the clock of the server; [`Activity::BUSY`] while requests are open.
+    since_wall_ns: AtomicU64,
+    shaken: AtomicBool,
+}
+
+impl Activity {
+    const BUSY: u64 = u64::MAX;
+
+    fn new(now_wall_ns: u64) -> Activity {
+        Activity { since_wall_ns: AtomicU64::new(now_wall_ns), shaken: AtomicBool::new(false) }
+    }
+
+    /// Notes that requests are open, or that there are none any more.
+    pub fn note(&self, busy: bool, now_wall_ns: u64) {
+        self.since_wall_ns.store(if busy { Self::BUSY } else { now_wall_ns }, Relaxed);
+    }
+
+    /// Those that make way first: handshakes, then the longest idle. `None` for one that stays.
+    fn rank(&self, now_wall_ns: u64) -> Option<(bool, u64)> {
+        let since = self.since_wall_ns.load(Relaxed);
+        let idle = since != Self::BUSY && now_wall_ns.saturating_sub(since) >= IDLE.as_nanos() as u64;
+        idle.then(|| (self.shaken.load(Relaxed), since))
+    }
 }
 
 /// The state that the threads of a server share.
@@ -39,12 +74,14 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub exports: Vec<Served>,
     pub settings: Settings,
+    pub budget: Budget,
     spinners_max: usize,
     spinners: AtomicUsize,
     pub stop: AtomicBool,
     open: Mutex<Open>,
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
+    connections_displaced: AtomicU64,
     handshakes_ended: AtomicU64,
     garbled: AtomicU64,
 }
@@ -76,6 +113,8 @@ impl Shared {
             connections: self.open().streams.len() as u64,
             connections_total: self.connections_total.load(Relaxed),
             connections_refused: self.connections_refused.load(Relaxed),
+            connections_displaced: self.connections_displaced.load(Relaxed),
+            bytes_left: self.budget.left() as u64,
             handshakes_ended: self.handshakes_ended.load(Relaxed),
             garbled: self.garbled.load(Relaxed),
             exports: self.exports.iter().map(Served::stats).collect(),
@@ -111,17 +150,24 @@ fn accept_all(shared: &Arc<Shared>, listener: &Listener, woken: &UnixStream) {
 fn begin(shared: &Arc<Shared>, stream: Stream) -> io::Result<()> {
     let mut open = shared.open();
     open.threads.retain(|thread| !thread.is_finished());
+    let now = shared.clock.wall_ns();
     if open.streams.len() >= shared.settings.connections_max {
-        shared.connections_refused.fetch_add(1, Relaxed);
-        return Ok(());
+        let idle = open.streams.iter().filter_map(|(&id, client)| Some((client.activity.rank(now)?, id))).min();
+        let Some(client) = idle.and_then(|(_, id)| open.streams.remove(&id)) else {
+            shared.connections_refused.fetch_add(1, Relaxed);
+            return Ok(());
+        };
+        client.stream.cut();
+        shared.connections_displaced.fetch_add(1, Relaxed);
     }
     let id = open.next;
     open.next += 1;
-    open.streams.insert(id, stream.try_clone()?);
+    let activity = Arc::new(Activity::new(now));
+    open.streams.insert(id, Client { stream: stream.try_clone()?, activity: Arc::clone(&activity) });
     let guard = Guard { shared: Arc::clone(shared), id };
     let run = move || {
         let mut stream = stream;
-        talk(&guard.shared, &mut stream);
+        talk(&guard.shared, &mut stream, &activity);
     };
     // If this fails, the closure is dropped together with its guard, which takes the lock. So release the lock first.
     drop(open);
@@ -139,19 +185,17 @@ struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let stream = self.shared.open().streams.remove(&self.id);
-        if let Some(stream) = stream {
-            stream.cut();
+        let client = self.shared.open().streams.remove(&self.id);
+        if let Some(client) = client {
+            client.stream.cut();
         }
     }
 }
 
 /// Serves a client from handshake to disconnect.
-fn talk(shared: &Shared, stream: &mut Stream) {
-    let chosen = stream.set_timeout(Some(HANDSHAKE)).and_then(|()| {
-        let chosen = handshake::run(stream, &shared.exports)?;
-        stream.set_timeout(None).map(|()| chosen)
-    });
+fn talk(shared: &Shared, stream: &mut Stream, activity: &Activity) {
+    let chosen = handshake::run(&mut Until::new(stream, shared.settings.handshake_max), &shared.exports)
+        .and_then(|chosen| stream.set_timeout(None).map(|()| chosen));
     let chosen = match chosen {
         Ok(Ok(chosen)) => chosen,
         ended => {
@@ -160,8 +204,10 @@ fn talk(shared: &Shared, stream: &mut Stream) {
             return;
         }
     };
+    activity.shaken.store(true, Relaxed);
+    activity.note(false, shared.clock.wall_ns());
     let export = &shared.exports[chosen.export];
-    if Connection::new(shared, export, chosen.structured, stream).run() == End::Garbled {
+    if Connection::new(shared, export, chosen.structured, stream, activity).run() == End::Garbled {
         shared.garbled.fetch_add(1, Relaxed);
     }
 }
@@ -181,6 +227,7 @@ impl Handle {
         let shared = Arc::new(Shared {
             clock: Clock::new(settings.time_scale),
             exports,
+            budget: Budget::new(settings.bytes_max),
             settings,
             spinners_max: thread::available_parallelism().map_or(1, usize::from) / 2,
             spinners: AtomicUsize::new(0),
@@ -188,6 +235,7 @@ impl Handle {
             open: Mutex::default(),
             connections_total: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
+            connections_displaced: AtomicU64::new(0),
             handshakes_ended: AtomicU64::new(0),
             garbled: AtomicU64::new(0),
         });
@@ -239,7 +287,7 @@ impl Handle {
         }
         let threads = {
             let mut open = self.shared.open();
-            open.streams.values().for_each(Stream::cut);
+            open.streams.values().for_each(|client| client.stream.cut());
             std::mem::take(&mut open.threads)
         };
         for thread in threads {

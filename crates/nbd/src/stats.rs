@@ -141,6 +141,10 @@ pub struct Stats {
     pub connections_total: u64,
     /// Connections closed at once because [`crate::Builder::connections_max`] were open.
     pub connections_refused: u64,
+    /// Connections that were closed, while idle, to make way for new ones.
+    pub connections_displaced: u64,
+    /// Bytes that are left of [`crate::Builder::bytes_max`].
+    pub bytes_left: u64,
     /// Handshakes that ended without a choice: a listing, an abort, a protocol violation.
     pub handshakes_ended: u64,
     /// Connections that were closed because of a protocol violation.
@@ -157,13 +161,15 @@ impl Stats {
         let _ = write!(
             out,
             "{{\"uptime_ns\":{},\"time_scale\":{},\"late_after_ns\":{},\"connections\":{},\"connections_total\":{},\
-             \"connections_refused\":{},\"handshakes_ended\":{},\"garbled\":{},\"exports\":[",
+             \"connections_refused\":{},\"connections_displaced\":{},\"bytes_left\":{},\"handshakes_ended\":{},\"garbled\":{},\"exports\":[",
             self.uptime_ns,
             self.time_scale,
             self.late_after_ns,
             self.connections,
             self.connections_total,
             self.connections_refused,
+            self.connections_displaced,
+            self.bytes_left,
             self.handshakes_ended,
             self.garbled
         );

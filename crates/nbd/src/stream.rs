@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub enum Stream {
@@ -63,6 +63,43 @@ impl Write for Stream {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         // A closed peer gives an error here, and no SIGPIPE, which the host program may not expect.
         Ok(rustix::net::send(self.as_fd(), from, rustix::net::SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A stream that gives up at a deadline, however small the pieces are in which bytes come.
+pub struct Until<'a> {
+    stream: &'a mut Stream,
+    deadline: Instant,
+}
+
+impl<'a> Until<'a> {
+    pub fn new(stream: &'a mut Stream, time: Duration) -> Until<'a> {
+        Until { stream, deadline: Instant::now() + time }
+    }
+
+    fn prepare(&mut self) -> io::Result<&mut Stream> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_timeout(Some(left))?;
+        Ok(self.stream)
+    }
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.prepare()?.read(into)
+    }
+}
+
+impl Write for Until<'_> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.prepare()?.write(from)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -182,3 +182,123 @@ fn random_bytes_harm_nobody() {
     let stats = handle.stop();
     assert!(stats.garbled > 40, "noise was understood: {stats:?}");
 }
+
+/// Connects as often as the server allows a client to try, until it is served.
+fn served_at_last(socket: &Path) -> Client {
+    let begun = Instant::now();
+    loop {
+        // The helper panics when its connection is closed before the greeting.
+        if let Ok(client) = std::panic::catch_unwind(|| Client::connect(socket, "a", true)) {
+            return client;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "a good client is never served");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn slow_handshakes_keep_nobody_out() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(0))));
+    let handle = builder.connections_max(4).handshake_max(Duration::from_secs(3600)).start().unwrap();
+    let mut silent: Vec<UnixStream> = (0..4).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    // A byte now and then does not make a client one that stays.
+    silent.iter_mut().for_each(|client| client.write_all(&[0]).unwrap());
+    let mut good = served_at_last(&socket);
+    good.write(0, b"good").unwrap();
+    assert_eq!(good.read(0, 4), Ok(b"good".to_vec()));
+    assert!(handle.stop().connections_displaced > 0);
+}
+
+#[test]
+fn a_handshake_ends_however_slowly_it_goes() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(0))));
+    let handle = builder.handshake_max(Duration::from_millis(400)).start().unwrap();
+    let mut slow = greet(&socket);
+    let begun = Instant::now();
+    while slow.write_all(b"I").is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "each byte gave it more time");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(handle.stop().handshakes_ended, 1);
+}
+
+#[test]
+fn idle_clients_make_way_and_busy_ones_stay() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(4_000_000_000))));
+    let handle = builder.connections_max(2).start().unwrap();
+    let mut busy = Client::connect(&socket, "a", true);
+    let cookie = busy.send(READ, 0, 0, 512, &[]);
+    let mut idle = Client::connect(&socket, "a", true);
+    let _new = served_at_last(&socket);
+    assert!(idle.closed());
+    assert_eq!(busy.reply(|_| 512).unwrap().cookie, cookie);
+    handle.stop();
+}
+
+#[test]
+fn memory_is_bounded_for_all_clients_together() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(0))));
+    let handle = builder.bytes_max(8 << 20).start().unwrap();
+    // Sixteen clients ask for 64 MiB each and read nothing of it: 1 GiB, of which 8 MiB are held.
+    let mut greedy: Vec<Client> = (0..16).map(|_| Client::connect(&socket, "a", true)).collect();
+    for client in &mut greedy {
+        for _ in 0..16 {
+            client.send(READ, 0, 0, 4 << 20, &[]);
+        }
+    }
+    let begun = Instant::now();
+    while handle.stats().bytes_left > 4 << 20 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nobody took from the budget");
+    }
+    // Small requests of others are served meanwhile.
+    let mut good = Client::connect(&socket, "a", true);
+    for round in 0..100u64 {
+        good.write(round * 4096, &[round as u8; 4096]).unwrap();
+        assert_eq!(good.read(round * 4096, 4096), Ok(vec![round as u8; 4096]));
+    }
+    // What the greedy ones held comes back when they leave, and when they read.
+    let last = greedy.pop();
+    drop(greedy);
+    let mut last = last.unwrap();
+    for _ in 0..16 {
+        assert_eq!(last.reply(|_| 0).unwrap().data.len(), 4 << 20);
+    }
+    good.write(0, &vec![7; 4 << 20]).unwrap();
+    assert_eq!(good.read(0, 4 << 20), Ok(vec![7; 4 << 20]));
+    drop((last, good));
+    let begun = Instant::now();
+    while handle.stats().connections > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(handle.stop().bytes_left, 8 << 20, "all of the budget is back");
+}
+
+#[test]
+fn who_takes_no_reply_or_ends_no_request_is_let_go() {
+    let (builder, socket) = builder(Box::new(Plain(Fixed(0))));
+    let handle = builder.stall_max(Duration::from_millis(300)).start().unwrap();
+    let mut half = Client::connect(&socket, "a", true);
+    half.stream.write_all(&request(WRITE, 0, 1, 0, 4096)).unwrap();
+    let mut deaf = Client::connect(&socket, "a", true);
+    for _ in 0..4 {
+        deaf.send(READ, 0, 0, 4 << 20, &[]);
+    }
+    let mut idle = Client::connect(&socket, "a", true);
+    let begun = Instant::now();
+    while handle.stats().connections > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", handle.stats());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Bytes of a request that come one by one do not prolong it.
+    let mut dribble = Client::connect(&socket, "a", true);
+    dribble.stream.write_all(&request(WRITE, 0, 1, 0, 4096)).unwrap();
+    let begun = Instant::now();
+    while dribble.stream.write_all(&[0]).is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    idle.write(0, b"still here").unwrap();
+    assert!(half.closed());
+    handle.stop();
+}

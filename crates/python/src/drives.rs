@@ -45,14 +45,15 @@ impl Drives {
                 Ok(Some(drive))
             }
         };
-        let drives = params.par_iter().enumerate();
-        if matches!(params.first(), Some(DeviceParams::Queued(_))) {
-            return drives
-                .map(queued)
-                .collect::<Result<Option<_>, _>>()
-                .map(|all| Drives::Queued(all.unwrap_or_default()));
-        }
-        drives.map(timelines).collect::<Result<Option<_>, _>>().map(|all| Drives::Timelines(all.unwrap_or_default()))
+        linnet_learn::on_pool(|| {
+            let drives = params.par_iter().enumerate();
+            if matches!(params.first(), Some(DeviceParams::Queued(_))) {
+                let all = drives.map(queued).collect::<Result<Option<_>, _>>();
+                return all.map(|all| Drives::Queued(all.unwrap_or_default()));
+            }
+            let all = drives.map(timelines).collect::<Result<Option<_>, _>>();
+            all.map(|all| Drives::Timelines(all.unwrap_or_default()))
+        })
     }
 
     /// Runs an array on these drives, and returns the statistics of each.

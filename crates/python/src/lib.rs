@@ -14,6 +14,7 @@ mod knob_model;
 mod learn;
 mod model;
 mod network;
+mod output;
 mod progress;
 mod replay;
 mod serve;
@@ -51,6 +52,8 @@ mod _native {
     #[pymodule_export]
     use crate::network::PyNetwork;
     #[pymodule_export]
+    use crate::output::PyOutput;
+    #[pymodule_export]
     use crate::replay::replay;
     #[pymodule_export]
     use crate::serve::PyServer;
@@ -72,7 +75,7 @@ mod _native {
         profile_trace, same_workload,
     };
     #[pymodule_export]
-    use crate::trace::{PyTrace, synth, trace_formats, workloads};
+    use crate::trace::{PyTrace, synth, trace_formats, trace_stat, workloads};
     #[pymodule_export]
     use crate::tune::{
         tune_doctor, tune_event_cost, tune_nfs, tune_open_files, tune_readahead, tune_restore, tune_sight,
@@ -80,8 +83,19 @@ mod _native {
 
     use super::*;
 
+    /// Panics; for the tests of what becomes of it.
+    #[pyfunction]
+    fn _panic(text: &str) {
+        panic!("{text}");
+    }
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // A panic is a defect of ours, and no reason to end somebody's process: PyO3 makes it an exception that
+        // `except Exception` does not catch, so it gets a base that it does.
+        let panic = module.py().get_type::<pyo3::panic::PanicException>();
+        panic.setattr("__bases__", (module.py().get_type::<pyo3::exceptions::PyException>(),))?;
+        module.add("Panic", panic)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("__commit__", env!("LINNET_COMMIT"))
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `linnet.Model`: network, trees and thresholds of a device, as stored in a model file.
 
-use std::fs;
 use std::path::PathBuf;
 
 use linnet_array::DeviceModel;
@@ -34,14 +33,10 @@ impl PyModel {
     /// Reads a model file. Raises ModelError, which names the file and the damaged field, or OSError.
     #[staticmethod]
     fn load(path: PathBuf) -> PyResult<Self> {
-        // A model has at most a few megabytes; a larger file is not read.
-        const FILE_BYTES_MAX: u64 = 1 << 28;
+        // A model has at most a few megabytes.
+        const FILE_BYTES_MAX: u64 = 1 << 26;
         let shown = path.display().to_string();
-        let size = fs::metadata(&path).map_err(|error| errors::file(&path, error))?.len();
-        if size > FILE_BYTES_MAX {
-            return Err(errors::ModelError::new_err(format!("{shown}: {size} bytes is no model file")));
-        }
-        let bytes = fs::read(&path).map_err(|error| errors::file(&path, error))?;
+        let bytes = linnet_files::read(&path, FILE_BYTES_MAX).map_err(|error| errors::file(&path, error))?;
         Self::from_bytes(&bytes, &shown)
     }
 

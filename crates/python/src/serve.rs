@@ -35,6 +35,8 @@ impl Drive for Modelled {
 #[pyclass(name = "Server", module = "linnet", frozen)]
 pub struct PyServer {
     handle: Mutex<Option<Handle>>,
+    /// The process that has the server's threads. A child of a fork has none, and would wait for them without end.
+    process: u32,
     names: Vec<String>,
     uris: Vec<String>,
 }
@@ -73,7 +75,7 @@ impl PyServer {
         }
         let handle = builder.start().map_err(served)?;
         let uris = names.iter().flat_map(|name| handle.uris(name)).collect();
-        Ok(PyServer { handle: Mutex::new(Some(handle)), names, uris })
+        Ok(PyServer { handle: Mutex::new(Some(handle)), process: std::process::id(), names, uris })
     }
 
     /// Names of the drives.
@@ -90,14 +92,30 @@ impl PyServer {
 
     /// Requests so far, and model latency compared with achieved latency, as JSON text.
     fn stats(&self) -> Option<String> {
+        if self.process != std::process::id() {
+            return None;
+        }
         self.handle.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|handle| handle.stats().to_json())
     }
 
     /// Closes every connection, removes the socket, and returns the last statistics as JSON text; None if the server
     /// was already stopped.
     fn stop(&self, py: Python<'_>) -> Option<String> {
+        if self.process != std::process::id() {
+            return None;
+        }
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(py.detach(|| handle.stop().to_json()))
+    }
+}
+
+impl Drop for PyServer {
+    fn drop(&mut self) {
+        if self.process != std::process::id()
+            && let Ok(handle) = self.handle.get_mut()
+        {
+            std::mem::forget(handle.take());
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use linnet_files::Links;
 use linnet_ssd::{Params, Ssd};
 use linnet_trace::{
     Error, FORMATS, LatencyTarget, MergedTenants, Metadata, Options, ParquetWriter, TenantFrom, TraceStats,
@@ -22,6 +23,8 @@ use crate::progress::Progress;
 const FACTORS: (f64, f64) = (0.01, 1000.0);
 /// Memory per record while it is read and run: the record, its growth, a log of its device.
 const BYTES_A_RECORD: u64 = 160;
+/// Slices of a trace.
+const PIECES_MAX: usize = 1_000_000;
 /// Stands for "no latency" in columns.
 const NONE: u64 = u64::MAX;
 
@@ -46,8 +49,8 @@ impl PyTrace {
         PyTrace { records: Arc::new(records), name, format: "linnet".into(), skipped, warnings }
     }
 
-    fn write_parquet(&self, path: &Path) -> Result<(), Error> {
-        let mut writer = ParquetWriter::create(path)?;
+    fn write_parquet(&self, path: &Path, links: Links) -> Result<(), Error> {
+        let mut writer = ParquetWriter::create_with(path, links)?;
         for record in self.records.iter() {
             writer.push(record)?;
         }
@@ -85,27 +88,16 @@ impl PyTrace {
                 return Err(PyValueError::new_err(format!("tenant_from is {other:?}; give \"device\" or None")));
             }
         };
-        let progress = Arc::new(std::sync::Mutex::new(Progress::new(progress)));
-        let teller = progress.clone();
+        let (progress, teller) = shared(progress);
         let options = Options {
             format,
             lenient,
             tenant_from,
-            records_max: available_memory().map(|bytes| bytes / BYTES_A_RECORD),
-            progress: Some(Box::new(move |at| {
-                teller.lock().is_ok_and(|mut progress| progress.tell((at.bytes, at.total_bytes)))
-            })),
+            records_max: linnet_trace::room().map(|room| (room.bytes / BYTES_A_RECORD, room.limit)),
+            progress: Some(teller),
         };
         let read = py.detach(|| linnet_trace::read_all(&path, options));
-        let trace = read.map_err(|error| {
-            let progress = Arc::into_inner(progress).and_then(|lock| lock.into_inner().ok());
-            let stopped = matches!(error, Error::Stopped { .. });
-            let own = errors::trace(error);
-            match progress {
-                Some(progress) if stopped => progress.error(PyKeyboardInterrupt::new_err("reading was stopped")),
-                _ => own,
-            }
-        })?;
+        let trace = read.map_err(|error| stopped(error, progress))?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(PyTrace {
             records: Arc::new(trace.records),
@@ -142,6 +134,7 @@ impl PyTrace {
         if rows == 0 {
             return Err(errors::TraceError::new_err(format!("{name}: no records")));
         }
+        let first_ns = arrive.iter().copied().min().unwrap_or(0);
         let mut records = Vec::with_capacity(rows);
         for i in 0..rows {
             let op = match op[i] {
@@ -155,6 +148,25 @@ impl PyTrace {
             };
             if size[i] == 0 {
                 return Err(errors::TraceError::new_err(format!("{name}: row {i}: size_bytes is 0")));
+            }
+            // The bounds of the readers: what is taken here can be written and read again.
+            if arrive[i] - first_ns > linnet_trace::SPAN_MAX_NS {
+                return Err(errors::TraceError::new_err(format!(
+                    "{name}: row {i}: arrive_ns {} lies more than 400 days after the first",
+                    arrive[i]
+                )));
+            }
+            if offset[i] > i64::MAX as u64 - u64::from(size[i]) {
+                let offset = offset[i];
+                return Err(errors::TraceError::new_err(format!(
+                    "{name}: row {i}: offset_bytes {offset} lies beyond 8 EiB"
+                )));
+            }
+            if latency[i] != NONE && latency[i] > i64::MAX as u64 {
+                let latency = latency[i];
+                return Err(errors::TraceError::new_err(format!(
+                    "{name}: row {i}: latency_ns {latency} is beyond 2^63; 2^64-1 means none"
+                )));
             }
             records.push(IoRecord {
                 arrive_ns: arrive[i],
@@ -181,10 +193,11 @@ impl PyTrace {
         if total == 0 {
             return Err(errors::TraceError::new_err("no records to merge; give at least one trace"));
         }
-        if available_memory().is_some_and(|bytes| bytes / BYTES_A_RECORD < total) {
+        if let Some(room) = linnet_trace::room().filter(|room| room.bytes / BYTES_A_RECORD < total) {
             return Err(errors::TraceError::new_err(format!(
-                "the {total} records of {} traces do not fit in memory; merge shorter parts of them",
-                traces.len()
+                "the {total} records of {} traces do not fit {}; merge shorter parts of them",
+                traces.len(),
+                room.limit
             )));
         }
         let name = traces.iter().map(|trace| trace.name.as_str()).collect::<Vec<_>>().join("+");
@@ -220,29 +233,8 @@ impl PyTrace {
 
     /// Rates, sizes and latency quantiles, as `linnet trace stat --json` prints them.
     fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = py.detach(|| TraceStats::of(&self.records));
-        let dict = PyDict::new(py);
-        dict.set_item("records", stats.records)?;
-        dict.set_item("reads", stats.reads)?;
-        dict.set_item("writes", stats.writes)?;
-        dict.set_item("tenants", stats.tenants)?;
-        dict.set_item("duration_s", stats.duration_s)?;
-        dict.set_item("iops_mean", stats.iops_mean)?;
-        dict.set_item("iops_max_10s", stats.iops_max_10s)?;
-        dict.set_item("read_bytes_mean", stats.read_bytes_mean)?;
-        dict.set_item("write_bytes_mean", stats.write_bytes_mean)?;
-        dict.set_item("read_bytes_max", stats.read_bytes_max)?;
-        dict.set_item("write_bytes_max", stats.write_bytes_max)?;
-        let latency = stats.read_latency_us.map(|l| {
-            let latency = PyDict::new(py);
-            for (name, value) in [("p50", l.p50), ("p90", l.p90), ("p95", l.p95), ("p99", l.p99), ("p999", l.p999)] {
-                latency.set_item(name, value)?;
-            }
-            PyResult::Ok(latency)
-        });
-        dict.set_item("read_latency_us", latency.transpose()?)?;
-        dict.set_item("skipped", self.skipped.clone())?;
-        Ok(dict)
+        let stats = TraceStats { skipped: self.skipped.clone(), ..py.detach(|| TraceStats::of(&self.records)) };
+        stats_dict(py, stats)
     }
 
     /// Columns as arrays: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns (2^64-1 if there is none),
@@ -270,6 +262,9 @@ impl PyTrace {
     fn slices(&self, pieces: usize) -> PyResult<Vec<PyTrace>> {
         if pieces == 0 {
             return Err(PyValueError::new_err("pieces is 0; give at least 1"));
+        }
+        if pieces > PIECES_MAX {
+            return Err(PyValueError::new_err(format!("pieces is {pieces}; the limit is {PIECES_MAX}")));
         }
         let cut = linnet_trace::slice_by_time(&self.records, pieces);
         Ok(cut.into_iter().enumerate().map(|(i, part)| self.derived(format!("{}/{i}", self.name), part)).collect())
@@ -317,11 +312,14 @@ impl PyTrace {
         Ok((self.derived(self.name.clone(), found.records), found.factor, found.distance))
     }
 
-    /// Writes the trace in the format of the path's extension: .parquet, .csv or .iolog. The file appears complete or
-    /// not at all.
-    fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    /// Writes the trace in the format of the path's extension: .parquet, .csv or .iolog; `-` is CSV to standard output.
+    /// The file appears complete or not at all. `follow` False, for Parquet, refuses links and all but regular files.
+    #[pyo3(signature = (path, follow = true))]
+    fn write(&self, py: Python<'_>, path: PathBuf, follow: bool) -> PyResult<()> {
+        let links = if follow { Links::Follow } else { Links::Refuse };
         let written = py.detach(|| match path.extension().and_then(|e| e.to_str()) {
-            Some("parquet") => Ok(self.write_parquet(&path)),
+            Some("parquet") => Ok(self.write_parquet(&path, links)),
+            _ if path.as_os_str() == linnet_files::STANDARD => Ok(linnet_trace::write_csv(&path, &self.records)),
             Some("csv") => Ok(linnet_trace::write_csv(&path, &self.records)),
             Some("iolog" | "log") => Ok(linnet_trace::write_fio(&path, &self.records, &[])),
             _ => Err(()),
@@ -336,11 +334,72 @@ impl PyTrace {
     }
 }
 
-/// Bytes of memory that are available now.
-fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+/// Statistics as `linnet trace stat --json` prints them.
+fn stats_dict(py: Python<'_>, stats: TraceStats) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("records", stats.records)?;
+    dict.set_item("reads", stats.reads)?;
+    dict.set_item("writes", stats.writes)?;
+    dict.set_item("tenants", stats.tenants)?;
+    dict.set_item("duration_s", stats.duration_s)?;
+    dict.set_item("iops_mean", stats.iops_mean)?;
+    dict.set_item("iops_max_10s", stats.iops_max_10s)?;
+    dict.set_item("read_bytes_mean", stats.read_bytes_mean)?;
+    dict.set_item("write_bytes_mean", stats.write_bytes_mean)?;
+    dict.set_item("read_bytes_max", stats.read_bytes_max)?;
+    dict.set_item("write_bytes_max", stats.write_bytes_max)?;
+    let latency = stats.read_latency_us.map(|l| {
+        let latency = PyDict::new(py);
+        for (name, value) in [("p50", l.p50), ("p90", l.p90), ("p95", l.p95), ("p99", l.p99), ("p999", l.p999)] {
+            latency.set_item(name, value)?;
+        }
+        PyResult::Ok(latency)
+    });
+    dict.set_item("read_latency_us", latency.transpose()?)?;
+    dict.set_item("skipped", stats.skipped)?;
+    Ok(dict)
+}
+
+/// Statistics of a file in flat memory, as [`PyTrace::stat`] gives them, with `format`, `warnings`, and `latency_error`,
+/// the largest relative error of the quantiles; None if the file has to be read whole.
+#[pyfunction]
+#[pyo3(signature = (path, format = None, lenient = false, progress = None))]
+pub fn trace_stat<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    format: Option<String>,
+    lenient: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let (progress, teller) = shared(progress);
+    let options = Options { format, lenient, progress: Some(teller), ..Options::default() };
+    let found = py.detach(|| linnet_trace::stat_file(&path, options)).map_err(|error| stopped(error, progress))?;
+    let Some(found) = found else { return Ok(None) };
+    let dict = stats_dict(py, found.stats)?;
+    dict.set_item("format", found.format)?;
+    dict.set_item("warnings", found.warnings)?;
+    dict.set_item("latency_error", found.latency_error)?;
+    Ok(Some(dict))
+}
+
+type Teller = Box<dyn FnMut(linnet_trace::Progress) -> bool + Send>;
+
+/// A callback of Python's, and what a reader calls.
+fn shared(progress: Option<Py<PyAny>>) -> (Arc<Mutex<Progress>>, Teller) {
+    let progress = Arc::new(Mutex::new(Progress::new(progress)));
+    let teller = progress.clone();
+    (progress, Box::new(move |at| teller.lock().is_ok_and(|mut progress| progress.tell((at.bytes, at.total_bytes)))))
+}
+
+/// The exception of a callback that stopped a reader, or else the reader's own error.
+fn stopped(error: Error, progress: Arc<Mutex<Progress>>) -> PyErr {
+    let progress = Arc::into_inner(progress).and_then(|lock| lock.into_inner().ok());
+    let stopped = matches!(error, Error::Stopped { .. });
+    let own = errors::trace(error);
+    match progress {
+        Some(progress) if stopped => progress.error(PyKeyboardInterrupt::new_err("reading was stopped")),
+        _ => own,
+    }
 }
 
 /// Read latencies of one device that serves only these records.

@@ -96,8 +96,9 @@ impl DeviceParams {
     /// Those of [`DeviceParams::from_toml`], and [`Error::File`]; both name the file.
     pub fn read(path: &Path) -> Result<DeviceParams, Error> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| Error::File { file: file.clone(), reason: source.to_string() })?;
+        let failed = |reason: String| Error::File { file: file.clone(), reason };
+        let bytes = linnet_files::read(path, FILE_BYTES_MAX).map_err(|source| failed(source.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| failed("no UTF-8 text".to_owned()))?;
         DeviceParams::from_toml(&text).map_err(|error| match error {
             Error::Text { reason, .. } => Error::Text { file, reason },
             other => Error::Text { file, reason: other.to_string() },
@@ -157,18 +158,13 @@ impl QueuedParams {
     }
 }
 
-/// Writes a file atomically: under a temporary name in the same directory, then renames it.
+/// Longest parameter file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Writes a file whole or not at all.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let failed = |source: std::io::Error| Error::File { file: path.display().to_string(), reason: source.to_string() };
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
-    written.map_err(|source| {
-        // Best effort: a partial file is useless, but harmless if it stays.
-        let _ = std::fs::remove_file(&part);
-        failed(source)
-    })
+    linnet_files::write(path, bytes, linnet_files::Links::Follow)
+        .map_err(|source| Error::File { file: path.display().to_string(), reason: source.to_string() })
 }
 
 #[cfg(test)]

@@ -31,12 +31,14 @@ impl fmt::Display for At {
 #[non_exhaustive]
 pub enum Error {
     /// A trace that must fit in memory has more records than are allowed.
-    #[error("{}: holds more than the {most} records that fit in memory; cut it into parts and take them one by one", path.display())]
+    #[error("{}: holds more than the {most} records that fit {limit}; cut it into parts and take them one by one", path.display())]
     TooMany {
         /// The file.
         path: PathBuf,
         /// Records allowed.
         most: u64,
+        /// Where that limit comes from.
+        limit: &'static str,
     },
     /// The file or directory cannot be opened.
     #[error("{}: cannot open: {source}", path.display())]
@@ -136,8 +138,8 @@ pub enum Error {
         /// What is wrong, with the column if there is one.
         problem: String,
     },
-    /// Writing failed; there is no file under the final name.
-    #[error("{}: cannot write: {source}; nothing was left there", path.display())]
+    /// Writing failed; the target is as it was before.
+    #[error("{}: cannot write: {source}; what stood there is as it was", path.display())]
     Write {
         /// The target file.
         path: PathBuf,

@@ -6,7 +6,7 @@
 //! * [`read_all`] reads a file of any known format into a sorted [`Trace`]; [`open`] streams it in bounded memory;
 //!   [`FORMATS`] is the table of formats, and [`detect`] detects the format of a file;
 //! * [`ParquetWriter`], [`CsvWriter`] and [`FioWriter`] write;
-//! * [`TraceStats`] has the columns of LinnOS, Table 1;
+//! * [`TraceStats`] has the columns of LinnOS, Table 1; [`stat_file`] computes them in flat memory;
 //! * [`rerate`], [`rerate_to_target`], [`scale_sizes`] and [`slice_by_time`] change a workload, [`merge`] combines
 //!   several;
 //! * [`synth()`] generates the eight workloads of Table 1.
@@ -15,19 +15,23 @@ mod error;
 mod format;
 mod formats;
 mod input;
+mod memory;
 mod merge;
 mod read;
 mod rerate;
 mod stat;
+mod streamed;
 pub mod synth;
 mod text;
 mod write;
 
 pub use error::{At, Error};
 pub use format::{FORMATS, Format, detect, format_named};
+pub use memory::{Room, room};
 pub use merge::{MergedTenants, merge};
-pub use read::{Options, Progress, Records, TenantFrom, Trace, open, open_files, read_all, read_files};
+pub use read::{Options, Progress, Records, SPAN_MAX_NS, TenantFrom, Trace, open, open_files, read_all, read_files};
 pub use rerate::{LatencyTarget, Rerated, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time};
 pub use stat::{LatencyUs, TraceStats};
+pub use streamed::{FileStats, stat_file};
 pub use synth::synth;
 pub use write::{CsvWriter, FioWriter, Metadata, ParquetWriter, write_csv, write_fio, write_parquet};

@@ -14,7 +14,7 @@ use crate::formats::blktrace;
 use crate::input::Input;
 
 /// Longest time span of a trace; a record outside it has an invalid time.
-const SPAN_MAX_NS: u64 = 400 * 86_400 * 1_000_000_000;
+pub const SPAN_MAX_NS: u64 = 400 * 86_400 * 1_000_000_000;
 /// Records between two progress reports.
 const PROGRESS_EVERY: u64 = 1 << 16;
 
@@ -48,8 +48,9 @@ pub struct Options {
     pub lenient: bool,
     /// Where the tenant of a record comes from.
     pub tenant_from: TenantFrom,
-    /// Most records of a whole trace. [`read_all`] refuses longer ones, so that it does not run out of memory.
-    pub records_max: Option<u64>,
+    /// Most records of a whole trace, and where that limit comes from. [`read_all`] refuses longer ones, so that it does
+    /// not run out of memory.
+    pub records_max: Option<(u64, &'static str)>,
     /// Called every 65,536 records with the progress; returns whether to continue.
     #[allow(clippy::type_complexity)]
     pub progress: Option<Box<dyn FnMut(Progress) -> bool + Send>>,
@@ -95,7 +96,7 @@ pub struct Records {
     first_ns: Option<Nanos>,
     lenient: bool,
     tenant_from: TenantFrom,
-    records_max: Option<u64>,
+    records_max: Option<(u64, &'static str)>,
     far: u64,
     finished: bool,
 }
@@ -241,10 +242,10 @@ pub fn read_files(paths: &[PathBuf], options: Options) -> Result<Trace, Error> {
 
 fn collect(path: &Path, mut stream: Records) -> Result<Trace, Error> {
     let mut records = Vec::new();
-    let most = stream.records_max.unwrap_or(u64::MAX);
+    let (most, limit) = stream.records_max.unwrap_or((u64::MAX, "64 bits"));
     for record in stream.by_ref() {
         if records.len() as u64 >= most {
-            return Err(Error::TooMany { path: path.to_path_buf(), most });
+            return Err(Error::TooMany { path: path.to_path_buf(), most, limit });
         }
         records.push(record?);
     }

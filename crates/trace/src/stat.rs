@@ -9,7 +9,7 @@ use linnet_types::{IoRecord, Nanos};
 use crate::read::Trace;
 
 /// Length of the window of `iops_max_10s`.
-const WINDOW_NS: Nanos = 10_000_000_000;
+pub(crate) const WINDOW_NS: Nanos = 10_000_000_000;
 
 /// Quantiles of latency in microseconds, by nearest rank: at least this share of the latencies is at most the value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,7 +64,7 @@ pub struct TraceStats {
     pub skipped: BTreeMap<String, u64>,
 }
 
-fn quantiles(mut latencies: Vec<Nanos>) -> Option<LatencyUs> {
+pub(crate) fn quantiles(mut latencies: Vec<Nanos>) -> Option<LatencyUs> {
     if latencies.is_empty() {
         return None;
     }

@@ -266,6 +266,9 @@ pub(crate) trait LineFormat: Send {
 /// In lenient reading, the file is refused after this many invalid lines, because it probably has another format.
 const MALFORMED_MAX: u64 = 1000;
 
+/// Blank lines in a row; a file with more is no trace. It bounds the time that a compressed file of line ends takes.
+const BLANK_MAX: u32 = 1_000_000;
+
 /// A text trace of one format.
 pub(crate) struct TextSource<F> {
     input: Input,
@@ -274,12 +277,13 @@ pub(crate) struct TextSource<F> {
     out: Out,
     lenient: bool,
     good: u64,
+    blank: u32,
     done: bool,
 }
 
 impl<F: LineFormat> TextSource<F> {
     pub fn new(input: Input, name: &'static str, lenient: bool, format: F) -> Self {
-        TextSource { input, format, name, out: Out::default(), lenient, good: 0, done: false }
+        TextSource { input, format, name, out: Out::default(), lenient, good: 0, blank: 0, done: false }
     }
 
     fn bad_line(&mut self, bad: Bad) -> Result<(), Error> {
@@ -323,8 +327,14 @@ impl<F: LineFormat> Source for TextSource<F> {
                 continue;
             };
             if line.is_empty() {
+                self.blank += 1;
+                if self.blank > BLANK_MAX {
+                    let bad = Bad::new("line", b"", "is blank, and so are the 1000000 before it, which is the limit");
+                    return Err(bad.place(&self.input.path, self.at(), self.name));
+                }
                 continue;
             }
+            self.blank = 0;
             let taken = if first {
                 let format = &mut self.format;
                 let out = &mut self.out;

@@ -217,7 +217,7 @@ fn progress_is_reported_and_can_stop() {
 fn a_trace_larger_than_allowed_is_refused_with_its_name() {
     let path = temporary("large.txt", b"0 0 0 4096 1\n1 0 4096 4096 0\n2 0 8192 4096 1\n");
     let read = |most| {
-        let options = Options { records_max: Some(most), ..Options::format("replay-ms-bytes") };
+        let options = Options { records_max: Some((most, "memory")), ..Options::format("replay-ms-bytes") };
         read_all(path.path(), options).map(|trace| trace.records.len())
     };
     assert_eq!(read(3).unwrap(), 3);

@@ -243,7 +243,10 @@ fn nothing_is_left_under_the_name_before_the_end() {
     let record = io(0, Op::Read, 0, 4096, 0, None);
     let mut parquet = ParquetWriter::create(&path).unwrap();
     parquet.push(&record).unwrap();
-    assert!(!path.exists() && entries() == 1);
+    assert!(
+        !path.exists() && entries() <= 1,
+        "at most a temporary file where the file system lacks files without names"
+    );
     drop(parquet);
     assert_eq!(entries(), 0);
     let mut csv = CsvWriter::create(&path).unwrap();

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives damaged traces to every reader, and checks that each is read or refused, quickly and without a panic.
+//! Gives damaged input to every reader of bytes from outside, and checks that each is read or refused, quickly and
+//! without a panic.
 //!
-//! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--seed N] [--cases N] [--format NAME] [--keep FOLDER] [CORPUS
-//! FILE...]`
+//! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--target traces|models|knobs|forests|params|snapshots|nbd]
+//! [--seed N] [--cases N | --seconds N] [--format NAME] [--keep FOLDER] [CORPUS FILE...]`
 //!
-//! A case is a valid file (one of each format is built in; corpus files are added) with bytes changed, cut, repeated,
-//! or spliced with another file. The seed is printed first. A case that panics or takes more than two seconds is kept,
-//! and its name is printed with the command that repeats it. Exit status: 0 nothing found, 1 something found, 2 usage.
+//! A case is valid input (some is built in; corpus files are added to the traces) with bytes changed, cut, repeated, or
+//! spliced with other input. The seed is printed first. A case that panics or takes more than two seconds is kept, and
+//! its name is printed with the command that repeats it. A target of which no case was accepted, or none refused, is a
+//! finding too: it tests nothing. Exit status: 0 nothing found, 1 something found, 2 usage.
 
+mod nbd;
 mod seeds;
+mod targets;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -22,8 +26,10 @@ use linnet_trace::{FORMATS, Options, read_all};
 const SLOW: Duration = Duration::from_secs(2);
 
 struct Arguments {
+    target: String,
     seed: u64,
     cases: u64,
+    time: Option<Duration>,
     first: u64,
     format: Option<String>,
     keep: PathBuf,
@@ -31,13 +37,26 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut found =
-        Arguments { seed: 0, cases: 20_000, first: 0, format: None, keep: std::env::temp_dir(), corpus: vec![] };
+    let mut found = Arguments {
+        target: "traces".into(),
+        seed: 0,
+        cases: 20_000,
+        time: None,
+        first: 0,
+        format: None,
+        keep: std::env::temp_dir(),
+        corpus: vec![],
+    };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
         let mut value = || given.next().ok_or(format!("{name} needs a value"));
         let number = |text: String| text.parse().map_err(|_| format!("{text} is not a number"));
         match name.as_str() {
+            "--target" => found.target = value()?,
+            "--seconds" => {
+                found.time = Some(Duration::from_secs(number(value()?)?));
+                found.cases = u64::MAX / 2;
+            }
             "--seed" => found.seed = number(value()?)?,
             "--cases" => found.cases = number(value()?)?,
             "--first" => found.first = number(value()?)?,
@@ -78,22 +97,44 @@ fn damage(bytes: &mut Vec<u8>, others: &[(String, Vec<u8>)], chance: &mut Chance
     }
 }
 
-/// The problem with this file, if there is one.
-fn complaint(path: &Path, format: Option<&str>, lenient: bool) -> Option<String> {
+/// What became of a case that is no finding.
+enum Fate {
+    Accepted,
+    Refused,
+}
+
+/// What became of this file, or the problem with it.
+fn judge(path: &Path, format: Option<&str>, lenient: bool) -> Result<Fate, String> {
     let options = Options { format: format.map(str::to_string), lenient, ..Options::default() };
     let start = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| read_all(path, options)));
     let took = start.elapsed();
-    match result {
-        Err(_) => Some("panic".into()),
-        Ok(_) if took > SLOW => Some(format!("took {took:?}")),
-        Ok(Ok(trace)) if trace.records.is_empty() => Some("no record and no error".into()),
+    let problem = match result {
+        Err(_) => "panic".into(),
+        Ok(_) if took > SLOW => format!("took {took:?}"),
+        Ok(Ok(trace)) if trace.records.is_empty() => "no record and no error".into(),
         Ok(Ok(trace)) if !trace.records.is_sorted_by_key(|r| r.arrive_ns) || trace.records[0].arrive_ns != 0 => {
-            Some("not sorted from 0".into())
+            "not sorted from 0".into()
         }
-        Ok(Ok(trace)) if trace.records.iter().any(|r| r.size_bytes == 0) => Some("a record of no size".into()),
-        Ok(Err(error)) if error.to_string().is_empty() => Some("an error without words".into()),
-        Ok(_) => None,
+        Ok(Ok(trace)) if trace.records.iter().any(|r| r.size_bytes == 0) => "a record of no size".into(),
+        Ok(Err(error)) if error.to_string().is_empty() => "an error without words".into(),
+        Ok(Ok(_)) => return Ok(Fate::Accepted),
+        Ok(Err(_)) => return Ok(Fate::Refused),
+    };
+    Err(problem)
+}
+
+/// What became of these bytes in the other targets.
+fn judge_bytes(target: &mut targets::Target, bytes: &[u8]) -> Result<Fate, String> {
+    let start = Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(|| target.run(bytes)));
+    let took = start.elapsed();
+    match result {
+        Err(_) => Err("panic".into()),
+        Ok(Err(problem)) => Err(problem),
+        Ok(Ok(_)) if took > SLOW => Err(format!("took {took:?}")),
+        Ok(Ok(true)) => Ok(Fate::Accepted),
+        Ok(Ok(false)) => Ok(Fate::Refused),
     }
 }
 
@@ -107,10 +148,15 @@ fn main() -> ExitCode {
     };
     println!("seed {}", arguments.seed);
     let scratch = std::env::temp_dir().join(format!("linnet-fuzz-{}", std::process::id()));
-    let mut corpus = match std::fs::create_dir_all(&scratch).and_then(|()| seeds::built_in(&scratch)) {
-        Ok(corpus) => corpus,
-        Err(error) => {
-            eprintln!("{}: {error}", scratch.display());
+    let made = std::fs::create_dir_all(&scratch).map_err(|e| e.to_string());
+    let made = made.and_then(|()| match arguments.target.as_str() {
+        "traces" => Ok((seeds::built_in(&scratch).map_err(|e| e.to_string())?, None)),
+        name => targets::Target::new(name, &scratch).map(|(target, seeds)| (seeds, Some(target))),
+    });
+    let (mut corpus, mut target) = match made {
+        Ok(made) => made,
+        Err(problem) => {
+            eprintln!("{problem}");
             return ExitCode::from(2);
         }
     };
@@ -131,27 +177,53 @@ fn main() -> ExitCode {
     }
     let chance = Chance::new(arguments.seed);
     let path = scratch.join("case.trace");
-    let mut found = 0;
+    let (mut found, mut done, mut accepted, mut refused) = (0, 0, 0u64, 0u64);
+    let begun = Instant::now();
     for case in arguments.first..arguments.first + arguments.cases {
+        if arguments.time.is_some_and(|time| begun.elapsed() >= time) {
+            break;
+        }
+        done += 1;
         let mut chance = chance.fork(case);
         let (name, bytes) = &corpus[chance.below(corpus.len() as u64) as usize];
         let mut bytes = bytes.clone();
         damage(&mut bytes, &all, &mut chance);
         let format = (!chance.happens(0.2)).then_some(name.as_str());
         let lenient = chance.happens(0.5);
-        if let Err(error) = std::fs::write(&path, &bytes) {
-            eprintln!("{}: {error}", path.display());
-            return ExitCode::from(2);
+        let fate = match &mut target {
+            Some(target) => {
+                target.mend(&mut bytes);
+                judge_bytes(target, &bytes)
+            }
+            None => {
+                if let Err(error) = std::fs::write(&path, &bytes) {
+                    eprintln!("{}: {error}", path.display());
+                    return ExitCode::from(2);
+                }
+                judge(&path, format, lenient)
+            }
+        };
+        match &fate {
+            Ok(Fate::Accepted) => accepted += 1,
+            Ok(Fate::Refused) => refused += 1,
+            Err(_) => {}
         }
-        if let Some(what) = complaint(&path, format, lenient) {
+        if let Err(what) = fate {
             found += 1;
             let kept = arguments.keep.join(format!("linnet-fuzz-{}-{case}.trace", arguments.seed));
             let kept_as = std::fs::write(&kept, &bytes).map_or_else(|e| e.to_string(), |()| kept.display().to_string());
             println!("case {case}: {name}, format {format:?}, lenient {lenient}: {what}; kept as {kept_as}");
-            println!("repeat with: --seed {} --first {case} --cases 1", arguments.seed);
+            println!(
+                "repeat with: --target {} --seed {} --first {case} --cases 1",
+                arguments.target, arguments.seed
+            );
         }
     }
     let _ = std::fs::remove_dir_all(&scratch);
-    println!("{} cases, {found} found", arguments.cases);
+    println!("{}: {done} cases, {accepted} accepted, {refused} refused, {found} found", arguments.target);
+    if done >= 1000 && (accepted == 0 || refused == 0) {
+        println!("{}: every case had the same fate; the seeds or the damage test nothing", arguments.target);
+        found += 1;
+    }
     ExitCode::from(u8::from(found > 0))
 }

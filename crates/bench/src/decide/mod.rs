@@ -268,18 +268,22 @@ fn incremental_rows(
             (*at).flush();
             (*flush_all).flush();
         };
+        // SAFETY: `at` and `flush_all` lead to devices of this function, used by one thread.
         let score = |i: usize| unsafe {
             black_box((*at).score(black_box(found[i % RING].1)));
         };
         push("submit", "cold", false, cold(blocks, &mut cold_next, score));
+        // SAFETY: `at` and `flush_all` lead to devices of this function, used by one thread.
         let decide = |i: usize| unsafe {
             black_box((*at).decide(black_box(found[i % RING].1)));
         };
         push("submit", "cold", true, cold(blocks, &mut cold_next, decide));
+        // SAFETY: `at` and `flush_all` lead to devices of this function, used by one thread.
         let complete = |i: usize| unsafe {
             let (latency_ns, snapshot) = found[i % RING];
             (*at).complete_read(0, black_box(latency_ns), snapshot);
         };
+        // SAFETY: `at` and `flush_all` lead to devices of this function, used by one thread.
         let flush_only = |_: usize| unsafe {
             (*at).flush();
             (*flush_all).flush();

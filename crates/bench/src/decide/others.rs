@@ -98,6 +98,7 @@ impl InflightBench {
         let trees = Box::new(Trees::new(&trees, 0)?);
         let (inflight, ios) = (Box::default(), vec![InflightIo::default(); PLACES]);
         let mut made = InflightBench { build, trees, inflight, ios, now_ns: 0 };
+        // SAFETY: the structs have C's layout; places are within `ios`, and only I/Os in flight end.
         unsafe { linnet_inflight_init(&mut *made.inflight, 1_000_000) };
         made.live_through(Stream::new(seed), 2_000);
         Ok(made)
@@ -129,6 +130,7 @@ impl InflightBench {
     pub fn submit(&self, i: usize) -> i32 {
         let mut features = [0; INFLIGHT_FEATURES];
         let (now, offset) = (self.now_ns + 1_000 * i as u64, 4_096 * i as u64);
+        // SAFETY: the structs have C's layout; places are within `ios`, and only I/Os in flight end.
         unsafe {
             let describe = of_build!(self.build, linnet_kernel_inflight_describe, linnet_inflight_describe);
             describe(&*self.inflight, self.ios.as_ptr(), now, offset, 4_096, features.as_mut_ptr());
@@ -146,6 +148,7 @@ impl InflightBench {
     pub fn arrive(&mut self, k: usize, is_read: bool, size_bytes: u32) {
         let arrive = of_build!(self.build, linnet_kernel_inflight_arrive, linnet_inflight_arrive);
         let (offset, read) = (8_192 * k as u64, i32::from(is_read));
+        // SAFETY: the structs have C's layout; places are within `ios`, and only I/Os in flight end.
         unsafe {
             arrive(&mut *self.inflight, self.ios.as_mut_ptr(), Self::at(k), self.now_ns, read, offset, size_bytes);
         }
@@ -154,10 +157,12 @@ impl InflightBench {
     #[inline]
     pub fn complete(&mut self, k: usize) {
         let complete = of_build!(self.build, linnet_kernel_inflight_complete, linnet_inflight_complete);
+        // SAFETY: the structs have C's layout; places are within `ios`, and only I/Os in flight end.
         unsafe { complete(&mut *self.inflight, self.ios.as_mut_ptr(), Self::at(k), self.now_ns + 150_000) };
     }
 
     fn withdraw(&mut self, k: usize) {
+        // SAFETY: the structs have C's layout; places are within `ios`, and only I/Os in flight end.
         unsafe { linnet_inflight_withdraw(&mut *self.inflight, self.ios.as_mut_ptr(), Self::at(k)) };
     }
 

@@ -207,11 +207,13 @@ pub struct Device<'s> {
 impl Device<'_> {
     #[inline]
     pub fn arrive(&self, size_bytes: u32) -> u32 {
+        // SAFETY: `core` was initialised in memory that lives as long, with scratch of the size that it needs.
         unsafe { (self.subject.functions.arrive)(self.core, size_bytes) }
     }
 
     #[inline]
     pub fn withdraw(&self, size_bytes: u32) {
+        // SAFETY: `core` was initialised in memory that lives as long, with scratch of the size that it needs.
         unsafe { (self.subject.functions.withdraw)(self.core, size_bytes) }
     }
 
@@ -219,6 +221,7 @@ impl Device<'_> {
     #[inline]
     pub fn complete_read(&self, size_bytes: u32, latency_ns: u64, snapshot: u32) {
         let Functions { note_read, catch_up, pending_pages, .. } = &self.subject.functions;
+        // SAFETY: `core` was initialised in memory that lives as long, with scratch of the size that it needs.
         unsafe {
             let expected = pending_pages(self.core);
             note_read(self.core, size_bytes, latency_ns, snapshot);
@@ -230,12 +233,14 @@ impl Device<'_> {
     #[inline]
     pub fn score(&self, snapshot: u32) -> i64 {
         let mut score = 0;
+        // SAFETY: `core` was initialised in memory that lives as long, with scratch of the size that it needs.
         self.scratched(|scratch| unsafe { (self.subject.functions.score)(self.core, snapshot, scratch, &mut score) });
         score
     }
 
     #[inline]
     pub fn decide(&self, snapshot: u32) -> bool {
+        // SAFETY: `core` was initialised in memory that lives as long, with scratch of the size that it needs.
         self.scratched(|scratch| unsafe { (self.subject.functions.decide)(self.core, snapshot, scratch) }) == 1
     }
 

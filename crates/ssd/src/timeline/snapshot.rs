@@ -24,6 +24,9 @@ const MAGIC: &[u8; 8] = b"LINNETSD";
 const VERSION: u32 = 1;
 const HEAD: usize = 32;
 
+/// Longest snapshot: 1 TiB modelled with every page written has about 2 GiB.
+const FILE_BYTES_MAX: u64 = 4 << 30;
+
 impl Ssd {
     /// Writes the contents of the device's flash, with its parameters and seed. Pages in its buffer are saved as if
     /// flushed. The file is written atomically.
@@ -59,7 +62,7 @@ impl Ssd {
     /// [`Error::Setting`] for its parameters.
     pub fn load(path: &Path) -> Result<Ssd, Error> {
         let failed = |reason: String| Error::File { file: path.display().to_string(), reason };
-        let bytes = std::fs::read(path).map_err(|source| failed(source.to_string()))?;
+        let bytes = linnet_files::read(path, FILE_BYTES_MAX).map_err(|source| failed(source.to_string()))?;
         if bytes.len() < HEAD + 4 || &bytes[..8] != MAGIC {
             return Err(failed("not a snapshot of a device: it does not start with LINNETSD".to_owned()));
         }

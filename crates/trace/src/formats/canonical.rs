@@ -5,8 +5,9 @@
 //! names and units can be read. A column of another type, a missing column and an invalid null are errors that name the
 //! column.
 //!
-//! The Parquet library panics on some damaged files, because it trusts sizes and page kinds. Sizes are checked before
-//! they are used; other panics are caught and become errors, so that a bad trace cannot crash the process.
+//! The Parquet library panics on some damaged files, because it trusts sizes and page kinds, and allocates what they
+//! state. Sizes and counts are checked before they are used (`pages.rs`); other panics are caught and become errors, so
+//! that a bad trace cannot crash the process.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,10 +16,12 @@ use std::path::{Path, PathBuf};
 use linnet_types::{IoRecord, Op};
 use parquet::basic::Type;
 use parquet::column::reader::ColumnReader;
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::error::{At, Bad, Error};
 use crate::format::{Fit, Format, Head, Opening, Report, Source};
+use crate::formats::pages;
 use crate::input::Input;
 use crate::text::Out;
 
@@ -37,6 +40,8 @@ pub(crate) const FORMAT_KEY: &str = "linnet.trace.source_format";
 /// Prefix of the keys that count what was left out.
 pub(crate) const SKIPPED_KEY: &str = "linnet.trace.skipped.";
 
+/// Rows that one byte of a file may stand for; real files have a row or two. It bounds the time that a small file takes.
+const ROWS_A_BYTE: u64 = 4096;
 const BATCH: usize = 1 << 16;
 
 pub(crate) const FORMAT: Format = Format {
@@ -54,12 +59,18 @@ fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, Error>) -> Result<T, 
     })
 }
 
+/// Where the pages of a column begin, and their bytes.
+fn range(column: &ColumnChunkMetaData) -> (i64, i64) {
+    // As the library reads it.
+    let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+    (start, column.compressed_size())
+}
+
 /// Refuses column chunks that do not lie inside the file.
 fn check_sizes(reader: &SerializedFileReader<File>, file_bytes: u64) -> Result<(), String> {
     for (index, group) in reader.metadata().row_groups().iter().enumerate() {
         for column in group.columns() {
-            let start = column.dictionary_page_offset().unwrap_or(i64::MAX).min(column.data_page_offset());
-            let length = column.compressed_size();
+            let (start, length) = range(column);
             let inside =
                 start >= 0 && length >= 0 && start.checked_add(length).is_some_and(|end| end as u64 <= file_bytes);
             if !inside {
@@ -85,6 +96,7 @@ fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
     let meter = input.meter.clone();
     let wrong = |problem: String| Error::Parquet { path: path.clone(), problem };
     let file = File::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
+    let again = file.try_clone().map_err(|source| Error::Open { path: path.clone(), source })?;
     let reader = SerializedFileReader::new(file)
         .map_err(|e| wrong(format!("not a whole Parquet file ({e}); Parquet cannot be compressed as a whole")))?;
     check_sizes(&reader, total).map_err(wrong)?;
@@ -126,8 +138,14 @@ fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
         }
     }
     let groups = reader.num_row_groups();
+    let rows = reader.metadata().row_groups().iter().map(|g| u64::try_from(g.num_rows()).unwrap_or(0));
+    let rows = rows.fold(0u64, u64::saturating_add);
+    if rows / ROWS_A_BYTE > total {
+        return Err(wrong(format!("{rows} rows in {total} bytes; the limit is {ROWS_A_BYTE} rows a byte")));
+    }
     Ok(Box::new(Canonical {
         reader,
+        file: again,
         path,
         places,
         columns: vec![],
@@ -146,6 +164,7 @@ fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
 
 struct Canonical {
     reader: SerializedFileReader<File>,
+    file: File,
     path: PathBuf,
     places: [Option<usize>; COLUMNS.len()],
     columns: Vec<Option<ColumnReader>>,
@@ -211,6 +230,15 @@ impl Canonical {
             let group = self.reader.get_row_group(self.group).map_err(|e| self.wrong(e.to_string()))?;
             self.left = usize::try_from(group.metadata().num_rows())
                 .map_err(|_| self.wrong(format!("row group {}: negative number of rows", self.group)))?;
+            for (name, place) in COLUMNS.iter().zip(self.places) {
+                let Some(column) = place.map(|p| group.metadata().column(p)) else { continue };
+                let (start, bytes) = range(column);
+                let width = if column.column_type() == Type::INT64 { 8 } else { 4 };
+                // A dictionary of booleans does not exist; whatever claims to be one is refused.
+                let width = if column.column_type() == Type::BOOLEAN { u64::MAX } else { width };
+                pages::check(&self.file, start as u64, bytes as u64, self.left as u64, width)
+                    .map_err(|problem| self.wrong(format!("row group {}: column {name}: {problem}", self.group)))?;
+            }
             self.columns.clear();
             for place in self.places {
                 let column = place.map(|p| group.get_column_reader(p)).transpose();

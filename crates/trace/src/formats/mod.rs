@@ -10,6 +10,7 @@ pub(crate) mod fio;
 pub(crate) mod flashnet;
 pub(crate) mod ftrace;
 pub(crate) mod msr;
+mod pages;
 mod pairing;
 pub(crate) mod replay;
 pub(crate) mod spc;

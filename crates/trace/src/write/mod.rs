@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes traces. Every writer uses a temporary file in the same directory and renames it at the end, so that a full
-//! disk or an interruption leaves no partial file under the final name.
+//! Writes traces, through `linnet-files`: a full disk or an interruption leaves no partial file under the final name.
 
-mod atomic;
 mod parquet;
+mod target;
 mod text;
 
 pub use parquet::{Metadata, ParquetWriter, write_parquet};

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use linnet_files::Links;
 use linnet_types::IoRecord;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
@@ -15,7 +16,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::atomic::AtomicFile;
+use super::target::Target;
 use crate::error::Error;
 use crate::formats::canonical::{FORMAT_KEY, SKIPPED_KEY, VERSION, VERSION_KEY};
 use crate::read::Trace;
@@ -44,7 +45,7 @@ pub struct Metadata {
 
 /// Writes records as canonical Parquet, in the given order.
 pub struct ParquetWriter {
-    target: AtomicFile,
+    target: Target,
     writer: SerializedFileWriter<File>,
     group: Vec<IoRecord>,
 }
@@ -52,7 +53,12 @@ pub struct ParquetWriter {
 impl ParquetWriter {
     /// Starts a file. No file exists under `path` before [`ParquetWriter::finish`].
     pub fn create(path: &Path) -> Result<ParquetWriter, Error> {
-        let target = AtomicFile::create(path)?;
+        ParquetWriter::create_with(path, Links::Follow)
+    }
+
+    /// [`ParquetWriter::create`] with a rule for symbolic links at `path`.
+    pub fn create_with(path: &Path, links: Links) -> Result<ParquetWriter, Error> {
+        let target = Target::create(path, links)?;
         let schema = Arc::new(parse_message_type(SCHEMA).expect("the schema above"));
         let level = ZstdLevel::try_new(3).expect("a level of zstd");
         let properties = Arc::new(WriterProperties::builder().set_compression(Compression::ZSTD(level)).build());
@@ -62,7 +68,20 @@ impl ParquetWriter {
     }
 
     /// Adds one record.
+    ///
+    /// # Errors
+    /// A full disk, or a value that the readers refuse.
     pub fn push(&mut self, record: &IoRecord) -> Result<(), Error> {
+        let refused = |name, value: u64, problem| Err(Error::Argument { name, value: value.to_string(), problem });
+        if record.offset_bytes > i64::MAX as u64 - u64::from(record.size_bytes) {
+            return refused("offset_bytes", record.offset_bytes, "lies beyond 8 EiB, and would not be read again");
+        }
+        if record.size_bytes == 0 {
+            return refused("size_bytes", 0, "an I/O has at least one byte");
+        }
+        if let Some(latency_ns) = record.latency_ns.filter(|&ns| ns > i64::MAX as u64) {
+            return refused("latency_ns", latency_ns, "is beyond 2^63, and would not be read again");
+        }
         self.group.push(*record);
         if self.group.len() == GROUP_RECORDS { self.flush() } else { Ok(()) }
     }

@@ -6,17 +6,19 @@ use std::path::Path;
 
 use linnet_types::{IoRecord, Op};
 
-use super::atomic::AtomicFile;
+use linnet_files::Links;
+
+use super::target::Target;
 use crate::error::Error;
 
 /// A text file that is being written.
 struct Text {
-    file: BufWriter<AtomicFile>,
+    file: BufWriter<Target>,
 }
 
 impl Text {
     fn create(path: &Path) -> Result<Text, Error> {
-        Ok(Text { file: BufWriter::with_capacity(256 * 1024, AtomicFile::create(path)?) })
+        Ok(Text { file: BufWriter::with_capacity(256 * 1024, Target::create(path, Links::Follow)?) })
     }
 
     fn line(&mut self, text: std::fmt::Arguments<'_>) -> Result<(), Error> {

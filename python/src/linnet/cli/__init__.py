@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import typer
+import typer.rich_utils
 
-from linnet._native import Error, __commit__, __version__
+from linnet._native import Error, Panic, __commit__, __version__
 from linnet.cli import (
     calibrate,
     compare,
@@ -24,11 +26,13 @@ from linnet.cli import (
     tune,
     tune_calibrate,
 )
-from linnet.cli.output import fail
+from linnet.cli.output import Terminal, console, fail
 from linnet.extras import MissingExtra
 
 INTERRUPTED = 130
 """Status after Ctrl-C, as shells count it."""
+TERMINATED = 143
+"""Status after SIGTERM."""
 
 app = typer.Typer(
     name="linnet",
@@ -66,22 +70,33 @@ def _root(
         False, "--version", help="Show the version and exit.", callback=_version, is_eager=True
     ),
 ) -> None:
-    pass
+    console.file = None  # type: ignore[assignment]  # standard output, until `-o -` takes it
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise SystemExit(TERMINATED)
 
 
 def main() -> None:
     """Run the command line; every failure is one line on standard error and a non-zero status."""
     status: object = 0
+    # Usage errors repeat what was given.
+    typer.rich_utils.Console = Terminal  # type: ignore[attr-defined]
+    # What is open is removed and put back, as after Ctrl-C. Commands that have more to end set their own handler.
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except SystemExit as end:
         status = end.code
-        if status == INTERRUPTED:
+        if status in (INTERRUPTED, TERMINATED):
             fail("interrupted; no incomplete file was left")
     except BrokenPipeError:
         # The reader of our output left (`| head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except Panic as error:
+        fail(f"a defect of linnet, please report it with the command: {error}")
+        status = 1
     except (Error, MissingExtra, ValueError) as error:
         fail(str(error))
         status = 1

@@ -15,8 +15,9 @@ from linnet.calibration import calibrate as fitting
 from linnet.calibration.iocost import Measured, read_result
 from linnet.calibration.loadcurve import TAIL, beneath, fit, nearest, off
 from linnet.cli.options import AsJson, Seed
-from linnet.cli.output import console, errors, print_json, table, write_whole
+from linnet.cli.output import console, destination, errors, print_json, table
 from linnet.extras import require
+from linnet.files import write_whole
 from linnet.report.calibration import calibration_svg
 
 CEILINGS = (25.0, 50.0, 75.0, 100.0)
@@ -76,7 +77,10 @@ def header(result: dict[str, Any]) -> str:
 
 def calibrate(
     result: Annotated[Path, typer.Argument(help="Result of resctl-bench: JSON, plain or gzip.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Parameter file to write (TOML).", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Parameter file to write (TOML).", callback=destination, show_default=False),
+    ],
     start: Annotated[str, typer.Option(help="Preset or parameter file to start from.")] = "consumer-deep",
     settings: Annotated[
         list[str] | None,
@@ -85,7 +89,8 @@ def calibrate(
         ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write a figure of modelled against measured values (SVG).")
+        Path | None,
+        typer.Option(help="Write a figure of modelled against measured values (SVG).", callback=destination),
     ] = None,
     seed: Seed = 1,
     json: AsJson = False,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from linnet._native import Trace, engine_of
 from linnet.cli.learn import show_fitted
@@ -27,14 +28,17 @@ from linnet.cli.options import (
     load_all,
     parse_policies,
 )
-from linnet.cli.output import Bars, console, number, percent, print_json, table, warn, write_whole
+from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
 from linnet.experiment import Experiment, Outcome, Setup, periods
 from linnet.extras import require
+from linnet.files import write_whole
 from linnet.learning import FitSettings
 from linnet.report import Section, render
 from linnet.whatif import Verdict, assess
 
-Report = Annotated[Path | None, typer.Option(help="Also write a self-contained HTML report.", show_default=False)]
+Report = Annotated[
+    Path | None, typer.Option(help="Also write a self-contained HTML report.", callback=destination, show_default=False)
+]
 Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
 
 
@@ -192,20 +196,21 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     if engine:
         show_collection(rows)
     for name, why in experiment.left_out().items():
-        console.print(f"[dim]not computed:[/] {name} and false revokes: {why}")
+        console.print(f"[dim]not computed:[/] {escape(name)} and false revokes: {escape(why)}", markup=True)
 
 
 def show_collection(rows: Sequence[dict[str, Any]]) -> None:
     """Print what garbage collection did while the policies ran."""
     figures = {key: [row[key] for row in rows] for key in ("waf", "gc_runs", "gc_reads", "reads_behind_gc")}
     if not any(figures["gc_runs"]):
-        console.print("[dim]garbage collection:[/] did not run: the load writes too little")
+        console.print("[dim]garbage collection:[/] did not run: the load writes too little", markup=True)
         return
     least, most = (f"{pick(waf for waf in figures['waf'] if waf is not None):.2f}" for pick in (min, max))
     spans = {key: f"{number(min(values))} to {number(max(values))}" for key, values in figures.items() if key != "waf"}
     console.print(
         f"[dim]garbage collection, by policy:[/] write amplification {least} to {most}, blocks collected "
-        f"{spans['gc_runs']}, pages read for it {spans['gc_reads']}, reads behind it {spans['reads_behind_gc']}"
+        f"{spans['gc_runs']}, pages read for it {spans['gc_reads']}, reads behind it {spans['reads_behind_gc']}",
+        markup=True,
     )
 
 
@@ -272,5 +277,5 @@ def show_verdict(verdict: Verdict) -> None:
             rows,
         )
     for note in verdict.notes:
-        console.print(f"[dim]note:[/] {note}")
-    console.print(f"\n[bold]{verdict.headline}[/]\n{verdict.text}")
+        console.print(f"[dim]note:[/] {escape(note)}", markup=True)
+    console.print(f"\n[bold]{escape(verdict.headline)}[/]\n{escape(verdict.text)}", markup=True)

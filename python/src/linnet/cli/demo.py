@@ -13,9 +13,10 @@ import typer
 from linnet._native import Trace
 from linnet.cli.compare import show_outcomes
 from linnet.cli.options import Seed, load
-from linnet.cli.output import Bars, console, warn, write_whole
+from linnet.cli.output import Bars, console, warn
 from linnet.experiment import Experiment, Outcome, Setup, overview, periods
 from linnet.extras import lacking
+from linnet.files import write_whole
 from linnet.report import Section, render
 from linnet.report.page import NO_FIGURES
 
@@ -77,8 +78,12 @@ def demo_command(
     models = [f.report for e, _ in finished for f in e.fitted]
     results = {"rows": rows, "models": models, "parameters": [e.parameters() for e, _ in finished]}
     write_whole(out / "results.json", json.dumps(results, indent=2) + "\n")
-    console.print(f"\nreport: [bold]{out / 'report.html'}[/]   numbers: {out / 'results.json'}")
-    console.print("next: your own trace, without touching a device: [bold].venv/bin/linnet whatif TRACE[/]")
+    console.print(
+        f"\nreport: {out / 'report.html'}   numbers: {out / 'results.json'}",
+    )
+    console.print(
+        "next: your own trace, without touching a device: [bold].venv/bin/linnet whatif TRACE[/]", markup=True
+    )
 
 
 Input = tuple[str, Setup, list[Trace], list[Trace] | None]
@@ -91,7 +96,7 @@ def inputs(real: Path | None, seed: int, bars: Bars) -> list[Input]:
         setup = Setup(preset=preset, seed=seed)
         chosen.append((name, setup, *periods(name, seconds, setup)))
     if real is None:
-        console.print("[dim]no real traces found; running the synthetic workloads only (see --traces)[/]")
+        console.print("[dim]no real traces found; running the synthetic workloads only (see --traces)[/]", markup=True)
         return chosen
     for file, preset, factor in REAL:
         path = real / file

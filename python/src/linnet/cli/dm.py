@@ -6,19 +6,21 @@ from __future__ import annotations
 import json as json_text
 import shutil
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from linnet.cli.options import AsJson, Format, load
-from linnet.cli.output import Bars, console, fail, print_json, table, warn, write_whole
+from linnet.cli.output import Bars, console, fail, print_json, table, warn
 from linnet.dm import DmError, record, status
 from linnet.dm import table as tables
 from linnet.dm.host import Host
 from linnet.dm.plan import Install, Plan, Run, Wish, install_model
 from linnet.dm.plan import create as plan_create
 from linnet.dm.replace import replace as plan_replace
+from linnet.files import whole_file, write_whole
 
 app = typer.Typer(
     help="Set up, monitor and control the device-mapper target of the kernel module dm-linnet.",
@@ -59,7 +61,7 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool) -> None:
             continue
         if isinstance(step, Install):
             step.target.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(step.target, step.source.read_bytes())
+            write_whole(step.target, step.source.read_bytes(), follow=False)
         else:
             machine.run(step.words)
 
@@ -335,15 +337,16 @@ def export_trace(
             "--decisions records decisions; a trace given with --from either has them already or cannot get them"
         )
     out.mkdir(parents=True, exist_ok=True)
-    with Bars() as bars:
-        text = saved or record.record(machine, seconds, out, bars, decisions is not None)
-        try:
-            trace = load(text, format, bars)
-        finally:
+    with Bars() as bars, ExitStack() as stack:
+        source = saved
+        if source is None:
+            text = stack.enter_context(record.record(machine, seconds, out, bars, decisions is not None))
+            source = Path(f"/proc/self/fd/{text.fileno()}")
             if decisions is not None:
-                shutil.move(text, decisions)
-            elif saved is None:
-                text.unlink(missing_ok=True)
+                text.seek(0)
+                with whole_file(decisions, follow=False) as file:
+                    shutil.copyfileobj(text, file)
+        trace = load(source, format, bars)
     if lost := trace.skipped.get("lost events"):
         warn(f"{lost:,} events were lost: the kernel's buffer was too small for this load")
     written = record.split(trace, None if name is None else record.minor(machine, name), name, out)

@@ -12,7 +12,8 @@ import typer
 
 from linnet._native import Array, Model, Trace
 from linnet.cli.options import AsJson, Format, Preset, Replicas, Seed, Share, Traces, check_preset, load_all
-from linnet.cli.output import Bars, console, number, percent, print_json, table, warn, write_whole
+from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
+from linnet.files import write_whole
 from linnet.learning import FitSettings, Fitted, evaluate, fit, inflection_point
 
 TrainShare = Annotated[
@@ -91,7 +92,9 @@ def label_command(
 
 
 def fit_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Model file to write.", callback=destination, show_default=False)
+    ],
     trace: Traces = None,
     preset: Preset = None,
     share: Share = None,
@@ -124,12 +127,13 @@ def fit_command(
         traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
         step = bars.stage("fitting", 0)
         fitted = fit(traces, seed, settings, lambda done, total, loss: step(done), unbiased=True, pooled=True)[0]
-    write_whole(out, fitted.model.to_bytes())
+    data = fitted.model.to_bytes()
+    write_whole(out, data)
     if json:
         print_json({"out": str(out), "seed": seed} | fitted.report)
         return
     show_fitted([fitted], [out.name])
-    console.print(f"{out}: {out.stat().st_size:,} bytes")
+    console.print(f"{out}: {len(data):,} bytes")
 
 
 def evaluate_command(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -74,16 +74,21 @@ Share = Annotated[
 Replicas = Annotated[int, typer.Option(help="Number of devices that hold each block.", min=1, max=64)]
 
 
-def load(path: Path, format: str | None, bars: Bars, tenant_from: Literal["device"] | None = None) -> Trace:
-    """Read a trace with a progress bar and pass on the reader's warnings."""
-    step: list[object] = []
+def reading(path: Path, bars: Bars) -> Callable[[int, int], None]:
+    """What a reader calls with its progress: a bar that begins with the first call."""
+    step: list[Callable[[int], None]] = []
 
     def progress(done: int, total: int) -> None:
         if not step:
             step.append(bars.stage(f"reading {path.name}", total))
-        step[0](done)  # type: ignore[operator]
+        step[0](done)
 
-    trace = Trace.read(path, format=format, progress=progress, tenant_from=tenant_from)
+    return progress
+
+
+def load(path: Path, format: str | None, bars: Bars, tenant_from: Literal["device"] | None = None) -> Trace:
+    """Read a trace with a progress bar and pass on the reader's warnings."""
+    trace = Trace.read(path, format=format, progress=reading(path, bars), tenant_from=tenant_from)
     for text in trace.warnings:
         warn(f"{path}: {text}")
     return trace

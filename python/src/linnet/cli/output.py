@@ -4,44 +4,80 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from linnet.experiment import Progress as Stages
 
-console = Console(highlight=False, soft_wrap=True, width=1000)
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
+# Controls of a terminal, other than line ends and tabs; characters that reorder text; bytes of a name that is no UTF-8.
+_UNSAFE = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+
+
+def plain(text: str) -> str:
+    """Text from outside without what a terminal would obey: ``\\x1b`` for an escape."""
+    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class Terminal(Console):
+    """A console that takes text from anywhere: nothing in it is markup, and no character controls the terminal.
+
+    Markup of our own is printed with ``markup=True``, and ``escape`` around what comes from outside.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**({"highlight": False, "markup": False, "emoji": False} | settings))
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Turn a string into text; Rich itself would drop some of the characters that are made visible here."""
+        return super().render_str(plain(text), **settings)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render, the one way to the screen; Rich's own control codes are segments apart."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else plain(segment.text)
+            yield segment if text == segment.text else Segment(text, segment.style)
+
+
+console = Terminal(soft_wrap=True, width=1000)
+errors = Terminal(stderr=True, soft_wrap=True)
 
 
 def fail(message: str) -> None:
     """Say on standard error what went wrong and what to do."""
-    errors.print(Text("linnet: ", style="bold red") + Text(message))
+    errors.print(Text("linnet: ", style="bold red") + Text(plain(message)))
 
 
 def warn(message: str) -> None:
     """Say on standard error what the user should know."""
-    errors.print(Text("linnet: ", style="bold yellow") + Text(message))
+    errors.print(Text("linnet: ", style="bold yellow") + Text(plain(message)))
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, with keys in the order given."""
-    print(json.dumps(value, indent=2, allow_nan=False))
+    print(json.dumps(value, indent=2, allow_nan=False), file=console.file)
+
+
+def destination(path: Path | None) -> Path | None:
+    """Callback of options that name a file to write: where it is standard output, all else goes to standard error."""
+    if path is not None and str(path) == "-":
+        console.file = sys.stderr
+    return path
 
 
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> None:
     """Print a table; the first ``left`` columns are text, the others numbers."""
     if title:
-        console.print(Text(title, style="bold"))
+        console.print(Text(plain(title), style="bold"))
     view = Table(box=None, pad_edge=False, header_style="dim")
     for i, name in enumerate(columns):
         view.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0 or i >= left)
@@ -56,7 +92,7 @@ def number(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+        return plain(str(value))
     if isinstance(value, int):
         return f"{value:,}"
     size = abs(value)
@@ -81,7 +117,13 @@ class Bars(Stages):
     """Progress bars with rates on standard error; silent where it is not a terminal."""
 
     def __init__(self) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeElapsedColumn(),
+        )
         self._view = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
 
     def __enter__(self) -> Bars:
@@ -97,34 +139,6 @@ class Bars(Stages):
             self._view.remove_task(task.id)
         bar = self._view.add_task(name, total=total)
         return lambda done: self._view.update(bar, completed=done)
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path`` that takes its place only when the block ends well."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    os.close(handle)
-    partial = Path(name)
-    try:
-        yield partial
-        mask = os.umask(0)
-        os.umask(mask)
-        partial.chmod(0o666 & ~mask)
-        partial.replace(path)
-    except OSError as error:
-        # A full disk is reported without a name; say which file it is about.
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, data: bytes | str) -> None:
-    """Write a file that appears whole or not at all."""
-    with whole_file(path) as partial:
-        partial.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 def flatten(mapping: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -11,8 +11,9 @@ import typer
 
 from linnet.cli import place_label, place_profile
 from linnet.cli.options import AsJson, Seed
-from linnet.cli.output import Bars, console, percent, print_json, table, warn, write_whole
+from linnet.cli.output import Bars, console, destination, percent, print_json, table, warn
 from linnet.extras import require
+from linnet.files import write_whole
 from linnet.place import fitted
 from linnet.place import judge as judging
 from linnet.place.models.model import NAMES
@@ -92,7 +93,9 @@ def judge(
 @app.command()
 def fit(
     data: Annotated[list[Path], typer.Argument(help="Folders of measured tables.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Model file to write.", callback=destination, show_default=False)
+    ],
     seed: Seed = 42,
     json: AsJson = False,
 ) -> None:

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from linnet.cli.options import AsJson, Seed
-from linnet.cli.output import Bars, console, print_json, whole_file
+from linnet.cli.output import Bars, console, destination, print_json
 from linnet.extras import require
+from linnet.files import whole_file
 from linnet.place.label import Labeller, Plan, write_table
 
 
@@ -29,7 +30,16 @@ def _range(text: str, option: str) -> tuple[int, int]:
 
 
 def label(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Table to write: .csv or .parquet.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Table to write: .csv or .parquet; - writes CSV to standard output.",
+            callback=destination,
+            show_default=False,
+        ),
+    ],
     drive: Annotated[
         str, typer.Option(help="nvme or sata (Table 1 of the gray-box paper), a preset, or a parameter file.")
     ] = "nvme",
@@ -56,14 +66,15 @@ def label(
 
     Example: [bold]linnet place label --drive sata --runs 2000 -o sata.parquet[/]
     """
-    if out.suffix not in (".csv", ".parquet"):
+    standard = str(out) == "-"
+    if not standard and out.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter(f"{out}: unknown ending; write .csv or .parquet", param_hint="--out")
     if out.suffix == ".parquet":
         require("arrow", "writing Parquet")
     plan = Plan(
         drive, runs, _range(tenants, "--tenants"), workloads, seconds=seconds, warm_s=warm_s, seed=seed, peak=peak
     )
-    labeller = Labeller(plan, cache or out.with_name(out.name + ".runs"), threads)
+    labeller = Labeller(plan, cache or (None if standard else out.with_name(out.name + ".runs")), threads)
     try:
         with Bars() as bars:
             steps: dict[str, Callable[[int], None]] = {}
@@ -75,8 +86,8 @@ def label(
 
             library = labeller.library(progress)
             made = labeller.runs(library, progress)
-        with whole_file(out) as partial:
-            count = write_table(partial, drive, library, made)
+        with whole_file(out) as file:
+            count = write_table(file, drive, library, made, parquet=out.suffix == ".parquet")
     finally:
         labeller.cache.close()
     if json:

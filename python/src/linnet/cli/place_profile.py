@@ -11,7 +11,8 @@ import typer
 
 from linnet._native import TenantProfile
 from linnet.cli.options import AsJson, Format
-from linnet.cli.output import Bars, console, print_json, table, warn, write_whole
+from linnet.cli.output import Bars, console, print_json, table, warn
+from linnet.files import write_whole
 from linnet.place import profiles
 from linnet.place.profiles import STREAMS, WINDOW_MS, Measured
 from linnet.place.store import Match, ProfileStore

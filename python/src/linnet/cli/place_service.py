@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from linnet.cli.options import AsJson, Seed
-from linnet.cli.output import console, percent, print_json, table, warn, write_whole
+from linnet.cli.output import console, destination, percent, print_json, table, warn
 from linnet.extras import require
+from linnet.files import write_whole
 from linnet.place.allocate import Settings
 from linnet.place.profile_file import read_profile
 from linnet.place.sheet import SheetModel
@@ -190,7 +192,9 @@ def whatif_command(
     slo: SloOption = None,
     drive: DriveOption = None,
     model: ModelFile = None,
-    picture: Annotated[Path | None, typer.Option(help="Write the effects as an SVG file.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Write the effects as an SVG file.", callback=destination)
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """May this tenant go there, and who suffers? Changes nothing.
@@ -239,7 +243,9 @@ def rebalance_command(
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page that is written.")] = Path("place-demo.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page that is written.", callback=destination)] = Path(
+        "place-demo.html"
+    ),
     tenants: Annotated[int, typer.Option(help="Tenants that ask for room.", min=1, max=500)] = 30,
     seed: Seed = 1,
 ) -> None:
@@ -264,8 +270,10 @@ def demo_command(
     for answer in (demo.crowded, demo.chosen):
         console.print(f"\n{answer.text()}", markup=False)
     write_whole(out, page(demo))
-    console.print(f"\npage: [bold]{out}[/]")
-    console.print("next: your own cluster: [bold]linnet place serve --state cluster.db --drives drives.toml[/]")
+    console.print(f"\npage: [bold]{escape(str(out))}[/]", markup=True)
+    console.print(
+        "next: your own cluster: [bold]linnet place serve --state cluster.db --drives drives.toml[/]", markup=True
+    )
 
 
 def parse_slo(text: str) -> Slo:

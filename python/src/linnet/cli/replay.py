@@ -81,7 +81,7 @@ def replay_command(
     table(
         f"{len(uri)} drives in real time, latency in us of trace time", shown, [[r.get(k) for k in shown] for r in rows]
     )
-    console.print(f"[dim]sent late by p50 {number(rows[0].get('late_us_p50'))} us[/]")
+    console.print(f"[dim]sent late by p50 {number(rows[0].get('late_us_p50'))} us[/]", markup=True)
 
 
 def refuse_writes(streams: list[Trace], overwrite: bool) -> None:

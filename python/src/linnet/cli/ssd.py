@@ -13,8 +13,9 @@ import typer
 
 from linnet._native import Device, DeviceRun, Server, quantiles_ns, ssd_check
 from linnet.cli.options import AsJson, Format, Seed, Share, check_preset, complete_preset, load
-from linnet.cli.output import Bars, console, flatten, number, percent, print_json, table, write_whole
+from linnet.cli.output import Bars, console, destination, flatten, number, percent, print_json, table
 from linnet.extras import require
+from linnet.files import write_whole
 from linnet.report.timeline import timeline_svg
 
 app = typer.Typer(help="Run, explain, check and serve the SSD model by itself.", no_args_is_help=True)
@@ -76,7 +77,10 @@ def run(
     preset: Preset = None,
     params: Params = None,
     snapshot: Snapshot = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Latency of each I/O: .csv or .parquet.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Latency of each I/O: .csv or .parquet; - for CSV.", callback=destination),
+    ] = None,
     share: Share = None,
     format: Format = None,
     seed: Seed = 0,
@@ -136,7 +140,10 @@ def explain(
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option(help="Write a figure (SVG) of dies and channels around the I/O, or around the slowest read."),
+        typer.Option(
+            help="Write a figure (SVG) of dies and channels around the I/O, or around the slowest read.",
+            callback=destination,
+        ),
     ] = None,
     share: Share = None,
     format: Format = None,
@@ -232,7 +239,9 @@ def params(
 
 @app.command()
 def precondition(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Snapshot to write.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Snapshot to write.", callback=destination, show_default=False)
+    ],
     preset: Preset = None,
     params: Params = None,
     share: Share = None,
@@ -255,7 +264,13 @@ def serve(
     snapshot: Snapshot = None,
     drives: Annotated[int, typer.Option(help="Number of drives to serve; drive i has seed + i.", min=1, max=64)] = 1,
     unix: Annotated[Path | None, typer.Option(help="Unix socket to listen on.", show_default="linnet.sock")] = None,
-    tcp: Annotated[int | None, typer.Option(help="TCP port on loopback to listen on.", show_default=False)] = None,
+    tcp: Annotated[
+        int | None,
+        typer.Option(
+            help="TCP port on loopback; every user of this machine may then read and overwrite the drives.",
+            show_default=False,
+        ),
+    ] = None,
     size: Annotated[int | None, typer.Option(help="Bytes of each drive.", show_default="as modelled")] = None,
     directory: Annotated[
         Path | None, typer.Option(help="Keep the data in sparse files in this directory.", show_default="memory")
@@ -269,6 +284,9 @@ def serve(
     """Serve modelled drives over NBD in real time: each request is held until the time at which the model answers it.
 
     Works with fio's nbd engine, libnbd, qemu and nbd-client. Prints model latency against achieved latency at the end.
+
+    There is no access control: whoever can connect can read and overwrite the drives. Put the Unix socket into a
+    directory that only those may enter.
 
     Example: [bold]linnet ssd serve --preset sata --drives 3 --unix /tmp/drives.sock[/]
     """

@@ -10,13 +10,22 @@ import typer
 
 from linnet import _native
 from linnet._native import Trace
-from linnet.cli.options import AsJson, Format, Seed, complete_workload, load
-from linnet.cli.output import Bars, console, flatten, percent, print_json, table
+from linnet.cli.options import AsJson, Format, Seed, complete_workload, load, reading
+from linnet.cli.output import Bars, console, destination, flatten, percent, print_json, table, warn
 
 app = typer.Typer(help="Inspect, convert, merge, re-rate and generate traces.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", "-o", help="File to write: .parquet, .csv or .iolog.", show_default=False)]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        help="File to write: .parquet, .csv or .iolog; - writes CSV to standard output.",
+        callback=destination,
+        show_default=False,
+    ),
+]
 
 
 @app.command()
@@ -26,15 +35,23 @@ def stat(file: File, format: Format = None, json: AsJson = False) -> None:
     Example: [bold]linnet trace stat msnfs.trace.zst[/]
     """
     with Bars() as bars:
-        trace = load(file, format, bars)
-    result = trace.stat()
+        result = _native.trace_stat(file, format, progress=reading(file, bars))
+        if result is None:
+            # It exceeds a limit of the memory that statistics may take, and is read whole if it fits.
+            trace = load(file, format, bars)
+            result = trace.stat() | {"format": trace.format, "warnings": [], "latency_error": 0.0}
+    for text in result.pop("warnings"):
+        warn(f"{file}: {text}")
+    of, error = result.pop("format"), result.pop("latency_error")
+    if error:
+        warn(f"{file}: the latency quantiles are within {percent(error)}: it has too many for exact ones")
     if json:
         print_json(result)
         return
     latency, skipped = result.pop("read_latency_us"), result.pop("skipped")
     if result["tenants"] == 1:
         del result["tenants"]
-    table(f"{file.name} ({trace.format})", ["", ""], flatten(result))
+    table(f"{file.name} ({of})", ["", ""], flatten(result))
     if latency:
         table("read latency", [f"{k}_us" for k in latency], [list(latency.values())], left=0)
     else:

@@ -14,7 +14,8 @@ import typer
 from linnet import _native
 from linnet._native import TuneError
 from linnet.cli.options import AsJson, Seed
-from linnet.cli.output import Bars, console, percent, print_json, table, warn, whole_file
+from linnet.cli.output import Bars, console, destination, percent, print_json, table, warn
+from linnet.files import whole_file
 from linnet.readahead import fitting, memory
 from linnet.readahead.patterns import FULL, QUICK
 from linnet.readahead.sweep import MIB, Bench, Sweep, scratch, sizes, sweep
@@ -34,7 +35,9 @@ def calibrate(
     device: Annotated[
         str, typer.Argument(help="Device, partition, mount point, or a directory on it.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The model file to write.", callback=destination, show_default=False)
+    ],
     directory: Annotated[
         Path | None,
         typer.Option(help="Where the scratch file goes: a directory on the device.", show_default="its mount point"),
@@ -73,7 +76,7 @@ def calibrate(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     target = _native.TuneDevice(device)
     place = where(target, device, directory)
-    with whole_file(out) as partial, Bars() as bars:
+    with whole_file(out) as file, Bars() as bars:
         found = measure(target, place, patterns, values, rounds, seconds, seed, bars)
         _, _, default_kib = _native.tune_ladder()
         data = fitting.table(found, default_kib)
@@ -82,7 +85,7 @@ def calibrate(
         parts = fitting.choose(compared, decide)  # type: ignore[arg-type]
         decider = "tree" if parts == "tree" else "network"
         bytes_, classes = fitting.write(data, parts, compared["by_run"][decider]["accuracy"], seed)
-        partial.write_bytes(bytes_)
+        file.write(bytes_)
     result = {
         "device": found.device,
         "file": str(out),

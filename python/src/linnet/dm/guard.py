@@ -14,6 +14,7 @@ from pathlib import Path
 
 from linnet.dm import DmError
 from linnet.dm.host import Host
+from linnet.dm.table import check_device_path
 
 MIB = 1 << 20
 SECTOR = 512
@@ -34,9 +35,15 @@ class Device:
     number: tuple[int, int]
     size_bytes: int
 
+    @property
+    def word(self) -> str:
+        """What a table line calls it: its number, which no later change of the path can turn into another device."""
+        return f"{self.number[0]}:{self.number[1]}"
+
 
 def device(host: Host, path: str) -> Device:
     """Look a device up."""
+    check_device_path(path)
     number = host.number(path)
     return Device(path, number, host.sectors(number) * SECTOR)
 
@@ -69,6 +76,10 @@ def in_use(host: Host, one: Device) -> list[str]:
         holders = sorted(holder.name for holder in (path / "holders").glob("*"))
         if holders:
             reasons.append(f"{one.path} is in use: {path.name} is held by {', '.join(holders)}")
+    for loop, source in host.loops():
+        # A loop device does not claim what it stands on.
+        if _names(host, source, numbers):
+            reasons.append(f"{one.path} is in use: {loop} stands on it")
     if not reasons and host.busy(one.path):
         reasons.append(f"{one.path} is in use: a mount, an array or another target has claimed it")
     return reasons
@@ -94,6 +105,17 @@ def places(size_bytes: int) -> list[tuple[int, int]]:
     blocks = size_bytes // SAMPLE
     inside = sorted({chance.randrange(blocks) for _ in range(SAMPLES)}) if blocks else []
     return ends + [(block * SAMPLE, SAMPLE) for block in inside]
+
+
+def compared(size_bytes: int) -> str:
+    """What a comparison at :func:`places` looked at, in words."""
+    seen = sum(size for _, size in places(size_bytes))
+    if seen >= size_bytes:
+        return "all bytes were compared"
+    return (
+        f"{seen / MIB:.1f} MiB of {size_bytes / MIB:,.0f} MiB were compared, both ends and up to {SAMPLES} places of "
+        f"{SAMPLE // 1024} KiB between; what differs elsewhere was not seen"
+    )
 
 
 def data_on(host: Host, one: Device) -> str | None:
@@ -141,6 +163,8 @@ def same_twice(host: Host, devices: list[Device]) -> list[str]:
                 reasons.append(f"{one.path} is a partition of {other.path}")
             elif host.sysfs(one.number) in host.sysfs(other.number).parents:
                 reasons.append(f"{other.path} is a partition of {one.path}")
+            elif (known := host.identity(one.number)) and known == host.identity(other.number):
+                reasons.append(f"{one.path} and {other.path} are two paths to one drive, {known}")
     return reasons
 
 

@@ -99,6 +99,22 @@ class Host:
         path = self.root / "proc/swaps"
         return [line.split()[0] for line in path.read_text().splitlines()[1:]] if path.exists() else []
 
+    def loops(self) -> list[tuple[str, str]]:
+        """Loop devices, and the file or device that each stands on."""
+        found = sorted((self.root / "sys/block").glob("loop*/loop/backing_file"))
+        return [(path.parent.parent.name, path.read_text().rstrip("\n")) for path in found]
+
+    def identity(self, number: tuple[int, int]) -> str | None:
+        """What a drive says it is, whatever the path to it, with the partition; nothing where it says nothing."""
+        own = self.sysfs(number)
+        partition = own / "partition"
+        disk = own.parent if partition.exists() else own
+        for name in ("wwid", "device/wwid"):
+            path = disk / name
+            if path.exists() and (known := " ".join(path.read_text().split())):
+                return f"{known}, partition {partition.read_text().strip()}" if partition.exists() else known
+        return None
+
     def signature(self, path: str) -> str | None:
         """What blkid recognises on a device, in words; nothing where it finds nothing or is not installed."""
         try:

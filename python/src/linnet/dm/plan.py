@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,8 +13,11 @@ from linnet._native import Model
 from linnet.dm import DmError, guard
 from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
-from linnet.dm.table import REPLICAS_MAX, Table, check_device_name, check_model_name, check_policy
+from linnet.dm.table import REPLICAS_MAX, Table, check_device_name, check_device_path, check_model_name, check_policy
 
+NAME_LETTERS = 50
+DIGEST_LETTERS = 12
+"""Of a model's digest in its name, where the plain name is taken."""
 REGION_SECTORS = 1024
 """What a mirror copies at a time, and one bit of its log: 512 KiB."""
 
@@ -74,12 +78,16 @@ def install_model(plan: Plan, host: Host, file: Path) -> str:
     """Add the step that puts a model where the kernel looks for it; its name there."""
     name = check_model_name(file.name)
     Model.load(file)  # a damaged file is refused here, in words, and not by the kernel
-    target = host.firmware / name
     data = file.read_bytes()
+    target = host.firmware / name
     if target.exists() and target.read_bytes() != data:
-        plan.warnings.append(
-            f"{target} is replaced; a target that uses the old model keeps it until you load the new one"
-        )
+        # Another device may use the model of that name when it is made again: both stay.
+        digest = hashlib.sha256(data).hexdigest()[:DIGEST_LETTERS]
+        name = check_model_name(f"{file.stem[: NAME_LETTERS - DIGEST_LETTERS]}-{digest}{file.suffix}")
+        plan.notes.append(f"{target} is another model and stays; {file} is installed as {name}")
+        target = host.firmware / name
+        if target.exists() and target.read_bytes() != data:
+            plan.refusals.append(f"{target} has other content than its name says; remove it")
     plan.steps.append(Install(file, target))
     return name
 
@@ -110,13 +118,13 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
         plan.notes.append("no model: nothing is revoked")
     table = Table(
         length,
-        wish.devices,
+        [one.word for one in devices] if known else wish.devices,
         wish.policy,
         models,
         wish.revoke,
         wish.ioprio,
         out=sorted(set(wish.out)),
-        log=_log_words(wish, log_device),
+        log=_log_words(wish, logs[0].word if logs else log_device),
     )
     if not host.module_loaded():
         plan.steps.append(Run(["modprobe", "dm-linnet"]))
@@ -162,8 +170,7 @@ def _log_words(wish: Wish, log_device: str | None) -> list[str] | None:
 def _look_up(host: Host, paths: list[str], plan: Plan, dry_run: bool) -> list[Device]:
     found = []
     for path in paths:
-        if not path.startswith("/"):
-            raise DmError(f"{path}: give the whole path of a device, such as /dev/{path.rpartition('/')[2]}")
+        check_device_path(path)
         try:
             found.append(guard.device(host, path))
         except (DmError, OSError) as error:
@@ -209,7 +216,8 @@ def _guard(host: Host, wish: Wish, devices: list[Device], logs: list[Device], pl
                 "skips this check"
             )
         else:
-            plan.notes.append(f"replicas compared at both ends and {guard.SAMPLES} places between: no difference")
+            size = min(one.size_bytes for one in devices)
+            plan.notes.append(f"no difference was found between the replicas: {guard.compared(size)}")
     stray = named - {one.number for one in doomed}
     for path in wish.overwrite:
         if host.number(path) in stray:

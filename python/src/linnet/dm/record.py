@@ -6,9 +6,11 @@ from __future__ import annotations
 import os
 import select
 import shlex
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -43,8 +45,8 @@ def commands(host: Host, seconds: float, decisions: bool = False) -> list[str]:
     ]
 
 
-def record(host: Host, seconds: float, directory: Path, progress: Progress, decisions: bool = False) -> Path:
-    """Record for so long; the text, in a file that the caller removes."""
+def record(host: Host, seconds: float, directory: Path, progress: Progress, decisions: bool = False) -> BinaryIO:
+    """Record for so long; the text, in a file without a name that the caller closes."""
     if not (host.tracing / "events").exists():
         raise DmError(f"{host.tracing}: no tracefs; mount it with: mount -t tracefs nodev {host.tracing}")
     if not (host.tracing / IO).exists():
@@ -56,14 +58,15 @@ def record(host: Host, seconds: float, directory: Path, progress: Progress, deci
         raise DmError(
             f"{base} exists: another export is running, or one was killed; if none is running, remove it with rmdir"
         ) from error
-    text = directory / f".{INSTANCE}.{os.getpid()}.txt"
+    # Without a name: in a directory of another user nobody can put a link in its way.
+    text = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 -- the caller closes it
     try:
         (base / "buffer_size_kb").write_text(str(BUFFER_KIB))
         for event in events(decisions):
             (base / event / "enable").write_text("1")
         _copy(base / "trace_pipe", text, seconds, progress)
     except BaseException:
-        text.unlink(missing_ok=True)
+        text.close()
         raise
     finally:
         for event in events(decisions):
@@ -71,30 +74,30 @@ def record(host: Host, seconds: float, directory: Path, progress: Progress, deci
                 (base / event / "enable").write_text("0")
         with suppress(OSError):
             base.rmdir()
+    text.flush()
     return text
 
 
-def _copy(pipe: Path, text: Path, seconds: float, progress: Progress) -> None:
+def _copy(pipe: Path, out: BinaryIO, seconds: float, progress: Progress) -> None:
     """Copy the pipe until time is up, and then what is still in it."""
     step = progress.stage("recording", int(seconds))
     begun = time.monotonic()
     handle = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        with text.open("wb") as out:
-            while True:
-                elapsed = time.monotonic() - begun
-                step(min(int(elapsed), int(seconds)))
-                try:
-                    piece = os.read(handle, 1 << 16)
-                except BlockingIOError:
-                    piece = b""
-                out.write(piece)
-                if not piece:
-                    if elapsed >= seconds:
-                        return
-                    select.select([handle], [], [], min(0.2, seconds - elapsed))
-                elif elapsed >= seconds + 5:
-                    return  # load that does not pause: what came meanwhile is beyond the time asked for
+        while True:
+            elapsed = time.monotonic() - begun
+            step(min(int(elapsed), int(seconds)))
+            try:
+                piece = os.read(handle, 1 << 16)
+            except BlockingIOError:
+                piece = b""
+            out.write(piece)
+            if not piece:
+                if elapsed >= seconds:
+                    return
+                select.select([handle], [], [], min(0.2, seconds - elapsed))
+            elif elapsed >= seconds + 5:
+                return  # load that does not pause: what came meanwhile is beyond the time asked for
     finally:
         os.close(handle)
 
@@ -124,6 +127,6 @@ def split(trace: Trace, only: int | None, name: str | None, out: Path) -> list[t
         chosen = {key: values[mask] for key, values in columns.items()}
         chosen["device"] = np.full(int(mask.sum()), number % REPLICAS, np.uint32)
         path = out / f"{name or f'dm-{number // REPLICAS}'}.{number % REPLICAS}.parquet"
-        Trace.from_columns(trace.name, **chosen).write(path)
+        Trace.from_columns(trace.name, **chosen).write(path, follow=False)
         written.append((path, int(mask.sum())))
     return written

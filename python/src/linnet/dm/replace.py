@@ -15,7 +15,7 @@ from linnet.dm.guard import SECTOR
 from linnet.dm.host import Host
 from linnet.dm.plan import Plan, Run
 from linnet.dm.status import per_device
-from linnet.dm.table import check_device_name, parse
+from linnet.dm.table import check_device_name, check_device_path, parse
 
 DEVICES_AT = 4
 """Position of the first device in a table line; an offset follows each device."""
@@ -29,8 +29,7 @@ def replace(
     if name not in lines:
         raise DmError(f"{name}: no device of the target linnet; `dmsetup ls --target linnet` lists them")
     table, words = parse(lines[name]), lines[name].split()
-    if not path.startswith("/"):
-        raise DmError(f"{path}: give the whole path of the device, such as /dev/{path.rpartition('/')[2]}")
+    check_device_path(path)
     if not 0 <= replica < len(table.devices):
         raise DmError(f"replica {replica}: {name} has replicas 0 to {len(table.devices) - 1}")
     if len(table.devices) == 1:
@@ -52,7 +51,7 @@ def replace(
         plan.warnings.append(f"that {path} holds what {name} holds was not checked")
     elif not table.log and not plan.refusals and (differ := guard.difference(host, [volume, new], volume.size_bytes)):
         plan.refusals.append(f"{differ}: copy it first: dd if={volume.path} of={path} bs=1M oflag=direct")
-    words[place] = path
+    words[place] = new.word
     readonly = [] if table.log else ["--readonly"]
     plan.steps = [
         Run(["dmsetup", "load", name, *readonly, "--table", " ".join(words)]),

@@ -12,6 +12,7 @@ from linnet.dm import DmError
 POLICIES = tuple(kernel_policies())
 REPLICAS_MAX = 8
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+DEVICE_PATH = re.compile(r"/[A-Za-z0-9/._:+@=,#%~-]+")
 DEVICE_NAME = re.compile(r"[A-Za-z0-9#+.:=@_-]{1,127}")
 
 
@@ -37,6 +38,18 @@ def check_device_name(name: str) -> str:
     if not DEVICE_NAME.fullmatch(name):
         raise DmError(f"{name!r} cannot be a device's name: letters, digits and any of #+.:=@_-, at most 127")
     return name
+
+
+def check_device_path(path: str) -> str:
+    """Refuse a path that would be several words of a table line, or more than a word to a shell."""
+    if not DEVICE_PATH.fullmatch(path):
+        if not path.startswith("/"):
+            raise DmError(f"{path}: give the whole path of a device, such as /dev/{path.rpartition('/')[2]}")
+        raise DmError(
+            f"{path!r} cannot be a device's path: letters, digits and any of /._:+@=,#%~-; "
+            "the links in /dev/disk/by-id have such names"
+        )
+    return path
 
 
 @dataclass(frozen=True)

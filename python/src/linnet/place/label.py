@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -266,18 +266,22 @@ def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator
             ]
 
 
-def write_table(path: Path, drive: str, library: Sequence[Member], runs: Sequence[Run]) -> int:
-    """Write the table as .csv or .parquet; returns its rows. The caller gives a path that may be left incomplete."""
+def write_table(
+    file: BinaryIO, drive: str, library: Sequence[Member], runs: Sequence[Run], parquet: bool = False
+) -> int:
+    """Write the table as CSV or Parquet; returns its rows."""
     table = list(rows(drive, library, runs))
-    if path.suffix == ".parquet":
+    if parquet:
         import pyarrow
         import pyarrow.parquet
 
         columns = {name: [row[i] for row in table] for i, name in enumerate(COLUMNS)}
-        pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd")
+        pyarrow.parquet.write_table(pyarrow.table(columns), file, compression="zstd")
     else:
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(table)
+        text = io.TextIOWrapper(file, newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(table)
+        # The caller closes the file.
+        text.detach()
     return len(table)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from linnet._native import Array, LearnError, Trace, synth, workloads
+from linnet.files import write_whole
 from linnet.studies.accuracy import accuracy
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
@@ -164,9 +165,11 @@ def run_cells(
     defects: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Rows of all cells. With ``out`` each cell's are appended to it, and what it has already is not run again."""
+    if out is not None and out.exists() and not out.is_file():
+        raise ValueError(f"{out}: not a regular file, and rows are appended to what it has; give a file")
     rows = kept_rows(out) if out is not None else []
     if out is not None and out.exists():
-        out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_whole(out, "".join(json.dumps(row) + "\n" for row in rows))
 
     def name(row: dict[str, Any]) -> tuple[Any, ...]:
         return (*(row[k] for k in ("trace", "preset", "share", "seed", "max_reads", "model")), *row.get("defects", ()))

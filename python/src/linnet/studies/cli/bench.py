@@ -87,7 +87,7 @@ def ssd(
         [[row["mix"], int(row["ios_per_second"]), row["instructions_per_io"]] for row in result["rows"]],
     )
     if instructions and shutil.which("valgrind") is None:
-        console.print(f"[dim]instructions: {number(None)} (valgrind is not installed)[/]")
+        console.print(f"[dim]instructions: {number(None)} (valgrind is not installed)[/]", markup=True)
 
 
 def core_rows(blocks: int, seed: int) -> list[dict[str, Any]]:

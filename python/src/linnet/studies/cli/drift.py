@@ -11,8 +11,9 @@ import typer
 from linnet import _native
 from linnet._native import Trace
 from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, complete_workload, load_all
-from linnet.cli.output import Bars, console, number, print_json, table, write_whole
+from linnet.cli.output import Bars, console, destination, number, print_json, table
 from linnet.extras import require
+from linnet.files import write_whole
 from linnet.studies.drift import MODELS, STRATEGIES, on_drive, one_after_the_other, study
 from linnet.studies.drift_figure import drift_svg
 
@@ -51,7 +52,9 @@ def drift_command(
             min=0,
         ),
     ] = 250.0,
-    figure: Annotated[Path | None, typer.Option(help="Write a figure to this .svg file.", show_default=False)] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write a figure to this .svg file.", callback=destination, show_default=False)
+    ] = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,

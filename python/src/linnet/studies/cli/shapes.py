@@ -11,8 +11,9 @@ import typer
 from linnet._native import Network
 from linnet.cli.learn import measured
 from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, load_all
-from linnet.cli.output import Bars, percent, print_json, table, write_whole
+from linnet.cli.output import Bars, destination, percent, print_json, table
 from linnet.extras import require, require_bench
+from linnet.files import write_whole
 from linnet.learning import FitSettings
 from linnet.studies.shapes import E_LAYERS, SHAPES, TREES, UNTRAINED, accuracies, cost, means, untrained
 from linnet.studies.shapes_figure import shapes_svg
@@ -30,7 +31,9 @@ def shapes_command(
         int | None, typer.Option(help="Train on at most this many rows.", min=1, show_default="all")
     ] = None,
     blocks: Annotated[int, typer.Option(help="Blocks of 64 calls that are timed; 0 for none.", min=0)] = 1001,
-    figure: Annotated[Path | None, typer.Option(help="Write a figure to this .svg file.", show_default=False)] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write a figure to this .svg file.", callback=destination, show_default=False)
+    ] = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,

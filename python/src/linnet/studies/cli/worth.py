@@ -12,8 +12,9 @@ import typer
 from linnet._native import Trace, workloads
 from linnet.cli.compare import Writes
 from linnet.cli.options import AsJson, Format, Replicas, Traces, check_preset, complete_preset, load_all
-from linnet.cli.output import Bars, console, print_json, table, write_whole
+from linnet.cli.output import Bars, console, destination, print_json, table
 from linnet.experiment import Experiment, Setup, periods
+from linnet.files import write_whole
 from linnet.studies.cli.options import Workloads, chosen_of
 from linnet.studies.worth import cell_rows, reported_seeds, summary, without_ties
 
@@ -40,7 +41,8 @@ def worth_command(
     rerate: Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)] = 1.0,
     seeds: Annotated[int, typer.Option(help="Number of seeds; none of them was used for tuning.", min=1)] = 5,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write the JSON to a file.", show_default=False)
+        Path | None,
+        typer.Option("--output", "-o", help="Also write the JSON to a file.", callback=destination, show_default=False),
     ] = None,
     format: Format = None,
     json: AsJson = False,

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Statistics of a trace of any length in flat memory.
+//!
+//! Records pass through a reordering buffer of fixed size, so that a file whose events are slightly out of order gives
+//! the numbers of the sorted trace. Latencies are kept exactly up to a limit and counted in a histogram beyond it. A
+//! trace that exceeds another limit is read whole, if it fits in memory ([`crate::read_all`]).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::path::Path;
+
+use linnet_measure::Histogram;
+use linnet_types::{IoRecord, Nanos};
+
+use crate::error::Error;
+use crate::read::{Options, open};
+use crate::stat::{LatencyUs, TraceStats, WINDOW_NS, quantiles};
+
+/// Records that may pass an earlier one in the file.
+const REORDERED_MAX: usize = 1 << 16;
+/// Latencies of reads, and of writes, that are kept exactly: 32 MiB each.
+const EXACT_MAX: usize = 1 << 22;
+/// Arrivals within the window of `iops_max_10s`: 64 MiB.
+const WINDOW_MAX: usize = 1 << 23;
+/// Tenants that are told apart.
+const TENANTS_MAX: usize = 1 << 16;
+
+/// Statistics of a file, and what the reader said about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileStats {
+    /// The statistics.
+    pub stats: TraceStats,
+    /// Name of the format that was used.
+    pub format: &'static str,
+    /// Warnings for the user of the trace.
+    pub warnings: Vec<String>,
+    /// Largest relative error of the latency quantiles: 0 up to 4,194,304 latencies of reads and as many of writes.
+    pub latency_error: f64,
+}
+
+/// Latencies: exact, then in a histogram.
+#[derive(Default)]
+struct Latencies {
+    exact: Vec<Nanos>,
+    counted: Histogram,
+}
+
+impl Latencies {
+    fn push(&mut self, latency_ns: Option<Nanos>) {
+        let Some(latency_ns) = latency_ns else { return };
+        if self.counted.count() > 0 {
+            self.counted.record(latency_ns);
+        } else if self.exact.len() < EXACT_MAX {
+            self.exact.push(latency_ns);
+        } else {
+            self.exact.drain(..).for_each(|kept| self.counted.record(kept));
+            self.counted.record(latency_ns);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.exact.len() as u64 + self.counted.count()
+    }
+
+    fn quantiles(self) -> (Option<LatencyUs>, f64) {
+        if self.counted.count() == 0 {
+            return (quantiles(self.exact), 0.0);
+        }
+        let at = |q| self.counted.quantile(q) as f64 / 1000.0;
+        let found = LatencyUs { p50: at(0.5), p90: at(0.9), p95: at(0.95), p99: at(0.99), p999: at(0.999) };
+        (Some(found), Histogram::RELATIVE_ERROR)
+    }
+}
+
+/// What was seen of records that came in order.
+#[derive(Default)]
+struct Seen {
+    stats: TraceStats,
+    read_bytes: u128,
+    write_bytes: u128,
+    reads: Latencies,
+    writes: Latencies,
+    window: VecDeque<Nanos>,
+    most: usize,
+    tenants: BTreeSet<u32>,
+    first_ns: Option<Nanos>,
+    last_ns: Nanos,
+}
+
+impl Seen {
+    /// Takes the next record; false if a limit is exceeded.
+    fn take(&mut self, r: &IoRecord) -> bool {
+        if r.arrive_ns < self.last_ns {
+            return false;
+        }
+        self.first_ns.get_or_insert(r.arrive_ns);
+        self.last_ns = r.arrive_ns;
+        let stats = &mut self.stats;
+        stats.records += 1;
+        if r.op.is_read() {
+            stats.reads += 1;
+            self.read_bytes += u128::from(r.size_bytes);
+            stats.read_bytes_max = stats.read_bytes_max.max(r.size_bytes);
+            self.reads.push(r.latency_ns);
+        } else {
+            stats.writes += 1;
+            self.write_bytes += u128::from(r.size_bytes);
+            stats.write_bytes_max = stats.write_bytes_max.max(r.size_bytes);
+            self.writes.push(r.latency_ns);
+        }
+        while self.window.front().is_some_and(|&first| r.arrive_ns - first >= WINDOW_NS) {
+            self.window.pop_front();
+        }
+        self.window.push_back(r.arrive_ns);
+        self.most = self.most.max(self.window.len());
+        self.tenants.insert(r.tenant);
+        self.window.len() <= WINDOW_MAX && self.tenants.len() <= TENANTS_MAX
+    }
+
+    fn finish(self) -> (TraceStats, f64) {
+        let mut stats = self.stats;
+        let mean = |bytes: u128, n: u64| if n == 0 { 0.0 } else { bytes as f64 / n as f64 };
+        stats.read_bytes_mean = mean(self.read_bytes, stats.reads);
+        stats.write_bytes_mean = mean(self.write_bytes, stats.writes);
+        stats.tenants = self.tenants.len() as u64;
+        let duration_ns = self.last_ns - self.first_ns.unwrap_or(self.last_ns);
+        stats.duration_s = duration_ns as f64 / 1e9;
+        if duration_ns > 0 {
+            stats.iops_mean = stats.records as f64 / stats.duration_s;
+            stats.iops_max_10s = self.most as f64 / (duration_ns.min(WINDOW_NS) as f64 / 1e9);
+        }
+        (stats.reads_with_latency, stats.writes_with_latency) = (self.reads.count(), self.writes.count());
+        let (found, error) = self.reads.quantiles();
+        stats.read_latency_us = found;
+        let (found, other) = self.writes.quantiles();
+        stats.write_latency_us = found;
+        (stats, error.max(other))
+    }
+}
+
+/// Statistics of a file, record by record; `Ok(None)` if it exceeds a limit and has to be read whole.
+///
+/// # Errors
+/// Those of [`open`], or [`Error::Empty`].
+pub fn stat_file(path: &Path, options: Options) -> Result<Option<FileStats>, Error> {
+    let mut records = open(path, options)?;
+    let mut seen = Seen::default();
+    // The earliest of the records that wait, with their place in the file, because the sort of a whole trace is stable.
+    let mut early = BinaryHeap::with_capacity(REORDERED_MAX);
+    let mut waiting: Vec<IoRecord> = Vec::with_capacity(REORDERED_MAX);
+    for (place, record) in records.by_ref().enumerate() {
+        let record = record?;
+        let slot = if waiting.len() < REORDERED_MAX {
+            waiting.push(record);
+            waiting.len() - 1
+        } else {
+            let Some(Reverse((_, _, slot))) = early.pop() else { continue };
+            if !seen.take(&waiting[slot]) {
+                return Ok(None);
+            }
+            waiting[slot] = record;
+            slot
+        };
+        early.push(Reverse((record.arrive_ns, place, slot)));
+    }
+    while let Some(Reverse((_, _, slot))) = early.pop() {
+        if !seen.take(&waiting[slot]) {
+            return Ok(None);
+        }
+    }
+    let skipped = records.skipped();
+    if seen.stats.records == 0 {
+        let why = if skipped.is_empty() { "no record".to_string() } else { format!("all was left out: {skipped:?}") };
+        return Err(Error::Empty { path: path.to_path_buf(), why });
+    }
+    let (stats, latency_error) = seen.finish();
+    Ok(Some(FileStats {
+        stats: TraceStats { skipped, ..stats },
+        format: records.format().name,
+        warnings: records.warnings(),
+        latency_error,
+    }))
+}

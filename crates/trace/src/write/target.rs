@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An output whose errors name the trace that is written.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use linnet_files::{Links, Output};
+
+use crate::error::Error;
+
+/// The file that a trace is written to.
+pub(super) struct Target {
+    path: PathBuf,
+    output: Output,
+}
+
+impl Target {
+    pub fn create(path: &Path, links: Links) -> Result<Target, Error> {
+        let failed = |source| Error::Write { path: path.to_path_buf(), source };
+        let output = Output::create(path, links).map_err(failed)?;
+        Ok(Target { path: path.to_path_buf(), output })
+    }
+
+    pub fn failed(&self, source: io::Error) -> Error {
+        Error::Write { path: self.path.clone(), source }
+    }
+
+    /// A second handle on what is written.
+    pub fn handle(&self) -> Result<File, Error> {
+        self.output.handle().map_err(|e| self.failed(e))
+    }
+
+    pub fn commit(self) -> Result<(), Error> {
+        let Target { path, output } = self;
+        output.commit().map_err(|source| Error::Write { path, source })
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Memory and time have bounds, errors name them, and nothing that Python calls ends or hangs the process."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import device_trace
+from linnet import Model, Trace, TraceError, _native, write_trace
+
+NONE = 2**64 - 1
+
+
+def made(arrive: Sequence[int] | np.ndarray, offset: int = 0, latency: int = NONE) -> Trace:
+    """A trace of reads at these times."""
+    n = len(arrive)
+    return Trace.from_columns(
+        "made",
+        arrive_ns=np.array(arrive, np.uint64),
+        op=np.zeros(n, np.uint8),
+        offset_bytes=np.full(n, offset, np.uint64),
+        size_bytes=np.full(n, 4096, np.uint32),
+        device=np.zeros(n, np.uint32),
+        latency_ns=np.full(n, latency, np.uint64),
+    )
+
+
+def child(code: str, **limits: int) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, which must end within two minutes."""
+
+    def limit() -> None:
+        for name, value in limits.items():
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, preexec_fn=limit)
+
+
+def test_slices_are_bounded() -> None:
+    trace = made([0, 5, 9])
+    assert sum(len(part) for part in trace.slices(1000)) == 3
+    for pieces in (10**6 + 1, 10**12, 2**63):
+        with pytest.raises(ValueError, match="limit is 1000000"):
+            trace.slices(pieces)
+
+
+def test_columns_have_the_bounds_of_the_readers(tmp_path: Path) -> None:
+    """What is taken can be written and read again, and no run lasts centuries."""
+    for wrong, field in (
+        (lambda: made([0, 1000, 2**64 - 1]), "arrive_ns"),
+        (lambda: made([0], offset=2**63 - 4095), "offset_bytes"),
+        (lambda: made([0], latency=2**63), "latency_ns"),
+    ):
+        with pytest.raises(TraceError, match=field):
+            wrong()
+    edge = made([7, 7 + 400 * 86400 * 10**9], offset=2**63 - 4097, latency=2**63 - 1)
+    write_trace(edge, tmp_path / "edge.parquet")
+    again = Trace.read(tmp_path / "edge.parquet").columns()
+    assert all((again[name] == column).all() for name, column in edge.columns().items())
+
+
+@pytest.mark.parametrize("preset", ["sata", "consumer-deep-queued"])
+def test_a_run_over_a_long_gap_ends(preset: str) -> None:
+    run = _native.Array(preset, 2, 0).run([made([0, 1000, 400 * 86400 * 10**9])] * 2, "baseline", [])
+    assert len(run.latency_ns()) == 6
+
+
+def test_ctrl_c_ends_a_run() -> None:
+    code = """
+        import sys
+        import numpy as np
+        from linnet import Trace, _native
+        n = 3_000_000
+        column = lambda kind, value=0: np.full(n, value, kind)
+        trace = Trace.from_columns("x", np.arange(n, dtype=np.uint64) * 100_000, column(np.uint8), column(np.uint64),
+                                   column(np.uint32, 4096), column(np.uint32), column(np.uint64, 2**64 - 1))
+        array = _native.Array("consumer-deep-queued", 2, 0)
+        print("runs", flush=True)
+        array.run([trace] * 2, "baseline", [])
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as runs:
+        assert runs.stdout is not None
+        assert runs.stdout.readline() == "runs\n"
+        time.sleep(0.3)
+        runs.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in runs.communicate(timeout=60)[1]
+
+
+def test_a_file_without_end_is_refused() -> None:
+    with pytest.raises(OSError, match="the limit for files of this kind"):
+        Model.load("/dev/zero")
+    with pytest.raises(_native.DeviceError, match="limit"):
+        _native.Device(params="/dev/zero", precondition=False)
+
+
+def test_a_panic_is_an_exception(linnet) -> None:
+    with pytest.raises(Exception, match="by design") as caught:
+        _native._panic("by design")
+    assert isinstance(caught.value, _native.Panic)
+
+
+def test_work_on_all_cpus_goes_on_after_a_fork() -> None:
+    """The child has none of the parent's threads, and must not wait for them."""
+    done = child("""
+        import os, sys, threading
+        from linnet import _native
+        _native.Array("sata", 2, 0)
+        busy = threading.Thread(target=lambda: [_native.Array("sata", 2, i) for i in range(5)])
+        busy.start()
+        children = []
+        for i in range(10):
+            process = os.fork()
+            if process == 0:
+                _native.Array("sata", 2, i)
+                os._exit(7)
+            children.append(process)
+        busy.join()
+        print([os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in children])
+    """)
+    assert done.stdout.strip() == str([7] * 10), done.stderr
+
+
+def test_a_forked_child_leaves_the_parents_server_alone(tmp_path: Path) -> None:
+    done = child(f"""
+        import os, sys
+        from linnet import _native
+        drive = _native.Device("sata", precondition=False)
+        server = _native.Server([("a", drive)], unix={str(tmp_path / "sock")!r})
+        process = os.fork()
+        if process == 0:
+            assert server.stop() is None and server.stats() is None
+            del server
+            sys.exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), os.path.exists({str(tmp_path / "sock")!r}))
+        server.stop()
+    """)
+    assert done.stdout.split() == ["7", "True"], done.stderr
+
+
+def test_the_guard_of_memory_follows_the_limit_of_the_process(tmp_path: Path) -> None:
+    write_trace(made(np.arange(4_000_000)), tmp_path / "a.parquet")
+    code = f"""
+        from linnet import Trace, TraceError
+        try:
+            print(len(Trace.read({str(tmp_path / "a.parquet")!r})))
+        except TraceError as error:
+            print(error)
+    """
+    assert child(code).stdout.strip() == "4000000"
+    done = child(code, AS=600 << 20)
+    assert done.returncode == 0, done.stderr
+    assert "RLIMIT_AS" in done.stdout
+
+
+def test_stat_streams(linnet: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    """Statistics of a file that does not fit in the memory that the command may take."""
+    path = tmp_path / "made.parquet"
+    write_trace(device_trace(), path)
+    of_file = json.loads(linnet("trace", "stat", path, "--json").stdout)
+    assert of_file == Trace.read(path).stat()
+    large = tmp_path / "large.parquet"
+    write_trace(made(np.arange(4_000_000) * 1000, latency=5000), large)
+    done = linnet("trace", "stat", large, "--json", preexec_fn=_small)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["records"] == 4_000_000
+    refused = linnet("trace", "convert", large, "-o", tmp_path / "b.csv", preexec_fn=_small)
+    assert refused.returncode == 1
+    assert "RLIMIT_AS" in refused.stderr
+
+
+def _small() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the commands write: modes, links, pipes, devices, standard output, and what SIGTERM leaves."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import device_trace
+from linnet import Trace, read_trace, write_trace
+from linnet.files import whole_file, write_whole
+
+COMMAND = str(Path(sys.executable).with_name("linnet"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "made.parquet"
+    write_trace(device_trace(reads=500), path)
+    return path
+
+
+def test_python_and_the_engine_keep_modes_and_links(tmp_path: Path) -> None:
+    """One writer: a file of 0600 stays private, and a link stays a link, whoever writes."""
+    made = device_trace(reads=10)
+    for name, put in (("a.csv", made.write), ("b.txt", lambda path: write_whole(path, "new"))):
+        target, link = tmp_path / name, tmp_path / f"link-{name}"
+        target.write_text("old")
+        target.chmod(0o600)
+        link.symlink_to(name)
+        put(link)
+        assert stat.S_IMODE(target.stat().st_mode) == 0o600
+        assert link.is_symlink() and target.read_text() != "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.txt", "link-a.csv", "link-b.txt"]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    target = tmp_path / "a"
+    target.write_text("old")
+    with pytest.raises(RuntimeError), whole_file(target) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+    with pytest.raises(OSError, match="link"):
+        (tmp_path / "link").symlink_to("a")
+        write_whole(tmp_path / "link", "x", follow=False)
+
+
+def test_a_pipe_and_a_device_are_written_through(linnet, file: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        done = linnet("trace", "convert", file, "-o", pipe)
+        text = reader.communicate(timeout=60)[0]
+    assert done.returncode == 0, done.stderr
+    assert len(text.splitlines()) == 501 and stat.S_ISFIFO(pipe.stat().st_mode)
+    null = tmp_path / "null.csv"
+    null.symlink_to("/dev/null")
+    assert linnet("trace", "convert", file, "-o", null).returncode == 0
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode) and null.is_symlink()
+
+
+def test_a_dash_is_standard_output(linnet, file: Path, tmp_path: Path) -> None:
+    done = linnet("trace", "convert", file, "-o", "-")
+    (tmp_path / "back.csv").write_text(done.stdout)
+    assert Trace.read(tmp_path / "back.csv").stat() == Trace.read(file).stat()
+    assert "500 records" in done.stderr
+    done = linnet("ssd", "run", "-w", file, "--json", "-o", "-")
+    assert done.stdout.startswith("t_ns,op,") and '"ios": 500' in done.stderr
+
+
+def _opens(process: int) -> bool:
+    """True when a process waits in open or openat, which only a pipe without a reader makes it do."""
+    call = Path(f"/proc/{process}/syscall").read_text().split()[0]
+    state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "S" and call in (("2", "257") if os.uname().machine == "x86_64" else ("56",))
+
+
+def test_ctrl_c_ends_the_wait_for_a_reader(file: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        waits = subprocess.Popen(
+            [COMMAND, "trace", "convert", file, "-o", pipe], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        until = time.monotonic() + 60
+        while not _opens(waits.pid):
+            assert waits.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        waits.send_signal(number)
+        assert "Traceback" not in waits.communicate(timeout=60)[1]
+        assert waits.returncode == status
+
+
+def test_sigterm_leaves_nothing(file: Path, tmp_path: Path) -> None:
+    """Wherever in its work the command is when it is ended."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    target = folder / "table.csv"
+    target.write_text("old")
+    for delay in (0.2, 0.5, 1.0, 2.0):
+        words = [COMMAND, "place", "label", "--drive", "sata", "--runs", "400", "-o", target, "--cache", tmp_path / "c"]
+        runs = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(delay)
+        runs.terminate()
+        assert "Traceback" not in runs.communicate(timeout=60)[1]
+        assert [path.name for path in folder.iterdir()] == ["table.csv"]
+    assert target.read_text() == "old"
+
+
+def test_rows_are_not_appended_to_a_pipe(linnet, file: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = linnet("study", "accuracy", "-t", file, "--model", "linnet", "--out", tmp_path / "pipe")
+    assert done.returncode == 1 and "not a regular file" in done.stderr
+    assert len(read_trace(file)) == 500
