@@ -17,15 +17,18 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
 use crate::budget::FLOOR_BYTES;
 use crate::export::{Ask, Data, Served};
+use crate::handshake::Chosen;
 use crate::input::Input;
 use crate::request::{Reply, check};
 use crate::server::{Activity, Shared};
 use crate::stats::{Command, Sample};
 use crate::stream::Stream;
-use crate::wire::{self, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, command, errno};
+use crate::wire::{self, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, command, command_flag, errno};
 
 /// What a request in flight counts in addition to its data.
 const OVERHEAD_BYTES: usize = 512;
+/// Parts of a range that one answer tells apart.
+const EXTENTS_MAX: usize = 4096;
 /// Replies sent in one system call.
 const SLICES: usize = 64;
 /// If a client has closed its sending side and accepts no reply for this long, its connection is closed.
@@ -59,6 +62,7 @@ pub struct Connection<'a> {
     shared: &'a Shared,
     export: &'a Served,
     structured: bool,
+    allocation: bool,
     stream: &'a Stream,
     input: Input,
     /// Bytes of a refused payload that were not received yet.
@@ -97,14 +101,15 @@ impl<'a> Connection<'a> {
     pub fn new(
         shared: &'a Shared,
         export: &'a Served,
-        structured: bool,
+        chosen: &Chosen,
         stream: &'a Stream,
         activity: &'a Activity,
     ) -> Connection<'a> {
         Connection {
             shared,
             export,
-            structured,
+            structured: chosen.structured,
+            allocation: chosen.allocation,
             stream,
             input: Input::new(),
             skip: 0,
@@ -266,6 +271,9 @@ impl<'a> Connection<'a> {
         if !too_long && self.input.filled().len() < REQUEST_BYTES + payload {
             return Step::Short;
         }
+        if head.command == command::BLOCK_STATUS && self.allocation {
+            return self.block_status(&head);
+        }
         let asked = check(self.export, &head);
         let data = if head.command == command::READ && asked.is_ok() { head.size_bytes as usize } else { 0 };
         let charge = OVERHEAD_BYTES + data;
@@ -296,6 +304,33 @@ impl<'a> Connection<'a> {
         Step::Took
     }
 
+    /// Answers which parts of a range are stored. That takes no time of the model: the host asks its own driver.
+    fn block_status(&mut self, head: &Head) -> Step {
+        let charge = OVERHEAD_BYTES + 8 * EXTENTS_MAX;
+        if self.inflight_bytes > 0 && self.inflight_bytes + charge > self.shared.settings.inflight_bytes_max {
+            return Step::Full;
+        }
+        let free = self.inflight_bytes == 0;
+        if !free && !self.shared.budget.take(charge) {
+            self.short = true;
+            return Step::Full;
+        }
+        let end = head.offset_bytes.checked_add(u64::from(head.size_bytes));
+        let inside = head.size_bytes > 0 && end.is_some_and(|end| end <= self.export.size_bytes);
+        let bytes = if !inside || head.flags & !command_flag::REQ_ONE != 0 {
+            self.failure(head, errno::EINVAL)
+        } else {
+            let most = if head.flags & command_flag::REQ_ONE != 0 { 1 } else { EXTENTS_MAX };
+            match self.export.extents(head.offset_bytes, head.size_bytes, most) {
+                Ok(extents) => wire::block_status(head.cookie, &extents),
+                Err(_) => self.failure(head, errno::EIO),
+            }
+        };
+        self.keep(0, bytes, (charge, if free { 0 } else { charge }), None);
+        self.input.consume(REQUEST_BYTES);
+        Step::Took
+    }
+
     /// Asks the model, moves the data, and keeps the reply for its deadline.
     fn serve(&mut self, head: &Head, ask: &Ask, payload: usize, charge: (usize, usize)) {
         let mut bytes = Vec::new();
@@ -322,7 +357,8 @@ impl<'a> Connection<'a> {
     }
 
     fn failure(&self, head: &Head, error: u32) -> Vec<u8> {
-        wire::failure(self.structured && head.command == command::READ, head.cookie, error)
+        let structured = matches!(head.command, command::READ | command::BLOCK_STATUS);
+        wire::failure(self.structured && structured, head.cookie, error)
     }
 
     /// Keeps a reply; `charge` is what it counts, and the part of it that was taken from the budget.

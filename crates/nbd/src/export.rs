@@ -101,6 +101,11 @@ pub struct Held {
 }
 
 impl Served {
+    /// Which parts of a range are stored ([`Store::extents`]).
+    pub fn extents(&self, offset_bytes: u64, size_bytes: u32, most: usize) -> std::io::Result<Vec<(u32, bool)>> {
+        self.store.extents(offset_bytes, size_bytes, most)
+    }
+
     pub fn new(spec: Export, store: Store, ledger: Ledger) -> Served {
         Served {
             name: spec.name,

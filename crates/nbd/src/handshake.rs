@@ -13,6 +13,8 @@ pub struct Chosen {
     pub export: usize,
     /// Whether reads get structured replies.
     pub structured: bool,
+    /// Whether the client may ask which ranges are stored.
+    pub allocation: bool,
 }
 
 /// How a handshake without a choice ended.
@@ -73,6 +75,32 @@ fn parse_go(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
     (kinds.len() == 2 * count).then(|| (name, kinds.chunks_exact(2).map(|k| wire::u16_at(k, 0)).collect()))
 }
 
+/// Parses the data of the options on metadata contexts: the name of an export, then queries.
+fn parse_contexts(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+    fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+        let size = wire::u32_at(rest.get(..4)?, 0) as usize;
+        let found = rest.get(4..)?.get(..size)?;
+        *rest = &rest[4 + size..];
+        Some(found)
+    }
+    let mut rest = data;
+    let name = text(&mut rest)?;
+    let count = wire::u32_at(rest.get(..4)?, 0) as usize;
+    rest = &rest[4..];
+    // Each query has four bytes or more, so the count is bounded by what is there.
+    if count > rest.len() / 4 {
+        return None;
+    }
+    let queries = (0..count).map(|_| text(&mut rest)).collect::<Option<Vec<_>>>()?;
+    rest.is_empty().then_some((name, queries))
+}
+
+/// Whether a query names our one context. To list, no query means all, and a namespace alone all of it.
+fn names_allocation(queries: &[&[u8]], list: bool) -> bool {
+    let named = |query: &&[u8]| *query == wire::ALLOCATION || (list && *query == b"base:");
+    queries.iter().any(named) || (list && queries.is_empty())
+}
+
 /// Runs the handshake on a new connection.
 ///
 /// # Errors
@@ -92,6 +120,7 @@ pub fn run<S: Read + Write>(stream: &mut S, exports: &[Served]) -> io::Result<Re
     }
     let zeroes = client & u32::from(wire::NO_ZEROES) == 0;
     let mut structured = false;
+    let mut allocation = None;
 
     for _ in 0..OPTIONS_MAX {
         let mut head = [0; 16];
@@ -116,7 +145,7 @@ pub fn run<S: Read + Write>(stream: &mut S, exports: &[Served]) -> io::Result<Re
                     out.resize(out.len() + ZEROES, 0);
                 }
                 stream.write_all(&out)?;
-                return Ok(Ok(Chosen { export: index, structured }));
+                return Ok(Ok(Chosen { export: index, structured, allocation: allocation == Some(index) }));
             }
             option::ABORT => {
                 reply(stream, option, option_reply::ACK, &[])?;
@@ -137,6 +166,26 @@ pub fn run<S: Read + Write>(stream: &mut S, exports: &[Served]) -> io::Result<Re
             option::LIST | option::STRUCTURED_REPLY => {
                 reply(stream, option, option_reply::ERR_INVALID, b"takes no data")?;
             }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => match parse_contexts(&data) {
+                _ if !structured => reply(stream, option, option_reply::ERR_INVALID, b"needs structured replies")?,
+                None => reply(stream, option, option_reply::ERR_INVALID, b"lengths do not add up")?,
+                Some((name, queries)) => match find(exports, name) {
+                    None => reply(stream, option, option_reply::ERR_UNKNOWN, b"no such export")?,
+                    Some(index) => {
+                        let set = option == option::SET_META_CONTEXT;
+                        let named = names_allocation(&queries, !set);
+                        if named {
+                            let id = if set { wire::ALLOCATION_ID } else { 0 };
+                            let data = [&id.to_be_bytes(), wire::ALLOCATION].concat();
+                            reply(stream, option, option_reply::META_CONTEXT, &data)?;
+                        }
+                        if set {
+                            allocation = named.then_some(index);
+                        }
+                        reply(stream, option, option_reply::ACK, &[])?;
+                    }
+                },
+            },
             option::INFO | option::GO => match parse_go(&data) {
                 None => reply(stream, option, option_reply::ERR_INVALID, b"lengths do not add up")?,
                 Some((name, kinds)) => match find(exports, name) {
@@ -144,7 +193,7 @@ pub fn run<S: Read + Write>(stream: &mut S, exports: &[Served]) -> io::Result<Re
                     Some(index) => {
                         describe(stream, option, &exports[index], &kinds, structured)?;
                         if option == option::GO {
-                            return Ok(Ok(Chosen { export: index, structured }));
+                            return Ok(Ok(Chosen { export: index, structured, allocation: allocation == Some(index) }));
                         }
                     }
                 },

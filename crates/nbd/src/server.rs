@@ -207,7 +207,7 @@ fn talk(shared: &Shared, stream: &mut Stream, activity: &Activity) {
     activity.shaken.store(true, Relaxed);
     activity.note(false, shared.clock.wall_ns());
     let export = &shared.exports[chosen.export];
-    if Connection::new(shared, export, chosen.structured, stream, activity).run() == End::Garbled {
+    if Connection::new(shared, export, &chosen, stream, activity).run() == End::Garbled {
         shared.garbled.fetch_add(1, Relaxed);
     }
 }

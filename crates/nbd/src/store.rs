@@ -9,7 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom, fallocate, flock, seek};
+use rustix::io::Errno;
 
 /// Where an export's data is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -111,6 +112,41 @@ impl Store {
                 Ok(())
             }
             Store::File { file, .. } => file.read_exact_at(into, offset_bytes),
+        }
+    }
+
+    /// Which parts of a range are stored, in order: length, and whether it is a hole. At most `most` parts from its start.
+    pub fn extents(&self, offset_bytes: u64, size_bytes: u32, most: usize) -> io::Result<Vec<(u32, bool)>> {
+        let mut found: Vec<(u32, bool)> = Vec::new();
+        let end = offset_bytes + u64::from(size_bytes);
+        let mut at = offset_bytes;
+        while at < end {
+            let (next, hole) = self.state(at, end)?;
+            let size = (next.clamp(at + 1, end) - at) as u32;
+            let full = found.len() == most;
+            match found.last_mut() {
+                Some((before, same)) if *same == hole => *before += size,
+                _ if full => break,
+                _ => found.push((size, hole)),
+            }
+            at += u64::from(size);
+        }
+        Ok(found)
+    }
+
+    /// Where the state at this offset ends, and whether it is a hole there.
+    fn state(&self, at: u64, end: u64) -> io::Result<(u64, bool)> {
+        match self {
+            Store::Memory(shards) => {
+                let chunk = at / CHUNK_BYTES;
+                Ok(((chunk + 1) * CHUNK_BYTES, !reading(shards, chunk).contains_key(&chunk)))
+            }
+            Store::File { file, .. } => match seek(file, SeekFrom::Data(at)) {
+                Ok(data) if data > at => Ok((data, true)),
+                Ok(_) => Ok((seek(file, SeekFrom::Hole(at))?, false)),
+                Err(Errno::NXIO) => Ok((end, true)),
+                Err(error) => Err(error.into()),
+            },
         }
     }
 

@@ -28,12 +28,15 @@ pub mod option {
     pub const INFO: u32 = 6;
     pub const GO: u32 = 7;
     pub const STRUCTURED_REPLY: u32 = 8;
+    pub const LIST_META_CONTEXT: u32 = 9;
+    pub const SET_META_CONTEXT: u32 = 10;
 }
 
 pub mod option_reply {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
     pub const INFO: u32 = 3;
+    pub const META_CONTEXT: u32 = 4;
     pub const ERR_UNSUP: u32 = (1 << 31) | 1;
     pub const ERR_INVALID: u32 = (1 << 31) | 3;
     pub const ERR_UNKNOWN: u32 = (1 << 31) | 6;
@@ -66,12 +69,14 @@ pub mod command {
     pub const TRIM: u16 = 4;
     pub const CACHE: u16 = 5;
     pub const WRITE_ZEROES: u16 = 6;
+    pub const BLOCK_STATUS: u16 = 7;
 }
 
 pub mod command_flag {
     pub const FUA: u16 = 1;
     pub const NO_HOLE: u16 = 1 << 1;
     pub const DF: u16 = 1 << 2;
+    pub const REQ_ONE: u16 = 1 << 3;
 }
 
 pub mod errno {
@@ -84,7 +89,14 @@ pub mod errno {
 /// Types of structured replies; the flag means that this is the last chunk.
 const CHUNK_DONE: u16 = 1;
 const CHUNK_OFFSET_DATA: u16 = 1;
+const CHUNK_BLOCK_STATUS: u16 = 5;
 const CHUNK_ERROR: u16 = (1 << 15) | 1;
+
+/// The one metadata context: which ranges are stored. Its number is ours to choose.
+pub const ALLOCATION: &[u8] = b"base:allocation";
+pub const ALLOCATION_ID: u32 = 1;
+/// A range that is not stored, and that reads as zeros.
+const HOLE_AND_ZERO: u32 = 3;
 
 pub const REQUEST_BYTES: usize = 28;
 const SIMPLE_BYTES: usize = 16;
@@ -160,6 +172,17 @@ pub fn read_reply(structured: bool, cookie: u64, offset_bytes: u64, size_bytes: 
     let at = out.len();
     out.resize(at + size_bytes as usize, 0);
     (out, at)
+}
+
+/// The reply to a request for the state of a range: lengths, and whether each is a hole.
+pub fn block_status(cookie: u64, extents: &[(u32, bool)]) -> Vec<u8> {
+    let mut out = chunk_head(CHUNK_BLOCK_STATUS, cookie, 4 + 8 * extents.len() as u32);
+    out.extend_from_slice(&ALLOCATION_ID.to_be_bytes());
+    for &(size_bytes, hole) in extents {
+        out.extend_from_slice(&size_bytes.to_be_bytes());
+        out.extend_from_slice(&(if hole { HOLE_AND_ZERO } else { 0 }).to_be_bytes());
+    }
+    out
 }
 
 fn simple_head(cookie: u64, error: u32) -> Vec<u8> {

@@ -35,7 +35,7 @@ fn the_handshake_lists_describes_and_refuses() {
     };
     assert_eq!(refused(&mut stream, 3, b"x"), 3, "a list takes no data");
     assert_eq!(refused(&mut stream, 5, &[]), 1, "no TLS");
-    assert_eq!(refused(&mut stream, 10, &[0; 8]), 1, "no metadata contexts");
+    assert_eq!(refused(&mut stream, 11, &[0; 8]), 1, "no extended headers");
     assert_eq!(refused(&mut stream, 7, &go_data("third", &[])), 6, "unknown export");
     assert_eq!(refused(&mut stream, 6, &[0, 0, 0, 200, b'x']), 3, "the name is longer than the option");
     assert_eq!(refused(&mut stream, 6, &vec![0; 100_000]), 9, "too long");
@@ -211,4 +211,70 @@ fn what_cannot_be_served_is_refused_at_start() {
     Client::connect(&socket, "a", false).read(0, 1).unwrap();
     drop(first);
     assert!(!socket.exists());
+}
+
+/// Data of the options on metadata contexts.
+fn contexts(export: &str, queries: &[&str]) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
+    let queries_bytes: Vec<u8> = queries.iter().flat_map(|query| text(query)).collect();
+    [text(export), (queries.len() as u32).to_be_bytes().to_vec(), queries_bytes].concat()
+}
+
+/// Asks for the state of a range: lengths, and flags (3 for a hole that reads as zeros).
+fn block_status(stream: &mut std::os::unix::net::UnixStream, flags: u16, offset: u64, size: u32) -> Vec<(u32, u32)> {
+    stream.write_all(&request(7, flags, 9, offset, size)).unwrap();
+    assert_eq!(take::<4>(stream).unwrap(), 0x668e_33efu32.to_be_bytes());
+    assert_eq!(take::<4>(stream).unwrap(), [0, 1, 0, 5], "one chunk of type BLOCK_STATUS");
+    assert_eq!(take::<8>(stream).unwrap(), 9u64.to_be_bytes());
+    let mut data = vec![0; u32::from_be_bytes(take(stream).unwrap()) as usize];
+    stream.read_exact(&mut data).unwrap();
+    assert_eq!(data[..4], [0, 0, 0, 1]);
+    let number = |at: &[u8]| u32::from_be_bytes(at.try_into().unwrap());
+    data[4..].chunks(8).map(|pair| (number(&pair[..4]), number(&pair[4..]))).collect()
+}
+
+#[test]
+fn clients_learn_which_ranges_are_stored() {
+    let data = temporary("data");
+    for storage in [linnet_nbd::Storage::Memory, linnet_nbd::Storage::File { path: data.clone(), durable: false }] {
+        let socket = temporary("sock");
+        let export = linnet_nbd::Export::new("a", SIZE, Box::new(Plain(Fixed(0)))).storage(storage);
+        let handle = linnet_nbd::Builder::new().export(export).unix(&socket).start().unwrap();
+        let mut stream = greet(&socket);
+        send_option(&mut stream, 10, &contexts("a", &["base:allocation"]));
+        assert_eq!(option_reply(&mut stream, 10).0, (1 << 31) | 3, "it needs structured replies");
+        send_option(&mut stream, 8, &[]);
+        option_reply(&mut stream, 8);
+        for (queries, found) in [(&[][..], true), (&["base:"][..], true), (&["other:x"][..], false)] {
+            send_option(&mut stream, 9, &contexts("a", queries));
+            if found {
+                assert_eq!(option_reply(&mut stream, 9), (4, [&[0; 4], &b"base:allocation"[..]].concat()));
+            }
+            assert_eq!(option_reply(&mut stream, 9), (1, vec![]));
+        }
+        let mut long = contexts("a", &["base:allocation"]);
+        long[5..9].copy_from_slice(&u32::MAX.to_be_bytes());
+        send_option(&mut stream, 10, &long);
+        assert_eq!(option_reply(&mut stream, 10).0, (1 << 31) | 3);
+        send_option(&mut stream, 10, &contexts("a", &["other:x", "base:allocation"]));
+        assert_eq!(option_reply(&mut stream, 10), (4, [&1u32.to_be_bytes(), &b"base:allocation"[..]].concat()));
+        assert_eq!(option_reply(&mut stream, 10), (1, vec![]));
+        send_option(&mut stream, 7, &go_data("a", &[]));
+        option_reply(&mut stream, 7);
+        option_reply(&mut stream, 7);
+
+        let mut other = Client::connect(&socket, "a", true);
+        other.write(1 << 20, &[7; 65_536]).unwrap();
+        let size = SIZE as u32;
+        let all = [(1 << 20, 3), (65_536, 0), (size - (1 << 20) - 65_536, 3)];
+        assert_eq!(block_status(&mut stream, 0, 0, size), all);
+        assert_eq!(block_status(&mut stream, 1 << 3, 4096, size - 4096), [((1 << 20) - 4096, 3)]);
+        assert_eq!(block_status(&mut stream, 0, (1 << 20) + 512, 1024), [(1024, 0)]);
+        // Beyond the end, and from a client that did not ask for the context.
+        stream.write_all(&request(7, 0, 9, SIZE - 512, 1024)).unwrap();
+        assert_eq!(take::<8>(&mut stream).unwrap()[4..], [0, 1, 0x80, 1], "an error in structured form");
+        assert_eq!(other.ask(7, 0, 0, 512, &[]), Err(EINVAL));
+        handle.stop();
+    }
+    std::fs::remove_file(data).unwrap();
 }
