@@ -53,6 +53,12 @@ def test_everything_that_is_printed_passes_the_filter() -> None:
             assert name not in found
 
 
+def test_usage_errors_keep_their_own_markup(linnet) -> None:
+    done = linnet("trace", "stat", "--format", "[red]")
+    assert done.returncode == 2
+    assert "[blue]" not in done.stderr and "linnet trace stat -h" in done.stderr
+
+
 def test_a_bar_shows_a_name() -> None:
     with Bars() as bars:
         bars.stage("reading [/x]", 3)(1)

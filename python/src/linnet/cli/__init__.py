@@ -26,7 +26,7 @@ from linnet.cli import (
     tune,
     tune_calibrate,
 )
-from linnet.cli.output import Terminal, console, fail
+from linnet.cli.output import Escaping, console, fail
 from linnet.extras import MissingExtra
 
 INTERRUPTED = 130
@@ -81,7 +81,7 @@ def main() -> None:
     """Run the command line; every failure is one line on standard error and a non-zero status."""
     status: object = 0
     # Usage errors repeat what was given.
-    typer.rich_utils.Console = Terminal  # type: ignore[attr-defined]
+    typer.rich_utils.Console = Escaping  # type: ignore[attr-defined]
     # What is open is removed and put back, as after Ctrl-C. Commands that have more to end set their own handler.
     signal.signal(signal.SIGTERM, _terminate)
     try:

@@ -28,14 +28,8 @@ def plain(text: str) -> str:
     return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-class Terminal(Console):
-    """A console that takes text from anywhere: nothing in it is markup, and no character controls the terminal.
-
-    Markup of our own is printed with ``markup=True``, and ``escape`` around what comes from outside.
-    """
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**({"highlight": False, "markup": False, "emoji": False} | settings))
+class Escaping(Console):
+    """A console that shows what would control the terminal, and obeys none of it."""
 
     def render_str(self, text: str, **settings: Any) -> Text:
         """Turn a string into text; Rich itself would drop some of the characters that are made visible here."""
@@ -46,6 +40,16 @@ class Terminal(Console):
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else plain(segment.text)
             yield segment if text == segment.text else Segment(text, segment.style)
+
+
+class Terminal(Escaping):
+    """A console that takes text from anywhere: nothing in it is markup either.
+
+    Markup of our own is printed with ``markup=True``, and ``escape`` around what comes from outside.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**({"highlight": False, "markup": False, "emoji": False} | settings))
 
 
 console = Terminal(soft_wrap=True, width=1000)
