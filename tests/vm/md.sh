@@ -41,6 +41,12 @@ trust() {
 		[ -z "$(cat "$MD/dev-$(leg_name "$2")/unacknowledged_bad_blocks")" ] &&
 		message "$1" trust "$2" "$generation" 2>/dev/null
 }
+# trust_all NAME N: every leg, with the write that it takes.
+trust_all() {
+	for ((k = 0; k < $2; k++)); do trust "$1" "$k" || fail "leg $k cannot be trusted"; done
+	dd if=/dev/zero of="/dev/mapper/$1" bs=4k count=1 seek=8000 oflag=direct status=none
+	for ((k = 0; k < $2; k++)); do expect "trust of leg $k" "$(status "$1" trust "$k")" trusted; done
+}
 # trusted NAME N: the trust of each leg, in one word.
 trusted() { for ((k = 0; k < $2; k++)); do printf '%s ' "$(status "$1" trust "$k")"; done; }
 # places N: what mdcheck needs of each leg.
