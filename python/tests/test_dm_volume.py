@@ -218,7 +218,7 @@ def test_trust_sends_the_generations_that_were_read_first(host: MdHost, volume: 
         ("dev-dm-1/state", "spare"),
         ("dev-dm-1/bad_blocks", "8 8"),
         ("dev-dm-1/offset", "2056"),
-        ("dev-dm-1/block/dev", "253:9"),
+        ("dev-dm-1/bad_blocks", "16 8"),
     ],
 )
 def test_trust_is_not_given(host: MdHost, volume: Path, file: str, text: str) -> None:
@@ -229,6 +229,12 @@ def test_trust_is_not_given(host: MdHost, volume: Path, file: str, text: str) ->
     assert legs[1]["trusted"] is False and legs[1]["reason"]
     assert not any(" trust 1 " in command for command in commands(host))
     assert legs[0]["trusted"] == file.startswith("dev-")
+
+
+def test_trust_is_not_given_beside_a_member_that_is_no_leg(host: MdHost, volume: Path) -> None:
+    (volume / "dev-dm-1/block/dev").write_text("259:1\n")
+    code, out, _ = call("trust", "vol")
+    assert code == 1 and out.count("no legs: nvme1n1") == 2 and not commands(host)
 
 
 def test_trust_reports_a_generation_that_has_passed(host: MdHost, volume: Path) -> None:

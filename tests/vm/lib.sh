@@ -84,7 +84,7 @@ install_module() {
 	release=$(uname -r)
 	tree=/run/modules/lib/modules/$release
 	mkdir -p "$tree/kernel/drivers/md" "$tree/updates/dkms"
-	find "/lib/modules/$release/kernel/drivers/md" -regex '.*/dm-\(mod\|log\|region-hash\)\.ko.*' -exec cp -t "$tree/kernel/drivers/md" {} +
+	find "/lib/modules/$release/kernel/drivers/md" -regex '.*/\(dm-mod\|dm-log\|dm-region-hash\|md-mod\|raid1\)\.ko.*' -exec cp -t "$tree/kernel/drivers/md" {} +
 	cp "/lib/modules/$release"/modules.{order,builtin}* "$tree/"
 	cp "$1" "$tree/updates/dkms/"
 	depmod -b /run/modules "$release"

@@ -21,8 +21,8 @@ from linnet.dm.table import REPLICAS_MAX, check_device_name, check_policy
 MIB_SECTORS = 2048
 RUNNING = ("clean", "active", "active-idle", "write-pending")
 BOOT_NOTE = (
-    "so that an assembly at boot takes the legs and not the drives, /etc/mdadm/mdadm.conf must have the line "
-    "`DEVICE /dev/mapper/{name}-leg*`, and the initramfs must be built again; assembly at boot is not automatic yet"
+    "where udev runs, /etc/mdadm/mdadm.conf must have the line `DEVICE /dev/mapper/*-leg*`, or udev assembles the "
+    "array on its drives; nothing starts the volume at boot yet (docs/guide/dm.md)"
 )
 
 
@@ -148,8 +148,9 @@ def trust(host: Host, name: str, generations: list[int]) -> list[str | None]:
     if len(generations) != len(one.legs):
         raise DmError(f"{name}: {len(generations)} generations for {len(one.legs)} legs; the table has changed")
     of = array(host, one.array)
-    why = unfit(of)
     members = {member.number: member for member in of.members}
+    strangers = [host.name(number) for number in members if number not in dict(one.legs)]
+    why = unfit(of) or (f"{of.name} has members that are no legs: {', '.join(strangers)}" if strangers else None)
     results: list[str | None] = []
     for k, (number, offset) in enumerate(one.legs):
         reason = why
@@ -186,7 +187,7 @@ def _top(plan: Plan, name: str, path: str, sectors: int, offsets: list[int], wor
     line = " ".join(map(str, [0, sectors, "linnet md", path, len(offsets), *places, len(words), *words]))
     plan.steps.append(Run(["dmsetup", "create", name, "--table", line]))
     plan.notes.append(f"reads go through md until `linnet dm trust {name}`, and a first write after that")
-    plan.notes.append(BOOT_NOTE.format(name=name))
+    plan.notes.append(BOOT_NOTE)
 
 
 def _arguments(host: Host, plan: Plan, wish: Wish) -> list[str]:
