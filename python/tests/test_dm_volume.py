@@ -158,7 +158,7 @@ def test_adopt_moves_no_data(host: MdHost) -> None:
     ("file", "text", "why"),
     [
         ("level", "raid5", "not raid1"),
-        ("array_state", "read-auto", "read-auto"),
+        ("array_state", "inactive", "inactive"),
         ("resync_start", "0", "uncleanly"),
         ("sync_action", "recover", "recover"),
         ("bitmap/backlog", "256", "write-behind"),
@@ -212,6 +212,7 @@ def test_trust_sends_the_generations_that_were_read_first(host: MdHost, volume: 
     ("file", "text"),
     [
         ("array_state", "readonly"),
+        ("array_state", "read-auto"),
         ("resync_start", "4096"),
         ("sync_action", "check"),
         ("dev-dm-1/state", "in_sync,want_replacement"),

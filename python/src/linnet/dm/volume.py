@@ -80,14 +80,13 @@ def array(host: Host, number: tuple[int, int]) -> Array:
     return Array(own.name, own / "md", int(_words(own / "size") or 0), members)
 
 
-def unfit(one: Array) -> str | None:
+def unfit(one: Array, states: tuple[str, ...] = RUNNING) -> str | None:
     """Why no leg of an array can be trusted now, in words."""
     said = {name: _words(one.directory / name) for name in ("level", "array_state", "resync_start", "sync_action")}
     behind, position = _words(one.directory / "bitmap/backlog"), _words(one.directory / "reshape_position")
     reasons = {
         f"level {said['level'] or 'unknown'}, not raid1": said["level"] != "raid1",
-        f"state {said['array_state'] or 'unknown'}, so it is not running for writes": said["array_state"]
-        not in RUNNING,
+        f"state {said['array_state'] or 'unknown'}, so it is not running for writes": said["array_state"] not in states,
         f"not been resynced since it was last stopped uncleanly (resync_start {said['resync_start']})": (
             said["resync_start"] != "none"
         ),
@@ -263,7 +262,8 @@ def adopt(host: Host, path: str, name: str, policy: str = "linnet-best", models:
     device = guard.device(host, path)
     of = array(host, device.number)
     plan = Plan(refusals=guard.in_use(host, device))
-    if reason := unfit(of):
+    # An array that waits for its first write may be stopped as well.
+    if reason := unfit(of, (*RUNNING, "read-auto", "readonly")):
         plan.refusals.append(reason)
     if not 2 <= len(of.members) <= REPLICAS_MAX:
         plan.refusals.append(f"{of.name} has {len(of.members)} members; a volume has 2 to {REPLICAS_MAX}")
