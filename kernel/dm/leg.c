@@ -44,6 +44,16 @@ void linnet_leg_free(struct linnet_leg *leg)
 		dm_put_device(leg->dm->ti, leg->dev);
 }
 
+const char *linnet_leg_name(const struct linnet_leg *leg)
+{
+	return leg->member ? leg->member->name : leg->dev->name;
+}
+
+dev_t linnet_leg_number(const struct linnet_leg *leg)
+{
+	return leg->member ? leg->member->dev : leg->dev->bdev->bd_dev;
+}
+
 void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio)
 {
 	bio_set_dev(bio, leg->dev->bdev);
@@ -106,10 +116,10 @@ static void set_out(struct linnet_leg *leg, bool out)
 {
 	if (out && !test_and_set_bit(LINNET_LEG_OUT, &leg->flags))
 		DMWARN_LIMIT("%s: replica %u (%s) is out of service after %u errors in a row",
-			     dm_table_device_name(leg->dm->ti->table), leg->index, leg->dev->name, leg->dm->settings.errors_max);
+			     dm_table_device_name(leg->dm->ti->table), leg->index, linnet_leg_name(leg), leg->dm->settings.errors_max);
 	else if (!out && test_and_clear_bit(LINNET_LEG_OUT, &leg->flags))
 		DMINFO("%s: replica %u (%s) is back in service", dm_table_device_name(leg->dm->ti->table), leg->index,
-		       leg->dev->name);
+		       linnet_leg_name(leg));
 	else
 		return;
 	linnet_dm_changed(leg->dm);

@@ -7,6 +7,7 @@
  *   leg.c      one replica: arrivals, ends, current state        policy.c   the choice of a leg for a read
  *   model.c    model files: loaded, shared, swapped under RCU    status.c   counters, status
  *   message.c  messages                                          mirror.c   writes to several legs
+ *   volume.c   writable volumes above md                         member.c   the target linnet-leg below md
  *
  * Locks. Each leg has one, taken for its own arrivals and ends only; a reader of a leg's state takes none (policy.c).
  * Settings are words that are read and written atomically; `control` serialises messages. No lock is shared by all
@@ -27,6 +28,7 @@
 
 #include "linnet.h"
 #include "mirror.h"
+#include "volume.h"
 
 #define DM_MSG_PREFIX "linnet"
 #define LINNET_TARGET_VERSION { 1, 0, 0 }
@@ -78,7 +80,8 @@ enum linnet_leg_flag {
 
 struct linnet_leg {
 	struct linnet_dm *dm;
-	struct dm_dev *dev;
+	struct dm_dev *dev;  /* NULL above md */
+	struct linnet_member *member; /* above md */
 	sector_t start;      /* of its data on the device */
 	u32 index;
 	unsigned long flags; /* enum linnet_leg_flag */
@@ -126,6 +129,10 @@ void linnet_leg_pardon(struct linnet_leg *leg);
 /* Sets the leg's model, or none. The new model takes over the history of the old one. Sleeps. */
 void linnet_leg_set_model(struct linnet_leg *leg, struct linnet_leg_model *leg_model);
 
+/* Its device, as major:minor and as a number. */
+const char *linnet_leg_name(const struct linnet_leg *leg);
+dev_t linnet_leg_number(const struct linnet_leg *leg);
+
 /* Points a bio at its position on the leg. */
 void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio);
 
@@ -153,6 +160,7 @@ struct linnet_counts {
 	u64 failovers;
 	u64 probes;
 	u64 untracked;
+	u64 steered; /* reads that went past md */
 };
 
 /*
@@ -176,7 +184,8 @@ struct linnet_dm {
 	struct linnet_counts __percpu *counts;
 	struct linnet_counts base; /* their values at the last reset; under `control` */
 	struct linnet_cpu_state __percpu *cpu_states;
-	struct linnet_mirror *mirror;   /* NULL: read-only, or one leg */
+	struct linnet_mirror *mirror;   /* NULL: read-only, one leg, or above md */
+	struct linnet_volume *volume;   /* above md; else NULL */
 	u32 log_words;                  /* of the table line, after `log` */
 	struct mutex control;           /* serialises messages */
 	struct workqueue_struct *queue; /* for this target's own work */
@@ -196,7 +205,8 @@ static inline void linnet_dm_changed(struct linnet_dm *dm)
 /* Per-bio data of the target. */
 struct linnet_io {
 	union {
-		struct linnet_mirror_write write; /* used by a mirror, except for reads */
+		struct linnet_mirror_write mirrored; /* used by a mirror, except for reads */
+		struct linnet_write write; /* used by a volume above md, except for reads */
 		struct {
 			struct linnet_inflight_record record;
 			struct bvec_iter iter; /* the original one, to send the bio again */
@@ -207,6 +217,16 @@ struct linnet_io {
 	u8 leg;              /* the current leg, or LINNET_NO_LEG */
 	u8 tried;            /* bit per leg at which it has failed */
 	blk_status_t status; /* of the last one */
+};
+
+/* Per-bio data of the target linnet-leg. */
+struct linnet_member_io {
+	struct linnet_leg *leg; /* where it is recorded, or NULL */
+	struct linnet_inflight_record record;
+	sector_t start, sectors; /* on the device */
+	enum req_op op;
+	const void *identity; /* of what is written; NULL for all but writes of data */
+	u64 serial; /* of the volume's write that it is part of, or 0 */
 };
 
 extern const struct linnet_mirror_ops linnet_mirror_ops; /* target.c */

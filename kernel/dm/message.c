@@ -74,7 +74,7 @@ static int fail(struct linnet_dm *dm, const char *number)
 
 	if (!leg)
 		return -EINVAL;
-	if (is_last(dm, leg))
+	if (!dm->volume && is_last(dm, leg))
 		return -EBUSY;
 	if (dm->mirror) {
 		error = linnet_mirror_fail(dm->mirror, leg->index);
@@ -115,7 +115,20 @@ static int set_revoke(struct linnet_dm *dm, const char *word)
 {
 	int revoke = switch_of(word);
 
+	if (dm->volume)
+		return -EINVAL;
 	return revoke < 0 ? revoke : linnet_models_fit(dm, dm->settings.policy, revoke);
+}
+
+/* `trust <k> <generation>` */
+static int trust(struct linnet_dm *dm, const char *number, const char *generation)
+{
+	struct linnet_leg *leg = leg_of(dm, number);
+	u64 value;
+
+	if (!dm->volume || !leg || kstrtou64(generation, 10, &value))
+		return -EINVAL;
+	return linnet_volume_trust(dm->volume, leg->index, value);
 }
 
 static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
@@ -153,6 +166,8 @@ static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 		}
 	} else if (argc == 3 && !strcmp(word, "load")) {
 		return load(dm, argv[1], argv[2]);
+	} else if (argc == 3 && !strcmp(word, "trust")) {
+		return trust(dm, argv[1], argv[2]);
 	}
 	return -EINVAL;
 }

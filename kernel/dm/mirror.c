@@ -216,16 +216,6 @@ static void recovery_ended(void *context)
 
 /* ---- hooks ---- */
 
-/* Pages must not change between the writes to two legs. */
-void linnet_mirror_io_hints(struct linnet_mirror *m, struct queue_limits *limits)
-{
-#ifdef BLK_FEAT_STABLE_WRITES
-	limits->features |= BLK_FEAT_STABLE_WRITES;
-#else
-	m->ti->needs_stable_writes = true;
-#endif
-}
-
 /*
  * The log is read only once. Later its content would be the same or wrong: with `nosync` every region is in sync, with
  * `sync` none is. Regions that are not in sync are copied from the first leg that the log trusts; legs that it does not

@@ -78,7 +78,6 @@ int linnet_mirror_fail(struct linnet_mirror *m, unsigned int k);
 int linnet_mirror_revive(struct linnet_mirror *m, unsigned int k);
 
 /* The hooks of the target of the same names. */
-void linnet_mirror_io_hints(struct linnet_mirror *m, struct queue_limits *limits);
 void linnet_mirror_presuspend(struct linnet_mirror *m);
 void linnet_mirror_presuspend_undo(struct linnet_mirror *m);
 void linnet_mirror_postsuspend(struct linnet_mirror *m);

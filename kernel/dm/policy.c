@@ -76,6 +76,8 @@ static u32 usable_legs(const struct linnet_dm *dm, const struct bio *bio, u8 tri
 	for (k = 0; k < dm->leg_count; k++) {
 		if (tried & BIT(k) || test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
 			continue;
+		if (dm->volume && !(READ_ONCE(dm->volume->trusted) & BIT(k)))
+			continue;
 		if (dm->mirror && !linnet_mirror_readable(dm->mirror, k, bio))
 			continue;
 		legs |= BIT(k);

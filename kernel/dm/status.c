@@ -36,6 +36,8 @@ char linnet_leg_state(const struct linnet_leg *leg)
 
 	if (test_bit(LINNET_LEG_FAILED, &leg->flags) || test_bit(LINNET_LEG_OUT, &leg->flags))
 		return 'D';
+	if (leg->dm->volume && !(READ_ONCE(leg->dm->volume->trusted) & BIT(leg->index)))
+		return 'U';
 	return state;
 }
 
@@ -54,6 +56,23 @@ static const char *model_state(struct linnet_dm *dm)
 	return loaded == dm->leg_count ? "loaded" : "partial";
 }
 
+/* Of a leg above md. */
+static void print_trust(struct linnet_leg *leg, char *result, unsigned int maxlen, unsigned int *at)
+{
+	static const char *const words[] = { "untrusted", "pending", "trusted" };
+	struct linnet_volume *volume = leg->dm->volume;
+	struct linnet_ledger_leg l;
+	unsigned int sz = *at;
+
+	spin_lock_irq(&volume->lock);
+	l = volume->ledger.legs[leg->index];
+	spin_unlock_irq(&volume->lock);
+	DMEMIT(" trust %s why %s generation %llu identified %llu short %llu failed %llu unknown %llu", words[l.trust],
+	       linnet_doubt_names[l.doubt], l.generation, l.identified, l.doubts[LINNET_DOUBT_SHORT],
+	       l.doubts[LINNET_DOUBT_ERROR], l.doubts[LINNET_DOUBT_UNKNOWN]);
+	*at = sz;
+}
+
 static void print_leg(struct linnet_leg *leg, char *result, unsigned int maxlen, unsigned int *at)
 {
 	struct linnet_leg_counts counts;
@@ -61,11 +80,13 @@ static void print_leg(struct linnet_leg *leg, char *result, unsigned int maxlen,
 	u32 b;
 
 	add_up((u64 *)&counts, (const u64 __percpu *)leg->counts, (const u64 *)&leg->base, LEG_WORDS);
-	DMEMIT(" dev %s state %c inflight %u reads %llu writes %llu errors %llu ewma_us %llu lat ", leg->dev->name,
+	DMEMIT(" dev %s state %c inflight %u reads %llu writes %llu errors %llu ewma_us %llu lat ", linnet_leg_name(leg),
 	       linnet_leg_state(leg), READ_ONCE(leg->state.in_flight), counts.reads, counts.writes, counts.errors,
 	       READ_ONCE(leg->state.ewma_ns) / 1000);
 	for (b = 0; b < LINNET_BUCKETS; b++)
 		DMEMIT("%s%llu", b ? "," : "", counts.latency[b]);
+	if (leg->dm->volume)
+		print_trust(leg, result, maxlen, &sz);
 	*at = sz;
 }
 
@@ -84,7 +105,11 @@ void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen
 	DMEMIT(" reads %llu writes %llu decisions %llu revokes %llu forced %llu failovers %llu probes %llu untracked %llu",
 	       counts.reads, counts.writes, counts.decisions, counts.revokes, counts.forced, counts.failovers,
 	       counts.probes, counts.untracked);
-	DMEMIT(" sync %llu/%llu replicas %u", in_sync, regions, dm->leg_count);
+	DMEMIT(" sync %llu/%llu", in_sync, regions);
+	if (dm->volume)
+		DMEMIT(" md %s steered %llu held %llu", dm->volume->md->name, counts.steered,
+		       READ_ONCE(dm->volume->held_count));
+	DMEMIT(" replicas %u", dm->leg_count);
 	for (k = 0; k < dm->leg_count; k++)
 		print_leg(&dm->legs[k], result, maxlen, &sz);
 }

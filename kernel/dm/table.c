@@ -82,6 +82,8 @@ static int take_log(struct parse *p)
 	struct linnet_mirror *mirror;
 	u32 k, used = 0;
 
+	if (dm->volume)
+		return refuse(p, "Above md there is no log: md keeps the replicas equal");
 	if (dm->leg_count < 2)
 		return refuse(p, "A log is for two replicas and more");
 	for (k = 0; k < dm->leg_count; k++) {
@@ -124,6 +126,8 @@ static int take_word(struct parse *p, const char *word)
 	if (!strncmp(word, "model:", 6))
 		return take_model(p, word + 6, value_of(p));
 	if (!strcmp(word, "revoke")) {
+		if (dm->volume)
+			return refuse(p, "Above md no read is revoked: it goes through md");
 		dm->revoke = true;
 		return once(p, SEEN_REVOKE);
 	}
@@ -184,7 +188,7 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 		if (error)
 			return error;
 	}
-	if (hweight32(p.out) == dm->leg_count)
+	if (!dm->volume && hweight32(p.out) == dm->leg_count)
 		return refuse(&p, "No replica is in service");
 	for (k = 0; k < dm->leg_count; k++)
 		if (p.out & BIT(k))
@@ -224,9 +228,11 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 	u32 out = legs_out(dm), words = 2, k;
 	unsigned int sz = 0;
 
+	if (dm->volume)
+		DMEMIT("md %s ", dm->volume->md->name);
 	DMEMIT("%u", dm->leg_count);
 	for (k = 0; k < dm->leg_count; k++) {
-		DMEMIT(" %s %llu", dm->legs[k].dev->name, (unsigned long long)dm->legs[k].start);
+		DMEMIT(" %s %llu", linnet_leg_name(&dm->legs[k]), (unsigned long long)dm->legs[k].start);
 		words += dm->legs[k].model[0] && (!shared || k == 0) ? 2 : 0;
 	}
 	words += READ_ONCE(dm->revoke) + 2 * tagged + !READ_ONCE(dm->settings.on) + hweight32(out);

@@ -54,6 +54,12 @@ static void resend(struct work_struct *work)
 		struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
 
 		restore(bio, io);
+		if (dm->volume) {
+			this_cpu_inc(dm->counts->failovers);
+			linnet_volume_through(dm->volume, bio);
+			submit_bio_noacct(bio);
+			continue;
+		}
 		if (linnet_route(dm, bio, io, false)) {
 			this_cpu_inc(dm->counts->failovers);
 			linnet_leg_remap(&dm->legs[io->leg], bio);
@@ -70,6 +76,14 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 	this_cpu_inc(dm->counts->reads);
 	io->iter = bio->bi_iter;
 	io->bio_flags = bio->bi_flags;
+	if (dm->volume) {
+		bio->bi_opf &= ~REQ_NOWAIT; /* neither a drive nor md may turn away what the other could serve */
+		if (linnet_volume_steer(dm->volume, bio, io))
+			this_cpu_inc(dm->counts->steered);
+		else
+			linnet_volume_through(dm->volume, bio);
+		return DM_MAPIO_REMAPPED;
+	}
 	if (!linnet_route(dm, bio, io, true)) {
 		bio->bi_status = io->status;
 		bio_endio(bio);
@@ -105,10 +119,10 @@ static int linnet_map(struct dm_target *ti, struct bio *bio)
 	io->status = BLK_STS_OK;
 	if (bio_op(bio) == REQ_OP_READ)
 		return map_read(dm, bio, io);
-	if (dm->mirror) {
+	if (dm->mirror || dm->volume) {
 		if (bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio))
 			this_cpu_inc(dm->counts->writes);
-		return linnet_mirror_map(dm->mirror, bio);
+		return dm->mirror ? linnet_mirror_map(dm->mirror, bio) : linnet_volume_map(dm->volume, bio, io);
 	}
 	if (dm->leg_count == 1)
 		return map_through(dm, bio, io);
@@ -121,14 +135,21 @@ static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 	struct linnet_dm *dm = ti->private;
 	unsigned long flags;
 
+	if (dm->volume && bio_op(bio) != REQ_OP_READ)
+		linnet_volume_end(dm->volume, io);
 	if (io->leg == LINNET_NO_LEG)
 		return DM_ENDIO_DONE;
 	linnet_leg_end(&dm->legs[io->leg], &io->record, io->id, *error);
+	if (dm->volume)
+		linnet_volume_steered(dm->volume, io->leg);
 	io->tried |= BIT(io->leg);
 	io->leg = LINNET_NO_LEG;
+	if (dm->volume && *error != BLK_STS_OK)
+		goto again;
 	if (likely(*error == BLK_STS_OK) || *error == BLK_STS_AGAIN || *error == BLK_STS_NOTSUPP ||
 	    *error == BLK_STS_DM_REQUEUE || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
 		return DM_ENDIO_DONE;
+again:
 	io->status = *error;
 	spin_lock_irqsave(&dm->resend_lock, flags);
 	bio_list_add(&dm->resend_bios, bio);
@@ -179,8 +200,12 @@ static void destroy(struct linnet_dm *dm)
 
 	if (dm->mirror)
 		linnet_mirror_destroy(dm->mirror);
+	if (dm->volume)
+		linnet_volume_suspend(dm->volume);
 	if (dm->queue)
 		destroy_workqueue(dm->queue);
+	if (dm->volume)
+		linnet_volume_destroy(dm);
 	for (k = 0; k < dm->leg_count; k++)
 		linnet_leg_free(&dm->legs[k]);
 	free_percpu(dm->cpu_states);
@@ -196,6 +221,8 @@ static int open_legs(struct linnet_dm *dm, struct dm_arg_set *args)
 	char dummy;
 	u32 k;
 
+	if (dm->volume)
+		return linnet_volume_find_legs(dm, args);
 	for (k = 0; k < dm->leg_count; k++) {
 		struct linnet_leg *leg = &dm->legs[k];
 		const char *path = dm_shift_arg(args), *offset = dm_shift_arg(args);
@@ -272,12 +299,18 @@ bad:
 static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 {
 	static const struct dm_arg replicas_arg = { 1, LINNET_REPLICAS_MAX, "The number of replicas is 1 to 8" };
+	static const struct dm_arg legs_arg = { 2, LINNET_REPLICAS_MAX, "The number of legs above md is 2 to 8" };
 	struct dm_arg_set args = { .argc = argc, .argv = argv };
+	const char *array = NULL;
 	unsigned int leg_count;
 	struct linnet_dm *dm;
 	int error;
 
-	error = dm_read_arg(&replicas_arg, &args, &leg_count, &ti->error);
+	if (argc > 1 && !strcmp(argv[0], "md")) {
+		dm_shift_arg(&args);
+		array = dm_shift_arg(&args);
+	}
+	error = dm_read_arg(array ? &legs_arg : &replicas_arg, &args, &leg_count, &ti->error);
 	if (error)
 		return error;
 	dm = create(ti, leg_count);
@@ -287,10 +320,12 @@ static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	}
 	ti->private = dm;
 	ti->per_io_data_size = sizeof(struct linnet_io);
-	error = open_legs(dm, &args);
+	error = array ? linnet_volume_create(dm, array) : 0;
+	if (!error)
+		error = open_legs(dm, &args);
 	if (!error)
 		error = linnet_table_parse(dm, &args);
-	if (!error && leg_count > 1 && !dm->mirror && dm_table_get_mode(ti->table) & BLK_OPEN_WRITE) {
+	if (!error && leg_count > 1 && !dm->mirror && !array && dm_table_get_mode(ti->table) & BLK_OPEN_WRITE) {
 		ti->error = "Replicas without a log do not change: load the table with --readonly";
 		error = -EROFS;
 	}
@@ -299,7 +334,7 @@ static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		return error;
 	}
 	/* Replicas without a log are read-only; the mirror has set its own limits. */
-	if (leg_count == 1) {
+	if (leg_count == 1 || array) {
 		ti->num_flush_bios = 1;
 		ti->num_discard_bios = 1;
 		ti->num_secure_erase_bios = 1;
@@ -336,6 +371,15 @@ static void linnet_postsuspend(struct dm_target *ti)
 
 	if (dm->mirror)
 		linnet_mirror_postsuspend(dm->mirror);
+	if (dm->volume)
+		linnet_volume_suspend(dm->volume);
+}
+
+static int linnet_preresume(struct dm_target *ti)
+{
+	struct linnet_dm *dm = ti->private;
+
+	return dm->volume ? linnet_volume_resume(dm->volume) : 0;
 }
 
 static void linnet_resume(struct dm_target *ti)
@@ -361,8 +405,8 @@ static void linnet_status(struct dm_target *ti, status_type_t type, unsigned int
 		break;
 	case STATUSTYPE_IMA:
 		DMEMIT_TARGET_NAME_VERSION(ti->type);
-		DMEMIT(",replicas=%u,policy=%s,mirror=%c;", dm->leg_count, linnet_policy_names[READ_ONCE(dm->settings.policy)],
-		       dm->mirror ? 'y' : 'n');
+		DMEMIT(",replicas=%u,policy=%s,mirror=%c,md=%c;", dm->leg_count, linnet_policy_names[READ_ONCE(dm->settings.policy)],
+		       dm->mirror ? 'y' : 'n', dm->volume ? 'y' : 'n');
 		break;
 	}
 }
@@ -373,6 +417,8 @@ static int linnet_iterate_devices(struct dm_target *ti, iterate_devices_callout_
 	int r = 0;
 	u32 k;
 
+	if (dm->volume)
+		return fn(ti, dm->volume->md, 0, ti->len, data);
 	for (k = 0; !r && k < dm->leg_count; k++)
 		r = fn(ti, dm->legs[k].dev, dm->legs[k].start, ti->len, data);
 	return r;
@@ -382,8 +428,14 @@ static void linnet_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
 	struct linnet_dm *dm = ti->private;
 
-	if (dm->mirror)
-		linnet_mirror_io_hints(dm->mirror, limits);
+	if (!dm->mirror && !dm->volume)
+		return;
+	/* Pages must not change between the writes to two legs. */
+#ifdef BLK_FEAT_STABLE_WRITES
+	limits->features |= BLK_FEAT_STABLE_WRITES;
+#else
+	ti->needs_stable_writes = true;
+#endif
 }
 
 static struct target_type linnet_target = {
@@ -398,6 +450,7 @@ static struct target_type linnet_target = {
 	.presuspend = linnet_presuspend,
 	.presuspend_undo = linnet_presuspend_undo,
 	.postsuspend = linnet_postsuspend,
+	.preresume = linnet_preresume,
 	.resume = linnet_resume,
 	.status = linnet_status,
 	.message = linnet_message,
@@ -407,12 +460,20 @@ static struct target_type linnet_target = {
 
 static int __init linnet_init(void)
 {
-	return dm_register_target(&linnet_target);
+	int error = dm_register_target(&linnet_member_target);
+
+	if (error)
+		return error;
+	error = dm_register_target(&linnet_target);
+	if (error)
+		dm_unregister_target(&linnet_member_target);
+	return error;
 }
 
 static void __exit linnet_exit(void)
 {
 	dm_unregister_target(&linnet_target);
+	dm_unregister_target(&linnet_member_target);
 }
 
 module_init(linnet_init);

@@ -96,7 +96,7 @@ TRACE_EVENT(linnet_io,
 	),
 	TP_fast_assign(
 		__entry->dev = disk_devt(dm_disk(dm_table_get_md(leg->dm->ti->table)));
-		__entry->leg_dev = leg->dev->bdev->bd_dev;
+		__entry->leg_dev = linnet_leg_number(leg);
 		__entry->id = id;
 		__entry->offset = record->offset_bytes;
 		__entry->arrived_ns = record->flight.arrived_ns;

@@ -3,7 +3,7 @@
 #include "block.h"
 
 unsigned int stub_events;
-struct target_type *stub_type;
+struct target_type *stub_type, *stub_leg_type;
 struct dm_dev stub_devs[STUB_LEGS];
 static struct block_device bdevs[STUB_LEGS];
 
@@ -115,9 +115,14 @@ void dm_consume_args(struct dm_arg_set *set, unsigned int n)
 
 int dm_register_target(struct target_type *type)
 {
+	if (!strcmp(type->name, "linnet-leg")) {
+		stub_leg_type = type;
+		return 0;
+	}
 	stub_type = type;
 	for (unsigned int k = 0; k < STUB_LEGS; k++) {
 		bdevs[k].bd_dev = 16 * (k + 1);
+		bdevs[k].sectors = 1 << 20;
 		stub_devs[k].bdev = &bdevs[k];
 		snprintf(stub_devs[k].name, sizeof(stub_devs[k].name), "259:%u", k);
 	}
@@ -126,7 +131,9 @@ int dm_register_target(struct target_type *type)
 
 void dm_unregister_target(struct target_type *type)
 {
-	BUG_ON(stub_type != type);
+	BUG_ON(type != stub_type && type != stub_leg_type);
+	if (type == stub_leg_type)
+		return;
 	for (unsigned int k = 0; k < STUB_LEGS; k++)
 		BUG_ON(stub_devs[k].refs);
 	stub_type = NULL;
@@ -148,6 +155,17 @@ int dm_get_device(struct dm_target *ti, const char *path, fmode_t mode, struct d
 		}
 	}
 	return -ENODEV;
+}
+
+int lookup_bdev(const char *path, dev_t *dev)
+{
+	unsigned int minor;
+
+	stub_might_sleep("lookup_bdev");
+	if (sscanf(path, "/dev/dm-%u", &minor) != 1)
+		return -ENOENT;
+	*dev = MKDEV(253, minor);
+	return 0;
 }
 
 void dm_put_device(struct dm_target *ti, struct dm_dev *dev)
@@ -267,7 +285,7 @@ static unsigned int split(char *words, char **argv, unsigned int most)
 	return argc;
 }
 
-struct dm_target *stub_create(char *words, bool readonly, char **error)
+static struct dm_target *create(struct target_type *type, dev_t dev, char *words, bool readonly, char **error)
 {
 	struct dm_target *ti = calloc(1, sizeof(*ti));
 	char *argv[300];
@@ -275,29 +293,43 @@ struct dm_target *stub_create(char *words, bool readonly, char **error)
 
 	ti->table = calloc(1, sizeof(*ti->table));
 	ti->table->mode = readonly ? 0 : BLK_OPEN_WRITE;
-	ti->type = stub_type;
+	ti->table->md.disk.dev = dev;
+	ti->type = type;
 	ti->len = 1 << 20;
 	*error = NULL;
-	if (stub_type->ctr(ti, argc, argv)) {
+	if (type->ctr(ti, argc, argv)) {
 		*error = ti->error;
 		free(ti->table);
 		free(ti);
 		ti = NULL;
-	} else if (stub_type->resume) {
-		stub_type->resume(ti);
+	} else {
+		BUG_ON(type->preresume && type->preresume(ti));
+		type->resume(ti);
 	}
 	if (stub_atomic)
 		stub_die("the constructor returned with a lock held");
 	return ti;
 }
 
+struct dm_target *stub_create(char *words, bool readonly, char **error)
+{
+	return create(stub_type, 1, words, readonly, error);
+}
+
+struct dm_target *stub_create_leg(char *words, unsigned int minor)
+{
+	char *error;
+
+	return create(stub_leg_type, MKDEV(253, minor), words, false, &error);
+}
+
 void stub_remove(struct dm_target *ti)
 {
-	if (stub_type->presuspend)
-		stub_type->presuspend(ti);
-	if (stub_type->postsuspend)
-		stub_type->postsuspend(ti);
-	stub_type->dtr(ti);
+	if (ti->type->presuspend)
+		ti->type->presuspend(ti);
+	if (ti->type->postsuspend)
+		ti->type->postsuspend(ti);
+	ti->type->dtr(ti);
 	free(ti->table);
 	free(ti);
 }

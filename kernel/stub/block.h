@@ -23,11 +23,10 @@ typedef u8 blk_status_t;
 int blk_status_to_errno(blk_status_t status);
 
 typedef u32 blk_opf_t;
-enum {
+enum req_op {
 	REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3, REQ_OP_SECURE_ERASE = 5,
-	REQ_OP_WRITE_ZEROES = 9,
+	REQ_OP_WRITE_ZEROES = 9, REQ_OP_MAX = 255,
 };
-enum req_op { REQ_OP_MAX = 255 };
 #define REQ_OP_MASK 0xffu
 #define REQ_SYNC (1u << 11)
 #define REQ_META (1u << 12)
@@ -44,9 +43,11 @@ enum req_op { REQ_OP_MAX = 255 };
 
 struct kobject { int stub; };
 struct device { struct kobject kobj; };
-struct gendisk { struct device device; };
-struct block_device { dev_t bd_dev; char name[16]; };
+struct gendisk { struct device device; dev_t dev; };
+struct block_device { dev_t bd_dev; char name[16]; sector_t sectors; };
+#define bdev_nr_sectors(b) ((b)->sectors)
 struct bvec_iter { sector_t bi_sector; unsigned int bi_size, bi_idx, bi_bvec_done; };
+struct bio_vec { void *page; };
 #define BLK_QC_T_NONE -1U
 
 struct bio {
@@ -59,6 +60,7 @@ struct bio {
 	atomic_t __bi_remaining;
 	unsigned int bi_cookie;
 	struct bvec_iter bi_iter;
+	struct bio_vec *bi_io_vec;
 	void (*bi_end_io)(struct bio *bio);
 	void *bi_private;
 };
@@ -66,12 +68,14 @@ struct bio {
 #define op_is_write(op) ((op) & 1)
 #define bio_data_dir(b) (op_is_write(bio_op(b)) ? 1 : 0)
 #define bio_sectors(b) ((b)->bi_iter.bi_size >> SECTOR_SHIFT)
+#define bio_end_sector(b) ((b)->bi_iter.bi_sector + bio_sectors(b))
 #define bio_set_dev(b, d) ((void)((b)->bi_bdev = (d)))
 void bio_endio(struct bio *bio);
 void submit_bio_noacct(struct bio *bio);
 
 struct bio_list { struct bio *head, *tail; };
 #define bio_list_init(l) ((l)->head = (l)->tail = NULL)
+#define bio_list_for_each(b, l) for ((b) = (l)->head; (b); (b) = (b)->bi_next)
 #define bio_list_empty(l) (!(l)->head)
 static inline void bio_list_add(struct bio_list *l, struct bio *bio)
 {
@@ -157,7 +161,7 @@ struct dm_target {
 	unsigned int per_io_data_size;
 	void *private;
 	char *error;
-	bool flush_supported, discards_supported;
+	bool flush_supported, discards_supported, needs_stable_writes;
 };
 
 struct dm_arg_set { unsigned int argc; char **argv; };
@@ -176,7 +180,11 @@ void dm_put_device(struct dm_target *ti, struct dm_dev *dev);
 #define dm_table_device_name(t) ((void)(t), "253:0")
 #define dm_disk(md) (&(md)->disk)
 #define disk_to_dev(d) (&(d)->device)
-#define disk_devt(d) ((void)(d), (dev_t)1)
+#define disk_devt(d) ((d)->dev)
+#define MAJOR(dev) ((unsigned int)(dev) >> 20)
+#define MINOR(dev) ((unsigned int)(dev) & 0xfffff)
+#define MKDEV(major, minor) ((dev_t)((major) << 20 | (minor)))
+int lookup_bdev(const char *path, dev_t *dev);
 #define dm_target_offset(ti, sector) ((sector) - (ti)->begin)
 #define dm_per_bio_data(b, size) stub_per_bio_data(b, size)
 void *stub_per_bio_data(struct bio *bio, size_t size);
@@ -204,7 +212,8 @@ __attribute__((format(printf, 1, 2))) void stub_log(const char *format, ...);
 /* ---- controlled by the test ---- */
 
 #define STUB_LEGS 8
-extern struct target_type *stub_type;       /* registered */
+extern struct target_type *stub_type;       /* registered: linnet */
+extern struct target_type *stub_leg_type;   /* linnet-leg */
 extern struct dm_dev stub_devs[STUB_LEGS];  /* /dev/leg0 ... */
 extern unsigned int stub_events, stub_logged;
 extern bool stub_verbose;
@@ -228,6 +237,8 @@ void stub_submit(struct dm_target *ti, struct stub_bio *b);
 void stub_complete(struct stub_bio *b, blk_status_t status);
 /* dmsetup create and remove. If the table is refused, the target is NULL and *error has the reason. */
 struct dm_target *stub_create(char *words, bool readonly, char **error);
+/* The same for a device of the target linnet-leg, which gets the number 253:MINOR. */
+struct dm_target *stub_create_leg(char *words, unsigned int minor);
 void stub_remove(struct dm_target *ti);
 int stub_message(struct dm_target *ti, char *words);
 

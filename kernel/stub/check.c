@@ -132,6 +132,7 @@ int main(int argc, char **argv)
 	check_revoke();
 	check_service();
 	check_status();
+	check_volume();
 	check_models(inputs);
 	check_reads(inputs);
 	check_tables(inputs);

@@ -54,5 +54,6 @@ void check_reads(unsigned long inputs);
 void check_revoke(void);
 void check_service(void);
 void check_status(void);
+void check_volume(void);
 
 #endif

@@ -67,6 +67,7 @@ typedef u64 sector_t;
 #define smp_mb() barrier()
 #define smp_rmb() barrier()
 #define smp_wmb() barrier()
+#define smp_mb__after_atomic() barrier()
 #define smp_load_acquire(p) READ_ONCE(*(p))
 #define smp_store_release(p, v) WRITE_ONCE(*(p), v)
 #define BUG() stub_die("BUG")
@@ -157,6 +158,7 @@ static inline void mutex_lock(struct mutex *m)
 	m->held = 1;
 }
 static inline void mutex_unlock(struct mutex *m) { BUG_ON(!m->held); m->held = 0; }
+#define DEFINE_MUTEX(name) struct mutex name
 #define mutex_init(m) ((m)->held = 0)
 #define mutex_destroy(m) BUG_ON((m)->held)
 
@@ -193,6 +195,28 @@ typedef struct { int counter; } atomic_t;
 #define atomic_inc(a) ((void)(a)->counter++)
 #define atomic_dec(a) ((void)(a)->counter--)
 #define atomic_dec_and_test(a) (--(a)->counter == 0)
+/* Nobody else could make the condition true. */
+typedef struct { int stub; } wait_queue_head_t;
+#define init_waitqueue_head(q) ((q)->stub = 0)
+#define wait_event(q, condition) do { stub_might_sleep("wait_event"); (void)&(q); BUG_ON(!(condition)); } while (0)
+#define wq_has_sleeper(q) ((void)(q), false)
+#define wake_up(q) ((void)(q))
+struct list_head { struct list_head *next, *prev; };
+#define LIST_HEAD(name) struct list_head name = { &name, &name }
+static inline void list_add(struct list_head *entry, struct list_head *head)
+{
+	*entry = (struct list_head){ head->next, head };
+	head->next->prev = entry;
+	head->next = entry;
+}
+static inline void list_del(struct list_head *entry)
+{
+	entry->next->prev = entry->prev;
+	entry->prev->next = entry->next;
+}
+#define list_for_each_entry(p, head, member) \
+	for ((p) = container_of((head)->next, typeof(*(p)), member); &(p)->member != (head); \
+	     (p) = container_of((p)->member.next, typeof(*(p)), member))
 struct kref { int n; };
 #define kref_init(k) ((k)->n = 1)
 #define kref_get(k) do { BUG_ON((k)->n < 1); (k)->n++; } while (0)
@@ -307,6 +331,7 @@ typedef unsigned int uint;
 /* A check may change it through stub_param_<name>. */
 #define module_param(name, type, mode) type *const stub_param_##name = &name
 #define MODULE_PARM_DESC(name, text) _Static_assert(1, "")
+#define MODULE_ALIAS(text) _Static_assert(1, "")
 #define MODULE_DESCRIPTION(text) _Static_assert(1, "")
 #define MODULE_LICENSE(text) _Static_assert(1, "")
 #define MODULE_VERSION(text) _Static_assert(1, "")

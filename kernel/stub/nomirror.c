@@ -38,12 +38,6 @@ int linnet_mirror_table(struct linnet_mirror *m, char *result, unsigned int maxl
 unsigned int linnet_mirror_out(struct linnet_mirror *m) { (void)m; UNREACHED; }
 int linnet_mirror_fail(struct linnet_mirror *m, unsigned int k) { (void)m; (void)k; UNREACHED; }
 int linnet_mirror_revive(struct linnet_mirror *m, unsigned int k) { (void)m; (void)k; UNREACHED; }
-void linnet_mirror_io_hints(struct linnet_mirror *m, struct queue_limits *limits)
-{
-	(void)m;
-	(void)limits;
-	UNREACHED;
-}
 void linnet_mirror_presuspend(struct linnet_mirror *m) { (void)m; UNREACHED; }
 void linnet_mirror_presuspend_undo(struct linnet_mirror *m) { (void)m; UNREACHED; }
 void linnet_mirror_postsuspend(struct linnet_mirror *m) { (void)m; UNREACHED; }

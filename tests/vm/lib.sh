@@ -84,7 +84,7 @@ install_module() {
 	release=$(uname -r)
 	tree=/run/modules/lib/modules/$release
 	mkdir -p "$tree/kernel/drivers/md" "$tree/updates/dkms"
-	find "/lib/modules/$release/kernel/drivers/md" -regex '.*/dm-\(mod\|log\|region-hash\)\.ko.*' -exec cp -t "$tree/kernel/drivers/md" {} +
+	find "/lib/modules/$release/kernel/drivers/md" -regex '.*/\(dm-mod\|dm-log\|dm-region-hash\|md-mod\|raid1\)\.ko.*' -exec cp -t "$tree/kernel/drivers/md" {} +
 	cp "/lib/modules/$release"/modules.{order,builtin}* "$tree/"
 	cp "$1" "$tree/updates/dkms/"
 	depmod -b /run/modules "$release"
@@ -141,11 +141,14 @@ clean_up() {
 	# A process that waits for a suspended device cannot be killed.
 	dmsetup info -c --noheadings --separator ' ' -o name,suspended 2>/dev/null |
 		while read -r m try; do [ "$try" != Suspended ] || dmsetup resume "$m"; done
-	pkill -KILL -x 'fio|ioread|filereads|linnet-load' 2>/dev/null
+	pkill -KILL -x 'fio|ioread|filereads|mdcheck|linnet-load' 2>/dev/null
 	[ ! -d /sys/module/linnet_tune ] || rmmod linnet_tune 2>/dev/null
 	for try in 1 2 3 4 5; do
 		exportfs -ua 2>/dev/null
 		for m in $(awk -v at="$MNT" 'index($2, at) == 1 {print $2}' /proc/mounts | sort -r); do umount "$m" 2>/dev/null; done
+		# Volumes before the arrays that they hold, and arrays before their legs.
+		dmsetup remove $(dmsetup ls --target linnet 2>/dev/null | grep -v 'No devices' | cut -f1) 2>/dev/null
+		[ ! -e /proc/mdstat ] || mdadm --stop --scan 2>/dev/null
 		[ -z "$(dmsetup ls 2>/dev/null | grep -v 'No devices')" ] || dmsetup remove_all 2>/dev/null
 		[ ! -d /sys/module/dm_linnet ] || rmmod dm_linnet 2>/dev/null
 		[ -d /sys/module/dm_linnet ] || [ -d /sys/module/linnet_tune ] || [ -n "$(dmsetup ls 2>/dev/null | grep -v 'No devices')" ] || { rm -rf "${FIRMWARE:?}"; return 0; }

@@ -8,6 +8,7 @@
 # with data on three of them, and a model.
 [ -e "$MODULES/dm-linnet.ko" ] || skip "no $MODULES/dm-linnet.ko"
 install_module "$MODULES/dm-linnet.ko"
+export MDADM_NO_UDEV=1
 for k in 0 1 2; do fill "/dev/nvme${k}n1" 16; done
 # Drives begin filled with zeros; the fourth and fifth stay so.
 page=$PWD/docs/guide/dm.md python=$PWD/.venv/bin/python runner=$PWD/tests/vm/page.py

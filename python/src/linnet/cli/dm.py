@@ -14,10 +14,10 @@ import typer
 
 from linnet.cli.options import AsJson, Format, load
 from linnet.cli.output import Bars, console, fail, print_json, table, warn
-from linnet.dm import DmError, record, status
+from linnet.dm import DmError, record, status, volume
 from linnet.dm import table as tables
 from linnet.dm.host import Host
-from linnet.dm.plan import Install, Plan, Run, Wish, install_model
+from linnet.dm.plan import Install, Plan, Run, Step, Wish, install_model
 from linnet.dm.plan import create as plan_create
 from linnet.dm.replace import replace as plan_replace
 from linnet.files import whole_file, write_whole
@@ -31,6 +31,12 @@ Name = Annotated[str, typer.Argument(help="Name of the device below /dev/mapper.
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none; needs no root.")]
 
 
+MIRROR_WARNING = (
+    "a mirror with --log is to be replaced: it can lose acknowledged writes (docs/guide/dm.md names three cases); "
+    "use --md, a volume above md raid1"
+)
+
+
 def host() -> Host:
     """The machine that the commands work on."""
     return Host()
@@ -41,8 +47,19 @@ def complete_policy(incomplete: str) -> list[str]:
     return [name for name in tables.POLICIES if name.startswith(incomplete)]
 
 
-def carry_out(machine: Host, plan: Plan, dry_run: bool) -> None:
+def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
     """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
+    if json:
+        told = {"warnings": plan.warnings, "refusals": plan.refusals, "notes": plan.notes}
+        performed = [] if plan.refusals and not dry_run else [str(step) for step in plan.steps]
+        if not dry_run and performed and not machine.is_root():
+            raise DmError("needs root; --dry-run prints the commands")
+        for step in plan.steps if performed and not dry_run else []:
+            perform(machine, step)
+        print_json({"steps": performed, "dry_run": dry_run, **told})
+        if plan.refusals and not dry_run:
+            raise typer.Exit(1)
+        return
     for line in plan.warnings:
         warn(line)
     if plan.refusals and not dry_run:
@@ -57,13 +74,17 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool) -> None:
         raise DmError("needs root; --dry-run prints the commands")
     for step in plan.steps:
         print(step, flush=True)
-        if dry_run:
-            continue
-        if isinstance(step, Install):
-            step.target.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(step.target, step.source.read_bytes(), follow=False)
-        else:
-            machine.run(step.words)
+        if not dry_run:
+            perform(machine, step)
+
+
+def perform(machine: Host, step: Step) -> None:
+    """Carry out one step of a plan."""
+    if isinstance(step, Install):
+        step.target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(step.target, step.source.read_bytes(), follow=False)
+    else:
+        machine.run(step.words)
 
 
 @app.command()
@@ -79,9 +100,15 @@ def create(
     policy: Annotated[
         str, typer.Option(help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
     ] = "linnet-best",
+    md: Annotated[
+        bool, typer.Option("--md", help="Make a writable volume above a new md raid1 array of the devices.")
+    ] = False,
     log: Annotated[
         str | None,
-        typer.Option(help="Make a writable mirror; its log in memory (core) or on disk:DEVICE.", show_default=False),
+        typer.Option(
+            help="To be replaced by --md: a writable mirror, its log in memory (core) or on disk:DEVICE.",
+            show_default=False,
+        ),
     ] = None,
     read_only: Annotated[bool, typer.Option(help="Refuse writes. Replicas without --log always refuse them.")] = False,
     revoke: Annotated[bool, typer.Option(help="End tagged reads with EAGAIN when they are predicted slow.")] = False,
@@ -106,14 +133,18 @@ def create(
             metavar="K", help="Replica K begins out of service. Give it once per replica.", show_default=False
         ),
     ] = None,
+    json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
     """Create a device that sends each read to the replica that will be fast.
 
     Refuses devices that are in use, and devices that would be overwritten while they hold data.
 
+    A writable volume is best made with --md, or around an existing array with [bold]linnet dm adopt[/]. The mirror of
+    --log can lose acknowledged writes, and is to be replaced: docs/guide/dm.md says when.
+
     Examples: [bold]linnet dm create vol /dev/nvme0n1 /dev/nvme1n1 --model m.linnet[/] (read-only replicas),
-    [bold]linnet dm create vol /dev/nvme0n1 /dev/nvme1n1 -m m.linnet --log disk:/dev/nvme2n1[/] (a mirror),
+    [bold]linnet dm create vol --md /dev/nvme0n1 /dev/nvme1n1 -m m.linnet[/] (a writable volume above md raid1),
     [bold]linnet dm create left /dev/nvme0n1 -m m.linnet --revoke[/] (one drive that revokes)
     """
     try:
@@ -134,7 +165,86 @@ def create(
         out or (),
     )
     machine = host()
-    carry_out(machine, plan_create(machine, wish, dry_run), dry_run)
+    if md:
+        plan = volume.create(machine, wish)
+    else:
+        plan = plan_create(machine, wish, dry_run)
+        if log:
+            plan.warnings.insert(0, MIRROR_WARNING)
+    carry_out(machine, plan, dry_run, json)
+
+
+@app.command()
+def adopt(
+    array: Annotated[str, typer.Argument(help="An md raid1 array, such as /dev/md0.", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option(help="Name of the volume.", show_default="linnet- and the array's name")
+    ] = None,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option("--model", "-m", help="Model file: one for all drives, or one per drive.", show_default=False),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
+    ] = "linnet-best",
+    json: AsJson = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Put a volume around an existing md raid1 array. The array is stopped for a moment; no data is moved.
+
+    Refuses an array that is in use, not raid1, degraded, resyncing, writing behind, or with bad blocks.
+
+    Example: [bold]linnet dm adopt /dev/md0 --name vol[/]
+    """
+    machine = host()
+    plan = volume.adopt(machine, array, name or f"linnet-{array.rpartition('/')[2]}", policy, model)
+    carry_out(machine, plan, dry_run, json)
+
+
+@app.command()
+def release(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
+    """Take a volume off its md array. What is left is an ordinary array with the same data, on its drives.
+
+    Refuses a volume that is in use.
+
+    Example: [bold]linnet dm release vol[/]
+    """
+    machine = host()
+    carry_out(machine, volume.release(machine, name), dry_run, json)
+
+
+@app.command()
+def trust(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
+    """Let reads of a volume above md go to the drives that md says hold everything.
+
+    A drive loses its trust with the first write that it misses, with any error of a write, and when something is
+    suspended or removed; reads then go through md. Exits with 1 if a drive could not be trusted.
+
+    Example: [bold]linnet dm trust vol[/]
+    """
+    machine = host()
+    # The generations come first: what happens after them makes the kernel refuse them.
+    found = ask(machine, name, dry_run)
+    if dry_run:
+        print(f"dmsetup message {name} 0 trust K GENERATION")
+        return
+    if not machine.is_root():
+        raise DmError("needs root; --dry-run prints the commands")
+    replicas = found[name]["replicas"]
+    if any("generation" not in one for one in replicas):
+        raise DmError(f"{name} is no volume above md, so there is nothing to trust")
+    reasons = volume.trust(machine, name, [one["generation"] for one in replicas])
+    if json:
+        legs = [
+            {"leg": k, "device": one["name"], "trusted": reason is None, "reason": reason}
+            for k, (one, reason) in enumerate(zip(replicas, reasons, strict=True))
+        ]
+        print_json({"name": name, "legs": legs})
+    else:
+        for k, (one, reason) in enumerate(zip(replicas, reasons, strict=True)):
+            console.print(f"leg {k} ({one['name']}): {f'not trusted: {reason}' if reason else 'trusted'}")
+    if any(reasons):
+        raise typer.Exit(1)
 
 
 def shown_bound(below_us: int | None, reads: int) -> str:
@@ -176,6 +286,7 @@ def show(found: dict[str, Any]) -> None:
             f"{', '.join(flags)}{sync}"
         )
         counters = ["reads", "writes", "decisions", "revokes", "forced", "failovers", "probes", "untracked"]
+        counters += [key for key in ("steered", "held") if key in one]
         table(None, counters, [[one[key] for key in counters]], left=0)
         table(
             None,
@@ -190,6 +301,13 @@ def show(found: dict[str, Any]) -> None:
             ],
             left=3,
         )  # fmt: skip
+        if "md" in one:
+            words = ["trust", "why", "generation", "identified", "short", "failed", "unknown"]
+            rows = [
+                [f"{k}", *(r[key] if key != "why" or r["trust"] == "untrusted" else "" for key in words)]
+                for k, r in enumerate(one["replicas"])
+            ]
+            table(None, ["leg", *words], rows, left=3)
 
 
 @app.command("status")

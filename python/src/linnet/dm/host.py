@@ -13,7 +13,11 @@ from pathlib import Path
 
 from linnet.dm import DmError
 
-INSTALL_HINT = {"dmsetup": "apt-get install dmsetup", "modprobe": "apt-get install kmod"}
+INSTALL_HINT = {
+    "dmsetup": "apt-get install dmsetup",
+    "modprobe": "apt-get install kmod",
+    "mdadm": "apt-get install mdadm",
+}
 
 
 class Host:

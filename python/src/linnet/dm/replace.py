@@ -28,6 +28,8 @@ def replace(
     lines = per_device(host.run(["dmsetup", "table", "--target", "linnet", check_device_name(name)]), name)
     if name not in lines:
         raise DmError(f"{name}: no device of the target linnet; `dmsetup ls --target linnet` lists them")
+    if lines[name].split()[2:4] == ["linnet", "md"]:
+        raise DmError(f"{name} is above md, and md replaces its drives: docs/guide/dm.md shows how")
     table, words = parse(lines[name]), lines[name].split()
     check_device_path(path)
     if not 0 <= replica < len(table.devices):

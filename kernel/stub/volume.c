@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Checks volumes above md (spec/md-volume.md): the targets linnet and linnet-leg, with the check in md's place. It
+ * sends the legs what md would send, or less. The array is /dev/leg7, and the drives are /dev/leg0 and /dev/leg1.
+ */
+#include "check.h"
+
+#define ARRAY 7
+#define OFFSET 2048 /* md's data on a leg */
+#define SHIFT 16    /* a leg on its drive */
+
+static struct dm_target *top, *legs[2];
+static struct bio_vec vecs[8];
+
+static u32 place(const struct stub_bio *b)
+{
+	return (u32)(b->bio.bi_bdev->bd_dev / 16 - 1);
+}
+
+static struct stub_bio *start(struct dm_target *ti, blk_opf_t opf, u64 sector, u32 sectors, struct bio_vec *vec)
+{
+	struct stub_bio *b = new_bio(opf, 0, sector, sectors << SECTOR_SHIFT);
+
+	b->bio.bi_io_vec = vec;
+	stub_submit(ti, b);
+	return b;
+}
+
+static void end(struct stub_bio *b, blk_status_t status)
+{
+	stub_complete(b, status);
+	CHECK(b->ended == 1 && b->bio.bi_status == status, "an I/O is lost");
+	free(b);
+}
+
+/* md writes a part to a leg. */
+static struct stub_bio *part(u32 k, u64 sector, u32 sectors, struct bio_vec *vec)
+{
+	return start(legs[k], vec ? REQ_OP_WRITE : REQ_OP_DISCARD, OFFSET + sector, sectors, vec);
+}
+
+/* A write that md sends to the legs in `on`, by bit. */
+static void write_to(u32 on, u64 sector, struct bio_vec *vec)
+{
+	struct stub_bio *b = start(top, vec ? REQ_OP_WRITE : REQ_OP_DISCARD, sector, 8, vec);
+
+	CHECK(place(b) == ARRAY && b->bio.bi_iter.bi_sector == sector, "a write goes to %u", place(b));
+	for (u32 k = 0; k < 2; k++)
+		if (on & BIT(k))
+			end(part(k, sector, 8, vec), BLK_STS_OK);
+	end(b, BLK_STS_OK);
+}
+
+static void trust_of(u32 k, char *text, size_t size, const char *key)
+{
+	char status[4096], *at = status;
+	char format[32];
+
+	top->type->status(top, STATUSTYPE_INFO, 0, status, sizeof(status));
+	snprintf(format, sizeof(format), " %s ", key);
+	at = strstr(at, " dev ");
+	if (k)
+		at = strstr(at + 1, " dev ");
+	at = strstr(at, format) + strlen(format);
+	snprintf(text, size, "%.*s", (int)strcspn(at, " "), at);
+}
+
+static void wants(u32 k, const char *trust, const char *why, int line)
+{
+	char got[32], because[32];
+
+	trust_of(k, got, sizeof(got), "trust");
+	trust_of(k, because, sizeof(because), "why");
+	CHECK(!strcmp(got, trust) && (!why || !strcmp(because, why)), "line %d: leg %u is %s (%s), not %s (%s)", line, k, got,
+	      because, trust, why ?: "any");
+}
+
+static int trust(u32 k, u64 generation)
+{
+	char words[64];
+
+	snprintf(words, sizeof(words), "trust %u %llu", k, (unsigned long long)generation);
+	return tell(top, words);
+}
+
+static void trust_both(void)
+{
+	for (u32 k = 0; k < 2; k++)
+		CHECK(trust(k, count_of(top, "generation", k)) == 0, "trust is refused");
+	write_to(3, 0, &vecs[0]);
+	for (u32 k = 0; k < 2; k++)
+		wants(k, "trusted", NULL, __LINE__);
+	stub_run_works();
+}
+
+/* Where reads go: bit per drive, and ARRAY. */
+static u32 reads(void)
+{
+	struct stub_bio *b[4];
+	u32 seen = 0;
+
+	for (u32 i = 0; i < 4; i++) {
+		b[i] = start(top, REQ_OP_READ | REQ_NOWAIT, 40 + i, 1, &vecs[7]);
+		seen |= 1U << place(b[i]);
+		CHECK(b[i]->bio.bi_iter.bi_sector == 40 + i + (place(b[i]) == ARRAY ? 0 : OFFSET + SHIFT), "a read's sector");
+		CHECK(!(b[i]->bio.bi_opf & REQ_NOWAIT), "a read may be turned away");
+	}
+	for (u32 i = 0; i < 4; i++)
+		end(b[i], BLK_STS_OK);
+	return seen;
+}
+
+static void check_trust(void)
+{
+	u64 old;
+
+	CHECK(reads() == 1U << ARRAY, "reads go past md while nothing is trusted");
+	wants(0, "untrusted", "new", __LINE__);
+	CHECK(trust(0, count_of(top, "generation", 0)) == 0 && trust(0, 1) == -ESTALE, "generations");
+	wants(0, "pending", NULL, __LINE__);
+	CHECK(tell(top, "trust 2 1") == -EINVAL && tell(top, "trust 0 -1") == -EINVAL && tell(top, "trust 0") == -EINVAL,
+	      "messages that are refused");
+	CHECK(tell(top, "revoke on") == -EINVAL, "a volume above md revokes");
+	trust_both();
+	CHECK(reads() == 3, "reads do not go to both drives");
+	old = count_of(top, "generation", 1);
+	write_to(1, 8, &vecs[0]);
+	wants(1, "untrusted", "short", __LINE__);
+	wants(0, "trusted", NULL, __LINE__);
+	CHECK(reads() == 1U << ARRAY, "reads go past md with one trusted leg");
+	CHECK(trust(1, old) == -ESTALE, "an old generation is taken");
+	trust_both();
+	for (u32 i = 0; i < 2; i++) {
+		CHECK(tell(top, i ? "policy baseline" : "off") == 0 && reads() == 1U << ARRAY, "steered though off");
+		CHECK(tell(top, i ? "policy shortest-queue" : "on") == 0 && reads() == 3, "not steered though on");
+	}
+	CHECK(tell(top, "fail 0") == 0 && reads() != 1, "reads go to a leg that is out of service");
+	CHECK(tell(top, "revive 0") == 0 && reads() == 3, "revived");
+	write_to(3, 8, NULL);
+	wants(1, "trusted", NULL, __LINE__);
+	write_to(2, 8, NULL);
+	wants(0, "untrusted", "short", __LINE__);
+	trust_both();
+}
+
+/* One write flies when leg 1 fails in md; one that overlaps it waits, and then goes to leg 0 alone. */
+static void check_overlap(void)
+{
+	struct stub_bio *second = start(top, REQ_OP_WRITE, 100, 8, &vecs[2]), *first, *third, *parts[2];
+	u64 held = count_of(top, "held", -1);
+
+	for (u32 k = 0; k < 2; k++)
+		parts[k] = part(k, 100, 8, &vecs[2]);
+	first = start(top, REQ_OP_WRITE, 104, 8, &vecs[1]);
+	third = start(top, REQ_OP_WRITE, 110, 4, &vecs[3]);
+	CHECK(!first->below && !third->below && count_of(top, "held", -1) == held + 2, "overlapping writes are not held back");
+	end(parts[1], BLK_STS_OK);
+	end(parts[0], BLK_STS_OK);
+	end(second, BLK_STS_OK);
+	stub_run_works();
+	CHECK(first->below && !third->below, "held writes are released together");
+	wants(1, "trusted", NULL, __LINE__);
+	end(part(0, 104, 8, &vecs[1]), BLK_STS_OK);
+	/* md's own write, of the same sectors, does not count for it. */
+	end(first, BLK_STS_OK);
+	wants(1, "untrusted", "short", __LINE__);
+	stub_run_works();
+	CHECK(third->below, "a write is held for ever");
+	for (u32 k = 0; k < 2; k++)
+		end(part(k, 110, 4, &vecs[3]), BLK_STS_OK);
+	end(third, BLK_STS_OK);
+	trust_both();
+}
+
+static void check_doubts(void)
+{
+	struct stub_bio *b;
+
+	/* Superblock and bitmap lie before the data. */
+	end(start(legs[0], REQ_OP_WRITE, 8, 8, &vecs[4]), BLK_STS_OK);
+	wants(0, "trusted", NULL, __LINE__);
+	/* Data that are not the volume's; those of the volume, elsewhere. */
+	end(part(0, 200, 8, &vecs[4]), BLK_STS_OK);
+	wants(0, "untrusted", "unknown", __LINE__);
+	wants(1, "untrusted", "unknown", __LINE__);
+	trust_both();
+	b = start(top, REQ_OP_WRITE, 300, 8, &vecs[1]);
+	end(part(0, 304, 8, &vecs[1]), BLK_STS_OK);
+	wants(1, "untrusted", "unknown", __LINE__);
+	end(b, BLK_STS_OK);
+	trust_both();
+	/* In two parts, of which one fails. */
+	b = start(top, REQ_OP_WRITE, 300, 8, &vecs[1]);
+	for (u32 k = 0; k < 2; k++)
+		end(part(k, 300, 4, &vecs[1]), BLK_STS_OK);
+	end(part(0, 304, 4, &vecs[1]), BLK_STS_OK);
+	end(part(1, 304, 4, &vecs[1]), BLK_STS_MEDIUM);
+	wants(1, "untrusted", "error", __LINE__);
+	end(b, BLK_STS_OK);
+	wants(0, "trusted", NULL, __LINE__);
+	trust_both();
+	/* A flush has no data, and goes to md. */
+	b = start(top, REQ_OP_WRITE | REQ_PREFLUSH, 0, 0, NULL);
+	CHECK(place(b) == ARRAY, "a flush goes to %u", place(b));
+	end(start(legs[0], REQ_OP_WRITE | REQ_PREFLUSH, 0, 0, NULL), BLK_STS_OK);
+	end(start(legs[1], REQ_OP_WRITE | REQ_PREFLUSH, 0, 0, NULL), BLK_STS_IOERR);
+	end(b, BLK_STS_OK);
+	wants(0, "trusted", NULL, __LINE__);
+	wants(1, "untrusted", "error", __LINE__);
+	trust_both();
+}
+
+/* A read that fails at a drive goes through md, which repairs it. */
+static void check_read_error(void)
+{
+	struct stub_bio *b = start(top, REQ_OP_READ, 64, 8, &vecs[7]);
+	u64 failovers = count_of(top, "failovers", -1);
+
+	CHECK(place(b) < 2, "not steered");
+	stub_complete(b, BLK_STS_MEDIUM);
+	stub_run_works();
+	CHECK(b->below && place(b) == ARRAY && b->bio.bi_iter.bi_sector == 64 && b->bio.bi_iter.bi_size == 4096,
+	      "a read that failed goes to %u", place(b));
+	end(b, BLK_STS_OK);
+	CHECK(count_of(top, "failovers", -1) == failovers + 1, "failovers");
+	/* md has become smaller than the volume. */
+	stub_devs[ARRAY].bdev->sectors = 42;
+	CHECK((reads() & 1U << ARRAY) != 0, "a read beyond the array is steered");
+	stub_devs[ARRAY].bdev->sectors = 1 << 20;
+	CHECK(reads() == 3, "not steered");
+}
+
+static void check_suspend(void)
+{
+	legs[0]->type->presuspend(legs[0]);
+	wants(0, "untrusted", "suspended", __LINE__);
+	wants(1, "trusted", NULL, __LINE__);
+	CHECK(reads() == 1U << ARRAY, "reads go to a leg that is suspended");
+	legs[0]->type->resume(legs[0]);
+	CHECK(trust(0, count_of(top, "generation", 0)) == 0, "trust");
+	wants(0, "pending", NULL, __LINE__);
+	trust_both();
+	top->type->presuspend(top);
+	top->type->postsuspend(top);
+	wants(1, "untrusted", "suspended", __LINE__);
+	/* What ends after the volume has gone, and comes back, is unknown to it. */
+	{
+		struct stub_bio *b = part(1, 400, 8, &vecs[5]);
+
+		CHECK(top->type->preresume(top) == 0, "resume");
+		CHECK(trust(1, count_of(top, "generation", 1)) == 0, "trust");
+		end(b, BLK_STS_OK);
+		wants(1, "untrusted", "unknown", __LINE__);
+	}
+	trust_both();
+}
+
+static void check_refused(void)
+{
+	static const char *const bad[] = {
+		"md", "md /dev/leg7", "md /dev/leg7 1 253:0 0 0", "md /dev/leg7 2 253:0 0 253:0 0 0", "md /dev/leg7 2 253:0 0 0",
+		"md /dev/leg7 2 253:0 0 253:9 0 0", "md /dev/leg7 2 253:0 x 253:1 0 0", "md /dev/none 2 253:0 0 253:1 0 0",
+		"md /dev/leg7 2 253:0 0 253:1 0 1 revoke", "md /dev/leg7 2 253:0 0 /dev/leg1 0 0",
+		"md /dev/leg7 2 253:0 0 253:1 0 5 log core 2 1024 nosync",
+	};
+	char *error, line[] = "md 259:7 2 253:0 2048 253:1 2048 2 policy shortest-queue", table[256];
+
+	for (u32 i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK(!make(bad[i], false, &error) && error, "taken: %s", bad[i]);
+	table_of(top, table, sizeof(table));
+	CHECK(!strcmp(table, line), "table: %s", table);
+}
+
+void check_volume(void)
+{
+	char *error;
+
+	for (u32 k = 0; k < 2; k++) {
+		char words[32];
+
+		snprintf(words, sizeof(words), "/dev/leg%u %u", k, SHIFT);
+		legs[k] = stub_create_leg(words, k);
+		CHECK(legs[k], "a leg");
+	}
+	top = make("md /dev/leg7 2 253:0 2048 /dev/dm-1 2048 2 policy shortest-queue", false, &error);
+	CHECK(top, "a volume: %s", error);
+	check_trust();
+	check_overlap();
+	check_doubts();
+	check_read_error();
+	check_suspend();
+	check_refused();
+	stub_remove(top);
+	for (u32 k = 0; k < 2; k++)
+		stub_remove(legs[k]);
+}

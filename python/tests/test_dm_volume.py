@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+import json
+from pathlib import Path
+
+import pytest
+from dm_host import FakeHost
+from linnet.cli import app
+from linnet.cli import dm as dm_cli
+from linnet.dm import DmError, guard
+from typer.testing import CliRunner
+
+SIZE = 64 << 20
+FINE = {
+    "level": "raid1", "array_state": "clean", "resync_start": "none", "sync_action": "idle",
+    "reshape_position": "none", "bitmap/backlog": "0",
+}  # fmt: skip
+STATUS = (
+    "0 129024 linnet version 1 policy linnet-best model none on 1 revoke 0 reads 0 writes 0 decisions 0 revokes 0 "
+    "forced 0 failovers 0 probes 0 untracked 0 sync 0/0 md 9:0 steered 7 held 1 replicas 2 "
+    "dev 253:0 state A inflight 0 reads 0 writes 0 errors 0 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0 "
+    "trust trusted why new generation 41 identified 5 short 0 failed 0 unknown 0 "
+    "dev 253:1 state U inflight 0 reads 0 writes 0 errors 0 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0 "
+    "trust untrusted why short generation 42 identified 4 short 1 failed 0 unknown 0"
+)
+
+
+class MdHost(FakeHost):
+    """Also has arrays; what a message answers is refused for the legs in `stale`."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.stale: set[str] = set()
+
+    def run(self, words: list[str]) -> str:
+        self.ran.append(words)
+        if words[:2] == ["dmsetup", "message"] and words[5] in self.stale:
+            raise DmError("dmsetup message: Stale file handle")
+        if words[:2] == ["dmsetup", "table"]:
+            return self.answers.get(" ".join(words[2:]), "")
+        return self.answers.get(" ".join(words[:2]), "")
+
+    def array(self, name: str, number: tuple[int, int], members: list[str], **files: str) -> Path:
+        """An array over these drives, in sync."""
+        self.drive(f"/dev/{name}", SIZE - (1 << 20))
+        self.numbers[f"/dev/{name}"] = number
+        own = self.root / "sys/block" / name
+        (self.root / f"sys/dev/block/{number[0]}:{number[1]}").symlink_to(own)
+        (own / "md/bitmap").mkdir(parents=True)
+        for file, text in {**FINE, **files}.items():
+            (own / "md" / file).write_text(text + "\n")
+        for k, member in enumerate(members):
+            directory = own / "md" / f"dev-{Path(member).name}"
+            (directory / "block").mkdir(parents=True)
+            major, minor = self.numbers[member]
+            (directory / "block/dev").write_text(f"{major}:{minor}\n")
+            about = {"slot": f"{k}", "offset": "2048", "state": "in_sync", "bad_blocks": ""}
+            for file, text in {**about, "unacknowledged_bad_blocks": ""}.items():
+                (directory / file).write_text(text + "\n")
+        return own / "md"
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MdHost:
+    machine = MdHost(tmp_path)
+    for k in range(2):
+        machine.drive(f"/dev/nvme{k}n1", SIZE)
+    monkeypatch.setattr(dm_cli, "host", lambda: machine)
+    return machine
+
+
+@pytest.fixture
+def volume(host: MdHost) -> Path:
+    """A volume above /dev/md0; the directory of its array."""
+    for k in range(2):
+        host.drive(f"/dev/dm-{k}", SIZE)
+        host.numbers[f"/dev/dm-{k}"] = (253, k)
+        own = host.root / f"sys/block/dm-{k}"
+        (own / "dm").mkdir()
+        (own / "dm/name").write_text(f"vol-leg{k}\n")
+        (host.root / f"sys/dev/block/253:{k}").symlink_to(own)
+        host.answers[f"--target linnet-leg vol-leg{k}"] = f"0 131072 linnet-leg 259:{k} 0\n"
+    host.drive("/dev/mapper/vol", SIZE - (1 << 20))
+    host.answers["--target linnet vol"] = "0 129024 linnet md 9:0 2 253:0 2048 253:1 2048 2 policy linnet-best\n"
+    host.answers["dmsetup status"] = STATUS
+    return host.array("md0", (9, 0), ["/dev/dm-0", "/dev/dm-1"])
+
+
+def call(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["dm", *words])
+    said = result.stderr if isinstance(result.exception, SystemExit | None) else str(result.exception)
+    return result.exit_code, result.stdout, said
+
+
+def commands(host: MdHost) -> list[str]:
+    return [" ".join(words) for words in host.ran if words[1] not in ("table", "status")]
+
+
+def test_create_makes_legs_array_and_volume(host: MdHost) -> None:
+    code, out, _ = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--policy", "shortest-queue")
+    assert code == 0
+    ran = commands(host)
+    assert out.count("\n") == len(ran)
+    assert ran[0] == "modprobe dm-linnet"
+    assert ran[1] == "dmsetup create vol-leg0 --table 0 131072 linnet-leg /dev/nvme0n1 0"
+    assert ran[3].startswith("mdadm --create /dev/md0 --run --name vol --level 1 ")
+    assert ran[3].endswith(
+        "--data-offset 1024K --size 64512K --raid-devices 2 /dev/mapper/vol-leg0 /dev/mapper/vol-leg1"
+    )
+    table = "0 129024 linnet md /dev/md0 2 /dev/mapper/vol-leg0 2048 /dev/mapper/vol-leg1 2048 2 policy shortest-queue"
+    assert ran[4] == f"dmsetup create vol --table {table}"
+
+
+def test_create_dry_run_and_json(host: MdHost) -> None:
+    code, out, _ = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--dry-run", "--json")
+    told = json.loads(out)
+    assert code == 0 and not host.ran
+    assert told["dry_run"] and len(told["steps"]) == 5 and not told["refusals"]
+    assert any("mdadm.conf" in line for line in told["notes"])
+
+
+def test_create_refuses_to_overwrite_data(host: MdHost) -> None:
+    host.drive("/dev/nvme2n1", SIZE, b"precious")
+    code, _, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme2n1")
+    assert code == 1 and not host.ran and "OVERWRITTEN" in said
+    code, out, _ = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme2n1", "--json")
+    assert code == 1 and not host.ran and json.loads(out)["steps"] == []
+    code, _, _ = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme2n1", "--overwrite-data-on", "/dev/nvme2n1")
+    assert code == 0
+    host.ran.clear()
+    host.mount("/dev/nvme0n1", "/mnt")
+    code, _, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1")
+    assert code == 1 and not host.ran and "mounted" in said
+
+
+@pytest.mark.parametrize("word", [["--log", "core"], ["--revoke"], ["--read-only"], ["--out", "1"]])
+def test_create_refuses_what_md_does_not_have(host: MdHost, word: list[str]) -> None:
+    code, _, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", *word)
+    assert code == 1 and not host.ran and "--md excludes" in said
+
+
+def test_the_old_mirror_is_warned_about(host: MdHost) -> None:
+    code, _, said = call("create", "vol", "/dev/nvme0n1", "/dev/nvme1n1", "--log", "core")
+    assert code == 0 and "lose acknowledged writes" in said
+
+
+def test_adopt_moves_no_data(host: MdHost) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    code, _, _ = call("adopt", "/dev/md5", "--name", "vol")
+    assert code == 0
+    ran = commands(host)
+    assert ran[1] == "mdadm --stop /dev/md5"
+    assert ran[3] == "dmsetup create vol-leg1 --table 0 131072 linnet-leg /dev/nvme1n1 0"
+    assert ran[4] == "mdadm --assemble /dev/md5 /dev/mapper/vol-leg0 /dev/mapper/vol-leg1"
+    assert "linnet md /dev/md5 2 /dev/mapper/vol-leg0 2048" in ran[5]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "why"),
+    [
+        ("level", "raid5", "not raid1"),
+        ("array_state", "inactive", "inactive"),
+        ("resync_start", "0", "uncleanly"),
+        ("sync_action", "recover", "recover"),
+        ("bitmap/backlog", "256", "write-behind"),
+        ("dev-nvme1n1/state", "in_sync,write_mostly", "write_mostly"),
+        ("dev-nvme1n1/state", "faulty", "faulty"),
+        ("dev-nvme1n1/bad_blocks", "120 8", "bad_blocks"),
+        ("dev-nvme0n1/unacknowledged_bad_blocks", "120 8", "bad_blocks"),
+    ],
+)
+def test_adopt_refuses(host: MdHost, file: str, text: str, why: str) -> None:
+    md = host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    (md / file).write_text(text + "\n")
+    code, _, said = call("adopt", "/dev/md5")
+    assert code == 1 and why in said and not commands(host)
+
+
+def test_adopt_refuses_an_array_in_use_and_a_drive(host: MdHost) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    host.mount("/dev/md5", "/srv")
+    code, _, said = call("adopt", "/dev/md5")
+    assert code == 1 and "mounted on /srv" in said and not commands(host)
+    code, _, said = call("adopt", "/dev/nvme0n1")
+    assert code == 1 and "no md array" in said
+
+
+def test_release_leaves_the_array_on_its_drives(host: MdHost, volume: Path) -> None:
+    code, _, _ = call("release", "vol")
+    assert code == 0
+    assert commands(host) == [
+        "dmsetup remove vol",
+        "mdadm --stop /dev/md0",
+        "dmsetup remove vol-leg0",
+        "dmsetup remove vol-leg1",
+        "mdadm --assemble /dev/md0 /dev/nvme0n1 /dev/nvme1n1",
+    ]
+    host.ran.clear()
+    host.mount("/dev/mapper/vol", "/srv")
+    code, _, said = call("release", "vol")
+    assert code == 1 and "mounted" in said and not commands(host)
+
+
+def test_trust_sends_the_generations_that_were_read_first(host: MdHost, volume: Path) -> None:
+    code, out, _ = call("trust", "vol")
+    assert code == 0 and out.count("trusted") == 2
+    asked = [words[1] for words in host.ran]
+    assert asked.index("status") < asked.index("table") < asked.index("message")
+    assert commands(host) == ["dmsetup message vol 0 trust 0 41", "dmsetup message vol 0 trust 1 42"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("array_state", "readonly"),
+        ("array_state", "read-auto"),
+        ("resync_start", "4096"),
+        ("sync_action", "check"),
+        ("dev-dm-1/state", "in_sync,want_replacement"),
+        ("dev-dm-1/state", "spare"),
+        ("dev-dm-1/bad_blocks", "8 8"),
+        ("dev-dm-1/offset", "2056"),
+        ("dev-dm-1/bad_blocks", "16 8"),
+    ],
+)
+def test_trust_is_not_given(host: MdHost, volume: Path, file: str, text: str) -> None:
+    (volume / file).write_text(text + "\n")
+    code, out, _ = call("trust", "vol", "--json")
+    legs = json.loads(out)["legs"]
+    assert code == 1
+    assert legs[1]["trusted"] is False and legs[1]["reason"]
+    assert not any(" trust 1 " in command for command in commands(host))
+    assert legs[0]["trusted"] == file.startswith("dev-")
+
+
+def test_trust_is_not_given_beside_a_member_that_is_no_leg(host: MdHost, volume: Path) -> None:
+    (volume / "dev-dm-1/block/dev").write_text("259:1\n")
+    code, out, _ = call("trust", "vol")
+    assert code == 1 and out.count("no legs: nvme1n1") == 2 and not commands(host)
+
+
+def test_trust_reports_a_generation_that_has_passed(host: MdHost, volume: Path) -> None:
+    host.stale = {"1"}
+    code, out, _ = call("trust", "vol")
+    assert code == 1 and "leg 1 (dm-1): not trusted" in out and "try again" in " ".join(out.split())
+
+
+def test_status_shows_trust(host: MdHost, volume: Path) -> None:
+    told = json.loads(call("status", "vol", "--json")[1])["vol"]
+    assert told["steered"] == 7 and told["replicas"][1]["why"] == "short"
+    out = call("status", "vol")[1]
+    assert "trusted" in out and "untrusted" in out and "short" in out
+
+
+def test_replace_and_trust_of_other_devices(host: MdHost, volume: Path) -> None:
+    code, _, said = call("replace", "vol", "1", "/dev/nvme1n1")
+    assert code == 1 and "above md" in said
+    host.answers["--target linnet other"] = "0 8 linnet 2 259:0 0 259:1 0 2 policy baseline\n"
+    code, _, said = call("release", "other")
+    assert code == 1 and "no volume above md" in said
+    assert guard.device(host, "/dev/nvme0n1").size_bytes == SIZE

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Breaks core/ledger.c in one place at a time, each by a line of sed below, and requires tests/conformance/ledger.c to
+# notice: ledger_canaries.sh DIRECTORY, in core/.
+set -eu
+out=$1 count=0
+trap 'rm -f "$out/canary.c" "$out/canary"' EXIT
+while IFS='|' read -r what edit; do
+	sed "$edit" ledger.c >"$out/canary.c"
+	if cmp -s ledger.c "$out/canary.c"; then
+		echo "canary '$what': \`$edit\` changes nothing in core/ledger.c; adapt it"
+		exit 1
+	fi
+	${CC:-gcc} -w -O1 -I. ../tests/conformance/ledger.c "$out/canary.c" -o "$out/canary"
+	if "$out/canary" 1 400000 >/dev/null; then
+		echo "canary '$what' was not noticed: tests/conformance/ledger.c is too weak"
+		exit 1
+	fi
+	count=$((count + 1))
+done <<'END'
+a range counts, not the identity|s/part->identity == whole->identity && //
+a write that a leg missed is not doubted|s/^\t\t\tlinnet_ledger_doubt(ledger, i, LINNET_DOUBT_SHORT);/\t\t\t;/
+a report is not added|/write->sectors\[leg\] +=/d
+sectors of an earlier write remain|/write->sectors\[i\] = 0;/d
+any generation is accepted|s/l->generation != generation/0/
+a doubt leaves the generation|s/l->generation = ++ledger->generations;/;/
+a doubt leaves the trust|/l->trust = LINNET_UNTRUSTED;/d
+an error counts as a success|s/^\tif (failed)/\tif (0)/
+a late report counts for the next write|s/ || write->serial != serial//
+unknown data may arrive|s/^\tdoubt_all(ledger);/\t;/
+unknown data may end|s/^\t\treturn doubt_all(ledger);/\t\treturn;/
+trust needs no proof|s/ || !l->proven//
+overlapping writes are not seen|s/write->extent.start < extent->end \&\& extent->start < write->extent.end/0/
+overlapping wide writes are not seen|s/if (overlapping(ledger->wide, extent))/if (0)/
+END
+echo "ledger: $count broken copies, all noticed"
