@@ -125,7 +125,7 @@ struct block_device *linnet_member_enter(struct linnet_member *member)
 
 	atomic_inc(&member->reading);
 	smp_mb__after_atomic(); /* with shut: either it sees the read, or the read sees that bdev is NULL */
-	bdev = READ_ONCE(member->bdev);
+	bdev = smp_load_acquire(&member->bdev); /* `start` belongs to it */
 	if (!bdev)
 		linnet_member_leave(member);
 	return bdev;
@@ -137,8 +137,7 @@ void linnet_member_leave(struct linnet_member *member)
 		wake_up(&member->drained);
 }
 
-/* The device is suspended: no read uses its drive any more, and no volume trusts it. */
-static void shut(struct linnet_member *member)
+static void distrust(struct linnet_member *member)
 {
 	struct linnet_volume *volume;
 
@@ -147,6 +146,12 @@ static void shut(struct linnet_member *member)
 	if (volume)
 		linnet_volume_doubt(volume, member->index, LINNET_DOUBT_SUSPENDED);
 	rcu_read_unlock();
+}
+
+/* The device is suspended: no read uses its drive any more, and no volume trusts it. */
+static void shut(struct linnet_member *member)
+{
+	distrust(member);
 	WRITE_ONCE(member->bdev, NULL);
 	smp_mb();
 	wait_event(member->drained, !atomic_read(&member->reading));
@@ -266,6 +271,8 @@ static void member_resume(struct dm_target *ti)
 {
 	struct linnet_passage *passage = ti->private;
 
+	/* Trust that was given while the device was being suspended is no trust in the drive of its new table. */
+	distrust(passage->member);
 	passage->member->start = passage->start;
 	smp_store_release(&passage->member->bdev, passage->drive->bdev);
 }
