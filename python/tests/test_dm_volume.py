@@ -101,7 +101,7 @@ def test_create_makes_legs_array_and_volume(host: MdHost) -> None:
     ran = commands(host)
     assert out.count("\n") == len(ran)
     assert ran[0] == "modprobe dm-linnet"
-    assert ran[1] == "dmsetup create vol-leg0 --table 0 131072 linnet-leg /dev/nvme0n1 0"
+    assert ran[1] == "dmsetup create vol-leg0 --table 0 131072 linnet-leg 259:0 0"
     assert ran[3].startswith("mdadm --create /dev/md0 --run --name vol --level 1 ")
     assert ran[3].endswith(
         "--data-offset 1024K --size 64512K --raid-devices 2 /dev/mapper/vol-leg0 /dev/mapper/vol-leg1"
@@ -149,7 +149,7 @@ def test_adopt_moves_no_data(host: MdHost) -> None:
     assert code == 0
     ran = commands(host)
     assert ran[1] == "mdadm --stop /dev/md5"
-    assert ran[3] == "dmsetup create vol-leg1 --table 0 131072 linnet-leg /dev/nvme1n1 0"
+    assert ran[3] == "dmsetup create vol-leg1 --table 0 131072 linnet-leg 259:1 0"
     assert ran[4] == "mdadm --assemble /dev/md5 /dev/mapper/vol-leg0 /dev/mapper/vol-leg1"
     assert "linnet md /dev/md5 2 /dev/mapper/vol-leg0 2048" in ran[5]
 

@@ -177,8 +177,8 @@ def _module(host: Host, plan: Plan) -> None:
         plan.steps.append(Run(["modprobe", "dm-linnet"]))
 
 
-def _leg(plan: Plan, name: str, k: int, path: str, sectors: int) -> None:
-    plan.steps.append(Run(["dmsetup", "create", _leg_name(name, k), "--table", f"0 {sectors} linnet-leg {path} 0"]))
+def _leg(plan: Plan, name: str, k: int, drive: str, sectors: int) -> None:
+    plan.steps.append(Run(["dmsetup", "create", _leg_name(name, k), "--table", f"0 {sectors} linnet-leg {drive} 0"]))
 
 
 def _top(plan: Plan, name: str, path: str, sectors: int, offsets: list[int], words: list[str]) -> None:
@@ -233,7 +233,7 @@ def create(host: Host, wish: Wish) -> Plan:
     words = _arguments(host, plan, wish)
     _module(host, plan)
     for k, drive in enumerate(drives):
-        _leg(plan, name, k, drive.path, drive.size_bytes // SECTOR)
+        _leg(plan, name, k, drive.word, drive.size_bytes // SECTOR)
     path = f"/dev/{free_array(host)}"
     legs = [f"/dev/mapper/{_leg_name(name, k)}" for k in range(len(drives))]
     made = ["mdadm", "--create", path, "--run", "--name", name, "--level", "1", "--metadata", "1.2"]
@@ -277,7 +277,8 @@ def adopt(host: Host, path: str, name: str, policy: str = "linnet-best", models:
     _module(host, plan)
     plan.steps.append(Run(["mdadm", "--stop", of.path]))
     for k, member in enumerate(of.members):
-        _leg(plan, name, k, members[k], host.sectors(member.number))
+        major, minor = member.number
+        _leg(plan, name, k, f"{major}:{minor}", host.sectors(member.number))
     legs = [f"/dev/mapper/{_leg_name(name, k)}" for k in range(len(members))]
     plan.steps.append(Run(["mdadm", "--assemble", of.path, *legs]))
     _top(plan, name, of.path, of.sectors, [member.offset for member in of.members], words)
