@@ -30,8 +30,6 @@ IDLE_IOPS = 1
 BUSY = 2.0
 """Median read latency of a busy array, as a multiple of an idle one's."""
 DOUBLINGS = 24
-FITTED = ("970-evo", "600p")
-"""Presets that were fitted to recorded drives; the others are guesses."""
 MIXED = ("970-evo,970-evo,600p", "consumer-deep,enterprise-wide,sata")
 QUEUED = (
     "consumer-deep-queued",
@@ -133,14 +131,14 @@ def busy_rate(cell: Cell, load: Callable[[Source], Sequence[Trace]]) -> float:
     setup = cell.setup
     streams = spread(first, setup.replicas)
     array = Array(setup.preset, setup.replicas, seed, setup.device_wide_share)
-    span_s = max(np.ptp(stream.columns()["arrive_ns"].astype(float)) for stream in streams) / 1e9
+    span_s: float = max(np.ptp(stream.columns()["arrive_ns"].astype(float)) for stream in streams) / 1e9
 
     def median(rate: float) -> float:
         own = [stream.rerate(rate) for stream in streams]
         run = array.run(own, "baseline", [], seed=seed, writes_to_all=setup.writes_to_all)
-        return float(np.median(run.latency_ns()))
+        return float(np.median(run.latency_ns().astype(float)))
 
-    rate = 2.0 ** round(np.log2(IDLE_IOPS * max(span_s, 1e-3) / max(map(len, streams))))
+    rate: float = 2.0 ** round(np.log2(IDLE_IOPS * max(span_s, 1e-3) / max(map(len, streams))))
     idle = median(rate)
     for _ in range(DOUBLINGS):
         if median(2 * rate) > BUSY * idle:

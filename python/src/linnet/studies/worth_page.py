@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from linnet.studies.worth import FRUGAL, LOST, WON, summary
-from linnet.studies.worth_grid import FITTED
+from linnet.whatif import FITTED
 
 NAMES = {"mean": "mean", "p99": "p99", "p999": "p99.9"}
 Row = dict[str, Any]
