@@ -249,7 +249,11 @@ impl Policy for Core {
 
     fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
         if let Some(hedging) = &mut self.hedging {
-            return if hedging.ask(ask.settings) { Hedge::To(self.best_by_trees(ask)) } else { Hedge::Never };
+            return if hedging.ask(ask.settings, &ask.known()) {
+                Hedge::To(self.best_by_trees(ask))
+            } else {
+                Hedge::Never
+            };
         }
         Hedge::To(ask.least(|device| {
             let view = &ask.devices[device];

@@ -123,6 +123,30 @@ fn hedges_take_two_percent_and_no_more() {
     assert!(c.hedges <= count / 50 && c.hedges > count / 100, "{} of {count}", c.hedges);
 }
 
+/// A device that serves many reads at once, each in 40 to 80 ms.
+struct Crowded;
+
+impl LatencyModel for Crowded {
+    fn submit(&mut self, now: Nanos, _request: &Request) -> Outcome {
+        Outcome::Done(now + 40_000_000 + (Chance::new(now).unit() * 4e7) as Nanos)
+    }
+}
+
+#[test]
+fn no_hedge_is_sent_when_every_queue_is_long() {
+    let learned = learned(&[None, None]);
+    let count = 4_000;
+    let hedges = |gap_ns| {
+        hedged(&mut [Crowded, Crowded].map(Modelled::new), &reads(count, gap_ns), &learned, two_replicas())
+            .counters
+            .hedges
+    };
+    // Three reads in flight at each device: those that take longest are sent again, two in a hundred.
+    assert!(hedges(10_000_000) > count / 100, "{} with short queues", hedges(10_000_000));
+    // Sixty in flight: only while the queues fill and drain.
+    assert!(hedges(500_000) <= count / 400, "{} with long queues", hedges(500_000));
+}
+
 /// A device that answers one read in ten late, each with a different latency.
 struct Stalls;
 
