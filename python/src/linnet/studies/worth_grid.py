@@ -19,6 +19,7 @@ import numpy as np
 from linnet import _native
 from linnet._native import Array, Trace, synth, workloads
 from linnet.experiment import Experiment, Progress, Setup, periods, spread
+from linnet.files import write_whole
 from linnet.learning import FitSettings
 from linnet.studies.grid import ARRIVALS, REAL_SSD, Source, kept_rows
 from linnet.studies.worth import cell_rows, reported_seeds, split, without_ties
@@ -168,7 +169,7 @@ def run_cells(
     """Rows of all cells. With ``keep`` each cell's are appended to it, and what it has already is not run again."""
     kept = kept_rows(keep) if keep is not None else []
     if keep is not None and keep.exists():
-        keep.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        write_whole(keep, "".join(json.dumps(row) + "\n" for row in kept))
     rows: list[dict[str, Any]] = []
     busy: dict[tuple[Any, ...], float] = {}
     for place, cell in enumerate(cells, 1):
