@@ -202,8 +202,12 @@ static inline void linnet_hedge_earn(struct linnet_hedge *hedge, const struct li
 	linnet_budget_earn(&hedge->budget, &settings->hedges);
 }
 
-/* A read has waited for the delay. Returns 1 if a second copy may be sent, which is then charged to the budget. */
-int linnet_hedge_ask(struct linnet_hedge *hedge, const struct linnet_settings *settings);
+/*
+ * A read has waited for the delay; the eligible candidates could take a second copy of it. Returns 1 if it may be sent,
+ * which is then charged to the budget. 0 if the budget is spent, or if all these candidates are overloaded.
+ */
+int linnet_hedge_ask(struct linnet_hedge *hedge, const struct linnet_settings *settings,
+		     const struct linnet_candidate *candidates, uint32_t count);
 
 /* A copy of a read completed. */
 void linnet_hedge_answered(struct linnet_hedge *hedge, uint64_t latency_ns);

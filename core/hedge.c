@@ -6,10 +6,16 @@
  * late lengthens it by (N - 1)/1000, a read that completes in time shortens it by 1/1000, so it settles where one read
  * in N is late. Nothing else changes it. A copy that is cancelled because its hedge won was late and has been counted;
  * a delay computed from the latencies of completed copies would miss it, and would feed back on itself.
+ *
+ * When all replicas are overloaded, a second copy waits as long as the first and makes every queue longer. So no copy is
+ * sent while every replica that could take it has a long queue and answers slowly: LONG_QUEUE I/Os in flight or more, and
+ * an average latency of a LONG_SHARE of the delay or more. A deep queue on a drive that answers fast is not overload.
  */
 #include "linnet.h"
 
 #define STEP 1000 /* one step is the delay divided by this */
+#define LONG_QUEUE 16
+#define LONG_SHARE 8 /* an eighth */
 
 void linnet_hedge_init(struct linnet_hedge *hedge, const struct linnet_settings *settings, uint64_t delay_ns)
 {
@@ -27,13 +33,30 @@ static uint64_t part_of(uint64_t delay_ns, uint64_t steps)
 	return ((uint64_t)part + STEP - 1) / STEP;
 }
 
-int linnet_hedge_ask(struct linnet_hedge *hedge, const struct linnet_settings *settings)
+/* Whether every eligible candidate is overloaded; 0 if there is none. */
+static int is_overload(uint64_t delay_ns, const struct linnet_candidate *candidates, uint32_t count)
 {
+	int found = 0;
+
+	for (uint32_t k = 0; k < count; k++) {
+		if (!candidates[k].eligible)
+			continue;
+		if (candidates[k].in_flight < LONG_QUEUE || candidates[k].ewma_ns < delay_ns / LONG_SHARE)
+			return 0;
+		found = 1;
+	}
+	return found;
+}
+
+int linnet_hedge_ask(struct linnet_hedge *hedge, const struct linnet_settings *settings,
+		     const struct linnet_candidate *candidates, uint32_t count)
+{
+	int overload = is_overload(hedge->delay_ns, candidates, count);
 	uint32_t reads = settings->hedges.per_million ? LINNET_BUDGET_UNIT / settings->hedges.per_million : 1;
 	uint64_t longer_ns = part_of(hedge->delay_ns, reads > 1 ? reads - 1 : 1);
 
 	hedge->delay_ns = longer_ns < UINT64_MAX - hedge->delay_ns ? hedge->delay_ns + longer_ns : UINT64_MAX;
-	return linnet_budget_take(&hedge->budget, &settings->hedges);
+	return !overload && linnet_budget_take(&hedge->budget, &settings->hedges);
 }
 
 void linnet_hedge_answered(struct linnet_hedge *hedge, uint64_t latency_ns)

@@ -5,22 +5,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import device_trace
-from linnet import LearnError, write_trace
+from linnet import LearnError, Trace, write_trace
 from linnet._native import Study, defects
-from linnet.studies.accuracy import FIGURES, MODELS, MORE_MODELS, accuracy
+from linnet.studies import ceiling
+from linnet.studies.accuracy import CEILING, FIGURES, MODELS, MORE_MODELS, accuracy, numbers
+from linnet.studies.ceiling import STEP, STRENGTHS, boosted, chosen, parts_of
 from linnet.studies.grid import Cell, Source, every_cell, first_reads, kept_rows, ratio, run_cells, summary, two_periods
+from sklearn.metrics import roc_auc_score
+from threadpoolctl import threadpool_limits
 
 
 def test_every_model_predicts_the_same_reads() -> None:
-    rows = accuracy(device_trace(1), [*MODELS, *MORE_MODELS], seed=2)
-    assert [row["model"] for row in rows] == [*MODELS, *MORE_MODELS]
+    names = [name for name in (*MODELS, *MORE_MODELS) if name != CEILING]
+    rows = accuracy(device_trace(1), names, seed=2)
+    assert [row["model"] for row in rows] == names
     assert len({(row["rows"], row["base_rate"], row["inflection_us"]) for row in rows}) == 1
     by = {row["model"]: row for row in rows}
     assert by["always-fast"]["roc_auc"] == 0.5
     assert by["always-fast"]["accuracy"] == by["always-fast"]["base_rate"]
     assert all(by[name]["roc_auc"] > 0.85 for name in ("logistic", "trees", "linnos", "heimdall", "linnet"))
     assert all(by[name]["own_roc_auc"] > 0.85 for name in ("heimdall", "heimdall-p3"))
-    assert rows == accuracy(device_trace(1), [*MODELS, *MORE_MODELS], seed=2)
+    assert rows == accuracy(device_trace(1), names, seed=2)
 
 
 def test_defects_are_committed_when_named() -> None:
@@ -123,3 +128,66 @@ def test_the_command_gives_a_row_for_each_device_and_model(linnet, tmp_path: Pat
         refused = linnet("study", "accuracy", *wrong)
         assert refused.returncode == 2, wrong
         assert "Traceback" not in refused.stderr
+
+
+def same_page_trace(reads: int = 3_000) -> Trace:
+    """Reads that take long where another one on the same page is in flight; nothing else tells."""
+    chance = np.random.default_rng(3)
+    arrive = np.cumsum(chance.exponential(20_000, reads)).astype(np.uint64)
+    page = chance.integers(0, 8, reads)
+    latency = np.empty(reads, np.uint64)
+    until = np.zeros(8, np.uint64)
+    for k in range(reads):
+        latency[k] = 900_000 if until[page[k]] > arrive[k] and chance.random() < 0.5 else 90_000
+        until[page[k]] = max(until[page[k]], arrive[k] + 90_000)
+    zeros = np.zeros(reads, np.uint32)
+    columns = {"arrive_ns": arrive, "op": zeros.astype(np.uint8), "offset_bytes": page.astype(np.uint64) * 4096}
+    return Trace.from_columns("pages", **columns, size_bytes=zeros + 4096, device=zeros, latency_ns=latency)
+
+
+@pytest.fixture
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees for small traces: the choice among all strengths takes a minute."""
+    monkeypatch.setattr(ceiling, "ROUNDS", 40)
+    monkeypatch.setattr(ceiling, "STRENGTHS", STRENGTHS[-2:])
+
+
+def test_the_ceiling_sees_what_linnet_does_not(few_rounds: None) -> None:
+    trace = same_page_trace()
+    linnet, wide = accuracy(trace, ["linnet", "ceiling"], seed=1)
+    assert wide["roc_auc"] > linnet["roc_auc"] + 0.05, "linnet-1 has no feature of the pages in flight"
+    assert wide["rows"] == linnet["rows"]
+
+
+def test_the_ceilings_rows_are_those_of_the_study() -> None:
+    first, second = device_trace(1), device_trace(2)
+    for test in (None, second):
+        study = Study(first, test)
+        train, later = parts_of(study, first, test)
+        assert (len(train), len(later)) == (len(study.train()[1]), len(study.test()[1])) and train.shape[1] >= 150
+        # LinnOS's last digits are the latency of the last read in us; the ceiling's row has it in ns.
+        for rows, part in ((train, study.train()), (later, study.test())):
+            microseconds = numbers(part[0]["linnos"])[:, -1]
+            agree = [np.array_equal(np.minimum(rows[:, k] // 1000, 9999), microseconds) for k in range(rows.shape[1])]
+            assert sum(agree) == 1
+
+
+def test_the_ceiling_chooses_on_the_latest_training_rows(few_rounds: None) -> None:
+    chance = np.random.default_rng(5)
+    slow = chance.random(2_000) < 0.3
+    early = np.arange(2_000) < 1_000
+    # The first column tells only early on, the second always.
+    rows = np.stack([np.where(early, slow, chance.random(2_000)), slow + chance.normal(0, 0.8, 2_000)], 1)
+    with threadpool_limits(limits=1):
+        of, rounds = chosen(rows.astype(np.float32), slow, 0)
+        assert of in STRENGTHS and rounds % STEP == 0
+        told = boosted(of, rounds, 0).fit(rows, slow).predict_proba(rows[1_500:])[:, 1]
+    assert roc_auc_score(slow[1_500:], told) > 0.7
+    assert ceiling.drift_of(rows.astype(np.float32)).argmax() == 0, "the first column drifts"
+
+
+def test_the_ceiling_has_no_defects(linnet, tmp_path: Path) -> None:
+    write_trace(device_trace(1), tmp_path / "a.csv")
+    arguments = ("-t", tmp_path / "a.csv", "--model", "ceiling", "--defect", "hard-auc")
+    result = linnet("study", "accuracy", *arguments)
+    assert result.returncode != 0 and "ceiling" in result.stderr and "Traceback" not in result.stderr

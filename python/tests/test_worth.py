@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from linnet import Trace
-from linnet._native import policies
-from linnet.experiment import DEPLOYED, LEARNED, overview
-from linnet.studies import worth
+from linnet._native import Array, policies, workloads
+from linnet.experiment import DEPLOYED, LEARNED, Progress, overview
+from linnet.studies import worth, worth_grid
+from linnet.studies.grid import ARRIVALS, REAL_SSD, Source, kept_rows
+from linnet.studies.worth_grid import Cell
+from linnet.studies.worth_page import page_of
 
 
 def row(trace: str, ratio: float, metric: str = "mean") -> dict[str, object]:
@@ -79,3 +83,74 @@ def test_the_command_answers_with_rows_and_a_summary(linnet: Callable[..., Any])
         assert row_["ratio"] == pytest.approx(row_["learned_us"] / row_["best_rule_us"])
         assert row_["best_rule_us"] <= row_["ewma_hedged_us"]
     assert [line["cells"] for line in found["summary"]] == [1, 1, 1]
+
+
+def test_the_grid_goes_round_all_sources_with_all_seeds_of_a_combination(tmp_path: Path) -> None:
+    cells, lacking = worth_grid.every_cell(tmp_path, 5, True)
+    assert len(lacking) == len(REAL_SSD | ARRIVALS) - len(worth_grid.SMALL), "no trace is there"
+    assert len(cells) == len(workloads()) * len(worth_grid.ARRAYS) * 5
+    first = cells[: 5 * len(workloads())]
+    assert [cell.setup.seed for cell in first[:5]] == worth.reported_seeds(5)
+    assert {cell.source.name for cell in first} == set(workloads())
+    assert len({cell.setup.preset for cell in first}) == len(workloads()) and len({cell.load for cell in cells}) == 3
+    assert {cell.setup.preset for cell in cells} == set(worth_grid.ARRAYS)
+    assert all((cell.ios == worth_grid.IOS // 2) == (cell.setup.preset in worth_grid.QUEUED) for cell in cells)
+
+
+def test_a_busy_array_is_found_on_a_tuning_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell(Source("bs-c"), worth_grid.worth_setup("970-evo", 3, 100, True), "busy", 1.0, 3_000)
+    seeds = []
+    parts = worth_grid.parts
+    monkeypatch.setattr(worth_grid, "parts", lambda cell, seed, load: seeds.append(seed) or parts(cell, seed, load))
+    rate = worth_grid.busy_rate(cell, lambda source: [])
+    assert seeds == [worth.split()["seeds"]["tuning"][0]]
+
+    def median(factor: float) -> float:
+        first, _ = parts(cell, seeds[0], lambda source: [])
+        array = Array("970-evo", 3, seeds[0], None)
+        run = array.run([t.rerate(factor) for t in first], "baseline", [], seed=seeds[0], writes_to_all=True)
+        return float(np.median(run.latency_ns()))
+
+    assert median(rate) <= worth_grid.BUSY * median(rate / 64) < median(2 * rate)
+
+
+def test_kept_cells_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [Cell(Source("bs-c"), worth_grid.worth_setup("sata", 3, seed, True), None, 1.0, 600) for seed in (100, 101)]
+    ran: list[int] = []
+
+    def rows_of(experiment: Any, writes: str) -> list[dict[str, Any]]:
+        ran.append(experiment.setup.seed)
+        return [{"metric": "mean", "ratio": 0.9, "seed": experiment.setup.seed}]
+
+    monkeypatch.setattr(worth_grid, "cell_rows", rows_of)
+    keep = tmp_path / "kept.jsonl"
+    first = worth_grid.run_cells(cells[:1], lambda source: [], Progress(), keep)
+    with keep.open("a") as file:
+        file.write('{"cut off')
+    both = worth_grid.run_cells(cells, lambda source: [], Progress(), keep)
+    assert ran == [100, 101] and both[0] == first[0] and len(kept_rows(keep)) == 2
+
+
+def full_row(trace: str, preset: str, metric: str, ratio: float, **more: Any) -> dict[str, Any]:
+    found = {"trace": trace, "preset": preset, "metric": metric, "ratio": ratio, "engine": "timelines", "seed": 100}
+    found |= {"writes": "all", "load": "busy", "best_rule": "dm-hst", "best_rule_us": 100.0, "learned_us": 100 * ratio}
+    found |= {"frugal_rule_us": 120.0, "ewma_hedged_us": 125.0, "best_rule_extra_io_share": 0.0, "way": 0.5}
+    return found | more
+
+
+def test_the_page_says_what_was_won_and_lists_every_loss() -> None:
+    rows = [full_row("az-c", "970-evo", metric, 0.8) for metric in ("mean", "p99", "p999")]
+    rows += [full_row("msnfs", "970-evo,600p", metric, 1.5, best_rule="hedge-ip") for metric in ("mean", "p99", "p999")]
+    page = page_of(rows)
+    assert "2 cells: 2 traces on 2 arrays" in page
+    assert "| mean | 2 | 1 (50 %) | 1 (50 %) | 1.095 |" in page, "sqrt(.8 x 1.5)"
+    assert "| mean | 2 | 1 (50 %) | 1 (50 %) | 0.913 |" in page, "against 120 us: sqrt(.667 x 1.25)"
+    assert page.count("| msnfs | 970-evo,600p | busy |") == 3 and "| az-c | 970-evo | busy |" not in page
+    assert "| fitted presets, mixed | 1 | 1.500, 0, 1 |" in page and "| hedge-ip | 1 | 1 | 1 |" in page
+    assert "None." in page_of(rows[:3])
+
+
+def test_what_everything_chooses_cannot_be_chosen_too(linnet: Callable[..., Any], tmp_path: Path) -> None:
+    result = linnet("study", "worth", "--everything", "--traces", str(tmp_path), "-w", "az-c")
+    assert result.returncode != 0 and "--everything" in result.stderr and "Traceback" not in result.stderr
+    assert linnet("study", "worth", "--everything").returncode != 0

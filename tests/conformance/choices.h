@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Part of conformance.c: checks choices among replicas, and whole decisions. */
+/* Part of conformance.c: checks choices among replicas, whole decisions, and second copies. */
 #ifndef LINNET_CHOICES_H
 #define LINNET_CHOICES_H
 
@@ -107,6 +107,39 @@ static void decisions(char **words, size_t count)
 	check(decision.choice.predicted_fast == word(words, 13), "predicted fast");
 	check(decision.verdict == word(words, 14), "verdict");
 	check(decision.denied == word(words, 15), "denied");
+}
+
+/* hedge DELAY PER_MILLION BURST EARNED = SENT SENT_AGAIN DELAY, then ELIGIBLE IN_FLIGHT EWMA of each replica. */
+#define HEDGE_WORDS 9
+#define HEDGE_REPLICA 3
+
+static void hedges(char **words, size_t count)
+{
+	uint32_t replicas = (uint32_t)(count - HEDGE_WORDS) / HEDGE_REPLICA;
+	struct linnet_candidate candidates[LINNET_REPLICAS_MAX] = { 0 };
+	struct linnet_settings settings;
+	struct linnet_hedge hedge;
+
+	if (replicas < 1 || replicas > LINNET_REPLICAS_MAX || count != HEDGE_WORDS + HEDGE_REPLICA * (size_t)replicas) {
+		fail("words");
+		return;
+	}
+	for (uint32_t k = 0; k < replicas; k++) {
+		char **own = words + HEDGE_WORDS + HEDGE_REPLICA * k;
+
+		candidates[k].eligible = (uint8_t)word(own, 0);
+		candidates[k].in_flight = (uint32_t)word(own, 1);
+		candidates[k].ewma_ns = word(own, 2);
+	}
+	linnet_settings_init(&settings);
+	settings.hedges.per_million = (uint32_t)word(words, 2);
+	settings.hedges.burst = (uint32_t)word(words, 3);
+	linnet_hedge_init(&hedge, &settings, word(words, 1));
+	for (uint64_t n = 0; n < word(words, 4); n++)
+		linnet_hedge_earn(&hedge, &settings);
+	check(linnet_hedge_ask(&hedge, &settings, candidates, replicas) == (int)word(words, 6), "second copy");
+	check(linnet_hedge_ask(&hedge, &settings, NULL, 0) == (int)word(words, 7), "second copy of another read");
+	check(hedge.delay_ns == word(words, 8), "delay");
 }
 
 #endif

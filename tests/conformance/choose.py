@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes spec/vectors/choose.txt and decide.txt: a second implementation of spec/decision.md, on random cases.
+"""Writes spec/vectors/choose.txt, decide.txt and hedge.txt: a second implementation of spec/decision.md.
 
 choose.py choose > ../../spec/vectors/choose.txt
 choose.py decide > ../../spec/vectors/decide.txt
+choose.py hedge > ../../spec/vectors/hedge.txt
 """
 
 import random
@@ -213,11 +214,59 @@ def print_decisions():
         print("decide", *map(signed, words), "=", *map(signed, results), *map(signed, rest))
 
 
+def longer(delay, per_million):
+    """The delay after a read has waited for it: longer by (N - 1)/1000, rounded up, with one hedge in N reads."""
+    reads = 10**6 // per_million if per_million else 1
+    return min(delay + -(-min(delay * max(reads - 1, 1), LIMIT - 1000) // 1000), LIMIT)
+
+
+def is_overload(delay, candidates):
+    """Whether all that could take the copy have sixteen I/Os or more in flight and need an eighth of the delay."""
+    able = [c for c in candidates if c["eligible"]]
+    return bool(able) and all(c["inflight"] >= 16 and c["ewma"] >= delay // 8 for c in able)
+
+
+def print_hedges():
+    """Print hedge.txt."""
+    rng = random.Random(19)
+    print("# SPDX-License-Identifier: MIT OR Apache-2.0")
+    print("# Second copies (core/hedge.c), written by tests/conformance/choose.py. Numbers in hex.")
+    print("# hedge DELAY_NS PER_MILLION BURST EARNED = SENT SENT_AGAIN DELAY_NS, then for each replica:")
+    print(
+        "# ELIGIBLE IN_FLIGHT EWMA_NS. EARNED reads arrive, a read waits for the delay, and one more, without replicas."
+    )
+    for _ in range(300):
+        delay = rng.choice([1, 7, 999, 80_000, 1_000_000, 1_000_001, 2**40, 2**63, LIMIT])
+        per_million, burst = rng.choice([(20_000, 1), (20_000, 2), (10**6, 1), (8 * 10**6, 3), (333_333, 1), (0, 1)])
+        earned = rng.choice([0, 1, 3, 49, 50, 51, 100])
+        long = rng.random() < 0.6
+        eighth = delay // 8
+        candidates = [
+            {
+                "eligible": int(rng.random() < 0.8),
+                "inflight": rng.choice([16, 17, 2**32 - 1] if long else [0, 1, 15, 16]),
+                "ewma": rng.choice([eighth, eighth + 1, delay] if long else [0, max(eighth - 1, 0), eighth]),
+            }
+            for _ in range(rng.randint(1, 8))
+        ]
+        set_delay = delay if per_million else 0
+        left = min(per_million * earned, burst * 10**6)
+        sent = int(left >= 10**6 and not is_overload(set_delay, candidates))
+        again = int(left - sent * 10**6 >= 10**6)
+        after = longer(longer(set_delay, per_million), per_million)
+        words = [delay, per_million, burst, earned, "=", sent, again, after]
+        words += [c[key] for c in candidates for key in ("eligible", "inflight", "ewma")]
+        print("hedge", *(word if word == "=" else signed(word) for word in words))
+
+
+PRINTERS = {"choose": print_choices, "decide": print_decisions, "hedge": print_hedges}
+
+
 def main():
     """Print the requested vectors."""
-    if sys.argv[1:] not in (["choose"], ["decide"]):
+    if len(sys.argv) != 2 or sys.argv[1] not in PRINTERS:
         sys.exit(__doc__)
-    (print_choices if sys.argv[1] == "choose" else print_decisions)()
+    PRINTERS[sys.argv[1]]()
 
 
 if __name__ == "__main__":

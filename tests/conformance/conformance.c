@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Checks the C core with spec/vectors (features.txt, inflight.txt, heimdall.txt, network.txt, choose.txt, decide.txt,
+ * Checks the C core with spec/vectors (features.txt, inflight.txt, heimdall.txt, network.txt, choose.txt, decide.txt, hedge.txt,
  * readahead.txt, models, reject). core/Makefile builds it with the core's user-space flags and with the kernel's flags.
  *
  *   conformance FILE...          exits 0 if every vector holds; else 1, and prints the file and line of the vector
@@ -447,6 +447,8 @@ int main(int argc, char **argv)
 			read = choices;
 		else if (strstr(path, "decide"))
 			read = decisions;
+		else if (strstr(path, "hedge"))
+			read = hedges;
 		in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
 		if (!in) {
 			perror(path);

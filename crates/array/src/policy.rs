@@ -97,13 +97,26 @@ impl Ask<'_> {
     }
 
     fn preferred_of(&self, of: Mask, policy: linnet_core::Policy, score: &mut dyn FnMut(usize) -> i32) -> usize {
-        let mut candidates = [Candidate::default(); REPLICAS_MAX];
+        let mut candidates = self.described(of);
         for k in bits(of) {
-            let device = self.device(k);
-            self.devices[device].describe(self.now_ns, &mut candidates[k]);
-            (candidates[k].eligible, candidates[k].score) = (true, score(device));
+            candidates[k].score = score(self.device(k));
         }
         preferred(policy, &candidates).map_or(self.next, |k| self.device(k))
+    }
+
+    /// What is known of each of these replicas, which are eligible; the others are not.
+    fn described(&self, of: Mask) -> [Candidate; REPLICAS_MAX] {
+        let mut candidates = [Candidate::default(); REPLICAS_MAX];
+        for k in bits(of) {
+            self.devices[self.device(k)].describe(self.now_ns, &mut candidates[k]);
+            candidates[k].eligible = true;
+        }
+        candidates
+    }
+
+    /// What is known of the candidates, without models.
+    pub(crate) fn known(&self) -> [Candidate; REPLICAS_MAX] {
+        self.described(self.candidates)
     }
 
     /// Converts the core's answer to a choice. With `tried`, a probe counts as a revoke that was wanted.

@@ -197,10 +197,15 @@ impl Hedging {
         unsafe { ffi::linnet_linked_hedge_earn(self, settings) }
     }
 
-    /// A read has waited for the delay. True if a second copy may be sent, which is then charged to the budget.
-    pub fn ask(&mut self, settings: &Settings) -> bool {
-        // SAFETY: as in `new`.
-        unsafe { ffi::linnet_hedge_ask(self, settings) != 0 }
+    /// A read has waited for the delay; the eligible candidates could take a second copy of it. True if it may be sent,
+    /// which is then charged to the budget. False if the budget is spent, or if all these candidates are overloaded.
+    ///
+    /// # Panics
+    /// For more than [`REPLICAS_MAX`] candidates.
+    pub fn ask(&mut self, settings: &Settings, candidates: &[Candidate]) -> bool {
+        assert!(candidates.len() <= REPLICAS_MAX, "{} candidates", candidates.len());
+        // SAFETY: as in `new`; the pointer and the length are of one slice.
+        unsafe { ffi::linnet_hedge_ask(self, settings, candidates.as_ptr(), candidates.len() as u32) != 0 }
     }
 
     /// A copy of a read completed.

@@ -84,7 +84,12 @@ unsafe extern "C" {
         candidate: *mut Candidate,
     );
     pub fn linnet_hedge_init(hedge: *mut Hedging, settings: *const Settings, delay_ns: u64);
-    pub fn linnet_hedge_ask(hedge: *mut Hedging, settings: *const Settings) -> i32;
+    pub fn linnet_hedge_ask(
+        hedge: *mut Hedging,
+        settings: *const Settings,
+        candidates: *const Candidate,
+        count: u32,
+    ) -> i32;
     pub fn linnet_hedge_answered(hedge: *mut Hedging, latency_ns: u64);
 
     pub fn linnet_tracker_init(tracker: *mut Tracker);

@@ -185,7 +185,7 @@ fn one_read_in_fifty_is_overdue() {
         for read in 0..60_000 {
             let latency_ns = chance.exponential(200_000.0) as Nanos;
             if latency_ns > hedging.delay_ns().expect("a start") {
-                hedging.ask(&settings);
+                hedging.ask(&settings, &[]);
                 asked += u64::from(read >= 10_000);
             }
             hedging.answered(latency_ns);
@@ -201,9 +201,9 @@ fn savings_pay_for_one_read_in_fifty_and_end() {
     let mut hedging = Hedging::new(&settings, None);
     let paid = (0..10_000).filter(|_| {
         hedging.earn(&settings);
-        hedging.ask(&settings)
+        hedging.ask(&settings, &[])
     });
     assert_eq!(paid.count(), 200);
     (0..1_000_000).for_each(|_| hedging.earn(&settings));
-    assert_eq!((0..1_000).filter(|_| hedging.ask(&settings)).count(), 256);
+    assert_eq!((0..1_000).filter(|_| hedging.ask(&settings, &[])).count(), 256);
 }

@@ -12,8 +12,8 @@ use std::path::Path;
 
 use common::{SPDX, Slow, forged, keep, lines, logits, rising, root};
 use linnet_core::{
-    Budget, Candidate, Decision, Error, INFLIGHT_FEATURES, Latencies, Layer, Model, Network, Policy, Question,
-    Settings, TREE_LEVELS, TREES, Tracker, Tree, Trees, Width,
+    Budget, Candidate, Decision, Error, Hedging, INFLIGHT_FEATURES, Latencies, Layer, Model, Network, Policy, Question,
+    Rate, Settings, TREE_LEVELS, TREES, Tracker, Tree, Trees, Width,
 };
 use linnet_sim::Chance;
 use linnet_types::{Op, Thresholds};
@@ -253,6 +253,35 @@ fn choices() {
         probes += u32::from(answer.probe);
     }
     assert!(chosen > 100 && probes > 20, "{chosen} chosen elsewhere, {probes} probes prove little");
+}
+
+/// Second copies of `hedge.txt`.
+#[test]
+fn hedges() {
+    let text = std::fs::read_to_string(root().join("spec/vectors/hedge.txt")).unwrap();
+    let mut held_back = 0;
+    for line in lines(&text) {
+        let number = |at: usize| unhex(line[at]);
+        let candidates: Vec<Candidate> = line[9..]
+            .chunks(3)
+            .map(|words| Candidate {
+                eligible: unhex(words[0]) == 1,
+                in_flight: unhex(words[1]) as u32,
+                ewma_ns: unhex(words[2]) as u64,
+                ..Candidate::default()
+            })
+            .collect();
+        let rate = Rate { per_million: number(2) as u32, burst: number(3) as u32 };
+        let settings = Settings { hedges: rate, ..Settings::default() };
+        let mut hedging = Hedging::new(&settings, Some(number(1) as u64));
+        (0..number(4)).for_each(|_| hedging.earn(&settings));
+        let sent = hedging.ask(&settings, &candidates);
+        let again = hedging.ask(&settings, &[]);
+        assert_eq!((i128::from(sent), i128::from(again)), (number(6), number(7)), "{line:?}");
+        assert_eq!(i128::from(hedging.delay_ns().unwrap_or(0)), number(8), "{line:?}");
+        held_back += usize::from(again && !sent);
+    }
+    assert!(held_back > 20, "{held_back} copies held back by overload prove little");
 }
 
 fn random_trees(chance: &mut Chance) -> Trees {

@@ -4,6 +4,7 @@
 //! - [`Study`] compares LinnOS, Heimdall and `linnet` on the same reads of one device.
 //! - [`Defects`] are errors of the published pipelines as switches, to measure their effect on the reported figures.
 //! - [`HistorySet`] has the rows of networks that remember more or fewer reads than LinnOS's four.
+//! - [`WideSet`] has what a host can see when a read arrives, in some two hundred numbers.
 //! - [`study_drift`] compares a model trained once, one that drift handling maintains, and one that is always retrained.
 //! - [`CounterfactualPolicy`] records what a host could have known of every replica, and what each replica would have answered.
 
@@ -13,6 +14,7 @@ mod defects;
 mod drift;
 mod heimdall;
 mod history;
+mod wide;
 
 pub use compare::{HeimdallEvaluated, Study, StudyOptions, StudyRows};
 pub use counterfactual::{COUNTERFACTUAL_FEATURES, Counterfactual, CounterfactualPolicy};
@@ -22,3 +24,4 @@ pub use heimdall::{
     HeimdallModel, HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
 };
 pub use history::{HistorySet, train_rows};
+pub use wide::WideSet;

@@ -255,6 +255,8 @@ class Model:
     @property
     def seed(self) -> int: ...
 
+def wide_rows(trace: Trace) -> NDArray[np.float32]: ...
+
 class Study:
     def __init__(
         self, trace: Trace, test: Trace | None = None, *, seed: int = 0, defects: Sequence[str] = ()

@@ -2,31 +2,77 @@
 """Would Linnet help here? An answer from traces alone, with no device touched.
 
 How predictable a device is depends on its device-wide share: how much of its internal work stalls the whole device at
-once. No trace shows that share directly, so the answer is computed for several shares, and says so when it depends on
-them.
+once. No trace shows that share directly, so the answer is computed for several shares and seeds, and says so when it
+depends on them. Only what an operator can deploy is recommended, with the way to do it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from linnet import _moved
 from linnet._native import Array, Error, Trace, presets
-from linnet.experiment import LEARNED, Experiment, Outcome, Progress, Setup, overview, spread
+from linnet.experiment import LEARNED, ORACLE, Experiment, Outcome, Progress, Setup, overview, spread
 
 __getattr__ = _moved.renamed(__name__)
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Device-wide shares for which the answer is computed."""
-SHORTLIST = ("baseline", "ewma-inflight", "c3", "hedge-p95", "hedge-ip", "linnos+hl", "linnet-best", "oracle")
+SEEDS = 3
+"""Seeds of each share, unless asked otherwise."""
 WORTHWHILE = 0.10
 """A gain below a tenth does not justify another component."""
+PREFERRED = 0.02
+"""What costs less to run is taken if it is worse by at most this."""
 FEW_READS = 10_000
 """Below this, p99.99 is the slowest read."""
+FITTED = ("970-evo", "600p")
+"""Presets that were fitted to recorded drives; the others are guesses."""
+ALIKE, FAR = 1.3, 2.0
+"""Factors between quantiles of a preset and measured ones: below the first they are alike, above the second not."""
+FLOODED = 0.01
+"""Share of reads that time out on drives which are too slow for the traces."""
+FIGURES = ("mean_us", "p99_us", "p999_us")
+RESAMPLES = 1_000
+
+
+class Way(NamedTuple):
+    """How a policy is deployed."""
+
+    place: str
+    """``dm target``, ``library`` or ``your software``."""
+    command: str
+
+
+DEPLOY = {
+    "shortest-queue": Way("dm target", "linnet dm create VOLUME DRIVE... --policy shortest-queue"),
+    "ewma-inflight": Way(
+        "dm target", "linnet dm create VOLUME DRIVE... --policy ewma-inflight, and age_ms=1000 of the module dm-linnet"
+    ),
+    "trees-only": Way(
+        "dm target", "linnet fit -t LOG -o drive.linnet && linnet dm create VOLUME DRIVE... --model drive.linnet"
+    ),
+    "md-raid1": Way("your software", "mdadm --create /dev/md0 --level=1 --raid-devices=N DRIVE..."),
+    "dynamic-snitch": Way(
+        "your software", "ALTER TABLE ... WITH speculative_retry = '99p' (Cassandra, with its snitch)"
+    ),
+    "hedge-p95": Way(
+        "your software", "a second read after the 95th percentile: speculative_retry = '95p', gRPC hedgingPolicy"
+    ),
+    "ewma-hedged": Way(
+        "library", "core/decide.h in your program: policy LINNET_EWMA_INFLIGHT, age_ns of 1 s, linnet_hedge_ask"
+    ),
+    "linnet-best": Way(
+        "library",
+        "linnet fit -t LOG -o drive.linnet; core/decide.h in your program: policy LINNET_BEST, linnet_hedge_ask",
+    ),
+}
+"""What can be deployed, the least effort first. The dm target sends nothing twice: its best is ``trees-only``."""
+SHORTLIST = ("baseline", *DEPLOY, ORACLE)
 
 
 @dataclass(frozen=True)
@@ -38,6 +84,10 @@ class Verdict:
     notes: list[str]
     experiments: list[tuple[Experiment, list[Outcome]]]
     summary: list[dict[str, Any]]
+    recommendation: dict[str, Any]
+    """Policy, where it is deployed, the command, its gains with intervals, and how sure that is."""
+    candidates: list[dict[str, Any]]
+    """Every policy that can be deployed, over all shares and seeds, the best first."""
 
     def as_dict(self) -> dict[str, Any]:
         """The verdict for programs."""
@@ -45,127 +95,244 @@ class Verdict:
             "headline": self.headline,
             "text": self.text,
             "notes": self.notes,
+            "recommendation": self.recommendation,
+            "candidates": self.candidates,
             "summary": self.summary,
             "rows": [o.row for _, outcomes in self.experiments for o in outcomes],
             "parameters": [e.parameters() for e, _ in self.experiments],
         }
 
 
-def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = None) -> Verdict:
-    """Run an overview of policies on the preset most like the traces, and the short list at each device-wide share.
+Rows = dict[str, dict[str, Any]]
 
-    ``setup.preset`` may be empty. Then the preset with the most similar read latencies is used, or ``consumer-deep`` if
-    the traces have no latencies.
+
+def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = None, seeds: int = SEEDS) -> Verdict:
+    """Run an overview of policies on the preset most like the traces, and the short list at each share and seed.
+
+    ``setup.preset`` may be empty. Then it is chosen among those that were fitted to recorded drives.
     """
     notes: list[str] = []
+    factor = None
     if not setup.preset:
-        chosen, note = closest_preset(traces, setup, progress)
+        chosen, factor, note = closest_preset(traces, setup, progress)
         setup = replace(setup, preset=chosen)
         notes.append(note)
     central = Experiment(traces, setup, progress=progress)
-    outcomes = central.compare(overview())
+    outcomes = central.compare([*overview(), *(name for name in SHORTLIST if name not in overview())])
     reads = outcomes[0].row["reads"]
     if reads < FEW_READS:
         notes.append(f"only {reads:,} reads are tested, so the highest percentiles depend on a handful of them")
     shares = SHARES if setup.device_wide_share is None else (setup.device_wide_share,)
-    summary = []
+    summary, cells = [], []
     for share in shares:
-        if share == central.array.parameters()["device_wide_share"]:
-            short = [outcome for outcome in outcomes if outcome.row["policy"] in SHORTLIST]
-        else:
-            short = Experiment(traces, replace(setup, device_wide_share=share), progress=progress).compare(SHORTLIST)
-        summary.append(weigh(share, short))
-    headline, text = conclude(summary, setup)
-    return Verdict(headline, text, notes, [(central, outcomes)], summary)
+        own: list[Rows] = []
+        for seed in range(setup.seed, setup.seed + seeds):
+            if seed == setup.seed and share == central.array.parameters()["device_wide_share"]:
+                found = outcomes
+            else:
+                again = replace(setup, device_wide_share=share, seed=seed)
+                found = Experiment(traces, again, progress=progress).compare(SHORTLIST)
+            own.append({o.row["policy"]: o.row for o in found if o.row["policy"] in SHORTLIST})
+        summary.append(weigh(share, own))
+        cells += own
+    ranked = rank(cells)
+    doubt = doubts(setup, factor, reads, cells)
+    headline, text, recommendation = conclude(ranked, cells, setup, doubt)
+    return Verdict(headline, text, notes, [(central, outcomes)], summary, recommendation, ranked)
 
 
-def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | None) -> tuple[str, str]:
-    """The preset whose baseline read latencies are most similar to those of the traces, and how similar they are."""
+def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | None) -> tuple[str, float | None, str]:
+    """The preset to model the drives by: its name, the factor by which its latencies differ, and why it was chosen.
+
+    Of the fitted presets the one with the most similar baseline latencies; a guessed one only if the fitted drives are
+    too slow for these traces.
+    """
     real = [t.read_latencies() for t in traces if t.has_latency]
-    if not real or not sum(map(len, real)):
-        return "consumer-deep", "the traces have no latencies, so the preset is a guess: try others with --preset"
+    known = np.concatenate(real) if real and sum(map(len, real)) else None
     points = [50, 75, 90, 95, 99]
-    target = np.percentile(np.concatenate(real), points)
-    distance = {}
-    for name in presets():
+    distance: dict[str, float] = {}
+    for name in (*FITTED, *(name for name in presets() if name not in FITTED)):
         streams = spread(traces, setup.replicas)
         run = Array(name, setup.replicas, setup.seed, setup.device_wide_share).run(
             streams, "baseline", [], seed=setup.seed
         )
-        modelled = np.percentile(run.latency_ns(), points)
+        if run.row()["extra_io_share"] > FLOODED:
+            continue
+        if known is None:
+            why = (
+                "was fitted to a recorded drive" if name in FITTED else "is a guess; the fitted ones are too slow here"
+            )
+            return name, None, f"the traces have no latencies, so preset {name} is assumed, which {why}: try --preset"
+        modelled, target = np.percentile(run.latency_ns(), points), np.percentile(known, points)
         distance[name] = float(np.exp(np.mean(np.abs(np.log(np.maximum(modelled, 1) / np.maximum(target, 1))))))
-    best = min(distance, key=lambda name: distance[name])
+    if not distance:
+        return "enterprise-wide", None, "every preset is too slow for these traces: enterprise-wide is a guess"
+    fitted = [name for name in FITTED if name in distance]
+    best = min(fitted or distance, key=lambda name: distance[name])
+    nearest = min(distance, key=lambda name: distance[name])
+    kind = "fitted to a recorded drive" if best in FITTED else "a guess"
     note = (
-        f"preset {best} is most similar to these traces: its quantiles p50 to p99 differ from the measured ones by a "
-        f"factor of {distance[best]:.1f} on average"
+        f"preset {best} ({kind}) is the most similar {'of the fitted ones' if fitted else 'one'}: its quantiles p50 to "
+        f"p99 differ from the measured ones by a factor of {distance[best]:.1f} on average"
     )
-    if distance[best] > 2:
+    if nearest != best:
+        note += f"; {nearest}, a guess, differs by {distance[nearest]:.1f}"
+    if distance[best] > FAR:
         note += "; this is a large difference, so take the result as a trend and not as a forecast"
-    return best, note
+    return best, distance[best], note
 
 
-def weigh(share: float, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """One row of the summary: the best policy without a model against the best one with a model, by p99 and mean."""
-    rows = {o.row["policy"]: o.row for o in outcomes}
-    simple = [r for name, r in rows.items() if name not in LEARNED and name not in ("baseline", "oracle")]
-    learned = [r for name, r in rows.items() if name in LEARNED]
-    if not simple or not learned:
+def score(row: dict[str, Any], base: dict[str, Any]) -> float:
+    """What a policy costs beside the baseline: the geometric mean of mean, p99 and p99.9, times the reads it sends."""
+    ratios = [row[figure] / base[figure] for figure in FIGURES if base[figure]]
+    sent = (1 + row["extra_io_share"]) / (1 + base["extra_io_share"])
+    return float(np.exp(np.mean(np.log(ratios)))) * sent if ratios else 1.0
+
+
+def scores(cells: Sequence[Rows], name: str) -> list[float]:
+    """The score of a policy in every cell."""
+    return [score(cell[name], cell["baseline"]) for cell in cells]
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the geometric mean, by a bootstrap over shares and seeds."""
+    logs = np.log(ratios)
+    chance = np.random.default_rng(0)
+    means = logs[chance.integers(len(logs), size=(RESAMPLES, len(logs)))].mean(axis=1)
+    low, high = np.exp(np.quantile(means, (0.025, 0.975)))
+    return float(low), float(high)
+
+
+def rank(cells: Sequence[Rows]) -> list[dict[str, Any]]:
+    """What can be deployed, the lowest score first, as gains over the baseline."""
+    found = []
+    for name, way in DEPLOY.items():
+        own = scores(cells, name)
+        low, high = interval(own)
+        line: dict[str, Any] = {"policy": name, "place": way.place, "gain": 1 - mean_of(own)}
+        line |= {"low95": 1 - high, "high95": 1 - low}
+        for figure in FIGURES:
+            ratios = [cell[name][figure] / max(cell["baseline"][figure], 1e-9) for cell in cells]
+            line[f"{figure.removesuffix('_us')}_ratio"] = mean_of(ratios)
+        line["extra_io_share"] = float(np.mean([cell[name]["extra_io_share"] for cell in cells]))
+        found.append(line)
+    return sorted(found, key=lambda line: -line["gain"])
+
+
+def weigh(share: float, cells: Sequence[Rows]) -> dict[str, Any]:
+    """One row of the summary: the best policy without a model against the best one with a model, over all seeds."""
+    simple = [name for name in DEPLOY if name not in LEARNED]
+    learned = [name for name in DEPLOY if name in LEARNED]
+    if not cells:
         raise Error("the summary needs a simple and a learned policy")
+    plain, ours = (min(names, key=lambda name: mean_of(scores(cells, name))) for names in (simple, learned))
 
-    def best(candidates: list[dict[str, Any]]) -> dict[str, Any]:
-        return min(candidates, key=score)
+    def figure(policy: str, key: str) -> float:
+        return mean_of([max(cell[policy][key], 1e-9) for cell in cells])
 
-    def score(row: dict[str, Any]) -> float:
-        """Geometric mean of mean and p99, so that neither the average nor the tail decides alone."""
-        return float(np.sqrt(row["mean_us"] * row["p99_us"]))
+    def told(prefix: str, policy: str) -> dict[str, Any]:
+        return {prefix: policy} | {f"{prefix}_{key}": figure(policy, key) for key in FIGURES}
 
-    base, limit = rows["baseline"], rows["oracle"]
-    plain, ours = best(simple), best(learned)
+    gains = [a / b for a, b in zip(scores(cells, ours), scores(cells, plain), strict=True)]
+    low, high = interval(gains)
     return {
         "share": share,
-        "baseline_p99_us": base["p99_us"],
-        "simple": plain["policy"],
-        "simple_mean_us": plain["mean_us"],
-        "simple_p99_us": plain["p99_us"],
-        "learned": ours["policy"],
-        "learned_mean_us": ours["mean_us"],
-        "learned_p99_us": ours["p99_us"],
-        "oracle_p99_us": limit["p99_us"],
-        "headroom": 1 - score(limit) / score(base),
-        "gain_over_baseline": 1 - score(ours) / score(base),
-        "gain_over_simple": 1 - score(ours) / score(plain),
+        "baseline_p99_us": figure("baseline", "p99_us"),
+        **told("simple", plain),
+        **told("learned", ours),
+        "oracle_p99_us": figure(ORACLE, "p99_us"),
+        "headroom": 1 - mean_of(scores(cells, ORACLE)),
+        "gain_over_baseline": 1 - mean_of(scores(cells, ours)),
+        "gain_over_simple": 1 - mean_of(gains),
+        "gain_low95": 1 - high,
+        "gain_high95": 1 - low,
     }
 
 
-def conclude(summary: Sequence[dict[str, Any]], setup: Setup) -> tuple[str, str]:
-    """The headline and a sentence of reasons."""
-    headroom = max(row["headroom"] for row in summary)
-    gains = [row["gain_over_simple"] for row in summary]
-    most = max(summary, key=lambda row: row["gain_over_simple"])
+def doubts(setup: Setup, factor: float | None, reads: int, cells: Sequence[Rows]) -> list[str]:
+    """Why the answer may not hold on the real drives."""
+    found = []
+    if not all(name.strip() in FITTED for name in setup.preset.split(",")):
+        found.append(f"{setup.preset} is no preset that was fitted to a recorded drive")
+    if factor is None:
+        found.append("the drives were not compared with measured latencies")
+    elif factor > ALIKE:
+        found.append(f"the modelled latencies differ from the measured ones by a factor of {factor:.1f}")
+    if reads < FEW_READS:
+        found.append("few reads were tested")
+    if len(cells) < 3:
+        found.append("few seeds were run")
+    return found
+
+
+def conclude(
+    ranked: Sequence[dict[str, Any]], cells: Sequence[Rows], setup: Setup, doubt: Sequence[str]
+) -> tuple[str, str, dict[str, Any]]:
+    """The headline, a text with reasons, and the recommendation."""
     where = f"{setup.replicas} x {setup.preset}"
-    if headroom < WORTHWHILE:
-        return (
-            "Not worth installing here.",
-            f"On {where} even the oracle, which knows what every replica will answer, improves the geometric mean of "
-            f"mean and p99 latency by only {100 * headroom:.0f} %: these reads have no tail that another replica "
-            "could cut.",
+    headroom = 1 - mean_of(scores(cells, ORACLE))
+    nothing = {"policy": None, "place": None, "command": None}
+    if headroom < WORTHWHILE or ranked[0]["gain"] < WORTHWHILE:
+        most = ranked[0]
+        text = (
+            f"On {where} the best rule that can be deployed, {most['policy']}, gains {gain_of(most)} on mean, p99 and "
+            f"p99.9, extra reads counted; the oracle, which knows what every replica will answer, {percent(headroom)}."
         )
-    if min(gains) >= WORTHWHILE:
-        return (
-            f"Worth installing: {most['learned']} beats the best simple policy at every device-wide share.",
-            f"On {where} it improves the geometric mean of mean and p99 latency by {100 * min(gains):.0f} to "
-            f"{100 * max(gains):.0f} % over the best policy without a model.",
-        )
-    if max(gains) >= WORTHWHILE:
-        return (
-            "It depends on the device.",
-            f"On {where} the policy with a model beats the best simple policy by {100 * max(gains):.0f} % when "
-            f"{100 * most['share']:.0f} % of the drive's internal work blocks the whole drive, but not at every such "
-            "share. Before you decide, fit a model on latencies measured on your own device and look at its ROC-AUC.",
-        )
-    simple = max(summary, key=lambda row: row["share"])["simple"]
-    return (
-        f"A simple policy is enough: use {simple}.",
-        f"On {where} policies with a model gain at most {100 * max(*gains, 0):.0f} % over it; only perfect knowledge "
-        "would gain more.",
+        return "Not worth installing here.", f"{text} {sureness(doubt)}", nothing | sure(doubt)
+    cheap = next(line for name in DEPLOY for line in ranked if line["policy"] == name and near(line, plain_of(ranked)))
+    ours = next(line for line in ranked if line["policy"] in LEARNED)
+    ratios = [a / b for a, b in zip(scores(cells, ours["policy"]), scores(cells, cheap["policy"]), strict=True)]
+    low, high = interval(ratios)
+    beside = f"{percent(1 - mean_of(ratios))} ({percent(1 - high)} to {percent(1 - low)}) over {cheap['policy']}"
+    if high < 1 and 1 - mean_of(ratios) >= WORTHWHILE:
+        chosen, headline = ours, f"Worth installing: {ours['policy']} beats every rule without a model."
+    elif low < 1 - WORTHWHILE:
+        chosen, headline = cheap, f"It depends on the device: begin with {cheap['policy']}."
+    else:
+        chosen, headline = cheap, f"A simple policy is enough: use {cheap['policy']}."
+    way = DEPLOY[chosen["policy"]]
+    text = (
+        f"On {where} {chosen['policy']} gains {gain_of(chosen)} over reading each stream's own drive: mean x "
+        f"{chosen['mean_ratio']:.2f}, p99 x {chosen['p99_ratio']:.2f}, p99.9 x {chosen['p999_ratio']:.2f}, "
+        f"{percent(chosen['extra_io_share'])} extra reads. The model ({ours['policy']}) gains {beside}. Deploy it by: "
+        f"{way.command} ({way.place}). {sureness(doubt)}"
     )
+    recommendation = dict(chosen) | {"command": way.command, "model_gain": 1 - mean_of(ratios)}
+    recommendation |= {"model_low95": 1 - high, "model_high95": 1 - low, "model_policy": ours["policy"]}
+    return headline, text, recommendation | sure(doubt)
+
+
+def plain_of(ranked: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The best policy without a model."""
+    return next(line for line in ranked if line["policy"] not in LEARNED)
+
+
+def near(line: dict[str, Any], best: dict[str, Any]) -> bool:
+    """Whether a policy without a model is about as good as the best of them."""
+    return line["policy"] not in LEARNED and (1 - line["gain"]) <= (1 - best["gain"]) * (1 + PREFERRED)
+
+
+def gain_of(line: dict[str, Any]) -> str:
+    """A gain with its interval."""
+    return f"{percent(line['gain'])} ({percent(line['low95'])} to {percent(line['high95'])})"
+
+
+def percent(share: float) -> str:
+    """A share, rounded."""
+    return f"{100 * share:.0f} %"
+
+
+def sure(doubt: Sequence[str]) -> dict[str, Any]:
+    """How sure the answer is, for programs."""
+    return {"confidence": "high" if not doubt else "medium" if len(doubt) == 1 else "low", "doubts": list(doubt)}
+
+
+def sureness(doubt: Sequence[str]) -> str:
+    """How sure the answer is, in words."""
+    level = sure(doubt)["confidence"]
+    return f"Confidence: {level}" + (f", because {'; '.join(doubt)}." if doubt else ".")

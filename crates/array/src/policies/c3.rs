@@ -12,8 +12,8 @@
 //! Where we differ: C3's servers report their queue and service time, and drives report nothing. The array is the only
 //! client, so the requests outstanding are the queue; the service time is estimated as the response time divided by one
 //! more than the queue at submit, the share of one request if the device served them one by one. C3's rate control is for
-//! many clients that do not know of each other, and is left out. A replica unread for longer than the array's age limit is
-//! probed, as in ewma-inflight.
+//! many clients that do not know of each other, and is left out. C3 has no probe. Here a replica is probed as in linnet-best:
+//! when it is idle and was unread for a second.
 
 use crate::{Ask, Choice, Completion, Policy, Submit};
 use linnet_core::{Budget, Candidate};
@@ -44,12 +44,12 @@ impl C3 {
     }
 }
 
-/// Whether ewma-inflight would probe this candidate.
+/// Whether linnet-best would probe this candidate.
 fn is_forgotten(ask: &Ask<'_>, device: usize) -> bool {
     let mut candidate = Candidate::default();
     ask.devices[device].describe(ask.now_ns, &mut candidate);
     candidate.eligible = true;
-    candidate.wants_probe(ask.settings, linnet_core::Policy::EwmaInflight, ask.now_ns)
+    candidate.wants_probe(ask.settings, linnet_core::Policy::Best, ask.now_ns)
 }
 
 impl Policy for C3 {

@@ -5,6 +5,9 @@
 //! that `core/choose.c` prefers. They revoke nothing. For stalls that no host can predict, such as one busy die,
 //! linnet-best uses a hedge: a read that is overdue (`core/hedge.c`) is sent again, to the best of the other replicas.
 //!
+//! **ewma-inflight** probes a replica that was unread for a second, as linnet-best does. In the kernel it is what decides
+//! without a model: there it probes after `age_ns`, so that a replica that was slow once is back within a second.
+//!
 //! **ewma-hedged** is linnet-best without trees, and **trees-only** is linnet-best without the hedge. They show what each
 //! of the two is worth.
 //!
@@ -55,6 +58,8 @@ pub(crate) struct Core {
     /// The trees are constants: every read has the score 0, and no features are needed.
     constant: bool,
     latencies: Vec<Option<Latencies>>,
+    /// The averages expire after `probe_ages` times `age_ns`, as under linnet-best.
+    probes_late: bool,
     /// Hedge delay of each device.
     hedge_ns: Vec<Option<Nanos>>,
     /// Hedging of the array: the delay of linnet-best, and the budget for hedges of trees.
@@ -73,10 +78,16 @@ impl Core {
             trees: Vec::new(),
             constant: false,
             latencies: Vec::new(),
+            probes_late: false,
             hedge_ns: Vec::new(),
             hedging: None,
             decision: Decision::new(),
         }
+    }
+
+    /// ewma-inflight as a rival of linnet-best: it forgets a replica as late as that does. The kernel's keeps `age_ns`.
+    pub(crate) fn ewma_inflight() -> Core {
+        Core { probes_late: true, ..Core::averages("ewma-inflight", linnet_core::Policy::EwmaInflight) }
     }
 
     /// linnet-best. Its delay starts at the lowest 95th percentile known of any device; without one it does not hedge.
@@ -214,7 +225,8 @@ impl Policy for Core {
     }
 
     fn settings(&self, given: Settings) -> Settings {
-        Settings { policy: self.policy, ..given }
+        let ages = if self.probes_late { given.probe_ages.into() } else { 1 };
+        Settings { policy: self.policy, age_ns: given.age_ns.saturating_mul(ages), ..given }
     }
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {
@@ -237,7 +249,11 @@ impl Policy for Core {
 
     fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
         if let Some(hedging) = &mut self.hedging {
-            return if hedging.ask(ask.settings) { Hedge::To(self.best_by_trees(ask)) } else { Hedge::Never };
+            return if hedging.ask(ask.settings, &ask.known()) {
+                Hedge::To(self.best_by_trees(ask))
+            } else {
+                Hedge::Never
+            };
         }
         Hedge::To(ask.least(|device| {
             let view = &ask.devices[device];

@@ -150,7 +150,9 @@ fn queue_policies_leave_a_slow_device_alone_and_ask_again() {
                 IoRecord { offset_bytes: chance.below(16) << 16, ..record(at, Op::Read) }
             })
             .collect();
-        let result = go(name, &mut slow_and_fast(), &spread, &models, two_replicas());
+        // The averages are probed after a hundred ages, 10 ms here.
+        let config = Config { age_ns: 100_000, ..two_replicas() };
+        let result = go(name, &mut slow_and_fast(), &spread, &models, config);
         let slow = result.log[0].len();
         assert!((3..500).contains(&slow), "{name} sends {slow} of 2000 reads to the slow device");
         assert!(name == "shortest-queue" || result.counters.probes > 0, "{name}: {:?}", result.counters);

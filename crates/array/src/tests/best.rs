@@ -70,14 +70,17 @@ fn odds_weigh_against_the_wait() {
     assert_eq!(counts([0, 3 * TREE_ONE, 4 * TREE_ONE]), [1, 98, 1]);
     assert_eq!(counts([0, 4 * TREE_ONE, 4 * TREE_ONE]), [98, 1, 1]);
     assert_eq!(counts([-9 * TREE_ONE, -2 * TREE_ONE, -8 * TREE_ONE]), [1, 98, 1], "good odds are all the same");
-    // Without trees only the wait counts: ewma-inflight, which probes the others after age_ns.
-    let result = go(&mut one_slow(), &reads(100, 3_000_000), &[None, None, None], Config::default());
-    assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), [25, 50, 25]);
+    // Without trees only the wait counts, and replicas that were unread for age_ns are probed.
+    let alone = |config| go(&mut one_slow(), &reads(100, 3_000_000), &[None, None, None], config);
+    assert_eq!(alone(Config::default()).log.iter().map(Vec::len).collect::<Vec<_>>(), [25, 50, 25]);
+    // The rival ewma-inflight decides in the same way, but probes as late as linnet-best does: after a second.
     let policy = policy("ewma-inflight", &learned(&[None, None, None]), &Config::default()).expect("a known name");
     let options = crate::RunOptions { array: Config::default(), log: true };
     let records = reads(100, 3_000_000);
     let averages = run(&mut one_slow(), &[&records], &[Thresholds::default(); 3], policy, &options, &mut ());
-    assert_eq!(result.log, averages.expect("the run succeeds").log);
+    let averages = averages.expect("the run succeeds");
+    assert_eq!(averages.log, alone(Config { age_ns: 1_000_000_000, ..Config::default() }).log);
+    assert_eq!((averages.log[0].len(), averages.counters.probes), (1, 0), "0.3 s are too short for a probe");
 }
 
 /// A device that is slow until it has recovered.
@@ -118,6 +121,30 @@ fn hedges_take_two_percent_and_no_more() {
     assert_eq!(result.reads.latency_ns.len() as u64, count);
     assert_eq!(c.hedges, c.extra_io);
     assert!(c.hedges <= count / 50 && c.hedges > count / 100, "{} of {count}", c.hedges);
+}
+
+/// A device that serves many reads at once, each in 40 to 80 ms.
+struct Crowded;
+
+impl LatencyModel for Crowded {
+    fn submit(&mut self, now: Nanos, _request: &Request) -> Outcome {
+        Outcome::Done(now + 40_000_000 + (Chance::new(now).unit() * 4e7) as Nanos)
+    }
+}
+
+#[test]
+fn no_hedge_is_sent_when_every_queue_is_long() {
+    let learned = learned(&[None, None]);
+    let count = 4_000;
+    let hedges = |gap_ns| {
+        hedged(&mut [Crowded, Crowded].map(Modelled::new), &reads(count, gap_ns), &learned, two_replicas())
+            .counters
+            .hedges
+    };
+    // Three reads in flight at each device: those that take longest are sent again, two in a hundred.
+    assert!(hedges(10_000_000) > count / 100, "{} with short queues", hedges(10_000_000));
+    // Sixty in flight: only while the queues fill and drain.
+    assert!(hedges(500_000) <= count / 400, "{} with long queues", hedges(500_000));
 }
 
 /// A device that answers one read in ten late, each with a different latency.

@@ -6,7 +6,7 @@ pub mod drift;
 pub mod history;
 
 use linnet_learn::{BoostOptions, FitOptions, InflectionOptions};
-use linnet_study::{Defects, HeimdallOptions, Study, StudyOptions, StudyRows};
+use linnet_study::{Defects, HeimdallOptions, Study, StudyOptions, StudyRows, WideSet};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -21,6 +21,15 @@ use crate::trace::PyTrace;
 #[pyfunction]
 pub fn defects() -> Vec<&'static str> {
     Defects::NAMES.to_vec()
+}
+
+/// What a host can see when a read arrives, in some two hundred numbers: (n, width), a row for each read with a latency.
+#[pyfunction]
+pub fn wide_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    let records = trace.records.clone();
+    let set = py.detach(|| WideSet::from_records(&records));
+    let shape = [set.rows(), set.width];
+    PyArray1::from_vec(py, set.values).reshape(shape)
 }
 
 /// One device: its reads described for every model, labelled by one inflection point, split by time.

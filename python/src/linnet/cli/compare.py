@@ -34,7 +34,7 @@ from linnet.extras import require
 from linnet.files import write_whole
 from linnet.learning import FitSettings
 from linnet.report import Section, render
-from linnet.whatif import Verdict, assess
+from linnet.whatif import SEEDS, Verdict, assess
 
 Report = Annotated[
     Path | None, typer.Option(help="Also write a self-contained HTML report.", callback=destination, show_default=False)
@@ -232,12 +232,17 @@ def whatif_command(
     replicas: Replicas = 3,
     share: Share = None,
     rerate: Rerate = 1.0,
+    seeds: Annotated[int, typer.Option(help="Seeds of each device-wide share, for the intervals.", min=1)] = SEEDS,
     report: Report = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
     """Show what each policy would do to your read tail, and whether Linnet is worth installing. Touches no device.
+
+    Mean, p99, p99.9 and the reads that are sent twice count alike. Only what you can deploy is recommended: the
+    device-mapper target, the library, or a setting of your own software. Drives are those of a preset that was fitted
+    to a recorded one, unless you name another. Writes go where the traces have them.
 
     Example: [bold]linnet whatif sdb.blkparse.txt.zst[/]
     """
@@ -252,7 +257,7 @@ def whatif_command(
     with Bars() as bars:
         loaded = faster(load_all(traces, format, bars), rerate)
         setup = Setup(preset=preset or "", replicas=replicas, seed=seed, device_wide_share=share)
-        verdict = assess(loaded, setup, bars)
+        verdict = assess(loaded, setup, bars, seeds)
     if report is not None:
         sections = [Section.of(e, o) for e, o in verdict.experiments]
         write_whole(report, render(sections, title="What Linnet would do", lead=verdict.text))
@@ -269,13 +274,19 @@ def show_verdict(verdict: Verdict) -> None:
     for experiment, outcomes in verdict.experiments:
         show_outcomes(experiment, outcomes)
     if verdict.summary:
-        shares = ("share", "headroom", "gain_over_baseline", "gain_over_simple")
+        shares = ("share", "headroom", "gain_over_baseline", "gain_over_simple", "gain_low95", "gain_high95")
         rows = [[percent(v, 0) if k in shares else v for k, v in row.items()] for row in verdict.summary]
         table(
             "\nby device-wide share: how much of the drive's internal work blocks the whole drive",
             [k.replace("_", " ") for k in verdict.summary[0]],
             rows,
         )
+    gains = ("gain", "low95", "high95", "extra_io_share")
+    rows = [[percent(v, 0) if k in gains else v for k, v in line.items()] for line in verdict.candidates]
+    names = [k.replace("_", " ") for k in verdict.candidates[0]]
+    table(
+        "\nwhat you can deploy, over all shares and seeds, against reading each stream's own drive", names, rows, left=2
+    )
     for note in verdict.notes:
         console.print(f"[dim]note:[/] {escape(note)}", markup=True)
     console.print(f"\n[bold]{escape(verdict.headline)}[/]\n{escape(verdict.text)}", markup=True)

@@ -14,17 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet import _moved
-from linnet._native import Study, Trace
+from linnet._native import LearnError, Study, Trace
 from linnet.extras import require
+from linnet.studies.ceiling import ceiling_scores
 
 __getattr__ = _moved.renamed(__name__)
 
 MODELS = ("always-fast", "logistic", "trees", "linnos", "heimdall", "linnet")
 """``logistic`` (scikit-learn) sees LinnOS's nine numbers. ``trees`` (scikit-learn's boosting) sees those, Heimdall's
 eleven and what ``linnet`` sees: a ceiling for the features. The others are what the core runs, in integers."""
-MORE_MODELS = ("trees-linnos", "heimdall-cutoff", "heimdall-p3", "heimdall-p9")
-"""The ceiling of LinnOS's nine numbers; Heimdall's features and network trained on the labels of all; Heimdall deciding
-on three or nine reads at once."""
+CEILING = "ceiling"
+MORE_MODELS = (CEILING, "trees-linnos", "heimdall-cutoff", "heimdall-p3", "heimdall-p9")
+"""The wide ceiling, boosted on some two hundred numbers; the ceiling of LinnOS's nine numbers; Heimdall's features and
+network trained on the labels of all; Heimdall deciding on three or nine reads at once."""
 FIGURES = ("rows", "base_rate", "accuracy", "balanced_accuracy", "roc_auc", "false_submit", "false_revoke")
 """Figures of each model. ``base_rate`` is the accuracy of always submitting."""
 
@@ -95,6 +97,13 @@ def _scikit(study: Study, name: str, seed: int) -> dict[str, Any]:
     return evaluated(test[1], score > 0.5, score)
 
 
+def _ceiling(study: Study, trace: Trace, test: Trace | None, seed: int) -> dict[str, Any]:
+    score = ceiling_scores(study, trace, test, seed)
+    if score is None:
+        return _always_fast(study, CEILING, seed)
+    return evaluated(study.test()[1], score > 0.5, score)
+
+
 EVALUATORS: dict[str, Callable[[Study, str, int], dict[str, Any]]] = {
     "always-fast": _always_fast,
     "logistic": _scikit,
@@ -122,6 +131,8 @@ def accuracy(
     those in :func:`linnet._native.defects`. Heimdall's rows also have ``own_...``: the same decisions by the labels
     that it was trained on.
     """
+    if CEILING in models and defects:
+        raise LearnError("the model 'ceiling' has no published defects: leave out --defect, or the model")
     study = Study(trace, test, seed=seed, defects=defects)
     point = {
         "inflection_percentile": study.inflection_percentile,
@@ -129,7 +140,7 @@ def accuracy(
     }
     rows = []
     for name in models:
-        found = EVALUATORS[name](study, name, seed)
+        found = _ceiling(study, trace, test, seed) if name == CEILING else EVALUATORS[name](study, name, seed)
         own = {key: value for key, value in found.items() if key.startswith("own_")}
         rows.append({"trace": trace.name, "model": name} | point | {k: found[k] for k in FIGURES} | own)
     return rows

@@ -27,6 +27,9 @@ WON = 0.95
 """Below this ratio to the best rule, the model wins the cell."""
 LOST = 1.02
 """Above it, the model loses the cell."""
+FRUGAL = 0.025
+"""A rule that sends at most this share of reads more than the baseline twice is frugal; ours sends up to 0.02 and a
+burst. In overload the baseline sends reads twice, too: after their time-out."""
 RESAMPLES = 2_000
 """Bootstrap samples of an interval."""
 
@@ -71,13 +74,16 @@ def mixed(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
     """The rows of one cell, one for each metric."""
-    names = [*rules(), OURS]
+    names = [*rules(), "trees-only", OURS]
     if experiment.array.foresight:
         names.append(ORACLE)
     by = {outcome.row["policy"]: outcome.row for outcome in experiment.compare(names)}
     rows = []
     for metric in METRICS:
         best = min(rules(), key=lambda name: by[name][metric])
+        most = by["baseline"]["extra_io_share"] + FRUGAL
+        thrifty = [name for name in rules() if by[name]["extra_io_share"] <= most]
+        frugal = min(thrifty, key=lambda name: by[name][metric])
         rule_us, own_us = by[best][metric], by[OURS][metric]
         oracle_us = by[ORACLE][metric] if ORACLE in by else None
         rows.append(
@@ -95,7 +101,12 @@ def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
                 "ratio": own_us / rule_us if rule_us else 1.0,
                 "way": way(rule_us, own_us, oracle_us) if oracle_us is not None else None,
                 "ewma_hedged_us": by["ewma-hedged"][metric],
+                "trees_only_us": by["trees-only"][metric],
                 "extra_io_share": by[OURS]["extra_io_share"],
+                "best_rule_extra_io_share": by[best]["extra_io_share"],
+                "frugal_rule": frugal,
+                "frugal_rule_us": by[frugal][metric],
+                "reads": by[OURS]["reads"],
             }
         )
     return rows

@@ -13,7 +13,7 @@ from linnet.cli.learn import RATES, rates
 from linnet.cli.options import AsJson, Format, Seed, Traces, complete_preset, load
 from linnet.cli.output import Bars, print_json, table, warn
 from linnet.extras import require
-from linnet.studies.accuracy import MODELS, MORE_MODELS
+from linnet.studies.accuracy import CEILING, MODELS, MORE_MODELS
 from linnet.studies.cli.options import Workloads, chosen_of, numbers_of
 from linnet.studies.grid import MAX_READS, SHARES, Cell, Source, every_cell, run_cells, summary
 
@@ -78,11 +78,17 @@ def accuracy_command(
 
     Example: [bold]linnet study accuracy -w az-e --preset enterprise-wide --share 0.5,0.9[/]
 
+    Example: [bold]linnet study accuracy -t nvme0.csv --model linnos,linnet,ceiling[/]
+
     Example: [bold]linnet study accuracy --everything --traces traces/ --out accuracy.jsonl[/]
     """
     require("study", "linnet study accuracy")
     names = chosen_of(MODELS, model, "--model", MORE_MODELS)
     committed = chosen_of(defects(), defect, "--defect") if defect else []
+    if CEILING in names and committed:
+        raise typer.BadParameter(
+            f"the model {CEILING!r} has no published defects; leave one out", param_hint="--defect"
+        )
     chosen: list[str | None] = (
         [*chosen_of(presets(), None if preset == "all" else preset, "--preset")] if preset else []
     )
@@ -132,8 +138,12 @@ def accuracy_command(
     if not everything:
         columns = ["trace", "preset", "share", "model", "rows", *RATES]
         table("accuracy on later reads", columns, shown, left=4)
+    names = ["cells", "n", "counted", "/ LinnOS", "/ Heimdall", "/ trees", "Heimdall / LinnOS"]
+    lines = summary(rows)
+    if any("against_ceiling" in line for line in lines):
+        names.append("/ ceiling")
     table(
         "(1 - AUC) of linnet divided by that of others, geometric means",
-        ["cells", "n", "counted", "/ LinnOS", "/ Heimdall", "/ trees", "Heimdall / LinnOS"],
-        [list(line.values()) for line in summary(rows)],
+        names,
+        [[*line.values(), *[None] * (len(names) - len(line))] for line in lines],
     )

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from linnet._native import Trace, workloads
 from linnet.cli.compare import Writes
-from linnet.cli.options import AsJson, Format, Replicas, Traces, check_preset, complete_preset, load_all
-from linnet.cli.output import Bars, console, destination, print_json, table
-from linnet.experiment import Experiment, Setup, periods
+from linnet.cli.options import AsJson, Format, Replicas, Traces, check_preset, complete_preset, load, load_all
+from linnet.cli.output import Bars, console, destination, print_json, table, warn
 from linnet.files import write_whole
 from linnet.studies.cli.options import Workloads, chosen_of
-from linnet.studies.worth import cell_rows, reported_seeds, summary, without_ties
+from linnet.studies.grid import Source
+from linnet.studies.worth import LOST, reported_seeds, summary
+from linnet.studies.worth_grid import IOS, Cell, every_cell, run_cells, worth_setup
+from linnet.studies.worth_page import page_of
 
 COLUMNS = ("trace", "preset", "seed", "metric", "best_rule", "best_rule_us", "learned_us", "oracle_us", "ratio")
 
@@ -40,6 +42,36 @@ def worth_command(
     seconds: Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)] = 120.0,
     rerate: Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)] = 1.0,
     seeds: Annotated[int, typer.Option(help="Number of seeds; none of them was used for tuning.", min=1)] = 5,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--everything",
+            help="Every workload and every trace of --traces, on arrays of both engines, equal and mixed, under three "
+            "loads.",
+        ),
+    ] = False,
+    traces: Annotated[
+        Path | None, typer.Option(help="With --everything: the folder of traces.", show_default=False)
+    ] = None,
+    ios: Annotated[
+        int, typer.Option(help="With --everything: I/Os of each period, all devices together.", min=300)
+    ] = IOS,
+    limit: Annotated[
+        int | None, typer.Option(help="With --everything: run the first cells only.", min=1, show_default="all")
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append the rows of each cell to this file of JSON lines; cells that it has are not run again.",
+            show_default=False,
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the result as a page in Markdown to this file.", callback=destination, show_default=False
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Also write the JSON to a file.", callback=destination, show_default=False),
@@ -50,37 +82,72 @@ def worth_command(
     """Compare linnet-best with the best rule that has no model, in every cell and for every figure.
 
     A ratio below 1 means that the model is better. The best rule is chosen in each cell after the fact. Seeds that
-    parameters were chosen with are not used (linnet/studies/split.toml).
+    parameters were chosen with are not used (linnet/studies/split.toml). I/Os of a trace that arrive at the same time
+    are put in an order that a hash draws. A run with --keep that was stopped continues where it was.
 
     Example: [bold]linnet study worth -w az-c -w bs-e --preset consumer-deep --seeds 5 --json[/]
+
+    Example: [bold]linnet study worth --everything --traces traces/ --keep worth.jsonl --page worth.md[/]
     """
-    presets = preset or ["consumer-deep"]
-    for name in (name for one in presets for name in one.split(",")):
-        check_preset(name.strip())
-    made = chosen_of(workloads(), ",".join(workload), "--workload") if workload else []
-    if not trace and not made:
-        raise typer.BadParameter("give --trace once for each device, or --workload", param_hint="--trace")
-    rows: list[dict[str, Any]] = []
+    to_all = writes is Writes.all
+    if everything:
+        if traces is None:
+            raise typer.BadParameter("--everything needs the folder of traces", param_hint="--traces")
+        if trace or workload or preset:
+            raise typer.BadParameter("it chooses traces, workloads and presets itself", param_hint="--everything")
+        cells, lacking = every_cell(traces, seeds, to_all, ios)
+        cells = cells[:limit]
+        for file in lacking:
+            warn(f"{traces / file} does not exist and is left out of the grid")
+    else:
+        cells = asked_cells(trace, workload, preset or ["consumer-deep"], replicas, to_all, seeds, rerate, seconds)
     with Bars() as bars:
-        traces: list[Trace] = load_all(trace, format, bars) if trace else []
-        for one in presets:
-            for seed in reported_seeds(seeds):
-                setup = Setup(preset=one, replicas=replicas, seed=seed, writes_to_all=writes is Writes.all)
-                if traces:
-                    shuffled = [without_ties(trace, seed).rerate(rerate) for trace in traces]
-                    rows += cell_rows(Experiment(shuffled, setup, progress=bars), writes.value)
-                for name in made:
-                    train, test = periods(name, seconds, setup)
-                    train, test = ([trace.rerate(rerate) for trace in part] for part in (train, test))
-                    rows += cell_rows(Experiment(train, setup, name, bars, test), writes.value)
+        given = load_all(trace, format, bars) if trace and not everything else []
+        read: dict[Source, list[Trace]] = {}
+
+        def traces_of(source: Source) -> list[Trace]:
+            if source not in read:
+                read[source] = given or [load(source.path or Path(source.name), source.format, Bars())]
+            return read[source]
+
+        rows = run_cells(cells, traces_of, bars, keep, warn)
+    if not rows:
+        raise typer.BadParameter("no cell could be run", param_hint="--everything" if everything else "--trace")
     found = {"rows": rows, "summary": summary(rows)}
     if output is not None:
         write_whole(output, dumps(found, indent=1) + "\n")
+    if page is not None:
+        write_whole(page, page_of(rows))
     if json:
         print_json(found)
         return
     table("linnet-best against the best rule without a model, us", COLUMNS, [[row[k] for k in COLUMNS] for row in rows])
     lines = found["summary"]
     table("all cells", list(lines[0]), [list(line.values()) for line in lines], left=1)
-    losses = [row for row in rows if row["ratio"] > 1.02]
+    losses = [row for row in rows if row["ratio"] > LOST]
     console.print(f"{len(losses)} of {len(rows)} rows are lost by more than 2 %")
+
+
+def asked_cells(
+    trace: list[Path] | None,
+    workload: list[str] | None,
+    presets: list[str],
+    replicas: int,
+    writes_to_all: bool,
+    seeds: int,
+    rate: float,
+    seconds: float,
+) -> list[Cell]:
+    """The cells of the traces and workloads that were named, at the rate that was asked for."""
+    for name in (name for one in presets for name in one.split(",")):
+        check_preset(name.strip())
+    sources = [Source("+".join(path.name for path in trace), trace[0])] if trace else []
+    sources += [Source(name) for name in chosen_of(workloads(), ",".join(workload), "--workload")] if workload else []
+    if not sources:
+        raise typer.BadParameter("give --trace once for each device, or --workload", param_hint="--trace")
+    return [
+        Cell(source, worth_setup(one, replicas, seed, writes_to_all), None, rate, None, seconds)
+        for one in presets
+        for seed in reported_seeds(seeds)
+        for source in sources
+    ]

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What an operator is told: the score, the recommendation and how sure it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import device_trace
+from linnet import Trace, write_trace
+from linnet.experiment import Setup
+from linnet.whatif import DEPLOY, FITTED, ORACLE, closest_preset, conclude, doubts, interval, rank, score, weigh
+
+BASE = {"mean_us": 100.0, "p99_us": 1000.0, "p999_us": 4000.0, "extra_io_share": 0.0}
+
+
+def times(ratio: float, extra: float = 0.0, p999: float | None = None) -> dict[str, Any]:
+    row = {key: value * ratio for key, value in BASE.items() if key != "extra_io_share"}
+    return row | {"extra_io_share": extra} | ({"p999_us": BASE["p999_us"] * p999} if p999 is not None else {})
+
+
+def cells(**ratios: float) -> list[dict[str, dict[str, Any]]]:
+    """Six cells that differ by a few per cent; every policy that is not named is the baseline."""
+    found = []
+    for k in range(6):
+        cell = {name: times(1.0) for name in ("baseline", *DEPLOY)} | {ORACLE: times(0.4)}
+        cell |= {name.replace("_", "-"): times(ratio * (1 + 0.01 * k)) for name, ratio in ratios.items()}
+        found.append(cell)
+    return found
+
+
+def told(found: list[dict[str, dict[str, Any]]], doubt: list[str] | None = None) -> tuple[str, str, dict[str, Any]]:
+    return conclude(rank(found), found, Setup(preset="970-evo"), doubt or [])
+
+
+def test_the_score_weighs_three_figures_and_the_extra_reads() -> None:
+    assert score(times(0.5), BASE) == pytest.approx(0.5)
+    assert score(times(1.0, p999=0.25), BASE) == pytest.approx(0.25 ** (1 / 3)), "a fourfold p99.9 counts"
+    assert score(times(0.5, extra=0.2), BASE) == pytest.approx(0.6)
+
+
+def test_the_interval_holds_the_mean_and_grows_with_the_spread() -> None:
+    low, high = interval([0.8, 0.9, 1.0, 0.85, 0.95])
+    assert low < 0.8974 < high and interval([0.9] * 5) == pytest.approx((0.9, 0.9))
+
+
+def test_the_rival_without_a_model_is_recommended_where_the_model_adds_nothing() -> None:
+    headline, text, found = told(cells(ewma_hedged=0.60, linnet_best=0.59, trees_only=0.8))
+    assert headline == "A simple policy is enough: use ewma-hedged." and found["policy"] == "ewma-hedged"
+    assert found["command"] == DEPLOY["ewma-hedged"].command and found["command"] in text
+    assert found["low95"] < found["gain"] < found["high95"]
+
+
+def test_the_least_effort_wins_among_equals() -> None:
+    headline, _, found = told(cells(ewma_hedged=0.60, ewma_inflight=0.605, linnet_best=0.59))
+    assert found["policy"] == "ewma-inflight" and found["place"] == "dm target" and "simple" in headline
+
+
+def test_the_model_is_recommended_where_it_beats_every_rule() -> None:
+    headline, text, found = told(cells(ewma_hedged=0.70, linnet_best=0.50))
+    assert headline.startswith("Worth installing: linnet-best") and found["policy"] == "linnet-best"
+    assert found["model_gain"] == pytest.approx(1 - 0.5 / 0.7) and "Confidence: high" in text
+
+
+def test_what_depends_is_said_to_depend_and_what_gains_nothing_is_not_worth_it() -> None:
+    found = cells(ewma_hedged=0.7)
+    for k, cell in enumerate(found):
+        cell["linnet-best"] = times(0.35 if k < 2 else 0.75)
+    assert told(found)[0] == "It depends on the device: begin with ewma-hedged."
+    headline, _, nothing = told(cells(linnet_best=0.95))
+    assert headline == "Not worth installing here." and nothing["policy"] is None
+
+
+def test_a_guess_is_called_a_guess() -> None:
+    few = cells(ewma_hedged=0.6)
+    assert doubts(Setup(preset="970-evo"), 1.1, 20_000, few) == []
+    assert len(doubts(Setup(preset="consumer-deep"), None, 20_000, few)) == 2
+    assert told(few, ["one"])[2]["confidence"] == "medium" and told(few, ["one", "two"])[2]["confidence"] == "low"
+
+
+def test_the_summary_keeps_its_keys() -> None:
+    row = weigh(0.5, cells(ewma_hedged=0.6, linnet_best=0.5))
+    kept = {"share", "baseline_p99_us", "simple", "simple_mean_us", "simple_p99_us", "learned", "learned_mean_us"}
+    assert kept | {"learned_p99_us", "oracle_p99_us", "headroom", "gain_over_baseline", "gain_over_simple"} <= set(row)
+    assert (row["simple"], row["learned"], row["gain_over_simple"]) == (
+        "ewma-hedged",
+        "linnet-best",
+        pytest.approx(1 - 0.5 / 0.6),
+    )
+
+
+def test_a_fitted_preset_is_chosen_and_named() -> None:
+    arrive = np.arange(3_000, dtype=np.uint64) * 1_000_000
+    zeros = np.zeros(len(arrive), np.uint32)
+    trace = Trace.from_columns(
+        "quiet",
+        arrive,
+        zeros.astype(np.uint8),
+        arrive // 250 * 4096,
+        zeros + 4096,
+        zeros,
+        zeros.astype(np.uint64) + 100_000,
+    )
+    name, factor, note = closest_preset([trace], Setup(preset=""), None)
+    assert name in FITTED and name in note and "fitted" in note and factor is not None and factor < 3
+
+
+def test_the_command_keeps_its_options_and_keys(linnet: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    write_trace(device_trace(2), path)
+    result = linnet("whatif", path, "--preset", "consumer-deep", "--share", 0.75, "--seeds", 2, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert {"headline", "text", "notes", "summary", "rows", "parameters", "recommendation", "candidates"} <= set(found)
+    assert [row["share"] for row in found["summary"]] == [0.75]
+    assert {line["policy"] for line in found["candidates"]} == set(DEPLOY)
+    assert found["recommendation"]["confidence"] == "low" and len(found["recommendation"]["doubts"]) >= 2
