@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from conftest import device_trace
-from linnet import Device, Model, Trace, write_trace
+from linnet import Model, Trace, write_trace
+from linnet._native import Device
 
 pytestmark = pytest.mark.slow
 COMMAND = str(Path(sys.executable).with_name("linnet"))
