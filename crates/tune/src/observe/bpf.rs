@@ -61,7 +61,9 @@ struct Hot {
 
 // SAFETY: all are plain numbers without padding, as the C side declares them.
 unsafe impl Pod for Key {}
+// SAFETY: as above.
 unsafe impl Pod for Cell {}
+// SAFETY: as above.
 unsafe impl Pod for Hot {}
 
 /// Places of `hot`.
