@@ -2,6 +2,7 @@
 """Shared by the tests: the real data if it exists, a generated trace, and the command line as a user calls it."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,10 @@ from linnet import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LINNET_SHARED", ROOT.parent / "shared"))
+
+# A shell's background job ignores SIGINT, and so would the programs that the tests interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
