@@ -246,6 +246,8 @@ def main(wanted: list[str]) -> int:
     if reason:
         print(f"skipped: {reason}", file=sys.stderr)
         return SKIPPED
+    # A shell's background job ignores SIGINT, and so would the commands that are interrupted here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     failed = []
     with tempfile.TemporaryDirectory(prefix="linnet-tune-") as place, Bed(NVME, 64 << 20, DATA + (480 << 20)) as bed:
         data = bed.fill("data", DATA)
