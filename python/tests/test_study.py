@@ -10,7 +10,8 @@ from linnet._native import Study, defects
 from linnet.studies import ceiling
 from linnet.studies.accuracy import CEILING, FIGURES, MODELS, MORE_MODELS, accuracy, numbers
 from linnet.studies.ceiling import STEP, STRENGTHS, boosted, chosen, parts_of
-from linnet.studies.grid import Cell, Source, every_cell, first_reads, kept_rows, ratio, run_cells, summary, two_periods
+from linnet.studies.grid import Cell, Source, every_cell, first_reads, ratio, run_cells, summary, two_periods
+from linnet.studies.kept import kept_rows
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 

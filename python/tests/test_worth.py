@@ -14,7 +14,8 @@ from linnet import Trace
 from linnet._native import Array, policies, workloads
 from linnet.experiment import DEPLOYED, LEARNED, Progress, overview
 from linnet.studies import worth, worth_grid
-from linnet.studies.grid import ARRIVALS, REAL_SSD, Source, kept_rows
+from linnet.studies.grid import ARRIVALS, REAL_SSD, Source
+from linnet.studies.kept import kept_rows
 from linnet.studies.worth_grid import Cell
 from linnet.studies.worth_page import page_of
 

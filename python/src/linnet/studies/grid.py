@@ -6,7 +6,6 @@ Rows are kept in a file of JSON lines, a cell at a time, so that a run that was 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from linnet._native import Array, LearnError, Trace, synth, workloads
-from linnet.files import write_whole
 from linnet.studies.accuracy import CEILING, accuracy
+from linnet.studies.kept import Kept
 from linnet.studies.worth import without_ties
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
@@ -148,14 +147,6 @@ def study_cell(
     return [row | cell.key() | told for row in accuracy(trace, models, cell.seed, test, defects)]
 
 
-def kept_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines; a last line that was cut off by a stop is left out."""
-    if not path.exists():
-        return []
-    lines = path.read_text().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
-
-
 def run_cells(
     cells: Sequence[Cell],
     load: Callable[[Source], Trace],
@@ -167,11 +158,8 @@ def run_cells(
     defects: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Rows of all cells. With ``out`` each cell's are appended to it, and what it has already is not run again."""
-    if out is not None and out.exists() and not out.is_file():
-        raise ValueError(f"{out}: not a regular file, and rows are appended to what it has; give a file")
-    rows = kept_rows(out) if out is not None else []
-    if out is not None and out.exists():
-        write_whole(out, "".join(json.dumps(row) + "\n" for row in rows))
+    kept = Kept(out)
+    rows = list(kept.before)
 
     def name(row: dict[str, Any]) -> tuple[Any, ...]:
         return (*(row[k] for k in ("trace", "preset", "share", "seed", "max_reads", "model")), *row.get("defects", ()))
@@ -190,9 +178,7 @@ def run_cells(
         except LearnError as error:
             skipped(f"{' '.join(str(v) for v in cell.key().values())}: {error}")
             continue
-        if out is not None:
-            with out.open("a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in found)
+        kept.add(found)
         rows += found
     told(len(cells))
     return rows

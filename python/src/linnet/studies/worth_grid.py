@@ -8,7 +8,6 @@ reads take less than twice what they take on an idle array, **light** an eighth 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +18,9 @@ import numpy as np
 from linnet import _native
 from linnet._native import Array, Trace, synth, workloads
 from linnet.experiment import Experiment, Progress, Setup, periods, spread
-from linnet.files import write_whole
 from linnet.learning import FitSettings
-from linnet.studies.grid import ARRIVALS, REAL_SSD, Source, kept_rows
+from linnet.studies.grid import ARRIVALS, REAL_SSD, Source
+from linnet.studies.kept import Kept
 from linnet.studies.worth import cell_rows, reported_seeds, split, without_ties
 
 LOADS = {"light": 0.125, "busy": 1.0, "over": 4.0}
@@ -167,14 +166,12 @@ def run_cells(
     skipped: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
     """Rows of all cells. With ``keep`` each cell's are appended to it, and what it has already is not run again."""
-    kept = kept_rows(keep) if keep is not None else []
-    if keep is not None and keep.exists():
-        write_whole(keep, "".join(json.dumps(row) + "\n" for row in kept))
+    kept = Kept(keep)
     rows: list[dict[str, Any]] = []
     busy: dict[tuple[Any, ...], float] = {}
     for place, cell in enumerate(cells, 1):
         key = cell.key()
-        found = [row for row in kept if all(row.get(name) == value for name, value in key.items())]
+        found = [row for row in kept.before if all(row.get(name) == value for name, value in key.items())]
         if not found:
             rate = cell.rate
             if cell.load is not None:
@@ -186,9 +183,7 @@ def run_cells(
             except _native.Error as error:
                 skipped(f"{cell.source.name} on {cell.setup.preset}, seed {cell.setup.seed}: {error}")
                 continue
-            if keep is not None:
-                with keep.open("a") as file:
-                    file.writelines(json.dumps(row) + "\n" for row in found)
+            kept.add(found)
         rows += found
     return rows
 
