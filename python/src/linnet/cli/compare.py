@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +16,17 @@ from linnet.cli.learn import show_fitted
 from linnet.cli.options import (
     AsJson,
     Format,
+    Presets,
     Replicas,
+    Rerate,
+    Seconds,
     Seed,
     Share,
     Traces,
+    Writes,
+    WritesTo,
     check_preset,
+    checked_presets,
     complete_policy,
     complete_preset,
     complete_workload,
@@ -39,14 +44,6 @@ from linnet.whatif import SEEDS, Verdict, assess
 Report = Annotated[
     Path | None, typer.Option(help="Also write a self-contained HTML report.", callback=destination, show_default=False)
 ]
-Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
-
-
-class Writes(StrEnum):
-    """Where writes go."""
-
-    all = "all"
-    own = "own"
 
 
 def register(app: typer.Typer) -> None:
@@ -67,15 +64,7 @@ def compare_command(
             show_default=False,
         ),
     ] = None,
-    preset: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="SSD model preset or parameter file; may be repeated. As many as replicas, separated by commas, "
-            "give each device its own.",
-            autocompletion=complete_preset,
-            show_default="consumer-deep",
-        ),
-    ] = None,
+    preset: Presets = None,
     replicas: Replicas = 3,
     policy: Annotated[
         str | None,
@@ -83,12 +72,9 @@ def compare_command(
     ] = None,
     share: Share = None,
     rerate: Rerate = 1.0,
-    seconds: Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)] = 120.0,
+    seconds: Seconds = 120.0,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.", min=1)] = FitSettings.epochs,
-    writes: Annotated[
-        Writes,
-        typer.Option(help="Send writes to all replicas, or to their stream's own device, as LinnOS's paper does."),
-    ] = Writes.all,
+    writes: WritesTo = Writes.all,
     writes_to_all: Annotated[bool, typer.Option("--writes-to-all", hidden=True)] = False,
     report: Report = None,
     format: Format = None,
@@ -103,9 +89,7 @@ def compare_command(
 
     Example: [bold]linnet compare -t msnfs.trace.zst --rerate 20 --policy baseline,linnos+hl,oracle[/]
     """
-    presets = preset or ["consumer-deep"]
-    for name in (name for one in presets for name in one.split(",")):
-        check_preset(name.strip())
+    presets = checked_presets(preset)
     if writes_to_all:
         warn("--writes-to-all is now --writes all, the default")
     chosen = parse_policies(policy)

@@ -47,6 +47,15 @@ def complete_policy(incomplete: str) -> list[str]:
     return [name for name in tables.POLICIES if name.startswith(incomplete)]
 
 
+Models = Annotated[
+    list[Path] | None,
+    typer.Option("--model", "-m", help="Model file: one for all replicas, or one per replica.", show_default=False),
+]
+PolicyName = Annotated[
+    str, typer.Option("--policy", help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
+]
+
+
 def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
     """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
     if json:
@@ -93,13 +102,8 @@ def create(
     devices: Annotated[
         list[str], typer.Argument(metavar="DEVICE...", help="Replicas; the first is the primary.", show_default=False)
     ],
-    model: Annotated[
-        list[Path] | None,
-        typer.Option("--model", "-m", help="Model file: one for all replicas, or one per replica.", show_default=False),
-    ] = None,
-    policy: Annotated[
-        str, typer.Option(help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
-    ] = "linnet-best",
+    model: Models = None,
+    policy: PolicyName = "linnet-best",
     md: Annotated[
         bool, typer.Option("--md", help="Make a writable volume above a new md raid1 array of the devices.")
     ] = False,
@@ -180,13 +184,8 @@ def adopt(
     name: Annotated[
         str | None, typer.Option(help="Name of the volume.", show_default="linnet- and the array's name")
     ] = None,
-    model: Annotated[
-        list[Path] | None,
-        typer.Option("--model", "-m", help="Model file: one for all drives, or one per drive.", show_default=False),
-    ] = None,
-    policy: Annotated[
-        str, typer.Option(help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
-    ] = "linnet-best",
+    model: Models = None,
+    policy: PolicyName = "linnet-best",
     json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -71,6 +72,33 @@ Share = Annotated[
         show_default="preset",
     ),
 ]
+Presets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--preset",
+        help="SSD model preset or parameter file, of either engine; may be repeated. As many as replicas, separated by "
+        "commas, give each device its own.",
+        autocompletion=complete_preset,
+        show_default="consumer-deep",
+    ),
+]
+Seconds = Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)]
+Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
+
+
+class Writes(StrEnum):
+    """Where writes go."""
+
+    all = "all"
+    own = "own"
+
+
+WritesTo = Annotated[
+    Writes,
+    typer.Option(
+        "--writes", help="Send writes to all replicas, or to their stream's own device, as LinnOS's paper does."
+    ),
+]
 Replicas = Annotated[int, typer.Option(help="Number of devices that hold each block.", min=1, max=64)]
 
 
@@ -114,6 +142,14 @@ def check_preset(preset: str | None) -> None:
         _native.engine_of(preset)
     except DeviceError as error:
         raise typer.BadParameter(str(error), param_hint="--preset") from error
+
+
+def checked_presets(presets: Sequence[str] | None) -> list[str]:
+    """The arrays of ``Presets``, consumer-deep for none given, after a check of every name."""
+    arrays = list(presets or ["consumer-deep"])
+    for name in (name for one in arrays for name in one.split(",")):
+        check_preset(name.strip())
+    return arrays
 
 
 def parse_policies(text: str | None) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from linnet._native import Trace, presets, workloads
-from linnet.cli.options import AsJson, Format, Traces, complete_preset, load_all, parse_policies
+from linnet.cli.options import AsJson, Format, Seconds, Traces, complete_preset, load_all, parse_policies
 from linnet.cli.output import Bars, print_json, table
 from linnet.experiment import Experiment, Setup, periods
 from linnet.extras import require
@@ -30,7 +30,7 @@ def latency_command(
     ] = "consumer-deep",
     share: Shares = None,
     policy: Annotated[str | None, typer.Option(help="Policies, separated by commas.")] = ",".join(POLICIES),
-    seconds: Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)] = 120.0,
+    seconds: Seconds = 120.0,
     limit: Annotated[
         bool,
         typer.Option("--limit", help="Also estimate, by boosted trees, what any predictor on the host could gain."),

@@ -10,8 +10,20 @@ from typing import Annotated
 import typer
 
 from linnet._native import Trace, workloads
-from linnet.cli.compare import Writes
-from linnet.cli.options import AsJson, Format, Replicas, Traces, check_preset, complete_preset, load, load_all
+from linnet.cli.options import (
+    AsJson,
+    Format,
+    Presets,
+    Replicas,
+    Rerate,
+    Seconds,
+    Traces,
+    Writes,
+    WritesTo,
+    checked_presets,
+    load,
+    load_all,
+)
 from linnet.cli.output import Bars, console, destination, print_json, table, warn
 from linnet.files import write_whole
 from linnet.studies.cli.options import Workloads, chosen_of
@@ -26,21 +38,11 @@ COLUMNS = ("trace", "preset", "seed", "metric", "best_rule", "best_rule_us", "le
 def worth_command(
     trace: Traces = None,
     workload: Workloads = None,
-    preset: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Preset or parameter file, of either engine; may be repeated. As many as replicas, separated by "
-            "commas, give each device its own.",
-            autocompletion=complete_preset,
-            show_default="consumer-deep",
-        ),
-    ] = None,
+    preset: Presets = None,
     replicas: Replicas = 3,
-    writes: Annotated[Writes, typer.Option(help="Send writes to all replicas, or to their stream's own device.")] = (
-        Writes.all
-    ),
-    seconds: Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)] = 120.0,
-    rerate: Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)] = 1.0,
+    writes: WritesTo = Writes.all,
+    seconds: Seconds = 120.0,
+    rerate: Rerate = 1.0,
     seeds: Annotated[int, typer.Option(help="Number of seeds; none of them was used for tuning.", min=1)] = 5,
     everything: Annotated[
         bool,
@@ -100,7 +102,7 @@ def worth_command(
         for file in lacking:
             warn(f"{traces / file} does not exist and is left out of the grid")
     else:
-        cells = asked_cells(trace, workload, preset or ["consumer-deep"], replicas, to_all, seeds, rerate, seconds)
+        cells = asked_cells(trace, workload, checked_presets(preset), replicas, to_all, seeds, rerate, seconds)
     with Bars() as bars:
         given = load_all(trace, format, bars) if trace and not everything else []
         read: dict[Source, list[Trace]] = {}
@@ -139,8 +141,6 @@ def asked_cells(
     seconds: float,
 ) -> list[Cell]:
     """The cells of the traces and workloads that were named, at the rate that was asked for."""
-    for name in (name for one in presets for name in one.split(",")):
-        check_preset(name.strip())
     sources = [Source("+".join(path.name for path in trace), trace[0])] if trace else []
     sources += [Source(name) for name in chosen_of(workloads(), ",".join(workload), "--workload")] if workload else []
     if not sources:
