@@ -106,7 +106,7 @@ void linnet_ledger_doubt(struct linnet_ledger *ledger, uint32_t leg, enum linnet
 
 /*
  * Trusts a leg of which md was found to hold all data, after this generation was read. Returns 0, or -1 if the
- * generation has changed since: then whoever found that must look again.
+ * generation has changed since: then the caller must look at md again.
  */
 int linnet_ledger_trust(struct linnet_ledger *ledger, uint32_t leg, uint64_t generation);
 

@@ -5,7 +5,7 @@
  *
  * First directed interleavings, then random ones. In these, legs fail, are removed, overwritten, added again and
  * recovered; writes fail, wait at md's barrier, or are copied (write-behind); a check repairs; somebody writes to md
- * and not to the volume; whoever gives trust reads the generation, looks at md and gives trust at three different times.
+ * and not to the volume; user space reads the generation, looks at md and gives trust at three different times.
  */
 #include "ledger_md.h"
 

@@ -2,7 +2,7 @@
 //! How every command writes a file that the user names, and reads one whole.
 //!
 //! A regular file is written under no name in the target's directory (`O_TMPFILE`), synced, and put in the target's place
-//! by a rename; then the directory is synced. Whoever reads the target sees the old bytes or the new ones. A process that
+//! by a rename; then the directory is synced. A reader of the target sees the old bytes or the new ones. A process that
 //! is killed leaves nothing: a file without a name goes with it. File systems without `O_TMPFILE` get a temporary name,
 //! opened exclusively and removed when the writer is dropped.
 //!

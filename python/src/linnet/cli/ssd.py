@@ -285,7 +285,7 @@ def serve(
 
     Works with fio's nbd engine, libnbd, qemu and nbd-client. Prints model latency against achieved latency at the end.
 
-    There is no access control: whoever can connect can read and overwrite the drives. Put the Unix socket into a
+    There is no access control: every client can read and overwrite the drives. Put the Unix socket into a
     directory that only those may enter.
 
     Example: [bold]linnet ssd serve --preset sata --drives 3 --unix /tmp/drives.sock[/]
