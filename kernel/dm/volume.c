@@ -12,13 +12,15 @@
 
 #include "linnet-dm.h"
 
-/* After each change of the ledger, under the lock: whether a leg has become trusted or lost its trust. */
-static bool settle(struct linnet_volume *volume)
+/* Gives the lock back after a change of the ledger, and tells when a leg has become trusted or lost its trust. */
+static void unlock_changed(struct linnet_volume *volume, unsigned long flags)
 {
-	u8 before = volume->trusted;
+	bool changed = volume->trusted != volume->ledger.trusted;
 
 	WRITE_ONCE(volume->trusted, volume->ledger.trusted);
-	return before != volume->trusted;
+	spin_unlock_irqrestore(&volume->lock, flags);
+	if (changed)
+		linnet_dm_changed(volume->dm);
 }
 
 /* ---- reads ---- */
@@ -147,19 +149,16 @@ static void release(struct work_struct *work)
 void linnet_volume_end(struct linnet_volume *volume, struct linnet_io *io)
 {
 	unsigned long flags;
-	bool changed, waits;
+	bool waits;
 
 	if (!io->write.serial)
 		return;
 	spin_lock_irqsave(&volume->lock, flags);
 	linnet_ledger_end(&volume->ledger, &io->write);
-	changed = settle(volume);
 	waits = !bio_list_empty(&volume->held);
-	spin_unlock_irqrestore(&volume->lock, flags);
+	unlock_changed(volume, flags);
 	if (waits)
 		queue_work(volume->dm->queue, &volume->release);
-	if (changed)
-		linnet_dm_changed(volume->dm);
 }
 
 /* ---- what md does at the legs ---- */
@@ -188,7 +187,6 @@ void linnet_volume_member_arrives(struct linnet_volume *volume, u32 leg, struct 
 	struct linnet_leg *l = &volume->dm->legs[leg];
 	struct linnet_extent extent;
 	unsigned long flags;
-	bool changed;
 
 	if (io->sectors && (io->op == REQ_OP_READ || io->op == REQ_OP_WRITE)) {
 		linnet_leg_arrive(l, &io->record, LINNET_ANY_EVENT, ktime_get_ns(), io->op == REQ_OP_READ, false,
@@ -199,17 +197,13 @@ void linnet_volume_member_arrives(struct linnet_volume *volume, u32 leg, struct 
 		return;
 	spin_lock_irqsave(&volume->lock, flags);
 	io->serial = linnet_ledger_arrive(&volume->ledger, &extent);
-	changed = settle(volume);
-	spin_unlock_irqrestore(&volume->lock, flags);
-	if (changed)
-		linnet_dm_changed(volume->dm);
+	unlock_changed(volume, flags);
 }
 
 void linnet_volume_member_ends(struct linnet_volume *volume, u32 leg, const struct linnet_member_io *io, bool failed)
 {
 	struct linnet_extent extent;
 	unsigned long flags;
-	bool changed;
 
 	if (!extent_of(volume, leg, io, &extent)) {
 		if (failed)
@@ -218,37 +212,26 @@ void linnet_volume_member_ends(struct linnet_volume *volume, u32 leg, const stru
 	}
 	spin_lock_irqsave(&volume->lock, flags);
 	linnet_ledger_report(&volume->ledger, leg, &extent, io->serial, failed);
-	changed = settle(volume);
-	spin_unlock_irqrestore(&volume->lock, flags);
-	if (changed)
-		linnet_dm_changed(volume->dm);
+	unlock_changed(volume, flags);
 }
 
 void linnet_volume_doubt(struct linnet_volume *volume, u32 leg, enum linnet_doubt doubt)
 {
 	unsigned long flags;
-	bool changed;
 
 	spin_lock_irqsave(&volume->lock, flags);
 	linnet_ledger_doubt(&volume->ledger, leg, doubt);
-	changed = settle(volume);
-	spin_unlock_irqrestore(&volume->lock, flags);
-	if (changed)
-		linnet_dm_changed(volume->dm);
+	unlock_changed(volume, flags);
 }
 
 int linnet_volume_trust(struct linnet_volume *volume, u32 leg, u64 generation)
 {
 	unsigned long flags;
 	int refused;
-	bool changed;
 
 	spin_lock_irqsave(&volume->lock, flags);
 	refused = linnet_ledger_trust(&volume->ledger, leg, generation);
-	changed = settle(volume);
-	spin_unlock_irqrestore(&volume->lock, flags);
-	if (changed)
-		linnet_dm_changed(volume->dm);
+	unlock_changed(volume, flags);
 	return refused ? -ESTALE : 0;
 }
 
