@@ -123,6 +123,14 @@ impl Ftl {
         self.split.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
     }
 
+    /// Marks pages as stored in one piece.
+    #[inline]
+    pub fn join(&mut self, first: u32, pages: u32) {
+        if !self.split.is_empty() {
+            (first..first + pages).for_each(|page| self.set_split(page, false));
+        }
+    }
+
     /// Whether any of these pages is stored in two pieces.
     #[inline]
     pub fn any_split(&self, first: u32, pages: u32) -> bool {
@@ -153,14 +161,33 @@ impl Ftl {
         self.free.len() as u64 * u64::from(geometry.superblock_pages) + u64::from(open)
     }
 
-    /// The newest data of a page is in the buffer from now on; its copy on flash is invalid.
+    /// The newest data of up to `most` pages from `first` on is in the buffer from now on; their copies on flash are
+    /// invalid. Stops before a page that is in the buffer already. Returns how many pages there were.
     #[inline]
-    pub fn buffer(&mut self, geometry: &Geometry, page: u32) {
-        let old = std::mem::replace(&mut self.l2p[page as usize], BUFFERED);
-        if old < BUFFERED {
-            self.p2l[old as usize] = NONE;
-            self.valid[geometry.superblock_of(old) as usize] -= 1;
+    pub fn buffer(&mut self, geometry: &Geometry, first: u32, most: u32) -> u32 {
+        let entries = &mut self.l2p[first as usize..(first + most) as usize];
+        let count = entries.iter().position(|&old| old == BUFFERED).unwrap_or(entries.len());
+        let entries = &mut entries[..count];
+        let Some(&oldest) = entries.first() else { return 0 };
+        // What one large request wrote is often overwritten by another: then the copies are neighbours.
+        let newest = oldest.saturating_add(count as u32 - 1);
+        if newest < BUFFERED
+            && (oldest..).zip(entries.iter()).all(|(physical, &old)| physical == old)
+            && geometry.superblock_of(oldest) == geometry.superblock_of(newest)
+        {
+            entries.fill(BUFFERED);
+            self.p2l[oldest as usize..=newest as usize].fill(NONE);
+            self.valid[geometry.superblock_of(oldest) as usize] -= count as u32;
+            return count as u32;
         }
+        for entry in entries {
+            let old = std::mem::replace(entry, BUFFERED);
+            if old < BUFFERED {
+                self.p2l[old as usize] = NONE;
+                self.valid[geometry.superblock_of(old) as usize] -= 1;
+            }
+        }
+        count as u32
     }
 
     /// Prefetches the map entry of a page that will be looked up soon.
@@ -276,13 +303,21 @@ impl Ftl {
         let mut count = 0;
         let mut die = geometry.die_of_unit(geometry.unit_of(victim.next)) as usize;
         for backs in self.p2l[range.clone()].chunks_exact(geometry.unit_pages as usize) {
-            let before = count;
-            for &page in backs {
-                self.l2p.prefetch(page as usize);
-                moving[count] = page;
-                count += usize::from(page != NONE);
+            let valid = backs.iter().filter(|&&page| page != NONE).count();
+            // Data that was written in large requests is invalid, or valid, a whole unit at a time.
+            if valid == backs.len() {
+                moving[count..count + valid].copy_from_slice(backs);
+                self.l2p.prefetch_all(backs);
+            } else if valid > 0 {
+                let mut at = count;
+                for &page in backs {
+                    self.l2p.prefetch(page as usize);
+                    moving[at] = page;
+                    at += usize::from(page != NONE);
+                }
             }
-            let moved = (count - before) as u32;
+            count += valid;
+            let moved = valid as u32;
             work[die].reads += u32::from(moved > 0);
             work[die].pages += moved;
             die = if die + 1 == geometry.dies as usize { 0 } else { die + 1 };

@@ -9,37 +9,49 @@
 use linnet_types::Nanos;
 
 use super::die::Run;
+use super::ftl::BUFFERED;
 use super::machine::{Machine, NEVER, Visit};
 use crate::cause::Mechanism;
 
 impl Machine {
-    /// Adds a written page to the buffer and starts a flush if one is due.
-    pub fn take_page(&mut self, now: Nanos, page: u32) {
-        self.stats.host_write_pages += 1;
-        if self.ftl.l2p[page as usize] == super::ftl::BUFFERED {
-            self.stats.buffer_write_hits += 1;
-            return;
-        }
-        self.ftl.buffer(&self.geometry, page);
-        if self.filled == 0 {
-            self.filling_batch = self.scope.happens(self.params.device_wide_share);
-        }
-        self.filled = if self.filled + 1 == self.geometry.unit_pages { 0 } else { self.filled + 1 };
-        if self.filling_batch {
-            self.buffer.batch.push(page);
-        } else {
-            self.buffer.eager.push(page);
-        }
-        if self.flush_due == NEVER {
-            self.flush_due = now + self.params.flush_timer_ns;
-            self.set_next_due();
-        }
-        if self.buffer.eager.len() == self.geometry.unit_pages as usize {
-            self.destage(now);
-        }
-        if self.buffer.batch.len() >= self.watermark_pages {
-            self.stats.flushes_watermark += 1;
-            self.flush(now);
+    /// Adds written pages to the buffer, in order, and starts each flush that becomes due.
+    pub fn take_pages(&mut self, now: Nanos, first: u32, count: u32) {
+        let unit_pages = self.geometry.unit_pages as usize;
+        self.stats.host_write_pages += u64::from(count);
+        let (mut page, end) = (first, first + count);
+        while page < end {
+            if self.ftl.l2p[page as usize] == BUFFERED {
+                self.stats.buffer_write_hits += 1;
+                page += 1;
+                continue;
+            }
+            if self.filled == 0 {
+                self.filling_batch = self.scope.happens(self.params.device_wide_share);
+            }
+            let (kept, most) = if self.filling_batch {
+                (&mut self.buffer.batch, self.watermark_pages)
+            } else {
+                (&mut self.buffer.eager, unit_pages)
+            };
+            let room = most.saturating_sub(kept.len()).clamp(1, unit_pages - self.filled as usize);
+            let taken = self.ftl.buffer(&self.geometry, page, (end - page).min(room as u32));
+            kept.extend(page..page + taken);
+            page += taken;
+            self.filled += taken;
+            if self.filled == self.geometry.unit_pages {
+                self.filled = 0;
+            }
+            if self.flush_due == NEVER {
+                self.flush_due = now + self.params.flush_timer_ns;
+                self.set_next_due();
+            }
+            if self.buffer.eager.len() == unit_pages {
+                self.destage(now);
+            }
+            if self.buffer.batch.len() >= self.watermark_pages {
+                self.stats.flushes_watermark += 1;
+                self.flush(now);
+            }
         }
     }
 

@@ -76,11 +76,19 @@ impl Timeline {
         if length == 0 {
             return;
         }
-        self.forget_before(now);
         let end = start + length;
         if let Some(log) = &mut self.log {
             log.add(Mechanism::HostRead, start, end);
         }
+        // Most transfers begin where the newest reservation ends: the parts of a large request, and any at saturation.
+        if let Some(newest) = self.slots[..usize::from(self.tail)].last_mut()
+            && newest.end == start
+            && start > now
+        {
+            newest.end = end;
+            return;
+        }
+        self.forget_before(now);
         let taken = self.taken();
         let at = taken.iter().rposition(|slot| slot.start < end).map_or(0, |at| at + 1);
         let touches_left = at > 0 && taken[at - 1].end == start;

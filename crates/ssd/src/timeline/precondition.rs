@@ -46,7 +46,7 @@ impl Machine {
         if self.ftl.l2p[page as usize] == super::ftl::BUFFERED {
             return 0;
         }
-        self.ftl.buffer(&self.geometry, page);
+        self.ftl.buffer(&self.geometry, page, 1);
         unit.push(page);
         if unit.len() < self.geometry.unit_pages as usize {
             return 0;

@@ -309,20 +309,28 @@ impl Machine {
         let (first, count) = self.pages_of(request);
         let head = request.offset_bytes % u64::from(PAGE_BYTES);
         let tail = (head + u64::from(request.size_bytes)) % u64::from(PAGE_BYTES);
+        let whole_until = count - u64::from(tail > 0);
         let mut page = first;
-        for n in 0..count {
-            let partial = (n == 0 && head > 0) || (n + 1 == count && tail > 0);
-            if partial && !self.params.partial_page_mapping {
-                self.complete_page(now, page);
-            }
-            if !partial {
-                self.ftl.set_split(page, false);
-            } else if self.params.partial_page_mapping && matches!(self.home(page, now), Home::Unit(_)) {
+        let mut seen = 0;
+        while seen < count {
+            let whole = seen < whole_until && (seen > 0 || head == 0);
+            let pages = if whole {
+                let pages = (whole_until - seen).min(u64::from(self.geometry.logical_pages - page)) as u32;
+                self.ftl.join(page, pages);
+                pages
+            } else if self.params.partial_page_mapping {
                 // A page whose data is still in the buffer is completed there, and not split.
-                self.ftl.set_split(page, true);
-            }
-            self.take_page(now, page);
-            page += 1;
+                if matches!(self.home(page, now), Home::Unit(_)) {
+                    self.ftl.set_split(page, true);
+                }
+                1
+            } else {
+                self.complete_page(now, page);
+                1
+            };
+            self.take_pages(now, page, pages);
+            seen += u64::from(pages);
+            page += pages;
             if page == self.geometry.logical_pages {
                 page = 0;
             }
