@@ -58,8 +58,10 @@ lib:                   ## liblinnet and linnet-load in build/lib: reads that fai
 test-lib: tools        ## liblinnet against a stand-in for a device that revokes
 	@$(MAKE) --no-print-directory -C lib check
 
+# `make lint` compiles the examples.
 test-rust:             ## every crate
-	@cargo test --workspace --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
+	@cargo test --workspace --lib --bins --tests --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
+	@cargo test --workspace --doc --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
 
 test-python: build     ## the command line and the Python library
 	@$(BIN)/python -m pytest python/tests -m "not slow"
