@@ -6,6 +6,7 @@
 //! - [`HistorySet`] has the rows of networks that remember more or fewer reads than LinnOS's four.
 //! - [`WideSet`] has what a host can see when a read arrives, in some two hundred numbers.
 //! - [`study_drift`] compares a model trained once, one that drift handling maintains, and one that is always retrained.
+//! - [`PathScores`] scores paths as path selectors do, with each part of the score a switch.
 //! - [`CounterfactualPolicy`] records what a host could have known of every replica, and what each replica would have answered.
 
 mod compare;
@@ -14,6 +15,7 @@ mod defects;
 mod drift;
 mod heimdall;
 mod history;
+mod paths;
 mod wide;
 
 pub use compare::{HeimdallEvaluated, Study, StudyOptions, StudyRows};
@@ -24,4 +26,5 @@ pub use heimdall::{
     HeimdallModel, HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
 };
 pub use history::{HistorySet, train_rows};
+pub use paths::{PathOptions, PathScores};
 pub use wide::WideSet;

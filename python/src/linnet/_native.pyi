@@ -390,6 +390,20 @@ def counterfactual(
     failover_ns: int = 15_000,
     writes_to_all: bool = False,
 ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.uint8]]: ...
+def scored_paths(
+    array: Array,
+    streams: Sequence[Trace],
+    *,
+    cpus: int = 1,
+    size_classes: bool = False,
+    sample_every: int = 1,
+    in_flight: bool = True,
+    shares: bool = False,
+    refresh_ns: int = 0,
+    seed: int = 0,
+    failover_ns: int = 15_000,
+    writes_to_all: bool = False,
+) -> Run: ...
 def synth(workload: str, seconds: float, devices: int, seed: int) -> list[Trace]: ...
 def training_rows(trace: Trace, inflection_ns: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]: ...
 def inflight_rows(

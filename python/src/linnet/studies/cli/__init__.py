@@ -9,6 +9,7 @@ from linnet.studies.cli.accuracy import accuracy_command
 from linnet.studies.cli.drift import drift_command
 from linnet.studies.cli.latency import latency_command
 from linnet.studies.cli.packing import packing_command
+from linnet.studies.cli.paths import paths_command
 from linnet.studies.cli.probing import probing_command
 from linnet.studies.cli.shapes import shapes_command
 from linnet.studies.cli.tune import tune_command
@@ -19,6 +20,7 @@ app.command("accuracy")(accuracy_command)
 app.command("latency")(latency_command)
 app.command("drift")(drift_command)
 app.command("packing")(packing_command)
+app.command("paths")(paths_command)
 app.command("probing")(probing_command)
 app.command("shapes")(shapes_command)
 app.command("tune")(tune_command)

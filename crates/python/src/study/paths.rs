@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Binding of path scores: runs of an array under a path selector whose parts are switches.
+
+use linnet_array::{Config, WriteMode};
+use linnet_study::{PathOptions, PathScores};
+use pyo3::prelude::*;
+
+use crate::array::{PyArray, PyRun};
+use crate::errors;
+use crate::setup::Setup;
+use crate::trace::PyTrace;
+
+/// Runs an array like `Array.run`, with reads sent by path scores. Raises PolicyError.
+#[pyfunction]
+#[pyo3(signature = (array, streams, *, cpus = 1, size_classes = false, sample_every = 1, in_flight = true,
+    shares = false, refresh_ns = 0, seed = 0, failover_ns = 15_000, writes_to_all = false))]
+#[allow(clippy::too_many_arguments)]
+pub fn scored_paths(
+    py: Python<'_>,
+    array: &PyArray,
+    streams: Vec<PyRef<'_, PyTrace>>,
+    cpus: u16,
+    size_classes: bool,
+    sample_every: u32,
+    in_flight: bool,
+    shares: bool,
+    refresh_ns: u64,
+    seed: u64,
+    failover_ns: u64,
+    writes_to_all: bool,
+) -> PyResult<PyRun> {
+    let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
+    let config = Config { replicas: array.count, seed, failover_ns, write_mode, ..Config::default() };
+    let setup = Setup::new(&streams, &[], config)?;
+    let options = PathOptions { cpus: cpus.into(), size_classes, sample_every, in_flight, shares, refresh_ns };
+    let policy = PathScores::new(options, array.count, seed);
+    let (result, stats) =
+        py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
+    let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
+    Ok(PyRun::new((result.reads.latency_ns, result.reads.tenant), result.counters, stats, result.log, names))
+}

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet study paths``."""
+
+from __future__ import annotations
+
+from itertools import count
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from linnet._native import Trace, workloads
+from linnet.cli.options import AsJson, Replicas, Writes, WritesTo, checked_presets, load
+from linnet.cli.output import Bars, destination, print_json, table, warn
+from linnet.experiment import Experiment
+from linnet.files import write_whole
+from linnet.studies.cli.options import Workloads, chosen_of
+from linnet.studies.grid import ARRIVALS, REAL_SSD, Source
+from linnet.studies.paths import cell_rows, summary, table_of
+from linnet.studies.worth import reported_seeds
+from linnet.studies.worth_grid import IOS, LOADS, MIXED, SMALL, Cell, run_cells, worth_setup
+
+PRESETS = ("970-evo", "600p", MIXED[0])
+
+
+def paths_command(
+    workload: Workloads = None,
+    traces: Annotated[
+        Path | None, typer.Option(help="A folder of traces: its recordings are run, too.", show_default=False)
+    ] = None,
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(help="SSD model preset, or one for each replica, separated by commas; may be repeated."),
+    ] = None,
+    replicas: Replicas = 3,
+    writes: WritesTo = Writes.all,
+    seeds: Annotated[int, typer.Option(help="Number of seeds; none of them was used for tuning.", min=1)] = 5,
+    ios: Annotated[int, typer.Option(help="I/Os of each cell's period, all devices together.", min=300)] = IOS,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append the rows of each cell to this file of JSON lines; cells that it has are not run again.",
+            show_default=False,
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write the table in Markdown to this file.", callback=destination, show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Also write the JSON to a file.", callback=destination, show_default=False),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Measure the parts of a path selector's score: what each CPU keeps, size classes, sampling, age, I/Os in flight.
+
+    Each variant changes one part of a score without a model. Ratios above 1 mean that it is slower than the base. Loads
+    are light, busy and overload, as in [bold]linnet study worth[/].
+
+    Example: [bold]linnet study paths -w az-c -w bs-e --preset 970-evo --seeds 2[/]
+    """
+    sources = [Source(name) for name in chosen_of(workloads(), ",".join(workload) if workload else None, "--workload")]
+    if traces is not None:
+        files = {name: file for name, file in (REAL_SSD | ARRIVALS).items() if name not in SMALL}
+        for name, file in files.items():
+            if (traces / file).exists():
+                sources.append(Source(name, traces / file))
+            else:
+                warn(f"{traces / file} does not exist and is left out")
+    to_all = writes is Writes.all
+    cells = [
+        Cell(source, worth_setup(one, replicas, seed, to_all), load, 1.0, ios)
+        for one in checked_presets(preset or list(PRESETS))
+        for seed in reported_seeds(seeds)
+        for source in sources
+        for load in LOADS
+    ]
+    read: dict[Source, list[Trace]] = {}
+
+    def traces_of(source: Source) -> list[Trace]:
+        if source not in read:
+            read[source] = [load(source.path or Path(source.name), source.format, Bars())]
+        return read[source]
+
+    with Bars() as bars:
+        step, done = bars.stage("cells", len(cells)), count(1)
+
+        def rows_of(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
+            rows = cell_rows(experiment, writes)
+            step(next(done))
+            return rows
+
+        rows = run_cells(cells, traces_of, bars, keep, warn, rows_of)
+    if not rows:
+        raise typer.BadParameter("no cell could be run", param_hint="--traces")
+    found = {"rows": rows, "summary": summary(rows)}
+    if output is not None:
+        write_whole(output, dumps(found, indent=1) + "\n")
+    if page is not None:
+        write_whole(page, table_of(found["summary"]))
+    if json:
+        print_json(found)
+        return
+    lines = found["summary"]
+    columns = [name for name in lines[0] if "95" not in name]
+    cells_of = [[f"{line[k]:.3f}" if isinstance(line[k], float) else line[k] for k in columns] for line in lines]
+    table("latency as a multiple of the base's", columns, cells_of, left=1)
