@@ -6,8 +6,8 @@
  *   target.c   the target: constructor, map, end_io, hooks       table.c    the words of a table line
  *   leg.c      one replica: arrivals, ends, current state        policy.c   the choice of a leg for a read
  *   model.c    model files: loaded, shared, swapped under RCU    status.c   counters, status
- *   message.c  messages                                          mirror.c   writes to several legs
- *   volume.c   writable volumes above md                         member.c   the target linnet-leg below md
+ *   message.c  messages                                          volume.c   writable volumes above md
+ *   member.c   the target linnet-leg below md
  *
  * Locks. Each leg has one, taken for its own arrivals and ends only; a reader of a leg's state takes none (policy.c).
  * Settings are words that are read and written atomically; `control` serialises messages. No lock is shared by all
@@ -27,7 +27,6 @@
 #include <linux/workqueue.h>
 
 #include "linnet.h"
-#include "mirror.h"
 #include "volume.h"
 
 #define DM_MSG_PREFIX "linnet"
@@ -72,8 +71,7 @@ struct linnet_leg_counts {
 };
 
 enum linnet_leg_flag {
-	LINNET_LEG_FAILED = 0,    /* out of service until a message revives it; a mirror keeps the state of its own legs
-	                           */
+	LINNET_LEG_FAILED = 0,    /* out of service until a message revives it */
 	LINNET_LEG_OUT = 1,       /* out of service because of consecutive errors; comes back by itself */
 	LINNET_LEG_BAD_MODEL = 2, /* its model could not be loaded */
 };
@@ -184,9 +182,7 @@ struct linnet_dm {
 	struct linnet_counts __percpu *counts;
 	struct linnet_counts base; /* their values at the last reset; under `control` */
 	struct linnet_cpu_state __percpu *cpu_states;
-	struct linnet_mirror *mirror;   /* NULL: read-only, one leg, or above md */
 	struct linnet_volume *volume;   /* above md; else NULL */
-	u32 log_words;                  /* of the table line, after `log` */
 	struct mutex control;           /* serialises messages */
 	struct workqueue_struct *queue; /* for this target's own work */
 	struct work_struct event;       /* notifies user space of a rare change */
@@ -205,7 +201,6 @@ static inline void linnet_dm_changed(struct linnet_dm *dm)
 /* Per-bio data of the target. */
 struct linnet_io {
 	union {
-		struct linnet_mirror_write mirrored; /* used by a mirror, except for reads */
 		struct linnet_write write; /* used by a volume above md, except for reads */
 		struct {
 			struct linnet_inflight_record record;
@@ -228,8 +223,6 @@ struct linnet_member_io {
 	const void *identity; /* of what is written; NULL for all but writes of data */
 	u64 serial; /* of the volume's write that it is part of, or 0 */
 };
-
-extern const struct linnet_mirror_ops linnet_mirror_ops; /* target.c */
 
 /* ---- policy.c ---- */
 
@@ -256,7 +249,7 @@ void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen
 void linnet_status_reset(struct linnet_dm *dm);
 int linnet_message(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen);
 
-/* 'A' in service, 'D' out of service, 'R' in service and resyncing. */
+/* 'A' in service, 'D' out of service, 'U' above md and not trusted. */
 char linnet_leg_state(const struct linnet_leg *leg);
 
 #endif

@@ -70,17 +70,11 @@ static bool is_last(struct linnet_dm *dm, const struct linnet_leg *leg)
 static int fail(struct linnet_dm *dm, const char *number)
 {
 	struct linnet_leg *leg = leg_of(dm, number);
-	int error;
 
 	if (!leg)
 		return -EINVAL;
 	if (!dm->volume && is_last(dm, leg))
 		return -EBUSY;
-	if (dm->mirror) {
-		error = linnet_mirror_fail(dm->mirror, leg->index);
-		if (error)
-			return error;
-	}
 	if (!test_and_set_bit(LINNET_LEG_FAILED, &leg->flags))
 		linnet_dm_changed(dm);
 	return 0;
@@ -90,15 +84,9 @@ static int fail(struct linnet_dm *dm, const char *number)
 static int revive(struct linnet_dm *dm, const char *number)
 {
 	struct linnet_leg *leg = leg_of(dm, number);
-	int error;
 
 	if (!leg)
 		return -EINVAL;
-	if (dm->mirror) {
-		error = linnet_mirror_revive(dm->mirror, leg->index);
-		if (error)
-			return error;
-	}
 	linnet_leg_pardon(leg);
 	if (test_and_clear_bit(LINNET_LEG_FAILED, &leg->flags))
 		linnet_dm_changed(dm);

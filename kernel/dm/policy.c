@@ -69,7 +69,7 @@ static bool is_revocable(const struct linnet_dm *dm, const struct bio *bio)
 }
 
 /* Bit per leg that could serve the read, ignoring consecutive errors. */
-static u32 usable_legs(const struct linnet_dm *dm, const struct bio *bio, u8 tried)
+static u32 usable_legs(const struct linnet_dm *dm, u8 tried)
 {
 	u32 legs = 0, k;
 
@@ -77,8 +77,6 @@ static u32 usable_legs(const struct linnet_dm *dm, const struct bio *bio, u8 tri
 		if (tried & BIT(k) || test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
 			continue;
 		if (dm->volume && !(READ_ONCE(dm->volume->trusted) & BIT(k)))
-			continue;
-		if (dm->mirror && !linnet_mirror_readable(dm->mirror, k, bio))
 			continue;
 		legs |= BIT(k);
 	}
@@ -262,7 +260,7 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke)
 {
-	u32 usable = usable_legs(dm, bio, io->tried);
+	u32 usable = usable_legs(dm, io->tried);
 	bool revocable = may_revoke && is_revocable(dm, bio);
 
 	if (!usable) {

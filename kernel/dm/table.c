@@ -12,7 +12,6 @@ enum {
 	SEEN_REVOKE = 4,
 	SEEN_IOPRIO = 8,
 	SEEN_OFF = 16,
-	SEEN_LOG = 32,
 };
 
 struct parse {
@@ -75,30 +74,6 @@ static int take_model(struct parse *p, const char *number, const char *name)
 	return 0;
 }
 
-static int take_log(struct parse *p)
-{
-	struct linnet_mirror_leg legs[LINNET_REPLICAS_MAX];
-	struct linnet_dm *dm = p->dm;
-	struct linnet_mirror *mirror;
-	u32 k, used = 0;
-
-	if (dm->volume)
-		return refuse(p, "Above md there is no log: md keeps the replicas equal");
-	if (dm->leg_count < 2)
-		return refuse(p, "A log is for two replicas and more");
-	for (k = 0; k < dm->leg_count; k++) {
-		legs[k].bdev = dm->legs[k].dev->bdev;
-		legs[k].start = dm->legs[k].start;
-	}
-	mirror = linnet_mirror_create(dm->ti, &linnet_mirror_ops, legs, dm->leg_count, p->out, p->args->argc, p->args->argv, &used);
-	if (IS_ERR(mirror))
-		return PTR_ERR(mirror);
-	dm->mirror = mirror;
-	dm->log_words = used;
-	dm_consume_args(p->args, used);
-	return 0;
-}
-
 /* A word that may occur once. */
 static int once(struct parse *p, u32 bit)
 {
@@ -149,6 +124,8 @@ static int take_word(struct parse *p, const char *word)
 		p->out |= BIT(k);
 		return 0;
 	}
+	if (!strcmp(word, "log"))
+		return refuse(p, "The mirror of `log` is gone: a volume that is written stands above md (linnet dm create --md DRIVE...)");
 	return refuse(p, "Unknown argument");
 }
 
@@ -156,9 +133,7 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 {
 	static const struct dm_arg words_arg = { 0, 255, "Invalid number of arguments" };
 	struct parse p = { .dm = dm, .args = args };
-	unsigned int words, before;
-	bool has_log = false;
-	struct dm_arg_set log;
+	unsigned int words;
 	int error;
 	u32 k;
 
@@ -170,21 +145,7 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 	if (words != args->argc)
 		return refuse(&p, "The number of arguments is not what follows");
 	while (args->argc) {
-		const char *word = dm_shift_arg(args);
-
-		if (strcmp(word, "log")) {
-			error = take_word(&p, word);
-		} else {
-			/* The log needs to know which legs are out, wherever they are listed: parsed last. */
-			error = once(&p, SEEN_LOG);
-			log = *args;
-			has_log = true;
-			if (!error && (args->argc < 2 || kstrtouint(args->argv[1], 10, &before) ||
-				       before > args->argc - 2))
-				error = refuse(&p, "log takes <type> <#params> <params>...");
-			if (!error)
-				dm_consume_args(args, 2 + before);
-		}
+		error = take_word(&p, dm_shift_arg(args));
 		if (error)
 			return error;
 	}
@@ -193,10 +154,7 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 	for (k = 0; k < dm->leg_count; k++)
 		if (p.out & BIT(k))
 			set_bit(LINNET_LEG_FAILED, &dm->legs[k].flags);
-	if (!has_log)
-		return 0;
-	p.args = &log;
-	return take_log(&p);
+	return 0;
 }
 
 /* Legs to print as `out:<k>`. */
@@ -204,8 +162,6 @@ static u32 legs_out(struct linnet_dm *dm)
 {
 	u32 out = 0, k;
 
-	if (dm->mirror)
-		return linnet_mirror_out(dm->mirror);
 	for (k = 0; k < dm->leg_count; k++)
 		if (test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
 			out |= BIT(k);
@@ -236,7 +192,6 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 		words += dm->legs[k].model[0] && (!shared || k == 0) ? 2 : 0;
 	}
 	words += READ_ONCE(dm->revoke) + 2 * tagged + !READ_ONCE(dm->settings.on) + hweight32(out);
-	words += dm->mirror ? 1 + dm->log_words : 0;
 	DMEMIT(" %u policy %s", words, linnet_policy_names[READ_ONCE(dm->settings.policy)]);
 	if (shared && dm->legs[0].model[0])
 		DMEMIT(" model %s", dm->legs[0].model);
@@ -252,8 +207,4 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 	for (k = 0; k < dm->leg_count; k++)
 		if (out & BIT(k))
 			DMEMIT(" out:%u", k);
-	if (dm->mirror) {
-		DMEMIT(" log ");
-		sz += linnet_mirror_table(dm->mirror, result + sz, maxlen - sz);
-	}
 }

@@ -119,10 +119,10 @@ static int linnet_map(struct dm_target *ti, struct bio *bio)
 	io->status = BLK_STS_OK;
 	if (bio_op(bio) == REQ_OP_READ)
 		return map_read(dm, bio, io);
-	if (dm->mirror || dm->volume) {
+	if (dm->volume) {
 		if (bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio))
 			this_cpu_inc(dm->counts->writes);
-		return dm->mirror ? linnet_mirror_map(dm->mirror, bio) : linnet_volume_map(dm->volume, bio, io);
+		return linnet_volume_map(dm->volume, bio, io);
 	}
 	if (dm->leg_count == 1)
 		return map_through(dm, bio, io);
@@ -158,48 +158,12 @@ again:
 	return DM_ENDIO_INCOMPLETE;
 }
 
-/* ---- writes of the mirror, recorded at the legs ---- */
-
-static void write_begin(struct dm_target *ti, unsigned int k, struct bio *bio, void *memory)
-{
-	struct linnet_inflight_record *record = memory;
-	struct linnet_dm *dm = ti->private;
-
-	record->flight.size_bytes = bio_op(bio) == REQ_OP_WRITE ? bio->bi_iter.bi_size : 0;
-	if (record->flight.size_bytes)
-		linnet_leg_arrive(&dm->legs[k], record, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
-				  dm_target_offset(ti, bio->bi_iter.bi_sector), record->flight.size_bytes);
-}
-
-static void write_end(struct dm_target *ti, unsigned int k, struct bio *bio, void *memory, blk_status_t status)
-{
-	struct linnet_inflight_record *record = memory;
-	struct linnet_dm *dm = ti->private;
-
-	if (record->flight.size_bytes)
-		linnet_leg_end(&dm->legs[k], record, 0, status);
-}
-
-static void mirror_changed(struct dm_target *ti)
-{
-	linnet_dm_changed(ti->private);
-}
-
-const struct linnet_mirror_ops linnet_mirror_ops = {
-	.record_size = sizeof(struct linnet_inflight_record),
-	.write_begin = write_begin,
-	.write_end = write_end,
-	.changed = mirror_changed,
-};
-
 /* ---- lifetime ---- */
 
 static void destroy(struct linnet_dm *dm)
 {
 	u32 k;
 
-	if (dm->mirror)
-		linnet_mirror_destroy(dm->mirror);
 	if (dm->volume)
 		linnet_volume_suspend(dm->volume);
 	if (dm->queue)
@@ -325,15 +289,14 @@ static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		error = open_legs(dm, &args);
 	if (!error)
 		error = linnet_table_parse(dm, &args);
-	if (!error && leg_count > 1 && !dm->mirror && !array && dm_table_get_mode(ti->table) & BLK_OPEN_WRITE) {
-		ti->error = "Replicas without a log do not change: load the table with --readonly";
+	if (!error && leg_count > 1 && !array && dm_table_get_mode(ti->table) & BLK_OPEN_WRITE) {
+		ti->error = "Replicas do not change: load the table with --readonly; a volume that is written stands above md (linnet dm create --md)";
 		error = -EROFS;
 	}
 	if (error) {
 		destroy(dm);
 		return error;
 	}
-	/* Replicas without a log are read-only; the mirror has set its own limits. */
 	if (leg_count == 1 || array) {
 		ti->num_flush_bios = 1;
 		ti->num_discard_bios = 1;
@@ -349,28 +312,10 @@ static void linnet_dtr(struct dm_target *ti)
 	destroy(ti->private);
 }
 
-static void linnet_presuspend(struct dm_target *ti)
-{
-	struct linnet_dm *dm = ti->private;
-
-	if (dm->mirror)
-		linnet_mirror_presuspend(dm->mirror);
-}
-
-static void linnet_presuspend_undo(struct dm_target *ti)
-{
-	struct linnet_dm *dm = ti->private;
-
-	if (dm->mirror)
-		linnet_mirror_presuspend_undo(dm->mirror);
-}
-
 static void linnet_postsuspend(struct dm_target *ti)
 {
 	struct linnet_dm *dm = ti->private;
 
-	if (dm->mirror)
-		linnet_mirror_postsuspend(dm->mirror);
 	if (dm->volume)
 		linnet_volume_suspend(dm->volume);
 }
@@ -380,14 +325,6 @@ static int linnet_preresume(struct dm_target *ti)
 	struct linnet_dm *dm = ti->private;
 
 	return dm->volume ? linnet_volume_resume(dm->volume) : 0;
-}
-
-static void linnet_resume(struct dm_target *ti)
-{
-	struct linnet_dm *dm = ti->private;
-
-	if (dm->mirror)
-		linnet_mirror_resume(dm->mirror);
 }
 
 static void linnet_status(struct dm_target *ti, status_type_t type, unsigned int status_flags, char *result,
@@ -405,8 +342,8 @@ static void linnet_status(struct dm_target *ti, status_type_t type, unsigned int
 		break;
 	case STATUSTYPE_IMA:
 		DMEMIT_TARGET_NAME_VERSION(ti->type);
-		DMEMIT(",replicas=%u,policy=%s,mirror=%c,md=%c;", dm->leg_count, linnet_policy_names[READ_ONCE(dm->settings.policy)],
-		       dm->mirror ? 'y' : 'n', dm->volume ? 'y' : 'n');
+		DMEMIT(",replicas=%u,policy=%s,md=%c;", dm->leg_count, linnet_policy_names[READ_ONCE(dm->settings.policy)],
+		       dm->volume ? 'y' : 'n');
 		break;
 	}
 }
@@ -428,7 +365,7 @@ static void linnet_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
 	struct linnet_dm *dm = ti->private;
 
-	if (!dm->mirror && !dm->volume)
+	if (!dm->volume)
 		return;
 	/* Pages must not change between the writes to two legs. */
 #ifdef BLK_FEAT_STABLE_WRITES
@@ -447,11 +384,8 @@ static struct target_type linnet_target = {
 	.dtr = linnet_dtr,
 	.map = linnet_map,
 	.end_io = linnet_end_io,
-	.presuspend = linnet_presuspend,
-	.presuspend_undo = linnet_presuspend_undo,
 	.postsuspend = linnet_postsuspend,
 	.preresume = linnet_preresume,
-	.resume = linnet_resume,
 	.status = linnet_status,
 	.message = linnet_message,
 	.iterate_devices = linnet_iterate_devices,

@@ -304,7 +304,8 @@ static struct dm_target *create(struct target_type *type, dev_t dev, char *words
 		ti = NULL;
 	} else {
 		BUG_ON(type->preresume && type->preresume(ti));
-		type->resume(ti);
+		if (type->resume)
+			type->resume(ti);
 	}
 	if (stub_atomic)
 		stub_die("the constructor returned with a lock held");

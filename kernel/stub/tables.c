@@ -92,7 +92,10 @@ static void check_given(void)
 		if (ti)
 			stub_remove(ti);
 	}
-	CHECK(!make(good[2], false, &error), "replicas without a log may be written to");
+	CHECK(!make(good[2], false, &error) && strstr(error, "linnet dm create --md"), "replicas may be written to: %s", error);
+	/* Who has the table of a mirror learns what took its place. */
+	CHECK(!make("2 /dev/leg0 0 /dev/leg1 0 6 policy linnos log core 1 1024", false, &error) &&
+	      strstr(error, "linnet dm create --md"), "a mirror's table: %s", error);
 }
 
 /* Words may come in any order, are printed in a fixed order, and are left out if they give the default. */

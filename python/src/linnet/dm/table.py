@@ -13,6 +13,10 @@ POLICIES = tuple(kernel_policies())
 REPLICAS_MAX = 8
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DEVICE_PATH = re.compile(r"/[A-Za-z0-9/._:+@=,#%~-]+")
+MIRROR_GONE = (
+    "the mirror of --log (`log` in a table) is gone, since it could lose acknowledged writes: use --md, a volume above "
+    "md raid1; docs/guide/dm.md says how to move the data"
+)
 DEVICE_NAME = re.compile(r"[A-Za-z0-9#+.:=@_-]{1,127}")
 
 
@@ -66,8 +70,6 @@ class Table:
     off: bool = False
     out: list[int] = field(default_factory=list)
     """Replicas that begin out of service."""
-    log: list[str] | None = None
-    """The words behind ``log``: type, count, parameters."""
 
     def arguments(self) -> list[str]:
         """The words behind their count, in the order of the contract."""
@@ -82,7 +84,6 @@ class Table:
         words += ["ioprio", f"0x{self.ioprio:04x}"] if self.ioprio is not None else []
         words += ["off"] if self.off else []
         words += [f"out:{k}" for k in self.out]
-        words += ["log", *self.log] if self.log else []
         return words
 
     def line(self) -> str:
@@ -124,9 +125,7 @@ def _arguments(table: Table, words: list[str]) -> Table:
         elif key.startswith("out:"):
             out.append(int(key[4:]))
         elif key == "log":
-            count = 2 + int(words[at + 1])
-            values["log"] = words[at : at + count]
-            at += count
+            raise DmError(MIRROR_GONE)
         else:
             value = words[at]
             at += 1

@@ -212,8 +212,8 @@ def free_array(host: Host) -> str:
 def create(host: Host, wish: Wish) -> Plan:
     """The plan that makes a new array of drives, and a volume above it. The drives are overwritten."""
     name = check_device_name(wish.name)
-    if wish.log or wish.read_only or wish.revoke or wish.ioprio is not None or wish.trust_identical or wish.out:
-        raise DmError("--md excludes --log, --read-only, --revoke, --ioprio, --trust-identical and --out")
+    if wish.read_only or wish.revoke or wish.ioprio is not None or wish.trust_identical or wish.out:
+        raise DmError("--md excludes --read-only, --revoke, --ioprio, --trust-identical and --out")
     if not 2 <= len(wish.devices) <= REPLICAS_MAX:
         raise DmError(f"{len(wish.devices)} drives; an array has 2 to {REPLICAS_MAX}")
     plan = Plan()
