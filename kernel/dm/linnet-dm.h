@@ -7,7 +7,7 @@
  *   leg.c      one replica: arrivals, ends, current state        policy.c   the choice of a leg for a read
  *   model.c    model files: loaded, shared, swapped under RCU    status.c   counters, status
  *   message.c  messages                                          volume.c   writable volumes above md
- *   member.c   the target linnet-leg below md
+ *   member.c   the target linnet-leg below md                    hedge*.c   second copies of late reads
  *
  * Locks. Each leg has one, taken for its own arrivals and ends only; a reader of a leg's state takes none (policy.c).
  * Settings are words that are read and written atomically; `control` serialises messages. No lock is shared by all
@@ -18,6 +18,7 @@
 
 #include <linux/bio.h>
 #include <linux/device-mapper.h>
+#include <linux/hrtimer.h>
 #include <linux/kref.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -44,6 +45,7 @@
 struct linnet_loaded {
 	struct kref refs;
 	u64 inflection_ns;
+	u64 latency_ns_p95; /* 0: unknown */
 	bool has_trees;
 	bool has_network;
 	struct linnet_bitsliced bitsliced;
@@ -159,6 +161,10 @@ struct linnet_counts {
 	u64 probes;
 	u64 untracked;
 	u64 steered; /* reads that went past md */
+	u64 hedges;
+	u64 hedge_wins;
+	u64 discarded;
+	u64 unhedged;
 };
 
 /*
@@ -183,6 +189,8 @@ struct linnet_dm {
 	struct linnet_counts base; /* their values at the last reset; under `control` */
 	struct linnet_cpu_state __percpu *cpu_states;
 	struct linnet_volume *volume;   /* above md; else NULL */
+	struct linnet_hedges *hedges;   /* NULL until hedging is first switched on */
+	u32 hedge_percent;              /* 0: off */
 	struct mutex control;           /* serialises messages */
 	struct workqueue_struct *queue; /* for this target's own work */
 	struct work_struct event;       /* notifies user space of a rare change */
@@ -224,6 +232,33 @@ struct linnet_member_io {
 	u64 serial; /* of the volume's write that it is part of, or 0 */
 };
 
+/* ---- hedge.c, hedge-set.c ---- */
+
+/* Sets the percentage of extra reads; 0: off. Under control, or in the constructor. Sleeps. */
+int linnet_hedge_set(struct linnet_dm *dm, u32 percent);
+
+/*
+ * The bio, a read, points at leg io->leg and is recorded there. Sends it through pages of the target's own, so that a
+ * second copy may be sent, and returns true; false if it is not hedgeable and is to be sent as it is.
+ */
+bool linnet_hedge_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io);
+
+/* The delay of the CPU that has sent most hedgeable reads; 0 if hedging was never on. */
+u64 linnet_hedge_delay_ns(struct linnet_dm *dm);
+
+/* No read of the target is in flight. Waits for the copies that are. */
+void linnet_hedge_drain(struct linnet_dm *dm);
+void linnet_hedge_destroy(struct linnet_dm *dm);
+
+/* Sends a read that has failed at io->tried to another leg, or through md. Any context (target.c). */
+void linnet_send_again(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, blk_status_t status);
+
+/* Whether the status of a read that failed is an answer for the application, and another leg would not help. */
+static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_status_t status)
+{
+	return !dm->volume && (status == BLK_STS_AGAIN || status == BLK_STS_NOTSUPP || status == BLK_STS_DM_REQUEUE);
+}
+
 /* ---- policy.c ---- */
 
 int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
@@ -234,6 +269,9 @@ int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
  */
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke);
 
+/* Bit per leg that could serve a read, ignoring consecutive errors and those in `tried`. */
+u32 linnet_usable_legs(const struct linnet_dm *dm, u8 tried);
+
 /* A number that is unique among the I/Os of this target. */
 u64 linnet_next_id(struct linnet_dm *dm);
 
@@ -242,6 +280,7 @@ u64 linnet_next_id(struct linnet_dm *dm);
 int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args);
 void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen);
 int linnet_parse_ioprio(const char *word, u16 *ioprio);
+int linnet_parse_percent(const char *word, u32 *percent); /* 0 to 50 */
 
 /* ---- status.c, message.c ---- */
 

@@ -119,6 +119,14 @@ static int trust(struct linnet_dm *dm, const char *number, const char *generatio
 	return linnet_volume_trust(dm->volume, leg->index, value);
 }
 
+/* `hedge <percent>` */
+static int set_hedge(struct linnet_dm *dm, const char *word)
+{
+	u32 percent;
+
+	return dm->leg_count < 2 || linnet_parse_percent(word, &percent) ? -EINVAL : linnet_hedge_set(dm, percent);
+}
+
 static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 {
 	const char *word = argv[0];
@@ -144,6 +152,8 @@ static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 			return unload(dm, argv[1]);
 		if (!strcmp(word, "revoke"))
 			return set_revoke(dm, argv[1]);
+		if (!strcmp(word, "hedge"))
+			return set_hedge(dm, argv[1]);
 		if (!strcmp(word, "fail"))
 			return fail(dm, argv[1]);
 		if (!strcmp(word, "revive"))

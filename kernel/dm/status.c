@@ -100,6 +100,9 @@ void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen
 	DMEMIT(" reads %llu writes %llu decisions %llu revokes %llu forced %llu failovers %llu probes %llu untracked %llu",
 	       counts.reads, counts.writes, counts.decisions, counts.revokes, counts.forced, counts.failovers,
 	       counts.probes, counts.untracked);
+	DMEMIT(" hedge %u hedges %llu hedge_wins %llu discarded %llu unhedged %llu hedge_us %llu", READ_ONCE(dm->hedge_percent),
+	       counts.hedges, counts.hedge_wins, counts.discarded, counts.unhedged,
+	       (unsigned long long)(linnet_hedge_delay_ns(dm) / 1000));
 	if (dm->volume)
 		DMEMIT(" md %s steered %llu held %llu", dm->volume->md->name, counts.steered,
 		       READ_ONCE(dm->volume->held_count));

@@ -12,6 +12,7 @@ enum {
 	SEEN_REVOKE = 4,
 	SEEN_IOPRIO = 8,
 	SEEN_OFF = 16,
+	SEEN_HEDGE = 32,
 };
 
 struct parse {
@@ -27,6 +28,11 @@ int linnet_parse_ioprio(const char *word, u16 *ioprio)
 	if (strncmp(word, "0x", 2) != 0)
 		return -EINVAL;
 	return kstrtou16(word, 16, ioprio);
+}
+
+int linnet_parse_percent(const char *word, u32 *percent)
+{
+	return kstrtou32(word, 10, percent) ?: *percent > 50 ? -EINVAL : 0;
 }
 
 static int refuse(struct parse *p, char *why)
@@ -74,6 +80,15 @@ static int take_model(struct parse *p, const char *number, const char *name)
 	return 0;
 }
 
+static int take_hedge(struct parse *p, const char *percent)
+{
+	if (p->dm->leg_count < 2)
+		return refuse(p, "hedge is for two replicas and more");
+	if (linnet_parse_percent(percent, &p->dm->hedge_percent) || !p->dm->hedge_percent)
+		return refuse(p, "hedge takes the percentage of extra reads, 1 to 50");
+	return 0;
+}
+
 /* A word that may occur once. */
 static int once(struct parse *p, u32 bit)
 {
@@ -112,6 +127,8 @@ static int take_word(struct parse *p, const char *word)
 		return linnet_parse_ioprio(value_of(p), &dm->ioprio) ?
 			refuse(p, "ioprio takes 0x and up to four hexadecimal digits") : 0;
 	}
+	if (!strcmp(word, "hedge"))
+		return once(p, SEEN_HEDGE) ?: take_hedge(p, value_of(p));
 	if (!strcmp(word, "off")) {
 		dm->settings.on = false;
 		return once(p, SEEN_OFF);
@@ -181,7 +198,7 @@ static bool one_model(struct linnet_dm *dm)
 void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 {
 	bool shared = one_model(dm), tagged = READ_ONCE(dm->ioprio) != LINNET_IOPRIO;
-	u32 out = legs_out(dm), words = 2, k;
+	u32 out = legs_out(dm), hedge = READ_ONCE(dm->hedge_percent), words = 2, k;
 	unsigned int sz = 0;
 
 	if (dm->volume)
@@ -191,6 +208,7 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 		DMEMIT(" %s %llu", linnet_leg_name(&dm->legs[k]), (unsigned long long)dm->legs[k].start);
 		words += dm->legs[k].model[0] && (!shared || k == 0) ? 2 : 0;
 	}
+	words += 2 * (hedge != 0);
 	words += READ_ONCE(dm->revoke) + 2 * tagged + !READ_ONCE(dm->settings.on) + hweight32(out);
 	DMEMIT(" %u policy %s", words, linnet_policy_names[READ_ONCE(dm->settings.policy)]);
 	if (shared && dm->legs[0].model[0])
@@ -204,6 +222,8 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 		DMEMIT(" ioprio 0x%04x", READ_ONCE(dm->ioprio));
 	if (!READ_ONCE(dm->settings.on))
 		DMEMIT(" off");
+	if (hedge)
+		DMEMIT(" hedge %u", hedge);
 	for (k = 0; k < dm->leg_count; k++)
 		if (out & BIT(k))
 			DMEMIT(" out:%u", k);

@@ -78,11 +78,12 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 	io->bio_flags = bio->bi_flags;
 	if (dm->volume) {
 		bio->bi_opf &= ~REQ_NOWAIT; /* neither a drive nor md may turn away what the other could serve */
-		if (linnet_volume_steer(dm->volume, bio, io))
-			this_cpu_inc(dm->counts->steered);
-		else
+		if (!linnet_volume_steer(dm->volume, bio, io)) {
 			linnet_volume_through(dm->volume, bio);
-		return DM_MAPIO_REMAPPED;
+			return DM_MAPIO_REMAPPED;
+		}
+		this_cpu_inc(dm->counts->steered);
+		return linnet_hedge_read(dm, bio, io) ? DM_MAPIO_SUBMITTED : DM_MAPIO_REMAPPED;
 	}
 	if (!linnet_route(dm, bio, io, true)) {
 		bio->bi_status = io->status;
@@ -90,7 +91,7 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 		return DM_MAPIO_SUBMITTED;
 	}
 	linnet_leg_remap(&dm->legs[io->leg], bio);
-	return DM_MAPIO_REMAPPED;
+	return linnet_hedge_read(dm, bio, io) ? DM_MAPIO_SUBMITTED : DM_MAPIO_REMAPPED;
 }
 
 /* One leg: all bios pass through. */
@@ -129,11 +130,21 @@ static int linnet_map(struct dm_target *ti, struct bio *bio)
 	return DM_MAPIO_KILL;
 }
 
+void linnet_send_again(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, blk_status_t status)
+{
+	unsigned long flags;
+
+	io->status = status;
+	spin_lock_irqsave(&dm->resend_lock, flags);
+	bio_list_add(&dm->resend_bios, bio);
+	spin_unlock_irqrestore(&dm->resend_lock, flags);
+	queue_work(dm->queue, &dm->resend);
+}
+
 static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
 	struct linnet_dm *dm = ti->private;
-	unsigned long flags;
 
 	if (dm->volume && bio_op(bio) != REQ_OP_READ)
 		linnet_volume_end(dm->volume, io);
@@ -144,17 +155,9 @@ static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 		linnet_volume_steered(dm->volume, io->leg);
 	io->tried |= BIT(io->leg);
 	io->leg = LINNET_NO_LEG;
-	if (dm->volume && *error != BLK_STS_OK)
-		goto again;
-	if (likely(*error == BLK_STS_OK) || *error == BLK_STS_AGAIN || *error == BLK_STS_NOTSUPP ||
-	    *error == BLK_STS_DM_REQUEUE || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
+	if (likely(*error == BLK_STS_OK) || linnet_is_answer(dm, *error) || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
 		return DM_ENDIO_DONE;
-again:
-	io->status = *error;
-	spin_lock_irqsave(&dm->resend_lock, flags);
-	bio_list_add(&dm->resend_bios, bio);
-	spin_unlock_irqrestore(&dm->resend_lock, flags);
-	queue_work(dm->queue, &dm->resend);
+	linnet_send_again(dm, bio, io, *error);
 	return DM_ENDIO_INCOMPLETE;
 }
 
@@ -164,6 +167,7 @@ static void destroy(struct linnet_dm *dm)
 {
 	u32 k;
 
+	linnet_hedge_destroy(dm);
 	if (dm->volume)
 		linnet_volume_suspend(dm->volume);
 	if (dm->queue)
@@ -304,6 +308,11 @@ static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		ti->num_write_zeroes_bios = 1;
 	}
 	load_models(dm);
+	if (dm->hedge_percent && linnet_hedge_set(dm, dm->hedge_percent)) {
+		ti->error = "Not enough memory";
+		destroy(dm);
+		return -ENOMEM;
+	}
 	return 0;
 }
 
@@ -316,6 +325,7 @@ static void linnet_postsuspend(struct dm_target *ti)
 {
 	struct linnet_dm *dm = ti->private;
 
+	linnet_hedge_drain(dm);
 	if (dm->volume)
 		linnet_volume_suspend(dm->volume);
 }
