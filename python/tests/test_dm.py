@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 
 STATUS = (
     "0 8192 linnet version 1 policy linnet-best model loaded on 1 revoke 0 reads 100 writes 5 decisions 90 revokes 0 "
-    "forced 10 failovers 1 probes 2 untracked 0 replicas 2 "
+    "forced 10 failovers 1 probes 2 untracked 0 "
+    "hedge 2 hedges 3 hedge_wins 1 discarded 2 unhedged 0 hedge_us 450 replicas 2 "
     "dev 259:0 state A inflight 3 reads 60 writes 5 errors 0 ewma_us 120 lat 0,50,9,0,0,0,0,0,0,0,0,0,0,0,0,1 "
     "dev 259:1 state D inflight 0 reads 40 writes 5 errors 4 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"
 )
@@ -95,6 +96,16 @@ def test_read_only_replicas(host: FakeHost, model: Path) -> None:
     assert [shlex.join(words) for words in host.ran] == ["modprobe dm-linnet", create]
     assert (host.firmware / "m.linnet").read_bytes() == model.read_bytes()
     assert "no difference" in result.stderr
+
+
+def test_late_reads_are_hedged_when_asked(host: FakeHost, model: Path) -> None:
+    line = dm("create", "vol", host.a, host.b, "-m", model, "--hedge", 2, "--dry-run").stdout.splitlines()[-1]
+    assert table_of(line).hedge == 2
+    assert line.endswith("6 policy linnet-best model m.linnet hedge 2'")
+    done = CliRunner().invoke(app, ["dm", "policy", "vol"])
+    assert "--hedge PERCENT" in str(done.exception)
+    done = CliRunner().invoke(app, ["dm", "policy", "vol", "--hedge", "51"])
+    assert "0 to 50" in str(done.exception) and host.ran == []
 
 
 def test_a_dry_run_prints_the_same_lines_and_does_nothing(host: FakeHost, model: Path) -> None:
@@ -196,6 +207,9 @@ def test_wrong_wishes(host: FakeHost, model: Path) -> None:
         (("vol", host.a, "--ioprio", "0x4007"), "--revoke"),
         (("vol", host.a, "--revoke", "--ioprio", "0x0007"), "class"),
         (("vol", host.a, "--out", 1), "from 0 to 0"),
+        (("vol", host.a, "--hedge", 2), "two devices"),
+        (("vol", host.a, host.b, "--hedge", 0), "1 to 50"),
+        (("vol", host.a, host.b, "--hedge", 51), "1 to 50"),
         (("vol", host.a, "--out", 0), "every replica"),
         (("vol", "nvme0n1"), "whole path"),
         (("a b", host.a), "name"),
@@ -222,10 +236,15 @@ def test_models_for_each_replica(host: FakeHost, model: Path) -> None:
 def test_messages(host: FakeHost, model: Path) -> None:
     dm("load", "vol", model, "--replica", 1)
     dm("policy", "vol", "shortest-queue")
+    dm("policy", "vol", "ewma-inflight", "--hedge", 0)
+    dm("policy", "vol", "--hedge", 3)
     dm("remove", "vol")
     assert [shlex.join(words) for words in host.ran] == [
         "dmsetup message vol 0 load 1 m.linnet",
         "dmsetup message vol 0 policy shortest-queue",
+        "dmsetup message vol 0 policy ewma-inflight",
+        "dmsetup message vol 0 hedge 0",
+        "dmsetup message vol 0 hedge 3",
         "dmsetup remove vol",
     ]
     assert (host.firmware / "m.linnet").exists()
@@ -253,6 +272,8 @@ def test_status(host: FakeHost) -> None:
     shown = dm("status", "vol").stdout
     assert "out of service" in shown
     assert "< 128 us" in shown
+    assert "hedging 2 %, reads later than 450 us" in shown and "hedge_wins" in shown
+    assert (found["hedge"], found["hedges"], found["hedge_us"]) == (2, 3, 450)
     host.answers["dmsetup status"] = f"one: {STATUS}\ntwo: {STATUS}\n"
     assert set(json.loads(dm("status", "--json").stdout)) == {"one", "two"}
     host.answers["dmsetup status"] = ""
@@ -283,12 +304,12 @@ WORD = st.text("abcdefgh0123.-", min_size=1, max_size=8).filter(lambda name: nam
 @given(
     st.integers(1, 1 << 40), st.lists(st.builds("/dev/{}".format, WORD), min_size=1, max_size=8),
     st.sampled_from(POLICIES), st.booleans(), st.none() | st.integers(0x2000, 0x7FFF), st.booleans(),
-    st.data(),
+    st.none() | st.integers(1, 50), st.data(),
 )  # fmt: skip
-def test_tables_round_trip(length, devices, policy, revoke, ioprio, off, data) -> None:
+def test_tables_round_trip(length, devices, policy, revoke, ioprio, off, hedge, data) -> None:
     models = data.draw(st.lists(st.none() | WORD, min_size=len(devices), max_size=len(devices)))
     out = data.draw(st.lists(st.integers(0, len(devices) - 1), unique=True).map(sorted))
-    table = Table(length, devices, policy, models, revoke, ioprio, off, out)
+    table = Table(length, devices, policy, models, revoke, ioprio, off, hedge, out)
     assert parse(table.line()) == table
 
 

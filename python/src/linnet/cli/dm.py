@@ -50,6 +50,14 @@ PolicyName = Annotated[
 ]
 
 
+Hedge = Annotated[
+    int | None,
+    typer.Option(
+        help="Send late reads to a second replica too: extra reads in percent of all, such as 2.", show_default="off"
+    ),
+]
+
+
 def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
     """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
     if json:
@@ -126,6 +134,7 @@ def create(
             metavar="K", help="Replica K begins out of service. Give it once per replica.", show_default=False
         ),
     ] = None,
+    hedge: Hedge = None,
     json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -156,6 +165,7 @@ def create(
         overwrite_data_on or (),
         trust_identical,
         out or (),
+        hedge,
     )
     machine = host()
     plan = volume.create(machine, wish) if md else plan_create(machine, wish, dry_run)
@@ -170,6 +180,7 @@ def adopt(
     ] = None,
     model: Models = None,
     policy: PolicyName = "linnet-best",
+    hedge: Hedge = None,
     json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -180,7 +191,7 @@ def adopt(
     Example: [bold]linnet dm adopt /dev/md0 --name vol[/]
     """
     machine = host()
-    plan = volume.adopt(machine, array, name or f"linnet-{array.rpartition('/')[2]}", policy, model)
+    plan = volume.adopt(machine, array, name or f"linnet-{array.rpartition('/')[2]}", policy, model, hedge)
     carry_out(machine, plan, dry_run, json)
 
 
@@ -259,11 +270,13 @@ def show(found: dict[str, Any]) -> None:
         console.print("no device of the target linnet")
     for name, one in found.items():
         flags = ["on" if one["on"] else "switched off", *(["revoking"] if one["revoke"] else [])]
+        flags += [f"hedging {one['hedge']} %, reads later than {one['hedge_us']:,} us"] if one.get("hedge") else []
         console.print(
             f"{name}: {one['sectors'] * 512 / 1e9:.1f} GB, policy {one['policy']}, model {one['model']}, "
             f"{', '.join(flags)}"
         )
         counters = ["reads", "writes", "decisions", "revokes", "forced", "failovers", "probes", "untracked"]
+        counters += ["hedges", "hedge_wins", "discarded", "unhedged"] if one.get("hedge") else []
         counters += [key for key in ("steered", "held") if key in one]
         table(None, counters, [[one[key] for key in counters]], left=0)
         table(
@@ -344,19 +357,27 @@ def load_model(
 def policy(
     name: Name,
     policy: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy, show_default=False
         ),
-    ],
+    ] = None,
+    hedge: Annotated[
+        int | None,
+        typer.Option(help="Extra reads for second copies of late reads, in percent; 0: none.", show_default=False),
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Change the policy of a running device.
+    """Change the policy of a running device, or how many late reads it sends to a second replica.
 
-    Example: [bold]linnet dm policy vol shortest-queue[/]
+    Examples: [bold]linnet dm policy vol shortest-queue[/], [bold]linnet dm policy vol --hedge 2[/]
     """
-    words = ["dmsetup", "message", tables.check_device_name(name), "0", "policy", tables.check_policy(policy)]
-    carry_out(host(), Plan([Run(words)]), dry_run)
+    if policy is None and hedge is None:
+        raise DmError(f"give a policy ({', '.join(tables.POLICIES)}), --hedge PERCENT, or both")
+    message = ["dmsetup", "message", tables.check_device_name(name), "0"]
+    steps: list[Step] = [Run([*message, "policy", tables.check_policy(policy)])] if policy else []
+    steps += [Run([*message, "hedge", str(tables.check_hedge(hedge, 0))])] if hedge is not None else []
+    carry_out(host(), Plan(steps), dry_run)
 
 
 @app.command()

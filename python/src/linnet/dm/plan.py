@@ -13,7 +13,15 @@ from linnet._native import Model
 from linnet.dm import DmError, guard
 from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
-from linnet.dm.table import REPLICAS_MAX, Table, check_device_name, check_device_path, check_model_name, check_policy
+from linnet.dm.table import (
+    REPLICAS_MAX,
+    Table,
+    check_device_name,
+    check_device_path,
+    check_hedge,
+    check_model_name,
+    check_policy,
+)
 
 NAME_LETTERS = 50
 DIGEST_LETTERS = 12
@@ -69,6 +77,8 @@ class Wish:
     overwrite: Sequence[str] = ()
     trust_identical: bool = False
     out: Sequence[int] = ()
+    hedge: int | None = None
+    """Extra reads for second copies of late reads, in percent."""
 
 
 def install_model(plan: Plan, host: Host, file: Path) -> str:
@@ -119,6 +129,7 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
         wish.revoke,
         wish.ioprio,
         out=sorted(set(wish.out)),
+        hedge=wish.hedge,
     )
     if not host.module_loaded():
         plan.steps.append(Run(["modprobe", "dm-linnet"]))
@@ -139,6 +150,10 @@ def _check(wish: Wish) -> None:
             raise DmError(f"--out {k}: replicas are numbered from 0 to {len(wish.devices) - 1}")
     if len(set(wish.out)) == len(wish.devices):
         raise DmError("--out names every replica, but one must be in service")
+    if wish.hedge is not None:
+        check_hedge(wish.hedge, 1)
+        if len(wish.devices) == 1:
+            raise DmError("--hedge sends late reads to another replica: give two devices or more")
     if wish.ioprio is not None and not wish.revoke:
         raise DmError("--ioprio is the tag of revocable reads; give --revoke too")
     if wish.ioprio is not None and (not 0 <= wish.ioprio <= 0xFFFF or wish.ioprio >> 13 not in (1, 2, 3)):

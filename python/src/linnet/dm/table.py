@@ -11,6 +11,7 @@ from linnet.dm import DmError
 
 POLICIES = tuple(kernel_policies())
 REPLICAS_MAX = 8
+HEDGE_MAX = 50
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DEVICE_PATH = re.compile(r"/[A-Za-z0-9/._:+@=,#%~-]+")
 MIRROR_GONE = (
@@ -25,6 +26,13 @@ def check_policy(name: str) -> str:
     if name not in POLICIES:
         raise DmError(f"unknown policy {name!r}; known: {', '.join(POLICIES)}")
     return name
+
+
+def check_hedge(percent: int, least: int) -> int:
+    """Refuse a percentage of extra reads that the kernel would refuse."""
+    if not least <= percent <= HEDGE_MAX:
+        raise DmError(f"--hedge {percent}: the percentage of extra reads is {least} to {HEDGE_MAX}")
+    return percent
 
 
 def check_model_name(name: str) -> str:
@@ -68,6 +76,7 @@ class Table:
     revoke: bool = False
     ioprio: int | None = None
     off: bool = False
+    hedge: int | None = None
     out: list[int] = field(default_factory=list)
     """Replicas that begin out of service."""
 
@@ -83,6 +92,7 @@ class Table:
         words += ["revoke"] if self.revoke else []
         words += ["ioprio", f"0x{self.ioprio:04x}"] if self.ioprio is not None else []
         words += ["off"] if self.off else []
+        words += ["hedge", str(self.hedge)] if self.hedge else []
         words += [f"out:{k}" for k in self.out]
         return words
 
@@ -131,6 +141,8 @@ def _arguments(table: Table, words: list[str]) -> Table:
             at += 1
             if key == "policy":
                 values["policy"] = value
+            elif key == "hedge":
+                values["hedge"] = int(value)
             elif key == "ioprio":
                 values["ioprio"] = int(value, 16)
             elif key == "model":
