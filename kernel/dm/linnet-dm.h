@@ -6,8 +6,8 @@
  *   target.c   the target: constructor, map, end_io, hooks       table.c    the words of a table line
  *   leg.c      one replica: arrivals, ends, current state        policy.c   the choice of a leg for a read
  *   model.c    model files: loaded, shared, swapped under RCU    status.c   counters, status
- *   message.c  messages                                          mirror.c   writes to several legs
- *   volume.c   writable volumes above md                         member.c   the target linnet-leg below md
+ *   message.c  messages                                          volume.c   writable volumes above md
+ *   member.c   the target linnet-leg below md                    hedge*.c   second copies of late reads
  *
  * Locks. Each leg has one, taken for its own arrivals and ends only; a reader of a leg's state takes none (policy.c).
  * Settings are words that are read and written atomically; `control` serialises messages. No lock is shared by all
@@ -18,6 +18,7 @@
 
 #include <linux/bio.h>
 #include <linux/device-mapper.h>
+#include <linux/hrtimer.h>
 #include <linux/kref.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -27,7 +28,6 @@
 #include <linux/workqueue.h>
 
 #include "linnet.h"
-#include "mirror.h"
 #include "volume.h"
 
 #define DM_MSG_PREFIX "linnet"
@@ -45,6 +45,7 @@
 struct linnet_loaded {
 	struct kref refs;
 	u64 inflection_ns;
+	u64 latency_ns_p95; /* 0: unknown */
 	bool has_trees;
 	bool has_network;
 	struct linnet_bitsliced bitsliced;
@@ -72,8 +73,7 @@ struct linnet_leg_counts {
 };
 
 enum linnet_leg_flag {
-	LINNET_LEG_FAILED = 0,    /* out of service until a message revives it; a mirror keeps the state of its own legs
-	                           */
+	LINNET_LEG_FAILED = 0,    /* out of service until a message revives it */
 	LINNET_LEG_OUT = 1,       /* out of service because of consecutive errors; comes back by itself */
 	LINNET_LEG_BAD_MODEL = 2, /* its model could not be loaded */
 };
@@ -161,6 +161,10 @@ struct linnet_counts {
 	u64 probes;
 	u64 untracked;
 	u64 steered; /* reads that went past md */
+	u64 hedges;
+	u64 hedge_wins;
+	u64 discarded;
+	u64 unhedged;
 };
 
 /*
@@ -184,9 +188,9 @@ struct linnet_dm {
 	struct linnet_counts __percpu *counts;
 	struct linnet_counts base; /* their values at the last reset; under `control` */
 	struct linnet_cpu_state __percpu *cpu_states;
-	struct linnet_mirror *mirror;   /* NULL: read-only, one leg, or above md */
 	struct linnet_volume *volume;   /* above md; else NULL */
-	u32 log_words;                  /* of the table line, after `log` */
+	struct linnet_hedges *hedges;   /* NULL until hedging is first switched on */
+	u32 hedge_percent;              /* 0: off */
 	struct mutex control;           /* serialises messages */
 	struct workqueue_struct *queue; /* for this target's own work */
 	struct work_struct event;       /* notifies user space of a rare change */
@@ -205,7 +209,6 @@ static inline void linnet_dm_changed(struct linnet_dm *dm)
 /* Per-bio data of the target. */
 struct linnet_io {
 	union {
-		struct linnet_mirror_write mirrored; /* used by a mirror, except for reads */
 		struct linnet_write write; /* used by a volume above md, except for reads */
 		struct {
 			struct linnet_inflight_record record;
@@ -229,7 +232,32 @@ struct linnet_member_io {
 	u64 serial; /* of the volume's write that it is part of, or 0 */
 };
 
-extern const struct linnet_mirror_ops linnet_mirror_ops; /* target.c */
+/* ---- hedge.c, hedge-set.c ---- */
+
+/* Sets the percentage of extra reads; 0: off. Under control, or in the constructor. Sleeps. */
+int linnet_hedge_set(struct linnet_dm *dm, u32 percent);
+
+/*
+ * The bio, a read, points at leg io->leg and is recorded there. Sends it through pages of the target's own, so that a
+ * second copy may be sent, and returns true; false if it is not hedgeable and is to be sent as it is.
+ */
+bool linnet_hedge_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io);
+
+/* The delay of the CPU that has sent most hedgeable reads; 0 if hedging was never on. */
+u64 linnet_hedge_delay_ns(struct linnet_dm *dm);
+
+/* No read of the target is in flight. Waits for the copies that are. */
+void linnet_hedge_drain(struct linnet_dm *dm);
+void linnet_hedge_destroy(struct linnet_dm *dm);
+
+/* Sends a read that has failed at io->tried to another leg, or through md. Any context (target.c). */
+void linnet_send_again(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, blk_status_t status);
+
+/* Whether the status of a read that failed is an answer for the application, and another leg would not help. */
+static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_status_t status)
+{
+	return !dm->volume && (status == BLK_STS_AGAIN || status == BLK_STS_NOTSUPP || status == BLK_STS_DM_REQUEUE);
+}
 
 /* ---- policy.c ---- */
 
@@ -241,6 +269,9 @@ int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
  */
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke);
 
+/* Bit per leg that could serve a read, ignoring consecutive errors and those in `tried`. */
+u32 linnet_usable_legs(const struct linnet_dm *dm, u8 tried);
+
 /* A number that is unique among the I/Os of this target. */
 u64 linnet_next_id(struct linnet_dm *dm);
 
@@ -249,6 +280,7 @@ u64 linnet_next_id(struct linnet_dm *dm);
 int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args);
 void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen);
 int linnet_parse_ioprio(const char *word, u16 *ioprio);
+int linnet_parse_percent(const char *word, u32 *percent); /* 0 to 50 */
 
 /* ---- status.c, message.c ---- */
 
@@ -256,7 +288,7 @@ void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen
 void linnet_status_reset(struct linnet_dm *dm);
 int linnet_message(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen);
 
-/* 'A' in service, 'D' out of service, 'R' in service and resyncing. */
+/* 'A' in service, 'D' out of service, 'U' above md and not trusted. */
 char linnet_leg_state(const struct linnet_leg *leg);
 
 #endif

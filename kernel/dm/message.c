@@ -70,17 +70,11 @@ static bool is_last(struct linnet_dm *dm, const struct linnet_leg *leg)
 static int fail(struct linnet_dm *dm, const char *number)
 {
 	struct linnet_leg *leg = leg_of(dm, number);
-	int error;
 
 	if (!leg)
 		return -EINVAL;
 	if (!dm->volume && is_last(dm, leg))
 		return -EBUSY;
-	if (dm->mirror) {
-		error = linnet_mirror_fail(dm->mirror, leg->index);
-		if (error)
-			return error;
-	}
 	if (!test_and_set_bit(LINNET_LEG_FAILED, &leg->flags))
 		linnet_dm_changed(dm);
 	return 0;
@@ -90,15 +84,9 @@ static int fail(struct linnet_dm *dm, const char *number)
 static int revive(struct linnet_dm *dm, const char *number)
 {
 	struct linnet_leg *leg = leg_of(dm, number);
-	int error;
 
 	if (!leg)
 		return -EINVAL;
-	if (dm->mirror) {
-		error = linnet_mirror_revive(dm->mirror, leg->index);
-		if (error)
-			return error;
-	}
 	linnet_leg_pardon(leg);
 	if (test_and_clear_bit(LINNET_LEG_FAILED, &leg->flags))
 		linnet_dm_changed(dm);
@@ -131,6 +119,14 @@ static int trust(struct linnet_dm *dm, const char *number, const char *generatio
 	return linnet_volume_trust(dm->volume, leg->index, value);
 }
 
+/* `hedge <percent>` */
+static int set_hedge(struct linnet_dm *dm, const char *word)
+{
+	u32 percent;
+
+	return dm->leg_count < 2 || linnet_parse_percent(word, &percent) ? -EINVAL : linnet_hedge_set(dm, percent);
+}
+
 static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 {
 	const char *word = argv[0];
@@ -156,6 +152,8 @@ static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 			return unload(dm, argv[1]);
 		if (!strcmp(word, "revoke"))
 			return set_revoke(dm, argv[1]);
+		if (!strcmp(word, "hedge"))
+			return set_hedge(dm, argv[1]);
 		if (!strcmp(word, "fail"))
 			return fail(dm, argv[1]);
 		if (!strcmp(word, "revive"))

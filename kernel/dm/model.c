@@ -139,6 +139,7 @@ static int load_parts(struct linnet_loaded *loaded, const struct firmware *file,
 	error = linnet_model_read(file->data, file->size, model, offset);
 	if (error == 0) {
 		loaded->inflection_ns = model->inflection_ns ? model->inflection_ns : U64_MAX;
+		loaded->latency_ns_p95 = model->latency_ns_p95;
 		if (model->parts & LINNET_PART_TREES)
 			linnet_bitsliced_init(&loaded->bitsliced, &model->trees);
 		loaded->has_trees = model->parts & LINNET_PART_TREES;

@@ -68,8 +68,7 @@ static bool is_revocable(const struct linnet_dm *dm, const struct bio *bio)
 	       !(bio->bi_opf & never);
 }
 
-/* Bit per leg that could serve the read, ignoring consecutive errors. */
-static u32 usable_legs(const struct linnet_dm *dm, const struct bio *bio, u8 tried)
+u32 linnet_usable_legs(const struct linnet_dm *dm, u8 tried)
 {
 	u32 legs = 0, k;
 
@@ -77,8 +76,6 @@ static u32 usable_legs(const struct linnet_dm *dm, const struct bio *bio, u8 tri
 		if (tried & BIT(k) || test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
 			continue;
 		if (dm->volume && !(READ_ONCE(dm->volume->trusted) & BIT(k)))
-			continue;
-		if (dm->mirror && !linnet_mirror_readable(dm->mirror, k, bio))
 			continue;
 		legs |= BIT(k);
 	}
@@ -157,8 +154,7 @@ static void ask_network(struct linnet_leg *leg, struct linnet_routing *routing)
 	}
 }
 
-/* Under RCU, on one CPU. */
-static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
+void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
 {
 	struct linnet_decision *decision = &routing->decision;
 	u32 k;
@@ -174,6 +170,15 @@ static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 		memset(&decision->candidates[k], 0, sizeof(decision->candidates[k]));
 		routing->seen[k] = 0;
 	}
+}
+
+/* Under RCU, on one CPU. */
+static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
+{
+	struct linnet_decision *decision = &routing->decision;
+	u32 k;
+
+	linnet_see(dm, routing);
 	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->cpu_states)->revokes)) !=
 	       LINNET_NO_REPLICA)
 		ask_network(&dm->legs[k], routing);
@@ -262,7 +267,7 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke)
 {
-	u32 usable = usable_legs(dm, bio, io->tried);
+	u32 usable = linnet_usable_legs(dm, io->tried);
 	bool revocable = may_revoke && is_revocable(dm, bio);
 
 	if (!usable) {

@@ -14,4 +14,7 @@ struct linnet_routing {
 	struct linnet_decision decision;
 };
 
+/* What is known of the usable legs: fills in decision.candidates. Under RCU, on one CPU. */
+void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing);
+
 #endif

@@ -32,13 +32,11 @@ void linnet_status_reset(struct linnet_dm *dm)
 
 char linnet_leg_state(const struct linnet_leg *leg)
 {
-	char state = leg->dm->mirror ? linnet_mirror_state(leg->dm->mirror, leg->index) : 'A';
-
 	if (test_bit(LINNET_LEG_FAILED, &leg->flags) || test_bit(LINNET_LEG_OUT, &leg->flags))
 		return 'D';
 	if (leg->dm->volume && !(READ_ONCE(leg->dm->volume->trusted) & BIT(leg->index)))
 		return 'U';
-	return state;
+	return 'A';
 }
 
 static const char *model_state(struct linnet_dm *dm)
@@ -93,19 +91,18 @@ static void print_leg(struct linnet_leg *leg, char *result, unsigned int maxlen,
 void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 {
 	struct linnet_counts counts;
-	u64 in_sync = 0, regions = 0;
 	unsigned int sz = 0;
 	u32 k;
 
 	add_up((u64 *)&counts, (const u64 __percpu *)dm->counts, (const u64 *)&dm->base, COUNT_WORDS);
-	if (dm->mirror)
-		linnet_mirror_sync(dm->mirror, &in_sync, &regions);
 	DMEMIT("version 1 policy %s model %s on %u revoke %u", linnet_policy_names[READ_ONCE(dm->settings.policy)],
 	       model_state(dm), READ_ONCE(dm->settings.on), READ_ONCE(dm->revoke));
 	DMEMIT(" reads %llu writes %llu decisions %llu revokes %llu forced %llu failovers %llu probes %llu untracked %llu",
 	       counts.reads, counts.writes, counts.decisions, counts.revokes, counts.forced, counts.failovers,
 	       counts.probes, counts.untracked);
-	DMEMIT(" sync %llu/%llu", in_sync, regions);
+	DMEMIT(" hedge %u hedges %llu hedge_wins %llu discarded %llu unhedged %llu hedge_us %llu", READ_ONCE(dm->hedge_percent),
+	       counts.hedges, counts.hedge_wins, counts.discarded, counts.unhedged,
+	       (unsigned long long)(linnet_hedge_delay_ns(dm) / 1000));
 	if (dm->volume)
 		DMEMIT(" md %s steered %llu held %llu", dm->volume->md->name, counts.steered,
 		       READ_ONCE(dm->volume->held_count));

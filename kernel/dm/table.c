@@ -12,7 +12,7 @@ enum {
 	SEEN_REVOKE = 4,
 	SEEN_IOPRIO = 8,
 	SEEN_OFF = 16,
-	SEEN_LOG = 32,
+	SEEN_HEDGE = 32,
 };
 
 struct parse {
@@ -28,6 +28,11 @@ int linnet_parse_ioprio(const char *word, u16 *ioprio)
 	if (strncmp(word, "0x", 2) != 0)
 		return -EINVAL;
 	return kstrtou16(word, 16, ioprio);
+}
+
+int linnet_parse_percent(const char *word, u32 *percent)
+{
+	return kstrtou32(word, 10, percent) ?: *percent > 50 ? -EINVAL : 0;
 }
 
 static int refuse(struct parse *p, char *why)
@@ -75,27 +80,12 @@ static int take_model(struct parse *p, const char *number, const char *name)
 	return 0;
 }
 
-static int take_log(struct parse *p)
+static int take_hedge(struct parse *p, const char *percent)
 {
-	struct linnet_mirror_leg legs[LINNET_REPLICAS_MAX];
-	struct linnet_dm *dm = p->dm;
-	struct linnet_mirror *mirror;
-	u32 k, used = 0;
-
-	if (dm->volume)
-		return refuse(p, "Above md there is no log: md keeps the replicas equal");
-	if (dm->leg_count < 2)
-		return refuse(p, "A log is for two replicas and more");
-	for (k = 0; k < dm->leg_count; k++) {
-		legs[k].bdev = dm->legs[k].dev->bdev;
-		legs[k].start = dm->legs[k].start;
-	}
-	mirror = linnet_mirror_create(dm->ti, &linnet_mirror_ops, legs, dm->leg_count, p->out, p->args->argc, p->args->argv, &used);
-	if (IS_ERR(mirror))
-		return PTR_ERR(mirror);
-	dm->mirror = mirror;
-	dm->log_words = used;
-	dm_consume_args(p->args, used);
+	if (p->dm->leg_count < 2)
+		return refuse(p, "hedge is for two replicas and more");
+	if (linnet_parse_percent(percent, &p->dm->hedge_percent) || !p->dm->hedge_percent)
+		return refuse(p, "hedge takes the percentage of extra reads, 1 to 50");
 	return 0;
 }
 
@@ -137,6 +127,8 @@ static int take_word(struct parse *p, const char *word)
 		return linnet_parse_ioprio(value_of(p), &dm->ioprio) ?
 			refuse(p, "ioprio takes 0x and up to four hexadecimal digits") : 0;
 	}
+	if (!strcmp(word, "hedge"))
+		return once(p, SEEN_HEDGE) ?: take_hedge(p, value_of(p));
 	if (!strcmp(word, "off")) {
 		dm->settings.on = false;
 		return once(p, SEEN_OFF);
@@ -149,6 +141,8 @@ static int take_word(struct parse *p, const char *word)
 		p->out |= BIT(k);
 		return 0;
 	}
+	if (!strcmp(word, "log"))
+		return refuse(p, "The mirror of `log` is gone: a volume that is written stands above md (linnet dm create --md DRIVE...)");
 	return refuse(p, "Unknown argument");
 }
 
@@ -156,9 +150,7 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 {
 	static const struct dm_arg words_arg = { 0, 255, "Invalid number of arguments" };
 	struct parse p = { .dm = dm, .args = args };
-	unsigned int words, before;
-	bool has_log = false;
-	struct dm_arg_set log;
+	unsigned int words;
 	int error;
 	u32 k;
 
@@ -170,21 +162,7 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 	if (words != args->argc)
 		return refuse(&p, "The number of arguments is not what follows");
 	while (args->argc) {
-		const char *word = dm_shift_arg(args);
-
-		if (strcmp(word, "log")) {
-			error = take_word(&p, word);
-		} else {
-			/* The log needs to know which legs are out, wherever they are listed: parsed last. */
-			error = once(&p, SEEN_LOG);
-			log = *args;
-			has_log = true;
-			if (!error && (args->argc < 2 || kstrtouint(args->argv[1], 10, &before) ||
-				       before > args->argc - 2))
-				error = refuse(&p, "log takes <type> <#params> <params>...");
-			if (!error)
-				dm_consume_args(args, 2 + before);
-		}
+		error = take_word(&p, dm_shift_arg(args));
 		if (error)
 			return error;
 	}
@@ -193,10 +171,7 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 	for (k = 0; k < dm->leg_count; k++)
 		if (p.out & BIT(k))
 			set_bit(LINNET_LEG_FAILED, &dm->legs[k].flags);
-	if (!has_log)
-		return 0;
-	p.args = &log;
-	return take_log(&p);
+	return 0;
 }
 
 /* Legs to print as `out:<k>`. */
@@ -204,8 +179,6 @@ static u32 legs_out(struct linnet_dm *dm)
 {
 	u32 out = 0, k;
 
-	if (dm->mirror)
-		return linnet_mirror_out(dm->mirror);
 	for (k = 0; k < dm->leg_count; k++)
 		if (test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
 			out |= BIT(k);
@@ -225,7 +198,7 @@ static bool one_model(struct linnet_dm *dm)
 void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 {
 	bool shared = one_model(dm), tagged = READ_ONCE(dm->ioprio) != LINNET_IOPRIO;
-	u32 out = legs_out(dm), words = 2, k;
+	u32 out = legs_out(dm), hedge = READ_ONCE(dm->hedge_percent), words = 2, k;
 	unsigned int sz = 0;
 
 	if (dm->volume)
@@ -235,8 +208,8 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 		DMEMIT(" %s %llu", linnet_leg_name(&dm->legs[k]), (unsigned long long)dm->legs[k].start);
 		words += dm->legs[k].model[0] && (!shared || k == 0) ? 2 : 0;
 	}
+	words += 2 * (hedge != 0);
 	words += READ_ONCE(dm->revoke) + 2 * tagged + !READ_ONCE(dm->settings.on) + hweight32(out);
-	words += dm->mirror ? 1 + dm->log_words : 0;
 	DMEMIT(" %u policy %s", words, linnet_policy_names[READ_ONCE(dm->settings.policy)]);
 	if (shared && dm->legs[0].model[0])
 		DMEMIT(" model %s", dm->legs[0].model);
@@ -249,11 +222,9 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 		DMEMIT(" ioprio 0x%04x", READ_ONCE(dm->ioprio));
 	if (!READ_ONCE(dm->settings.on))
 		DMEMIT(" off");
+	if (hedge)
+		DMEMIT(" hedge %u", hedge);
 	for (k = 0; k < dm->leg_count; k++)
 		if (out & BIT(k))
 			DMEMIT(" out:%u", k);
-	if (dm->mirror) {
-		DMEMIT(" log ");
-		sz += linnet_mirror_table(dm->mirror, result + sz, maxlen - sz);
-	}
 }

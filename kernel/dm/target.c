@@ -78,11 +78,12 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 	io->bio_flags = bio->bi_flags;
 	if (dm->volume) {
 		bio->bi_opf &= ~REQ_NOWAIT; /* neither a drive nor md may turn away what the other could serve */
-		if (linnet_volume_steer(dm->volume, bio, io))
-			this_cpu_inc(dm->counts->steered);
-		else
+		if (!linnet_volume_steer(dm->volume, bio, io)) {
 			linnet_volume_through(dm->volume, bio);
-		return DM_MAPIO_REMAPPED;
+			return DM_MAPIO_REMAPPED;
+		}
+		this_cpu_inc(dm->counts->steered);
+		return linnet_hedge_read(dm, bio, io) ? DM_MAPIO_SUBMITTED : DM_MAPIO_REMAPPED;
 	}
 	if (!linnet_route(dm, bio, io, true)) {
 		bio->bi_status = io->status;
@@ -90,7 +91,7 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 		return DM_MAPIO_SUBMITTED;
 	}
 	linnet_leg_remap(&dm->legs[io->leg], bio);
-	return DM_MAPIO_REMAPPED;
+	return linnet_hedge_read(dm, bio, io) ? DM_MAPIO_SUBMITTED : DM_MAPIO_REMAPPED;
 }
 
 /* One leg: all bios pass through. */
@@ -119,21 +120,31 @@ static int linnet_map(struct dm_target *ti, struct bio *bio)
 	io->status = BLK_STS_OK;
 	if (bio_op(bio) == REQ_OP_READ)
 		return map_read(dm, bio, io);
-	if (dm->mirror || dm->volume) {
+	if (dm->volume) {
 		if (bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio))
 			this_cpu_inc(dm->counts->writes);
-		return dm->mirror ? linnet_mirror_map(dm->mirror, bio) : linnet_volume_map(dm->volume, bio, io);
+		return linnet_volume_map(dm->volume, bio, io);
 	}
 	if (dm->leg_count == 1)
 		return map_through(dm, bio, io);
 	return DM_MAPIO_KILL;
 }
 
+void linnet_send_again(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, blk_status_t status)
+{
+	unsigned long flags;
+
+	io->status = status;
+	spin_lock_irqsave(&dm->resend_lock, flags);
+	bio_list_add(&dm->resend_bios, bio);
+	spin_unlock_irqrestore(&dm->resend_lock, flags);
+	queue_work(dm->queue, &dm->resend);
+}
+
 static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
 	struct linnet_dm *dm = ti->private;
-	unsigned long flags;
 
 	if (dm->volume && bio_op(bio) != REQ_OP_READ)
 		linnet_volume_end(dm->volume, io);
@@ -144,53 +155,11 @@ static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 		linnet_volume_steered(dm->volume, io->leg);
 	io->tried |= BIT(io->leg);
 	io->leg = LINNET_NO_LEG;
-	if (dm->volume && *error != BLK_STS_OK)
-		goto again;
-	if (likely(*error == BLK_STS_OK) || *error == BLK_STS_AGAIN || *error == BLK_STS_NOTSUPP ||
-	    *error == BLK_STS_DM_REQUEUE || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
+	if (likely(*error == BLK_STS_OK) || linnet_is_answer(dm, *error) || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
 		return DM_ENDIO_DONE;
-again:
-	io->status = *error;
-	spin_lock_irqsave(&dm->resend_lock, flags);
-	bio_list_add(&dm->resend_bios, bio);
-	spin_unlock_irqrestore(&dm->resend_lock, flags);
-	queue_work(dm->queue, &dm->resend);
+	linnet_send_again(dm, bio, io, *error);
 	return DM_ENDIO_INCOMPLETE;
 }
-
-/* ---- writes of the mirror, recorded at the legs ---- */
-
-static void write_begin(struct dm_target *ti, unsigned int k, struct bio *bio, void *memory)
-{
-	struct linnet_inflight_record *record = memory;
-	struct linnet_dm *dm = ti->private;
-
-	record->flight.size_bytes = bio_op(bio) == REQ_OP_WRITE ? bio->bi_iter.bi_size : 0;
-	if (record->flight.size_bytes)
-		linnet_leg_arrive(&dm->legs[k], record, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
-				  dm_target_offset(ti, bio->bi_iter.bi_sector), record->flight.size_bytes);
-}
-
-static void write_end(struct dm_target *ti, unsigned int k, struct bio *bio, void *memory, blk_status_t status)
-{
-	struct linnet_inflight_record *record = memory;
-	struct linnet_dm *dm = ti->private;
-
-	if (record->flight.size_bytes)
-		linnet_leg_end(&dm->legs[k], record, 0, status);
-}
-
-static void mirror_changed(struct dm_target *ti)
-{
-	linnet_dm_changed(ti->private);
-}
-
-const struct linnet_mirror_ops linnet_mirror_ops = {
-	.record_size = sizeof(struct linnet_inflight_record),
-	.write_begin = write_begin,
-	.write_end = write_end,
-	.changed = mirror_changed,
-};
 
 /* ---- lifetime ---- */
 
@@ -198,8 +167,7 @@ static void destroy(struct linnet_dm *dm)
 {
 	u32 k;
 
-	if (dm->mirror)
-		linnet_mirror_destroy(dm->mirror);
+	linnet_hedge_destroy(dm);
 	if (dm->volume)
 		linnet_volume_suspend(dm->volume);
 	if (dm->queue)
@@ -325,15 +293,14 @@ static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		error = open_legs(dm, &args);
 	if (!error)
 		error = linnet_table_parse(dm, &args);
-	if (!error && leg_count > 1 && !dm->mirror && !array && dm_table_get_mode(ti->table) & BLK_OPEN_WRITE) {
-		ti->error = "Replicas without a log do not change: load the table with --readonly";
+	if (!error && leg_count > 1 && !array && dm_table_get_mode(ti->table) & BLK_OPEN_WRITE) {
+		ti->error = "Replicas do not change: load the table with --readonly; a volume that is written stands above md (linnet dm create --md)";
 		error = -EROFS;
 	}
 	if (error) {
 		destroy(dm);
 		return error;
 	}
-	/* Replicas without a log are read-only; the mirror has set its own limits. */
 	if (leg_count == 1 || array) {
 		ti->num_flush_bios = 1;
 		ti->num_discard_bios = 1;
@@ -341,6 +308,11 @@ static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		ti->num_write_zeroes_bios = 1;
 	}
 	load_models(dm);
+	if (dm->hedge_percent && linnet_hedge_set(dm, dm->hedge_percent)) {
+		ti->error = "Not enough memory";
+		destroy(dm);
+		return -ENOMEM;
+	}
 	return 0;
 }
 
@@ -349,28 +321,11 @@ static void linnet_dtr(struct dm_target *ti)
 	destroy(ti->private);
 }
 
-static void linnet_presuspend(struct dm_target *ti)
-{
-	struct linnet_dm *dm = ti->private;
-
-	if (dm->mirror)
-		linnet_mirror_presuspend(dm->mirror);
-}
-
-static void linnet_presuspend_undo(struct dm_target *ti)
-{
-	struct linnet_dm *dm = ti->private;
-
-	if (dm->mirror)
-		linnet_mirror_presuspend_undo(dm->mirror);
-}
-
 static void linnet_postsuspend(struct dm_target *ti)
 {
 	struct linnet_dm *dm = ti->private;
 
-	if (dm->mirror)
-		linnet_mirror_postsuspend(dm->mirror);
+	linnet_hedge_drain(dm);
 	if (dm->volume)
 		linnet_volume_suspend(dm->volume);
 }
@@ -380,14 +335,6 @@ static int linnet_preresume(struct dm_target *ti)
 	struct linnet_dm *dm = ti->private;
 
 	return dm->volume ? linnet_volume_resume(dm->volume) : 0;
-}
-
-static void linnet_resume(struct dm_target *ti)
-{
-	struct linnet_dm *dm = ti->private;
-
-	if (dm->mirror)
-		linnet_mirror_resume(dm->mirror);
 }
 
 static void linnet_status(struct dm_target *ti, status_type_t type, unsigned int status_flags, char *result,
@@ -405,8 +352,8 @@ static void linnet_status(struct dm_target *ti, status_type_t type, unsigned int
 		break;
 	case STATUSTYPE_IMA:
 		DMEMIT_TARGET_NAME_VERSION(ti->type);
-		DMEMIT(",replicas=%u,policy=%s,mirror=%c,md=%c;", dm->leg_count, linnet_policy_names[READ_ONCE(dm->settings.policy)],
-		       dm->mirror ? 'y' : 'n', dm->volume ? 'y' : 'n');
+		DMEMIT(",replicas=%u,policy=%s,md=%c;", dm->leg_count, linnet_policy_names[READ_ONCE(dm->settings.policy)],
+		       dm->volume ? 'y' : 'n');
 		break;
 	}
 }
@@ -428,7 +375,7 @@ static void linnet_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
 	struct linnet_dm *dm = ti->private;
 
-	if (!dm->mirror && !dm->volume)
+	if (!dm->volume)
 		return;
 	/* Pages must not change between the writes to two legs. */
 #ifdef BLK_FEAT_STABLE_WRITES
@@ -447,11 +394,8 @@ static struct target_type linnet_target = {
 	.dtr = linnet_dtr,
 	.map = linnet_map,
 	.end_io = linnet_end_io,
-	.presuspend = linnet_presuspend,
-	.presuspend_undo = linnet_presuspend_undo,
 	.postsuspend = linnet_postsuspend,
 	.preresume = linnet_preresume,
-	.resume = linnet_resume,
 	.status = linnet_status,
 	.message = linnet_message,
 	.iterate_devices = linnet_iterate_devices,

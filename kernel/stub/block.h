@@ -47,7 +47,7 @@ struct gendisk { struct device device; dev_t dev; };
 struct block_device { dev_t bd_dev; char name[16]; sector_t sectors; };
 #define bdev_nr_sectors(b) ((b)->sectors)
 struct bvec_iter { sector_t bi_sector; unsigned int bi_size, bi_idx, bi_bvec_done; };
-struct bio_vec { void *page; };
+struct bio_vec { struct page *bv_page; unsigned int bv_len, bv_offset; };
 #define BLK_QC_T_NONE -1U
 
 struct bio {
@@ -61,6 +61,7 @@ struct bio {
 	unsigned int bi_cookie;
 	struct bvec_iter bi_iter;
 	struct bio_vec *bi_io_vec;
+	unsigned short bi_vcnt, bi_max_vecs;
 	void (*bi_end_io)(struct bio *bio);
 	void *bi_private;
 };
@@ -70,6 +71,13 @@ struct bio {
 #define bio_sectors(b) ((b)->bi_iter.bi_size >> SECTOR_SHIFT)
 #define bio_end_sector(b) ((b)->bi_iter.bi_sector + bio_sectors(b))
 #define bio_set_dev(b, d) ((void)((b)->bi_bdev = (d)))
+#define bio_integrity(b) ((void)(b), NULL)
+#define bio_has_crypt_ctx(b) ((void)(b), false)
+#define bio_clone_blkg_association(to, from) ((void)(to), (void)(from))
+#define bio_uninit(b) ((void)(b))
+void bio_init(struct bio *bio, struct block_device *bdev, struct bio_vec *vecs, unsigned short count, blk_opf_t opf);
+void __bio_add_page(struct bio *bio, struct page *page, unsigned int size, unsigned int offset);
+void bio_copy_data(struct bio *to, struct bio *from);
 void bio_endio(struct bio *bio);
 void submit_bio_noacct(struct bio *bio);
 
@@ -235,6 +243,14 @@ struct stub_bio {
 void stub_submit(struct dm_target *ti, struct stub_bio *b);
 /* The device completes it. */
 void stub_complete(struct stub_bio *b, blk_status_t status);
+/*
+ * Bios of the target's own that are at a device, in the order in which they were sent. The device completes one: a read
+ * that succeeds leaves `fill` in every byte.
+ */
+#define STUB_OWN 64
+extern struct bio *stub_own[STUB_OWN];
+extern unsigned int stub_own_count;
+void stub_complete_own(unsigned int i, blk_status_t status, u8 fill);
 /* dmsetup create and remove. If the table is refused, the target is NULL and *error has the reason. */
 struct dm_target *stub_create(char *words, bool readonly, char **error);
 /* The same for a device of the target linnet-leg, which gets the number 253:MINOR. */

@@ -133,6 +133,7 @@ int main(int argc, char **argv)
 	check_service();
 	check_status();
 	check_volume();
+	check_hedges();
 	check_models(inputs);
 	check_reads(inputs);
 	check_tables(inputs);

@@ -55,5 +55,6 @@ void check_revoke(void);
 void check_service(void);
 void check_status(void);
 void check_volume(void);
+void check_hedges(void);
 
 #endif

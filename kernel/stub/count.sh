@@ -23,12 +23,15 @@ for policy in baseline shortest-queue ewma-inflight linnos linnet-best; do
 done
 # of FUNCTION OP: instructions for each I/O of a volume above md, its legs' included.
 of() {
-	valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect="$1" "$program" "$2" "$reads" 2>"$out" >/dev/null
+	valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=$1 "$program" "$2" "$reads" 2>"$out" >/dev/null
 	awk '/Collected/ { print $NF }' "$out"
 }
 for op in read write; do
 	printf 'above md, shortest-queue, two legs, %-5s %6s %5s\n' $op $(($(of measured_map $op) / reads)) $(($(of measured_end $op) / reads))
 done
+# Not inside the kernel's pools, from which memory is taken.
+printf 'hedgeable, shortest-queue, two replicas %8s %5s\n' $(($(of "measured_map --toggle-collect=mempool_alloc" hedge) / reads)) \
+	$(($(of measured_copy hedge) / reads))
 "$program" baseline "$model" 1 1 | {
 	read -r device io place
 	echo "bytes: $device per device of three replicas, $io per bio, and $place for each of 1024 places of a replica"

@@ -67,6 +67,37 @@ void *__alloc_percpu(size_t size, size_t align)
 	return memory;
 }
 
+mempool_t *stub_mempool(int reserve, size_t size)
+{
+	mempool_t *pool = stub_alloc(sizeof(*pool), GFP_KERNEL);
+
+	if (pool)
+		*pool = (mempool_t){ .size = size, .reserve = reserve };
+	return pool;
+}
+
+void *mempool_alloc(mempool_t *pool, gfp_t flags)
+{
+	void *element;
+
+	BUG_ON(flags & GFP_KERNEL);
+	element = stub_alloc(pool->size, flags);
+	pool->taken += element != NULL;
+	return element;
+}
+
+void mempool_free(void *element, mempool_t *pool)
+{
+	BUG_ON(pool->taken-- == 0);
+	free(element);
+}
+
+void mempool_destroy(mempool_t *pool)
+{
+	BUG_ON(pool && pool->taken);
+	free(pool);
+}
+
 /* Like Linux: a number and at most one newline, nothing else. */
 int kstrtoull(const char *text, unsigned int base, unsigned long long *n)
 {
@@ -244,4 +275,62 @@ void destroy_workqueue(struct workqueue_struct *queue)
 		at = &(*at)->next;
 	*at = queue->next;
 	free(queue);
+}
+
+/* ---- timers ---- */
+
+static struct hrtimer *timers;
+void (*stub_while_asleep)(void);
+
+void hrtimer_init(struct hrtimer *timer, int clock, enum hrtimer_mode mode)
+{
+	(void)clock;
+	(void)mode;
+	*timer = (struct hrtimer){ .listed = true, .next = timers };
+	timers = timer;
+}
+
+void hrtimer_start(struct hrtimer *timer, ktime_t expires, enum hrtimer_mode mode)
+{
+	(void)mode;
+	BUG_ON(!timer->listed);
+	timer->expires = expires;
+	timer->set = true;
+}
+
+int hrtimer_cancel(struct hrtimer *timer)
+{
+	struct hrtimer **at = &timers;
+
+	stub_might_sleep("hrtimer_cancel");
+	while (*at != timer)
+		at = &(*at)->next;
+	*at = timer->next;
+	timer->listed = false;
+	return timer->set;
+}
+
+unsigned int stub_run_timers(void)
+{
+	unsigned int count = 0;
+
+	for (struct hrtimer *timer = timers; timer; timer = timer->next) {
+		if (!timer->set || timer->expires > (ktime_t)stub_now)
+			continue;
+		timer->set = false;
+		stub_atomic++;
+		timer->set = timer->function(timer) == HRTIMER_RESTART || timer->set;
+		stub_atomic--;
+		count++;
+	}
+	return count;
+}
+
+void msleep(unsigned int ms)
+{
+	stub_might_sleep("msleep");
+	if (!stub_while_asleep)
+		stub_die("a sleep that nobody ends");
+	stub_now += ms * NSEC_PER_MSEC;
+	stub_while_asleep();
 }

@@ -125,6 +125,8 @@ static inline void spin_unlock(spinlock_t *l)
 #define spin_unlock_irqrestore(l, f) ((void)(f), spin_unlock(l))
 #define raw_spin_lock_init(l) spin_lock_init(l)
 #define raw_spin_lock(l) spin_lock(l)
+#define raw_spin_lock_irq(l) spin_lock(l)
+#define raw_spin_unlock_irq(l) spin_unlock(l)
 #define raw_spin_unlock(l) spin_unlock(l)
 static inline void stub_let_others(void)
 {
@@ -195,6 +197,14 @@ typedef struct { int counter; } atomic_t;
 #define atomic_inc(a) ((void)(a)->counter++)
 #define atomic_dec(a) ((void)(a)->counter--)
 #define atomic_dec_and_test(a) (--(a)->counter == 0)
+static inline int atomic_cmpxchg(atomic_t *a, int old, int new)
+{
+	int was = a->counter;
+
+	if (was == old)
+		a->counter = new;
+	return was;
+}
 /* Nobody else could make the condition true. */
 typedef struct { int stub; } wait_queue_head_t;
 #define init_waitqueue_head(q) ((q)->stub = 0)
@@ -209,11 +219,23 @@ static inline void list_add(struct list_head *entry, struct list_head *head)
 	head->next->prev = entry;
 	head->next = entry;
 }
+#define INIT_LIST_HEAD(l) ((l)->next = (l)->prev = (l))
+static inline void list_add_tail(struct list_head *entry, struct list_head *head)
+{
+	list_add(entry, head->prev);
+}
 static inline void list_del(struct list_head *entry)
 {
 	entry->next->prev = entry->prev;
 	entry->prev->next = entry->next;
 }
+static inline void list_del_init(struct list_head *entry)
+{
+	list_del(entry);
+	INIT_LIST_HEAD(entry);
+}
+#define list_first_entry_or_null(head, type, member) \
+	((head)->next == (head) ? NULL : container_of((head)->next, type, member))
 #define list_for_each_entry(p, head, member) \
 	for ((p) = container_of((head)->next, typeof(*(p)), member); &(p)->member != (head); \
 	     (p) = container_of((p)->member.next, typeof(*(p)), member))
@@ -280,6 +302,17 @@ void *__alloc_percpu(size_t size, size_t align);
 #define this_cpu_add(field, n) ((void)((*(typeof(&(field)))((char *)&(field) + stub_cpu * STUB_STRIDE)) += (n)))
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < STUB_CPUS; (cpu)++)
 
+/* Pools with a reserve. A taker that may wait would wait for ever here, so only those that do not are allowed. */
+#define PAGE_SIZE 4096u
+struct page { char bytes[PAGE_SIZE]; };
+typedef struct mempool { size_t size; int reserve, taken; } mempool_t;
+mempool_t *stub_mempool(int reserve, size_t size);
+#define mempool_create_page_pool(n, order) stub_mempool(n, (size_t)PAGE_SIZE << (order))
+#define mempool_create_kmalloc_pool(n, size) stub_mempool(n, size)
+void *mempool_alloc(mempool_t *pool, gfp_t flags);
+void mempool_free(void *element, mempool_t *pool);
+void mempool_destroy(mempool_t *pool);
+
 /* ---- strings ---- */
 
 int kstrtou16(const char *text, unsigned int base, u16 *n);
@@ -323,6 +356,29 @@ void flush_workqueue(struct workqueue_struct *queue);
 bool flush_work(struct work_struct *work);
 /* Runs pending work, including work that it queues. Returns the number of items. */
 unsigned int stub_run_works(void);
+
+/* ---- timers: run when the test says so ---- */
+
+typedef s64 ktime_t;
+#define ns_to_ktime(ns) ((ktime_t)(ns))
+#define CLOCK_MONOTONIC 1
+enum hrtimer_mode { HRTIMER_MODE_ABS };
+enum hrtimer_restart { HRTIMER_NORESTART, HRTIMER_RESTART };
+struct hrtimer {
+	enum hrtimer_restart (*function)(struct hrtimer *timer);
+	ktime_t expires;
+	bool set, listed;
+	struct hrtimer *next;
+};
+void hrtimer_init(struct hrtimer *timer, int clock, enum hrtimer_mode mode);
+void hrtimer_start(struct hrtimer *timer, ktime_t expires, enum hrtimer_mode mode);
+#define hrtimer_set_expires(t, at) ((void)((t)->expires = (at)))
+int hrtimer_cancel(struct hrtimer *timer);
+/* Runs the timers whose time has come. Returns how many ran. */
+unsigned int stub_run_timers(void);
+/* What happens while someone sleeps. NULL: nobody would ever wake it. */
+extern void (*stub_while_asleep)(void);
+void msleep(unsigned int ms);
 
 /* ---- modules ---- */
 

@@ -9,7 +9,7 @@ extern uint *const stub_param_age_ms, *const stub_param_revoke_percent, *const s
 
 static const char *const keys[] = {
 	"version", "policy", "model", "on", "revoke", "reads", "writes", "decisions", "revokes", "forced", "failovers", "probes",
-	"untracked", "sync", "replicas",
+	"untracked", "hedge", "hedges", "hedge_wins", "discarded", "unhedged", "hedge_us", "replicas",
 };
 static const char *const leg_keys[] = { "dev", "state", "inflight", "reads", "writes", "errors", "ewma_us", "lat" };
 
@@ -27,7 +27,7 @@ static void check_keys(void)
 
 	text_of(ti, text, sizeof(text));
 	CHECK(!strncmp(text, "version 1 policy linnet-best model none on 1 revoke 1 reads 0 ", 62), "'%s'", text);
-	CHECK(strstr(text, " sync 0/0 replicas 2 dev 259:0 state A inflight 0 reads 0 writes 0 errors 0 ewma_us 0 lat 0,0,0,"), "'%s'", text);
+	CHECK(strstr(text, " replicas 2 dev 259:0 state A inflight 0 reads 0 writes 0 errors 0 ewma_us 0 lat 0,0,0,"), "'%s'", text);
 	while ((word = strsep(&rest, " "))) {
 		const char *key = n < ARRAY_SIZE(keys) ? keys[n] : leg_keys[(n - ARRAY_SIZE(keys)) % ARRAY_SIZE(leg_keys)];
 		char *value = strsep(&rest, " ");

@@ -15,6 +15,8 @@ static const char *const good[] = {
 	"3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 4 model slow.linnet model:1 fast.linnet",
 	"2 /dev/leg0 0 /dev/leg1 0 2 model absent.linnet",
 	"8 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 /dev/leg3 0 /dev/leg4 0 /dev/leg5 0 /dev/leg6 0 /dev/leg7 0 0",
+	"2 /dev/leg0 0 /dev/leg1 0 4 policy shortest-queue hedge 2",
+	"3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 hedge 50 off",
 };
 
 static const char *const bad[] = {
@@ -24,6 +26,8 @@ static const char *const bad[] = {
 	"1 /dev/leg0 0 2 ioprio 0x10000", "1 /dev/leg0 0 2 ioprio 16391", "1 /dev/leg0 0 2 ioprio 0x",
 	"1 /dev/leg0 0 2 model ../slow", "1 /dev/leg0 0 2 model:1 slow.linnet", "1 /dev/leg0 0 1 model",
 	"1 /dev/leg0 0 2 model:x slow.linnet", "1 /dev/leg0 0 1 surprise", "1 /dev/leg0 0 0 revoke",
+	"1 /dev/leg0 0 2 hedge 2", "2 /dev/leg0 0 /dev/leg1 0 2 hedge 0", "2 /dev/leg0 0 /dev/leg1 0 2 hedge 51",
+	"2 /dev/leg0 0 /dev/leg1 0 1 hedge", "2 /dev/leg0 0 /dev/leg1 0 4 hedge 2 hedge 3",
 	"2 /dev/leg0 0 /dev/leg1 0 4 log core 1 1024", "2 /dev/leg0 0 /dev/leg1 0 3 log core 9",
 	"1 /dev/leg0 0 4 log core 1 1024", "2 /dev/leg0 0 /dev/leg1 0 1 log",
 	"1 /dev/leg0 0 4 model:0 slow.linnet model:0 fast.linnet",
@@ -32,13 +36,13 @@ static const char *const bad[] = {
 static const char *const messages[] = {
 	"policy baseline", "policy shortest-queue", "policy ewma-inflight", "policy linnos", "policy linnet-best",
 	"load slow.linnet", "load 1 fast.linnet", "load absent.linnet", "unload", "unload 0", "revoke on", "revoke off",
-	"ioprio 0x4006", "on", "off", "fail 0", "fail 1", "revive 0", "revive 1", "reset",
+	"ioprio 0x4006", "on", "off", "fail 0", "fail 1", "revive 0", "revive 1", "reset", "hedge 2", "hedge 0",
 };
 
 static const char *const bad_messages[] = {
 	"", "policy", "policy best", "policy linnos now", "load", "load 8 slow.linnet", "load x slow.linnet", "load ../x",
 	"load 0 0 slow.linnet", "unload 9", "unload 0 0", "revoke", "revoke maybe", "ioprio", "ioprio 7", "ioprio 0x12345",
-	"on now", "fail", "fail 8", "fail -1", "revive", "revive 8", "reset all", "surprise",
+	"on now", "fail", "fail 8", "fail -1", "revive", "revive 8", "reset all", "hedge", "hedge 51", "hedge -1", "hedge 2 3", "surprise",
 };
 
 /* Printed lines are accepted, and print themselves. */
@@ -92,7 +96,10 @@ static void check_given(void)
 		if (ti)
 			stub_remove(ti);
 	}
-	CHECK(!make(good[2], false, &error), "replicas without a log may be written to");
+	CHECK(!make(good[2], false, &error) && strstr(error, "linnet dm create --md"), "replicas may be written to: %s", error);
+	/* Who has the table of a mirror learns what took its place. */
+	CHECK(!make("2 /dev/leg0 0 /dev/leg1 0 6 policy linnos log core 1 1024", false, &error) &&
+	      strstr(error, "linnet dm create --md"), "a mirror's table: %s", error);
 }
 
 /* Words may come in any order, are printed in a fixed order, and are left out if they give the default. */

@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 
 STATUS = (
     "0 8192 linnet version 1 policy linnet-best model loaded on 1 revoke 0 reads 100 writes 5 decisions 90 revokes 0 "
-    "forced 10 failovers 1 probes 2 untracked 0 sync 8/8 replicas 2 "
+    "forced 10 failovers 1 probes 2 untracked 0 "
+    "hedge 2 hedges 3 hedge_wins 1 discarded 2 unhedged 0 hedge_us 450 replicas 2 "
     "dev 259:0 state A inflight 3 reads 60 writes 5 errors 0 ewma_us 120 lat 0,50,9,0,0,0,0,0,0,0,0,0,0,0,0,1 "
     "dev 259:1 state D inflight 0 reads 40 writes 5 errors 4 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"
 )
@@ -97,6 +98,16 @@ def test_read_only_replicas(host: FakeHost, model: Path) -> None:
     assert "no difference" in result.stderr
 
 
+def test_late_reads_are_hedged_when_asked(host: FakeHost, model: Path) -> None:
+    line = dm("create", "vol", host.a, host.b, "-m", model, "--hedge", 2, "--dry-run").stdout.splitlines()[-1]
+    assert table_of(line).hedge == 2
+    assert line.endswith("6 policy linnet-best model m.linnet hedge 2'")
+    done = CliRunner().invoke(app, ["dm", "policy", "vol"])
+    assert "--hedge PERCENT" in str(done.exception)
+    done = CliRunner().invoke(app, ["dm", "policy", "vol", "--hedge", "51"])
+    assert "0 to 50" in str(done.exception) and host.ran == []
+
+
 def test_a_dry_run_prints_the_same_lines_and_does_nothing(host: FakeHost, model: Path) -> None:
     words = ("create", "vol", host.a, host.b, "--model", model, "--revoke", "--ioprio", "0x4006")
     host.root_user = False
@@ -148,7 +159,7 @@ def test_devices_in_use_are_refused(host: FakeHost) -> None:
     host.lent.add(host.a)
     assert "in use" in refused(host, "create", "vol", host.a)
     # Whatever may be overwritten, a device in use may not.
-    assert "mounted" in refused(host, *words, "--log", "core", "--overwrite-data-on", host.b)
+    assert "mounted" in refused(host, *words, "--md", "--overwrite-data-on", host.b)
 
 
 def test_a_disk_is_in_use_when_its_partition_is(host: FakeHost) -> None:
@@ -163,7 +174,7 @@ def test_a_disk_is_in_use_when_its_partition_is(host: FakeHost) -> None:
 
 def test_the_same_device_twice(host: FakeHost) -> None:
     host.numbers["/dev/disk/by-id/x"] = host.numbers[host.a]
-    assert "the same device" in refused(host, "create", "vol", host.a, "/dev/disk/by-id/x", "--log", "core")
+    assert "the same device" in refused(host, "create", "vol", host.a, "/dev/disk/by-id/x")
     disk = host.drive("/dev/nvme4n1")
     one, two = (host.drive(f"/dev/nvme4n1p{i}", disk="nvme4n1") for i in (1, 2))
     assert "is a partition of" in refused(host, "create", "vol", disk, one)
@@ -178,78 +189,27 @@ def test_replicas_must_hold_the_same_bytes(host: FakeHost) -> None:
     assert "not checked" in dm("create", "vol", host.a, changed, "--trust-identical").stderr
 
 
-@pytest.mark.parametrize("place", [0, 300_000, SIZE - 1])
-def test_a_mirror_overwrites_no_data_unless_told(host: FakeHost, place: int) -> None:
-    full = host.drive("/dev/nvme2n1", data=b"\0" * place + b"x")
-    words = ("create", "vol", host.a, full, "--log", "core")
-    message = " ".join(refused(host, *words).split())
-    assert "OVERWRITTEN" in message
-    assert f"--overwrite-data-on {full}" in message
-    result = dm(*words, "--overwrite-data-on", full)
-    assert f"{host.a} is the source of the first sync" in result.stderr
-    line = result.stdout.splitlines()[-1]
-    assert "--readonly" not in line
-    assert table_of(line).log == ["core", "1", "1024"]
-
-
-def test_the_source_of_a_mirror_may_hold_data(host: FakeHost) -> None:
+def test_an_option_without_effect_is_refused(host: FakeHost) -> None:
     full = host.drive("/dev/nvme2n1", data=b"data")
-    host.known[full] = "a signature of ext4"
-    dm("create", "vol", full, host.a, "--log", "core")
-    message = refused_after(host, "create", "vol", host.a, full, "--log", "core")
-    assert "ext4" in message
-    # An option without effect is refused, not ignored.
-    assert "nothing would be written" in refused_after(
-        host, "create", "vol", full, host.a, "--log", "core", "--overwrite-data-on", full
-    )
-    assert "nothing would be written" in refused_after(host, "create", "vol", full, "--overwrite-data-on", full)
+    assert "nothing would be written" in refused(host, "create", "vol", full, "--overwrite-data-on", full)
 
 
-def refused_after(host: FakeHost, *words: object) -> str:
-    """As :func:`refused`, when something has run before."""
-    host.ran.clear()
-    return refused(host, *words)
-
-
-def test_a_log_on_disk(host: FakeHost) -> None:
-    log = host.drive("/dev/nvme5n1", data=b"something")
-    words = ("create", "vol", host.a, host.b, "--log", f"disk:{log}")
-    assert log in refused(host, *words)
-    line = dm(*words, "--overwrite-data-on", log).stdout.splitlines()[-1]
-    assert table_of(line).log == ["disk", "2", host.word(log), "1024"]
-    # Once there is a log, the mirror goes on from it: its devices hold data, and nothing is overwritten.
-    for path in (host.a, host.b):
-        (host.root / path[1:]).write_bytes(b"data".ljust(SIZE, b"\0"))
-    (host.root / log[1:]).write_bytes(guard.LOG_MAGIC.ljust(SIZE, b"\0"))
-    said = " ".join(dm(*words).stderr.split())
-    assert "goes on from there" in said
-    assert "revive" not in said
-    # The log knows who was out of service: the first is neither compared nor copied from.
-    (host.root / log[1:]).write_bytes((guard.LOG_MAGIC.ljust(guard.LOG_BITS_AT, b"\0") + b"\x0c").ljust(SIZE, b"\0"))
-    (host.root / host.a[1:]).write_bytes(b"old".ljust(SIZE, b"\0"))
-    said = " ".join(dm(*words).stderr.split())
-    assert f"from {host.b}" in said
-    assert "revive 0" in said
-    (host.root / host.a[1:]).write_bytes(b"data".ljust(SIZE, b"\0"))
-    (host.root / log[1:]).write_bytes(guard.LOG_MAGIC.ljust(SIZE, b"\0"))
-    # A replica that was out of service holds old data, and is not where the others are copied from.
-    result = dm(*words, "--out", 0)
-    assert f"from {host.b}" in " ".join(result.stderr.split())
-    assert table_of(result.stdout.splitlines()[-1]).out == [0]
-    (host.root / host.b[1:]).write_bytes(b"else".ljust(SIZE, b"\0"))
-    assert "OVERWRITTEN" in refused_after(host, *words)
+@pytest.mark.parametrize("log", ["core", "disk:/dev/nvme5n1"])
+def test_the_old_mirror_is_refused_with_what_to_use(host: FakeHost, log: str) -> None:
+    said = refused(host, "create", "vol", host.a, host.b, "--log", log)
+    assert "use --md" in said and "lose acknowledged writes" in said
 
 
 def test_wrong_wishes(host: FakeHost, model: Path) -> None:
     bad = model.parent / "bad.linnet"
     bad.write_bytes(b"no model")
     for words, said in [
-        (("vol", host.a, "--log", "core"), "cannot be a mirror"),
-        (("vol", host.a, host.b, "--log", "core", "--read-only"), "excludes"),
-        (("vol", host.a, host.b, "--log", "disk:nvme"), "disk:/dev"),
         (("vol", host.a, "--ioprio", "0x4007"), "--revoke"),
         (("vol", host.a, "--revoke", "--ioprio", "0x0007"), "class"),
         (("vol", host.a, "--out", 1), "from 0 to 0"),
+        (("vol", host.a, "--hedge", 2), "two devices"),
+        (("vol", host.a, host.b, "--hedge", 0), "1 to 50"),
+        (("vol", host.a, host.b, "--hedge", 51), "1 to 50"),
         (("vol", host.a, "--out", 0), "every replica"),
         (("vol", "nvme0n1"), "whole path"),
         (("a b", host.a), "name"),
@@ -257,7 +217,7 @@ def test_wrong_wishes(host: FakeHost, model: Path) -> None:
         (("vol", *[host.a] * 9), "1 to 8"),
         (("vol", host.a, "--model", model, "--model", model), "2 models for 1"),
         (("vol", "/dev/absent"), "absent"),
-        (("vol", host.a, "--log", "core", "--log-size", "3"), "No such option"),
+        (("vol", host.a, "--log-size", "3"), "No such option"),
     ]:
         assert said in refused(host, "create", *words), words
     result = CliRunner().invoke(app, ["dm", "create", "vol", host.a, "--model", str(bad)])
@@ -276,10 +236,15 @@ def test_models_for_each_replica(host: FakeHost, model: Path) -> None:
 def test_messages(host: FakeHost, model: Path) -> None:
     dm("load", "vol", model, "--replica", 1)
     dm("policy", "vol", "shortest-queue")
+    dm("policy", "vol", "ewma-inflight", "--hedge", 0)
+    dm("policy", "vol", "--hedge", 3)
     dm("remove", "vol")
     assert [shlex.join(words) for words in host.ran] == [
         "dmsetup message vol 0 load 1 m.linnet",
         "dmsetup message vol 0 policy shortest-queue",
+        "dmsetup message vol 0 policy ewma-inflight",
+        "dmsetup message vol 0 hedge 0",
+        "dmsetup message vol 0 hedge 3",
         "dmsetup remove vol",
     ]
     assert (host.firmware / "m.linnet").exists()
@@ -298,7 +263,6 @@ def test_messages(host: FakeHost, model: Path) -> None:
 def test_status(host: FakeHost) -> None:
     host.answers["dmsetup status"] = STATUS + "\n"
     found = json.loads(dm("status", "vol", "--json").stdout)["vol"]
-    assert found["sync"] == {"in_sync": 8, "regions": 8}
     assert (found["policy"], found["reads"], found["probes"]) == ("linnet-best", 100, 2)
     first, second = found["replicas"]
     assert first["name"] == "nvme0n1"
@@ -307,10 +271,9 @@ def test_status(host: FakeHost) -> None:
     assert second["p50_us_below"] is None
     shown = dm("status", "vol").stdout
     assert "out of service" in shown
-    assert "8 of 8 regions in sync" in shown
     assert "< 128 us" in shown
-    host.answers["dmsetup status"] = STATUS.replace("sync 8/8", "sync 0/0")  # no mirror
-    assert "in sync" not in dm("status", "vol").stdout
+    assert "hedging 2 %, reads later than 450 us" in shown and "hedge_wins" in shown
+    assert (found["hedge"], found["hedges"], found["hedge_us"]) == (2, 3, 450)
     host.answers["dmsetup status"] = f"one: {STATUS}\ntwo: {STATUS}\n"
     assert set(json.loads(dm("status", "--json").stdout)) == {"one", "two"}
     host.answers["dmsetup status"] = ""
@@ -341,12 +304,12 @@ WORD = st.text("abcdefgh0123.-", min_size=1, max_size=8).filter(lambda name: nam
 @given(
     st.integers(1, 1 << 40), st.lists(st.builds("/dev/{}".format, WORD), min_size=1, max_size=8),
     st.sampled_from(POLICIES), st.booleans(), st.none() | st.integers(0x2000, 0x7FFF), st.booleans(),
-    st.sampled_from([None, ["core", "1", "1024"], ["disk", "3", "/dev/l", "64", "nosync"]]), st.data(),
+    st.none() | st.integers(1, 50), st.data(),
 )  # fmt: skip
-def test_tables_round_trip(length, devices, policy, revoke, ioprio, off, log, data) -> None:
+def test_tables_round_trip(length, devices, policy, revoke, ioprio, off, hedge, data) -> None:
     models = data.draw(st.lists(st.none() | WORD, min_size=len(devices), max_size=len(devices)))
     out = data.draw(st.lists(st.integers(0, len(devices) - 1), unique=True).map(sorted))
-    table = Table(length, devices, policy, models, revoke, ioprio, off, out, log)
+    table = Table(length, devices, policy, models, revoke, ioprio, off, hedge, out)
     assert parse(table.line()) == table
 
 
@@ -393,11 +356,10 @@ def test_help_shows_examples(linnet) -> None:
 
 
 def test_a_path_is_one_word_of_a_table(host: FakeHost) -> None:
-    """`/dev/l 1024 nosync /x` as a log put `nosync`, and another device, into the table."""
+    """What a path holds besides would become words of the table."""
     bad = host.drive("/dev/l 1024 nosync /x")
     for words in (
-        ("create", "vol", host.a, host.b, "--log", f"disk:{bad}"),
-        ("create", "vol", host.a, bad, "--log", "core"),
+        ("create", "vol", host.a, bad),
         ("create", "vol", "/dev/a$(reboot)", host.b, "--dry-run"),
         ("create", "vol", "/dev/a\x1b[2J", host.b),
         ("replace", "vol", 0, bad),
@@ -413,12 +375,12 @@ def test_a_path_is_one_word_of_a_table(host: FakeHost) -> None:
 
 def test_a_loop_device_and_a_second_path_are_seen(host: FakeHost) -> None:
     host.loop("loop3", host.a)
-    assert "loop3 stands on it" in refused(host, "create", "vol", host.a, host.b, "--log", "core")
+    assert "loop3 stands on it" in refused(host, "create", "vol", host.a, host.b)
     host.loop("loop3", "/var/image")
     twin = host.drive("/dev/nvme9n1")
     host.wwid(host.b, "eui.0011223344556677")
     host.wwid(twin, " eui.0011223344556677 ")
-    assert "two paths to one drive, eui.00" in refused(host, "create", "vol", host.b, twin, "--log", "core")
+    assert "two paths to one drive, eui.00" in refused(host, "create", "vol", host.b, twin)
     host.wwid(twin, "eui.8899aabbccddeeff")
     assert dm("create", "vol", host.b, twin, "--policy", "linnos").exit_code == 0
 

@@ -53,26 +53,16 @@ def test_one_that_holds_other_bytes_is_refused(host: FakeHost) -> None:
     assert len(changed(host)) == 3
 
 
-def test_a_leg_of_a_mirror_stays_out_until_it_is_revived(host: FakeHost) -> None:
-    host.drive("/dev/nvme5n1", data=b"old")
-    done = replace(host, MIRROR, "vol", 1, "/dev/nvme5n1")
-    assert done.exit_code == 1 and "OVERWRITTEN" in done.output and changed(host) == []
-    done = replace(host, MIRROR, "vol", 1, "/dev/nvme5n1", "--overwrite-data-on", "/dev/nvme5n1")
-    assert done.exit_code == 0, done.output
-    assert changed(host)[0][-1] == MIRROR.replace("259:1", host.word("/dev/nvme5n1"))
-    assert changed(host)[-1] == ["dmsetup", "message", "vol", "0", "revive", "1"]
-
-
 def test_a_dry_run_changes_nothing(host: FakeHost) -> None:
-    done = replace(host, MIRROR, "vol", 1, "/dev/nvme4n1", "--dry-run")
+    done = replace(host, REPLICAS, "vol", 1, "/dev/nvme4n1", "--dry-run")
     assert done.exit_code == 0 and changed(host) == []
-    assert "dmsetup message vol 0 revive 1" in done.output
+    assert "dmsetup resume vol" in done.output
 
 
 @pytest.mark.parametrize(
     ("line", "words", "why"),
     [
-        (MIRROR, ("vol", 0, "/dev/nvme4n1"), "in service; take it out first"),
+        (MIRROR, ("vol", 0, "/dev/nvme4n1"), "the mirror of --log"),
         (REPLICAS, ("vol", 2, "/dev/nvme4n1"), "has replicas 0 to 1"),
         (REPLICAS, ("vol", 0, "nvme4n1"), "whole path"),
         (REPLICAS, ("vol", 0, "/dev/none"), "No such file"),

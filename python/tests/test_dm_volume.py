@@ -16,7 +16,8 @@ FINE = {
 }  # fmt: skip
 STATUS = (
     "0 129024 linnet version 1 policy linnet-best model none on 1 revoke 0 reads 0 writes 0 decisions 0 revokes 0 "
-    "forced 0 failovers 0 probes 0 untracked 0 sync 0/0 md 9:0 steered 7 held 1 replicas 2 "
+    "forced 0 failovers 0 probes 0 untracked 0 "
+    "hedge 0 hedges 0 hedge_wins 0 discarded 0 unhedged 0 hedge_us 0 md 9:0 steered 7 held 1 replicas 2 "
     "dev 253:0 state A inflight 0 reads 0 writes 0 errors 0 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0 "
     "trust trusted why new generation 41 identified 5 short 0 failed 0 unknown 0 "
     "dev 253:1 state U inflight 0 reads 0 writes 0 errors 0 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0 "
@@ -132,15 +133,10 @@ def test_create_refuses_to_overwrite_data(host: MdHost) -> None:
     assert code == 1 and not host.ran and "mounted" in said
 
 
-@pytest.mark.parametrize("word", [["--log", "core"], ["--revoke"], ["--read-only"], ["--out", "1"]])
+@pytest.mark.parametrize("word", [["--revoke"], ["--read-only"], ["--out", "1"]])
 def test_create_refuses_what_md_does_not_have(host: MdHost, word: list[str]) -> None:
     code, _, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", *word)
     assert code == 1 and not host.ran and "--md excludes" in said
-
-
-def test_the_old_mirror_is_warned_about(host: MdHost) -> None:
-    code, _, said = call("create", "vol", "/dev/nvme0n1", "/dev/nvme1n1", "--log", "core")
-    assert code == 0 and "lose acknowledged writes" in said
 
 
 def test_adopt_moves_no_data(host: MdHost) -> None:

@@ -6,51 +6,68 @@ import zlib
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from cut_machine import BLOCK, BLOCKS, LEGS, REGION_SECTORS, THREADS, Failure, Machine
+from cut_machine import BLOCK, BLOCKS, DRIVE_BYTES, LEGS, OFFSET_KIB, THREADS, Failure, Machine
 
 MAGIC = 0x74656E6E694C7563
 ACCOUNT = struct.Struct("<QQQ")
-LOG_BYTES = 1 << 20
+SUM_BYTES = 1 << 20
+SUM_FACTOR = 1099511628211
 
 
 def make_empty(work: Path) -> None:
     """Create the files that are the drives of a machine."""
-    for drive in [*map(str, range(LEGS)), "log"]:
+    for drive in range(LEGS):
         with (work / f"drive{drive}").open("wb") as file:
-            file.truncate(BLOCKS * BLOCK if drive != "log" else LOG_BYTES)
+            file.truncate(DRIVE_BYTES)
+
+
+def sum_of(data: bytes) -> str:
+    """The checksum that `cutwriter DEVICE sum` prints."""
+    total = 0
+    for at in range(0, len(data), SUM_BYTES):
+        total = (total * SUM_FACTOR + zlib.crc32(data[at : at + SUM_BYTES])) % (1 << 64)
+    return f"{total:016x}"
 
 
 class Drives(ABC):
     """Files that are the drives of a machine. They begin empty."""
 
     told = ""  # result of the last check
+    spoilt = 0  # how often a canary has damaged the drives
 
-    def __init__(self, work: Path):
-        self.work = work
+    def __init__(self, work: Path, canary: bool = False):
+        self.work, self.canary = work, canary
+        self.before = bytes(BLOCKS * BLOCK)  # what the last check found
+        self.last = (0, 0)  # the write that ended last: offset and length
         make_empty(work)
 
-    def dirty(self) -> str:
-        """State of the log on its drive before the machine reads it: the kernel's format, a bit per clean region."""
-        data = (self.work / "drivelog").read_bytes()
-        regions = BLOCKS * BLOCK // 512 // REGION_SECTORS
-        if not any(data[:4]):
-            return "a new log"
-        # The first sixteen bits are the states of the drives.
-        clean = int.from_bytes(data[1026 : 1026 + regions // 8], "little").bit_count()
-        return f"{regions - clean} of {regions} regions dirty"
+    def spoil(self) -> None:
+        """The canary: undo the last write on every drive, or every second time, a part of one of its blocks."""
+        at, length = self.last
+        if not self.canary or not length:
+            return
+        if Drives.spoilt % 2:
+            at, length = at + BLOCK // 4, BLOCK // 2
+        Drives.spoilt += 1
+        for k in range(LEGS):
+            with (self.work / f"drive{k}").open("r+b") as drive:
+                drive.seek((OFFSET_KIB << 10) + at)
+                drive.write(self.before[at : at + length])
 
-    def equal(self) -> bytes:
-        """Check that the drives are equal, and return their contents."""
-        first, *others = [(self.work / f"drive{k}").read_bytes() for k in range(LEGS)]
+    def equal(self, machine: Machine, seen: str) -> bytes:
+        """Check that the drives are equal, and are what steered reads have `seen`. Return their contents."""
+        first, *others = [machine.contents(k) for k in range(LEGS)]
         for k, other in enumerate(others, 1):
             if other != first:
                 bad = [b for b in range(0, len(first), BLOCK) if first[b : b + BLOCK] != other[b : b + BLOCK]]
                 where = f"in {len(bad)} blocks, first {bad[0] // BLOCK}"
                 raise Failure(f"after the resync drives 0 and {k} differ {where}")
+        if seen != sum_of(first):
+            raise Failure(f"steered reads have seen {seen}, and the drives hold {sum_of(first)}")
         return first
 
     @abstractmethod
-    def check(self, run: int, machine: Machine) -> None:
+    def check(self, run: int, machine: Machine, seen: str) -> None:
         """Check that the drives are equal and have the right contents."""
 
     @abstractmethod
@@ -65,25 +82,27 @@ class Drives(ABC):
 class Volume(Drives):
     """Drives that cutwriter writes. `floor` is the lowest valid sequence number of each block, 0 if never written."""
 
-    def __init__(self, work: Path):
-        super().__init__(work)
+    def __init__(self, work: Path, canary: bool = False):
+        super().__init__(work, canary)
         self.floor = [0] * BLOCKS
 
     def load(self, seed: int, run: int, mode: str, leaves: str) -> str:
         """The arguments of cutwriter."""
-        return f"write {leaves or '- 0'} {seed} {run} {THREADS} {BLOCKS} {mode}"
+        return f"write {leaves or '- 0 0'} {seed} {run} {THREADS} {BLOCKS} {mode}"
 
     def take(self, account: bytes) -> tuple[int, bytes]:
         """Parse the records of cutwriter."""
         whole = len(account) // ACCOUNT.size * ACCOUNT.size
         for sequence, first, count in ACCOUNT.iter_unpack(account[:whole]):
+            self.last = (first * BLOCK, count * BLOCK)
             for block in range(first, first + count):
                 self.floor[block] = max(self.floor[block], sequence)
         return whole // ACCOUNT.size, account[whole:]
 
-    def check(self, run: int, _machine: Machine) -> None:
+    def check(self, run: int, machine: Machine, seen: str) -> None:
         """Check every block. Later checks require the writes that this one has found."""
-        held, written = self.equal(), 0
+        held, written = self.equal(machine, seen), 0
+        self.before, self.last = held, (0, 0)
         for block in range(BLOCKS):
             data = held[block * BLOCK : (block + 1) * BLOCK]
             sequence = 0

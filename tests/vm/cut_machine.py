@@ -7,9 +7,11 @@ Its root is the lab's initramfs with the module, dmsetup and the writer added; n
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -20,7 +22,9 @@ LEGS = 3
 BLOCK = 4096
 BLOCKS = 8192
 THREADS = 4
-REGION_SECTORS = 256
+OFFSET_KIB = 1024  # of md's data on a drive
+DRIVE_BYTES = BLOCKS * BLOCK + (OFFSET_KIB << 10)
+VOLUME = "/dev/mapper/vol"
 MEMORY_MB = 512  # fio has 85 MB of libraries
 WATCHED = "a warning, to see that warnings come here"
 DEBUG_MEMORY_MB = 768  # in addition, for a kernel that debug-kernel has built
@@ -29,84 +33,21 @@ WAIT_SECONDS = 240  # for one step of a machine on a busy host
 # Patterns that must never occur in the kernel log, as for the cases.
 LOG_BAD = re.compile(re.findall(r"^LOG_BAD='(.*)'$", (VM / "lib.sh").read_text(), re.MULTILINE)[0].encode())
 
-GUEST = r"""#!/bin/busybox sh
-# SPDX-License-Identifier: MIT OR Apache-2.0
-export PATH=/bin DM_DISABLE_UDEV=1
-/bin/busybox --install -s /bin
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
-for m in $(cat /cut/modules); do insmod "/cut/$m" || echo "insmod $m failed"; done
-for p in /sys/class/virtio-ports/*; do
-	case $(cat "$p/name") in talk) talk=/dev/${p##*/} ;; account) account=/dev/${p##*/} ;; esac
-done
-exec 3<>"$talk"
-# The machine is saved here; every cut starts from the saved state.
-echo "ready" >&3
-read -r begin <&3
-echo "<4>WATCHED" >/dev/kmsg
-insmod /cut/virtio_blk.ko
-drive() {
-	for b in /sys/block/vd*; do
-		[ "$(cat "$b/serial")" = "cut$1" ] && echo "/dev/${b##*/}"
-	done
-}
-legs=
-for k in LEGNAMES; do legs="$legs $(drive $k) 0"; done
-/cut/run dmsetup create m --table "0 SECTORS linnet LOGLEGS$legs ARGUMENTS" >/cut/err 2>&1 ||
-	{ echo "create: $(cat /cut/err)" >&3; sleep 1000; }
-state() { /cut/run dmsetup status m | sed 's/.* sync \([0-9]*\)\/\([0-9]*\) .*/\1 \2/'; }
-in_sync() { set -- $(state); [ "$1" = "$2" ]; }
-echo "assembled $(state)" >&3
-first=$(/cut/cutwriter /dev/dm-0 sum); passes=1
-while ! in_sync; do
-	passes=$((passes + 1))
-	[ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
-done
-[ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
-# A leg that was out of service at the cut is still out of service: the log has recorded it.
-states() { /cut/run dmsetup status m | grep -o 'state [ADR]' | cut -c 7; }
-k=0 revived=
-for state in $(states); do
-	[ "$state" != D ] || { /cut/run dmsetup message m 0 revive $k || echo "revive failed" >&3; revived="$revived $k"; }
-	k=$((k + 1))
-done
-while states | grep -q '[DR]'; do passes=$((passes + 1)); done
-[ "$first" = "$(/cut/cutwriter /dev/dm-0 sum)" ] || echo "flip" >&3
-for k in LEGNAMES; do /cut/cutwriter "$(drive $k)" flush || echo "flush failed" >&3; done
-echo "synced $passes$revived" >&3
-while read -r word leg rest <&3; do
-	if [ "$word" = check ]; then # the rest of the line is for fio
-		/cut/run fio $leg $rest >/cut/err 2>&1
-		status=$?
-		reads=$(sed -n 's/.* issued rwts: total=\([0-9]*\).*/\1/p' /cut/err | awk '{n += $1} END {print n + 0}')
-		echo "checked $status $reads $(grep -E '^(verify|fio|crc32c):' /cut/err | tail -n 2 | tr '\n' ' ')" >&3
-		continue
-	fi
-	set -- $rest
-	delay=$1
-	shift
-	[ "$leg" = - ] || { sleep "$delay"; /cut/run dmsetup message m 0 fail "$leg"; } &
-	case WRITER in
-	fio) /cut/run fio --debug=io "$@" >"$account" 2>&1 ;;
-	*) /cut/cutwriter /dev/dm-0 "$account" "$@" >/cut/err 2>&1 ;;
-	esac
-	echo "writer ended: $(cat /cut/err)" >&3
-	sleep 1000
-done
-"""
+GUEST = (VM / "cut-guest.sh").read_text()
 
 
 class Failure(Exception):
     """A cut has found a fault."""
 
 
-def initrd(kernel: Path, module: Path, arguments: str, work: Path, writer: str) -> Path:
-    """Build the lab's initramfs with the module, dmsetup and the writers added."""
+def initrd(kernel: Path, module: Path, work: Path, writer: str) -> Path:
+    """Build the lab's initramfs with the module, dmsetup, mdadm and the writers added."""
     root = work / "root"
     cut = root / "cut"
     cut.mkdir(parents=True)
     release = kernel.name
     wanted = []
-    for name in ("virtio_pci", "virtio_console", "dm-mod", "dm-log", "dm-region-hash", "virtio_blk"):
+    for name in ("virtio_pci", "virtio_console", "dm-mod", "raid1", "virtio_blk"):
         shown = subprocess.run(
             ["modprobe", "-d", kernel / "root", "-S", release, "--show-depends", name],
             capture_output=True,
@@ -120,10 +61,10 @@ def initrd(kernel: Path, module: Path, arguments: str, work: Path, writer: str) 
         if Path(source).name != LATE:
             names.append(Path(source).name)
     (cut / "modules").write_text("\n".join(names) + "\n")
-    dmsetup = shutil.which("dmsetup", path=os.environ["PATH"] + ":/sbin:/usr/sbin")
-    if not dmsetup:
-        raise Failure("no dmsetup on this host")
-    programs = [Path(dmsetup), BUILD / "vm" / "cutwriter"]
+    tools = [shutil.which(name, path=os.environ["PATH"] + ":/sbin:/usr/sbin") for name in ("dmsetup", "mdadm")]
+    if not all(tools):
+        raise Failure("no dmsetup or no mdadm on this host")
+    programs = [*(Path(tool) for tool in tools if tool), BUILD / "vm" / "cutwriter"]
     if writer == "fio":
         programs.append(Path(shutil.which("fio") or "fio"))
     for program in programs:
@@ -140,9 +81,12 @@ def initrd(kernel: Path, module: Path, arguments: str, work: Path, writer: str) 
     guest = GUEST.replace("/cut/cutwriter", "/cut/run cutwriter")
     for word, value in {
         "LEGNAMES": " ".join(str(k) for k in range(LEGS)),
-        "LOGLEGS": str(LEGS),
+        "LEGCOUNT": str(LEGS),
+        "LEGSECTORS": str(DRIVE_BYTES // 512),
+        "OFFSETK": str(OFFSET_KIB),
+        "SIZEK": str(BLOCKS * BLOCK >> 10),
         "SECTORS": str(BLOCKS * BLOCK // 512),
-        "ARGUMENTS": arguments,
+        "VOLUME": VOLUME,
         "WRITER": writer,
         "WATCHED": WATCHED,
     }.items():
@@ -156,6 +100,30 @@ def initrd(kernel: Path, module: Path, arguments: str, work: Path, writer: str) 
     image = work / "initrd"
     image.write_bytes((kernel / "initrd.cpio").read_bytes() + archive)
     return image
+
+
+def nbd_read(server: Path, at: int, size: int) -> bytes:
+    """Read from a server of the NBD protocol. A second reader flushes nothing."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(WAIT_SECONDS)
+        line.connect(str(server))
+        stream = line.makefile("rb")
+        if stream.read(16) != b"NBDMAGICIHAVEOPT":
+            raise Failure(f"{server} is no NBD server")
+        flags = struct.unpack(">H", stream.read(2))[0]
+        # Fixed newstyle without padding, the option EXPORT_NAME with the empty name.
+        line.sendall(struct.pack(">I8sII", flags & 3, b"IHAVEOPT", 1, 0))
+        stream.read(8 + 2 + (0 if flags & 2 else 124))
+        data = b""
+        while len(data) < size:
+            length = min(1 << 20, size - len(data))
+            line.sendall(struct.pack(">IHHQQI", 0x25609513, 0, 0, 1, at + len(data), length))
+            magic, error, _ = struct.unpack(">IIQ", stream.read(16))
+            if magic != 0x67446698 or error:
+                raise Failure(f"{server}: a read fails with {error}")
+            data += stream.read(length)
+        line.sendall(struct.pack(">IHHQQI", 0x25609513, 0, 2, 2, 0, 0))
+        return data
 
 
 class Line:
@@ -211,6 +179,7 @@ class Machine:
         self.talk, self.account = Line(work / "talk"), Line(work / "account")
         self.children: list[subprocess.Popen[bytes]] = []
         self.watched = False  # it has written a warning
+        self.volatile = volatile
         command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
         memory_mb = MEMORY_MB + DEBUG_MEMORY_MB * kernel.name.endswith("-debug")
         command += ["-machine", "q35", "-accel", "tcg,thread=multi,tb-size=128", "-smp", "2", "-m", str(memory_mb)]
@@ -225,7 +194,7 @@ class Machine:
         for name in ("talk", "account"):
             command += ["-chardev", f"socket,id={name},path={work / name}"]
             command += ["-device", f"virtserialport,chardev={name},name={name}"]
-        for name in [*map(str, range(LEGS)), "log"]:
+        for name in map(str, range(LEGS)):
             file = str(work / f"drive{name}")
             if volatile:
                 file = self.serve(name, file)
@@ -252,6 +221,15 @@ class Machine:
                 raise Failure("nbdkit does not start")
             time.sleep(0.02)
         return f"nbd+unix:///?socket={server}"
+
+    def contents(self, k: int) -> bytes:
+        """The volume's data on drive K, as the machine would read them: with what is only in its volatile cache."""
+        at, size = OFFSET_KIB << 10, BLOCKS * BLOCK
+        if not self.volatile:
+            with (self.work / f"drive{k}").open("rb") as drive:
+                drive.seek(at)
+                return drive.read(size)
+        return nbd_read(self.work / f"nbd{k}", at, size)
 
     def save(self, to: Path) -> None:
         """Save the machine, before it has seen its drives."""
@@ -280,6 +258,19 @@ class Machine:
     def say(self, text: str) -> None:
         """Send a line to the machine."""
         self.talk.socket().sendall(text.encode() + b"\n")
+
+    def wait_for(self, word: str) -> bool:
+        """Take what the writer accounts for until the machine says a word; False if the account was first."""
+        talk, account = self.talk, self.account
+        if b"\n" not in talk.held:
+            ready = select.select([talk.socket(), account.socket()], [], [], WAIT_SECONDS)[0]
+            if not ready:
+                raise Failure(f"the machine said nothing for {WAIT_SECONDS} s")
+            if account.peer in ready and not account.more():
+                raise Failure("the machine ended by itself")
+            if talk.peer not in ready:
+                return False
+        return self.expect(word) == ""
 
     def expect(self, word: str) -> str:
         """Read a line, which must begin with this word, and return the rest."""

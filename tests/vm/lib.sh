@@ -72,7 +72,7 @@ show_stuck() {
 # load_module [PARAMETER=VALUE...]: loads the module under test; skips the case if it was not built.
 load_module() {
 	[ -e "$MODULES/dm-linnet.ko" ] || skip "no $MODULES/dm-linnet.ko"
-	modprobe -a dm-mod dm-log dm-region-hash
+	modprobe dm-mod
 	insmod "$MODULES/dm-linnet.ko" "$@"
 }
 unload_module() { rmmod dm_linnet; }
@@ -84,7 +84,7 @@ install_module() {
 	release=$(uname -r)
 	tree=/run/modules/lib/modules/$release
 	mkdir -p "$tree/kernel/drivers/md" "$tree/updates/dkms"
-	find "/lib/modules/$release/kernel/drivers/md" -regex '.*/\(dm-mod\|dm-log\|dm-region-hash\|md-mod\|raid1\)\.ko.*' -exec cp -t "$tree/kernel/drivers/md" {} +
+	find "/lib/modules/$release/kernel/drivers/md" -regex '.*/\(dm-mod\|md-mod\|raid1\)\.ko.*' -exec cp -t "$tree/kernel/drivers/md" {} +
 	cp "/lib/modules/$release"/modules.{order,builtin}* "$tree/"
 	cp "$1" "$tree/updates/dkms/"
 	depmod -b /run/modules "$release"
@@ -107,7 +107,6 @@ table() {
 device() {
 	local name=$1 n=$2 ro=--readonly
 	shift
-	case " $* " in *" log "*) ro= ;; esac
 	[ "$n" != 1 ] || ro=
 	dmsetup create "$name" $ro --table "$(table "$@")"
 }

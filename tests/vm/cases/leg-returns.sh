@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # A drive that was removed from the bus comes back under another name, and is put back into service as docs/guide/dm.md
-# says: by a table that names it, and on a mirror by `revive`. A controller that is reset under load needs no action.
+# says: by a table that names it; above md by a table of its leg, and mdadm. A controller that is reset under load needs no action.
 # vm: nvme=4:256M timeout=900 alone
 . tests/vm/lib.sh
-. tests/vm/mirror.sh
+. tests/vm/md.sh
 
 # plug K: rescans the bus, and finds the drive by its serial number, whatever its name is now.
 plug() {
@@ -70,39 +70,32 @@ expect "state" "$(status s state 1)" A
 expect "data" "$(sum_of /dev/mapper/s 16)" "$want"
 dmsetup remove s
 
-# come_back LEG LOG: during writes a leg is removed, comes back, is put into the table and revived.
-come_back() {
-	local k=$1 out=AAA
-	out=${out:0:k}D${out:k+1}
-	"$TOOLS/cutwriter" /dev/mapper/m /dev/null 7 $((k + 1)) 8 4096 plain & writer=$!
+say "a volume above md that is written"
+for k in 0 1 2; do md_leg $k; done
+md_array 3
+md_volume vol 3 policy shortest-queue
+trust_all vol 3
+for k in 2 0; do
+	"$TOOLS/cutwriter" /dev/mapper/vol /dev/null 7 $((k + 1)) 8 4096 plain & writer=$!
 	sleep 1
-	pull "$k"
-	comes_to legs "$out" states m
-	plug "$k"
-	expect_like "the table keeps it out" "$(dmsetup table m)" " out:$k log "
-	replace m "$k" "$(drive "$k")"
-	expect "it waits for its operator" "$(status m state "$k")" D
-	writes=$(status m writes "$k")
-	message m revive "$k"
-	wait_sync m
-	expect "states" "$(states m)" AAA
-	sleep 1
-	expect_some "writes at leg $k" "$(($(status m writes "$k") - writes))"
-	expect "errors there" "$(status m errors "$k")" 0
+	pull $k
+	comes_to "trust of the leg that is gone" untrusted status vol trust $k
+	plug $k
+	mdadm --fail $ARRAY /dev/mapper/leg$k 2>/dev/null || true
+	mdadm --remove $ARRAY /dev/mapper/leg$k
+	dmsetup suspend leg$k
+	dmsetup load leg$k --table "0 $LEG_SECTORS linnet-leg $(drive $k) 0"
+	dmsetup resume leg$k
+	mdadm --re-add $ARRAY /dev/mapper/leg$k
+	md_idle
 	kill -0 $writer || fail "a write has failed"
+	for j in 0 1 2; do [ "$(status vol trust $j)" = trusted ] || trust vol $j || fail "leg $j cannot be trusted"; done
+	comes_to "trust" "trusted trusted trusted " trusted vol 3
 	kill $writer
 	wait $writer || true
-	write_all m 1
-	same 0 1 2
-}
-for log in "disk 2 $(drive 3) $REGION" "core 1 $REGION"; do
-	say "a mirror that is written, log ${log%% *}"
-	dd if=/dev/zero of="$(drive 3)" bs=1M count=1 oflag=direct status=none
-	for k in 0 1 2; do dd if=/dev/urandom of="$(drive $k)" bs=1M count=16 oflag=direct status=none; done
-	dmsetup create m --table "0 $LEG_SECTORS linnet 3 $(drive 0) 0 $(drive 1) 0 $(drive 2) 0 $((3 + $(wc -w <<<"$log"))) policy shortest-queue log $log"
-	wait_sync m
-	come_back 2
-	come_back 0
-	verify_all m
-	dmsetup remove m
 done
+want=$(sum_of /dev/mapper/vol 32)
+dmsetup remove vol
+echo check >$MD/sync_action; md_idle
+expect "mismatches" "$(cat $MD/mismatch_cnt)" 0
+expect "data" "$(sum_of $ARRAY 32)" "$want"

@@ -2,7 +2,7 @@
 # Tables that are refused, and what the kernel log says about each. A refused table must leave nothing behind.
 # vm: timeout=240
 . tests/vm/lib.sh
-. tests/vm/mirror.sh
+. tests/vm/legs.sh
 
 load_module
 make_legs
@@ -23,8 +23,7 @@ says "linnet: A replica is <device> <offset in sectors>" "$all linnet 2 $(leg 0)
 says "linnet: Cannot open a replica" "$all linnet 2 $(leg 0) 0 /dev/mapper/absent 0 0"
 says "too small" "0 $((LEG_SECTORS + 8)) $three 0" --readonly
 says "too small" "$all linnet 2 $(leg 0) 0 $(leg 1) 8 0" --readonly
-says "too small" "0 $((LEG_SECTORS * 2)) $three 4 log core 1 $REGION"
-says "linnet: Replicas without a log do not change: load the table with --readonly" "$all $three 0"
+says "linnet: Replicas do not change: load the table with --readonly; .*linnet dm create --md" "$all $three 0"
 says "linnet: Unknown policy: give one of baseline shortest-queue" "$all $three 2 policy fastest" --readonly
 says "linnet: Unknown argument" "$all $three 1 fast" --readonly
 says "linnet: An argument is given twice" "$all $three 4 policy linnos policy linnos" --readonly
@@ -34,15 +33,8 @@ says "linnet: A model's name has" "$all $three 2 model ../x" --readonly
 says "linnet: No replica of that number" "$all $three 1 out:3" --readonly
 says "linnet: No replica is in service" "$all $three 3 out:0 out:1 out:2" --readonly
 says "linnet: ioprio takes 0x and up to four" "$all $three 2 ioprio 7" --readonly
-says "linnet: A log is for two replicas and more" "$all linnet 1 $(leg 0) 0 4 log core 1 $REGION"
-says "linnet: log takes <type> <#params> <params>" "$all $three 1 log"
-says "linnet: log takes <type> <#params> <params>" "$all $three 3 log core 9"
-says "linnet: log: the type is core or disk" "$all $three 4 log userspace 1 $REGION"
-# The kernel's dirty log reports the reason; our target reports that the log failed.
-says "dirty region log: .*" "$all $three 4 log core 1 1000"
-says "linnet: log: the kernel's dirty log refused its parameters" "$all $three 4 log core 1 1000"
-says "linnet: log: the kernel's dirty log refused its parameters" "$all $three 5 log disk 2 /dev/mapper/absent $REGION"
-says "linnet: log: the kernel's dirty log refused its parameters" "$all $three 4 log core 1 many"
+says "linnet: The mirror of .log. is gone: .*linnet dm create --md" "$all $three 4 log core 1 128"
+says "linnet: The mirror of .log. is gone: .*linnet dm create --md" "$all linnet 1 $(leg 0) 0 1 log"
 LOG_MARK=$outer
 
 # With other targets in one table, and with gaps: each target has its own part.

@@ -4,7 +4,7 @@
  *
  *   cutwriter DEVICE PORT SEED RUN THREADS BLOCKS sync|plain    writes until it is killed
  *   cutwriter DEVICE sum                                        prints one checksum of the whole device
- *   cutwriter DEVICE flush                                      flushes its cache
+ *   cutwriter DEVICE touch                                      writes its first block as it is
  *
  * Each write covers 1 to 16 blocks of 4 KiB within one chunk of 16. A chunk belongs to one thread, so no two writes in
  * flight overlap. Half of the writes go to a sixteenth of the chunks. Each block has a magic number, its block number,
@@ -124,16 +124,18 @@ int main(int argc, char **argv)
 
 	crc_init();
 	if (argc != 3 && argc != 8) {
-		fprintf(stderr, "usage: cutwriter DEVICE sum|flush, or DEVICE PORT SEED RUN THREADS BLOCKS sync|plain\n");
+		fprintf(stderr, "usage: cutwriter DEVICE sum|touch, or DEVICE PORT SEED RUN THREADS BLOCKS sync|plain\n");
 		return 2;
 	}
 	device = open(argv[1], O_RDWR | O_DIRECT | (sync ? O_DSYNC : 0));
 	if (device < 0)
 		die(argv[1]);
 	if (argc == 3) {
-		if (!strcmp(argv[2], "flush")) {
-			if (fsync(device))
-				die("flush");
+		if (!strcmp(argv[2], "touch")) {
+			uint8_t *buffer = aligned_alloc(BLOCK, BLOCK);
+
+			if (!buffer || pread(device, buffer, BLOCK, 0) != BLOCK || pwrite(device, buffer, BLOCK, 0) != BLOCK)
+				die("touch");
 		} else {
 			print_sum();
 		}

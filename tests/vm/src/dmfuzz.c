@@ -7,7 +7,7 @@
  * DEVICE gets the messages. A device `fuzz` of SECTORS sectors, created here, gets the tables. Both are made from the
  * LINEs, which are valid arguments after the target's name. It checks that:
  *
- *   - a refused message changes nothing in the table line (except what the mirror's resync changes at the same time);
+ *   - a refused message changes nothing in the table line;
  *   - the table line that the target prints is accepted as a table, and is then printed unchanged;
  *   - an accepted table can be activated, read and sent messages (reads may fail, but must end).
  *
@@ -171,14 +171,11 @@ static void table_of(const char *device, uint32_t flags, char *line)
 	snprintf(line, DM_ROOM, "%s", printed);
 }
 
-/* Cuts the settings that messages change out of a table line. A mirror's legs change without messages. */
-static const char *settings(char *line)
+/* The settings of a table line that messages change. */
+static const char *settings(const char *line)
 {
-	char *from = strstr(line, " policy "), *out;
+	const char *from = strstr(line, " policy ");
 
-	if (strstr(line, " log "))
-		while ((out = strstr(line, " out:")))
-			memmove(out, out + strlen(" out:0"), strlen(out + strlen(" out:0")) + 1);
 	return from ? from : line;
 }
 

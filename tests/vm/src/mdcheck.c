@@ -153,7 +153,13 @@ static void round_of_writes(struct io_uring *ring)
 	}
 	must(io_uring_submit(ring) == (int)count, "submit");
 	for (unsigned i = 0; i < count; i++) {
-		must(!io_uring_wait_cqe(ring, &cqe), "wait");
+		int error;
+
+		do /* a signal may come while a slow leg is waited for */
+			error = io_uring_wait_cqe(ring, &cqe);
+		while (error == -EINTR);
+		errno = -error;
+		must(!error, "wait");
 		errno = -cqe->res;
 		must(cqe->res == (int)cqe->user_data, "write");
 		io_uring_cqe_seen(ring, cqe);

@@ -31,12 +31,6 @@ Name = Annotated[str, typer.Argument(help="Name of the device below /dev/mapper.
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none; needs no root.")]
 
 
-MIRROR_WARNING = (
-    "a mirror with --log is to be replaced: it can lose acknowledged writes (docs/guide/dm.md names three cases); "
-    "use --md, a volume above md raid1"
-)
-
-
 def host() -> Host:
     """The machine that the commands work on."""
     return Host()
@@ -53,6 +47,14 @@ Models = Annotated[
 ]
 PolicyName = Annotated[
     str, typer.Option("--policy", help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
+]
+
+
+Hedge = Annotated[
+    int | None,
+    typer.Option(
+        help="Send late reads to a second replica too: extra reads in percent of all, such as 2.", show_default="off"
+    ),
 ]
 
 
@@ -109,12 +111,9 @@ def create(
     ] = False,
     log: Annotated[
         str | None,
-        typer.Option(
-            help="To be replaced by --md: a writable mirror, its log in memory (core) or on disk:DEVICE.",
-            show_default=False,
-        ),
+        typer.Option(help="Refused: the mirror of earlier versions. Use --md.", hidden=True),
     ] = None,
-    read_only: Annotated[bool, typer.Option(help="Refuse writes. Replicas without --log always refuse them.")] = False,
+    read_only: Annotated[bool, typer.Option(help="Refuse writes. Two replicas and more always refuse them.")] = False,
     revoke: Annotated[bool, typer.Option(help="End tagged reads with EAGAIN when they are predicted slow.")] = False,
     ioprio: Annotated[
         str | None, typer.Option(help="I/O priority that tags revocable reads.", show_default="0x4007")
@@ -127,9 +126,7 @@ def create(
     ] = None,
     trust_identical: Annotated[
         bool,
-        typer.Option(
-            help="The replicas hold the same bytes: do not compare them. With --log: compare them, and copy nothing."
-        ),
+        typer.Option(help="The replicas hold the same bytes: do not compare them."),
     ] = False,
     out: Annotated[
         list[int] | None,
@@ -137,6 +134,7 @@ def create(
             metavar="K", help="Replica K begins out of service. Give it once per replica.", show_default=False
         ),
     ] = None,
+    hedge: Hedge = None,
     json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -144,13 +142,14 @@ def create(
 
     Refuses devices that are in use, and devices that would be overwritten while they hold data.
 
-    A writable volume is best made with --md, or around an existing array with [bold]linnet dm adopt[/]. The mirror of
-    --log can lose acknowledged writes, and is to be replaced: docs/guide/dm.md says when.
+    A writable volume is made with --md, or around an existing array with [bold]linnet dm adopt[/].
 
     Examples: [bold]linnet dm create vol /dev/nvme0n1 /dev/nvme1n1 --model m.linnet[/] (read-only replicas),
     [bold]linnet dm create vol --md /dev/nvme0n1 /dev/nvme1n1 -m m.linnet[/] (a writable volume above md raid1),
     [bold]linnet dm create left /dev/nvme0n1 -m m.linnet --revoke[/] (one drive that revokes)
     """
+    if log is not None:
+        raise DmError(tables.MIRROR_GONE)
     try:
         tag = None if ioprio is None else int(ioprio, 0)
     except ValueError as error:
@@ -160,21 +159,16 @@ def create(
         devices,
         model or (),
         policy,
-        log,
         read_only,
         revoke,
         tag,
         overwrite_data_on or (),
         trust_identical,
         out or (),
+        hedge,
     )
     machine = host()
-    if md:
-        plan = volume.create(machine, wish)
-    else:
-        plan = plan_create(machine, wish, dry_run)
-        if log:
-            plan.warnings.insert(0, MIRROR_WARNING)
+    plan = volume.create(machine, wish) if md else plan_create(machine, wish, dry_run)
     carry_out(machine, plan, dry_run, json)
 
 
@@ -186,6 +180,7 @@ def adopt(
     ] = None,
     model: Models = None,
     policy: PolicyName = "linnet-best",
+    hedge: Hedge = None,
     json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -196,7 +191,7 @@ def adopt(
     Example: [bold]linnet dm adopt /dev/md0 --name vol[/]
     """
     machine = host()
-    plan = volume.adopt(machine, array, name or f"linnet-{array.rpartition('/')[2]}", policy, model)
+    plan = volume.adopt(machine, array, name or f"linnet-{array.rpartition('/')[2]}", policy, model, hedge)
     carry_out(machine, plan, dry_run, json)
 
 
@@ -275,16 +270,13 @@ def show(found: dict[str, Any]) -> None:
         console.print("no device of the target linnet")
     for name, one in found.items():
         flags = ["on" if one["on"] else "switched off", *(["revoking"] if one["revoke"] else [])]
-        sync = (
-            f", {one['sync']['in_sync']:,} of {one['sync']['regions']:,} regions in sync"
-            if "sync" in one and one["sync"]["regions"]
-            else ""
-        )
+        flags += [f"hedging {one['hedge']} %, reads later than {one['hedge_us']:,} us"] if one.get("hedge") else []
         console.print(
             f"{name}: {one['sectors'] * 512 / 1e9:.1f} GB, policy {one['policy']}, model {one['model']}, "
-            f"{', '.join(flags)}{sync}"
+            f"{', '.join(flags)}"
         )
         counters = ["reads", "writes", "decisions", "revokes", "forced", "failovers", "probes", "untracked"]
+        counters += ["hedges", "hedge_wins", "discarded", "unhedged"] if one.get("hedge") else []
         counters += [key for key in ("steered", "held") if key in one]
         table(None, counters, [[one[key] for key in counters]], left=0)
         table(
@@ -365,19 +357,27 @@ def load_model(
 def policy(
     name: Name,
     policy: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy, show_default=False
         ),
-    ],
+    ] = None,
+    hedge: Annotated[
+        int | None,
+        typer.Option(help="Extra reads for second copies of late reads, in percent; 0: none.", show_default=False),
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Change the policy of a running device.
+    """Change the policy of a running device, or how many late reads it sends to a second replica.
 
-    Example: [bold]linnet dm policy vol shortest-queue[/]
+    Examples: [bold]linnet dm policy vol shortest-queue[/], [bold]linnet dm policy vol --hedge 2[/]
     """
-    words = ["dmsetup", "message", tables.check_device_name(name), "0", "policy", tables.check_policy(policy)]
-    carry_out(host(), Plan([Run(words)]), dry_run)
+    if policy is None and hedge is None:
+        raise DmError(f"give a policy ({', '.join(tables.POLICIES)}), --hedge PERCENT, or both")
+    message = ["dmsetup", "message", tables.check_device_name(name), "0"]
+    steps: list[Step] = [Run([*message, "policy", tables.check_policy(policy)])] if policy else []
+    steps += [Run([*message, "hedge", str(tables.check_hedge(hedge, 0))])] if hedge is not None else []
+    carry_out(host(), Plan(steps), dry_run)
 
 
 @app.command()
@@ -385,26 +385,20 @@ def replace(
     name: Name,
     replica: Annotated[int, typer.Argument(help="Number of the replica, from 0.", min=0, show_default=False)],
     device: Annotated[str, typer.Argument(help="The device that takes its place.", show_default=False)],
-    overwrite_data_on: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DEVICE", help="On a mirror: the data on the new device may be lost.", show_default=False),
-    ] = None,
-    trust_identical: Annotated[
-        bool, typer.Option(help="Without a log: the device holds the same bytes; do not compare.")
-    ] = False,
+    trust_identical: Annotated[bool, typer.Option(help="The device holds the same bytes: do not compare.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the commands that change something; run none.")
     ] = False,
 ) -> None:
     """Put another device in a replica's place, or the same drive that came back under another name.
 
-    I/O continues, except for the moment in which the tables change. Counters start from zero. A mirror resyncs all of
-    the replica.
+    I/O continues, except for the moment in which the tables change. Counters start from zero. Nothing is
+    written: the device must hold what the volume holds.
 
     Example: [bold]linnet dm replace vol 1 /dev/nvme4n1[/]
     """
     machine = host()
-    plan = plan_replace(machine, name, replica, device, overwrite_data_on or [], trust_identical)
+    plan = plan_replace(machine, name, replica, device, trust_identical)
     carry_out(machine, plan, dry_run)
 
 

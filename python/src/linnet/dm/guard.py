@@ -21,10 +21,6 @@ SECTOR = 512
 SAMPLE = 4096
 SAMPLES = 1024
 """Places at which replicas are compared, besides both ends."""
-LOG_MAGIC = bytes.fromhex("7252694d")
-"""How a dirty log on disk begins (``MIRROR_MAGIC`` of the kernel's dm-log, little-endian)."""
-LOG_BITS_AT = 1024
-"""Where its bits begin, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -138,18 +134,6 @@ def difference(host: Host, devices: list[Device], size_bytes: int) -> str | None
             if host.read(other.path, offset, size) != expected:
                 return f"{other.path} and {first.path} differ within {size // 1024} KiB of offset {offset}"
     return None
-
-
-def has_dirty_log(host: Host, one: Device) -> bool:
-    """Does a device hold a dirty log of an earlier mirror?"""
-    return host.read(one.path, 0, len(LOG_MAGIC)) == LOG_MAGIC
-
-
-def out_in_log(host: Host, log: Device, replicas: int) -> list[int]:
-    """Replicas that were out of service when the log was last written (two bits each, docs/design/dm-mirror.md)."""
-    bits = int.from_bytes(host.read(log.path, LOG_BITS_AT, 2), "little")
-    covered = [k for k in range(replicas) if bits >> 2 * k & 1]
-    return [k for k in range(replicas) if k not in covered] if covered else []
 
 
 def same_twice(host: Host, devices: list[Device]) -> list[str]:

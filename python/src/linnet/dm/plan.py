@@ -13,13 +13,19 @@ from linnet._native import Model
 from linnet.dm import DmError, guard
 from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
-from linnet.dm.table import REPLICAS_MAX, Table, check_device_name, check_device_path, check_model_name, check_policy
+from linnet.dm.table import (
+    REPLICAS_MAX,
+    Table,
+    check_device_name,
+    check_device_path,
+    check_hedge,
+    check_model_name,
+    check_policy,
+)
 
 NAME_LETTERS = 50
 DIGEST_LETTERS = 12
 """Of a model's digest in its name, where the plain name is taken."""
-REGION_SECTORS = 1024
-"""What a mirror copies at a time, and one bit of its log: 512 KiB."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +71,14 @@ class Wish:
     devices: list[str]
     models: Sequence[Path] = ()
     policy: str = "linnet-best"
-    log: str | None = None
     read_only: bool = False
     revoke: bool = False
     ioprio: int | None = None
     overwrite: Sequence[str] = ()
     trust_identical: bool = False
     out: Sequence[int] = ()
+    hedge: int | None = None
+    """Extra reads for second copies of late reads, in percent."""
 
 
 def install_model(plan: Plan, host: Host, file: Path) -> str:
@@ -99,11 +106,9 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     _check(wish)
     plan = Plan()
     devices = _look_up(host, wish.devices, plan, dry_run)
-    log_device = wish.log.removeprefix("disk:") if wish.log and wish.log.startswith("disk:") else None
-    logs = _look_up(host, [log_device], plan, dry_run) if log_device else []
-    if len(devices) == len(wish.devices) and (logs or not log_device):
+    if len(devices) == len(wish.devices):
         try:
-            _guard(host, wish, devices, logs, plan)
+            _guard(host, wish, devices, plan)
         except (DmError, OSError) as error:
             if not dry_run:
                 raise
@@ -124,11 +129,11 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
         wish.revoke,
         wish.ioprio,
         out=sorted(set(wish.out)),
-        log=_log_words(wish, logs[0].word if logs else log_device),
+        hedge=wish.hedge,
     )
     if not host.module_loaded():
         plan.steps.append(Run(["modprobe", "dm-linnet"]))
-    read_only = wish.read_only or (len(wish.devices) > 1 and not wish.log)
+    read_only = wish.read_only or len(wish.devices) > 1
     plan.steps.append(
         Run(["dmsetup", "create", wish.name, *(["--readonly"] if read_only else []), "--table", table.line()])
     )
@@ -145,26 +150,14 @@ def _check(wish: Wish) -> None:
             raise DmError(f"--out {k}: replicas are numbered from 0 to {len(wish.devices) - 1}")
     if len(set(wish.out)) == len(wish.devices):
         raise DmError("--out names every replica, but one must be in service")
-    if wish.log and len(wish.devices) == 1:
-        raise DmError("one device cannot be a mirror: omit --log")
-    if wish.log and wish.read_only:
-        raise DmError("--log makes a writable mirror; it excludes --read-only")
-    if wish.log and wish.log != "core" and not wish.log.removeprefix("disk:").startswith("/"):
-        raise DmError(f"--log {wish.log}: give `core`, or `disk:` and a device such as disk:/dev/nvme3n1")
+    if wish.hedge is not None:
+        check_hedge(wish.hedge, 1)
+        if len(wish.devices) == 1:
+            raise DmError("--hedge sends late reads to another replica: give two devices or more")
     if wish.ioprio is not None and not wish.revoke:
         raise DmError("--ioprio is the tag of revocable reads; give --revoke too")
     if wish.ioprio is not None and (not 0 <= wish.ioprio <= 0xFFFF or wish.ioprio >> 13 not in (1, 2, 3)):
         raise DmError(f"--ioprio 0x{wish.ioprio:x}: an I/O priority has a class of 1 to 3 in its upper three bits")
-
-
-def _log_words(wish: Wish, log_device: str | None) -> list[str] | None:
-    if not wish.log:
-        return None
-    words = [log_device] if log_device else []
-    words.append(str(REGION_SECTORS))
-    # `nosync`: the log begins with every region in sync, so nothing is copied and nothing overwritten.
-    words += ["nosync"] if wish.trust_identical else []
-    return ["disk" if log_device else "core", str(len(words)), *words]
 
 
 def _look_up(host: Host, paths: list[str], plan: Plan, dry_run: bool) -> list[Device]:
@@ -193,79 +186,25 @@ def _length(devices: list[Device], plan: Plan) -> int:
     return least.size_bytes // SECTOR
 
 
-def _guard(host: Host, wish: Wish, devices: list[Device], logs: list[Device], plan: Plan) -> None:
-    everything = devices + logs
-    same = guard.same_twice(host, everything)
+def _guard(host: Host, wish: Wish, devices: list[Device], plan: Plan) -> None:
+    same = guard.same_twice(host, devices)
     plan.refusals += same
     plan.warnings += guard.shared_disks(host, devices) if not same else []
-    for one in everything:
+    for one in devices:
         plan.refusals += guard.in_use(host, one)
-    named = {host.number(path) for path in wish.overwrite}
     # Nothing is read from devices that are in use: what they hold is changing.
     if plan.refusals:
         return
-    doomed: list[Device] = []
-    if wish.log:
-        doomed = _mirror(host, wish, devices, logs, plan)
-    elif len(devices) > 1:
+    if len(devices) > 1:
         if wish.trust_identical:
             plan.warnings.append("that the replicas hold the same bytes was not checked")
         elif differ := guard.difference(host, devices, min(one.size_bytes for one in devices)):
             plan.refusals.append(
-                f"{differ}: they are not replicas of one volume. To create a mirror, use --log; --trust-identical "
-                "skips this check"
+                f"{differ}: they are not replicas of one volume. To make a writable volume of empty drives, use --md; "
+                "--trust-identical skips this check"
             )
         else:
             size = min(one.size_bytes for one in devices)
             plan.notes.append(f"no difference was found between the replicas: {guard.compared(size)}")
-    stray = named - {one.number for one in doomed}
     for path in wish.overwrite:
-        if host.number(path) in stray:
-            plan.refusals.append(
-                f"--overwrite-data-on {path}: nothing would be written to this device; omit the option"
-            )
-    for one in doomed:
-        if one.number not in named and (found := guard.data_on(host, one)):
-            plan.refusals.append(
-                f"{one.path} would be OVERWRITTEN, and it holds {found}. If that may be lost, say so: "
-                f"--overwrite-data-on {one.path}"
-            )
-
-
-def _mirror(host: Host, wish: Wish, devices: list[Device], logs: list[Device], plan: Plan) -> list[Device]:
-    """Which devices a mirror overwrites."""
-    goes_on = bool(logs) and guard.has_dirty_log(host, logs[0]) and not wish.trust_identical
-    old = guard.out_in_log(host, logs[0], len(devices)) if goes_on else []
-    out = set(wish.out) | set(old)
-    current = [one for k, one in enumerate(devices) if k not in out] or devices
-    source, size = current[0], min(one.size_bytes for one in devices)
-    others = [one for one in devices if one is not source]
-    if goes_on:
-        differ = guard.difference(host, current, size)
-        if not differ:
-            plan.notes.append(
-                f"{logs[0].path} holds the log of a mirror, and the replicas agree where compared: it goes on from "
-                f"there, and copies what the log marks from {source.path}"
-            )
-            plan.warnings += [
-                f"replica {k} ({devices[k].path}) was out of service when the mirror was last up, and stays out: "
-                f"once the device is there, dmsetup message {wish.name} 0 revive {k}"
-                for k in old
-            ]
-            return []
-        plan.notes.append(f"{logs[0].path} holds the log of a mirror, but {differ}")
-        return [*others, *logs]
-    if wish.trust_identical:
-        differ = guard.difference(host, devices, size)
-        if differ:
-            plan.refusals.append(f"{differ}: --trust-identical would let reads differ from one replica to the next")
-        plan.warnings.append(f"nothing is copied: {source.path} is assumed to hold the same data as the others")
-        return list(logs)
-    plan.notes.append(
-        f"{source.path} is the source of the first sync and keeps its data; "
-        f"{' and '.join(one.path for one in others)} {'is' if len(others) == 1 else 'are'} overwritten with it"
-        + (f", and {logs[0].path} with the log" if logs else "")
-    )
-    if not logs:
-        plan.notes.append("a log in memory forgets at shutdown: the next create copies everything again")
-    return [*others, *logs]
+        plan.refusals.append(f"--overwrite-data-on {path}: nothing would be written to this device; omit the option")

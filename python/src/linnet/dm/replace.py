@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Replace the drive of a replica, or follow a drive to its new name: the target gets a table with the new device.
 
-The table line is the one that the target prints, with its current settings and the new device of the replica. On a
-mirror the replica stays out of service (`out:<k>`, or the log says so) until it is revived; then all of it is resynced.
-Without a log nothing is written, so the drive must already hold the content of the volume.
+The table line is the one that the target prints, with its current settings and the new device of the replica. Nothing
+is written, so the drive must already hold the content of the volume.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from linnet.dm import DmError, guard
 from linnet.dm.guard import SECTOR
@@ -21,9 +18,7 @@ DEVICES_AT = 4
 """Position of the first device in a table line; an offset follows each device."""
 
 
-def replace(
-    host: Host, name: str, replica: int, path: str, overwrite: Sequence[str] = (), trust_identical: bool = False
-) -> Plan:
+def replace(host: Host, name: str, replica: int, path: str, trust_identical: bool = False) -> Plan:
     """The plan that puts a device in a replica's place."""
     lines = per_device(host.run(["dmsetup", "table", "--target", "linnet", check_device_name(name)]), name)
     if name not in lines:
@@ -36,33 +31,20 @@ def replace(
         raise DmError(f"replica {replica}: {name} has replicas 0 to {len(table.devices) - 1}")
     if len(table.devices) == 1:
         raise DmError(f"{name} has one replica: remove it, and create it with the new device")
-    if table.log and replica not in table.out:
-        raise DmError(f"replica {replica} is in service; take it out first: dmsetup message {name} 0 fail {replica}")
     new, volume = guard.device(host, path), guard.device(host, f"/dev/mapper/{name}")
     plan = Plan(refusals=guard.in_use(host, new))
     place = DEVICES_AT + 2 * replica
     needed = volume.size_bytes + int(words[place + 1]) * SECTOR
     if new.size_bytes < needed:
         plan.refusals.append(f"{path} has {new.size_bytes:,} bytes, and the replica takes {needed:,}")
-    if table.log and path not in overwrite and not plan.refusals and (found := guard.data_on(host, new)):
-        plan.refusals.append(
-            f"{path} would be OVERWRITTEN with what {name} holds, and it holds {found}. If that may be lost, say so: "
-            f"--overwrite-data-on {path}"
-        )
-    if not table.log and trust_identical:
+    if trust_identical:
         plan.warnings.append(f"that {path} holds what {name} holds was not checked")
-    elif not table.log and not plan.refusals and (differ := guard.difference(host, [volume, new], volume.size_bytes)):
+    elif not plan.refusals and (differ := guard.difference(host, [volume, new], volume.size_bytes)):
         plan.refusals.append(f"{differ}: copy it first: dd if={volume.path} of={path} bs=1M oflag=direct")
     words[place] = new.word
-    readonly = [] if table.log else ["--readonly"]
     plan.steps = [
-        Run(["dmsetup", "load", name, *readonly, "--table", " ".join(words)]),
+        Run(["dmsetup", "load", name, "--readonly", "--table", " ".join(words)]),
         Run(["dmsetup", "suspend", name]),
         Run(["dmsetup", "resume", name]),
     ]
-    if table.log:
-        plan.steps.append(Run(["dmsetup", "message", name, "0", "revive", str(replica)]))
-        plan.notes.append(
-            f"replica {replica} is resynced completely; `linnet dm status {name}` shows when it is in sync"
-        )
     return plan

@@ -8,7 +8,7 @@ from typing import Any
 from linnet.dm import DmError
 
 VERSION = 1
-STATES = {"A": "in service", "D": "out of service", "R": "resyncing", "U": "through md"}
+STATES = {"A": "in service", "D": "out of service", "U": "through md"}
 BUCKET_0_US = 64
 """Upper end of the first latency bucket; it doubles with each further bucket, and the last has none."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
@@ -28,7 +28,7 @@ def quantile_below_us(buckets: list[int], q: float) -> int | None:
 def _value(key: str, text: str) -> Any:
     if key == "lat":
         return [int(count) for count in text.split(",")]
-    if key in ("dev", "policy", "model", "state", "sync", "md", "trust", "why"):
+    if key in ("dev", "policy", "model", "state", "md", "trust", "why"):
         return text
     return int(text)
 
@@ -56,9 +56,6 @@ def parse(line: str) -> dict[str, Any]:
         raise DmError(f"a status word that should be a number is not: {line}") from error
     if result.pop("replicas", None) != len(replicas):
         raise DmError(f"a status that lists {len(replicas)} replicas but gives another number: {line}")
-    if "sync" in result:
-        done, _, regions = result.pop("sync").partition("/")
-        result["sync"] = {"in_sync": int(done), "regions": int(regions)}
     for replica in replicas:
         for name, q in QUANTILES.items():
             replica[f"{name}_us_below"] = quantile_below_us(replica["lat"], q)

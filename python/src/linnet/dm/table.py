@@ -11,8 +11,13 @@ from linnet.dm import DmError
 
 POLICIES = tuple(kernel_policies())
 REPLICAS_MAX = 8
+HEDGE_MAX = 50
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DEVICE_PATH = re.compile(r"/[A-Za-z0-9/._:+@=,#%~-]+")
+MIRROR_GONE = (
+    "the mirror of --log (`log` in a table) is gone, since it could lose acknowledged writes: use --md, a volume above "
+    "md raid1; docs/guide/dm.md says how to move the data"
+)
 DEVICE_NAME = re.compile(r"[A-Za-z0-9#+.:=@_-]{1,127}")
 
 
@@ -21,6 +26,13 @@ def check_policy(name: str) -> str:
     if name not in POLICIES:
         raise DmError(f"unknown policy {name!r}; known: {', '.join(POLICIES)}")
     return name
+
+
+def check_hedge(percent: int, least: int) -> int:
+    """Refuse a percentage of extra reads that the kernel would refuse."""
+    if not least <= percent <= HEDGE_MAX:
+        raise DmError(f"--hedge {percent}: the percentage of extra reads is {least} to {HEDGE_MAX}")
+    return percent
 
 
 def check_model_name(name: str) -> str:
@@ -64,10 +76,9 @@ class Table:
     revoke: bool = False
     ioprio: int | None = None
     off: bool = False
+    hedge: int | None = None
     out: list[int] = field(default_factory=list)
     """Replicas that begin out of service."""
-    log: list[str] | None = None
-    """The words behind ``log``: type, count, parameters."""
 
     def arguments(self) -> list[str]:
         """The words behind their count, in the order of the contract."""
@@ -81,8 +92,8 @@ class Table:
         words += ["revoke"] if self.revoke else []
         words += ["ioprio", f"0x{self.ioprio:04x}"] if self.ioprio is not None else []
         words += ["off"] if self.off else []
+        words += ["hedge", str(self.hedge)] if self.hedge else []
         words += [f"out:{k}" for k in self.out]
-        words += ["log", *self.log] if self.log else []
         return words
 
     def line(self) -> str:
@@ -124,14 +135,14 @@ def _arguments(table: Table, words: list[str]) -> Table:
         elif key.startswith("out:"):
             out.append(int(key[4:]))
         elif key == "log":
-            count = 2 + int(words[at + 1])
-            values["log"] = words[at : at + count]
-            at += count
+            raise DmError(MIRROR_GONE)
         else:
             value = words[at]
             at += 1
             if key == "policy":
                 values["policy"] = value
+            elif key == "hedge":
+                values["hedge"] = int(value)
             elif key == "ioprio":
                 values["ioprio"] = int(value, 16)
             elif key == "model":

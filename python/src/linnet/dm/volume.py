@@ -16,7 +16,7 @@ from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
 from linnet.dm.plan import Plan, Run, Wish, install_model
 from linnet.dm.status import per_device
-from linnet.dm.table import REPLICAS_MAX, check_device_name, check_policy
+from linnet.dm.table import REPLICAS_MAX, check_device_name, check_hedge, check_policy
 
 MIB_SECTORS = 2048
 RUNNING = ("clean", "active", "active-idle", "write-pending")
@@ -193,6 +193,8 @@ def _arguments(host: Host, plan: Plan, wish: Wish) -> list[str]:
     words = ["policy", check_policy(wish.policy)]
     if len(wish.models) not in (0, 1, len(wish.devices)):
         raise DmError(f"{len(wish.models)} models for {len(wish.devices)} drives; give one for all or one for each")
+    if wish.hedge is not None:
+        words += ["hedge", str(check_hedge(wish.hedge, 1))]
     names = [install_model(plan, host, file) for file in wish.models]
     if len(names) == 1:
         words += ["model", names[0]]
@@ -212,8 +214,8 @@ def free_array(host: Host) -> str:
 def create(host: Host, wish: Wish) -> Plan:
     """The plan that makes a new array of drives, and a volume above it. The drives are overwritten."""
     name = check_device_name(wish.name)
-    if wish.log or wish.read_only or wish.revoke or wish.ioprio is not None or wish.trust_identical or wish.out:
-        raise DmError("--md excludes --log, --read-only, --revoke, --ioprio, --trust-identical and --out")
+    if wish.read_only or wish.revoke or wish.ioprio is not None or wish.trust_identical or wish.out:
+        raise DmError("--md excludes --read-only, --revoke, --ioprio, --trust-identical and --out")
     if not 2 <= len(wish.devices) <= REPLICAS_MAX:
         raise DmError(f"{len(wish.devices)} drives; an array has 2 to {REPLICAS_MAX}")
     plan = Plan()
@@ -256,7 +258,14 @@ def _overwritten(host: Host, wish: Wish, drives: list[Device], plan: Plan) -> No
         plan.refusals.append(f"--overwrite-data-on: {host.name(number)} is none of the drives")
 
 
-def adopt(host: Host, path: str, name: str, policy: str = "linnet-best", models: list[Path] | None = None) -> Plan:
+def adopt(
+    host: Host,
+    path: str,
+    name: str,
+    policy: str = "linnet-best",
+    models: list[Path] | None = None,
+    hedge: int | None = None,
+) -> Plan:
     """The plan that puts a volume around an existing array. No data is moved."""
     check_device_name(name)
     device = guard.device(host, path)
@@ -273,7 +282,7 @@ def adopt(host: Host, path: str, name: str, policy: str = "linnet-best", models:
         if host.name(member.number).startswith("dm-"):
             plan.warnings.append(f"{host.name(member.number)} is a device-mapper device; is {of.name} adopted already?")
     members = [f"/dev/{host.name(member.number)}" for member in of.members]
-    words = _arguments(host, plan, Wish(name, members, models or (), policy))
+    words = _arguments(host, plan, Wish(name, members, models or (), policy, hedge=hedge))
     _module(host, plan)
     plan.steps.append(Run(["mdadm", "--stop", of.path]))
     for k, member in enumerate(of.members):
