@@ -4,13 +4,17 @@
 import json
 import math
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from linnet.place import container
-from linnet.place.fitted import TARGETS, PlacementModel, fit_model, page_rates, read_model, to_bytes
+from linnet.place import container, moments
+from linnet.place.check import Checker
+from linnet.place.cluster import Cluster, DriveSpec
+from linnet.place.fitted import TARGETS, PlacementModel, fit_model, read_model, to_bytes
 from linnet.place.observations import observe
+from linnet.place.slo import Tenant
 from linnet.place.words import Drive, Profile
 from place_tables import DRIVES, read_p99_us, write_ssdiq
 
@@ -69,10 +73,51 @@ def test_a_drive_that_nobody_measured_is_less_certain(model: PlacementModel) -> 
     assert strange.high90 / strange.low90 > 1.5 * known.high90 / known.low90
 
 
-def test_an_unaligned_io_touches_more_pages() -> None:
+def test_an_unaligned_io_touches_more_pages(model: PlacementModel) -> None:
     features = {"write_unaligned_rate_mean": 100.0, "write_unaligned_size_bytes_mean": 6000.0}
-    assert page_rates(Profile("x", features)) == (0.0, 200.0)
-    assert page_rates(Profile("x", features | {"write_unaligned_unaligned_ratio": 1.0})) == (0.0, 300.0)
+    asked = [features, features | {"write_unaligned_unaligned_ratio": 1.0}, {"read_aligned_rate_mean": 7.0}]
+    found = model.sums(moments.rows([Profile("x", one) for one in asked]))
+    np.testing.assert_allclose(found, [[0, 200], [0, 300], [7, 0]])
+
+
+def test_curves_are_the_processes_between_their_steps(model: PlacementModel) -> None:
+    chance = np.random.default_rng(3)
+    writes = 10 ** chance.uniform(3, 5.8, 200)
+    new = Drive("new", "N", {"rnd_write_iops": 100_000.0, "rnd_read_iops": 800_000.0})
+    for drive in (model.drives["a0"], model.drives["d0"], new):
+        curve = model.curve(drive)
+        rows = model.latency.known.take(np.zeros(len(writes), int))
+        figures = {name: np.full(len(writes), drive.sheet[name]) for name in ("rnd_read_iops", "rnd_write_iops")}
+        inputs = {**rows.inputs, **figures, "all_read_pages": writes / 10, "all_write_pages": writes}
+        names = {"drive": drive.name, "model": drive.model}
+        labels = {name: np.full(len(writes), value, dtype=object) for name, value in names.items()}
+        mean, spread = model.latency.at(replace(rows, inputs=inputs, labels=labels))
+        found = curve.at(writes / 10, writes)
+        np.testing.assert_allclose(found[0], mean, atol=0.01)
+        # The spread steps at known loads, where the bracket changes; a step is narrow.
+        assert np.mean(np.abs(found[1] - spread) > 0.01) < 0.02
+
+
+def test_a_cluster_is_answered_by_sums_as_by_sets(model: PlacementModel) -> None:
+    cluster = Cluster()
+    cluster.add_drives([DriveSpec(model.drives[name], 10**12) for name in DRIVES])
+    chance = np.random.default_rng(5)
+    rows = []
+    for i in range(12):
+        one = tenant(f"t{i}", chance.uniform(0, 5e3), chance.uniform(0, 3e4))
+        rows.append(cluster.add_tenant(Tenant(one.name, 1, one, ())))
+        if i < 10:
+            cluster.put(rows[-1], i % 2)
+    checker = Checker(cluster, model)
+    newcomer = rows[-1]
+    asked, drives = np.array(rows * 2), np.repeat([0, 1], len(rows))
+    empty = checker.predict(np.array([newcomer]), np.array([2]), newcomer)
+    np.testing.assert_array_equal(empty, checker.alone(np.array([newcomer]), int(cluster.kind[2])))
+    found = checker.predict(asked, drives, newcomer)
+    for row, drive, one in zip(asked, drives, found, strict=True):
+        beside = [cluster.profile(int(r)) for r in {*cluster.tenants_on(drive), newcomer} - {row}]
+        said = model.predict([cluster.kinds[cluster.kind[drive]]], [cluster.profile(int(row))], [beside])[0]
+        np.testing.assert_allclose(one, [(p.value, p.low90, p.high90) for p in said.values()], rtol=1e-9)
 
 
 def test_a_file_gives_the_same_answers(model: PlacementModel, tmp_path: Path) -> None:

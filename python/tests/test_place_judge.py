@@ -10,8 +10,8 @@ import pytest
 from linnet.place import judge as judging
 from linnet.place.gaussian import Slopes
 from linnet.place.models import open_loop
-from linnet.place.models.closed_loop import ClosedLoop
-from linnet.place.models.model import by_cell, hidden
+from linnet.place.models.closed_loop import ClosedLoop, growth
+from linnet.place.models.model import by_cell, groups_of, hidden
 from linnet.place.observations import Observations, observe
 from linnet.place.probing import probe_drive
 from linnet.place.splits import against, folds, inner_folds
@@ -111,12 +111,41 @@ def test_the_first_probe_measures_capacity_and_no_outcome_is_seen_before(drives:
     assert np.median(np.abs(hump - truth)) < 0.15
 
 
+def test_few_runs_of_a_strange_mix_train_for_its_many(mixes: Observations) -> None:
+    strange = mixes.labels["mix"] == sorted(set(mixes.labels["mix"]))[0]
+    (fold,) = against("few-to-many", mixes.take(~strange), mixes.take(strange), 42)
+    assert fold.train.inputs["neighbours"].max() == 8 < fold.tried.inputs["neighbours"].min()
+    assert set(fold.tried.labels["setting"]) <= set(fold.train.labels["setting"])
+    known = against("few-to-many", mixes, mixes.take(strange), 42)[0].train
+    assert len(known) == (mixes.inputs["neighbours"] <= 8).sum(), "what trains already is not joined again"
+
+
 def test_many_neighbours_follow_the_response_time_law(mixes: Observations) -> None:
     row = judged(mixes, "few-to-many", "linnet")
     assert row["median_error"] < 0.2 < judged(mixes, "few-to-many", "forest")["median_error"]
+    assert row["coverage90"] >= 0.8
     model = ClosedLoop()
     model.fit(mixes.take(mixes.inputs["neighbours"] <= 8))
-    assert model.share[P99] > 0.7
+    assert model.share[P99].max() > 0.7
+
+
+def test_latency_grows_no_faster_than_the_neighbours(mixes: Observations) -> None:
+    """A step within the known numbers is not a slope: beyond them the response-time law bounds growth."""
+    few = mixes.take(mixes.inputs["neighbours"] <= 8)
+    few.outcomes[few.inputs["neighbours"] == 8] += math.log(20)
+    few.outcomes[few.inputs["neighbours"] == 1] += math.log(20)
+    model = ClosedLoop()
+    model.fit(few)
+    asked = mixes.take(mixes.inputs["neighbours"] >= 8)
+    grown = growth(model.processes, model.known, asked)
+    assert grown.max() == 1 and grown.min() >= 0
+    model.share = np.ones((len(few.targets), 2))
+    mean, spread = model.predict(asked)
+    for group in groups_of(asked.labels["setting"]):
+        rows = group[np.argsort(asked.inputs["neighbours"][group])]
+        further = np.log(asked.inputs["neighbours"][rows] / 8)[:, None]
+        assert np.all(mean[rows] - mean[rows[0]] <= further + 1e-9)
+        assert np.all(np.diff(spread[rows], axis=0) > 0), "further out is less certain"
 
 
 def test_two_runs_place_an_unseen_mix(mixes: Observations) -> None:

@@ -44,6 +44,11 @@ def test_the_bound_is_reached_where_tenants_are_alike() -> None:
     assert lower_bound(np.full(7, 0.9), np.full(7, 0.5), seconds=5) == 7, "whoever passes its own cap is alone"
 
 
+def test_the_bound_knows_that_tenants_are_whole() -> None:
+    """Divided, nine loads of 0.4 fit in four drives; whole, two fit in one drive."""
+    assert lower_bound(np.full(9, 0.4), np.full(9, 1.0), seconds=5) == 5
+
+
 def test_a_cover_is_the_smallest_and_has_everybody_once() -> None:
     sets = [frozenset(s) for s in ({0}, {1}, {2}, {3}, {0, 1}, {1, 2}, {2, 3}, {0, 1, 2})]
     found = cover(4, sets)

@@ -37,6 +37,28 @@ class AggregateModel(Protocol):
         ...
 
 
+@runtime_checkable
+class SumModel(Protocol):
+    """A model that needs no more of all tenants of a drive than the sum of a few numbers of each."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of what it predicts."""
+        ...
+
+    def sums(self, features: Floats) -> Floats:
+        """What each tenant with features [n, 27] adds, [n, k]."""
+        ...
+
+    def predict_sums(self, drives: Sequence[Drive], which: NDArray[np.intp], own: Floats, total: Floats) -> Floats:
+        """Predict n tenants.
+
+        ``which`` [n] is the index of each tenant's drive in ``drives``, ``own`` [n, 27] are its features, and ``total``
+        [n, k] is the sum over all tenants of its drive, its own included. The answer is [n, metrics, 3].
+        """
+        ...
+
+
 def predict_sets(
     model: Interference, drives: Sequence[Drive], tenants: Sequence[Profile], sets: Sequence[Sequence[Profile]]
 ) -> Floats:

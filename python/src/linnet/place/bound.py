@@ -2,10 +2,14 @@
 """How few drives could do: a lower bound, and the best packing that a solver finds (OR-tools, CP-SAT).
 
 The bound. A tenant that shares a drive keeps its SLO only while the drive's load stays below a cap of its own. The cap
-is the largest load at which any mix of neighbours that was tried lets the SLO hold, so it is generous. Tenants are
-rounded to classes, loads down and caps up, and an integer program counts drives by the tightest tenant of each: the
-tenants of a drive fit below the cap of its tightest one. Every packing that the model allows is a solution of this
-program, so its optimum is no more than the drives of the best packing, as far as the mixes tried are the mildest.
+is the largest load at which any mix of neighbours that was tried lets the SLO hold, so it is generous. Two relaxations
+count drives by the tightest tenant of each, below whose cap the tenants of a drive fit; the larger count holds. In one,
+tenants are rounded to classes, loads down and caps up, and their loads can be divided among drives: an integer program.
+In the other tenants are whole, and drives can be divided: a linear program over all sets of tenants, whose sets are
+found as they are needed by knapsacks (Gilmore and Gomory, "A linear programming approach to the cutting-stock problem",
+1961); Farley's bound holds when time ends it early ("A note on bounding a class of linear programming problems", 1990).
+Every packing that the model allows is a solution of both, so neither optimum is more than the drives of the best
+packing, as far as the mixes tried are the mildest.
 
 The packing. Sets of tenants that the model allows are collected from many packings in different orders, and the
 smallest cover of all tenants by such sets is chosen. It is a packing that exists, not a bound.
@@ -13,6 +17,7 @@ smallest cover of all tenants by such sets is chosen. It is a packing that exist
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -24,6 +29,14 @@ from linnet.place.moments import Floats
 
 SCALE = 100_000
 """Loads as integers: CP-SAT knows no fractions."""
+CELLS = 1000
+"""Steps of a knapsack's load, up to the largest cap."""
+CLASSES = 100
+"""Classes of caps of the linear program. Caps are rounded up, so that few classes cost much of the bound."""
+KEPT = 0.9
+"""Share of the best prices so far in those that sets are sought by: it halves the rounds (Wentges, 1997)."""
+WORTH = 1e-6
+"""A set is worth taking in if its tenants' prices sum to this much more than 1."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +51,8 @@ class Cover:
 def lower_bound(loads: Floats, caps: Floats, classes: int = 24, seconds: float = 20.0, workers: int = 1) -> int:
     """Fewest drives for tenants with these loads [n] and caps [n]: the load that a drive may have while one is there.
 
-    A tenant whose load passes its own cap needs a drive of its own. The answer is what CP-SAT proves in ``seconds``.
+    A tenant whose load passes its own cap needs a drive of its own. The answer is what both relaxations prove, each in
+    ``seconds``.
     """
     require("place", "the bound of a packing")
     from ortools.sat.python import cp_model  # noqa: PLC0415
@@ -48,6 +62,7 @@ def lower_bound(loads: Floats, caps: Floats, classes: int = 24, seconds: float =
     loads, caps = loads[~single], caps[~single]
     if not len(loads):
         return lone
+    whole = _whole_tenants(loads, caps, seconds)
     # Within a class the smallest load and the largest cap: both make packing easier.
     edges = np.quantile(caps, np.linspace(0, 1, classes + 1)[1:-1])
     of = np.searchsorted(edges, caps, side="left")
@@ -69,7 +84,63 @@ def lower_bound(loads: Floats, caps: Floats, classes: int = 24, seconds: float =
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = workers
     solver.solve(model)
-    return lone + int(np.ceil(solver.best_objective_bound - 1e-6))
+    return lone + max(whole, int(np.ceil(solver.best_objective_bound - 1e-6)))
+
+
+def _whole_tenants(loads: Floats, caps: Floats, seconds: float) -> int:
+    """The linear program over sets of tenants: Farley's bound when no set is worth taking in, or time is up."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_matrix
+
+    step = caps.max() / CELLS
+    # Loads down, caps up: what fits, fits in whole steps.
+    cells = np.floor(loads / step).astype(int)
+    edges = np.unique(np.quantile(caps, np.linspace(0, 1, CLASSES + 1)))
+    lows, highs = (edges[:-1], edges[1:]) if len(edges) > 1 else (edges, edges)
+    sets = [frozenset([tenant]) for tenant in range(len(loads))]
+    known, best, until = set(sets), 0.0, time.monotonic() + seconds
+    kept: Floats | None = None
+    while True:
+        rows = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
+        columns = np.array([tenant for one in sets for tenant in one])
+        table = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(sets), len(loads)))
+        # The dual: a price of each tenant, no set dearer than 1.
+        price = linprog(-np.ones(len(loads)), A_ub=table, b_ub=np.ones(len(sets)), bounds=(0, None), method="highs").x
+        fresh: set[frozenset[int]] = set()
+        for asked in [price] if kept is None else [KEPT * kept + (1 - KEPT) * price, price]:
+            found = [
+                _dearest(asked, cells, np.flatnonzero(caps >= low), int(high / step + 1e-9))
+                for low, high in zip(lows, highs, strict=True)
+            ]
+            scaled = asked / max(1.0, *(worth for worth, _ in found))
+            if scaled.sum() > best:
+                best, kept = float(scaled.sum()), scaled
+            fresh = {one for _, one in found if price[[*one]].sum() > 1 + WORTH} - known
+            if fresh:
+                break
+        if not fresh or time.monotonic() > until:
+            return int(np.ceil(best - 1e-6))
+        sets += sorted(fresh, key=sorted)
+        known |= fresh
+
+
+def _dearest(
+    price: Floats, cells: NDArray[np.intp], members: NDArray[np.intp], room: int
+) -> tuple[float, frozenset[int]]:
+    """The set of members whose prices sum to most within the room, a knapsack, and that sum."""
+    members = members[(price[members] > 0) & (cells[members] <= room)]
+    worth, taken = np.zeros(room + 1), np.zeros((len(members), room + 1), np.bool_)
+    for index, tenant in enumerate(members):
+        size = cells[tenant]
+        more = worth[: room + 1 - size] + price[tenant]
+        taken[index, size:] = more > worth[size:]
+        worth[size:] = np.maximum(worth[size:], more)
+    at, chosen = room, []
+    for index in range(len(members) - 1, -1, -1):
+        if taken[index, at]:
+            chosen.append(int(members[index]))
+            at -= int(cells[members[index]])
+    return float(worth[room]), frozenset(chosen)
 
 
 def cover(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place import moments
-from linnet.place.batch import HIGH, LOW, VALUE, AggregateModel, predict_sets
+from linnet.place.batch import HIGH, LOW, VALUE, AggregateModel, SumModel, predict_sets
 from linnet.place.cluster import NONE, Cluster
 from linnet.place.moments import Floats
 from linnet.place.words import Interference, Prediction, Profile
@@ -79,8 +79,8 @@ class Checker:
             chosen = rows[asked]
             features = self.cluster.features[chosen]
             which = np.full(len(chosen), kind, np.intp)
-            if isinstance(self.model, AggregateModel):
-                found = self.model.predict_aggregates(self.cluster.kinds, which, features, np.zeros_like(features))
+            if isinstance(self.model, AggregateModel | SumModel):
+                found = self._alone_at_once(which, features)
             else:
                 drives = [self.cluster.kinds[kind]] * len(chosen)
                 profiles = [self.cluster.profile(int(row)) for row in chosen]
@@ -92,7 +92,7 @@ class Checker:
 
     def _ask_alone(self, rows: NDArray[np.intp]) -> None:
         """Ask about all kinds of drives at once, where the model can: small questions cost as much as larger ones."""
-        if not isinstance(self.model, AggregateModel):
+        if not isinstance(self.model, AggregateModel | SumModel):
             return
         kinds = range(len(self.cluster.kinds))
         pairs = [
@@ -102,9 +102,15 @@ class Checker:
             return
         chosen, which = np.transpose(pairs)
         features = self.cluster.features[chosen]
-        found = self.model.predict_aggregates(self.cluster.kinds, which, features, np.zeros_like(features))
+        found = self._alone_at_once(which, features)
         for row, kind, one in zip(chosen, which, found, strict=True):
             self._alone[self.cluster.signature[row], int(kind)] = one
+
+    def _alone_at_once(self, which: NDArray[np.intp], features: Floats) -> Floats:
+        if isinstance(self.model, SumModel):
+            return self.model.predict_sums(self.cluster.kinds, which, features, self.model.sums(features))
+        assert isinstance(self.model, AggregateModel)
+        return self.model.predict_aggregates(self.cluster.kinds, which, features, np.zeros_like(features))
 
     def predict(self, rows: NDArray[np.intp], drives: NDArray[np.intp], newcomer: int = NONE) -> Floats:
         """Predict tenants on drives, each beside the drive's other tenants and the newcomer, [n, metrics, 3]."""
@@ -119,9 +125,30 @@ class Checker:
             others[others < RESIDUE * total] = 0.0
             features = moments.to_features(others)
             return self.model.predict_aggregates(cluster.kinds, cluster.kind[drives], cluster.features[rows], features)
+        if isinstance(self.model, SumModel):
+            total = self._totals(self.model, rows, drives, newcomer)
+            return self.model.predict_sums(cluster.kinds, cluster.kind[drives], cluster.features[rows], total)
         sets = [self._neighbours(int(row), int(drive), newcomer) for row, drive in zip(rows, drives, strict=True)]
         profiles = [cluster.profile(int(row)) for row in rows]
         return predict_sets(self.model, [cluster.kinds[cluster.kind[drive]] for drive in drives], profiles, sets)
+
+    def _totals(self, model: SumModel, rows: NDArray[np.intp], drives: NDArray[np.intp], newcomer: int) -> Floats:
+        """Sums over all tenants of each drive, with the newcomer, and with the tenant that is asked about."""
+        cluster = self.cluster
+        asked, place = np.unique(drives, return_inverse=True)
+        there = cluster.slots[asked, : int(cluster.count[asked].max(initial=0))]
+        at, column = np.nonzero(there != NONE)
+        sums = model.sums(cluster.features[there[at, column]])
+        each = np.zeros((len(asked), sums.shape[1]))
+        np.add.at(each, at, sums)
+        total: Floats = each[place]
+        if newcomer != NONE:
+            joins = cluster.drive_of[newcomer] != drives
+            total[joins] += model.sums(cluster.features[[newcomer]])
+        absent = (cluster.drive_of[rows] != drives) & (rows != newcomer)
+        if absent.any():
+            total[absent] += model.sums(cluster.features[rows[absent]])
+        return total
 
     def _neighbours(self, row: int, drive: int, newcomer: int) -> list[Profile]:
         there = [int(other) for other in self.cluster.tenants_on(drive) if other != row]

@@ -6,21 +6,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from linnet.place import container
+from linnet.place import container, moments
+from linnet.place.curve import Curve
 from linnet.place.gaussian import ROUGHNESS, Process
 from linnet.place.judge import Question, interval_factor
 from linnet.place.models.model import hidden
 from linnet.place.models.open_loop import KERNEL, OpenLoop, capacities, coordinates
 from linnet.place.observations import PAGE, SSDIQ_COLUMN, SSDIQ_DEPTH, Floats, Observations
-from linnet.place.words import GROUPS, Drive, Prediction, Profile
+from linnet.place.words import Drive, Prediction, Profile
 
 TARGETS = tuple(SSDIQ_COLUMN)
 """Latencies that a fitted model predicts."""
+OPS = ("read", "write")
 QUANTILES = ("p50", "p90", "p95", "p99", "p99_9")
 BANDWIDTHS = ("read_bandwidth_mean", "write_bandwidth_mean")
 COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", "rnd_read_iops", "rnd_write_iops")
@@ -68,92 +72,100 @@ class PlacementModel:
         Loads in the training data are 4 KiB I/Os in random order. Other I/Os count by the pages that they touch; how
         far that holds was not measured.
         """
-        if not tenants:
-            return []
-        reads, writes = np.transpose(
-            [
-                np.sum([page_rates(one) for one in (tenant, *beside)], axis=0)
-                for tenant, beside in zip(tenants, neighbours, strict=True)
-            ]
-        )
-        asked = self._asked(drives, np.asarray(reads), np.asarray(writes))
-        mean, spread = self.latency.at(asked)
-        known = {*self.latency.known.labels["drive"], *self.latency.known.labels["model"]}
-        near = np.array([drive.name in known or drive.model in known for drive in drives])
-        width = spread * np.where(near[:, None], self.known_factor, self.new_factor)
-        return [_answer(tenant, mean[i], width[i]) for i, tenant in enumerate(tenants)]
+        own = moments.rows(tenants)
+        total = self.sums(own)
+        for i, beside in enumerate(neighbours):
+            total[i] += self.sums(moments.rows(beside)).sum(axis=0)
+        found = self.predict_sums(drives, np.arange(len(tenants)), own, total)
+        return [
+            {name: Prediction(*map(float, one)) for name, one in zip(self.metrics, answer, strict=True)}
+            for answer in found
+        ]
 
-    def _asked(self, drives: Sequence[Drive], reads: Floats, writes: Floats) -> Observations:
-        def figure(name: str) -> Floats:
-            return np.array([drive.sheet.get(name, math.nan) for drive in drives])
+    def sums(self, features: Floats) -> Floats:
+        """Reads and writes per second in pages of 4 KiB, [n, 2], of tenants with features [n, 27].
 
-        return Observations(
-            "ssdiq",
-            TARGETS,
-            np.full((len(drives), len(TARGETS)), math.nan),
-            {
-                "all_read_pages": reads,
-                "all_write_pages": writes,
-                "rnd_read_iops": figure("rnd_read_iops"),
-                "rnd_write_iops": figure("rnd_write_iops"),
-            },
-            {
-                "drive": np.array([drive.name for drive in drives], dtype=object),
-                "model": np.array([drive.model for drive in drives], dtype=object),
-            },
-        )
+        An I/O with an unaligned offset touches one page more.
+        """
+        rates = features[:, moments.RATE]
+        sizes = np.where(features[:, moments.SIZE] > 0, features[:, moments.SIZE], float(PAGE))
+        pages = rates * (np.ceil(sizes / PAGE) + features[:, moments.UNALIGNED])
+        return np.stack([pages[:, :2].sum(axis=1), pages[:, 2:].sum(axis=1)], axis=1)
+
+    def predict_sums(self, drives: Sequence[Drive], which: NDArray[np.intp], own: Floats, total: Floats) -> Floats:
+        """See :class:`linnet.place.batch.SumModel`."""
+        mean = np.zeros((len(own), len(TARGETS)))
+        width = mean.copy()
+        # All tenants of a drive see one load, so few loads are asked about.
+        key, member = np.unique(np.column_stack([which, total]), axis=0, return_inverse=True)
+        member = member.reshape(-1)
+        for index in np.unique(key[:, 0]).astype(int):
+            drive, mine = drives[index], key[:, 0] == index
+            answers = np.zeros((2, len(key), len(TARGETS)))
+            answers[:, mine] = self.curve(drive).at(key[mine, 1], key[mine, 2])
+            rows = which == index
+            mean[rows] = answers[0, member[rows]]
+            width[rows] = answers[1, member[rows]] * (self.known_factor if self._near(drive) else self.new_factor)
+        return _answers(own, mean, width)
+
+    def curve(self, drive: Drive) -> Curve:
+        """The answers for a drive; drives that were not measured and have one sheet share theirs."""
+        name = drive.name if drive.name in self._names[0] else ""
+        reads, writes = (float(drive.sheet.get(figure, math.nan)) for figure in ("rnd_read_iops", "rnd_write_iops"))
+        key = (name, drive.model, str(reads), str(writes))
+        if key not in self._curves:
+            self._curves[key] = Curve(self.latency, _row_of(name, drive))
+        return self._curves[key]
+
+    def _near(self, drive: Drive) -> bool:
+        names, models = self._names
+        return bool({drive.name, drive.model} & (names | models))
+
+    @cached_property
+    def _names(self) -> tuple[set[str], set[str]]:
+        known = self.latency.known.labels
+        return set(map(str, known["drive"])), set(map(str, known["model"]))
+
+    @cached_property
+    def _curves(self) -> dict[tuple[str, ...], Curve]:
+        return {}
 
     def load(self, drive: Drive, tenants: Sequence[Profile]) -> float:
         """Share of the drive's capacity for random writes that tenants ask for; above 1 they are held back."""
-        reads, writes = np.sum([page_rates(one) for one in tenants], axis=0)
-        asked = self._asked([drive], np.array([reads]), np.array([writes]))
-        return float(writes / capacities(self.latency.known, asked)[drive.name])
+        return float(self.sums(moments.rows(tenants))[:, 1].sum() / self.curve(drive).capacity)
 
 
-def page_rates(profile: Profile) -> tuple[float, float]:
-    """Reads and writes per second in pages of 4 KiB. An I/O with an unaligned offset touches one page more."""
-    rates = {"read": 0.0, "write": 0.0}
-    for group in GROUPS:
-        rate = profile.features.get(f"{group}_rate_mean", 0.0)
-        size = profile.features.get(f"{group}_size_bytes_mean", float(PAGE)) or float(PAGE)
-        more = profile.features.get(f"{group}_unaligned_ratio", 0.0)
-        rates[group.split("_")[0]] += rate * (math.ceil(size / PAGE) + more)
-    return rates["read"], rates["write"]
+def _row_of(name: str, drive: Drive) -> Observations:
+    """A drive as one row without a load."""
+    sheet = {figure: np.array([drive.sheet.get(figure, math.nan)]) for figure in ("rnd_read_iops", "rnd_write_iops")}
+    labels = {"drive": np.array([name], dtype=object), "model": np.array([drive.model], dtype=object)}
+    return Observations("ssdiq", TARGETS, np.full((1, len(TARGETS)), math.nan), sheet, labels)
 
 
-def _answer(tenant: Profile, mean: Floats, width: Floats) -> dict[str, Prediction]:
-    absent = Prediction(math.nan, math.nan, math.nan)
-    features = tenant.features
-    bytes_of, rate_of = {}, {}
-    for op in ("read", "write"):
-        groups = [group for group in GROUPS if group.startswith(op)]
-        rate_of[op] = sum(features.get(f"{group}_rate_mean", 0.0) for group in groups)
-        bytes_of[op] = sum(features.get(f"{group}_bandwidth_mean", 0.0) for group in groups) or rate_of[op] * PAGE
-    bounds = np.exp(np.array([mean, mean - width, mean + width]))
-    for op in ("read", "write"):
+def _answers(own: Floats, mean: Floats, width: Floats) -> Floats:
+    """Predictions [n, metrics, 3] of tenants with features [n, 27]; NaN for an operation that a tenant lacks."""
+    rates, sizes = own[:, moments.RATE], own[:, moments.BANDWIDTH]
+    rate = {"read": rates[:, :2].sum(axis=1), "write": rates[:, 2:].sum(axis=1)}
+    bandwidth = {"read": sizes[:, :2].sum(axis=1), "write": sizes[:, 2:].sum(axis=1)}
+    # Value, low90, high90.
+    bounds = np.exp(np.stack([mean, mean - width, mean + width], axis=-1))
+    # Little's law: rate times mean latency is what the tenant has outstanding, which is bounded.
+    bound = np.maximum(OUTSTANDING, own[:, moments.COLUMN["depth"]])[:, None]
+    means = [TARGETS.index(f"{op}_latency_mean_us") for op in OPS]
+    outstanding = sum(rate[op][:, None] * bounds[:, t] / 1e6 for op, t in zip(OPS, means, strict=True))
+    share = np.minimum(1.0, bound / np.maximum(outstanding, 1e-300))
+    out = np.full((len(own), len(TARGETS) + len(BANDWIDTHS), 3), math.nan)
+    for index, op in enumerate(OPS):
         # Each quantile was learned apart; a higher one is never below a lower one.
         rising = [TARGETS.index(f"{op}_latency_{name}_us") for name in QUANTILES]
         bounds[:, rising] = np.maximum.accumulate(bounds[:, rising], axis=1)
-    found = {
-        name: Prediction(*map(float, bounds[:, t])) if rate_of[name.split("_")[0]] > 0 else absent
-        for t, name in enumerate(TARGETS)
-    }
-    # Little's law: rate times mean latency is what the tenant has outstanding, which is bounded.
-    bound = max(OUTSTANDING, features.get("depth", 0.0))
-
-    def share(side: int) -> float:
-        outstanding = sum(
-            rate * math.exp(mean[t] + side * width[t]) / 1e6
-            for op, rate in rate_of.items()
-            for t in [TARGETS.index(f"{op}_latency_mean_us")]
-        )
-        return min(1.0, bound / outstanding) if outstanding > 0 else 1.0
-
-    value, low, high = share(0), share(1), share(-1)
-    for op in ("read", "write"):
-        full = bytes_of[op]
-        found[f"{op}_bandwidth_mean"] = Prediction(full * value, full * low, full * high) if rate_of[op] > 0 else absent
-    return found
+        mine = [t for t, name in enumerate(TARGETS) if name.startswith(op)]
+        busy = rate[op] > 0
+        out[np.ix_(busy, mine)] = bounds[np.ix_(busy, mine)]
+        # The longest latency leaves the least bandwidth.
+        full = np.where(bandwidth[op] > 0, bandwidth[op], rate[op] * PAGE)
+        out[busy, len(TARGETS) + index] = (full[:, None] * share[:, [0, 2, 1]])[busy]
+    return out
 
 
 def fit_model(rows: Observations, seed: int, progress: Callable[[int], None]) -> PlacementModel:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -117,15 +118,20 @@ class Process:
 
     def predict(self, points: Points) -> tuple[Floats, Floats]:
         """Mean and standard deviation at points, both (n,); the deviation includes the kernel's noise."""
-        own_noise = math.exp(2 * self.theta[-1])
-        known = self.kernel.matrix(self.theta, self.roughness, self.points, self.points)
-        known[np.diag_indices_from(known)] += own_noise + self.noise**2 + JITTER
+        root, weights = self._solved
         cross = self.kernel.matrix(self.theta, self.roughness, points, self.points)
-        solved = np.linalg.solve(known, np.column_stack([self.values - self.centre, cross.T]))
-        mean = self.centre + cross @ solved[:, 0]
-        explained = np.einsum("ij,ji->i", cross, solved[:, 1:])
+        explained = ((root @ cross.T) ** 2).sum(axis=0)
+        own_noise = math.exp(2 * self.theta[-1])
         variance = np.maximum(self.kernel.variance(self.theta, points) - explained, 0.0) + own_noise
-        return mean, np.sqrt(variance)
+        return self.centre + cross @ weights, np.sqrt(variance)
+
+    @cached_property
+    def _solved(self) -> tuple[Floats, Floats]:
+        """The inverse of the lower Cholesky factor of the known points' covariance, and the weights of their values."""
+        known = self.kernel.matrix(self.theta, self.roughness, self.points, self.points)
+        known[np.diag_indices_from(known)] += math.exp(2 * self.theta[-1]) + self.noise**2 + JITTER
+        root = np.linalg.inv(np.linalg.cholesky(known))
+        return root, root.T @ (root @ (self.values - self.centre))
 
 
 def fit(kernel: Kernel, points: Points, values: Floats, start: Process | None = None) -> Process:

@@ -30,6 +30,7 @@ def _columns(name: str) -> NDArray[np.intp]:
 
 RATE = _columns("rate_mean")
 SIZE = _columns("size_bytes_mean")
+BANDWIDTH = _columns("bandwidth_mean")
 UNALIGNED = _columns("unaligned_ratio")
 STD = np.concatenate([_columns("rate_std"), _columns("bandwidth_std")])
 RANDOM = np.array([COLUMN["read_random_ratio"], COLUMN["write_random_ratio"]])

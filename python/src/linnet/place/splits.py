@@ -101,7 +101,8 @@ def against(split: str, train: Observations, tried: Observations, seed: int) -> 
     """Folds when other data train: those rows train, all of ``tried`` are tried.
 
     Training rows that would answer the question in advance are left out: of the same cell, drive model or mix, or of
-    more neighbours. Loads of drives that the training data lack are tried fold by fold, with the drives' other loads.
+    more neighbours. Loads of drives that the training data lack are tried fold by fold, with the drives' other loads;
+    many neighbours of a mix and scheduler that they lack, with its runs of few.
     """
     if split in ("random", "unseen-load"):
         label = "cell"
@@ -117,7 +118,8 @@ def against(split: str, train: Observations, tried: Observations, seed: int) -> 
         return found
     if split == "few-to-many":
         many = tried.inputs["neighbours"] > FEW
-        return [Fold(train.take(train.inputs["neighbours"] <= FEW), tried.take(many))]
+        own = ~many & ~np.isin(tried.labels["setting"], list(set(train.labels["setting"])))
+        return [Fold(train.take(train.inputs["neighbours"] <= FEW).joined(tried.take(own)), tried.take(many))]
     label = "model" if split == "unseen-drive" else "mix"
     train = train.take(~np.isin(train.labels[label], list(set(tried.labels[label]))))
     return [Fold(train, tried)]

@@ -4,16 +4,20 @@
 Within the numbers of neighbours that were seen, each target is a Gaussian process over the number, with curves that all
 runs share, of the scheduler, of the neighbours' kind (size, operation), of the mix, and of the mix under a scheduler.
 
-Beyond them, the interactive response-time law says how latency grows (Denning and Buzen, "The operational analysis of
-queueing network models", 1978): outstanding I/Os over throughput. If throughput grows as n^g in the number of
-neighbours n, the mean grows as n^(1 - g): not at all while the drives keep up, in proportion once they do not. A
-quantile follows this law by a share of its own, which is fitted by extrapolating within the numbers that were seen.
+Beyond them, latency grows as n^e in the number of neighbours n. The interactive response-time law bounds e (Denning and
+Buzen, "The operational analysis of queueing network models", 1978): the mean is outstanding I/Os over throughput, which
+does not fall as tenants are added, so e is at most 1, and it is not negative. Two things say where between: the growth
+that the quantile itself showed over the last two doublings, and the law with the throughput that was seen, n^(1 - g)
+if that grew as n^g. A quantile keeps a share of each. Shares are fitted by extrapolating within the numbers that were
+seen. So is the error, whose steps from doubling to doubling are taken as independent.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +27,13 @@ from linnet.place.models.model import LEAST_SPREAD, by_cell, groups_of
 from linnet.place.observations import Floats, Observations
 
 SHARES = np.arange(0.0, 1.01, 0.125)
-"""Shares of the law that are tried for each target. Nothing makes a quantile grow faster than the mean for long."""
+"""Shares of each growth that are tried for each target."""
+PAIRS = np.array([(own, law) for law in SHARES[::-1] for own in SHARES[::-1]])
+"""Shares of the quantile's own growth and of the law, the whole law first."""
+BACK = 4.0
+"""A quantile's own growth is from a quarter of the largest known number of neighbours to that number."""
 FEW = 0.3
-"""Spread that is assumed for each doubling where nothing could be extrapolated, logarithmic."""
+"""Spread that is assumed for the first doubling where nothing could be extrapolated, logarithmic."""
 
 _N = (("doublings", "length"),)
 KERNEL = Kernel(
@@ -63,10 +71,13 @@ class ClosedLoop:
         self.processes: list[Process] = start.processes if start else []
         self.known: Observations
         self.share: Floats
-        """Share of the law that each target follows."""
+        """Shares of its own growth and of the law's that each target keeps, (targets, 2)."""
         self.drift: Floats
-        """Error of the law for each doubling beyond what was seen, logarithmic."""
+        """Error of the first doubling beyond what was seen, logarithmic."""
         self._warm = start is not None
+        if start:
+            # Few counts say nothing of extrapolation, so a model of a part of the data keeps what the whole says.
+            self.share, self.drift = start.share, start.drift
 
     def fit(self, train: Observations) -> None:
         """Learn from runs."""
@@ -74,7 +85,8 @@ class ClosedLoop:
         points = coordinates(self.known)
         starts: list[Process | None] = [*self.processes] if self._warm else [None] * len(train.targets)
         self.processes = [fit(KERNEL, points, self.known.outcomes[:, t], starts[t]) for t in range(len(train.targets))]
-        self.share, self.drift = fit_law(self.known)
+        if not self._warm:
+            self.share, self.drift = fit_growth(self.processes, self.known)
 
     def calibrated(self, probes: Observations) -> ClosedLoop:
         """The same model, when these runs are known too."""
@@ -86,24 +98,11 @@ class ClosedLoop:
     def predict(self, rows: Observations) -> tuple[Floats, Floats]:
         """See :class:`linnet.place.models.model.Model`."""
         most = float(self.known.inputs["neighbours"].max())
-        beyond = rows.inputs["neighbours"] > most
-        inner = rows.take(np.arange(len(rows)))
-        inner.inputs["neighbours"] = np.minimum(rows.inputs["neighbours"], most)
-        known, asked = coordinates(self.known), coordinates(inner)
-        nothing = np.zeros(len(self.known))
-        answers = [
-            process.given(known, self.known.outcomes[:, t], nothing).predict(asked)
-            for t, process in enumerate(self.processes)
-        ]
-        mean = np.stack([m for m, _ in answers], 1)
-        spread = np.stack([s for _, s in answers], 1)
-        if beyond.any():
-            growth = throughput_growth(self.known)
-            usual = float(np.mean(list(growth.values()))) if growth else 0.0
-            queue = np.array([1 - growth.get(str(s), usual) for s in rows.labels["setting"]])
-            further = np.where(beyond, np.log(rows.inputs["neighbours"].clip(1) / max(most, 1.0)), 0.0)
-            mean = mean + self.share * (queue * further)[:, None]
-            spread = np.hypot(spread, self.drift * (further / math.log(2))[:, None])
+        further = np.log(np.maximum(rows.inputs["neighbours"] / max(most, 1.0), 1.0))
+        mean, spread = within(self.processes, self.known, at_most(rows, most))
+        if further.any():
+            mean = mean + exponents(growth(self.processes, self.known, rows), self.share) * further[:, None]
+            spread = np.hypot(spread, self.drift * np.sqrt(further / math.log(2))[:, None])
         return mean, np.maximum(spread, LEAST_SPREAD)
 
     def best_probes(self, candidates: Observations, count: int) -> list[int]:
@@ -143,6 +142,41 @@ def coordinates(rows: Observations) -> dict[str, NDArray[np.generic]]:
     }
 
 
+def within(processes: Sequence[Process], known: Observations, rows: Observations) -> tuple[Floats, Floats]:
+    """Means and spreads of rows among the known numbers of neighbours, both (n, targets)."""
+    points, asked = coordinates(known), coordinates(rows)
+    nothing = np.zeros(len(known))
+    answers = [
+        process.given(points, known.outcomes[:, t], nothing).predict(asked) for t, process in enumerate(processes)
+    ]
+    return np.stack([mean for mean, _ in answers], 1), np.stack([spread for _, spread in answers], 1)
+
+
+def at_most(rows: Observations, most: float) -> Observations:
+    """The same rows with no more neighbours than this."""
+    return replace(rows, inputs={**rows.inputs, "neighbours": np.minimum(rows.inputs["neighbours"], most)})
+
+
+def growth(processes: Sequence[Process], known: Observations, rows: Observations) -> Floats:
+    """Exponents of each row and target near the largest known number: its own, and the law's; (n, targets, 2)."""
+    most = float(known.inputs["neighbours"].max())
+    before = max(most / BACK, 1.0)
+    found = np.zeros((len(rows), len(processes), 2))
+    if most > before:
+        late, _ = within(processes, known, at_most(rows, most))
+        early, _ = within(processes, known, at_most(rows, before))
+        found[..., 0] = np.clip((late - early) / math.log(most / before), 0.0, 1.0)
+    reached = throughput_growth(known)
+    usual = float(np.mean(list(reached.values()))) if reached else 0.0
+    found[..., 1] = np.array([1 - reached.get(str(name), usual) for name in rows.labels["setting"]])[:, None]
+    return found
+
+
+def exponents(grown: Floats, share: Floats) -> Floats:
+    """Exponent of each row and target, (n, targets), from (n, targets, 2) and shares (targets, 2)."""
+    return np.asarray(np.minimum((grown * share).sum(-1), 1.0), float)
+
+
 def throughput_growth(known: Observations) -> dict[str, float]:
     """Exponent g of each setting: how the neighbours' throughput grew between its two largest known numbers, 0..1."""
     found = {}
@@ -152,38 +186,34 @@ def throughput_growth(known: Observations) -> dict[str, float]:
         if len(last) == 2:
             (few, many), (slow, fast) = known.inputs["neighbours"][last], known.achieved["others_iops"][last]
             if many > few and slow > 0 and fast > 0:
-                found[str(known.labels["setting"][rows[0]])] = float(
-                    np.clip(math.log(fast / slow) / math.log(many / few), 0, 1)
-                )
+                g = math.log(fast / slow) / math.log(many / few)
+                found[str(known.labels["setting"][rows[0]])] = min(max(g, 0.0), 1.0)
     return found
 
 
-def fit_law(known: Observations) -> tuple[Floats, Floats]:
-    """Share of the law, and error for each doubling, of each target: extrapolated from fewer neighbours to more.
+def fit_growth(processes: Sequence[Process], known: Observations) -> tuple[Floats, Floats]:
+    """Shares, and error of the first doubling, of each target: extrapolated from fewer neighbours to more.
 
-    Every known number of neighbours but the smallest three is predicted from those below it.
+    Every known number of neighbours but the smallest two is predicted from those below it. The shares are those with
+    the least sum of median and mean error: the usual case counts, and so do rare jumps. Where no known number passes
+    saturation, shares cannot be told apart, and the whole law holds.
     """
     counts = sorted({float(n) for n in known.inputs["neighbours"] if n > 0})
-    queue, further, rest = [], [], []
+    grown, change, further = [], [], []
     for most in counts[1:-1]:
         below = known.take(known.inputs["neighbours"] <= most)
-        growth = throughput_growth(below)
-        for rows in groups_of(known.labels["setting"]):
-            setting = str(known.labels["setting"][rows[0]])
-            anchor = rows[known.inputs["neighbours"][rows] == most]
-            if setting not in growth or not len(anchor):
-                continue
-            for row in rows[known.inputs["neighbours"][rows] > most]:
-                queue.append(1 - growth[setting])
-                further.append(math.log(known.inputs["neighbours"][row] / most))
-                rest.append(known.outcomes[row] - known.outcomes[anchor[0]])
+        beyond = known.take(known.inputs["neighbours"] > most)
+        beyond = beyond.take(np.isin(beyond.labels["setting"], list(set(below.labels["setting"]))))
+        grown.append(growth(processes, below, beyond))
+        change.append(beyond.outcomes - within(processes, below, at_most(beyond, most))[0])
+        further.append(np.log(beyond.inputs["neighbours"] / most)[:, None])
     targets = len(known.targets)
-    if not rest:
-        return np.zeros(targets), np.full(targets, FEW)
-    lever, change = np.array(queue) * np.array(further), np.array(rest)
-    doublings = np.array(further) / math.log(2)
-    errors = np.array([np.abs(change - share * lever[:, None]).mean(0) for share in SHARES])
-    # Where no known number of neighbours passes saturation, shares cannot be told apart, and the whole law holds.
-    share = SHARES[::-1][errors[::-1].argmin(0)]
-    left = (change - share * lever[:, None]) / doublings[:, None]
-    return share, np.sqrt((left**2).mean(0))
+    if not sum(len(one) for one in change):
+        return np.tile(PAIRS[0], (targets, 1)), np.full(targets, FEW)
+    rows, changed, steps = np.concatenate(grown), np.concatenate(change), np.concatenate(further)
+    left = np.array([changed - exponents(rows, pair) * steps for pair in PAIRS])
+    cost = np.median(np.abs(left), axis=1) + np.abs(left).mean(axis=1)
+    # Differences below rounding do not choose.
+    best = (cost <= cost.min(0) + 1e-9).argmax(0)
+    errors = left[best, :, np.arange(targets)].T
+    return PAIRS[best], np.sqrt((errors**2 / (steps / math.log(2))).mean(0))

@@ -26,6 +26,8 @@ HELD_BACK = 0.97
 """Share of the offered writes below which a known run was held back, hence measured the capacity."""
 HEADROOM = 1.02
 """Least capacity of a drive, over the writes that it was seen to achieve without being held back."""
+SHARE_LEAST = 1e-4
+"""Share of capacity below which loads are not told apart."""
 QUEUE_LIMIT = 0.97
 """Keeps the queue's coordinate, -log(1 - load), finite at capacity."""
 PROBE_NOISE = 0.03
@@ -131,17 +133,17 @@ def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
     return found
 
 
-def writes_used(rows: Observations, writes: Floats) -> Floats:
+def writes_used(reads: Floats, writes: Floats, read_iops: Floats) -> Floats:
     """Writes in pages per second, with reads counted by what they take of the drive's read rate."""
-    reads = np.minimum(rows.inputs["all_read_pages"] / rows.inputs["rnd_read_iops"], 0.9)
-    return np.asarray(writes / (1 - np.nan_to_num(reads)), float)
+    share = np.minimum(reads / read_iops, 0.9)
+    return np.asarray(writes / (1 - np.nan_to_num(share)), float)
 
 
 def capacities(known: Observations, asked: Observations | None = None) -> dict[str, float]:
     """Random writes per second, in pages, that each drive of the known and the asked rows can sustain."""
     offered = known.inputs["all_write_pages"]
     achieved = known.achieved["write_pages"]
-    used = writes_used(known, achieved)
+    used = writes_used(known.inputs["all_read_pages"], achieved, known.inputs["rnd_read_iops"])
     sheet = {**_sheet(known), **(_sheet(asked) if asked else {})}
     measured: dict[str, float] = {}
     ratio: dict[str, float] = {}
@@ -173,13 +175,17 @@ def _sheet(rows: Observations) -> dict[str, tuple[str, float]]:
 def coordinates(rows: Observations, capacity: dict[str, float]) -> dict[str, NDArray[np.generic]]:
     """Where rows stand on their drives: state, load over capacity, and how long its queue would be."""
     room = np.array([capacity[str(drive)] for drive in rows.labels["drive"]])
-    share = writes_used(rows, rows.inputs["all_write_pages"]) / room
+    used = writes_used(rows.inputs["all_read_pages"], rows.inputs["all_write_pages"], rows.inputs["rnd_read_iops"])
+    share = used / room
     closed = share >= SATURATED
-    share = np.where(closed, 1.0, np.clip(share, 1e-4, SATURATED))
+    share = np.where(closed, 1.0, np.clip(share, SHARE_LEAST, SATURATED))
+    return {**place_of(share, closed), "drive": rows.labels["drive"], "model": rows.labels["model"]}
+
+
+def place_of(share: Floats, closed: NDArray[np.bool_]) -> dict[str, NDArray[np.generic]]:
+    """Coordinates of shares of the capacity; 1 for the closed loop."""
     return {
         "load": np.log(share),
         "queue": -np.log(1 - QUEUE_LIMIT * share),
         "state": np.where(closed, "closed", "open").astype(object),
-        "drive": rows.labels["drive"],
-        "model": rows.labels["model"],
     }

@@ -13,6 +13,7 @@ from linnet.studies.cli.paths import paths_command
 from linnet.studies.cli.probing import probing_command
 from linnet.studies.cli.shapes import shapes_command
 from linnet.studies.cli.tune import tune_command
+from linnet.studies.cli.violations import violations_command
 from linnet.studies.cli.worth import worth_command
 
 app = typer.Typer()
@@ -21,6 +22,7 @@ app.command("latency")(latency_command)
 app.command("drift")(drift_command)
 app.command("packing")(packing_command)
 app.command("paths")(paths_command)
+app.command("violations")(violations_command)
 app.command("probing")(probing_command)
 app.command("shapes")(shapes_command)
 app.command("tune")(tune_command)

@@ -19,6 +19,7 @@ import typer
 from linnet import _native
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import Bars, console, number, print_json, table, warn
+from linnet.cli.place_service import read_model
 from linnet.extras import require, require_bench
 from linnet.place.allocate import POLICIES, Settings
 from linnet.studies.placing import filled, measure
@@ -192,10 +193,13 @@ def place(
         int, typer.Option(help="Tenants that are placed, and removed again, one by one.", min=2)
     ] = 300,
     policy: Annotated[str | None, typer.Option(help="One policy.", show_default="first-fit and best-fit")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Model of linnet place fit.", show_default="data sheets alone")
+    ] = None,
     seed: Seed = 1,
     json: AsJson = False,
 ) -> None:
-    """Measure one placement, with the model of data sheets, in a cluster whose drives have one to seven tenants.
+    """Measure one placement in a cluster whose drives have one to seven tenants.
 
     Wall and processor time: they differ where the machine does other work. Each newcomer has a profile of its own; only
     an empty drive can take a strict one, so that the model is asked about as many drives as it may be.
@@ -207,7 +211,7 @@ def place(
     with Bars() as bars:
         for size in drives or [1000, 100_000]:
             bars.stage(f"filling {size} drives", 1)
-            allocator = filled(size, seed)
+            allocator = filled(size, seed, model=read_model(model))
             for one in settings:
                 allocator.settings = one
                 for strict in (False, True):

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Placements whose mixes run on the SSD model."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from linnet.studies.violations import Guarded, Mixes, Truth, broken, move, place, rows_of, sets_of
+
+
+@pytest.fixture(scope="module")
+def mixes(tmp_path_factory: pytest.TempPathFactory) -> Mixes:
+    return Mixes("sata", 16, 0.3, 1, tmp_path_factory.mktemp("runs") / "runs.jsonl")
+
+
+def test_a_tenant_alone_loses_nothing_and_all_together_lose_much(mixes: Mixes) -> None:
+    for i in range(len(mixes.library)):
+        share = mixes.together(frozenset([i]))
+        assert np.nanmax(np.abs(share - 1)) == 0, "the same I/Os on the same drive"
+    everybody = frozenset(range(16))
+    assert np.nanmin(mixes.together(everybody)) < 0.7
+    (bad,) = mixes.violated([everybody], 20.0)
+    assert bad == {i for i, one in enumerate(broken(mixes.together(everybody), 20.0)) if one} != set()
+
+
+def test_who_knows_the_truth_breaks_no_promise(mixes: Mixes) -> None:
+    allocator = place(mixes, Truth(mixes), 10.0, "first-fit", range(16))
+    sets = [*sets_of(allocator).values()]
+    assert sorted(i for one in sets for i in one) == list(range(16))
+    assert len(sets) < 16
+    assert not any(mixes.violated(sets, 10.0))
+
+
+def test_moves_mend_a_placement_that_promises_too_much(mixes: Mixes) -> None:
+    ours = Guarded(mixes.drive, mixes.runs(40))
+    ours.margin = -1.0
+    allocator = place(mixes, ours, 10.0, "first-fit", range(16))
+    before = sum(map(len, mixes.violated([*sets_of(allocator).values()], 10.0)))
+    ours.promise(10.0, 0.01)
+    strict = ours.margin
+    ours.promise(10.0, 0.3)
+    assert strict > ours.margin, "fewer violations need a larger margin"
+    moves = move(mixes, allocator, 10.0)
+    sets = [*sets_of(allocator).values()]
+    assert moves > 0 and before > 0
+    assert sum(map(len, mixes.violated(sets, 10.0))) < before
+    assert sorted(i for one in sets for i in one) == list(range(16)), "nobody is lost on the way"
+
+
+def test_runs_are_kept(mixes: Mixes, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    first, again = (Mixes("sata", 16, 0.3, 1, path).together(frozenset([1, 2, 3])) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_every_placer_has_a_row(mixes: Mixes) -> None:
+    rows = [*rows_of(mixes, [10.0], 30, 2.0, lambda text: None)]
+    by_name = {row["placer"]: row for row in rows}
+    assert by_name["the truth known, CP-SAT"]["violated"] == 0
+    assert by_name["the truth known, CP-SAT"]["drives"] <= by_name["the truth known, first fit"]["drives"]
+    assert {"quota", "weighted mean", "gray-box forest", "linnet", "linnet, moved"} <= set(by_name)
