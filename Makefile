@@ -20,7 +20,7 @@ FUZZ_TARGETS := traces models knobs forests params snapshots nbd
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz kills ublk bindings sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -98,6 +98,7 @@ lint: build            ## formatting, lints, types, layering
 	@cd python && ../$(BIN)/mypy --no-error-summary
 	@$(BIN)/python tests/layering.py
 	@$(BIN)/python tools/notices.py --check
+	@$(BIN)/python tools/sbom.py --check
 	@cargo check --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz --quiet
 
 deny: build            ## licences, second versions and sources of the crates that are used: deny.toml
@@ -110,6 +111,9 @@ fuzz:                  ## damaged input for every reader, each for a time: make 
 	@cargo build --release --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz --quiet
 	@for target in $(FUZZ_TARGETS); do \
 		target/fuzz/release/linnet-fuzz --target $$target --seconds $(or $(SECONDS),60) --seed $(SEED) || exit 1; done
+
+mutate:                ## change the C core in one place at a time; the checks must notice: make mutate [COUNT=40] [SEED=n]
+	@$(PYTHON) tests/mutation/mutate.py --count $(or $(COUNT),40) --seed $(SEED)
 
 ublk:                  ## compile the ublk front of modelled drives (needs libclang; runs on kernels with ublk_drv)
 	@cargo check --manifest-path crates/ublk/Cargo.toml --all-targets --quiet

@@ -174,9 +174,40 @@ def test_stat_streams(linnet: Callable[..., subprocess.CompletedProcess[str]], t
     done = linnet("trace", "stat", large, "--json", preexec_fn=_small)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["records"] == 4_000_000
-    refused = linnet("trace", "convert", large, "-o", tmp_path / "b.csv", preexec_fn=_small)
+
+
+def test_what_goes_from_file_to_file_streams(linnet, tmp_path: Path) -> None:
+    """Conversions, rates and merges of what does not fit; a fit takes a part, and says so."""
+    large = tmp_path / "large.parquet"
+    times = np.arange(4_000_000) * 1000
+    times[::1000] = 0  # too far out of order for a buffer
+    write_trace(made(times, latency=5000), large)
+    for words in (
+        ("convert", large, "-o", tmp_path / "b.csv"),
+        ("rerate", large, "--factor", "2", "-o", tmp_path / "b.parquet"),
+        ("merge", large, large, "--keep-tenants", "-o", tmp_path / "c.parquet"),
+    ):
+        done = linnet("trace", *words, preexec_fn=_small)
+        assert done.returncode == 0, done.stderr
+        assert f"{8_000_000 if words[0] == 'merge' else 4_000_000:,} records" in done.stdout
+    assert (tmp_path / "b.csv").read_text().count("\n") == 4_000_001
+    part = Trace.read(large, most=100_000)
+    assert (len(part), part.every) == (65_536, 64)
+    assert "65536 of 4000000 records are used: one of every 64 blocks" in part.warnings[0]
+    refused = linnet("label", "-t", large, preexec_fn=_small)
     assert refused.returncode == 1
     assert "RLIMIT_AS" in refused.stderr
+
+
+def test_a_fit_takes_a_part_that_it_states(linnet, tmp_path: Path) -> None:
+    write_trace(device_trace(reads=60_000), tmp_path / "a.parquet")
+    words = ("fit", "-t", tmp_path / "a.parquet", "--epochs", "1", "--json", "-o", tmp_path / "a.linnet")
+    done = linnet(*words, "--max-records", "20000")
+    found = json.loads(done.stdout)
+    assert found["block_of_every"] == [4]
+    assert found["train_rows"] + found["test_rows"] <= 2 * 8192
+    assert "16384 of 60000 records are used" in done.stderr.replace("\n", " ")
+    assert json.loads(linnet(*words).stdout)["block_of_every"] == [1]
 
 
 def _small() -> None:

@@ -8,19 +8,27 @@
 //! - The last replica is never revoked: a read has fewer revokes than replicas.
 //! - Time never goes back.
 //! - Counters add up.
+//!
+//! With the array's settings ([`Checker::of`], for runs in virtual time) also:
+//!
+//! - A copy is cancelled at its time limit: not before, and none is in flight after it.
+//! - Hedges, and revokes by policies that have a budget of them, keep within their budgets.
+//! - Where every device holds every block and nothing is revoked, a replica that is out of service gets no read while
+//!   another one is left; when its time is over, it gets one read until that has ended.
 
 use std::collections::HashMap;
 
 use linnet_types::{Nanos, Op, Request};
 
-use crate::{Array, CopyId, Counters, Input, Observer, Output, Progress};
+use crate::{Array, Budget, Config, CopyId, Counters, Input, Observer, Output, Progress};
 
 /// An observer that checks rules. It collects violations; [`Checker::finish`] returns them.
 #[derive(Debug, Default)]
 pub struct Checker {
     devices: Vec<Expected>,
     replicas: u32,
-    copies: HashMap<CopyId, (usize, u64, Request)>,
+    copies: HashMap<CopyId, Copy>,
+    rules: Option<Rules>,
     requests: HashMap<u64, Life>,
     now_ns: Nanos,
     answered: [u64; 2],
@@ -28,10 +36,43 @@ pub struct Checker {
     broken: Vec<String>,
 }
 
+/// What depends on the array's settings.
+#[derive(Debug, Clone)]
+struct Rules {
+    config: Config,
+    revokes: Revokes,
+    /// Every device holds every block.
+    everywhere: bool,
+}
+
+/// What a policy may revoke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revokes {
+    /// Nothing, and it sends a read elsewhere only if it fails.
+    None,
+    /// What its budget pays for.
+    Budget,
+    /// Anything.
+    Any,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Copy {
+    device: usize,
+    tag: u64,
+    request: Request,
+    submitted_ns: Nanos,
+}
+
 #[derive(Debug, Default, Clone, Copy)]
 struct Expected {
     in_flight: u32,
     pages: u32,
+    /// Copies that failed since the last one that succeeded.
+    errors: u32,
+    /// Out of service until then; later one read is a probe.
+    out_until_ns: Nanos,
+    backoff_ns: Nanos,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +80,17 @@ struct Life {
     op: Op,
     answers: u32,
     failures: u32,
+    /// Devices that got a copy.
+    tried: u64,
+}
+
+/// How a copy ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Completed,
+    Withdrawn,
+    Failed,
+    TimedOut,
 }
 
 /// Violations that are kept; the first ones are the most useful.
@@ -50,6 +102,12 @@ impl Checker {
         Checker { devices: vec![Expected::default(); devices], replicas: replicas as u32, ..Checker::default() }
     }
 
+    /// [`Checker::new`] with the rules that depend on the settings.
+    pub fn of(config: &Config, devices: usize, revokes: Revokes) -> Self {
+        let rules = Rules { config: *config, revokes, everywhere: config.replicas == devices };
+        Checker { rules: Some(rules), ..Checker::new(devices, config.replicas) }
+    }
+
     fn rule(&mut self, holds: bool, text: impl FnOnce() -> String) {
         if !holds && self.broken.len() < BROKEN_MAX {
             let now = self.now_ns;
@@ -58,14 +116,45 @@ impl Checker {
     }
 
     /// A copy is no longer in flight.
-    fn land(&mut self, copy: CopyId, failed: bool) {
-        if let Some((device, tag, request)) = self.copies.remove(&copy) {
-            let expected = &mut self.devices[device];
-            expected.in_flight -= 1;
-            expected.pages -= pages(&request);
-            if let Some(life) = self.requests.get_mut(&tag) {
-                life.failures += u32::from(failed);
+    fn land(&mut self, copy: CopyId, end: End) {
+        let Some(Copy { device, tag, request, submitted_ns }) = self.copies.remove(&copy) else { return };
+        let expected = &mut self.devices[device];
+        expected.in_flight -= 1;
+        expected.pages -= pages(&request);
+        let failed = matches!(end, End::Failed | End::TimedOut);
+        if let Some(life) = self.requests.get_mut(&tag) {
+            life.failures += u32::from(failed);
+        }
+        let (now_ns, Some(Rules { config, .. })) = (self.now_ns, &self.rules) else { return };
+        let limit_ns = if request.op.is_read() { config.read_timeout_ns } else { config.write_timeout_ns };
+        if end == End::Completed {
+            (expected.errors, expected.out_until_ns, expected.backoff_ns) = (0, 0, 0);
+        } else if failed {
+            expected.errors += 1;
+            if expected.errors >= config.error_limit {
+                let absence_ns = if expected.backoff_ns > 0 { expected.backoff_ns } else { config.out_ns };
+                expected.out_until_ns = now_ns + absence_ns;
+                expected.backoff_ns = (2 * absence_ns).min(config.out_ns_max);
             }
+        }
+        let flew_ns = now_ns - submitted_ns;
+        let in_time = if end == End::TimedOut { flew_ns == limit_ns } else { flew_ns <= limit_ns };
+        self.rule(in_time, || format!("request {tag} ended after {flew_ns} ns ({end:?}), its limit is {limit_ns} ns"));
+    }
+
+    /// A read goes to a device.
+    fn reads(&mut self, device: usize, tag: u64) {
+        let Some(Rules { config, revokes: Revokes::None, everywhere: true }) = &self.rules else { return };
+        let (now_ns, limit) = (self.now_ns, config.error_limit);
+        let out = |expected: &Expected| expected.errors >= limit && now_ns < expected.out_until_ns;
+        let tried = self.requests.get(&tag).map_or(0, |life| life.tried);
+        let other = (0..self.devices.len()).find(|&k| k != device && tried >> k & 1 == 0 && !out(&self.devices[k]));
+        let own = self.devices[device];
+        self.rule(!out(&own) || other.is_none(), || {
+            format!("request {tag} is sent to device {device}, which is out of service; device {other:?} is not")
+        });
+        if own.errors >= limit && !out(&own) {
+            self.devices[device].out_until_ns = now_ns + own.backoff_ns;
         }
     }
 
@@ -106,6 +195,21 @@ impl Checker {
         self.rule(c.hedges_won <= c.hedges && c.hedges <= c.extra_io + c.refusals, || {
             format!("hedges do not add up: {c:?}")
         });
+        if let Some(Rules { config, revokes, .. }) = self.rules.clone() {
+            let within = |used: u64, budget: Budget| {
+                let rate = budget.rate();
+                let earned = u128::from(c.reads) * u128::from(rate.per_million) + u128::from(rate.burst) * 1_000_000;
+                u128::from(used) * 1_000_000 <= earned
+            };
+            self.rule(within(c.hedges, config.hedge_budget), || format!("more hedges than their budget: {c:?}"));
+            let own = c.revokes - c.refusals;
+            let allowed = match revokes {
+                Revokes::None => own == 0,
+                Revokes::Budget => within(own, config.revoke_budget),
+                Revokes::Any => true,
+            };
+            self.rule(allowed, || format!("more revokes than their budget: {c:?}"));
+        }
         self.rule(c.false_submits + c.false_revokes <= c.predictions, || format!("predictions do not add up: {c:?}"));
         self.rule(c.revokes <= c.predictions + c.refusals, || format!("revokes without a prediction: {c:?}"));
         if self.broken.is_empty() { Ok(()) } else { Err(self.broken) }
@@ -127,12 +231,13 @@ impl Observer for Checker {
         self.now_ns = now;
         match *input {
             Input::Arrive { tag, request, .. } => {
-                let life = Life { op: request.op, answers: 0, failures: 0 };
+                let life = Life { op: request.op, answers: 0, failures: 0, tried: 0 };
                 let known = self.requests.insert(tag, life).is_some();
                 self.rule(!known, || format!("request {tag} arrives twice"));
             }
-            Input::Completed(copy) | Input::Revoked(copy) | Input::Cancelled(copy) => self.land(copy, false),
-            Input::Failed(copy) => self.land(copy, true),
+            Input::Completed(copy) => self.land(copy, End::Completed),
+            Input::Revoked(copy) | Input::Cancelled(copy) => self.land(copy, End::Withdrawn),
+            Input::Failed(copy) => self.land(copy, End::Failed),
             Input::Timer(_) => {}
         }
     }
@@ -140,16 +245,23 @@ impl Observer for Checker {
     fn output(&mut self, _now: Nanos, output: &Output) {
         match *output {
             Output::Submit { device, copy, tag, request, .. } => {
-                let twice = self.copies.values().any(|&(d, t, _)| (d, t) == (device, tag));
+                let twice = self.copies.values().any(|copy| (copy.device, copy.tag) == (device, tag));
                 self.rule(!twice, || format!("device {device} gets request {tag} twice"));
-                let known = self.copies.insert(copy, (device, tag, request)).is_some();
+                if request.op.is_read() {
+                    self.reads(device, tag);
+                }
+                let submitted_ns = self.now_ns;
+                let known = self.copies.insert(copy, Copy { device, tag, request, submitted_ns }).is_some();
                 self.rule(!known, || format!("{copy:?} is submitted twice"));
                 let late = self.requests.get(&tag).is_none_or(|life| life.answers > 0);
                 self.rule(!late, || format!("request {tag} is submitted after its answer"));
+                if let Some(life) = self.requests.get_mut(&tag) {
+                    life.tried |= 1u64.checked_shl(device as u32).unwrap_or(0);
+                }
                 self.devices[device].in_flight += 1;
                 self.devices[device].pages += pages(&request);
             }
-            Output::Cancel { copy, timed_out: true, .. } => self.land(copy, true),
+            Output::Cancel { copy, timed_out: true, .. } => self.land(copy, End::TimedOut),
             Output::Complete { tag, op, .. } => self.answer(tag, op, false),
             Output::Fail { tag, op, .. } => self.answer(tag, op, true),
             Output::Cancel { .. } | Output::SetTimer { .. } => {}
@@ -158,7 +270,7 @@ impl Observer for Checker {
 
     fn step(&mut self, _now: Nanos, array: &Array) {
         for (device, view) in array.devices().iter().enumerate() {
-            let Expected { in_flight, pages } = self.devices[device];
+            let Expected { in_flight, pages, .. } = self.devices[device];
             let pending = view.pending_pages();
             self.rule(view.in_flight() == in_flight, || {
                 format!("device {device}: the array counts {} in flight, {in_flight} are", view.in_flight())

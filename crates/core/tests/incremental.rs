@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use linnet_core::{DIGITS, IncrementalNetwork, Layer, Network, Precompute, Tracker};
+use linnet_core::{DIGITS, IncrementalNetwork, Layer, Model, Network, Precompute, Tracker};
 use linnet_sim::Chance;
 use linnet_types::Op;
 use proptest::prelude::*;
@@ -268,6 +268,22 @@ fn what_is_foreseen_cuts_at_zero() {
             assert_eq!(net.decide(snapshot + 1), gap > 0, "gap {gap}");
         }
     }
+}
+
+/// A network for which a bound of the scores is zero while some of them are not.
+#[test]
+fn a_bound_of_zero_settles_nothing() {
+    let model = Model::from_bytes(include_bytes!("found/judge-edge.linnet")).unwrap();
+    let network = model.network.as_ref().unwrap();
+    for seed in 0..20 {
+        live(network, seed, 2_000, 1 << 20);
+    }
+    let mut zero = 0;
+    for snapshot in 0..1_000 {
+        let (net, tracker) = (IncrementalNetwork::new(network).unwrap(), Tracker::new());
+        zero += u32::from(!check(&net, network, &tracker, snapshot));
+    }
+    assert!(zero > 0);
 }
 
 /// The published weights on their 2,000 inputs, and on every pending count for some of them.

@@ -195,6 +195,21 @@ pub fn write(target: &Path, bytes: &[u8], links: Links) -> io::Result<()> {
     output.commit()
 }
 
+/// A file without a name in this directory, for what does not fit in memory; it goes with its last handle.
+///
+/// # Errors
+/// Those of the system.
+pub fn scratch(directory: &Path) -> io::Result<File> {
+    let parent = rustix::fs::open(directory, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mode = Mode::from_raw_mode(0o600);
+    if let Some(file) = unnamed(&parent, mode) {
+        return Ok(File::from(file));
+    }
+    let (file, name) = named(&parent, mode)?;
+    rustix::fs::unlinkat(&parent, name, AtFlags::empty())?;
+    Ok(File::from(file))
+}
+
 /// Reads a whole file of at most `most` bytes; longer ones, and devices and pipes without end, are refused.
 ///
 /// # Errors

@@ -24,6 +24,7 @@ mod study;
 mod sweep;
 mod tenant;
 mod trace;
+mod trace_files;
 mod tune;
 
 use pyo3::prelude::*;
@@ -77,7 +78,9 @@ mod _native {
         profile_trace, same_workload,
     };
     #[pymodule_export]
-    use crate::trace::{PyTrace, synth, trace_formats, trace_stat, workloads};
+    use crate::trace::{PyTrace, synth, trace_formats, workloads};
+    #[pymodule_export]
+    use crate::trace_files::{trace_convert, trace_stat};
     #[pymodule_export]
     use crate::tune::{
         tune_doctor, tune_event_cost, tune_nfs, tune_open_files, tune_readahead, tune_restore, tune_sight,

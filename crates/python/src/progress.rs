@@ -36,6 +36,11 @@ impl Progress {
         self.raised.unwrap_or(otherwise)
     }
 
+    /// What the callable raised, if it did; it is told once.
+    pub fn take(&mut self) -> Option<PyErr> {
+        self.raised.take()
+    }
+
     /// What the callable raised, if it did.
     pub fn raised(self) -> Option<PyErr> {
         self.raised

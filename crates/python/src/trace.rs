@@ -3,21 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use linnet_files::Links;
 use linnet_ssd::{Params, Ssd};
-use linnet_trace::{
-    Error, FORMATS, LatencyTarget, MergedTenants, Metadata, Options, ParquetWriter, TenantFrom, TraceStats,
-};
+use linnet_trace::{AnyWriter, Error, FORMATS, LatencyTarget, MergedTenants, Metadata, Options, TraceStats};
 use linnet_types::{IoRecord, LatencyModel, Nanos, Op, Outcome};
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors;
-use crate::progress::Progress;
+use crate::trace_files::{shared, stopped, tenants};
 
 /// Range of factors that re-rating to a target latency distribution searches.
 const FACTORS: (f64, f64) = (0.01, 1000.0);
@@ -40,17 +38,20 @@ pub struct PyTrace {
     skipped: BTreeMap<String, u64>,
     #[pyo3(get)]
     warnings: Vec<String>,
+    /// Of how many blocks of records one is held; 1 for a whole trace.
+    #[pyo3(get)]
+    every: u64,
 }
 
 impl PyTrace {
     /// A trace that was generated, not read from a file.
     pub fn made(name: String, records: Vec<IoRecord>) -> Self {
         let (skipped, warnings) = (BTreeMap::new(), Vec::new());
-        PyTrace { records: Arc::new(records), name, format: "linnet".into(), skipped, warnings }
+        PyTrace { records: Arc::new(records), name, format: "linnet".into(), skipped, warnings, every: 1 }
     }
 
-    fn write_parquet(&self, path: &Path, links: Links) -> Result<(), Error> {
-        let mut writer = ParquetWriter::create_with(path, links)?;
+    fn write_whole(&self, path: &Path, links: Links) -> Result<(), Error> {
+        let mut writer = AnyWriter::create(path, links)?;
         for record in self.records.iter() {
             writer.push(record)?;
         }
@@ -63,16 +64,18 @@ impl PyTrace {
     }
 
     fn derived(&self, name: String, records: Vec<IoRecord>) -> Self {
-        PyTrace { format: self.format.clone(), skipped: self.skipped.clone(), ..Self::made(name, records) }
+        let (format, skipped) = (self.format.clone(), self.skipped.clone());
+        PyTrace { format, skipped, every: self.every, ..Self::made(name, records) }
     }
 }
 
 #[pymethods]
 impl PyTrace {
     /// Reads a file of any known format, plain or compressed. `progress(bytes, total bytes)` may return False to stop.
-    /// `tenant_from` "device" makes each device number a tenant. Raises TraceError with file, record and field.
+    /// `tenant_from` "device" makes each device number a tenant. Of a trace of more than `most` records, one of every
+    /// `every` blocks of consecutive records is kept, at its own time. Raises TraceError with file, record and field.
     #[staticmethod]
-    #[pyo3(signature = (path, format = None, lenient = false, progress = None, tenant_from = None))]
+    #[pyo3(signature = (path, format = None, lenient = false, progress = None, tenant_from = None, most = None))]
     fn read(
         py: Python<'_>,
         path: PathBuf,
@@ -80,32 +83,32 @@ impl PyTrace {
         lenient: bool,
         progress: Option<Py<PyAny>>,
         tenant_from: Option<&str>,
+        most: Option<u64>,
     ) -> PyResult<Self> {
-        let tenant_from = match tenant_from {
-            None => TenantFrom::Trace,
-            Some("device") => TenantFrom::Device,
-            Some(other) => {
-                return Err(PyValueError::new_err(format!("tenant_from is {other:?}; give \"device\" or None")));
-            }
-        };
+        let tenant_from = tenants(tenant_from)?;
+        let room = linnet_trace::room().map(|room| (room.bytes / BYTES_A_RECORD, room.limit));
         let (progress, teller) = shared(progress);
-        let options = Options {
-            format,
-            lenient,
-            tenant_from,
-            records_max: linnet_trace::room().map(|room| (room.bytes / BYTES_A_RECORD, room.limit)),
-            progress: Some(teller),
+        let mut teller = Some(teller);
+        let mut options = || {
+            let (format, progress) = (format.clone(), teller.take());
+            Options { format, lenient, tenant_from, records_max: room, progress }
         };
-        let read = py.detach(|| linnet_trace::read_all(&path, options));
-        let trace = read.map_err(|error| stopped(error, progress))?;
+        let read = py.detach(|| match most {
+            None => linnet_trace::read_all(&path, options()).map(|trace| (trace, 1, None)),
+            Some(most) => linnet_trace::read_sample(&path, &mut options, most)
+                .map(|sampled| (sampled.trace, sampled.every, Some(sampled.total))),
+        });
+        let (trace, every, total) = read.map_err(|error| stopped(error, progress))?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Ok(PyTrace {
-            records: Arc::new(trace.records),
-            name,
-            format: trace.format.into(),
-            skipped: trace.skipped,
-            warnings: trace.warnings,
-        })
+        let mut warnings = trace.warnings;
+        if let Some(total) = total.filter(|_| every > 1) {
+            let (kept, block) = (trace.records.len(), linnet_trace::BLOCK_RECORDS);
+            warnings.push(format!(
+                "{kept} of {total} records are used: one of every {every} blocks of {block} consecutive records"
+            ));
+        }
+        let records = Arc::new(trace.records);
+        Ok(PyTrace { records, name, format: trace.format.into(), skipped: trace.skipped, warnings, every })
     }
 
     /// A trace from columns of equal length, which are sorted by arrival; a latency of 2^64-1 means none. Without
@@ -285,9 +288,6 @@ impl PyTrace {
 
     /// The trace at `factor` times its rate: times are divided by it. Latencies are dropped unless the factor is 1.
     fn rerate(&self, factor: f64) -> PyResult<PyTrace> {
-        if factor == 1.0 {
-            return Ok(self.named(self.name.clone()));
-        }
         let records = linnet_trace::rerate(&self.records, factor).map_err(errors::trace)?;
         Ok(self.derived(self.name.clone(), records))
     }
@@ -317,25 +317,12 @@ impl PyTrace {
     #[pyo3(signature = (path, follow = true))]
     fn write(&self, py: Python<'_>, path: PathBuf, follow: bool) -> PyResult<()> {
         let links = if follow { Links::Follow } else { Links::Refuse };
-        let written = py.detach(|| match path.extension().and_then(|e| e.to_str()) {
-            Some("parquet") => Ok(self.write_parquet(&path, links)),
-            _ if path.as_os_str() == linnet_files::STANDARD => Ok(linnet_trace::write_csv(&path, &self.records)),
-            Some("csv") => Ok(linnet_trace::write_csv(&path, &self.records)),
-            Some("iolog" | "log") => Ok(linnet_trace::write_fio(&path, &self.records, &[])),
-            _ => Err(()),
-        });
-        match written {
-            Ok(done) => done.map_err(errors::trace),
-            Err(()) => Err(errors::TraceError::new_err(format!(
-                "{}: unknown ending; write .parquet, .csv or .iolog",
-                path.display()
-            ))),
-        }
+        py.detach(|| self.write_whole(&path, links)).map_err(errors::trace)
     }
 }
 
 /// Statistics as `linnet trace stat --json` prints them.
-fn stats_dict(py: Python<'_>, stats: TraceStats) -> PyResult<Bound<'_, PyDict>> {
+pub fn stats_dict(py: Python<'_>, stats: TraceStats) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("records", stats.records)?;
     dict.set_item("reads", stats.reads)?;
@@ -358,48 +345,6 @@ fn stats_dict(py: Python<'_>, stats: TraceStats) -> PyResult<Bound<'_, PyDict>> 
     dict.set_item("read_latency_us", latency.transpose()?)?;
     dict.set_item("skipped", stats.skipped)?;
     Ok(dict)
-}
-
-/// Statistics of a file in flat memory, as [`PyTrace::stat`] gives them, with `format`, `warnings`, and `latency_error`,
-/// the largest relative error of the quantiles; None if the file has to be read whole.
-#[pyfunction]
-#[pyo3(signature = (path, format = None, lenient = false, progress = None))]
-pub fn trace_stat<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-    format: Option<String>,
-    lenient: bool,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let (progress, teller) = shared(progress);
-    let options = Options { format, lenient, progress: Some(teller), ..Options::default() };
-    let found = py.detach(|| linnet_trace::stat_file(&path, options)).map_err(|error| stopped(error, progress))?;
-    let Some(found) = found else { return Ok(None) };
-    let dict = stats_dict(py, found.stats)?;
-    dict.set_item("format", found.format)?;
-    dict.set_item("warnings", found.warnings)?;
-    dict.set_item("latency_error", found.latency_error)?;
-    Ok(Some(dict))
-}
-
-type Teller = Box<dyn FnMut(linnet_trace::Progress) -> bool + Send>;
-
-/// A callback of Python's, and what a reader calls.
-fn shared(progress: Option<Py<PyAny>>) -> (Arc<Mutex<Progress>>, Teller) {
-    let progress = Arc::new(Mutex::new(Progress::new(progress)));
-    let teller = progress.clone();
-    (progress, Box::new(move |at| teller.lock().is_ok_and(|mut progress| progress.tell((at.bytes, at.total_bytes)))))
-}
-
-/// The exception of a callback that stopped a reader, or else the reader's own error.
-fn stopped(error: Error, progress: Arc<Mutex<Progress>>) -> PyErr {
-    let progress = Arc::into_inner(progress).and_then(|lock| lock.into_inner().ok());
-    let stopped = matches!(error, Error::Stopped { .. });
-    let own = errors::trace(error);
-    match progress {
-        Some(progress) if stopped => progress.error(PyKeyboardInterrupt::new_err("reading was stopped")),
-        _ => own,
-    }
 }
 
 /// Read latencies of one device that serves only these records.

@@ -40,6 +40,20 @@ pub enum Error {
         /// Where that limit comes from.
         limit: &'static str,
     },
+    /// A record arrives before others that are far before it in the file, so the trace cannot be taken as it comes.
+    #[error("{}: record {record} arrives earlier than records more than 65,536 before it; sort the trace by arrival", path.display())]
+    Disorder {
+        /// The file.
+        path: PathBuf,
+        /// The record, from 0, of those that were not left out.
+        record: u64,
+    },
+    /// The name of an output does not say in which form to write.
+    #[error("{}: unknown ending; write .parquet, .csv or .iolog", path.display())]
+    Ending {
+        /// The target file.
+        path: PathBuf,
+    },
     /// The file or directory cannot be opened.
     #[error("{}: cannot open: {source}", path.display())]
     Open {

@@ -14,12 +14,11 @@ pub enum MergedTenants {
     Kept,
 }
 
-/// The offset to add to the tenants of each trace.
-fn raises(traces: &[&[IoRecord]]) -> Result<Vec<u32>, Error> {
+/// The offset to add to the tenants of each trace, whose highest tenants these are.
+pub(crate) fn raises_of(highest: impl Iterator<Item = u32>) -> Result<Vec<u32>, Error> {
     let mut next: u64 = 0;
-    let mut raises = Vec::with_capacity(traces.len());
-    for trace in traces {
-        let highest = trace.iter().map(|r| r.tenant).max().unwrap_or(0);
+    let mut raises = Vec::new();
+    for highest in highest {
         let problem = "tenants of the merged trace would exceed 2^32 - 1; make each trace one tenant instead";
         let wrong = |_| Error::Argument { name: "tenant", value: highest.to_string(), problem };
         next += u64::from(highest);
@@ -37,7 +36,8 @@ fn raises(traces: &[&[IoRecord]]) -> Result<Vec<u32>, Error> {
 pub fn merge(traces: &[&[IoRecord]], tenants: MergedTenants) -> Result<Vec<IoRecord>, Error> {
     debug_assert!(traces.iter().all(|trace| trace.is_sorted_by_key(|r| r.arrive_ns)));
     let kept = tenants == MergedTenants::Kept;
-    let raises = if kept { raises(traces)? } else { (0..traces.len() as u32).collect() };
+    let highest = traces.iter().map(|trace| trace.iter().map(|r| r.tenant).max().unwrap_or(0));
+    let raises = if kept { raises_of(highest)? } else { (0..traces.len() as u32).collect() };
     let mut merged = Vec::with_capacity(traces.iter().map(|trace| trace.len()).sum());
     for (trace, raise) in traces.iter().zip(raises) {
         let tenant = |r: &IoRecord| raise + if kept { r.tenant } else { 0 };

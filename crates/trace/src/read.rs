@@ -107,6 +107,11 @@ impl Records {
         self.format
     }
 
+    /// The file or directory that is read.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What was left out so far, counted by reason.
     pub fn skipped(&self) -> BTreeMap<String, u64> {
         let mut skipped = self.source.report().skipped;

@@ -23,22 +23,37 @@ fn positive(name: &'static str, value: f64) -> Result<(), Error> {
     Err(Error::Argument { name, value: value.to_string(), problem: "must be a number above 0" })
 }
 
+/// A factor on the I/O rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate(f64);
+
+impl Rate {
+    pub fn new(factor: f64) -> Result<Rate, Error> {
+        positive("factor", factor).map(|()| Rate(factor))
+    }
+
+    /// The record at this rate. A latency belongs to the original rate and is dropped, unless the factor is 1.
+    pub fn apply(self, record: &IoRecord) -> Result<IoRecord, Error> {
+        if self.0 == 1.0 {
+            return Ok(*record);
+        }
+        let at = record.arrive_ns as f64 / self.0;
+        if at > 1e18 {
+            let problem = "stretches the trace beyond 31 years";
+            return Err(Error::Argument { name: "factor", value: self.0.to_string(), problem });
+        }
+        Ok(IoRecord { arrive_ns: at as Nanos, latency_ns: None, ..*record })
+    }
+}
+
 /// Divides all arrival times by `factor`: above 1 the rate becomes higher. Latencies are dropped, because they belong
-/// to the original rate.
+/// to the original rate; a factor of 1 changes nothing.
 ///
 /// # Errors
 /// [`Error::Argument`] if `factor` is not above 0, or the times no longer fit 64 bits.
 pub fn rerate(records: &[IoRecord], factor: f64) -> Result<Vec<IoRecord>, Error> {
-    positive("factor", factor)?;
-    if records.last().is_some_and(|r| r.arrive_ns as f64 / factor > 1e18) {
-        return Err(Error::Argument {
-            name: "factor",
-            value: factor.to_string(),
-            problem: "stretches the trace beyond 31 years",
-        });
-    }
-    let at = |r: &IoRecord| (r.arrive_ns as f64 / factor) as Nanos;
-    Ok(records.iter().map(|r| IoRecord { arrive_ns: at(r), latency_ns: None, ..*r }).collect())
+    let rate = Rate::new(factor)?;
+    records.iter().map(|record| rate.apply(record)).collect()
 }
 
 /// Multiplies all sizes; the results are whole sectors, at least one, and at most `max_bytes`. Latencies are dropped.

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics of a trace of any length in flat memory.
 //!
-//! Records pass through a reordering buffer of fixed size, so that a file whose events are slightly out of order gives
-//! the numbers of the sorted trace. Latencies are kept exactly up to a limit and counted in a histogram beyond it. A
+//! Records come in the order of arrival, so that a file whose events are slightly out of order gives the numbers of the
+//! sorted trace. Latencies are kept exactly up to a limit and counted in a histogram beyond it. A
 //! trace that exceeds another limit is read whole, if it fits in memory ([`crate::read_all`]).
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 use linnet_measure::Histogram;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
-use crate::read::{Options, open};
+use crate::order::{About, By, Ordered};
+use crate::read::Options;
 use crate::stat::{LatencyUs, TraceStats, WINDOW_NS, quantiles};
 
-/// Records that may pass an earlier one in the file.
-const REORDERED_MAX: usize = 1 << 16;
 /// Latencies of reads, and of writes, that are kept exactly: 32 MiB each.
 const EXACT_MAX: usize = 1 << 22;
 /// Arrivals within the window of `iops_max_10s`: 64 MiB.
@@ -90,9 +88,6 @@ struct Seen {
 impl Seen {
     /// Takes the next record; false if a limit is exceeded.
     fn take(&mut self, r: &IoRecord) -> bool {
-        if r.arrive_ns < self.last_ns {
-            return false;
-        }
         self.first_ns.get_or_insert(r.arrive_ns);
         self.last_ns = r.arrive_ns;
         let stats = &mut self.stats;
@@ -143,41 +138,21 @@ impl Seen {
 /// # Errors
 /// Those of [`open`], or [`Error::Empty`].
 pub fn stat_file(path: &Path, options: Options) -> Result<Option<FileStats>, Error> {
-    let mut records = open(path, options)?;
+    let mut records = Ordered::open(path, options, By::Buffer)?;
     let mut seen = Seen::default();
-    // The earliest of the records that wait, with their place in the file, because the sort of a whole trace is stable.
-    let mut early = BinaryHeap::with_capacity(REORDERED_MAX);
-    let mut waiting: Vec<IoRecord> = Vec::with_capacity(REORDERED_MAX);
-    for (place, record) in records.by_ref().enumerate() {
-        let record = record?;
-        let slot = if waiting.len() < REORDERED_MAX {
-            waiting.push(record);
-            waiting.len() - 1
-        } else {
-            let Some(Reverse((_, _, slot))) = early.pop() else { continue };
-            if !seen.take(&waiting[slot]) {
-                return Ok(None);
-            }
-            waiting[slot] = record;
-            slot
+    for record in records.by_ref() {
+        let record = match record {
+            Err(Error::Disorder { .. }) => return Ok(None),
+            record => record?,
         };
-        early.push(Reverse((record.arrive_ns, place, slot)));
-    }
-    while let Some(Reverse((_, _, slot))) = early.pop() {
-        if !seen.take(&waiting[slot]) {
+        if !seen.take(&record) {
             return Ok(None);
         }
     }
-    let skipped = records.skipped();
+    let About { format, skipped, warnings } = records.about();
     if seen.stats.records == 0 {
-        let why = if skipped.is_empty() { "no record".to_string() } else { format!("all was left out: {skipped:?}") };
-        return Err(Error::Empty { path: path.to_path_buf(), why });
+        return Err(About { format, skipped, warnings }.empty(path));
     }
     let (stats, latency_error) = seen.finish();
-    Ok(Some(FileStats {
-        stats: TraceStats { skipped, ..stats },
-        format: records.format().name,
-        warnings: records.warnings(),
-        latency_error,
-    }))
+    Ok(Some(FileStats { stats: TraceStats { skipped, ..stats }, format, warnings, latency_error }))
 }

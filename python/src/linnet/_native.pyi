@@ -29,6 +29,17 @@ def trace_stat(
     lenient: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> dict[str, Any] | None: ...
+def trace_convert(
+    paths: Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    format: str | None = None,
+    tenant_from: Literal["device"] | None = None,
+    factor: float | None = None,
+    merge: bool = False,
+    keep_tenants: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, Any]: ...
 
 class Output:
     def __init__(self, path: str | PathLike[str], follow: bool = True) -> None: ...
@@ -46,6 +57,7 @@ class Trace:
         lenient: bool = False,
         progress: Callable[[int, int], object] | None = None,
         tenant_from: Literal["device"] | None = None,
+        most: int | None = None,
     ) -> Trace: ...
     @staticmethod
     def from_columns(
@@ -68,6 +80,8 @@ class Trace:
     def skipped(self) -> dict[str, int]: ...
     @property
     def warnings(self) -> list[str]: ...
+    @property
+    def every(self) -> int: ...
     @property
     def has_latency(self) -> bool: ...
     def __len__(self) -> int: ...

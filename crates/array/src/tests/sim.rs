@@ -7,7 +7,9 @@
 use super::*;
 use crate::array::Breakage;
 use crate::drive::drive;
-use crate::{Array, Budget, Checker, Input, Observer, Output, POLICIES, Progress, RunResult, WriteMode, policy};
+use crate::{
+    Array, Budget, Checker, Input, Observer, Output, POLICIES, Progress, Revokes, RunResult, WriteMode, policy,
+};
 use linnet_sim::{Chance, FaultPlan, Faulty, Lawful, Modelled, TestDevice, VirtualClock};
 
 struct Scenario {
@@ -71,8 +73,10 @@ fn draw(seed: u64) -> Scenario {
     Scenario { name, learned, config, devices, streams, quiet_ns }
 }
 
+/// Half of the budgets are so small that they run out.
 fn budget(chance: &mut Chance) -> Budget {
-    Budget { share: chance.unit(), burst: chance.below(200) as u32 }
+    let (share, burst) = if chance.happens(0.5) { (0.02, 4) } else { (1.0, 200) };
+    Budget { share: share * chance.unit(), burst: chance.below(burst) as u32 }
 }
 
 /// Arrivals until the faults end, and again for `quiet_ns` after their consequences have ended.
@@ -129,13 +133,22 @@ impl Observer for Recorder {
     }
 }
 
+/// What a policy may revoke.
+fn revokes_of(name: &str) -> Revokes {
+    match name {
+        "baseline" | "shortest-queue" => Revokes::None,
+        "linnos" | "linnet-best" => Revokes::Budget,
+        _ => Revokes::Any,
+    }
+}
+
 fn simulate(scenario: &Scenario, canary: Option<Breakage>) -> Result<RunResult, Vec<String>> {
     let Scenario { name, learned, config, devices, streams, quiet_ns } = scenario;
     let policy = policy(name, learned, config).expect("a known name");
     let mut array = Array::new(*config, &thresholds(learned), policy).expect("settings within their ranges");
     array.canary = canary;
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
-    let checker = Checker::new(devices.len(), config.replicas);
+    let checker = Checker::of(config, devices.len(), revokes_of(name));
     let mut recorder = Recorder { checker, quiet_ns: *quiet_ns, quiet: Default::default(), failed: Vec::new() };
     let mut devices: Vec<_> = devices.iter().cloned().map(Lawful::new).collect();
     let result = drive(array, &mut VirtualClock::new(), &mut devices, &streams, true, &mut recorder)

@@ -67,6 +67,10 @@ impl ParquetWriter {
         Ok(ParquetWriter { target, writer, group: Vec::new() })
     }
 
+    pub(super) fn is_through(&self) -> bool {
+        self.target.is_through()
+    }
+
     /// Adds one record.
     ///
     /// # Errors

@@ -26,6 +26,11 @@ impl Target {
         Error::Write { path: self.path.clone(), source }
     }
 
+    /// True if what was written cannot be taken back.
+    pub fn is_through(&self) -> bool {
+        self.output.is_through()
+    }
+
     /// A second handle on what is written.
     pub fn handle(&self) -> Result<File, Error> {
         self.output.handle().map_err(|e| self.failed(e))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text writers: our workload CSV, and the fio I/O log that lets fio replay a trace.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -11,6 +12,9 @@ use linnet_files::Links;
 use super::target::Target;
 use crate::error::Error;
 
+/// Devices of one fio log.
+const DEVICES_MAX: usize = 1 << 16;
+
 /// A text file that is being written.
 struct Text {
     file: BufWriter<Target>,
@@ -19,6 +23,10 @@ struct Text {
 impl Text {
     fn create(path: &Path) -> Result<Text, Error> {
         Ok(Text { file: BufWriter::with_capacity(256 * 1024, Target::create(path, Links::Follow)?) })
+    }
+
+    fn is_through(&self) -> bool {
+        self.file.get_ref().is_through()
     }
 
     fn line(&mut self, text: std::fmt::Arguments<'_>) -> Result<(), Error> {
@@ -49,6 +57,10 @@ impl CsvWriter {
         Ok(CsvWriter(text))
     }
 
+    pub(super) fn is_through(&self) -> bool {
+        self.0.is_through()
+    }
+
     /// Adds one record.
     pub fn push(&mut self, r: &IoRecord) -> Result<(), Error> {
         let op = if r.op == Op::Read { 'R' } else { 'W' };
@@ -70,13 +82,16 @@ impl CsvWriter {
 /// Writes a fio I/O log, version 3. Times are cut to whole microseconds; the format has no latencies and tenants.
 pub struct FioWriter {
     text: Text,
-    targets: Vec<String>,
+    /// Names that were given; none if devices get names of their own.
+    given: bool,
+    /// The name of each device, once the log has it.
+    targets: BTreeMap<u32, String>,
     last_us: u64,
 }
 
 impl FioWriter {
     /// Starts a log. Device `d` of the records becomes `targets[d]`, a file or block device that fio will open. If that
-    /// is a real device, fio will write to it.
+    /// is a real device, fio will write to it. Without targets it becomes `device<d>`, a file where fio runs.
     pub fn create(path: &Path, targets: &[String]) -> Result<FioWriter, Error> {
         if let Some(bad) = targets.iter().find(|t| t.is_empty() || t.contains(char::is_whitespace)) {
             return Err(Error::Argument {
@@ -87,31 +102,45 @@ impl FioWriter {
         }
         let mut text = Text::create(path)?;
         text.line(format_args!("fio version 3 iolog\n"))?;
+        let given = !targets.is_empty();
+        let mut writer = FioWriter { text, given, targets: BTreeMap::new(), last_us: 0 };
+        targets.iter().zip(0..).try_for_each(|(name, device)| writer.name(device, name.clone()))?;
+        Ok(writer)
+    }
+
+    fn name(&mut self, device: u32, name: String) -> Result<(), Error> {
         for action in ["add", "open"] {
-            for target in targets {
-                text.line(format_args!("0 {target} {action}\n"))?;
-            }
+            self.text.line(format_args!("{} {name} {action}\n", self.last_us))?;
         }
-        Ok(FioWriter { text, targets: targets.to_vec(), last_us: 0 })
+        self.targets.insert(device, name);
+        Ok(())
+    }
+
+    pub(super) fn is_through(&self) -> bool {
+        self.text.is_through()
     }
 
     /// Adds one record.
     pub fn push(&mut self, r: &IoRecord) -> Result<(), Error> {
-        let Some(target) = self.targets.get(r.device as usize) else {
-            return Err(Error::Argument {
-                name: "device",
-                value: r.device.to_string(),
-                problem: "the log names no target for it",
-            });
-        };
-        let op = if r.op == Op::Read { "read" } else { "write" };
         self.last_us = r.arrive_ns / 1000;
+        if !self.targets.contains_key(&r.device) {
+            if self.given || self.targets.len() == DEVICES_MAX {
+                return Err(Error::Argument {
+                    name: "device",
+                    value: r.device.to_string(),
+                    problem: "the log names no target for it",
+                });
+            }
+            self.name(r.device, format!("device{}", r.device))?;
+        }
+        let Some(target) = self.targets.get(&r.device) else { return Ok(()) };
+        let op = if r.op == Op::Read { "read" } else { "write" };
         self.text.line(format_args!("{} {target} {op} {} {}\n", self.last_us, r.offset_bytes, r.size_bytes))
     }
 
     /// Completes the log and renames it to its final name.
     pub fn finish(mut self) -> Result<(), Error> {
-        for target in &self.targets {
+        for target in self.targets.values() {
             self.text.line(format_args!("{} {target} close\n", self.last_us))?;
         }
         self.text.finish()

@@ -20,6 +20,15 @@ TrainShare = Annotated[
     float, typer.Option(help="Share of each trace, from its start, for training; the rest tests.", min=0.05, max=0.95)
 ]
 
+RECORDS_MAX = 4_194_304
+"""Records of all traces together that are fitted or evaluated."""
+MaxRecords = Annotated[
+    int,
+    typer.Option(
+        help="Use at most this many records of all traces together: evenly spread blocks of longer ones.", min=16_384
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
@@ -107,6 +116,7 @@ def fit_command(
     max_rows: Annotated[
         int | None, typer.Option(help="Train on at most this many rows.", min=1, show_default="all")
     ] = None,
+    max_records: MaxRecords = RECORDS_MAX,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
@@ -117,6 +127,9 @@ def fit_command(
     treated as several devices of one type: one model is trained on all their rows, labelled by one inflection point of
     all their latencies. Traces with latencies are used as they are; --preset runs them through the SSD model instead.
 
+    Of a trace that exceeds --max-records, one of every 2, 4, 8, ... blocks of 8,192 consecutive records is used; a
+    warning says how much that is. So memory is bounded for a trace of any length.
+
     Example: [bold]linnet fit -t nvme0.csv -o nvme0.linnet[/]
     """
     check_preset(preset)
@@ -124,13 +137,16 @@ def fit_command(
         raise typer.BadParameter(f"unknown model {model!r}; known: linnos", param_hint="--model")
     settings = FitSettings(epochs=epochs, false_submit_weight=bias, train_share=train_share, max_rows=max_rows)
     with Bars() as bars:
-        traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
+        loaded = load_all(trace, format, bars, max_records)
+        every = [one.every for one in loaded]
+        traces = measured(loaded, preset, share, seed, bars)
+        del loaded
         step = bars.stage("fitting", 0)
         fitted = fit(traces, seed, settings, lambda done, total, loss: step(done), unbiased=True, pooled=True)[0]
     data = fitted.model.to_bytes()
     write_whole(out, data)
     if json:
-        print_json({"out": str(out), "seed": seed} | fitted.report)
+        print_json({"out": str(out), "seed": seed, "block_of_every": every} | fitted.report)
         return
     show_fitted([fitted], [out.name])
     console.print(f"{out}: {len(data):,} bytes")
@@ -141,6 +157,7 @@ def evaluate_command(
     trace: Traces = None,
     preset: Preset = None,
     share: Share = None,
+    max_records: MaxRecords = RECORDS_MAX,
     test_share: Annotated[
         float, typer.Option(help="Share of each trace, up to its end, to test on.", min=0.05, max=1.0)
     ] = 1 - FitSettings.train_share,
@@ -158,7 +175,7 @@ def evaluate_command(
     check_preset(preset)
     loaded = Model.load(model)
     with Bars() as bars:
-        traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
+        traces = measured(load_all(trace, format, bars, max_records), preset, share, seed, bars)
     result = evaluate(loaded, traces, test_share)
     if json:
         print_json(result)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -114,19 +114,20 @@ def reading(path: Path, bars: Bars) -> Callable[[int, int], None]:
     return progress
 
 
-def load(path: Path, format: str | None, bars: Bars, tenant_from: Literal["device"] | None = None) -> Trace:
-    """Read a trace with a progress bar and pass on the reader's warnings."""
-    trace = Trace.read(path, format=format, progress=reading(path, bars), tenant_from=tenant_from)
+def load(path: Path, format: str | None, bars: Bars, most: int | None = None) -> Trace:
+    """Read a trace, or a stated part of ``most`` records, with a progress bar; pass on the reader's warnings."""
+    trace = Trace.read(path, format=format, progress=reading(path, bars), most=most)
     for text in trace.warnings:
         warn(f"{path}: {text}")
     return trace
 
 
-def load_all(paths: Sequence[Path] | None, format: str | None, bars: Bars) -> list[Trace]:
-    """Read every trace given. No trace is a usage error."""
+def load_all(paths: Sequence[Path] | None, format: str | None, bars: Bars, most: int | None = None) -> list[Trace]:
+    """Read every trace given, at most ``most`` records of all of them together. No trace is a usage error."""
     if not paths:
         raise typer.BadParameter("give at least one trace", param_hint="--trace")
-    return [load(path, format, bars) for path in paths]
+    each = None if most is None else max(1, most // len(paths))
+    return [load(path, format, bars, each) for path in paths]
 
 
 def check_preset(preset: str | None) -> None:

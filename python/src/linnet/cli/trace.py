@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,6 +12,9 @@ from linnet import _native
 from linnet._native import Trace
 from linnet.cli.options import AsJson, Format, Seed, complete_workload, load, reading
 from linnet.cli.output import Bars, console, destination, flatten, percent, print_json, table, warn
+
+TENANTS_COUNTED_MAX = 1 << 16
+"""Tenants of a written trace that are counted."""
 
 app = typer.Typer(help="Inspect, convert, merge, re-rate and generate traces.", no_args_is_help=True)
 
@@ -84,10 +87,18 @@ def convert(
 
     Example: [bold]linnet trace convert sdb.blkparse.txt.zst -o sdb.parquet[/]
     """
+    done = _written([file], out, format=format, tenant_from=tenant_from)
+    console.print(f"{out}: {done['records']:,} records from {done['formats'][0]}")
+
+
+def _written(files: list[Path], out: Path, **how: Any) -> dict[str, Any]:
+    """Write traces as one, from file to file in flat memory, with a bar and the readers' warnings."""
     with Bars() as bars:
-        trace = load(file, format, bars, tenant_from)
-    trace.write(out)
-    console.print(f"{out}: {len(trace):,} records from {trace.format}")
+        progress = reading(files[0] if len(files) == 1 else Path(f"{len(files)} traces"), bars)
+        done = _native.trace_convert(files, out, progress=progress, **how)
+    for index, text in done["warnings"]:
+        warn(f"{files[index]}: {text}")
+    return done
 
 
 @app.command()
@@ -106,10 +117,9 @@ def merge(
 
     Example: [bold]linnet trace merge web.csv backup.csv -o shared.parquet[/]
     """
-    with Bars() as bars:
-        merged = Trace.merge([load(file, format, bars) for file in files], keep_tenants)
-    merged.write(out)
-    console.print(f"{out}: {len(merged):,} records of {merged.stat()['tenants']:,} tenants from {len(files)} traces")
+    done = _written(files, out, format=format, merge=True, keep_tenants=keep_tenants)
+    tenants = f"{done['tenants']:,}" if done["tenants"] <= TENANTS_COUNTED_MAX else f"over {TENANTS_COUNTED_MAX:,}"
+    console.print(f"{out}: {done['records']:,} records of {tenants} tenants from {len(files)} traces")
 
 
 @app.command()
@@ -136,16 +146,17 @@ def rerate(
     """
     if (factor is None) == (like is None):
         raise typer.BadParameter("give either --factor or --like")
-    with Bars() as bars:
-        trace = load(file, format, bars)
-        if factor is not None:
-            trace = trace.rerate(factor)
-            console.print(f"factor {factor}")
-        elif like is not None:
+    if like is None:
+        records = _written([file], out, format=format, factor=factor)["records"]
+        console.print(f"factor {factor}")
+    else:
+        with Bars() as bars:
+            trace = load(file, format, bars)
             trace, found, distance = trace.rerate_like(load(like, None, bars), preset, seed)
-            console.print(f"factor {found:.3g}; quantiles p50 to p99.9 differ by {percent(distance)} on average")
-    trace.write(out)
-    console.print(f"{out}: {len(trace):,} records")
+        console.print(f"factor {found:.3g}; quantiles p50 to p99.9 differ by {percent(distance)} on average")
+        trace.write(out)
+        records = len(trace)
+    console.print(f"{out}: {records:,} records")
 
 
 @app.command()

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces from file to file, of any length in flat memory: converted, re-rated or merged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use linnet_files::Links;
+use linnet_types::{IoRecord, Nanos};
+
+use crate::error::Error;
+use crate::merge::{MergedTenants, raises_of};
+use crate::order::{By, Merged, Ordered};
+use crate::read::Options;
+use crate::rerate::Rate;
+use crate::write::{AnyWriter, Metadata};
+
+/// Tenants that are counted.
+pub const TENANTS_COUNTED_MAX: usize = 1 << 16;
+/// Records from one question whether to go on to the next.
+const ASKED_EVERY: u64 = 1 << 16;
+
+/// What happens to the records between reading and writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Change {
+    /// Nothing: one trace is written in another form.
+    #[default]
+    None,
+    /// Arrival times are divided by this factor, and latencies dropped unless it is 1 ([`crate::rerate()`]).
+    Rate(f64),
+    /// Several traces become one ([`crate::merge()`]).
+    Merge(MergedTenants),
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Converted {
+    /// Records.
+    pub records: u64,
+    /// Tenants, counted up to one more than [`TENANTS_COUNTED_MAX`].
+    pub tenants: u64,
+    /// Name of the format of each file.
+    pub formats: Vec<&'static str>,
+    /// What was left out of all files, by reason.
+    pub skipped: BTreeMap<String, u64>,
+    /// Warnings for the user of each trace, with the number of its file.
+    pub warnings: Vec<(usize, String)>,
+}
+
+/// Reads traces, each sorted by arrival and begun at 0, and writes one in the form that the ending of `to` says.
+///
+/// `options` makes the options of one reading of a file: a trace that is further out of order than a buffer mends is read
+/// again and sorted in a file without a name, in the directory of `to`, which takes 40 bytes for each record. So is,
+/// without a first attempt, whatever cannot be read or written twice (pipes), and what is merged with its tenants kept,
+/// because they must be known before the first record is written. `go_on` is asked every 65,536 records that are written.
+///
+/// # Errors
+/// Those of reading and writing, or [`Error::Argument`]; the target is then as it was.
+pub fn convert(
+    from: &[PathBuf],
+    to: &Path,
+    change: Change,
+    options: &mut dyn FnMut(&Path) -> Options,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Converted, Error> {
+    if from.is_empty() || (from.len() > 1 && !matches!(change, Change::Merge(_))) {
+        let value = from.len().to_string();
+        return Err(Error::Argument { name: "files", value, problem: "give one trace, or several to merge" });
+    }
+    let again = from.iter().all(|path| path.is_file() || path.is_dir());
+    let mut writer = AnyWriter::create(to, Links::Follow)?;
+    let parent = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let spill = if writer.is_through() { std::env::temp_dir() } else { parent.to_path_buf() };
+    if again && !writer.is_through() && change != Change::Merge(MergedTenants::Kept) {
+        match write(from, writer, change, options, go_on, By::Buffer) {
+            Err(Error::Disorder { .. }) => writer = AnyWriter::create(to, Links::Follow)?,
+            done => return done,
+        }
+    }
+    write(from, writer, change, options, go_on, By::Runs(&spill))
+}
+
+/// One trace, begun at 0.
+struct Part {
+    records: Ordered,
+    origin_ns: Option<Nanos>,
+}
+
+impl Iterator for Part {
+    type Item = Result<IoRecord, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.records.next().map(|record| {
+            let mut record = record?;
+            record.arrive_ns -= *self.origin_ns.get_or_insert(record.arrive_ns);
+            Ok(record)
+        })
+    }
+}
+
+fn write(
+    from: &[PathBuf],
+    mut writer: AnyWriter,
+    change: Change,
+    options: &mut dyn FnMut(&Path) -> Options,
+    go_on: &mut dyn FnMut() -> bool,
+    by: By<'_>,
+) -> Result<Converted, Error> {
+    let mut parts = Vec::with_capacity(from.len());
+    for path in from {
+        parts.push(Part { records: Ordered::open(path, options(path), by)?, origin_ns: None });
+    }
+    let mut raises: Vec<u32> = (0..from.len() as u32).collect();
+    if change == Change::Merge(MergedTenants::Kept) {
+        let highest = parts.iter().map(|part| match &part.records {
+            Ordered::Spilled(spilled) => spilled.highest_tenant(),
+            Ordered::Buffered(_) => 0,
+        });
+        raises = raises_of(highest)?;
+    }
+    let rate = if let Change::Rate(factor) = change { Some(Rate::new(factor)?) } else { None };
+    let mut merged = Merged::new(parts);
+    let mut counts = vec![0; from.len()];
+    let mut tenants = BTreeSet::new();
+    let mut written: u64 = 0;
+    for next in merged.by_ref() {
+        let (mut record, part) = next?;
+        counts[part] += 1;
+        match (change, &rate) {
+            (Change::Merge(MergedTenants::OneEach), _) => {
+                record = IoRecord { tenant: raises[part], latency_ns: None, ..record };
+            }
+            (Change::Merge(MergedTenants::Kept), _) => {
+                record = IoRecord { tenant: raises[part] + record.tenant, latency_ns: None, ..record };
+            }
+            (_, Some(rate)) => record = rate.apply(&record)?,
+            _ => {}
+        }
+        if tenants.len() <= TENANTS_COUNTED_MAX {
+            tenants.insert(record.tenant);
+        }
+        writer.push(&record)?;
+        written += 1;
+        if written.is_multiple_of(ASKED_EVERY) && !go_on() {
+            return Err(Error::Stopped { path: from[part].clone() });
+        }
+    }
+    let mut done = Converted {
+        records: written,
+        tenants: tenants.len() as u64,
+        formats: Vec::new(),
+        skipped: BTreeMap::new(),
+        warnings: Vec::new(),
+    };
+    for (index, part) in merged.streams().iter().enumerate() {
+        let about = part.records.about();
+        if counts[index] == 0 {
+            return Err(about.empty(&from[index]));
+        }
+        for (reason, count) in about.skipped {
+            *done.skipped.entry(reason).or_insert(0) += count;
+        }
+        done.formats.push(about.format);
+        done.warnings.extend(about.warnings.into_iter().map(|text| (index, text)));
+    }
+    let source_format = if let Change::Merge(_) = change { "linnet" } else { done.formats[0] };
+    writer.finish(&Metadata { source_format: source_format.to_string(), skipped: done.skipped.clone() })?;
+    Ok(done)
+}

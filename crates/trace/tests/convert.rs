@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From file to file in flat memory: the same as reading whole, whatever the order, and nothing is left of a failure.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Folder, io};
+use linnet_trace::{
+    BLOCK_RECORDS, Change, Error, MergedTenants, Options, convert, merge, read_all, read_sample, rerate, write_csv,
+};
+use linnet_types::{IoRecord, Op};
+
+fn write(folder: &Folder, name: &str, records: &[IoRecord]) -> PathBuf {
+    let path = folder.path().join(name);
+    write_csv(&path, records).unwrap();
+    path
+}
+
+/// Records far beyond what a buffer puts in order, or slightly, of several tenants.
+fn made(n: u64, disorder: u64) -> Vec<IoRecord> {
+    let latency = |i: u64| (i % 5 > 0).then_some(i % 977 + 1);
+    (0..n)
+        .map(|i| {
+            let at = if i % 10 == 0 { i.saturating_sub(disorder) } else { i };
+            let r = io(at * 1000, if i % 3 == 0 { Op::Write } else { Op::Read }, i * 4096, 4096, 0, latency(i));
+            IoRecord { tenant: (i % 4) as u32, device: (i % 2) as u32, ..r }
+        })
+        .collect()
+}
+
+fn run(from: &[PathBuf], to: &Path, change: Change) -> Result<linnet_trace::Converted, Error> {
+    convert(from, to, change, &mut |_| Options::default(), &mut || true)
+}
+
+fn records(path: &Path) -> Vec<IoRecord> {
+    read_all(path, Options::default()).unwrap().records
+}
+
+#[test]
+fn a_conversion_is_the_whole_trace_in_order() {
+    let folder = Folder::new();
+    for (disorder, ending) in [(0, "parquet"), (50, "csv"), (90_000, "parquet")] {
+        let path = write(&folder, "in.csv", &made(150_000, disorder));
+        let out = folder.path().join("out").with_extension(ending);
+        let done = run(std::slice::from_ref(&path), &out, Change::None).unwrap();
+        assert_eq!((done.records, done.tenants, done.formats.as_slice()), (150_000, 4, ["workload-csv"].as_slice()));
+        assert_eq!(records(&out), records(&path), "{disorder} out of order, to {ending}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left");
+}
+
+#[test]
+fn rates_and_merges_are_those_of_whole_traces() {
+    let folder = Folder::new();
+    for disorder in [10, 90_000] {
+        let paths = [write(&folder, "a.csv", &made(100_000, disorder)), write(&folder, "b.csv", &made(99_000, 0))];
+        let whole = paths.each_ref().map(|path| records(path));
+        let slices = [whole[0].as_slice(), whole[1].as_slice()];
+        let out = folder.path().join("out.parquet");
+        for (change, tenants) in [(MergedTenants::OneEach, 2), (MergedTenants::Kept, 8)] {
+            let done = run(&paths, &out, Change::Merge(change)).unwrap();
+            assert_eq!((done.records, done.tenants), (199_000, tenants));
+            assert_eq!(records(&out), merge(&slices, change).unwrap());
+        }
+        run(&paths[..1], &out, Change::Rate(2.0)).unwrap();
+        assert_eq!(records(&out), rerate(&whole[0], 2.0).unwrap());
+        run(&paths[..1], &out, Change::Rate(1.0)).unwrap();
+        assert_eq!(records(&out), whole[0]);
+    }
+}
+
+#[test]
+fn failures_leave_what_was_there() {
+    let folder = Folder::new();
+    let good = write(&folder, "good.csv", &made(100, 0));
+    let bad = folder.file("bad.csv", b"t_ns,op,lba_512,sectors,latency_ns\n5,R,2,8,69802\n6,X,2,8,1\n");
+    let out = folder.file("out.csv", b"old");
+    let failures = [
+        run(&[bad], &out, Change::None),
+        run(std::slice::from_ref(&good), &out, Change::Rate(0.0)),
+        run(std::slice::from_ref(&good), &out, Change::Rate(1e-300)),
+        run(&[good.clone(), good.clone()], &out, Change::None),
+        run(&[], &out, Change::None),
+    ];
+    for failed in failures {
+        failed.unwrap_err();
+        assert_eq!(std::fs::read(&out).unwrap(), b"old");
+    }
+    let stopped = write(&folder, "long.csv", &made(70_000, 0));
+    let failed = convert(&[stopped], &out, Change::None, &mut |_| Options::default(), &mut || false);
+    assert!(matches!(failed, Err(Error::Stopped { .. })));
+    assert!(matches!(run(&[good], &folder.path().join("out.txt"), Change::None), Err(Error::Ending { .. })));
+    assert_eq!(std::fs::read(&out).unwrap(), b"old");
+}
+
+#[test]
+fn a_log_of_fio_names_devices_as_they_come() {
+    let folder = Folder::new();
+    let path = write(&folder, "in.csv", &made(40, 0));
+    let out = folder.path().join("out.iolog");
+    run(std::slice::from_ref(&path), &out, Change::None).unwrap();
+    let (read, wanted) = (records(&out), records(&path));
+    assert_eq!(read.len(), wanted.len());
+    for (read, wanted) in read.iter().zip(&wanted) {
+        assert_eq!((read.offset_bytes, read.size_bytes, read.op), (wanted.offset_bytes, wanted.size_bytes, wanted.op));
+        assert_eq!(read.arrive_ns / 1000, wanted.arrive_ns / 1000);
+    }
+    assert!(std::fs::read_to_string(&out).unwrap().contains(" device1 open\n"));
+}
+
+#[test]
+fn a_sample_is_blocks_of_the_whole() {
+    let folder = Folder::new();
+    for disorder in [0, 90_000] {
+        let path = write(&folder, "in.csv", &made(300_000, disorder));
+        let whole = records(&path);
+        let sampled = |most| read_sample(&path, &mut Options::default, most).unwrap();
+        let all = sampled(300_000);
+        assert_eq!((all.every, all.total, &all.trace.records), (1, 300_000, &whole));
+        for (most, every) in [(299_999, 2), (40_960, 8), (1, 64)] {
+            let part = sampled(most);
+            let block = BLOCK_RECORDS as usize;
+            let wanted: Vec<IoRecord> = whole.chunks(block).step_by(every).flatten().copied().collect();
+            assert_eq!((part.every, part.trace.records == wanted), (every as u64, true), "at most {most}");
+            assert!(part.trace.records.len() <= block.max(most as usize));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Changes the C core in one place at a time and requires the checks to notice: ``make mutate``.
+
+A mutant swaps an operator, moves a number by one, or drops a statement. It survives if the core's checks and those of
+the device-mapper target in user space still pass; that is a finding unless ``argued.txt`` says why no check can tell it
+apart. Mutants are drawn by a seed, which is printed first. Exit status: 0 if every survivor is argued, 1 if not, 77 if
+the checks fail without a mutant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+# Units that decide what happens to an I/O.
+UNITS = [
+    "choose",
+    "decide",
+    "hedge",
+    "replica",
+    "inflight",
+    "feature",
+    "incremental",
+    "infer",
+    "model",
+    "network",
+    "trees",
+]
+SECONDS_MAX = 120
+# What is replaced, and by what; each match of each is a mutant.
+SWAPS = [
+    (r"(?<![<>=!-])<(?![<=])", ["<="]),
+    (r"(?<![<>=!-])>(?![>=])", [">="]),
+    (r"<=", ["<"]),
+    (r"(?<!>)>=", [">"]),
+    (r"==", ["!="]),
+    (r"!=", ["=="]),
+    (r"&&", ["||"]),
+    (r"\|\|", ["&&"]),
+    (r"(?<=[\w)\]] )\+(?= )", ["-"]),
+    (r"(?<=[\w)\]] )-(?= )", ["+"]),
+    (r"(?<=[\w)\]] )&(?= )", ["|"]),
+    (r"(?<=[\w)\]] )\|(?= )", ["&"]),
+    (r"\+\+", ["--"]),
+    (r"!(?=[a-z(])", [""]),
+    (r"(?<![\w.])\d+(?=U?\b)(?![\w.])", ["+1"]),
+]
+STATEMENT = re.compile(r"^\t+[a-z][\w>.\[\]()-]*( [-+|&]?=|\(|\+\+|--).*;$")
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+
+
+class Mutant(NamedTuple):
+    """One changed place."""
+
+    path: Path
+    line: int
+    what: str
+    text: str
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """Every mutant of a file."""
+    text = path.read_text()
+    comments = [m.span() for m in COMMENT.finditer(text)]
+    start = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        end = start + len(line)
+        skipped = any(a <= start < b for a, b in comments) or line.startswith(("#", "_Static_assert", "\tstatic const"))
+        code = line.split("/*")[0]
+        if not skipped and code.strip():
+            for pattern, results in SWAPS:
+                for match in re.finditer(pattern, code):
+                    for result in results:
+                        new = str(int(match[0]) + 1) if result == "+1" else result
+                        changed = line[: match.start()] + new + line[match.end() :]
+                        what = f"{match[0]} -> {new or 'nothing'} in `{code.strip()}`"
+                        yield Mutant(path, number, what, text[:start] + changed + text[end:])
+            if STATEMENT.match(code):
+                yield Mutant(path, number, f"dropped `{code.strip()}`", text[:start] + "\t;" + text[end:])
+        start = end + 1
+
+
+def passes(work: Path, stub: bool) -> bool:
+    """Whether the checks pass in this copy; a build or a run that takes too long counts as noticed."""
+    core = ["make", "-s", "-C", str(work / "core"), "check-user", "KNOBS=", "USER_FLAGS=-O1 -ffp-contract=off -w"]
+    commands = [core]
+    if stub:
+        commands.append(["make", "-s", "-C", str(work / "kernel/stub"), "check", "INPUTS=4000", "DEBUG=-O1 -w"])
+    quiet = subprocess.DEVNULL
+    try:
+        return all(
+            subprocess.run(c, check=False, stdout=quiet, stderr=quiet, timeout=SECONDS_MAX).returncode == 0
+            for c in commands
+        )
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def argued() -> dict[str, str]:
+    """The reason of each survivor that no check can tell apart: `file: what it does | reason`."""
+    lines = (ROOT / "tests/mutation/argued.txt").read_text().splitlines()
+    pairs = (line.split(" | ", 1) for line in lines if line and not line.startswith("#"))
+    return {key.strip(): reason.strip() for key, reason in pairs}
+
+
+def main() -> int:
+    """Run the gate."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("units", nargs="*", default=UNITS, help="units of the core")
+    parser.add_argument("--count", type=int, default=40, help="mutants to draw; 0 for all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--no-stub", action="store_true", help="the core's checks alone")
+    wanted = parser.parse_args()
+    every = [m for unit in wanted.units for m in mutants(ROOT / "core" / f"{unit}.c")]
+    count = min(wanted.count or len(every), len(every))
+    drawn = random.Random(wanted.seed).sample(every, count)
+    print(f"seed {wanted.seed}: {count} of {len(every)} mutants of {' '.join(wanted.units)}", flush=True)
+    reasons, survived, excused = argued(), [], 0
+    with tempfile.TemporaryDirectory(prefix="linnet-mutate-") as folder:
+        work = Path(folder)
+        for name in ("core", "kernel", "spec", "tests/conformance", "tests/vm"):
+            shutil.copytree(ROOT / name, work / name, ignore=shutil.ignore_patterns("*.o", "*.ko"))
+        if not passes(work, not wanted.no_stub):
+            print("the checks fail without a mutant", file=sys.stderr)
+            return 77
+        for mutant in drawn:
+            target = work / "core" / mutant.path.name
+            whole = target.read_text()
+            target.write_text(mutant.text)
+            if passes(work, not wanted.no_stub):
+                place = f"core/{mutant.path.name}:{mutant.line}: {mutant.what}"
+                reason = reasons.get(f"core/{mutant.path.name}: {mutant.what}")
+                print(f"survived: {place}" + (f" (argued: {reason})" if reason else ""), flush=True)
+                excused += reason is not None
+                survived.append(place)
+            target.write_text(whole)
+    print(f"{count - len(survived)} of {count} were noticed, {excused} of {len(survived)} survivors are argued")
+    return int(len(survived) > excused)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
