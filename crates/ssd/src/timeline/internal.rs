@@ -13,9 +13,9 @@ use super::ftl::BUFFERED;
 use super::machine::{Machine, NEVER, Visit};
 use crate::cause::Mechanism;
 
-/// Visits of paced collection that one program unit of host data causes as free space runs out. The share in
-/// equilibrium is the write amplification, so this is well above it.
-const PACED_VISITS_MAX: f64 = 16.0;
+/// Visits of paced collection that one program unit of host data would cause without any free space. In equilibrium
+/// they are as many as the write amplification; a number far above it keeps free space near its target.
+const PACED_VISITS_MAX: f64 = 64.0;
 
 /// No work on a die.
 const NOTHING: Run = Run { of: Mechanism::GcSingle, units: 0, unit_ns: 1, ready: 0 };
@@ -311,6 +311,11 @@ impl Machine {
     /// Sets the pace of single-die work after a lot was added: a lot takes about the time between two lots, and never
     /// occupies more than a quarter of the dies at once.
     fn pace_visits(&mut self, now: Nanos) {
+        if self.params.gc_paced {
+            // Collection and this work share one queue: all of it is owed, and `pace_collection` follows.
+            self.visits_owed = self.visits_owed.max(self.visits.len() as f64);
+            return;
+        }
         let since = now - self.visit_lot_last;
         self.visit_lot_last = now;
         self.visit_lot_ns = if self.visit_lot_ns == 0 { since } else { (3 * self.visit_lot_ns + since) / 4 };

@@ -226,7 +226,8 @@ impl Machine {
                     }
                 }
                 Home::Unit(unit) => {
-                    let part = self.plan(arrive, unit, pages, bytes, self.stats.flash_reads + walked.flash_reads, split);
+                    let part =
+                        self.plan(arrive, unit, pages, bytes, self.stats.flash_reads + walked.flash_reads, split);
                     walked.split_reads += u64::from(split);
                     walked.flash_reads += 1;
                     walked.retries += u64::from(part.retry_ns > 0);
