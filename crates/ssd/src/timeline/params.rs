@@ -136,6 +136,10 @@ pub struct Params {
     /// and one flash operation at a time. The share grows as free space falls below [`Params::gc_free_superblocks`].
     #[serde(default, skip_serializing_if = "is_off")]
     pub gc_paced: bool,
+    /// Frees the space of a program unit in the buffer when its program ends, whatever was dispatched before it.
+    /// Otherwise the buffer is a ring, in which one slow die holds up what follows.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub buffer_any_order: bool,
     /// Writes that wait for buffer space before the controller stops fetching commands, reads included; 0: it always
     /// fetches.
     #[serde(default, skip_serializing_if = "is_off")]
