@@ -275,6 +275,36 @@ mod tests {
     }
 
     #[test]
+    fn suspension_takes_effect_after_the_least_run_and_costs_a_resumption() {
+        let rules = Rules { suspend_after_ns: 40, resume_ns: 7, by_kind: false };
+        let mut die = Die::new(rules);
+        die.queue_behind_reads(PROGRAM);
+        die.catch_up(20);
+        let start = die.read_start(20, Some(5));
+        assert_eq!(start, 55, "the unit runs from 10, for 40 before it can be suspended, which takes 5");
+        die.read(Mechanism::HostRead, 20, start, 85);
+        assert_eq!(die.read_start(90, Some(5)), 130, "resumed at 85, it runs for 40 again");
+        assert_eq!(die.read_start(140, Some(5)), 145);
+        assert_eq!(die.read_start(140, Some(100)), 110 + 35 + 7, "its end is sooner than its suspension");
+        die.catch_up(10_000);
+        assert_eq!(die.promised_until(), 310 + 35 + 7);
+    }
+
+    #[test]
+    fn work_kept_by_kind_is_never_forced_before_a_read() {
+        let waits = |by_kind| {
+            let mut die = Die::new(Rules { by_kind, ..Rules::default() });
+            for of in [Mechanism::FlushSingle, Mechanism::GcSingle].repeat(40) {
+                die.queue_behind_reads(Run { of, units: 1, unit_ns: 100, ready: 0 });
+            }
+            die.catch_up(1);
+            die.read_start(1, None)
+        };
+        assert_eq!(waits(true), 100);
+        assert!(waits(false) > 5_000);
+    }
+
+    #[test]
     fn catching_up_in_steps_is_catching_up_at_once() {
         let mut steps = Die::new(Rules::default());
         steps.queue_behind_reads(PROGRAM);

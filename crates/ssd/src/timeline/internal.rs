@@ -263,10 +263,14 @@ impl Machine {
     fn die_operations(&self, die: u32, ready: Nanos) -> (Run, Run) {
         let work = self.work[die as usize];
         let of = Mechanism::GcSingle;
-        let read_ns = self.params.read_ns + self.geometry.channel_chunk_ns;
+        let (reads, read_pages) = match self.params.gc_read_pages {
+            0 => (work.reads, self.geometry.unit_pages),
+            some => (work.pages.div_ceil(some), some),
+        };
+        let read_ns = self.params.read_ns + u64::from(read_pages) * self.geometry.channel_page_ns;
         let program_ns = self.params.program_ns + self.geometry.channel_unit_ns;
         (
-            Run { of, units: work.reads, unit_ns: read_ns, ready },
+            Run { of, units: reads, unit_ns: read_ns, ready },
             Run { of, units: work.programs, unit_ns: program_ns, ready },
         )
     }

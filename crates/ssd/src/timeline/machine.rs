@@ -66,6 +66,10 @@ pub(crate) struct Machine {
     pub visits_owed: f64,
     /// When the buffer has room for each of the last [`Params::stalled_writes_max`] writes.
     pub stalled: VecDeque<Nanos>,
+    /// When all writes so far would be admitted at [`Params::write_limit_mb_per_s`], and the time that the buffer's
+    /// size takes at that rate.
+    pub admitted_until: Nanos,
+    pub admitted_ahead_ns: Nanos,
     pub work: Vec<DieWork>,
 
     /// Random numbers that choose between device-wide and die-by-die work.
@@ -126,6 +130,8 @@ impl Machine {
             visit_gap_ns: 0,
             visits_owed: 0.0,
             stalled: VecDeque::new(),
+            admitted_until: 0,
+            admitted_ahead_ns: params.buffer_bytes * 1000 / u64::from(params.write_limit_mb_per_s.max(1)),
             work: vec![DieWork::default(); geometry.dies as usize],
             scope: chance.fork(1),
             filling_batch: true,

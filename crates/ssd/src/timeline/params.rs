@@ -136,6 +136,14 @@ pub struct Params {
     /// and one flash operation at a time. The share grows as free space falls below [`Params::gc_free_superblocks`].
     #[serde(default, skip_serializing_if = "is_off")]
     pub gc_paced: bool,
+    /// 4 KiB pages that one read of paced collection takes from a die; 0: all pages of a program unit at once. Valid
+    /// pages lie scattered, so most controllers read them one flash page at a time.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub gc_read_pages: u32,
+    /// Rate at which the controller admits host writes in the long run, once as much as the buffer holds was written
+    /// faster; 0: only the buffer limits them.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub write_limit_mb_per_s: u32,
     /// Frees the space of a program unit in the buffer when its program ends, whatever was dispatched before it.
     /// Otherwise the buffer is a ring, in which one slow die holds up what follows.
     #[serde(default, skip_serializing_if = "is_off")]
@@ -217,6 +225,8 @@ impl Params {
         }
         within("suspend_after_ns", self.suspend_after_ns, 0, 1_000_000_000)?;
         within("resume_ns", self.resume_ns, 0, 1_000_000_000)?;
+        within("gc_read_pages", self.gc_read_pages.into(), 0, self.unit_pages().into())?;
+        within("write_limit_mb_per_s", self.write_limit_mb_per_s.into(), 0, 1_000_000)?;
         within("stalled_writes_max", self.stalled_writes_max.into(), 0, 65_536)?;
         if self.gc_paced && self.gc_foreground_only {
             return refuse("gc_paced", true, "needs background garbage collection; set gc_foreground_only to false");

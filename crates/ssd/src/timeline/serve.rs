@@ -300,7 +300,10 @@ impl Machine {
         let link_ns = self.geometry.link_ns(request.size_bytes.into());
         let (_, pages) = self.pages_of(request);
         let start = self.links[self.link_in].find_command(arrive, link_ns);
-        let room = self.buffer.room_at(now, pages, self.drain_page_ns);
+        let mut room = self.buffer.room_at(now, pages, self.drain_page_ns);
+        if self.params.write_limit_mb_per_s > 0 {
+            room = room.max(self.admitted_until.saturating_sub(self.admitted_ahead_ns));
+        }
         (start, link_ns, room)
     }
 
@@ -314,6 +317,11 @@ impl Machine {
         if let Some(cause) = cause {
             cause.add(Mechanism::Link, start - now - self.params.command_ns);
             cause.add(Mechanism::BufferFull, room.saturating_sub(moved));
+        }
+        if self.params.write_limit_mb_per_s > 0 {
+            let bytes = u64::from(request.size_bytes);
+            let takes_ns = bytes * 1000 / u64::from(self.params.write_limit_mb_per_s);
+            self.admitted_until = self.admitted_until.max(now) + takes_ns;
         }
         if self.params.stalled_writes_max > 0 {
             if self.stalled.len() == self.params.stalled_writes_max as usize {

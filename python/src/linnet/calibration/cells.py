@@ -9,13 +9,13 @@ has the procedure and what it does not reproduce.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from linnet.calibration.calibrate import Parameters, build, read_params
-from linnet.calibration.shared import JUDGED, QUANTILES, Cell, Drive
+from linnet.calibration.shared import JUDGED, QUANTILES, VICTIM_IOPS, Cell, Drive
 
 START = "enterprise-wide"
 DIE_GB = 60.0
@@ -33,9 +33,9 @@ FAR = 1.0
 """A distance counts up to this natural logarithm: a cell that the model cannot show must not bend the others."""
 WEIGHTS = {"p10": 0.5, "p25": 0.5, "p50": 2.0, "p75": 0.5, "p90": 0.5, "p99": 2.0, "p99_9": 2.0}
 """Of the logarithms of read quantiles."""
-WRITE_WEIGHT, RATE_WEIGHT = 0.25, 4.0
-"""Of the median write and of the achieved rate."""
-STEPS = (0.35, 0.15, 0.06, 0.025)
+WRITE_WEIGHTS, RATE_WEIGHT = {"p50": 0.25, "p99": 0.25}, 4.0
+"""Of write quantiles, and of the achieved rate."""
+STEPS = (0.35, 0.15, 0.06)
 """Relative steps of the descent, one after the other."""
 PATTERNS = ((0, 0, 1), (0, 1, 1), (0, 1, 2))
 """Which of the page types take the fast, the slow, and the mean time."""
@@ -62,9 +62,39 @@ KNOBS = (
     # Pages of a block of the real drive, over which an erase is spread.
     Knob("erase_rows", 24, 3_000),
     Knob("stalled", 4, 1_024),
+    Knob("buffer_pages", 512, 32_768),
+    Knob("limit_mb_per_s", 20, 8_000),
 )
-MODES = (("over-queued", False), ("suspend", False), ("over-queued", True), ("suspend", True))
-"""Priority of reads, and whether the controller stops fetching: each is tried."""
+
+
+STALLS = (0, 1, 6)
+FLASH_PAGE = 4
+"""4 KiB pages of a flash page."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Which mechanisms are on."""
+
+    priority: str = "over-queued"
+    """``read_priority``: reads wait for the running program, or suspend it."""
+    stalls: int = 0
+    """The controller stops fetching commands when that many times ``stalled`` writes wait; 0: it always fetches."""
+    limited: bool = False
+    """Host writes are admitted at a limited rate."""
+    gc_read_pages: int = 0
+    """4 KiB pages that a read of collection takes; 0: a program unit."""
+    pattern: int = 1
+    """Place in :data:`PATTERNS`."""
+
+    def others(self) -> list[Mode]:
+        """Modes that differ in one mechanism, apart from the priority."""
+        return [
+            *(replace(self, stalls=other) for other in STALLS if other != self.stalls),
+            replace(self, limited=not self.limited),
+            replace(self, gc_read_pages=0 if self.gc_read_pages else FLASH_PAGE),
+            *(replace(self, pattern=other) for other in range(len(PATTERNS)) if other != self.pattern),
+        ]
 
 
 @dataclass(frozen=True)
@@ -93,7 +123,6 @@ def layout(drive: Drive) -> Parameters:
         "command_ns": 4_000,
         "complete_ns": 2_000,
         "dram_ns": 1_000,
-        "buffer_bytes": 8 << 20,
         "retry_probability": 0.0,
         "gc_free_superblocks": 6.0,
         "gc_quantum_rows": 1,
@@ -104,13 +133,12 @@ def layout(drive: Drive) -> Parameters:
     return params
 
 
-def assembled(base: Parameters, knobs: Mapping[str, float], mode: tuple[str, bool], pattern: int) -> Parameters:
+def assembled(base: Parameters, knobs: Mapping[str, float], mode: Mode) -> Parameters:
     """Parameters from fitted numbers."""
     fast, slow = int(round(knobs["fast_ns"], -2)), int(round(knobs["slow_ns"], -2))
     times = (fast, slow, (fast + slow) // 2) if slow >= fast else (slow, fast, (fast + slow) // 2)
-    types = sorted(times[at] for at in PATTERNS[pattern])
+    types = sorted(times[at] for at in PATTERNS[mode.pattern])
     program = int(round(knobs["program_ns"], -3))
-    priority, stalls = mode
     params = base | {
         "page_type_read_ns": types,
         "read_ns": sum(types) // len(types),
@@ -118,13 +146,18 @@ def assembled(base: Parameters, knobs: Mapping[str, float], mode: tuple[str, boo
         "over_provisioning": round(knobs["over_provisioning"], 4),
         "erase_ns": int(round(knobs["erase_ns"], -4)),
         "superblocks_per_erase": max(1, round(knobs["erase_rows"] / base["pages_per_block"])),
-        "read_priority": priority,
+        "read_priority": mode.priority,
+        "buffer_bytes": round(knobs["buffer_pages"]) * 4096,
     }
-    if priority == "suspend":
+    if mode.gc_read_pages:
+        params["gc_read_pages"] = mode.gc_read_pages
+    if mode.limited:
+        params["write_limit_mb_per_s"] = round(knobs["limit_mb_per_s"])
+    if mode.priority == "suspend":
         params["suspend_ns"] = int(round(knobs["suspend_ns"], -2))
         params["suspend_after_ns"] = max(1, int(round(knobs["suspend_share"] * program, -3)))
-    if stalls:
-        params["stalled_writes_max"] = int(round(knobs["stalled"]))
+    if mode.stalls:
+        params["stalled_writes_max"] = round(knobs["stalled"] * mode.stalls)
     return params
 
 
@@ -150,7 +183,8 @@ def distance(modelled: Sequence[Cell], measured: Sequence[Cell]) -> float:
     total = weight = 0.0
     for ours, real in zip(modelled, measured, strict=True):
         pairs = [(ours.read_us[name], real.read_us[name], of) for name, of in WEIGHTS.items()]
-        pairs += [(ours.write_us["p50"], real.write_us["p50"], WRITE_WEIGHT), (ours.iops, real.iops, RATE_WEIGHT)]
+        pairs += [(ours.write_us[name], real.write_us[name], of) for name, of in WRITE_WEIGHTS.items()]
+        pairs += [(ours.iops, real.iops, RATE_WEIGHT)]
         for a, b, of in pairs:
             total += of * min(abs(float(np.log(max(a, 1e-9) / max(b, 1e-9)))), FAR)
             weight += of
@@ -158,9 +192,9 @@ def distance(modelled: Sequence[Cell], measured: Sequence[Cell]) -> float:
 
 
 def fit(drive: Drive, cells: Sequence[Cell], seed: int, told: Callable[[int], None] = lambda done: None) -> Fitted:
-    """Fit to the cells of a drive. ``told`` gets the number of parameter sets run so far."""
+    """Fit to cells of a drive, by rising load. ``told`` gets the number of parameter sets run so far."""
     base = layout(drive)
-    lowest = min(cells, key=lambda one: one.load)
+    lowest, highest = cells[0], cells[-1]
     # An unloaded write is command, link, DRAM and completion; the last two thirds of it are the controller's.
     base["command_ns"] = int(max(500, lowest.write_us["p10"] * 1e3 - base["complete_ns"] - base["dram_ns"] - 700))
     around = base["command_ns"] + base["complete_ns"] + 5_000
@@ -174,62 +208,68 @@ def fit(drive: Drive, cells: Sequence[Cell], seed: int, told: Callable[[int], No
         "erase_ns": 2_500_000.0,
         "erase_rows": 500.0,
         "stalled": 64.0,
+        "buffer_pages": 2048.0,
+        # What the drive took at the highest load, less the reads of the first thread.
+        "limit_mb_per_s": (highest.iops - VICTIM_IOPS / 2) * 4096e-6,
     }
     seen: dict[str, float] = {}
 
-    def score(knobs: Mapping[str, float], mode: tuple[str, bool], pattern: int) -> float:
-        params = assembled(base, knobs, mode, pattern)
+    def score(knobs: Mapping[str, float], mode: Mode) -> float:
+        params = assembled(base, knobs, mode)
         key = repr(sorted(params.items()))
         if key not in seen:
             seen[key] = distance(run_cells(params, cells, seed, SECONDS), cells)
             told(len(seen))
         return seen[key]
 
-    best: tuple[float, dict[str, float], tuple[str, bool], int] = (np.inf, start, MODES[0], 0)
-    for mode in MODES:
-        # Where the drive saturates settles the spare space, before modes can be compared.
-        knobs, found = descend(start, STEPS[:1], 2, lambda k, m=mode: score(k, m, 1), used(mode))  # type: ignore[misc]
-        if found < best[0]:
-            best = (found, knobs, mode, 1)
-    _, knobs, mode, pattern = best
-    for step in STEPS:
-        pattern = min(range(len(PATTERNS)), key=lambda one: score(knobs, mode, one))
-        knobs, found = descend(knobs, (step,), 2, lambda k, p=pattern: score(k, mode, p), used(mode))  # type: ignore[misc]
-    return Fitted(assembled(base, knobs, mode, pattern), found, len(seen))
+    best: tuple[float, Mapping[str, float], Mode] = (np.inf, start, Mode())
+    for mode in (Mode("over-queued"), Mode("suspend")):
+        here = (np.inf, start, mode)
+        for _ in range(2):
+            here = descend(here[1], here[2], STEPS[0], 1, score)
+            here = min(
+                [here, *((score(here[1], other), here[1], other) for other in here[2].others())], key=lambda o: o[0]
+            )
+        best = min(best, here, key=lambda one: one[0])
+    for step in STEPS[1:]:
+        best = descend(best[1], best[2], step, 2, score)
+        best = min([best, *((score(best[1], other), best[1], other) for other in best[2].others())], key=lambda o: o[0])
+    return Fitted(assembled(base, best[1], best[2]), best[0], len(seen))
 
 
-def used(mode: tuple[str, bool]) -> list[Knob]:
+def used(mode: Mode) -> list[Knob]:
     """The knobs that have an effect in this mode."""
-    off = set() if mode[0] == "suspend" else {"suspend_ns", "suspend_share"}
-    return [knob for knob in KNOBS if knob.name not in off and (mode[1] or knob.name != "stalled")]
+    off = set() if mode.priority == "suspend" else {"suspend_ns", "suspend_share"}
+    off |= set() if mode.stalls else {"stalled"}
+    off |= set() if mode.limited else {"limit_mb_per_s"}
+    return [knob for knob in KNOBS if knob.name not in off]
 
 
 def descend(
     start: Mapping[str, float],
-    steps: Sequence[float],
+    mode: Mode,
+    step: float,
     rounds: int,
-    score: Callable[[Mapping[str, float]], float],
-    knobs: Sequence[Knob],
-) -> tuple[dict[str, float], float]:
-    """Coordinate descent: each knob is moved up or down by a step as long as that helps."""
-    here, now = dict(start), score(start)
-    for step in steps:
-        for _ in range(rounds):
-            before = now
-            for knob in knobs:
-                for factor in (1 + step, 1 / (1 + step)):
-                    moved = False
-                    while True:
-                        to = min(max(here[knob.name] * factor, knob.least), knob.most)
-                        tried = here | {knob.name: to}
-                        if to == here[knob.name] or (after := score(tried)) >= now:
-                            break
-                        here, now, moved = tried, after, True
-                    if moved:
+    score: Callable[[Mapping[str, float], Mode], float],
+) -> tuple[float, Mapping[str, float], Mode]:
+    """Coordinate descent: each knob is moved up or down by a relative step as long as that helps."""
+    here, now = dict(start), score(start, mode)
+    for _ in range(rounds):
+        before = now
+        for knob in used(mode):
+            for factor in (1 + step, 1 / (1 + step)):
+                moved = False
+                while True:
+                    to = min(max(here[knob.name] * factor, knob.least), knob.most)
+                    tried = here | {knob.name: to}
+                    if to == here[knob.name] or (after := score(tried, mode)) >= now:
                         break
-            if now >= before * 0.995:
-                break
-    return here, now
+                    here, now, moved = tried, after, True
+                if moved:
+                    break
+        if now >= before * 0.995:
+            break
+    return now, here, mode
 
 
 def compared(
