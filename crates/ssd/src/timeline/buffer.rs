@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use linnet_types::Nanos;
 
 /// A page holds a slot from its arrival until its program ends. Slots become free in the order of dispatch, as in a
-/// ring, or in the order in which programs end.
+/// ring.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     capacity_pages: u64,
@@ -18,8 +18,6 @@ pub(crate) struct Buffer {
     /// When slots become free, and the total number of pages dispatched up to each. Both columns increase, so a
     /// bisection finds a wait in a queue of any length.
     releases: VecDeque<(Nanos, u64)>,
-    /// The same if slots become free in any order: when, in ascending order, and how many pages at that time.
-    ends: Option<VecDeque<(Nanos, u64)>>,
     /// Pages dispatched since the start, and how many of these have freed their slots.
     dispatched_pages: u64,
     released_pages: u64,
@@ -31,14 +29,13 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    pub fn new(capacity_pages: u64, unit_pages: u32, any_order: bool) -> Self {
+    pub fn new(capacity_pages: u64, unit_pages: u32) -> Self {
         let entries = (capacity_pages / u64::from(unit_pages)).next_power_of_two().min(1 << 16) as usize;
         Buffer {
             capacity_pages,
             batch: Vec::new(),
             eager: Vec::new(),
             releases: VecDeque::new(),
-            ends: any_order.then(VecDeque::new),
             dispatched_pages: 0,
             released_pages: 0,
             last_release: 0,
@@ -52,11 +49,6 @@ impl Buffer {
         self.units[unit as usize & mask] = (unit, end);
         self.dispatched_pages += u64::from(pages);
         self.last_release = self.last_release.max(end);
-        if let Some(ends) = &mut self.ends {
-            let at = ends.partition_point(|&(time, _)| time <= end);
-            ends.insert(at, (end, pages.into()));
-            return;
-        }
         match self.releases.back_mut() {
             Some((time, upto)) if *time == self.last_release => *upto = self.dispatched_pages,
             _ => self.releases.push_back((self.last_release, self.dispatched_pages)),
@@ -66,12 +58,6 @@ impl Buffer {
     /// Frees the slots whose programs ended by `now`.
     #[inline]
     pub fn release(&mut self, now: Nanos) {
-        if let Some(ends) = &mut self.ends {
-            while let Some(&(_, pages)) = ends.front().filter(|&&(time, _)| time <= now) {
-                self.released_pages += pages;
-                ends.pop_front();
-            }
-        }
         while let Some(&(time, upto)) = self.releases.front() {
             if time > now {
                 return;
@@ -100,28 +86,14 @@ impl Buffer {
             return now;
         }
         let needed = self.released_pages + (wanted - self.capacity_pages);
-        if let Some(ends) = &self.ends {
-            let mut freed = self.released_pages;
-            let enough = |&&(_, pages): &&(Nanos, u64)| {
-                freed += pages;
-                freed >= needed
-            };
-            if let Some(&(time, _)) = ends.iter().find(enough) {
-                return time.max(now);
-            }
-            return self.undispatched_at(now, needed, drain_page_ns);
-        }
         let at = self.releases.partition_point(|&(_, upto)| upto < needed);
         match self.releases.get(at) {
             Some(&(time, _)) => time.max(now),
-            None => self.undispatched_at(now, needed, drain_page_ns),
+            None => {
+                let beyond = needed - self.dispatched_pages;
+                self.last_release.max(now) + (beyond as f64 * drain_page_ns) as Nanos
+            }
         }
-    }
-
-    /// When the first `needed` pages since the start are free, if some of them are not dispatched yet.
-    fn undispatched_at(&self, now: Nanos, needed: u64, drain_page_ns: f64) -> Nanos {
-        let beyond = needed - self.dispatched_pages;
-        self.last_release.max(now) + (beyond as f64 * drain_page_ns) as Nanos
     }
 
     /// When the last program in flight ends.
@@ -141,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_full_buffer_has_room_when_programs_end() {
-        let mut buffer = Buffer::new(16, 8, false);
+        let mut buffer = Buffer::new(16, 8);
         assert_eq!(buffer.room_at(5, 16, 1.0), 5);
         buffer.dispatched(0, 8, 100);
         buffer.dispatched(1, 8, 90);
@@ -150,19 +122,5 @@ mod tests {
         assert_eq!(buffer.room_at(5, 17, 3.0), 103, "one page more than the buffer holds");
         buffer.release(100);
         assert_eq!(buffer.room_at(100, 16, 1.0), 100);
-    }
-
-    #[test]
-    fn slots_that_come_free_in_any_order_do_not_wait_for_a_slow_die() {
-        let mut buffer = Buffer::new(16, 8, true);
-        buffer.dispatched(0, 8, 100);
-        buffer.dispatched(1, 8, 90);
-        assert_eq!(buffer.room_at(5, 8, 1.0), 90);
-        assert_eq!(buffer.room_at(5, 9, 1.0), 100);
-        assert_eq!(buffer.room_at(5, 17, 3.0), 103);
-        buffer.release(95);
-        assert_eq!(buffer.room_at(95, 8, 1.0), 95);
-        assert_eq!(buffer.room_at(95, 9, 1.0), 100);
-        assert_eq!(buffer.drained_at(), 100);
     }
 }

@@ -109,7 +109,7 @@ impl Machine {
             ),
             slc_pages: 0,
             slc_capacity_pages: params.slc_cache_bytes / u64::from(PAGE_BYTES),
-            buffer: Buffer::new(capacity_pages, geometry.unit_pages, params.buffer_any_order),
+            buffer: Buffer::new(capacity_pages, geometry.unit_pages),
             dies: vec![Die::new(rules); geometry.dies as usize],
             channels: vec![Timeline::new(geometry.channel_chunk_ns); geometry.channels as usize],
             links: [link.clone(), link],

@@ -144,10 +144,6 @@ pub struct Params {
     /// faster; 0: only the buffer limits them.
     #[serde(default, skip_serializing_if = "is_off")]
     pub write_limit_mb_per_s: u32,
-    /// Frees the space of a program unit in the buffer when its program ends, whatever was dispatched before it.
-    /// Otherwise the buffer is a ring, in which one slow die holds up what follows.
-    #[serde(default, skip_serializing_if = "is_off")]
-    pub buffer_any_order: bool,
     /// Writes that wait for buffer space before the controller stops fetching commands, reads included; 0: it always
     /// fetches.
     #[serde(default, skip_serializing_if = "is_off")]
