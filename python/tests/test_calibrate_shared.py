@@ -7,9 +7,7 @@ import pytest
 from linnet.calibration.calibrate import read_params
 from linnet.calibration.cells import Mode, assembled, compared, descend, distance, judged, layout, run_cells, used
 from linnet.calibration.shared import QUANTILES, Cell, Drive, chosen, read_drives
-from linnet.cli.main import app
 from linnet.place.tables import SHEET
-from typer.testing import CliRunner
 
 pytest.importorskip("pyarrow")
 LOADS = (10_000.0, 20_000.0, 40_000.0)
@@ -97,10 +95,11 @@ def test_a_shipped_preset_is_run_as_the_fit_ran_it() -> None:
     assert made["stalled_writes_max"] == 60 and made["superblocks_per_erase"] == 20
 
 
-def test_the_command_names_the_drives_that_there_are(tmp_path: Path) -> None:
+def test_the_command_names_the_drives_that_there_are(tmp_path: Path, linnet) -> None:
     tables(tmp_path)
-    ask = ["ssd", "calibrate", str(tmp_path), "-o", str(tmp_path / "x.toml"), "--drive"]
-    found = CliRunner().invoke(app, [*ask, "y1"])
-    assert found.exit_code != 0 and "x0" in found.output
-    found = CliRunner().invoke(app, [*ask, "x0", "--set", "channels=4"])
-    assert found.exit_code != 0 and "data" in found.output
+    ask = ("ssd", "calibrate", tmp_path, "-o", tmp_path / "x.toml", "--drive")
+    found = linnet(*ask, "y1")
+    assert found.returncode != 0 and "x0" in found.stderr and "Traceback" not in found.stderr
+    found = linnet(*ask, "x0", "--set", "channels=4")
+    assert found.returncode != 0 and "sheet" in found.stderr
+    assert not (tmp_path / "x.toml").exists()
