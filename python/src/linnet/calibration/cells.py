@@ -224,7 +224,7 @@ def fit(drive: Drive, cells: Sequence[Cell], seed: int, told: Callable[[int], No
 
     best: tuple[float, Mapping[str, float], Mode] = (np.inf, start, Mode())
     for mode in (Mode("over-queued"), Mode("suspend")):
-        here = (np.inf, start, mode)
+        here: tuple[float, Mapping[str, float], Mode] = (np.inf, start, mode)
         for _ in range(2):
             here = descend(here[1], here[2], STEPS[0], 1, score)
             here = min(
