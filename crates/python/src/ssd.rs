@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linnet_ssd::queued::{QueuedSsd, Served};
-use linnet_ssd::{Cause, DeviceParams, Resource, Span, Ssd};
+use linnet_ssd::{Cause, DeviceParams, Resource, Span, Ssd, Tenant, run_tenants};
 use linnet_types::{Device, IoRecord, Nanos, Op, Request};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyIndexError, PyKeyboardInterrupt, PyValueError};
@@ -197,10 +197,48 @@ impl PyDevice {
         Ok((end, PyArray1::from_vec(py, latencies)))
     }
 
+    /// A drive with this one's contents after `ios` writes of 4 KiB at random offsets, idle again at time 0.
+    fn overwritten(&self, py: Python<'_>, ios: usize, seed: u64) -> PyResult<PyDevice> {
+        let mut device = self.drive()?;
+        py.detach(|| device.overwrite(ios as u64, seed));
+        Ok(PyDevice { params: self.params.clone(), ready: Some(Mutex::new(device)), seed: self.seed })
+    }
+
+    /// Runs threads of 4 KiB requests at random offsets that share a copy of the drive. A tenant is (I/Os per second,
+    /// share of writes, whether intervals are exponential, most in flight). Returns for each the latencies of its reads
+    /// and of its writes after the warm-up, ns.
+    fn tenants<'py>(
+        &self,
+        py: Python<'py>,
+        tenants: Vec<(f64, f64, bool, usize)>,
+        warm_up_s: f64,
+        seconds: f64,
+        seed: u64,
+    ) -> PyResult<Vec<Both<'py>>> {
+        if tenants.iter().any(|&(iops, share, _, depth)| !(iops > 0.0 && (0.0..=1.0).contains(&share) && depth > 0)) {
+            return Err(PyValueError::new_err("a tenant has a rate above 0, a share of writes in 0..=1 and a depth"));
+        }
+        if !(warm_up_s >= 0.0 && seconds > 0.0 && warm_up_s + seconds < 1e6) {
+            return Err(PyValueError::new_err("warm_up_s is at least 0 and seconds above 0"));
+        }
+        let tenants: Vec<Tenant> = tenants
+            .into_iter()
+            .map(|(iops, write_share, poisson, depth)| Tenant { iops, write_share, poisson, depth })
+            .collect();
+        let mut device = self.drive()?;
+        let ns = |seconds: f64| (seconds * 1e9) as Nanos;
+        let found = py.detach(|| run_tenants(&mut device, &tenants, ns(warm_up_s), ns(seconds), seed));
+        let array = |values| PyArray1::from_vec(py, values);
+        Ok(found.into_iter().map(|one| (array(one.reads_ns), array(one.writes_ns))).collect())
+    }
+
     fn __repr__(&self) -> String {
         format!("Device(capacity_bytes={})", self.capacity_bytes())
     }
 }
+
+/// Latencies of reads and of writes, ns.
+type Both<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>);
 
 /// Requests of one size at random or sequential offsets.
 struct Load {

@@ -20,6 +20,7 @@ mod file;
 mod precondition;
 mod presets;
 pub mod queued;
+mod tenants;
 mod timeline;
 
 pub use cause::{Cause, Mechanism, Source};
@@ -28,4 +29,5 @@ pub use error::Error;
 pub use explain::{Breakdown, Part, breakdown};
 pub use file::DeviceParams;
 pub use presets::{PRESETS, QUEUED_PRESETS};
+pub use tenants::{Tenant, TenantLatencies, run_tenants};
 pub use timeline::{Params, ReadPriority, Resource, SlowReads, Span, Ssd, Stats, StreamStats, Wear};

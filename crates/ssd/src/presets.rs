@@ -3,7 +3,8 @@
 //!
 //! The first three of the timeline engine are layouts without calibration to a product. `linnet ssd calibrate` fitted
 //! `970-evo` and `600p` to measurements of resctl-bench's iocost benchmarks on one Samsung 970 EVO 500 GB and one Intel
-//! SSDPEKKA256G7 (600p class); `docs/design/calibration.md` says which figures the fit reproduces and which it does
+//! SSDPEKKA256G7 (600p class), and `pe8110`, `d7-p5520`, `cm7-r` and `7450-pro` to latencies of one SK Hynix PE8110,
+//! Solidigm D7-P5520, Kioxia CM7-R and Micron 7450 PRO that SSD-iq recorded; `docs/design/calibration.md` says which figures the fit reproduces and which it does
 //! not.
 
 use crate::error::Error;
@@ -11,19 +12,24 @@ use crate::queued::QueuedParams;
 use crate::timeline::params::Params;
 
 /// Names that [`Params::preset`] knows.
-pub const PRESETS: &[&str] = &["consumer-deep", "enterprise-wide", "sata", "970-evo", "600p"];
+pub const PRESETS: &[&str] =
+    &["consumer-deep", "enterprise-wide", "sata", "970-evo", "600p", "pe8110", "d7-p5520", "cm7-r", "7450-pro"];
 
 /// Names of presets of the queued model ([`crate::DeviceParams::find`]): the same layouts as the presets without
 /// `-queued`.
 pub const QUEUED_PRESETS: &[&str] = &["consumer-deep-queued", "enterprise-wide-queued"];
 
 /// The files of [`PRESETS`].
-const TIMELINES: [&str; 5] = [
+const TIMELINES: [&str; 9] = [
     include_str!("../presets/consumer-deep.toml"),
     include_str!("../presets/enterprise-wide.toml"),
     include_str!("../presets/sata.toml"),
     include_str!("../presets/970-evo.toml"),
     include_str!("../presets/600p.toml"),
+    include_str!("../presets/pe8110.toml"),
+    include_str!("../presets/d7-p5520.toml"),
+    include_str!("../presets/cm7-r.toml"),
+    include_str!("../presets/7450-pro.toml"),
 ];
 
 /// The files of [`QUEUED_PRESETS`].

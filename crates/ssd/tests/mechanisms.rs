@@ -2,7 +2,7 @@
 //! Tests that each mechanism behaves as its page says, and keeps the map consistent.
 
 use linnet_sim::Chance;
-use linnet_ssd::{Mechanism, Params, ReadPriority, Resource, Ssd};
+use linnet_ssd::{Mechanism, Params, ReadPriority, Resource, Ssd, Tenant, TenantLatencies, run_tenants};
 use linnet_types::{Foresight, LatencyModel, Nanos, Op, Outcome, Request};
 use proptest::prelude::*;
 
@@ -58,6 +58,7 @@ proptest! {
     #[test]
     fn the_map_stays_whole(
         seed: u64, dynamic: bool, gap in 0u32..20, foreground: bool, partial: bool, slc: bool, order in 0usize..3,
+        paced: bool, types: bool, late in 0u64..2, stalled in 0u32..3,
     ) {
         let params = Params {
             read_priority: [ReadPriority::None, ReadPriority::OverQueued, ReadPriority::Suspend][order],
@@ -69,6 +70,13 @@ proptest! {
             slc_program_ns: if slc { 200_000 } else { 0 },
             retry_probability: 0.01,
             retry_growth_per_1000_erases: 50.0,
+            gc_paced: paced && !foreground,
+            gc_read_pages: if types { 1 } else { 0 },
+            write_limit_mb_per_s: if types { 50 } else { 0 },
+            suspend_after_ns: late * 200_000,
+            resume_ns: late * 20_000,
+            stalled_writes_max: stalled * 4,
+            page_type_read_ns: if types { vec![40_000, 60_000] } else { Vec::new() },
             ..small()
         };
         let mut ssd = device(&params);
@@ -245,4 +253,123 @@ fn the_timeline_shows_why_a_read_waited() {
     assert!(spans.iter().any(|span| matches!(span.resource, Resource::Channel(_))));
     ssd.record_timeline(0);
     assert!(ssd.timeline(0, u64::MAX).is_empty());
+}
+
+/// A drive of eight dies with paced collection.
+fn paced() -> Params {
+    Params {
+        channels: 4,
+        pages_per_block: 6,
+        blocks_per_plane: 96,
+        gc_free_superblocks: 6.0,
+        gc_quantum_rows: 1,
+        device_wide_share: 0.0,
+        gc_paced: true,
+        read_priority: ReadPriority::OverQueued,
+        page_type_read_ns: Vec::new(),
+        ..small()
+    }
+}
+
+/// What a thread of fixed intervals sees beside one that writes, at this many writes per second.
+fn shared(params: &Params, writes: f64) -> (Ssd, Vec<TenantLatencies>) {
+    let mut ssd = device(params);
+    ssd.overwrite(ssd.capacity_bytes() / 8192, 3);
+    let tenant = |iops, write_share, poisson| Tenant { iops, write_share, poisson, depth: 64 };
+    let tenants = [tenant(2_000.0, 0.0, false), tenant(writes, 1.0, true)];
+    let found = run_tenants(&mut ssd, &tenants, 500_000_000, 2_000_000_000, 1);
+    assert_eq!(ssd.check(), Ok(()));
+    (ssd, found)
+}
+
+fn quantile(values: &[Nanos], share: f64) -> Nanos {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted[(share * (sorted.len() - 1) as f64) as usize]
+}
+
+#[test]
+fn paced_collection_keeps_up_without_episodes() {
+    let params = paced();
+    for writes in [500.0, 4_000.0] {
+        let (ssd, found) = shared(&params, writes);
+        let stats = ssd.stats();
+        assert!(stats.gc_rounds_single > 20 && stats.gc_rounds_wide == 0 && stats.gc_rounds_foreground == 0);
+        // A read waits for at most one program, or for an erase.
+        let longest = params.erase_ns + params.read_ns * 3 + 100_000;
+        let slowest = quantile(&found[0].reads_ns, 1.0);
+        assert!(slowest < longest, "{slowest}");
+        assert!(quantile(&found[0].reads_ns, 0.95) < params.program_ns + 2 * params.read_ns + 100_000);
+    }
+    // Episodes of the same drive hold reads up for several programs.
+    let (_, found) = shared(&Params { gc_paced: false, gc_quantum_rows: 2, device_wide_share: 1.0, ..params }, 4_000.0);
+    let p99 = quantile(&found[0].reads_ns, 0.99);
+    assert!(p99 > 2 * paced().program_ns, "{p99}");
+}
+
+#[test]
+fn a_thread_at_its_limit_waits_and_the_drive_takes_what_its_dies_can() {
+    let params = paced();
+    let (ssd, found) = shared(&params, 100_000.0);
+    let per_second = found[1].writes_ns.len() as f64 / 2.0;
+    let mean = found[1].writes_ns.iter().sum::<Nanos>() as f64 / found[1].writes_ns.len() as f64;
+    assert!((per_second * mean / 1e9 / 64.0 - 1.0).abs() < 0.1, "64 in flight all the time (Little's law)");
+    assert!(ssd.stats().utilisation() > 0.95 && ssd.stats().utilisation() < 1.01, "{}", ssd.stats().utilisation());
+    let (_, light) = shared(&params, 1_000.0);
+    assert!((light[1].writes_ns.len() as f64 / 2_000.0 - 1.0).abs() < 0.1);
+    assert!(quantile(&light[1].writes_ns, 0.99) < 50_000, "the buffer takes them");
+}
+
+#[test]
+fn a_controller_that_stops_fetching_holds_reads_behind_writes() {
+    let median = |stalled_writes_max| {
+        let (_, found) = shared(&Params { stalled_writes_max, ..paced() }, 100_000.0);
+        (quantile(&found[0].reads_ns, 0.5), quantile(&found[1].writes_ns, 0.5))
+    };
+    let ((free, writes), (held, _)) = (median(0), median(8));
+    assert!(free < 2 * paced().program_ns && held > writes / 2 && held > 2 * free, "{free} {held} {writes}");
+}
+
+#[test]
+fn admitted_writes_keep_to_the_limit_after_a_burst() {
+    let params = Params { write_limit_mb_per_s: 10, ..paced() };
+    let (_, found) = shared(&params, 100_000.0);
+    let (_, free) = shared(&paced(), 100_000.0);
+    let bytes_per_second = |found: &[TenantLatencies]| found[1].writes_ns.len() as f64 * 4096.0 / 2.0;
+    assert!((bytes_per_second(&found) / 10e6 - 1.0).abs() < 0.03, "{}", bytes_per_second(&found));
+    assert!(bytes_per_second(&free) > 15e6);
+    // Admission at equal intervals: all 64 wait alike.
+    let (p50, p99) = (quantile(&found[1].writes_ns, 0.5), quantile(&found[1].writes_ns, 0.99));
+    assert!(p99 < p50 + p50 / 20, "{p50} {p99}");
+    let mut ssd = device(&params);
+    let mut slow = 0;
+    for n in 0..400u64 {
+        slow += u64::from(latency(&mut ssd, n, &ask(n * 4096, 4096, Op::Write)) > 1_000_000);
+    }
+    assert!((130..=150).contains(&slow), "the first MiB is taken at once: {slow} of 400 pages waited");
+}
+
+#[test]
+fn collection_that_reads_page_by_page_has_more_and_shorter_reads() {
+    let busy = |gc_read_pages| {
+        let (ssd, _) = shared(&Params { gc_read_pages, ..paced() }, 1_000.0);
+        (ssd.stats().utilisation(), ssd.stats().gc_moved_pages)
+    };
+    let ((whole, moved), (paged, same)) = (busy(0), busy(1));
+    assert!(moved.abs_diff(same) * 20 < moved && paged > 1.05 * whole, "{whole} {paged}");
+    let refused = Ssd::new(&Params { gc_read_pages: 9, ..paced() }, 1).map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("gc_read_pages"), "{refused}");
+}
+
+#[test]
+fn page_types_take_their_own_time() {
+    let params = Params { page_type_read_ns: vec![30_000, 50_000, 50_000], ..small() };
+    let mut ssd = device(&params);
+    let rest = params.command_ns + params.complete_ns;
+    let mut counts = [0u32; 2];
+    for n in 0..600u64 {
+        let took = latency(&mut ssd, 100_000_000_000 + n * 10_000_000, &ask(n * 40_960, 4096, Op::Read)) - rest;
+        counts[usize::from(took >= 50_000)] += 1;
+    }
+    assert!(counts[0].abs_diff(200) < 80, "a third of the rows are fast: {counts:?}");
 }

@@ -61,7 +61,8 @@ fn presets_have_a_knee_and_mostly_device_wide_tails() {
 
 #[test]
 fn the_share_parameter_is_realised() {
-    for name in PRESETS {
+    // Paced collection is always done die by die.
+    for name in PRESETS.iter().filter(|name| !Params::preset(name).unwrap().gc_paced) {
         let shares = [0.0, 0.5, 1.0];
         let realised = shares.map(|device_wide_share| {
             run(&Params { device_wide_share, ..Params::preset(name).unwrap() }, 2_000.0).realised

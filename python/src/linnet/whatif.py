@@ -30,8 +30,10 @@ PREFERRED = 0.02
 """What costs less to run is taken if it is worse by at most this."""
 FEW_READS = 10_000
 """Below this, p99.99 is the slowest read."""
-FITTED = ("970-evo", "600p")
+FITTED = ("970-evo", "600p", "pe8110", "d7-p5520", "cm7-r", "7450-pro")
 """Presets that were fitted to recorded drives; the others are guesses."""
+PACED = ("pe8110", "d7-p5520", "cm7-r", "7450-pro")
+"""Fitted presets without device-wide work: their share is part of the fit, and other shares are other drives."""
 ALIKE, FAR = 1.3, 2.0
 """Factors between quantiles of a preset and measured ones: below the first they are alike, above the second not."""
 FLOODED = 0.01
@@ -122,7 +124,7 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     reads = outcomes[0].row["reads"]
     if reads < FEW_READS:
         notes.append(f"only {reads:,} reads are tested, so the highest percentiles depend on a handful of them")
-    shares = SHARES if setup.device_wide_share is None else (setup.device_wide_share,)
+    shares = shares_of(setup, central.array.parameters()["device_wide_share"])
     summary, cells = [], []
     for share in shares:
         own: list[Rows] = []
@@ -139,6 +141,13 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     doubt = doubts(setup, factor, reads, cells)
     headline, text, recommendation = conclude(ranked, cells, setup, doubt)
     return Verdict(headline, text, notes, [(central, outcomes)], summary, recommendation, ranked)
+
+
+def shares_of(setup: Setup, own: float) -> Sequence[float]:
+    """The device-wide shares to try: the one that was asked for, or the preset's ``own`` where the fit includes it."""
+    if setup.device_wide_share is not None:
+        return (setup.device_wide_share,)
+    return (own,) if all(name.strip() in PACED for name in setup.preset.split(",")) else SHARES
 
 
 def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | None) -> tuple[str, float | None, str]:

@@ -37,8 +37,22 @@ impl Run {
     }
 }
 
+/// What the die does about reads that meet its internal work. The default suspends at once and loses nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rules {
+    /// [`crate::Params::suspend_after_ns`].
+    pub suspend_after_ns: Nanos,
+    /// [`crate::Params::resume_ns`].
+    pub resume_ns: Nanos,
+    /// Waiting work of one kind is kept together, whatever arrived between: reads overtake any amount of it.
+    pub by_kind: bool,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Die {
+    rules: Rules,
+    /// Since when the operation that started last runs without interruption.
+    op_from: Nanos,
     /// End of the internal operation that started last.
     op_end: Nanos,
     /// End of the read that was scheduled last.
@@ -57,9 +71,11 @@ pub(crate) struct Die {
 const NO_RUN: Run = Run { of: Mechanism::FlushWide, units: 0, unit_ns: 0, ready: 0 };
 
 impl Die {
-    pub fn new() -> Self {
+    pub fn new(rules: Rules) -> Self {
         let nothing = Segment { start: 0, end: 0, of: Mechanism::HostRead };
         Die {
+            rules,
+            op_from: 0,
             op_end: 0,
             read_end: 0,
             newest: 0,
@@ -89,6 +105,7 @@ impl Die {
     fn run(&mut self, run: Run) -> Nanos {
         let start = run.ready.max(self.op_end).max(self.read_end);
         self.op_end = start + run.length();
+        self.op_from = self.op_end - run.unit_ns.min(run.length());
         self.record(run.of, start, self.op_end);
         self.op_end
     }
@@ -106,9 +123,10 @@ impl Die {
         }
         let len = self.runs_len as usize;
         self.backlog_ns += run.length();
-        let last = if len > 0 { Some(&mut self.runs[len - 1]) } else { None };
-        match last {
-            Some(last) if last.of == run.of && last.unit_ns == run.unit_ns => last.units += run.units,
+        let alike = |kept: &Run| kept.of == run.of && kept.unit_ns == run.unit_ns;
+        let from = if self.rules.by_kind { 0 } else { len.saturating_sub(1) };
+        match self.runs[from..len].iter().position(alike) {
+            Some(at) => self.runs[from + at].units += run.units,
             _ => {
                 if len == RUNS {
                     // Priority is limited: the oldest work cannot be delayed any longer.
@@ -157,9 +175,19 @@ impl Die {
         let free = arrive.max(self.read_end);
         match suspend_ns {
             // An operation that is already suspended for another read causes no further cost.
-            Some(suspend_ns) if self.op_end > free => free + if self.read_end > arrive { 0 } else { suspend_ns },
+            Some(_) if self.op_end > free && self.read_end > arrive => free,
+            Some(suspend_ns) if self.op_end > free => {
+                let start = self.suspended_at(free) + suspend_ns;
+                if self.rules.suspend_after_ns > 0 { start.min(self.op_end) } else { start }
+            }
             _ => free.max(self.op_end),
         }
+    }
+
+    /// When the running operation can be suspended for a read that finds it at `free`.
+    #[inline]
+    fn suspended_at(&self, free: Nanos) -> Nanos {
+        free.max(self.op_from + self.rules.suspend_after_ns)
     }
 
     /// Schedules a read from `start` to `end`.
@@ -168,7 +196,12 @@ impl Die {
         let free = arrive.max(self.read_end);
         if self.op_end > start {
             // Suspended: the operation resumes after the read.
-            self.op_end += end - free;
+            if self.read_end > arrive {
+                self.op_end += end - free;
+            } else {
+                self.op_end += end - self.suspended_at(free) + self.rules.resume_ns;
+            }
+            self.op_from = end;
         }
         self.read_end = end;
         self.record(of, start, end);
@@ -207,7 +240,7 @@ mod tests {
 
     #[test]
     fn without_priority_a_read_waits_for_all_that_is_queued() {
-        let mut die = Die::new();
+        let mut die = Die::new(Rules::default());
         assert_eq!(die.queue(PROGRAM), 310);
         assert_eq!(die.read_start(20, None), 310);
         let mut cause = Cause::default();
@@ -218,7 +251,7 @@ mod tests {
 
     #[test]
     fn before_queued_work_a_read_waits_for_the_unit_that_runs() {
-        let mut die = Die::new();
+        let mut die = Die::new(Rules::default());
         assert_eq!(die.queue_behind_reads(PROGRAM), 310);
         die.catch_up(120);
         let start = die.read_start(120, None);
@@ -230,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_suspended_operation_is_longer_by_the_read() {
-        let mut die = Die::new();
+        let mut die = Die::new(Rules::default());
         die.queue_behind_reads(PROGRAM);
         die.catch_up(50);
         let start = die.read_start(50, Some(5));
@@ -242,8 +275,38 @@ mod tests {
     }
 
     #[test]
+    fn suspension_takes_effect_after_the_least_run_and_costs_a_resumption() {
+        let rules = Rules { suspend_after_ns: 40, resume_ns: 7, by_kind: false };
+        let mut die = Die::new(rules);
+        die.queue_behind_reads(PROGRAM);
+        die.catch_up(20);
+        let start = die.read_start(20, Some(5));
+        assert_eq!(start, 55, "the unit runs from 10, for 40 before it can be suspended, which takes 5");
+        die.read(Mechanism::HostRead, 20, start, 85);
+        assert_eq!(die.read_start(90, Some(5)), 130, "resumed at 85, it runs for 40 again");
+        assert_eq!(die.read_start(140, Some(5)), 145);
+        assert_eq!(die.read_start(140, Some(100)), 110 + 35 + 7, "its end is sooner than its suspension");
+        die.catch_up(10_000);
+        assert_eq!(die.promised_until(), 310 + 35 + 7);
+    }
+
+    #[test]
+    fn work_kept_by_kind_is_never_forced_before_a_read() {
+        let waits = |by_kind| {
+            let mut die = Die::new(Rules { by_kind, ..Rules::default() });
+            for of in [Mechanism::FlushSingle, Mechanism::GcSingle].repeat(40) {
+                die.queue_behind_reads(Run { of, units: 1, unit_ns: 100, ready: 0 });
+            }
+            die.catch_up(1);
+            die.read_start(1, None)
+        };
+        assert_eq!(waits(true), 100);
+        assert!(waits(false) > 5_000);
+    }
+
+    #[test]
     fn catching_up_in_steps_is_catching_up_at_once() {
-        let mut steps = Die::new();
+        let mut steps = Die::new(Rules::default());
         steps.queue_behind_reads(PROGRAM);
         steps.queue_behind_reads(Run { of: Mechanism::GcWide, units: 1, unit_ns: 1000, ready: 15 });
         let mut once = steps.clone();

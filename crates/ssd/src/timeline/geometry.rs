@@ -53,6 +53,8 @@ pub(crate) struct Geometry {
     pub channel_chunk_ns: Nanos,
     /// Picoseconds per byte of the host link.
     link_byte_ps: u64,
+    /// tR of the rows of a block, in turn.
+    row_read_ns: Vec<Nanos>,
 }
 
 impl Geometry {
@@ -79,6 +81,10 @@ impl Geometry {
             channel_unit_ns: channel_ns(unit_pages * PAGE_BYTES),
             channel_chunk_ns: channel_ns(params.flash_page_bytes),
             link_byte_ps: 1_000_000 / u64::from(params.link_mb_per_s),
+            row_read_ns: match params.page_type_read_ns.is_empty() {
+                true => vec![params.read_ns],
+                false => params.page_type_read_ns.clone(),
+            },
         }
     }
 
@@ -90,6 +96,15 @@ impl Geometry {
     #[inline]
     pub fn die_of_unit(&self, unit: u32) -> u32 {
         self.by_dies.remainder(unit)
+    }
+
+    /// tR of a program unit, by its page type.
+    #[inline]
+    pub fn read_ns(&self, unit: u32) -> Nanos {
+        match self.row_read_ns[..] {
+            [only] => only,
+            ref types => types[self.by_dies.quotient(unit) as usize % types.len()],
+        }
     }
 
     #[inline]

@@ -13,6 +13,13 @@ use super::ftl::BUFFERED;
 use super::machine::{Machine, NEVER, Visit};
 use crate::cause::Mechanism;
 
+/// Visits of paced collection that one program unit of host data would cause without any free space. In equilibrium
+/// they are as many as the write amplification; a number far above it keeps free space near its target.
+const PACED_VISITS_MAX: f64 = 64.0;
+
+/// No work on a die.
+const NOTHING: Run = Run { of: Mechanism::GcSingle, units: 0, unit_ns: 1, ready: 0 };
+
 impl Machine {
     /// Adds written pages to the buffer, in order, and starts each flush that becomes due.
     pub fn take_pages(&mut self, now: Nanos, first: u32, count: u32) {
@@ -94,9 +101,11 @@ impl Machine {
     fn program(&mut self, now: Nanos, pages: &[u32], of: Mechanism, unit_ns: Nanos) {
         while !self.ftl.has_room() {
             self.stats.gc_rounds_foreground += 1;
-            self.gc_round(now);
+            if self.gc_round(now) && self.params.gc_paced {
+                self.visits_owed += f64::from(self.geometry.dies);
+            }
         }
-        if self.visit_due == NEVER && !self.visits.is_empty() {
+        if self.visit_due == NEVER && !self.visits.is_empty() && !self.params.gc_paced {
             self.pace_visits(now);
         }
         let first = self.ftl.place_unit(&self.geometry, pages);
@@ -120,7 +129,10 @@ impl Machine {
             self.checkpoint(now);
         }
         self.fold(now);
-        let background = !self.params.gc_foreground_only;
+        if self.params.gc_paced {
+            self.pace_collection(now);
+        }
+        let background = !self.params.gc_foreground_only && !self.params.gc_paced;
         if background && self.gc_due == NEVER && self.ftl.free_pages(&self.geometry) < self.gc_free_pages {
             self.gc_due = self.gc_busy_until.max(now);
         }
@@ -146,7 +158,7 @@ impl Machine {
         while self.slc_pages * 2 > self.slc_capacity_pages {
             for die in 0..self.geometry.dies {
                 let work = Run { of: Mechanism::SlcFold, units: 1, unit_ns, ready: now };
-                self.visits.push_back(Visit { die, work, erase_ns: 0 });
+                self.visits.push_back(Visit { die, work, programs: NOTHING, erase_ns: 0 });
             }
             let pages = u64::from(self.geometry.row_pages).min(self.slc_pages);
             self.slc_pages -= pages;
@@ -174,7 +186,7 @@ impl Machine {
                 self.assign(die, run);
             } else {
                 let work = Run { of: Mechanism::MapSingle, units: 1, unit_ns: u64::from(units) * alone_ns, ready: now };
-                self.visits.push_back(Visit { die, work, erase_ns: 0 });
+                self.visits.push_back(Visit { die, work, programs: NOTHING, erase_ns: 0 });
             }
         }
         if !wide {
@@ -228,8 +240,11 @@ impl Machine {
         } else {
             self.stats.gc_rounds_single += 1;
             for die in 0..self.geometry.dies {
-                let work = self.die_run(die, Mechanism::GcSingle, now);
-                self.visits.push_back(Visit { die, work, erase_ns });
+                let (work, programs) = match self.params.gc_paced {
+                    true => self.die_operations(die, now),
+                    false => (self.die_run(die, Mechanism::GcSingle, now), NOTHING),
+                };
+                self.visits.push_back(Visit { die, work, programs, erase_ns });
             }
         }
         true
@@ -242,6 +257,38 @@ impl Machine {
             + u64::from(work.programs) * self.params.program_ns
             + 2 * u64::from(work.pages) * self.geometry.channel_page_ns;
         Run { of, units: u32::from(unit_ns > 0), unit_ns: unit_ns.max(1), ready }
+    }
+
+    /// The round's work on one die as operations that reads can go between: its reads, and its programs.
+    fn die_operations(&self, die: u32, ready: Nanos) -> (Run, Run) {
+        let work = self.work[die as usize];
+        let of = Mechanism::GcSingle;
+        let (reads, read_pages) = match self.params.gc_read_pages {
+            0 => (work.reads, self.geometry.unit_pages),
+            some => (work.pages.div_ceil(some), some),
+        };
+        let read_ns = self.params.read_ns + u64::from(read_pages) * self.geometry.channel_page_ns;
+        let program_ns = self.params.program_ns + self.geometry.channel_unit_ns;
+        (
+            Run { of, units: reads, unit_ns: read_ns, ready },
+            Run { of, units: work.programs, unit_ns: program_ns, ready },
+        )
+    }
+
+    /// Adds the share of collection that a unit of host data owes, and spreads it over the time to the next unit.
+    fn pace_collection(&mut self, now: Nanos) {
+        let since = now - self.visit_lot_last;
+        self.visit_lot_last = now;
+        self.visit_lot_ns = if self.visit_lot_ns == 0 { since } else { (31 * self.visit_lot_ns + since) / 32 };
+        let missing = 1.0 - self.ftl.free_pages(&self.geometry) as f64 / self.gc_free_pages as f64;
+        self.visits_owed += PACED_VISITS_MAX * missing.max(0.0);
+        if self.visits_owed >= 1.0 {
+            self.visit_gap_ns = (self.visit_lot_ns as f64 / self.visits_owed) as Nanos;
+            if self.visit_due == NEVER {
+                self.visit_due = now;
+            }
+            self.set_next_due();
+        }
     }
 
     /// Runs the round's work on all dies in lock step: superblocks are read and programmed row by row, so every die is
@@ -268,6 +315,11 @@ impl Machine {
     /// Sets the pace of single-die work after a lot was added: a lot takes about the time between two lots, and never
     /// occupies more than a quarter of the dies at once.
     fn pace_visits(&mut self, now: Nanos) {
+        if self.params.gc_paced {
+            // Collection and this work share one queue: all of it is owed, and `pace_collection` follows.
+            self.visits_owed = self.visits_owed.max(self.visits.len() as f64);
+            return;
+        }
         let since = now - self.visit_lot_last;
         self.visit_lot_last = now;
         self.visit_lot_ns = if self.visit_lot_ns == 0 { since } else { (3 * self.visit_lot_ns + since) / 4 };
@@ -287,12 +339,20 @@ impl Machine {
     fn next_visit(&mut self, now: Nanos) {
         if let Some(visit) = self.visits.pop_front() {
             self.assign(visit.die, Run { ready: now, ..visit.work });
+            self.assign(visit.die, Run { ready: now, ..visit.programs });
             self.assign_erase(visit.die, Mechanism::EraseSingle, now, visit.erase_ns);
         }
     }
 
     pub fn visit(&mut self, now: Nanos) {
+        if self.params.gc_paced {
+            self.visits_owed -= 1.0;
+            if self.visits.is_empty() && !self.gc_round(now) {
+                self.visits_owed = 0.0;
+            }
+        }
         self.next_visit(now);
-        self.visit_due = if self.visits.is_empty() { NEVER } else { now + self.visit_gap_ns };
+        let more = if self.params.gc_paced { self.visits_owed >= 1.0 } else { !self.visits.is_empty() };
+        self.visit_due = if more { now + self.visit_gap_ns } else { NEVER };
     }
 }

@@ -7,7 +7,7 @@ use linnet_sim::Chance;
 use linnet_types::Nanos;
 
 use super::buffer::Buffer;
-use super::die::{Die, Run};
+use super::die::{Die, Rules, Run};
 use super::ftl::{DieWork, Ftl, Levelling};
 use super::geometry::Geometry;
 use super::line::Timeline;
@@ -27,6 +27,8 @@ const LINK_CHUNK_BYTES: u64 = 128 << 10;
 pub(crate) struct Visit {
     pub die: u32,
     pub work: Run,
+    /// Programs that follow `work` as operations of their own; no units if `work` is all.
+    pub programs: Run,
     pub erase_ns: Nanos,
 }
 
@@ -60,6 +62,14 @@ pub(crate) struct Machine {
     pub visit_lot_ns: Nanos,
     pub visit_lot_last: Nanos,
     pub visit_gap_ns: Nanos,
+    /// Visits that paced collection still owes for the host data written so far.
+    pub visits_owed: f64,
+    /// When the buffer has room for each of the last [`Params::stalled_writes_max`] writes.
+    pub stalled: VecDeque<Nanos>,
+    /// When all writes so far would be admitted at [`Params::write_limit_mb_per_s`], and the time that the buffer's
+    /// size takes at that rate.
+    pub admitted_until: Nanos,
+    pub admitted_ahead_ns: Nanos,
     pub work: Vec<DieWork>,
 
     /// Random numbers that choose between device-wide and die-by-die work.
@@ -88,6 +98,8 @@ impl Machine {
         let capacity_pages = params.buffer_bytes / u64::from(PAGE_BYTES);
         let row_ns = (params.program_ns + geometry.channel_unit_ns)
             .max(u64::from(params.dies_per_channel) * geometry.channel_unit_ns);
+        let rules =
+            Rules { suspend_after_ns: params.suspend_after_ns, resume_ns: params.resume_ns, by_kind: params.gc_paced };
         let link = Timeline::new(geometry.link_ns(LINK_CHUNK_BYTES));
         Machine {
             ftl: Ftl::new(
@@ -98,7 +110,7 @@ impl Machine {
             slc_pages: 0,
             slc_capacity_pages: params.slc_cache_bytes / u64::from(PAGE_BYTES),
             buffer: Buffer::new(capacity_pages, geometry.unit_pages),
-            dies: vec![Die::new(); geometry.dies as usize],
+            dies: vec![Die::new(rules); geometry.dies as usize],
             channels: vec![Timeline::new(geometry.channel_chunk_ns); geometry.channels as usize],
             links: [link.clone(), link],
             link_in: usize::from(!params.link_half_duplex),
@@ -110,12 +122,16 @@ impl Machine {
             gc_due: NEVER,
             visit_due: NEVER,
             gc_rounds_left: 0,
-            gc_is_wide: true,
+            gc_is_wide: !params.gc_paced,
             gc_busy_until: 0,
             visits: VecDeque::new(),
             visit_lot_ns: 0,
             visit_lot_last: 0,
             visit_gap_ns: 0,
+            visits_owed: 0.0,
+            stalled: VecDeque::new(),
+            admitted_until: 0,
+            admitted_ahead_ns: params.buffer_bytes * 1000 / u64::from(params.write_limit_mb_per_s.max(1)),
             work: vec![DieWork::default(); geometry.dies as usize],
             scope: chance.fork(1),
             filling_batch: true,

@@ -120,7 +120,43 @@ pub struct Params {
     /// tPROG in one-bit mode; only used with an SLC cache.
     #[serde(default)]
     pub slc_program_ns: Nanos,
+
+    /// tR by page type, in the order of a block's pages: lower, middle and upper page of a three-bit cell. At most 16
+    /// values, which repeat; none if all pages take [`Params::read_ns`], which internal reads always do.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub page_type_read_ns: Vec<Nanos>,
+    /// How long an operation runs after its start or its resumption before it can be suspended. A read waits for the
+    /// end of the operation if that is sooner.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub suspend_after_ns: Nanos,
+    /// Time that a suspended operation loses when it resumes.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub resume_ns: Nanos,
+    /// Paced collection: instead of episodes, a share of collection follows each program unit of host data, die by die
+    /// and one flash operation at a time. The share grows as free space falls below [`Params::gc_free_superblocks`].
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub gc_paced: bool,
+    /// 4 KiB pages that one read of paced collection takes from a die; 0: all pages of a program unit at once. Valid
+    /// pages lie scattered, so most controllers read them one flash page at a time.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub gc_read_pages: u32,
+    /// Rate at which the controller admits host writes in the long run, once as much as the buffer holds was written
+    /// faster; 0: only the buffer limits them.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub write_limit_mb_per_s: u32,
+    /// Writes that wait for buffer space before the controller stops fetching commands, reads included; 0: it always
+    /// fetches.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub stalled_writes_max: u32,
 }
+
+/// True for the value that a parameter has when its mechanism is off. Such a key is not written.
+fn is_off<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Most page types of a block.
+const PAGE_TYPES_MAX: usize = 16;
 
 /// 4 KiB, the unit of the map.
 pub(crate) const PAGE_BYTES: u32 = 4096;
@@ -175,6 +211,21 @@ impl Params {
         if self.slc_cache_bytes > 0 {
             within("slc_cache_bytes", self.slc_cache_bytes, 1, self.raw_bytes())?;
             within("slc_program_ns", self.slc_program_ns, 1, self.program_ns)?;
+        }
+        if self.page_type_read_ns.len() > PAGE_TYPES_MAX {
+            let found = self.page_type_read_ns.len();
+            return refuse("page_type_read_ns", found, format!("must have at most {PAGE_TYPES_MAX} values"));
+        }
+        for &value in &self.page_type_read_ns {
+            within("page_type_read_ns", value, 1, 1_000_000_000)?;
+        }
+        within("suspend_after_ns", self.suspend_after_ns, 0, 1_000_000_000)?;
+        within("resume_ns", self.resume_ns, 0, 1_000_000_000)?;
+        within("gc_read_pages", self.gc_read_pages.into(), 0, self.unit_pages().into())?;
+        within("write_limit_mb_per_s", self.write_limit_mb_per_s.into(), 0, 1_000_000)?;
+        within("stalled_writes_max", self.stalled_writes_max.into(), 0, 65_536)?;
+        if self.gc_paced && self.gc_foreground_only {
+            return refuse("gc_paced", true, "needs background garbage collection; set gc_foreground_only to false");
         }
         if self.gc_foreground_only && self.wear_levelling_static_gap > 0 {
             return refuse(

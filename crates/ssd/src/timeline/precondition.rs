@@ -41,6 +41,17 @@ impl Machine {
         }
     }
 
+    /// Overwrites this many single pages at random. Changes the maps only: no time passes.
+    pub fn overwrite(&mut self, pages: u64, mut chance: Chance) {
+        let mut unit = Vec::with_capacity(self.geometry.unit_pages as usize);
+        for _ in 0..pages {
+            self.fill(&mut unit, chance.below(self.geometry.logical_pages.into()) as u32);
+        }
+        if !unit.is_empty() {
+            self.settle_unit(&unit);
+        }
+    }
+
     /// Adds a page to the unit, and writes the unit when it is full. Returns how many pages were moved to free space.
     fn fill(&mut self, unit: &mut Vec<u32>, page: u32) -> u64 {
         if self.ftl.l2p[page as usize] == super::ftl::BUFFERED {

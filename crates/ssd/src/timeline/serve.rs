@@ -103,13 +103,22 @@ impl Machine {
         alike.map_or(room, |alike| alike as u32)
     }
 
-    /// Plans the read of one unit; `number` is that of the flash read, which determines its retry.
+    /// When a read that was submitted at `now` reaches the flash or DRAM. A controller that has stopped fetching
+    /// commands takes it once enough of the writes before it have room.
     #[inline]
-    fn plan(&mut self, now: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
+    fn read_arrives(&self, now: Nanos) -> Nanos {
+        let most = self.params.stalled_writes_max as usize;
+        let held = if most > 0 && self.stalled.len() == most { self.stalled[0] } else { 0 };
+        now.max(held) + self.params.command_ns
+    }
+
+    /// Plans the read of one unit that reaches the flash at `arrive`; `number` is that of the flash read, which determines its retry.
+    #[inline]
+    fn plan(&mut self, arrive: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
         let chance = self.retry_chance(unit);
         let params = &self.params;
         let die = self.geometry.die_of_unit(unit);
-        let arrive = now + params.command_ns;
+        let read_ns = self.geometry.read_ns(unit);
         let at = &mut self.dies[die as usize];
         let suspend_ns = match params.read_priority {
             ReadPriority::None => None,
@@ -126,12 +135,12 @@ impl Machine {
         let bits = self.retry.at(number);
         // The upper 32 bits determine whether there is a retry, the lower ones how many.
         let retry_ns = if ((bits >> 32) as f64) < chance * 4_294_967_296.0 {
-            params.read_ns * (1 + (bits & 0xFFFF_FFFF) % u64::from(params.retry_max))
+            read_ns * (1 + (bits & 0xFFFF_FFFF) % u64::from(params.retry_max))
         } else {
             0
         };
-        let second_ns = if split { params.read_ns } else { 0 };
-        let cell_end = start + params.read_ns + retry_ns + second_ns;
+        let second_ns = if split { read_ns } else { 0 };
+        let cell_end = start + read_ns + retry_ns + second_ns;
         let bus_ns = u64::from(pages) * self.geometry.channel_page_ns;
         let bus_start = self.channels[self.geometry.channel_of(die) as usize].find(cell_end, bus_ns);
         let bus_end = bus_start + bus_ns;
@@ -174,7 +183,7 @@ impl Machine {
     fn walk(&mut self, now: Nanos, request: &Request, mut undo: Option<&mut Undo>) -> (Nanos, Option<Part>, Walked) {
         let (first, count) = self.pages_of(request);
         let mut walked = Walked::default();
-        let arrive = now + self.params.command_ns;
+        let arrive = self.read_arrives(now);
         let mut done = arrive;
         let mut last = None;
         let mut left = u64::from(request.size_bytes.max(1));
@@ -217,7 +226,8 @@ impl Machine {
                     }
                 }
                 Home::Unit(unit) => {
-                    let part = self.plan(now, unit, pages, bytes, self.stats.flash_reads + walked.flash_reads, split);
+                    let part =
+                        self.plan(arrive, unit, pages, bytes, self.stats.flash_reads + walked.flash_reads, split);
                     walked.split_reads += u64::from(split);
                     walked.flash_reads += 1;
                     walked.retries += u64::from(part.retry_ns > 0);
@@ -290,7 +300,10 @@ impl Machine {
         let link_ns = self.geometry.link_ns(request.size_bytes.into());
         let (_, pages) = self.pages_of(request);
         let start = self.links[self.link_in].find_command(arrive, link_ns);
-        let room = self.buffer.room_at(now, pages, self.drain_page_ns);
+        let mut room = self.buffer.room_at(now, pages, self.drain_page_ns);
+        if self.params.write_limit_mb_per_s > 0 {
+            room = room.max(self.admitted_until.saturating_sub(self.admitted_ahead_ns));
+        }
         (start, link_ns, room)
     }
 
@@ -304,6 +317,17 @@ impl Machine {
         if let Some(cause) = cause {
             cause.add(Mechanism::Link, start - now - self.params.command_ns);
             cause.add(Mechanism::BufferFull, room.saturating_sub(moved));
+        }
+        if self.params.write_limit_mb_per_s > 0 {
+            let bytes = u64::from(request.size_bytes);
+            let takes_ns = bytes * 1000 / u64::from(self.params.write_limit_mb_per_s);
+            self.admitted_until = self.admitted_until.max(now) + takes_ns;
+        }
+        if self.params.stalled_writes_max > 0 {
+            if self.stalled.len() == self.params.stalled_writes_max as usize {
+                self.stalled.pop_front();
+            }
+            self.stalled.push_back(room);
         }
 
         let (first, count) = self.pages_of(request);
@@ -341,7 +365,7 @@ impl Machine {
     /// Reads the rest of a page for a partial write. The write is acknowledged without waiting for it.
     fn complete_page(&mut self, now: Nanos, page: u32) {
         if let Home::Unit(unit) = self.home(page, now) {
-            let part = self.plan(now, unit, 1, 0, self.stats.flash_reads, false);
+            let part = self.plan(now + self.params.command_ns, unit, 1, 0, self.stats.flash_reads, false);
             self.dies[part.die as usize].read(Mechanism::Rmw, part.arrive, part.start, part.bus_end);
             let channel = self.geometry.channel_of(part.die) as usize;
             self.channels[channel].reserve(now, part.bus_start, part.bus_end - part.bus_start);
@@ -386,15 +410,16 @@ impl Machine {
         let (first, count) = self.pages_of(request);
         if count == 1 {
             let bytes = request.size_bytes.max(1).into();
+            let arrive = self.read_arrives(now);
             let end = match self.home(first, now) {
-                Home::Nowhere => now + self.params.command_ns,
+                Home::Nowhere => arrive,
                 Home::Dram => {
                     let link_ns = self.geometry.link_ns(bytes);
-                    self.links[0].find(now + self.params.command_ns + self.params.dram_ns, link_ns) + link_ns
+                    self.links[0].find(arrive + self.params.dram_ns, link_ns) + link_ns
                 }
                 Home::Unit(unit) => {
                     let split = self.ftl.is_split(first);
-                    self.plan(now, unit, 1, bytes, self.stats.flash_reads, split).link_end
+                    self.plan(arrive, unit, 1, bytes, self.stats.flash_reads, split).link_end
                 }
             };
             return end + self.params.complete_ns;

@@ -14,12 +14,15 @@ import typer
 from linnet.calibration import calibrate as fitting
 from linnet.calibration.iocost import Measured, read_result
 from linnet.calibration.loadcurve import TAIL, beneath, fit, nearest, off
+from linnet.calibration.shared import CELLS_MAX
+from linnet.cli.calibrate_shared import calibrate_shared
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import console, destination, errors, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.report.calibration import calibration_svg
 
+START = "consumer-deep"
 CEILINGS = (25.0, 50.0, 75.0, 100.0)
 """Ceilings of load at which modelled and measured latencies are shown."""
 
@@ -76,18 +79,34 @@ def header(result: dict[str, Any]) -> str:
 
 
 def calibrate(
-    result: Annotated[Path, typer.Argument(help="Result of resctl-bench: JSON, plain or gzip.", show_default=False)],
+    result: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Result of resctl-bench: JSON, plain or gzip. With --drive: tables of co-location, or their folder.",
+            show_default=False,
+        ),
+    ],
     out: Annotated[
         Path,
         typer.Option("--out", "-o", help="Parameter file to write (TOML).", callback=destination, show_default=False),
     ],
-    start: Annotated[str, typer.Option(help="Preset or parameter file to start from.")] = "consumer-deep",
+    start: Annotated[str, typer.Option(help="Preset or parameter file to start from.")] = START,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set", help="KEY=VALUE that is known of the drive; it is not fitted. May be repeated.", show_default=False
         ),
     ] = None,
+    drive: Annotated[
+        str | None,
+        typer.Option(
+            help="Fit to the cells of this drive in tables of SSD-iq (ssdiq-threads*, ssdiq-drives).",
+            show_default=False,
+        ),
+    ] = None,
+    cells: Annotated[
+        int, typer.Option(help="With --drive: cells to fit on, evenly spread over the loads.", min=2, max=CELLS_MAX)
+    ] = 6,
     report: Annotated[
         Path | None,
         typer.Option(help="Write a figure of modelled against measured values (SVG).", callback=destination),
@@ -95,13 +114,24 @@ def calibrate(
     seed: Seed = 1,
     json: AsJson = False,
 ) -> None:
-    """Fit the SSD model to the saturation and latency that resctl-bench's iocost benchmarks measured of a drive.
+    """Fit the SSD model to a measured drive.
+
+    Without --drive: to the saturation and latency in a result of resctl-bench's iocost benchmarks. With it: to some
+    cells of co-location tables, judged on the others.
 
     Example: [bold]linnet ssd calibrate result.json.gz --set channels=8 --set dies_per_channel=2 -o drive.toml[/]
+    Example: [bold]linnet ssd calibrate tables/ --drive h0 -o drive.toml[/]
     """
     if report is not None:
         require("report", "--report")
-    measured = read_result(result)
+    if drive is not None:
+        if settings or start != START:
+            raise typer.BadParameter("with --drive the layout comes from the data sheet; leave out --set and --start")
+        calibrate_shared(result, drive, cells, out, report, seed, json)
+        return
+    if len(result) > 1:
+        raise typer.BadParameter("one result at a time; tables of co-location need --drive", param_hint="RESULT")
+    measured = read_result(result[0])
     fixed = _fixed(settings or [])
     told = errors.print if errors.is_terminal else None
     found, rows = fit(measured, fitting.read_params(start), fixed, seed, told)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linnet.calibration.iocost import Level, Measured
 from linnet.report.figures import blank, svg
@@ -46,3 +46,30 @@ def _latency(axes: Axes, levels: Sequence[Level], rows: Sequence[Mapping[str, fl
     axes.set_xlabel("ceiling (measured) or load (modelled), % of the cost model")
     axes.set_ylabel("read latency, µs: median over seconds")
     axes.legend(fontsize=7, frameon=False)
+
+
+def cells_svg(model: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Latency against load of a shared drive: points are measured (filled: fitted), lines modelled."""
+    picture = blank(9.0, 3.6)
+    first = [row for row in rows if row["drive"] == rows[0]["drive"]]
+    for axes, op in zip(picture.subplots(1, 2), ("read", "write"), strict=True):
+        for key, colour in (("p50", "#1f78b4"), ("p99", "#d62728"), ("p99_9", "#6a3d9a")):
+            name = f"{op}_{key}_us"
+            for seen, face in ((True, colour), (False, "none")):
+                own = [row for row in first if row["fitted"] == seen]
+                axes.plot(
+                    [row["load"] for row in own],
+                    [row[name]["measured"] for row in own],
+                    "o",
+                    markersize=4,
+                    color=colour,
+                    markerfacecolor=face,
+                )
+            modelled = [row[name]["modelled"] for row in first]
+            axes.plot([row["load"] for row in first], modelled, "-", color=colour, label=key.replace("_", "."))
+        axes.set_yscale("log")
+        axes.set_xlabel("load, I/Os per second")
+        axes.set_ylabel(f"{op} latency, µs (points: measured, filled: fitted)")
+        axes.set_title(model, fontsize=9)
+        axes.legend(fontsize=7, frameon=False)
+    return svg(picture)

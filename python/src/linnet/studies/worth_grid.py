@@ -31,12 +31,17 @@ BUSY = 2.0
 """Median read latency of a busy array, as a multiple of an idle one's."""
 DOUBLINGS = 24
 MIXED = ("970-evo,970-evo,600p", "consumer-deep,enterprise-wide,sata")
+RECORDED = ("d7-p5520", "cm7-r", "pe8110", "7450-pro", "pe8110,d7-p5520,cm7-r")
+"""Fitted to data-centre drives under co-location."""
 QUEUED = (
     "consumer-deep-queued",
     "enterprise-wide-queued",
     "consumer-deep-queued,consumer-deep-queued,enterprise-wide-queued",
 )
-ARRAYS = ("970-evo", QUEUED[0], MIXED[0], "enterprise-wide", QUEUED[1], "600p", MIXED[1], QUEUED[2], "consumer-deep")
+ARRAYS = (
+    *("970-evo", QUEUED[0], RECORDED[0], MIXED[0], RECORDED[1], "enterprise-wide", QUEUED[1], RECORDED[2], "600p"),
+    *(RECORDED[4], MIXED[1], QUEUED[2], RECORDED[3], "consumer-deep"),
+)
 TURNS = ("busy", "over", "busy", "light")
 """Loads, as the grid goes through them."""
 SMALL = ("ycsb-nvme", "msr-1006", "msr-105", "msr-1370")
