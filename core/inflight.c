@@ -23,20 +23,23 @@
 #define LATENCY_MAX ((uint64_t)1 << 40) /* 18 minutes */
 #define PAGES_MAX 65535
 
+/* With x = value >> shift of 4..7 from the two bits below the highest: 4 * shift + x. Below 4, shift is 0. */
+static inline uint8_t bucket_of(uint64_t value)
+{
+	uint32_t shift = 61 - (uint32_t)__builtin_clzll(value | 4);
+	uint32_t bucket = 4 * shift + (uint32_t)(value >> shift);
+
+	return (uint8_t)(bucket < LINNET_BUCKET_MAX ? bucket : LINNET_BUCKET_MAX);
+}
+
 uint8_t linnet_bucket(uint64_t value)
 {
-	uint32_t octave, bucket;
-
-	if (value < 4)
-		return (uint8_t)value;
-	octave = 63 - (uint32_t)__builtin_clzll(value);
-	bucket = 4 * (octave - 1) + (uint32_t)(value >> (octave - 2) & 3);
-	return (uint8_t)(bucket < LINNET_BUCKET_MAX ? bucket : LINNET_BUCKET_MAX);
+	return bucket_of(value);
 }
 
 static uint8_t time_bucket(uint64_t time_ns)
 {
-	return linnet_bucket(time_ns >> TIME_SHIFT);
+	return bucket_of(time_ns >> TIME_SHIFT);
 }
 
 /* Time since then_ns; 0 if the caller's clock went back. */
@@ -173,10 +176,10 @@ void linnet_inflight_describe(const struct linnet_inflight *inflight, const stru
 	/* Loaded once: a concurrent event may make the result wrong, but reads stay in the caller's memory. */
 	uint32_t oldest = linnet_load32(&inflight->oldest_read);
 
-	features[0] = linnet_bucket(own_pages);
-	features[1] = linnet_bucket(inflight->reads);
-	features[2] = linnet_bucket(inflight->writes);
-	features[3] = linnet_bucket(inflight->read_pages);
+	features[0] = bucket_of(own_pages);
+	features[1] = bucket_of(inflight->reads);
+	features[2] = bucket_of(inflight->writes);
+	features[3] = bucket_of(inflight->read_pages);
 	features[4] = 0;
 	if (oldest != NONE)
 		features[4] = time_bucket(since(now_ns, ios[oldest].arrived_ns));
@@ -193,10 +196,10 @@ void linnet_inflight_describe(const struct linnet_inflight *inflight, const stru
 	features[11] = LINNET_BUCKET_MAX;
 	if (completed >= LINNET_INFLIGHT_READS)
 		features[11] = time_bucket(since(now_ns, inflight->done_ns[completed & (LINNET_INFLIGHT_READS - 1)]));
-	features[12] = linnet_bucket((offset_bytes > end ? offset_bytes - end : end - offset_bytes) / LINNET_PAGE_BYTES);
+	features[12] = bucket_of((offset_bytes > end ? offset_bytes - end : end - offset_bytes) / LINNET_PAGE_BYTES);
 	features[13] = time_bucket(expected_ns(inflight, own_pages));
 	features[14] = LINNET_BUCKET_MAX;
 	if (inflight->seen & LINNET_SEEN_SLOW)
-		features[14] = linnet_bucket(since(now_ns, inflight->slow_done_ns) >> LONG_SHIFT);
-	features[15] = linnet_bucket(inflight->written_pages - inflight->slow_written_pages);
+		features[14] = bucket_of(since(now_ns, inflight->slow_done_ns) >> LONG_SHIFT);
+	features[15] = bucket_of(inflight->written_pages - inflight->slow_written_pages);
 }

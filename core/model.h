@@ -229,12 +229,14 @@ int32_t linnet_trees_score(const struct linnet_trees *trees, const uint8_t featu
 /* ---- the same trees for processors, or kernels, that may not use vectors (bitsliced.c) ---- */
 
 #define LINNET_BITSLICED_ROWS (LINNET_TREE_LEVELS * LINNET_TREES + LINNET_INFLIGHT_FEATURES)
+#define LINNET_BITSLICED_WORDS 4
+#define LINNET_PAIR_LEAVES (LINNET_TREE_LEAVES * LINNET_TREE_LEAVES)
 
-/* 7,048 bytes. Const once initialised. */
+/* 15,880 bytes. Const once initialised. */
 struct linnet_bitsliced {
-	uint8_t row[LINNET_INFLIGHT_FEATURES][LINNET_BUCKET_MAX + 1]; /* of `passed`, for each value of a feature */
-	uint64_t passed[LINNET_BITSLICED_ROWS][LINNET_TREE_LEVELS];   /* a bit for each tree whose question is passed */
-	int16_t leaf[LINNET_TREES][LINNET_TREE_LEAVES];
+	uint64_t passed[LINNET_BITSLICED_ROWS][LINNET_BITSLICED_WORDS]; /* a byte for two trees: bits of passed questions */
+	uint8_t row[LINNET_INFLIGHT_FEATURES][LINNET_BUCKET_MAX + 1];   /* of `passed`, for each value of a feature */
+	int32_t leaf[LINNET_TREES / 2][LINNET_PAIR_LEAVES];             /* sums of a leaf of each of two trees */
 	int32_t base;
 };
 
