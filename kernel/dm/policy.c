@@ -85,16 +85,14 @@ static u32 usable_legs(const struct linnet_dm *dm, const struct bio *bio, u8 tri
 	return legs;
 }
 
-/* Fills in the leg's candidate and `seen`. Under RCU, on one CPU. */
-static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
+/*
+ * Reads the leg's candidate and `seen`, and the read's features if wanted, without its lock. False if every attempt was
+ * disturbed; then the candidate is torn. Under RCU, on one CPU.
+ */
+static bool read_state(const struct linnet_leg *leg, struct linnet_routing *routing, u8 *features)
 {
 	struct linnet_decision *decision = &routing->decision;
-	struct linnet_candidate *candidate = &decision->candidates[leg->index];
-	struct linnet_leg_model *leg_model = decision->by_trees ? rcu_dereference(leg->leg_model) : NULL;
-	struct linnet_cpu_state *cpu_state = this_cpu_ptr(leg->dm->cpu_states);
 	u64 offset_bytes = (leg->start + routing->sector) << SECTOR_SHIFT;
-	bool by_trees = leg_model && leg_model->loaded->has_trees;
-	u8 features[LINNET_INFLIGHT_FEATURES];
 	u32 try;
 
 	for (try = 0; try < DESCRIBE_TRIES; try++) {
@@ -105,21 +103,52 @@ static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
 			continue;
 		}
 		routing->seen[leg->index] = leg->state.events;
-		linnet_replica_describe(&leg->state, decision->now_ns, candidate);
-		if (by_trees)
+		linnet_replica_describe(&leg->state, decision->now_ns, &decision->candidates[leg->index]);
+		if (features)
 			linnet_replica_features(&leg->state, decision->now_ns, offset_bytes, routing->size_bytes,
 						features);
-		if (read_seqcount_retry(&leg->seq, seq))
-			continue;
-		if (by_trees) {
-			candidate->known = 1;
-			candidate->score = linnet_bitsliced_score(&leg_model->loaded->bitsliced, features);
-		}
-		cpu_state->last[leg->index] = *candidate;
+		if (!read_seqcount_retry(&leg->seq, seq))
+			return true;
+	}
+	return false;
+}
+
+/* Fills in the leg's candidate and `seen`. Under RCU, on one CPU. */
+static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
+{
+	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
+	struct linnet_candidate *last = &this_cpu_ptr(leg->dm->cpu_states)->last[leg->index];
+
+	if (read_state(leg, routing, NULL)) {
+		*last = *candidate;
 		return;
 	}
-	*candidate = cpu_state->last[leg->index];
+	*candidate = *last;
 	routing->seen[leg->index] = LINNET_ANY_EVENT;
+}
+
+/*
+ * The score of the leg's trees for the read. The features must belong to the same events as the candidate, so both are
+ * read again. If that fails, the candidate stays as it was, with even odds.
+ */
+static void ask_trees(struct linnet_leg *leg, struct linnet_routing *routing)
+{
+	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index], before = *candidate;
+	struct linnet_leg_model *leg_model = rcu_dereference(leg->leg_model);
+	u8 features[LINNET_INFLIGHT_FEATURES];
+
+	candidate->score = 0;
+	if (!leg_model || !leg_model->loaded->has_trees)
+		return;
+	if (read_state(leg, routing, features)) {
+		candidate->known = 1;
+		candidate->score = linnet_bitsliced_score(&leg_model->loaded->bitsliced, features);
+	} else {
+		*candidate = before;
+		candidate->score = 0;
+		routing->seen[leg->index] = LINNET_ANY_EVENT;
+	}
+	candidate->eligible = before.eligible;
 }
 
 /* The prediction of the leg's network for the read. Under RCU, on one CPU. */
@@ -175,8 +204,12 @@ static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 		routing->seen[k] = 0;
 	}
 	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->cpu_states)->revokes)) !=
-	       LINNET_NO_REPLICA)
-		ask_network(&dm->legs[k], routing);
+	       LINNET_NO_REPLICA) {
+		if (decision->asks_trees)
+			ask_trees(&dm->legs[k], routing);
+		else
+			ask_network(&dm->legs[k], routing);
+	}
 }
 
 /* Routes a read without a decision. */

@@ -219,6 +219,8 @@ pub struct Decision {
     pub verdict: u8,
     pub denied: u8,
     pub asked: u8,
+    pub scored: u8,
+    pub asks_trees: u8,
     pub in_service: u8,
     pub chosen: u8,
     pub choice: Choice,

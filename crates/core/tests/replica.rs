@@ -3,8 +3,8 @@
 //! how decisions treat it, and when its reads are hedged.
 
 use linnet_core::{
-    Answer, Budget, Candidate, DIGITS, Decision, Flight, Hedging, InflightTracker, Layer, Network, Place, Policy,
-    Question, Rate, Replica, Settings, Tracker, Verdict,
+    Answer, Asked, Budget, Candidate, DIGITS, Decision, Flight, Hedging, InflightTracker, Layer, Network, Place,
+    Policy, Question, Rate, Replica, Settings, Tracker, Verdict,
 };
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request};
@@ -139,9 +139,8 @@ fn ask_slow(replica: &Replica, settings: &Settings, revokes: &mut Budget, now_ns
     let mut decision = Decision::new();
     let question = Question { now_ns, replicas: 2, usable: 1, trees: 0, networks: 3, may_revoke: true };
     decision.begin(settings, &question);
-    assert!(!decision.wants_scores());
     replica.describe(now_ns, decision.describe(0));
-    while let Some(k) = decision.next_to_ask(settings, revokes) {
+    while let Some(Asked::Network(k)) = decision.next_to_ask(settings, revokes) {
         (decision.describe(k).known, decision.describe(k).slow) = (true, true);
     }
     decision.answer()
