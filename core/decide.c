@@ -62,6 +62,7 @@ void linnet_decision_begin(struct linnet_decision *decision, const struct linnet
 	decision->asked = 0;
 	decision->scored = 0;
 	decision->asks_trees = 0;
+	decision->choice.replica = 0;
 	decision->in_service = 0;
 	decision->chosen = 0;
 	decision->denied = 0;
@@ -93,12 +94,27 @@ static void set_eligible(struct linnet_decision *decision)
  * linnet-best: the next replica whose trees to ask. Those that were not asked have the least score that counts. So if
  * the preferred one has been asked, or has no trees, no further score can change that it is preferred.
  */
-static uint32_t next_to_score(const struct linnet_decision *decision, uint32_t *preferred)
+static uint32_t next_to_score(struct linnet_decision *decision, uint32_t *preferred)
 {
-	uint32_t unknown = decision->trees & ~(uint32_t)decision->scored;
+	uint32_t last = decision->choice.replica, unknown = decision->trees & ~(uint32_t)decision->scored, policy = LINNET_BEST;
+	const struct linnet_candidate *own = &decision->candidates[last];
 
-	*preferred = linnet_preferred(LINNET_BEST, decision->candidates, decision->count);
-	return unknown >> *preferred & 1 ? *preferred : LINNET_NO_REPLICA;
+	/* The replica asked last has the least score and waits no longer than when it was preferred. */
+	if (decision->scored && own->score <= LINNET_SCORE_LEAST &&
+	    linnet_expected_ns(own->ewma_ns, own->in_flight) <= decision->expected_ns) {
+		*preferred = last;
+		return LINNET_NO_REPLICA;
+	}
+	/* All scores are equal: the order is that of the wait. */
+	if (!(decision->in_service & ~unknown))
+		policy = LINNET_EWMA_INFLIGHT;
+	*preferred = linnet_preferred(policy, decision->candidates, decision->count);
+	if (!(unknown >> *preferred & 1))
+		return LINNET_NO_REPLICA;
+	own = &decision->candidates[*preferred];
+	decision->expected_ns = linnet_expected_ns(own->ewma_ns, own->in_flight);
+	decision->choice.replica = *preferred;
+	return *preferred;
 }
 
 /* linnos: the next replica whose network to run, or none if the last one did not predict slow. */
@@ -209,4 +225,4 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 _Static_assert(sizeof(struct linnet_rate) == 8 && sizeof(struct linnet_settings) == 64, "struct linnet_settings");
 _Static_assert(sizeof(struct linnet_budget) == 8, "struct linnet_budget");
 _Static_assert(sizeof(struct linnet_candidate) == 32 && sizeof(struct linnet_choice) == 8, "struct linnet_candidate");
-_Static_assert(sizeof(struct linnet_decision) == 32 + 32 * LINNET_REPLICAS_MAX, "struct linnet_decision");
+_Static_assert(sizeof(struct linnet_decision) == 40 + 32 * LINNET_REPLICAS_MAX, "struct linnet_decision");

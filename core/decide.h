@@ -174,6 +174,7 @@ struct linnet_decision {
 	uint8_t in_service; /* bit per replica that was eligible; 0 until candidates have been checked */
 	uint8_t chosen;     /* the choice has been made */
 	struct linnet_choice choice;
+	uint64_t expected_ns; /* of the replica whose trees were asked last: its expected wait at that time */
 	struct linnet_candidate candidates[LINNET_REPLICAS_MAX];
 };
 
@@ -262,7 +263,7 @@ struct linnet_flight {
 	uint16_t spare;
 };
 
-/* An idle replica without history, with `places` for I/Os in flight; 0 if the features of linnet-1 are not needed. */
+/* An idle replica without history, with `places` for I/Os in flight; 0 if trees are not used. */
 void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns, struct linnet_inflight_io *ios,
 			 uint32_t places);
 
@@ -296,8 +297,8 @@ int linnet_replica_is_out(const struct linnet_replica *replica, uint64_t now_ns)
 /* The replica's state for a read that arrives now, without models: `score`, `known` and `slow` are 0. */
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate);
 
-/* The features from which trees score the read. */
-void linnet_replica_features(const struct linnet_replica *replica, uint64_t now_ns, uint64_t offset_bytes,
+/* The features, in a schema, from which trees score the read. */
+void linnet_replica_features(const struct linnet_replica *replica, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,
 			     uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
 /*

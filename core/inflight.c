@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Features of the schema linnet-1 (spec/features-linnet.md): the state of one device that a host can observe while I/Os
- * are in flight.
+ * Features of the schemas linnet-1 and linnet-2 (spec/features-linnet.md): the state of one device that a host can
+ * observe while I/Os are in flight.
  *
  * LinnOS uses completed reads. A device that stalls completes nothing, so its history stays good while reads queue up.
  * The first signs of a stall are the ages of the reads in flight, the time since a read completed and the time that the
  * last eight took to complete. Further features are the work ahead of the read and the device's recent rate for such
  * work.
+ *
+ * linnet-2 also counts the reads in flight that begin on the same page, which a device serves one after the other. They
+ * are counted by a hash of the page, in both schemas, so that a model of either may be used at any time.
  *
  * Each feature is one byte, 0..63: a count or a time on a logarithmic scale with four steps per octave. Reads and
  * writes in flight are kept in lists by arrival. Every event and every description takes a constant number of
@@ -22,6 +25,9 @@
 #define PAGE_SHIFT 4       /* time per page: a new I/O weighs 1/16, in 1/16 ns */
 #define LATENCY_MAX ((uint64_t)1 << 40) /* 18 minutes */
 #define PAGES_MAX 65535
+#define GOLDEN 0x9e3779b97f4a7c15U /* 2^64 over the golden ratio: its product's high bits are the hash */
+#define SLOT_BITS 6
+_Static_assert(1 << SLOT_BITS == LINNET_PAGE_SLOTS, "a hash is the number of a count");
 
 /* With x = value >> shift of 4..7 from the two bits below the highest: 4 * shift + x. Below 4, shift is 0. */
 static inline uint8_t bucket_of(uint64_t value)
@@ -46,6 +52,11 @@ static uint8_t time_bucket(uint64_t time_ns)
 static uint64_t since(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+static uint32_t slot_of(uint64_t offset_bytes)
+{
+	return (uint32_t)(offset_bytes / LINNET_PAGE_BYTES * GOLDEN >> (64 - SLOT_BITS));
 }
 
 /* A moving average, stored times 2^shift. Its first value is the first sample. */
@@ -95,6 +106,7 @@ void linnet_inflight_arrive(struct linnet_inflight *inflight, struct linnet_infl
 	own->arrived_ns = now_ns;
 	own->pages = linnet_pages(size_bytes);
 	own->is_read = is_read != 0;
+	own->slot = 0;
 	inflight->pages += own->pages;
 	own->pages_ahead = inflight->pages;
 	if (!is_read) {
@@ -102,6 +114,8 @@ void linnet_inflight_arrive(struct linnet_inflight *inflight, struct linnet_infl
 		inflight->written_pages += own->pages;
 		return;
 	}
+	own->slot = (uint16_t)slot_of(offset_bytes);
+	inflight->page_reads[own->slot]++;
 	inflight->reads++;
 	inflight->read_pages += own->pages;
 	inflight->arrived_sum_ns += now_ns;
@@ -121,6 +135,7 @@ void linnet_inflight_withdraw(struct linnet_inflight *inflight, struct linnet_in
 		return;
 	}
 	inflight->reads--;
+	inflight->page_reads[own->slot]--;
 	inflight->read_pages -= own->pages;
 	inflight->arrived_sum_ns -= own->arrived_ns;
 	drop_read(inflight, ios, io);
@@ -168,8 +183,9 @@ static uint64_t expected_ns(const struct linnet_inflight *inflight, uint32_t own
 	return (inflight->page_ns >> PAGE_SHIFT) * (pages < PAGES_MAX ? pages : PAGES_MAX) >> PAGE_SHIFT;
 }
 
-void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint64_t now_ns,
-			      uint64_t offset_bytes, uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES])
+void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint32_t schema,
+			      uint64_t now_ns, uint64_t offset_bytes, uint32_t size_bytes,
+			      uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
 	uint32_t own_pages = linnet_pages(size_bytes);
 	uint64_t completed = inflight->completed, end = inflight->read_end_bytes;
@@ -191,7 +207,10 @@ void linnet_inflight_describe(const struct linnet_inflight *inflight, const stru
 	if (inflight->seen & LINNET_SEEN_ARRIVAL)
 		features[7] = time_bucket(since(now_ns, inflight->read_arrived_ns));
 	features[8] = time_bucket(least_latency(inflight));
-	features[9] = time_bucket(inflight->fast_ns >> FAST_SHIFT);
+	if (schema == LINNET_SCHEMA_LINNET2)
+		features[9] = bucket_of(inflight->page_reads[slot_of(offset_bytes)]);
+	else
+		features[9] = time_bucket(inflight->fast_ns >> FAST_SHIFT);
 	features[10] = time_bucket(inflight->slow_ns >> SLOW_SHIFT);
 	features[11] = LINNET_BUCKET_MAX;
 	if (completed >= LINNET_INFLIGHT_READS)

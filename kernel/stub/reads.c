@@ -90,7 +90,8 @@ static void score(struct account *own, u64 now_ns, struct linnet_candidate *c)
 
 	if (!own->plain)
 		return;
-	linnet_replica_features(&own->replica, now_ns, 512 * (own->start + current->sector), current->size, features);
+	linnet_replica_features(&own->replica, own->plain->trees.schema, now_ns, 512 * (own->start + current->sector), current->size,
+				features);
 	c->known = 1;
 	c->score = linnet_trees_score(&own->plain->trees, features);
 }
@@ -248,7 +249,7 @@ static void end(struct flight *f, blk_status_t status)
 	f->b = NULL;
 }
 
-static const char *const kinds[] = { "slow", "fast", "busy", "random" };
+static const char *const kinds[] = { "slow", "fast", "busy", "random", "pages" };
 
 static void step(struct dm_target *ti, u32 trouble)
 {
@@ -281,7 +282,7 @@ static void sequence(u32 steps)
 
 	for (u32 k = 0; k < LEGS; k++) {
 		char name[32], path[40];
-		const char *kind = kinds[below(2) ? 3 : below(3)];
+		const char *kind = kinds[below(2) ? 3 + below(2) : below(3)];
 
 		accounts[k].start = 8 * below(1000);
 		accounts[k].plain = below(4) ? plain_of(kind) : NULL;

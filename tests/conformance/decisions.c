@@ -257,7 +257,8 @@ static void describe(struct decision *d, unsigned k, const struct linnet_replica
 
 	linnet_replica_describe(replica, d->ours.now_ns, own);
 	if (d->ours.by_trees && model.has_trees) {
-		linnet_replica_features(replica, d->ours.now_ns, start[k] + 512 * d->sector, d->size, features);
+		linnet_replica_features(replica, model.file.trees.schema, d->ours.now_ns, start[k] + 512 * d->sector, d->size,
+					features);
 		d->scores[k] = linnet_trees_score(&model.file.trees, features);
 	}
 	d->described |= 1u << k;

@@ -13,7 +13,7 @@ use std::path::Path;
 use common::{SPDX, Slow, forged, keep, lines, logits, rising, root};
 use linnet_core::{
     Asked, Budget, Candidate, Decision, Error, Hedging, INFLIGHT_FEATURES, Latencies, Layer, Model, Network, Policy,
-    Question, Rate, Settings, TREE_LEVELS, TREES, Tracker, Tree, Trees, Width,
+    Question, Rate, Schema, Settings, TREE_LEVELS, TREES, Tracker, Tree, Trees, Width,
 };
 use linnet_sim::Chance;
 use linnet_types::{Op, Thresholds};
@@ -451,11 +451,15 @@ fn model_files() {
         ("v2-both.txt", 3),
         ("v2-trees-latencies.txt", 6),
         ("v2-all.txt", 7),
+        ("v2-trees-linnet2.txt", 2),
     ] {
         let mut model = small_model(&mut chance, &[3], 200);
         model.network = model.network.filter(|_| parts & 1 != 0);
         model.trees = (parts & 2 != 0).then(|| random_trees(&mut chance));
         model.latencies = (parts & 4 != 0).then(|| random_latencies(&mut chance));
+        if name.contains("linnet2") {
+            model.trees = model.trees.map(|trees| trees.on(Schema::Linnet2));
+        }
         let bytes = model.to_bytes().unwrap();
         assert_eq!(model.to_bytes().unwrap(), bytes);
         keep_model(name, &model, &bytes, &mut chance);
@@ -555,5 +559,5 @@ fn damaged_model_files() {
 #[test]
 fn no_vector_is_left_over() {
     let count = |folder: &str| std::fs::read_dir(root().join(Path::new("spec/vectors")).join(folder)).unwrap().count();
-    assert_eq!((count("models"), count("reject")), (8, 53));
+    assert_eq!((count("models"), count("reject")), (9, 53));
 }

@@ -137,7 +137,7 @@ impl Core {
     /// The trees' score of this read on the device, and the features it was computed from.
     fn look(&self, ask: &Ask<'_>, device: usize) -> Option<Seen> {
         let trees = self.trees.get(device)?.as_ref()?;
-        let features = ask.devices[device].features(ask.now_ns, ask.request)?;
+        let features = ask.devices[device].features(trees.schema(), ask.now_ns, ask.request)?;
         Some((trees.score(&features), features))
     }
 
