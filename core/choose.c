@@ -20,7 +20,6 @@
  */
 #include "linnet.h"
 
-#define SURE (-2 * LINNET_TREE_ONE) /* odds below one in seven are treated alike */
 #define LN2_1024 710              /* ln 2, times 1,024 */
 #define LN_SHIFT 10
 
@@ -58,7 +57,7 @@ static uint32_t log2_1024(uint64_t value)
  */
 static int64_t preference(int32_t score, uint64_t expected_ns)
 {
-	return (score > SURE ? score : SURE) + (int64_t)((uint64_t)LN2_1024 * log2_1024(expected_ns) >> LN_SHIFT);
+	return (score > LINNET_SCORE_LEAST ? score : LINNET_SCORE_LEAST) + (int64_t)((uint64_t)LN2_1024 * log2_1024(expected_ns) >> LN_SHIFT);
 }
 
 static uint64_t age_of(const struct linnet_candidate *replica, uint64_t now_ns)
@@ -73,43 +72,75 @@ static int is_silent(const struct linnet_settings *settings, const struct linnet
 	return replica->in_flight == 0 && age_of(replica, now_ns) > times(settings->age_ns, ages);
 }
 
-/* Sort key of the policy: the lower `first`, then the lower `second`, is preferred. */
-struct key {
-	int64_t first;
-	uint64_t second;
-};
-
-static struct key key_of(const struct linnet_candidate *replica, uint32_t policy)
+static uint32_t fewest_in_flight(const struct linnet_candidate *replicas, uint32_t count)
 {
-	struct key key = { 0, 0 };
+	uint32_t best = LINNET_NO_REPLICA;
 
-	if (policy == LINNET_SHORTEST_QUEUE)
-		key.second = replica->in_flight;
-	if (policy == LINNET_EWMA_INFLIGHT || policy == LINNET_BEST)
-		key.second = linnet_expected_ns(replica->ewma_ns, replica->in_flight);
-	if (policy == LINNET_BEST)
-		key.first = preference(replica->score, key.second);
-	return key;
+	for (uint32_t k = 0; k < count; k++)
+		if (replicas[k].eligible && (best == LINNET_NO_REPLICA || replicas[k].in_flight < replicas[best].in_flight))
+			best = k;
+	return best;
+}
+
+static uint32_t least_expected(const struct linnet_candidate *replicas, uint32_t count)
+{
+	uint32_t best = LINNET_NO_REPLICA;
+	uint64_t least = 0;
+
+	for (uint32_t k = 0; k < count; k++) {
+		uint64_t own;
+
+		if (!replicas[k].eligible)
+			continue;
+		own = linnet_expected_ns(replicas[k].ewma_ns, replicas[k].in_flight);
+		if (best != LINNET_NO_REPLICA && own >= least)
+			continue;
+		best = k;
+		least = own;
+	}
+	return best;
+}
+
+/* Of replicas with equal preference, the one with the least expected wait. */
+static uint32_t least_preference(const struct linnet_candidate *replicas, uint32_t count)
+{
+	uint32_t best = LINNET_NO_REPLICA;
+	uint64_t least_ns = 0;
+	int64_t least = 0;
+
+	for (uint32_t k = 0; k < count; k++) {
+		uint64_t own_ns;
+		int64_t own;
+
+		if (!replicas[k].eligible)
+			continue;
+		own_ns = linnet_expected_ns(replicas[k].ewma_ns, replicas[k].in_flight);
+		own = preference(replicas[k].score, own_ns);
+		if (best != LINNET_NO_REPLICA && (own > least || (own == least && own_ns >= least_ns)))
+			continue;
+		best = k;
+		least = own;
+		least_ns = own_ns;
+	}
+	return best;
+}
+
+static uint32_t first_eligible(const struct linnet_candidate *replicas, uint32_t count)
+{
+	for (uint32_t k = 0; k < count; k++)
+		if (replicas[k].eligible)
+			return k;
+	return LINNET_NO_REPLICA;
 }
 
 uint32_t linnet_preferred(uint32_t policy, const struct linnet_candidate *replicas, uint32_t count)
 {
-	uint32_t best = LINNET_NO_REPLICA;
-	struct key least = { 0, 0 };
-
-	for (uint32_t k = 0; k < count; k++) {
-		struct key own;
-
-		if (!replicas[k].eligible)
-			continue;
-		own = key_of(&replicas[k], policy);
-		if (best == LINNET_NO_REPLICA || own.first < least.first ||
-		    (own.first == least.first && own.second < least.second)) {
-			best = k;
-			least = own;
-		}
+	switch (policy) {
+	case LINNET_BEST: return least_preference(replicas, count);
+	case LINNET_EWMA_INFLIGHT: return least_expected(replicas, count);
+	case LINNET_SHORTEST_QUEUE: return fewest_in_flight(replicas, count);
 	}
-	return best;
+	return first_eligible(replicas, count);
 }
 
 int linnet_may_revoke(const struct linnet_settings *settings, const struct linnet_candidate *replica, int by_trees,
@@ -143,14 +174,43 @@ static struct linnet_choice ask_in_order(const struct linnet_settings *settings,
 	return choice;
 }
 
+/* A replica is probed when nothing has been learnt of it for longer than this. */
+static uint64_t silence_ns(const struct linnet_settings *settings, uint32_t policy)
+{
+	return policy == LINNET_BEST ? times(settings->age_ns, settings->probe_ages) : settings->age_ns - 1;
+}
+
+static inline int wants_probe(uint32_t policy, const struct linnet_candidate *replica, uint64_t now_ns, uint64_t limit_ns)
+{
+	if (age_of(replica, now_ns) <= limit_ns || !replica->eligible || replica->probing)
+		return 0;
+	return policy == LINNET_BEST ? replica->in_flight == 0 : replica->ewma_ns > 0;
+}
+
 int linnet_wants_probe(const struct linnet_settings *settings, uint32_t policy, const struct linnet_candidate *replica,
 		       uint64_t now_ns)
 {
-	if (!replica->eligible || replica->probing || policy < LINNET_EWMA_INFLIGHT)
-		return 0;
-	if (policy == LINNET_BEST)
-		return is_silent(settings, replica, now_ns, settings->probe_ages);
-	return replica->ewma_ns > 0 && age_of(replica, now_ns) >= settings->age_ns;
+	return policy >= LINNET_EWMA_INFLIGHT && wants_probe(policy, replica, now_ns, silence_ns(settings, policy));
+}
+
+struct linnet_choice linnet_choose_from(const struct linnet_settings *settings, uint32_t policy,
+					const struct linnet_candidate *replicas, uint32_t count, uint64_t now_ns,
+					uint32_t preferred)
+{
+	uint64_t limit_ns = silence_ns(settings, policy);
+	struct linnet_choice choice = { preferred, 0, 0 };
+
+	for (uint32_t k = 0; k < count; k++) {
+		if (policy == LINNET_EWMA_INFLIGHT && k == preferred)
+			continue;
+		if (wants_probe(policy, &replicas[k], now_ns, limit_ns)) {
+			choice.replica = k;
+			choice.probe = 1;
+			return choice;
+		}
+	}
+	choice.predicted_fast = policy == LINNET_BEST && replicas[preferred].known && replicas[preferred].score < 0;
+	return choice;
 }
 
 struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,
@@ -173,17 +233,5 @@ struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint3
 	}
 	if (policy == LINNET_LINNOS)
 		return ask_in_order(settings, replicas, count, last, now_ns);
-	choice.replica = linnet_preferred(policy, replicas, count);
-	for (uint32_t k = 0; policy >= LINNET_EWMA_INFLIGHT && k < count; k++) {
-		if (policy == LINNET_EWMA_INFLIGHT && k == choice.replica)
-			continue;
-		if (linnet_wants_probe(settings, policy, &replicas[k], now_ns)) {
-			choice.replica = k;
-			choice.probe = 1;
-			return choice;
-		}
-	}
-	choice.predicted_fast = policy == LINNET_BEST && replicas[choice.replica].known &&
-			replicas[choice.replica].score < 0;
-	return choice;
+	return linnet_choose_from(settings, policy, replicas, count, now_ns, linnet_preferred(policy, replicas, count));
 }

@@ -6,6 +6,7 @@
  *    a network by baseline. If Linnet is off, every read follows baseline.
  * 2. Candidates. Replicas that are out of service because of errors are excluded, unless no other is left.
  * 3. Choice (choose.c). linnos runs networks in order until one does not predict slow. It never runs the last one.
+ *    linnet-best asks trees only as far as the choice depends on their scores: see next_to_score.
  * 4. Verdict. A read that may be revoked is revoked if the model of the chosen replica predicts slow, the replica's
  *    state has not expired, and the budget has a revoke left. If the state has expired, the read is submitted as a
  *    probe.
@@ -59,6 +60,9 @@ void linnet_decision_begin(struct linnet_decision *decision, const struct linnet
 	decision->policy = (uint8_t)policy;
 	decision->by_trees = policy == LINNET_BEST || (decision->may_revoke && policy != LINNET_LINNOS);
 	decision->asked = 0;
+	decision->scored = 0;
+	decision->asks_trees = 0;
+	decision->choice.replica = 0;
 	decision->in_service = 0;
 	decision->chosen = 0;
 	decision->denied = 0;
@@ -73,11 +77,44 @@ static void set_eligible(struct linnet_decision *decision)
 
 		in_service |= (uint32_t)decision->candidates[k].eligible << k;
 	}
-	if (!in_service)
-		in_service = decision->usable;
-	for (uint32_t k = 0; k < decision->count; k++)
-		decision->candidates[k].eligible = in_service >> k & 1;
+	/* If all of them are eligible, the candidates say so already. */
+	if (in_service != (1U << decision->count) - 1) {
+		in_service = in_service ? in_service : decision->usable;
+		for (uint32_t k = 0; k < decision->count; k++)
+			decision->candidates[k].eligible = in_service >> k & 1;
+	}
 	decision->in_service = (uint8_t)in_service;
+	if (decision->policy != LINNET_BEST)
+		return;
+	for (uint32_t left = in_service & decision->trees; left; left &= left - 1)
+		decision->candidates[__builtin_ctz(left)].score = LINNET_SCORE_LEAST;
+}
+
+/*
+ * linnet-best: the next replica whose trees to ask. Those that were not asked have the least score that counts. So if
+ * the preferred one has been asked, or has no trees, no further score can change that it is preferred.
+ */
+static uint32_t next_to_score(struct linnet_decision *decision, uint32_t *preferred)
+{
+	uint32_t last = decision->choice.replica, unknown = decision->trees & ~(uint32_t)decision->scored, policy = LINNET_BEST;
+	const struct linnet_candidate *own = &decision->candidates[last];
+
+	/* The replica asked last has the least score and waits no longer than when it was preferred. */
+	if (decision->scored && own->score <= LINNET_SCORE_LEAST &&
+	    linnet_expected_ns(own->ewma_ns, own->in_flight) <= decision->expected_ns) {
+		*preferred = last;
+		return LINNET_NO_REPLICA;
+	}
+	/* All scores are equal: the order is that of the wait. */
+	if (!(decision->in_service & ~unknown))
+		policy = LINNET_EWMA_INFLIGHT;
+	*preferred = linnet_preferred(policy, decision->candidates, decision->count);
+	if (!(unknown >> *preferred & 1))
+		return LINNET_NO_REPLICA;
+	own = &decision->candidates[*preferred];
+	decision->expected_ns = linnet_expected_ns(own->ewma_ns, own->in_flight);
+	decision->choice.replica = *preferred;
+	return *preferred;
 }
 
 /* linnos: the next replica whose network to run, or none if the last one did not predict slow. */
@@ -101,7 +138,7 @@ static int is_single(uint32_t bits)
 	return (bits & (bits - 1)) == 0;
 }
 
-static void choose(struct linnet_decision *decision, const struct linnet_settings *settings)
+static void choose(struct linnet_decision *decision, const struct linnet_settings *settings, uint32_t preferred)
 {
 	int lacks_model = decision->policy == LINNET_BASELINE && linnet_load32(&settings->policy) != LINNET_BASELINE;
 
@@ -109,6 +146,9 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 	if (is_single(decision->in_service)) {
 		decision->choice = (struct linnet_choice){ (uint32_t)__builtin_ctz(decision->in_service), 0, 0 };
 		decision->verdict = LINNET_FORCED_SUBMIT;
+	} else if (preferred != LINNET_NO_REPLICA) {
+		decision->choice = linnet_choose_from(settings, decision->policy, decision->candidates, decision->count,
+						      decision->now_ns, preferred);
 	} else {
 		decision->choice = linnet_choose(settings, decision->policy, decision->candidates, decision->count,
 						 decision->now_ns);
@@ -137,28 +177,45 @@ static void follow_network(struct linnet_decision *decision, const struct linnet
 		decision->denied = 1;
 }
 
+/* Notes that the replica's trees, or else its network, are asked. */
+static uint32_t ask(struct linnet_decision *decision, uint32_t k, int trees)
+{
+	if (trees)
+		decision->scored |= (uint8_t)(1U << k);
+	else
+		decision->asked |= (uint8_t)(1U << k);
+	decision->asks_trees = (uint8_t)trees;
+	return k;
+}
+
 uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
 			      struct linnet_budget *revokes)
 {
-	uint32_t k;
+	uint32_t k = LINNET_NO_REPLICA, preferred = LINNET_NO_REPLICA;
 
 	if (!decision->in_service)
 		set_eligible(decision);
-	if (decision->policy == LINNET_LINNOS && !decision->chosen && !is_single(decision->in_service)) {
-		k = next_in_order(decision);
-		if (k != LINNET_NO_REPLICA) {
-			decision->asked |= (uint8_t)(1U << k);
-			return k;
+	if (!decision->chosen) {
+		if (!is_single(decision->in_service)) {
+			if (decision->policy == LINNET_BEST)
+				k = next_to_score(decision, &preferred);
+			else if (decision->policy == LINNET_EWMA_INFLIGHT)
+				preferred = linnet_preferred(LINNET_EWMA_INFLIGHT, decision->candidates, decision->count);
+			else if (decision->policy == LINNET_LINNOS)
+				k = next_in_order(decision);
 		}
+		if (k != LINNET_NO_REPLICA)
+			return ask(decision, k, decision->policy == LINNET_BEST);
+		choose(decision, settings, preferred);
 	}
-	if (!decision->chosen)
-		choose(decision, settings);
 	if (!decision->may_revoke || decision->choice.probe)
 		return LINNET_NO_REPLICA;
 	k = decision->choice.replica;
-	if (!decision->candidates[k].known && !(decision->asked >> k & 1)) {
-		decision->asked |= (uint8_t)(1U << k);
-		return k;
+	if (!decision->candidates[k].known) {
+		if (decision->by_trees && (decision->trees & ~decision->scored) >> k & 1)
+			return ask(decision, k, 1);
+		if (!(decision->asked >> k & 1))
+			return ask(decision, k, 0);
 	}
 	follow_network(decision, settings, revokes);
 	return LINNET_NO_REPLICA;
@@ -168,4 +225,4 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 _Static_assert(sizeof(struct linnet_rate) == 8 && sizeof(struct linnet_settings) == 64, "struct linnet_settings");
 _Static_assert(sizeof(struct linnet_budget) == 8, "struct linnet_budget");
 _Static_assert(sizeof(struct linnet_candidate) == 32 && sizeof(struct linnet_choice) == 8, "struct linnet_candidate");
-_Static_assert(sizeof(struct linnet_decision) == 32 + 32 * LINNET_REPLICAS_MAX, "struct linnet_decision");
+_Static_assert(sizeof(struct linnet_decision) == 40 + 32 * LINNET_REPLICAS_MAX, "struct linnet_decision");

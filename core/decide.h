@@ -112,6 +112,9 @@ struct linnet_choice {
 /* Expected wait of a read by the averages: EWMA latency x (in flight + 1). Saturates. */
 uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight);
 
+/* Odds below one in seven are treated alike: a lower score counts as this one. */
+#define LINNET_SCORE_LEAST (-2 * LINNET_TREE_ONE)
+
 /* The eligible candidate that the policy prefers, ignoring probes: the target of a hedge. LINNET_NO_REPLICA if none. */
 uint32_t linnet_preferred(uint32_t policy, const struct linnet_candidate *candidates, uint32_t count);
 
@@ -126,19 +129,28 @@ int linnet_wants_probe(const struct linnet_settings *settings, uint32_t policy, 
 int linnet_may_revoke(const struct linnet_settings *settings, const struct linnet_candidate *candidate, int by_trees,
 		      uint64_t now_ns);
 
-/* The choice among the candidates, of which 0 is the primary, by a policy whose models are present. */
+/*
+ * The choice among the candidates, of which 0 is the primary, by a policy whose models are present. linnet_choose_from is
+ * the rest of it under ewma-inflight and linnet-best: at least two candidates are eligible, one of them is preferred.
+ */
 struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,
 				   const struct linnet_candidate *candidates, uint32_t count, uint64_t now_ns);
+struct linnet_choice linnet_choose_from(const struct linnet_settings *settings, uint32_t policy,
+					const struct linnet_candidate *candidates, uint32_t count, uint64_t now_ns,
+					uint32_t preferred);
 
 /* ---- the decision (decide.c) ---- */
 
 /*
- * In three steps, because reading a replica's state may need its lock, and running all networks is too expensive:
+ * In three steps, because reading a replica's state may need its lock, and asking every model is too expensive:
  *
- *   linnet_decision_begin       sets the policy, and whether the scores of trees are needed
- *   the caller                  fills in candidates[k] of each usable replica (linnet_replica_describe) and its score
- *   linnet_decision_next        returns a replica whose network must be run (linnet_replica_ask). Call it until the
+ *   linnet_decision_begin       sets the policy
+ *   the caller                  fills in candidates[k] of each usable replica (linnet_replica_describe)
+ *   linnet_decision_next        returns a replica whose model must be asked: if `asks_trees`, the trees, for `known` and
+ *                               `score` of its candidate; else the network, for `known` and `slow`. Call it until the
  *                               decision is complete: LINNET_NO_REPLICA
+ *
+ * Trees are asked only as far as the choice depends on their scores. It is the choice that all scores would give.
  */
 struct linnet_decision {
 	/* From the caller, before the first step: */
@@ -151,15 +163,18 @@ struct linnet_decision {
 
 	/* From linnet_decision_begin: */
 	uint8_t policy;     /* the policy in use; the configured one may lack its models */
-	uint8_t by_trees;   /* scores are needed */
+	uint8_t by_trees;   /* trees are asked before networks */
 
 	/* The answer: */
 	uint8_t verdict;    /* enum linnet_verdict */
 	uint8_t denied;     /* the decision was to revoke, but the budget did not allow it */
 	uint8_t asked;      /* bit per replica whose network was run */
+	uint8_t scored;     /* bit per replica whose trees were asked; the scores of others do not matter */
+	uint8_t asks_trees; /* the replica returned last is to be asked for its trees' score */
 	uint8_t in_service; /* bit per replica that was eligible; 0 until candidates have been checked */
 	uint8_t chosen;     /* the choice has been made */
 	struct linnet_choice choice;
+	uint64_t expected_ns; /* of the replica whose trees were asked last: its expected wait at that time */
 	struct linnet_candidate candidates[LINNET_REPLICAS_MAX];
 };
 
@@ -248,7 +263,7 @@ struct linnet_flight {
 	uint16_t spare;
 };
 
-/* An idle replica without history, with `places` for I/Os in flight; 0 if the features of linnet-1 are not needed. */
+/* An idle replica without history, with `places` for I/Os in flight; 0 if trees are not used. */
 void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns, struct linnet_inflight_io *ios,
 			 uint32_t places);
 
@@ -282,8 +297,8 @@ int linnet_replica_is_out(const struct linnet_replica *replica, uint64_t now_ns)
 /* The replica's state for a read that arrives now, without models: `score`, `known` and `slow` are 0. */
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate);
 
-/* The features from which trees score the read. */
-void linnet_replica_features(const struct linnet_replica *replica, uint64_t now_ns, uint64_t offset_bytes,
+/* The features, in a schema, from which trees score the read. */
+void linnet_replica_features(const struct linnet_replica *replica, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,
 			     uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
 /*

@@ -21,6 +21,15 @@
 #define LATENCY_DIGITS 4
 #define NOW_AT (LINNET_HISTORY * PAGE_DIGITS)
 #define LATENCY_AT (NOW_AT + PAGE_DIGITS)
+_Static_assert(NOW_AT - PAGE_DIGITS == 8 + 1 && LINNET_DIGITS - LATENCY_AT - LATENCY_DIGITS == 8 + 4, "moved as words");
+
+/* Words at any address. */
+typedef struct {
+	uint64_t word;
+} __attribute__((packed, may_alias)) eight_bytes;
+typedef struct {
+	uint32_t word;
+} __attribute__((packed, may_alias)) four_bytes;
 
 static void put_pages(uint8_t *digits, uint32_t pages)
 {
@@ -50,11 +59,7 @@ void linnet_tracker_init(struct linnet_tracker *tracker)
 
 uint32_t linnet_tracker_arrive(struct linnet_tracker *tracker, uint32_t size_bytes)
 {
-	uint32_t pages = linnet_pages(size_bytes);
-	uint32_t room = UINT32_MAX - tracker->pending_pages;
-
-	tracker->pending_pages += pages < room ? pages : room;
-	return tracker->pending_pages;
+	return linnet_tracker_add(tracker, linnet_pages(size_bytes));
 }
 
 void linnet_tracker_withdraw(struct linnet_tracker *tracker, uint32_t size_bytes)
@@ -75,10 +80,11 @@ void linnet_tracker_complete_read(struct linnet_tracker *tracker, uint32_t size_
 	uint8_t *digits = tracker->digits;
 
 	linnet_tracker_withdraw(tracker, size_bytes);
-	for (int i = 0; i < NOW_AT - PAGE_DIGITS; i++)
-		digits[i] = digits[i + PAGE_DIGITS];
-	for (int i = LATENCY_AT; i < LINNET_DIGITS - LATENCY_DIGITS; i++)
-		digits[i] = digits[i + LATENCY_DIGITS];
+	/* The oldest entry leaves: nine digits of pages and twelve of latencies move up, as words. */
+	*(eight_bytes *)digits = *(const eight_bytes *)(digits + PAGE_DIGITS);
+	digits[8] = digits[8 + PAGE_DIGITS];
+	*(eight_bytes *)(digits + LATENCY_AT) = *(const eight_bytes *)(digits + LATENCY_AT + LATENCY_DIGITS);
+	*(four_bytes *)(digits + LATENCY_AT + 8) = *(const four_bytes *)(digits + LATENCY_AT + 8 + LATENCY_DIGITS);
 	put_pages(digits + NOW_AT - PAGE_DIGITS, snapshot);
 	put_latency(digits + LINNET_DIGITS - LATENCY_DIGITS, latency_ns);
 	if (tracker->history_len < LINNET_HISTORY)

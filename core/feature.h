@@ -36,6 +36,13 @@ static inline uint32_t linnet_pages(uint32_t size_bytes)
 /* An idle device without history. */
 void linnet_tracker_init(struct linnet_tracker *tracker);
 
+static inline uint32_t linnet_tracker_add(struct linnet_tracker *tracker, uint32_t pages)
+{
+	uint32_t room = UINT32_MAX - tracker->pending_pages;
+
+	return tracker->pending_pages += pages < room ? pages : room;
+}
+
 /*
  * An I/O arrives: returns its snapshot, the pages outstanding including its own. The caller keeps it until the I/O
  * ends.
@@ -55,12 +62,16 @@ void linnet_tracker_withdraw(struct linnet_tracker *tracker, uint32_t size_bytes
 /* The features of an I/O whose arrival returned `snapshot`. */
 void linnet_tracker_digits(const struct linnet_tracker *tracker, uint32_t snapshot, uint8_t digits[LINNET_DIGITS]);
 
-/* ---- features: schema linnet-1 (spec/features-linnet.md) ---- */
+/* ---- features: schemas linnet-1 and linnet-2 (spec/features-linnet.md), which differ in one of them ---- */
+
+#define LINNET_SCHEMA_LINNET1 2 /* numbers in model files */
+#define LINNET_SCHEMA_LINNET2 3
 
 #define LINNET_INFLIGHT_FEATURES 16 /* features of one read */
 #define LINNET_BUCKET_MAX 63        /* each is 0..63 */
 #define LINNET_INFLIGHT_READS 8     /* completed reads whose times are remembered; a power of two */
 #define LINNET_INFLIGHT_LATENCIES 4 /* of which the latencies are remembered; a power of two */
+#define LINNET_PAGE_SLOTS 64        /* counts of reads in flight by the hash of their first page; a power of two */
 #define LINNET_SEEN_ARRIVAL 1       /* bits of `seen`: a read has arrived */
 #define LINNET_SEEN_SLOW 2          /* a slow read has completed */
 
@@ -75,7 +86,8 @@ struct linnet_inflight_io {
 	uint64_t arrived_ns;
 	uint64_t pages_ahead; /* 4 KiB pages in flight when it arrived, including its own */
 	uint32_t pages;       /* its own */
-	uint32_t is_read;     /* 0 or 1 */
+	uint16_t is_read;     /* 0 or 1 */
+	uint16_t slot;        /* of a read's first page in page_reads */
 	uint32_t older;       /* neighbours in the list of reads in flight */
 	uint32_t newer;
 };
@@ -103,6 +115,7 @@ struct linnet_inflight {
 	uint32_t newest_read;
 	uint32_t seen;
 	uint32_t spare;
+	uint16_t page_reads[LINNET_PAGE_SLOTS]; /* reads in flight; wraps */
 };
 
 /* Four buckets per octave: 0 1 2 3 4 5 6 7 8 10 12 14 16 20 ... begin buckets 0, 1, 2, ...; the last is 63. */
@@ -121,9 +134,10 @@ void linnet_inflight_complete(struct linnet_inflight *inflight, struct linnet_in
 /* It leaves without completing (revoked, failed, cancelled); ios[io] is free, the history stays. */
 void linnet_inflight_withdraw(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io);
 
-/* The features of a read if it were submitted now. Does not change the state. */
-void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint64_t now_ns,
-			      uint64_t offset_bytes, uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES]);
+/* The features, in a schema, of a read if it were submitted now. Does not change the state. */
+void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint32_t schema,
+			      uint64_t now_ns, uint64_t offset_bytes, uint32_t size_bytes,
+			      uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
 /* ---- features: schema heimdall-11, for comparison (spec/features-heimdall.md) ---- */
 

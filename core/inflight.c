@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Features of the schema linnet-1 (spec/features-linnet.md): the state of one device that a host can observe while I/Os
- * are in flight.
+ * Features of the schemas linnet-1 and linnet-2 (spec/features-linnet.md): the state of one device that a host can
+ * observe while I/Os are in flight.
  *
  * LinnOS uses completed reads. A device that stalls completes nothing, so its history stays good while reads queue up.
  * The first signs of a stall are the ages of the reads in flight, the time since a read completed and the time that the
  * last eight took to complete. Further features are the work ahead of the read and the device's recent rate for such
  * work.
+ *
+ * linnet-2 also counts the reads in flight that begin on the same page, which a device serves one after the other. They
+ * are counted by a hash of the page, in both schemas, so that a model of either may be used at any time.
  *
  * Each feature is one byte, 0..63: a count or a time on a logarithmic scale with four steps per octave. Reads and
  * writes in flight are kept in lists by arrival. Every event and every description takes a constant number of
@@ -22,27 +25,38 @@
 #define PAGE_SHIFT 4       /* time per page: a new I/O weighs 1/16, in 1/16 ns */
 #define LATENCY_MAX ((uint64_t)1 << 40) /* 18 minutes */
 #define PAGES_MAX 65535
+#define GOLDEN 0x9e3779b97f4a7c15U /* 2^64 over the golden ratio: its product's high bits are the hash */
+#define SLOT_BITS 6
+_Static_assert(1 << SLOT_BITS == LINNET_PAGE_SLOTS, "a hash is the number of a count");
+
+/* With x = value >> shift of 4..7 from the two bits below the highest: 4 * shift + x. Below 4, shift is 0. */
+static inline uint8_t bucket_of(uint64_t value)
+{
+	uint32_t shift = 61 - (uint32_t)__builtin_clzll(value | 4);
+	uint32_t bucket = 4 * shift + (uint32_t)(value >> shift);
+
+	return (uint8_t)(bucket < LINNET_BUCKET_MAX ? bucket : LINNET_BUCKET_MAX);
+}
 
 uint8_t linnet_bucket(uint64_t value)
 {
-	uint32_t octave, bucket;
-
-	if (value < 4)
-		return (uint8_t)value;
-	octave = 63 - (uint32_t)__builtin_clzll(value);
-	bucket = 4 * (octave - 1) + (uint32_t)(value >> (octave - 2) & 3);
-	return (uint8_t)(bucket < LINNET_BUCKET_MAX ? bucket : LINNET_BUCKET_MAX);
+	return bucket_of(value);
 }
 
 static uint8_t time_bucket(uint64_t time_ns)
 {
-	return linnet_bucket(time_ns >> TIME_SHIFT);
+	return bucket_of(time_ns >> TIME_SHIFT);
 }
 
 /* Time since then_ns; 0 if the caller's clock went back. */
 static uint64_t since(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+static uint32_t slot_of(uint64_t offset_bytes)
+{
+	return (uint32_t)(offset_bytes / LINNET_PAGE_BYTES * GOLDEN >> (64 - SLOT_BITS));
 }
 
 /* A moving average, stored times 2^shift. Its first value is the first sample. */
@@ -92,6 +106,7 @@ void linnet_inflight_arrive(struct linnet_inflight *inflight, struct linnet_infl
 	own->arrived_ns = now_ns;
 	own->pages = linnet_pages(size_bytes);
 	own->is_read = is_read != 0;
+	own->slot = 0;
 	inflight->pages += own->pages;
 	own->pages_ahead = inflight->pages;
 	if (!is_read) {
@@ -99,6 +114,8 @@ void linnet_inflight_arrive(struct linnet_inflight *inflight, struct linnet_infl
 		inflight->written_pages += own->pages;
 		return;
 	}
+	own->slot = (uint16_t)slot_of(offset_bytes);
+	inflight->page_reads[own->slot]++;
 	inflight->reads++;
 	inflight->read_pages += own->pages;
 	inflight->arrived_sum_ns += now_ns;
@@ -118,6 +135,7 @@ void linnet_inflight_withdraw(struct linnet_inflight *inflight, struct linnet_in
 		return;
 	}
 	inflight->reads--;
+	inflight->page_reads[own->slot]--;
 	inflight->read_pages -= own->pages;
 	inflight->arrived_sum_ns -= own->arrived_ns;
 	drop_read(inflight, ios, io);
@@ -165,18 +183,19 @@ static uint64_t expected_ns(const struct linnet_inflight *inflight, uint32_t own
 	return (inflight->page_ns >> PAGE_SHIFT) * (pages < PAGES_MAX ? pages : PAGES_MAX) >> PAGE_SHIFT;
 }
 
-void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint64_t now_ns,
-			      uint64_t offset_bytes, uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES])
+void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint32_t schema,
+			      uint64_t now_ns, uint64_t offset_bytes, uint32_t size_bytes,
+			      uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
 	uint32_t own_pages = linnet_pages(size_bytes);
 	uint64_t completed = inflight->completed, end = inflight->read_end_bytes;
 	/* Loaded once: a concurrent event may make the result wrong, but reads stay in the caller's memory. */
 	uint32_t oldest = linnet_load32(&inflight->oldest_read);
 
-	features[0] = linnet_bucket(own_pages);
-	features[1] = linnet_bucket(inflight->reads);
-	features[2] = linnet_bucket(inflight->writes);
-	features[3] = linnet_bucket(inflight->read_pages);
+	features[0] = bucket_of(own_pages);
+	features[1] = bucket_of(inflight->reads);
+	features[2] = bucket_of(inflight->writes);
+	features[3] = bucket_of(inflight->read_pages);
 	features[4] = 0;
 	if (oldest != NONE)
 		features[4] = time_bucket(since(now_ns, ios[oldest].arrived_ns));
@@ -188,15 +207,18 @@ void linnet_inflight_describe(const struct linnet_inflight *inflight, const stru
 	if (inflight->seen & LINNET_SEEN_ARRIVAL)
 		features[7] = time_bucket(since(now_ns, inflight->read_arrived_ns));
 	features[8] = time_bucket(least_latency(inflight));
-	features[9] = time_bucket(inflight->fast_ns >> FAST_SHIFT);
+	if (schema == LINNET_SCHEMA_LINNET2)
+		features[9] = bucket_of(inflight->page_reads[slot_of(offset_bytes)]);
+	else
+		features[9] = time_bucket(inflight->fast_ns >> FAST_SHIFT);
 	features[10] = time_bucket(inflight->slow_ns >> SLOW_SHIFT);
 	features[11] = LINNET_BUCKET_MAX;
 	if (completed >= LINNET_INFLIGHT_READS)
 		features[11] = time_bucket(since(now_ns, inflight->done_ns[completed & (LINNET_INFLIGHT_READS - 1)]));
-	features[12] = linnet_bucket((offset_bytes > end ? offset_bytes - end : end - offset_bytes) / LINNET_PAGE_BYTES);
+	features[12] = bucket_of((offset_bytes > end ? offset_bytes - end : end - offset_bytes) / LINNET_PAGE_BYTES);
 	features[13] = time_bucket(expected_ns(inflight, own_pages));
 	features[14] = LINNET_BUCKET_MAX;
 	if (inflight->seen & LINNET_SEEN_SLOW)
-		features[14] = linnet_bucket(since(now_ns, inflight->slow_done_ns) >> LONG_SHIFT);
-	features[15] = linnet_bucket(inflight->written_pages - inflight->slow_written_pages);
+		features[14] = bucket_of(since(now_ns, inflight->slow_done_ns) >> LONG_SHIFT);
+	features[15] = bucket_of(inflight->written_pages - inflight->slow_written_pages);
 }

@@ -107,7 +107,7 @@ static int check_trees(const uint8_t *bytes, size_t at, size_t *offset)
 {
 	int64_t base = (int32_t)get(bytes + at + 4, 4);
 
-	if (get(bytes + at, 2) != LINNET_SCHEMA_LINNET1)
+	if (get(bytes + at, 2) != LINNET_SCHEMA_LINNET1 && get(bytes + at, 2) != LINNET_SCHEMA_LINNET2)
 		return refuse(offset, at, LINNET_E_SCHEMA);
 	if (get(bytes + at + 2, 2) != 0)
 		return refuse(offset, at + 2, LINNET_E_FIELD);
@@ -168,6 +168,7 @@ static void fill_trees(struct linnet_trees *trees, const uint8_t *block)
 		for (int k = 0; k < LINNET_TREE_LEAVES; k++, leaf += 2)
 			trees->leaf[tree][k] = (int16_t)get(leaf, 2);
 	trees->base = (int32_t)get(block + 4, 4);
+	trees->schema = (uint32_t)get(block, 2);
 }
 
 /* Everything has been checked, so nothing here fails. `trees_at` is the offset of the data after the network. */
@@ -198,10 +199,8 @@ static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_
 		model->layers[k] = layer_at(bytes, k, &at);
 		model->scales[k] = (int64_t)get(bytes + HEADER_BYTES + LAYER_BYTES * (size_t)k + 16, 8);
 	}
-	if (model->parts & LINNET_PART_TREES) {
-		model->tree_schema = (uint32_t)get(bytes + trees_at, 2);
+	if (model->parts & LINNET_PART_TREES)
 		fill_trees(&model->trees, bytes + trees_at);
-	}
 	if (model->parts & LINNET_PART_LATENCIES)
 		fill_latencies(&model->latencies, bytes + trees_at + TREES_BYTES);
 }
@@ -245,6 +244,6 @@ int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *mo
 }
 
 /* Bindings in other languages mirror this. */
-_Static_assert(sizeof(struct linnet_trees) == 1412, "struct linnet_trees");
-_Static_assert(sizeof(struct linnet_model) == 88 + (32 + 8) * LINNET_LAYERS_MAX + 1412 + 2628,
+_Static_assert(sizeof(struct linnet_trees) == 1416, "struct linnet_trees");
+_Static_assert(sizeof(struct linnet_model) == 88 + (32 + 8) * LINNET_LAYERS_MAX + 1416 + 2628 + 4,
 	       "struct linnet_model");

@@ -201,7 +201,7 @@ int linnet_incremental_score(const struct linnet_incremental *net, uint32_t snap
 /* 1 to revoke, 0 to submit: whether that score is above zero. Cached until the next read completes. */
 int linnet_incremental_decide(struct linnet_incremental *net, uint32_t snapshot, void *scratch);
 
-/* ---- trees on the features of linnet-1 (trees.c) ---- */
+/* ---- trees on the features of linnet-1 or linnet-2 (trees.c) ---- */
 
 #define LINNET_TREES 64
 #define LINNET_TREE_LEVELS 3
@@ -218,6 +218,7 @@ struct linnet_trees {
 	uint8_t threshold[LINNET_TREE_LEVELS][LINNET_TREES]; /* 0..63 */
 	int16_t leaf[LINNET_TREES][LINNET_TREE_LEAVES];
 	int32_t base; /* within LINNET_TREE_BASE_MAX of 0 */
+	uint32_t schema; /* of the features: LINNET_SCHEMA_LINNET1 or 2 */
 };
 
 /* 0, or LINNET_E_RANGE if a number is out of its range. Trees that pass can be scored without further checks. */
@@ -229,13 +230,16 @@ int32_t linnet_trees_score(const struct linnet_trees *trees, const uint8_t featu
 /* ---- the same trees for processors, or kernels, that may not use vectors (bitsliced.c) ---- */
 
 #define LINNET_BITSLICED_ROWS (LINNET_TREE_LEVELS * LINNET_TREES + LINNET_INFLIGHT_FEATURES)
+#define LINNET_BITSLICED_WORDS 4
+#define LINNET_PAIR_LEAVES (LINNET_TREE_LEAVES * LINNET_TREE_LEAVES)
 
-/* 7,048 bytes. Const once initialised. */
+/* 15,880 bytes. Const once initialised. */
 struct linnet_bitsliced {
-	uint8_t row[LINNET_INFLIGHT_FEATURES][LINNET_BUCKET_MAX + 1]; /* of `passed`, for each value of a feature */
-	uint64_t passed[LINNET_BITSLICED_ROWS][LINNET_TREE_LEVELS];   /* a bit for each tree whose question is passed */
-	int16_t leaf[LINNET_TREES][LINNET_TREE_LEAVES];
+	uint64_t passed[LINNET_BITSLICED_ROWS][LINNET_BITSLICED_WORDS]; /* a byte for two trees: bits of passed questions */
+	uint8_t row[LINNET_INFLIGHT_FEATURES][LINNET_BUCKET_MAX + 1];   /* of `passed`, for each value of a feature */
+	int32_t leaf[LINNET_TREES / 2][LINNET_PAIR_LEAVES];             /* sums of a leaf of each of two trees */
 	int32_t base;
+	uint32_t schema;
 };
 
 /* Lays out trees that have passed linnet_trees_check. */
@@ -274,7 +278,6 @@ const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencie
 #define LINNET_MODEL_VERSION 2 /* and 1, which holds a network only */
 #define LINNET_KIND_ADMISSION 1
 #define LINNET_SCHEMA_LINNOS31 1 /* of a network's inputs */
-#define LINNET_SCHEMA_LINNET1 2  /* of the features of trees */
 #define LINNET_PART_NETWORK 1u   /* bits of `parts` */
 #define LINNET_PART_TREES 2u
 #define LINNET_PART_LATENCIES 4u /* of the scores of trees: requires trees */
@@ -292,7 +295,7 @@ struct linnet_model {
 	uint32_t inflection_percentile; /* 0.0001 of a percentile, 0..1000000 */
 	uint32_t false_submit;         /* millionths of all reads, 0..1000000 */
 	uint32_t parts;                /* LINNET_PART_*; at least a network or trees */
-	uint32_t tree_schema;          /* of the trees; 0 without trees */
+	uint32_t spare;
 	uint64_t inflection_ns;
 	uint64_t latency_ns_p95;
 	uint64_t latency_ns_p99;

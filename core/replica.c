@@ -55,7 +55,7 @@ int linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet
 static uint32_t track_arrival(struct linnet_replica *replica, uint32_t size_bytes)
 {
 	return replica->net ? linnet_incremental_arrive(replica->net, size_bytes) :
-				linnet_tracker_arrive(&replica->tracker, size_bytes);
+				linnet_tracker_add(&replica->tracker, linnet_pages(size_bytes));
 }
 
 static void track_read(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t latency_ns)
@@ -180,10 +180,10 @@ static uint64_t time_of(const struct linnet_replica *replica, uint64_t now_ns)
 	return now_ns > replica->latest_ns ? now_ns : replica->latest_ns;
 }
 
-void linnet_replica_features(const struct linnet_replica *replica, uint64_t now_ns, uint64_t offset_bytes,
+void linnet_replica_features(const struct linnet_replica *replica, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,
 			     uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
-	linnet_inflight_describe(&replica->inflight, replica->ios, time_of(replica, now_ns), offset_bytes, size_bytes,
+	linnet_inflight_describe(&replica->inflight, replica->ios, schema, time_of(replica, now_ns), offset_bytes, size_bytes,
 				 features);
 }
 
@@ -210,6 +210,6 @@ void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_b
 }
 
 /* Bindings in other languages mirror this. */
-_Static_assert(sizeof(struct linnet_inflight) == 224 && sizeof(struct linnet_inflight_io) == 32, "struct linnet_inflight");
-_Static_assert(sizeof(struct linnet_replica) == 352, "struct linnet_replica");
+_Static_assert(sizeof(struct linnet_inflight) == 352 && sizeof(struct linnet_inflight_io) == 32, "struct linnet_inflight");
+_Static_assert(sizeof(struct linnet_replica) == 480, "struct linnet_replica");
 _Static_assert(sizeof(struct linnet_flight) == 32, "struct linnet_flight");

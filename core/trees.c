@@ -16,6 +16,8 @@ int linnet_trees_check(const struct linnet_trees *trees)
 {
 	if (trees->base < -LINNET_TREE_BASE_MAX || trees->base > LINNET_TREE_BASE_MAX)
 		return LINNET_E_RANGE;
+	if (trees->schema != LINNET_SCHEMA_LINNET1 && trees->schema != LINNET_SCHEMA_LINNET2)
+		return LINNET_E_RANGE;
 	for (int level = 0; level < LINNET_TREE_LEVELS; level++)
 		for (int tree = 0; tree < LINNET_TREES; tree++)
 			if (trees->feature[level][tree] >= LINNET_INFLIGHT_FEATURES ||

@@ -228,6 +228,8 @@ static u32 choose(struct linnet_hedged *read)
 	decision->trees = READ_ONCE(dm->trees);
 	decision->networks = READ_ONCE(dm->networks);
 	linnet_see(dm, &routing);
+	if (decision->policy == LINNET_BEST)
+		linnet_score_all(dm, &routing);
 	rcu_read_unlock();
 	preempt_enable();
 	for (k = 0; k < decision->count; k++)

@@ -167,12 +167,8 @@ struct linnet_counts {
 	u64 unhedged;
 };
 
-/*
- * The state of each leg that this CPU last saw, for the rare read that finds a leg changing all the time, and a source
- * of ids.
- */
+/* A source of ids, and a budget. */
 struct linnet_cpu_state {
-	struct linnet_candidate last[LINNET_REPLICAS_MAX];
 	u64 ids;
 	struct linnet_budget revokes; /* of this CPU */
 };

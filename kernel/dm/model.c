@@ -120,7 +120,7 @@ static void free_loaded(struct kref *refs)
 	free_percpu(loaded->scratch);
 	kvfree(loaded->rows);
 	kvfree(loaded->weights);
-	kfree(loaded);
+	kvfree(loaded);
 }
 
 static void put_loaded(struct linnet_loaded *loaded)
@@ -165,7 +165,7 @@ static struct linnet_loaded *get_loaded(const char *name)
 		DMERR("model %s: cannot read firmware file %s (error %d)", name, path, error);
 		return ERR_PTR(error);
 	}
-	loaded = kzalloc(sizeof(*loaded), GFP_KERNEL);
+	loaded = kvzalloc(sizeof(*loaded), GFP_KERNEL);
 	if (!loaded) {
 		release_firmware(file);
 		return ERR_PTR(-ENOMEM);

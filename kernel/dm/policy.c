@@ -3,10 +3,10 @@
  * Chooses the leg of a read. The rules are in core/decide.c; this file reads the legs' state while it changes.
  *
  * The state of every leg that may serve the read is read without its lock: the sequence count shows whether an arrival
- * or end came in between. If every attempt was disturbed, the state that this CPU last saw is used. The core decides,
- * and the read is recorded at the chosen leg under its lock, if the leg has had no event since. Otherwise the decision
- * is repeated, a few times: without that, reads that arrive together would all choose by the same state, and so the
- * same leg.
+ * or end came in between. If every attempt was disturbed, the numbers are used as they are. The core decides, and the
+ * read is recorded at the chosen leg under its lock, if the leg has had no event since. Otherwise the decision is
+ * repeated, a few times: without that, reads that arrive together would all choose by the same state, and so the same
+ * leg.
  */
 #define CREATE_TRACE_POINTS
 #include <linux/log2.h>
@@ -70,53 +70,66 @@ static bool is_revocable(const struct linnet_dm *dm, const struct bio *bio)
 
 u32 linnet_usable_legs(const struct linnet_dm *dm, u8 tried)
 {
-	u32 legs = 0, k;
+	u32 legs = (BIT(dm->leg_count) - 1) & ~tried, k;
 
-	for (k = 0; k < dm->leg_count; k++) {
-		if (tried & BIT(k) || test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
-			continue;
-		if (dm->volume && !(READ_ONCE(dm->volume->trusted) & BIT(k)))
-			continue;
-		legs |= BIT(k);
-	}
+	if (dm->volume)
+		legs &= READ_ONCE(dm->volume->trusted);
+	for (k = 0; k < dm->leg_count; k++)
+		if (test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
+			legs &= ~BIT(k);
 	return legs;
 }
 
-/* Fills in the leg's candidate and `seen`. Under RCU, on one CPU. */
-static void describe(struct linnet_leg *leg, struct linnet_routing *routing)
+/*
+ * Reads the leg's candidate and `seen` without its lock, and with a model's schema the read's features too. If every
+ * attempt was disturbed, numbers of two neighbouring events are mixed, which is good enough to choose by, but not to
+ * repeat the decision from. Under RCU, on one CPU.
+ */
+static void read_state(const struct linnet_leg *leg, struct linnet_routing *routing, u32 schema, u8 *features)
 {
 	struct linnet_decision *decision = &routing->decision;
-	struct linnet_candidate *candidate = &decision->candidates[leg->index];
-	struct linnet_leg_model *leg_model = decision->by_trees ? rcu_dereference(leg->leg_model) : NULL;
-	struct linnet_cpu_state *cpu_state = this_cpu_ptr(leg->dm->cpu_states);
-	u64 offset_bytes = (leg->start + routing->sector) << SECTOR_SHIFT;
-	bool by_trees = leg_model && leg_model->loaded->has_trees;
-	u8 features[LINNET_INFLIGHT_FEATURES];
-	u32 try;
+	u64 seen = routing->seen[leg->index], events;
+	bool stale = !schema;
+	u32 try, seq;
 
 	for (try = 0; try < DESCRIBE_TRIES; try++) {
-		u32 seq = raw_read_seqcount(&leg->seq);
-
-		if (seq & 1) {
-			cpu_relax();
-			continue;
-		}
-		routing->seen[leg->index] = leg->state.events;
-		linnet_replica_describe(&leg->state, decision->now_ns, candidate);
-		if (by_trees)
-			linnet_replica_features(&leg->state, decision->now_ns, offset_bytes, routing->size_bytes,
-						features);
-		if (read_seqcount_retry(&leg->seq, seq))
-			continue;
-		if (by_trees) {
-			candidate->known = 1;
-			candidate->score = linnet_bitsliced_score(&leg_model->loaded->bitsliced, features);
-		}
-		cpu_state->last[leg->index] = *candidate;
-		return;
+		seq = raw_read_seqcount(&leg->seq);
+		events = leg->state.events;
+		stale |= events != seen;
+		if (stale)
+			linnet_replica_describe(&leg->state, decision->now_ns, &decision->candidates[leg->index]);
+		if (schema)
+			linnet_replica_features(&leg->state, schema, decision->now_ns,
+						(leg->start + routing->sector) << SECTOR_SHIFT, routing->size_bytes, features);
+		routing->seen[leg->index] = events;
+		if (likely(!(seq & 1) && !read_seqcount_retry(&leg->seq, seq)))
+			return;
+		stale = true;
+		cpu_relax();
 	}
-	*candidate = cpu_state->last[leg->index];
 	routing->seen[leg->index] = LINNET_ANY_EVENT;
+}
+
+/* Fills in the leg's candidate and `seen`. */
+static void describe(const struct linnet_leg *leg, struct linnet_routing *routing)
+{
+	read_state(leg, routing, 0, NULL);
+}
+
+/* The score of the leg's trees for the read, of the same events as the candidate. */
+static void ask_trees(const struct linnet_leg *leg, struct linnet_routing *routing)
+{
+	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
+	struct linnet_leg_model *leg_model = rcu_dereference(leg->leg_model);
+	u8 features[LINNET_INFLIGHT_FEATURES], eligible = candidate->eligible;
+
+	candidate->score = 0;
+	if (!leg_model || !leg_model->loaded->has_trees)
+		return;
+	read_state(leg, routing, leg_model->loaded->bitsliced.schema, features);
+	candidate->eligible = eligible;
+	candidate->known = 1;
+	candidate->score = linnet_bitsliced_score(&leg_model->loaded->bitsliced, features);
 }
 
 /* The prediction of the leg's network for the read. Under RCU, on one CPU. */
@@ -172,6 +185,14 @@ void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
 	}
 }
 
+void linnet_score_all(struct linnet_dm *dm, struct linnet_routing *routing)
+{
+	u32 left = routing->decision.usable & routing->decision.trees;
+
+	for (; left; left &= left - 1)
+		ask_trees(&dm->legs[__ffs(left)], routing);
+}
+
 /* Under RCU, on one CPU. */
 static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 {
@@ -180,8 +201,12 @@ static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 
 	linnet_see(dm, routing);
 	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->cpu_states)->revokes)) !=
-	       LINNET_NO_REPLICA)
-		ask_network(&dm->legs[k], routing);
+	       LINNET_NO_REPLICA) {
+		if (decision->asks_trees)
+			ask_trees(&dm->legs[k], routing);
+		else
+			ask_network(&dm->legs[k], routing);
+	}
 }
 
 /* Routes a read without a decision. */

@@ -17,4 +17,7 @@ struct linnet_routing {
 /* What is known of the usable legs: fills in decision.candidates. Under RCU, on one CPU. */
 void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing);
 
+/* Then: the scores of all of them, by their trees. Under RCU, on one CPU. */
+void linnet_score_all(struct linnet_dm *dm, struct linnet_routing *routing);
+
 #endif

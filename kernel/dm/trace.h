@@ -33,6 +33,7 @@ TRACE_EVENT(linnet_decision,
 		__field(u8, tagged)
 		__field(u8, eligible)
 		__field(u8, slow)
+		__field(u8, scored)
 		__dynamic_array(u64, events, routing->decision.count)
 		__dynamic_array(s32, score, routing->decision.count)
 		__dynamic_array(u64, ewma_ns, routing->decision.count)
@@ -55,6 +56,7 @@ TRACE_EVENT(linnet_decision,
 		__entry->tagged = decision->may_revoke;
 		__entry->eligible = 0;
 		__entry->slow = 0;
+		__entry->scored = decision->scored;
 		for (k = 0; k < decision->count; k++) {
 			__entry->eligible |= decision->candidates[k].eligible << k;
 			__entry->slow |= decision->candidates[k].slow << k;
@@ -64,10 +66,10 @@ TRACE_EVENT(linnet_decision,
 			((u32 *)__get_dynamic_array(in_flight))[k] = decision->candidates[k].in_flight;
 		}
 	),
-	TP_printk("dev=%u:%u id=0x%llx ns=%llu sector=%llu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x events=%s score=%s ewma_ns=%s inflight=%s",
+	TP_printk("dev=%u:%u id=0x%llx ns=%llu sector=%llu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x scored=0x%x events=%s score=%s ewma_ns=%s inflight=%s",
 		MAJOR(__entry->dev), MINOR(__entry->dev), __entry->id, __entry->now_ns, __entry->sector, __entry->size,
 		__entry->policy, __entry->replica, __entry->verdict, __entry->probe, __entry->tagged,
-		__entry->eligible, __entry->slow,
+		__entry->eligible, __entry->slow, __entry->scored,
 		__print_array(__get_dynamic_array(events), __entry->count, 8),
 		__print_array(__get_dynamic_array(score), __entry->count, 4),
 		__print_array(__get_dynamic_array(ewma_ns), __entry->count, 8),

@@ -21,6 +21,18 @@ for policy in baseline shortest-queue ewma-inflight linnos linnet-best; do
 		for function in measured_map measured_end; do echo $(($(inside $function $policy $batch) / reads)); done
 	done)
 done
+# spread POLICY BATCH: median and 90th percentile of the instructions of map. A profile is dumped at the end of each call.
+spread() {
+	dumps=$(mktemp -d)
+	valgrind --tool=callgrind --callgrind-out-file="$dumps/of" --combine-dumps=yes --dump-after=measured_map \
+		--toggle-collect=measured_map "$program" "$1" "$model" "$reads" "$2" >/dev/null 2>&1
+	sed -n 's/^summary: *//p' "$dumps"/of* | sort -n | awk '{ n[NR] = $1 } END { print n[int(NR / 2)], n[int(NR * 0.9)] }'
+	rm -r "$dumps"
+}
+for policy in ewma-inflight linnet-best; do
+	set -- $(spread $policy 1) $(spread $policy 8)
+	echo "$policy, decide and record: median $1, 90th percentile $2; of eight together: median $3, 90th percentile $4"
+done
 # of FUNCTION OP: instructions for each I/O of a volume above md, its legs' included.
 of() {
 	valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=$1 "$program" "$2" "$reads" 2>"$out" >/dev/null

@@ -83,14 +83,15 @@ static void ask(struct account *own, struct linnet_candidate *c, u32 size)
 	c->slow = score > 0;
 }
 
-static void describe(struct account *own, struct linnet_decision *d, struct linnet_candidate *c)
+/* The score of the plain trees for a read. */
+static void score(struct account *own, u64 now_ns, struct linnet_candidate *c)
 {
 	u8 features[LINNET_INFLIGHT_FEATURES];
 
-	linnet_replica_describe(&own->replica, d->now_ns, c);
-	if (!d->by_trees || !own->plain)
+	if (!own->plain)
 		return;
-	linnet_replica_features(&own->replica, d->now_ns, 512 * (own->start + current->sector), current->size, features);
+	linnet_replica_features(&own->replica, own->plain->trees.schema, now_ns, 512 * (own->start + current->sector), current->size,
+				features);
 	c->known = 1;
 	c->score = linnet_trees_score(&own->plain->trees, features);
 }
@@ -111,9 +112,27 @@ static void expect(struct linnet_decision *d, u64 now_ns)
 	linnet_decision_begin(d, &settings);
 	for (k = 0; k < LEGS; k++)
 		if (d->usable >> k & 1)
-			describe(&accounts[k], d, &d->candidates[k]);
-	while ((k = linnet_decision_next(d, &settings, &none)) != LINNET_NO_REPLICA)
-		ask(&accounts[k], &d->candidates[k], current->size);
+			linnet_replica_describe(&accounts[k].replica, now_ns, &d->candidates[k]);
+	while ((k = linnet_decision_next(d, &settings, &none)) != LINNET_NO_REPLICA) {
+		if (d->asks_trees)
+			score(&accounts[k], now_ns, &d->candidates[k]);
+		else
+			ask(&accounts[k], &d->candidates[k], current->size);
+	}
+}
+
+/* The same choice must follow from the scores of all replicas. */
+static void choose_by_all(const struct linnet_decision *d)
+{
+	struct linnet_candidate all[LINNET_REPLICAS_MAX];
+	struct linnet_choice choice;
+
+	memcpy(all, d->candidates, sizeof(all));
+	for (u32 k = 0; k < LEGS; k++)
+		score(&accounts[k], d->now_ns, &all[k]);
+	choice = linnet_choose(&settings, d->policy, all, d->count, d->now_ns);
+	CHECK(choice.replica == d->choice.replica && choice.probe == d->choice.probe, "%u is chosen, by all scores %u",
+	      d->choice.replica, choice.replica);
 }
 
 void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routing *routing)
@@ -131,6 +150,9 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routi
 	CHECK(d->choice.replica == own.choice.replica, "policy %u chose %u, not %u", d->policy, d->choice.replica,
 	      own.choice.replica);
 	CHECK(d->choice.probe == own.choice.probe, "probe");
+	CHECK(d->scored == own.scored, "scored 0x%x, not 0x%x", d->scored, own.scored);
+	if (d->policy == LINNET_BEST)
+		choose_by_all(d);
 	for (u32 k = 0; k < LEGS; k++) {
 		const struct linnet_candidate *theirs = &d->candidates[k], *ours = &own.candidates[k];
 
@@ -227,7 +249,7 @@ static void end(struct flight *f, blk_status_t status)
 	f->b = NULL;
 }
 
-static const char *const kinds[] = { "slow", "fast", "busy", "random" };
+static const char *const kinds[] = { "slow", "fast", "busy", "random", "pages" };
 
 static void step(struct dm_target *ti, u32 trouble)
 {
@@ -260,7 +282,7 @@ static void sequence(u32 steps)
 
 	for (u32 k = 0; k < LEGS; k++) {
 		char name[32], path[40];
-		const char *kind = kinds[below(2) ? 3 : below(3)];
+		const char *kind = kinds[below(2) ? 3 + below(2) : below(3)];
 
 		accounts[k].start = 8 * below(1000);
 		accounts[k].plain = below(4) ? plain_of(kind) : NULL;

@@ -65,9 +65,9 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routi
 		eligible |= d->candidates[k].eligible << k;
 		slow |= d->candidates[k].slow << k;
 	}
-	printf(" stub-1 [000] ..... 0.0: linnet_decision: dev=253:%u id=0x%lx ns=%lu sector=%lu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x",
+	printf(" stub-1 [000] ..... 0.0: linnet_decision: dev=253:%u id=0x%lx ns=%lu sector=%lu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x scored=0x%x",
 	       minor_of(dm), r->id, d->now_ns, (unsigned long)r->sector, r->size_bytes, d->policy, d->choice.replica, d->verdict,
-	       d->choice.probe, d->may_revoke, eligible, slow);
+	       d->choice.probe, d->may_revoke, eligible, slow, d->scored);
 	array("events", r, seen);
 	array("score", r, score);
 	array("ewma_ns", r, ewma_ns);

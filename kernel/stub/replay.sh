@@ -12,8 +12,8 @@ altered() { # prints an error if the record with this edit passes
 		exit 1
 	fi
 }
-for run in steer:shortest-queue steer:ewma-inflight steer:linnos:linnos steer:linnos:busy steer:linnet-best:random steer:linnet-best:busy \
-	revoke:linnos:busy revoke:linnet-best:random revoke:shortest-queue:random revoke:baseline:random \
+for run in steer:shortest-queue steer:ewma-inflight steer:linnos:linnos steer:linnos:busy steer:linnet-best:random steer:linnet-best:pages steer:linnet-best:busy \
+	revoke:linnos:busy revoke:linnet-best:random revoke:linnet-best:pages revoke:shortest-queue:random revoke:baseline:random \
 	failover:linnos:linnos failover:linnos:busy failover:linnet-best:random failover:linnet-best:busy; do
 	how=${run%%:*} policy=${run#*:} model=
 	[ "${policy#*:}" = "$policy" ] || model=$models/${policy#*:}

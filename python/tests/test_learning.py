@@ -5,6 +5,7 @@ from conftest import device_trace
 from linnet import FitSettings, LearnError, Model, ModelError, evaluate, fit, inflection_point
 from linnet._native import Array, inflight_rows, synth
 from linnet.estimator import LinnosClassifier
+from linnet.learning import SCHEMAS
 
 
 def test_inflection_point_falls_into_the_gap_of_two_modes() -> None:
@@ -75,6 +76,19 @@ def test_predicted_latencies_hold_on_another_period() -> None:
     assert np.median(told[scores > 0, 0]) > np.median(told[scores < 0, 0])
     with pytest.raises(ValueError, match="16"):
         model.predict_latency(features[:, :15].copy())
+
+
+def test_trees_of_linnet_2_differ_by_one_feature_and_say_so() -> None:
+    trace = device_trace(0, 2000)
+    first, second = (fit([trace], settings=FitSettings(epochs=1, schema=schema))[0] for schema in SCHEMAS)
+    assert (first.model.schema, second.model.schema) == SCHEMAS
+    rows = [inflight_rows(trace, first.model.inflection_ns, schema)[0] for schema in SCHEMAS]
+    assert (rows[0] != rows[1]).any(axis=0).nonzero()[0].tolist() == [9]
+    assert Model.from_bytes(second.model.to_bytes()).schema == "linnet-2"
+    assert evaluate(second.model, trace, 0.5)["linnet"] == second.report["linnet"]
+    assert first.report["linnet"] != second.report["linnet"]
+    with pytest.raises(ValueError, match="known: linnet-1, linnet-2"):
+        fit([trace], settings=FitSettings(epochs=1, schema="linnet-3"))
 
 
 def test_several_traces_make_one_model_with_both_parts() -> None:

@@ -155,9 +155,10 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_ceiling_sees_what_linnet_does_not(few_rounds: None) -> None:
     trace = same_page_trace()
-    linnet, wide = accuracy(trace, ["linnet", "ceiling"], seed=1)
+    linnet, second, wide = accuracy(trace, ["linnet", "linnet-2", "ceiling"], seed=1)
     assert wide["roc_auc"] > linnet["roc_auc"] + 0.05, "linnet-1 has no feature of the pages in flight"
-    assert wide["rows"] == linnet["rows"]
+    assert second["roc_auc"] > linnet["roc_auc"] + 0.05, "linnet-2 has"
+    assert wide["rows"] == second["rows"] == linnet["rows"]
 
 
 def test_the_ceilings_rows_are_those_of_the_study() -> None:

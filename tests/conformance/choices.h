@@ -54,14 +54,15 @@ static void describe_candidate(struct linnet_decision *decision, uint32_t k, cha
 	candidate->ewma_ns = word(words, 9);
 	candidate->learnt_ns = word(words, 10);
 	candidate->revokes_in_row = (uint32_t)word(words, 11);
-	if (decision->by_trees && word(words, 2)) {
-		candidate->known = 1;
-		candidate->score = (int32_t)number(words[7]);
-	}
 }
 
-static void ask_candidate(struct linnet_candidate *candidate, char **words)
+static void ask_candidate(const struct linnet_decision *decision, struct linnet_candidate *candidate, char **words)
 {
+	if (decision->asks_trees) {
+		candidate->known = (uint8_t)word(words, 2);
+		candidate->score = (int32_t)number(words[7]);
+		return;
+	}
 	candidate->known = word(words, 3) && word(words, 4);
 	candidate->slow = candidate->known && word(words, 5);
 }
@@ -98,7 +99,7 @@ static void decisions(char **words, size_t count)
 	for (k = 0; k < replicas; k++)
 		describe_candidate(&decision, k, first + DECIDE_REPLICA * k);
 	while ((k = linnet_decision_next(&decision, &settings, &revokes)) != LINNET_NO_REPLICA)
-		ask_candidate(&decision.candidates[k], first + DECIDE_REPLICA * k);
+		ask_candidate(&decision, &decision.candidates[k], first + DECIDE_REPLICA * k);
 	check(decision.policy == word(words, 8), "policy");
 	check(decision.by_trees == word(words, 9), "by trees");
 	check(decision.asked == word(words, 10), "networks asked");

@@ -116,9 +116,10 @@ static void inflight(char **words, size_t count)
 	} else if (strcmp(event, "label") == 0) {
 		check((uint64_t)linnet_is_slow(n[0], n[1]) == n[2], "slow");
 	} else {
+		uint32_t schema = strcmp(event, "describe2") == 0 ? LINNET_SCHEMA_LINNET2 : LINNET_SCHEMA_LINNET1;
 		uint8_t features[LINNET_INFLIGHT_FEATURES];
 
-		linnet_inflight_describe(&inflight, ios, n[0], n[1], (uint32_t)n[2], features);
+		linnet_inflight_describe(&inflight, ios, schema, n[0], n[1], (uint32_t)n[2], features);
 		for (size_t i = 0; i < LINNET_INFLIGHT_FEATURES; i++)
 			check(features[i] == n[3 + i], "feature");
 	}

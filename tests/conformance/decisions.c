@@ -32,8 +32,9 @@ struct io {
 struct decision {
 	unsigned long long id, sector, seen[LINNET_REPLICAS_MAX];
 	unsigned long long ewma_ns[LINNET_REPLICAS_MAX], score[LINNET_REPLICAS_MAX], in_flight[LINNET_REPLICAS_MAX];
-	unsigned size, policy, replica, verdict, probe, slow;
+	unsigned size, policy, replica, verdict, probe, slow, scored;
 	struct linnet_decision ours;
+	int scores[LINNET_REPLICAS_MAX]; /* of all replicas with trees */
 	unsigned described, known, calls_slow; /* bit masks; the last one from the network, computed in full */
 };
 
@@ -139,6 +140,7 @@ static void take_decision(const char *line)
 	d.verdict = (unsigned)number(line, "verdict");
 	d.probe = (unsigned)number(line, "probe");
 	d.slow = (unsigned)number(line, "slow");
+	d.scored = (unsigned)number(line, "scored");
 	d.ours.now_ns = number(line, "ns");
 	d.ours.may_revoke = (uint8_t)number(line, "tagged");
 	d.ours.usable = (uint8_t)number(line, "eligible");
@@ -255,15 +257,15 @@ static void describe(struct decision *d, unsigned k, const struct linnet_replica
 
 	linnet_replica_describe(replica, d->ours.now_ns, own);
 	if (d->ours.by_trees && model.has_trees) {
-		linnet_replica_features(replica, d->ours.now_ns, start[k] + 512 * d->sector, d->size, features);
-		own->known = 1;
-		own->score = linnet_trees_score(&model.file.trees, features);
+		linnet_replica_features(replica, model.file.trees.schema, d->ours.now_ns, start[k] + 512 * d->sector, d->size,
+					features);
+		d->scores[k] = linnet_trees_score(&model.file.trees, features);
 	}
 	d->described |= 1u << k;
 	d->known |= (unsigned)(slow >= 0) << k;
 	d->calls_slow |= (unsigned)(slow == 1) << k;
-	if (own->score != (int32_t)d->score[k])
-		differ(d, "score", k, (int32_t)d->score[k], own->score);
+	if (d->scored >> k & 1 && d->scores[k] != (int32_t)d->score[k])
+		differ(d, "score", k, (int32_t)d->score[k], d->scores[k]);
 	if (own->ewma_ns != d->ewma_ns[k])
 		differ(d, "EWMA", k, (long long)d->ewma_ns[k], (long long)own->ewma_ns);
 	if (own->in_flight != d->in_flight[k])
@@ -347,6 +349,20 @@ static void begin(struct decision *d)
 		differ(d, "policy", 0, d->policy, d->ours.policy);
 }
 
+/* The same choice must follow from the scores of all replicas. */
+static void choose_by_all(const struct decision *d)
+{
+	struct linnet_candidate all[LINNET_REPLICAS_MAX];
+	struct linnet_choice choice;
+
+	memcpy(all, d->ours.candidates, sizeof(all));
+	for (unsigned k = 0; k < d->ours.count; k++)
+		all[k].score = d->scores[k];
+	choice = linnet_choose(&settings, d->ours.policy, all, d->ours.count, d->ours.now_ns);
+	if (choice.replica != d->replica)
+		differ(d, "choice by all scores", d->replica, d->replica, choice.replica);
+}
+
 static void compare(struct decision *d)
 {
 	struct linnet_budget full = { 0 };
@@ -355,9 +371,16 @@ static void compare(struct decision *d)
 
 	settings.policy = d->policy;
 	while ((k = linnet_decision_next(&d->ours, &settings, &full)) != LINNET_NO_REPLICA) {
+		if (d->ours.asks_trees) {
+			d->ours.candidates[k].known = 1;
+			d->ours.candidates[k].score = d->scores[k];
+			continue;
+		}
 		d->ours.candidates[k].known = d->known >> k & 1;
 		d->ours.candidates[k].slow = d->calls_slow >> k & 1;
 	}
+	if (d->ours.policy == LINNET_BEST)
+		choose_by_all(d);
 	for (k = 0; k < d->ours.count; k++)
 		slow |= (unsigned)d->ours.candidates[k].slow << k;
 	if (d->ours.choice.replica != d->replica)

@@ -2,9 +2,9 @@
 """Write a model file that needs no training, for the cases: `make_model.py KIND FILE`.
 
 KIND is `slow` (predicts every read slow), `fast` (none), `busy:PAGES` (reads that find more than PAGES outstanding,
-including their own pages), `random:SEED` or `linnos:SEED` (random weights in a network of 31, 256 and 2). Network and
-trees agree, except in the random kinds. The format is spec/model-file.md, version 2: one linear layer (except `linnos`)
-and 64 trees.
+including their own pages), `random:SEED`, `pages:SEED` (the same on features of linnet-2, half of them input 9) or
+`linnos:SEED` (random weights in a network of 31, 256 and 2). Network and trees agree, except in the random kinds. The
+format is spec/model-file.md, version 2: one linear layer (except `linnos`) and 64 trees.
 """
 
 import random
@@ -26,9 +26,9 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def trees(base: int, features: list[int], thresholds: list[int], leaves: list[int]) -> bytes:
+def trees(base: int, features: list[int], thresholds: list[int], leaves: list[int], schema: int) -> bytes:
     """The bytes of the trees. Features and thresholds are ordered by level, then tree; leaves by tree."""
-    return struct.pack("<HHi192B192B512h", 2, 0, base, *features, *thresholds, *leaves)
+    return struct.pack("<HHi192B192B512h", schema, 0, base, *features, *thresholds, *leaves)
 
 
 def layer(weights: list[list[int]], biases: list[int]) -> tuple[bytes, bytes]:
@@ -64,13 +64,15 @@ def main() -> int:
         # Pages of the reads in flight, without this one: exact as long as a bucket is one page wide.
         base, features[0], thresholds[0] = -4096, 3, max(pages - 1, 0)
         leaves[1:8:2] = [8192] * 4  # its other levels compare this read's own pages, which always goes to the right
-    elif kind.startswith(("random:", "linnos:")):
+    elif kind.startswith(("random:", "pages:", "linnos:")):
         chance = random.Random(kind)
         weights = [chance.randint(-100, 100) for _ in weights]
         bias = chance.randint(-2000, 2000)
         base = chance.randint(-4096, 4096)
         features = [chance.randrange(16) for _ in features]
         thresholds = [chance.randrange(64) for _ in thresholds]
+        if kind.startswith("pages:"):
+            features[::2], thresholds[::2] = [9] * 96, [chance.randrange(5) for _ in range(96)]
         leaves = [chance.randint(-2000, 2000) for _ in leaves]
     else:
         print(f"make_model.py: no such kind: {kind}", file=sys.stderr)
@@ -81,7 +83,7 @@ def main() -> int:
         hidden = [[chance.randint(-150, 150) for _ in range(DIGITS)] for _ in range(256)]
         last = [[chance.randint(-150, 150) for _ in range(256)] for _ in range(2)]
         layers = [layer(hidden, [chance.randint(-2000, 2000) for _ in hidden]), layer(last, [0, 0])]
-    data = model(layers, trees(base, features, thresholds, leaves))
+    data = model(layers, trees(base, features, thresholds, leaves, 3 if kind.startswith("pages:") else 2))
     Path(path).write_bytes(data)
     return 0
 

@@ -97,6 +97,15 @@ pub struct Answer {
     pub denied: bool,
 }
 
+/// A model that a decision must ask, by the number of its replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Its trees, for `known` and `score`.
+    Trees(usize),
+    /// Its network, for `known` and `slow`.
+    Network(usize),
+}
+
 /// Takes decisions one after the other (`struct linnet_decision`).
 ///
 /// Call [`Decision::begin`], then [`Decision::describe`] for each usable replica, then [`Decision::next_to_ask`] until
@@ -126,25 +135,21 @@ impl Decision {
         unsafe { ffi::linnet_decision_begin(raw, settings) }
     }
 
-    /// Whether the policy in use needs the scores of trees.
-    #[inline]
-    pub fn wants_scores(&self) -> bool {
-        self.0.by_trees != 0
-    }
-
     /// The state of the k-th replica, to be filled in.
     #[inline]
     pub fn describe(&mut self, k: usize) -> &mut Candidate {
         &mut self.0.candidates[k]
     }
 
-    /// The replica whose network must be run next; `None` if the decision is complete. `revokes` pays for a revoke.
+    /// The model that must be asked next; `None` if the decision is complete. `revokes` pays for a revoke. Trees are asked
+    /// only as far as the choice depends on their scores.
     #[inline]
-    pub fn next_to_ask(&mut self, settings: &Settings, revokes: &mut Budget) -> Option<usize> {
+    pub fn next_to_ask(&mut self, settings: &Settings, revokes: &mut Budget) -> Option<Asked> {
         assert!(self.0.usable != 0, "no decision has begun");
         // SAFETY: a decision has begun, so the fields that C follows are set; it keeps none of the references.
-        let k = unsafe { ffi::linnet_decision_next(&mut self.0, settings, revokes) };
-        Some(k as usize).filter(|&k| k < REPLICAS_MAX)
+        let k = unsafe { ffi::linnet_decision_next(&mut self.0, settings, revokes) } as usize;
+        let asked = if self.0.asks_trees != 0 { Asked::Trees(k) } else { Asked::Network(k) };
+        (k < REPLICAS_MAX).then_some(asked)
     }
 
     /// The answer.

@@ -72,6 +72,7 @@ unsafe extern "C" {
     pub fn linnet_replica_describe(replica: *const Replica, now_ns: u64, candidate: *mut Candidate);
     pub fn linnet_replica_features(
         replica: *const Replica,
+        schema: u32,
         now_ns: u64,
         offset_bytes: u64,
         size_bytes: u32,
@@ -115,6 +116,7 @@ unsafe extern "C" {
     pub fn linnet_inflight_describe(
         inflight: *const InflightTracker,
         ios: *const InflightIo,
+        schema: u32,
         now_ns: u64,
         offset_bytes: u64,
         size_bytes: u32,

@@ -5,8 +5,32 @@ use linnet_types::{Nanos, Op, Request};
 
 use crate::ffi;
 
-/// Features of one read in the schema `linnet-1`; each is 0..=63.
+/// Features of one read; each is 0..=63.
 pub const INFLIGHT_FEATURES: usize = 16;
+
+/// A schema of these features, by its number in model files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Schema {
+    /// `linnet-1`.
+    #[default]
+    Linnet1 = 2,
+    /// `linnet-2`: input 9 counts the reads in flight that begin on the same page.
+    Linnet2 = 3,
+}
+
+impl Schema {
+    /// Both, in the order of their numbers.
+    pub const ALL: [Schema; 2] = [Schema::Linnet1, Schema::Linnet2];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Schema::Linnet1 => "linnet-1",
+            Schema::Linnet2 => "linnet-2",
+        }
+    }
+}
 /// The largest value of a feature: the end of its scale, or "not yet".
 pub const BUCKET_MAX: u8 = 63;
 
@@ -21,7 +45,8 @@ pub struct InflightIo {
     arrived_ns: Nanos,
     pages_ahead: u64,
     pages: u32,
-    is_read: u32,
+    is_read: u16,
+    slot: u16,
     older: u32,
     newer: u32,
 }
@@ -51,6 +76,18 @@ pub struct Raw {
     newest_read: u32,
     seen: u32,
     spare: u32,
+    page_reads: PageReads,
+}
+
+/// Counts by the hash of a page.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+struct PageReads([u16; 64]);
+
+impl Default for PageReads {
+    fn default() -> Self {
+        PageReads([0; 64])
+    }
 }
 
 /// The bucket of a value on the scale of every feature: four buckets per octave, 0..=63.
@@ -150,13 +187,14 @@ impl InflightTracker {
     }
 
     /// The features of a read if it were submitted now.
-    pub fn describe(&self, now: Nanos, offset_bytes: u64, size_bytes: u32) -> [u8; INFLIGHT_FEATURES] {
+    pub fn describe(&self, schema: Schema, now: Nanos, offset_bytes: u64, size_bytes: u32) -> [u8; INFLIGHT_FEATURES] {
         let mut features = [0; INFLIGHT_FEATURES];
         debug_assert!(self.raw.oldest_read == NONE || (self.raw.oldest_read as usize) < self.ios.len());
         // SAFETY: the list holds places within `ios`; `features` has room.
         unsafe {
             let ios = self.ios.as_ptr();
-            ffi::linnet_inflight_describe(&self.raw, ios, now, offset_bytes, size_bytes, features.as_mut_ptr());
+            let to = features.as_mut_ptr();
+            ffi::linnet_inflight_describe(&self.raw, ios, schema as u32, now, offset_bytes, size_bytes, to);
         }
         features
     }

@@ -35,13 +35,13 @@ mod train;
 mod tree;
 mod trees;
 
-pub use decision::{Answer, Candidate, Decision, Hedging, Question, REPLICAS_MAX, Verdict, preferred};
+pub use decision::{Answer, Asked, Candidate, Decision, Hedging, Question, REPLICAS_MAX, Verdict, preferred};
 pub use error::{Error, ModelFault};
 pub use float::{Activation, FloatLayer, FloatNetwork};
 pub use forest::{FOREST_INPUTS_MAX, FOREST_OUTPUTS_MAX, Forest, ForestOutput, RegressionTree, SCHEMA_PLACE1};
 pub use heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, throughput};
 pub use incremental::{IncrementalNetwork, Precompute};
-pub use inflight::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, Place, bucket};
+pub use inflight::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, Place, Schema, bucket};
 pub use knob::{Knob, SCHEMA_NFS1, SCHEMA_PRIVATE, SCHEMA_READAHEAD1, Unit};
 pub use latencies::{FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, SCORE_BINS};
 pub use model::Model;

@@ -10,7 +10,6 @@ const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
 const VERSION: u16 = 2;
 const KIND_ADMISSION: u16 = 1;
 const SCHEMA_LINNOS31: u16 = 1;
-const SCHEMA_LINNET1: u16 = 2;
 /// Units of a percentile in the file: 0.0001.
 const PERCENTILE_UNITS: f64 = 1e4;
 /// Units of a share in the file: millionths.
@@ -82,7 +81,6 @@ impl Model {
         file.extend(self.seed.to_le_bytes());
         write_layers(&mut file, &layers, network.map_or(&[][..], Network::scales));
         if let Some(trees) = &self.trees {
-            file.extend(u32::from(SCHEMA_LINNET1).to_le_bytes());
             trees.write(&mut file);
         }
         if let Some(latencies) = &self.latencies {

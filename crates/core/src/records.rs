@@ -142,7 +142,7 @@ pub struct Model {
     pub inflection_percentile: u32,
     pub false_submit: u32,
     pub parts: u32,
-    pub tree_schema: u32,
+    pub spare: u32,
     pub inflection_ns: u64,
     pub latency_ns_p95: u64,
     pub latency_ns_p99: u64,
@@ -155,7 +155,7 @@ pub struct Model {
     pub latencies: Latencies,
 }
 
-const _: () = assert!(size_of::<Model>() == 88 + 40 * LAYERS_MAX + 1412 + 2628);
+const _: () = assert!(size_of::<Model>() == 88 + 40 * LAYERS_MAX + 1416 + 2628 + 4);
 const _: () = assert!(size_of::<Source>() == 32 && size_of::<Layer>() == 32);
 const _: () = assert!(size_of::<Network>() == 48 + 32 * LAYERS_MAX);
 
@@ -219,10 +219,13 @@ pub struct Decision {
     pub verdict: u8,
     pub denied: u8,
     pub asked: u8,
+    pub scored: u8,
+    pub asks_trees: u8,
     pub in_service: u8,
     pub chosen: u8,
     pub choice: Choice,
+    pub expected_ns: u64,
     pub candidates: [Candidate; REPLICAS_MAX],
 }
 
-const _: () = assert!(size_of::<Choice>() == 8 && size_of::<Decision>() == 32 + 32 * REPLICAS_MAX);
+const _: () = assert!(size_of::<Choice>() == 8 && size_of::<Decision>() == 40 + 32 * REPLICAS_MAX);

@@ -7,7 +7,7 @@ use std::ptr;
 use linnet_types::{Nanos, Request};
 
 use crate::inflight::{InflightIo, Raw as InflightTracker};
-use crate::{Candidate, Error, INFLIGHT_FEATURES, IncrementalNetwork, Network, Settings, Tracker, ffi};
+use crate::{Candidate, Error, INFLIGHT_FEATURES, IncrementalNetwork, Network, Schema, Settings, Tracker, ffi};
 
 const UNTRACKED: u32 = u32::MAX;
 /// Places for I/Os in flight that are allocated when the first one arrives.
@@ -48,8 +48,8 @@ pub struct Flight {
     spare: u16,
 }
 
-const _: () = assert!(size_of::<InflightTracker>() == 224 && size_of::<InflightIo>() == 32);
-const _: () = assert!(size_of::<Raw>() == 352 && size_of::<Flight>() == 32);
+const _: () = assert!(size_of::<InflightTracker>() == 352 && size_of::<InflightIo>() == 32);
+const _: () = assert!(size_of::<Raw>() == 480 && size_of::<Flight>() == 32);
 
 impl Flight {
     /// When it arrived.
@@ -237,15 +237,18 @@ impl Replica {
         unsafe { ffi::linnet_replica_describe(&self.raw, now, candidate) }
     }
 
-    /// The features of `linnet-1` of a read that arrives now. `None` without an in-flight tracker.
-    pub fn features(&self, now: Nanos, request: &Request) -> Option<[u8; INFLIGHT_FEATURES]> {
+    /// The features of a read that arrives now. `None` without an in-flight tracker.
+    pub fn features(&self, schema: Schema, now: Nanos, request: &Request) -> Option<[u8; INFLIGHT_FEATURES]> {
         if self.ios.is_empty() {
             return None;
         }
         let mut features = [0; INFLIGHT_FEATURES];
         let Request { offset_bytes, size_bytes, .. } = *request;
         // SAFETY: C writes as many features as the array has.
-        unsafe { ffi::linnet_replica_features(&self.raw, now, offset_bytes, size_bytes, features.as_mut_ptr()) };
+        unsafe {
+            let to = features.as_mut_ptr();
+            ffi::linnet_replica_features(&self.raw, schema as u32, now, offset_bytes, size_bytes, to);
+        }
         Some(features)
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small trees on the features of an [`InflightTracker`](crate::InflightTracker) (`core/trees.c`).
 
-use crate::{BUCKET_MAX, Error, INFLIGHT_FEATURES, ffi};
+use crate::{BUCKET_MAX, Error, INFLIGHT_FEATURES, Schema, ffi};
 
 /// Trees of a model; unused ones hold zeros.
 pub const TREES: usize = 64;
@@ -23,7 +23,7 @@ pub struct Tree {
     pub leaf: [i16; TREE_LEAVES],
 }
 
-/// A sum of trees in the core's layout: 1,412 bytes (`struct linnet_trees`).
+/// A sum of trees in the core's layout: 1,416 bytes (`struct linnet_trees`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Trees {
@@ -31,10 +31,11 @@ pub struct Trees {
     threshold: [[u8; TREES]; TREE_LEVELS],
     leaf: [[i16; TREE_LEAVES]; TREES],
     base: i32,
+    schema: u32,
 }
 
 impl Trees {
-    /// A sum of these trees and `base`, the score that the leaves are added to.
+    /// A sum of these trees, on features of `linnet-1`, and `base`, the score that the leaves are added to.
     ///
     /// # Errors
     /// [`Error::Shape`] for more than [`TREES`] trees, or a feature, threshold or base out of its range.
@@ -47,6 +48,7 @@ impl Trees {
             threshold: [[0; TREES]; TREE_LEVELS],
             leaf: [[0; TREE_LEAVES]; TREES],
             base,
+            schema: Schema::Linnet1 as u32,
         };
         for (number, tree) in trees.iter().enumerate() {
             for level in 0..TREE_LEVELS {
@@ -65,6 +67,17 @@ impl Trees {
         Ok(made)
     }
 
+    /// The same trees on features of this schema.
+    #[must_use]
+    pub fn on(self, schema: Schema) -> Trees {
+        Trees { schema: schema as u32, ..self }
+    }
+
+    /// The schema of the features that they compare.
+    pub fn schema(&self) -> Schema {
+        if self.schema == Schema::Linnet2 as u32 { Schema::Linnet2 } else { Schema::Linnet1 }
+    }
+
     /// One tree; `None` for a number of [`TREES`] or more.
     pub fn tree(&self, number: usize) -> Option<Tree> {
         Some(Tree {
@@ -74,8 +87,9 @@ impl Trees {
         })
     }
 
-    /// Writes the block of a model file (`spec/model-file.md`), without its schema.
+    /// Writes the block of a model file (`spec/model-file.md`).
     pub(crate) fn write(&self, file: &mut Vec<u8>) {
+        file.extend(self.schema.to_le_bytes());
         file.extend(self.base.to_le_bytes());
         file.extend(self.feature.as_flattened());
         file.extend(self.threshold.as_flattened());

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use common::inflight::SlowInflightTracker;
 use common::{SPDX, keep, lines};
-use linnet_core::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, TREES, Tree, Trees, bucket};
+use linnet_core::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, Schema, TREES, Tree, Trees, bucket};
 use linnet_sim::Chance;
 use linnet_types::{Op, Request, is_slow};
 use proptest::prelude::*;
@@ -25,7 +25,8 @@ enum Event {
 
 fn event() -> impl Strategy<Value = (u64, Event)> {
     let gap = prop_oneof![Just(0u64), 0..5_000u64, 0..3_000_000u64, 0..3_000_000_000u64];
-    let arrive = (any::<bool>(), 0..1u64 << 40, prop_oneof![1..70_000u32, 1..=u32::MAX, Just(4096), Just(4097)]);
+    let offset = prop_oneof![0..1u64 << 40, 0..1u64 << 16];
+    let arrive = (any::<bool>(), offset, prop_oneof![1..70_000u32, 1..=u32::MAX, Just(4096), Just(4097)]);
     let what = prop_oneof![
         4 => arrive.prop_map(|(read, offset, size)| Event::Arrive(read, offset, size)),
         3 => any::<prop::sample::Index>().prop_map(Event::Complete),
@@ -43,7 +44,9 @@ proptest! {
         for (gap, event) in events {
             now += gap;
             let (offset, size) = (now.wrapping_mul(0x9e37_79b9) >> 8, (now % 300_000) as u32 + 1);
-            prop_assert_eq!(inflight.describe(now, offset, size), slow.describe(now, offset, size));
+            prop_assert_eq!(inflight.describe(Schema::Linnet1, now, offset, size), slow.describe(now, offset, size));
+            let near = offset & 0xffff;
+            prop_assert_eq!(inflight.describe(Schema::Linnet2, now, near, size), slow.describe2(now, near, size));
             match event {
                 Event::Arrive(read, offset_bytes, size_bytes) => {
                     let op = if read { Op::Read } else { Op::Write };
@@ -189,17 +192,45 @@ fn drawn(text: &mut String, case: u64, chance: &mut Chance) {
     }
 }
 
+/// Reads and writes of few pages, of which several are in flight on the same one, and pages with the same hash.
+fn same_pages(text: &mut String, chance: &mut Chance) {
+    writeln!(text, "\nstart f4240").unwrap();
+    let (mut slow, mut now) = (SlowInflightTracker::new(1_000_000), 0);
+    for turn in 0..60 {
+        now += chance.below(20_000);
+        let (offset, size) = (4096 * chance.below(if turn < 40 { 6 } else { 200 }) + chance.below(4096), 4096);
+        let features = slow.describe2(now, offset, size).map(|f| format!("{f:x}")).join(" ");
+        writeln!(text, "describe2 {now:x} {offset:x} {size:x} {features}").unwrap();
+        describe(text, &slow, now, offset, size);
+        if slow.live.len() < 4 || chance.happens(0.7) {
+            let read = chance.happens(0.8);
+            let io = slow.arrive(now, read, offset, size);
+            writeln!(text, "arrive {io:x} {now:x} {} {offset:x} {size:x}", u8::from(!read)).unwrap();
+            continue;
+        }
+        let io = slow.live[chance.below(slow.live.len() as u64) as usize].id;
+        if chance.happens(0.3) {
+            slow.withdraw(io);
+            writeln!(text, "withdraw {io:x}").unwrap();
+        } else {
+            slow.complete(io, now);
+            writeln!(text, "complete {io:x} {now:x}").unwrap();
+        }
+    }
+}
+
 #[test]
 fn vectors() {
     let mut text = format!(
-        "{SPDX}# Events on one in-flight tracker of linnet-1, in order; numbers in hex. `start` begins again.\n\
+        "{SPDX}# Events on one in-flight tracker, in order; numbers in hex. `start` begins again.\n\
          # start INFLECTION_NS / arrive IO NOW_NS OP OFFSET SIZE (OP: 0 read, 1 write) / complete IO NOW_NS / withdraw IO\n\
-         # describe NOW_NS OFFSET SIZE F x 16 / label LATENCY_NS INFLECTION_NS SLOW\n"
+         # describe NOW_NS OFFSET SIZE F x 16 (describe2: in linnet-2) / label LATENCY_NS INFLECTION_NS SLOW\n"
     );
     around_the_inflection_point(&mut text);
     at_the_ends(&mut text);
     let mut chance = Chance::new(16);
     (0..8).for_each(|case| drawn(&mut text, case, &mut chance));
+    same_pages(&mut text, &mut chance);
     keep("inflight.txt", &text);
 
     let (mut inflight, mut places, mut checked) = (InflightTracker::default(), HashMap::new(), 0);
@@ -214,9 +245,10 @@ fn vectors() {
             }
             "complete" => inflight.complete(places.remove(&n[0]).unwrap(), n[1]),
             "withdraw" => inflight.withdraw(places.remove(&n[0]).unwrap()),
-            "describe" => {
+            "describe" | "describe2" => {
                 let expected: Vec<u8> = n[3..].iter().map(|&f| f as u8).collect();
-                assert_eq!(inflight.describe(n[0], n[1], n[2] as u32).to_vec(), expected, "{line:?}");
+                let schema = if line[0] == "describe" { Schema::Linnet1 } else { Schema::Linnet2 };
+                assert_eq!(inflight.describe(schema, n[0], n[1], n[2] as u32).to_vec(), expected, "{line:?}");
                 checked += 1;
             }
             _ => assert_eq!(u64::from(is_slow(n[0], n[1])), n[2], "{line:?}"),

@@ -3,8 +3,8 @@
 //! how decisions treat it, and when its reads are hedged.
 
 use linnet_core::{
-    Answer, Budget, Candidate, DIGITS, Decision, Flight, Hedging, InflightTracker, Layer, Network, Place, Policy,
-    Question, Rate, Replica, Settings, Tracker, Verdict,
+    Answer, Asked, Budget, Candidate, DIGITS, Decision, Flight, Hedging, InflightTracker, Layer, Network, Place,
+    Policy, Question, Rate, Replica, Schema, Settings, Tracker, Verdict,
 };
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request};
@@ -65,7 +65,10 @@ fn a_replica_equals_its_inflight_tracker_and_its_tracker() {
                 }
             }
             let request = read(chance.below(1 << 20) << 12);
-            assert_eq!(replica.features(now, &request), Some(inflight.describe(now, request.offset_bytes, 4096)));
+            for schema in Schema::ALL {
+                let described = inflight.describe(schema, now, request.offset_bytes, 4096);
+                assert_eq!(replica.features(schema, now, &request), Some(described));
+            }
             assert_eq!((replica.in_flight() as usize, replica.pending_pages()), (live.len(), tracker.pending_pages()));
             let mut candidate = Candidate::default();
             replica.ask(4096, &mut candidate);
@@ -88,7 +91,7 @@ fn a_replica_equals_its_inflight_tracker_and_its_tracker() {
 fn a_replica_without_an_inflight_tracker_has_no_features() {
     let mut replica = Replica::new(0, false);
     let flight = replica.arrive(&Settings::default(), 0, &read(0), false);
-    assert_eq!(replica.features(5, &read(0)), None);
+    assert_eq!(replica.features(Schema::Linnet1, 5, &read(0)), None);
     assert_eq!((replica.complete(&flight, 20), replica.ewma_ns(), replica.in_flight()), (20, 20, 0));
 }
 
@@ -139,9 +142,8 @@ fn ask_slow(replica: &Replica, settings: &Settings, revokes: &mut Budget, now_ns
     let mut decision = Decision::new();
     let question = Question { now_ns, replicas: 2, usable: 1, trees: 0, networks: 3, may_revoke: true };
     decision.begin(settings, &question);
-    assert!(!decision.wants_scores());
     replica.describe(now_ns, decision.describe(0));
-    while let Some(k) = decision.next_to_ask(settings, revokes) {
+    while let Some(Asked::Network(k)) = decision.next_to_ask(settings, revokes) {
         (decision.describe(k).known, decision.describe(k).slow) = (true, true);
     }
     decision.answer()

@@ -12,8 +12,8 @@ use std::path::Path;
 
 use common::{SPDX, Slow, forged, keep, lines, logits, rising, root};
 use linnet_core::{
-    Budget, Candidate, Decision, Error, Hedging, INFLIGHT_FEATURES, Latencies, Layer, Model, Network, Policy, Question,
-    Rate, Settings, TREE_LEVELS, TREES, Tracker, Tree, Trees, Width,
+    Asked, Budget, Candidate, Decision, Error, Hedging, INFLIGHT_FEATURES, Latencies, Layer, Model, Network, Policy,
+    Question, Rate, Schema, Settings, TREE_LEVELS, TREES, Tracker, Tree, Trees, Width,
 };
 use linnet_sim::Chance;
 use linnet_types::{Op, Thresholds};
@@ -198,7 +198,7 @@ fn choices() {
     let text = std::fs::read_to_string(root().join("spec/vectors/choose.txt")).unwrap();
     let policies = [Policy::Baseline, Policy::ShortestQueue, Policy::EwmaInflight, Policy::Linnos, Policy::Best];
     let (mut decision, mut revokes) = (Decision::new(), Budget::default());
-    let (mut chosen, mut probes) = (0, 0);
+    let (mut chosen, mut probes, mut scored, mut candidates_scored) = (0, 0, 0, 0);
     for line in lines(&text) {
         let number = |at: usize| unhex(line[at]);
         let candidates: Vec<Candidate> = line[7..]
@@ -238,14 +238,24 @@ fn choices() {
         for (k, candidate) in candidates.iter().enumerate() {
             *decision.describe(k) = *candidate;
         }
-        // A network's prediction is available only for a replica that is asked.
-        if settings.policy == Policy::Linnos {
-            (0..candidates.len())
-                .for_each(|k| (decision.describe(k).known, decision.describe(k).slow) = (false, false));
+        // A prediction is available only for a replica that is asked.
+        if matches!(settings.policy, Policy::Linnos | Policy::Best) {
+            (0..candidates.len()).for_each(|k| {
+                let Candidate { known, slow, score, .. } = decision.describe(k);
+                (*known, *slow, *score) = (false, false, 0);
+            });
         }
-        while let Some(k) = decision.next_to_ask(&settings, &mut revokes) {
-            (decision.describe(k).known, decision.describe(k).slow) = (candidates[k].known, candidates[k].slow);
+        while let Some(asked) = decision.next_to_ask(&settings, &mut revokes) {
+            let (Asked::Trees(k) | Asked::Network(k)) = asked;
+            let (own, now) = (&candidates[k], decision.describe(k));
+            now.known = own.known;
+            match asked {
+                Asked::Trees(_) => now.score = own.score,
+                Asked::Network(_) => now.slow = own.slow,
+            }
+            scored += u32::from(asked == Asked::Trees(k));
         }
+        candidates_scored += if settings.policy == Policy::Best { candidates.len() as u32 } else { 0 };
         let answer = decision.answer();
         let told = (answer.replica as i128, i128::from(answer.probe), i128::from(answer.predicted_fast));
         assert_eq!(told, (number(4), number(5), number(6)), "{line:?}");
@@ -253,6 +263,7 @@ fn choices() {
         probes += u32::from(answer.probe);
     }
     assert!(chosen > 100 && probes > 20, "{chosen} chosen elsewhere, {probes} probes prove little");
+    assert!(scored > 100 && scored < candidates_scored, "{scored} of {candidates_scored} were asked for a score");
 }
 
 /// Second copies of `hedge.txt`.
@@ -440,11 +451,15 @@ fn model_files() {
         ("v2-both.txt", 3),
         ("v2-trees-latencies.txt", 6),
         ("v2-all.txt", 7),
+        ("v2-trees-linnet2.txt", 2),
     ] {
         let mut model = small_model(&mut chance, &[3], 200);
         model.network = model.network.filter(|_| parts & 1 != 0);
         model.trees = (parts & 2 != 0).then(|| random_trees(&mut chance));
         model.latencies = (parts & 4 != 0).then(|| random_latencies(&mut chance));
+        if name.contains("linnet2") {
+            model.trees = model.trees.map(|trees| trees.on(Schema::Linnet2));
+        }
         let bytes = model.to_bytes().unwrap();
         assert_eq!(model.to_bytes().unwrap(), bytes);
         keep_model(name, &model, &bytes, &mut chance);
@@ -544,5 +559,5 @@ fn damaged_model_files() {
 #[test]
 fn no_vector_is_left_over() {
     let count = |folder: &str| std::fs::read_dir(root().join(Path::new("spec/vectors")).join(folder)).unwrap().count();
-    assert_eq!((count("models"), count("reject")), (8, 53));
+    assert_eq!((count("models"), count("reject")), (9, 53));
 }

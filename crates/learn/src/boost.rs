@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fits the trees of the schema `linnet-1` by gradient boosting on the logistic loss.
+//! Fits the trees of the schemas `linnet-1` and `linnet-2` by gradient boosting on the logistic loss.
 //!
 //! Each tree is grown level by level. All nodes of a level ask one question: the one of a random half of the features
 //! that reduces the total loss most. The random halves make the trees differ, which improves the ranking of later
@@ -8,7 +8,7 @@
 //! Sums and steps use only operations that give the same result on every machine, so the same rows and seed give the
 //! same trees.
 
-use linnet_core::{BUCKET_MAX, INFLIGHT_FEATURES, TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees};
+use linnet_core::{BUCKET_MAX, INFLIGHT_FEATURES, Schema, TREE_LEAVES, TREE_LEVELS, TREE_ONE, TREES, Tree, Trees};
 use linnet_measure::roc_auc_integers;
 use linnet_sim::Chance;
 
@@ -37,6 +37,8 @@ pub struct BoostOptions {
     pub rows_max: usize,
     /// Seed of the features of each level.
     pub seed: u64,
+    /// Schema of the features.
+    pub schema: Schema,
 }
 
 impl Default for BoostOptions {
@@ -49,6 +51,7 @@ impl Default for BoostOptions {
             feature_share: 0.5,
             rows_max: 50_000,
             seed: 0,
+            schema: Schema::default(),
         }
     }
 }
@@ -78,7 +81,7 @@ pub fn fit_trees(set: &InflightSet, options: &BoostOptions) -> Result<Trees, Err
     let mut boost = Boost::new(set, options);
     let base = boost.score[0];
     let trees: Vec<Tree> = (0..options.trees).map(|number| boost.grow(number as u64)).collect();
-    Ok(Trees::new(&trees, integer(base))?)
+    Ok(Trees::new(&trees, integer(base))?.on(set.schema))
 }
 
 /// Scores every row with the integer trees that serve.

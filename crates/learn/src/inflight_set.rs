@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Training rows in the schema `linnet-1`: the features that a device's in-flight tracker gives for each read of a
+//! Training rows in the schemas `linnet-1` and `linnet-2`: the features that a device's in-flight tracker gives for each read of a
 //! trace.
 
-use linnet_core::{INFLIGHT_FEATURES, InflightTracker, Place};
+use linnet_core::{INFLIGHT_FEATURES, InflightTracker, Place, Schema};
 use linnet_types::{IoRecord, Nanos, Op, is_slow};
 
 use crate::error::Error;
@@ -12,6 +12,8 @@ use crate::replay::{Event, in_time_order};
 /// filtered.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct InflightSet {
+    /// Schema of the features.
+    pub schema: Schema,
     /// Features.
     pub features: Vec<[u8; INFLIGHT_FEATURES]>,
     /// The label: the read took longer than the inflection point.
@@ -28,15 +30,16 @@ impl InflightSet {
     ///
     /// # Errors
     /// [`Error::NoReads`] if no read has a latency.
-    pub fn from_records(records: &[IoRecord], inflection_ns: Nanos) -> Result<Self, Error> {
-        let mut set = InflightSet::default();
+    pub fn from_records(records: &[IoRecord], inflection_ns: Nanos, schema: Schema) -> Result<Self, Error> {
+        let mut set = InflightSet { schema, ..InflightSet::default() };
         let mut inflight = InflightTracker::new(inflection_ns);
         let mut places: Vec<Option<Place>> = vec![None; records.len()];
         in_time_order(records, |event| match event {
             Event::Arrive(index) => {
                 let record = &records[index];
                 if let (Op::Read, Some(latency_ns)) = (record.op, record.latency_ns) {
-                    set.features.push(inflight.describe(record.arrive_ns, record.offset_bytes, record.size_bytes));
+                    let (offset_bytes, size_bytes) = (record.offset_bytes, record.size_bytes);
+                    set.features.push(inflight.describe(schema, record.arrive_ns, offset_bytes, size_bytes));
                     set.slow.push(is_slow(latency_ns, inflection_ns));
                     set.latency_ns.push(latency_ns);
                     set.arrive_ns.push(record.arrive_ns);
@@ -58,8 +61,13 @@ impl InflightSet {
         Ok(set)
     }
 
-    /// Appends the rows of another device.
+    /// Appends the rows of another device. A set without rows takes the schema of what is appended.
+    ///
+    /// # Panics
+    /// If the schemas differ.
     pub fn append(&mut self, mut more: InflightSet) {
+        self.schema = if self.is_empty() { more.schema } else { self.schema };
+        assert_eq!(self.schema, more.schema, "rows of one schema");
         self.features.append(&mut more.features);
         self.slow.append(&mut more.slow);
         self.latency_ns.append(&mut more.latency_ns);
@@ -82,6 +90,7 @@ impl InflightSet {
     /// If there is no such row.
     pub fn pick(&self, rows: &[usize]) -> InflightSet {
         InflightSet {
+            schema: self.schema,
             features: rows.iter().map(|&row| self.features[row]).collect(),
             slow: rows.iter().map(|&row| self.slow[row]).collect(),
             latency_ns: rows.iter().map(|&row| self.latency_ns[row]).collect(),
@@ -97,6 +106,7 @@ impl InflightSet {
         assert!((0.0..=1.0).contains(&share), "a share is in 0..=1");
         let cut = (self.len() as f64 * share).round() as usize;
         let part = |from: usize, to: usize| InflightSet {
+            schema: self.schema,
             features: self.features[from..to].to_vec(),
             slow: self.slow[from..to].to_vec(),
             latency_ns: self.latency_ns[from..to].to_vec(),

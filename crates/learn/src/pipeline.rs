@@ -168,7 +168,7 @@ pub fn fit(
     let networks = fit_networks(parts, &past, options, on_progress)?;
     let share = options.train_share;
     add_trees(networks, devices.len(), options, on_progress, |device, inflection_ns| {
-        Periods::split(devices[device], share, inflection_ns)
+        Periods::split(devices[device], share, inflection_ns, options.boost.schema)
     })
 }
 
@@ -186,7 +186,7 @@ pub fn fit_periods(
     start(train.len(), options, on_progress)?;
     let networks = fit_networks(rows_of_periods(train, test)?, train, options, on_progress)?;
     add_trees(networks, train.len(), options, on_progress, |device, inflection_ns| {
-        Periods::of(train[device], test[device], inflection_ns)
+        Periods::of(train[device], test[device], inflection_ns, options.boost.schema)
     })
 }
 

@@ -58,7 +58,7 @@ fn a_read_that_takes_just_the_inflection_point_is_fast() {
     assert_eq!(set.slow, [false, false, false]);
     set.relabel(inflection_ns - 1);
     assert_eq!(set.slow, [true, true, false]);
-    let inflight_set = crate::InflightSet::from_records(&records, inflection_ns).unwrap();
+    let inflight_set = crate::InflightSet::from_records(&records, inflection_ns, Default::default()).unwrap();
     assert_eq!(inflight_set.slow[4..], [false, true, false]);
     // The in-flight tracker's time since a slow read: none after the first read, which is fast; known after the second.
     assert_eq!([5, 6].map(|row| inflight_set.features[row][14] == 63), [true, false]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fits and evaluates trees on records with latencies.
 
-use linnet_core::{LATENCY_SHARES, Latencies, Trees};
+use linnet_core::{LATENCY_SHARES, Latencies, Schema, Trees};
 use linnet_types::{IoRecord, Nanos};
 
 use crate::boost::{BoostOptions, evaluate_trees, fit_trees};
@@ -38,9 +38,14 @@ impl Periods {
     ///
     /// # Errors
     /// [`Error::Setting`]; [`Error::NoReads`] without a read that has a latency.
-    pub fn split(records: &[IoRecord], train_share: f64, inflection_ns: Nanos) -> Result<Periods, Error> {
+    pub fn split(
+        records: &[IoRecord],
+        train_share: f64,
+        inflection_ns: Nanos,
+        schema: Schema,
+    ) -> Result<Periods, Error> {
         check_train_share(train_share)?;
-        let (train, test) = InflightSet::from_records(records, inflection_ns)?.split_at_share(train_share);
+        let (train, test) = InflightSet::from_records(records, inflection_ns, schema)?.split_at_share(train_share);
         Ok(Periods { train, test })
     }
 
@@ -48,8 +53,8 @@ impl Periods {
     ///
     /// # Errors
     /// As [`Periods::split`].
-    pub fn of(train: &[IoRecord], test: &[IoRecord], inflection_ns: Nanos) -> Result<Periods, Error> {
-        let rows = |records| InflightSet::from_records(records, inflection_ns);
+    pub fn of(train: &[IoRecord], test: &[IoRecord], inflection_ns: Nanos, schema: Schema) -> Result<Periods, Error> {
+        let rows = |records| InflightSet::from_records(records, inflection_ns, schema);
         Ok(Periods { train: rows(train)?, test: rows(test)? })
     }
 

@@ -13,7 +13,7 @@ fn rank_slow_reads_better_than_linnos() {
     for name in common::FLASHNET {
         let Some(records) = common::recording(name) else { return };
         let learned = fit(&[&records], &options, &mut |_| true).unwrap().remove(0);
-        let set = InflightSet::from_records(&records, learned.inflection.latency_ns).unwrap();
+        let set = InflightSet::from_records(&records, learned.inflection.latency_ns, Default::default()).unwrap();
         let (train, test) = set.split_at_share(0.5);
         assert_eq!(set.len(), records.iter().filter(|record| record.op.is_read()).count());
         let trees = fit_trees(&train, &BoostOptions::default()).unwrap();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use linnet_core::{Network, TrainOptions, Trees};
+use linnet_core::{Network, Schema, TrainOptions, Trees};
 use linnet_learn::{
     BoostOptions, Devices, Evaluated, Evaluation, FitOptions, InflectionOptions, InflightSet, LearnOptions, Learned,
     PredictedQuantile, Progress as At, Stage, TrainingSet,
@@ -52,7 +52,7 @@ fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boo
 /// without it the last part of each trace is the test part.
 #[pyfunction]
 #[pyo3(signature = (traces, test, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
-    max_rows, unbiased, pooled, shared_trees, progress = None))]
+    max_rows, unbiased, pooled, shared_trees, schema, progress = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn fit<'py>(
     py: Python<'py>,
@@ -69,6 +69,7 @@ pub fn fit<'py>(
     unbiased: bool,
     pooled: bool,
     shared_trees: bool,
+    schema: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<(PyModel, Bound<'py, PyDict>)>> {
     let options = LearnOptions {
@@ -79,7 +80,7 @@ pub fn fit<'py>(
             max_rows,
             ..FitOptions::default()
         },
-        boost: BoostOptions { seed, ..BoostOptions::default() },
+        boost: BoostOptions { seed, schema: schema_of(schema)?, ..BoostOptions::default() },
         devices: match (pooled, shared_trees) {
             (true, _) => Devices::Pooled,
             (_, true) => Devices::SharedTrees,
@@ -117,6 +118,13 @@ pub fn fit<'py>(
         }
         Err(error) => Err(errors::learn(error)),
     }
+}
+
+/// The schema of the trees' features that has this name.
+fn schema_of(name: &str) -> PyResult<Schema> {
+    let known = Schema::ALL.map(Schema::name).join(", ");
+    let found = Schema::ALL.into_iter().find(|schema| schema.name() == name);
+    found.ok_or_else(|| PyValueError::new_err(format!("unknown schema {name:?}; known: {known}")))
 }
 
 fn slices(records: &[Arc<Vec<IoRecord>>]) -> Vec<&[IoRecord]> {
@@ -207,15 +215,15 @@ pub fn evaluate<'py>(
         }
         linnet_learn::evaluate(network, &rows)
     };
-    let inflight_rows_of = || -> Result<InflightSet, linnet_learn::Error> {
+    let inflight_rows_of = |schema| -> Result<InflightSet, linnet_learn::Error> {
         let mut rows = InflightSet::default();
         for records in &records {
-            rows.append(InflightSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1);
+            rows.append(InflightSet::from_records(records, inflection_ns, schema)?.split_at_share(1.0 - test_share).1);
         }
         Ok(rows)
     };
     let by_trees = |trees: &Trees| {
-        let rows = inflight_rows_of()?;
+        let rows = inflight_rows_of(trees.schema())?;
         let told = model.latencies.map(|latencies| linnet_learn::evaluate_latencies(trees, &latencies, &rows));
         Ok::<_, linnet_learn::Error>((linnet_learn::evaluate_trees(trees, &rows)?, told.transpose()?))
     };
@@ -254,13 +262,16 @@ type InflightRows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>, 
 /// Features of each read as it arrives (`spec/features-linnet.md`), shape (n, features), with labels and latencies, in
 /// the order of arrival: the training data of the trees.
 #[pyfunction]
+#[pyo3(signature = (trace, inflection_ns, schema = "linnet-1"))]
 pub fn inflight_rows<'py>(
     py: Python<'py>,
     trace: PyRef<'py, PyTrace>,
     inflection_ns: u64,
+    schema: &str,
 ) -> PyResult<InflightRows<'py>> {
+    let schema = schema_of(schema)?;
     let records = trace.records.clone();
-    let set = py.detach(|| InflightSet::from_records(&records, inflection_ns)).map_err(errors::learn)?;
+    let set = py.detach(|| InflightSet::from_records(&records, inflection_ns, schema)).map_err(errors::learn)?;
     let (rows, width) = (set.len(), linnet_core::INFLIGHT_FEATURES);
     let flat: Vec<u8> = set.features.iter().flatten().copied().collect();
     let features = PyArray1::from_vec(py, flat).reshape([rows, width])?;

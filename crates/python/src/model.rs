@@ -101,6 +101,12 @@ impl PyModel {
         self.model.trees.is_some()
     }
 
+    /// The schema of its trees' features, for `inflight_rows`; none without trees.
+    #[getter]
+    fn schema(&self) -> Option<&'static str> {
+        self.model.trees.as_ref().map(|trees| trees.schema().name())
+    }
+
     /// True if it predicts latencies.
     #[getter]
     fn has_latencies(&self) -> bool {
@@ -149,7 +155,7 @@ impl PyModel {
 fn rows(features: &PyReadonlyArray2<'_, u8>) -> PyResult<Vec<[u8; INFLIGHT_FEATURES]>> {
     let width = features.shape()[1];
     if width != INFLIGHT_FEATURES {
-        return Err(PyValueError::new_err(format!("rows have {width} features; linnet-1 has {INFLIGHT_FEATURES}")));
+        return Err(PyValueError::new_err(format!("rows have {width} features; the trees take {INFLIGHT_FEATURES}")));
     }
     let row = |row: numpy::ndarray::ArrayView1<'_, u8>| std::array::from_fn(|k| row[k]);
     Ok(features.as_array().rows().into_iter().map(row).collect())

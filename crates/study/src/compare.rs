@@ -5,6 +5,7 @@
 //! evaluated with the same labels: a read above the inflection point is slow. Heimdall is trained on its own labels, and is
 //! evaluated with those as well.
 
+use linnet_core::Schema;
 use linnet_learn::{
     BoostOptions, Error, Evaluation, FitOptions, Inflection, InflectionOptions, InflightSet, TrainingSet,
     check_train_share, evaluate, evaluate_trees, figures, fit_network, fit_trees, inflection_point, require,
@@ -42,6 +43,8 @@ pub struct StudyRows {
     pub linnos: TrainingSet,
     /// Rows of `linnet`.
     pub linnet: InflightSet,
+    /// The same in the schema `linnet-2`.
+    pub linnet2: InflightSet,
     /// Rows of Heimdall.
     pub heimdall: HeimdallSet,
     /// Heimdall's labels: whether in a slow period.
@@ -86,12 +89,13 @@ impl StudyRows {
         inflection_ns: Nanos,
         defects: &Defects,
     ) -> Result<StudyRows, Error> {
-        let linnet = InflightSet::from_records(records, inflection_ns)?;
+        let [linnet, linnet2] = Schema::ALL.map(|schema| InflightSet::from_records(records, inflection_ns, schema));
+        let (linnet, linnet2) = (linnet?, linnet2?);
         let heimdall = HeimdallSet::from_records(records, defects)?;
         let last = last(linnet.len(), linnos.len());
         linnos.relabel(inflection_ns);
-        let (linnet, heimdall) = (linnet.pick(&last), heimdall.pick(&last));
-        Ok(StudyRows { linnos, linnet, heimdall, in_period: Vec::new(), noise: Vec::new() })
+        let (linnet, linnet2, heimdall) = (linnet.pick(&last), linnet2.pick(&last), heimdall.pick(&last));
+        Ok(StudyRows { linnos, linnet, linnet2, heimdall, in_period: Vec::new(), noise: Vec::new() })
     }
 
     fn mark(&mut self, points: &PeriodPoints, options: &PeriodOptions) {
@@ -103,6 +107,7 @@ impl StudyRows {
         StudyRows {
             linnos: self.linnos.pick(rows),
             linnet: self.linnet.pick(rows),
+            linnet2: self.linnet2.pick(rows),
             heimdall: self.heimdall.pick(rows),
             in_period: rows.iter().map(|&row| self.in_period[row]).collect(),
             noise: rows.iter().map(|&row| self.noise[row]).collect(),
@@ -192,6 +197,14 @@ impl Study {
     /// Those of [`fit_trees`].
     pub fn linnet(&self) -> Result<Evaluation, Error> {
         evaluate_trees(&fit_trees(&self.train.linnet, &self.options.boost)?, &self.test.linnet)
+    }
+
+    /// The trees of `linnet` in the schema `linnet-2`.
+    ///
+    /// # Errors
+    /// As [`Study::linnet`].
+    pub fn linnet2(&self) -> Result<Evaluation, Error> {
+        evaluate_trees(&fit_trees(&self.train.linnet2, &self.options.boost)?, &self.test.linnet2)
     }
 
     /// Heimdall, with `joint` successive reads per decision.

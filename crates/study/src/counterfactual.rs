@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linnet_array::{Ask, Choice, Completion, Hedge, Policy};
-use linnet_core::{Budget, INFLIGHT_FEATURES, Network, Settings};
+use linnet_core::{Budget, INFLIGHT_FEATURES, Network, Schema, Settings};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Outcome};
 
@@ -51,7 +51,9 @@ fn note(counterfactual: &mut Counterfactual, ask: &Ask<'_>, choice: &Choice) {
     for device in ask.replicas.iter().map(|&device| device as usize) {
         let view = &ask.devices[device];
         let request = ask.request;
-        counterfactual.features.extend(view.features(ask.now_ns, request).unwrap_or_default().map(f32::from));
+        counterfactual
+            .features
+            .extend(view.features(Schema::Linnet1, ask.now_ns, request).unwrap_or_default().map(f32::from));
         let since_ns = ask.now_ns.saturating_sub(view.completed_ns());
         counterfactual.features.extend([
             view.in_flight() as f32,

@@ -17,6 +17,10 @@ Progress = Callable[[int, int, float], None]
 """Called with the epochs done, the epochs in all and the loss."""
 
 
+SCHEMAS = ("linnet-1", "linnet-2")
+"""Schemas of the trees' features (``spec/features-linnet.md``)."""
+
+
 class InflectionPoint(NamedTuple):
     """The latency that separates fast from slow on one device, and how it was found."""
 
@@ -64,6 +68,9 @@ class FitSettings:
     """Cost of a revoked read."""
     max_rows: int | None = None
     """Train on at most this many rows, taken evenly over time."""
+    schema: str = "linnet-1"
+    """Features of the trees. ``linnet-2`` also counts reads in flight that begin on the same page; releases of the
+    kernel module before it refuse such a file."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,7 @@ def fit(
         unbiased=unbiased,
         pooled=pooled,
         shared_trees=shared_trees,
+        schema=s.schema,
         progress=progress,
     )
     return [Fitted(model, report) for model, report in fitted]

@@ -30,7 +30,7 @@ use super::DeviceModel;
 use crate::policy::bits;
 use crate::{Ask, Choice, Completion, Hedge, Policy, Submit};
 use linnet_core::{
-    Answer, Budget, Decision, Hedging, INFLIGHT_FEATURES, Latencies, Network, Question, Settings, Trees,
+    Answer, Asked, Budget, Decision, Hedging, INFLIGHT_FEATURES, Latencies, Network, Question, Settings, Trees,
 };
 use linnet_sim::Chance;
 use linnet_types::Nanos;
@@ -137,7 +137,7 @@ impl Core {
     /// The trees' score of this read on the device, and the features it was computed from.
     fn look(&self, ask: &Ask<'_>, device: usize) -> Option<Seen> {
         let trees = self.trees.get(device)?.as_ref()?;
-        let features = ask.devices[device].features(ask.now_ns, ask.request)?;
+        let features = ask.devices[device].features(trees.schema(), ask.now_ns, ask.request)?;
         Some((trees.score(&features), features))
     }
 
@@ -178,22 +178,20 @@ impl Core {
             may_revoke,
         };
         self.decision.begin(ask.settings, &question);
-        let scored = self.decision.wants_scores();
         for k in bits(usable) {
-            let device = ask.device(k);
-            let candidate = self.decision.describe(k);
-            ask.devices[device].describe(ask.now_ns, candidate);
-            if !scored {
-                continue;
-            }
-            let score = seen.map(|(score, _)| score).or_else(|| self.look(ask, device).map(|(score, _)| score));
-            if let Some(score) = score {
-                let candidate = self.decision.describe(k);
-                (candidate.known, candidate.score) = (true, score);
-            }
+            ask.devices[ask.device(k)].describe(ask.now_ns, self.decision.describe(k));
         }
-        while let Some(k) = self.decision.next_to_ask(ask.settings, revokes) {
-            ask.devices[ask.device(k)].ask(ask.request.size_bytes, self.decision.describe(k));
+        while let Some(asked) = self.decision.next_to_ask(ask.settings, revokes) {
+            match asked {
+                Asked::Trees(k) => {
+                    let score = seen.or_else(|| self.look(ask, ask.device(k))).map(|(score, _)| score);
+                    let candidate = self.decision.describe(k);
+                    (candidate.known, candidate.score) = (score.is_some(), score.unwrap_or(0));
+                }
+                Asked::Network(k) => {
+                    ask.devices[ask.device(k)].ask(ask.request.size_bytes, self.decision.describe(k));
+                }
+            }
         }
         self.decision.answer()
     }

@@ -12,7 +12,7 @@
 
 use super::DeviceModel;
 use crate::{Ask, Choice, Completion, Policy, Submit};
-use linnet_core::{Budget, Decision, Question, Settings};
+use linnet_core::{Asked, Budget, Decision, Question, Settings};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Thresholds, is_slow};
 
@@ -30,7 +30,7 @@ fn decide(decision: &mut Decision, ask: &Ask<'_>, revokes: &mut Budget, slow: bo
     let question = Question { now_ns: ask.now_ns, replicas, usable, trees: 0, networks: usable, may_revoke: true };
     decision.begin(ask.settings, &question);
     ask.view().describe(ask.now_ns, decision.describe(k));
-    while let Some(k) = decision.next_to_ask(ask.settings, revokes) {
+    while let Some(Asked::Network(k)) = decision.next_to_ask(ask.settings, revokes) {
         let candidate = decision.describe(k);
         (candidate.known, candidate.slow) = (true, slow);
     }

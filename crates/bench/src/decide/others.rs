@@ -32,7 +32,15 @@ unsafe extern "C" {
     fn linnet_inflight_arrive(w: *mut Raw, ios: *mut InflightIo, io: u32, now: u64, read: i32, offset: u64, size: u32);
     fn linnet_inflight_complete(w: *mut Raw, ios: *mut InflightIo, io: u32, now: u64);
     fn linnet_inflight_withdraw(w: *mut Raw, ios: *mut InflightIo, io: u32);
-    fn linnet_inflight_describe(w: *const Raw, ios: *const InflightIo, now: u64, offset: u64, size: u32, f: *mut u8);
+    fn linnet_inflight_describe(
+        w: *const Raw,
+        ios: *const InflightIo,
+        schema: u32,
+        now: u64,
+        offset: u64,
+        size: u32,
+        f: *mut u8,
+    );
     fn linnet_kernel_inflight_arrive(
         w: *mut Raw,
         ios: *mut InflightIo,
@@ -46,6 +54,7 @@ unsafe extern "C" {
     fn linnet_kernel_inflight_describe(
         w: *const Raw,
         ios: *const InflightIo,
+        schema: u32,
         now: u64,
         offset: u64,
         size: u32,
@@ -133,7 +142,8 @@ impl InflightBench {
         // SAFETY: the structs have C's layout; places are within `ios`, and only I/Os in flight end.
         unsafe {
             let describe = of_build!(self.build, linnet_kernel_inflight_describe, linnet_inflight_describe);
-            describe(&*self.inflight, self.ios.as_ptr(), now, offset, 4_096, features.as_mut_ptr());
+            let schema = self.trees.schema() as u32;
+            describe(&*self.inflight, self.ios.as_ptr(), schema, now, offset, 4_096, features.as_mut_ptr());
             let score = match self.build {
                 Build::Portable => linnet_trees_score,
                 Build::Avx2 => linnet_trees_score_avx2,

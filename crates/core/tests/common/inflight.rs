@@ -89,6 +89,15 @@ impl SlowInflightTracker {
         self.arrived[..arrivals].iter().filter(|io| !io.read).map(|io| pages(io.size)).sum()
     }
 
+    /// The features of `linnet-2`: input 9 counts the reads in flight whose first page has this one's hash.
+    pub fn describe2(&self, now: u64, offset: u64, size: u32) -> [u8; INPUTS] {
+        let hash = |offset: u64| (offset / 4096).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        let same = self.live.iter().filter(|io| io.read && hash(io.offset) == hash(offset)).count();
+        let mut features = self.describe(now, offset, size);
+        features[9] = bucket(same as u64);
+        features
+    }
+
     pub fn describe(&self, now: u64, offset: u64, size: u32) -> [u8; INPUTS] {
         let reads: Vec<&Io> = self.live.iter().filter(|io| io.read).collect();
         let ages: Vec<u64> = reads.iter().map(|io| now - io.at_ns).collect();

@@ -40,7 +40,7 @@ pub trait Scheme {
     fn score(model: &Self::Model, row: &Self::Row) -> i64;
 }
 
-/// The trees of the schema `linnet-1`.
+/// The trees of the schema that the options name.
 #[derive(Clone, Debug, Default)]
 pub struct LinnetScheme(pub BoostOptions);
 
@@ -55,7 +55,10 @@ impl Scheme for LinnetScheme {
     }
 
     fn arrive(&self, tracker: &mut InflightTracker, now: Nanos, request: &Request) -> (Place, Option<Self::Row>) {
-        let row = request.op.is_read().then(|| tracker.describe(now, request.offset_bytes, request.size_bytes));
+        let row = request
+            .op
+            .is_read()
+            .then(|| tracker.describe(self.0.schema, now, request.offset_bytes, request.size_bytes));
         (tracker.arrive(now, request), row)
     }
 
@@ -68,7 +71,7 @@ impl Scheme for LinnetScheme {
 
     fn fit(&self, rows: &[Self::Row], latency_ns: &[Nanos], inflection_ns: Nanos) -> Result<Trees, Error> {
         let slow = crate::inflection::slow_of(latency_ns, inflection_ns);
-        let set = InflightSet { features: rows.to_vec(), slow, ..InflightSet::default() };
+        let set = InflightSet { schema: self.0.schema, features: rows.to_vec(), slow, ..InflightSet::default() };
         fit_trees(&set, &self.0)
     }
 

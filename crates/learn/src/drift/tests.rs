@@ -40,7 +40,7 @@ fn the_log_shows_what_training_sets_show() {
         }
     });
     let seen = log.replay(&LinnetScheme::default(), inflection_ns);
-    let set = crate::InflightSet::from_records(&records, inflection_ns).expect("reads");
+    let set = crate::InflightSet::from_records(&records, inflection_ns, Default::default()).expect("reads");
     assert!(seen.open.is_empty());
     assert_eq!(seen.rows.iter().map(|row| row.2).collect::<Vec<_>>(), set.features);
     assert_eq!(seen.rows.iter().map(|row| row.1.unwrap_or(0)).collect::<Vec<_>>(), set.latency_ns);
@@ -56,7 +56,7 @@ fn a_candidate_that_joins_late_says_what_it_would_have_said_from_the_start() {
     let records = device(6, 1_000);
     let scheme = LinnetScheme::default();
     let learned = {
-        let set = crate::InflightSet::from_records(&records, 1_000_000).expect("reads");
+        let set = crate::InflightSet::from_records(&records, 1_000_000, Default::default()).expect("reads");
         scheme.fit(&set.features, &set.latency_ns, 1_000_000).expect("rows")
     };
     let inflection = crate::inflection_point(&[&[1_000_000]], 0, &options().inflection).expect("one latency");

@@ -95,6 +95,12 @@ impl PyStudy {
         evaluation(py, &evaluated)
     }
 
+    /// Evaluates the trees of `linnet` on the features of `linnet-2`.
+    fn linnet2<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let evaluated = detached(py, |_| self.0.linnet2())?;
+        evaluation(py, &evaluated)
+    }
+
     /// Evaluates Heimdall with this many reads per decision: by the labels of all models, and under `own` by its own
     /// labels.
     fn heimdall<'py>(&self, py: Python<'py>, joint: usize) -> PyResult<Bound<'py, PyDict>> {

@@ -14,7 +14,7 @@ from linnet._native import Array, Model, Trace
 from linnet.cli.options import AsJson, Format, Preset, Replicas, Seed, Share, Traces, check_preset, load_all
 from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
 from linnet.files import write_whole
-from linnet.learning import FitSettings, Fitted, evaluate, fit, inflection_point
+from linnet.learning import SCHEMAS, FitSettings, Fitted, evaluate, fit, inflection_point
 
 TrainShare = Annotated[
     float, typer.Option(help="Share of each trace, from its start, for training; the rest tests.", min=0.05, max=0.95)
@@ -117,6 +117,7 @@ def fit_command(
         int | None, typer.Option(help="Train on at most this many rows.", min=1, show_default="all")
     ] = None,
     max_records: MaxRecords = RECORDS_MAX,
+    schema: Annotated[str, typer.Option(help="Features of the trees: linnet-1 or linnet-2.")] = FitSettings.schema,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
@@ -135,7 +136,9 @@ def fit_command(
     check_preset(preset)
     if model != "linnos":
         raise typer.BadParameter(f"unknown model {model!r}; known: linnos", param_hint="--model")
-    settings = FitSettings(epochs=epochs, false_submit_weight=bias, train_share=train_share, max_rows=max_rows)
+    if schema not in SCHEMAS:
+        raise typer.BadParameter(f"unknown schema {schema!r}; known: {', '.join(SCHEMAS)}", param_hint="--schema")
+    settings = FitSettings(epochs, false_submit_weight=bias, train_share=train_share, max_rows=max_rows, schema=schema)
     with Bars() as bars:
         loaded = load_all(trace, format, bars, max_records)
         every = [one.every for one in loaded]

@@ -24,9 +24,10 @@ MODELS = ("always-fast", "logistic", "trees", "linnos", "heimdall", "linnet")
 """``logistic`` (scikit-learn) sees LinnOS's nine numbers. ``trees`` (scikit-learn's boosting) sees those, Heimdall's
 eleven and what ``linnet`` sees: a ceiling for the features. The others are what the core runs, in integers."""
 CEILING = "ceiling"
-MORE_MODELS = (CEILING, "trees-linnos", "heimdall-cutoff", "heimdall-p3", "heimdall-p9")
-"""The wide ceiling, boosted on some two hundred numbers; the ceiling of LinnOS's nine numbers; Heimdall's features and
-network trained on the labels of all; Heimdall deciding on three or nine reads at once."""
+MORE_MODELS = ("linnet-2", CEILING, "trees-linnos", "heimdall-cutoff", "heimdall-p3", "heimdall-p9")
+"""``linnet`` on the features of ``linnet-2``; the wide ceiling, boosted on some two hundred numbers; the ceiling of
+LinnOS's nine numbers; Heimdall's features and network trained on the labels of all; Heimdall deciding on three or nine
+reads at once."""
 FIGURES = ("rows", "base_rate", "accuracy", "balanced_accuracy", "roc_auc", "false_submit", "false_revoke")
 """Figures of each model. ``base_rate`` is the accuracy of always submitting."""
 
@@ -111,6 +112,7 @@ EVALUATORS: dict[str, Callable[[Study, str, int], dict[str, Any]]] = {
     "trees-linnos": _scikit,
     "linnos": lambda study, name, seed: study.linnos(),
     "linnet": lambda study, name, seed: study.linnet(),
+    "linnet-2": lambda study, name, seed: study.linnet2(),
     "heimdall": _heimdall,
     "heimdall-cutoff": lambda study, name, seed: study.heimdall_by_cutoff(),
     "heimdall-p3": _heimdall,
