@@ -53,16 +53,16 @@ fn sample(path: &Path, options: Options, by: By<'_>, most: u64) -> Result<Sample
             origin_ns = record.arrive_ns;
         }
         record.arrive_ns -= origin_ns;
-        if total / BLOCK_RECORDS % every == 0 {
+        if (total / BLOCK_RECORDS).is_multiple_of(every) {
             if records.len() as u64 >= most {
                 every *= 2;
                 let mut place = 0;
                 records.retain(|_| {
                     place += 1;
-                    (place - 1) / BLOCK_RECORDS % 2 == 0
+                    ((place - 1) / BLOCK_RECORDS).is_multiple_of(2)
                 });
             }
-            if total / BLOCK_RECORDS % every == 0 {
+            if (total / BLOCK_RECORDS).is_multiple_of(every) {
                 records.push(record);
             }
         }

@@ -42,7 +42,7 @@ impl Spilled {
         let mut highest_tenant = 0;
         let failed = |source| Error::Write { path: folder.to_path_buf(), source };
         let mut at = 0;
-        while let Some(record) = records.next() {
+        for record in records.by_ref() {
             let record = record?;
             highest_tenant = highest_tenant.max(record.tenant);
             if waiting.len() == most {
@@ -167,8 +167,8 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("in.csv");
         let row = |i: u64| {
-            let latency = if i % 3 == 0 { String::new() } else { (i * 5).to_string() };
-            let op = if i % 4 == 0 { 'W' } else { 'R' };
+            let latency = if i.is_multiple_of(3) { String::new() } else { (i * 5).to_string() };
+            let op = if i.is_multiple_of(4) { 'W' } else { 'R' };
             format!("{},{op},{},{},{},{latency},{}\n", i * 7919 % 101, i * 4096, 512 + i, i % 2, i % 9)
         };
         let rows: String = (0..1000).map(row).collect();

@@ -19,11 +19,12 @@ fn write(folder: &Folder, name: &str, records: &[IoRecord]) -> PathBuf {
 
 /// Records far beyond what a buffer puts in order, or slightly, of several tenants.
 fn made(n: u64, disorder: u64) -> Vec<IoRecord> {
-    let latency = |i: u64| (i % 5 > 0).then_some(i % 977 + 1);
+    let latency = |i: u64| (!i.is_multiple_of(5)).then_some(i % 977 + 1);
     (0..n)
         .map(|i| {
-            let at = if i % 10 == 0 { i.saturating_sub(disorder) } else { i };
-            let r = io(at * 1000, if i % 3 == 0 { Op::Write } else { Op::Read }, i * 4096, 4096, 0, latency(i));
+            let at = if i.is_multiple_of(10) { i.saturating_sub(disorder) } else { i };
+            let r =
+                io(at * 1000, if i.is_multiple_of(3) { Op::Write } else { Op::Read }, i * 4096, 4096, 0, latency(i));
             IoRecord { tenant: (i % 4) as u32, device: (i % 2) as u32, ..r }
         })
         .collect()

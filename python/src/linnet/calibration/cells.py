@@ -298,7 +298,7 @@ def compared(
 def miss(row: Mapping[str, Any], op: str) -> float:
     """The largest relative error of the judged quantiles of a cell."""
     pairs = [row[f"{op}_{name}_us"] for name in JUDGED]
-    return max(abs(pair["modelled"] / pair["measured"] - 1) for pair in pairs)
+    return float(max(abs(pair["modelled"] / pair["measured"] - 1) for pair in pairs))
 
 
 def judged(rows: Sequence[Mapping[str, Any]], op: str) -> dict[str, Any]:

@@ -169,11 +169,12 @@ def run_cells(
     progress: Progress,
     keep: Path | None = None,
     skipped: Callable[[str], None] = lambda text: None,
-    rows_of: Callable[[Experiment, str], list[dict[str, Any]]] = cell_rows,
+    rows_of: Callable[[Experiment, str], list[dict[str, Any]]] | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of all cells. With ``keep`` each cell's are appended to it, and what it has already is not run again.
 
-    ``rows_of`` gives the rows of a cell's experiment; its other argument says where writes go: ``all`` or ``own``.
+    ``rows_of`` gives the rows of a cell's experiment, by default those of the worth of the model; its other argument
+    says where writes go: ``all`` or ``own``.
     """
     kept = Kept(keep)
     rows: list[dict[str, Any]] = []
@@ -188,7 +189,7 @@ def run_cells(
                 rate = LOADS[cell.load] * (busy[of] if of in busy else busy.setdefault(of, busy_rate(cell, load)))
             try:
                 ready = experiment(cell, rate, load, Counted(progress, f"{place}/{len(cells)}"))
-                found = [row | key | {"rate": rate} for row in rows_of(ready, key["writes"])]
+                found = [row | key | {"rate": rate} for row in (rows_of or cell_rows)(ready, key["writes"])]
             except _native.Error as error:
                 skipped(f"{cell.source.name} on {cell.setup.preset}, seed {cell.setup.seed}: {error}")
                 continue
