@@ -16,9 +16,11 @@
  * `left` of a read counts its copies in flight, and the worker while it looks at the read. Who brings it to zero frees
  * the read; if no copy has answered it, it goes on as a read that has failed at their legs.
  */
+#include <linux/blk-cgroup.h>
 #include <linux/blk-crypto.h>
 #include <linux/blk-integrity.h>
 #include <linux/blkdev.h>
+#include <linux/cgroup.h>
 #include <linux/moduleparam.h>
 
 #include "hedge.h"
@@ -43,13 +45,37 @@ static void free_copy(struct linnet_hedges *hedges, struct linnet_copy *copy)
 
 static void copy_ended(struct bio *bio);
 
+/*
+ * What the copies have of the application's bio. It is taken at the start, since the first answer may end that bio while
+ * the second copy is being made.
+ */
+static void remember(struct linnet_hedged *read, struct bio *bio)
+{
+	read->opf = bio->bi_opf;
+	read->ioprio = bio->bi_ioprio;
+	read->css = NULL;
+#ifdef CONFIG_BLK_CGROUP
+	read->css = bio_blkcg_css(bio);
+	if (read->css)
+		css_get(read->css);
+#endif
+}
+
+static void forget(struct linnet_hedged *read)
+{
+#ifdef CONFIG_BLK_CGROUP
+	if (read->css)
+		css_put(read->css);
+#endif
+	mempool_free(read, read->hedges->reads);
+}
+
 /* A copy of the read for this place of a device, like the application's bio. Returns false if there is no memory. */
 static bool make_copy(struct linnet_hedged *read, struct linnet_copy *copy, struct block_device *bdev, sector_t sector)
 {
-	const struct bio *bio = read->bio;
 	u32 left = read->size_bytes;
 
-	bio_init(&copy->bio, bdev, copy->vecs, LINNET_HEDGE_PAGES, bio->bi_opf);
+	bio_init(&copy->bio, bdev, copy->vecs, LINNET_HEDGE_PAGES, read->opf);
 	copy->read = read;
 	copy->sector = sector;
 	while (left) {
@@ -64,10 +90,13 @@ static bool make_copy(struct linnet_hedged *read, struct linnet_copy *copy, stru
 		left -= part;
 	}
 	copy->bio.bi_iter.bi_sector = sector;
-	copy->bio.bi_ioprio = bio->bi_ioprio;
+	copy->bio.bi_ioprio = read->ioprio;
 	copy->bio.bi_end_io = copy_ended;
 	copy->bio.bi_private = copy;
-	bio_clone_blkg_association(&copy->bio, read->bio);
+#ifdef CONFIG_BLK_CGROUP
+	if (read->css)
+		bio_associate_blkg_from_css(&copy->bio, read->css);
+#endif
 	return true;
 }
 
@@ -88,7 +117,7 @@ static void put(struct linnet_hedged *read)
 			linnet_send_again(dm, read->bio, read->io, read->status);
 		}
 	}
-	mempool_free(read, hedges->reads);
+	forget(read);
 	smp_wmb(); /* with linnet_hedge_drain: the last use of the pools */
 	this_cpu_inc(hedges->cpus->ended);
 }
@@ -180,8 +209,9 @@ bool linnet_hedge_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *
 	read->failed = 0;
 	atomic_set(&read->left, 1);
 	atomic_set(&read->answered, 0);
+	remember(read, bio);
 	if (!make_copy(read, &read->copies[0], bio->bi_bdev, bio->bi_iter.bi_sector)) {
-		mempool_free(read, hedges->reads);
+		forget(read);
 		goto unhedged;
 	}
 	read->copies[0].record = io->record;

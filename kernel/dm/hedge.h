@@ -47,6 +47,9 @@ struct linnet_hedged {
 	struct linnet_hedge_cpu *cpu; /* where it was submitted */
 	struct bio *bio;              /* the application's; nobody's once the read is answered */
 	struct linnet_io *io;         /* of that */
+	blk_opf_t opf;                /* what a copy has of the application's bio */
+	u16 ioprio;
+	struct cgroup_subsys_state *css; /* the control group that the copies are charged to; may be NULL */
 	struct list_head waiting;
 	u64 sector; /* in the target */
 	u32 size_bytes;

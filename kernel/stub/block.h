@@ -46,6 +46,9 @@ struct device { struct kobject kobj; };
 struct gendisk { struct device device; dev_t dev; };
 struct block_device { dev_t bd_dev; char name[16]; sector_t sectors; };
 #define bdev_nr_sectors(b) ((b)->sectors)
+struct cgroup_subsys_state { int references; };
+#define css_get(css) ((css)->references++)
+#define css_put(css) ((css)->references--)
 struct bvec_iter { sector_t bi_sector; unsigned int bi_size, bi_idx, bi_bvec_done; };
 struct bio_vec { struct page *bv_page; unsigned int bv_len, bv_offset; };
 #define BLK_QC_T_NONE -1U
@@ -64,6 +67,7 @@ struct bio {
 	unsigned short bi_vcnt, bi_max_vecs;
 	void (*bi_end_io)(struct bio *bio);
 	void *bi_private;
+	struct cgroup_subsys_state *bi_css;
 };
 #define bio_op(b) ((b)->bi_opf & REQ_OP_MASK)
 #define op_is_write(op) ((op) & 1)
@@ -73,7 +77,9 @@ struct bio {
 #define bio_set_dev(b, d) ((void)((b)->bi_bdev = (d)))
 #define bio_integrity(b) ((void)(b), NULL)
 #define bio_has_crypt_ctx(b) ((void)(b), false)
-#define bio_clone_blkg_association(to, from) ((void)(to), (void)(from))
+#define CONFIG_BLK_CGROUP 1
+#define bio_blkcg_css(bio) ((bio)->bi_css)
+#define bio_associate_blkg_from_css(bio, css) ((bio)->bi_css = (css))
 #define bio_uninit(b) ((void)(b))
 void bio_init(struct bio *bio, struct block_device *bdev, struct bio_vec *vecs, unsigned short count, blk_opf_t opf);
 void __bio_add_page(struct bio *bio, struct page *page, unsigned int size, unsigned int offset);

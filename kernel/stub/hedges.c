@@ -15,6 +15,9 @@ extern uint *const stub_param_hedge_kib;
 
 static struct dm_target *ti, *legs[2];
 
+/* The control group of the application. */
+static struct cgroup_subsys_state *group_of_reads;
+
 /* A read of the application, with its own pages. */
 struct app {
 	struct stub_bio *b;
@@ -29,6 +32,7 @@ static struct app *start(u64 sector, u32 size)
 	for (u32 i = 0; i < ARRAY_SIZE(app->vecs); i++)
 		app->vecs[i] = (struct bio_vec){ &app->pages[i], PAGE_SIZE, 0 };
 	app->b = new_bio(REQ_OP_READ | REQ_NOWAIT, 0, sector, size);
+	app->b->bio.bi_css = group_of_reads;
 	app->b->bio.bi_io_vec = size <= SIZE ? app->vecs : NULL;
 	stub_submit(ti, app->b);
 	return app;
@@ -91,6 +95,41 @@ static struct app *hedged(u64 sector)
 	CHECK(!(stub_own[1]->bi_opf & REQ_NOWAIT), "the second copy may be turned away");
 	CHECK(stub_own[0]->bi_iter.bi_size == SIZE && stub_own[1]->bi_iter.bi_size == SIZE, "sizes");
 	return app;
+}
+
+static struct app *answered_meanwhile;
+
+static void answer_first(void)
+{
+	stub_complete_own(0, BLK_STS_OK, 5);
+	got(answered_meanwhile, 5, __LINE__);
+}
+
+/* The first copy answers, and the application's bio is gone, while the second is being made. */
+static void check_meanwhile(void)
+{
+	struct cgroup_subsys_state group = { 0 };
+	u64 discarded;
+
+	earn(4);
+	discarded = count_of(ti, "discarded", -1);
+	answered_meanwhile = start(96, SIZE);
+	late(1000);
+	stub_pool_used = answer_first;
+	late(LATENESS);
+	CHECK(!stub_pool_used && stub_own_count == 1, "%u copies", stub_own_count);
+	stub_complete_own(0, BLK_STS_OK, 6);
+	CHECK(count_of(ti, "discarded", -1) == discarded + 1, "the late copy is not discarded");
+	/* Both copies are charged to the application's control group, which is let go. */
+	group_of_reads = &group;
+	answered_meanwhile = hedged(104);
+	group_of_reads = NULL;
+	CHECK(stub_own[0]->bi_css == &group && stub_own[1]->bi_css == &group && group.references == 1, "control group");
+	stub_complete_own(0, BLK_STS_OK, 1);
+	got(answered_meanwhile, 1, __LINE__);
+	CHECK(group.references == 1, "the loser's group");
+	stub_complete_own(0, BLK_STS_OK, 2);
+	CHECK(group.references == 0, "the control group is held");
 }
 
 static void check_orders(void)
@@ -441,6 +480,7 @@ static void check_above_md(void)
 void check_hedges(void)
 {
 	ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 4 policy shortest-queue hedge 50");
+	check_meanwhile();
 	check_orders();
 	check_both_fail();
 	check_plain();

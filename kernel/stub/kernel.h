@@ -310,6 +310,7 @@ mempool_t *stub_mempool(int reserve, size_t size);
 #define mempool_create_page_pool(n, order) stub_mempool(n, (size_t)PAGE_SIZE << (order))
 #define mempool_create_kmalloc_pool(n, size) stub_mempool(n, size)
 void *mempool_alloc(mempool_t *pool, gfp_t flags);
+extern void (*stub_pool_used)(void); /* what another CPU does while memory is taken from a pool; once */
 void mempool_free(void *element, mempool_t *pool);
 void mempool_destroy(mempool_t *pool);
 
