@@ -22,7 +22,6 @@ mod normaliser;
 #[doc(hidden)]
 pub mod raw;
 mod readahead;
-mod records;
 mod replica;
 mod ring;
 #[cfg(test)]
