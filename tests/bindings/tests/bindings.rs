@@ -16,9 +16,9 @@ const CONSTANTS: &str = "crates/core/src/ffi";
 /// it (it writes through another pointer in the struct), and names of private fields.
 const KNOWN: &[&str] = &[
     "crates/core/src/ffi/train.rs: linnet_float_set: argument 1: *const FloatNetwork, *mut linnet_float_network in C",
-    "crates/core/src/latencies.rs: Latencies.score_edges: score_edge in C",
-    "crates/core/src/latencies.rs: Latencies.feature_edges: feature_edge in C",
-    "crates/core/src/latencies.rs: Latencies.bins: ns in C",
+    "crates/core/src/predictions/latencies.rs: Latencies.score_edges: score_edge in C",
+    "crates/core/src/predictions/latencies.rs: Latencies.feature_edges: feature_edge in C",
+    "crates/core/src/predictions/latencies.rs: Latencies.bins: ns in C",
 ];
 
 /// Files of a folder with this suffix, sorted by name.

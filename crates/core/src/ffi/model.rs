@@ -112,7 +112,7 @@ pub struct IncrementalNetwork {
     _opaque: [u8; 0],
 }
 
-const _: () = assert!(size_of::<Model>() == 88 + 40 * LAYERS_MAX + 1416 + 2628 + 4);
+const _: () = assert!(std::mem::offset_of!(Model, trees) == 88 + 40 * LAYERS_MAX);
 const _: () = assert!(size_of::<Source>() == 32 && size_of::<Layer>() == 32);
 const _: () = assert!(size_of::<Network>() == 48 + 32 * LAYERS_MAX);
 const _: () = assert!(size_of::<Tables>() == 96);
