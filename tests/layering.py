@@ -110,7 +110,7 @@ def units() -> list[str]:
 
 
 def declarations() -> list[str]:
-    """C functions declared outside the one module that tests/bindings compares. Benches link other builds of the core."""
+    """C functions declared outside the module that tests/bindings compares. Benches link other builds of the core."""
     one = ROOT / "crates/core/src/ffi"
     return [
         f"{source.relative_to(ROOT)}: declares functions of C; {one.relative_to(ROOT)} is the place for them"
