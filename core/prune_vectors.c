@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Part of prune.c: the loops for AVX2 and AVX-512. */
-#ifndef LINNET_PRUNE_VECTORS_H
-#define LINNET_PRUNE_VECTORS_H
+/*
+ * The loops of prune.c for AVX2 and AVX-512. This file is compiled once for each instruction set, with LINNET_PRUNE as the
+ * name of the table; without it there is nothing to compile.
+ */
+#include "prune.h"
 
+#ifdef LINNET_PRUNE
 #include <immintrin.h>
 
 #if defined(__AVX512BW__)
@@ -53,7 +56,6 @@ INLINE int64_t across64(__m256i v)
 #define ACROSS64(v) across64(v)
 #endif
 
-#define PACK NULL
 #define LANES ((uint32_t)(sizeof(vector) / sizeof(int32_t)))
 #define PAIR(low, high) SPREAD((int32_t)((uint32_t)(low) | (uint32_t)(high) << 16))
 
@@ -235,4 +237,5 @@ static void bounds(const struct linnet_tables *tables, const struct linnet_preco
 	*high = base + (units > 0 ? units : 0) + ACROSS64(most);
 }
 
+const struct linnet_prune LINNET_PRUNE = { NULL, prune, near, far, add, bounds };
 #endif
