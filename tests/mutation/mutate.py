@@ -30,6 +30,7 @@ UNITS = [
     "inflight",
     "feature",
     "incremental",
+    "incremental_tables",
     "infer",
     "model",
     "network",

@@ -38,7 +38,7 @@ impl Array {
     pub(super) fn launch(&mut self, now: Nanos, index: usize, k: usize, how: Launch, out: &mut Vec<Output>) {
         let slot = self.slab.at(index);
         let device = self.placement.device(slot.row, k);
-        let replica = &mut self.views[device].replica;
+        let replica = &mut self.replicas[device];
         let in_flight = replica.in_flight();
         let core = replica.arrive(&self.settings, now, &slot.request, how.probe);
         self.counters.probes += u64::from(core.is_probe());

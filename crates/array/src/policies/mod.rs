@@ -14,7 +14,7 @@ mod snitch;
 
 use self::core::Core;
 use crate::{Config, Error, Policy};
-use linnet_core::{DIGITS, Latencies, Network, Trees};
+use linnet_core::{DIGITS, Network, Predictions, Trees};
 use linnet_types::{Nanos, Thresholds};
 
 /// Every name that [`policy`] knows.
@@ -56,8 +56,8 @@ pub struct DeviceModel {
     pub network: Option<Network>,
     /// The trees of linnet; without them, its reads follow EWMA latency x in flight.
     pub trees: Option<Trees>,
-    /// Latency quantiles by the score of the trees; without them, `linnet+hl` hedges by its thresholds.
-    pub latencies: Option<Latencies>,
+    /// Predictions by the score of the trees; without latencies, `linnet+hl` hedges by its thresholds.
+    pub predictions: Predictions,
 }
 
 /// The policy of this name for an array whose devices are described by `learned`, one entry each. A threshold of 0 is
