@@ -106,6 +106,7 @@ def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
                 "best_rule_extra_io_share": by[best]["extra_io_share"],
                 "frugal_rule": frugal,
                 "frugal_rule_us": by[frugal][metric],
+                "rules_us": {name: by[name][metric] for name in rules()},
                 "reads": by[OURS]["reads"],
             }
         )
