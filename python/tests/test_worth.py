@@ -162,6 +162,7 @@ def seeded_rows(
         rules = {name: values[k] for name, values in latency_us.items()}
         best = min(rules, key=lambda name: rules[name])
         own = {"seed": 100 + k, "best_rule": best, "best_rule_us": rules[best], "learned_us": learned_us}
+        own["expected_us"] = 0.8 * learned_us
         rows.append(full_row(trace, "970-evo", "mean", learned_us / rules[best], rules_us=rules, **own))
     return rows
 
@@ -169,7 +170,10 @@ def seeded_rows(
 def test_a_rule_is_chosen_on_other_seeds_than_it_is_judged_on() -> None:
     # Each rule is lucky on one half of the seeds: hindsight has 80 everywhere, what the other half chose has 120.
     rows = seeded_rows({"dm-hst": [80, 120, 80, 120], "c3": [120, 80, 120, 80]})
-    by = {line["rival"]: line for line in fair(rows)}
+    assert all("expected_us" in row_ for row_ in rows)
+    expected = next(line for line in fair(rows) if line["policy"] == "linnet-expected")
+    assert expected["ratio_geomean"] == pytest.approx(72 / 80), "hindsight comes first"
+    by = {line["rival"]: line for line in fair(rows) if line["policy"] == "linnet-best"}
     assert by["hindsight"]["hindsight_geomean"] == 1 and by["hindsight"]["ratio_geomean"] == pytest.approx(90 / 80)
     for kind in ("combination", "single"):
         assert by[kind]["hindsight_geomean"] == pytest.approx(1.5) and by[kind]["ratio_geomean"] == pytest.approx(
@@ -182,10 +186,13 @@ def test_the_single_rule_is_chosen_on_other_traces() -> None:
     rows = seeded_rows({"dm-hst": [80, 80], "c3": [100, 100]}) + seeded_rows(
         {"dm-hst": [80, 80], "c3": [60, 60]}, "bs-e"
     )
-    by = {line["rival"]: line for line in fair(rows)}
+    by = {line["rival"]: line for line in fair(rows) if line["policy"] == "linnet-best"}
     assert by["combination"]["hindsight_geomean"] == 1
     assert by["single"]["hindsight_geomean"] == pytest.approx((100 / 80 * 80 / 60) ** 0.5)
-    assert "one rule, the best on other seeds of all other traces" in page_of(rows)
+    page = page_of(rows)
+    assert "one rule, the best on other seeds of all other traces" in page
+    after = page.partition("## linnet-expected, against linnet-best\n")[2]
+    assert after and "| mean | 4 | 4 (100 %) | 0 (0 %) | 0.800 |" in after.partition("##")[0]
 
 
 def test_one_seed_gives_no_fair_figures() -> None:

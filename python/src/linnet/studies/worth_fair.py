@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Fair rivals of linnet-best: the best rule that could have been fixed in advance, and what hindsight adds to a rival.
+"""Fair rivals of what learns: the best rule that could have been fixed in advance, and what hindsight adds to a rival.
 
 The best of many rules in a cell is partly the luckiest one. How much is found by choosing on some seeds and judging on
 others: the seeds of each combination of trace, array, load and writes are divided into two halves, in turn, and the
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet.studies.worth import OURS, summary
+from linnet.studies.worth import EXPECTED, OURS, summary
 
 Row = dict[str, Any]
 
@@ -83,13 +83,13 @@ def single(given: Rivals) -> NDArray[np.int64]:
 
 
 def fair(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """linnet-best against rivals that hindsight does not favour, and hindsight itself, for each metric.
+    """What learns against rivals that hindsight does not favour, and hindsight itself, for each metric.
 
     ``rival`` is ``hindsight``, the best rule of each cell after the fact; ``combination``, the rule chosen on other
     seeds of the same trace, array and load; ``single``, one rule chosen on other seeds of all other traces.
-    ``ratio_geomean`` is linnet-best's latency over the rival's, paired by cell, with its bootstrap interval over traces
-    and cells. ``hindsight_geomean`` is the rival's latency over that of the best rule of its cell: for ``combination``
-    the winner's noise of hindsight. ``rules`` counts the rules that were taken.
+    ``ratio_geomean`` is the latency of ``policy``, linnet-best or linnet-expected, over the rival's, paired by cell,
+    with its bootstrap interval over traces and cells. ``hindsight_geomean`` is the rival's latency over that of the
+    best rule of its cell: for ``combination`` the winner's noise of hindsight. ``rules`` counts the rules taken.
     """
     lines: list[dict[str, Any]] = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
@@ -103,21 +103,24 @@ def fair(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "single": single(given),
         }
         cells = np.arange(len(given.own))
-        for kind, chosen in kinds.items():
-            rival = given.log_us[cells, chosen]
-            learned = np.log([max(row["learned_us"], 1e-3) for row in given.own])
-            paired = [
-                row | {"ratio": float(ratio)} for row, ratio in zip(given.own, np.exp(learned - rival), strict=True)
-            ]
-            names, counts = np.unique(np.array(given.names)[chosen], return_counts=True)
-            order = np.argsort(-counts, kind="stable")
-            lines.append(
-                summary(paired)[0]
-                | {
-                    "policy": OURS,
-                    "rival": kind,
-                    "hindsight_geomean": float(np.exp((rival - given.log_us[cells, best]).mean())),
-                    "rules": {str(names[k]): int(counts[k]) for k in order},
-                }
-            )
+        learned = {OURS: "learned_us", EXPECTED: "expected_us"}
+        for policy, column in learned.items():
+            if any(column not in row for row in given.own):
+                continue
+            own = np.log([max(row[column], 1e-3) for row in given.own])
+            for kind, chosen in kinds.items():
+                rival = given.log_us[cells, chosen]
+                ratios = np.exp(own - rival)
+                paired = [row | {"ratio": float(ratio)} for row, ratio in zip(given.own, ratios, strict=True)]
+                names, counts = np.unique(np.array(given.names)[chosen], return_counts=True)
+                order = np.argsort(-counts, kind="stable")
+                lines.append(
+                    summary(paired)[0]
+                    | {
+                        "policy": policy,
+                        "rival": kind,
+                        "hindsight_geomean": float(np.exp((rival - given.log_us[cells, best]).mean())),
+                        "rules": {str(names[k]): int(counts[k]) for k in order},
+                    }
+                )
     return lines
