@@ -103,6 +103,13 @@ impl Ask<'_> {
         preferred(policy, &candidates).map_or(self.next, |k| self.device(k))
     }
 
+    /// The candidates that linnet-best would probe: idle, and unread for a second by default.
+    pub(crate) fn forgotten(&self) -> impl Iterator<Item = usize> {
+        let known = self.known();
+        let probed = move |k: &usize| known[*k].wants_probe(self.settings, linnet_core::Policy::Best, self.now_ns);
+        bits(self.candidates).filter(probed).map(|k| self.device(k))
+    }
+
     /// What is known of each of these replicas, which are eligible; the others are not.
     fn described(&self, of: Mask) -> [Candidate; REPLICAS_MAX] {
         let mut candidates = [Candidate::default(); REPLICAS_MAX];

@@ -3,6 +3,7 @@
 
 mod c3;
 mod core;
+mod expected;
 mod hedging;
 mod heuristic;
 mod mirror;
@@ -43,6 +44,7 @@ pub const POLICIES: &[&str] = &[
     "linnos+h99",
     "trees-only",
     "linnet-best",
+    "linnet-expected",
     "linnet+hl",
     "oracle",
 ];
@@ -101,6 +103,7 @@ pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Bo
         }
         "trees-only" => Box::new(Core::trees_only(learned, &settings)),
         "linnet-best" => Box::new(Core::best(learned, &settings)),
+        "linnet-expected" => Box::new(expected::Expected::new(learned, &settings)),
         "linnet+hl" => Box::new(Core::trees(learned, per_device(|thresholds| thresholds.hedge_ns), &settings)),
         "oracle" => Box::new(oracle::Oracle),
         _ => return Err(unknown(name)),

@@ -28,6 +28,7 @@ from linnet.files import write_whole
 from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, chosen_of, read_source
 from linnet.studies.grid import Source
 from linnet.studies.worth import LOST, reported_seeds, summary
+from linnet.studies.worth_fair import fair
 from linnet.studies.worth_grid import IOS, Cell, SourceTraces, every_cell, run_cells, worth_setup
 from linnet.studies.worth_page import page_of
 
@@ -93,7 +94,7 @@ def worth_command(
         rows = run_cells(cells, SourceTraces(read_source, given), bars, keep, warn)
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--everything" if everything else "--trace")
-    found = {"rows": rows, "summary": summary(rows)}
+    found = {"rows": rows, "summary": summary(rows), "fair": fair(rows)}
     if output is not None:
         write_whole(output, dumps(found, indent=1) + "\n")
     if page is not None:
