@@ -79,7 +79,8 @@ class RayCluster:
         # A piece is tried again for as long as its processes or nodes die, not when it fails by itself.
         remote = ray.remote(num_cpus=1, max_retries=-1)(_piece)
         held = ray.put(shared)
-        outstanding = max(2, 3 * int(ray.cluster_resources().get("CPU", 1)))
+        untyped: Any = ray
+        outstanding = max(2, 3 * int(untyped.cluster_resources().get("CPU", 1)))
         waiting: dict[Any, int] = {}
         todo = iter(enumerate(pieces))
         try:

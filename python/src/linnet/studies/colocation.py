@@ -129,11 +129,11 @@ INPUTS: dict[str, Callable[[Seen], Floats]] = {
 
 
 def ours(rows: Seen) -> Floats:
-    """What ``linnet`` sees more than the gray-box forest.
+    """What ``linnet`` sees: the gray-box features, and more.
 
-    The metrics of the tenant alone, which its stay on the staging drive measures; the load that tenant and neighbours
-    are to the drive by its data sheet; and what the formula of data sheets makes of them, as ratios to what it gives
-    for the tenant alone.
+    Those of the whole drive, tenant and neighbours together; the metrics of the tenant alone, which its stay on the
+    staging drive measures; the load that tenant and neighbours are to the drive by its data sheet; and what the formula
+    of data sheets makes of them, as ratios to what it gives for the tenant alone.
     """
     drive = Drive(rows.drive, rows.drive, SHEETS[rows.drive])
     sheets = SheetModel()
@@ -142,8 +142,9 @@ def ours(rows: Seen) -> Floats:
     alone = sheets.predict_aggregates([drive], which, rows.own, np.zeros_like(rows.others))[..., 0]
     ratio = np.divide(beside, alone, out=np.ones_like(beside), where=alone > 0)
     loads = [sheets.load(drive, one) for one in (rows.own, rows.others)]
+    whole = moments.to_features(moments.to_moments(rows.own) + moments.to_moments(rows.others))
     return np.column_stack(
-        [rows.own, rows.others, rows.alone, *loads, sum(loads), np.nan_to_num(ratio, nan=1.0, posinf=1.0)]
+        [rows.own, rows.others, whole, rows.alone, *loads, sum(loads), np.nan_to_num(ratio, nan=1.0, posinf=1.0)]
     )
 
 
@@ -157,12 +158,15 @@ def predict(model: str, rows: Seen, column: int, train: Indices, tried: Indices)
         forest = RandomForestRegressor(n_estimators=TREES, random_state=SEED, n_jobs=2).fit(x[train], truth[train])
         return np.asarray(forest.predict(x[tried]))
     x = ours(rows)
-    # Learned as a slowdown: tenants differ by orders of magnitude in what they have alone, not in what neighbours do.
-    alone = rows.alone[:, column]
     forest = RandomForestRegressor(
         n_estimators=TREES, random_state=SEED, min_samples_leaf=2, max_features=0.4, n_jobs=2
-    ).fit(x[train], truth[train] / alone[train])
-    return np.asarray(forest.predict(x[tried]) * alone[tried])
+    )
+    if METRICS[column].endswith("bandwidth_mean"):
+        # Tenants differ by orders of magnitude in what they offer, not in the share of it that neighbours take.
+        alone = rows.alone[:, column]
+        return np.asarray(forest.fit(x[train], truth[train] / alone[train]).predict(x[tried]) * alone[tried])
+    # Errors of latencies are relative. A run in which no I/O of a tenant ended has 0.
+    return np.exp(forest.fit(x[train], np.log(np.maximum(truth[train], 1.0))).predict(x[tried]))
 
 
 def split_of(rows: Seen, name: str, seed: int) -> tuple[Indices, Indices]:

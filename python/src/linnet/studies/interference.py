@@ -25,9 +25,9 @@ State = Literal["new", "used"]
 STATES: tuple[State, ...] = ("new", "used")
 KIB = 1024
 PAGE = 4 * KIB
-SECONDS = 0.3
+SECONDS = 0.2
 """Measured part of a run, after WARM_S."""
-WARM_S = 0.2
+WARM_S = 0.15
 PERIOD_S = 1.0
 """Half of it at each rate. The paper has one second of each (Table 8); what counts is that a burst does not fit in the
 write buffer. Runs with bursts are measured for a whole period."""
