@@ -16,7 +16,15 @@ from typer.testing import CliRunner
 
 
 def made(figure: int, series: str, x: float | str, loss: float, **more: Any) -> dict[str, Any]:
-    row = {"figure": figure, "drive": "nvme", "state": "new", "series": series, "x": x, "loss_percent": loss}
+    row = {
+        "figure": figure,
+        "drive": "nvme",
+        "state": "new",
+        "depths": "total",
+        "series": series,
+        "x": x,
+        "loss_percent": loss,
+    }
     return {**row, "waits_us": {"flush-wide": 10.0 * loss, "bus": 0.5}, **more}
 
 
@@ -85,9 +93,12 @@ def test_the_command_keeps_its_runs(tmp_path: Path) -> None:
     first = CliRunner().invoke(app, ask, catch_exceptions=False)
     assert first.exit_code == 0, first.output
     found = json.loads(first.stdout)
-    assert [row["x"] for row in found["rows"]] == ["read", "write"] and len(found["verdicts"]) == 1
+    assert [(row["depths"], row["x"]) for row in found["rows"]] == [
+        (depths, x) for depths in ("total", "per-thread") for x in ("read", "write")
+    ]
+    assert len(found["verdicts"]) == 2
     lines = keep.read_text()
-    assert len(lines.splitlines()) == 2
+    assert len(lines.splitlines()) == 4
     assert json.loads(CliRunner().invoke(app, ask, catch_exceptions=False).stdout) == found
     assert keep.read_text() == lines
     assert "| 6 | sata |" in page.read_text()

@@ -155,18 +155,21 @@ def predict(model: str, rows: Seen, column: int, train: Indices, tried: Indices)
     truth = rows.metrics[:, column]
     if model != "linnet":
         x = INPUTS[model](rows)
-        forest = RandomForestRegressor(n_estimators=TREES, random_state=SEED, n_jobs=2).fit(x[train], truth[train])
-        return np.asarray(forest.predict(x[tried]))
+        return _asked(RandomForestRegressor(n_estimators=TREES, random_state=SEED), x, truth, train, tried)
     x = ours(rows)
-    forest = RandomForestRegressor(
-        n_estimators=TREES, random_state=SEED, min_samples_leaf=2, max_features=0.4, n_jobs=2
-    )
+    forest = RandomForestRegressor(n_estimators=TREES, random_state=SEED, min_samples_leaf=2, max_features=0.4)
     if METRICS[column].endswith("bandwidth_mean"):
         # Tenants differ by orders of magnitude in what they offer, not in the share of it that neighbours take.
-        alone = rows.alone[:, column]
-        return np.asarray(forest.fit(x[train], truth[train] / alone[train]).predict(x[tried]) * alone[tried])
+        alone = np.maximum(rows.alone[:, column], 1e-9)
+        return _asked(forest, x, truth / alone, train, tried) * alone[tried]
     # Errors of latencies are relative. A run in which no I/O of a tenant ended has 0.
-    return np.exp(forest.fit(x[train], np.log(np.maximum(truth[train], 1.0))).predict(x[tried]))
+    return np.asarray(np.exp(_asked(forest, x, np.log(np.maximum(truth, 1.0)), train, tried)))
+
+
+def _asked(forest: Any, x: Floats, y: Floats, train: Indices, tried: Indices) -> Floats:
+    forest.set_params(n_jobs=2).fit(x[train], y[train])
+    # Threads add the trees' answers in the order in which they come, and the last bits depend on it.
+    return np.asarray(forest.set_params(n_jobs=1).predict(x[tried]))
 
 
 def split_of(rows: Seen, name: str, seed: int) -> tuple[Indices, Indices]:
@@ -193,7 +196,7 @@ def score(truth: Floats, told: Floats) -> dict[str, float]:
     error = float(np.abs(truth - told).mean())
     return {
         "r2": round(1 - float(((truth - told) ** 2).sum()) / max(spread, 1e-300), 5),
-        "mae": error,
+        "mae": float(f"{error:.6g}"),
         "mae_of_mean": round(error / float(np.abs(truth).mean()), 5),
     }
 

@@ -8,13 +8,16 @@ reader loses is the paper's equation 1: the part of its bandwidth alone, in perc
 Each experiment runs on a *new* drive, of which only the two workloads' own parts hold data, as after a short fio run
 on a large empty drive, and on a *used* one, whose garbage collection is at a steady write amplification. The paper does
 not say which its drives were.
+
+Nor does it say whether the depths of its tables are a workload's or those of each of its eight fio threads, so each
+experiment is also run both ways. Depths that an experiment varies are as printed in both.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,11 +26,13 @@ from linnet._native import SharedDrive, TenantLoad
 
 State = Literal["new", "used"]
 STATES: tuple[State, ...] = ("new", "used")
+Depths = Literal["total", "per-thread"]
+TIMES: dict[Depths, int] = {"total": 1, "per-thread": 8}
+"""What fixed depths of the tables are multiplied by."""
 KIB = 1024
 PAGE = 4 * KIB
-SECONDS = 0.2
-"""Measured part of a run, after WARM_S."""
-WARM_S = 0.15
+SECONDS = 0.5
+"""Length of a run; all of it is measured, as fio does: a reader that is held back at first would catch up later."""
 PERIOD_S = 1.0
 """Half of it at each rate. The paper has one second of each (Table 8); what counts is that a burst does not fit in the
 write buffer. Runs with bursts are measured for a whole period."""
@@ -48,6 +53,8 @@ class Rates:
     uniform: float
     bursty: tuple[float, float]
     """Rates of the two halves of a burst's period in Figure 9."""
+    times: int = 1
+    """What fixed depths are multiplied by."""
 
 
 RATES = {
@@ -80,13 +87,13 @@ class Case:
     x: float | str
     under_test: TenantLoad
     interfering: tuple[TenantLoad, ...]
-    measured_s: float = SECONDS
+    seconds: float = SECONDS
     spread: float = 0.0
     """Standard deviation of the interfering bandwidth, bytes per second; known for bursts."""
 
 
 def _reader(rates: Rates, random: float = 1.0, depth: int = 128) -> TenantLoad:
-    return TenantLoad(rates.reader, [PAGE], reads=1.0, random=random, depth=depth)
+    return TenantLoad(rates.reader, [PAGE], reads=1.0, random=random, depth=depth * rates.times)
 
 
 def _writer(
@@ -95,19 +102,19 @@ def _writer(
     return TenantLoad(rate, list(sizes), reads=0.0, random=random, unaligned=unaligned, depth=depth)
 
 
-def bursty(low: float, high: float) -> tuple[TenantLoad, ...]:
+def bursty(low: float, high: float, depth: int = 128) -> tuple[TenantLoad, ...]:
     """Writes of 4 KiB at two rates, half of the period each: a steady job, and one for the difference that pauses."""
-    steady = (_writer(low),) if low > 0 else ()
+    steady = (_writer(low, depth=depth),) if low > 0 else ()
     if high <= low:
         return steady
     # TenantLoad takes the mean of its rate.
-    peaks = TenantLoad((high - low) / 2, [PAGE], reads=0.0, depth=128, period_s=PERIOD_S, active=0.5)
+    peaks = TenantLoad((high - low) / 2, [PAGE], reads=0.0, depth=depth, period_s=PERIOD_S, active=0.5)
     return (*steady, peaks)
 
 
-def cases(drive: str, figures: Sequence[int] = range(3, 11)) -> Iterator[Case]:
+def cases(drive: str, figures: Sequence[int] = range(3, 11), depths: Depths = "total") -> Iterator[Case]:
     """All runs of some figures on one drive."""
-    rates = RATES[drive]
+    rates = replace(RATES[drive], times=TIMES[depths])
     reader = _reader(rates)
     for figure in figures:
         yield from _CASES[figure](drive, rates, reader)
@@ -118,13 +125,13 @@ def _sizes(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
         small, large = (kib * KIB for kib in pair)
         middle = (small + large) // 2
         rate = rates.size_bandwidth / middle
-        yield Case(3, drive, "aligned", middle / KIB, reader, (_writer(rate, (small, large)),))
-        yield Case(3, drive, "unaligned", middle / KIB, reader, (_writer(rate, (middle,)),))
+        yield Case(3, drive, "aligned", middle / KIB, reader, (_writer(rate, (small, large), 128 * rates.times),))
+        yield Case(3, drive, "unaligned", middle / KIB, reader, (_writer(rate, (middle,), 128 * rates.times),))
 
 
 def _rates(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
     for rate in rates.writer_rates:
-        yield Case(4, drive, "writes", rate, reader, (_writer(rate),))
+        yield Case(4, drive, "writes", rate, reader, (_writer(rate, depth=128 * rates.times),))
 
 
 def _depths(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
@@ -134,13 +141,15 @@ def _depths(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
 
 def _operations(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
     yield Case(6, drive, "interfering", "read", reader, (_reader(rates),))
-    yield Case(6, drive, "interfering", "write", reader, (_writer(rates.reader),))
+    yield Case(6, drive, "interfering", "write", reader, (_writer(rates.reader, depth=128 * rates.times),))
 
 
 def _orders(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
     for name, one in (("random", reader), ("sequential", _reader(rates, random=0.0))):
         for order, random in (("random", 1.0), ("sequential", 0.0)):
-            yield Case(7, drive, f"{name} reads", order, one, (_writer(rates.reader, random=random),))
+            yield Case(
+                7, drive, f"{name} reads", order, one, (_writer(rates.reader, depth=128 * rates.times, random=random),)
+            )
 
 
 def _offsets(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
@@ -148,15 +157,26 @@ def _offsets(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
     for kib in OFFSET_SIZES:
         rate = rates.reader * PAGE / (kib * KIB)
         for name, unaligned in (("aligned", 0.0), ("unaligned", UNALIGNED)):
-            load = _writer(rate, (kib * KIB,), unaligned=unaligned)
+            load = _writer(rate, (kib * KIB,), 128 * rates.times, unaligned=unaligned)
             yield Case(8, drive, name, kib, under_test, (load,))
 
 
 def _bursts(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
     under_test = _reader(rates, depth=32)
     low, high = rates.bursty
-    yield Case(9, drive, "interfering", "uniform", under_test, (_writer(rates.uniform),), PERIOD_S)
-    yield Case(9, drive, "interfering", "bursty", under_test, bursty(low, high), PERIOD_S, (high - low) / 2 * PAGE)
+    yield Case(
+        9, drive, "interfering", "uniform", under_test, (_writer(rates.uniform, depth=128 * rates.times),), PERIOD_S
+    )
+    yield Case(
+        9,
+        drive,
+        "interfering",
+        "bursty",
+        under_test,
+        bursty(low, high, 128 * rates.times),
+        PERIOD_S,
+        (high - low) / 2 * PAGE,
+    )
 
 
 def _spreads(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
@@ -164,7 +184,7 @@ def _spreads(drive: str, rates: Rates, reader: TenantLoad) -> Iterator[Case]:
     for times in BURST_MEANS:
         mean = times * rates.uniform
         for spread in BURST_SPREADS:
-            loads = bursty(mean * (1 - spread), mean * (1 + spread))
+            loads = bursty(mean * (1 - spread), mean * (1 + spread), 128 * rates.times)
             yield Case(
                 10, drive, f"{times:g} times the mean", spread, under_test, loads, PERIOD_S, spread * mean * PAGE
             )
@@ -184,15 +204,16 @@ class Bench:
         self.state = state
         self._alone: dict[str, tuple[float, float, dict[str, float]]] = {}
 
-    def run(self, case: Case) -> dict[str, Any]:
+    def run(self, case: Case, depths: Depths = "total") -> dict[str, Any]:
         """A row: bandwidths in MB/s, loss in percent of the bandwidth alone, waits of the mean read in us."""
-        key = f"{case.under_test!r} {case.measured_s}"
+        key = f"{case.under_test!r} {case.seconds}"
         if key not in self._alone:
             self._alone[key] = self._reads(case, ())[0]
         alone, alone_us, alone_waits = self._alone[key]
         (beside, latency_us, waits), interfering = self._reads(case, case.interfering)
         return {
-            **{"figure": case.figure, "drive": case.drive, "state": self.state, "series": case.series, "x": case.x},
+            **{"figure": case.figure, "drive": case.drive, "state": self.state, "depths": depths},
+            **{"series": case.series, "x": case.x},
             "alone_mbs": round(alone / 1e6, 3),
             "beside_mbs": round(beside / 1e6, 3),
             "loss_percent": round(100 * (alone - beside) / alone, 3),
@@ -206,17 +227,17 @@ class Bench:
     def _reads(
         self, case: Case, interfering: Sequence[TenantLoad]
     ) -> tuple[tuple[float, float, dict[str, float]], float]:
-        end_s = WARM_S + case.measured_s
         loads = [case.under_test, *interfering]
-        tenants = [(load.trace(end_s, self._drive.space_bytes, SEED + n), load.depth) for n, load in enumerate(loads)]
-        found = self._drive.run_explained(tenants, WARM_S, end_s)
+        space = self._drive.space_bytes
+        tenants = [(load.trace(case.seconds, space, SEED + n), load.depth) for n, load in enumerate(loads)]
+        found = self._drive.run_explained(tenants, 0.0, case.seconds)
         (seen, waits, _), others = found[0], found[1:]
         return (seen[0], seen[1], waits), sum(numbers[0] + numbers[5] for numbers, _, _ in others)
 
 
 def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
     """What tells rows apart."""
-    return tuple(row[name] for name in ("figure", "drive", "state", "series", "x"))
+    return tuple(row[name] for name in ("figure", "drive", "state", "depths", "series", "x"))
 
 
 def rows_of(
@@ -232,13 +253,14 @@ def rows_of(
     for drive in drives:
         for state in states:
             bench: Bench | None = None
-            for case in cases(drive, figures):
-                key = (case.figure, drive, state, case.series, case.x)
-                if key not in known:
-                    bench = bench or Bench(drive, state)
-                    known[key] = bench.run(case)
-                    made(known[key])
-                rows.append(known[key])
+            for depths in TIMES:
+                for case in cases(drive, figures, depths):
+                    key = (case.figure, drive, state, depths, case.series, case.x)
+                    if key not in known:
+                        bench = bench or Bench(drive, state)
+                        known[key] = bench.run(case, depths)
+                        made(known[key])
+                    rows.append(known[key])
     return rows
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from linnet.studies.interference import State, spread_explains
+from linnet.studies.interference import spread_explains
 
 Rows = Sequence[dict[str, Any]]
 NEAR = 5.0
@@ -108,7 +108,7 @@ def _sequential_suffers_less(rows: Rows) -> tuple[str, bool]:
 def _correlates(rows: Rows) -> tuple[str, bool]:
     found = spread_explains(rows)
     shown = (
-        f"correlation at equal means {found['correlation_std']:.2f}; R2 of the mean {found['r2_mean']:.2f}, "
+        f"correlation {found['correlation_std']:.2f}; R2 of the mean {found['r2_mean']:.2f}, "
         f"with the deviation {found['r2_mean_and_std']:.2f}"
     )
     return shown, found["correlation_std"] <= -CORRELATED
@@ -152,20 +152,19 @@ def waited(rows: Rows, most: int = 2) -> str:
 
 
 def verdicts(rows: Rows) -> list[dict[str, Any]]:
-    """A row for each claim and state that the rows can answer."""
+    """A row for each claim and setting (state of the drive, meaning of the depths) that the rows can answer."""
     found = []
-    states: list[State] = list(dict.fromkeys(row["state"] for row in rows))
+    settings = list(dict.fromkeys((row["state"], row["depths"]) for row in rows))
     for claim in CLAIMS:
-        for state in states:
-            own = [
-                row for row in rows if (row["figure"], row["drive"], row["state"]) == (claim.figure, claim.drive, state)
-            ]
+        for state, depths in settings:
+            wanted = (claim.figure, claim.drive, state, depths)
+            own = [row for row in rows if (row["figure"], row["drive"], row["state"], row["depths"]) == wanted]
             if own:
                 shown, agrees = claim.judge(own)
                 found.append(
                     {
-                        **{"figure": claim.figure, "drive": claim.drive, "state": state, "paper": claim.says},
-                        **{"model": shown, "agrees": agrees, "waits": waited(own)},
+                        **{"figure": claim.figure, "drive": claim.drive, "state": state, "depths": depths},
+                        **{"paper": claim.says, "model": shown, "agrees": agrees, "waits": waited(own)},
                     }
                 )
     return found

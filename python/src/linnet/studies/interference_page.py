@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from linnet.report.figures import blank, svg
-from linnet.studies.interference_claims import Rows, verdicts
+from linnet.studies.interference_claims import CLAIMS, Rows, verdicts
 
 TITLES = {
     3: "3: alignment of sizes, KiB",
@@ -24,34 +24,35 @@ COLOURS = ("#1f78b4", "#d95f02", "#33a02c")
 
 
 def page_of(rows: Rows, figures: Sequence[str] = ()) -> str:
-    """Verdicts, pictures and all runs, as Markdown."""
+    """Verdicts, pictures, and what reads waited for, as Markdown."""
     found = verdicts(rows)
-    lines = ["| figure | drive | paper says | state | model shows, points or % | agrees | reads wait longer for, us |"]
-    lines += ["|---|---|---|---|---|---|---|"]
-    lines += [
-        f"| {one['figure']} | {one['drive']} | {one['paper']} | {one['state']} | {one['model']} "
-        f"| {'yes' if one['agrees'] else '**no**'} | {one['waits']} |"
-        for one in found
-    ]
+    settings = list(dict.fromkeys((one["state"], one["depths"]) for one in found))
+    names = [state if depths == "total" else f"{state}, depths x8" for state, depths in settings]
+    cells = {(one["figure"], one["drive"], one["paper"], one["state"], one["depths"]): one for one in found}
+    lines = [f"| figure | drive | paper says | {' | '.join(names)} |", "|---|---|---|" + "---|" * len(names)]
+    for claim in CLAIMS:
+        own = [cells.get((claim.figure, claim.drive, claim.says, *setting)) for setting in settings]
+        if any(own):
+            texts = [f"{one['model']}: {'yes' if one['agrees'] else '**no**'}" if one else "" for one in own]
+            lines.append(f"| {claim.figure} | {claim.drive} | {claim.says} | {' | '.join(texts)} |")
     lines += ["", *(f"![Loss of the reader in Figures 3 to 10]({name})\n" for name in figures)]
-    lines += ["| figure | drive | state | interference | x | loss % | alone, MB/s | writes or reads beside, MB/s |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
-    lines += [
-        f"| {row['figure']} | {row['drive']} | {row['state']} | {row['series']} | {_text(row['x'])} "
-        f"| {row['loss_percent']:.1f} | {row['alone_mbs']:,.0f} | {row['interfering_mbs']:,.0f} |"
-        for row in rows
-    ]
+    lines += [f"| figure | drive | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
+    for figure, drive in dict.fromkeys((one["figure"], one["drive"]) for one in found):
+        waits = {
+            (one["state"], one["depths"]): one["waits"]
+            for one in found
+            if one["figure"] == figure and one["drive"] == drive
+        }
+        lines.append(f"| {figure} | {drive} | {' | '.join(waits.get(one, '') for one in settings)} |")
     return "\n".join(lines) + "\n"
 
 
-def _text(x: float | str) -> str:
-    return x if isinstance(x, str) else f"{x:,.10g}"
-
-
 def figure_of(rows: Rows, drive: str) -> str:
-    """A panel for each of the paper's figures: loss of the reader in percent, a line for each series and state."""
+    """A panel for each of the paper's figures: loss of the reader in percent, a line for each series and state; depths
+    are totals.
+    """
     picture = blank(11.0, 5.4)
-    own = [row for row in rows if row["drive"] == drive]
+    own = [row for row in rows if (row["drive"], row["depths"]) == (drive, "total")]
     for axes, number in zip(picture.subplots(2, 4).flat, TITLES, strict=True):
         shown = [row for row in own if row["figure"] == number]
         axes.set_title(TITLES[number], fontsize=8)
@@ -87,11 +88,10 @@ def figure_of(rows: Rows, drive: str) -> str:
 
 
 def summary(rows: Rows) -> dict[str, Any]:
-    """Verdicts, and how many of them agree by state."""
+    """Verdicts, and how many of them agree by state and meaning of the depths."""
     found = verdicts(rows)
-    states = dict.fromkeys(one["state"] for one in found)
-    count = {state: [one["agrees"] for one in found if one["state"] == state] for state in states}
-    return {
-        "verdicts": found,
-        "agree": {state: {"agree": sum(one), "claims": len(one)} for state, one in count.items()},
-    }
+    counts = []
+    for state, depths in dict.fromkeys((one["state"], one["depths"]) for one in found):
+        own = [one["agrees"] for one in found if (one["state"], one["depths"]) == (state, depths)]
+        counts.append({"state": state, "depths": depths, "agree": sum(own), "claims": len(own)})
+    return {"verdicts": found, "agree": counts}

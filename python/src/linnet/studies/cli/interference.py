@@ -13,7 +13,7 @@ from linnet.cli.output import Bars, destination, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.studies.cli.options import chosen_of
-from linnet.studies.interference import RATES, STATES, cases, rows_of
+from linnet.studies.interference import RATES, STATES, TIMES, cases, rows_of
 from linnet.studies.interference_page import TITLES, figure_of, page_of, summary
 from linnet.studies.kept import Kept
 
@@ -51,7 +51,7 @@ def interference_command(
     figures = [int(one) for one in chosen_of([str(n) for n in TITLES], figure, "--figure")]
     kept = Kept(keep)
     with Bars() as bars:
-        step = bars.stage("runs", sum(len(list(cases(one, figures))) for one in drives) * len(states))
+        step = bars.stage("runs", sum(len(list(cases(one, figures))) for one in drives) * len(states) * len(TIMES))
         done = 0
 
         def made(row: dict[str, object]) -> None:
@@ -70,5 +70,5 @@ def interference_command(
     if json:
         print_json({"rows": rows, **found})
         return
-    columns = ["figure", "drive", "state", "paper", "model", "agrees", "waits"]
-    table("the paper's statements", columns, [[one[name] for name in columns] for one in found["verdicts"]], left=7)
+    columns = ["figure", "drive", "state", "depths", "paper", "model", "agrees", "waits"]
+    table("the paper's statements", columns, [[one[name] for name in columns] for one in found["verdicts"]], left=8)
