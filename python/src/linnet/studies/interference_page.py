@@ -11,7 +11,7 @@ from linnet.studies.interference_claims import CLAIMS, Rows, verdicts
 
 TITLES = {
     3: "3: alignment of sizes, KiB",
-    4: "4: rate of writes, I/Os per second",
+    4: "4: rate of writes, thousand per second",
     5: "5: depth of writes",
     6: "6: operation",
     7: "7: order of writes",
@@ -62,7 +62,7 @@ def figure_of(rows: Rows, drive: str) -> str:
             for state, dash in LINES.items():
                 line = [row for row in shown if (row["series"], row["state"]) == (name, state)]
                 if line:
-                    x = [words.index(row["x"]) if words else row["x"] for row in line]
+                    x = [words.index(row["x"]) if words else row["x"] / (1000 if number == 4 else 1) for row in line]
                     y = [row["loss_percent"] for row in line]
                     axes.plot(
                         *(x, y),
