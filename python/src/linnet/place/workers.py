@@ -49,7 +49,11 @@ class Threads:
                 if not waiting:
                     return
                 done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for one in done:
+                if any(one.exception() for one in done):
+                    # What others have finished, or are about to, is not lost with the piece that failed.
+                    pool.shutdown(wait=True, cancel_futures=True)
+                    done = {one for one in waiting if not one.cancelled()}
+                for one in sorted(done, key=lambda one: one.exception() is not None):
                     yield waiting.pop(one), one.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
