@@ -9,6 +9,7 @@ import pytest
 from linnet import TenantError
 from linnet._native import SharedDrive, TenantLoad, shared_drives
 from linnet.cli import app
+from linnet.place import label
 from linnet.place.label import COLUMNS, Labeller, Plan
 from linnet.place.words import FEATURES, METRICS
 from typer.testing import CliRunner
@@ -98,14 +99,14 @@ def test_parquet_holds_the_same(tmp_path):
 def test_a_crash_of_a_run_is_told_and_loses_no_other(tmp_path, monkeypatch):
     labeller = Labeller(Plan("sata", 6, (2, 4), 8, seconds=0.1, warm_s=0.02), tmp_path / "c", threads=2)
     library = labeller.library(lambda *_: None)
-    own, count = labeller._run, iter(range(100))
+    own, count = label._together, iter(range(100))
 
     def fail(*arguments: object) -> object:
         if next(count) == 3:
             raise MemoryError("made by the test")
         return own(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(labeller, "_run", fail)
+    monkeypatch.setattr(label, "_together", fail)
     with pytest.raises(MemoryError):
         labeller.runs(library, lambda *_: None)
     monkeypatch.undo()
