@@ -205,6 +205,7 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	const struct linnet_network *network = &ready->network;
 	struct linnet_tables tables;
 	struct linnet_incremental *net;
+	struct linnet_tracker tracker;
 	uint8_t digits[LINNET_DIGITS];
 	uint32_t now = join(inputs + 12, 3);
 	void *memory, *scratch;
@@ -222,6 +223,10 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	for (int i = 0; i < LINNET_HISTORY; i++)
 		linnet_incremental_note_read(net, 0, 1000 * (uint64_t)join(inputs + 15 + 4 * i, 4), join(inputs + 3 * i, 3));
 	linnet_incremental_catch_up(net, now);
+	/* Who takes the network's place gets its history. */
+	linnet_incremental_tracker(net, &tracker);
+	linnet_tracker_digits(&tracker, now, digits);
+	check(memcmp(digits, inputs, sizeof(digits)) == 0, "history handed on");
 	memcpy(digits, inputs, sizeof(digits));
 	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
 		digits[12] = (uint8_t)(pages / 100);
@@ -231,6 +236,16 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 		check(linnet_incremental_score(net, pages, scratch, &score) == 0 && score == expected, "incremental network's score");
 		check(linnet_incremental_decide(net, pages, scratch) == (expected > 0), "incremental network's decision");
 		check(linnet_incremental_decide(net, pages, scratch) == (expected > 0), "incremental network's memory");
+	}
+	/* What it remembers of one history says nothing about the next. */
+	for (int i = 0; i < LINNET_HISTORY; i++)
+		linnet_incremental_note_read(net, 0, 9999000 * (uint64_t)(i % 2), 999);
+	linnet_incremental_catch_up(net, now);
+	linnet_incremental_tracker(net, &tracker);
+	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
+		linnet_tracker_digits(&tracker, pages, digits);
+		check(linnet_network_score(network, digits, ready->scratch, &expected) == 0, "score refused");
+		check(linnet_incremental_decide(net, pages, scratch) == (expected > 0), "decision of the history before");
 	}
 	free(memory);
 	free(scratch);
@@ -405,12 +420,15 @@ static void finish_reject(void)
 	free(exact);
 }
 
+#include "header.h"
+
 /* Checks that every truncation and every flipped bit of a good file is refused. */
 static void damage_model(void)
 {
 	static struct linnet_model model;
 	size_t offset;
 
+	read_again(file, file_size);
 	for (size_t size = 0; size < file_size; size++)
 		check(linnet_model_read(file, size, &model, &offset) == LINNET_E_TRUNCATED, "truncation passed");
 	for (size_t bit = 0; bit < 8 * file_size; bit++) {
@@ -473,6 +491,7 @@ int main(int argc, char **argv)
 			damage_model();
 	}
 	free(file);
+	smallest_activation();
 	printf("%u checks, %u failed\n", checked, failed);
 	return failed || !checked;
 }
