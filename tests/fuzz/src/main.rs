@@ -2,8 +2,8 @@
 //! Gives damaged input to every reader of bytes from outside, and checks that each is read or refused, quickly and
 //! without a panic.
 //!
-//! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--target traces|models|knobs|forests|params|snapshots|nbd]
-//! [--seed N] [--cases N | --seconds N] [--format NAME] [--keep FOLDER] [CORPUS FILE...]`
+//! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--target traces|models|knobs|forests|params|
+//! snapshots|jobs|nbd|nbd-client] [--seed N] [--cases N | --seconds N] [--format NAME] [--keep FOLDER] [CORPUS FILE...]`
 //!
 //! A case is valid input (some is built in; corpus files are added to the traces) with bytes changed, cut, repeated, or
 //! spliced with other input. The seed is printed first. A case that panics or takes more than two seconds is kept, and
@@ -11,6 +11,7 @@
 //! finding too: it tests nothing. Exit status: 0 nothing found, 1 something found, 2 usage.
 
 mod nbd;
+mod nbd_client;
 mod seeds;
 mod targets;
 
