@@ -70,12 +70,25 @@ fn arguments() -> Result<Arguments, String> {
     Ok(found)
 }
 
+const NUMBERS: [&str; 10] = [
+    "0",
+    "1",
+    "0.0000001",
+    "65536",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "18446744073709551615",
+    "99999999999999999999999",
+    "1e308",
+];
+
 /// Damages a file; it may be spliced with one of `others`.
 fn damage(bytes: &mut Vec<u8>, others: &[(String, Vec<u8>)], chance: &mut Chance) {
     for _ in 0..1 + chance.below(4) {
         let length = bytes.len().max(1) as u64;
         let at = (chance.below(length) as usize).min(bytes.len());
-        match chance.below(8) {
+        match chance.below(9) {
             0 => bytes.truncate(at),
             1..=3 if at < bytes.len() => bytes[at] = chance.bits() as u8,
             4 if at < bytes.len() => bytes[at] ^= 1 << chance.below(8),
@@ -87,6 +100,15 @@ fn damage(bytes: &mut Vec<u8>, others: &[(String, Vec<u8>)], chance: &mut Chance
             6 => {
                 let end = (at + 1 + chance.below(16) as usize).min(bytes.len());
                 bytes.drain(at..end);
+            }
+            7 => {
+                // The next number of a text becomes one at the edge of what a reader may hold.
+                let digits = |from: usize, want: bool| bytes[from..].iter().position(|b| b.is_ascii_digit() == want);
+                if let Some(start) = digits(at.min(bytes.len()), true).map(|n| at + n) {
+                    let end = digits(start, false).map_or(bytes.len(), |n| start + n);
+                    let number = NUMBERS[chance.below(NUMBERS.len() as u64) as usize];
+                    bytes.splice(start..end, number.bytes());
+                }
             }
             _ => {
                 let other = &others[chance.below(others.len() as u64) as usize].1;

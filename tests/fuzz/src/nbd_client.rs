@@ -18,7 +18,7 @@ use linnet_types::{IoRecord, Op, Thresholds};
 const SIZE_BYTES: u64 = 1 << 20;
 const IOS: u64 = 40;
 /// A server that is asked nothing for so long answers what it held back, and then leaves.
-const PATIENCE: Duration = Duration::from_millis(5);
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Two servers, each with a thread; the first takes a script for each case.
 pub struct Session {
@@ -62,8 +62,8 @@ fn serve(mut socket: UnixStream, script: Option<&[u8]>) -> std::io::Result<()> {
     let mut reactions = reactions.map(|bytes| bytes.iter().copied());
     socket.write_all(hello)?;
     // The client's flags and the one option, whose name has one letter.
-    socket.read_exact(&mut [0; 4 + 16 + 7])?;
     socket.set_read_timeout(script.map(|_| PATIENCE))?;
+    socket.read_exact(&mut [0; 4 + 16 + 7])?;
     let mut held = Vec::new();
     loop {
         let mut head = [0; 28];
