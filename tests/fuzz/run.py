@@ -100,7 +100,12 @@ def run(name: str, seconds: int, seed: int) -> tuple[bool, int, Lines]:
         counters, profile = Path(folder, "c"), Path(folder, "rust.profraw")
         # The counters of the run alone: those of other runs must not be added to.
         # Copies of a unit for other instruction sets share a file of counters, of which libgcov would complain.
-        own = {"GCOV_PREFIX": str(counters), "GCOV_ERROR_FILE": os.devnull, "LLVM_PROFILE_FILE": str(profile), "MODELS": str(STUB / "models")}
+        own = {
+            "GCOV_PREFIX": str(counters),
+            "GCOV_ERROR_FILE": os.devnull,
+            "LLVM_PROFILE_FILE": str(profile),
+            "MODELS": str(STUB / "models"),
+        }
         if name == "dm":
             command = [str(STUB / "cover/check"), "fuzz", str(seed), str(seconds)]
         else:

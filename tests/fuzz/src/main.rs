@@ -173,7 +173,13 @@ fn main() -> ExitCode {
     let scratch = std::env::temp_dir().join(format!("linnet-fuzz-{}", std::process::id()));
     let made = std::fs::create_dir_all(&scratch).map_err(|e| e.to_string());
     let made = made.and_then(|()| match arguments.target.as_str() {
-        "traces" => Ok((seeds::built_in(&scratch).map_err(|e| e.to_string())?, None)),
+        "traces" => {
+            let made = seeds::built_in(&scratch).map_err(|e| e.to_string())?;
+            match FORMATS.iter().find(|format| made.iter().all(|(name, _)| name != format.name)) {
+                Some(format) => Err(format!("no seed has the format {}", format.name)),
+                None => Ok((made, None)),
+            }
+        }
         name => targets::Target::new(name, &scratch).map(|(target, seeds)| (seeds, Some(target))),
     });
     let (mut corpus, mut target) = match made {
@@ -236,10 +242,7 @@ fn main() -> ExitCode {
             let kept = arguments.keep.join(format!("linnet-fuzz-{}-{case}.trace", arguments.seed));
             let kept_as = std::fs::write(&kept, &bytes).map_or_else(|e| e.to_string(), |()| kept.display().to_string());
             println!("case {case}: {name}, format {format:?}, lenient {lenient}: {what}; kept as {kept_as}");
-            println!(
-                "repeat with: --target {} --seed {} --first {case} --cases 1",
-                arguments.target, arguments.seed
-            );
+            println!("repeat with: --target {} --seed {} --first {case} --cases 1", arguments.target, arguments.seed);
         }
     }
     let _ = std::fs::remove_dir_all(&scratch);

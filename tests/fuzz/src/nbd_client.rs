@@ -33,8 +33,14 @@ fn listen(path: &Path) -> Result<UnixListener, String> {
 /// The server's side of a good handshake.
 fn handshake(size_bytes: u64) -> Vec<u8> {
     let reply = |kind: u32, body: &[u8]| {
-        [&0x3_e889_0455_65a9u64.to_be_bytes()[..], &7u32.to_be_bytes(), &kind.to_be_bytes(), &(body.len() as u32).to_be_bytes(), body]
-            .concat()
+        [
+            &0x3_e889_0455_65a9u64.to_be_bytes()[..],
+            &7u32.to_be_bytes(),
+            &kind.to_be_bytes(),
+            &(body.len() as u32).to_be_bytes(),
+            body,
+        ]
+        .concat()
     };
     let export = [&0u16.to_be_bytes()[..], &size_bytes.to_be_bytes(), &1u16.to_be_bytes()].concat();
     let name = [&1u16.to_be_bytes()[..], b"a"].concat();

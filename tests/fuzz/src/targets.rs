@@ -57,7 +57,15 @@ fn crc32c(bytes: &[u8]) -> u32 {
 /// A drive whose snapshot has some kilobytes.
 fn small() -> Params {
     let preset = Params::preset("sata").expect("a preset");
-    Params { channels: 2, dies_per_channel: 1, planes: 1, pages_per_block: 16, blocks_per_plane: 64, over_provisioning: 0.3, ..preset }
+    Params {
+        channels: 2,
+        dies_per_channel: 1,
+        planes: 1,
+        pages_per_block: 16,
+        blocks_per_plane: 64,
+        over_provisioning: 0.3,
+        ..preset
+    }
 }
 
 /// fio job files with every kind of option that declares a load.
@@ -141,7 +149,9 @@ impl Target {
 
     /// Makes the checksum right again in most of the cases, so that what is behind it is reached.
     pub fn mend(&self, bytes: &mut [u8]) {
-        let Some(body) = bytes.len().checked_sub(4).filter(|&body| body > 0 && bytes[body - 1] % 8 != 7) else { return };
+        let Some(body) = bytes.len().checked_sub(4).filter(|&body| body > 0 && bytes[body - 1] % 8 != 7) else {
+            return;
+        };
         let sum = match self {
             Target::Models | Target::Knobs | Target::Forests => {
                 // The size stands in the header, too.
