@@ -49,6 +49,73 @@ static void read_again(const uint8_t *bytes, size_t size)
 	header(bytes, &clean);
 }
 
+/* A copy of the file with this byte, or these four, and the checksum made right: what the reader says, and where. */
+static int with(const uint8_t *bytes, size_t size, size_t at, uint32_t value, size_t width, size_t *offset)
+{
+	static struct linnet_model model;
+	uint8_t *copy = malloc(size);
+	uint32_t crc;
+	int error;
+
+	memcpy(copy, bytes, size);
+	for (size_t i = 0; i < width; i++)
+		copy[at + i] = (uint8_t)(value >> 8 * i);
+	crc = linnet_crc32c(copy, size - 4);
+	for (size_t i = 0; i < 4; i++)
+		copy[size - 4 + i] = (uint8_t)(crc >> 8 * i);
+	error = linnet_model_read(copy, size, &model, offset);
+	free(copy);
+	return error;
+}
+
+#define LATENCIES 2628 /* bytes of the block, which is the last one */
+#define EDGES 61       /* of the bins of the feature */
+#define NS 68          /* quantiles: five for each of eight bins of the feature, for each bin of scores */
+#define ROW (8 * 5 * 4)
+
+/* One field of a good file is wrong: the error has its offset. */
+static void one_field(const uint8_t *bytes, size_t size)
+{
+	size_t offset = 0, block = size - 4 - LATENCIES;
+
+	if (little(bytes + 20, 4))
+		check(with(bytes, size, 96 + 12, 1, 1, &offset) == LINNET_E_FIELD && offset == 96 + 12, "reserved word of a layer");
+	if (!(bytes[76] & LINNET_PART_LATENCIES))
+		return;
+	check(with(bytes, size, block + EDGES, LINNET_BUCKET_MAX + 1, 1, &offset) == LINNET_E_FIELD && offset == block + EDGES,
+	      "first edge of a feature's bins");
+	/* A bin of higher scores may be as fast as the one below it, and not faster. Only the least quantile is lowered. */
+	for (size_t row = 1; row < 16; row++) {
+		size_t at = block + NS + ROW * row;
+		uint32_t below = (uint32_t)little(bytes + at - ROW, 4);
+
+		check(with(bytes, size, at, below, 4, &offset) == 0, "a bin as fast as the one below it");
+		check(with(bytes, size, at, below - 1, 4, &offset) == LINNET_E_FIELD && offset == at, "a bin faster than the one below it");
+	}
+}
+
+/* Each setting that must not be zero, or not beyond another. */
+static void settings_refused(void)
+{
+	for (int i = 0; i < 8; i++) {
+		struct linnet_settings settings;
+
+		linnet_settings_init(&settings);
+		check(linnet_settings_check(&settings) == 0, "settings as they begin");
+		switch (i) {
+		case 0: settings.policy = LINNET_POLICIES; break;
+		case 1: settings.age_ns = 0; break;
+		case 2: settings.out_ns = 0; break;
+		case 3: settings.errors_max = 0; break;
+		case 4: settings.revokes_in_row_max = 0; break;
+		case 5: settings.out_ns_max = settings.out_ns - 1; break;
+		case 6: settings.out_ns_max = ((uint64_t)1 << 62) + 1; break;
+		case 7: settings.revokes.per_million = 8 * LINNET_BUDGET_UNIT + 1; break;
+		}
+		check(linnet_settings_check(&settings) == LINNET_E_FIELD, "a setting beyond its range");
+	}
+}
+
 /*
  * A hidden unit that is exactly 1 counts, and one that is -1 does not, in sums of every width: the other unit of the layer
  * is large enough to need it, and has no weight behind.
