@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "check.h"
+#include "fuzz.h"
 
 #define DEEP 24 /* reads in flight: each has two copies at most */
 #define PAGES 17
@@ -458,7 +459,10 @@ int fuzz(u64 from, unsigned int seconds, u64 first, u64 cases)
 		seed = from;
 		chance_from(from ^ n * 0x9e3779b97f4a7c15);
 		*stub_param_age_ms = 10, *stub_param_revoke_percent = 100, *stub_param_hedge_kib = 64;
-		one();
+		if (below(4))
+			one();
+		else
+			fuzz_volume();
 		if (failures != before)
 			printf("repeat with: check fuzz %lu %u %lu 1\n", from, seconds, n);
 	}
@@ -473,7 +477,9 @@ int fuzz(u64 from, unsigned int seconds, u64 first, u64 cases)
 	printf("dm: %lu cases, %lu steps; tables: %lu accepted, %lu refused; messages: %lu accepted, %lu refused; "
 	       "%lu bios, %lu answers of copies, %lu of another CPU, %lu revoked; %lu found\n", n - first, done.steps,
 	       done.tables, done.refused, done.obeyed, done.disobeyed, done.bios, done.own, done.others, done.revoked, failures);
-	if (n - first >= 1000 && (!done.tables || !done.refused || !done.obeyed || !done.disobeyed || !done.own || !done.others ||
+	printf("volumes: %lu, %lu writes, %lu reads past md, %lu through it, %lu trusts, %lu rebuilt\n", volumes.cases, volumes.writes,
+	       volumes.steered, volumes.through, volumes.trusts, volumes.rebuilt);
+	if (n - first >= 1000 && (!volumes.steered || !volumes.trusts || !volumes.rebuilt || !done.tables || !done.refused || !done.obeyed || !done.disobeyed || !done.own || !done.others ||
 				  !done.revoked)) {
 		printf("dm: something never happened; the tables or the steps test nothing\n");
 		failures++;
