@@ -33,7 +33,8 @@ static struct dm_target *top, *legs[2];
 static struct write writes[WRITES];
 static struct read reads[READS];
 static u64 disk[2][BLOCKS], acknowledged[BLOCKS], version, seen[2];
-static bool lost[2], looked;
+static bool lost[2];
+static u32 looked; /* steps of giving trust that are done */
 struct volume_counts volumes;
 
 static u32 place(const struct stub_bio *b) { return (u32)(b->bio.bi_bdev->bd_dev / 16 - 1); }
@@ -163,15 +164,17 @@ static void give_trust(void)
 {
 	char words[64];
 
-	if (!looked) {
+	switch (looked) {
+	case 0:
 		for (u32 k = 0; k < 2; k++)
 			seen[k] = count_of(top, "generation", (int)k);
-		looked = true;
+		looked = 1;
+		return;
+	case 1:
+		looked = lost[0] || lost[1] ? 0 : 2;
 		return;
 	}
-	looked = false;
-	if (lost[0] || lost[1])
-		return;
+	looked = 0;
 	for (u32 k = 0; k < 2; k++) {
 		snprintf(words, sizeof(words), "trust %u %llu", k, (unsigned long long)seen[k]);
 		volumes.trusts += tell(top, words) == 0;
@@ -214,7 +217,8 @@ void fuzz_volume(void)
 
 	memset(disk, 0, sizeof(disk));
 	memset(acknowledged, 0, sizeof(acknowledged));
-	lost[0] = lost[1] = looked = false;
+	lost[0] = lost[1] = false;
+	looked = 0;
 	version = 0;
 	for (u32 k = 0; k < 2; k++) {
 		char words[32];

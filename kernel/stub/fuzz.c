@@ -193,7 +193,8 @@ static void reap(void)
 			look_at(io);
 			continue;
 		}
-		if (status == BLK_STS_AGAIN && io->revocable && !io->failed && !io->own_failed)
+		/* A copy of another read may have failed meanwhile. */
+		if (status == BLK_STS_AGAIN && io->revocable && !io->failed)
 			revoked++;
 		else
 			CHECK(status == BLK_STS_OK || io->failed || io->own_failed || io->killed,
