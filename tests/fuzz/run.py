@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Runs the fuzz targets, each for a time, and compares the lines that they reach with ``floors.txt``: ``make fuzz``.
 
-The targets are compiled with counters: Rust's read by the llvm-cov of its toolchain, the C core's by gcov. ``dm`` is the
-device-mapper target in user space (kernel/stub/fuzz.c); the others are those of ``src/main.rs``. Exit status: 0 nothing
-found, 1 something found or a floor missed, 2 usage.
+The targets are compiled with counters: Rust's read by the llvm-cov of its toolchain, the C core's by gcov. ``dm`` is
+the device-mapper target in user space (kernel/stub/fuzz.c); the others are those of ``src/main.rs``. Exit status: 0
+nothing found, 1 something found or a floor missed, 2 usage.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
 
 def passes(work: Path, stub: bool) -> bool:
     """Whether the checks pass in this copy; a build or a run that takes too long counts as noticed."""
-    # Once as plainly as a kernel compiles it; once with this machine's instructions, whose code differs, and sanitizers.
+    # Once as plainly as a kernel compiles it; once with sanitizers and this machine's instructions, whose code differs.
     plain, native = "-O1 -ffp-contract=off -w", "-O1 -march=native -ffp-contract=off -w -fsanitize=address,undefined"
     core = ["make", "-s", "-C", str(work / "core"), "check-user", "check-debug", "KNOBS=", f"USER_FLAGS={plain}"]
     commands = [[*core, f"DEBUG_FLAGS={native} -fno-sanitize-recover=all"]]
