@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 import os
 import random
@@ -168,11 +169,23 @@ class Labeller:
         for _ in range(self.plan.workloads):
             share = float(np.exp(chance.uniform(low, high)))
             loads.append(TenantLoad.draw(chance.randrange(2**53), share, peak))
+        self._fit(loads)
         found = self._map("workloads", progress, [(n, load) for n, load in enumerate(loads)], self._member)
         return [
             Member(load, np.array(value["features"]), tuple(value["alone"]))
             for load, value in zip(loads, found, strict=True)
         ]
+
+    def _fit(self, loads: Sequence[TenantLoad]) -> None:
+        """Raise TenantError if the traces of the runs that are made at a time cannot be held in memory."""
+        busiest = sorted((load.rate for load in loads), reverse=True)[: self.plan.tenants[1]]
+        records = int(sum(busiest) * self._end_s) * self.threads
+        room = _native.record_room()
+        if room is not None and records > room[0]:
+            raise TenantError(
+                f"{self.threads} runs at a time of up to {self.plan.tenants[1]} tenants for {self._end_s:g} s hold "
+                f"up to {records:,} I/Os, and {room[0]:,} fit {room[1]}; give fewer --seconds, --tenants or --threads"
+            )
 
     def _member(self, at: tuple[int, TenantLoad]) -> dict[str, Any]:
         number, load = at
@@ -250,6 +263,10 @@ COLUMNS = (
 """Columns of the table: one row for each tenant of each run."""
 
 
+GROUP_ROWS = 65_536
+"""Rows of a group of a Parquet table, which are in memory at a time."""
+
+
 def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator[list[Any]]:
     """Rows of the table, in the order of ``COLUMNS``. ``others`` is the aggregate of the tenant's neighbours."""
     for number, run in enumerate(runs):
@@ -269,19 +286,29 @@ def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator
 def write_table(
     file: BinaryIO, drive: str, library: Sequence[Member], runs: Sequence[Run], parquet: bool = False
 ) -> int:
-    """Write the table as CSV or Parquet; returns its rows."""
-    table = list(rows(drive, library, runs))
+    """Write the table as CSV or Parquet, a part at a time; returns its rows."""
+    table, count = rows(drive, library, runs), 0
     if parquet:
         import pyarrow
         import pyarrow.parquet
 
-        columns = {name: [row[i] for row in table] for i, name in enumerate(COLUMNS)}
-        pyarrow.parquet.write_table(pyarrow.table(columns), file, compression="zstd")
-    else:
-        text = io.TextIOWrapper(file, newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(table)
-        # The caller closes the file.
-        text.detach()
-    return len(table)
+        writer = None
+        while part := list(itertools.islice(table, GROUP_ROWS)):
+            columns = {name: [row[i] for row in part] for i, name in enumerate(COLUMNS)}
+            # All groups have the types of the first.
+            group = pyarrow.table(columns, schema=writer.schema if writer else None)
+            writer = writer or pyarrow.parquet.ParquetWriter(file, group.schema, compression="zstd")
+            writer.write_table(group)
+            count += len(part)
+        if writer is not None:
+            writer.close()
+        return count
+    text = io.TextIOWrapper(file, newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for row in table:
+        lines.writerow(row)
+        count += 1
+    # The caller closes the file.
+    text.detach()
+    return count
