@@ -17,7 +17,7 @@ export CLANG
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz sanitize mutate kills ublk bindings sim clean tools
+.PHONY: help demo test build lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -106,9 +106,6 @@ kills: build           ## kill -9 at random moments over every command that writ
 
 fuzz:                  ## damaged input for every reader, each for a time, and the lines it must reach: make fuzz [SECONDS=60] [SEED=n] [TARGET=dm]
 	@$(PYTHON) tests/fuzz/run.py $(TARGET) --seconds $(or $(SECONDS),60) --seed $(SEED)
-
-sanitize:              ## the Rust tests that cross into C under AddressSanitizer and checks of undefined behaviour, and pure Rust under Miri (nightly)
-	@sh tests/sanitize.sh $(PART)
 
 mutate:                ## change the C core in one place at a time; the checks must notice: make mutate [COUNT=40] [SEED=n]
 	@$(PYTHON) tests/mutation/mutate.py --count $(or $(COUNT),40) --seed $(SEED)
