@@ -57,6 +57,7 @@ static linnet_int128 number(const char *text)
 }
 
 #include "choices.h"
+#include "header.h"
 #include "models.h"
 #include "networks.h"
 #include "trackers.h"
@@ -115,6 +116,8 @@ int main(int argc, char **argv)
 			damage_model();
 	}
 	free(file);
+	smallest_activation();
+	settings_refused();
 	printf("%u checks, %u failed\n", checked, failed);
 	return failed || !checked;
 }

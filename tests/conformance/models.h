@@ -116,6 +116,8 @@ static void damage_model(void)
 	static struct linnet_model model;
 	size_t offset;
 
+	read_again(file, file_size);
+	one_field(file, file_size);
 	for (size_t size = 0; size < file_size; size++)
 		check(linnet_model_read(file, size, &model, &offset) == LINNET_E_TRUNCATED, "truncation passed");
 	for (size_t bit = 0; bit < 8 * file_size; bit++) {

@@ -48,6 +48,7 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	const struct linnet_network *network = &ready->network;
 	struct linnet_tables tables;
 	struct linnet_incremental *net;
+	struct linnet_tracker tracker;
 	uint8_t digits[LINNET_DIGITS];
 	uint32_t now = join(inputs + 12, 3);
 	void *memory, *scratch;
@@ -65,6 +66,10 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	for (int i = 0; i < LINNET_HISTORY; i++)
 		linnet_incremental_note_read(net, 0, 1000 * (uint64_t)join(inputs + 15 + 4 * i, 4), join(inputs + 3 * i, 3));
 	linnet_incremental_catch_up(net, now);
+	/* Who takes the network's place gets its history. */
+	linnet_incremental_tracker(net, &tracker);
+	linnet_tracker_digits(&tracker, now, digits);
+	check(memcmp(digits, inputs, sizeof(digits)) == 0, "history handed on");
 	memcpy(digits, inputs, sizeof(digits));
 	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
 		digits[12] = (uint8_t)(pages / 100);
@@ -74,6 +79,16 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 		check(linnet_incremental_score(net, pages, scratch, &score) == 0 && score == expected, "incremental network's score");
 		check(linnet_incremental_decide(net, pages, scratch) == (expected > 0), "incremental network's decision");
 		check(linnet_incremental_decide(net, pages, scratch) == (expected > 0), "incremental network's memory");
+	}
+	/* What it remembers of one history says nothing about the next. */
+	for (int i = 0; i < LINNET_HISTORY; i++)
+		linnet_incremental_note_read(net, 0, 9999000 * (uint64_t)(i % 2), 999);
+	linnet_incremental_catch_up(net, now);
+	linnet_incremental_tracker(net, &tracker);
+	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
+		linnet_tracker_digits(&tracker, pages, digits);
+		check(linnet_network_score(network, digits, ready->scratch, &expected) == 0, "score refused");
+		check(linnet_incremental_decide(net, pages, scratch) == (expected > 0), "decision of the history before");
 	}
 	free(memory);
 	free(scratch);
@@ -141,6 +156,38 @@ static void networks(char **words, size_t count)
 		if (input_max < 255)
 			check(linnet_network_logits(&ready.network, inputs, ready.scratch, ready.logits) ==
 			      LINNET_E_INPUT, "input above its bound");
+	}
+}
+
+/*
+ * A hidden unit that is exactly 1 counts, and one that is -1 does not, in sums of every width: the other unit of the layer
+ * is large enough to need it, and has no weight behind.
+ */
+static void smallest_activation(void)
+{
+	static const int64_t large[] = { 1, (int64_t)1 << 40, (int64_t)1 << 62 };
+
+	for (size_t w = 0; w < sizeof(large) / sizeof(*large); w++) {
+		for (int64_t sign = -1; sign <= 1; sign += 2) {
+			const int64_t weights[2][2] = { { sign, large[w] }, { 3, 0 } }, biases[2][2] = { { 0, 0 }, { 5, 0 } };
+			uint8_t bytes[4][16], input = 1;
+			struct linnet_source layers[2] = {
+				{ .inputs = 1, .outputs = 2, .weight_bytes = 8, .weights = bytes[0], .biases = bytes[1] },
+				{ .inputs = 2, .outputs = 1, .weight_bytes = 8, .weights = bytes[2], .biases = bytes[3] },
+			};
+			struct ready ready = { .memory = NULL };
+
+			for (int i = 0; i < 4; i++)
+				for (int n = 0; n < 16; n++)
+					bytes[i][n] = (uint8_t)((uint64_t)(i % 2 ? biases : weights)[i / 2][n / 8] >> 8 * (n % 8));
+			if (get_ready(&ready, layers, 2, 9) < 0) {
+				fail("network refused");
+				continue;
+			}
+			check(linnet_network_logits(&ready.network, &input, ready.scratch, ready.logits) == 0, "logits refused");
+			check(ready.logits[0] == (sign > 0 ? 8 : 5), "a hidden unit of 1");
+			dismiss(&ready);
+		}
 	}
 }
 

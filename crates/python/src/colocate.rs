@@ -72,6 +72,12 @@ impl PyTenantLoad {
         Ok(PyTenantLoad(Load::draw(&mut Chance::new(seed), share, peak_bytes_per_s)))
     }
 
+    /// I/Os per second, on average.
+    #[getter]
+    fn rate(&self) -> f64 {
+        self.0.rate
+    }
+
     /// Maximum of I/Os outstanding.
     #[getter]
     fn depth(&self) -> usize {

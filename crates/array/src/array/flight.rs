@@ -44,7 +44,6 @@ impl Array {
         self.counters.probes += u64::from(core.is_probe());
         slot.flights[k] = Flight { core, in_flight };
         slot.submitted |= 1 << k;
-        slot.refused &= !(1 << k);
         slot.flying |= 1 << k;
         let is_read = slot.request.op.is_read();
         self.counters.submits += 1;

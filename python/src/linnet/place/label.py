@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 import random
 import threading
@@ -224,6 +225,7 @@ class Labeller:
     def library(self, progress: Progress) -> list[Member]:
         """The workloads, profiled and run alone."""
         loads, plan = self._drives.loads, self.plan
+        self._check_room()
         keys = [
             key_of("alone", self.drive.parameters, plan.seed, plan.warm_s, plan.seconds, number, load)
             for number, load in enumerate(loads)
@@ -233,6 +235,20 @@ class Labeller:
             Member(load, np.array(value["features"]), tuple(value["alone"]))
             for load, value in zip(loads, found, strict=True)
         ]
+
+    def _check_room(self) -> None:
+        """Raise TenantError if the traces of the runs that threads make at a time cannot be held in memory."""
+        if not isinstance(self._workers, Threads):
+            return
+        at_once, seconds = self._workers.count, self._drives.end_s
+        busiest = sorted((load.rate for load in self._drives.loads), reverse=True)[: self.plan.tenants[1]]
+        records = int(sum(busiest) * seconds) * at_once
+        room = _native.record_room()
+        if room is not None and records > room[0]:
+            raise TenantError(
+                f"{at_once} runs at a time of up to {self.plan.tenants[1]} tenants for {seconds:g} s hold up to "
+                f"{records:,} I/Os, and {room[0]:,} fit {room[1]}; give fewer --seconds, --tenants or --threads"
+            )
 
     def runs(self, library: Sequence[Member], progress: Progress) -> list[Run]:
         """The co-location runs."""
@@ -283,6 +299,10 @@ COLUMNS = (
 """Columns of the table: one row for each tenant of each run."""
 
 
+GROUP_ROWS = 65_536
+"""Rows of a group of a Parquet table, which are in memory at a time."""
+
+
 def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator[list[Any]]:
     """Rows of the table, in the order of ``COLUMNS``. ``others`` is the aggregate of the tenant's neighbours."""
     for number, run in enumerate(runs):
@@ -302,19 +322,29 @@ def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator
 def write_table(
     file: BinaryIO, drive: str, library: Sequence[Member], runs: Sequence[Run], parquet: bool = False
 ) -> int:
-    """Write the table as CSV or Parquet; returns its rows."""
-    table = list(rows(drive, library, runs))
+    """Write the table as CSV or Parquet, a part at a time; returns its rows."""
+    table, count = rows(drive, library, runs), 0
     if parquet:
         import pyarrow
         import pyarrow.parquet
 
-        columns = {name: [row[i] for row in table] for i, name in enumerate(COLUMNS)}
-        pyarrow.parquet.write_table(pyarrow.table(columns), file, compression="zstd")
-    else:
-        text = io.TextIOWrapper(file, newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(table)
-        # The caller closes the file.
-        text.detach()
-    return len(table)
+        writer = None
+        while part := list(itertools.islice(table, GROUP_ROWS)):
+            columns = {name: [row[i] for row in part] for i, name in enumerate(COLUMNS)}
+            # All groups have the types of the first.
+            group = pyarrow.table(columns, schema=writer.schema if writer else None)
+            writer = writer or pyarrow.parquet.ParquetWriter(file, group.schema, compression="zstd")
+            writer.write_table(group)
+            count += len(part)
+        if writer is not None:
+            writer.close()
+        return count
+    text = io.TextIOWrapper(file, newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for row in table:
+        lines.writerow(row)
+        count += 1
+    # The caller closes the file.
+    text.detach()
+    return count
