@@ -188,7 +188,7 @@ int kobject_uevent_env(struct kobject *kobject, int action, char **words)
 	(void)action;
 	/* The words that spec/dm-target.md promises. */
 	BUG_ON(strcmp(words[0], "DM_TARGET=linnet") || strcmp(words[1], "DM_ACTION=STATUS_CHANGED") || words[2]);
-	stub_might_sleep("kobject_uevent_env");
+	stub_might_wait_for_memory("kobject_uevent_env");
 	return 0;
 }
 

@@ -132,6 +132,7 @@ int main(int argc, char **argv)
 	check_revoke();
 	check_service();
 	check_status();
+	check_flags();
 	check_volume();
 	check_hedges();
 	check_models(inputs);

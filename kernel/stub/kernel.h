@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The parts of Linux that kernel/dm uses, in user space and in one thread: types, locks, memory, per-CPU data, work
- * queues. Every <linux/...> header is this one and block.h. Misuse that a kernel might not notice ends the program
+ * The parts of Linux that kernel/dm uses, in user space and in one thread: types, locks, memory, per-CPU data; work.h
+ * has work queues and timers. Every <linux/...> header is this one and block.h. Misuse that a kernel might not notice ends the program
  * here: sleeping under a lock, a lock taken twice, a counter below zero.
  *
  * Names that begin with stub_ are controlled by the test.
@@ -37,6 +37,9 @@ typedef u64 sector_t;
 #define __percpu
 #define __rcu
 #define __iomem
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
 #define __init
 #define __exit
 #define __must_check
@@ -275,6 +278,8 @@ static inline unsigned long roundup_pow_of_two(unsigned long n) { return n < 2 ?
 #define __GFP_ZERO 4u
 extern long stub_alloc_left; /* allocations until one fails, and then 0; below zero: none fails */
 void *stub_alloc(size_t size, gfp_t flags);
+/* Ends the program where that would be a deadlock. */
+void stub_might_wait_for_memory(const char *who);
 #define kmalloc(n, f) stub_alloc(n, f)
 #define kzalloc(n, f) stub_alloc(n, (f) | __GFP_ZERO)
 #define kcalloc(n, m, f) stub_alloc((size_t)(n) * (m), (f) | __GFP_ZERO)
@@ -329,57 +334,7 @@ __attribute__((format(printf, 3, 4))) int scnprintf(char *to, size_t size, const
 int stub_sscanf(const char *text, const char *format, ...);
 #define sscanf(...) stub_sscanf(__VA_ARGS__)
 
-/* ---- work queues: run when the test says so ---- */
-
-struct work_struct {
-	void (*func)(struct work_struct *work);
-	struct work_struct *next;
-	struct workqueue_struct *queue; /* pending on this queue */
-};
-struct delayed_work { struct work_struct work; };
-struct workqueue_struct { struct work_struct *first; struct workqueue_struct *next; };
-#define WQ_MEM_RECLAIM 1
-#define WQ_UNBOUND 2
-#define WQ_HIGHPRI 4
-#define INIT_WORK(w, f) (*(w) = (struct work_struct){ .func = (f) })
-#define INIT_DELAYED_WORK(w, f) INIT_WORK(&(w)->work, f)
-struct workqueue_struct *stub_queue(void);
-#define alloc_workqueue(...) stub_queue()
-#define alloc_ordered_workqueue(...) stub_queue()
-void destroy_workqueue(struct workqueue_struct *queue);
-bool queue_work(struct workqueue_struct *queue, struct work_struct *work);
-bool cancel_work_sync(struct work_struct *work);
-void flush_workqueue(struct workqueue_struct *queue);
-#define drain_workqueue(q) flush_workqueue(q)
-#define queue_delayed_work(q, w, t) queue_work(q, &(w)->work)
-#define mod_delayed_work(q, w, t) queue_work(q, &(w)->work)
-#define cancel_delayed_work_sync(w) cancel_work_sync(&(w)->work)
-bool flush_work(struct work_struct *work);
-/* Runs pending work, including work that it queues. Returns the number of items. */
-unsigned int stub_run_works(void);
-
-/* ---- timers: run when the test says so ---- */
-
-typedef s64 ktime_t;
-#define ns_to_ktime(ns) ((ktime_t)(ns))
-#define CLOCK_MONOTONIC 1
-enum hrtimer_mode { HRTIMER_MODE_ABS };
-enum hrtimer_restart { HRTIMER_NORESTART, HRTIMER_RESTART };
-struct hrtimer {
-	enum hrtimer_restart (*function)(struct hrtimer *timer);
-	ktime_t expires;
-	bool set, listed;
-	struct hrtimer *next;
-};
-void hrtimer_init(struct hrtimer *timer, int clock, enum hrtimer_mode mode);
-void hrtimer_start(struct hrtimer *timer, ktime_t expires, enum hrtimer_mode mode);
-#define hrtimer_set_expires(t, at) ((void)((t)->expires = (at)))
-int hrtimer_cancel(struct hrtimer *timer);
-/* Runs the timers whose time has come. Returns how many ran. */
-unsigned int stub_run_timers(void);
-/* What happens while someone sleeps. NULL: nobody would ever wake it. */
-extern void (*stub_while_asleep)(void);
-void msleep(unsigned int ms);
+#include "work.h"
 
 /* ---- modules ---- */
 
