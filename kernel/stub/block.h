@@ -265,6 +265,9 @@ void stub_complete_own(unsigned int i, blk_status_t status, u8 fill);
 struct dm_target *stub_create(char *words, bool readonly, char **error);
 /* The same for a device of the target linnet-leg, which gets the number 253:MINOR. */
 struct dm_target *stub_create_leg(char *words, unsigned int minor);
+/* A further table of that device, which is not resumed (dmsetup load); and the end of a table that was suspended. */
+struct dm_target *stub_load_leg(char *words, unsigned int minor);
+void stub_discard(struct dm_target *ti);
 void stub_remove(struct dm_target *ti);
 int stub_message(struct dm_target *ti, char *words);
 

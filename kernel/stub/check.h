@@ -56,6 +56,7 @@ void check_service(void);
 void check_status(void);
 void check_flags(void);
 void check_volume(void);
+void check_trust_races(void);
 void check_hedges(void);
 
 #endif

@@ -10,7 +10,8 @@
 #define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
 
-unsigned int stub_atomic, stub_cpu, stub_logged;
+unsigned int stub_atomic, stub_cpu, stub_logged, stub_locks, stub_readers, stub_points;
+void (*stub_other)(void);
 void (*stub_meanwhile)(void);
 u64 stub_now = 1000000000;
 long stub_alloc_left = -1;
@@ -20,6 +21,17 @@ void stub_die(const char *what)
 {
 	fprintf(stderr, "stub: %s\n", what);
 	abort();
+}
+
+void stub_preempt(void)
+{
+	unsigned int own_atomic = stub_atomic, own_cpu = stub_cpu;
+
+	stub_atomic = 0;
+	stub_cpu = !own_cpu;
+	stub_other();
+	stub_atomic = own_atomic;
+	stub_cpu = own_cpu;
 }
 
 void stub_log(const char *format, ...)

@@ -67,12 +67,12 @@ typedef u64 sector_t;
 #define cond_resched() stub_might_sleep("cond_resched")
 #define might_sleep() stub_might_sleep("might_sleep")
 #define barrier() __asm__ volatile("" ::: "memory")
-#define smp_mb() barrier()
+#define smp_mb() ({ barrier(); stub_point(); })
 #define smp_rmb() barrier()
 #define smp_wmb() barrier()
-#define smp_mb__after_atomic() barrier()
-#define smp_load_acquire(p) READ_ONCE(*(p))
-#define smp_store_release(p, v) WRITE_ONCE(*(p), v)
+#define smp_mb__after_atomic() ({ barrier(); stub_point(); })
+#define smp_load_acquire(p) (stub_point(), READ_ONCE(*(p)))
+#define smp_store_release(p, v) ({ WRITE_ONCE(*(p), v); stub_point(); })
 #define BUG() stub_die("BUG")
 #define BUG_ON(x) ((x) ? stub_die("BUG_ON " #x) : (void)0)
 #define WARN_ON(x) ({ bool bad_ = (x); if (bad_) stub_die("WARN_ON " #x); bad_; })
@@ -93,6 +93,23 @@ extern unsigned int stub_cpu;
 /* An action of another CPU just before the next raw lock is taken, once. NULL: none. */
 extern void (*stub_meanwhile)(void);
 #define STUB_CPUS 2
+extern unsigned int stub_locks, stub_readers; /* locks held; RCU readers */
+/*
+ * Another CPU acts in between: at the stub_points'th place from now where it could, stub_preempt is called. These
+ * places are before and after locks and barriers, while no lock is held.
+ */
+extern unsigned int stub_points;
+void stub_preempt(void);
+extern void (*stub_other)(void);
+#ifdef STUB_NO_TRACE /* only the target's instructions are counted */
+#define STUB_TRACK(change) ((void)0)
+#else
+#define STUB_TRACK(change) ((void)(change))
+#endif
+static inline void stub_point(void)
+{
+	STUB_TRACK(unlikely(stub_points) && !stub_locks && !--stub_points && (stub_preempt(), 1));
+}
 
 static inline void stub_might_sleep(const char *who)
 {
@@ -112,6 +129,7 @@ static inline void spin_lock(spinlock_t *l)
 	if (unlikely(l->held))
 		stub_die("a lock is taken twice");
 	l->held = 1;
+	STUB_TRACK(stub_locks++);
 	stub_atomic++;
 }
 static inline void spin_unlock(spinlock_t *l)
@@ -119,13 +137,14 @@ static inline void spin_unlock(spinlock_t *l)
 	if (unlikely(!l->held))
 		stub_die("a lock is released that is not held");
 	l->held = 0;
+	STUB_TRACK(stub_locks--);
 	stub_atomic--;
 }
 #define spin_lock_init(l) ((l)->held = 0)
-#define spin_lock_irq(l) spin_lock(l)
-#define spin_unlock_irq(l) spin_unlock(l)
-#define spin_lock_irqsave(l, f) ((f) = 0, spin_lock(l))
-#define spin_unlock_irqrestore(l, f) ((void)(f), spin_unlock(l))
+#define spin_lock_irq(l) (stub_point(), spin_lock(l))
+#define spin_unlock_irq(l) (spin_unlock(l), stub_point())
+#define spin_lock_irqsave(l, f) ((f) = 0, stub_point(), spin_lock(l))
+#define spin_unlock_irqrestore(l, f) ((void)(f), spin_unlock(l), stub_point())
 #define raw_spin_lock_init(l) spin_lock_init(l)
 #define raw_spin_lock(l) spin_lock(l)
 #define raw_spin_lock_irq(l) spin_lock(l)
@@ -145,7 +164,7 @@ static inline void stub_let_others(void)
 	stub_atomic = own_atomic;
 	stub_cpu = own_cpu;
 }
-#ifdef STUB_NO_TRACE /* only the target's instructions are counted */
+#ifdef STUB_NO_TRACE
 #define raw_spin_lock_irqsave(l, f) spin_lock_irqsave(l, f)
 #else
 #define raw_spin_lock_irqsave(l, f) (stub_let_others(), spin_lock_irqsave(l, f))
@@ -176,15 +195,15 @@ typedef seqcount_raw_spinlock_t seqcount_t;
 #define read_seqcount_begin(s) READ_ONCE((s)->n)
 #define read_seqcount_retry(s, was) (READ_ONCE((s)->n) != (was))
 
-#define rcu_read_lock() ((void)stub_atomic++)
-#define rcu_read_unlock() ((void)stub_atomic--)
+#define rcu_read_lock() ((void)stub_atomic++, STUB_TRACK(stub_readers++))
+#define rcu_read_unlock() ((void)stub_atomic--, STUB_TRACK(stub_readers--))
 #define rcu_dereference(p) READ_ONCE(p)
 #define rcu_dereference_protected(p, c) (BUG_ON(!(c)), (p))
 #define rcu_access_pointer(p) READ_ONCE(p)
 #define rcu_assign_pointer(p, v) WRITE_ONCE(p, v)
 #define RCU_INIT_POINTER(p, v) WRITE_ONCE(p, v)
 #define rcu_replace_pointer(p, v, c) ({ typeof(p) was_ = rcu_dereference_protected(p, c); (p) = (v); was_; })
-#define synchronize_rcu() stub_might_sleep("synchronize_rcu")
+#define synchronize_rcu() (stub_might_sleep("synchronize_rcu"), BUG_ON(stub_readers))
 #define synchronize_rcu_expedited() stub_might_sleep("synchronize_rcu")
 #define rcu_barrier() stub_might_sleep("rcu_barrier")
 
