@@ -32,7 +32,6 @@ trust stays while a leg is suspended|member.c|/^static void shut/,/^}/s/\tdistru
 reads use the drive of a leg that is suspended|member.c|/^static void shut/,/^}/s/WRITE_ONCE(member->bdev, NULL);/;/
 trust from while the volume was suspended|volume.c|/doubt_legs(volume, LINNET_DOUBT_NEW);/d
 a suspended volume keeps its trust|volume.c|/doubt_legs(volume, LINNET_DOUBT_SUSPENDED);/d
-a leg that has lost its trust is read|volume.c|s/bdev && READ_ONCE(volume->trusted) & BIT(io->leg)/bdev/
 REQ_FAILFAST for the last leg|policy.c|s/is_power_of_2(usable) \&\& !dm->volume ? 0 : //
 REQ_FAILFAST stays|target.c|s/REQ_POLLED . io->failfast/REQ_POLLED/
 uevents on the queue on which reads wait|linnet-dm.h|s/schedule_work(&dm->event)/queue_work(dm->queue, \&dm->event)/
