@@ -287,7 +287,7 @@ u32 linnet_usable_legs(const struct linnet_dm *dm, u8 tried);
 /* A number that is unique among the I/Os of this target. */
 u64 linnet_next_id(struct linnet_dm *dm);
 
-/* ---- table.c ---- */
+/* ---- table.c, status.c: what they print, they print under control ---- */
 
 int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args);
 void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen);

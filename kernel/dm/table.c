@@ -187,6 +187,7 @@ void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 	u32 out = READ_ONCE(dm->failed), hedge = READ_ONCE(dm->hedge_percent), words = 2, k;
 	unsigned int sz = 0;
 
+	lockdep_assert_held(&dm->control); /* for the names of the models */
 	if (dm->volume)
 		DMEMIT("md %s ", dm->volume->md->name);
 	DMEMIT("%u", dm->leg_count);

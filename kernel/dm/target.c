@@ -345,10 +345,14 @@ static void linnet_status(struct dm_target *ti, status_type_t type, unsigned int
 
 	switch (type) {
 	case STATUSTYPE_INFO:
+		mutex_lock(&dm->control);
 		linnet_status_print(dm, result, maxlen);
+		mutex_unlock(&dm->control);
 		break;
 	case STATUSTYPE_TABLE:
+		mutex_lock(&dm->control);
 		linnet_table_print(dm, result, maxlen);
+		mutex_unlock(&dm->control);
 		break;
 	case STATUSTYPE_IMA:
 		DMEMIT_TARGET_NAME_VERSION(ti->type);
