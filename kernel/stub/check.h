@@ -55,7 +55,9 @@ void check_reads(unsigned long inputs);
 void check_revoke(void);
 void check_service(void);
 void check_status(void);
+void check_flags(void);
 void check_volume(void);
+void check_trust_races(void);
 void check_hedges(void);
 
 /* Random devices for so many seconds, or so many cases from the first one on. Not 0 if something was found. */

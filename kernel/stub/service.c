@@ -168,14 +168,14 @@ static void check_all_out(void)
 /* Errors that do not indicate a fault of a replica reach the application unchanged. */
 static void check_answers(void)
 {
-	static const blk_status_t answers[] = { BLK_STS_AGAIN, BLK_STS_NOTSUPP, BLK_STS_DM_REQUEUE };
+	static const blk_status_t answers[] = { BLK_STS_AGAIN, BLK_STS_NOTSUPP, BLK_STS_DM_REQUEUE, BLK_STS_INVAL };
 	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
 
 	for (u32 n = 0; n < 12; n++) {
 		struct stub_bio *b = start(ti);
 
-		fail(b, answers[n % 3]);
-		CHECK(b->ended == 1 && b->bio.bi_status == answers[n % 3], "status %u", b->bio.bi_status);
+		fail(b, answers[n % 4]);
+		CHECK(b->ended == 1 && b->bio.bi_status == answers[n % 4], "status %u", b->bio.bi_status);
 		free(b);
 	}
 	CHECK(state_of(ti, 0) == 'A' && count_of(ti, "errors", 0) == 0, "taken for errors");
