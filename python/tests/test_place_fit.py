@@ -178,6 +178,7 @@ def test_lengths_are_checked_before_they_are_trusted() -> None:
         container.unpack(container.FIXED.pack(container.MAGIC, 2, 1, 0, 32, 0, 0) + bytes(4))
 
 
+@pytest.mark.slow
 def test_fit_and_predict_as_commands(tmp_path: Path, linnet) -> None:
     write_ssdiq(tmp_path / "data", ("a0", "b0"))
     path = tmp_path / "m.linnet"

@@ -67,6 +67,7 @@ def test_training_on_other_data_leaves_out_what_would_answer(drives: Observation
     assert all("A" in set(fold.train.labels["model"]) for fold in found), "other loads of a strange drive train"
 
 
+@pytest.mark.slow
 def test_ours_finds_the_plateau_and_the_hump_that_a_forest_misses(drives: Observations) -> None:
     ours, forest = (judged(drives, "unseen-load", name) for name in ("linnet", "forest"))
     assert ours["r2"] > 0.93
@@ -74,6 +75,7 @@ def test_ours_finds_the_plateau_and_the_hump_that_a_forest_misses(drives: Observ
     assert 0.8 <= ours["coverage90"] <= 1.0
 
 
+@pytest.mark.slow
 def test_without_the_measured_capacity_the_states_are_confused(
     drives: Observations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +88,7 @@ def test_without_the_measured_capacity_the_states_are_confused(
     assert judged(drives, "unseen-load", "linnet")["r2"] < whole["r2"] - 0.01
 
 
+@pytest.mark.slow
 def test_a_few_minutes_calibrate_a_new_drive(drives: Observations) -> None:
     before, after = (judged(drives, "unseen-drive", "linnet", minutes) for minutes in (0, 6))
     assert after["r2"] > 0.75
@@ -167,6 +170,7 @@ def test_slopes_are_the_derivatives_of_the_covariance() -> None:
             np.testing.assert_allclose(exact[i], secant, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_command_has_a_row_for_each_target_and_model(tmp_path: Path, linnet) -> None:
     write_icpe(tmp_path)
     done = linnet("place", "judge", "--data", tmp_path, "--split", "random", "--seeds", 2, "--json")

@@ -97,6 +97,7 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_and_json(training: Path) -> None:
     shown = run("study", "tune", training)
     assert shown.returncode == 0 and "accuracy lost when a feature is permuted" in shown.stdout, shown.stderr
