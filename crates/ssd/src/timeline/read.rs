@@ -6,10 +6,10 @@
 
 use linnet_types::{Nanos, Request};
 
-use super::die::Die;
-use super::line::Timeline;
+use super::die::{Die, Front};
+use super::line::{Gap, Reserved, Timeline};
 use super::machine::Machine;
-use super::params::{PAGE_BYTES, ReadPriority};
+use super::params::{CHANNELS_MAX, PAGE_BYTES, ReadPriority};
 use super::serve::Home;
 use crate::cause::{Cause, Mechanism, Source};
 
@@ -17,34 +17,62 @@ use crate::cause::{Cause, Mechanism, Source};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub die: u32,
+    pub channel: u32,
     pub arrive: Nanos,
     pub start: Nanos,
     retry_ns: Nanos,
     /// The second flash read of a page that is stored in two pieces.
     second_ns: Nanos,
     cell_end: Nanos,
-    pub bus_start: Nanos,
-    pub bus_end: Nanos,
-    link_start: Nanos,
-    link_end: Nanos,
+    pub bus: Gap,
+    pub bus_ns: Nanos,
+    link: Gap,
+    link_ns: Nanos,
+}
+
+impl Part {
+    #[inline]
+    pub fn bus_end(&self) -> Nanos {
+        self.bus.start + self.bus_ns
+    }
+
+    #[inline]
+    fn link_end(&self) -> Nanos {
+        self.link.start + self.link_ns
+    }
 }
 
 /// The state that a peek changed, saved so that it can be restored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Undo {
-    dies: Vec<(u32, Die)>,
-    channels: Vec<(u32, Timeline)>,
+    /// Before each flash read, so that the first entry of a die is the oldest.
+    dies: Vec<(u32, Front)>,
+    /// Before the first transfer of each channel.
+    channels: Vec<(u32, Reserved)>,
+    /// The channels that are kept, one bit each.
+    kept: [u64; (CHANNELS_MAX / 64) as usize],
 }
 
 impl Undo {
-    /// Saves a die and its channel before the peek changes them for the first time.
-    fn keep(&mut self, die: u32, dies: &[Die], channel: u32, channels: &[Timeline]) {
-        if self.dies.iter().all(|&(kept, _)| kept != die) {
-            self.dies.push((die, dies[die as usize].clone()));
+    /// Saves what a part changes of its die and its channel.
+    #[inline]
+    fn keep(&mut self, part: &Part, die: &Die, channel: &Timeline) {
+        self.dies.push((part.die, die.front));
+        let (word, bit) = (&mut self.kept[part.channel as usize / 64], 1 << (part.channel % 64));
+        if *word & bit == 0 {
+            *word |= bit;
+            self.channels.push((part.channel, channel.reserved));
         }
-        if self.channels.iter().all(|&(kept, _)| kept != channel) {
-            self.channels.push((channel, channels[channel as usize].clone()));
+    }
+
+    fn restore(&mut self, dies: &mut [Die], channels: &mut [Timeline]) {
+        for (die, before) in self.dies.drain(..).rev() {
+            dies[die as usize].front = before;
         }
+        for (channel, before) in self.channels.drain(..) {
+            channels[channel as usize].reserved = before;
+        }
+        self.kept.fill(0);
     }
 }
 
@@ -103,22 +131,11 @@ impl Machine {
         let second_ns = if split { read_ns } else { 0 };
         let cell_end = start + read_ns + retry_ns + second_ns;
         let bus_ns = u64::from(pages) * self.geometry.channel_page_ns;
-        let bus_start = self.channels[self.geometry.channel_of(die) as usize].find(cell_end, bus_ns);
-        let bus_end = bus_start + bus_ns;
+        let channel = self.geometry.channel_of(die);
+        let bus = self.channels[channel as usize].find(cell_end, bus_ns);
         let link_ns = self.geometry.link_ns(bytes);
-        let link_start = self.links[0].find(bus_end, link_ns);
-        Part {
-            die,
-            arrive,
-            start,
-            retry_ns,
-            second_ns,
-            cell_end,
-            bus_start,
-            bus_end,
-            link_start,
-            link_end: link_start + link_ns,
-        }
+        let link = self.links[0].find(bus.start + bus_ns, link_ns);
+        Part { die, channel, arrive, start, retry_ns, second_ns, cell_end, bus, bus_ns, link, link_ns }
     }
 
     /// Probability of a retry on a unit: it grows with the wear of the superblock.
@@ -132,16 +149,34 @@ impl Machine {
         (self.params.retry_probability * (1.0 + growth * f64::from(erases) / 1000.0)).min(1.0)
     }
 
+    #[inline]
     fn apply(&mut self, now: Nanos, part: &Part) {
         // The page register is busy until its data has left, so the die is busy too.
-        self.dies[part.die as usize].read(Mechanism::HostRead, part.arrive, part.start, part.bus_end);
-        let channel = self.geometry.channel_of(part.die) as usize;
-        self.channels[channel].reserve(now, part.bus_start, part.bus_end - part.bus_start);
-        self.links[0].reserve(now, part.link_start, part.link_end - part.link_start);
+        self.dies[part.die as usize].read(Mechanism::HostRead, part.arrive, part.start, part.bus_end());
+        self.channels[part.channel as usize].reserve(now, part.bus, part.bus_ns);
+        self.links[0].reserve(now, part.link, part.link_ns);
     }
 
-    /// Computes a read. Fills `undo` for a peek. Returns the time of completion, and the flash read that determined it.
-    fn walk(&mut self, now: Nanos, request: &Request, mut undo: Option<&mut Undo>) -> (Nanos, Option<Part>, Walked) {
+    /// [`Machine::apply`] for a peek: keeps what it changes, and records nothing.
+    #[inline]
+    fn pretend(&mut self, now: Nanos, part: &Part, undo: &mut Undo) {
+        let (die, channel) = (&mut self.dies[part.die as usize], &mut self.channels[part.channel as usize]);
+        undo.keep(part, die, channel);
+        die.occupy(part.arrive, part.start, part.bus_end());
+        channel.occupy(now, part.bus, part.bus_ns);
+        self.links[0].occupy(now, part.link, part.link_ns);
+    }
+
+    /// Computes a read, up to the first part that is done after `limit`. Fills `undo` for a peek. Returns the time of
+    /// completion, and the flash read that determined it.
+    #[inline]
+    fn walk(
+        &mut self,
+        now: Nanos,
+        request: &Request,
+        limit: Nanos,
+        mut undo: Option<&mut Undo>,
+    ) -> (Nanos, Option<Part>, Walked) {
         let (first, count) = self.pages_of(request);
         let mut walked = Walked::default();
         let arrive = self.read_arrives(now);
@@ -151,7 +186,7 @@ impl Machine {
         let mut first_room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
         let mut page = first;
         let mut seen = 0;
-        while seen < count {
+        while seen < count && done + self.params.complete_ns <= limit {
             let home = self.home(page, now);
             // Adjacent pages in the same unit are read together, even across the wrap at the end of the capacity.
             let mut pages = 0;
@@ -179,10 +214,10 @@ impl Machine {
                     walked.hits += u64::from(pages);
                     let ready = arrive + self.params.dram_ns;
                     let link_ns = self.geometry.link_ns(bytes);
-                    let start = self.links[0].find(ready, link_ns);
-                    self.links[0].reserve(now, start, link_ns);
-                    if start + link_ns > done {
-                        done = start + link_ns;
+                    let gap = self.links[0].find(ready, link_ns);
+                    self.links[0].reserve(now, gap, link_ns);
+                    if gap.start + link_ns > done {
+                        done = gap.start + link_ns;
                         last = None;
                     }
                 }
@@ -192,12 +227,12 @@ impl Machine {
                     walked.split_reads += u64::from(split);
                     walked.flash_reads += 1;
                     walked.retries += u64::from(part.retry_ns > 0);
-                    if let Some(undo) = undo.as_deref_mut() {
-                        undo.keep(part.die, &self.dies, self.geometry.channel_of(part.die), &self.channels);
+                    match undo.as_deref_mut() {
+                        Some(undo) => self.pretend(now, &part, undo),
+                        None => self.apply(now, &part),
                     }
-                    self.apply(now, &part);
-                    if part.link_end > done {
-                        done = part.link_end;
+                    if part.link_end() > done {
+                        done = part.link_end();
                         last = Some(part);
                     }
                 }
@@ -208,7 +243,7 @@ impl Machine {
     }
 
     pub fn read(&mut self, now: Nanos, request: &Request, cause: Option<&mut Cause>) -> Nanos {
-        let (done, part, walked) = self.walk(now, request, None);
+        let (done, part, walked) = self.walk(now, request, Nanos::MAX, None);
         let stats = &mut self.stats;
         stats.reads += 1;
         stats.host_read_pages += walked.pages;
@@ -240,8 +275,8 @@ impl Machine {
         self.dies[part.die as usize].explain(part.arrive, part.start, &mut cause);
         cause.add(Mechanism::Retry, part.retry_ns);
         cause.add(Mechanism::Rmw, part.second_ns);
-        cause.add(Mechanism::Bus, part.bus_start - part.cell_end);
-        cause.add(Mechanism::Link, part.link_start - part.bus_end);
+        cause.add(Mechanism::Bus, part.bus.start - part.cell_end);
+        cause.add(Mechanism::Link, part.link.start - part.bus_end());
         cause
     }
 
@@ -254,8 +289,8 @@ impl Machine {
         params.command_ns + flash_ns + self.geometry.link_ns(size_bytes.into()) + params.complete_ns
     }
 
-    /// The time at which the read would complete.
-    pub fn peek_read(&mut self, now: Nanos, request: &Request) -> Nanos {
+    /// The time at which the read would complete; if that is after `limit`, any time between the two.
+    pub fn peek_read(&mut self, now: Nanos, request: &Request, limit: Nanos) -> Nanos {
         let (first, count) = self.pages_of(request);
         if count == 1 {
             let bytes = request.size_bytes.max(1).into();
@@ -264,25 +299,22 @@ impl Machine {
                 Home::Nowhere => arrive,
                 Home::Dram => {
                     let link_ns = self.geometry.link_ns(bytes);
-                    self.links[0].find(arrive + self.params.dram_ns, link_ns) + link_ns
+                    self.links[0].find(arrive + self.params.dram_ns, link_ns).start + link_ns
                 }
                 Home::Unit(unit) => {
                     let split = self.ftl.is_split(first);
-                    self.plan(arrive, unit, 1, bytes, self.stats.flash_reads, split).link_end
+                    self.plan(arrive, unit, 1, bytes, self.stats.flash_reads, split).link_end()
                 }
             };
             return end + self.params.complete_ns;
         }
+        // With priority, a peek starts the waiting work of every die that it visits, so it must visit all of them.
+        let limit = if self.params.read_priority == ReadPriority::None { limit } else { Nanos::MAX };
         let mut undo = std::mem::take(&mut self.undo);
-        let link = self.links[0].clone();
-        let (done, _, _) = self.walk(now, request, Some(&mut undo));
-        self.links[0] = link;
-        for (die, before) in undo.dies.drain(..) {
-            self.dies[die as usize] = before;
-        }
-        for (channel, before) in undo.channels.drain(..) {
-            self.channels[channel as usize] = before;
-        }
+        let link = self.links[0].reserved;
+        let (done, _, _) = self.walk(now, request, limit, Some(&mut undo));
+        self.links[0].reserved = link;
+        undo.restore(&mut self.dies, &mut self.channels);
         self.undo = undo;
         done
     }

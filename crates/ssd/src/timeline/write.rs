@@ -3,42 +3,42 @@
 
 use linnet_types::{Nanos, Request};
 
+use super::line::Gap;
 use super::machine::Machine;
 use super::params::PAGE_BYTES;
 use super::serve::Home;
 use crate::cause::{Cause, Mechanism};
 
 impl Machine {
-    /// When a write's data would start on the link, how long the transfer takes, and when the buffer has room for the
-    /// data.
-    fn acknowledge(&self, now: Nanos, request: &Request) -> (Nanos, Nanos, Nanos) {
+    /// Where a write's data fits on the link, how long the transfer takes, and when the buffer has room for the data.
+    fn acknowledge(&self, now: Nanos, request: &Request) -> (Gap, Nanos, Nanos) {
         let arrive = now + self.params.command_ns;
         let link_ns = self.geometry.link_ns(request.size_bytes.into());
         let (_, pages) = self.pages_of(request);
-        let start = self.links[self.link_in].find_command(arrive, link_ns);
+        let gap = self.links[self.link_in].find_command(arrive, link_ns);
         let mut room = self.buffer.room_at(now, pages, self.drain_page_ns);
         if self.params.write_limit_mb_per_s > 0 {
             room = room.max(self.admitted_until.saturating_sub(self.admitted_ahead_ns));
         }
-        (start, link_ns, room)
+        (gap, link_ns, room)
     }
 
     /// The time at which the write would complete.
     pub fn peek_write(&mut self, now: Nanos, request: &Request) -> Nanos {
         self.buffer.release(now);
-        let (start, link_ns, room) = self.acknowledge(now, request);
-        (start + link_ns).max(room) + self.params.dram_ns + self.params.complete_ns
+        let (gap, link_ns, room) = self.acknowledge(now, request);
+        (gap.start + link_ns).max(room) + self.params.dram_ns + self.params.complete_ns
     }
 
     pub fn write(&mut self, now: Nanos, request: &Request, cause: Option<&mut Cause>) -> Nanos {
         self.buffer.release(now);
-        let (start, link_ns, room) = self.acknowledge(now, request);
-        self.links[self.link_in].reserve_command(now, start, link_ns);
-        let moved = start + link_ns;
+        let (gap, link_ns, room) = self.acknowledge(now, request);
+        self.links[self.link_in].reserve_command(now, gap, link_ns);
+        let moved = gap.start + link_ns;
         self.stats.writes += 1;
         self.stats.buffer_full_writes += u64::from(room > moved);
         if let Some(cause) = cause {
-            cause.add(Mechanism::Link, start - now - self.params.command_ns);
+            cause.add(Mechanism::Link, gap.start - now - self.params.command_ns);
             cause.add(Mechanism::BufferFull, room.saturating_sub(moved));
         }
         if self.params.write_limit_mb_per_s > 0 {
@@ -89,9 +89,8 @@ impl Machine {
     fn complete_page(&mut self, now: Nanos, page: u32) {
         if let Home::Unit(unit) = self.home(page, now) {
             let part = self.plan(now + self.params.command_ns, unit, 1, 0, self.stats.flash_reads, false);
-            self.dies[part.die as usize].read(Mechanism::Rmw, part.arrive, part.start, part.bus_end);
-            let channel = self.geometry.channel_of(part.die) as usize;
-            self.channels[channel].reserve(now, part.bus_start, part.bus_end - part.bus_start);
+            self.dies[part.die as usize].read(Mechanism::Rmw, part.arrive, part.start, part.bus_end());
+            self.channels[part.channel as usize].reserve(now, part.bus, part.bus_ns);
             self.stats.flash_reads += 1;
             self.stats.rmw_reads += 1;
         }
