@@ -390,4 +390,8 @@ impl<D: Device> crate::Outlook for Peek<'_, D> {
     fn peek(&self, device: usize, now: Nanos, request: &Request) -> Option<Outcome> {
         self.0.get(device).and_then(Device::foresight).map(|device| device.peek(now, request))
     }
+
+    fn peek_until(&self, device: usize, now: Nanos, request: &Request, limit: Nanos) -> Option<Outcome> {
+        self.0.get(device).and_then(Device::foresight).map(|device| device.peek_until(now, request, limit))
+    }
 }

@@ -10,6 +10,12 @@ use linnet_types::{Nanos, Op, Outcome, Request};
 pub trait Outlook {
     /// What device number `device` would answer, or `None` without foresight.
     fn peek(&self, device: usize, now: Nanos, request: &Request) -> Option<Outcome>;
+
+    /// [`Outlook::peek`] for callers that only need to know how the request ends by `limit`: if it completes later, the
+    /// answer may be any time between `limit` and the completion.
+    fn peek_until(&self, device: usize, now: Nanos, request: &Request, _limit: Nanos) -> Option<Outcome> {
+        self.peek(device, now, request)
+    }
 }
 
 /// No foresight, as on real devices.

@@ -95,6 +95,13 @@ pub enum Outcome {
 pub trait Foresight {
     /// How this request would end if it were submitted now. Does not change later answers.
     fn peek(&self, now: Nanos, request: &Request) -> Outcome;
+
+    /// [`Foresight::peek`] for callers that only need to know how the request ends by `limit`: if it completes later, the
+    /// answer may be any time between `limit` and the completion. A model that computes a request part by part can stop
+    /// at the first part that is late.
+    fn peek_until(&self, now: Nanos, request: &Request, _limit: Nanos) -> Outcome {
+        self.peek(now, request)
+    }
 }
 
 /// A model in virtual time that returns each answer at submission, because nothing that arrives later changes it.

@@ -77,7 +77,7 @@ impl Array {
         self.counters.revokes += 1;
         let inflection_ns = self.inflection_ns[device];
         if inflection_ns > 0
-            && let Some(Outcome::Done(at)) = outlook.peek(device, now, &request)
+            && let Some(Outcome::Done(at)) = outlook.peek_until(device, now, &request, now + inflection_ns)
             && !is_slow(at.saturating_sub(now), inflection_ns)
         {
             self.counters.false_revokes += 1;
@@ -96,7 +96,7 @@ impl Array {
             probing.probes += 1;
             slot.sampled |= bit_of(&self.placement, slot, device);
         } else if inflection_ns > 0
-            && let Some(Outcome::Done(at)) = outlook.peek(device, now, &slot.request)
+            && let Some(Outcome::Done(at)) = outlook.peek_until(device, now, &slot.request, now + inflection_ns)
         {
             probing.fast_elsewhere += u64::from(!is_slow(at.saturating_sub(now), inflection_ns));
         }

@@ -48,15 +48,21 @@ pub(crate) struct Rules {
     pub by_kind: bool,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Die {
-    rules: Rules,
+/// Until when a die is taken by what it has started. A read changes nothing else, apart from what the die records.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Front {
     /// Since when the operation that started last runs without interruption.
     op_from: Nanos,
     /// End of the internal operation that started last.
     op_end: Nanos,
     /// End of the read that was scheduled last.
     read_end: Nanos,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Die {
+    rules: Rules,
+    pub front: Front,
     newest: u8,
     runs_len: u8,
     segments: [Segment; SEGMENTS],
@@ -75,9 +81,7 @@ impl Die {
         let nothing = Segment { start: 0, end: 0, of: Mechanism::HostRead };
         Die {
             rules,
-            op_from: 0,
-            op_end: 0,
-            read_end: 0,
+            front: Front::default(),
             newest: 0,
             runs_len: 0,
             segments: [nothing; SEGMENTS],
@@ -88,6 +92,7 @@ impl Die {
         }
     }
 
+    #[inline]
     fn record(&mut self, of: Mechanism, start: Nanos, end: Nanos) {
         self.busy_ns += end - start;
         if let Some(log) = &mut self.log {
@@ -103,23 +108,23 @@ impl Die {
     }
 
     fn run(&mut self, run: Run) -> Nanos {
-        let start = run.ready.max(self.op_end).max(self.read_end);
-        self.op_end = start + run.length();
-        self.op_from = self.op_end - run.unit_ns.min(run.length());
-        self.record(run.of, start, self.op_end);
-        self.op_end
+        let start = run.ready.max(self.front.op_end).max(self.front.read_end);
+        self.front.op_end = start + run.length();
+        self.front.op_from = self.front.op_end - run.unit_ns.min(run.length());
+        self.record(run.of, start, self.front.op_end);
+        self.front.op_end
     }
 
     /// Queues internal work together with the reads. Returns its end.
     pub fn queue(&mut self, run: Run) -> Nanos {
-        if run.units == 0 { run.ready.max(self.op_end).max(self.read_end) } else { self.run(run) }
+        if run.units == 0 { run.ready.max(self.front.op_end).max(self.front.read_end) } else { self.run(run) }
     }
 
     /// Queues internal work that lets reads go first until it starts. Returns its end, assuming that no read goes
     /// first.
     pub fn queue_behind_reads(&mut self, run: Run) -> Nanos {
         if run.units == 0 {
-            return run.ready.max(self.op_end).max(self.read_end) + self.backlog_ns;
+            return run.ready.max(self.front.op_end).max(self.front.read_end) + self.backlog_ns;
         }
         let len = self.runs_len as usize;
         self.backlog_ns += run.length();
@@ -137,7 +142,7 @@ impl Die {
                 self.runs_len += 1;
             }
         }
-        run.ready.max(self.op_end).max(self.read_end) + self.backlog_ns
+        run.ready.max(self.front.op_end).max(self.front.read_end) + self.backlog_ns
     }
 
     fn pop(&mut self) -> Run {
@@ -153,7 +158,7 @@ impl Die {
     pub fn catch_up(&mut self, now: Nanos) {
         while self.runs_len > 0 {
             let first = self.runs[0];
-            let start = first.ready.max(self.op_end).max(self.read_end);
+            let start = first.ready.max(self.front.op_end).max(self.front.read_end);
             if start >= now {
                 return;
             }
@@ -172,39 +177,45 @@ impl Die {
     /// possible.
     #[inline]
     pub fn read_start(&self, arrive: Nanos, suspend_ns: Option<Nanos>) -> Nanos {
-        let free = arrive.max(self.read_end);
+        let free = arrive.max(self.front.read_end);
         match suspend_ns {
             // An operation that is already suspended for another read causes no further cost.
-            Some(_) if self.op_end > free && self.read_end > arrive => free,
-            Some(suspend_ns) if self.op_end > free => {
+            Some(_) if self.front.op_end > free && self.front.read_end > arrive => free,
+            Some(suspend_ns) if self.front.op_end > free => {
                 let start = self.suspended_at(free) + suspend_ns;
-                if self.rules.suspend_after_ns > 0 { start.min(self.op_end) } else { start }
+                if self.rules.suspend_after_ns > 0 { start.min(self.front.op_end) } else { start }
             }
-            _ => free.max(self.op_end),
+            _ => free.max(self.front.op_end),
         }
     }
 
     /// When the running operation can be suspended for a read that finds it at `free`.
     #[inline]
     fn suspended_at(&self, free: Nanos) -> Nanos {
-        free.max(self.op_from + self.rules.suspend_after_ns)
+        free.max(self.front.op_from + self.rules.suspend_after_ns)
     }
 
     /// Schedules a read from `start` to `end`.
     #[inline]
     pub fn read(&mut self, of: Mechanism, arrive: Nanos, start: Nanos, end: Nanos) {
-        let free = arrive.max(self.read_end);
-        if self.op_end > start {
-            // Suspended: the operation resumes after the read.
-            if self.read_end > arrive {
-                self.op_end += end - free;
-            } else {
-                self.op_end += end - self.suspended_at(free) + self.rules.resume_ns;
-            }
-            self.op_from = end;
-        }
-        self.read_end = end;
+        self.occupy(arrive, start, end);
         self.record(of, start, end);
+    }
+
+    /// [`Die::read`] that changes [`Die::front`] only: it is not recorded.
+    #[inline]
+    pub fn occupy(&mut self, arrive: Nanos, start: Nanos, end: Nanos) {
+        let free = arrive.max(self.front.read_end);
+        if self.front.op_end > start {
+            // Suspended: the operation resumes after the read.
+            if self.front.read_end > arrive {
+                self.front.op_end += end - free;
+            } else {
+                self.front.op_end += end - self.suspended_at(free) + self.rules.resume_ns;
+            }
+            self.front.op_from = end;
+        }
+        self.front.read_end = end;
     }
 
     /// Adds to `cause` what the read waited for between `arrive` and `start`.
@@ -228,7 +239,7 @@ impl Die {
 
     #[cfg(test)]
     pub fn promised_until(&self) -> Nanos {
-        self.op_end.max(self.read_end)
+        self.front.op_end.max(self.front.read_end)
     }
 }
 

@@ -27,81 +27,174 @@ struct Slot {
     end: Nanos,
 }
 
-/// One direction of one bus.
-#[derive(Clone, Debug)]
-pub(crate) struct Timeline {
+/// The reservations of a bus.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved {
     /// The reservations are `slots[head..tail]`, in ascending order.
     head: u8,
     tail: u8,
     slots: [Slot; ROOM],
+    /// None is shorter than this.
+    shortest_ns: Nanos,
+}
+
+/// Where a transfer fits: when it would start, and the place of its slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gap {
+    pub start: Nanos,
+    at: u8,
+}
+
+/// One direction of one bus.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    pub reserved: Reserved,
     stream_until: Nanos,
     chunk_ns: Nanos,
     /// What used the bus, if this is recorded.
     pub log: Option<Box<SpanLog>>,
 }
 
-impl Timeline {
-    /// `chunk_ns`: how long a stream holds the bus before others get a turn.
-    pub fn new(chunk_ns: Nanos) -> Self {
-        let slots = [Slot { start: 0, end: 0 }; ROOM];
-        Timeline { head: 0, tail: 0, slots, stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
-    }
-
+impl Reserved {
     #[inline]
     fn taken(&self) -> &[Slot] {
         &self.slots[usize::from(self.head)..usize::from(self.tail)]
     }
 
-    /// When a transfer of `length` that is ready at `ready` would start.
+    /// The first gap of `length` from `start` on.
     #[inline]
-    pub fn find(&self, ready: Nanos, length: Nanos) -> Nanos {
-        let mut start = ready;
-        if self.stream_until > ready {
-            start = (ready + self.chunk_ns - ready % self.chunk_ns).min(self.stream_until);
-        }
+    fn gap(&self, mut start: Nanos, length: Nanos) -> Gap {
         // Search from the newest reservation: most transfers are ready near the end of the list.
         let taken = self.taken();
-        let over = taken.iter().rposition(|slot| slot.end <= start).map_or(0, |at| at + 1);
-        for slot in &taken[over..] {
+        let mut at = taken.iter().rposition(|slot| slot.end <= start).map_or(0, |at| at + 1);
+        for slot in &taken[at..] {
             if slot.start >= start + length {
                 break;
             }
             start = slot.end;
+            at += 1;
         }
-        start
+        Gap { start, at: self.head + at as u8 }
     }
 
-    /// Reserves the result of [`Timeline::find`]. No later call has a `ready` before `now`.
-    pub fn reserve(&mut self, now: Nanos, start: Nanos, length: Nanos) {
+    fn forget_before(&mut self, now: Nanos) {
+        let over = self.taken().iter().position(|slot| slot.end > now);
+        self.head = over.map_or(self.tail, |over| self.head + over as u8);
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.slots.copy_within(at + 1..usize::from(self.tail), at);
+        self.tail -= 1;
+    }
+
+    /// The first of the shortest reservations, and its length.
+    fn shortest(&self) -> (usize, Nanos) {
+        let head = usize::from(self.head);
+        let mut shortest = (head, Nanos::MAX);
+        for (at, slot) in (head..).zip(self.taken()) {
+            let length_ns = slot.end - slot.start;
+            if length_ns < shortest.1 {
+                shortest = (at, length_ns);
+                if length_ns == self.shortest_ns {
+                    break;
+                }
+            }
+        }
+        shortest
+    }
+
+    /// Inserts a slot at this place. If there is no room, the shortest reservation is dropped, which may be this one.
+    fn insert(&mut self, mut at: usize, slot: Slot) {
+        let length_ns = slot.end - slot.start;
+        if usize::from(self.tail - self.head) == SLOTS {
+            if length_ns < self.shortest_ns {
+                return;
+            }
+            let (shortest, shortest_ns) = self.shortest();
+            self.shortest_ns = shortest_ns;
+            if shortest_ns > length_ns {
+                return;
+            }
+            self.remove(shortest);
+            at -= usize::from(shortest < at);
+        } else {
+            self.shortest_ns = self.shortest_ns.min(length_ns);
+        }
+        if usize::from(self.tail) == ROOM {
+            let head = usize::from(self.head);
+            self.slots.copy_within(head.., 0);
+            (self.head, self.tail, at) = (0, self.tail - self.head, at - head);
+        }
+        self.slots.copy_within(at..usize::from(self.tail), at + 1);
+        self.slots[at] = slot;
+        self.tail += 1;
+    }
+}
+
+impl Timeline {
+    /// `chunk_ns`: how long a stream holds the bus before others get a turn.
+    pub fn new(chunk_ns: Nanos) -> Self {
+        let reserved = Reserved { head: 0, tail: 0, slots: [Slot { start: 0, end: 0 }; ROOM], shortest_ns: Nanos::MAX };
+        Timeline { reserved, stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
+    }
+
+    /// When a transfer of `length` that is ready at `ready` would start.
+    #[inline]
+    pub fn find(&self, ready: Nanos, length: Nanos) -> Gap {
+        let mut start = ready;
+        if self.stream_until > ready {
+            start = (ready + self.chunk_ns - ready % self.chunk_ns).min(self.stream_until);
+        }
+        self.reserved.gap(start, length)
+    }
+
+    /// Reserves the result of [`Timeline::find`], which must be the last call before this one. No later call has a
+    /// `ready` before `now`.
+    #[inline]
+    pub fn reserve(&mut self, now: Nanos, gap: Gap, length: Nanos) {
+        if length > 0
+            && let Some(log) = &mut self.log
+        {
+            log.add(Mechanism::HostRead, gap.start, gap.start + length);
+        }
+        self.occupy(now, gap, length);
+    }
+
+    /// [`Timeline::reserve`] that changes [`Timeline::reserved`] only: it is not recorded.
+    #[inline]
+    pub fn occupy(&mut self, now: Nanos, gap: Gap, length: Nanos) {
         if length == 0 {
             return;
         }
-        let end = start + length;
-        if let Some(log) = &mut self.log {
-            log.add(Mechanism::HostRead, start, end);
-        }
+        let end = gap.start + length;
         // Most transfers begin where the newest reservation ends: the parts of a large request, and any at saturation.
-        if let Some(newest) = self.slots[..usize::from(self.tail)].last_mut()
-            && newest.end == start
-            && start > now
+        if let Some(newest) = self.reserved.slots[..usize::from(self.reserved.tail)].last_mut()
+            && newest.end == gap.start
+            && gap.start > now
         {
             newest.end = end;
             return;
         }
-        self.forget_before(now);
-        let taken = self.taken();
-        let at = taken.iter().rposition(|slot| slot.start < end).map_or(0, |at| at + 1);
-        let touches_left = at > 0 && taken[at - 1].end == start;
-        let touches_right = at < taken.len() && taken[at].start == end;
-        let at = usize::from(self.head) + at;
+        self.place(now, gap, end);
+    }
+
+    fn place(&mut self, now: Nanos, gap: Gap, end: Nanos) {
+        let start = gap.start;
+        let reserved = &mut self.reserved;
+        reserved.forget_before(now);
+        let at = usize::from(gap.at);
+        let (head, tail) = (usize::from(reserved.head), usize::from(reserved.tail));
+        debug_assert!((head..=tail).contains(&at), "the gap was found in another state");
+        let touches_left = at > head && reserved.slots[at - 1].end == start;
+        let touches_right = at < tail && reserved.slots[at].start == end;
         match (touches_left, touches_right) {
             (true, true) => {
-                self.slots[at - 1].end = self.slots[at].end;
-                self.remove(at);
+                reserved.slots[at - 1].end = reserved.slots[at].end;
+                reserved.remove(at);
             }
-            (true, false) => self.slots[at - 1].end = end,
-            (false, true) => self.slots[at].start = start,
-            (false, false) => self.insert(at, Slot { start, end }),
+            (true, false) => reserved.slots[at - 1].end = end,
+            (false, true) => reserved.slots[at].start = start,
+            (false, false) => reserved.insert(at, Slot { start, end }),
         }
     }
 
@@ -115,53 +208,26 @@ impl Timeline {
 
     /// [`Timeline::find`] for a command of any length: one longer than a chunk is a stream, and streams are served in
     /// sequence.
-    pub fn find_command(&self, ready: Nanos, length: Nanos) -> Nanos {
-        if length > self.chunk_ns { ready.max(self.stream_until) } else { self.find(ready, length) }
+    pub fn find_command(&self, ready: Nanos, length: Nanos) -> Gap {
+        if length > self.chunk_ns {
+            Gap { start: ready.max(self.stream_until), at: self.reserved.tail }
+        } else {
+            self.find(ready, length)
+        }
     }
 
     /// [`Timeline::reserve`] for the result of [`Timeline::find_command`].
-    pub fn reserve_command(&mut self, now: Nanos, start: Nanos, length: Nanos) {
+    pub fn reserve_command(&mut self, now: Nanos, gap: Gap, length: Nanos) {
         if length > self.chunk_ns {
-            self.stream(Mechanism::Link, start, start + length);
+            self.stream(Mechanism::Link, gap.start, gap.start + length);
         } else {
-            self.reserve(now, start, length);
+            self.reserve(now, gap, length);
         }
     }
 
     /// When the last stream ends.
     pub fn stream_until(&self) -> Nanos {
         self.stream_until
-    }
-
-    fn forget_before(&mut self, now: Nanos) {
-        let over = self.taken().iter().position(|slot| slot.end > now);
-        self.head = over.map_or(self.tail, |over| self.head + over as u8);
-    }
-
-    fn remove(&mut self, at: usize) {
-        self.slots.copy_within(at + 1..usize::from(self.tail), at);
-        self.tail -= 1;
-    }
-
-    fn insert(&mut self, mut at: usize, slot: Slot) {
-        let taken = self.taken();
-        if taken.len() == SLOTS {
-            let shortest = (0..SLOTS).min_by_key(|&at| taken[at].end - taken[at].start).unwrap_or(0);
-            if taken[shortest].end - taken[shortest].start > slot.end - slot.start {
-                return;
-            }
-            let shortest = usize::from(self.head) + shortest;
-            self.remove(shortest);
-            at -= usize::from(shortest < at);
-        }
-        if usize::from(self.tail) == ROOM {
-            let head = usize::from(self.head);
-            self.slots.copy_within(head.., 0);
-            (self.head, self.tail, at) = (0, self.tail - self.head, at - head);
-        }
-        self.slots.copy_within(at..usize::from(self.tail), at + 1);
-        self.slots[at] = slot;
-        self.tail += 1;
     }
 }
 
@@ -171,9 +237,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn take(bus: &mut Timeline, now: Nanos, ready: Nanos, length: Nanos) -> Nanos {
-        let start = bus.find(ready, length);
-        bus.reserve(now, start, length);
-        start
+        let gap = bus.find(ready, length);
+        bus.reserve(now, gap, length);
+        gap.start
     }
 
     #[test]
@@ -189,9 +255,9 @@ mod tests {
     fn a_stream_gives_way_at_the_next_chunk() {
         let mut bus = Timeline::new(1000);
         bus.stream(Mechanism::FlushWide, 0, 10_000);
-        assert_eq!(bus.find(2_300, 10), 3_000);
-        assert_eq!(bus.find(9_900, 10), 10_000);
-        assert_eq!(bus.find(10_000, 10), 10_000);
+        assert_eq!(bus.find(2_300, 10).start, 3_000);
+        assert_eq!(bus.find(9_900, 10).start, 10_000);
+        assert_eq!(bus.find(10_000, 10).start, 10_000);
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use super::ftl::{DieWork, Ftl, Levelling};
 use super::geometry::Geometry;
 use super::line::Timeline;
 use super::params::{PAGE_BYTES, Params, ReadPriority};
-use super::serve::Undo;
+use super::read::Undo;
 use super::stats::Stats;
 use crate::cause::Mechanism;
 

@@ -8,7 +8,7 @@
 //!   [`spans`].
 //! - State: [`machine`] holds one [`die`] and one `line` per resource, the map of pages ([`ftl`]) and the write
 //!   [`buffer`].
-//! - Work: [`serve`] charges requests, [`internal`] the device's internal work, [`precondition`] ages a new device.
+//! - Work: [`read`] and [`write`] charge requests ([`serve`] has what they share), [`internal`] the device's internal work, [`precondition`] ages a new device.
 //! - [`snapshot`] saves and loads a device; [`table`] stores its maps.
 
 mod buffer;
@@ -20,12 +20,14 @@ mod line;
 mod machine;
 pub(crate) mod params;
 mod precondition;
+mod read;
 mod serve;
 mod snapshot;
 mod spans;
 mod ssd;
 mod stats;
 mod table;
+mod write;
 
 pub use params::{Params, ReadPriority};
 pub use spans::{Resource, Span};

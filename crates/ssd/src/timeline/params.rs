@@ -158,6 +158,9 @@ fn is_off<T: Default + PartialEq>(value: &T) -> bool {
 /// Most page types of a block.
 const PAGE_TYPES_MAX: usize = 16;
 
+/// Most channels of a device.
+pub(crate) const CHANNELS_MAX: u32 = 256;
+
 /// 4 KiB, the unit of the map.
 pub(crate) const PAGE_BYTES: u32 = 4096;
 
@@ -175,7 +178,7 @@ impl Params {
     /// # Errors
     /// [`Error::Setting`] names the field, its value and the accepted range.
     pub fn validate(&self) -> Result<(), Error> {
-        within("channels", self.channels.into(), 1, 256)?;
+        within("channels", self.channels.into(), 1, CHANNELS_MAX.into())?;
         within("dies_per_channel", self.dies_per_channel.into(), 1, 256)?;
         within("planes", self.planes.into(), 1, 8)?;
         within("flash_page_bytes", self.flash_page_bytes.into(), PAGE_BYTES.into(), 65536)?;

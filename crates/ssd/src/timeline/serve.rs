@@ -1,56 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Computes the latency of a request: the path of reads and writes over link, buffer, dies and channels.
-//!
-//! Serving has two steps, planning and applying. A peek only plans. If a request has several parts, so that later parts
-//! depend on earlier ones, the peek applies each part and then restores the state it changed.
+//! What requests have in common: their pages, where these are stored, and the commands that move no data.
 
 use linnet_types::{Nanos, Op, Request};
 
-use super::die::Die;
 use super::ftl::{BUFFERED, NONE};
-use super::line::Timeline;
 use super::machine::Machine;
-use super::params::{PAGE_BYTES, ReadPriority};
-use crate::cause::{Cause, Mechanism, Source};
-
-/// The part of a read within one program unit; it is one flash read.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    die: u32,
-    arrive: Nanos,
-    start: Nanos,
-    retry_ns: Nanos,
-    /// The second flash read of a page that is stored in two pieces.
-    second_ns: Nanos,
-    cell_end: Nanos,
-    bus_start: Nanos,
-    bus_end: Nanos,
-    link_start: Nanos,
-    link_end: Nanos,
-}
-
-/// The state that a peek changed, saved so that it can be restored.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Undo {
-    dies: Vec<(u32, Die)>,
-    channels: Vec<(u32, Timeline)>,
-}
-
-impl Undo {
-    /// Saves a die and its channel before the peek changes them for the first time.
-    fn keep(&mut self, die: u32, dies: &[Die], channel: u32, channels: &[Timeline]) {
-        if self.dies.iter().all(|&(kept, _)| kept != die) {
-            self.dies.push((die, dies[die as usize].clone()));
-        }
-        if self.channels.iter().all(|&(kept, _)| kept != channel) {
-            self.channels.push((channel, channels[channel as usize].clone()));
-        }
-    }
-}
+use super::params::PAGE_BYTES;
 
 /// Where a run of a request's pages is stored; the run is served together.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Home {
+pub(super) enum Home {
     /// Never written: the map alone answers.
     Nowhere,
     Dram,
@@ -59,7 +18,7 @@ enum Home {
 
 impl Machine {
     /// Pages of a request: the first, and how many. A device smaller than the offset wraps it around its capacity.
-    fn pages_of(&self, request: &Request) -> (u32, u64) {
+    pub(super) fn pages_of(&self, request: &Request) -> (u32, u64) {
         let capacity = u64::from(self.geometry.logical_pages) * u64::from(PAGE_BYTES);
         // Most requests are within the capacity, and a division costs more than this comparison.
         let offset =
@@ -76,7 +35,7 @@ impl Machine {
     }
 
     #[inline]
-    fn home(&self, page: u32, now: Nanos) -> Home {
+    pub(super) fn home(&self, page: u32, now: Nanos) -> Home {
         let physical = self.ftl.l2p[page as usize];
         if physical == BUFFERED {
             return Home::Dram;
@@ -86,292 +45,6 @@ impl Machine {
         }
         let unit = self.geometry.unit_of(physical);
         if self.buffer.holds(unit, now) { Home::Dram } else { Home::Unit(unit) }
-    }
-
-    /// How many of up to `room` pages from `page` on are stored in the same place as the first one, which is `home`.
-    #[inline]
-    fn alike(&self, home: Home, page: u32, room: u32, now: Nanos) -> u32 {
-        let entries = &self.ftl.l2p[page as usize..(page + room) as usize];
-        let alike = match home {
-            Home::Unit(unit) => {
-                let first = unit * self.geometry.unit_pages;
-                let within = |&physical: &u32| physical.wrapping_sub(first) < self.geometry.unit_pages;
-                entries.iter().position(|physical| !within(physical))
-            }
-            Home::Nowhere | Home::Dram => (page..page + room).position(|page| self.home(page, now) != home),
-        };
-        alike.map_or(room, |alike| alike as u32)
-    }
-
-    /// When a read that was submitted at `now` reaches the flash or DRAM. A controller that has stopped fetching
-    /// commands takes it once enough of the writes before it have room.
-    #[inline]
-    fn read_arrives(&self, now: Nanos) -> Nanos {
-        let most = self.params.stalled_writes_max as usize;
-        let held = if most > 0 && self.stalled.len() == most { self.stalled[0] } else { 0 };
-        now.max(held) + self.params.command_ns
-    }
-
-    /// Plans the read of one unit that reaches the flash at `arrive`; `number` is that of the flash read, which determines its retry.
-    #[inline]
-    fn plan(&mut self, arrive: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
-        let chance = self.retry_chance(unit);
-        let params = &self.params;
-        let die = self.geometry.die_of_unit(unit);
-        let read_ns = self.geometry.read_ns(unit);
-        let at = &mut self.dies[die as usize];
-        let suspend_ns = match params.read_priority {
-            ReadPriority::None => None,
-            ReadPriority::OverQueued => {
-                at.catch_up(arrive);
-                None
-            }
-            ReadPriority::Suspend => {
-                at.catch_up(arrive);
-                Some(params.suspend_ns)
-            }
-        };
-        let start = at.read_start(arrive, suspend_ns);
-        let bits = self.retry.at(number);
-        // The upper 32 bits determine whether there is a retry, the lower ones how many.
-        let retry_ns = if ((bits >> 32) as f64) < chance * 4_294_967_296.0 {
-            read_ns * (1 + (bits & 0xFFFF_FFFF) % u64::from(params.retry_max))
-        } else {
-            0
-        };
-        let second_ns = if split { read_ns } else { 0 };
-        let cell_end = start + read_ns + retry_ns + second_ns;
-        let bus_ns = u64::from(pages) * self.geometry.channel_page_ns;
-        let bus_start = self.channels[self.geometry.channel_of(die) as usize].find(cell_end, bus_ns);
-        let bus_end = bus_start + bus_ns;
-        let link_ns = self.geometry.link_ns(bytes);
-        let link_start = self.links[0].find(bus_end, link_ns);
-        Part {
-            die,
-            arrive,
-            start,
-            retry_ns,
-            second_ns,
-            cell_end,
-            bus_start,
-            bus_end,
-            link_start,
-            link_end: link_start + link_ns,
-        }
-    }
-
-    /// Probability of a retry on a unit: it grows with the wear of the superblock.
-    #[inline]
-    fn retry_chance(&self, unit: u32) -> f64 {
-        let growth = self.params.retry_growth_per_1000_erases;
-        if growth == 0.0 {
-            return self.params.retry_probability;
-        }
-        let erases = self.ftl.erases_at(&self.geometry, unit * self.geometry.unit_pages);
-        (self.params.retry_probability * (1.0 + growth * f64::from(erases) / 1000.0)).min(1.0)
-    }
-
-    fn apply(&mut self, now: Nanos, part: &Part) {
-        // The page register is busy until its data has left, so the die is busy too.
-        self.dies[part.die as usize].read(Mechanism::HostRead, part.arrive, part.start, part.bus_end);
-        let channel = self.geometry.channel_of(part.die) as usize;
-        self.channels[channel].reserve(now, part.bus_start, part.bus_end - part.bus_start);
-        self.links[0].reserve(now, part.link_start, part.link_end - part.link_start);
-    }
-
-    /// Computes a read. Fills `undo` for a peek. Returns the time of completion, and the flash read that determined it.
-    fn walk(&mut self, now: Nanos, request: &Request, mut undo: Option<&mut Undo>) -> (Nanos, Option<Part>, Walked) {
-        let (first, count) = self.pages_of(request);
-        let mut walked = Walked::default();
-        let arrive = self.read_arrives(now);
-        let mut done = arrive;
-        let mut last = None;
-        let mut left = u64::from(request.size_bytes.max(1));
-        let mut first_room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
-        let mut page = first;
-        let mut seen = 0;
-        while seen < count {
-            let home = self.home(page, now);
-            // Adjacent pages in the same unit are read together, even across the wrap at the end of the capacity.
-            let mut pages = 0;
-            let mut split = false;
-            loop {
-                let room = (count - seen - u64::from(pages)).min(u64::from(self.geometry.logical_pages - page)) as u32;
-                let alike = self.alike(home, page, room, now);
-                split |= self.ftl.any_split(page, alike);
-                pages += alike;
-                page += alike;
-                if page == self.geometry.logical_pages {
-                    page = 0;
-                }
-                if alike < room || seen + u64::from(pages) == count {
-                    break;
-                }
-            }
-            let bytes = left.min(first_room + u64::from(pages - 1) * u64::from(PAGE_BYTES));
-            left -= bytes;
-            first_room = u64::from(PAGE_BYTES);
-            seen += u64::from(pages);
-            match home {
-                Home::Nowhere => {}
-                Home::Dram => {
-                    walked.hits += u64::from(pages);
-                    let ready = arrive + self.params.dram_ns;
-                    let link_ns = self.geometry.link_ns(bytes);
-                    let start = self.links[0].find(ready, link_ns);
-                    self.links[0].reserve(now, start, link_ns);
-                    if start + link_ns > done {
-                        done = start + link_ns;
-                        last = None;
-                    }
-                }
-                Home::Unit(unit) => {
-                    let part =
-                        self.plan(arrive, unit, pages, bytes, self.stats.flash_reads + walked.flash_reads, split);
-                    walked.split_reads += u64::from(split);
-                    walked.flash_reads += 1;
-                    walked.retries += u64::from(part.retry_ns > 0);
-                    if let Some(undo) = undo.as_deref_mut() {
-                        undo.keep(part.die, &self.dies, self.geometry.channel_of(part.die), &self.channels);
-                    }
-                    self.apply(now, &part);
-                    if part.link_end > done {
-                        done = part.link_end;
-                        last = Some(part);
-                    }
-                }
-            }
-        }
-        walked.pages = count;
-        (done + self.params.complete_ns, last, walked)
-    }
-
-    pub fn read(&mut self, now: Nanos, request: &Request, cause: Option<&mut Cause>) -> Nanos {
-        let (done, part, walked) = self.walk(now, request, None);
-        let stats = &mut self.stats;
-        stats.reads += 1;
-        stats.host_read_pages += walked.pages;
-        stats.flash_reads += walked.flash_reads;
-        stats.buffer_read_hits += walked.hits;
-        stats.retries += walked.retries;
-        stats.split_reads += walked.split_reads;
-        let slow = done - now > 2 * self.unloaded_read_ns(request.size_bytes);
-        if slow || cause.is_some() {
-            let found = part.map_or(Cause::default(), |part| self.explain(&part));
-            if slow {
-                let counters = &mut self.stats.slow_reads;
-                match found.main_source() {
-                    Some(Source::DeviceWide) => counters.device_wide += 1,
-                    Some(Source::SingleDie) => counters.single_die += 1,
-                    Some(Source::Retry) => counters.retry += 1,
-                    Some(Source::Queueing) | None => counters.queueing += 1,
-                }
-            }
-            if let Some(cause) = cause {
-                *cause = found;
-            }
-        }
-        done
-    }
-
-    fn explain(&self, part: &Part) -> Cause {
-        let mut cause = Cause::default();
-        self.dies[part.die as usize].explain(part.arrive, part.start, &mut cause);
-        cause.add(Mechanism::Retry, part.retry_ns);
-        cause.add(Mechanism::Rmw, part.second_ns);
-        cause.add(Mechanism::Bus, part.bus_start - part.cell_end);
-        cause.add(Mechanism::Link, part.link_start - part.bus_end);
-        cause
-    }
-
-    /// Lowest latency of a read of this size on an idle device: its flash reads in parallel, then its data over the
-    /// link.
-    pub fn unloaded_read_ns(&self, size_bytes: u32) -> Nanos {
-        let params = &self.params;
-        let pages = u64::from(size_bytes.div_ceil(PAGE_BYTES)).clamp(1, u64::from(self.geometry.unit_pages));
-        let flash_ns = params.read_ns + pages * self.geometry.channel_page_ns;
-        params.command_ns + flash_ns + self.geometry.link_ns(size_bytes.into()) + params.complete_ns
-    }
-
-    /// When a write's data would start on the link, how long the transfer takes, and when the buffer has room for the
-    /// data.
-    fn acknowledge(&self, now: Nanos, request: &Request) -> (Nanos, Nanos, Nanos) {
-        let arrive = now + self.params.command_ns;
-        let link_ns = self.geometry.link_ns(request.size_bytes.into());
-        let (_, pages) = self.pages_of(request);
-        let start = self.links[self.link_in].find_command(arrive, link_ns);
-        let mut room = self.buffer.room_at(now, pages, self.drain_page_ns);
-        if self.params.write_limit_mb_per_s > 0 {
-            room = room.max(self.admitted_until.saturating_sub(self.admitted_ahead_ns));
-        }
-        (start, link_ns, room)
-    }
-
-    pub fn write(&mut self, now: Nanos, request: &Request, cause: Option<&mut Cause>) -> Nanos {
-        self.buffer.release(now);
-        let (start, link_ns, room) = self.acknowledge(now, request);
-        self.links[self.link_in].reserve_command(now, start, link_ns);
-        let moved = start + link_ns;
-        self.stats.writes += 1;
-        self.stats.buffer_full_writes += u64::from(room > moved);
-        if let Some(cause) = cause {
-            cause.add(Mechanism::Link, start - now - self.params.command_ns);
-            cause.add(Mechanism::BufferFull, room.saturating_sub(moved));
-        }
-        if self.params.write_limit_mb_per_s > 0 {
-            let bytes = u64::from(request.size_bytes);
-            let takes_ns = bytes * 1000 / u64::from(self.params.write_limit_mb_per_s);
-            self.admitted_until = self.admitted_until.max(now) + takes_ns;
-        }
-        if self.params.stalled_writes_max > 0 {
-            if self.stalled.len() == self.params.stalled_writes_max as usize {
-                self.stalled.pop_front();
-            }
-            self.stalled.push_back(room);
-        }
-
-        let (first, count) = self.pages_of(request);
-        let head = request.offset_bytes % u64::from(PAGE_BYTES);
-        let tail = (head + u64::from(request.size_bytes)) % u64::from(PAGE_BYTES);
-        let whole_until = count - u64::from(tail > 0);
-        let mut page = first;
-        let mut seen = 0;
-        while seen < count {
-            let whole = seen < whole_until && (seen > 0 || head == 0);
-            let pages = if whole {
-                let pages = (whole_until - seen).min(u64::from(self.geometry.logical_pages - page)) as u32;
-                self.ftl.join(page, pages);
-                pages
-            } else if self.params.partial_page_mapping {
-                // A page whose data is still in the buffer is completed there, and not split.
-                if matches!(self.home(page, now), Home::Unit(_)) {
-                    self.ftl.set_split(page, true);
-                }
-                1
-            } else {
-                self.complete_page(now, page);
-                1
-            };
-            self.take_pages(now, page, pages);
-            seen += u64::from(pages);
-            page += pages;
-            if page == self.geometry.logical_pages {
-                page = 0;
-            }
-        }
-        moved.max(room) + self.params.dram_ns + self.params.complete_ns
-    }
-
-    /// Reads the rest of a page for a partial write. The write is acknowledged without waiting for it.
-    fn complete_page(&mut self, now: Nanos, page: u32) {
-        if let Home::Unit(unit) = self.home(page, now) {
-            let part = self.plan(now + self.params.command_ns, unit, 1, 0, self.stats.flash_reads, false);
-            self.dies[part.die as usize].read(Mechanism::Rmw, part.arrive, part.start, part.bus_end);
-            let channel = self.geometry.channel_of(part.die) as usize;
-            self.channels[channel].reserve(now, part.bus_start, part.bus_end - part.bus_start);
-            self.stats.flash_reads += 1;
-            self.stats.rmw_reads += 1;
-        }
     }
 
     /// Discards the pages that lie wholly in the range; those that are in the buffer are not written.
@@ -400,51 +73,12 @@ impl Machine {
         self.buffer.drained_at().max(now + self.params.command_ns) + self.params.complete_ns
     }
 
-    /// The time at which the request would complete. Changes nothing, except that timers due by `now` have run.
-    pub fn peek(&mut self, now: Nanos, request: &Request) -> Nanos {
-        if request.op == Op::Write {
-            self.buffer.release(now);
-            let (start, link_ns, room) = self.acknowledge(now, request);
-            return (start + link_ns).max(room) + self.params.dram_ns + self.params.complete_ns;
+    /// The time at which the request would complete; if that is after `limit`, any time between the two. Changes nothing,
+    /// except that timers due by `now` have run.
+    pub fn peek(&mut self, now: Nanos, request: &Request, limit: Nanos) -> Nanos {
+        match request.op {
+            Op::Read => self.peek_read(now, request, limit),
+            Op::Write => self.peek_write(now, request),
         }
-        let (first, count) = self.pages_of(request);
-        if count == 1 {
-            let bytes = request.size_bytes.max(1).into();
-            let arrive = self.read_arrives(now);
-            let end = match self.home(first, now) {
-                Home::Nowhere => arrive,
-                Home::Dram => {
-                    let link_ns = self.geometry.link_ns(bytes);
-                    self.links[0].find(arrive + self.params.dram_ns, link_ns) + link_ns
-                }
-                Home::Unit(unit) => {
-                    let split = self.ftl.is_split(first);
-                    self.plan(arrive, unit, 1, bytes, self.stats.flash_reads, split).link_end
-                }
-            };
-            return end + self.params.complete_ns;
-        }
-        let mut undo = std::mem::take(&mut self.undo);
-        let link = self.links[0].clone();
-        let (done, _, _) = self.walk(now, request, Some(&mut undo));
-        self.links[0] = link;
-        for (die, before) in undo.dies.drain(..) {
-            self.dies[die as usize] = before;
-        }
-        for (channel, before) in undo.channels.drain(..) {
-            self.channels[channel as usize] = before;
-        }
-        self.undo = undo;
-        done
     }
-}
-
-/// What a read used, for the statistics.
-#[derive(Default)]
-struct Walked {
-    pages: u64,
-    flash_reads: u64,
-    hits: u64,
-    retries: u64,
-    split_reads: u64,
 }

@@ -235,8 +235,12 @@ impl LatencyModel for Ssd {
 
 impl Foresight for Ssd {
     fn peek(&self, now: Nanos, request: &Request) -> Outcome {
+        self.peek_until(now, request, Nanos::MAX)
+    }
+
+    fn peek_until(&self, now: Nanos, request: &Request, limit: Nanos) -> Outcome {
         let mut machine = self.machine.borrow_mut();
         machine.advance(now);
-        Outcome::Done(machine.peek(now, request))
+        Outcome::Done(machine.peek(now, request, limit))
     }
 }

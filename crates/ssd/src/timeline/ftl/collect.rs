@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Garbage collection in the maps: which superblock is collected, and where its valid pages go.
+
+use super::{Frontier, Ftl, NONE, Superblock};
+use crate::timeline::geometry::Geometry;
+
+/// What a round of garbage collection did on one die.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DieWork {
+    /// Program units read (all planes at once).
+    pub reads: u32,
+    /// 4 KiB pages read and moved.
+    pub pages: u32,
+    /// Program units written.
+    pub programs: u32,
+}
+
+/// What a round of garbage collection did in total.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Round {
+    pub moved: u32,
+    pub programs: u32,
+    /// The victim is empty and erased.
+    pub erased: bool,
+}
+
+/// At most one of this many victims is chosen to level wear, so that space is freed even if all superblocks are full.
+const LEVEL_EVERY: u64 = 4;
+
+impl Ftl {
+    /// A closed superblock that is worn so much less than others that its data must be static.
+    fn rested(&self) -> Option<u32> {
+        if self.level.static_gap == 0 || !self.victims.is_multiple_of(LEVEL_EVERY) || self.free.len() < 3 {
+            return None;
+        }
+        let most = self.erases.iter().max().copied()?;
+        let closed = (0..self.state.len()).filter(|&at| self.state[at] == Superblock::Closed);
+        let least = closed.min_by_key(|&at| self.erases[at])?;
+        (self.erases[least] + self.level.static_gap <= most).then_some(least as u32)
+    }
+
+    fn choose(&mut self, geometry: &Geometry) -> Option<Frontier> {
+        self.victims += 1;
+        if let Some(superblock) = self.rested() {
+            self.wear_moves += 1;
+            let next = superblock * geometry.superblock_pages;
+            return Some(Frontier { superblock, next, end: next + geometry.superblock_pages });
+        }
+        let mut least = geometry.superblock_pages;
+        let mut chosen = None;
+        for (superblock, (&valid, &state)) in (0..).zip(self.valid.iter().zip(&self.state)) {
+            if valid < least && state == Superblock::Closed {
+                least = valid;
+                chosen = Some(superblock);
+            }
+        }
+        let superblock = chosen?;
+        let next = superblock * geometry.superblock_pages;
+        Some(Frontier { superblock, next, end: next + geometry.superblock_pages })
+    }
+
+    /// Relocates up to `rows` rows of the victim and erases it when it is empty. Adds to `work`, which has an entry per
+    /// die. `None` if no closed superblock holds an invalid page.
+    pub fn collect(&mut self, geometry: &Geometry, rows: u32, work: &mut [DieWork]) -> Option<Round> {
+        let mut victim = match self.victim.take() {
+            Some(victim) => victim,
+            None => {
+                let victim = self.choose(geometry)?;
+                self.state[victim.superblock as usize] = Superblock::Victim;
+                victim
+            }
+        };
+        let mut round = Round::default();
+        let stop = victim.end.min(victim.next + rows * geometry.row_pages);
+        // All valid pages of the round are gathered before any is moved, so that the cache misses on their map entries
+        // overlap.
+        let range = victim.next as usize..stop as usize;
+        let mut moving = std::mem::take(&mut self.moving);
+        if moving.len() < range.len() {
+            moving.resize(range.len(), 0);
+        }
+        let mut count = 0;
+        let mut die = geometry.die_of_unit(geometry.unit_of(victim.next)) as usize;
+        for backs in self.p2l[range.clone()].chunks_exact(geometry.unit_pages as usize) {
+            let valid = backs.iter().filter(|&&page| page != NONE).count();
+            // Data that was written in large requests is invalid, or valid, a whole unit at a time.
+            if valid == backs.len() {
+                moving[count..count + valid].copy_from_slice(backs);
+                self.l2p.prefetch_all(backs);
+            } else if valid > 0 {
+                let mut at = count;
+                for &page in backs {
+                    self.l2p.prefetch(page as usize);
+                    moving[at] = page;
+                    at += usize::from(page != NONE);
+                }
+            }
+            count += valid;
+            let moved = valid as u32;
+            work[die].reads += u32::from(moved > 0);
+            work[die].pages += moved;
+            die = if die + 1 == geometry.dies as usize { 0 } else { die + 1 };
+        }
+        self.p2l[range].fill(NONE);
+        self.append(geometry, &moving[..count], &mut round, work);
+        self.moving = moving;
+        round.moved = count as u32;
+        victim.next = stop;
+        self.valid[victim.superblock as usize] -= round.moved;
+        if victim.next == victim.end {
+            debug_assert_eq!(self.valid[victim.superblock as usize], 0);
+            self.state[victim.superblock as usize] = Superblock::Free;
+            self.erases[victim.superblock as usize] += 1;
+            self.free.push_back(victim.superblock);
+            round.erased = true;
+        } else {
+            self.victim = Some(victim);
+        }
+        Some(round)
+    }
+
+    /// Writes pages to the frontier of relocated data.
+    fn append(&mut self, geometry: &Geometry, mut pages: &[u32], round: &mut Round, work: &mut [DieWork]) {
+        while !pages.is_empty() {
+            if self.gc.next == self.gc.end {
+                self.close(self.gc);
+                self.gc = self.open(geometry);
+            }
+            let first = self.gc.next;
+            let (now, later) = pages.split_at(pages.len().min((self.gc.end - first) as usize));
+            pages = later;
+            self.p2l[first as usize..first as usize + now.len()].copy_from_slice(now);
+            for (physical, &page) in (first..).zip(now) {
+                self.l2p[page as usize] = physical;
+            }
+            if !self.split.is_empty() {
+                now.iter().for_each(|&page| self.set_split(page, false));
+            }
+            self.gc.next += now.len() as u32;
+            self.valid[self.gc.superblock as usize] += now.len() as u32;
+            // A unit is programmed when its last page is placed.
+            for unit in geometry.unit_of(first)..geometry.unit_of(self.gc.next) {
+                work[geometry.die_of_unit(unit) as usize].programs += 1;
+                round.programs += 1;
+            }
+        }
+    }
+}

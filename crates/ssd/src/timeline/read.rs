@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads: what each flash read of a request waits for on its die, its channel and the link.
+//!
+//! A read has two steps, planning and applying. A peek only plans. If a request has several parts, so that later parts
+//! depend on earlier ones, the peek applies each part and then restores the state it changed.
+
+use linnet_types::{Nanos, Request};
+
+use super::die::{Die, Front};
+use super::line::{Gap, Reserved, Timeline};
+use super::machine::Machine;
+use super::params::{CHANNELS_MAX, PAGE_BYTES, ReadPriority};
+use super::serve::Home;
+use crate::cause::{Cause, Mechanism, Source};
+
+/// The part of a read within one program unit; it is one flash read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub die: u32,
+    pub channel: u32,
+    pub arrive: Nanos,
+    pub start: Nanos,
+    retry_ns: Nanos,
+    /// The second flash read of a page that is stored in two pieces.
+    second_ns: Nanos,
+    cell_end: Nanos,
+    pub bus: Gap,
+    pub bus_ns: Nanos,
+    link: Gap,
+    link_ns: Nanos,
+}
+
+impl Part {
+    #[inline]
+    pub fn bus_end(&self) -> Nanos {
+        self.bus.start + self.bus_ns
+    }
+
+    #[inline]
+    fn link_end(&self) -> Nanos {
+        self.link.start + self.link_ns
+    }
+}
+
+/// The state that a peek changed, saved so that it can be restored.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Undo {
+    /// Before each flash read, so that the first entry of a die is the oldest.
+    dies: Vec<(u32, Front)>,
+    /// Before the first transfer of each channel.
+    channels: Vec<(u32, Reserved)>,
+    /// The channels that are kept, one bit each.
+    kept: [u64; (CHANNELS_MAX / 64) as usize],
+}
+
+impl Undo {
+    /// Saves what a part changes of its die and its channel.
+    #[inline]
+    fn keep(&mut self, part: &Part, die: &Die, channel: &Timeline) {
+        self.dies.push((part.die, die.front));
+        let (word, bit) = (&mut self.kept[part.channel as usize / 64], 1 << (part.channel % 64));
+        if *word & bit == 0 {
+            *word |= bit;
+            self.channels.push((part.channel, channel.reserved));
+        }
+    }
+
+    fn restore(&mut self, dies: &mut [Die], channels: &mut [Timeline]) {
+        for (die, before) in self.dies.drain(..).rev() {
+            dies[die as usize].front = before;
+        }
+        for (channel, before) in self.channels.drain(..) {
+            channels[channel as usize].reserved = before;
+        }
+        self.kept.fill(0);
+    }
+}
+
+impl Machine {
+    /// How many of up to `room` pages from `page` on are stored in the same place as the first one, which is `home`.
+    #[inline]
+    fn alike(&self, home: Home, page: u32, room: u32, now: Nanos) -> u32 {
+        let entries = &self.ftl.l2p[page as usize..(page + room) as usize];
+        let alike = match home {
+            Home::Unit(unit) => {
+                let first = unit * self.geometry.unit_pages;
+                let within = |&physical: &u32| physical.wrapping_sub(first) < self.geometry.unit_pages;
+                entries.iter().position(|physical| !within(physical))
+            }
+            Home::Nowhere | Home::Dram => (page..page + room).position(|page| self.home(page, now) != home),
+        };
+        alike.map_or(room, |alike| alike as u32)
+    }
+
+    /// When a read that was submitted at `now` reaches the flash or DRAM. A controller that has stopped fetching
+    /// commands takes it once enough of the writes before it have room.
+    #[inline]
+    fn read_arrives(&self, now: Nanos) -> Nanos {
+        let most = self.params.stalled_writes_max as usize;
+        let held = if most > 0 && self.stalled.len() == most { self.stalled[0] } else { 0 };
+        now.max(held) + self.params.command_ns
+    }
+
+    /// Plans the read of one unit that reaches the flash at `arrive`; `number` is that of the flash read, which determines its retry.
+    #[inline]
+    pub(super) fn plan(&mut self, arrive: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
+        let chance = self.retry_chance(unit);
+        let params = &self.params;
+        let die = self.geometry.die_of_unit(unit);
+        let read_ns = self.geometry.read_ns(unit);
+        let at = &mut self.dies[die as usize];
+        let suspend_ns = match params.read_priority {
+            ReadPriority::None => None,
+            ReadPriority::OverQueued => {
+                at.catch_up(arrive);
+                None
+            }
+            ReadPriority::Suspend => {
+                at.catch_up(arrive);
+                Some(params.suspend_ns)
+            }
+        };
+        let start = at.read_start(arrive, suspend_ns);
+        let bits = self.retry.at(number);
+        // The upper 32 bits determine whether there is a retry, the lower ones how many.
+        let retry_ns = if ((bits >> 32) as f64) < chance * 4_294_967_296.0 {
+            read_ns * (1 + (bits & 0xFFFF_FFFF) % u64::from(params.retry_max))
+        } else {
+            0
+        };
+        let second_ns = if split { read_ns } else { 0 };
+        let cell_end = start + read_ns + retry_ns + second_ns;
+        let bus_ns = u64::from(pages) * self.geometry.channel_page_ns;
+        let channel = self.geometry.channel_of(die);
+        let bus = self.channels[channel as usize].find(cell_end, bus_ns);
+        let link_ns = self.geometry.link_ns(bytes);
+        let link = self.links[0].find(bus.start + bus_ns, link_ns);
+        Part { die, channel, arrive, start, retry_ns, second_ns, cell_end, bus, bus_ns, link, link_ns }
+    }
+
+    /// Probability of a retry on a unit: it grows with the wear of the superblock.
+    #[inline]
+    fn retry_chance(&self, unit: u32) -> f64 {
+        let growth = self.params.retry_growth_per_1000_erases;
+        if growth == 0.0 {
+            return self.params.retry_probability;
+        }
+        let erases = self.ftl.erases_at(&self.geometry, unit * self.geometry.unit_pages);
+        (self.params.retry_probability * (1.0 + growth * f64::from(erases) / 1000.0)).min(1.0)
+    }
+
+    #[inline]
+    fn apply(&mut self, now: Nanos, part: &Part) {
+        // The page register is busy until its data has left, so the die is busy too.
+        self.dies[part.die as usize].read(Mechanism::HostRead, part.arrive, part.start, part.bus_end());
+        self.channels[part.channel as usize].reserve(now, part.bus, part.bus_ns);
+        self.links[0].reserve(now, part.link, part.link_ns);
+    }
+
+    /// [`Machine::apply`] for a peek: keeps what it changes, and records nothing.
+    #[inline]
+    fn pretend(&mut self, now: Nanos, part: &Part, undo: &mut Undo) {
+        let (die, channel) = (&mut self.dies[part.die as usize], &mut self.channels[part.channel as usize]);
+        undo.keep(part, die, channel);
+        die.occupy(part.arrive, part.start, part.bus_end());
+        channel.occupy(now, part.bus, part.bus_ns);
+        self.links[0].occupy(now, part.link, part.link_ns);
+    }
+
+    /// Computes a read, up to the first part that is done after `limit`. Fills `undo` for a peek. Returns the time of
+    /// completion, and the flash read that determined it.
+    #[inline]
+    fn walk(
+        &mut self,
+        now: Nanos,
+        request: &Request,
+        limit: Nanos,
+        mut undo: Option<&mut Undo>,
+    ) -> (Nanos, Option<Part>, Walked) {
+        let (first, count) = self.pages_of(request);
+        let mut walked = Walked::default();
+        let arrive = self.read_arrives(now);
+        let mut done = arrive;
+        let mut last = None;
+        let mut left = u64::from(request.size_bytes.max(1));
+        let mut first_room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
+        let mut page = first;
+        let mut seen = 0;
+        while seen < count && done + self.params.complete_ns <= limit {
+            let home = self.home(page, now);
+            // Adjacent pages in the same unit are read together, even across the wrap at the end of the capacity.
+            let mut pages = 0;
+            let mut split = false;
+            loop {
+                let room = (count - seen - u64::from(pages)).min(u64::from(self.geometry.logical_pages - page)) as u32;
+                let alike = self.alike(home, page, room, now);
+                split |= self.ftl.any_split(page, alike);
+                pages += alike;
+                page += alike;
+                if page == self.geometry.logical_pages {
+                    page = 0;
+                }
+                if alike < room || seen + u64::from(pages) == count {
+                    break;
+                }
+            }
+            let bytes = left.min(first_room + u64::from(pages - 1) * u64::from(PAGE_BYTES));
+            left -= bytes;
+            first_room = u64::from(PAGE_BYTES);
+            seen += u64::from(pages);
+            match home {
+                Home::Nowhere => {}
+                Home::Dram => {
+                    walked.hits += u64::from(pages);
+                    let ready = arrive + self.params.dram_ns;
+                    let link_ns = self.geometry.link_ns(bytes);
+                    let gap = self.links[0].find(ready, link_ns);
+                    self.links[0].reserve(now, gap, link_ns);
+                    if gap.start + link_ns > done {
+                        done = gap.start + link_ns;
+                        last = None;
+                    }
+                }
+                Home::Unit(unit) => {
+                    let part =
+                        self.plan(arrive, unit, pages, bytes, self.stats.flash_reads + walked.flash_reads, split);
+                    walked.split_reads += u64::from(split);
+                    walked.flash_reads += 1;
+                    walked.retries += u64::from(part.retry_ns > 0);
+                    match undo.as_deref_mut() {
+                        Some(undo) => self.pretend(now, &part, undo),
+                        None => self.apply(now, &part),
+                    }
+                    if part.link_end() > done {
+                        done = part.link_end();
+                        last = Some(part);
+                    }
+                }
+            }
+        }
+        walked.pages = count;
+        (done + self.params.complete_ns, last, walked)
+    }
+
+    pub fn read(&mut self, now: Nanos, request: &Request, cause: Option<&mut Cause>) -> Nanos {
+        let (done, part, walked) = self.walk(now, request, Nanos::MAX, None);
+        let stats = &mut self.stats;
+        stats.reads += 1;
+        stats.host_read_pages += walked.pages;
+        stats.flash_reads += walked.flash_reads;
+        stats.buffer_read_hits += walked.hits;
+        stats.retries += walked.retries;
+        stats.split_reads += walked.split_reads;
+        let slow = done - now > 2 * self.unloaded_read_ns(request.size_bytes);
+        if slow || cause.is_some() {
+            let found = part.map_or(Cause::default(), |part| self.explain(&part));
+            if slow {
+                let counters = &mut self.stats.slow_reads;
+                match found.main_source() {
+                    Some(Source::DeviceWide) => counters.device_wide += 1,
+                    Some(Source::SingleDie) => counters.single_die += 1,
+                    Some(Source::Retry) => counters.retry += 1,
+                    Some(Source::Queueing) | None => counters.queueing += 1,
+                }
+            }
+            if let Some(cause) = cause {
+                *cause = found;
+            }
+        }
+        done
+    }
+
+    fn explain(&self, part: &Part) -> Cause {
+        let mut cause = Cause::default();
+        self.dies[part.die as usize].explain(part.arrive, part.start, &mut cause);
+        cause.add(Mechanism::Retry, part.retry_ns);
+        cause.add(Mechanism::Rmw, part.second_ns);
+        cause.add(Mechanism::Bus, part.bus.start - part.cell_end);
+        cause.add(Mechanism::Link, part.link.start - part.bus_end());
+        cause
+    }
+
+    /// Lowest latency of a read of this size on an idle device: its flash reads in parallel, then its data over the
+    /// link.
+    pub fn unloaded_read_ns(&self, size_bytes: u32) -> Nanos {
+        let params = &self.params;
+        let pages = u64::from(size_bytes.div_ceil(PAGE_BYTES)).clamp(1, u64::from(self.geometry.unit_pages));
+        let flash_ns = params.read_ns + pages * self.geometry.channel_page_ns;
+        params.command_ns + flash_ns + self.geometry.link_ns(size_bytes.into()) + params.complete_ns
+    }
+
+    /// The time at which the read would complete; if that is after `limit`, any time between the two.
+    pub fn peek_read(&mut self, now: Nanos, request: &Request, limit: Nanos) -> Nanos {
+        let (first, count) = self.pages_of(request);
+        if count == 1 {
+            let bytes = request.size_bytes.max(1).into();
+            let arrive = self.read_arrives(now);
+            let end = match self.home(first, now) {
+                Home::Nowhere => arrive,
+                Home::Dram => {
+                    let link_ns = self.geometry.link_ns(bytes);
+                    self.links[0].find(arrive + self.params.dram_ns, link_ns).start + link_ns
+                }
+                Home::Unit(unit) => {
+                    let split = self.ftl.is_split(first);
+                    self.plan(arrive, unit, 1, bytes, self.stats.flash_reads, split).link_end()
+                }
+            };
+            return end + self.params.complete_ns;
+        }
+        // With priority, a peek starts the waiting work of every die that it visits, so it must visit all of them.
+        let limit = if self.params.read_priority == ReadPriority::None { limit } else { Nanos::MAX };
+        let mut undo = std::mem::take(&mut self.undo);
+        let link = self.links[0].reserved;
+        let (done, _, _) = self.walk(now, request, limit, Some(&mut undo));
+        self.links[0].reserved = link;
+        undo.restore(&mut self.dies, &mut self.channels);
+        self.undo = undo;
+        done
+    }
+}
+
+/// What a read used, for the statistics.
+#[derive(Default)]
+struct Walked {
+    pages: u64,
+    flash_reads: u64,
+    hits: u64,
+    retries: u64,
+    split_reads: u64,
+}
