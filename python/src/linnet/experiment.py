@@ -67,12 +67,8 @@ T = TypeVar("T")
 
 
 def overview() -> list[str]:
-    """The policies of a page for one reader: LinnOS's baselines, its forms, ours and the oracle."""
-    return [
-        name
-        for name in policies()
-        if name not in DEPLOYED and name not in ("ewma-hedged", "trees-only", "linnet-expected")
-    ]
+    """The policies of a page for one reader: LinnOS's baselines, its forms, ours with and without model, the oracle."""
+    return [name for name in policies() if name not in DEPLOYED and name not in ("trees-only", "linnet-expected")]
 
 
 class Outcome(NamedTuple):

@@ -24,6 +24,7 @@ STYLE: dict[str, tuple[str, str, float]] = {
     "linnos": ("#d95f02", "-", 1.6),
     "linnos+hl": ("#fb6a4a", "-", 1.8),
     "linnet-best": ("#b10026", "-", 2.6),
+    "ewma-hedged": ("#e7298a", "-", 1.6),
     "linnos+h99": ("#fc8d62", "--", 1.3),
     "hedge-p95": ("#1f78b4", "-", 1.4),
     "hedge-ip": ("#6baed6", "--", 1.2),
