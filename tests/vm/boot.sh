@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# One boot of the case `boot`, in the machine: boot.sh made|again|plain WORK. The host's udevd runs with the host's rules
+# One boot of the case `boot`, in the machine: boot.sh made|again|plain|lone WORK. The host's udevd runs with the host's rules
 # and ours, as at a boot. Ends without a clean shutdown where the power is cut.
 set -euo pipefail
 . tests/vm/lib.sh
@@ -109,6 +109,21 @@ plain)
 	udevadm settle
 	expect "members" "$(members "$md")" "dm- dm- "
 	mount /dev/mapper/vol "$MNT"
+	check_files
+	umount "$MNT"
+	log_check
+	;;
+lone)
+	# One drive is missing. md waits for it, until systemd's timer mdadm-last-resort runs this command.
+	comes_to "the leg" /dev/mapper/vol-leg0 there /dev/mapper/vol-leg0
+	md=$(array)
+	expect "state of the array" "$(cat "/sys/block/$md/md/array_state")" inactive
+	mdadm --run "/dev/$md"
+	udevadm settle
+	expect "members" "$(members "$md")" "dm- "
+	[ ! -e /dev/mapper/vol ] || fail "a volume of one leg"
+	expect_like "the log" "$(dmesg)" "vol: $md has one member"
+	mount UUID=4b1d0c9e-0000-4000-8000-000000000016 "$MNT"
 	check_files
 	umount "$MNT"
 	log_check
