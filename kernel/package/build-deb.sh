@@ -14,6 +14,7 @@ stage=$work/linnet
 mkdir "$stage"
 version=$(sh kernel/package/source.sh "$stage/src")
 cp -R kernel/package/debian "$stage/debian"
+cp -R kernel/package/boot "$stage/boot"
 # Without a git checkout there is no commit date; then use today, because the template's date would be wrong.
 seconds=$(git log -1 --format=%ct 2>/dev/null || date +%s)
 export SOURCE_DATE_EPOCH="$seconds"

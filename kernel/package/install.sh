@@ -21,4 +21,7 @@ for other in $others; do
 	[ "$other" = "$release" ] || dkms install "linnet/$version" -k "$other" --force ||
 		echo "not built for $other; afterwards: dkms install linnet/$version -k $other" >&2
 done
+# Starts volumes above md at boot.
+install -D -m 755 "$(dirname "$0")/boot/volume" /usr/lib/linnet/volume
+install -D -m 644 -t /usr/lib/udev/rules.d "$(dirname "$0")"/boot/*.rules
 echo "installed; load them with: modprobe dm-linnet, modprobe linnet-tune"

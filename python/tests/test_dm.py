@@ -350,7 +350,8 @@ def test_a_trace_of_each_replica(host: FakeHost, tmp_path: Path) -> None:
 
 
 def test_help_shows_examples(linnet) -> None:
-    for command in ("create", "adopt", "release", "trust", "status", "load", "policy", "remove", "export-trace"):
+    commands = ("create", "adopt", "release", "start", "trust", "status", "load", "policy", "remove", "export-trace")
+    for command in commands:
         text = re.sub(r"\s+", " ", linnet("dm", command, "--help").stdout)
         assert f"linnet dm {command}" in text.replace("│", "")
 

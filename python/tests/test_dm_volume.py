@@ -10,6 +10,7 @@ from linnet.dm import DmError, guard
 from typer.testing import CliRunner
 
 SIZE = 64 << 20
+UUID = "7a1f0c3e:55aa0011:deadbeef:00c0ffee"
 FINE = {
     "level": "raid1", "array_state": "clean", "resync_start": "none", "sync_action": "idle",
     "reshape_position": "none", "bitmap/backlog": "0",
@@ -31,11 +32,15 @@ class MdHost(FakeHost):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.stale: set[str] = set()
+        self.at_work: list[str] = []
 
     def run(self, words: list[str]) -> str:
         self.ran.append(words)
         if words[:2] == ["dmsetup", "message"] and words[5] in self.stale:
             raise DmError("dmsetup message: Stale file handle")
+        if words[:3] == ["mdadm", "--detail", "--export"]:
+            self.at_work = [path.name for path in (self.root / "run/linnet").glob("*")]
+            return f"MD_LEVEL=raid1\nMD_UUID={UUID}\n"
         if words[:2] == ["dmsetup", "table"]:
             return self.answers.get(" ".join(words[2:]), "")
         return self.answers.get(" ".join(words[:2]), "")
@@ -108,15 +113,23 @@ def test_create_makes_legs_array_and_volume(host: MdHost) -> None:
         "--data-offset 1024K --size 64512K --raid-devices 2 /dev/mapper/vol-leg0 /dev/mapper/vol-leg1"
     )
     table = "0 129024 linnet md /dev/md0 2 /dev/mapper/vol-leg0 2048 /dev/mapper/vol-leg1 2048 2 policy shortest-queue"
-    assert ran[4] == f"dmsetup create vol --table {table}"
+    assert ran[4] == "mdadm --detail --export /dev/md0"
+    assert ran[5] == f"dmsetup create vol --table {table}"
+    described = host.root / "etc/linnet/volumes.d/vol.conf"
+    assert described.read_text() == f"uuid={UUID}\narguments=policy shortest-queue\n"
+    assert host.at_work == ["vol.hold"] and not list((host.root / "run/linnet").iterdir())
 
 
 def test_create_dry_run_and_json(host: MdHost) -> None:
     code, out, _ = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--dry-run", "--json")
     told = json.loads(out)
     assert code == 0 and not host.ran
-    assert told["dry_run"] and len(told["steps"]) == 5 and not told["refusals"]
-    assert any("mdadm.conf" in line for line in told["notes"])
+    assert told["dry_run"] and len(told["steps"]) == 6 and not told["refusals"]
+    assert told["steps"][4] == (
+        "{ mdadm --detail --export /dev/md0 | sed -n s/^MD_UUID=/uuid=/p; echo 'arguments=policy linnet-best'; } | "
+        f"install -D -m 644 /dev/stdin {host.root}/etc/linnet/volumes.d/vol.conf"
+    )
+    assert any("/usr/lib/linnet/volume is not installed" in line for line in told["notes"])
 
 
 def test_create_refuses_to_overwrite_data(host: MdHost) -> None:
@@ -144,10 +157,12 @@ def test_adopt_moves_no_data(host: MdHost) -> None:
     code, _, _ = call("adopt", "/dev/md5", "--name", "vol")
     assert code == 0
     ran = commands(host)
-    assert ran[1] == "mdadm --stop /dev/md5"
-    assert ran[3] == "dmsetup create vol-leg1 --table 0 131072 linnet-leg 259:1 0"
-    assert ran[4] == "mdadm --assemble /dev/md5 /dev/mapper/vol-leg0 /dev/mapper/vol-leg1"
-    assert "linnet md /dev/md5 2 /dev/mapper/vol-leg0 2048" in ran[5]
+    assert ran[1] == "mdadm --detail --export /dev/md5"
+    assert ran[2] == "mdadm --stop /dev/md5"
+    assert ran[4] == "dmsetup create vol-leg1 --table 0 131072 linnet-leg 259:1 0"
+    assert ran[5] == "mdadm --assemble /dev/md5 /dev/mapper/vol-leg0 /dev/mapper/vol-leg1"
+    assert "linnet md /dev/md5 2 /dev/mapper/vol-leg0 2048" in ran[6]
+    assert host.description("vol").read_text() == f"uuid={UUID}\narguments=policy linnet-best\n"
 
 
 @pytest.mark.parametrize(
@@ -181,8 +196,10 @@ def test_adopt_refuses_an_array_in_use_and_a_drive(host: MdHost) -> None:
 
 
 def test_release_leaves_the_array_on_its_drives(host: MdHost, volume: Path) -> None:
+    host.description("vol").parent.mkdir(parents=True)
+    host.description("vol").write_text("")
     code, _, _ = call("release", "vol")
-    assert code == 0
+    assert code == 0 and not host.description("vol").exists()
     assert commands(host) == [
         "dmsetup remove vol",
         "mdadm --stop /dev/md0",
@@ -194,6 +211,24 @@ def test_release_leaves_the_array_on_its_drives(host: MdHost, volume: Path) -> N
     host.mount("/dev/mapper/vol", "/srv")
     code, _, said = call("release", "vol")
     assert code == 1 and "mounted" in said and not commands(host)
+
+
+def test_start_leaves_a_started_volume_alone(host: MdHost, volume: Path) -> None:
+    code, _, said = call("start", "vol")
+    assert code == 1 and "vol.conf; described are: none" in said and not commands(host)
+    host.description("vol").parent.mkdir(parents=True)
+    for name in ("vol", "other"):
+        host.description(name).write_text(f"uuid={UUID}\narguments=policy baseline\n")
+    code, out, said = call("start", "--all", "--dry-run")
+    assert code == 0 and not commands(host)
+    assert out.splitlines() == [f"/usr/lib/linnet/volume start {name}" for name in ("other", "vol")]
+    (host.root / "sys/block/dm-2/dm").mkdir(parents=True)
+    (host.root / "sys/block/dm-2/dm/name").write_text("vol\n")
+    code, out, _ = call("start", "--all", "--json")
+    told = json.loads(out)
+    assert code == 0 and told["steps"] == ["/usr/lib/linnet/volume start other"] and "vol is started" in told["notes"]
+    assert commands(host) == told["steps"]
+    assert call("start")[0] == 2 and call("start", "vol", "--all")[0] == 2
 
 
 def test_trust_sends_the_generations_that_were_read_first(host: MdHost, volume: Path) -> None:

@@ -17,7 +17,7 @@ from linnet.cli.output import Bars, console, fail, print_json, table, warn
 from linnet.dm import DmError, record, status, volume
 from linnet.dm import table as tables
 from linnet.dm.host import Host
-from linnet.dm.plan import Install, Plan, Run, Step, Wish, install_model
+from linnet.dm.plan import Describe, Forget, Install, Plan, Run, Step, Wish, install_model
 from linnet.dm.plan import create as plan_create
 from linnet.dm.replace import replace as plan_replace
 from linnet.files import whole_file, write_whole
@@ -65,8 +65,9 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> N
         performed = [] if plan.refusals and not dry_run else [str(step) for step in plan.steps]
         if not dry_run and performed and not machine.is_root():
             raise DmError("needs root; --dry-run prints the commands")
-        for step in plan.steps if performed and not dry_run else []:
-            perform(machine, step)
+        with machine.held(plan.holds if performed and not dry_run else None):
+            for step in plan.steps if performed and not dry_run else []:
+                perform(machine, step)
         print_json({"steps": performed, "dry_run": dry_run, **told})
         if plan.refusals and not dry_run:
             raise typer.Exit(1)
@@ -83,10 +84,11 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> N
         warn(line)
     if not dry_run and not machine.is_root():
         raise DmError("needs root; --dry-run prints the commands")
-    for step in plan.steps:
-        print(step, flush=True)
-        if not dry_run:
-            perform(machine, step)
+    with machine.held(None if dry_run else plan.holds):
+        for step in plan.steps:
+            print(step, flush=True)
+            if not dry_run:
+                perform(machine, step)
 
 
 def perform(machine: Host, step: Step) -> None:
@@ -94,6 +96,15 @@ def perform(machine: Host, step: Step) -> None:
     if isinstance(step, Install):
         step.target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(step.target, step.source.read_bytes(), follow=False)
+    elif isinstance(step, Describe):
+        said = machine.run(["mdadm", "--detail", "--export", step.array])
+        uuid = next((line[8:] for line in said.splitlines() if line.startswith("MD_UUID=")), None)
+        if uuid is None:
+            raise DmError(f"mdadm --detail --export {step.array}: no MD_UUID, so the volume cannot be described")
+        step.target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(step.target, f"uuid={uuid}\narguments={' '.join(step.arguments)}\n".encode(), follow=False)
+    elif isinstance(step, Forget):
+        step.target.unlink(missing_ok=True)
     else:
         machine.run(step.words)
 
@@ -205,6 +216,25 @@ def release(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
     """
     machine = host()
     carry_out(machine, volume.release(machine, name), dry_run, json)
+
+
+@app.command()
+def start(
+    name: Annotated[str | None, typer.Argument(help="Name of the volume.", show_default=False)] = None,
+    all: Annotated[bool, typer.Option("--all", help="Every volume that is described.")] = False,
+    json: AsJson = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Start a volume above md again, from its description in /etc/linnet/volumes.d.
+
+    At boot udev does this. A volume that is started is left alone; an array that runs on its drives is stopped first.
+
+    Examples: [bold]linnet dm start vol[/], [bold]linnet dm start --all[/]
+    """
+    if (name is None) != all:
+        raise typer.BadParameter("give a name, or --all")
+    machine = host()
+    carry_out(machine, volume.start(machine, volume.described(machine) if name is None else [name]), dry_run, json)
 
 
 @app.command()

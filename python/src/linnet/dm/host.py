@@ -9,6 +9,8 @@ import shlex
 import shutil
 import stat
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from linnet.dm import DmError
@@ -30,6 +32,27 @@ class Host:
     def firmware(self) -> Path:
         """Where the kernel looks for model files."""
         return self.root / "lib/firmware/linnet"
+
+    def description(self, name: str) -> Path:
+        """What a volume above md is started with, at boot (``/usr/lib/linnet/volume``) and by ``linnet dm start``."""
+        return self.root / "etc/linnet/volumes.d" / f"{name}.conf"
+
+    @contextmanager
+    def held(self, name: str | None) -> Iterator[None]:
+        """Keep udev from putting this volume or its array together. What ends this process ends that, too."""
+        if name is None:
+            yield
+            return
+        sign = self.root / "run/linnet" / f"{name}.hold"
+        try:
+            sign.parent.mkdir(parents=True, exist_ok=True)
+            sign.write_text(f"{os.getpid()}\n")
+        except OSError as error:
+            raise DmError(f"{sign}: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            sign.unlink(missing_ok=True)
 
     @property
     def tracing(self) -> Path:

@@ -50,7 +50,31 @@ class Install:
         return shlex.join(["install", "-D", "-m", "644", str(self.source), str(self.target)])
 
 
-Step = Run | Install
+@dataclass(frozen=True)
+class Describe:
+    """The description of a volume above md, with which it is started at boot."""
+
+    target: Path
+    array: str
+    arguments: list[str]
+
+    def __str__(self) -> str:
+        words = shlex.quote(f"arguments={' '.join(self.arguments)}")
+        said = f"mdadm --detail --export {shlex.quote(self.array)} | sed -n s/^MD_UUID=/uuid=/p; echo {words}"
+        return f"{{ {said}; }} | {shlex.join(['install', '-D', '-m', '644', '/dev/stdin', str(self.target)])}"
+
+
+@dataclass(frozen=True)
+class Forget:
+    """A description that goes. It need not be there."""
+
+    target: Path
+
+    def __str__(self) -> str:
+        return shlex.join(["rm", "-f", str(self.target)])
+
+
+Step = Run | Install | Describe | Forget
 
 
 @dataclass
@@ -61,6 +85,8 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
+    holds: str | None = None
+    """A volume that udev must leave alone meanwhile."""
 
 
 @dataclass(frozen=True)

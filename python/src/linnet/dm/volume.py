@@ -13,16 +13,13 @@ from pathlib import Path
 from linnet.dm import DmError, guard
 from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
-from linnet.dm.plan import Plan, Run, Wish, install_model
+from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, install_model
 from linnet.dm.status import per_device
 from linnet.dm.table import REPLICAS_MAX, check_device_name, check_hedge, check_policy
 
 MIB_SECTORS = 2048
 RUNNING = ("clean", "active", "active-idle", "write-pending")
-BOOT_NOTE = (
-    "where udev runs, /etc/mdadm/mdadm.conf must have the line `DEVICE /dev/mapper/*-leg*`, or udev assembles the "
-    "array on its drives; nothing starts the volume at boot yet (docs/guide/dm.md)"
-)
+STARTER = "/usr/lib/linnet/volume"
 
 
 @dataclass(frozen=True)
@@ -180,12 +177,16 @@ def _leg(plan: Plan, name: str, k: int, drive: str, sectors: int) -> None:
     plan.steps.append(Run(["dmsetup", "create", _leg_name(name, k), "--table", f"0 {sectors} linnet-leg {drive} 0"]))
 
 
-def _top(plan: Plan, name: str, path: str, sectors: int, offsets: list[int], words: list[str]) -> None:
+def _top(host: Host, plan: Plan, name: str, path: str, sectors: int, offsets: list[int], words: list[str]) -> None:
     places = [f"/dev/mapper/{_leg_name(name, k)} {offset}" for k, offset in enumerate(offsets)]
     line = " ".join(map(str, [0, sectors, "linnet md", path, len(offsets), *places, len(words), *words]))
     plan.steps.append(Run(["dmsetup", "create", name, "--table", line]))
     plan.notes.append(f"reads go through md until `linnet dm trust {name}`, and a first write after that")
-    plan.notes.append(BOOT_NOTE)
+    if not (host.root / STARTER[1:]).exists():
+        plan.notes.append(
+            f"{STARTER} is not installed (make kernel-install, or the package linnet-dkms): at boot the array starts "
+            "without the volume"
+        )
 
 
 def _arguments(host: Host, plan: Plan, wish: Wish) -> list[str]:
@@ -240,7 +241,9 @@ def create(host: Host, wish: Wish) -> Plan:
     made = ["mdadm", "--create", path, "--run", "--name", name, "--level", "1", "--metadata", "1.2"]
     made += ["--bitmap", "internal", "--data-offset", f"{offset // 2}K", "--size", f"{size // 2}K"]
     plan.steps.append(Run([*made, "--raid-devices", str(len(drives)), *legs]))
-    _top(plan, name, path, size, [offset] * len(drives), words)
+    plan.steps.append(Describe(host.description(name), path, words))
+    plan.holds = name
+    _top(host, plan, name, path, size, [offset] * len(drives), words)
     plan.notes.append(f"{path} resyncs first; the volume can be used meanwhile")
     return plan
 
@@ -283,13 +286,16 @@ def adopt(
     members = [f"/dev/{host.name(member.number)}" for member in of.members]
     words = _arguments(host, plan, Wish(name, members, models or (), policy, hedge=hedge))
     _module(host, plan)
+    # First: without the description, udev would give the drives to md again.
+    plan.steps.append(Describe(host.description(name), of.path, words))
+    plan.holds = name
     plan.steps.append(Run(["mdadm", "--stop", of.path]))
     for k, member in enumerate(of.members):
         major, minor = member.number
         _leg(plan, name, k, f"{major}:{minor}", host.sectors(member.number))
     legs = [f"/dev/mapper/{_leg_name(name, k)}" for k in range(len(members))]
     plan.steps.append(Run(["mdadm", "--assemble", of.path, *legs]))
-    _top(plan, name, of.path, of.sectors, [member.offset for member in of.members], words)
+    _top(host, plan, name, of.path, of.sectors, [member.offset for member in of.members], words)
     plan.notes.append(f"if a step fails, `mdadm --assemble {of.path} {' '.join(members)}` brings the array back")
     return plan
 
@@ -318,4 +324,30 @@ def release(host: Host, name: str) -> Plan:
     plan.steps = [Run(["dmsetup", "remove", name]), Run(["mdadm", "--stop", of.path])]
     plan.steps += [Run(["dmsetup", "remove", leg]) for leg in legs]
     plan.steps.append(Run(["mdadm", "--assemble", of.path, *drives]))
+    plan.steps.append(Forget(host.description(name)))
+    plan.holds = name
+    return plan
+
+
+def described(host: Host) -> list[str]:
+    """The volumes that are started at boot, by name."""
+    return sorted(path.stem for path in host.description("x").parent.glob("*.conf"))
+
+
+def start(host: Host, names: list[str]) -> Plan:
+    """The plan that puts described volumes together, as udev does at boot. A started one is left alone."""
+    known = described(host)
+    plan = Plan()
+    running = {path.read_text().strip() for path in (host.root / "sys/block").glob("dm-*/dm/name")}
+    for name in names:
+        if check_device_name(name) not in known:
+            raise DmError(
+                f"{name}: there is no {host.description(name)}; described are: {', '.join(known) or 'none'}. "
+                "`linnet dm create --md` and `linnet dm adopt` describe a volume"
+            )
+        if name in running:
+            plan.notes.append(f"{name} is started")
+        else:
+            plan.steps.append(Run([STARTER, "start", name]))
+            plan.notes.append(f"reads go through md until `linnet dm trust {name}`, and a first write after that")
     return plan
