@@ -14,8 +14,7 @@ from dm_host import SIZE, FakeHost
 from hypothesis import given
 from hypothesis import strategies as st
 from linnet import Trace, TraceError
-from linnet.cli import app
-from linnet.cli import dm as dm_cli
+from linnet.cli import app, dm_plan
 from linnet.dm import DmError, guard, record, status
 from linnet.dm.table import POLICIES, Table, parse
 from typer.testing import CliRunner
@@ -33,7 +32,7 @@ STATUS = (
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     machine = FakeHost(tmp_path)
     machine.a, machine.b = machine.drive("/dev/nvme0n1"), machine.drive("/dev/nvme1n1")
-    monkeypatch.setattr(dm_cli, "host", lambda: machine)
+    monkeypatch.setattr(dm_plan, "host", lambda: machine)
     return machine
 
 

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 from dm_host import SIZE, FakeHost
-from linnet.cli import app
-from linnet.cli import dm as dm_cli
+from linnet.cli import app, dm_plan
 from typer.testing import CliRunner
 
 SECTORS = SIZE // 512
@@ -19,7 +18,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
         machine.drive(f"/dev/nvme{k}n1")
     machine.drive("/dev/mapper/vol")
     machine.drive("/dev/nvme4n1")
-    monkeypatch.setattr(dm_cli, "host", lambda: machine)
+    monkeypatch.setattr(dm_plan, "host", lambda: machine)
     return machine
 
 

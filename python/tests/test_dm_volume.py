@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from dm_host import FakeHost
-from linnet.cli import app
-from linnet.cli import dm as dm_cli
+from linnet.cli import app, dm_plan
 from linnet.dm import DmError, guard
 from typer.testing import CliRunner
 
@@ -70,7 +69,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MdHost:
     machine = MdHost(tmp_path)
     for k in range(2):
         machine.drive(f"/dev/nvme{k}n1", SIZE)
-    monkeypatch.setattr(dm_cli, "host", lambda: machine)
+    monkeypatch.setattr(dm_plan, "host", lambda: machine)
     return machine
 
 

@@ -12,101 +12,21 @@ from typing import Annotated, Any
 
 import typer
 
+from linnet.cli import dm_plan, dm_volume
+from linnet.cli.dm_plan import DryRun, Hedge, Models, Name, PolicyName
 from linnet.cli.options import AsJson, Format, load
-from linnet.cli.output import Bars, console, fail, print_json, table, warn
+from linnet.cli.output import Bars, console, print_json, table, warn
 from linnet.dm import DmError, record, status, volume
 from linnet.dm import table as tables
-from linnet.dm.host import Host
-from linnet.dm.plan import Describe, Forget, Install, Plan, Run, Step, Wish, install_model
+from linnet.dm.plan import Plan, Run, Step, Wish, install_model
 from linnet.dm.plan import create as plan_create
 from linnet.dm.replace import replace as plan_replace
-from linnet.files import whole_file, write_whole
+from linnet.files import whole_file
 
 app = typer.Typer(
     help="Set up, monitor and control the device-mapper target of the kernel module dm-linnet.",
     no_args_is_help=True,
 )
-
-Name = Annotated[str, typer.Argument(help="Name of the device below /dev/mapper.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none; needs no root.")]
-
-
-def host() -> Host:
-    """The machine that the commands work on."""
-    return Host()
-
-
-def complete_policy(incomplete: str) -> list[str]:
-    """Shell completion of the kernel's policies."""
-    return [name for name in tables.POLICIES if name.startswith(incomplete)]
-
-
-Models = Annotated[
-    list[Path] | None,
-    typer.Option("--model", "-m", help="Model file: one for all replicas, or one per replica.", show_default=False),
-]
-PolicyName = Annotated[
-    str, typer.Option("--policy", help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
-]
-
-
-Hedge = Annotated[
-    int | None,
-    typer.Option(
-        help="Send late reads to a second replica too: extra reads in percent of all, such as 2.", show_default="off"
-    ),
-]
-
-
-def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
-    """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
-    if json:
-        told = {"warnings": plan.warnings, "refusals": plan.refusals, "notes": plan.notes}
-        performed = [] if plan.refusals and not dry_run else [str(step) for step in plan.steps]
-        if not dry_run and performed and not machine.is_root():
-            raise DmError("needs root; --dry-run prints the commands")
-        with machine.held(plan.holds if performed and not dry_run else None):
-            for step in plan.steps if performed and not dry_run else []:
-                perform(machine, step)
-        print_json({"steps": performed, "dry_run": dry_run, **told})
-        if plan.refusals and not dry_run:
-            raise typer.Exit(1)
-        return
-    for line in plan.warnings:
-        warn(line)
-    if plan.refusals and not dry_run:
-        for line in plan.refusals:
-            fail(line)
-        raise typer.Exit(1)
-    for line in plan.refusals:
-        warn(f"would be refused: {line}")
-    for line in plan.notes:
-        warn(line)
-    if not dry_run and not machine.is_root():
-        raise DmError("needs root; --dry-run prints the commands")
-    with machine.held(None if dry_run else plan.holds):
-        for step in plan.steps:
-            print(step, flush=True)
-            if not dry_run:
-                perform(machine, step)
-
-
-def perform(machine: Host, step: Step) -> None:
-    """Carry out one step of a plan."""
-    if isinstance(step, Install):
-        step.target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(step.target, step.source.read_bytes(), follow=False)
-    elif isinstance(step, Describe):
-        said = machine.run(["mdadm", "--detail", "--export", step.array])
-        uuid = next((line[8:] for line in said.splitlines() if line.startswith("MD_UUID=")), None)
-        if uuid is None:
-            raise DmError(f"mdadm --detail --export {step.array}: no MD_UUID, so the volume cannot be described")
-        step.target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(step.target, f"uuid={uuid}\narguments={' '.join(step.arguments)}\n".encode(), follow=False)
-    elif isinstance(step, Forget):
-        step.target.unlink(missing_ok=True)
-    else:
-        machine.run(step.words)
 
 
 @app.command()
@@ -178,97 +98,9 @@ def create(
         out or (),
         hedge,
     )
-    machine = host()
+    machine = dm_plan.host()
     plan = volume.create(machine, wish) if md else plan_create(machine, wish, dry_run)
-    carry_out(machine, plan, dry_run, json)
-
-
-@app.command()
-def adopt(
-    array: Annotated[str, typer.Argument(help="An md raid1 array, such as /dev/md0.", show_default=False)],
-    name: Annotated[
-        str | None, typer.Option(help="Name of the volume.", show_default="linnet- and the array's name")
-    ] = None,
-    model: Models = None,
-    policy: PolicyName = "linnet-best",
-    hedge: Hedge = None,
-    json: AsJson = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Put a volume around an existing md raid1 array. The array is stopped for a moment; no data is moved.
-
-    Refuses an array that is in use, not raid1, degraded, resyncing, writing behind, or with bad blocks.
-
-    Example: [bold]linnet dm adopt /dev/md0 --name vol[/]
-    """
-    machine = host()
-    plan = volume.adopt(machine, array, name or f"linnet-{array.rpartition('/')[2]}", policy, model, hedge)
-    carry_out(machine, plan, dry_run, json)
-
-
-@app.command()
-def release(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
-    """Take a volume off its md array. What is left is an ordinary array with the same data, on its drives.
-
-    Refuses a volume that is in use.
-
-    Example: [bold]linnet dm release vol[/]
-    """
-    machine = host()
-    carry_out(machine, volume.release(machine, name), dry_run, json)
-
-
-@app.command()
-def start(
-    name: Annotated[str | None, typer.Argument(help="Name of the volume.", show_default=False)] = None,
-    all: Annotated[bool, typer.Option("--all", help="Every volume that is described.")] = False,
-    json: AsJson = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Start a volume above md again, from its description in /etc/linnet/volumes.d.
-
-    At boot udev does this. A volume that is started is left alone; an array that runs on its drives is stopped first.
-
-    Examples: [bold]linnet dm start vol[/], [bold]linnet dm start --all[/]
-    """
-    if (name is None) != all:
-        raise typer.BadParameter("give a name, or --all")
-    machine = host()
-    carry_out(machine, volume.start(machine, volume.described(machine) if name is None else [name]), dry_run, json)
-
-
-@app.command()
-def trust(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
-    """Let reads of a volume above md go to the drives that md says hold everything.
-
-    A drive loses its trust with the first write that it misses, with any error of a write, and when something is
-    suspended or removed; reads then go through md. Exits with 1 if a drive could not be trusted.
-
-    Example: [bold]linnet dm trust vol[/]
-    """
-    machine = host()
-    # The generations come first: what happens after them makes the kernel refuse them.
-    found = ask(machine, name, dry_run)
-    if dry_run:
-        print(f"dmsetup message {name} 0 trust K GENERATION")
-        return
-    if not machine.is_root():
-        raise DmError("needs root; --dry-run prints the commands")
-    replicas = found[name]["replicas"]
-    if any("generation" not in one for one in replicas):
-        raise DmError(f"{name} is no volume above md, so there is nothing to trust")
-    reasons = volume.trust(machine, name, [one["generation"] for one in replicas])
-    if json:
-        legs = [
-            {"leg": k, "device": one["name"], "trusted": reason is None, "reason": reason}
-            for k, (one, reason) in enumerate(zip(replicas, reasons, strict=True))
-        ]
-        print_json({"name": name, "legs": legs})
-    else:
-        for k, (one, reason) in enumerate(zip(replicas, reasons, strict=True)):
-            console.print(f"leg {k} ({one['name']}): {f'not trusted: {reason}' if reason else 'trusted'}")
-    if any(reasons):
-        raise typer.Exit(1)
+    dm_plan.carry_out(machine, plan, dry_run, json)
 
 
 def shown_bound(below_us: int | None, reads: int) -> str:
@@ -276,22 +108,6 @@ def shown_bound(below_us: int | None, reads: int) -> str:
     if below_us is None:
         return "-" if reads == 0 else ">= 1.0 s"
     return f"< {below_us} us" if below_us < 1000 else f"< {below_us / 1000:.1f} ms"
-
-
-def ask(machine: Host, name: str | None, dry_run: bool) -> dict[str, Any]:
-    """The status of one device or of all, by name."""
-    words = ["dmsetup", "status", "--target", "linnet", *([name] if name else [])]
-    if dry_run:
-        print(Run(words))
-        return {}
-    found = {device: status.parse(line) for device, line in status.per_device(machine.run(words), name).items()}
-    if name is not None and not found:
-        raise DmError(f"{name}: no device of the target linnet; `dmsetup ls --target linnet` lists them")
-    for one in found.values():
-        for replica in one["replicas"]:
-            major, _, minor = replica["dev"].partition(":")
-            replica["name"] = machine.name((int(major), int(minor)))
-    return found
 
 
 def show(found: dict[str, Any]) -> None:
@@ -347,9 +163,9 @@ def show_status(
 
     Example: [bold]linnet dm status vol --watch 1[/]
     """
-    machine = host()
+    machine = dm_plan.host()
     while True:
-        found = ask(machine, name, dry_run)
+        found = dm_plan.ask(machine, name, dry_run)
         if dry_run:
             return
         if json and watch:
@@ -376,11 +192,11 @@ def load_model(
 
     Example: [bold]linnet dm load vol better.linnet[/]
     """
-    machine, plan = host(), Plan()
+    machine, plan = dm_plan.host(), Plan()
     installed = install_model(plan, machine, model)
     which = [] if replica is None else [str(replica)]
     plan.steps.append(Run(["dmsetup", "message", tables.check_device_name(name), "0", "load", *which, installed]))
-    carry_out(machine, plan, dry_run)
+    dm_plan.carry_out(machine, plan, dry_run)
 
 
 @app.command()
@@ -389,7 +205,7 @@ def policy(
     policy: Annotated[
         str | None,
         typer.Argument(
-            help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy, show_default=False
+            help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=dm_plan.complete_policy, show_default=False
         ),
     ] = None,
     hedge: Annotated[
@@ -407,7 +223,7 @@ def policy(
     message = ["dmsetup", "message", tables.check_device_name(name), "0"]
     steps: list[Step] = [Run([*message, "policy", tables.check_policy(policy)])] if policy else []
     steps += [Run([*message, "hedge", str(tables.check_hedge(hedge, 0))])] if hedge is not None else []
-    carry_out(host(), Plan(steps), dry_run)
+    dm_plan.carry_out(dm_plan.host(), Plan(steps), dry_run)
 
 
 @app.command()
@@ -427,9 +243,9 @@ def replace(
 
     Example: [bold]linnet dm replace vol 1 /dev/nvme4n1[/]
     """
-    machine = host()
+    machine = dm_plan.host()
     plan = plan_replace(machine, name, replica, device, trust_identical)
-    carry_out(machine, plan, dry_run)
+    dm_plan.carry_out(machine, plan, dry_run)
 
 
 @app.command()
@@ -438,7 +254,7 @@ def remove(name: Name, dry_run: DryRun = False) -> None:
 
     Example: [bold]linnet dm remove vol[/]
     """
-    carry_out(host(), Plan([Run(["dmsetup", "remove", tables.check_device_name(name)])]), dry_run)
+    dm_plan.carry_out(dm_plan.host(), Plan([Run(["dmsetup", "remove", tables.check_device_name(name)])]), dry_run)
 
 
 @app.command()
@@ -466,7 +282,7 @@ def export_trace(
     Examples: [bold]linnet dm export-trace vol --seconds 300 -o traces[/], then
     [bold]linnet fit --trace traces/vol.0.parquet --out m.linnet[/]
     """
-    machine = host()
+    machine = dm_plan.host()
     if saved is None:
         if dry_run:
             print("\n".join(record.commands(machine, seconds, decisions is not None)))
@@ -493,3 +309,6 @@ def export_trace(
     written = record.split(trace, None if name is None else record.minor(machine, name), name, out)
     for path, count in written:
         console.print(f"{path}: {count:,} records")
+
+
+dm_volume.register(app)

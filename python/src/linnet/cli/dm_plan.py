@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the commands of ``linnet dm`` share: their options, how plans are carried out, how the kernel is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from linnet.cli.output import fail, print_json, warn
+from linnet.dm import DmError, status
+from linnet.dm import table as tables
+from linnet.dm.host import Host
+from linnet.dm.plan import Describe, Forget, Install, Plan, Run, Step
+from linnet.files import write_whole
+
+Name = Annotated[str, typer.Argument(help="Name of the device below /dev/mapper.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none; needs no root.")]
+
+
+def host() -> Host:
+    """The machine that the commands work on."""
+    return Host()
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """Shell completion of the kernel's policies."""
+    return [name for name in tables.POLICIES if name.startswith(incomplete)]
+
+
+Models = Annotated[
+    list[Path] | None,
+    typer.Option("--model", "-m", help="Model file: one for all replicas, or one per replica.", show_default=False),
+]
+PolicyName = Annotated[
+    str, typer.Option("--policy", help=f"One of {', '.join(tables.POLICIES)}.", autocompletion=complete_policy)
+]
+
+
+Hedge = Annotated[
+    int | None,
+    typer.Option(
+        help="Send late reads to a second replica too: extra reads in percent of all, such as 2.", show_default="off"
+    ),
+]
+
+
+def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
+    """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
+    if json:
+        told = {"warnings": plan.warnings, "refusals": plan.refusals, "notes": plan.notes}
+        performed = [] if plan.refusals and not dry_run else [str(step) for step in plan.steps]
+        if not dry_run and performed and not machine.is_root():
+            raise DmError("needs root; --dry-run prints the commands")
+        with machine.held(plan.holds if performed and not dry_run else None):
+            for step in plan.steps if performed and not dry_run else []:
+                perform(machine, step)
+        print_json({"steps": performed, "dry_run": dry_run, **told})
+        if plan.refusals and not dry_run:
+            raise typer.Exit(1)
+        return
+    for line in plan.warnings:
+        warn(line)
+    if plan.refusals and not dry_run:
+        for line in plan.refusals:
+            fail(line)
+        raise typer.Exit(1)
+    for line in plan.refusals:
+        warn(f"would be refused: {line}")
+    for line in plan.notes:
+        warn(line)
+    if not dry_run and not machine.is_root():
+        raise DmError("needs root; --dry-run prints the commands")
+    with machine.held(None if dry_run else plan.holds):
+        for step in plan.steps:
+            print(step, flush=True)
+            if not dry_run:
+                perform(machine, step)
+
+
+def perform(machine: Host, step: Step) -> None:
+    """Carry out one step of a plan."""
+    if isinstance(step, Install):
+        step.target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(step.target, step.source.read_bytes(), follow=False)
+    elif isinstance(step, Describe):
+        said = machine.run(["mdadm", "--detail", "--export", step.array])
+        uuid = next((line[8:] for line in said.splitlines() if line.startswith("MD_UUID=")), None)
+        if uuid is None:
+            raise DmError(f"mdadm --detail --export {step.array}: no MD_UUID, so the volume cannot be described")
+        step.target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(step.target, f"uuid={uuid}\narguments={' '.join(step.arguments)}\n".encode(), follow=False)
+    elif isinstance(step, Forget):
+        step.target.unlink(missing_ok=True)
+    else:
+        machine.run(step.words)
+
+
+def ask(machine: Host, name: str | None, dry_run: bool) -> dict[str, Any]:
+    """The status of one device or of all, by name."""
+    words = ["dmsetup", "status", "--target", "linnet", *([name] if name else [])]
+    if dry_run:
+        print(Run(words))
+        return {}
+    found = {device: status.parse(line) for device, line in status.per_device(machine.run(words), name).items()}
+    if name is not None and not found:
+        raise DmError(f"{name}: no device of the target linnet; `dmsetup ls --target linnet` lists them")
+    for one in found.values():
+        for replica in one["replicas"]:
+            major, _, minor = replica["dev"].partition(":")
+            replica["name"] = machine.name((int(major), int(minor)))
+    return found

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet dm`` for volumes above md: adopt, release, start, trust."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from linnet.cli import dm_plan
+from linnet.cli.dm_plan import DryRun, Hedge, Models, Name, PolicyName
+from linnet.cli.options import AsJson
+from linnet.cli.output import console, print_json
+from linnet.dm import DmError, volume
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (adopt, release, start, trust):
+        app.command()(command)
+
+
+def adopt(
+    array: Annotated[str, typer.Argument(help="An md raid1 array, such as /dev/md0.", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option(help="Name of the volume.", show_default="linnet- and the array's name")
+    ] = None,
+    model: Models = None,
+    policy: PolicyName = "linnet-best",
+    hedge: Hedge = None,
+    json: AsJson = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Put a volume around an existing md raid1 array. The array is stopped for a moment; no data is moved.
+
+    Refuses an array that is in use, not raid1, degraded, resyncing, writing behind, or with bad blocks.
+
+    Example: [bold]linnet dm adopt /dev/md0 --name vol[/]
+    """
+    machine = dm_plan.host()
+    plan = volume.adopt(machine, array, name or f"linnet-{array.rpartition('/')[2]}", policy, model, hedge)
+    dm_plan.carry_out(machine, plan, dry_run, json)
+
+
+def release(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
+    """Take a volume off its md array. What is left is an ordinary array with the same data, on its drives.
+
+    Refuses a volume that is in use.
+
+    Example: [bold]linnet dm release vol[/]
+    """
+    machine = dm_plan.host()
+    dm_plan.carry_out(machine, volume.release(machine, name), dry_run, json)
+
+
+def start(
+    name: Annotated[str | None, typer.Argument(help="Name of the volume.", show_default=False)] = None,
+    all: Annotated[bool, typer.Option("--all", help="Every volume that is described.")] = False,
+    json: AsJson = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Start a volume above md again, from its description in /etc/linnet/volumes.d.
+
+    At boot udev does this. A volume that is started is left alone; an array that runs on its drives is stopped first.
+
+    Examples: [bold]linnet dm start vol[/], [bold]linnet dm start --all[/]
+    """
+    if (name is None) != all:
+        raise typer.BadParameter("give a name, or --all")
+    machine = dm_plan.host()
+    dm_plan.carry_out(
+        machine, volume.start(machine, volume.described(machine) if name is None else [name]), dry_run, json
+    )
+
+
+def trust(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
+    """Let reads of a volume above md go to the drives that md says hold everything.
+
+    A drive loses its trust with the first write that it misses, with any error of a write, and when something is
+    suspended or removed; reads then go through md. Exits with 1 if a drive could not be trusted.
+
+    Example: [bold]linnet dm trust vol[/]
+    """
+    machine = dm_plan.host()
+    # The generations come first: what happens after them makes the kernel refuse them.
+    found = dm_plan.ask(machine, name, dry_run)
+    if dry_run:
+        print(f"dmsetup message {name} 0 trust K GENERATION")
+        return
+    if not machine.is_root():
+        raise DmError("needs root; --dry-run prints the commands")
+    replicas = found[name]["replicas"]
+    if any("generation" not in one for one in replicas):
+        raise DmError(f"{name} is no volume above md, so there is nothing to trust")
+    reasons = volume.trust(machine, name, [one["generation"] for one in replicas])
+    if json:
+        legs = [
+            {"leg": k, "device": one["name"], "trusted": reason is None, "reason": reason}
+            for k, (one, reason) in enumerate(zip(replicas, reasons, strict=True))
+        ]
+        print_json({"name": name, "legs": legs})
+    else:
+        for k, (one, reason) in enumerate(zip(replicas, reasons, strict=True)):
+            console.print(f"leg {k} ({one['name']}): {f'not trusted: {reason}' if reason else 'trusted'}")
+    if any(reasons):
+        raise typer.Exit(1)
