@@ -14,9 +14,6 @@ BPF    := $(if $(CLANG),bpf)
 comma  := ,
 export CLANG
 
-# What tests/fuzz can be pointed at.
-FUZZ_TARGETS := traces models knobs forests params snapshots nbd
-
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
@@ -107,10 +104,8 @@ deny: build            ## licences, second versions and sources of the crates th
 kills: build           ## kill -9 at random moments over every command that writes: make kills [COUNT=1000] [SEED=n]
 	@LINNET_KILLS=$(or $(COUNT),1000) LINNET_KILLS_SEED=$(SEED) $(BIN)/python -m pytest python/tests/test_kills.py -m slow
 
-fuzz:                  ## damaged input for every reader, each for a time: make fuzz [SECONDS=60] [SEED=n]
-	@cargo build --release --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz --quiet
-	@for target in $(FUZZ_TARGETS); do \
-		target/fuzz/release/linnet-fuzz --target $$target --seconds $(or $(SECONDS),60) --seed $(SEED) || exit 1; done
+fuzz:                  ## damaged input for every reader, each for a time, and the lines it must reach: make fuzz [SECONDS=60] [SEED=n] [TARGET=dm]
+	@$(PYTHON) tests/fuzz/run.py $(TARGET) --seconds $(or $(SECONDS),60) --seed $(SEED)
 
 mutate:                ## change the C core in one place at a time; the checks must notice: make mutate [COUNT=40] [SEED=n]
 	@$(PYTHON) tests/mutation/mutate.py --count $(or $(COUNT),40) --seed $(SEED)

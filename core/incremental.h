@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * State that an incremental network keeps of one device, shared by incremental.c and the loops of prune.c.
+ * State that an incremental network keeps of one device, shared by incremental.c, incremental_tables.c and the loops of prune.c.
  */
 #ifndef LINNET_INCREMENTAL_H
 #define LINNET_INCREMENTAL_H
@@ -70,6 +70,11 @@ struct linnet_prune {
 	void (*bounds)(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint32_t tens,
 		       int64_t *low, int64_t *high);
 };
+
+static inline int linnet_is_aligned(const void *p)
+{
+	return ((uintptr_t)p & (LINNET_ALIGN - 1)) == 0;
+}
 
 static inline int32_t *linnet_precomputed_sums(const struct linnet_precomputed *pre)
 {

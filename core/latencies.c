@@ -6,7 +6,7 @@
  *
  * Both bins are found by binary search without branches that could be mispredicted: four steps and three.
  */
-#include "linnet.h"
+#include "blocks.h"
 
 _Static_assert(LINNET_SCORE_BINS == 16 && LINNET_FEATURE_BINS == 8, "powers of two");
 _Static_assert(sizeof(struct linnet_latencies) == 2628, "bindings in other languages mirror this");
@@ -41,4 +41,45 @@ const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencie
 	for (uint32_t step = LINNET_FEATURE_BINS / 2; step; step /= 2)
 		f += step & -(uint32_t)(value > latencies->feature_edge[f + step - 1]);
 	return latencies->ns[s][f];
+}
+
+/* Offsets in the block of a model file, and the bytes of one bin of scores. */
+#define FEATURE (4 * (LINNET_SCORE_BINS - 1))
+#define NS (FEATURE + LINNET_FEATURE_BINS)
+#define ROW (4 * LINNET_FEATURE_BINS * LINNET_LATENCIES)
+_Static_assert(NS + LINNET_SCORE_BINS * ROW == LINNET_LATENCIES_BLOCK, "spec/model-file.md");
+
+int linnet_latencies_check_block(const uint8_t *file, size_t at, size_t *offset)
+{
+	for (size_t i = 4; i < FEATURE; i += 4)
+		if ((int32_t)get(file + at + i, 4) < (int32_t)get(file + at + i - 4, 4))
+			return refuse(offset, at + i, LINNET_E_FIELD);
+	if (file[at + FEATURE] >= LINNET_INFLIGHT_FEATURES)
+		return refuse(offset, at + FEATURE, LINNET_E_FIELD);
+	for (size_t i = FEATURE + 1; i < NS; i++)
+		if (file[at + i] > LINNET_BUCKET_MAX ||
+		    (i > FEATURE + 1 && file[at + i] < file[at + i - 1]))
+			return refuse(offset, at + i, LINNET_E_FIELD);
+	for (size_t i = 0; i < LINNET_LATENCIES_BLOCK - NS; i += 4) {
+		const uint8_t *own = file + at + NS + i;
+
+		if ((i / 4 % LINNET_LATENCIES > 0 && get(own, 4) < get(own - 4, 4)) ||
+		    (i >= ROW && get(own, 4) < get(own - ROW, 4)))
+			return refuse(offset, at + NS + i, LINNET_E_FIELD);
+	}
+	return 0;
+}
+
+void linnet_latencies_read_block(struct linnet_latencies *latencies, const uint8_t *block)
+{
+	const uint8_t *ns = block + NS;
+
+	for (int i = 0; i < LINNET_SCORE_BINS - 1; i++)
+		latencies->score_edge[i] = (int32_t)get(block + 4 * i, 4);
+	latencies->feature = block[FEATURE];
+	linnet_copy(latencies->feature_edge, block + FEATURE + 1, sizeof(latencies->feature_edge));
+	for (int s = 0; s < LINNET_SCORE_BINS; s++)
+		for (int f = 0; f < LINNET_FEATURE_BINS; f++)
+			for (int k = 0; k < LINNET_LATENCIES; k++, ns += 4)
+				latencies->ns[s][f][k] = (uint32_t)get(ns, 4);
 }

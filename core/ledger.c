@@ -121,6 +121,7 @@ void linnet_ledger_begin(struct linnet_ledger *ledger, struct linnet_write *writ
 
 	write->extent = *extent;
 	write->serial = ++ledger->serials;
+	write->reached = 0;
 	for (i = 0; i < LINNET_LEDGER_LEGS_MAX; i++)
 		write->sectors[i] = 0;
 	write->next = *head;
@@ -130,20 +131,33 @@ void linnet_ledger_begin(struct linnet_ledger *ledger, struct linnet_write *writ
 	*head = write;
 }
 
+static void take_out(struct linnet_write *write)
+{
+	*write->link = write->next;
+	if (write->next)
+		write->next->link = write->link;
+}
+
 void linnet_ledger_end(struct linnet_ledger *ledger, struct linnet_write *write)
 {
 	uint64_t whole = write->extent.end - write->extent.start;
 	uint32_t i;
 
-	*write->link = write->next;
-	if (write->next)
-		write->next->link = write->link;
+	take_out(write);
 	for (i = 0; i < ledger->count; i++) {
 		if (write->sectors[i] != whole)
 			linnet_ledger_doubt(ledger, i, LINNET_DOUBT_SHORT);
 		else if (write->extent.identity)
 			prove(ledger, i);
 	}
+}
+
+void linnet_ledger_withdraw(struct linnet_ledger *ledger, struct linnet_write *write)
+{
+	if (write->reached)
+		linnet_ledger_end(ledger, write);
+	else
+		take_out(write);
 }
 
 /* ---- what is written to the legs ---- */
@@ -170,10 +184,12 @@ static struct linnet_write *find(const struct linnet_ledger *ledger, const struc
 
 uint64_t linnet_ledger_arrive(struct linnet_ledger *ledger, const struct linnet_extent *extent)
 {
-	const struct linnet_write *write = find(ledger, extent);
+	struct linnet_write *write = find(ledger, extent);
 
-	if (write)
+	if (write) {
+		write->reached = 1;
 		return write->serial;
+	}
 	doubt_all(ledger);
 	return 0;
 }

@@ -49,6 +49,7 @@ struct linnet_extent {
 struct linnet_write {
 	struct linnet_extent extent;
 	uint64_t serial; /* unique; above 0 */
+	uint64_t reached; /* a leg was asked to write a part of it */
 	uint32_t sectors[LINNET_LEDGER_LEGS_MAX]; /* that each leg has reported */
 	struct linnet_write *next;
 	struct linnet_write **link; /* what points to it */
@@ -90,6 +91,12 @@ void linnet_ledger_begin(struct linnet_ledger *ledger, struct linnet_write *writ
 
 /* It ended, with or without an error, and will be acknowledged. Legs that do not hold all of it lose their trust. */
 void linnet_ledger_end(struct linnet_ledger *ledger, struct linnet_write *write);
+
+/*
+ * It ended without having been carried out. If no leg was asked to write any of it, every leg holds what it held; else
+ * this is linnet_ledger_end.
+ */
+void linnet_ledger_withdraw(struct linnet_ledger *ledger, struct linnet_write *write);
 
 /*
  * Data is about to be written to a leg. Returns the serial of the write in flight that it is part of. Without one,

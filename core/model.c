@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * Reader of model files, spec/model-file.md. The input is not trusted: the checks come in the order of the table in
- * that file, and a byte is read only after an earlier check has shown that it exists. Layers point into the input;
- * trees are copied out of it.
+ * that file, and a byte is read only after an earlier check has shown that it exists. Layers point into the input; the
+ * parts behind them are copied out of it, by their own units.
  */
-#include "envelope.h"
-#include "linnet.h"
+#include "blocks.h"
 
 #define HEADER_BYTES 96
 #define LAYER_BYTES 24
-#define TREE_FEATURES 8 /* offsets in the block of trees */
-#define TREE_THRESHOLDS (TREE_FEATURES + LINNET_TREE_LEVELS * LINNET_TREES)
-#define TREE_LEAVES (TREE_THRESHOLDS + LINNET_TREE_LEVELS * LINNET_TREES)
-#define TREES_BYTES (TREE_LEAVES + LINNET_TREES * LINNET_TREE_LEAVES * 2)
-#define LATENCY_FEATURE (4 * (LINNET_SCORE_BINS - 1)) /* offsets in the block of latencies */
-#define LATENCY_NS (LATENCY_FEATURE + LINNET_FEATURE_BINS)
-#define LATENCY_ROW (4 * LINNET_FEATURE_BINS * LINNET_LATENCIES) /* bytes of one bin of scores */
-#define LATENCIES_BYTES (LATENCY_NS + LINNET_SCORE_BINS * LATENCY_ROW)
 #define MILLION 1000000
+
+/* Bits of all parts that a file may hold, and of those that require trees. */
+#define OR_BIT(NAME, name, bit, bytes, count) | bit
+#define KNOWN_PARTS (LINNET_PART_NETWORK LINNET_PARTS(OR_BIT))
+#define NEED_TREES (0 LINNET_PREDICTIONS(OR_BIT))
 
 /* The parts that the file holds. The envelope has been checked. */
 static uint32_t parts_of(const uint8_t *bytes)
@@ -34,9 +30,9 @@ static int check_header(const uint8_t *bytes, size_t *offset)
 		return refuse(offset, 10, LINNET_E_KIND);
 	if (get(bytes + 8, 2) == 1 && get(bytes + 76, 4) != 0)
 		return refuse(offset, 76, LINNET_E_FIELD);
-	if (parts == 0 || parts > (LINNET_PART_NETWORK | LINNET_PART_TREES | LINNET_PART_LATENCIES))
+	if (parts == 0 || (parts & ~(uint32_t)KNOWN_PARTS))
 		return refuse(offset, 76, LINNET_E_FIELD);
-	if ((parts & LINNET_PART_LATENCIES) && !(parts & LINNET_PART_TREES))
+	if ((parts & NEED_TREES) && !(parts & LINNET_PART_TREES))
 		return refuse(offset, 76, LINNET_E_FIELD);
 	if (get(bytes + 12, 2) != (network ? LINNET_SCHEMA_LINNOS31 : 0))
 		return refuse(offset, 12, LINNET_E_SCHEMA);
@@ -102,77 +98,47 @@ static int check_layers(const uint8_t *bytes, size_t end, size_t *at, size_t *of
 	return 0;
 }
 
-/* Checks the block of trees, which is present at `at`. Trees that pass also pass linnet_trees_check. */
-static int check_trees(const uint8_t *bytes, size_t at, size_t *offset)
+/* Bytes of the blocks behind the network. */
+static size_t blocks_size(uint32_t parts)
 {
-	int64_t base = (int32_t)get(bytes + at + 4, 4);
+	size_t size = 0;
 
-	if (get(bytes + at, 2) != LINNET_SCHEMA_LINNET1 && get(bytes + at, 2) != LINNET_SCHEMA_LINNET2)
-		return refuse(offset, at, LINNET_E_SCHEMA);
-	if (get(bytes + at + 2, 2) != 0)
-		return refuse(offset, at + 2, LINNET_E_FIELD);
-	if (base < -LINNET_TREE_BASE_MAX || base > LINNET_TREE_BASE_MAX)
-		return refuse(offset, at + 4, LINNET_E_FIELD);
-	for (size_t i = at + TREE_FEATURES; i < at + TREE_THRESHOLDS; i++)
-		if (bytes[i] >= LINNET_INFLIGHT_FEATURES)
-			return refuse(offset, i, LINNET_E_FIELD);
-	for (size_t i = at + TREE_THRESHOLDS; i < at + TREE_LEAVES; i++)
-		if (bytes[i] > LINNET_BUCKET_MAX)
-			return refuse(offset, i, LINNET_E_FIELD);
-	return 0;
+#define ADD(NAME, name, bit, bytes, count) size += parts & LINNET_PART_##NAME ? bytes : 0;
+	LINNET_PARTS(ADD)
+#undef ADD
+	return size;
 }
 
-/* Checks the block of latencies, which is present at `at`. Latencies that pass also pass linnet_latencies_check. */
-static int check_latencies(const uint8_t *bytes, size_t at, size_t *offset)
+/* Checks the blocks, which are present from `at`. */
+static int check_blocks(const uint8_t *file, uint32_t parts, size_t at, size_t *offset)
 {
-	for (size_t i = 4; i < LATENCY_FEATURE; i += 4)
-		if ((int32_t)get(bytes + at + i, 4) < (int32_t)get(bytes + at + i - 4, 4))
-			return refuse(offset, at + i, LINNET_E_FIELD);
-	if (bytes[at + LATENCY_FEATURE] >= LINNET_INFLIGHT_FEATURES)
-		return refuse(offset, at + LATENCY_FEATURE, LINNET_E_FIELD);
-	for (size_t i = LATENCY_FEATURE + 1; i < LATENCY_NS; i++)
-		if (bytes[at + i] > LINNET_BUCKET_MAX ||
-		    (i > LATENCY_FEATURE + 1 && bytes[at + i] < bytes[at + i - 1]))
-			return refuse(offset, at + i, LINNET_E_FIELD);
-	for (size_t i = 0; i < LATENCIES_BYTES - LATENCY_NS; i += 4) {
-		const uint8_t *own = bytes + at + LATENCY_NS + i;
+	int error;
 
-		if ((i / 4 % LINNET_LATENCIES > 0 && get(own, 4) < get(own - 4, 4)) ||
-		    (i >= LATENCY_ROW && get(own, 4) < get(own - LATENCY_ROW, 4)))
-			return refuse(offset, at + LATENCY_NS + i, LINNET_E_FIELD);
+#define CHECK(NAME, name, bit, bytes, count)                               \
+	if (parts & LINNET_PART_##NAME) {                                  \
+		error = linnet_##name##_check_block(file, at, offset);     \
+		if (error < 0)                                             \
+			return error;                                      \
+		at += bytes;                                               \
 	}
+	LINNET_PARTS(CHECK)
+#undef CHECK
 	return 0;
 }
 
-static void fill_latencies(struct linnet_latencies *latencies, const uint8_t *block)
+static void read_blocks(struct linnet_model *model, const uint8_t *block)
 {
-	const uint8_t *ns = block + LATENCY_NS;
-
-	for (int i = 0; i < LINNET_SCORE_BINS - 1; i++)
-		latencies->score_edge[i] = (int32_t)get(block + 4 * i, 4);
-	latencies->feature = block[LATENCY_FEATURE];
-	linnet_copy(latencies->feature_edge, block + LATENCY_FEATURE + 1, sizeof(latencies->feature_edge));
-	for (int s = 0; s < LINNET_SCORE_BINS; s++)
-		for (int f = 0; f < LINNET_FEATURE_BINS; f++)
-			for (int k = 0; k < LINNET_LATENCIES; k++, ns += 4)
-				latencies->ns[s][f][k] = (uint32_t)get(ns, 4);
+#define READ(NAME, name, bit, bytes, count)                                \
+	if (model->parts & LINNET_PART_##NAME) {                           \
+		linnet_##name##_read_block(&model->name, block);           \
+		block += bytes;                                            \
+	}
+	LINNET_PARTS(READ)
+#undef READ
 }
 
-static void fill_trees(struct linnet_trees *trees, const uint8_t *block)
-{
-	const uint8_t *leaf = block + TREE_LEAVES;
-
-	linnet_copy(trees->feature, block + TREE_FEATURES, sizeof(trees->feature));
-	linnet_copy(trees->threshold, block + TREE_THRESHOLDS, sizeof(trees->threshold));
-	for (int tree = 0; tree < LINNET_TREES; tree++)
-		for (int k = 0; k < LINNET_TREE_LEAVES; k++, leaf += 2)
-			trees->leaf[tree][k] = (int16_t)get(leaf, 2);
-	trees->base = (int32_t)get(block + 4, 4);
-	trees->schema = (uint32_t)get(block, 2);
-}
-
-/* Everything has been checked, so nothing here fails. `trees_at` is the offset of the data after the network. */
-static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_at)
+/* Everything has been checked, so nothing here fails. `blocks_at` is the offset of the data after the network. */
+static void fill(struct linnet_model *model, const uint8_t *bytes, size_t blocks_at)
 {
 	size_t at;
 
@@ -199,17 +165,14 @@ static void fill(struct linnet_model *model, const uint8_t *bytes, size_t trees_
 		model->layers[k] = layer_at(bytes, k, &at);
 		model->scales[k] = (int64_t)get(bytes + HEADER_BYTES + LAYER_BYTES * (size_t)k + 16, 8);
 	}
-	if (model->parts & LINNET_PART_TREES)
-		fill_trees(&model->trees, bytes + trees_at);
-	if (model->parts & LINNET_PART_LATENCIES)
-		fill_latencies(&model->latencies, bytes + trees_at + TREES_BYTES);
+	read_blocks(model, bytes + blocks_at);
 }
 
 /* Checks first and fills afterwards: an error leaves the model unchanged, without a second one on the stack. */
 int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *model, size_t *offset)
 {
 	int error = linnet_model_envelope(bytes, size, offset);
-	size_t end, at, behind;
+	size_t end, at;
 	uint32_t parts;
 
 	if (error < 0)
@@ -225,25 +188,14 @@ int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *mo
 	error = check_layers(bytes, end, &at, offset);
 	if (error < 0)
 		return error;
-	behind = parts & LINNET_PART_TREES ? TREES_BYTES : 0;
-	behind += parts & LINNET_PART_LATENCIES ? LATENCIES_BYTES : 0;
-	if (end - at != behind)
+	if (end - at != blocks_size(parts))
 		return refuse(offset, 16, LINNET_E_SHAPE);
-	if (parts & LINNET_PART_TREES) {
-		error = check_trees(bytes, at, offset);
-		if (error < 0)
-			return error;
-	}
-	if (parts & LINNET_PART_LATENCIES) {
-		error = check_latencies(bytes, at + TREES_BYTES, offset);
-		if (error < 0)
-			return error;
-	}
+	error = check_blocks(bytes, parts, at, offset);
+	if (error < 0)
+		return error;
 	fill(model, bytes, at);
 	return 0;
 }
 
 /* Bindings in other languages mirror this. */
-_Static_assert(sizeof(struct linnet_trees) == 1416, "struct linnet_trees");
-_Static_assert(sizeof(struct linnet_model) == 88 + (32 + 8) * LINNET_LAYERS_MAX + 1416 + 2628 + 4,
-	       "struct linnet_model");
+_Static_assert(offsetof(struct linnet_model, trees) == 88 + (32 + 8) * LINNET_LAYERS_MAX, "struct linnet_model");

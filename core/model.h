@@ -110,7 +110,7 @@ int linnet_network_score_rest(const struct linnet_network *network, void *scratc
 extern const struct linnet_dense linnet_dense_portable;
 
 /*
- * ---- incremental networks: tracker and network; most work is done when reads complete (incremental.c, prune.c) ----
+ * ---- incremental networks: tracker and network; most work is done when reads complete (incremental.c, incremental_tables.c, prune.c) ----
  */
 
 /* How much of a network is computed ahead of the submit path. */
@@ -278,9 +278,28 @@ const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencie
 #define LINNET_MODEL_VERSION 2 /* and 1, which holds a network only */
 #define LINNET_KIND_ADMISSION 1
 #define LINNET_SCHEMA_LINNOS31 1 /* of a network's inputs */
-#define LINNET_PART_NETWORK 1u   /* bits of `parts` */
-#define LINNET_PART_TREES 2u
-#define LINNET_PART_LATENCIES 4u /* of the scores of trees: requires trees */
+
+/*
+ * The parts of a file behind the network, in the order of the file: PART(NAME, name, bit of `parts`, bytes). Each has a
+ * struct linnet_name, a field of that name in struct linnet_model, and a unit, which also reads the part's block in a
+ * file (blocks.h). All that treats parts alike is expanded from this list.
+ *
+ * A prediction requires trees: linnet_name_predict gives its last argument, the count, of uint32 numbers for a read with
+ * this score of the trees and these features. To add a prediction, add a line.
+ */
+#define LINNET_PREDICTIONS(PART) \
+	PART(LATENCIES, latencies, 4, 2628, LINNET_LATENCIES)
+#define LINNET_PARTS(PART) \
+	PART(TREES, trees, 2, 1416, 1) \
+	LINNET_PREDICTIONS(PART)
+
+/* Bits of `parts`. */
+enum linnet_part {
+	LINNET_PART_NETWORK = 1,
+#define LINNET_PART_BIT(NAME, name, bit, bytes, count) LINNET_PART_##NAME = bit,
+	LINNET_PARTS(LINNET_PART_BIT)
+#undef LINNET_PART_BIT
+};
 
 /* A model file as read. The layers point into the bytes that were read. Over 4 KB: too large for some stacks. */
 struct linnet_model {
@@ -304,8 +323,9 @@ struct linnet_model {
 	uint64_t seed;
 	struct linnet_source layers[LINNET_LAYERS_MAX];
 	int64_t scales[LINNET_LAYERS_MAX];
-	struct linnet_trees trees; /* checked; zeros without trees */
-	struct linnet_latencies latencies; /* checked; zeros without latencies */
+	/* Checked; zeros where the file has no such part. */
+	struct linnet_trees trees;
+	struct linnet_latencies latencies;
 };
 
 /*

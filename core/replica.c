@@ -31,16 +31,17 @@ int linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet
 				   const struct linnet_tables *tables)
 {
 	struct linnet_tracker tracker = replica->tracker;
-	int error = 0;
 
 	if (replica->net) {
 		linnet_incremental_catch_up(replica->net, 0);
 		linnet_incremental_tracker(replica->net, &tracker);
 	}
-	if (net)
-		error = linnet_incremental_init(net, size, tables, &tracker);
-	if (error < 0)
-		return error;
+	if (net) {
+		int error = linnet_incremental_init(net, size, tables, &tracker);
+
+		if (error < 0)
+			return error;
+	}
 	replica->tracker = tracker;
 	replica->net = net;
 	return 0;

@@ -7,7 +7,7 @@
  * (SSSE3 and later), sixteen trees are evaluated at once. Compiled again with LINNET_TREES_SCORE defined, this file
  * gives the score for another instruction set, and nothing else.
  */
-#include "linnet.h"
+#include "blocks.h"
 
 #ifndef LINNET_TREES_SCORE
 #define LINNET_TREES_SCORE linnet_trees_score
@@ -25,6 +25,47 @@ int linnet_trees_check(const struct linnet_trees *trees)
 				return LINNET_E_RANGE;
 	return 0;
 }
+
+/* Offsets in the block of a model file. */
+#define FEATURES 8
+#define THRESHOLDS (FEATURES + LINNET_TREE_LEVELS * LINNET_TREES)
+#define LEAVES (THRESHOLDS + LINNET_TREE_LEVELS * LINNET_TREES)
+_Static_assert(LEAVES + 2 * LINNET_TREES * LINNET_TREE_LEAVES == LINNET_TREES_BLOCK, "spec/model-file.md");
+
+int linnet_trees_check_block(const uint8_t *file, size_t at, size_t *offset)
+{
+	int64_t base = (int32_t)get(file + at + 4, 4);
+
+	if (get(file + at, 2) != LINNET_SCHEMA_LINNET1 && get(file + at, 2) != LINNET_SCHEMA_LINNET2)
+		return refuse(offset, at, LINNET_E_SCHEMA);
+	if (get(file + at + 2, 2) != 0)
+		return refuse(offset, at + 2, LINNET_E_FIELD);
+	if (base < -LINNET_TREE_BASE_MAX || base > LINNET_TREE_BASE_MAX)
+		return refuse(offset, at + 4, LINNET_E_FIELD);
+	for (size_t i = at + FEATURES; i < at + THRESHOLDS; i++)
+		if (file[i] >= LINNET_INFLIGHT_FEATURES)
+			return refuse(offset, i, LINNET_E_FIELD);
+	for (size_t i = at + THRESHOLDS; i < at + LEAVES; i++)
+		if (file[i] > LINNET_BUCKET_MAX)
+			return refuse(offset, i, LINNET_E_FIELD);
+	return 0;
+}
+
+void linnet_trees_read_block(struct linnet_trees *trees, const uint8_t *block)
+{
+	const uint8_t *leaf = block + LEAVES;
+
+	linnet_copy(trees->feature, block + FEATURES, sizeof(trees->feature));
+	linnet_copy(trees->threshold, block + THRESHOLDS, sizeof(trees->threshold));
+	for (int tree = 0; tree < LINNET_TREES; tree++)
+		for (int k = 0; k < LINNET_TREE_LEAVES; k++, leaf += 2)
+			trees->leaf[tree][k] = (int16_t)get(leaf, 2);
+	trees->base = (int32_t)get(block + 4, 4);
+	trees->schema = (uint32_t)get(block, 2);
+}
+
+/* Bindings in other languages mirror this. */
+_Static_assert(sizeof(struct linnet_trees) == 1416, "struct linnet_trees");
 #endif
 
 #ifdef __SSSE3__

@@ -67,7 +67,17 @@ def sbom() -> str:
         "components": parts,
         "dependencies": [{"ref": url, "dependsOn": linked}],
     }
-    return json.dumps(whole, indent=1) + "\n"
+    return _by_line(whole)
+
+
+def _by_line(whole: dict) -> str:
+    """JSON with a line for each key of the object, and for each element of its lists: a change of a lock is a line."""
+    lines = []
+    for key, value in whole.items():
+        rows = ",\n".join("  " + json.dumps(one) for one in value) if isinstance(value, list) else None
+        text = json.dumps(value) if rows is None else f"[\n{rows}\n ]"
+        lines.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def main() -> int:

@@ -49,9 +49,10 @@ static void copy_ended(struct bio *bio);
  * What the copies have of the application's bio. It is taken at the start, since the first answer may end that bio while
  * the second copy is being made.
  */
-static void remember(struct linnet_hedged *read, struct bio *bio)
+static void remember(struct linnet_hedged *read, struct bio *bio, const struct linnet_io *io)
 {
 	read->opf = bio->bi_opf;
+	read->failfast = io->failfast;
 	read->ioprio = bio->bi_ioprio;
 	read->css = NULL;
 #ifdef CONFIG_BLK_CGROUP
@@ -110,7 +111,7 @@ static void put(struct linnet_hedged *read)
 		return;
 	if (!atomic_read(&read->answered)) {
 		read->io->tried |= read->failed;
-		if (linnet_is_answer(dm, read->status)) {
+		if (linnet_is_answer(dm, read->opf, read->status)) {
 			read->bio->bi_status = read->status;
 			bio_endio(read->bio);
 		} else {
@@ -209,7 +210,7 @@ bool linnet_hedge_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *
 	read->failed = 0;
 	atomic_set(&read->left, 1);
 	atomic_set(&read->answered, 0);
-	remember(read, bio);
+	remember(read, bio, io);
 	if (!make_copy(read, &read->copies[0], bio->bi_bdev, bio->bi_iter.bi_sector)) {
 		forget(read);
 		goto unhedged;
@@ -314,7 +315,9 @@ static void send_second(struct linnet_hedged *read)
 			linnet_member_leave(leg->member);
 		return;
 	}
-	copy->bio.bi_opf &= ~REQ_NOWAIT;
+	/* No leg is left if this one fails, too. */
+	if (!dm->volume && !linnet_usable_legs(dm, READ_ONCE(read->failed) | BIT(read->copies[0].leg) | BIT(chosen)))
+		copy->bio.bi_opf &= ~read->failfast;
 	copy->leg = chosen;
 	copy->id = linnet_next_id(dm);
 	linnet_leg_arrive(leg, &copy->record, LINNET_ANY_EVENT, ktime_get_ns(), true, false, read->sector,

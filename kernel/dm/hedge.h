@@ -48,6 +48,7 @@ struct linnet_hedged {
 	struct bio *bio;              /* the application's; nobody's once the read is answered */
 	struct linnet_io *io;         /* of that */
 	blk_opf_t opf;                /* what a copy has of the application's bio */
+	blk_opf_t failfast;           /* what of it the target has added */
 	u16 ioprio;
 	struct cgroup_subsys_state *css; /* the control group that the copies are charged to; may be NULL */
 	struct list_head waiting;

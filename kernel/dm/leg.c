@@ -84,21 +84,15 @@ bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_inflight_record *re
 	return true;
 }
 
-/* Errors that indicate a fault of the leg. The others are answers, such as "try again later". */
-static bool is_leg_error(blk_status_t status)
-{
-	return status != BLK_STS_OK && status != BLK_STS_AGAIN && status != BLK_STS_NOTSUPP &&
-	       status != BLK_STS_DM_REQUEUE;
-}
-
 static void count_end(struct linnet_leg *leg, bool is_read, u64 latency_ns, blk_status_t status)
 {
 	u32 bucket;
 
-	if (is_leg_error(status))
-		this_cpu_inc(leg->counts->errors);
-	if (status != BLK_STS_OK)
+	if (status != BLK_STS_OK) {
+		if (!linnet_is_refusal(status))
+			this_cpu_inc(leg->counts->errors);
 		return;
+	}
 	if (!is_read) {
 		this_cpu_inc(leg->counts->writes);
 		return;
@@ -134,9 +128,9 @@ void linnet_leg_end(struct linnet_leg *leg, const struct linnet_inflight_record 
 
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	write_seqcount_begin(&leg->seq);
-	if (status == BLK_STS_OK)
+	if (likely(status == BLK_STS_OK))
 		linnet_replica_complete(&leg->state, flight, now_ns);
-	else if (is_leg_error(status))
+	else if (!linnet_is_refusal(status))
 		linnet_replica_fail(&leg->state, &leg->dm->settings, flight, now_ns);
 	else
 		linnet_replica_withdraw(&leg->state, flight, now_ns);

@@ -38,6 +38,8 @@
 #define LINNET_NO_LEG 0xff
 #define LINNET_ANY_EVENT U64_MAX
 #define LINNET_IOPRIO 0x4007     /* best effort, level 7 */
+/* Of a read that another leg could serve: the driver reports a failure at once and does not try again for seconds. */
+#define LINNET_FAILFAST (REQ_FAILFAST_DEV | REQ_FAILFAST_TRANSPORT)
 
 /* ---- model.c ---- */
 
@@ -73,9 +75,8 @@ struct linnet_leg_counts {
 };
 
 enum linnet_leg_flag {
-	LINNET_LEG_FAILED = 0,    /* out of service until a message revives it */
-	LINNET_LEG_OUT = 1,       /* out of service because of consecutive errors; comes back by itself */
-	LINNET_LEG_BAD_MODEL = 2, /* its model could not be loaded */
+	LINNET_LEG_OUT = 0,       /* out of service because of consecutive errors; comes back by itself */
+	LINNET_LEG_BAD_MODEL = 1, /* its model could not be loaded */
 };
 
 struct linnet_leg {
@@ -178,6 +179,7 @@ struct linnet_dm {
 	u32 leg_count;
 	u8 trees;    /* bit per leg whose model has trees */
 	u8 networks; /* bit per leg whose model has a network */
+	unsigned long failed; /* bit per leg that is out of service until a message revives it */
 	bool revoke;
 	u16 ioprio;  /* tag of the reads that may be revoked */
 	struct linnet_settings settings;
@@ -188,8 +190,8 @@ struct linnet_dm {
 	struct linnet_hedges *hedges;   /* NULL until hedging is first switched on */
 	u32 hedge_percent;              /* 0: off */
 	struct mutex control;           /* serialises messages */
-	struct workqueue_struct *queue; /* for this target's own work */
-	struct work_struct event;       /* notifies user space of a rare change */
+	struct workqueue_struct *queue; /* for work on which I/O waits; none of it may wait for memory */
+	struct work_struct event;       /* notifies user space of a rare change, for which it allocates memory */
 	struct work_struct resend;
 	spinlock_t resend_lock;
 	struct bio_list resend_bios;    /* reads that failed at a leg and are sent to another */
@@ -199,7 +201,7 @@ struct linnet_dm {
 /* Reports a rare change: an event and a uevent, from process context. Safe in any context. */
 static inline void linnet_dm_changed(struct linnet_dm *dm)
 {
-	queue_work(dm->queue, &dm->event);
+	schedule_work(&dm->event);
 }
 
 /* Per-bio data of the target. */
@@ -210,6 +212,7 @@ struct linnet_io {
 			struct linnet_inflight_record record;
 			struct bvec_iter iter; /* the original one, to send the bio again */
 			unsigned short bio_flags;
+			blk_opf_t failfast; /* what the target has added of LINNET_FAILFAST */
 			u64 id;
 		};
 	};
@@ -249,10 +252,23 @@ void linnet_hedge_destroy(struct linnet_dm *dm);
 /* Sends a read that has failed at io->tried to another leg, or through md. Any context (target.c). */
 void linnet_send_again(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, blk_status_t status);
 
-/* Whether the status of a read that failed is an answer for the application, and another leg would not help. */
-static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_status_t status)
+/* Whether the I/O was turned away, which says nothing of the leg's state. */
+static inline bool linnet_is_refusal(blk_status_t status)
 {
-	return !dm->volume && (status == BLK_STS_AGAIN || status == BLK_STS_NOTSUPP || status == BLK_STS_DM_REQUEUE);
+#ifdef BLK_STS_INVAL
+	if (status == BLK_STS_INVAL)
+		return true;
+#endif
+	return status == BLK_STS_AGAIN || status == BLK_STS_NOTSUPP || status == BLK_STS_DM_REQUEUE;
+}
+
+/*
+ * Whether the status of a read that failed is an answer for the application, and another leg would not help. Who asks
+ * with REQ_NOWAIT is told that the I/O would have to wait, and asks again in another way.
+ */
+static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_opf_t opf, blk_status_t status)
+{
+	return dm->volume ? status == BLK_STS_AGAIN && opf & REQ_NOWAIT : linnet_is_refusal(status);
 }
 
 /* ---- policy.c ---- */
@@ -260,8 +276,8 @@ static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_status_t sta
 int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
 
 /*
- * Decides on a read and records it at the chosen leg: io->leg, and io->id. Returns false, with io->status, if it is
- * revoked or no leg is left. Any process context.
+ * Decides on a read and records it at the chosen leg: io->leg, and io->id. The bio is marked with LINNET_FAILFAST if
+ * somebody else could serve it. Returns false, with io->status, if it is revoked or no leg is left. Any process context.
  */
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke);
 
@@ -271,7 +287,7 @@ u32 linnet_usable_legs(const struct linnet_dm *dm, u8 tried);
 /* A number that is unique among the I/Os of this target. */
 u64 linnet_next_id(struct linnet_dm *dm);
 
-/* ---- table.c ---- */
+/* ---- table.c, status.c: what they print, they print under control ---- */
 
 int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args);
 void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen);

@@ -59,12 +59,7 @@ static int unload(struct linnet_dm *dm, const char *number)
 /* Whether no other replica would be left in service. */
 static bool is_last(struct linnet_dm *dm, const struct linnet_leg *leg)
 {
-	u32 k;
-
-	for (k = 0; k < dm->leg_count; k++)
-		if (k != leg->index && !test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
-			return false;
-	return true;
+	return !((BIT(dm->leg_count) - 1) & ~READ_ONCE(dm->failed) & ~BIT(leg->index));
 }
 
 static int fail(struct linnet_dm *dm, const char *number)
@@ -75,7 +70,7 @@ static int fail(struct linnet_dm *dm, const char *number)
 		return -EINVAL;
 	if (!dm->volume && is_last(dm, leg))
 		return -EBUSY;
-	if (!test_and_set_bit(LINNET_LEG_FAILED, &leg->flags))
+	if (!test_and_set_bit(leg->index, &dm->failed))
 		linnet_dm_changed(dm);
 	return 0;
 }
@@ -88,7 +83,7 @@ static int revive(struct linnet_dm *dm, const char *number)
 	if (!leg)
 		return -EINVAL;
 	linnet_leg_pardon(leg);
-	if (test_and_clear_bit(LINNET_LEG_FAILED, &leg->flags))
+	if (test_and_clear_bit(leg->index, &dm->failed))
 		linnet_dm_changed(dm);
 	return 0;
 }

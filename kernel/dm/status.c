@@ -32,7 +32,7 @@ void linnet_status_reset(struct linnet_dm *dm)
 
 char linnet_leg_state(const struct linnet_leg *leg)
 {
-	if (test_bit(LINNET_LEG_FAILED, &leg->flags) || test_bit(LINNET_LEG_OUT, &leg->flags))
+	if (test_bit(leg->index, &leg->dm->failed) || test_bit(LINNET_LEG_OUT, &leg->flags))
 		return 'D';
 	if (leg->dm->volume && !(READ_ONCE(leg->dm->volume->trusted) & BIT(leg->index)))
 		return 'U';

@@ -152,7 +152,6 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 	struct parse p = { .dm = dm, .args = args };
 	unsigned int words;
 	int error;
-	u32 k;
 
 	linnet_settings_init(&dm->settings);
 	dm->ioprio = LINNET_IOPRIO;
@@ -168,21 +167,8 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 	}
 	if (!dm->volume && hweight32(p.out) == dm->leg_count)
 		return refuse(&p, "No replica is in service");
-	for (k = 0; k < dm->leg_count; k++)
-		if (p.out & BIT(k))
-			set_bit(LINNET_LEG_FAILED, &dm->legs[k].flags);
+	dm->failed = p.out;
 	return 0;
-}
-
-/* Legs to print as `out:<k>`. */
-static u32 legs_out(struct linnet_dm *dm)
-{
-	u32 out = 0, k;
-
-	for (k = 0; k < dm->leg_count; k++)
-		if (test_bit(LINNET_LEG_FAILED, &dm->legs[k].flags))
-			out |= BIT(k);
-	return out;
 }
 
 static bool one_model(struct linnet_dm *dm)
@@ -198,9 +184,10 @@ static bool one_model(struct linnet_dm *dm)
 void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 {
 	bool shared = one_model(dm), tagged = READ_ONCE(dm->ioprio) != LINNET_IOPRIO;
-	u32 out = legs_out(dm), hedge = READ_ONCE(dm->hedge_percent), words = 2, k;
+	u32 out = READ_ONCE(dm->failed), hedge = READ_ONCE(dm->hedge_percent), words = 2, k;
 	unsigned int sz = 0;
 
+	lockdep_assert_held(&dm->control); /* for the names of the models */
 	if (dm->volume)
 		DMEMIT("md %s ", dm->volume->md->name);
 	DMEMIT("%u", dm->leg_count);

@@ -35,7 +35,7 @@ static void restore(struct bio *bio, const struct linnet_io *io)
 	bio->bi_flags = io->bio_flags;
 	bio->bi_status = BLK_STS_OK;
 	/* A poller must not look for it at its former leg; and drivers that split it have counted its parts. */
-	bio->bi_opf &= ~REQ_POLLED;
+	bio->bi_opf &= ~(REQ_POLLED | io->failfast);
 	WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);
 	atomic_set(&bio->__bi_remaining, 1);
 }
@@ -77,7 +77,6 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 	io->iter = bio->bi_iter;
 	io->bio_flags = bio->bi_flags;
 	if (dm->volume) {
-		bio->bi_opf &= ~REQ_NOWAIT; /* neither a drive nor md may turn away what the other could serve */
 		if (!linnet_volume_steer(dm->volume, bio, io)) {
 			linnet_volume_through(dm->volume, bio);
 			return DM_MAPIO_REMAPPED;
@@ -147,7 +146,7 @@ static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 	struct linnet_dm *dm = ti->private;
 
 	if (dm->volume && bio_op(bio) != REQ_OP_READ)
-		linnet_volume_end(dm->volume, io);
+		linnet_volume_end(dm->volume, io, *error);
 	if (io->leg == LINNET_NO_LEG)
 		return DM_ENDIO_DONE;
 	linnet_leg_end(&dm->legs[io->leg], &io->record, io->id, *error);
@@ -155,7 +154,7 @@ static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 		linnet_volume_steered(dm->volume, io->leg);
 	io->tried |= BIT(io->leg);
 	io->leg = LINNET_NO_LEG;
-	if (likely(*error == BLK_STS_OK) || linnet_is_answer(dm, *error) || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
+	if (likely(*error == BLK_STS_OK) || linnet_is_answer(dm, bio->bi_opf, *error) || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
 		return DM_ENDIO_DONE;
 	linnet_send_again(dm, bio, io, *error);
 	return DM_ENDIO_INCOMPLETE;
@@ -172,6 +171,7 @@ static void destroy(struct linnet_dm *dm)
 		linnet_volume_suspend(dm->volume);
 	if (dm->queue)
 		destroy_workqueue(dm->queue);
+	cancel_work_sync(&dm->event); /* nothing is left that could change */
 	if (dm->volume)
 		linnet_volume_destroy(dm);
 	for (k = 0; k < dm->leg_count; k++)
@@ -345,10 +345,14 @@ static void linnet_status(struct dm_target *ti, status_type_t type, unsigned int
 
 	switch (type) {
 	case STATUSTYPE_INFO:
+		mutex_lock(&dm->control);
 		linnet_status_print(dm, result, maxlen);
+		mutex_unlock(&dm->control);
 		break;
 	case STATUSTYPE_TABLE:
+		mutex_lock(&dm->control);
 		linnet_table_print(dm, result, maxlen);
+		mutex_unlock(&dm->control);
 		break;
 	case STATUSTYPE_IMA:
 		DMEMIT_TARGET_NAME_VERSION(ti->type);

@@ -94,7 +94,6 @@ int linnet_volume_map(struct linnet_volume *volume, struct bio *bio, struct linn
 	struct linnet_extent *extent = &io->write.extent;
 	unsigned long flags;
 
-	bio->bi_opf &= ~REQ_NOWAIT; /* it may have to wait for an overlapping write */
 	io->write.serial = 0;
 	if (!bio_sectors(bio)) {
 		linnet_volume_through(volume, bio);
@@ -146,7 +145,7 @@ static void release(struct work_struct *work)
 	}
 }
 
-void linnet_volume_end(struct linnet_volume *volume, struct linnet_io *io)
+void linnet_volume_end(struct linnet_volume *volume, struct linnet_io *io, blk_status_t status)
 {
 	unsigned long flags;
 	bool waits;
@@ -154,7 +153,10 @@ void linnet_volume_end(struct linnet_volume *volume, struct linnet_io *io)
 	if (!io->write.serial)
 		return;
 	spin_lock_irqsave(&volume->lock, flags);
-	linnet_ledger_end(&volume->ledger, &io->write);
+	if (unlikely(status == BLK_STS_AGAIN)) /* of a REQ_NOWAIT write that md would have had to hold back */
+		linnet_ledger_withdraw(&volume->ledger, &io->write);
+	else
+		linnet_ledger_end(&volume->ledger, &io->write);
 	waits = !bio_list_empty(&volume->held);
 	unlock_changed(volume, flags);
 	if (waits)
@@ -237,6 +239,14 @@ int linnet_volume_trust(struct linnet_volume *volume, u32 leg, u64 generation)
 
 /* ---- lifetime ---- */
 
+static void doubt_legs(struct linnet_volume *volume, enum linnet_doubt doubt)
+{
+	u32 k;
+
+	for (k = 0; k < volume->dm->leg_count; k++)
+		linnet_volume_doubt(volume, k, doubt);
+}
+
 int linnet_volume_resume(struct linnet_volume *volume)
 {
 	struct linnet_dm *dm = volume->dm;
@@ -252,15 +262,17 @@ int linnet_volume_resume(struct linnet_volume *volume)
 		}
 		volume->attached++;
 	}
+	/*
+	 * Until now what md did to the legs was not seen here. Trust that was given meanwhile is void: md may have failed
+	 * the leg since, and be rebuilding it.
+	 */
+	doubt_legs(volume, LINNET_DOUBT_NEW);
 	return 0;
 }
 
 void linnet_volume_suspend(struct linnet_volume *volume)
 {
-	u32 k;
-
-	for (k = 0; k < volume->dm->leg_count; k++)
-		linnet_volume_doubt(volume, k, LINNET_DOUBT_SUSPENDED);
+	doubt_legs(volume, LINNET_DOUBT_SUSPENDED);
 	while (volume->attached) {
 		volume->attached--;
 		linnet_member_detach(volume->dm->legs[volume->attached].member);

@@ -72,7 +72,7 @@ bool linnet_volume_steer(struct linnet_volume *volume, struct bio *bio, struct l
 void linnet_volume_steered(struct linnet_volume *volume, u32 leg);
 /* Everything but reads. Return what .map returns; the end of such a bio. */
 int linnet_volume_map(struct linnet_volume *volume, struct bio *bio, struct linnet_io *io);
-void linnet_volume_end(struct linnet_volume *volume, struct linnet_io *io);
+void linnet_volume_end(struct linnet_volume *volume, struct linnet_io *io, blk_status_t status);
 
 int linnet_volume_trust(struct linnet_volume *volume, u32 leg, u64 generation);
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Adds, builds and installs with dkms, without a package: install.sh [KERNEL-RELEASE [KDIR]]. Replaces an earlier
-# install.
+# install, and builds again for each other kernel that had the modules.
 set -eu
 release=${1:-$(uname -r)}
 command -v dkms >/dev/null || { echo "missing: dkms; install it with: apt-get install dkms linux-headers-$release" >&2; exit 1; }
@@ -9,6 +9,7 @@ command -v dkms >/dev/null || { echo "missing: dkms; install it with: apt-get in
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 version=$(sh "$(dirname "$0")/source.sh" "$stage")
+others=$(dkms status "linnet/$version" | sed -n 's/^[^,]*, \([^,]*\), .*/\1/p' | sort -u)
 dkms status "linnet/$version" | grep -q . && dkms remove "linnet/$version" --all
 rm -rf "/usr/src/linnet-$version"
 mkdir -p "/usr/src/linnet-$version"
@@ -16,4 +17,8 @@ cp -R "$stage/." "/usr/src/linnet-$version"
 dkms add "linnet/$version"
 dkms build "linnet/$version" -k "$release" ${2:+--kernelsourcedir "$2"}
 dkms install "linnet/$version" -k "$release" --force
+for other in $others; do
+	[ "$other" = "$release" ] || dkms install "linnet/$version" -k "$other" --force ||
+		echo "not built for $other; afterwards: dkms install linnet/$version -k $other" >&2
+done
 echo "installed; load them with: modprobe dm-linnet, modprobe linnet-tune"

@@ -188,7 +188,7 @@ int kobject_uevent_env(struct kobject *kobject, int action, char **words)
 	(void)action;
 	/* The words that spec/dm-target.md promises. */
 	BUG_ON(strcmp(words[0], "DM_TARGET=linnet") || strcmp(words[1], "DM_ACTION=STATUS_CHANGED") || words[2]);
-	stub_might_sleep("kobject_uevent_env");
+	stub_might_wait_for_memory("kobject_uevent_env");
 	return 0;
 }
 
@@ -335,7 +335,7 @@ static unsigned int split(char *words, char **argv, unsigned int most)
 	return argc;
 }
 
-static struct dm_target *create(struct target_type *type, dev_t dev, char *words, bool readonly, char **error)
+static struct dm_target *create(struct target_type *type, dev_t dev, char *words, bool readonly, bool resume, char **error)
 {
 	struct dm_target *ti = calloc(1, sizeof(*ti));
 	char *argv[300];
@@ -352,7 +352,7 @@ static struct dm_target *create(struct target_type *type, dev_t dev, char *words
 		free(ti->table);
 		free(ti);
 		ti = NULL;
-	} else {
+	} else if (resume) {
 		BUG_ON(type->preresume && type->preresume(ti));
 		if (type->resume)
 			type->resume(ti);
@@ -364,14 +364,28 @@ static struct dm_target *create(struct target_type *type, dev_t dev, char *words
 
 struct dm_target *stub_create(char *words, bool readonly, char **error)
 {
-	return create(stub_type, 1, words, readonly, error);
+	return create(stub_type, 1, words, readonly, true, error);
 }
 
 struct dm_target *stub_create_leg(char *words, unsigned int minor)
 {
 	char *error;
 
-	return create(stub_leg_type, MKDEV(253, minor), words, false, &error);
+	return create(stub_leg_type, MKDEV(253, minor), words, false, true, &error);
+}
+
+struct dm_target *stub_load_leg(char *words, unsigned int minor)
+{
+	char *error;
+
+	return create(stub_leg_type, MKDEV(253, minor), words, false, false, &error);
+}
+
+void stub_discard(struct dm_target *ti)
+{
+	ti->type->dtr(ti);
+	free(ti->table);
+	free(ti);
 }
 
 void stub_remove(struct dm_target *ti)
@@ -380,9 +394,7 @@ void stub_remove(struct dm_target *ti)
 		ti->type->presuspend(ti);
 	if (ti->type->postsuspend)
 		ti->type->postsuspend(ti);
-	ti->type->dtr(ti);
-	free(ti->table);
-	free(ti);
+	stub_discard(ti);
 }
 
 int stub_message(struct dm_target *ti, char *words)

@@ -20,6 +20,7 @@ typedef u8 blk_status_t;
 #define BLK_STS_IOERR 10
 #define BLK_STS_DM_REQUEUE 11
 #define BLK_STS_AGAIN 12
+#define BLK_STS_INVAL 19
 int blk_status_to_errno(blk_status_t status);
 
 typedef u32 blk_opf_t;
@@ -28,6 +29,9 @@ enum req_op {
 	REQ_OP_WRITE_ZEROES = 9, REQ_OP_MAX = 255,
 };
 #define REQ_OP_MASK 0xffu
+#define REQ_FAILFAST_DEV (1u << 8)
+#define REQ_FAILFAST_TRANSPORT (1u << 9)
+#define REQ_FAILFAST_DRIVER (1u << 10)
 #define REQ_SYNC (1u << 11)
 #define REQ_META (1u << 12)
 #define REQ_PRIO (1u << 13)
@@ -261,6 +265,9 @@ void stub_complete_own(unsigned int i, blk_status_t status, u8 fill);
 struct dm_target *stub_create(char *words, bool readonly, char **error);
 /* The same for a device of the target linnet-leg, which gets the number 253:MINOR. */
 struct dm_target *stub_create_leg(char *words, unsigned int minor);
+/* A further table of that device, which is not resumed (dmsetup load); and the end of a table that was suspended. */
+struct dm_target *stub_load_leg(char *words, unsigned int minor);
+void stub_discard(struct dm_target *ti);
 void stub_remove(struct dm_target *ti);
 int stub_message(struct dm_target *ti, char *words);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks kernel/dm in user space: check SEED INPUTS. The model files are in the directory that MODELS names.
+ * Checks kernel/dm in user space: check SEED INPUTS, without random ones if INPUTS is 0, or check fuzz SEED SECONDS
+ * [FIRST CASES] for random devices (fuzz.c). The model files are in the directory that MODELS names.
  */
 #include "check.h"
 
@@ -16,6 +17,8 @@ u64 chance(void)
 	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
 	return z ^ (z >> 31);
 }
+
+void chance_from(u64 start) { state = start; }
 
 struct dm_target *make(const char *line, bool readonly, char **error)
 {
@@ -120,23 +123,36 @@ int main(int argc, char **argv)
 {
 	unsigned long inputs;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: MODELS=DIR check SEED INPUTS\n");
+	bool fuzzing = argc > 3 && !strcmp(argv[1], "fuzz");
+	int error;
+
+	if (argc != 3 && !(fuzzing && (argc == 4 || argc == 6))) {
+		fprintf(stderr, "usage: MODELS=DIR check SEED INPUTS\n       MODELS=DIR check fuzz SEED SECONDS [FIRST CASES]\n");
 		return 2;
 	}
-	state = seed = strtoull(argv[1], NULL, 10);
-	inputs = strtoul(argv[2], NULL, 10);
 	stub_verbose = getenv("VERBOSE") != NULL;
 	if (stub_init())
 		stub_die("the module did not load");
+	if (fuzzing) {
+		error = fuzz(strtoull(argv[2], NULL, 10), (unsigned int)atoi(argv[3]), argc > 4 ? strtoull(argv[4], NULL, 10) : 0,
+			     argc > 4 ? strtoull(argv[5], NULL, 10) : U64_MAX / 2);
+		stub_exit();
+		return error;
+	}
+	state = seed = strtoull(argv[1], NULL, 10);
+	inputs = strtoul(argv[2], NULL, 10);
 	check_revoke();
 	check_service();
 	check_status();
+	check_flags();
 	check_volume();
+	check_trust_races();
 	check_hedges();
-	check_models(inputs);
-	check_reads(inputs);
-	check_tables(inputs);
+	if (inputs) {
+		check_models(inputs);
+		check_reads(inputs);
+		check_tables(inputs);
+	}
 	stub_exit();
 	printf("kernel/dm in user space: %lu checks, %lu failed (seed %lu)\n", checks, failures, seed);
 	return failures != 0;

@@ -25,6 +25,7 @@ extern u64 seed;
 
 /* Seeded random numbers: the next one, and one below n. */
 u64 chance(void);
+void chance_from(u64 start);
 static inline u32 below(u32 n) { return (u32)(chance() >> 32) % n; }
 
 /* A target of this table line (without start, length and name), or NULL. */
@@ -54,7 +55,12 @@ void check_reads(unsigned long inputs);
 void check_revoke(void);
 void check_service(void);
 void check_status(void);
+void check_flags(void);
 void check_volume(void);
+void check_trust_races(void);
 void check_hedges(void);
+
+/* Random devices for so many seconds, or so many cases from the first one on. Not 0 if something was found. */
+int fuzz(u64 from, unsigned int seconds, u64 first, u64 cases);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The implementation of kernel.h: memory, strings, work queues. */
+/* The implementation of kernel.h: memory and strings. */
 #include <stdarg.h>
 
 #include "block.h"
@@ -10,7 +10,8 @@
 #define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
 
-unsigned int stub_atomic, stub_cpu, stub_logged;
+unsigned int stub_atomic, stub_cpu, stub_logged, stub_locks, stub_readers, stub_points;
+void (*stub_other)(void);
 void (*stub_meanwhile)(void);
 u64 stub_now = 1000000000;
 long stub_alloc_left = -1;
@@ -20,6 +21,17 @@ void stub_die(const char *what)
 {
 	fprintf(stderr, "stub: %s\n", what);
 	abort();
+}
+
+void stub_preempt(void)
+{
+	unsigned int own_atomic = stub_atomic, own_cpu = stub_cpu;
+
+	stub_atomic = 0;
+	stub_cpu = !own_cpu;
+	stub_other();
+	stub_atomic = own_atomic;
+	stub_cpu = own_cpu;
 }
 
 void stub_log(const char *format, ...)
@@ -37,12 +49,19 @@ void stub_log(const char *format, ...)
 
 /* ---- memory and strings ---- */
 
+void stub_might_wait_for_memory(const char *who)
+{
+	stub_might_sleep(who);
+	if (stub_reclaims)
+		stub_die(who);
+}
+
 void *stub_alloc(size_t size, gfp_t flags)
 {
 	void *memory;
 
 	if (flags & GFP_KERNEL)
-		stub_might_sleep("an allocation that may sleep");
+		stub_might_wait_for_memory("an allocation that may sleep");
 	if (stub_alloc_left >= 0 && stub_alloc_left-- == 0) {
 		stub_alloc_left = -1;
 		return NULL;
@@ -181,162 +200,4 @@ int scnprintf(char *to, size_t size, const char *format, ...)
 	n = vsnprintf(to, size, format, args);
 	va_end(args);
 	return n < 0 || size == 0 ? 0 : (size_t)n < size ? n : (int)size - 1;
-}
-
-/* ---- work queues ---- */
-
-static struct workqueue_struct *queues;
-
-struct workqueue_struct *stub_queue(void)
-{
-	struct workqueue_struct *queue = stub_alloc(sizeof(*queue), GFP_KERNEL | __GFP_ZERO);
-
-	if (queue) {
-		queue->next = queues;
-		queues = queue;
-	}
-	return queue;
-}
-
-bool queue_work(struct workqueue_struct *queue, struct work_struct *work)
-{
-	struct work_struct **at = &queue->first;
-
-	if (work->queue)
-		return false;
-	while (*at)
-		at = &(*at)->next;
-	*at = work;
-	work->next = NULL;
-	work->queue = queue;
-	return true;
-}
-
-static bool run_first(struct workqueue_struct *queue)
-{
-	struct work_struct *work = queue->first;
-
-	if (!work)
-		return false;
-	queue->first = work->next;
-	work->queue = NULL;
-	work->func(work);
-	if (stub_atomic)
-		stub_die("work ended with a lock held");
-	return true;
-}
-
-unsigned int stub_run_works(void)
-{
-	unsigned int count = 0;
-	bool ran;
-
-	do {
-		ran = false;
-		for (struct workqueue_struct *queue = queues; queue; queue = queue->next)
-			while (run_first(queue)) {
-				ran = true;
-				count++;
-			}
-	} while (ran);
-	return count;
-}
-
-bool cancel_work_sync(struct work_struct *work)
-{
-	struct work_struct **at;
-
-	stub_might_sleep("cancel_work_sync");
-	if (!work->queue)
-		return false;
-	for (at = &work->queue->first; *at != work; at = &(*at)->next)
-		;
-	*at = work->next;
-	work->queue = NULL;
-	return true;
-}
-
-void flush_workqueue(struct workqueue_struct *queue)
-{
-	stub_might_sleep("flush_workqueue");
-	while (run_first(queue))
-		;
-}
-
-bool flush_work(struct work_struct *work)
-{
-	struct workqueue_struct *queue = work->queue;
-
-	if (queue)
-		flush_workqueue(queue);
-	return queue != NULL;
-}
-
-void destroy_workqueue(struct workqueue_struct *queue)
-{
-	struct workqueue_struct **at = &queues;
-
-	flush_workqueue(queue);
-	while (*at != queue)
-		at = &(*at)->next;
-	*at = queue->next;
-	free(queue);
-}
-
-/* ---- timers ---- */
-
-static struct hrtimer *timers;
-void (*stub_while_asleep)(void);
-
-void hrtimer_init(struct hrtimer *timer, int clock, enum hrtimer_mode mode)
-{
-	(void)clock;
-	(void)mode;
-	*timer = (struct hrtimer){ .listed = true, .next = timers };
-	timers = timer;
-}
-
-void hrtimer_start(struct hrtimer *timer, ktime_t expires, enum hrtimer_mode mode)
-{
-	(void)mode;
-	BUG_ON(!timer->listed);
-	timer->expires = expires;
-	timer->set = true;
-}
-
-int hrtimer_cancel(struct hrtimer *timer)
-{
-	struct hrtimer **at = &timers;
-
-	stub_might_sleep("hrtimer_cancel");
-	while (*at != timer)
-		at = &(*at)->next;
-	*at = timer->next;
-	timer->listed = false;
-	return timer->set;
-}
-
-unsigned int stub_run_timers(void)
-{
-	unsigned int count = 0;
-
-	for (struct hrtimer *timer = timers; timer; timer = timer->next) {
-		if (!timer->set || timer->expires > (ktime_t)stub_now)
-			continue;
-		timer->set = false;
-		stub_atomic++;
-		timer->set = timer->function(timer) == HRTIMER_RESTART || timer->set;
-		stub_atomic--;
-		count++;
-	}
-	return count;
-}
-
-void msleep(unsigned int ms)
-{
-	stub_might_sleep("msleep");
-	if (!stub_while_asleep)
-		stub_die("a sleep that nobody ends");
-	stub_now += ms * NSEC_PER_MSEC;
-	stub_while_asleep();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The parts of Linux that kernel/dm uses, in user space and in one thread: types, locks, memory, per-CPU data, work
- * queues. Every <linux/...> header is this one and block.h. Misuse that a kernel might not notice ends the program
+ * The parts of Linux that kernel/dm uses, in user space and in one thread: types, locks, memory, per-CPU data; work.h
+ * has work queues and timers. Every <linux/...> header is this one and block.h. Misuse that a kernel might not notice ends the program
  * here: sleeping under a lock, a lock taken twice, a counter below zero.
  *
  * Names that begin with stub_ are controlled by the test.
@@ -37,6 +37,9 @@ typedef u64 sector_t;
 #define __percpu
 #define __rcu
 #define __iomem
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
 #define __init
 #define __exit
 #define __must_check
@@ -64,12 +67,12 @@ typedef u64 sector_t;
 #define cond_resched() stub_might_sleep("cond_resched")
 #define might_sleep() stub_might_sleep("might_sleep")
 #define barrier() __asm__ volatile("" ::: "memory")
-#define smp_mb() barrier()
+#define smp_mb() ({ barrier(); stub_point(); })
 #define smp_rmb() barrier()
 #define smp_wmb() barrier()
-#define smp_mb__after_atomic() barrier()
-#define smp_load_acquire(p) READ_ONCE(*(p))
-#define smp_store_release(p, v) WRITE_ONCE(*(p), v)
+#define smp_mb__after_atomic() ({ barrier(); stub_point(); })
+#define smp_load_acquire(p) (stub_point(), READ_ONCE(*(p)))
+#define smp_store_release(p, v) ({ WRITE_ONCE(*(p), v); stub_point(); })
 #define BUG() stub_die("BUG")
 #define BUG_ON(x) ((x) ? stub_die("BUG_ON " #x) : (void)0)
 #define WARN_ON(x) ({ bool bad_ = (x); if (bad_) stub_die("WARN_ON " #x); bad_; })
@@ -90,6 +93,23 @@ extern unsigned int stub_cpu;
 /* An action of another CPU just before the next raw lock is taken, once. NULL: none. */
 extern void (*stub_meanwhile)(void);
 #define STUB_CPUS 2
+extern unsigned int stub_locks, stub_readers; /* locks held; RCU readers */
+/*
+ * Another CPU acts in between: at the stub_points'th place from now where it could, stub_preempt is called. These
+ * places are before and after locks and barriers, while no lock is held.
+ */
+extern unsigned int stub_points;
+void stub_preempt(void);
+extern void (*stub_other)(void);
+#ifdef STUB_NO_TRACE /* only the target's instructions are counted */
+#define STUB_TRACK(change) ((void)0)
+#else
+#define STUB_TRACK(change) ((void)(change))
+#endif
+static inline void stub_point(void)
+{
+	STUB_TRACK(unlikely(stub_points) && !stub_locks && !--stub_points && (stub_preempt(), 1));
+}
 
 static inline void stub_might_sleep(const char *who)
 {
@@ -109,6 +129,7 @@ static inline void spin_lock(spinlock_t *l)
 	if (unlikely(l->held))
 		stub_die("a lock is taken twice");
 	l->held = 1;
+	STUB_TRACK(stub_locks++);
 	stub_atomic++;
 }
 static inline void spin_unlock(spinlock_t *l)
@@ -116,13 +137,14 @@ static inline void spin_unlock(spinlock_t *l)
 	if (unlikely(!l->held))
 		stub_die("a lock is released that is not held");
 	l->held = 0;
+	STUB_TRACK(stub_locks--);
 	stub_atomic--;
 }
 #define spin_lock_init(l) ((l)->held = 0)
-#define spin_lock_irq(l) spin_lock(l)
-#define spin_unlock_irq(l) spin_unlock(l)
-#define spin_lock_irqsave(l, f) ((f) = 0, spin_lock(l))
-#define spin_unlock_irqrestore(l, f) ((void)(f), spin_unlock(l))
+#define spin_lock_irq(l) (stub_point(), spin_lock(l))
+#define spin_unlock_irq(l) (spin_unlock(l), stub_point())
+#define spin_lock_irqsave(l, f) ((f) = 0, stub_point(), spin_lock(l))
+#define spin_unlock_irqrestore(l, f) ((void)(f), spin_unlock(l), stub_point())
 #define raw_spin_lock_init(l) spin_lock_init(l)
 #define raw_spin_lock(l) spin_lock(l)
 #define raw_spin_lock_irq(l) spin_lock(l)
@@ -142,7 +164,7 @@ static inline void stub_let_others(void)
 	stub_atomic = own_atomic;
 	stub_cpu = own_cpu;
 }
-#ifdef STUB_NO_TRACE /* only the target's instructions are counted */
+#ifdef STUB_NO_TRACE
 #define raw_spin_lock_irqsave(l, f) spin_lock_irqsave(l, f)
 #else
 #define raw_spin_lock_irqsave(l, f) (stub_let_others(), spin_lock_irqsave(l, f))
@@ -173,15 +195,15 @@ typedef seqcount_raw_spinlock_t seqcount_t;
 #define read_seqcount_begin(s) READ_ONCE((s)->n)
 #define read_seqcount_retry(s, was) (READ_ONCE((s)->n) != (was))
 
-#define rcu_read_lock() ((void)stub_atomic++)
-#define rcu_read_unlock() ((void)stub_atomic--)
+#define rcu_read_lock() ((void)stub_atomic++, STUB_TRACK(stub_readers++))
+#define rcu_read_unlock() ((void)stub_atomic--, STUB_TRACK(stub_readers--))
 #define rcu_dereference(p) READ_ONCE(p)
 #define rcu_dereference_protected(p, c) (BUG_ON(!(c)), (p))
 #define rcu_access_pointer(p) READ_ONCE(p)
 #define rcu_assign_pointer(p, v) WRITE_ONCE(p, v)
 #define RCU_INIT_POINTER(p, v) WRITE_ONCE(p, v)
 #define rcu_replace_pointer(p, v, c) ({ typeof(p) was_ = rcu_dereference_protected(p, c); (p) = (v); was_; })
-#define synchronize_rcu() stub_might_sleep("synchronize_rcu")
+#define synchronize_rcu() (stub_might_sleep("synchronize_rcu"), BUG_ON(stub_readers))
 #define synchronize_rcu_expedited() stub_might_sleep("synchronize_rcu")
 #define rcu_barrier() stub_might_sleep("rcu_barrier")
 
@@ -275,6 +297,8 @@ static inline unsigned long roundup_pow_of_two(unsigned long n) { return n < 2 ?
 #define __GFP_ZERO 4u
 extern long stub_alloc_left; /* allocations until one fails, and then 0; below zero: none fails */
 void *stub_alloc(size_t size, gfp_t flags);
+/* Ends the program where that would be a deadlock. */
+void stub_might_wait_for_memory(const char *who);
 #define kmalloc(n, f) stub_alloc(n, f)
 #define kzalloc(n, f) stub_alloc(n, (f) | __GFP_ZERO)
 #define kcalloc(n, m, f) stub_alloc((size_t)(n) * (m), (f) | __GFP_ZERO)
@@ -329,57 +353,7 @@ __attribute__((format(printf, 3, 4))) int scnprintf(char *to, size_t size, const
 int stub_sscanf(const char *text, const char *format, ...);
 #define sscanf(...) stub_sscanf(__VA_ARGS__)
 
-/* ---- work queues: run when the test says so ---- */
-
-struct work_struct {
-	void (*func)(struct work_struct *work);
-	struct work_struct *next;
-	struct workqueue_struct *queue; /* pending on this queue */
-};
-struct delayed_work { struct work_struct work; };
-struct workqueue_struct { struct work_struct *first; struct workqueue_struct *next; };
-#define WQ_MEM_RECLAIM 1
-#define WQ_UNBOUND 2
-#define WQ_HIGHPRI 4
-#define INIT_WORK(w, f) (*(w) = (struct work_struct){ .func = (f) })
-#define INIT_DELAYED_WORK(w, f) INIT_WORK(&(w)->work, f)
-struct workqueue_struct *stub_queue(void);
-#define alloc_workqueue(...) stub_queue()
-#define alloc_ordered_workqueue(...) stub_queue()
-void destroy_workqueue(struct workqueue_struct *queue);
-bool queue_work(struct workqueue_struct *queue, struct work_struct *work);
-bool cancel_work_sync(struct work_struct *work);
-void flush_workqueue(struct workqueue_struct *queue);
-#define drain_workqueue(q) flush_workqueue(q)
-#define queue_delayed_work(q, w, t) queue_work(q, &(w)->work)
-#define mod_delayed_work(q, w, t) queue_work(q, &(w)->work)
-#define cancel_delayed_work_sync(w) cancel_work_sync(&(w)->work)
-bool flush_work(struct work_struct *work);
-/* Runs pending work, including work that it queues. Returns the number of items. */
-unsigned int stub_run_works(void);
-
-/* ---- timers: run when the test says so ---- */
-
-typedef s64 ktime_t;
-#define ns_to_ktime(ns) ((ktime_t)(ns))
-#define CLOCK_MONOTONIC 1
-enum hrtimer_mode { HRTIMER_MODE_ABS };
-enum hrtimer_restart { HRTIMER_NORESTART, HRTIMER_RESTART };
-struct hrtimer {
-	enum hrtimer_restart (*function)(struct hrtimer *timer);
-	ktime_t expires;
-	bool set, listed;
-	struct hrtimer *next;
-};
-void hrtimer_init(struct hrtimer *timer, int clock, enum hrtimer_mode mode);
-void hrtimer_start(struct hrtimer *timer, ktime_t expires, enum hrtimer_mode mode);
-#define hrtimer_set_expires(t, at) ((void)((t)->expires = (at)))
-int hrtimer_cancel(struct hrtimer *timer);
-/* Runs the timers whose time has come. Returns how many ran. */
-unsigned int stub_run_timers(void);
-/* What happens while someone sleeps. NULL: nobody would ever wake it. */
-extern void (*stub_while_asleep)(void);
-void msleep(unsigned int ms);
+#include "work.h"
 
 /* ---- modules ---- */
 

@@ -167,10 +167,11 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routi
 void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, u64 event, u64 latency_ns,
 		     blk_status_t status)
 {
-	struct account *own = &accounts[leg->index];
+	struct account *own;
 
 	if (!watching)
 		return;
+	own = &accounts[leg->index];
 	CHECK(current->in_flight && current->leg == leg->index, "an I/O ends at a leg where it was not");
 	CHECK(record->flight.size_bytes == current->size && record->offset_bytes == 512 * (own->start + current->sector), "place");
 	current->in_flight = false;

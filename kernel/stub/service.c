@@ -118,6 +118,34 @@ static void check_errors(const char *policy)
 	stub_remove(ti);
 }
 
+/* What is known of two replicas has expired: one read goes to a replica as a probe, and no other while it is in flight. */
+static void check_one_probe(void)
+{
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 2 policy shortest-queue");
+	struct stub_bio *both[2] = { start(ti), start(ti) }, *probe;
+	u64 probes;
+
+	CHECK(where(both[0]) != where(both[1]), "the second read waits behind the first");
+	stub_now += MS / 10;
+	finish(both[0]);
+	finish(both[1]);
+	CHECK(tell(ti, "policy ewma-inflight") == 0, "policy");
+	stub_now += 20 * MS;
+	probes = count_of(ti, "probes", -1);
+	probe = start(ti);
+	CHECK(count_of(ti, "probes", -1) == probes + 1, "no probe");
+	stub_now += 20 * MS;
+	for (u32 n = 0; n < 4; n++) {
+		struct stub_bio *b = start(ti);
+
+		CHECK(where(b) != where(probe), "read %u goes where a probe is in flight", n);
+		stub_now += MS / 10;
+		finish(b);
+	}
+	finish(probe);
+	stub_remove(ti);
+}
+
 /* If no candidate is in service, those that are out because of errors are tried. */
 static void check_all_out(void)
 {
@@ -140,14 +168,14 @@ static void check_all_out(void)
 /* Errors that do not indicate a fault of a replica reach the application unchanged. */
 static void check_answers(void)
 {
-	static const blk_status_t answers[] = { BLK_STS_AGAIN, BLK_STS_NOTSUPP, BLK_STS_DM_REQUEUE };
+	static const blk_status_t answers[] = { BLK_STS_AGAIN, BLK_STS_NOTSUPP, BLK_STS_DM_REQUEUE, BLK_STS_INVAL };
 	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
 
 	for (u32 n = 0; n < 12; n++) {
 		struct stub_bio *b = start(ti);
 
-		fail(b, answers[n % 3]);
-		CHECK(b->ended == 1 && b->bio.bi_status == answers[n % 3], "status %u", b->bio.bi_status);
+		fail(b, answers[n % 4]);
+		CHECK(b->ended == 1 && b->bio.bi_status == answers[n % 4], "status %u", b->bio.bi_status);
 		free(b);
 	}
 	CHECK(state_of(ti, 0) == 'A' && count_of(ti, "errors", 0) == 0, "taken for errors");
@@ -197,6 +225,7 @@ void check_service(void)
 {
 	check_errors("policy baseline");
 	check_errors("policy shortest-queue");
+	check_one_probe();
 	check_all_out();
 	check_answers();
 	check_fail_and_revive();

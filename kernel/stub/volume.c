@@ -103,7 +103,7 @@ static u32 reads(void)
 		b[i] = start(top, REQ_OP_READ | REQ_NOWAIT, 40 + i, 1, &vecs[7]);
 		seen |= 1U << place(b[i]);
 		CHECK(b[i]->bio.bi_iter.bi_sector == 40 + i + (place(b[i]) == ARRAY ? 0 : OFFSET + SHIFT), "a read's sector");
-		CHECK(!(b[i]->bio.bi_opf & REQ_NOWAIT), "a read may be turned away");
+		CHECK(b[i]->bio.bi_opf & REQ_NOWAIT, "a read that may not wait would wait");
 	}
 	for (u32 i = 0; i < 4; i++)
 		end(b[i], BLK_STS_OK);
@@ -210,6 +210,32 @@ static void check_doubts(void)
 	trust_both();
 }
 
+/* md turns a write away that may not wait: no leg has missed anything, unless one has a part of it. */
+static void check_turned_away(void)
+{
+	struct stub_bio *b, *waiting, *one;
+	u64 before = count_of(top, "generation", 1);
+
+	b = start(top, REQ_OP_WRITE | REQ_NOWAIT, 600, 8, &vecs[1]);
+	CHECK(b->below && b->bio.bi_opf & REQ_NOWAIT, "a write that may not wait would wait");
+	waiting = start(top, REQ_OP_WRITE | REQ_NOWAIT, 604, 8, &vecs[2]);
+	CHECK(!waiting->below && !waiting->ended, "an overlapping write is not held back");
+	end(b, BLK_STS_AGAIN);
+	stub_run_works();
+	CHECK(waiting->below && waiting->bio.bi_opf & REQ_NOWAIT, "held for ever");
+	for (u32 k = 0; k < 2; k++)
+		end(part(k, 604, 8, &vecs[2]), BLK_STS_OK);
+	end(waiting, BLK_STS_OK);
+	CHECK(count_of(top, "generation", 1) == before && reads() == 3, "a write that nobody carried out costs trust");
+	b = start(top, REQ_OP_WRITE | REQ_NOWAIT, 600, 8, &vecs[1]);
+	one = part(0, 600, 4, &vecs[1]);
+	end(b, BLK_STS_AGAIN);
+	wants(0, "untrusted", "short", __LINE__);
+	wants(1, "untrusted", "short", __LINE__);
+	end(one, BLK_STS_OK);
+	trust_both();
+}
+
 /* A read that fails at a drive goes through md, which repairs it. */
 static void check_read_error(void)
 {
@@ -217,12 +243,25 @@ static void check_read_error(void)
 	u64 failovers = count_of(top, "failovers", -1);
 
 	CHECK(place(b) < 2, "not steered");
+	CHECK(b->bio.bi_opf & REQ_FAILFAST_DEV, "the driver tries again for seconds, while md could read");
 	stub_complete(b, BLK_STS_MEDIUM);
 	stub_run_works();
+	CHECK(!(b->bio.bi_opf & REQ_FAILFAST_DEV), "nobody is left, and md does not try again");
 	CHECK(b->below && place(b) == ARRAY && b->bio.bi_iter.bi_sector == 64 && b->bio.bi_iter.bi_size == 4096,
 	      "a read that failed goes to %u", place(b));
 	end(b, BLK_STS_OK);
 	CHECK(count_of(top, "failovers", -1) == failovers + 1, "failovers");
+	/* A drive's full queue is an answer for who may not wait. Of others it asks nothing, and md serves them. */
+	for (u32 i = 0; i < 2; i++) {
+		b = start(top, REQ_OP_READ | (i ? REQ_NOWAIT : 0), 64, 8, &vecs[7]);
+		stub_complete(b, BLK_STS_AGAIN);
+		stub_run_works();
+		CHECK(i ? b->ended == 1 && b->bio.bi_status == BLK_STS_AGAIN : b->below && place(b) == ARRAY, "an answer");
+		if (b->below)
+			end(b, BLK_STS_OK);
+		else
+			free(b);
+	}
 	/* md has become smaller than the volume. */
 	stub_devs[ARRAY].bdev->sectors = 42;
 	CHECK((reads() & 1U << ARRAY) != 0, "a read beyond the array is steered");
@@ -332,6 +371,7 @@ void check_volume(void)
 	check_trust();
 	check_overlap();
 	check_doubts();
+	check_turned_away();
 	check_read_error();
 	check_suspend();
 	check_losses();

@@ -177,7 +177,7 @@ def test_adopt_refuses_an_array_in_use_and_a_drive(host: MdHost) -> None:
     code, _, said = call("adopt", "/dev/md5")
     assert code == 1 and "mounted on /srv" in said and not commands(host)
     code, _, said = call("adopt", "/dev/nvme0n1")
-    assert code == 1 and "no md array" in said
+    assert code == 1 and "not an md array" in said
 
 
 def test_release_leaves_the_array_on_its_drives(host: MdHost, volume: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from linnet import TenantError
 from linnet._native import SharedDrive, TenantLoad, shared_drives
 from linnet.cli import app
+from linnet.place import label
 from linnet.place.label import COLUMNS, Labeller, Plan
 from linnet.place.words import FEATURES, METRICS
 from typer.testing import CliRunner
@@ -95,17 +96,36 @@ def test_parquet_holds_the_same(tmp_path):
     ]
 
 
+def test_a_table_is_written_in_groups(tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    _label(tmp_path / "a.csv")
+    monkeypatch.setattr(label, "GROUP_ROWS", 5)
+    _label(tmp_path / "a.parquet", "--cache", str(tmp_path / "a.csv.runs"))
+    table = parquet.ParquetFile(tmp_path / "a.parquet")
+    count = len(_rows(tmp_path / "a.csv"))
+    assert table.metadata.num_row_groups == -(-count // 5) > 1 and table.metadata.num_rows == count
+
+
+def test_runs_that_do_not_fit_in_memory_are_refused_with_the_limit(monkeypatch):
+    labeller = Labeller(Plan("sata", 6, (2, 4), 8, seconds=0.1, warm_s=0.02), threads=2)
+    monkeypatch.setattr(label._native, "record_room", lambda: (100, "the memory that is available"))
+    with pytest.raises(
+        TenantError, match=r"2 runs at a time of up to 4 tenants .* 100 fit the memory that is available"
+    ):
+        labeller.library(lambda *_: None)
+
+
 def test_a_crash_of_a_run_is_told_and_loses_no_other(tmp_path, monkeypatch):
     labeller = Labeller(Plan("sata", 6, (2, 4), 8, seconds=0.1, warm_s=0.02), tmp_path / "c", threads=2)
     library = labeller.library(lambda *_: None)
-    own, count = labeller._run, iter(range(100))
+    own, count = label._together, iter(range(100))
 
     def fail(*arguments: object) -> object:
         if next(count) == 3:
             raise MemoryError("made by the test")
         return own(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(labeller, "_run", fail)
+    monkeypatch.setattr(label, "_together", fail)
     with pytest.raises(MemoryError):
         labeller.runs(library, lambda *_: None)
     monkeypatch.undo()

@@ -16,6 +16,7 @@ from linnet.experiment import DEPLOYED, LEARNED, Progress, overview
 from linnet.studies import worth, worth_grid
 from linnet.studies.grid import ARRIVALS, REAL_SSD, Source
 from linnet.studies.kept import kept_rows
+from linnet.studies.worth_fair import fair
 from linnet.studies.worth_grid import Cell
 from linnet.studies.worth_page import page_of
 
@@ -83,7 +84,8 @@ def test_the_command_answers_with_rows_and_a_summary(linnet: Callable[..., Any])
         assert row_["writes"] == "all" and row_["seed"] == 100 and row_["engine"] == "timelines"
         assert row_["ratio"] == pytest.approx(row_["learned_us"] / row_["best_rule_us"])
         assert row_["best_rule_us"] <= row_["ewma_hedged_us"]
-    assert [line["cells"] for line in found["summary"]] == [1, 1, 1]
+        assert min(row_["rules_us"].values()) == row_["best_rule_us"]
+    assert [line["cells"] for line in found["summary"]] == [1, 1, 1] and found["fair"] == [], "one seed"
 
 
 def test_the_grid_goes_round_all_sources_with_all_seeds_of_a_combination(tmp_path: Path) -> None:
@@ -149,6 +151,52 @@ def test_the_page_says_what_was_won_and_lists_every_loss() -> None:
     assert page.count("| msnfs | 970-evo,600p | busy |") == 3 and "| az-c | 970-evo | busy |" not in page
     assert "| fitted presets, mixed | 1 | 1.500, 0, 1 |" in page and "| hedge-ip | 1 | 1 | 1 |" in page
     assert "None." in page_of(rows[:3])
+
+
+def seeded_rows(
+    latency_us: dict[str, list[float]], trace: str = "az-c", learned_us: float = 90.0
+) -> list[dict[str, Any]]:
+    """Rows of one combination, a seed for each latency; all rules have as many."""
+    rows = []
+    for k in range(len(next(iter(latency_us.values())))):
+        rules = {name: values[k] for name, values in latency_us.items()}
+        best = min(rules, key=lambda name: rules[name])
+        own = {"seed": 100 + k, "best_rule": best, "best_rule_us": rules[best], "learned_us": learned_us}
+        own["expected_us"] = 0.8 * learned_us
+        rows.append(full_row(trace, "970-evo", "mean", learned_us / rules[best], rules_us=rules, **own))
+    return rows
+
+
+def test_a_rule_is_chosen_on_other_seeds_than_it_is_judged_on() -> None:
+    # Each rule is lucky on one half of the seeds: hindsight has 80 everywhere, what the other half chose has 120.
+    rows = seeded_rows({"dm-hst": [80, 120, 80, 120], "c3": [120, 80, 120, 80]})
+    assert all("expected_us" in row_ for row_ in rows)
+    expected = next(line for line in fair(rows) if line["policy"] == "linnet-expected")
+    assert expected["ratio_geomean"] == pytest.approx(72 / 80), "hindsight comes first"
+    by = {line["rival"]: line for line in fair(rows) if line["policy"] == "linnet-best"}
+    assert by["hindsight"]["hindsight_geomean"] == 1 and by["hindsight"]["ratio_geomean"] == pytest.approx(90 / 80)
+    for kind in ("combination", "single"):
+        assert by[kind]["hindsight_geomean"] == pytest.approx(1.5) and by[kind]["ratio_geomean"] == pytest.approx(
+            90 / 120
+        )
+        assert by[kind]["rules"] == {"c3": 2, "dm-hst": 2} and by[kind]["cells"] == 4
+
+
+def test_the_single_rule_is_chosen_on_other_traces() -> None:
+    rows = seeded_rows({"dm-hst": [80, 80], "c3": [100, 100]}) + seeded_rows(
+        {"dm-hst": [80, 80], "c3": [60, 60]}, "bs-e"
+    )
+    by = {line["rival"]: line for line in fair(rows) if line["policy"] == "linnet-best"}
+    assert by["combination"]["hindsight_geomean"] == 1
+    assert by["single"]["hindsight_geomean"] == pytest.approx((100 / 80 * 80 / 60) ** 0.5)
+    page = page_of(rows)
+    assert "one rule, the best on other seeds of all other traces" in page
+    after = page.partition("## linnet-expected, against linnet-best\n")[2]
+    assert after and "| mean | 4 | 4 (100 %) | 0 (0 %) | 0.800 |" in after.partition("##")[0]
+
+
+def test_one_seed_gives_no_fair_figures() -> None:
+    assert fair(seeded_rows({"dm-hst": [80.0], "c3": [120.0]})) == []
 
 
 def test_what_everything_chooses_cannot_be_chosen_too(linnet: Callable[..., Any], tmp_path: Path) -> None:

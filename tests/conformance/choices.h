@@ -87,6 +87,9 @@ static void decisions(char **words, size_t count)
 	check(linnet_settings_check(&settings) == 0, "settings refused");
 	if (!word(words, 4))
 		linnet_budget_empty(&revokes, &settings.revokes);
+	/* What is not an input is written before it is read. */
+	memset(&decision, 0xa5, sizeof(decision));
+	decision.usable = decision.trees = decision.networks = 0;
 	decision.may_revoke = (uint8_t)word(words, 3);
 	decision.now_ns = word(words, 5);
 	decision.count = (uint8_t)replicas;

@@ -54,6 +54,8 @@ static void step(unsigned faults)
 	if (random_below(1000) >= faults) {
 		if (what < 2 && writes[w].state == IDLE)
 			begin(w, start, 1 + random_below(length), !faults || random_below(8) ? DATA : DISCARD, 0);
+		else if (what == 2 && writes[w].state == BARRIER && !writes[w].around && faults && random_below(4) == 0)
+			turn_away(w);
 		else if (what < 4)
 			go_on(w);
 		else if (what < 6 && ops[i].used)
@@ -231,6 +233,32 @@ static void around(void)
 		broken("trusted after data of unknown origin was written", ledger.trusted, 0);
 }
 
+/* md turns a write away. If no leg was asked to write it, none is doubted; else none is trusted. */
+static void turned_away(void)
+{
+	phase = "a write that md turns away";
+	all_trusted();
+	begin(0, 4, 4, DATA, 0);
+	take(0);
+	turn_away(0);
+	if (ledger.trusted != (1 << LEGS) - 1)
+		broken("a write that nobody has seen is missed", ledger.trusted, 4);
+	begin(0, 4, 4, DATA, 0);
+	take(0);
+	fly(0);
+	complete(0, 0);
+	linnet_ledger_withdraw(&ledger, &writes[0].entry);
+	if (ledger.trusted)
+		broken("trusted although one leg alone has a write", ledger.trusted, 4);
+	all_trusted();
+	begin(0, 4, 4, DATA, 0);
+	take(0);
+	fly(0);
+	linnet_ledger_withdraw(&ledger, &writes[0].entry);
+	if (ledger.trusted)
+		broken("trusted while legs write what was withdrawn", ledger.trusted, 4);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long steps;
@@ -246,6 +274,7 @@ int main(int argc, char **argv)
 	late_trust();
 	reused();
 	around();
+	turned_away();
 	phase = "random interleavings";
 	for (unsigned long n = 0, run = 0; n < steps; n++) {
 		if (n % 20000 == 0) {

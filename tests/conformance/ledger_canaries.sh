@@ -30,6 +30,9 @@ a late report counts for the next write|s/ || write->serial != serial//
 unknown data may arrive|s/^\tdoubt_all(ledger);/\t;/
 unknown data may end|s/^\t\treturn doubt_all(ledger);/\t\treturn;/
 trust needs no proof|s/ || !l->proven//
+a write that was turned away was nowhere|s/^\tif (write->reached)/\tif (0)/
+a leg that is asked to write leaves no trace|/write->reached = 1;/d
+every write that is turned away is missed|s/^\tif (write->reached)/\tif (1)/
 overlapping writes are not seen|s/write->extent.start < extent->end \&\& extent->start < write->extent.end/0/
 overlapping wide writes are not seen|s/if (overlapping(ledger->wide, extent))/if (0)/
 END

@@ -133,6 +133,14 @@ static void end_write(int w)
 	check();
 }
 
+/* A write that may not wait meets md's barrier: md ends it before any leg has seen it. */
+static void turn_away(int w)
+{
+	linnet_ledger_withdraw(&ledger, &writes[w].entry);
+	writes[w].state = IDLE;
+	check();
+}
+
 /* md sends the write to every leg that is not faulty, in one piece or two. */
 static void fly(int w)
 {

@@ -30,6 +30,7 @@ UNITS = [
     "inflight",
     "feature",
     "incremental",
+    "incremental_tables",
     "infer",
     "model",
     "network",
@@ -91,8 +92,10 @@ def mutants(path: Path) -> Iterator[Mutant]:
 
 def passes(work: Path, stub: bool) -> bool:
     """Whether the checks pass in this copy; a build or a run that takes too long counts as noticed."""
-    core = ["make", "-s", "-C", str(work / "core"), "check-user", "KNOBS=", "USER_FLAGS=-O1 -ffp-contract=off -w"]
-    commands = [core]
+    # Once as plainly as a kernel compiles it; once with sanitizers and this machine's instructions, whose code differs.
+    plain, native = "-O1 -ffp-contract=off -w", "-O1 -march=native -ffp-contract=off -w -fsanitize=address,undefined"
+    core = ["make", "-s", "-C", str(work / "core"), "check-user", "check-debug", "KNOBS=", f"USER_FLAGS={plain}"]
+    commands = [[*core, f"DEBUG_FLAGS={native} -fno-sanitize-recover=all"]]
     if stub:
         commands.append(["make", "-s", "-C", str(work / "kernel/stub"), "check", "INPUTS=4000", "DEBUG=-O1 -w"])
     quiet = subprocess.DEVNULL
@@ -118,10 +121,13 @@ def main() -> int:
     parser.add_argument("units", nargs="*", default=UNITS, help="units of the core")
     parser.add_argument("--count", type=int, default=40, help="mutants to draw; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--at", metavar="UNIT:LINE", action="append", help="the mutants of this line; may be repeated")
     parser.add_argument("--no-stub", action="store_true", help="the core's checks alone")
     wanted = parser.parse_args()
     every = [m for unit in wanted.units for m in mutants(ROOT / "core" / f"{unit}.c")]
-    count = min(wanted.count or len(every), len(every))
+    if wanted.at:
+        every = [m for m in every if f"{m.path.stem}:{m.line}" in wanted.at]
+    count = len(every) if wanted.at else min(wanted.count or len(every), len(every))
     drawn = random.Random(wanted.seed).sample(every, count)
     print(f"seed {wanted.seed}: {count} of {len(every)} mutants of {' '.join(wanted.units)}", flush=True)
     reasons, survived, excused = argued(), [], 0

@@ -9,10 +9,10 @@ from linnet import Model
 
 HEADER_BYTES = 96
 CHECKSUM_BYTES = 4
-TREES_BYTES = 1416
-LATENCIES_BYTES = 2628
-NETWORK, TREES, LATENCIES = 1, 2, 4
-"""Bits of the field ``parts``."""
+LAYER_BYTES = 24
+BIAS_BYTES = 8
+NETWORK = 1
+"""Bit of the field ``parts``."""
 POLYNOMIAL = 0x82F63B78
 """Castagnoli's polynomial, reflected."""
 
@@ -45,9 +45,13 @@ def sealed(body: bytearray, parts: int) -> Model:
 def split(model: Model) -> tuple[bytes, bytes, int]:
     """Header with network, the bytes after the network, and the field ``parts``."""
     body = model.to_bytes()[:-CHECKSUM_BYTES]
+    (layers,) = struct.unpack_from("<I", body, 20)
     (parts,) = struct.unpack_from("<I", body, 76)
-    tail = bool(parts & TREES) * TREES_BYTES + bool(parts & LATENCIES) * LATENCIES_BYTES
-    return body[: len(body) - tail], body[len(body) - tail :], parts
+    end = HEADER_BYTES + LAYER_BYTES * layers
+    for layer in range(layers):
+        inputs, outputs, weight_bytes = struct.unpack_from("<III", body, HEADER_BYTES + LAYER_BYTES * layer)
+        end += outputs * (inputs * weight_bytes + BIAS_BYTES)
+    return body[:end], body[end:], parts
 
 
 def without_trees(model: Model) -> Model:
@@ -57,7 +61,7 @@ def without_trees(model: Model) -> Model:
 
 
 def trees_alone(model: Model) -> Model:
-    """The model with only its trees and the latencies that they predict."""
+    """The model with only its trees and the predictions by their score."""
     front, tail, parts = split(model)
     header = bytearray(front[:HEADER_BYTES])
     struct.pack_into("<HH", header, 12, 0, 0)  # schema and input_max belong to the network

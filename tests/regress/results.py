@@ -28,7 +28,7 @@ SEED = 1
 SECONDS = {"az-c": 3.0, "bs-e": 1.75}
 """Workloads of LinnOS's Table 1, and the length of each period: about 2,000 I/Os for each of the three drives."""
 PRESETS = ("consumer-deep", "enterprise-wide", "sata", "970-evo")
-ASK_A_MODEL = ("linnos", "linnos+hl", "linnos+h99", "linnet-best", "linnet+hl")
+ASK_A_MODEL = ("linnos", "linnos+hl", "linnos+h99", "linnet-best", "linnet-expected", "linnet+hl")
 """These also run with each part of the model alone. The others use at most its thresholds, which every part has."""
 KEY = ("workload", "preset", "policy", "model")
 COUNTERS = (

@@ -187,6 +187,8 @@ class Machine:
         command += ["-kernel", str(kernel / "vmlinux"), "-initrd", str(image), "-serial", f"file:{self.console}"]
         # Only the console is left to search after a cut, so it gets warnings and worse.
         command += ["-append", "console=ttyS0 quiet loglevel=5 panic=-1 nokaslr mitigations=off tsc=reliable"]
+        # On a busy host the emulated CPUs stand still for a while. What hangs is found by our own limit.
+        command[-1] += " rcupdate.rcu_cpu_stall_timeout=240"
         command[-1] += " no_timer_check nowatchdog audit=0 apparmor=0 random.trust_cpu=on rdinit=/init"
         if (kernel / "append").exists():
             command[-1] += " " + (kernel / "append").read_text().strip()

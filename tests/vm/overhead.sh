@@ -4,6 +4,7 @@
 # machine. Both commands assert where the reads went, but no times.
 #
 #   overhead.sh cost READS REPEATS UNIT   one read at a time, 100 per device in turn (src/readcost.c); prints a table
+#   overhead.sh md COUNT                  the same of reads and writes of plain md, and of a volume above md (two legs)
 #   overhead.sh time ROUNDS READS         fio's clat, devices in a new random order in each round, on null_blk that
 #                                         answers at once and after 10 and 100 us. Writes $VMLAB_OUT/<drive>.json for
 #                                         overhead_time.py
@@ -83,10 +84,43 @@ measure_time() {
 	done
 }
 
+# Arrays without superblock and bitmap, so that only the path of the write counts. `plain` is md on two drives; `top` the
+# whole stack: the target, md, and its two legs. `linear` has dm-linear in the place of the target and of the legs.
+above_md() {
+	local count=$1 size k kind
+	modprobe null_blk nr_devices=6 gb=1 queue_mode=2 submit_queues=2 irqmode=0
+	modprobe raid1
+	size=$(sectors /dev/nullb0)
+	for k in 0 1; do
+		dmsetup create leg$k --table "0 $size linnet-leg /dev/nullb$((k + 2)) 0"
+		dmsetup create under$k --table "0 $size linear /dev/nullb$((k + 4)) 0"
+	done
+	mdadm --build /dev/md1 --level=1 --raid-devices=2 --assume-clean /dev/nullb0 /dev/nullb1
+	mdadm --build /dev/md0 --level=1 --raid-devices=2 --assume-clean /dev/mapper/leg0 /dev/mapper/leg1
+	mdadm --build /dev/md2 --level=1 --raid-devices=2 --assume-clean /dev/mapper/under0 /dev/mapper/under1
+	dmsetup create linear --table "0 $(sectors /dev/md2) linear /dev/md2 0"
+	dmsetup create top --table "0 $(sectors /dev/md0) linnet md /dev/md0 2 /dev/mapper/leg0 0 /dev/mapper/leg1 0 2 policy shortest-queue"
+	for k in 0 1; do message top trust $k "$(status top generation $k)"; done
+	dd if=/dev/zero of=/dev/mapper/top bs=4k count=1 oflag=direct status=none
+	echo "kernel $(uname -r), $count of 4 KiB at a time, instructions; median (least)"
+	for kind in "" -w; do
+		"$TOOLS/readcost" $kind "$count" /dev/nullb0 /dev/md1 /dev/mapper/linear /dev/mapper/top |
+			awk -v kind="${kind:+writes}" '{ sub(".*/", "", $1); printf "%s%s %d (%d)", (NR > 1 ? "  " : (kind ? "writes: " : "reads: ")), $1, $2, $3 } END { print "" }'
+	done
+	for k in 0 1; do expect "leg $k" "$(status top trust $k)" trusted; done
+	expect_some "reads past md" "$(status top steered)"
+	dmsetup remove top
+	dmsetup remove linear
+	for k in 0 1 2; do mdadm --stop /dev/md$k; done
+	for k in 0 1; do dmsetup remove leg$k && dmsetup remove under$k; done
+	modprobe -r null_blk
+}
+
 what=$1
 shift
 case $what in
 cost) cost "$@" ;;
+md) above_md "$@" ;;
 time) measure_time "$@" ;;
-*) fail "overhead.sh cost or time, not $what" ;;
+*) fail "overhead.sh cost, md or time, not $what" ;;
 esac

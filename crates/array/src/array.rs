@@ -26,17 +26,14 @@
 mod flight;
 mod route;
 
-use linnet_core::{Budget, Settings};
+use linnet_core::{Budget, Rate, Replica, Settings};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request, Thresholds, is_slow};
 
-use crate::config::TokenBucket;
 use crate::policy::bits;
 use crate::probing::coin;
 use crate::slab::{Alarm, Mask, Slab};
-use crate::{
-    Completion, Config, CopyId, Counters, DeviceView, Error, Outlook, Output, Placement, Policy, TimerId, WriteMode,
-};
+use crate::{Completion, Config, CopyId, Counters, Error, Outlook, Output, Placement, Policy, TimerId, WriteMode};
 use flight::{Launch, Limits};
 
 /// Replicas and a policy.
@@ -46,14 +43,17 @@ pub struct Array {
     predicts: bool,
     inflection_ns: Vec<Nanos>,
     placement: Placement,
-    views: Vec<DeviceView>,
+    /// Of each device, as the core counts at the host; a device reports nothing.
+    replicas: Vec<Replica>,
     slab: Slab,
     chance: Chance,
     coin: Chance,
     settings: Settings,
     revokes: Budget,
-    hedges: TokenBucket,
-    clones: TokenBucket,
+    hedges: Budget,
+    hedge_rate: Rate,
+    clones: Budget,
+    clone_rate: Rate,
     limits: [Limits; 2],
     counters: Counters,
     all: Mask,
@@ -84,14 +84,16 @@ impl Array {
         Ok(Array {
             predicts: policy.predicts(),
             inflection_ns: thresholds.iter().map(|thresholds| thresholds.inflection_ns).collect(),
-            views: views(&*policy, thresholds)?,
+            replicas: replicas(&*policy, thresholds)?,
             settings: policy.settings(config.settings()),
             slab: Slab::new(),
             chance: Chance::new(config.seed),
             coin: coin(config.seed),
             revokes: Budget::default(),
-            hedges: TokenBucket::new(config.hedge_budget),
-            clones: TokenBucket::new(config.clone_budget),
+            hedges: Budget::default(),
+            hedge_rate: config.hedge_budget.rate(),
+            clones: Budget::default(),
+            clone_rate: config.clone_budget.rate(),
             limits: limits.map(Limits::new),
             counters: Counters::default(),
             policy,
@@ -109,8 +111,8 @@ impl Array {
     }
 
     /// The state of each device as the array knows it.
-    pub fn devices(&self) -> &[DeviceView] {
-        &self.views
+    pub fn devices(&self) -> &[Replica] {
+        &self.replicas
     }
 
     /// Requests that have not ended, including those with copies whose answer is no longer wanted.
@@ -156,8 +158,8 @@ impl Array {
         }
         self.counters.reads += 1;
         self.revokes.earn(&self.settings.revokes);
-        self.hedges.earn();
-        self.clones.earn();
+        self.hedges.earn(&self.hedge_rate);
+        self.clones.earn(&self.clone_rate);
         if self.predicts && self.config.decision_ns > 0 {
             self.retry_at(now + self.config.decision_ns, index, out);
         } else {
@@ -173,7 +175,7 @@ impl Array {
         let Request { op, size_bytes, .. } = slot.request;
         let (predicted_fast, sampled) = (slot.predicted_fast & (1 << k) != 0, slot.sampled & (1 << k) != 0);
         let flight = &slot.flights[k];
-        let latency_ns = self.views[device].complete(&flight.core, now);
+        let latency_ns = self.replicas[device].complete(&flight.core, now);
         self.policy.completed(&Completion {
             now_ns: now,
             device,
@@ -216,7 +218,7 @@ impl Array {
         self.counters.extra_io -= u64::from(slot.copies > 0);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let device = self.placement.device(slot.row, k);
-        let replica = &mut self.views[device].replica;
+        let replica = &mut self.replicas[device];
         replica.withdraw(&flight, now);
         replica.note_revoke();
         self.counters.refusals += 1;
@@ -239,7 +241,7 @@ impl Array {
         if sampled && inflection_ns > 0 && is_slow(so_far_ns, inflection_ns) {
             self.counters.probing.answered_probe(so_far_ns, inflection_ns);
         }
-        self.views[device].replica.withdraw(&flight, now);
+        self.replicas[device].withdraw(&flight, now);
         if flying == 0 && !answered && slot.request.op.is_read() {
             self.retry_at(now + self.config.failover_ns, index, out);
         }
@@ -272,7 +274,9 @@ impl Array {
         }
         slot.answered = true;
         self.counters.hedges_won += u64::from(slot.hedges & (1 << k) != 0);
-        self.counters.probing.answered_read(slot.drawn, now - slot.arrive_ns);
+        if self.config.probe_share > 0.0 {
+            self.counters.probing.answered_read(slot.drawn, now - slot.arrive_ns);
+        }
         out.push(Output::Complete {
             tag: slot.tag,
             stream: slot.stream as usize,
@@ -293,7 +297,7 @@ impl Array {
         let slot = self.slab.at(index);
         let device = self.placement.device(slot.row, k);
         if !keeps {
-            self.views[device].replica.fail(&self.settings, &slot.flights[k].core, now);
+            self.replicas[device].fail(&self.settings, &slot.flights[k].core, now);
         }
         let goes_on = slot.request.op.is_read() && !slot.answered && slot.flying == 0 && slot.submitted != self.all;
         if goes_on {
@@ -342,16 +346,19 @@ impl Array {
     }
 }
 
-fn views(policy: &dyn Policy, thresholds: &[Thresholds]) -> Result<Vec<DeviceView>, Error> {
-    let view = |(device, thresholds): (usize, &Thresholds)| {
+/// Idle devices, with what the policy needs of each: an in-flight tracker, a network.
+fn replicas(policy: &dyn Policy, thresholds: &[Thresholds]) -> Result<Vec<Replica>, Error> {
+    let replica = |(device, thresholds): (usize, &Thresholds)| {
         let network = policy.network(device);
-        DeviceView::new(thresholds.inflection_ns, policy.tracks_inflight(), network).map_err(|_| Error::NetworkShape {
+        let mut replica = Replica::new(thresholds.inflection_ns, policy.tracks_inflight());
+        replica.set_network(network).map_err(|_| Error::NetworkShape {
             device,
             inputs: network.map_or(0, |network| network.inputs()),
             outputs: network.map_or(0, |network| network.outputs()),
-        })
+        })?;
+        Ok(replica)
     };
-    thresholds.iter().enumerate().map(view).collect()
+    thresholds.iter().enumerate().map(replica).collect()
 }
 
 /// Faults that tests inject into the array, to check that the checker finds them.

@@ -168,29 +168,6 @@ fn named(error: linnet_core::Error, budget: &'static str) -> Error {
     }
 }
 
-/// The balance of a [`Budget`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenBucket {
-    rate: Rate,
-    left: linnet_core::Budget,
-}
-
-impl TokenBucket {
-    pub(crate) fn new(budget: Budget) -> Self {
-        TokenBucket { rate: budget.rate(), left: linnet_core::Budget::default() }
-    }
-
-    /// A read arrived.
-    pub(crate) fn earn(&mut self) {
-        self.left.earn(&self.rate);
-    }
-
-    /// Takes one use. False if none is left.
-    pub(crate) fn take(&mut self) -> bool {
-        self.left.take(&self.rate)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

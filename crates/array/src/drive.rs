@@ -12,38 +12,20 @@
 
 mod arrivals;
 mod flights;
+mod result;
 
 use linnet_sim::{EventQueue, VirtualClock};
 use linnet_types::{Clock, Device, End, Ended, IoRecord, Nanos, Op, Outcome, Request, Thresholds, Waited};
 
-use crate::{Array, Config, CopyId, Counters, Error, Output, Policy, TimerId};
+use crate::{Array, CopyId, Error, Output, Policy, TimerId};
 use arrivals::Arrivals;
 use flights::{Flight, Flights};
+pub use result::{Progress, ReadLatencies, RunOptions, RunResult};
 
 /// I/Os between two calls of [`Observer::progress`].
 const PROGRESS_EVERY: u64 = 8192;
 /// Turns of the loop between two calls of it, whether I/Os arrive or not.
 const TURNS_EVERY: u64 = 1 << 18;
-
-/// How to run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RunOptions {
-    /// The array.
-    pub array: Config,
-    /// Keep a record of every I/O as its device saw it.
-    pub log: bool,
-}
-
-/// Progress of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// I/Os that arrived.
-    pub done: u64,
-    /// I/Os of the whole run.
-    pub total: u64,
-    /// The run's time.
-    pub now_ns: Nanos,
-}
 
 /// Input to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,36 +73,6 @@ pub trait Observer {
 
 /// Observes nothing.
 impl Observer for () {}
-
-/// Answered reads, in the order of their answers; one entry in each list per read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadLatencies {
-    /// From arrival at the array to the answer, including revokes, failovers and hedges.
-    pub latency_ns: Vec<Nanos>,
-    /// When the read arrived.
-    pub arrive_ns: Vec<Nanos>,
-    /// The stream it belongs to.
-    pub stream: Vec<u16>,
-    /// The tenant that sent the read.
-    pub tenant: Vec<u32>,
-}
-
-/// Result of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunResult {
-    /// Latencies of reads as users saw them.
-    pub reads: ReadLatencies,
-    /// Counts.
-    pub counters: Counters,
-    /// Hash of all inputs and outputs of the array, with their order and times.
-    pub event_hash: u64,
-    /// Time of the last event.
-    pub end_ns: Nanos,
-    /// Every I/O as its device saw it, by device, in the order of submission; empty unless requested. `arrive_ns` is
-    /// the time of the submit; the latency is missing if the device did not complete the I/O. Training data for
-    /// `linnet-learn`.
-    pub log: Vec<Vec<IoRecord>>,
-}
 
 /// Runs `streams` (one list of records per stream, each in the order of arrival; stream i has device i mod n as its primary)
 /// through an array of `devices` in virtual time.

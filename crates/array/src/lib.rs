@@ -16,7 +16,6 @@ mod policies;
 mod policy;
 mod probing;
 mod slab;
-mod view;
 
 #[cfg(test)]
 mod tests;
@@ -33,4 +32,3 @@ pub use policies::{DeviceModel, POLICIES, policy};
 pub use policy::{Ask, Choice, Completion, Hedge, Outlook, Policy, Submit};
 pub use probing::{Estimate, Probing};
 pub use slab::{CopyId, REPLICAS_MAX, TimerId};
-pub use view::DeviceView;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The interface of policies: the question, the possible answers, and reports of completions.
 
-use crate::DeviceView;
 use crate::slab::Mask;
-use linnet_core::{Answer, Budget, Candidate, Network, REPLICAS_MAX, Settings, Verdict, preferred};
+use linnet_core::{Answer, Budget, Candidate, Network, REPLICAS_MAX, Replica, Settings, Verdict, preferred};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Outcome, Request};
 
@@ -40,7 +39,7 @@ pub struct Ask<'a> {
     /// True if there is only one candidate: it will not be revoked, so no prediction is needed.
     pub last: bool,
     /// The state of every device of the array.
-    pub devices: &'a [DeviceView],
+    pub devices: &'a [Replica],
     /// Foresight, if the devices have it.
     pub outlook: &'a dyn Outlook,
     /// The settings of the core's decision, as the policy changed them.
@@ -68,7 +67,7 @@ impl Ask<'_> {
     }
 
     /// The array's view of the first candidate.
-    pub fn view(&self) -> &DeviceView {
+    pub fn view(&self) -> &Replica {
         &self.devices[self.next]
     }
 
@@ -102,6 +101,13 @@ impl Ask<'_> {
             candidates[k].score = score(self.device(k));
         }
         preferred(policy, &candidates).map_or(self.next, |k| self.device(k))
+    }
+
+    /// The candidates that linnet-best would probe: idle, and unread for a second by default.
+    pub(crate) fn forgotten(&self) -> impl Iterator<Item = usize> {
+        let known = self.known();
+        let probed = move |k: &usize| known[*k].wants_probe(self.settings, linnet_core::Policy::Best, self.now_ns);
+        bits(self.candidates).filter(probed).map(|k| self.device(k))
     }
 
     /// What is known of each of these replicas, which are eligible; the others are not.

@@ -129,7 +129,7 @@ pub(crate) struct State {
     pub copies: u8,
     /// Replicas that hold or held a copy.
     pub submitted: Mask,
-    /// Replicas that were revoked.
+    /// Replicas that were revoked, also those that hold a copy since then: who reads this leaves `submitted` out.
     pub refused: Mask,
     /// Replicas with a copy in flight.
     pub flying: Mask,

@@ -14,15 +14,14 @@ mod heimdall;
 mod incremental;
 mod inflight;
 mod knob;
-mod latencies;
 mod memory;
 mod model;
 mod network;
 mod normaliser;
+mod predictions;
 #[doc(hidden)]
 pub mod raw;
 mod readahead;
-mod records;
 mod replica;
 mod ring;
 #[cfg(test)]
@@ -43,10 +42,10 @@ pub use heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, 
 pub use incremental::{IncrementalNetwork, Precompute};
 pub use inflight::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, Place, Schema, bucket};
 pub use knob::{Knob, SCHEMA_NFS1, SCHEMA_PRIVATE, SCHEMA_READAHEAD1, Unit};
-pub use latencies::{FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, SCORE_BINS};
 pub use model::Model;
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
 pub use normaliser::{KNOB_INPUTS_MAX, Moments, Normaliser, Z_MAX};
+pub use predictions::*;
 pub use readahead::{
     DISTANCES, READ_NUMBERS, READAHEAD_INPUTS, ReadCounts, ReadGovernor, ReadPattern, ReadProposal, ReadRule,
     ReadVerdict, Reading, SIZES, certainty_ppm,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The model of a device (network, trees and thresholds), and its file (`spec/model-file.md`), which `core/model.c`
+//! The model of a device (network, trees, predictions and thresholds), and its file (`spec/model-file.md`), which `core/model.c`
 //! reads.
 
 use linnet_types::Thresholds;
 
-use crate::{DIGIT_MAX, DIGITS, Error, Latencies, Layer, Network, Trees, ffi};
+use crate::{DIGIT_MAX, DIGITS, Error, Layer, Network, Prediction, Predictions, Trees, ffi};
 
 const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
 const VERSION: u16 = 2;
@@ -22,8 +22,8 @@ pub struct Model {
     pub network: Option<Network>,
     /// On the features of `spec/features-linnet.md`.
     pub trees: Option<Trees>,
-    /// Latency quantiles by the score of the trees; requires trees.
-    pub latencies: Option<Latencies>,
+    /// By the score of the trees; require trees.
+    pub predictions: Predictions,
     /// Thresholds of the device.
     pub thresholds: Thresholds,
     /// Percentile of read latency at which `thresholds.inflection_ns` lies, 0..=100; stored in units of 0.0001.
@@ -45,8 +45,9 @@ impl Model {
         if network.is_none() && self.trees.is_none() {
             return Err(Error::Unwritable("it has neither network nor trees".into()));
         }
-        if self.latencies.is_some() && self.trees.is_none() {
-            return Err(Error::Unwritable("its latencies are by the score of trees that it has not".into()));
+        if let Some(prediction) = self.predictions.each().next().filter(|_| self.trees.is_none()) {
+            let name = prediction.name();
+            return Err(Error::Unwritable(format!("its {name} are by the score of trees that it has not")));
         }
         if let Some(odd) = network.filter(|n| n.inputs() != DIGITS || n.outputs() != 2 || n.input_max() != DIGIT_MAX) {
             return Err(Error::Unwritable(format!(
@@ -55,12 +56,9 @@ impl Model {
             )));
         }
         let layers = network.map(Network::layers).unwrap_or_default();
-        let parts = [
-            (network.is_some(), ffi::PART_NETWORK),
-            (self.trees.is_some(), ffi::PART_TREES),
-            (self.latencies.is_some(), ffi::PART_LATENCIES),
-        ];
-        let parts: u32 = parts.iter().filter(|(there, _)| *there).map(|(_, part)| part).sum();
+        let network_part = network.map_or(0, |_| ffi::PART_NETWORK);
+        let trees_part = self.trees.map_or(0, |_| ffi::PART_TREES);
+        let parts = network_part | trees_part | self.predictions.each().map(Prediction::part).sum::<u32>();
 
         let mut file = Vec::new();
         file.extend(MAGIC);
@@ -83,9 +81,7 @@ impl Model {
         if let Some(trees) = &self.trees {
             trees.write(&mut file);
         }
-        if let Some(latencies) = &self.latencies {
-            latencies.write(&mut file);
-        }
+        self.predictions.each().for_each(|prediction| prediction.write(&mut file));
         // Eight layers of 4096 x 4096 x 8 bytes are 2^30 and a little: the size fits.
         let size = (file.len() + 4) as u32;
         file[16..20].copy_from_slice(&size.to_le_bytes());
@@ -116,7 +112,7 @@ impl Model {
         Ok(Model {
             network,
             trees: (read.parts & ffi::PART_TREES != 0).then_some(read.trees),
-            latencies: (read.parts & ffi::PART_LATENCIES != 0).then_some(read.latencies),
+            predictions: Predictions::of(&read),
             thresholds: Thresholds {
                 inflection_ns: read.inflection_ns,
                 latency_ns_p95: read.latency_ns_p95,

@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{forged, rising};
-use linnet_core::{Error, Latencies, Layer, Model, ModelFault, Network, TREES, Tree, Trees};
+use common::forged;
+use common::predictions::{EXAMPLES, block, legal_parts};
+use linnet_core::{Error, Layer, Model, ModelFault, Network, Predictions, TREES, Tree, Trees};
 use linnet_types::Thresholds;
 use proptest::prelude::*;
 
@@ -24,7 +25,7 @@ fn model(hidden: usize, largest: i64, seed: u64) -> Model {
     Model {
         network: Some(Network::from_integers(layers, vec![1_000, 1_000_000]).unwrap()),
         trees: None,
-        latencies: None,
+        predictions: Predictions::default(),
         thresholds: Thresholds {
             inflection_ns: 1_234_567,
             latency_ns_p95: 2_345_678,
@@ -54,27 +55,20 @@ fn trees(seed: u64) -> Trees {
     Trees::new(&trees, draw(1 << 31) as i32 - (1 << 30)).unwrap()
 }
 
-fn latencies(seed: u64) -> Latencies {
+/// A model with a network (bit 0), trees (bit 1) and the predictions of these bits.
+fn with_parts(parts: u8, hidden: usize, largest: i64, seed: u64) -> Model {
+    let mut whole = model(hidden, largest, seed);
+    whole.network = whole.network.filter(|_| parts & 1 != 0);
+    whole.trees = (parts & 2 != 0).then(|| trees(seed));
     let mut chance = linnet_sim::Chance::new(seed ^ 1);
-    let mut score_edges = std::array::from_fn(|_| chance.below(1 << 32) as u32 as i32);
-    let mut feature_edges = std::array::from_fn(|_| chance.below(64) as u8);
-    score_edges.sort_unstable();
-    feature_edges.sort_unstable();
-    let bins = rising(&mut chance, 1 << 24);
-    Latencies::new(score_edges, chance.below(16) as u8, feature_edges, bins).unwrap()
+    for example in EXAMPLES.iter().filter(|example| parts & example.part != 0) {
+        (example.give)(&mut whole.predictions, &mut chance, true);
+    }
+    whole
 }
 
-/// The parts that a file may hold: a network (bit 0), trees (bit 1), latencies of the trees (bit 2).
-fn with_parts(parts: u32, hidden: usize, largest: i64, seed: u64) -> Model {
-    let whole = model(hidden, largest, seed);
-    let network = whole.network.clone().filter(|_| parts & 1 != 0);
-    let trees = (parts & 2 != 0).then(|| trees(seed));
-    Model { network, trees, latencies: (parts & 4 != 0).then(|| latencies(seed)), ..whole }
-}
-
-/// Every set of parts that a file may hold.
-fn parts() -> impl Strategy<Value = u32> {
-    prop::sample::select(vec![1u32, 2, 3, 6, 7])
+fn parts() -> impl Strategy<Value = u8> {
+    prop::sample::select(legal_parts())
 }
 
 proptest! {
@@ -232,29 +226,21 @@ fn every_field_of_trees_is_checked() {
 }
 
 #[test]
-fn every_field_of_latencies_is_checked() {
-    for parts in [6, 7] {
-        let good = with_parts(parts, 3, 1_000, 5).to_bytes().unwrap();
-        let block = good.len() - 4 - 2628;
-        for (at, bytes, told) in [
-            (4, &i32::MIN.to_le_bytes()[..], 4),
-            (56, &i32::MIN.to_le_bytes(), 56),
-            (60, &[16], 60),
-            (61, &[64], 61),
-            (67, &[255], 67),
-            (66, &[63, 0], 67),
-            (68, &[255; 4], 72),
-            (68 + 4 * 4 + 4 * 5, &[255; 4], 68 + 4 * 4 + 4 * 5 + 160),
-            (68 + 159, &[255], 68 + 159 + 160 - 3),
-            (68 + 2559 - 3, &[0; 4], 68 + 2559 - 3),
-        ] {
-            let bad = forged(&good, block + at, bytes);
-            let expected = Error::Model { fault: ModelFault::Field, offset: block + told };
-            assert_eq!(Model::from_bytes(&bad), Err(expected), "byte {at}");
-        }
-        for at in (8..good.len() - 4).step_by(3) {
-            for byte in [0, 0x7f, 0xff] {
-                let _ = Model::from_bytes(&forged(&good, at, &[byte]));
+fn every_field_of_predictions_is_checked() {
+    for example in EXAMPLES {
+        for parts in legal_parts().into_iter().filter(|parts| parts & example.part != 0) {
+            let good = with_parts(parts, 3, 1_000, 5).to_bytes().unwrap();
+            let block = block(example, parts, &good);
+            let named = example.refused.iter().map(|(_, damage)| damage);
+            for &(at, bytes, told) in named.chain(example.damage) {
+                let bad = forged(&good, block + at, bytes);
+                let expected = Error::Model { fault: ModelFault::Field, offset: block + told };
+                assert_eq!(Model::from_bytes(&bad), Err(expected), "{}, byte {at}", example.name);
+            }
+            for at in (8..good.len() - 4).step_by(3) {
+                for byte in [0, 0x7f, 0xff] {
+                    let _ = Model::from_bytes(&forged(&good, at, &[byte]));
+                }
             }
         }
     }

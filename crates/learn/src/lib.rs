@@ -4,8 +4,8 @@
 //! [`fit`] is the whole pipeline: it takes records with latencies of each device and returns a complete model of each,
 //! with its figures. Its steps are public too: [`label`] finds each device's [`Inflection`] on the earlier part of its
 //! trace and splits it into two [`TrainingSet`]s, [`fit_network`] trains and quantises, [`thresholds()`] measures the
-//! thresholds that policies use, [`fit_trees`] and [`fit_latencies`] fit the other parts to an [`InflightSet`],
-//! [`evaluate`] and [`evaluate_trees`] evaluate on the later part. To test a model file on another trace, use the sets'
+//! thresholds that policies use, [`fit_trees`] and [`fit_predictions`] fit the other parts to an [`InflightSet`],
+//! [`evaluate`], [`evaluate_trees`] and [`evaluate_predictions`] evaluate on the later part. To test a model file on another trace, use the sets'
 //! `from_records` at the model's own inflection point.
 //!
 //! Splits follow time, test rows are never filtered, and every accuracy is reported with the base rate.
@@ -31,7 +31,7 @@
 //! assert!(learned.trees.accuracy > learned.trees.base_rate);
 //! let bytes = learned.model.to_bytes()?;
 //! let read = linnet_core::Model::from_bytes(&bytes)?;
-//! assert!(read.network.is_some() && read.trees.is_some() && read.latencies.is_some());
+//! assert!(read.network.is_some() && read.trees.is_some() && read.predictions.latencies.is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -43,12 +43,12 @@ mod evaluate;
 mod inflection;
 mod inflight_set;
 mod label;
-mod latencies;
 mod network;
 mod parallel;
 mod pipeline;
 mod pool;
 mod pooled;
+mod predictions;
 mod replay;
 mod set;
 mod thresholds;
@@ -64,10 +64,10 @@ pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, figur
 pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, slope_one};
 pub use inflight_set::InflightSet;
 pub use label::{Labelled, label, label_periods};
-pub use latencies::{PredictedQuantile, evaluate_latencies, fit_latencies};
 pub use network::{FitOptions, Fitted, fit_network};
 pub use pipeline::{Devices, Evaluated, LearnOptions, Learned, Progress, Stage, fit, fit_periods};
 pub use pool::on_pool;
+pub use predictions::*;
 pub use replay::{Event, in_time_order};
 pub use set::{Dropped, HISTORY, TrainingSet, check_train_share};
 pub use thresholds::{hedge_percentile, thresholds};

@@ -3,10 +3,9 @@
 //! figures.
 //!
 //! For each device: inflection point and labels from the earlier part of the trace, a biased network fitted to that
-//! part (and an unbiased one on request), its thresholds, then trees and latency quantiles with the same inflection
-//! point; and figures on the later part, which is not used for learning.
+//! part (and an unbiased one on request), its thresholds, then trees and predictions with the same inflection point; and figures on the later part, which is not used for learning.
 
-use linnet_core::{LATENCY_SHARES, Model};
+use linnet_core::{Model, Predictions};
 use linnet_types::{IoRecord, Nanos};
 
 use crate::boost::BoostOptions;
@@ -14,10 +13,10 @@ use crate::error::Error;
 use crate::evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, quantisation_loss};
 use crate::inflection::{Inflection, InflectionOptions};
 use crate::label::{Labelled, label_parts, rows_of_periods, split_all};
-use crate::latencies::PredictedQuantile;
 use crate::network::{FitOptions, Fitted, fit_network};
 use crate::parallel::{Tell, on_all_cpus};
 use crate::pooled::pool;
+use crate::predictions::Predicted;
 use crate::set::{Dropped, TrainingSet};
 use crate::thresholds::thresholds;
 use crate::trees::{EvaluatedTrees, Periods, learn_trees, learn_trees_shared};
@@ -83,7 +82,7 @@ pub enum Stage {
     },
     /// Evaluation of a network on the later part.
     Evaluate,
-    /// Trees and latency quantiles of all devices, and their evaluation.
+    /// Trees and predictions of all devices, and their evaluation.
     Trees,
 }
 
@@ -122,7 +121,7 @@ pub struct Learned {
     pub dropped: Dropped,
     /// Numbers of rows of the network: in the training part and in the later part.
     pub rows: (u64, u64),
-    /// The complete model, for a model file: the biased network, the trees, the latency quantiles, and the device's
+    /// The complete model, for a model file: the biased network, the trees, the predictions, and the device's
     /// thresholds. Its false submits are those on the training rows.
     pub model: Model,
     /// The biased fit.
@@ -131,8 +130,8 @@ pub struct Learned {
     pub unbiased: Option<Evaluated>,
     /// Figures of the trees on the later part.
     pub trees: Evaluation,
-    /// Accuracy of the predicted latency quantiles on it.
-    pub latencies: [PredictedQuantile; LATENCY_SHARES.len()],
+    /// Accuracy of the predictions on it.
+    pub predicted: Predicted,
 }
 
 /// Result for one device without its trees; `model` lacks them too.
@@ -287,7 +286,7 @@ impl NetworkOnly {
         let model = Model {
             network: Some(biased.fitted.network.clone()),
             trees: None,
-            latencies: None,
+            predictions: Predictions::default(),
             thresholds: thresholds(past, &inflection, false_submit),
             inflection_percentile: inflection.percentile,
             false_submit,
@@ -300,8 +299,8 @@ impl NetworkOnly {
 
     fn with(self, own: EvaluatedTrees) -> Learned {
         let NetworkOnly { inflection, dropped, rows, model, biased, unbiased } = self;
-        let model = Model { trees: Some(own.trees), latencies: Some(own.latencies), ..model };
-        Learned { inflection, dropped, rows, model, biased, unbiased, trees: own.test, latencies: own.predicted }
+        let model = Model { trees: Some(own.trees), predictions: own.predictions, ..model };
+        Learned { inflection, dropped, rows, model, biased, unbiased, trees: own.test, predicted: own.predicted }
     }
 }
 

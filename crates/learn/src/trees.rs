@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fits and evaluates trees on records with latencies.
 
-use linnet_core::{LATENCY_SHARES, Latencies, Schema, Trees};
+use linnet_core::{Predictions, Schema, Trees};
 use linnet_types::{IoRecord, Nanos};
 
 use crate::boost::{BoostOptions, evaluate_trees, fit_trees};
 use crate::error::Error;
 use crate::evaluate::Evaluation;
 use crate::inflight_set::InflightSet;
-use crate::latencies::{PredictedQuantile, evaluate_latencies, fit_latencies};
+use crate::predictions::{Predicted, evaluate_predictions, fit_predictions};
 use crate::set::check_train_share;
 
 /// Trees and their figures on rows that were not used for learning.
@@ -16,12 +16,12 @@ use crate::set::check_train_share;
 pub(crate) struct EvaluatedTrees {
     /// The fitted trees.
     pub trees: Trees,
-    /// Their latency quantiles.
-    pub latencies: Latencies,
+    /// Predictions by their score.
+    pub predictions: Predictions,
     /// Figures on the later part or the other period.
     pub test: Evaluation,
-    /// Accuracy of the predicted latencies on it.
-    pub predicted: [PredictedQuantile; LATENCY_SHARES.len()],
+    /// Accuracy of the predictions on it.
+    pub predicted: Predicted,
 }
 
 /// Training and test rows for the trees of a device.
@@ -75,8 +75,8 @@ impl Periods {
 /// [`Error::TooFewRows`] if a part is empty.
 pub(crate) fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<EvaluatedTrees, Error> {
     let trees = fit_trees(&device.train, options)?;
-    let latencies = fit_latencies(&trees, &device.train)?;
-    evaluated(trees, latencies, &device.test)
+    let predictions = fit_predictions(&trees, &device.train)?;
+    evaluated(trees, predictions, &device.test)
 }
 
 /// Fits the same trees to all devices of an array, and evaluates them on each. Every row is labelled by the inflection
@@ -89,11 +89,11 @@ pub(crate) fn learn_trees_shared(devices: &[Periods], options: &BoostOptions) ->
     let mut train = InflightSet::default();
     devices.iter().for_each(|device| train.append(device.train.clone()));
     let trees = fit_trees(&train, options)?;
-    let latencies = fit_latencies(&trees, &train)?;
-    devices.iter().map(|device| evaluated(trees, latencies, &device.test)).collect()
+    let predictions = fit_predictions(&trees, &train)?;
+    devices.iter().map(|device| evaluated(trees, predictions, &device.test)).collect()
 }
 
-fn evaluated(trees: Trees, latencies: Latencies, test: &InflightSet) -> Result<EvaluatedTrees, Error> {
-    let predicted = evaluate_latencies(&trees, &latencies, test)?;
-    Ok(EvaluatedTrees { trees, latencies, test: evaluate_trees(&trees, test)?, predicted })
+fn evaluated(trees: Trees, predictions: Predictions, test: &InflightSet) -> Result<EvaluatedTrees, Error> {
+    let predicted = evaluate_predictions(&trees, &predictions, test)?;
+    Ok(EvaluatedTrees { trees, predictions, test: evaluate_trees(&trees, test)?, predicted })
 }

@@ -34,10 +34,14 @@ fn every_model_is_whole_and_survives_its_file() {
         for one in fit_all(sharing) {
             let bytes = one.model.to_bytes().unwrap();
             let read = Model::from_bytes(&bytes).unwrap();
-            assert!(read.network.is_some() && read.trees.is_some() && read.latencies.is_some(), "{sharing:?}");
+            assert!(
+                read.network.is_some() && read.trees.is_some() && read.predictions.latencies.is_some(),
+                "{sharing:?}"
+            );
             assert_eq!(read.to_bytes().unwrap(), bytes);
             assert!(one.trees.roc_auc.unwrap() > 0.9, "{sharing:?} {:?}", one.trees);
-            assert!(one.latencies.iter().all(|told| told.covered > 0.0), "{:?}", one.latencies);
+            let told = one.predicted.latencies.unwrap();
+            assert!(told.iter().all(|told| told.covered > 0.0), "{told:?}");
         }
     }
 }
@@ -48,7 +52,7 @@ fn devices_share_what_was_asked_for() {
     assert_ne!(apart[0].model.trees, apart[1].model.trees);
     let shared = fit_all(Devices::SharedTrees);
     assert_eq!(shared[0].model.trees, shared[1].model.trees);
-    assert_eq!(shared[0].model.latencies, shared[1].model.latencies);
+    assert_eq!(shared[0].model.predictions, shared[1].model.predictions);
     for (apart, shared) in apart.iter().zip(&shared) {
         assert_eq!(apart.model.network, shared.model.network);
         assert_eq!(apart.inflection, shared.inflection);

@@ -4,39 +4,28 @@
 //! A loop: send the replies that are due, receive and serve requests, wait. The wait ends when the client sends
 //! something or at the earliest deadline. The last part of the wait is spun, because a sleep ends late.
 
+mod serve;
+mod wait;
+
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::IoSlice;
 use std::num::NonZeroU64;
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use linnet_types::Nanos;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
-use crate::budget::FLOOR_BYTES;
-use crate::export::{Ask, Data, Served};
+use crate::export::Served;
 use crate::handshake::Chosen;
 use crate::input::Input;
-use crate::request::{Reply, check};
+use crate::request::Reply;
 use crate::server::{Activity, Shared};
-use crate::stats::{Command, Sample};
 use crate::stream::Stream;
-use crate::wire::{self, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, command, command_flag, errno};
+use serve::Step;
 
-/// What a request in flight counts in addition to its data.
-const OVERHEAD_BYTES: usize = 512;
-/// Parts of a range that one answer tells apart.
-const EXTENTS_MAX: usize = 4096;
 /// Replies sent in one system call.
 const SLICES: usize = 64;
-/// If a client has closed its sending side and accepts no reply for this long, its connection is closed.
-const STALL_NS: Nanos = 10_000_000_000;
-/// Longest sleep while a client owes something: bytes of a request, or room for a reply.
-const WATCH_NS: Nanos = 1_000_000_000;
-/// Sleep until the server's memory is asked for again.
-const SHORT_NS: Nanos = 2_000_000;
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,17 +33,6 @@ pub enum End {
     /// The client left, or the server stops.
     Closed,
     /// The client violated the protocol.
-    Garbled,
-}
-
-enum Step {
-    /// A request was served.
-    Took,
-    /// The next one is incomplete.
-    Short,
-    /// The next one must wait until replies have left.
-    Full,
-    /// The next bytes are not a request.
     Garbled,
 }
 
@@ -251,125 +229,6 @@ impl<'a> Connection<'a> {
         self.moved_wall_ns = self.shared.clock.wall_ns();
     }
 
-    /// Serves the next complete request.
-    fn step(&mut self) -> Step {
-        if self.skip > 0 {
-            let count = self.skip.min(self.input.filled().len() as u64);
-            self.input.consume(count as usize);
-            self.skip -= count;
-        }
-        let Some(head) = self.input.filled().first_chunk::<REQUEST_BYTES>() else { return Step::Short };
-        let Some(head) = Head::parse(head) else { return Step::Garbled };
-        if head.command == command::DISCONNECT {
-            // The rest of the input is ignored. Requests in flight are still answered.
-            self.input.consume(self.input.filled().len());
-            self.end();
-            return Step::Short;
-        }
-        let payload = if head.command == command::WRITE { head.size_bytes as usize } else { 0 };
-        let too_long = payload > PAYLOAD_BYTES_MAX as usize;
-        if !too_long && self.input.filled().len() < REQUEST_BYTES + payload {
-            return Step::Short;
-        }
-        if head.command == command::BLOCK_STATUS && self.allocation {
-            return self.block_status(&head);
-        }
-        let asked = check(self.export, &head);
-        let data = if head.command == command::READ && asked.is_ok() { head.size_bytes as usize } else { 0 };
-        let charge = OVERHEAD_BYTES + data;
-        if self.inflight_bytes > 0 && self.inflight_bytes + charge > self.shared.settings.inflight_bytes_max {
-            return Step::Full;
-        }
-        // A connection without open requests may have a small one outside of the budget.
-        let free = self.inflight_bytes == 0 && charge <= FLOOR_BYTES;
-        if !free && !self.shared.budget.take(charge) {
-            self.short = true;
-            return Step::Full;
-        }
-        let taken = if free { 0 } else { charge };
-        match asked {
-            Ok(ask) => self.serve(&head, &ask, payload, (charge, taken)),
-            Err(error) => {
-                self.export.ledger().refused += 1;
-                let bytes = self.failure(&head, error);
-                self.keep(0, bytes, (charge, taken), None);
-            }
-        }
-        if too_long {
-            self.skip = payload as u64;
-            self.input.consume(REQUEST_BYTES);
-        } else {
-            self.input.consume(REQUEST_BYTES + payload);
-        }
-        Step::Took
-    }
-
-    /// Answers which parts of a range are stored. That takes no time of the model: the host asks its own driver.
-    fn block_status(&mut self, head: &Head) -> Step {
-        let charge = OVERHEAD_BYTES + 8 * EXTENTS_MAX;
-        if self.inflight_bytes > 0 && self.inflight_bytes + charge > self.shared.settings.inflight_bytes_max {
-            return Step::Full;
-        }
-        let free = self.inflight_bytes == 0;
-        if !free && !self.shared.budget.take(charge) {
-            self.short = true;
-            return Step::Full;
-        }
-        let end = head.offset_bytes.checked_add(u64::from(head.size_bytes));
-        let inside = head.size_bytes > 0 && end.is_some_and(|end| end <= self.export.size_bytes);
-        let bytes = if !inside || head.flags & !command_flag::REQ_ONE != 0 {
-            self.failure(head, errno::EINVAL)
-        } else {
-            let most = if head.flags & command_flag::REQ_ONE != 0 { 1 } else { EXTENTS_MAX };
-            match self.export.extents(head.offset_bytes, head.size_bytes, most) {
-                Ok(extents) => wire::block_status(head.cookie, &extents),
-                Err(_) => self.failure(head, errno::EIO),
-            }
-        };
-        self.keep(0, bytes, (charge, if free { 0 } else { charge }), None);
-        self.input.consume(REQUEST_BYTES);
-        Step::Took
-    }
-
-    /// Asks the model, moves the data, and keeps the reply for its deadline.
-    fn serve(&mut self, head: &Head, ask: &Ask, payload: usize, charge: (usize, usize)) {
-        let mut bytes = Vec::new();
-        let data = match ask.command {
-            Command::Read => {
-                let at;
-                (bytes, at) = wire::read_reply(self.structured, head.cookie, ask.offset_bytes, ask.size_bytes);
-                Data::Into(&mut bytes[at..])
-            }
-            Command::Write => Data::From(&self.input.filled()[REQUEST_BYTES..REQUEST_BYTES + payload]),
-            _ => Data::None,
-        };
-        let held = self.export.serve(&self.shared.clock, self.shared.settings.lost_after_ns, ask, data);
-        let Some(held) = held else {
-            self.shared.budget.give(charge.1);
-            return;
-        };
-        if held.failed {
-            bytes = self.failure(head, errno::EIO);
-        } else if bytes.is_empty() {
-            bytes = wire::success(head.cookie);
-        }
-        self.keep(held.due_wall_ns, bytes, charge, Some(held.sample));
-    }
-
-    fn failure(&self, head: &Head, error: u32) -> Vec<u8> {
-        let structured = matches!(head.command, command::READ | command::BLOCK_STATUS);
-        wire::failure(self.structured && structured, head.cookie, error)
-    }
-
-    /// Keeps a reply; `charge` is what it counts, and the part of it that was taken from the budget.
-    fn keep(&mut self, due_wall_ns: Nanos, bytes: Vec<u8>, charge: (usize, usize), sample: Option<Sample>) {
-        let (charge, taken) = charge;
-        self.inflight_bytes += charge;
-        self.taken_bytes += taken;
-        self.turns += 1;
-        self.waiting.push(Reply { due_wall_ns, turn: self.turns, bytes, charge, taken, sample });
-    }
-
     /// Gives back what the input buffer no longer needs, and notes whether requests are open.
     fn settle(&mut self) {
         let spare = self.input_taken_bytes.saturating_sub(self.input.extra_bytes());
@@ -386,70 +245,6 @@ impl<'a> Connection<'a> {
         if busy != self.busy {
             self.busy = busy;
             self.activity.note(busy, self.shared.clock.wall_ns());
-        }
-    }
-
-    /// Since when the client owes something: room for replies that are due, or the rest of a request.
-    fn owes_since(&self) -> Option<Nanos> {
-        let replies = (!self.due.is_empty()).then_some(self.moved_wall_ns);
-        [replies, self.begun_wall_ns].into_iter().flatten().min()
-    }
-
-    /// Waits for the client, for room in the socket, or for the earliest deadline.
-    fn wait(&mut self) -> Result<(), Errno> {
-        let now = self.shared.clock.wall_ns();
-        let left_ns = self.waiting.peek().map(|reply| reply.due_wall_ns.saturating_sub(now));
-        let mut sleep_ns = left_ns;
-        if let Some(left_ns) = left_ns.filter(|_| self.due.is_empty()) {
-            let spin_ns = self.shared.settings.spin_ns;
-            if left_ns <= spin_ns && self.start_spinning() {
-                std::hint::spin_loop();
-                return Ok(());
-            }
-            if left_ns > spin_ns && self.shared.may_spin() {
-                sleep_ns = Some(left_ns - spin_ns);
-            }
-        }
-        self.stop_spinning();
-        if let Some(since) = self.owes_since() {
-            let most_ns = self.shared.settings.stall_max.as_nanos() as u64;
-            let most_ns = if self.ended { most_ns.min(STALL_NS) } else { most_ns };
-            if now.saturating_sub(since) > most_ns {
-                return Err(Errno::TIMEDOUT);
-            }
-            sleep_ns = Some(sleep_ns.unwrap_or(WATCH_NS).min(WATCH_NS).min(most_ns));
-        }
-        if self.short {
-            sleep_ns = Some(sleep_ns.unwrap_or(SHORT_NS).min(SHORT_NS));
-        }
-        let reading = !self.ended && !self.full && !self.short;
-        let mut wanted = PollFlags::empty();
-        wanted.set(PollFlags::IN, reading);
-        wanted.set(PollFlags::OUT, !self.due.is_empty());
-        let mut fds = [PollFd::from_borrowed_fd(self.stream.as_fd(), wanted)];
-        let timeout = sleep_ns.map(|ns| Timespec {
-            tv_sec: (ns / 1_000_000_000).min(i64::MAX as u64) as i64,
-            tv_nsec: (ns % 1_000_000_000) as _,
-        });
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-        // Both directions are closed, so no answer can be sent. If one side can still be read, reading reports its end.
-        if !reading && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
-            return Err(Errno::CONNRESET);
-        }
-        Ok(())
-    }
-
-    fn start_spinning(&mut self) -> bool {
-        self.spinning = self.spinning || self.shared.start_spinning();
-        self.spinning
-    }
-
-    fn stop_spinning(&mut self) {
-        if std::mem::take(&mut self.spinning) {
-            self.shared.stop_spinning();
         }
     }
 }

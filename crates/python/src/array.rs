@@ -152,18 +152,12 @@ impl PyArray {
         progress: Option<Py<PyAny>>,
         probe_share: f64,
     ) -> PyResult<PyRun> {
-        let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
-        let config = Config { replicas: self.count, seed, failover_ns, write_mode, probe_share, ..Config::default() };
+        let config = Config { probe_share, ..self.config(seed, failover_ns, writes_to_all) };
         let setup = Setup::new(&streams, &models, config)?;
         let policy = setup.policy(policy)?;
         let mut watcher = Watcher(Progress::new(progress));
         match py.detach(|| self.run_through(&setup, policy, log, &mut watcher)) {
-            Ok((result, stats)) => {
-                let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
-                let reads = (result.reads.latency_ns, result.reads.tenant);
-                let run = PyRun::new(reads, result.counters, stats, result.log, names);
-                Ok(if self.foresight() { run } else { run.without_foresight() })
-            }
+            Ok((result, stats)) => Ok(self.finished(&streams, result, stats)),
             Err(Error::Interrupted { .. }) => Err(watcher.0.error(PyKeyboardInterrupt::new_err("the run was stopped"))),
             Err(error) => Err(errors::policy(error)),
         }
@@ -171,6 +165,20 @@ impl PyArray {
 }
 
 impl PyArray {
+    /// The settings of a run on these devices; the rest are defaults.
+    pub fn config(&self, seed: u64, failover_ns: u64, writes_to_all: bool) -> Config {
+        let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
+        Config { replicas: self.count, seed, failover_ns, write_mode, ..Config::default() }
+    }
+
+    /// What Python sees of a run that has ended; false revokes are left out where the devices have no foresight.
+    pub fn finished(&self, streams: &[PyRef<'_, PyTrace>], result: RunResult, stats: Vec<DriveStats>) -> PyRun {
+        let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
+        let reads = (result.reads.latency_ns, result.reads.tenant);
+        let run = PyRun::new(reads, result.counters, stats, result.log, names);
+        if self.foresight() { run } else { run.without_foresight() }
+    }
+
     /// A run on copies of the devices, and the devices' statistics.
     pub fn run_through(
         &self,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bindings of co-location runs: tenants together on a modelled drive.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use linnet_sim::Chance;
-use linnet_ssd::{DeviceParams, Ssd};
-use linnet_tenant::{Load, Outcome, TENANTS_MAX, Tenant, colocate};
+use linnet_ssd::{DeviceParams, Mechanism, Ssd};
+use linnet_tenant::{Load, Outcome, Seen, TENANTS_MAX, Tenant, colocate};
 use linnet_types::Nanos;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
@@ -71,6 +72,12 @@ impl PyTenantLoad {
         Ok(PyTenantLoad(Load::draw(&mut Chance::new(seed), share, peak_bytes_per_s)))
     }
 
+    /// I/Os per second, on average.
+    #[getter]
+    fn rate(&self) -> f64 {
+        self.0.rate
+    }
+
     /// Maximum of I/Os outstanding.
     #[getter]
     fn depth(&self) -> usize {
@@ -94,7 +101,7 @@ impl PyTenantLoad {
     }
 }
 
-/// A modelled, preconditioned drive that tenants share. Each run is on a copy of it.
+/// A modelled drive that tenants share. Each run is on a copy of it.
 #[pyclass(name = "SharedDrive", module = "linnet", frozen)]
 pub struct PySharedDrive {
     ready: Mutex<Ssd>,
@@ -103,7 +110,7 @@ pub struct PySharedDrive {
 
 /// Metrics of an outcome: those of reads, then of writes, then the mean depth.
 fn numbers(outcome: &Outcome) -> Vec<f64> {
-    let of = |seen: &linnet_tenant::Seen| {
+    let of = |seen: &Seen| {
         [seen.bandwidth_mean, seen.latency_mean_us, seen.latency_p90_us, seen.latency_p95_us, seen.latency_p99_us]
     };
     outcome.ops.iter().flat_map(of).chain([outcome.depth]).collect()
@@ -111,10 +118,12 @@ fn numbers(outcome: &Outcome) -> Vec<f64> {
 
 #[pymethods]
 impl PySharedDrive {
-    /// `name` is nvme or sata (Table 1 of the gray-box paper), a preset of the SSD model, or a parameter file.
+    /// `name` is nvme or sata (Table 1 of the gray-box paper), a preset of the SSD model, or a parameter file. The drive
+    /// is preconditioned: in the state after long use. With `filled` it is new instead, and only the parts of the first
+    /// so many tenants hold data, written once in order.
     #[new]
-    #[pyo3(signature = (name, seed = 0))]
-    fn new(py: Python<'_>, name: &str, seed: u64) -> PyResult<Self> {
+    #[pyo3(signature = (name, seed = 0, filled = None))]
+    fn new(py: Python<'_>, name: &str, seed: u64, filled: Option<usize>) -> PyResult<Self> {
         let params = match linnet_tenant::drive(name) {
             Some(params) => params.map_err(errors::device)?,
             None => match DeviceParams::find(name).map_err(errors::device)? {
@@ -125,7 +134,10 @@ impl PySharedDrive {
             },
         };
         let mut drive = Ssd::new(&params, seed).map_err(errors::device)?;
-        py.detach(|| drive.precondition());
+        py.detach(|| match filled {
+            None => drive.precondition(),
+            Some(tenants) => drive.write_once(part_bytes(&drive) * tenants.min(TENANTS_MAX) as u64),
+        });
         Ok(PySharedDrive { parameters: DeviceParams::Timelines(params).to_toml(), ready: Mutex::new(drive) })
     }
 
@@ -139,7 +151,7 @@ impl PySharedDrive {
     #[getter]
     fn space_bytes(&self) -> u64 {
         let drive = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        drive.capacity_bytes() / TENANTS_MAX as u64 / 4096 * 4096
+        part_bytes(&drive)
     }
 
     /// Runs tenants, each a trace and its maximum of I/Os outstanding, together; what completes before `warm_s` is not
@@ -152,6 +164,43 @@ impl PySharedDrive {
         warm_s: f64,
         end_s: f64,
     ) -> PyResult<Vec<Vec<f64>>> {
+        Ok(self.outcomes(py, tenants, warm_s, end_s)?.iter().map(numbers).collect())
+    }
+
+    /// `run`, and for each tenant what its mean read and its mean write waited for: microseconds by mechanism, those
+    /// above zero.
+    #[allow(clippy::type_complexity)]
+    fn run_explained(
+        &self,
+        py: Python<'_>,
+        tenants: Vec<(PyRef<'_, PyTrace>, usize)>,
+        warm_s: f64,
+        end_s: f64,
+    ) -> PyResult<Vec<(Vec<f64>, Waits, Waits)>> {
+        let found = self.outcomes(py, tenants, warm_s, end_s)?;
+        Ok(found.iter().map(|one| (numbers(one), waits(&one.ops[0]), waits(&one.ops[1]))).collect())
+    }
+}
+
+type Waits = BTreeMap<&'static str, f64>;
+
+fn waits(seen: &Seen) -> Waits {
+    let named = Mechanism::ALL.iter().zip(seen.wait_us_mean).map(|(mechanism, us)| (mechanism.name(), us));
+    named.filter(|(_, us)| *us > 0.0).collect()
+}
+
+fn part_bytes(drive: &Ssd) -> u64 {
+    drive.capacity_bytes() / TENANTS_MAX as u64 / 4096 * 4096
+}
+
+impl PySharedDrive {
+    fn outcomes(
+        &self,
+        py: Python<'_>,
+        tenants: Vec<(PyRef<'_, PyTrace>, usize)>,
+        warm_s: f64,
+        end_s: f64,
+    ) -> PyResult<Vec<Outcome>> {
         let (warm_ns, end_ns) = (ns(warm_s)?, ns(end_s)?);
         if tenants.is_empty() || tenants.len() > TENANTS_MAX || warm_ns >= end_ns {
             return Err(PyValueError::new_err(format!(
@@ -167,10 +216,7 @@ impl PySharedDrive {
                 held.iter().map(|(records, depth)| Tenant { records, depth: *depth }).collect();
             colocate(&mut drive, &tenants, warm_ns, end_ns, || progress.tell(()))
         });
-        let Some(found) = found else {
-            return Err(progress.error(PyKeyboardInterrupt::new_err("the run was stopped")));
-        };
-        Ok(found.iter().map(numbers).collect())
+        found.ok_or_else(|| progress.error(PyKeyboardInterrupt::new_err("the run was stopped")))
     }
 }
 

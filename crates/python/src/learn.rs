@@ -6,13 +6,13 @@ use std::sync::Arc;
 use linnet_core::{Network, Schema, TrainOptions, Trees};
 use linnet_learn::{
     BoostOptions, Devices, Evaluated, Evaluation, FitOptions, InflectionOptions, InflightSet, LearnOptions, Learned,
-    PredictedQuantile, Progress as At, Stage, TrainingSet,
+    Predicted, Progress as At, Stage, TrainingSet,
 };
 use linnet_types::IoRecord;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::errors;
 use crate::model::PyModel;
@@ -153,7 +153,7 @@ fn report<'py>(py: Python<'py>, one: &Learned) -> PyResult<Bound<'py, PyDict>> {
     let boost: Vec<_> = one.inflection.boost.iter().map(|p| (p.percentile, p.latency_ns, p.boost_ns)).collect();
     dict.set_item("boost", boost)?;
     dict.set_item("linnet", evaluation(py, &one.trees)?)?;
-    dict.set_item("latencies", predicted(py, &one.latencies)?)?;
+    add_predicted(&dict, &one.predicted)?;
     Ok(dict)
 }
 
@@ -179,22 +179,19 @@ pub fn evaluation<'py>(py: Python<'py>, result: &Evaluation) -> PyResult<Bound<'
     Ok(dict)
 }
 
-/// One row for each quantile, with its accuracy.
-fn predicted<'py>(py: Python<'py>, all: &[PredictedQuantile]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let one = |told: &PredictedQuantile| {
-        let dict = PyDict::new(py);
-        dict.set_item("share", told.share)?;
-        dict.set_item("covered", told.covered)?;
-        dict.set_item("loss_us", told.loss_ns / 1000.0)?;
-        dict.set_item("one_number_loss_us", told.one_number_loss_ns / 1000.0)?;
-        Ok(dict)
-    };
-    all.iter().map(one).collect()
+/// One item for each prediction: a row for each of its numbers, with its figures; none for one that the model lacks.
+fn add_predicted(dict: &Bound<'_, PyDict>, predicted: &Predicted) -> PyResult<()> {
+    for (name, rows) in predicted.figures() {
+        let rows =
+            rows.map(|rows| rows.into_iter().map(|row| row.into_py_dict(dict.py())).collect::<PyResult<Vec<_>>>());
+        dict.set_item(name, rows.transpose()?)?;
+    }
+    Ok(())
 }
 
 /// Evaluates a model on the last share of each trace by time, the rows of all traces together. The figures are those of
-/// its network, or of its trees if it has no network; `linnet` holds those of its trees, `latencies` the accuracy of
-/// the latencies that they predict.
+/// its network, or of its trees if it has no network; `linnet` holds those of its trees; each prediction
+/// by their score has an item of its name, such as `latencies`.
 #[pyfunction]
 pub fn evaluate<'py>(
     py: Python<'py>,
@@ -224,14 +221,14 @@ pub fn evaluate<'py>(
     };
     let by_trees = |trees: &Trees| {
         let rows = inflight_rows_of(trees.schema())?;
-        let told = model.latencies.map(|latencies| linnet_learn::evaluate_latencies(trees, &latencies, &rows));
-        Ok::<_, linnet_learn::Error>((linnet_learn::evaluate_trees(trees, &rows)?, told.transpose()?))
+        let predicted = linnet_learn::evaluate_predictions(trees, &model.predictions, &rows)?;
+        Ok::<_, linnet_learn::Error>((linnet_learn::evaluate_trees(trees, &rows)?, predicted))
     };
     let evaluated = py.detach(|| {
         Ok((model.network.as_ref().map(by_network).transpose()?, model.trees.as_ref().map(by_trees).transpose()?))
     });
     let (network, trees) = evaluated.map_err(errors::learn)?;
-    let (trees, told) = trees.unzip();
+    let (trees, predicted) = trees.unzip();
     // Every model has a network or trees: a file without both is refused, and `fit` produces both.
     let Some(first) = network.as_ref().or(trees.as_ref()) else {
         return Err(errors::ModelError::new_err("the model has neither network nor trees"));
@@ -239,7 +236,7 @@ pub fn evaluate<'py>(
     let dict = evaluation(py, first)?;
     dict.set_item("model", if network.is_some() { "linnos" } else { "linnet" })?;
     dict.set_item("linnet", trees.map(|result| evaluation(py, &result)).transpose()?)?;
-    dict.set_item("latencies", told.flatten().map(|told| predicted(py, &told)).transpose()?)?;
+    add_predicted(&dict, &predicted.unwrap_or_default())?;
     dict.set_item("inflection_us", inflection_ns as f64 / 1000.0)?;
     dict.set_item("test_share", test_share)?;
     Ok(dict)

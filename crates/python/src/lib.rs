@@ -78,7 +78,7 @@ mod _native {
         profile_trace, same_workload,
     };
     #[pymodule_export]
-    use crate::trace::{PyTrace, synth, trace_formats, workloads};
+    use crate::trace::{PyTrace, record_room, synth, trace_formats, workloads};
     #[pymodule_export]
     use crate::trace_files::{trace_convert, trace_stat};
     #[pymodule_export]

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use linnet_array::DeviceModel;
-use linnet_core::{INFLIGHT_FEATURES, LATENCY_SHARES, Model};
+use linnet_core::{INFLIGHT_FEATURES, Model, Prediction};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -23,8 +23,8 @@ pub struct PyModel {
 impl PyModel {
     /// The models and thresholds that a policy uses.
     pub fn learned(&self) -> DeviceModel {
-        let Model { thresholds, network, trees, latencies, .. } = &self.model;
-        DeviceModel { thresholds: *thresholds, network: network.clone(), trees: *trees, latencies: *latencies }
+        let Model { thresholds, network, trees, predictions, .. } = &self.model;
+        DeviceModel { thresholds: *thresholds, network: network.clone(), trees: *trees, predictions: *predictions }
     }
 }
 
@@ -110,7 +110,13 @@ impl PyModel {
     /// True if it predicts latencies.
     #[getter]
     fn has_latencies(&self) -> bool {
-        self.model.latencies.is_some()
+        self.model.predictions.latencies.is_some()
+    }
+
+    /// Names of what it predicts, for `predict`.
+    #[getter]
+    fn predictions(&self) -> Vec<&'static str> {
+        self.model.predictions.each().map(Prediction::name).collect()
     }
 
     /// The trees' scores (n,) of features (n, 16) from `inflight_rows`: the logarithm of the odds that a read is slow,
@@ -128,15 +134,26 @@ impl PyModel {
         py: Python<'py>,
         features: PyReadonlyArray2<'py, u8>,
     ) -> PyResult<Bound<'py, PyArray2<u32>>> {
-        let (Some(trees), Some(latencies)) = (self.model.trees, self.model.latencies) else {
-            return Err(errors::ModelError::new_err(
-                "the model predicts no latencies; write it again with `linnet fit`",
-            ));
-        };
+        self.predict(py, "latencies", features)
+    }
+
+    /// The numbers (n, k) that the prediction of this name gives for features (n, 16) of reads; `spec/model-file.md` says
+    /// what they are. Raises ModelError for a name that is not one of `predictions`.
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        features: PyReadonlyArray2<'py, u8>,
+    ) -> PyResult<Bound<'py, PyArray2<u32>>> {
+        let found = self.model.trees.zip(self.model.predictions.each().find(|own| own.name() == name));
+        let (trees, prediction) = found.ok_or_else(|| {
+            errors::ModelError::new_err(format!("the model predicts no {name}; write it again with `linnet fit`"))
+        })?;
         let rows = rows(&features)?;
+        let width = prediction.numbers(0, &[0; INFLIGHT_FEATURES]).len();
         let flat: Vec<u32> =
-            py.detach(|| rows.iter().flat_map(|row| *latencies.predict(trees.score(row), row)).collect());
-        PyArray1::from_vec(py, flat).reshape([rows.len(), LATENCY_SHARES.len()])
+            py.detach(|| rows.iter().flat_map(|row| prediction.numbers(trees.score(row), row)).copied().collect());
+        PyArray1::from_vec(py, flat).reshape([rows.len(), width])
     }
 
     /// Reads it was trained on.

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `linnet.Device`: one modelled drive, run on traces, explained, checked against a reference, saved and loaded.
 
+mod load;
+mod run;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linnet_ssd::queued::{QueuedSsd, Served};
-use linnet_ssd::{Cause, DeviceParams, Resource, Span, Ssd, Tenant, run_tenants};
-use linnet_types::{Device, IoRecord, Nanos, Op, Request};
+use linnet_ssd::{Cause, DeviceParams, Ssd, Tenant, run_tenants};
+use linnet_types::{Device, IoRecord, Nanos};
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::{PyIndexError, PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use crate::errors;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
+use load::{Load, closed_loop};
+pub use run::PyDeviceRun;
 
 /// I/Os between two reports of progress.
 const PROGRESS_EVERY: usize = 65_536;
@@ -240,45 +244,6 @@ impl PyDevice {
 /// Latencies of reads and of writes, ns.
 type Both<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>);
 
-/// Requests of one size at random or sequential offsets.
-struct Load {
-    chance: linnet_sim::Chance,
-    size_bytes: u32,
-    write_share: f64,
-    sequential: bool,
-    at: u64,
-}
-
-impl Load {
-    fn new(size_bytes: u32, write_share: f64, sequential: bool, seed: u64) -> Self {
-        Load { chance: linnet_sim::Chance::new(seed), size_bytes, write_share, sequential, at: 0 }
-    }
-
-    fn next(&mut self, capacity_bytes: u64) -> Request {
-        let size = u64::from(self.size_bytes);
-        let places = (capacity_bytes / size).max(1);
-        let place = if self.sequential { self.at % places } else { self.chance.below(places) };
-        self.at += 1;
-        let op = if self.chance.happens(self.write_share) { Op::Write } else { Op::Read };
-        Request::new(op, place * size, self.size_bytes)
-    }
-}
-
-fn closed_loop(device: &mut Ssd, depth: usize, ios: usize, load: &mut Load) -> (Nanos, Vec<Nanos>) {
-    let capacity = device.capacity_bytes();
-    let mut due = std::collections::BinaryHeap::from(vec![std::cmp::Reverse(0); depth]);
-    let mut latencies = Vec::with_capacity(ios);
-    let mut end = 0;
-    for _ in 0..ios {
-        let Some(std::cmp::Reverse(now)) = due.pop() else { break };
-        let (done, _) = device.submit_explained(now, &load.next(capacity));
-        latencies.push(done - now);
-        end = end.max(done);
-        due.push(std::cmp::Reverse(done));
-    }
-    (end, latencies)
-}
-
 /// Streams merged by arrival; at equal times the lower stream is first.
 fn merge(records: &[Arc<Vec<IoRecord>>]) -> Vec<(u16, IoRecord)> {
     let mut merged: Vec<(u16, IoRecord)> =
@@ -309,104 +274,6 @@ fn stats(device: &Ssd) -> Vec<(&'static str, f64)> {
 
 fn least_busy(busy: &[Nanos], now: Nanos, pick: fn(f64, f64) -> f64) -> f64 {
     busy.iter().map(|&ns| ns as f64 / now.max(1) as f64).reduce(pick).unwrap_or(0.0)
-}
-
-type Answer = (Option<Nanos>, Cause);
-/// Latency, and pairs of mechanism and ns.
-type Explained = (Option<u64>, Vec<(&'static str, u64)>);
-
-/// Result of a run on one drive, I/O by I/O.
-#[pyclass(name = "DeviceRun", module = "linnet", frozen)]
-pub struct PyDeviceRun {
-    merged: Vec<(u16, IoRecord)>,
-    answers: Vec<Answer>,
-    stats: Vec<(&'static str, f64)>,
-    names: Vec<String>,
-    device: Option<Mutex<Ssd>>,
-}
-
-#[pymethods]
-impl PyDeviceRun {
-    /// One trace with the drive's latencies, in the order of arrival; `device` is the stream's number.
-    fn log(&self) -> PyTrace {
-        let answered = self.merged.iter().zip(&self.answers);
-        let records = answered.map(|((stream, r), (latency_ns, _))| IoRecord {
-            latency_ns: *latency_ns,
-            device: u32::from(*stream),
-            ..*r
-        });
-        PyTrace::made(self.names.join("+"), records.collect())
-    }
-
-    /// Counters of the drive: write amplification, GC, wear, utilisation of each die and of the least and most busy
-    /// one.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for (name, value) in &self.stats {
-            dict.set_item(name, if value.is_nan() { None } else { Some(*value) })?;
-        }
-        if let Some(device) = &self.device {
-            let found = device.lock().unwrap_or_else(PoisonError::into_inner).stats();
-            let busy: Vec<f64> = found.die_busy_ns.iter().map(|&ns| ns as f64 / found.now_ns.max(1) as f64).collect();
-            dict.set_item("die_utilisation", busy)?;
-        }
-        Ok(dict)
-    }
-
-    /// Why the reads between two quantiles of read latency (0 to 1) took that long.
-    fn explain<'py>(&self, py: Python<'py>, from_quantile: f64, to_quantile: f64) -> PyResult<Bound<'py, PyDict>> {
-        if !(0.0 <= from_quantile && from_quantile < to_quantile && to_quantile <= 1.0) {
-            return Err(PyValueError::new_err(format!(
-                "quantiles {from_quantile} to {to_quantile}: give 0 <= from < to <= 1"
-            )));
-        }
-        let reads = self.merged.iter().zip(&self.answers).filter(|((_, r), _)| r.op.is_read());
-        let served: Vec<(Nanos, Cause)> =
-            reads.filter_map(|(_, (latency, cause))| latency.map(|ns| (ns, *cause))).collect();
-        let found = linnet_ssd::breakdown(&served, from_quantile, to_quantile)
-            .ok_or_else(|| errors::DeviceError::new_err("no read lies in this range of quantiles"))?;
-        let dict = PyDict::new(py);
-        dict.set_item("reads", found.requests)?;
-        dict.set_item("latency_us_least", found.latency_ns.0 as f64 / 1000.0)?;
-        dict.set_item("latency_us_most", found.latency_ns.1 as f64 / 1000.0)?;
-        dict.set_item("latency_us_mean", found.latency_ns_mean / 1000.0)?;
-        dict.set_item("service_us_mean", found.service_ns_mean / 1000.0)?;
-        let parts = found.parts.iter().map(|part| {
-            let row = PyDict::new(py);
-            row.set_item("mechanism", part.mechanism.name())?;
-            row.set_item("source", format!("{:?}", part.mechanism.source()))?;
-            row.set_item("wait_us_mean", part.wait_ns as f64 / 1000.0 / found.requests as f64)?;
-            row.set_item("share_of_latency", part.share_of_latency)?;
-            row.set_item("reads", part.requests)?;
-            row.set_item("main_of", part.main_of)?;
-            PyResult::Ok(row)
-        });
-        dict.set_item("mechanisms", parts.collect::<PyResult<Vec<_>>>()?)?;
-        Ok(dict)
-    }
-
-    /// Causes of the latency of one I/O (by its index in `log()`): its latency and pairs of mechanism and ns.
-    fn explain_io(&self, index: usize) -> PyResult<Explained> {
-        let (latency, cause) = self
-            .answers
-            .get(index)
-            .ok_or_else(|| PyIndexError::new_err(format!("I/O {index} of {}", self.answers.len())))?;
-        Ok((*latency, cause.parts().map(|(mechanism, ns)| (mechanism.name(), ns)).collect()))
-    }
-
-    /// Activity of dies and channels between two times, ns: (resource, number, activity, start, end). Needs a run with
-    /// `timeline`.
-    fn timeline(&self, from_ns: u64, to_ns: u64) -> Vec<(&'static str, u32, &'static str, u64, u64)> {
-        let Some(device) = &self.device else { return Vec::new() };
-        let show = |span: Span| {
-            let (kind, number) = match span.resource {
-                Resource::Die(n) => ("die", n),
-                Resource::Channel(n) => ("channel", n),
-            };
-            (kind, number, span.of.name(), span.start_ns, span.end_ns)
-        };
-        device.lock().unwrap_or_else(PoisonError::into_inner).timeline(from_ns, to_ns).into_iter().map(show).collect()
-    }
 }
 
 /// Compares the model with a reference file (NAME.json with its CSV in the same directory); returns ratios and

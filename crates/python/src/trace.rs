@@ -21,6 +21,8 @@ use crate::trace_files::{shared, stopped, tenants};
 const FACTORS: (f64, f64) = (0.01, 1000.0);
 /// Memory per record while it is read and run: the record, its growth, a log of its device.
 const BYTES_A_RECORD: u64 = 160;
+/// Memory per record while a factor is searched: the best re-rated copy, the next one, and latencies with their growth.
+const BYTES_A_RERATED: u64 = 2 * size_of::<IoRecord>() as u64 + 24;
 /// Slices of a trace.
 const PIECES_MAX: usize = 1_000_000;
 /// Stands for "no latency" in columns.
@@ -295,6 +297,15 @@ impl PyTrace {
     /// Re-rates until the read latencies of the baseline on one device of `preset` resemble those of `target` (LinnOS,
     /// section 5.1). Returns the trace, the factor and the remaining distance (mean absolute log ratio).
     fn rerate_like(&self, py: Python<'_>, target: &PyTrace, preset: &str, seed: u64) -> PyResult<(PyTrace, f64, f64)> {
+        let total = self.records.len() as u64;
+        if let Some(room) = linnet_trace::room().filter(|room| room.bytes / BYTES_A_RERATED < total) {
+            let most = room.bytes / BYTES_A_RERATED;
+            return Err(errors::TraceError::new_err(format!(
+                "{}: to search a factor, {BYTES_A_RERATED} bytes for each of {total} records are needed, and those of {most} fit {}; \
+                 search it on a part of the trace, and use --factor",
+                self.name, room.limit
+            )));
+        }
         let params = Params::preset(preset).map_err(errors::device)?;
         let mut fresh = Ssd::new(&params, seed).map_err(errors::device)?;
         let wanted: Vec<Nanos> =
@@ -358,6 +369,12 @@ fn alone(mut device: Ssd, records: &[IoRecord]) -> Vec<Nanos> {
         }
     }
     latencies
+}
+
+/// Records that fit the memory that is left, and the words of the limit that says so; None where nothing does.
+#[pyfunction]
+pub fn record_room() -> Option<(u64, &'static str)> {
+    linnet_trace::room().map(|room| (room.bytes / BYTES_A_RECORD, room.limit))
 }
 
 /// Names and descriptions of the formats that can be read.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use linnet_trace::{Change, Error, MergedTenants, Options, TenantFrom};
+use linnet_trace::{Change, Error, MergedTenants, Options, TENANTS_COUNTED_MAX, TenantFrom};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -37,7 +37,8 @@ pub fn trace_stat<'py>(
 
 /// Writes trace files as one file in flat memory, in the form of its ending. `factor` re-rates one trace; `merge` makes
 /// each of them a tenant, or with `keep_tenants` keeps theirs apart. `progress(bytes, total bytes)` may return False to
-/// stop. Returns `records`, `tenants` (up to 65,537), `formats`, `skipped`, and `warnings` as pairs of file and text.
+/// stop. Returns `records`, `tenants` (counted up to one more than `tenants_max`), `tenants_max`, `formats`, `skipped`,
+/// and `warnings` as pairs of file and text.
 #[pyfunction]
 #[pyo3(signature = (paths, out, *, format = None, tenant_from = None, factor = None, merge = false,
     keep_tenants = false, progress = None))]
@@ -82,6 +83,7 @@ pub fn trace_convert<'py>(
     let dict = PyDict::new(py);
     dict.set_item("records", done.records)?;
     dict.set_item("tenants", done.tenants)?;
+    dict.set_item("tenants_max", TENANTS_COUNTED_MAX)?;
     dict.set_item("formats", done.formats)?;
     dict.set_item("skipped", done.skipped)?;
     dict.set_item("warnings", done.warnings)?;

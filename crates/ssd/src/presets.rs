@@ -4,8 +4,8 @@
 //! The first three of the timeline engine are layouts without calibration to a product. `linnet ssd calibrate` fitted
 //! `970-evo` and `600p` to measurements of resctl-bench's iocost benchmarks on one Samsung 970 EVO 500 GB and one Intel
 //! SSDPEKKA256G7 (600p class), and `pe8110`, `d7-p5520`, `cm7-r` and `7450-pro` to latencies of one SK Hynix PE8110,
-//! Solidigm D7-P5520, Kioxia CM7-R and Micron 7450 PRO that SSD-iq recorded; `docs/design/calibration.md` says which figures the fit reproduces and which it does
-//! not.
+//! Solidigm D7-P5520, Kioxia CM7-R and Micron 7450 PRO that SSD-iq recorded. `docs/design/calibration.md` and
+//! `docs/design/calibration-shared.md` say which figures the fits reproduce and which they do not.
 
 use crate::error::Error;
 use crate::queued::QueuedParams;

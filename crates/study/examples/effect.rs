@@ -166,7 +166,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             thresholds: model.thresholds,
             network: model.network.clone(),
             trees: model.trees,
-            latencies: model.latencies,
+            predictions: model.predictions,
         };
         DRIVES as usize
     ];

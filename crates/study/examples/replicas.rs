@@ -64,7 +64,7 @@ fn main() {
                 thresholds: one.model.thresholds,
                 network: one.model.network,
                 trees: one.model.trees,
-                latencies: one.model.latencies,
+                predictions: one.model.predictions,
             });
         }
         let rows: Vec<(Summary, u64)> = POLICIES

@@ -31,17 +31,22 @@ pub struct Counterfactual {
 pub struct CounterfactualPolicy {
     policy: Box<dyn Policy>,
     counterfactual: Arc<Mutex<Counterfactual>>,
+    /// Time of the last completion of a read or write, by device.
+    completed_ns: Vec<Nanos>,
 }
 
 impl CounterfactualPolicy {
     /// Wraps a policy; the second value gives access to the records at any time.
     pub fn new(policy: Box<dyn Policy>) -> (CounterfactualPolicy, Arc<Mutex<Counterfactual>>) {
         let counterfactual = Arc::new(Mutex::new(Counterfactual::default()));
-        (CounterfactualPolicy { policy, counterfactual: counterfactual.clone() }, counterfactual)
+        (
+            CounterfactualPolicy { policy, counterfactual: counterfactual.clone(), completed_ns: Vec::new() },
+            counterfactual,
+        )
     }
 }
 
-fn note(counterfactual: &mut Counterfactual, ask: &Ask<'_>, choice: &Choice) {
+fn note(counterfactual: &mut Counterfactual, completed_ns: &[Nanos], ask: &Ask<'_>, choice: &Choice) {
     let chosen = match choice {
         Choice::Submit(submit) | Choice::Declined(submit) => submit.replica,
         Choice::Revoke { .. } => ask.next,
@@ -54,7 +59,7 @@ fn note(counterfactual: &mut Counterfactual, ask: &Ask<'_>, choice: &Choice) {
         counterfactual
             .features
             .extend(view.features(Schema::Linnet1, ask.now_ns, request).unwrap_or_default().map(f32::from));
-        let since_ns = ask.now_ns.saturating_sub(view.completed_ns());
+        let since_ns = ask.now_ns.saturating_sub(completed_ns.get(device).copied().unwrap_or(0));
         counterfactual.features.extend([
             view.in_flight() as f32,
             view.ewma_ns() as f32 / 1000.0,
@@ -92,7 +97,8 @@ impl Policy for CounterfactualPolicy {
     fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance, revokes: &mut Budget) -> Choice {
         let choice = self.policy.choose(ask, chance, revokes);
         if ask.first {
-            note(&mut self.counterfactual.lock().unwrap_or_else(PoisonError::into_inner), ask, &choice);
+            let mut counterfactual = self.counterfactual.lock().unwrap_or_else(PoisonError::into_inner);
+            note(&mut counterfactual, &self.completed_ns, ask, &choice);
         }
         choice
     }
@@ -102,6 +108,10 @@ impl Policy for CounterfactualPolicy {
     }
 
     fn completed(&mut self, done: &Completion) {
+        if done.device >= self.completed_ns.len() {
+            self.completed_ns.resize(done.device + 1, 0);
+        }
+        self.completed_ns[done.device] = done.now_ns;
         self.policy.completed(done);
     }
 }

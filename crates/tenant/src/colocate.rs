@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use linnet_measure::quantile_unsorted;
-use linnet_ssd::{Params, Ssd};
+use linnet_ssd::{Cause, Mechanism, Params, Ssd};
 use linnet_types::{IoRecord, Nanos};
 
 /// The drives of the gray-box paper's Table 1, by name, as parameter files.
@@ -43,20 +43,25 @@ pub struct Seen {
     pub latency_p95_us: f64,
     /// 99th percentile.
     pub latency_p99_us: f64,
+    /// Parts of the mean latency, in microseconds: what each mechanism of the drive made an I/O wait. In the order of
+    /// [`Mechanism::ALL`].
+    pub wait_us_mean: [f64; Mechanism::ALL.len()],
 }
 
 impl Seen {
-    fn of(latencies: &mut [Nanos], bytes: u64, seconds: f64) -> Seen {
+    fn of(latencies: &mut [Nanos], bytes: u64, waits: &Cause, seconds: f64) -> Seen {
+        let count = latencies.len().max(1) as f64;
         let sum: u128 = latencies.iter().map(|&ns| u128::from(ns)).sum();
         let mut at = |q| quantile_unsorted(latencies, q) as f64 / 1000.0;
         let (p90, p95, p99) = (at(0.9), at(0.95), at(0.99));
         Seen {
             ios: latencies.len() as u64,
             bandwidth_mean: bytes as f64 / seconds,
-            latency_mean_us: sum as f64 / latencies.len().max(1) as f64 / 1000.0,
+            latency_mean_us: sum as f64 / count / 1000.0,
             latency_p90_us: p90,
             latency_p95_us: p95,
             latency_p99_us: p99,
+            wait_us_mean: Mechanism::ALL.map(|mechanism| waits.wait_ns(mechanism) as f64 / count / 1000.0),
         }
     }
 }
@@ -76,6 +81,7 @@ struct State {
     outstanding: BinaryHeap<Reverse<Nanos>>,
     latencies: [Vec<Nanos>; 2],
     bytes: [u64; 2],
+    waits: [Cause; 2],
     busy_ns: u128,
 }
 
@@ -126,21 +132,26 @@ pub fn colocate(
         let record = &tenant.records[state.next];
         let mut request = record.request();
         request.offset_bytes = request.offset_bytes % space + t as u64 * space;
-        let (done, _) = drive.submit_explained(now, &request);
+        let (done, cause) = drive.submit_explained(now, &request);
         state.next += 1;
         state.outstanding.push(Reverse(done));
         state.busy_ns += u128::from(done.min(end_ns).saturating_sub(now.max(warm_ns)));
         if done >= warm_ns && done < end_ns {
             state.latencies[record.op as usize].push(done - now);
             state.bytes[record.op as usize] += u64::from(record.size_bytes);
+            state.waits[record.op as usize].merge(&cause);
         }
         queue.extend(state.due(tenant, now).map(|due| Reverse((due, t))));
     }
     let seconds = end_ns.saturating_sub(warm_ns).max(1) as f64 / 1e9;
     let outcome = |state: State| {
         let [mut reads, mut writes] = state.latencies;
+        let ([read, written], [read_waits, write_waits]) = (state.bytes, state.waits);
         Outcome {
-            ops: [Seen::of(&mut reads, state.bytes[0], seconds), Seen::of(&mut writes, state.bytes[1], seconds)],
+            ops: [
+                Seen::of(&mut reads, read, &read_waits, seconds),
+                Seen::of(&mut writes, written, &write_waits, seconds),
+            ],
             depth: state.busy_ns as f64 / (seconds * 1e9),
         }
     };

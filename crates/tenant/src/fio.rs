@@ -7,6 +7,12 @@ use std::path::Path;
 use crate::error::Error;
 use crate::profile::{DEPTH, DepthFrom, Group, Profile, RANDOM};
 
+/// Longest job file.
+const FILE_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of options in all jobs, those of `[global]` counted for each.
+const OPTION_BYTES_MAX: usize = 16 << 20;
+/// Largest size of an I/O, alignment of offsets, or distance between them.
+const SIZE_MAX: f64 = (1u64 << 40) as f64;
 /// fio's default size of an I/O.
 const BLOCK: u64 = 4096;
 const PAGE: u64 = 4096;
@@ -23,8 +29,12 @@ struct Job<'a> {
 /// profile.
 ///
 /// # Errors
-/// [`Error::Job`] with section and option: a job without a rate, or an option whose effect on the load is not known.
+/// [`Error::Job`] with section and option: a job without a rate, or an option whose effect on the load is not known; a
+/// file beyond its limits.
 pub fn declared(path: &Path, text: &str) -> Result<Vec<(String, Profile)>, Error> {
+    if text.len() > FILE_BYTES_MAX {
+        return Err(refuse(path, "the file".into(), format!("is longer than {FILE_BYTES_MAX} bytes")));
+    }
     let jobs = sections(path, text)?;
     if jobs.is_empty() {
         return Err(refuse(path, "the file".into(), "has no job; a job is a section such as [db]".into()));
@@ -38,6 +48,7 @@ fn refuse(path: &Path, place: String, problem: String) -> Error {
 
 fn sections<'a>(path: &'a Path, text: &str) -> Result<Vec<Job<'a>>, Error> {
     let mut global = BTreeMap::new();
+    let (mut global_bytes, mut bytes) = (0, 0);
     let mut jobs: Vec<Job<'a>> = Vec::new();
     let mut in_global = false;
     for (n, line) in text.lines().enumerate() {
@@ -52,13 +63,22 @@ fn sections<'a>(path: &'a Path, text: &str) -> Result<Vec<Job<'a>>, Error> {
             };
             in_global = name == "global";
             if !in_global {
+                bytes += global_bytes;
+                if bytes > OPTION_BYTES_MAX {
+                    let problem = format!("the jobs before it have {OPTION_BYTES_MAX} bytes of [global] options");
+                    return Err(refuse(path, place(), problem));
+                }
                 jobs.push(Job { path, name: name.to_owned(), options: global.clone() });
             }
             continue;
         }
         let (key, value) = line.split_once('=').unwrap_or((line, "1"));
         let options = match jobs.last_mut() {
-            _ if in_global => &mut global,
+            _ if in_global => {
+                // An entry's own memory counts, too.
+                global_bytes += line.len() + 64;
+                &mut global
+            }
             Some(job) => &mut job.options,
             None => return Err(refuse(path, place(), format!("`{line}` stands before the first section"))),
         };
@@ -128,6 +148,9 @@ impl Job<'_> {
         let kept = if self.number("rate_ignore_thinktime", 0.0, Unit::Count)? > 0.0 { duty } else { 1.0 };
         let random = if sequential { self.sequential_random(skip)? } else { self.percent("percentage_random", 100.0)? };
         let align = self.pair("blockalign", 0.0, Unit::Bytes)?;
+        if align.iter().any(|&align| align > SIZE_MAX) {
+            return Err(self.refuse("blockalign", "an alignment is at most 1 TiB"));
+        }
         let mut profile = Profile { depth_from: DepthFrom::Declared, ..Profile::default() };
         for op in 0..2 {
             if rates[op] == 0.0 {
@@ -161,6 +184,9 @@ impl Job<'_> {
             profile.features[RANDOM + op] = random;
         }
         profile.features[DEPTH] = clones * self.number("iodepth", 1.0, Unit::Count)?;
+        if profile.features.iter().any(|value| !value.is_finite()) {
+            return Err(self.refuse("rate", "the load is beyond what numbers can hold"));
+        }
         Ok(profile)
     }
 
@@ -188,7 +214,10 @@ impl Job<'_> {
         };
         let skip = match after {
             "" => 0.0,
-            _ => Unit::Bytes.parse(after).ok_or_else(|| self.refuse("rw", format!("`{after}` is not a size")))?,
+            _ => Unit::Bytes
+                .parse(after)
+                .filter(|&skip| skip <= SIZE_MAX)
+                .ok_or_else(|| self.refuse("rw", format!("`{after}` is not a size of up to 1 TiB")))?,
         };
         Ok((mix, sequential, skip as u64))
     }
@@ -210,8 +239,8 @@ impl Job<'_> {
     fn sizes(&self) -> Result<[Vec<u64>; 2], Error> {
         let Some(text) = self.text("bsrange") else {
             let [read, write] = self.pair("bs", BLOCK as f64, Unit::Bytes)?;
-            if read < 1.0 || write < 1.0 {
-                return Err(self.refuse("bs", "a size is at least 1 byte"));
+            if !(1.0..=SIZE_MAX).contains(&read) || !(1.0..=SIZE_MAX).contains(&write) {
+                return Err(self.refuse("bs", "a size is at least 1 byte and at most 1 TiB"));
             }
             return Ok([vec![read as u64], vec![write as u64]]);
         };
@@ -220,7 +249,8 @@ impl Job<'_> {
             .split(',')
             .map(|part| {
                 let (low, high) = part.split_once('-').ok_or_else(bad)?;
-                let parse = |part: &str| Unit::Bytes.parse(part.trim()).map(|size| size as u64);
+                let size = |part: &str| Unit::Bytes.parse(part.trim()).filter(|&size| size <= SIZE_MAX);
+                let parse = |part: &str| size(part).map(|size| size as u64);
                 let (low, high) = (parse(low).ok_or_else(bad)?, parse(high).ok_or_else(bad)?);
                 if low == 0 || high < low || (high - low) / low > 65_536 {
                     return Err(bad());
@@ -320,6 +350,6 @@ impl Unit {
             (Unit::Bytes, "t" | "tb" | "ti" | "tib") => 1024.0f64.powi(4),
             _ => return None,
         };
-        Some(number * factor)
+        Some(number * factor).filter(|value| value.is_finite())
     }
 }

@@ -2,7 +2,7 @@
 //! Tenants together on modelled drives.
 
 use linnet_sim::Chance;
-use linnet_ssd::Ssd;
+use linnet_ssd::{Mechanism, Ssd};
 use linnet_tenant::{DRIVES, Load, Outcome, Profiler, Tenant, colocate, drive};
 use linnet_types::Op;
 
@@ -92,4 +92,21 @@ fn a_run_can_be_stopped() {
     let records = load(50_000.0, 1.0, 4096, 1.0, 16).records(SECOND, 700 << 20, 1);
     let tenants = [Tenant { records: &records, depth: 16 }];
     assert!(colocate(&mut device.clone(), &tenants, 0, SECOND, || false).is_none());
+}
+
+#[test]
+fn waits_add_up_and_a_new_drive_collects_no_garbage() {
+    let (victim, writer) = (load(20_000.0, 1.0, 4096, 1.0, 32), load(20_000.0, 0.0, 4096, 1.0, 64));
+    let mut fresh = Ssd::new(&drive("sata").unwrap().unwrap(), 1).unwrap();
+    fresh.write_once(fresh.capacity_bytes() / 16);
+    let gc = [Mechanism::GcWide, Mechanism::GcSingle].map(|one| one as usize);
+    for (device, collects) in [(ready("sata"), true), (fresh, false)] {
+        let found = run(&device, &[&victim, &writer]);
+        let reads = &found[0].ops[0];
+        let waited: f64 = reads.wait_us_mean.iter().sum();
+        let service_us = device.unloaded_read_ns(4096) as f64 / 1000.0;
+        // The rest of the mean is the service of an idle drive, or less where the buffer answers.
+        assert!((reads.latency_mean_us - waited - service_us).abs() < 0.15 * service_us, "{waited} of {reads:?}");
+        assert_eq!(gc.iter().any(|&one| reads.wait_us_mean[one] > 0.0), collects, "{reads:?}");
+    }
 }

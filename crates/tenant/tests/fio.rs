@@ -77,3 +77,29 @@ fn what_declares_no_load_is_refused_with_its_place() {
         assert!(words.iter().all(|word| told.contains(word)), "{text:?}: {told}");
     }
 }
+
+#[test]
+fn numbers_beyond_all_drives_are_refused_with_their_option() {
+    let job = |options: &str| refused(&format!("[a]\nrw=randwrite\nrate_iops=100\n{options}\n"));
+    for (options, place) in [
+        ("bs=18446744073709551615", "[a] bs"),
+        ("bsrange=1t-99999999999999999999", "[a] bsrange"),
+        ("blockalign=9223372036854775807", "[a] blockalign"),
+        ("rw=write:18446744073709551615", "[a] rw"),
+        (&format!("numjobs={}", "9".repeat(400)), "[a] numjobs"),
+        (&format!("rate_iops={0}\nnumjobs={0}", "9".repeat(200)), "[a] rate"),
+        (&format!("thinktime=1\nthinktime_iotime=0.{}1", "0".repeat(320)), "[a] rate"),
+    ] {
+        assert!(job(options).contains(place), "{options}: {}", job(options));
+    }
+}
+
+#[test]
+fn files_have_limits_that_the_error_names() {
+    let long = format!("[a]\nrate_iops=1\n#{}\n", "x".repeat(1 << 20));
+    assert!(refused(&long).contains("longer than 1048576 bytes"), "{}", refused(&long));
+    // A quarter of the file is for all jobs, and there are many: copied, they would take gigabytes.
+    let options: String = (0..16_000).map(|n| format!("option{n}=1\n")).collect();
+    let many = format!("[global]\nrate_iops=1\n{options}{}", "[a]\n".repeat(100_000));
+    assert!(refused(&many).contains("16777216 bytes of [global] options"), "{}", refused(&many));
+}

@@ -21,7 +21,7 @@ from linnet import _native
 from linnet._native import Array, Trace, policies
 from linnet.learning import FitSettings, Fitted, fit
 
-LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet+hl"})
+LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet-expected", "linnet+hl"})
 """Policies that ask a model."""
 ORACLE = "oracle"
 """The policy that needs drives with foresight: it asks for answers in advance."""
@@ -68,7 +68,11 @@ T = TypeVar("T")
 
 def overview() -> list[str]:
     """The policies of a page for one reader: LinnOS's baselines, its forms, ours and the oracle."""
-    return [name for name in policies() if name not in DEPLOYED and name not in ("ewma-hedged", "trees-only")]
+    return [
+        name
+        for name in policies()
+        if name not in DEPLOYED and name not in ("ewma-hedged", "trees-only", "linnet-expected")
+    ]
 
 
 class Outcome(NamedTuple):

@@ -21,7 +21,8 @@ pub struct Report {
     pub constants: usize,
 }
 
-/// Compares `rust` with bindgen's output `text`. `constants_of` names the file of `rust` with the constants of C.
+/// Compares `rust` with bindgen's output `text`. `constants_of` is the start of the names of the
+/// files of `rust` with the constants of C.
 ///
 /// # Errors
 /// Output of bindgen that is not Rust code.
@@ -152,15 +153,16 @@ impl Comparison<'_> {
         }
     }
 
-    fn constants(&mut self, file: &str) {
+    fn constants(&mut self, files: &str) {
         for ((at, name), expression) in &self.rust.constants {
-            if name == "_" || !self.rust.files[*at].ends_with(file) {
+            if name == "_" || !self.rust.files[*at].starts_with(files) {
                 continue;
             }
             let (key, here) = ((0, format!("LINNET_{name}")), self.rust.value(*at, expression));
             let there = self.c.constants.get(&key).map(|expression| self.c.value(0, expression));
             self.report.constants += 1;
             if there.as_ref() != Some(&here) {
+                let file = &self.rust.files[*at];
                 self.differs(format!("{file}: {name} is {here:?}, {} in C is {there:?}", key.1));
             }
         }

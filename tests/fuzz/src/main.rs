@@ -2,8 +2,8 @@
 //! Gives damaged input to every reader of bytes from outside, and checks that each is read or refused, quickly and
 //! without a panic.
 //!
-//! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--target traces|models|knobs|forests|params|snapshots|nbd]
-//! [--seed N] [--cases N | --seconds N] [--format NAME] [--keep FOLDER] [CORPUS FILE...]`
+//! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--target traces|models|knobs|forests|params|
+//! snapshots|jobs|nbd|nbd-client] [--seed N] [--cases N | --seconds N] [--format NAME] [--keep FOLDER] [CORPUS FILE...]`
 //!
 //! A case is valid input (some is built in; corpus files are added to the traces) with bytes changed, cut, repeated, or
 //! spliced with other input. The seed is printed first. A case that panics or takes more than two seconds is kept, and
@@ -11,6 +11,7 @@
 //! finding too: it tests nothing. Exit status: 0 nothing found, 1 something found, 2 usage.
 
 mod nbd;
+mod nbd_client;
 mod seeds;
 mod targets;
 
@@ -69,12 +70,25 @@ fn arguments() -> Result<Arguments, String> {
     Ok(found)
 }
 
+const NUMBERS: [&str; 10] = [
+    "0",
+    "1",
+    "0.0000001",
+    "65536",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "18446744073709551615",
+    "99999999999999999999999",
+    "1e308",
+];
+
 /// Damages a file; it may be spliced with one of `others`.
 fn damage(bytes: &mut Vec<u8>, others: &[(String, Vec<u8>)], chance: &mut Chance) {
     for _ in 0..1 + chance.below(4) {
         let length = bytes.len().max(1) as u64;
         let at = (chance.below(length) as usize).min(bytes.len());
-        match chance.below(8) {
+        match chance.below(9) {
             0 => bytes.truncate(at),
             1..=3 if at < bytes.len() => bytes[at] = chance.bits() as u8,
             4 if at < bytes.len() => bytes[at] ^= 1 << chance.below(8),
@@ -86,6 +100,15 @@ fn damage(bytes: &mut Vec<u8>, others: &[(String, Vec<u8>)], chance: &mut Chance
             6 => {
                 let end = (at + 1 + chance.below(16) as usize).min(bytes.len());
                 bytes.drain(at..end);
+            }
+            7 => {
+                // The next number of a text becomes one at the edge of what a reader may hold.
+                let digits = |from: usize, want: bool| bytes[from..].iter().position(|b| b.is_ascii_digit() == want);
+                if let Some(start) = digits(at.min(bytes.len()), true).map(|n| at + n) {
+                    let end = digits(start, false).map_or(bytes.len(), |n| start + n);
+                    let number = NUMBERS[chance.below(NUMBERS.len() as u64) as usize];
+                    bytes.splice(start..end, number.bytes());
+                }
             }
             _ => {
                 let other = &others[chance.below(others.len() as u64) as usize].1;
@@ -150,7 +173,13 @@ fn main() -> ExitCode {
     let scratch = std::env::temp_dir().join(format!("linnet-fuzz-{}", std::process::id()));
     let made = std::fs::create_dir_all(&scratch).map_err(|e| e.to_string());
     let made = made.and_then(|()| match arguments.target.as_str() {
-        "traces" => Ok((seeds::built_in(&scratch).map_err(|e| e.to_string())?, None)),
+        "traces" => {
+            let made = seeds::built_in(&scratch).map_err(|e| e.to_string())?;
+            match FORMATS.iter().find(|format| made.iter().all(|(name, _)| name != format.name)) {
+                Some(format) => Err(format!("no seed has the format {}", format.name)),
+                None => Ok((made, None)),
+            }
+        }
         name => targets::Target::new(name, &scratch).map(|(target, seeds)| (seeds, Some(target))),
     });
     let (mut corpus, mut target) = match made {
@@ -213,10 +242,7 @@ fn main() -> ExitCode {
             let kept = arguments.keep.join(format!("linnet-fuzz-{}-{case}.trace", arguments.seed));
             let kept_as = std::fs::write(&kept, &bytes).map_or_else(|e| e.to_string(), |()| kept.display().to_string());
             println!("case {case}: {name}, format {format:?}, lenient {lenient}: {what}; kept as {kept_as}");
-            println!(
-                "repeat with: --target {} --seed {} --first {case} --cases 1",
-                arguments.target, arguments.seed
-            );
+            println!("repeat with: --target {} --seed {} --first {case} --cases 1", arguments.target, arguments.seed);
         }
     }
     let _ = std::fs::remove_dir_all(&scratch);

@@ -62,7 +62,20 @@ impl Session {
             })
             .collect();
         let listed = [3u32.to_be_bytes().to_vec(), option(3, &[]), option(6, &[0; 6]), option(2, &[])].concat();
-        vec![("requests".into(), [chosen(), io].concat()), ("options".into(), listed)]
+        // Metadata contexts, then all information about the export; and the oldest way to choose one.
+        let word = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat();
+        let contexts = [word(b"a"), 1u32.to_be_bytes().to_vec(), word(b"base:allocation")].concat();
+        let about = [word(b"a"), vec![0, 2, 0, 1, 0, 3]].concat();
+        let begin = [3u32.to_be_bytes().to_vec(), option(8, &[]), option(9, &contexts), option(10, &contexts)].concat();
+        let state = [request(7, 1, 0, 8192), request(READ, 2, 0, 512)].concat();
+        let mapped = [begin, option(6, &about), option(GO, &about), state].concat();
+        let old = [1u32.to_be_bytes().to_vec(), option(1, b"a"), request(READ, 1, 0, 512)].concat();
+        vec![
+            ("requests".into(), [chosen(), io].concat()),
+            ("options".into(), listed),
+            ("contexts".into(), mapped),
+            ("old".into(), old),
+        ]
     }
 
     /// Sends the bytes, then asks as a good client; true if the bytes were a conversation that the server followed.

@@ -26,7 +26,8 @@ mount -t overlay none -o "lowerdir=/,upperdir=$work/over/upper,workdir=$work/ove
 root=$work/over/root
 mount --rbind /dev "$root/dev"
 mount -t proc none "$root/proc"
-# Only the kernel whose headers are installed.
+# Only the kernel whose headers are installed: DKMS builds for all that it finds, and the host may have others.
+rm -rf "$root"/lib/modules/*
 mkdir -p "$root/lib/modules/$release"
 cp "${headers%/usr/src/*}/lib/modules/$release"/modules.* "$root/lib/modules/$release/"
 ln -sfn "$headers" "$root/lib/modules/$release/build"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * readcost READS DEVICE...: measures 4 KiB direct reads at random offsets, one at a time, 100 per device in turn, so
- * that disturbances of the machine affect all devices alike. Prints a line per device: name, median and minimum ns. If
+ * that disturbances of the machine affect all devices alike; readcost -w WRITES DEVICE...: the same of writes. Prints a line per device: name, median and minimum ns. If
  * the machine's clock counts instructions (qemu -icount shift=0), these are instructions.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +22,11 @@ static long long now_ns(void)
 	return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
+static ssize_t transfer(int writes, int fd, void *buffer, off_t at)
+{
+	return writes ? pwrite(fd, buffer, BLOCK, at) : pread(fd, buffer, BLOCK, at);
+}
+
 static int ascending(const void *a, const void *b)
 {
 	long long x = *(const long long *)a, y = *(const long long *)b;
@@ -30,14 +36,18 @@ static int ascending(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	int reads = argc > 2 ? atoi(argv[1]) / TURN * TURN : 0, devices = argc - 2;
+	int writes = argc > 1 && !strcmp(argv[1], "-w"), reads, devices;
 	unsigned long long state = 1;
 	long long *took;
 	int *fds;
 	void *buffer;
 
+	argc -= writes;
+	argv += writes;
+	reads = argc > 2 ? atoi(argv[1]) / TURN * TURN : 0;
+	devices = argc - 2;
 	if (reads < TURN) {
-		fprintf(stderr, "usage: readcost READS DEVICE...\n");
+		fprintf(stderr, "usage: readcost [-w] COUNT DEVICE...\n");
 		return 2;
 	}
 	took = calloc((size_t)reads * (size_t)devices, sizeof(*took));
@@ -45,7 +55,7 @@ int main(int argc, char **argv)
 	if (!took || !fds || posix_memalign(&buffer, BLOCK, BLOCK))
 		return 1;
 	for (int d = 0; d < devices; d++) {
-		fds[d] = open(argv[d + 2], O_RDONLY | O_DIRECT);
+		fds[d] = open(argv[d + 2], (writes ? O_RDWR : O_RDONLY) | O_DIRECT);
 		if (fds[d] < 0) {
 			perror(argv[d + 2]);
 			return 1;
@@ -62,7 +72,7 @@ int main(int argc, char **argv)
 
 				state = state * 6364136223846793005ULL + 1442695040888963407ULL;
 				begun = now_ns();
-				if (pread(fds[d], buffer, BLOCK, (off_t)(state >> 33) % blocks * BLOCK) != BLOCK) {
+				if (transfer(writes, fds[d], buffer, (off_t)(state >> 33) % blocks * BLOCK) != BLOCK) {
 					perror(argv[d + 2]);
 					return 1;
 				}

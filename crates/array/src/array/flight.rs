@@ -38,13 +38,12 @@ impl Array {
     pub(super) fn launch(&mut self, now: Nanos, index: usize, k: usize, how: Launch, out: &mut Vec<Output>) {
         let slot = self.slab.at(index);
         let device = self.placement.device(slot.row, k);
-        let replica = &mut self.views[device].replica;
+        let replica = &mut self.replicas[device];
         let in_flight = replica.in_flight();
         let core = replica.arrive(&self.settings, now, &slot.request, how.probe);
         self.counters.probes += u64::from(core.is_probe());
         slot.flights[k] = Flight { core, in_flight };
         slot.submitted |= 1 << k;
-        slot.refused &= !(1 << k);
         slot.flying |= 1 << k;
         let is_read = slot.request.op.is_read();
         self.counters.submits += 1;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Routing of reads: asks the policy, and grants or refuses what it wants.
 
-use linnet_core::Settings;
+use linnet_core::{Replica, Settings};
 use linnet_types::{Nanos, Outcome, is_slow};
 
 use super::flight::Launch;
 use super::{Array, Breakage};
 use crate::probing::Draw;
 use crate::slab::{Alarm, Mask, State};
-use crate::{Ask, Choice, DeviceView, Hedge, Outlook, Output, Placement, Submit, TimerId};
+use crate::{Ask, Choice, Hedge, Outlook, Output, Placement, Submit, TimerId};
 
 impl Array {
     /// Decides where a read is sent next. It has no copy in flight.
@@ -27,7 +27,7 @@ impl Array {
         if candidates == 0 {
             return;
         }
-        let mut ask = ask(&self.settings, &self.views, &self.placement, now, slot, candidates, outlook);
+        let mut ask = ask(&self.settings, &self.replicas, &self.placement, now, slot, candidates, outlook);
         ask.last &= !self.breaks(Breakage::RevokeLast);
         let choice = if all_tried {
             Choice::Submit(Submit::to(ask.preferred(linnet_core::Policy::EwmaInflight, |_| 0)))
@@ -73,7 +73,7 @@ impl Array {
         let slot = self.slab.at(index);
         slot.refused |= bit_of(&self.placement, slot, device);
         let request = slot.request;
-        self.views[device].replica.note_revoke();
+        self.replicas[device].note_revoke();
         self.counters.revokes += 1;
         let inflection_ns = self.inflection_ns[device];
         if inflection_ns > 0
@@ -123,7 +123,7 @@ impl Array {
             out.push(Output::SetTimer { at_ns: now + delay, timer });
         }
         if also != 0 {
-            if self.clones.take() {
+            if self.clones.take(&self.clone_rate) {
                 let k = also.trailing_zeros() as usize;
                 self.launch(now, index, k, Launch { probe: false, may_revoke: untried & !also != 0 }, out);
             } else {
@@ -146,7 +146,7 @@ impl Array {
         // Hedges are not sent to devices that are out of service: single probes test these.
         let target = match self.policy.hedge(&ask(
             &self.settings,
-            &self.views,
+            &self.replicas,
             &self.placement,
             now,
             &slot,
@@ -166,7 +166,7 @@ impl Array {
         if bit == 0 {
             return;
         }
-        if !self.hedges.take() {
+        if !self.hedges.take(&self.hedge_rate) {
             self.counters.budget_denied += 1;
             return;
         }
@@ -184,7 +184,7 @@ impl Array {
         while rest != 0 {
             let k = rest.trailing_zeros() as usize;
             rest &= rest - 1;
-            if self.views[self.placement.device(slot.row, k)].is_out(now) {
+            if self.replicas[self.placement.device(slot.row, k)].is_out(now) {
                 left &= !(1 << k);
             }
         }
@@ -199,7 +199,7 @@ fn bit_of(placement: &Placement, slot: &State, device: usize) -> Mask {
 
 fn ask<'a>(
     settings: &'a Settings,
-    views: &'a [DeviceView],
+    devices: &'a [Replica],
     placement: &'a Placement,
     now_ns: Nanos,
     slot: &'a State,
@@ -215,7 +215,7 @@ fn ask<'a>(
         next: placement.device(slot.row, candidates.trailing_zeros() as usize),
         first: slot.submitted | slot.refused == 0,
         last: candidates.is_power_of_two(),
-        devices: views,
+        devices,
         outlook,
         settings,
         candidates,

@@ -16,7 +16,7 @@
 //! when it is idle and was unread for a second.
 
 use crate::{Ask, Choice, Completion, Policy, Submit};
-use linnet_core::{Budget, Candidate};
+use linnet_core::Budget;
 use linnet_sim::Chance;
 
 /// Weight of a new sample: C3's simulations give the old average 0.9, and so does this.
@@ -44,14 +44,6 @@ impl C3 {
     }
 }
 
-/// Whether linnet-best would probe this candidate.
-fn is_forgotten(ask: &Ask<'_>, device: usize) -> bool {
-    let mut candidate = Candidate::default();
-    ask.devices[device].describe(ask.now_ns, &mut candidate);
-    candidate.eligible = true;
-    candidate.wants_probe(ask.settings, linnet_core::Policy::Best, ask.now_ns)
-}
-
 impl Policy for C3 {
     fn name(&self) -> &str {
         "c3"
@@ -59,7 +51,7 @@ impl Policy for C3 {
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
         let chosen = ask.least(|device| self.cost(ask, device));
-        Choice::Submit(match ask.candidates().find(|&device| device != chosen && is_forgotten(ask, device)) {
+        Choice::Submit(match ask.forgotten().find(|&device| device != chosen) {
             Some(device) => Submit { probe: true, ..Submit::to(device) },
             None => Submit::to(chosen),
         })

@@ -127,7 +127,7 @@ impl Core {
         Core {
             name: "linnet+hl",
             asks: Asks::NextTrees,
-            latencies: learned.iter().map(|device| device.latencies).collect(),
+            latencies: learned.iter().map(|device| device.predictions.latencies).collect(),
             hedge_ns,
             hedging: Some(Hedging::new(settings, None)),
             ..Core::best(learned, settings)

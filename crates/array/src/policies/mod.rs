@@ -3,6 +3,7 @@
 
 mod c3;
 mod core;
+mod expected;
 mod hedging;
 mod heuristic;
 mod mirror;
@@ -14,7 +15,7 @@ mod snitch;
 
 use self::core::Core;
 use crate::{Config, Error, Policy};
-use linnet_core::{DIGITS, Latencies, Network, Trees};
+use linnet_core::{DIGITS, Network, Predictions, Trees};
 use linnet_types::{Nanos, Thresholds};
 
 /// Every name that [`policy`] knows.
@@ -43,6 +44,7 @@ pub const POLICIES: &[&str] = &[
     "linnos+h99",
     "trees-only",
     "linnet-best",
+    "linnet-expected",
     "linnet+hl",
     "oracle",
 ];
@@ -56,8 +58,8 @@ pub struct DeviceModel {
     pub network: Option<Network>,
     /// The trees of linnet; without them, its reads follow EWMA latency x in flight.
     pub trees: Option<Trees>,
-    /// Latency quantiles by the score of the trees; without them, `linnet+hl` hedges by its thresholds.
-    pub latencies: Option<Latencies>,
+    /// Predictions by the score of the trees; without latencies, `linnet+hl` hedges by its thresholds.
+    pub predictions: Predictions,
 }
 
 /// The policy of this name for an array whose devices are described by `learned`, one entry each. A threshold of 0 is
@@ -101,6 +103,7 @@ pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Bo
         }
         "trees-only" => Box::new(Core::trees_only(learned, &settings)),
         "linnet-best" => Box::new(Core::best(learned, &settings)),
+        "linnet-expected" => Box::new(expected::Expected::new(learned, &settings)),
         "linnet+hl" => Box::new(Core::trees(learned, per_device(|thresholds| thresholds.hedge_ns), &settings)),
         "oracle" => Box::new(oracle::Oracle),
         _ => return Err(unknown(name)),

@@ -193,7 +193,7 @@ fn in_order_hedges_go_by_the_predicted_latency_and_take_two_percent() {
     hedged(&learned, test_thresholds().hedge_ns + FAST_NS);
     let quantiles = [[[100_000, 200_000, 700_000, 800_000, 900_000]; FEATURE_BINS]; SCORE_BINS];
     let table = Latencies::new([0; SCORE_BINS - 1], 0, [0; FEATURE_BINS - 1], quantiles).expect("in order");
-    learned.iter_mut().for_each(|device| device.latencies = Some(table));
+    learned.iter_mut().for_each(|device| device.predictions.latencies = Some(table));
     hedged(&learned, 700_000 + FAST_NS);
 }
 

@@ -5,6 +5,7 @@ mod behaviour;
 mod best;
 mod driving;
 mod equality;
+mod expected;
 mod inputs;
 mod probing;
 mod rivals;

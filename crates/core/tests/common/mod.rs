@@ -3,11 +3,11 @@
 #![allow(dead_code)]
 
 pub mod inflight;
+pub mod predictions;
 
 use std::path::PathBuf;
 
-use linnet_core::{DIGITS, FEATURE_BINS, LATENCY_SHARES, LatencyBins, Layer, Network, SCORE_BINS};
-use linnet_sim::Chance;
+use linnet_core::{DIGITS, Layer, Network};
 
 /// A tracker that keeps every I/O and prints numbers as text.
 #[derive(Default)]
@@ -140,21 +140,4 @@ pub fn keep(name: &str, text: &str) {
 /// The lines of a vector file in words, without comments.
 pub fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| line.split(' ').collect())
-}
-
-/// Latencies that ascend as a table requires, up to the maximum of the file format.
-pub fn rising(chance: &mut Chance, step: u64) -> LatencyBins {
-    let mut bins = LatencyBins::default();
-    let mut below = [[0u32; LATENCY_SHARES.len()]; FEATURE_BINS];
-    for (s, row) in bins.iter_mut().enumerate() {
-        for (cell, below) in row.iter_mut().zip(&mut below) {
-            let mut before = 0;
-            for (k, (ns, below)) in cell.iter_mut().zip(below).enumerate() {
-                let most = (s, k) == (SCORE_BINS - 1, LATENCY_SHARES.len() - 1);
-                *ns = if most { u32::MAX } else { before.max(*below) + chance.below(step) as u32 };
-                (before, *below) = (*ns, *ns);
-            }
-        }
-    }
-    bins
 }

@@ -3,7 +3,6 @@
 
 use std::sync::PoisonError;
 
-use linnet_array::{Config, WriteMode};
 use linnet_study::{COUNTERFACTUAL_FEATURES, CounterfactualPolicy};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -33,23 +32,20 @@ pub fn counterfactual<'py>(
     failover_ns: u64,
     writes_to_all: bool,
 ) -> PyResult<Arrays<'py>> {
-    let count = array.count;
-    let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
-    let config = Config { replicas: count, seed, failover_ns, write_mode, ..Config::default() };
     if !array.foresight() {
         return Err(errors::PolicyError::new_err(
             "counterfactual latencies need drives with foresight, and the queued model has none",
         ));
     }
-    let setup = Setup::new(&streams, &models, config)?;
+    let setup = Setup::new(&streams, &models, array.config(seed, failover_ns, writes_to_all))?;
     let (policy, counterfactual) = CounterfactualPolicy::new(setup.policy(policy)?);
     py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
     let found = std::mem::take(&mut *counterfactual.lock().unwrap_or_else(PoisonError::into_inner));
     let reads = found.chosen.len();
     let latency_us: Vec<f64> = found.latency_ns.iter().map(|&ns| ns as f64 / 1000.0).collect();
     Ok((
-        PyArray1::from_vec(py, found.features).reshape([reads, count, COUNTERFACTUAL_FEATURES])?.into_any(),
-        PyArray1::from_vec(py, latency_us).reshape([reads, count])?.into_any(),
+        PyArray1::from_vec(py, found.features).reshape([reads, array.count, COUNTERFACTUAL_FEATURES])?.into_any(),
+        PyArray1::from_vec(py, latency_us).reshape([reads, array.count])?.into_any(),
         PyArray1::from_vec(py, found.chosen),
     ))
 }

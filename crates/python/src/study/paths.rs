@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Binding of path scores: runs of an array under a path selector whose parts are switches.
 
-use linnet_array::{Config, WriteMode};
 use linnet_study::{PathOptions, PathScores};
 use pyo3::prelude::*;
 
@@ -29,13 +28,10 @@ pub fn scored_paths(
     failover_ns: u64,
     writes_to_all: bool,
 ) -> PyResult<PyRun> {
-    let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
-    let config = Config { replicas: array.count, seed, failover_ns, write_mode, ..Config::default() };
-    let setup = Setup::new(&streams, &[], config)?;
+    let setup = Setup::new(&streams, &[], array.config(seed, failover_ns, writes_to_all))?;
     let options = PathOptions { cpus: cpus.into(), size_classes, sample_every, in_flight, shares, refresh_ns };
     let policy = PathScores::new(options, array.count, seed);
     let (result, stats) =
         py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
-    let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
-    Ok(PyRun::new((result.reads.latency_ns, result.reads.tenant), result.counters, stats, result.log, names))
+    Ok(array.finished(&streams, result, stats))
 }

@@ -41,6 +41,17 @@ impl Machine {
         }
     }
 
+    /// Writes the first pages once, in order. Changes the maps only: no time passes. The device must be new.
+    pub fn write_once(&mut self, pages: u32) {
+        let mut unit = Vec::with_capacity(self.geometry.unit_pages as usize);
+        for page in 0..pages.min(self.geometry.logical_pages) {
+            self.fill(&mut unit, page);
+        }
+        if !unit.is_empty() {
+            self.settle_unit(&unit);
+        }
+    }
+
     /// Overwrites this many single pages at random. Changes the maps only: no time passes.
     pub fn overwrite(&mut self, pages: u64, mut chance: Chance) {
         let mut unit = Vec::with_capacity(self.geometry.unit_pages as usize);

@@ -48,6 +48,16 @@ impl Ssd {
         self.streams.clear();
     }
 
+    /// Writes the first bytes of a new drive once, in order; the rest of it stays empty. Whole pages of 4 KiB. Afterwards
+    /// the device is idle at time 0, its statistics are zero, and its previous contents are lost.
+    pub fn write_once(&mut self, bytes: u64) {
+        let machine = self.machine.get_mut();
+        *machine = Machine::new(&machine.params.clone(), self.seed);
+        let pages = (bytes / u64::from(PAGE_BYTES)).min(machine.geometry.logical_pages.into());
+        machine.write_once(pages as u32);
+        self.streams.clear();
+    }
+
     /// Overwrites this many pages of 4 KiB at random, as a benchmark does before it measures. Changes the maps only: no
     /// time passes, and what is in the buffer stays there.
     pub fn overwrite(&mut self, pages: u64, seed: u64) {

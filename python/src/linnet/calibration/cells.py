@@ -2,8 +2,8 @@
 """Fits the timeline engine to cells of a shared drive (:mod:`linnet.calibration.shared`).
 
 The layout comes from the data sheet and is held. The other parameters are found by coordinate descent with shrinking
-steps on a distance over all quantiles of the chosen cells. Everything is deterministic. ``docs/design/calibration.md``
-has the procedure and what it does not reproduce.
+steps on a distance over all quantiles of the chosen cells. Everything is deterministic.
+``docs/design/calibration-shared.md`` has the procedure and what it does not reproduce.
 """
 
 from __future__ import annotations

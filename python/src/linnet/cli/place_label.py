@@ -14,6 +14,7 @@ from linnet.cli.output import Bars, console, destination, print_json
 from linnet.extras import require
 from linnet.files import whole_file
 from linnet.place.label import Labeller, Plan, write_table
+from linnet.place.workers import workers_of
 
 
 def register(app: typer.Typer) -> None:
@@ -57,6 +58,13 @@ def label(
         Path | None,
         typer.Option(help="File that keeps each run, so that the command can continue.", show_default="OUT.runs"),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="Run on a Ray cluster: its address, auto for that of this machine, local to start one.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
@@ -74,7 +82,9 @@ def label(
     plan = Plan(
         drive, runs, _range(tenants, "--tenants"), workloads, seconds=seconds, warm_s=warm_s, seed=seed, peak=peak
     )
-    labeller = Labeller(plan, cache or (None if standard else out.with_name(out.name + ".runs")), threads)
+    labeller = Labeller(
+        plan, cache or (None if standard else out.with_name(out.name + ".runs")), workers=workers_of(ray, threads)
+    )
     try:
         with Bars() as bars:
             steps: dict[str, Callable[[int], None]] = {}

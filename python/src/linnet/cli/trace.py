@@ -13,9 +13,6 @@ from linnet._native import Trace
 from linnet.cli.options import AsJson, Format, Seed, complete_workload, load, reading
 from linnet.cli.output import Bars, console, destination, flatten, percent, print_json, table, warn
 
-TENANTS_COUNTED_MAX = 1 << 16
-"""Tenants of a written trace that are counted."""
-
 app = typer.Typer(help="Inspect, convert, merge, re-rate and generate traces.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
@@ -118,7 +115,8 @@ def merge(
     Example: [bold]linnet trace merge web.csv backup.csv -o shared.parquet[/]
     """
     done = _written(files, out, format=format, merge=True, keep_tenants=keep_tenants)
-    tenants = f"{done['tenants']:,}" if done["tenants"] <= TENANTS_COUNTED_MAX else f"over {TENANTS_COUNTED_MAX:,}"
+    most = done["tenants_max"]
+    tenants = f"{done['tenants']:,}" if done["tenants"] <= most else f"over {most:,}"
     console.print(f"{out}: {done['records']:,} records of {tenants} tenants from {len(files)} traces")
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Writable volumes above md raid1 (``spec/md-volume.md``): made new, put around an existing array, taken off again.
 
-A volume NAME is the device NAME above an array, and a device NAME-leg0, NAME-leg1, ... between the array and each
-drive.
-The array keeps the data; without the volume it is an ordinary array on the drives.
+A volume consists of the device NAME above an array, and of devices NAME-leg0, NAME-leg1, ..., one between the array
+and each drive. The array keeps the data; without the volume it is an ordinary array on the drives.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def array(host: Host, number: tuple[int, int]) -> Array:
     """The array of this device number. Members are in the order of their slots."""
     own = host.sysfs(number)
     if not (own / "md").exists():
-        raise DmError(f"{host.name(number)} is no md array")
+        raise DmError(f"{host.name(number)} is not an md array")
     found = []
     for directory in (own / "md").glob("dev-*"):
         slot = _words(directory / "slot")

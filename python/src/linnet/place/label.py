@@ -11,12 +11,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
-import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +27,7 @@ import numpy.typing as npt
 from linnet import _native
 from linnet._native import SharedDrive, TenantError, TenantLoad
 from linnet.place.words import FEATURES, METRICS
+from linnet.place.workers import Threads, Work, Workers
 
 PEAKS = {"nvme": 3e9, "sata": 4e8}
 """Bandwidth of mixed I/O that loads are drawn for, bytes per second (Table 1 of the gray-box paper)."""
@@ -148,96 +149,144 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-class Labeller:
-    """Makes the runs of a plan."""
+class Drives:
+    """What runs of a plan need: its drive, and the loads of its library."""
 
-    def __init__(self, plan: Plan, cache: Path | None = None, threads: int | None = None) -> None:
+    def __init__(self, plan: Plan) -> None:
         plan.check()
         self.plan = plan
         self.drive = SharedDrive(plan.drive, plan.seed)
+        self.end_s = plan.warm_s + plan.seconds
+        chance = random.Random(f"library {plan.seed}")
+        peak = plan.peak or PEAKS[plan.drive]
+        low, high = np.log(plan.share)
+        self.loads: list[TenantLoad] = []
+        for _ in range(plan.workloads):
+            share = float(np.exp(chance.uniform(low, high)))
+            self.loads.append(TenantLoad.draw(chance.randrange(2**53), share, peak))
+
+    def member(self, number: int) -> dict[str, Any]:
+        """Profile and metrics alone of a member of the library."""
+        load, plan, space = self.loads[number], self.plan, self.drive.space_bytes
+        seed = number + 1
+        short = load.trace(2.0, space, seed)
+        rate = max(1.0, len(short) / 2.0)
+        length = min(PROFILED_S, max(2.0, PROFILED_IOS / rate))
+        sample = load.trace(length, space, seed)
+        profiles = _native.profile_trace(sample, end_s=length) if len(sample) else []
+        features = profiles[0][1].features if profiles else np.zeros(len(FEATURES))
+        trace = load.trace(self.end_s, space, seed)
+        *alone, depth = self.drive.run([(trace, load.depth)], plan.warm_s, self.end_s)[0]
+        features[DEPTH] = depth
+        return {"features": features.tolist(), "alone": alone}
+
+    def together(self, members: tuple[int, ...], seeds: tuple[int, ...]) -> list[list[float]]:
+        """What each of several members sees."""
+        space, loads = self.drive.space_bytes, [self.loads[member] for member in members]
+        tenants = [(load.trace(self.end_s, space, seed), load.depth) for load, seed in zip(loads, seeds, strict=True)]
+        return [row[:-1] for row in self.drive.run(tenants, self.plan.warm_s, self.end_s)]
+
+
+_DRIVES: dict[Plan, Drives] = {}
+_DRIVES_LOCK = threading.Lock()
+
+
+def _drives_of(plan: Plan) -> Drives:
+    """Made once in each process: preconditioning a drive takes as long as many runs."""
+    with _DRIVES_LOCK:
+        if plan not in _DRIVES:
+            _DRIVES.clear()
+            _DRIVES[plan] = Drives(plan)
+        return _DRIVES[plan]
+
+
+def _member(plan: Plan, number: int) -> dict[str, Any]:
+    return _drives_of(plan).member(number)
+
+
+def _together(plan: Plan, run: tuple[tuple[int, ...], tuple[int, ...]]) -> list[list[float]]:
+    return _drives_of(plan).together(*run)
+
+
+class Labeller:
+    """Makes the runs of a plan."""
+
+    def __init__(
+        self, plan: Plan, cache: Path | None = None, threads: int | None = None, workers: Workers | None = None
+    ) -> None:
+        """``workers`` do the runs; by default ``threads`` of this process."""
+        plan.check()
+        self.plan = plan
+        self._drives = _drives_of(plan)
+        self.drive = self._drives.drive
         self.cache = Cache(cache)
-        self.threads = threads or os.cpu_count() or 1
-        self._end_s = plan.warm_s + plan.seconds
+        self._workers = workers or Threads(threads)
 
     def library(self, progress: Progress) -> list[Member]:
         """The workloads, profiled and run alone."""
-        chance = random.Random(f"library {self.plan.seed}")
-        peak = self.plan.peak or PEAKS[self.plan.drive]
-        low, high = np.log(self.plan.share)
-        loads = []
-        for _ in range(self.plan.workloads):
-            share = float(np.exp(chance.uniform(low, high)))
-            loads.append(TenantLoad.draw(chance.randrange(2**53), share, peak))
-        found = self._map("workloads", progress, [(n, load) for n, load in enumerate(loads)], self._member)
+        loads, plan = self._drives.loads, self.plan
+        self._check_room()
+        keys = [
+            key_of("alone", self.drive.parameters, plan.seed, plan.warm_s, plan.seconds, number, load)
+            for number, load in enumerate(loads)
+        ]
+        found = self._map("workloads", progress, keys, range(len(loads)), _member)
         return [
             Member(load, np.array(value["features"]), tuple(value["alone"]))
             for load, value in zip(loads, found, strict=True)
         ]
 
-    def _member(self, at: tuple[int, TenantLoad]) -> dict[str, Any]:
-        number, load = at
-        key = key_of("alone", self.drive.parameters, self.plan.seed, self.plan.warm_s, self.plan.seconds, number, load)
-        if (kept := self.cache.get(key)) is not None:
-            return dict(kept)
-        seed = number + 1
-        short = load.trace(2.0, self.drive.space_bytes, seed)
-        rate = max(1.0, len(short) / 2.0)
-        length = min(PROFILED_S, max(2.0, PROFILED_IOS / rate))
-        sample = load.trace(length, self.drive.space_bytes, seed)
-        profiles = _native.profile_trace(sample, end_s=length) if len(sample) else []
-        features = profiles[0][1].features if profiles else np.zeros(len(FEATURES))
-        trace = load.trace(self._end_s, self.drive.space_bytes, seed)
-        *alone, depth = self.drive.run([(trace, load.depth)], self.plan.warm_s, self._end_s)[0]
-        features[DEPTH] = depth
-        value = {"features": features.tolist(), "alone": alone}
-        self.cache.put(key, value)
-        return value
+    def _check_room(self) -> None:
+        """Raise TenantError if the traces of the runs that threads make at a time cannot be held in memory."""
+        if not isinstance(self._workers, Threads):
+            return
+        at_once, seconds = self._workers.count, self._drives.end_s
+        busiest = sorted((load.rate for load in self._drives.loads), reverse=True)[: self.plan.tenants[1]]
+        records = int(sum(busiest) * seconds) * at_once
+        room = _native.record_room()
+        if room is not None and records > room[0]:
+            raise TenantError(
+                f"{at_once} runs at a time of up to {self.plan.tenants[1]} tenants for {seconds:g} s hold up to "
+                f"{records:,} I/Os, and {room[0]:,} fit {room[1]}; give fewer --seconds, --tenants or --threads"
+            )
 
     def runs(self, library: Sequence[Member], progress: Progress) -> list[Run]:
         """The co-location runs."""
         # A longer plan begins with the runs of a shorter one.
-        chance = random.Random(f"runs {self.plan.seed}")
+        plan = self.plan
+        chance = random.Random(f"runs {plan.seed}")
         drawn = []
-        for _ in range(self.plan.runs):
-            count = chance.randint(*self.plan.tenants)
+        for _ in range(plan.runs):
+            count = chance.randint(*plan.tenants)
             members = tuple(chance.sample(range(len(library)), count))
             drawn.append((members, tuple(chance.randrange(2**53) for _ in members)))
-        found = self._map("runs", progress, drawn, lambda at: self._run(library, *at))
+        keys = [
+            key_of(
+                *("run", self.drive.parameters, plan.seed, plan.warm_s, plan.seconds),
+                *([library[member].load for member in members], seeds),
+            )
+            for members, seeds in drawn
+        ]
+        found = self._map("runs", progress, keys, drawn, _together)
         return [
             Run(members, seeds, tuple(map(tuple, seen))) for (members, seeds), seen in zip(drawn, found, strict=True)
         ]
 
-    def _run(self, library: Sequence[Member], members: tuple[int, ...], seeds: tuple[int, ...]) -> list[list[float]]:
-        loads = [library[member].load for member in members]
-        key = key_of("run", self.drive.parameters, self.plan.seed, self.plan.warm_s, self.plan.seconds, loads, seeds)
-        if (kept := self.cache.get(key)) is not None:
-            return list(kept)
-        space = self.drive.space_bytes
-        tenants = [(load.trace(self._end_s, space, seed), load.depth) for load, seed in zip(loads, seeds, strict=True)]
-        seen = [row[:-1] for row in self.drive.run(tenants, self.plan.warm_s, self._end_s)]
-        self.cache.put(key, seen)
-        return seen
-
-    def _map(self, stage: str, progress: Progress, items: Sequence[Any], work: Callable[[Any], Any]) -> list[Any]:
-        """Work on all items in threads, of which each runs outside Python's lock. After Ctrl-C no item is begun."""
-        found: dict[int, Any] = {}
-        pool = ThreadPoolExecutor(self.threads)
-        waiting: dict[Future[Any], int] = {}
-        todo = enumerate(items)
-        try:
-            progress(stage, 0, len(items))
-            while len(found) < len(items):
-                for number, item in todo:
-                    waiting[pool.submit(work, item)] = number
-                    if len(waiting) >= 2 * self.threads:
-                        break
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for one in done:
-                    found[waiting.pop(one)] = one.result()
-                progress(stage, len(found), len(items))
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-        return [found[number] for number in range(len(items))]
+    def _map(self, stage: str, progress: Progress, keys: Sequence[str], pieces: Sequence[Any], work: Work) -> list[Any]:
+        """The results of all pieces; those of the cache are not made again, and each other one is kept at once."""
+        found = [self.cache.get(key) for key in keys]
+        todo = [number for number, one in enumerate(found) if one is None]
+        done = len(found) - len(todo)
+        progress(stage, done, len(found))
+        made = self._workers.map(work, self.plan, [pieces[number] for number in todo])
+        with closing(made):
+            for index, result in made:
+                number = todo[index]
+                self.cache.put(keys[number], result)
+                found[number] = result
+                done += 1
+                progress(stage, done, len(found))
+        return found
 
 
 COLUMNS = (
@@ -248,6 +297,10 @@ COLUMNS = (
     *(f"alone_{name}" for name in METRICS),
 )
 """Columns of the table: one row for each tenant of each run."""
+
+
+GROUP_ROWS = 65_536
+"""Rows of a group of a Parquet table, which are in memory at a time."""
 
 
 def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator[list[Any]]:
@@ -269,19 +322,29 @@ def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator
 def write_table(
     file: BinaryIO, drive: str, library: Sequence[Member], runs: Sequence[Run], parquet: bool = False
 ) -> int:
-    """Write the table as CSV or Parquet; returns its rows."""
-    table = list(rows(drive, library, runs))
+    """Write the table as CSV or Parquet, a part at a time; returns its rows."""
+    table, count = rows(drive, library, runs), 0
     if parquet:
         import pyarrow
         import pyarrow.parquet
 
-        columns = {name: [row[i] for row in table] for i, name in enumerate(COLUMNS)}
-        pyarrow.parquet.write_table(pyarrow.table(columns), file, compression="zstd")
-    else:
-        text = io.TextIOWrapper(file, newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(table)
-        # The caller closes the file.
-        text.detach()
-    return len(table)
+        writer = None
+        while part := list(itertools.islice(table, GROUP_ROWS)):
+            columns = {name: [row[i] for row in part] for i, name in enumerate(COLUMNS)}
+            # All groups have the types of the first.
+            group = pyarrow.table(columns, schema=writer.schema if writer else None)
+            writer = writer or pyarrow.parquet.ParquetWriter(file, group.schema, compression="zstd")
+            writer.write_table(group)
+            count += len(part)
+        if writer is not None:
+            writer.close()
+        return count
+    text = io.TextIOWrapper(file, newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for row in table:
+        lines.writerow(row)
+        count += 1
+    # The caller closes the file.
+    text.detach()
+    return count

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from linnet import _native
-from linnet._native import TenantProfile, Trace, TraceError
+from linnet._native import TenantError, TenantProfile, Trace, TraceError
 from linnet.place import moments
 from linnet.place.words import FEATURES, Profile
 
@@ -22,6 +22,9 @@ STREAMS = 32
 
 JOB_FILES = (".fio", ".job")
 """Endings of fio job files."""
+
+JOB_BYTES_MAX = 1 << 20
+"""Longest fio job file."""
 
 TenantFrom = Literal["device"] | None
 
@@ -107,8 +110,12 @@ def from_file(
     """
     path = Path(path)
     if path.suffix in JOB_FILES:
+        with path.open("rb") as file:
+            text_bytes = file.read(JOB_BYTES_MAX + 1)
+        if len(text_bytes) > JOB_BYTES_MAX:
+            raise TenantError(f"{path}: longer than {JOB_BYTES_MAX} bytes; not a fio job file")
         try:
-            text = path.read_text()
+            text = text_bytes.decode()
         except UnicodeDecodeError as error:
             raise TraceError(f"{path}: not a fio job file: {error.reason} at byte {error.start}") from error
         jobs = _native.declared_profiles(path, text)

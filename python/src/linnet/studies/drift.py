@@ -19,7 +19,7 @@ STRATEGIES = ("once", "drift", "always")
 """Trained on the first window; monitored; trained on the last window after every half window, without a test."""
 FIGURES = ("roc_auc", "balanced_accuracy", "accuracy", "merit", "own_accuracy")
 REST_NS = 10_000_000
-"""Between two parts of a trace that is put together, so that no queue of one meets the other's I/O."""
+"""Gap between two parts of a joined trace, in which the queues of the first part empty."""
 
 
 def one_after_the_other(parts: Sequence[Trace]) -> Trace:
@@ -56,9 +56,9 @@ def study(
 ) -> dict[str, Any]:
     """Replay a trace with latencies under the three strategies; every read is tested and none is revoked.
 
-    Gives ``chunks`` (half a window of reads each, with the figures of every strategy by the inflection point of these
-    very reads), ``happenings`` (fits, alarms, swaps, rejections, rollbacks), ``checks``, ``fits`` and the ``mean`` over
-    the chunks.
+    Gives ``chunks`` (half a window of reads each, with the figures of every strategy; slow is what the inflection point
+    of these reads says), ``happenings`` (fits, alarms, swaps, rejections, rollbacks), ``checks``, ``fits`` and the
+    ``mean`` over the chunks.
     Raises :class:`linnet.LearnError` for a trace too short.
     """
     found = _native.drift_study(trace, model, window, margin, seed, int(1e6 * block_ms), progress)

@@ -17,18 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place import moments
-from linnet.place.allocate import Allocator, Policy, Settings
-from linnet.place.baselines import Forest, Quota
+from linnet.place.allocate import Policy, Settings
+from linnet.place.baselines import Quota
 from linnet.place.batch import VALUE, AggregateModel
 from linnet.place.bound import caps_of, cover, lower_bound
-from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.moments import Floats
 from linnet.place.sheet import SheetModel
-from linnet.place.slo import Slo, Tenant
 from linnet.place.words import Drive, Interference
+from linnet.studies.placers import METRICS, place_all, random_mixes, sets_of
+from linnet.studies.placers import forests as fitted
 from linnet.studies.placing import sheet, workload
 
-METRICS = ("read_bandwidth_mean", "write_bandwidth_mean")
 READS = 20_000.0
 """Typical reads per second of a workload: some six of them load a drive."""
 MIXES = 60
@@ -81,8 +80,7 @@ class Study:
         """Runs as the paper makes them: features of each tenant, of its neighbours, and the share of its bandwidth."""
         own, others, rows = [], [], []
         every = moments.to_moments(self.features)
-        for _ in range(RUNS):
-            chosen = self.chance.choice(len(self.features), int(self.chance.integers(2, 17)), replace=False)
+        for chosen in random_mixes(self.chance, len(self.features), RUNS):
             total = every[chosen].sum(axis=0)
             own.append(self.features[chosen])
             others.append(moments.to_features(total - every[chosen]))
@@ -100,18 +98,9 @@ class Study:
     ) -> Placed:
         """Place all workloads with a model and count what breaks."""
         settings = Settings(policy=policy, load_max=4.0, tenants_max=64, exact=exact)
-        allocator = Allocator(Cluster(), model, settings)
-        names = [f"d{index}" for index in range(len(self.profiles))]
-        allocator.add_drives([DriveSpec(Drive(n, self.drive.model, self.drive.sheet), 10**12) for n in names])
-        promise = tuple(Slo(metric, degradation_percent=slo) for metric in METRICS)
-        for index in range(len(self.profiles)) if order is None else order:
-            decision = allocator.place(Tenant(str(index), 1, self.profiles[index], promise))
-            assert decision.drive is not None, decision.reasons
-        cluster = allocator.cluster
-        sets = [
-            frozenset(int(cluster.tenant(int(row)).id) for row in cluster.tenants_on(int(drive)))
-            for drive in np.flatnonzero(cluster.count)
-        ]
+        given = range(len(self.profiles)) if order is None else order
+        allocator = place_all(self.drive, len(self.profiles), self.profiles, model, slo, settings, given)
+        sets = [*sets_of(allocator).values()]
         return Placed(len(sets), self.violated(sets, slo), sets)
 
     def violated(self, sets: list[frozenset[int]], slo: float) -> int:
@@ -149,11 +138,7 @@ def rows_of(
     }
     if forests:
         stage("fitting forests")
-        own, others, shares = study.runs()
-        for name, blind in (("weighted mean", True), ("gray-box forest", False)):
-            forest = Forest(METRICS, weighted_mean=blind)
-            forest.fit(own, others, shares)
-            models[name] = (forest, "first-fit")
+        models |= {name: (forest, "first-fit") for name, forest in fitted(*study.runs()).items()}
     for slo in slos:
         best: list[frozenset[int]] = []
         packings: list[list[frozenset[int]]] = []

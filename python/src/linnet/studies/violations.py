@@ -21,18 +21,15 @@ from numpy.typing import NDArray
 
 from linnet.place import moments
 from linnet.place.allocate import Allocator, Policy, Settings
-from linnet.place.baselines import Forest
 from linnet.place.batch import ByAggregate
 from linnet.place.bound import cover
-from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.label import Cache, Labeller, Plan, key_of
 from linnet.place.moments import Floats
 from linnet.place.sheet import SheetModel
-from linnet.place.slo import Slo, Tenant
 from linnet.place.words import METRICS as SEEN
 from linnet.place.words import Drive, Interference, Prediction, Profile
+from linnet.studies.placers import METRICS, forests, place_all, random_mixes, sets_of
 
-METRICS = ("read_bandwidth_mean", "write_bandwidth_mean")
 COLUMNS = [SEEN.index(name) for name in METRICS]
 SHEETS = {
     "sata": {"seq_read_mbs": 512.0, "seq_write_mbs": 400.0, "rnd_read_iops": 95e3, "rnd_write_iops": 40e3},
@@ -102,10 +99,7 @@ class Mixes:
     def runs(self, count: int) -> Runs:
         """Random mixes of 2 to 16 as the paper makes them."""
         chance = np.random.default_rng(self.seed)
-        drawn = [
-            frozenset(chance.choice(len(self.library), int(chance.integers(2, 17)), replace=False).tolist())
-            for _ in range(count)
-        ]
+        drawn = [frozenset(mix.tolist()) for mix in random_mixes(chance, len(self.library), count)]
         with ThreadPoolExecutor(2) as pool:
             shares = list(pool.map(self.together, drawn))
         rows = [sorted(mix) for mix in drawn]
@@ -264,25 +258,7 @@ class Truth:
 def place(mixes: Mixes, model: Interference, slo: float, policy: Policy, order: Sequence[int]) -> Allocator:
     """Place all workloads of the library, each on a drive that the model allows."""
     settings = Settings(policy=policy, load_max=8.0, tenants_max=16)
-    allocator = Allocator(Cluster(), model, settings)
-    drive = mixes.drive
-    allocator.add_drives(
-        [DriveSpec(Drive(f"d{i}", drive.model, drive.sheet), 10**12) for i in range(2 * len(mixes.library))]
-    )
-    promise = tuple(Slo(metric, degradation_percent=slo) for metric in METRICS)
-    for index in order:
-        decision = allocator.place(Tenant(str(index), 1, mixes.profiles[index], promise))
-        assert decision.drive is not None, decision.reasons
-    return allocator
-
-
-def sets_of(allocator: Allocator) -> dict[int, frozenset[int]]:
-    """Members by drive."""
-    cluster = allocator.cluster
-    return {
-        int(drive): frozenset(int(cluster.tenant(int(row)).id) for row in cluster.tenants_on(int(drive)))
-        for drive in np.flatnonzero(cluster.count)
-    }
+    return place_all(mixes.drive, 2 * len(mixes.library), mixes.profiles, model, slo, settings, order)
 
 
 def move(mixes: Mixes, allocator: Allocator, slo: float) -> int:
@@ -312,10 +288,7 @@ def rows_of(
     stage(f"running {runs} random mixes")
     learned = mixes.runs(runs)
     stage("fitting")
-    forests = {}
-    for name, blind in (("weighted mean", True), ("gray-box forest", False)):
-        forests[name] = Forest(METRICS, weighted_mean=blind)
-        forests[name].fit(learned.own, learned.others, learned.shares)
+    fitted = forests(learned.own, learned.others, learned.shares)
     ours, truth = Guarded(mixes.drive, learned), Truth(mixes)
     given = range(len(mixes.library))
     loads = SheetModel().load(mixes.drive, mixes.features)
@@ -333,7 +306,7 @@ def rows_of(
 
         models: list[tuple[str, Interference, Policy, Sequence[int]]] = [
             ("quota", Worst(learned), "first-fit", given),
-            *((name, forest, "first-fit", given) for name, forest in forests.items()),
+            *((name, forest, "first-fit", given) for name, forest in fitted.items()),
             ("linnet", ours, "best-fit", heavy),
         ]
         for name, model, policy, order in models:

@@ -23,6 +23,8 @@ from linnet.studies.latency import way
 
 METRICS = ("mean_us", "p99_us", "p999_us")
 OURS = "linnet-best"
+EXPECTED = "linnet-expected"
+"""The same model, with replicas compared by expected latency."""
 WON = 0.95
 """Below this ratio to the best rule, the model wins the cell."""
 LOST = 1.02
@@ -74,7 +76,7 @@ def mixed(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
     """The rows of one cell, one for each metric."""
-    names = [*rules(), "trees-only", OURS]
+    names = [*rules(), "trees-only", OURS, EXPECTED]
     if experiment.array.foresight:
         names.append(ORACLE)
     by = {outcome.row["policy"]: outcome.row for outcome in experiment.compare(names)}
@@ -106,6 +108,8 @@ def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
                 "best_rule_extra_io_share": by[best]["extra_io_share"],
                 "frugal_rule": frugal,
                 "frugal_rule_us": by[frugal][metric],
+                "expected_us": by[EXPECTED][metric],
+                "rules_us": {name: by[name][metric] for name in rules()},
                 "reads": by[OURS]["reads"],
             }
         )

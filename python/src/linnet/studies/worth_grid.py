@@ -90,10 +90,8 @@ def every_cell(folder: Path, seeds: int, writes_to_all: bool, ios: int = IOS) ->
     The order goes round all sources, and from round to round to the next array and load, all seeds of a combination
     together, so that a run that was stopped has seen something of each and has all seeds of what it saw.
     """
-    files = {name: file for name, file in (REAL_SSD | ARRIVALS).items() if name not in SMALL}
-    lacking = [file for file in files.values() if not (folder / file).exists()]
-    sources = [Source(name, folder / file) for name, file in files.items() if file not in lacking]
-    sources = [Source(name) for name in workloads()] + sources
+    found, lacking = recordings(folder)
+    sources = [*map(Source, workloads()), *found]
     cells = []
     for turn in range(len(ARRAYS)):
         for place, source in enumerate(sources):
@@ -102,6 +100,29 @@ def every_cell(folder: Path, seeds: int, writes_to_all: bool, ios: int = IOS) ->
                 count = ios // 2 if array in QUEUED else ios
                 cells.append(Cell(source, worth_setup(array, 3, seed, writes_to_all), load, 1.0, count))
     return cells, lacking
+
+
+def recordings(folder: Path) -> tuple[list[Source], list[str]]:
+    """The recordings of a folder that are long enough, and the files that it lacks."""
+    files = {name: file for name, file in (REAL_SSD | ARRIVALS).items() if name not in SMALL}
+    lacking = [file for file in files.values() if not (folder / file).exists()]
+    return [Source(name, folder / file) for name, file in files.items() if file not in lacking], lacking
+
+
+class SourceTraces:
+    """The traces of sources, each read once; ``given`` stands for every source."""
+
+    def __init__(self, read: Callable[[Source], Trace], given: Sequence[Trace] = ()) -> None:
+        self._read, self._given = read, given
+        self._known: dict[Source, list[Trace]] = {}
+
+    def __call__(self, source: Source) -> Sequence[Trace]:
+        """Return what was given, or read the source if it was not read before."""
+        if self._given:
+            return self._given
+        if source not in self._known:
+            self._known[source] = [self._read(source)]
+        return self._known[source]
 
 
 def parts(cell: Cell, seed: int, load: Callable[[Source], Sequence[Trace]]) -> tuple[list[Trace], list[Trace] | None]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from linnet.studies.worth import FRUGAL, LOST, WON, summary
+from linnet.studies.worth_fair import fair
 from linnet.whatif import FITTED
 
 NAMES = {"mean": "mean", "p99": "p99", "p999": "p99.9"}
@@ -27,6 +28,8 @@ def page_of(rows: Sequence[Row]) -> str:
             *headline([against(row, "frugal_rule_us") for row in rows]),
             "\n## Against one rule for all cells: ewma-hedged, which is linnet-best without its model\n",
             *headline([against(row, "ewma_hedged_us") for row in rows]),
+            *rivals(rows),
+            *with_expected(rows),
             "\n## By group, against the best of all rules\n",
             *by_group(rows),
             "\n## The best rule, by the number of cells\n",
@@ -71,6 +74,46 @@ def headline(rows: Sequence[Row]) -> Iterator[str]:
             f"{share(line['lost_by_2'], line['cells'])} | {line['ratio_geomean']:.3f} | "
             f"{line['low95']:.3f} to {line['high95']:.3f} |"
         )
+
+
+def with_expected(rows: Sequence[Row]) -> Iterator[str]:
+    """linnet-expected against the best of all rules, ewma-hedged and linnet-best; nothing if no row has it."""
+    own = [
+        row | {"learned_us": row["expected_us"], "best_us": row["learned_us"]} for row in rows if "expected_us" in row
+    ]
+    if not own:
+        return
+    rivals = {"best_rule_us": "the best of all rules", "ewma_hedged_us": "ewma-hedged", "best_us": "linnet-best"}
+    for rival, text in rivals.items():
+        yield f"\n## linnet-expected, against {text}\n"
+        yield from headline([against(row, rival) for row in own])
+    yield "\n## linnet-expected by group, against linnet-best\n"
+    yield from by_group([against(row, "best_us") | {"way": None} for row in own])
+
+
+RIVALS = {
+    "hindsight": "the best of its cell, after the fact",
+    "combination": "the best on other seeds of the same trace, array and load",
+    "single": "one rule, the best on other seeds of all other traces",
+}
+
+
+def rivals(rows: Sequence[Row]) -> Iterator[str]:
+    """The same against rules chosen on one half of the seeds and judged on the other; nothing with one seed."""
+    lines = fair(rows)
+    if not lines:
+        return
+    yield "\n## Against rules chosen on one half of the seeds and judged on the other\n"
+    yield "| rule | figure | cells | its latency over the best's | policy | that over its | 95 % interval | rules |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for kind, text in RIVALS.items():
+        for line in (line for line in lines if line["rival"] == kind):
+            named = ", ".join(f"{name} {count}" for name, count in list(line["rules"].items())[:3])
+            yield (
+                f"| {text} | {NAMES[line['metric']]} | {line['cells']} | {line['hindsight_geomean']:.3f} | "
+                f"{line['policy']} | {line['ratio_geomean']:.3f} | {line['low95']:.3f} to {line['high95']:.3f} | "
+                f"{named} |"
+            )
 
 
 def share(part: int, whole: int) -> str:

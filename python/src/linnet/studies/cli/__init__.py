@@ -6,7 +6,9 @@ from __future__ import annotations
 import typer
 
 from linnet.studies.cli.accuracy import accuracy_command
+from linnet.studies.cli.colocation import colocation_command
 from linnet.studies.cli.drift import drift_command
+from linnet.studies.cli.interference import interference_command
 from linnet.studies.cli.latency import latency_command
 from linnet.studies.cli.packing import packing_command
 from linnet.studies.cli.paths import paths_command
@@ -18,8 +20,10 @@ from linnet.studies.cli.worth import worth_command
 
 app = typer.Typer()
 app.command("accuracy")(accuracy_command)
+app.command("colocation")(colocation_command)
 app.command("latency")(latency_command)
 app.command("drift")(drift_command)
+app.command("interference")(interference_command)
 app.command("packing")(packing_command)
 app.command("paths")(paths_command)
 app.command("violations")(violations_command)

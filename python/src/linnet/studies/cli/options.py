@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from linnet.cli.options import complete_workload
-from linnet.studies.grid import SHARES
+from linnet._native import Trace
+from linnet.cli.options import complete_workload, load
+from linnet.cli.output import Bars, destination
+from linnet.studies.grid import SHARES, Source
 
 Workloads = Annotated[
     list[str] | None,
@@ -20,6 +23,23 @@ Workloads = Annotated[
         autocompletion=complete_workload,
         show_default=False,
     ),
+]
+
+Seeds = Annotated[int, typer.Option(help="Number of seeds; none of them was used for tuning.", min=1)]
+Keep = Annotated[
+    Path | None,
+    typer.Option(
+        help="Append the rows of each cell to this file of JSON lines; cells that it has are not run again.",
+        show_default=False,
+    ),
+]
+Page = Annotated[
+    Path | None,
+    typer.Option(help="Write the result as a page in Markdown to this file.", callback=destination, show_default=False),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Also write the JSON to a file.", callback=destination, show_default=False),
 ]
 
 
@@ -44,3 +64,8 @@ def numbers_of(text: str | None, hint: str) -> list[float | None]:
         if not 0 <= one <= 1:
             raise typer.BadParameter(f"{one} is not a share; shares are 0 to 1", param_hint=hint)
     return [*dict.fromkeys(shares)]
+
+
+def read_source(source: Source) -> Trace:
+    """Read the recording or generate the workload that a source names; pass on the reader's warnings."""
+    return load(source.path or Path(source.name), source.format, Bars())

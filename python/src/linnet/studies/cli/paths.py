@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from linnet._native import Trace, workloads
-from linnet.cli.options import AsJson, Replicas, Writes, WritesTo, checked_presets, load
-from linnet.cli.output import Bars, destination, print_json, table, warn
+from linnet._native import workloads
+from linnet.cli.options import AsJson, Replicas, Writes, WritesTo, checked_presets
+from linnet.cli.output import Bars, print_json, table, warn
 from linnet.experiment import Experiment
 from linnet.files import write_whole
-from linnet.studies.cli.options import Workloads, chosen_of
-from linnet.studies.grid import ARRIVALS, REAL_SSD, Source
+from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, chosen_of, read_source
+from linnet.studies.grid import Source
 from linnet.studies.paths import cell_rows, summary, table_of
 from linnet.studies.worth import reported_seeds
-from linnet.studies.worth_grid import IOS, LOADS, MIXED, SMALL, Cell, run_cells, worth_setup
+from linnet.studies.worth_grid import IOS, LOADS, MIXED, Cell, SourceTraces, recordings, run_cells, worth_setup
 
 PRESETS = ("970-evo", "600p", MIXED[0])
 
@@ -35,23 +35,11 @@ def paths_command(
     ] = None,
     replicas: Replicas = 3,
     writes: WritesTo = Writes.all,
-    seeds: Annotated[int, typer.Option(help="Number of seeds; none of them was used for tuning.", min=1)] = 5,
+    seeds: Seeds = 5,
     ios: Annotated[int, typer.Option(help="I/Os of each cell's period, all devices together.", min=300)] = IOS,
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            help="Append the rows of each cell to this file of JSON lines; cells that it has are not run again.",
-            show_default=False,
-        ),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(help="Write the table in Markdown to this file.", callback=destination, show_default=False),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Also write the JSON to a file.", callback=destination, show_default=False),
-    ] = None,
+    keep: Keep = None,
+    page: Page = None,
+    output: Output = None,
     json: AsJson = False,
 ) -> None:
     """Measure the parts of a path selector's score: what each CPU keeps, size classes, sampling, age, I/Os in flight.
@@ -63,12 +51,10 @@ def paths_command(
     """
     sources = [Source(name) for name in chosen_of(workloads(), ",".join(workload) if workload else None, "--workload")]
     if traces is not None:
-        files = {name: file for name, file in (REAL_SSD | ARRIVALS).items() if name not in SMALL}
-        for name, file in files.items():
-            if (traces / file).exists():
-                sources.append(Source(name, traces / file))
-            else:
-                warn(f"{traces / file} does not exist and is left out")
+        found_there, lacking = recordings(traces)
+        sources += found_there
+        for file in lacking:
+            warn(f"{traces / file} does not exist and is left out")
     to_all = writes is Writes.all
     cells = [
         Cell(source, worth_setup(one, replicas, seed, to_all), load, 1.0, ios)
@@ -77,13 +63,6 @@ def paths_command(
         for source in sources
         for load in LOADS
     ]
-    read: dict[Source, list[Trace]] = {}
-
-    def traces_of(source: Source) -> list[Trace]:
-        if source not in read:
-            read[source] = [load(source.path or Path(source.name), source.format, Bars())]
-        return read[source]
-
     with Bars() as bars:
         step, done = bars.stage("cells", len(cells)), count(1)
 
@@ -92,7 +71,7 @@ def paths_command(
             step(next(done))
             return rows
 
-        rows = run_cells(cells, traces_of, bars, keep, warn, rows_of)
+        rows = run_cells(cells, SourceTraces(read_source), bars, keep, warn, rows_of)
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--traces")
     found = {"rows": rows, "summary": summary(rows)}

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from linnet._native import Trace, workloads
+from linnet._native import workloads
 from linnet.cli.options import (
     AsJson,
     Format,
@@ -21,15 +21,15 @@ from linnet.cli.options import (
     Writes,
     WritesTo,
     checked_presets,
-    load,
     load_all,
 )
-from linnet.cli.output import Bars, console, destination, print_json, table, warn
+from linnet.cli.output import Bars, console, print_json, table, warn
 from linnet.files import write_whole
-from linnet.studies.cli.options import Workloads, chosen_of
+from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, chosen_of, read_source
 from linnet.studies.grid import Source
 from linnet.studies.worth import LOST, reported_seeds, summary
-from linnet.studies.worth_grid import IOS, Cell, every_cell, run_cells, worth_setup
+from linnet.studies.worth_fair import fair
+from linnet.studies.worth_grid import IOS, Cell, SourceTraces, every_cell, run_cells, worth_setup
 from linnet.studies.worth_page import page_of
 
 COLUMNS = ("trace", "preset", "seed", "metric", "best_rule", "best_rule_us", "learned_us", "oracle_us", "ratio")
@@ -43,7 +43,7 @@ def worth_command(
     writes: WritesTo = Writes.all,
     seconds: Seconds = 120.0,
     rerate: Rerate = 1.0,
-    seeds: Annotated[int, typer.Option(help="Number of seeds; none of them was used for tuning.", min=1)] = 5,
+    seeds: Seeds = 5,
     everything: Annotated[
         bool,
         typer.Option(
@@ -61,23 +61,9 @@ def worth_command(
     limit: Annotated[
         int | None, typer.Option(help="With --everything: run the first cells only.", min=1, show_default="all")
     ] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            help="Append the rows of each cell to this file of JSON lines; cells that it has are not run again.",
-            show_default=False,
-        ),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the result as a page in Markdown to this file.", callback=destination, show_default=False
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Also write the JSON to a file.", callback=destination, show_default=False),
-    ] = None,
+    keep: Keep = None,
+    page: Page = None,
+    output: Output = None,
     format: Format = None,
     json: AsJson = False,
 ) -> None:
@@ -105,17 +91,10 @@ def worth_command(
         cells = asked_cells(trace, workload, checked_presets(preset), replicas, to_all, seeds, rerate, seconds)
     with Bars() as bars:
         given = load_all(trace, format, bars) if trace and not everything else []
-        read: dict[Source, list[Trace]] = {}
-
-        def traces_of(source: Source) -> list[Trace]:
-            if source not in read:
-                read[source] = given or [load(source.path or Path(source.name), source.format, Bars())]
-            return read[source]
-
-        rows = run_cells(cells, traces_of, bars, keep, warn)
+        rows = run_cells(cells, SourceTraces(read_source, given), bars, keep, warn)
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--everything" if everything else "--trace")
-    found = {"rows": rows, "summary": summary(rows)}
+    found = {"rows": rows, "summary": summary(rows), "fair": fair(rows)}
     if output is not None:
         write_whole(output, dumps(found, indent=1) + "\n")
     if page is not None:

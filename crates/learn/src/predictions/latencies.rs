@@ -38,6 +38,18 @@ pub struct PredictedQuantile {
     pub one_number_loss_ns: f64,
 }
 
+impl PredictedQuantile {
+    /// Its figures for reports, latencies in microseconds.
+    pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
+        vec![
+            ("share", self.share),
+            ("covered", self.covered),
+            ("loss_us", self.loss_ns / 1000.0),
+            ("one_number_loss_us", self.one_number_loss_ns / 1000.0),
+        ]
+    }
+}
+
 /// Fits the latency quantiles of these trees to the rows that the trees were fitted to.
 ///
 /// # Errors

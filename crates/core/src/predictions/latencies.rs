@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latency quantiles of a read, predicted from the score of its trees and one feature (`core/latencies.c`).
 
+use super::Prediction;
 use crate::{BUCKET_MAX, Error, INFLIGHT_FEATURES, ffi};
 
 /// The shares of the predicted quantiles.
@@ -58,9 +59,22 @@ impl Latencies {
     pub fn feature(&self) -> u8 {
         self.feature
     }
+}
 
-    /// Writes the block of a model file (`spec/model-file.md`).
-    pub(crate) fn write(&self, file: &mut Vec<u8>) {
+impl Prediction for Latencies {
+    fn name(&self) -> &'static str {
+        "latencies"
+    }
+
+    fn part(&self) -> u32 {
+        ffi::PART_LATENCIES
+    }
+
+    fn numbers(&self, score: i32, features: &[u8; INFLIGHT_FEATURES]) -> &[u32] {
+        self.predict(score, features)
+    }
+
+    fn write(&self, file: &mut Vec<u8>) {
         self.score_edges.iter().for_each(|edge| file.extend(edge.to_le_bytes()));
         file.push(self.feature);
         file.extend(self.feature_edges);

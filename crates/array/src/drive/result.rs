@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a run is asked for, what it tells meanwhile, and what it returns.
+
+use linnet_types::{IoRecord, Nanos};
+
+use crate::{Config, Counters};
+
+/// How to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunOptions {
+    /// The array.
+    pub array: Config,
+    /// Keep a record of every I/O as its device saw it.
+    pub log: bool,
+}
+
+/// Progress of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// I/Os that arrived.
+    pub done: u64,
+    /// I/Os of the whole run.
+    pub total: u64,
+    /// The run's time.
+    pub now_ns: Nanos,
+}
+
+/// Answered reads, in the order of their answers; one entry in each list per read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadLatencies {
+    /// From arrival at the array to the answer, including revokes, failovers and hedges.
+    pub latency_ns: Vec<Nanos>,
+    /// When the read arrived.
+    pub arrive_ns: Vec<Nanos>,
+    /// The stream it belongs to.
+    pub stream: Vec<u16>,
+    /// The tenant that sent the read.
+    pub tenant: Vec<u32>,
+}
+
+/// Result of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunResult {
+    /// Latencies of reads as users saw them.
+    pub reads: ReadLatencies,
+    /// Counts.
+    pub counters: Counters,
+    /// Hash of all inputs and outputs of the array, with their order and times.
+    pub event_hash: u64,
+    /// Time of the last event.
+    pub end_ns: Nanos,
+    /// Every I/O as its device saw it, by device, in the order of submission; empty unless requested. `arrive_ns` is
+    /// the time of the submit; the latency is missing if the device did not complete the I/O. Training data for
+    /// `linnet-learn`.
+    pub log: Vec<Vec<IoRecord>>,
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! **linnet-expected**: the replica with the lowest expected latency, where `linnet-best` takes the lowest odds of a slow
+//! read times the wait.
+//!
+//! The trees of a device give the odds that a read is slow *there*: above the inflection point of that device. Between
+//! equal devices these can be compared. Between different ones they cannot, because a slow read of a fast drive may be
+//! faster than a fast read of a slow one. So here each device keeps the moving averages F of its fast reads and S of its
+//! slow ones, and a read that is slow with probability p is expected to take
+//!
+//! > (F + p (S - F)) x sqrt(I/Os in flight + 1)
+//!
+//! F and S are latencies of reads that met the queues of their time, and the trees see the queue, too. So the queue counts
+//! by less than in EWMA x (I/Os in flight + 1), which counts it as if the averages came from an idle device. The
+//! exponent was chosen on tuning seeds (`linnet/studies/split.toml`).
+//!
+//! A device that has answered few reads, or whose trees do not answer, is judged by the averages as in `ewma-inflight`.
+//! Probe and hedge are those of linnet-best. User space only: the kernel's decision has no such averages.
+
+use super::DeviceModel;
+use crate::{Ask, Choice, Completion, Hedge, Policy, Submit};
+use linnet_core::{Budget, Hedging, Settings, Trees};
+use linnet_sim::Chance;
+use linnet_types::{Nanos, is_slow};
+
+/// Weight of a new read: about the last 64 fast reads count, and the last 64 slow ones.
+const NEW_SHARE: f64 = 1.0 / 64.0;
+/// Reads after which the averages of a device are used.
+const READS_MIN: u32 = 8;
+/// What the trees count a logarithm of odds in (`LINNET_TREE_ONE`).
+const SCORE_ONE: f64 = 1024.0;
+/// Before a slow read has completed, slow ones are taken to last this many times the inflection point.
+const SLOW_AT_FIRST: f64 = 2.0;
+
+pub(crate) struct Expected {
+    devices: Vec<Averages>,
+    hedging: Hedging,
+}
+
+struct Averages {
+    trees: Option<Trees>,
+    inflection_ns: Nanos,
+    reads: u32,
+    fast_ns: f64,
+    slow_ns: f64,
+}
+
+impl Averages {
+    fn of(model: &DeviceModel) -> Averages {
+        let inflection_ns = model.thresholds.inflection_ns;
+        let slow_ns = SLOW_AT_FIRST * inflection_ns as f64;
+        Averages { trees: model.trees, inflection_ns, reads: 0, fast_ns: 0.0, slow_ns }
+    }
+
+    fn completed(&mut self, latency_ns: Nanos) {
+        let slow = is_slow(latency_ns, self.inflection_ns);
+        let latency_ns = latency_ns as f64;
+        if self.reads == 0 {
+            self.fast_ns = latency_ns.min(self.inflection_ns as f64 / 2.0);
+        }
+        self.reads = self.reads.saturating_add(1);
+        let average = if slow { &mut self.slow_ns } else { &mut self.fast_ns };
+        *average += NEW_SHARE * (latency_ns - *average);
+    }
+}
+
+impl Expected {
+    pub(crate) fn new(learned: &[DeviceModel], settings: &Settings) -> Expected {
+        let delay_ns = learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min();
+        Expected { devices: learned.iter().map(Averages::of).collect(), hedging: Hedging::new(settings, delay_ns) }
+    }
+
+    /// What the read is expected to take on the device, in ns, and whether its trees say so.
+    fn expected_ns(&self, ask: &Ask<'_>, device: usize) -> (f64, Option<i32>) {
+        let view = &ask.devices[device];
+        let own = &self.devices[device];
+        let score = own.trees.as_ref().filter(|_| own.reads >= READS_MIN && own.inflection_ns > 0).and_then(|trees| {
+            let features = view.features(trees.schema(), ask.now_ns, ask.request)?;
+            Some(trees.score(&features))
+        });
+        let Some(score) = score else {
+            return (view.expected_ns() as f64, None);
+        };
+        let slow_share = 1.0 / (1.0 + (-f64::from(score) / SCORE_ONE).exp());
+        let alone_ns = own.fast_ns + slow_share * (own.slow_ns - own.fast_ns);
+        (alone_ns * (f64::from(view.in_flight()) + 1.0).sqrt(), Some(score))
+    }
+
+    fn best(&self, ask: &Ask<'_>) -> usize {
+        ask.least(|device| self.expected_ns(ask, device).0)
+    }
+}
+
+impl Policy for Expected {
+    fn name(&self) -> &str {
+        "linnet-expected"
+    }
+
+    fn tracks_inflight(&self) -> bool {
+        self.devices.iter().any(|device| device.trees.is_some())
+    }
+
+    fn settings(&self, given: Settings) -> Settings {
+        Settings { policy: linnet_core::Policy::Best, ..given }
+    }
+
+    fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
+        if ask.first {
+            self.hedging.earn(ask.settings);
+        }
+        let forgotten = ask.forgotten().next().filter(|_| ask.count() > 1);
+        let chosen = forgotten.unwrap_or_else(|| self.best(ask));
+        let submit = Submit { probe: forgotten.is_some(), ..Submit::to(chosen).hedged(self.hedging.delay_ns()) };
+        let fast = forgotten.is_none() && self.expected_ns(ask, chosen).1.is_some_and(|score| score < 0);
+        Choice::Submit(Submit { predicted_fast: fast, ..submit })
+    }
+
+    fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
+        if self.hedging.ask(ask.settings, &ask.known()) { Hedge::To(self.best(ask)) } else { Hedge::Never }
+    }
+
+    fn completed(&mut self, done: &Completion) {
+        if done.op.is_read() {
+            self.hedging.answered(done.latency_ns);
+            self.devices[done.device].completed(done.latency_ns);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `choose.txt` and `hedge.txt`: choices among replicas and second copies.
+
+use linnet_core::{Asked, Budget, Candidate, Decision, Hedging, Policy, Question, Rate, Settings};
+
+use crate::common::{lines, root};
+use crate::text::unhex;
+
+/// The choices of `choose.txt` as whole decisions, with both kinds of model at every replica.
+#[test]
+fn choices() {
+    let text = std::fs::read_to_string(root().join("spec/vectors/choose.txt")).unwrap();
+    let policies = [Policy::Baseline, Policy::ShortestQueue, Policy::EwmaInflight, Policy::Linnos, Policy::Best];
+    let (mut decision, mut revokes) = (Decision::new(), Budget::default());
+    let (mut chosen, mut probes, mut scored, mut candidates_scored) = (0, 0, 0, 0);
+    for line in lines(&text) {
+        let number = |at: usize| unhex(line[at]);
+        let candidates: Vec<Candidate> = line[7..]
+            .chunks(8)
+            .map(|words| {
+                let bit = |at: usize| unhex(words[at]) == 1;
+                Candidate {
+                    eligible: bit(0),
+                    known: bit(1),
+                    slow: bit(2),
+                    probing: bit(3),
+                    score: unhex(words[4]) as i32,
+                    in_flight: unhex(words[5]) as u32,
+                    ewma_ns: unhex(words[6]) as u64,
+                    learnt_ns: unhex(words[7]) as u64,
+                    revokes_in_row: 0,
+                }
+            })
+            .collect();
+        // Without an eligible replica a decision uses any usable one; there is no choice to compare.
+        if number(4) == i128::from(u32::MAX) {
+            assert!(candidates.iter().all(|candidate| !candidate.eligible));
+            continue;
+        }
+        let settings =
+            Settings { policy: policies[number(1) as usize], age_ns: number(3) as u64, ..Settings::default() };
+        let all = u8::MAX >> (8 - candidates.len());
+        let question = Question {
+            now_ns: number(2) as u64,
+            replicas: candidates.len(),
+            usable: all,
+            trees: all,
+            networks: all,
+            may_revoke: false,
+        };
+        decision.begin(&settings, &question);
+        for (k, candidate) in candidates.iter().enumerate() {
+            *decision.describe(k) = *candidate;
+        }
+        // A prediction is available only for a replica that is asked.
+        if matches!(settings.policy, Policy::Linnos | Policy::Best) {
+            (0..candidates.len()).for_each(|k| {
+                let Candidate { known, slow, score, .. } = decision.describe(k);
+                (*known, *slow, *score) = (false, false, 0);
+            });
+        }
+        while let Some(asked) = decision.next_to_ask(&settings, &mut revokes) {
+            let (Asked::Trees(k) | Asked::Network(k)) = asked;
+            let (own, now) = (&candidates[k], decision.describe(k));
+            now.known = own.known;
+            match asked {
+                Asked::Trees(_) => now.score = own.score,
+                Asked::Network(_) => now.slow = own.slow,
+            }
+            scored += u32::from(asked == Asked::Trees(k));
+        }
+        candidates_scored += if settings.policy == Policy::Best { candidates.len() as u32 } else { 0 };
+        let answer = decision.answer();
+        let told = (answer.replica as i128, i128::from(answer.probe), i128::from(answer.predicted_fast));
+        assert_eq!(told, (number(4), number(5), number(6)), "{line:?}");
+        chosen += u32::from(answer.replica > 0);
+        probes += u32::from(answer.probe);
+    }
+    assert!(chosen > 100 && probes > 20, "{chosen} chosen elsewhere, {probes} probes prove little");
+    assert!(scored > 100 && scored < candidates_scored, "{scored} of {candidates_scored} were asked for a score");
+}
+
+/// Second copies of `hedge.txt`.
+#[test]
+fn hedges() {
+    let text = std::fs::read_to_string(root().join("spec/vectors/hedge.txt")).unwrap();
+    let mut held_back = 0;
+    for line in lines(&text) {
+        let number = |at: usize| unhex(line[at]);
+        let candidates: Vec<Candidate> = line[9..]
+            .chunks(3)
+            .map(|words| Candidate {
+                eligible: unhex(words[0]) == 1,
+                in_flight: unhex(words[1]) as u32,
+                ewma_ns: unhex(words[2]) as u64,
+                ..Candidate::default()
+            })
+            .collect();
+        let rate = Rate { per_million: number(2) as u32, burst: number(3) as u32 };
+        let settings = Settings { hedges: rate, ..Settings::default() };
+        let mut hedging = Hedging::new(&settings, Some(number(1) as u64));
+        (0..number(4)).for_each(|_| hedging.earn(&settings));
+        let sent = hedging.ask(&settings, &candidates);
+        let again = hedging.ask(&settings, &[]);
+        assert_eq!((i128::from(sent), i128::from(again)), (number(6), number(7)), "{line:?}");
+        assert_eq!(i128::from(hedging.delay_ns().unwrap_or(0)), number(8), "{line:?}");
+        held_back += usize::from(again && !sent);
+    }
+    assert!(held_back > 20, "{held_back} copies held back by overload prove little");
+}

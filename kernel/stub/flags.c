@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Checks what the bios of reads carry (spec/dm-target.md, "Flags of a read"): REQ_NOWAIT stays as long as the read lives,
+ * and REQ_FAILFAST is added exactly while somebody else could serve the read.
+ */
+#include "hedges.h"
+
+#define ADDED (REQ_FAILFAST_DEV | REQ_FAILFAST_TRANSPORT)
+
+/* A read that fails at every leg: what it carries at each. `own` are flags of the application's. */
+static void check_legs(u32 count, blk_opf_t own)
+{
+	static const char *const lines[] = { "1 /dev/leg0 0 2 policy shortest-queue",
+					     "2 /dev/leg0 0 /dev/leg1 0 2 policy shortest-queue",
+					     "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 2 policy shortest-queue" };
+	struct dm_target *ti = must(lines[count - 1]);
+	struct stub_bio *b = new_bio(REQ_OP_READ | own, 0, 8, 4096);
+
+	stub_submit(ti, b);
+	for (u32 n = 1; n <= count; n++) {
+		CHECK(b->below, "%u legs: attempt %u", count, n);
+		CHECK((b->bio.bi_opf & REQ_NOWAIT) == (own & REQ_NOWAIT), "%u legs, attempt %u: NOWAIT", count, n);
+		CHECK((b->bio.bi_opf & ADDED) == (n < count ? ADDED : own & ADDED), "%u legs, attempt %u: flags %x", count, n,
+		      b->bio.bi_opf);
+		stub_complete(b, BLK_STS_IOERR);
+		stub_run_works();
+	}
+	CHECK(b->ended == 1, "%u legs", count);
+	free(b);
+	stub_remove(ti);
+}
+
+/* Legs that a message has taken out of service could not serve the read. */
+static void check_out(void)
+{
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 3 policy shortest-queue out:0");
+	struct stub_bio *b = new_bio(REQ_OP_READ, 0, 8, 4096);
+
+	stub_submit(ti, b);
+	CHECK(b->below && !(b->bio.bi_opf & ADDED), "the only leg does not try again");
+	stub_complete(b, BLK_STS_OK);
+	free(b);
+	stub_remove(ti);
+}
+
+/* Of two copies at two legs the second is the last; of three legs one is left. When both fail, the third is the last. */
+static void check_copies(u32 count)
+{
+	struct app *app;
+
+	hedging = must(count == 2 ? "2 /dev/leg0 0 /dev/leg1 0 4 policy shortest-queue hedge 50" :
+				    "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 4 policy shortest-queue hedge 50");
+	app = hedged(8);
+	CHECK((stub_own[0]->bi_opf & ADDED) == ADDED, "%u legs: the first copy tries again for seconds", count);
+	CHECK((stub_own[1]->bi_opf & ADDED) == (count == 2 ? 0 : ADDED), "%u legs: the second copy", count);
+	stub_complete_own(0, BLK_STS_IOERR, 9);
+	stub_complete_own(0, count == 2 ? BLK_STS_OK : BLK_STS_IOERR, 2);
+	if (count == 3) {
+		stub_run_works();
+		CHECK(app->b->below && !(app->b->bio.bi_opf & ADDED), "the last leg does not try again");
+		stub_complete(app->b, BLK_STS_OK);
+	}
+	got(app, count == 2 ? 2 : 0, __LINE__);
+	stub_remove(hedging);
+}
+
+void check_flags(void)
+{
+	for (u32 count = 1; count <= 3; count++) {
+		check_legs(count, 0);
+		check_legs(count, REQ_NOWAIT);
+		check_legs(count, REQ_NOWAIT | REQ_FAILFAST_DEV);
+	}
+	check_out();
+	check_copies(2);
+	check_copies(3);
+}

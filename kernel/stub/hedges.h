@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Shared by the checks of hedged reads: a target, its reads, and the devices, which the check plays. */
+#ifndef STUB_HEDGES_H
+#define STUB_HEDGES_H
+
+#include "check.h"
+
+#define SIZE 16384
+#define LATENESS (20 * NSEC_PER_MSEC) /* beyond the first delay */
+
+/* A read of the application, with its own pages. */
+struct app {
+	struct stub_bio *b;
+	struct page pages[DIV_ROUND_UP(SIZE, PAGE_SIZE)];
+	struct bio_vec vecs[DIV_ROUND_UP(SIZE, PAGE_SIZE)];
+};
+
+/* The target that the following are about, with hedging on. */
+extern struct dm_target *hedging;
+
+/* Starts a read. It has ended well, with this byte everywhere, and nobody may touch it any more. */
+struct app *start_read(u64 sector, u32 size);
+void got(struct app *app, u8 fill, int line);
+/* The number of a bio's device. */
+u32 place(const struct bio *bio);
+/* Time passes, and what is late is sent again. */
+void late(u64 ns);
+/* Reads that are answered in time pay for hedges. */
+void earn(u32 count);
+/* A read with two copies in flight: that at stub_own[0] was first. */
+struct app *hedged(u64 sector);
+/* Checks that a read of this size is not hedged, but sent as it is. */
+void plain(u64 size, const char *why);
+
+void check_hedges_under_load(void);
+void check_hedges_above_md(void);
+
+#endif
