@@ -3,7 +3,8 @@
  * From verdicts to changes, for one file: when a window is full, when a verdict is trusted, and when a change is taken
  * back.
  *
- * A window ends after a second, or sooner where the verdict changes and is certain. A verdict below the floor of
+ * A window ends after a second, or sooner where the verdict changes and is certain: another way of reading, or another
+ * value for reads in order (which a model or a measurement gave, and not the features). A verdict below the floor of
  * confidence waits for more, up to some seconds. After a change the next full window is compared with the one that led to
  * it: where the new value costs more, the old one returns and the file is left alone for a while, longer each time.
  */
@@ -33,6 +34,14 @@ void linnet_governor_correct(struct linnet_governor *governor, uint32_t kib)
 {
 	if (!governor->has_changed)
 		governor->original_kib = governor->current_kib = governor->previous_kib = kib;
+}
+
+/* For reads in order values come from elsewhere than the window's features, so that more features would not change them. */
+static int is_new(const struct linnet_governor *governor, const struct linnet_readahead_verdict *verdict)
+{
+	if (verdict->reading != governor->reading)
+		return 1;
+	return verdict->reading >= LINNET_READING_SEQUENTIAL && verdict->kib != 0 && verdict->kib != governor->current_kib;
 }
 
 static void close_window(struct linnet_governor *governor, uint64_t now_ns)
@@ -104,7 +113,7 @@ void linnet_governor_step(struct linnet_governor *governor, uint64_t now_ns, con
 {
 	uint64_t age = since(governor->began_ns, now_ns);
 	int trusted = verdict && verdict->confidence_ppm >= FLOOR_PPM;
-	int early = verdict && verdict->confidence_ppm >= CERTAIN_PPM && verdict->reading != governor->reading;
+	int early = verdict && verdict->confidence_ppm >= CERTAIN_PPM && is_new(governor, verdict);
 
 	linnet_zero(proposal, sizeof(*proposal));
 	if (age < LINNET_WINDOW_NS && !early)

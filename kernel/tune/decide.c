@@ -75,7 +75,7 @@ static void carry_out(struct tune_file *file, u64 now, u32 reading, const char *
 		.proposal = *proposal,
 		.dry = tune_dry_run,
 	};
-	strscpy(entry->name, file->name, sizeof(entry->name));
+	strscpy(entry->name, tune_file_name(file), sizeof(entry->name));
 	/* A file that returns to its own value is left alone again, so that each open file has its own. */
 	WRITE_ONCE(file->target_pages,
 		   proposal->to_kib == file->governor.original_kib ? 0 : max_t(u32, proposal->to_kib / KIB_PER_PAGE, 1));

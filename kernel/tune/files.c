@@ -91,9 +91,9 @@ void tune_shard_unlock(struct tune_file *file, struct tune_shard *shard)
 
 struct tune_file *tune_file_next(struct tune_file *file)
 {
-	struct list_head *next;
+	/* Hooks may be adding at the end: what they publish is read as such. */
+	struct list_head *next = rcu_dereference_raw(list_next_rcu(file ? &file->list : &list));
 
-	next = rcu_dereference_protected(list_next_rcu(file ? &file->list : &list), true);
 	return next == &list ? NULL : list_entry(next, struct tune_file, list);
 }
 

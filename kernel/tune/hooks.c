@@ -115,8 +115,11 @@ static void before_readahead(struct file *open, bool advised)
 	rcu_read_lock();
 	file = tune_file_of(open->f_mapping->host, true);
 	if (file) {
-		if (!test_bit(TUNE_NAMED, &file->flags) && !test_and_set_bit(TUNE_NAMED, &file->flags))
+		if (!test_bit(TUNE_NAMED, &file->flags) && !test_and_set_bit(TUNE_NAMED, &file->flags)) {
 			snprintf(file->name, sizeof(file->name), "%pD", open);
+			smp_mb__before_atomic(); /* the name before the bit: tune_file_name */
+			set_bit(TUNE_NAME_READY, &file->flags);
+		}
 		tune_apply(open, file, advised);
 	}
 	rcu_read_unlock();

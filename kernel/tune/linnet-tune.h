@@ -70,7 +70,8 @@ struct tune_file {
 };
 
 #define TUNE_ACTIVE 0 /* in tune_file.flags: read since the worker looked */
-#define TUNE_NAMED 1
+#define TUNE_NAMED 1       /* a hook has begun to write the name */
+#define TUNE_NAME_READY 2  /* and has ended */
 
 struct tune_decision {
 	u64 at_ns;
@@ -123,6 +124,11 @@ struct tune_shard *tune_shard_lock(struct tune_file *file);
 void tune_shard_unlock(struct tune_file *file, struct tune_shard *shard);
 /* For the worker, which alone removes files: next after `file`, or the first; NULL at the end. */
 struct tune_file *tune_file_next(struct tune_file *file);
+/* Its name, or nothing as long as no open file was seen. */
+static inline const char *tune_file_name(const struct tune_file *file)
+{
+	return smp_load_acquire(&file->flags) & BIT(TUNE_NAME_READY) ? file->name : "";
+}
 void tune_file_forget(struct tune_file *file);
 unsigned int tune_file_count(void);
 

@@ -43,13 +43,14 @@ static int files_show(struct seq_file *out, void *unused)
 	seq_puts(out, "device inode generation reading own_kib target_kib jumps accesses added name\n");
 	mutex_lock(&tune_lock); /* the worker alone removes files, under this lock */
 	for (file = tune_file_next(NULL); file; file = tune_file_next(file)) {
+		const char *name = tune_file_name(file);
 		u32 target = READ_ONCE(file->target_pages), page_kib = PAGE_SIZE / 1024;
 
 		seq_printf(out, "%u:%u %llu %u %s %u %u %llu %llu %llu %s\n", MAJOR(file->key.dev), MINOR(file->key.dev),
 			   file->key.inode, file->key.generation,
 			   tune_readings[file->governed ? file->governor.reading : LINNET_READINGS],
 			   READ_ONCE(file->own_pages) * page_kib, target * page_kib, file->pattern.jumps,
-			   file->pattern.accesses, file->pattern.added, file->name[0] ? file->name : "-");
+			   file->pattern.accesses, file->pattern.added, name[0] ? name : "-");
 	}
 	mutex_unlock(&tune_lock);
 	return 0;

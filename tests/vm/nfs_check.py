@@ -52,7 +52,9 @@ def tuner(point: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], Log]
             words = [LINNET, "tune", "nfs", str(point), "--json", *more]
             process = subprocess.Popen(words, stdout=out, stderr=err, text=True)
         ours = str(process.pid)
-        wait("the tuner", lambda: process.poll() is not None or (LOCK.exists() and LOCK.read_text().strip() == ours))
+        wait(
+            "the tuner", lambda: process.poll() is not None or (LOCK.exists() and LOCK.read_text().strip() == ours), log
+        )
         assert process.poll() is None, f"the tuner ended: {log.path.with_suffix('.err').read_text()}"
         try:
             yield process, log

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What readahead brings on an NFS mount: the default, fixed values and `linnet tune nfs`, over several delays.
 
-    python tests/vm/nfs_figures.py OUT [--seconds S] [--cells fast:100,slow:1000] [--tuner "COMMAND ..."]
+    python tests/vm/nfs_figures.py OUT [--seconds S] [--cells fast:100,slow:1000] [--settings 128,8192,tuned]
+        [--workloads scan,random,mixed] [--rsize] [--tuner "COMMAND ..."]
 
 Runs inside a machine that `nfs.sh` has set up. Writes a JSON line for each run to OUT/nfs-figures.jsonl, and prints
 tables at the end. Readers are limited to 48 MiB of memory and begin with cold caches, on the client and on the server.
 
 scan: MB/s of reads in order. random: faults per second of single pages through a mapping. mixed: both at once, on two
-files.
+files. Each for the whole run, and for its second half, in which a tuner has decided. Beside them what the client asked
+of the server in the whole run: READ calls, and bytes received for each byte that the readers used.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from pathlib import Path
 from nfs_mount import GROUP, LINNET, LOCK, READER, join_group, knob, make_group, rsize_kib, wait
 
 POINT = Path("/run/vm/client")
-FIXED_KIB = (8, 128, 1024, 8192)
+SETTINGS = "8,128,1024,8192,tuned"
+WORKLOADS = "scan,random,mixed"
 CELLS = "fast:100,fast:1000,fast:5000,slow:100,slow:1000,slow:5000"
 DEFAULT_KIB = 128
 PAGE = 4096
@@ -43,22 +46,37 @@ def start(how: str, file: str, seconds: float) -> subprocess.Popen[str]:
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=join_group)  # noqa: PLW1509
 
 
+def received() -> tuple[int, int]:
+    """READ calls of the mount so far, and the bytes that they brought."""
+    lines = Path("/proc/self/mountstats").read_text().split(f" mounted on {POINT} ")[-1].splitlines()
+    words = [line.split() for line in lines]
+    calls = sum(int(found[1]) for found in words if found and found[0] in ("READ:", "READ_PLUS:"))
+    brought = next(int(found[5]) for found in words if found and found[0] == "bytes:")  # read from the server
+    return calls, brought
+
+
 def rates(workload: str, seconds: float) -> dict[str, float]:
-    """Run a workload with cold caches: MB/s of the scan, faults per second of the random reader."""
+    """Run a workload with cold caches: MB/s of the scan, faults a second of the random reader, what was asked for."""
     Path("/proc/sys/vm/drop_caches").write_text("3")
+    calls, brought = received()
     running = {}
     if workload in ("scan", "mixed"):
         running["scan"] = start("seq", "data", seconds)
     if workload in ("random", "mixed"):
         running["random"] = start("random", "other", seconds)
     found = {}
+    asked = 0.0
     for name, process in running.items():
         out, _ = process.communicate()
         if process.returncode:
             raise RuntimeError(f"the {name} reader ended with status {process.returncode}")
-        used, took = out.split()
-        found[name] = int(used) / float(took) / (1e6 if name == "scan" else PAGE)
-    return found
+        used, took, later, rest = (float(word) for word in out.split())
+        unit = 1e6 if name == "scan" else PAGE
+        found[name] = used / took / unit
+        found[f"{name}_later"] = later / rest / unit if rest else 0.0
+        asked += used
+    after = received()
+    return found | {"calls": after[0] - calls, "bytes_each": (after[1] - brought) / asked if asked else 0.0}
 
 
 @contextlib.contextmanager
@@ -71,32 +89,34 @@ def tuned(command: list[str], log: Path) -> Iterator[None]:
     time.sleep(1)
     try:
         yield
+        if process.poll() is not None:
+            raise RuntimeError(f"the tuner ended with status {process.returncode} before its readers did")
     finally:
         process.terminate()
         process.wait(300)
 
 
-def cell(out: Path, command: list[str], disk: str, delay_us: int, seconds: float) -> list[dict[str, object]]:
+def cell(given: argparse.Namespace, disk: str, delay_us: int) -> list[dict[str, object]]:
     """Every workload under every setting, on one disk over one way."""
     rows: list[dict[str, object]] = []
 
-    def note(setting: str, workload: str) -> None:
-        row: dict[str, object] = {"disk": disk, "delay_us": delay_us, "setting": setting, "workload": workload}
-        row |= {name: round(rate, 2) for name, rate in rates(workload, seconds).items()}
-        rows.append(row)
-        with (out / "nfs-figures.jsonl").open("a") as file:
-            print(json.dumps(row), file=file)
-        print(json.dumps(row), flush=True)
+    def note(setting: str) -> None:
+        for workload in given.workloads.split(","):
+            row: dict[str, object] = {"disk": disk, "delay_us": delay_us, "setting": setting, "workload": workload}
+            row |= {name: round(rate, 2) for name, rate in rates(workload, given.seconds).items()}
+            rows.append(row)
+            with (given.out / "nfs-figures.jsonl").open("a") as file:
+                print(json.dumps(row), file=file)
+            print(json.dumps(row), flush=True)
 
-    workloads = ("scan", "random", "mixed")
-    for kib in FIXED_KIB:
-        knob(POINT).write_text(str(kib))
-        for workload in workloads:
-            note(f"{kib}", workload)
-    knob(POINT).write_text(str(DEFAULT_KIB))
-    with tuned(command, out / f"nfs-{disk}-{delay_us}.log"):
-        for workload in workloads:
-            note("tuned", workload)
+    for setting in given.settings.split(","):
+        if setting == "tuned":
+            knob(POINT).write_text(str(DEFAULT_KIB))
+            with tuned(given.tuner.split(), given.out / f"nfs-{disk}-{delay_us}.log"):
+                note(setting)
+        else:
+            knob(POINT).write_text(setting)
+            note(setting)
     return rows
 
 
@@ -116,25 +136,33 @@ def read_sizes(out: Path, seconds: float) -> None:
 
 
 def table(rows: list[dict[str, object]]) -> None:
-    """One line for each disk, delay and figure."""
-    head = ["disk", "round trip, ms", "figure", *(f"{kib} KiB" for kib in FIXED_KIB), "tuned"]
-    head += ["tuned / default", "tuned / best fixed"]
+    """One line for each disk, delay and figure; the whole run, then its second half."""
+    settings = list(dict.fromkeys(str(row["setting"]) for row in rows))
+    fixed = [setting for setting in settings if setting != "tuned"]
+    head = ["disk", "round trip, ms", "figure", *(f"{kib} KiB" for kib in fixed)]
+    if "tuned" in settings:
+        head += ["tuned", "tuned / default", "tuned / best fixed", "in the second half"]
     print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
-    settings = [*(f"{kib}" for kib in FIXED_KIB), "tuned"]
     for disk, delay in dict.fromkeys((row["disk"], row["delay_us"]) for row in rows):
         for workload, figure in (("scan", "scan"), ("random", "random"), ("mixed", "scan"), ("mixed", "random")):
-            values = {
-                str(row["setting"]): float(str(row[figure]))
-                for row in rows
-                if (row["disk"], row["delay_us"], row["workload"]) == (disk, delay, workload)
-            }
-            best = max(value for setting, value in values.items() if setting != "tuned")
+            here = [row for row in rows if (row["disk"], row["delay_us"], row["workload"]) == (disk, delay, workload)]
+            if not here:
+                continue
+            values = {str(row["setting"]): float(str(row[figure])) for row in here}
+            later = {str(row["setting"]): float(str(row[f"{figure}_later"])) for row in here}
             name = figure if workload != "mixed" else f"{figure} of mixed"
             unit, digits = ("MB/s", 1) if figure == "scan" else ("faults/s", 0)
             cells = [str(disk), f"{int(str(delay)) / 1000:g}", f"{name}, {unit}"]
             cells += [f"{values[setting]:.{digits}f}" for setting in settings]
-            cells += [f"{values['tuned'] / values[str(DEFAULT_KIB)]:.2f}", f"{values['tuned'] / best:.2f}"]
+            if "tuned" in settings:
+                cells += [ratio(values, [str(DEFAULT_KIB)]), ratio(values, fixed), ratio(later, fixed)]
             print("| " + " | ".join(cells) + " |")
+
+
+def ratio(values: dict[str, float], against: list[str]) -> str:
+    """What the tuner reached, as a share of the best of some settings."""
+    best = max((values[setting] for setting in against if setting in values), default=0.0)
+    return f"{values['tuned'] / best:.2f}" if best else "-"
 
 
 def main() -> int:
@@ -143,6 +171,9 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=8.0, help="of a run")
     parser.add_argument("--cells", default=CELLS, help="DISK:DELAY in microseconds, separated by commas")
+    parser.add_argument("--settings", default=SETTINGS, help="values in KiB, and `tuned`, separated by commas")
+    parser.add_argument("--workloads", default=WORKLOADS, help="separated by commas")
+    parser.add_argument("--rsize", action="store_true", help="also what the read size changes")
     parser.add_argument("--tuner", default=f"{LINNET} tune nfs --json", help="the command, before the mount point")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -151,13 +182,15 @@ def main() -> int:
     rows = []
     for disk, delay in (word.split(":") for word in given.cells.split(",")):
         shell(f"nfs_delay {delay}; nfs_mount {disk}")
-        rows += cell(given.out, given.tuner.split(), disk, int(delay), given.seconds)
+        found = cell(given, disk, int(delay))
         subprocess.run(["umount", str(POINT)], check=True)
-        table(rows[-len((*FIXED_KIB, 0)) * 3 :])
+        table(found)
+        rows += found
     print("\nAll:")
     table(rows)
-    shell("nfs_delay 1000")
-    read_sizes(given.out, given.seconds)
+    if given.rsize:
+        shell("nfs_delay 1000")
+        read_sizes(given.out, given.seconds)
     subprocess.run(["umount", str(GROUP.parent)], check=False)
     return 0
 

@@ -22,6 +22,8 @@ const AGAIN: Duration = Duration::from_secs(10);
 const REFRESH: Duration = Duration::from_secs(2);
 /// Looking may take one part of so many.
 const REFRESH_SHARE: u32 = 1000;
+/// And one part of so many where a file is read again after a pause, which most often means that it was opened again.
+const REFRESH_SHARE_RESUMED: u32 = 20;
 
 /// What applying needs of the tuner.
 pub(crate) struct Context<'a> {
@@ -38,7 +40,8 @@ pub(crate) struct Context<'a> {
 #[derive(Default)]
 pub(crate) struct Files {
     refreshed: Duration,
-    pause: Duration,
+    /// How long the last look took.
+    took: Duration,
     /// What a device's knob makes of values that it does not take.
     bounds: Bounds,
 }
@@ -142,15 +145,23 @@ impl Files {
         Ok(events)
     }
 
-    /// Sets descriptors of known files that were opened since, and thus have the device's value.
+    /// When it was last looked for files that were opened since.
+    pub(crate) fn refreshed_at(&self) -> Duration {
+        self.refreshed
+    }
+
+    /// Sets descriptors of known files that were opened since, and thus have the device's value. `resumed`: a file is read
+    /// again that had not been read for a while.
     pub(crate) fn refresh(
         &mut self,
         context: &mut Context,
         now: Duration,
+        resumed: bool,
         decided: &dyn Fn(&str) -> bool,
         originals: &dyn Fn(&str) -> Option<u32>,
     ) -> Result<Vec<Event>> {
-        if context.dry_run || now < self.refreshed + self.pause.max(REFRESH) {
+        let pause = if resumed { self.took * REFRESH_SHARE_RESUMED } else { REFRESH.max(self.took * REFRESH_SHARE) };
+        if context.dry_run || now < self.refreshed + pause {
             return Ok(Vec::new());
         }
         self.refreshed = now;
@@ -181,7 +192,7 @@ impl Files {
         }
         let mut events = Vec::new();
         carry_out(context, &mut self.bounds, &batches, &mut events)?;
-        self.pause = begun.elapsed() * REFRESH_SHARE;
+        self.took = begun.elapsed();
         Ok(events)
     }
 }

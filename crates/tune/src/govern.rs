@@ -217,6 +217,33 @@ mod tests {
         assert_eq!(step(&mut governor, 1000, scan(5000)), None, "and is left alone above it");
     }
 
+    /// Says what it is told to, for any window.
+    struct Told(Class, u32);
+
+    impl Decider for Told {
+        fn name(&self) -> &str {
+            "told"
+        }
+        fn decide(&self, _: &Features) -> Option<crate::rule::Verdict> {
+            Some(crate::rule::Verdict { class: self.0, kib: Some(self.1), confidence: 0.9, why: String::new() })
+        }
+    }
+
+    #[test]
+    fn another_value_for_scans_is_followed_at_once_and_one_for_random_reads_after_a_window() {
+        for (class, counts, follows) in [
+            (Class::Sequential, scan(5000), true),
+            (Class::Reverse, scan(5000), true),
+            (Class::Random, random(100, 32), false),
+        ] {
+            let mut governor = Governor::new(at(0), 128);
+            let proposal = governor.step(at(100), &counts, true, &Told(class, 512)).expect("another way of reading");
+            governor.changed(at(100), proposal.to_kib);
+            let soon = governor.step(at(200), &counts, true, &Told(class, 2048));
+            assert_eq!(soon.map(|proposal| proposal.to_kib), follows.then_some(2048), "{class:?}");
+        }
+    }
+
     #[test]
     fn going_back_and_forth_needs_two_windows() {
         let mut governor = Governor::new(at(0), 128);

@@ -77,6 +77,8 @@ impl Default for Options {
 
 /// How long a file without reads is remembered. Its value stays in the journal.
 const IDLE: Duration = Duration::from_secs(60);
+/// A file that was not read for so long may have been closed and opened again.
+const PAUSE: Duration = Duration::from_millis(300);
 /// Mounts are listed again at least this often.
 const MOUNTS: Duration = Duration::from_secs(10);
 
@@ -108,6 +110,8 @@ pub struct Tuner<'a> {
     files: Files,
     bdis: Vec<Bdi>,
     listed: Duration,
+    /// A file is read again after a pause: it may be open anew.
+    resumed: bool,
     only: Option<Bdi>,
     tracks: HashMap<(FileId, u64), Track>,
     pools: Pools,
@@ -169,6 +173,7 @@ impl<'a> Tuner<'a> {
             journal,
             bdis,
             listed: Duration::ZERO,
+            resumed: false,
             only,
             tracks: HashMap::new(),
             pools: Pools::default(),
@@ -252,6 +257,7 @@ impl<'a> Tuner<'a> {
                 skipped: None,
                 corrected: false,
             });
+            self.resumed |= now > track.seen + PAUSE;
             track.seen = now;
             if bdi.kind != Kind::Nfs {
                 self.pools.add((bdi.name.clone(), sample.cgroup), now, value, &sample.counts);
@@ -340,7 +346,8 @@ impl<'a> Tuner<'a> {
         };
         let originals = |name: &str| self.devices.original_kib(name);
         let mut events = self.files.apply(&mut context, now, free, &originals)?;
-        events.extend(self.files.refresh(&mut context, now, &is_decided, &originals)?);
+        events.extend(self.files.refresh(&mut context, now, self.resumed, &is_decided, &originals)?);
+        self.resumed &= now != self.files.refreshed_at();
         Ok(events)
     }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Reads a file for some seconds and prints how far it got: `BYTES SECONDS`, the bytes that the program used.
+ * Reads a file for some seconds and prints how far it got: `BYTES SECONDS BYTES SECONDS`, the bytes that the program used,
+ * as a whole and in the second half of the time.
  *
  *   nfsread seq|random FILE SECONDS [MEGABYTES]
  *
@@ -69,7 +70,7 @@ int main(int count, char **words)
 {
 	static char chunk[CHUNK];
 	struct stat found;
-	uint64_t used = 0, pages, random = 88172645463325252ull;
+	uint64_t used = 0, first = 0, pages, random = 88172645463325252ull;
 
 	if (count == 4 && !strcmp(words[1], "fill"))
 		return fill(words[2], strtoull(words[3], 0, 10) << 20);
@@ -82,9 +83,11 @@ int main(int count, char **words)
 		die(words[2]);
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	pages = (count == 5 ? strtoull(words[4], 0, 10) << 20 : (uint64_t)found.st_size) / PAGE;
-	double begun = seconds(), end = begun + strtod(words[3], 0);
+	double begun = seconds(), now = begun, end = begun + strtod(words[3], 0), middle = (begun + end) / 2, turned = 0;
 	if (!strcmp(words[1], "seq")) {
-		for (uint64_t at = 0; seconds() < end; at = at + CHUNK < pages * PAGE ? at + CHUNK : 0) {
+		for (uint64_t at = 0; (now = seconds()) < end; at = at + CHUNK < pages * PAGE ? at + CHUNK : 0) {
+			if (!turned && now >= middle)
+				turned = now, first = used;
 			if (pread(fd, chunk, CHUNK, (off_t)at) != CHUNK)
 				die(words[2]);
 			check(chunk, at / PAGE);
@@ -94,7 +97,9 @@ int main(int count, char **words)
 		const char *map = mmap(0, pages * PAGE, PROT_READ, MAP_SHARED, fd, 0);
 		if (map == MAP_FAILED)
 			die(words[2]);
-		while (seconds() < end) {
+		while ((now = seconds()) < end) {
+			if (!turned && now >= middle)
+				turned = now, first = used;
 			random ^= random << 13;
 			random ^= random >> 7;
 			random ^= random << 17;
@@ -102,6 +107,8 @@ int main(int count, char **words)
 			used += PAGE;
 		}
 	}
-	printf("%llu %.3f\n", (unsigned long long)used, seconds() - begun);
+	if (!turned)
+		turned = begun; /* one read took longer than half of the time */
+	printf("%llu %.3f %llu %.3f\n", (unsigned long long)used, now - begun, (unsigned long long)(used - first), now - turned);
 	return 0;
 }

@@ -5,6 +5,10 @@
 //! server is full. Below that point more readahead brings more; above it only queues. Where the point lies is not visible
 //! from one value: the latency of a full link contains its queue. So the value is tried four times larger, and stays where
 //! scans get a tenth more. Otherwise the one before returns, and the next attempt waits.
+//!
+//! Where the value is what limits scans, four times as much brings far more than a tenth. Such a gain shows within some
+//! round trips, and the next step follows at once: the way from the default to what a far server takes is three steps, and
+//! with a second for each of them a short scan would be over. A small gain is judged on whole windows.
 
 use std::time::Duration;
 
@@ -20,6 +24,12 @@ const WINDOW: Duration = Duration::from_secs(1);
 const STEP: u32 = 4;
 /// A larger value must bring so many times more.
 const GAIN: f64 = 1.1;
+/// A gain of so many times is believed after a sample instead of a window.
+const CLEAR: f64 = 1.5;
+/// Least length of a sample. The first one has no other to be compared with, and takes two.
+const SAMPLE: Duration = Duration::from_millis(100);
+/// And so many reads one after the other: readahead takes some round trips to grow to a new value.
+const SAMPLE_TRIPS: f64 = 16.0;
 /// So many windows of a trial must fall short. The first one begins while readahead still grows to the new value.
 const SHORT_MAX: u32 = 2;
 /// A window in which a larger share of the scans' bytes came under another value says nothing of this one.
@@ -51,6 +61,8 @@ pub struct Path {
     scan_kib: u32,
     settled: Option<Measure>,
     trial: Option<Duration>,
+    /// Scans have the value that is tried.
+    arrived: bool,
     /// Windows of the trial that fell short.
     short: u32,
     hold_until: Duration,
@@ -74,6 +86,7 @@ impl Path {
             scan_kib: kib.max(SCAN_MIN_KIB),
             settled: None,
             trial: None,
+            arrived: false,
             short: 0,
             hold_until: Duration::ZERO,
             hold: HOLD,
@@ -128,8 +141,14 @@ impl Path {
     /// Takes in the reads of one file since the last call. `ordered`: it is read in order, under the value `kib`.
     pub fn note(&mut self, now: Duration, ordered: bool, kib: u32, rpcs: &Rpcs) {
         let began = *self.began.get_or_insert(now);
-        if now >= began + WINDOW {
+        if now >= began + WINDOW || self.is_clear(now.saturating_sub(began)) {
             self.close(now, now - began);
+        }
+        if ordered && kib == self.scan_kib && self.trial.is_some() && !self.arrived {
+            // What came before came under the value before.
+            self.arrived = true;
+            self.began = Some(now);
+            (self.scans, self.all, self.stray_bytes) = (Rpcs::default(), Rpcs::default(), 0);
         }
         self.all = self.all.plus(*rpcs);
         if ordered && kib == self.scan_kib {
@@ -139,9 +158,26 @@ impl Path {
         }
     }
 
+    /// True where what was seen so far needs no whole window: the first measurement, or a trial that clearly pays.
+    fn is_clear(&self, elapsed: Duration) -> bool {
+        let scans = Rpcs { elapsed_ns: nanoseconds(elapsed), ..self.scans };
+        let Some(latency) = scans.latency().filter(|_| self.measures && !self.is_mixed()) else { return false };
+        let sample = SAMPLE.max(Duration::from_secs_f64((SAMPLE_TRIPS * latency).min(1.0)));
+        match (self.trial, self.settled) {
+            (Some(_), Some(before)) => self.arrived && elapsed >= sample && scans.rate() >= CLEAR * before.rate,
+            (None, None) => elapsed >= 2 * sample && scans.rate() >= RATE_MIN,
+            _ => false,
+        }
+    }
+
+    fn is_mixed(&self) -> bool {
+        self.stray_bytes as f64 > STRAYS * (self.scans.bytes + self.stray_bytes) as f64
+    }
+
     fn close(&mut self, now: Duration, elapsed: Duration) {
         self.began = Some(now);
-        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let elapsed_ns = nanoseconds(elapsed);
+        let mixed = self.is_mixed();
         let all = Rpcs { elapsed_ns, ..std::mem::take(&mut self.all) };
         let scans = Rpcs { elapsed_ns, ..std::mem::take(&mut self.scans) };
         let strays = std::mem::take(&mut self.stray_bytes);
@@ -151,7 +187,6 @@ impl Path {
         self.rate_max = self.rate_max.max(all.rate());
         self.ordered_bytes = MEMORY * self.ordered_bytes + (scans.bytes + strays) as f64;
         self.all_bytes = MEMORY * self.all_bytes + all.bytes as f64;
-        let mixed = strays as f64 > STRAYS * (scans.bytes + strays) as f64;
         match scans.latency() {
             Some(latency) if scans.rate() >= RATE_MIN && !mixed => {
                 self.step(now, Measure { kib: self.scan_kib, rate: scans.rate(), latency });
@@ -186,6 +221,7 @@ impl Path {
         if seen.kib < SCAN_MAX_KIB {
             self.scan_kib = level(f64::from(seen.kib.saturating_mul(STEP)));
             self.trial = Some(now);
+            self.arrived = false;
             self.short = 0;
         } else {
             self.hold_until = now + self.hold;
@@ -201,6 +237,10 @@ impl Path {
         self.hold_until = now + self.hold;
         self.hold = (2 * self.hold).min(HOLD_MAX);
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn same(a: f64, b: f64) -> bool {
@@ -264,6 +304,35 @@ mod tests {
     }
 
     #[test]
+    fn clear_gains_follow_each_other_within_a_second() {
+        let mut path = Path::new(128, true);
+        let mut seen = Vec::new();
+        let mut kib = 128;
+        for tick in 1..=50 {
+            let now = at(100 * tick);
+            path.note(now, true, kib, &rpcs(kib, 0.005, 1e9, 0.1));
+            if path.scan_kib() != kib {
+                // The file is set at the next look.
+                seen.push((100 * tick, path.scan_kib()));
+                path.note(now, true, kib, &rpcs(kib, 0.005, 1e9, 0.1));
+                kib = path.scan_kib();
+            }
+        }
+        assert_eq!(seen.iter().map(|(_, kib)| *kib).collect::<Vec<_>>(), [512, 2048, 8192]);
+        assert!(seen[2].0 <= 1000, "{seen:?}");
+    }
+
+    #[test]
+    fn a_small_gain_is_judged_on_whole_windows() {
+        // 128 KiB in 5 ms are 26 MB/s of 34: 512 KiB bring 1.3 times as much, 2 MiB nothing more.
+        let mut path = Path::new(128, true);
+        run(&mut path, 0, 1, 0.005, 34e6);
+        assert!(path.is_trying() && path.scan_kib() == 512);
+        run(&mut path, 1000, 4, 0.005, 34e6);
+        assert_eq!(path.proven_kib(), Some(512));
+    }
+
+    #[test]
     fn after_a_useless_trial_the_next_one_waits_longer_each_time() {
         let mut path = Path::new(128, true);
         let values = run(&mut path, 0, 59, 0.0001, 1e9);
@@ -297,9 +366,9 @@ mod tests {
     #[test]
     fn a_trial_that_nobody_reads_through_ends() {
         let mut path = Path::new(128, true);
-        run(&mut path, 0, 2, 0.005, 1e9);
+        run(&mut path, 0, 1, 0.005, 1e9);
         assert!(path.is_trying());
-        assert_eq!((path.proven_kib(), path.scan_kib()), (Some(128), 512));
+        assert_eq!((path.proven_kib(), path.scan_kib()), (Some(512), 2048));
         for tick in 1..60 {
             path.note(at(2000 + 250 * tick), false, 8, &rpcs(8, 0.005, 1e9, 0.25));
         }

@@ -83,12 +83,16 @@ pub fn run(host: &Host, options: &NfsOptions, tell: &mut dyn FnMut(Option<&Event
         rivals: options.rivals,
         backoff: options.backoff,
         once_for: ONCE,
+        tick: TICK,
         ..Options::default()
     };
     let tuner = Tuner::start(host, tuning, decider, &mut observer, &mut |event| tell(Some(event)))?;
     let tuner = if options.rsize { tuner.with(&mut rsize) } else { tuner };
     tuner.run(tell)
 }
+
+/// Time between looks. A trial takes three of them, and begins again with the next value.
+const TICK: Duration = Duration::from_millis(100);
 
 /// How long `once` watches: some steps of a trial, one second each.
 const ONCE: Duration = Duration::from_secs(8);

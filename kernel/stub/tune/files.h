@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Files for the checks of kernel/tune, and reads of them as Linux would tell of them. */
+#ifndef STUB_TUNE_FILES_H
+#define STUB_TUNE_FILES_H
+
+#include "linux.h"
+
+#define DEVICE_PAGES 32 /* the device's readahead: 128 KiB */
+
+struct stub_file {
+	struct inode inode;
+	struct address_space mapping;
+	pgoff_t from, to; /* pages in memory: those that came last */
+};
+
+extern struct super_block stub_disk;
+
+/* A file of so many pages under an inode number. */
+void stub_file_init(struct stub_file *file, unsigned long inode, unsigned long pages);
+/* Opens it; NULL never. `stub_close` tells the hook and frees it. */
+struct file *stub_open_file(struct stub_file *file, const char *name);
+void stub_close(struct file *open);
+/* pread: demand, and where the pages are not in memory, readahead and pages that come. Returns how many come. */
+unsigned int stub_read(struct file *open, pgoff_t at, unsigned int pages);
+/* The same for a touch of a mapping with these flags. */
+unsigned int stub_touch(struct file *open, pgoff_t at, unsigned long vm_flags);
+/* The demand alone, of pages that are in memory. */
+void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages);
+
+#endif

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What linux.h declares. */
+#include "linux.h"
+
+#include <stdarg.h>
+
+#undef snprintf
+#define DIE(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), abort())
+
+__thread struct task_struct stub_task;
+u64 stub_now = NSEC_PER_SEC;
+unsigned int stub_fail_one_in;
+const char *stub_firmware;
+bool stub_has_demands = true, stub_threads;
+
+/* ---- words ---- */
+
+void stub_log(const char *format, ...)
+{
+	va_list words;
+
+	if (!getenv("STUB_LOG"))
+		return;
+	va_start(words, format);
+	vfprintf(stderr, format, words);
+	va_end(words);
+}
+
+int stub_print(char *to, size_t size, const char *format, ...)
+{
+	va_list words;
+	int n;
+
+	va_start(words, format);
+	if (!strcmp(format, "%pD"))
+		n = snprintf(to, size, "%s", va_arg(words, struct file *)->name);
+	else
+		n = vsnprintf(to, size, format, words);
+	va_end(words);
+	return n < (int)size ? n : (int)size - 1;
+}
+
+ssize_t strscpy(char *to, const char *from, size_t size)
+{
+	size_t n = strnlen(from, size - 1);
+
+	memcpy(to, from, n);
+	to[n] = 0;
+	return (ssize_t)n;
+}
+
+char *strim(char *text)
+{
+	size_t n = strlen(text);
+
+	while (n && isspace((unsigned char)text[n - 1]))
+		text[--n] = 0;
+	while (isspace((unsigned char)*text))
+		text++;
+	return text;
+}
+
+int kstrtoint(const char *text, unsigned int base, int *n)
+{
+	char *end;
+	long found = strtol(text, &end, (int)base);
+
+	if (end == text || *end || found != (int)found)
+		return -EINVAL;
+	*n = (int)found;
+	return 0;
+}
+
+/* ---- memory ---- */
+
+static unsigned int allocations;
+
+void *stub_alloc(size_t size)
+{
+	unsigned int n = __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED), one_in = READ_ONCE(stub_fail_one_in);
+
+	return one_in && n % one_in == 0 ? NULL : calloc(1, size);
+}
+
+struct kmem_cache *stub_cache(size_t size)
+{
+	struct kmem_cache *cache = stub_alloc(sizeof(*cache));
+
+	if (cache)
+		cache->size = size;
+	return cache;
+}
+
+/* ---- RCU ---- */
+
+static pthread_rwlock_t readers = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rcu_head *waiting;
+static __thread int depth;
+
+void rcu_read_lock(void)
+{
+	if (depth++ == 0)
+		pthread_rwlock_rdlock(&readers);
+}
+
+void rcu_read_unlock(void)
+{
+	if (--depth == 0)
+		pthread_rwlock_unlock(&readers);
+}
+
+void synchronize_rcu(void)
+{
+	if (depth)
+		DIE("synchronize_rcu by a reader");
+	pthread_rwlock_wrlock(&readers);
+	pthread_rwlock_unlock(&readers);
+}
+
+void call_rcu(struct rcu_head *rcu, void (*call)(struct rcu_head *rcu))
+{
+	pthread_mutex_lock(&waiting_lock);
+	rcu->call = call;
+	rcu->next = waiting;
+	waiting = rcu;
+	pthread_mutex_unlock(&waiting_lock);
+}
+
+void stub_free_rcu(struct rcu_head *rcu, void *what)
+{
+	rcu->free = what;
+	call_rcu(rcu, NULL);
+}
+
+void stub_grace(void)
+{
+	struct rcu_head *all, *next;
+
+	pthread_mutex_lock(&waiting_lock);
+	all = waiting;
+	waiting = NULL;
+	pthread_mutex_unlock(&waiting_lock);
+	synchronize_rcu();
+	for (; all; all = next) {
+		next = all->next;
+		if (all->call)
+			all->call(all);
+		else
+			free(all->free);
+	}
+}
+
+void rcu_barrier(void)
+{
+	stub_grace();
+}
+
+/* ---- hash tables ---- */
+
+static const char *key_of(const struct rhashtable *table, const struct rhash_head *node)
+{
+	return (const char *)node - table->params.head_offset + table->params.key_offset;
+}
+
+static struct rhash_head **bucket(struct rhashtable *table, const void *key)
+{
+	const unsigned char *bytes = key;
+	u32 hash = 2166136261u;
+
+	for (size_t i = 0; i < table->params.key_len; i++)
+		hash = (hash ^ bytes[i]) * 16777619u;
+	return &table->buckets[hash % STUB_BUCKETS];
+}
+
+int rhashtable_init(struct rhashtable *table, const struct rhashtable_params *params)
+{
+	memset(table, 0, sizeof(*table));
+	table->params = *params;
+	return pthread_mutex_init(&table->lock, NULL);
+}
+
+static struct rhash_head *find(struct rhashtable *table, const void *key)
+{
+	struct rhash_head *node = *bucket(table, key);
+
+	while (node && memcmp(key_of(table, node), key, table->params.key_len))
+		node = node->next;
+	return node;
+}
+
+static void *object(struct rhashtable *table, struct rhash_head *node)
+{
+	return node ? (char *)node - table->params.head_offset : NULL;
+}
+
+void *stub_lookup(struct rhashtable *table, const void *key)
+{
+	void *found;
+
+	if (!depth)
+		DIE("a look-up outside rcu_read_lock");
+	pthread_mutex_lock(&table->lock);
+	found = object(table, find(table, key));
+	pthread_mutex_unlock(&table->lock);
+	return found;
+}
+
+void *stub_insert(struct rhashtable *table, struct rhash_head *node)
+{
+	struct rhash_head **at = bucket(table, key_of(table, node)), *there;
+
+	pthread_mutex_lock(&table->lock);
+	there = find(table, key_of(table, node));
+	if (!there) {
+		node->next = *at;
+		*at = node;
+		__atomic_fetch_add(&table->nelems.n, 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&table->lock);
+	return object(table, there);
+}
+
+int stub_remove(struct rhashtable *table, struct rhash_head *node)
+{
+	struct rhash_head **at = bucket(table, key_of(table, node));
+	bool found;
+
+	pthread_mutex_lock(&table->lock);
+	while (*at && *at != node)
+		at = &(*at)->next;
+	found = *at;
+	if (found) {
+		*at = node->next;
+		__atomic_fetch_sub(&table->nelems.n, 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&table->lock);
+	return found ? 0 : -ENOENT;
+}
+
+void rhashtable_free_and_destroy(struct rhashtable *table, void (*call)(void *what, void *with), void *with)
+{
+	struct rhash_head *node, *next;
+
+	for (int b = 0; b < STUB_BUCKETS; b++)
+		for (node = table->buckets[b]; node; node = next) {
+			next = node->next;
+			if (!call)
+				DIE("a table is destroyed that is not empty");
+			call(object(table, node), with);
+		}
+	pthread_mutex_destroy(&table->lock);
+}
+
+/* What is there at the beginning; some of it may have gone from the table since, and lives until the walk stops. */
+void rhashtable_walk_enter(struct rhashtable *table, struct rhashtable_iter *walk)
+{
+	*walk = (struct rhashtable_iter){ .table = table };
+}
+
+void *rhashtable_walk_next(struct rhashtable_iter *walk)
+{
+	struct rhashtable *table = walk->table;
+
+	if (!walk->all) {
+		pthread_mutex_lock(&table->lock);
+		walk->all = calloc((size_t)table->nelems.n + 1, sizeof(void *));
+		for (int b = 0; b < STUB_BUCKETS; b++)
+			for (struct rhash_head *node = table->buckets[b]; node; node = node->next)
+				walk->all[walk->count++] = object(table, node);
+		pthread_mutex_unlock(&table->lock);
+	}
+	return walk->at < walk->count ? walk->all[walk->at++] : NULL;
+}
+
+/* ---- devices, hooks ---- */
+
+int lookup_bdev(const char *path, dev_t *device)
+{
+	*device = MKDEV(8, 0);
+	return strcmp(path, "/dev/sda") ? -ENOENT : 0;
+}
+
+static struct kprobe *probes[16];
+static struct tracepoint points[] = {
+	{ "mm_filemap_add_to_page_cache", NULL },
+	{ "mm_filemap_get_pages", NULL },
+	{ "mm_filemap_map_pages", NULL },
+	{ "mm_filemap_fault", NULL },
+};
+
+int register_kprobe(struct kprobe *probe)
+{
+	for (size_t p = 0; p < ARRAY_SIZE(probes); p++)
+		if (!READ_ONCE(probes[p])) {
+			rcu_assign_pointer(probes[p], probe);
+			return 0;
+		}
+	return -ENOSPC;
+}
+
+void unregister_kprobe(struct kprobe *probe)
+{
+	for (size_t p = 0; p < ARRAY_SIZE(probes); p++)
+		if (READ_ONCE(probes[p]) == probe)
+			WRITE_ONCE(probes[p], NULL);
+	synchronize_rcu();
+}
+
+void stub_kprobe(const char *symbol, unsigned long a, unsigned long b, unsigned long c)
+{
+	struct pt_regs regs = { { a, b, c } };
+
+	rcu_read_lock();
+	for (size_t p = 0; p < ARRAY_SIZE(probes); p++) {
+		struct kprobe *probe = rcu_dereference(probes[p]);
+
+		if (probe && !strcmp(probe->symbol_name, symbol))
+			probe->pre_handler(probe, &regs);
+	}
+	rcu_read_unlock();
+}
+
+void for_each_kernel_tracepoint(void (*call)(struct tracepoint *point, void *with), void *with)
+{
+	for (size_t t = 0; t < (stub_has_demands ? ARRAY_SIZE(points) : 1); t++)
+		call(&points[t], with);
+}
+
+int tracepoint_probe_register(struct tracepoint *point, void *call, void *with)
+{
+	rcu_assign_pointer(point->call, call);
+	return 0;
+}
+
+int tracepoint_probe_unregister(struct tracepoint *point, void *call, void *with)
+{
+	WRITE_ONCE(point->call, NULL);
+	return 0;
+}
+
+void *stub_trace(const char *name)
+{
+	for (size_t t = 0; t < ARRAY_SIZE(points); t++)
+		if (!strcmp(points[t].name, name))
+			return rcu_dereference(points[t].call);
+	return NULL;
+}
+
+/* ---- the work queue: one thread, or the check ---- */
+
+static pthread_mutex_t work_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_changed = PTHREAD_COND_INITIALIZER;
+static struct delayed_work *due;
+static bool running, ending;
+static pthread_t worker;
+
+bool stub_run_work(void)
+{
+	struct delayed_work *work;
+
+	pthread_mutex_lock(&work_lock);
+	work = due;
+	due = NULL;
+	running = work;
+	if (work)
+		work->pending = false;
+	pthread_mutex_unlock(&work_lock);
+	if (!work)
+		return false;
+	work->work.call(&work->work);
+	pthread_mutex_lock(&work_lock);
+	running = false;
+	pthread_cond_broadcast(&work_changed);
+	pthread_mutex_unlock(&work_lock);
+	return true;
+}
+
+static void *work_on(void *unused)
+{
+	pthread_mutex_lock(&work_lock);
+	while (!ending) {
+		if (!due) {
+			pthread_cond_wait(&work_changed, &work_lock);
+			continue;
+		}
+		pthread_mutex_unlock(&work_lock);
+		__atomic_fetch_add(&stub_now, 200 * NSEC_PER_MSEC, __ATOMIC_RELAXED);
+		stub_run_work();
+		stub_grace();
+		pthread_mutex_lock(&work_lock);
+	}
+	pthread_mutex_unlock(&work_lock);
+	return NULL;
+}
+
+struct workqueue_struct *stub_queue(void)
+{
+	struct workqueue_struct *queue = stub_alloc(sizeof(*queue));
+
+	ending = false;
+	if (queue && stub_threads)
+		pthread_create(&worker, NULL, work_on, NULL);
+	return queue;
+}
+
+void destroy_workqueue(struct workqueue_struct *queue)
+{
+	pthread_mutex_lock(&work_lock);
+	if (due)
+		DIE("a queue is destroyed that has work");
+	ending = true;
+	pthread_cond_broadcast(&work_changed);
+	pthread_mutex_unlock(&work_lock);
+	if (stub_threads)
+		pthread_join(worker, NULL);
+	free(queue);
+}
+
+bool queue_delayed_work(struct workqueue_struct *queue, struct delayed_work *work, unsigned long after)
+{
+	bool queued;
+
+	pthread_mutex_lock(&work_lock);
+	queued = !work->pending;
+	work->pending = true;
+	due = work;
+	pthread_cond_broadcast(&work_changed);
+	pthread_mutex_unlock(&work_lock);
+	return queued;
+}
+
+/* Work that queues itself again while it is waited for is dropped too, as Linux does. */
+bool cancel_delayed_work_sync(struct delayed_work *work)
+{
+	bool was;
+
+	pthread_mutex_lock(&work_lock);
+	while (running)
+		pthread_cond_wait(&work_changed, &work_lock);
+	was = work->pending;
+	work->pending = false;
+	due = NULL;
+	pthread_mutex_unlock(&work_lock);
+	return was;
+}
+
+/* ---- firmware, debugfs ---- */
+
+int request_firmware(const struct firmware **file, const char *name, void *device)
+{
+	FILE *from = stub_firmware ? fopen(stub_firmware, "rb") : NULL;
+	struct firmware *found;
+	u8 *bytes;
+
+	if (!from)
+		return -ENOENT;
+	bytes = calloc(1, 1 << 21);
+	found = calloc(1, sizeof(*found));
+	found->size = fread(bytes, 1, 1 << 21, from);
+	found->data = bytes;
+	fclose(from);
+	*file = found;
+	return 0;
+}
+
+void release_firmware(const struct firmware *file)
+{
+	free((void *)file->data);
+	free((void *)file);
+}
+
+static struct { const char *name; const struct file_operations *fops; } shown[8];
+
+struct dentry *debugfs_create_dir(const char *name, struct dentry *in)
+{
+	return NULL;
+}
+
+void debugfs_create_file(const char *name, int mode, struct dentry *in, void *data, const struct file_operations *fops)
+{
+	size_t s = 0;
+
+	while (shown[s].name)
+		s++;
+	shown[s].name = name;
+	shown[s].fops = fops;
+}
+
+void debugfs_remove_recursive(struct dentry *folder)
+{
+	memset(shown, 0, sizeof(shown));
+}
+
+ssize_t simple_read_from_buffer(void *to, size_t count, loff_t *at, const void *from, size_t size)
+{
+	count = min(count, size - min((size_t)*at, size));
+	if (count)
+		memcpy(to, (const char *)from + *at, count);
+	*at += (loff_t)count;
+	return (ssize_t)count;
+}
+
+char *stub_show(const char *name, size_t *size)
+{
+	struct file file = { { 0 } };
+	struct seq_file out;
+	char *text = NULL;
+	loff_t at = 0;
+	size_t s = 0;
+
+	while (shown[s].name && strcmp(shown[s].name, name))
+		s++;
+	if (!shown[s].name)
+		return NULL;
+	if (shown[s].fops->show) {
+		out.to = open_memstream(&text, size);
+		shown[s].fops->show(&out, NULL);
+		fclose(out.to);
+		return text;
+	}
+	text = calloc(1, 1 << 21);
+	if (shown[s].fops->open(NULL, &file))
+		DIE("%s cannot be opened", name);
+	*size = (size_t)shown[s].fops->read(&file, text, 1 << 21, &at);
+	shown[s].fops->release(NULL, &file);
+	return text;
+}
