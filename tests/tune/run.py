@@ -25,6 +25,8 @@ from linnet import _native
 
 SKIPPED = 77
 DATA = 160 << 20
+MEMORY = 112 << 20
+"""More than the largest readahead of the cases, 64 MiB: no page that is being read can be reclaimed for another."""
 JOURNAL = Path("/run/linnet/tune/journal.json")
 
 
@@ -249,7 +251,7 @@ def main(wanted: list[str]) -> int:
     # A shell's background job ignores SIGINT, and so would the commands that are interrupted here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     failed = []
-    with tempfile.TemporaryDirectory(prefix="linnet-tune-") as place, Bed(NVME, 64 << 20, DATA + (480 << 20)) as bed:
+    with tempfile.TemporaryDirectory(prefix="linnet-tune-") as place, Bed(NVME, MEMORY, DATA + (480 << 20)) as bed:
         data = bed.fill("data", DATA)
         bed.set(128)
         for case in CASES:
