@@ -26,7 +26,7 @@
 //!   linnet-best would send it, and reads earn its budget as they do there. Reads of a device without trees are
 //!   submitted and not hedged.
 
-use super::DeviceModel;
+use super::{DeviceModel, hedging_of};
 use crate::policy::bits;
 use crate::{Ask, Choice, Completion, Hedge, Policy, Submit};
 use linnet_core::{
@@ -90,12 +90,11 @@ impl Core {
         Core { probes_late: true, ..Core::averages("ewma-inflight", linnet_core::Policy::EwmaInflight) }
     }
 
-    /// linnet-best. Its delay starts at the lowest 95th percentile known of any device; without one it does not hedge.
+    /// linnet-best.
     pub(crate) fn best(learned: &[DeviceModel], settings: &Settings) -> Core {
-        let delay_ns = learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min();
         Core {
             trees: learned.iter().map(|device| device.trees).collect(),
-            hedging: Some(Hedging::new(settings, delay_ns)),
+            hedging: Some(hedging_of(learned, settings)),
             ..Core::averages("linnet-best", linnet_core::Policy::Best)
         }
     }

@@ -16,9 +16,9 @@
 //! A device that has answered few reads, or whose trees do not answer, is judged by the averages as in `ewma-inflight`.
 //! Probe and hedge are those of linnet-best. User space only: the kernel's decision has no such averages.
 
-use super::DeviceModel;
+use super::{DeviceModel, hedging_of};
 use crate::{Ask, Choice, Completion, Hedge, Policy, Submit};
-use linnet_core::{Budget, Hedging, Settings, Trees};
+use linnet_core::{Budget, Hedging, Settings, TREE_ONE, Trees};
 use linnet_sim::Chance;
 use linnet_types::{Nanos, is_slow};
 
@@ -26,8 +26,6 @@ use linnet_types::{Nanos, is_slow};
 const NEW_SHARE: f64 = 1.0 / 64.0;
 /// Reads after which the averages of a device are used.
 const READS_MIN: u32 = 8;
-/// What the trees count a logarithm of odds in (`LINNET_TREE_ONE`).
-const SCORE_ONE: f64 = 1024.0;
 /// Before a slow read has completed, slow ones are taken to last this many times the inflection point.
 const SLOW_AT_FIRST: f64 = 2.0;
 
@@ -65,8 +63,7 @@ impl Averages {
 
 impl Expected {
     pub(crate) fn new(learned: &[DeviceModel], settings: &Settings) -> Expected {
-        let delay_ns = learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min();
-        Expected { devices: learned.iter().map(Averages::of).collect(), hedging: Hedging::new(settings, delay_ns) }
+        Expected { devices: learned.iter().map(Averages::of).collect(), hedging: hedging_of(learned, settings) }
     }
 
     /// What the read is expected to take on the device, in ns, and whether its trees say so.
@@ -80,13 +77,16 @@ impl Expected {
         let Some(score) = score else {
             return (view.expected_ns() as f64, None);
         };
-        let slow_share = 1.0 / (1.0 + (-f64::from(score) / SCORE_ONE).exp());
+        let slow_share = 1.0 / (1.0 + (-f64::from(score) / f64::from(TREE_ONE)).exp());
         let alone_ns = own.fast_ns + slow_share * (own.slow_ns - own.fast_ns);
         (alone_ns * (f64::from(view.in_flight()) + 1.0).sqrt(), Some(score))
     }
 
-    fn best(&self, ask: &Ask<'_>) -> usize {
-        ask.least(|device| self.expected_ns(ask, device).0)
+    /// The candidate that is expected to answer first, and the score of its trees.
+    fn best(&self, ask: &Ask<'_>) -> (usize, Option<i32>) {
+        let expected = ask.candidates().map(|device| (device, self.expected_ns(ask, device)));
+        let first = expected.min_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b));
+        first.map_or((ask.next, None), |(device, (_, score))| (device, score))
     }
 }
 
@@ -108,14 +108,16 @@ impl Policy for Expected {
             self.hedging.earn(ask.settings);
         }
         let forgotten = ask.forgotten().next().filter(|_| ask.count() > 1);
-        let chosen = forgotten.unwrap_or_else(|| self.best(ask));
-        let submit = Submit { probe: forgotten.is_some(), ..Submit::to(chosen).hedged(self.hedging.delay_ns()) };
-        let fast = forgotten.is_none() && self.expected_ns(ask, chosen).1.is_some_and(|score| score < 0);
-        Choice::Submit(Submit { predicted_fast: fast, ..submit })
+        let (chosen, score) = forgotten.map_or_else(|| self.best(ask), |device| (device, None));
+        Choice::Submit(Submit {
+            probe: forgotten.is_some(),
+            predicted_fast: score.is_some_and(|score| score < 0),
+            ..Submit::to(chosen).hedged(self.hedging.delay_ns())
+        })
     }
 
     fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
-        if self.hedging.ask(ask.settings, &ask.known()) { Hedge::To(self.best(ask)) } else { Hedge::Never }
+        if self.hedging.ask(ask.settings, &ask.known()) { Hedge::To(self.best(ask).0) } else { Hedge::Never }
     }
 
     fn completed(&mut self, done: &Completion) {

@@ -15,7 +15,7 @@ mod snitch;
 
 use self::core::Core;
 use crate::{Config, Error, Policy};
-use linnet_core::{DIGITS, Network, Predictions, Trees};
+use linnet_core::{DIGITS, Hedging, Network, Predictions, Settings, Trees};
 use linnet_types::{Nanos, Thresholds};
 
 /// Every name that [`policy`] knows.
@@ -60,6 +60,13 @@ pub struct DeviceModel {
     pub trees: Option<Trees>,
     /// Predictions by the score of the trees; without latencies, `linnet+hl` hedges by its thresholds.
     pub predictions: Predictions,
+}
+
+/// The hedging of linnet-best. Its delay starts at the lowest 95th percentile known of any device; without one it does
+/// not hedge.
+fn hedging_of(learned: &[DeviceModel], settings: &Settings) -> Hedging {
+    let delay_ns = learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min();
+    Hedging::new(settings, delay_ns)
 }
 
 /// The policy of this name for an array whose devices are described by `learned`, one entry each. A threshold of 0 is

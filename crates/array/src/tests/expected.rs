@@ -2,20 +2,8 @@
 //! Tests linnet-expected where odds and expected latencies disagree.
 
 use super::*;
-use crate::{RunResult, policy, run};
 use linnet_core::{TREE_ONE, Trees};
-use linnet_types::{Device, IoRecord, Thresholds};
-
-fn go<D: Device>(name: &str, devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel]) -> RunResult {
-    let config = Config { replicas: devices.len(), ..Config::default() };
-    let policy = policy(name, learned, &config).expect("a known name");
-    let options = crate::RunOptions { array: config, log: true };
-    run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
-}
-
-fn counts(result: &RunResult) -> Vec<usize> {
-    result.log.iter().map(Vec::len).collect()
-}
+use linnet_types::{IoRecord, Thresholds};
 
 fn reads(count: u64) -> Vec<IoRecord> {
     (0..count).map(|i| IoRecord::new(i * 3_000_000, Op::Read, i * 1_048_576, 4096)).collect()
@@ -34,9 +22,9 @@ fn model(inflection_ns: Nanos, score: i32) -> DeviceModel {
 fn a_fast_drive_that_is_slow_for_itself_is_preferred_to_a_slow_one_that_is_fast_for_itself() {
     let devices = || vec![steady(300_000, 4), steady(80_000, 4)];
     let learned = [model(1_000_000, -2 * TREE_ONE), model(60_000, 3 * TREE_ONE)];
-    let expected = counts(&go("linnet-expected", &mut devices(), &reads(200), &learned));
+    let expected = counts(&run_named("linnet-expected", &mut devices(), &reads(200), &learned));
     assert!(expected[0] < 10, "{expected:?}");
-    let by_odds = counts(&go("linnet-best", &mut devices(), &reads(200), &learned));
+    let by_odds = counts(&run_named("linnet-best", &mut devices(), &reads(200), &learned));
     assert!(by_odds[1] < 10, "{by_odds:?}");
 }
 
@@ -44,7 +32,7 @@ fn a_fast_drive_that_is_slow_for_itself_is_preferred_to_a_slow_one_that_is_fast_
 fn equal_drives_are_told_apart_by_their_trees() {
     let devices = || vec![steady(80_000, 4), steady(80_000, 4), steady(80_000, 4)];
     let learned = [3 * TREE_ONE, 0, 0].map(|score| model(150_000, score));
-    let counts = counts(&go("linnet-expected", &mut devices(), &reads(200), &learned));
+    let counts = counts(&run_named("linnet-expected", &mut devices(), &reads(200), &learned));
     // The trees of a drive count once it has answered eight reads.
     assert_eq!(counts[0], 8, "{counts:?}");
 }
@@ -54,8 +42,8 @@ fn without_trees_it_is_ewma_hedged() {
     let devices = || vec![steady(2_000_000, 4), steady(80_000, 4), steady(90_000, 4)];
     let learned = learned(&[None, None, None]);
     let records: Vec<IoRecord> = (0..500).map(|i| IoRecord::new(i * 40_000, Op::Read, i * 1_048_576, 4096)).collect();
-    let ours = go("linnet-expected", &mut devices(), &records, &learned);
-    let rival = go("ewma-hedged", &mut devices(), &records, &learned);
+    let ours = run_named("linnet-expected", &mut devices(), &records, &learned);
+    let rival = run_named("ewma-hedged", &mut devices(), &records, &learned);
     assert_eq!(ours.log, rival.log);
     assert_eq!(ours.counters.extra_io, rival.counters.extra_io);
     assert!(ours.counters.extra_io > 0);

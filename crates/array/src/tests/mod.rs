@@ -11,10 +11,10 @@ mod probing;
 mod rivals;
 mod sim;
 
-use crate::{Config, DeviceModel};
+use crate::{Config, DeviceModel, RunOptions, RunResult, policy, run};
 use linnet_core::{DIGITS, Layer, Network};
 use linnet_sim::{Modelled, TestDevice};
-use linnet_types::{IoRecord, Nanos, Op, Thresholds};
+use linnet_types::{Device, IoRecord, Nanos, Op, Thresholds};
 
 /// A network of one layer with this last row; the first output is always 0.
 fn network(slow: [i64; DIGITS], bias: i64) -> Network {
@@ -75,4 +75,17 @@ fn steady(read_ns: Nanos, write_ns: Nanos) -> Modelled<TestDevice> {
 
 fn two_replicas() -> Config {
     Config { replicas: 2, ..Config::default() }
+}
+
+/// Every device holds every replica, and the I/Os of each device are recorded.
+fn run_named<D: Device>(name: &str, devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel]) -> RunResult {
+    let config = Config { replicas: devices.len(), ..Config::default() };
+    let policy = policy(name, learned, &config).expect("a known name");
+    let options = RunOptions { array: config, log: true };
+    run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
+}
+
+/// How many I/Os each device had.
+fn counts(result: &RunResult) -> Vec<usize> {
+    result.log.iter().map(Vec::len).collect()
 }

@@ -2,23 +2,11 @@
 //! Tests the rules of other systems on small cases that their sources decide.
 
 use super::*;
-use crate::{RunResult, policy, run};
 use linnet_core::Trees;
 use linnet_types::{Device, IoRecord};
 
 const FAST_NS: Nanos = 80_000;
 const SLOW_NS: Nanos = 2_000_000;
-
-fn go<D: Device>(name: &str, devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel]) -> RunResult {
-    let config = Config { replicas: devices.len(), ..Config::default() };
-    let policy = policy(name, learned, &config).expect("a known name");
-    let options = crate::RunOptions { array: config, log: true };
-    run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
-}
-
-fn counts(result: &RunResult) -> Vec<usize> {
-    result.log.iter().map(Vec::len).collect()
-}
 
 fn reads(count: u64, gap_ns: Nanos) -> Vec<IoRecord> {
     (0..count).map(|i| IoRecord::new(i * gap_ns, Op::Read, i * 1_048_576, 4096)).collect()
@@ -34,8 +22,8 @@ fn three() -> Vec<DeviceModel> {
 
 #[test]
 fn md_raid1_takes_the_first_idle_drive_and_spreads_a_burst() {
-    assert_eq!(counts(&go("md-raid1", &mut one_slow(), &reads(100, 3_000_000), &three())), [100, 0, 0]);
-    let burst = go("md-raid1", &mut one_slow(), &reads(9, 1), &three());
+    assert_eq!(counts(&run_named("md-raid1", &mut one_slow(), &reads(100, 3_000_000), &three())), [100, 0, 0]);
+    let burst = run_named("md-raid1", &mut one_slow(), &reads(9, 1), &three());
     assert_eq!(counts(&burst), [3, 3, 3]);
 }
 
@@ -44,24 +32,24 @@ fn md_raid1_continues_a_stream_where_no_other_drive_is_idle() {
     let mut records = reads(3, 1);
     // The fourth read continues the third, which went to the third drive; all drives are busy.
     records.push(IoRecord::new(3, Op::Read, records[2].offset_bytes + 4096, 4096));
-    assert_eq!(counts(&go("md-raid1", &mut one_slow(), &records, &three())), [1, 1, 2]);
+    assert_eq!(counts(&run_named("md-raid1", &mut one_slow(), &records, &three())), [1, 1, 2]);
     // Much later all drives are idle, and the first one is taken.
     records[3].arrive_ns = 1_000_000_000;
-    assert_eq!(counts(&go("md-raid1", &mut one_slow(), &records, &three())), [2, 1, 1]);
+    assert_eq!(counts(&run_named("md-raid1", &mut one_slow(), &records, &three())), [2, 1, 1]);
 }
 
 #[test]
 fn spdk_raid1_counts_the_bytes_of_reads() {
     let mut records = reads(4, 1);
     records[0].size_bytes = 65_536;
-    assert_eq!(counts(&go("spdk-raid1", &mut one_slow(), &records, &three())), [1, 2, 1]);
+    assert_eq!(counts(&run_named("spdk-raid1", &mut one_slow(), &records, &three())), [1, 2, 1]);
 }
 
 #[test]
 fn queue_depth_prefers_the_first_path_and_latency_gives_shares() {
-    assert_eq!(counts(&go("nvme-queue-depth", &mut one_slow(), &reads(50, 3_000_000), &three())), [50, 0, 0]);
+    assert_eq!(counts(&run_named("nvme-queue-depth", &mut one_slow(), &reads(50, 3_000_000), &three())), [50, 0, 0]);
     // The first 15 s are shared equally. Then 2 ms against 80 us and 80 us: about 1, 31 and 31 of 64 credits.
-    let counts = counts(&go("nvme-latency", &mut one_slow(), &reads(20_000, 3_000_000), &three()));
+    let counts = counts(&run_named("nvme-latency", &mut one_slow(), &reads(20_000, 3_000_000), &three()));
     let first_window = 5_000 / 3;
     assert!((first_window..first_window + 600).contains(&counts[0]), "{counts:?}");
     assert!(counts[1].abs_diff(counts[2]) < 200, "{counts:?}");
@@ -69,7 +57,7 @@ fn queue_depth_prefers_the_first_path_and_latency_gives_shares() {
 
 #[test]
 fn historical_service_time_avoids_the_slow_path_but_tries_it_when_stale() {
-    let counts = counts(&go("dm-hst", &mut one_slow(), &reads(2_000, 30_000), &three()));
+    let counts = counts(&run_named("dm-hst", &mut one_slow(), &reads(2_000, 30_000), &three()));
     assert!(counts[0] > 2 && counts[0] < 200, "{counts:?}");
     assert_eq!(counts.iter().sum::<usize>(), 2_000);
 }
@@ -77,7 +65,7 @@ fn historical_service_time_avoids_the_slow_path_but_tries_it_when_stale() {
 #[test]
 fn two_choices_and_prequal_avoid_the_busy_device() {
     for (name, most) in [("power-of-two", 400), ("prequal", 120)] {
-        let result = go(name, &mut one_slow(), &reads(1_000, 100_000), &three());
+        let result = run_named(name, &mut one_slow(), &reads(1_000, 100_000), &three());
         let counts = counts(&result);
         assert!(counts[0] < most && counts[1] > 250 && counts[2] > 250, "{name}: {counts:?}");
     }
@@ -86,11 +74,11 @@ fn two_choices_and_prequal_avoid_the_busy_device() {
 #[test]
 fn the_snitch_leaves_the_primary_only_where_it_is_bad_and_retries_late_reads() {
     let slightly = || vec![steady(150_000, 4), steady(FAST_NS, 4), steady(FAST_NS, 4)];
-    let slow = go("dynamic-snitch", &mut one_slow(), &reads(2_000, 1_000_000), &three());
+    let slow = run_named("dynamic-snitch", &mut one_slow(), &reads(2_000, 1_000_000), &three());
     // A retry goes out after the p99 of 0.9 ms, until the primary has a score. Then the others have better ones.
     assert!(slow.counters.extra_io > 0);
     assert!(counts(&slow)[0] < 300, "{:?}", counts(&slow));
-    let fair = go("dynamic-snitch", &mut slightly(), &reads(2_000, 1_000_000), &three());
+    let fair = run_named("dynamic-snitch", &mut slightly(), &reads(2_000, 1_000_000), &three());
     // A replica without samples has the score 0, so each of the others is read for one period of 100 ms.
     assert_eq!(counts(&fair), [1_800, 100, 100]);
     assert_eq!(fair.counters.extra_io, 0);
@@ -103,14 +91,14 @@ fn without_a_model_the_hedge_and_the_probe_stay_and_without_the_hedge_the_trees(
         .to_vec();
     let fast = || vec![steady(FAST_NS, 4), steady(FAST_NS, 4), steady(FAST_NS, 4)];
     let records = reads(200, 3_000_000);
-    let by_trees = go("trees-only", &mut fast(), &records, &slow_first);
-    let best = go("linnet-best", &mut fast(), &records, &slow_first);
+    let by_trees = run_named("trees-only", &mut fast(), &records, &slow_first);
+    let best = run_named("linnet-best", &mut fast(), &records, &slow_first);
     assert_eq!(counts(&by_trees), counts(&best), "nothing is late here");
     assert!(counts(&by_trees)[0] <= 1, "{:?}", counts(&by_trees));
-    let without = go("ewma-hedged", &mut fast(), &records, &slow_first);
+    let without = run_named("ewma-hedged", &mut fast(), &records, &slow_first);
     assert!(counts(&without)[0] > 100, "{:?}", counts(&without));
     // All drives stall: the hedge sends a second copy, and trees-only has none.
     let stall = || vec![steady(SLOW_NS, 4), steady(SLOW_NS, 4), steady(SLOW_NS, 4)];
-    assert!(go("ewma-hedged", &mut stall(), &records, &slow_first).counters.extra_io > 0);
-    assert_eq!(go("trees-only", &mut stall(), &records, &slow_first).counters.extra_io, 0);
+    assert!(run_named("ewma-hedged", &mut stall(), &records, &slow_first).counters.extra_io > 0);
+    assert_eq!(run_named("trees-only", &mut stall(), &records, &slow_first).counters.extra_io, 0);
 }
