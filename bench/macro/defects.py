@@ -17,7 +17,7 @@ from typing import Any
 from linnet._native import Trace
 from linnet.studies.accuracy import accuracy
 from linnet.studies.grid import MAX_READS, REAL_SSD, first_reads
-from recordings import add_traces
+from recordings import add_traces, parse_or_skip
 
 BOTH = ("random-split", "threshold-over-all", "hard-auc")
 OF = {
@@ -39,10 +39,7 @@ def main() -> int:
     parser.add_argument("--max-reads", type=int, default=MAX_READS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    if not args.traces.is_dir():
-        print(f"skipped: no directory {args.traces}", file=sys.stderr)
-        return 77
+    args = parse_or_skip(parser)
     read = {name: Trace.read(args.traces / file).named(name) for name, file in REAL_SSD.items()}
     traces = [first_reads(trace, args.max_reads).named(name) for name, trace in read.items()]
     rows: list[dict[str, Any]] = []

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from linnet import FitSettings, LearnError, Trace, fit
-from recordings import add_traces
+from recordings import add_traces, parse_or_skip
 
 FILES = (
     "flashnet-nvme/tencent.cut.per_50k.most_rand_iops.537.trace.zst",
@@ -33,10 +33,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=FitSettings.epochs)
     parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    if not args.traces.is_dir():
-        print(f"skipped: no directory {args.traces}", file=sys.stderr)
-        return 77
+    args = parse_or_skip(parser)
     rows = []
     for file in FILES:
         name = "/".join((Path(file).parent.name, Path(file).name.removeprefix("tencent.cut.per_50k.").split(".")[0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 
@@ -12,3 +13,12 @@ def add_traces(parser: argparse.ArgumentParser) -> None:
     """Add ``--traces``, a folder of real traces. A driver says what it skips where the folder is not there."""
     folder = Path(os.environ.get("LINNET_SHARED", "shared")) / "traces"
     parser.add_argument("--traces", type=Path, default=folder, help="folder of real traces ($LINNET_SHARED/traces)")
+
+
+def parse_or_skip(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Parse the arguments; exit with status 77, for skipped, where the folder of traces is missing."""
+    args = parser.parse_args()
+    if not args.traces.is_dir():
+        print(f"skipped: no directory {args.traces}", file=sys.stderr)
+        sys.exit(77)
+    return args

@@ -17,7 +17,7 @@ from linnet.studies.worth import without_ties
 
 sys.path.insert(0, str(Path(__file__).parent))
 from real_accuracy import FILES
-from recordings import add_traces
+from recordings import add_traces, parse_or_skip
 
 
 def main() -> int:
@@ -27,10 +27,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--schema", default="linnet-1")
     parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    if not args.traces.is_dir():
-        print(f"skipped: no directory {args.traces}", file=sys.stderr)
-        return 77
+    args = parse_or_skip(parser)
     rows = []
     for file in FILES:
         name = file.removesuffix(".zst").split("per_50k.")[-1]
