@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from linnet.studies.revokes import figures, threshold_at
+from linnet.studies.revokes import TREE_ONE, figures, threshold_at
 
 
 def test_a_threshold_allows_as_many_false_revokes_as_asked_and_no_lower_one_does() -> None:
     chance = np.random.default_rng(1)
     score = chance.integers(-3_000, 3_000, 2_000).astype(np.int32)
-    slow = chance.random(2_000) < 1 / (1 + np.exp(-score / 1024))
+    slow = chance.random(2_000) < 1 / (1 + np.exp(-score / TREE_ONE))
     for asked in (0.0, 0.005, 0.02, 0.3):
         threshold = threshold_at(score, slow, asked)
         assert figures(score, slow, threshold)["false_revoke"] <= asked

@@ -2,8 +2,8 @@
 """False revokes asked for and had: where the trees' score is cut, instead of at even odds.
 
 A threshold of the score is the lowest at which the share of reads that are fast, and would be revoked, does not exceed
-the share asked for on reads whose outcome is known. Which reads these are decides whether the rate holds later: those
-that the trees were fitted to look better told apart than later ones are.
+the share asked for on reads whose outcome is known. Which reads these are decides whether the rate holds later: on
+reads that the trees were fitted to, slow and fast ones look easier to separate than they are on later reads.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ ASKED = (0.005, 0.01, 0.02, 0.05)
 """False revokes as shares of all reads."""
 FITTED_ON = 0.375
 """Share of the reads that the trees are fitted to where later ones choose the threshold."""
+TREE_ONE = 1024
+"""What the trees count a logarithm of odds in (``LINNET_TREE_ONE`` of the core)."""
 TRAINED_ON = 0.5
 """Share of the reads that are known; the rest is for testing."""
 
@@ -60,6 +62,6 @@ def revoke_rates(trace: Trace, seed: int = 0, schema: str = "linnet-1") -> list[
             rows.append({"chosen_on": None, "asked": None, "threshold": 0.0} | figures(score[known:], slow[known:], 0))
         for asked in ASKED:
             threshold = threshold_at(score[held], slow[held], asked)
-            own = {"chosen_on": chosen_on, "asked": asked, "threshold": threshold / 1024}
+            own = {"chosen_on": chosen_on, "asked": asked, "threshold": threshold / TREE_ONE}
             rows.append(own | figures(score[known:], slow[known:], threshold))
     return [{"trace": trace.name} | row for row in rows]

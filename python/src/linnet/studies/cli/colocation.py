@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from linnet.cli.options import AsJson, Seed
-from linnet.cli.output import Bars, destination, print_json, table
+from linnet.cli.output import Bars, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.place.label import Labeller, Plan
 from linnet.place.workers import Threads, Workers, workers_of
-from linnet.studies.cli.options import chosen_of
+from linnet.studies.cli.options import Page, chosen_of
 from linnet.studies.colocation import MODELS, SPLITS, Seen, score_of, seen_of, tasks
 from linnet.studies.colocation_page import means, page_of, summary
 from linnet.studies.kept import Kept
@@ -39,9 +39,7 @@ def colocation_command(
         Path | None,
         typer.Option(help="File of JSON lines with the scores, and KEEP.runs with the runs: neither is made again."),
     ] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Write the tables as Markdown to this file.", callback=destination)
-    ] = None,
+    page: Page = None,
     ray: Annotated[
         str | None,
         typer.Option(help="Run and fit on a Ray cluster: its address, auto, or local.", show_default=False),

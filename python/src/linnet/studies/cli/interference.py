@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from linnet.cli.options import AsJson
-from linnet.cli.output import Bars, destination, print_json, table
+from linnet.cli.output import Bars, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
-from linnet.studies.cli.options import chosen_of
+from linnet.studies.cli.options import Page, chosen_of
 from linnet.studies.interference import RATES, STATES, TIMES, cases, rows_of
 from linnet.studies.interference_page import TITLES, figure_of, page_of, summary
 from linnet.studies.kept import Kept
@@ -30,9 +30,7 @@ def interference_command(
         Path | None,
         typer.Option(help="Append each run to this file of JSON lines; what it has is not run again."),
     ] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Write the tables as Markdown to this file.", callback=destination)
-    ] = None,
+    page: Page = None,
     pictures: Annotated[
         Path | None, typer.Option(help="Draw interference-DRIVE.svg into this folder.", file_okay=False, exists=True)
     ] = None,
