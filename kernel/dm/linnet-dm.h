@@ -263,8 +263,8 @@ static inline bool linnet_is_refusal(blk_status_t status)
 }
 
 /*
- * Whether the status of a read that failed is an answer for the application, and another leg would not help. Who asks
- * with REQ_NOWAIT is told that the I/O would have to wait, and asks again in another way.
+ * Whether the status of a read that failed is an answer for the application, so that no other leg is tried. A caller
+ * that set REQ_NOWAIT has to learn that the I/O would wait; it then submits it from another context.
  */
 static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_opf_t opf, blk_status_t status)
 {

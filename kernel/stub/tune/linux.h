@@ -101,7 +101,7 @@ void stub_free_rcu(struct rcu_head *rcu, void *what);
 #define kfree_rcu(p, member) stub_free_rcu(&(p)->member, p)
 #define rcu_dereference(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
 #define rcu_dereference_raw(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
-#define rcu_dereference_protected(p, why) (p) /* plain, as Linux has it: the caller holds off whoever writes */
+#define rcu_dereference_protected(p, why) (p) /* a plain read, as in Linux: the caller excludes writers */
 #define rcu_access_pointer(p) READ_ONCE(p)
 #define rcu_assign_pointer(p, v) __atomic_store_n(&(p), v, __ATOMIC_RELEASE)
 
