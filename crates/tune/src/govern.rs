@@ -261,7 +261,11 @@ mod tests {
         let order = Counts { accesses: 400, pages: 6400, forward: 400, added: 6400, batches: 50, ..Counts::default() };
         assert_eq!(priced(&mut governor, 6000, JUMP_PAGES, order), Some("decision"));
         // A second one to 8 KiB within 10 s of the first. At the first one's price it would stand.
-        assert_eq!(priced(&mut governor, 8000, 100.0, touched(500, 32)), None, "a mixture, until the next window agrees");
+        assert_eq!(
+            priced(&mut governor, 8000, 100.0, touched(500, 32)),
+            None,
+            "a mixture, until the next window agrees"
+        );
         assert_eq!(priced(&mut governor, 9000, 100.0, touched(500, 32)), Some("decision"));
         assert_eq!(priced(&mut governor, 10_500, 100.0, touched(1000, 2)), Some("rollback"), "102 after 66");
     }
