@@ -53,6 +53,9 @@ const TRIAL_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Path {
     began: Option<Duration>,
+    /// The last two looks. What a look tells came between them.
+    looked: Duration,
+    looked_before: Duration,
     scans: Rpcs,
     scanned: BTreeSet<FileId>,
     others: Others,
@@ -82,6 +85,8 @@ impl Path {
     pub fn new(kib: u32, measures: bool) -> Path {
         Path {
             began: None,
+            looked: Duration::ZERO,
+            looked_before: Duration::ZERO,
             scans: Rpcs::default(),
             scanned: BTreeSet::new(),
             others: Others::default(),
@@ -145,14 +150,23 @@ impl Path {
 
     /// Takes in the reads of one file since the last call. `ordered`: it is read in order, under the value `kib`.
     pub fn note(&mut self, now: Duration, file: FileId, ordered: bool, kib: u32, rpcs: &Rpcs) {
+        if self.looked != now {
+            (self.looked_before, self.looked) = (self.looked, now);
+        }
+        // Nobody knows since when the first look's reads came.
         let began = *self.began.get_or_insert(now);
-        if now >= began + WINDOW || self.is_clear(now.saturating_sub(began)) {
-            self.close(now, now - began);
+        if began == now {
+            return;
+        }
+        // The window has all that came until the look before. Looks are not equally long: the one after a change is longer.
+        let last = self.looked_before;
+        if last >= began + WINDOW || self.is_clear(last.saturating_sub(began)) {
+            self.close(last, last - began);
         }
         if ordered && kib == self.scan_kib && self.trial.is_some() && !self.arrived {
             // What came before came under the value before.
             self.arrived = true;
-            self.began = Some(now);
+            self.began = Some(last);
             (self.scans, self.all, self.stray_bytes) = (Rpcs::default(), Rpcs::default(), 0);
             (self.scanned, self.others) = (BTreeSet::new(), Others::default());
         }
