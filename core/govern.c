@@ -6,7 +6,8 @@
  * A window ends after a second, or sooner where the verdict changes and is certain: another way of reading, or another
  * value for reads in order (which a model or a measurement gave, and not the features). A verdict below the floor of
  * confidence waits for more, up to some seconds. After a change the next full window is compared with the one that led to
- * it: where the new value costs more, the old one returns and the file is left alone for a while, longer each time.
+ * it: where the new value costs more, the old one returns and the file is left alone for a while, longer each time. Both costs
+ * are at the price that a jump had when the change was proposed: on a way to a server it follows what others read there.
  */
 #include "readahead.h"
 
@@ -60,7 +61,7 @@ static int judge(struct linnet_governor *governor, uint64_t now_ns, const struct
 		 const struct linnet_readahead_verdict *verdict, struct linnet_proposal *proposal)
 {
 	uint64_t before = governor->cost_before_q16;
-	uint64_t after = linnet_pattern_cost_q16(pattern, governor->jump_pages_q16);
+	uint64_t after = linnet_pattern_cost_q16(pattern, governor->cost_jump_pages_q16);
 
 	if (!governor->has_cost || !governor->has_changed || since(governor->changed_at_ns, now_ns) < LINNET_WINDOW_NS)
 		return 0;
@@ -102,7 +103,8 @@ static void propose(struct linnet_governor *governor, uint64_t now_ns, const str
 	governor->has_pending = 0;
 	governor->has_cost = 1;
 	governor->cost_reading = verdict->reading;
-	governor->cost_before_q16 = linnet_pattern_cost_q16(pattern, governor->jump_pages_q16);
+	governor->cost_jump_pages_q16 = governor->jump_pages_q16;
+	governor->cost_before_q16 = linnet_pattern_cost_q16(pattern, governor->cost_jump_pages_q16);
 	proposal->change = LINNET_CHANGE_DECISION;
 	proposal->to_kib = to;
 	proposal->confidence_ppm = verdict->confidence_ppm;
@@ -145,4 +147,4 @@ void linnet_governor_refused(struct linnet_governor *governor, uint64_t now_ns, 
 
 /* Bindings in other languages mirror these. */
 _Static_assert(sizeof(struct linnet_proposal) == 40, "struct linnet_proposal");
-_Static_assert(sizeof(struct linnet_governor) == 72 + sizeof(struct linnet_counts), "struct linnet_governor");
+_Static_assert(sizeof(struct linnet_governor) == 80 + sizeof(struct linnet_counts), "struct linnet_governor");

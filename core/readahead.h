@@ -136,10 +136,11 @@ struct linnet_governor {
 	uint32_t reading;       /* of the last trusted window, or LINNET_READINGS */
 	uint32_t cost_reading;  /* of the window that led to the last change */
 	uint32_t jump_pages_q16; /* see linnet_pattern_cost_q16; the caller may set it at any time */
+	uint32_t cost_jump_pages_q16; /* what it was when the last change was proposed */
 	uint8_t has_pending;
 	uint8_t has_changed;
 	uint8_t has_cost;
-	uint8_t spare;
+	uint8_t spare[5];
 };
 
 /* A file that has this value when it is first seen. */

@@ -7,6 +7,8 @@
 Runs inside a machine that `nfs.sh` has set up. Writes a JSON line for each run to OUT/nfs-figures.jsonl, and prints
 tables at the end. Readers are limited to 48 MiB of memory and begin with cold caches, on the client and on the server.
 
+A setting is a value in KiB, `tuned`, or two values: 8+2048 gives the random reader's file 8 KiB and the scan's 2048.
+
 scan: MB/s of reads in order. random: faults per second of single pages through a mapping. mixed: both at once, on two
 files. Each for the whole run, and for its second half, in which a tuner has decided. Beside them what the client asked
 of the server in the whole run: READ calls, and bytes received for each byte that the readers used.
@@ -39,11 +41,20 @@ def shell(line: str) -> None:
     subprocess.run(["bash", "-c", f"set -euo pipefail; . tests/vm/lib.sh; . tests/vm/nfs.sh; {line}"], check=True)
 
 
-def start(how: str, file: str, seconds: float) -> subprocess.Popen[str]:
-    """Start a reader inside the group."""
-
+def start(how: str, file: str, seconds: float, kib: int | None) -> subprocess.Popen[str]:
+    """Start a reader inside the group, on a file that it opens under a value of its own."""
+    if kib is not None:
+        knob(POINT).write_text(str(kib))
     words = [str(READER), how, str(POINT / file), str(seconds)]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=join_group)  # noqa: PLW1509
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=join_group)  # noqa: PLW1509
+    if kib is not None:
+        wait(f"{file} to be opened", lambda: has_open(process.pid, POINT / file))
+    return process
+
+
+def has_open(process: int, file: Path) -> bool:
+    """Whether a process has a file open."""
+    return any(Path(f"/proc/{process}/fd/{fd}").readlink() == file for fd in os.listdir(f"/proc/{process}/fd"))
 
 
 def received() -> tuple[int, int]:
@@ -55,15 +66,19 @@ def received() -> tuple[int, int]:
     return calls, brought
 
 
-def rates(workload: str, seconds: float) -> dict[str, float]:
-    """Run a workload with cold caches: MB/s of the scan, faults a second of the random reader, what was asked for."""
+def rates(workload: str, seconds: float, apart: tuple[int, int] | None = None) -> dict[str, float]:
+    """Run a workload with cold caches: MB/s of the scan, faults a second of the random reader, what was asked for.
+
+    apart: KiB of the random reader and of the scan; without it both open their files under what the mount has.
+    """
+    random_kib, scan_kib = apart or (None, None)
     Path("/proc/sys/vm/drop_caches").write_text("3")
     calls, brought = received()
     running = {}
     if workload in ("scan", "mixed"):
-        running["scan"] = start("seq", "data", seconds)
+        running["scan"] = start("seq", "data", seconds, scan_kib)
     if workload in ("random", "mixed"):
-        running["random"] = start("random", "other", seconds)
+        running["random"] = start("random", "other", seconds, random_kib)
     found = {}
     asked = 0.0
     for name, process in running.items():
@@ -100,10 +115,11 @@ def cell(given: argparse.Namespace, disk: str, delay_us: int) -> list[dict[str, 
     """Every workload under every setting, on one disk over one way."""
     rows: list[dict[str, object]] = []
 
-    def note(setting: str) -> None:
+    def note(setting: str, apart: tuple[int, int] | None = None) -> None:
         for workload in given.workloads.split(","):
             row: dict[str, object] = {"disk": disk, "delay_us": delay_us, "setting": setting, "workload": workload}
-            row |= {name: round(rate, 2) for name, rate in rates(workload, given.seconds).items()}
+            found = rates(workload, given.seconds, apart)
+            row |= {name: round(rate, 2) for name, rate in found.items()}
             rows.append(row)
             with (given.out / "nfs-figures.jsonl").open("a") as file:
                 print(json.dumps(row), file=file)
@@ -114,6 +130,9 @@ def cell(given: argparse.Namespace, disk: str, delay_us: int) -> list[dict[str, 
             knob(POINT).write_text(str(DEFAULT_KIB))
             with tuned(given.tuner.split(), given.out / f"nfs-{disk}-{delay_us}.log"):
                 note(setting)
+        elif "+" in setting:
+            random_kib, scan_kib = (int(word) for word in setting.split("+"))
+            note(setting, (random_kib, scan_kib))
         else:
             knob(POINT).write_text(setting)
             note(setting)
@@ -171,7 +190,7 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=8.0, help="of a run")
     parser.add_argument("--cells", default=CELLS, help="DISK:DELAY in microseconds, separated by commas")
-    parser.add_argument("--settings", default=SETTINGS, help="values in KiB, and `tuned`, separated by commas")
+    parser.add_argument("--settings", default=SETTINGS, help="KiB, KiB+KiB and `tuned`, separated by commas")
     parser.add_argument("--workloads", default=WORKLOADS, help="separated by commas")
     parser.add_argument("--rsize", action="store_true", help="also what the read size changes")
     parser.add_argument("--tuner", default=f"{LINNET} tune nfs --json", help="the command, before the mount point")

@@ -342,7 +342,8 @@ impl ReadGovernor {
         unsafe { ffi::linnet_governor_refused(&mut self.0, now_ns, wait_ns) };
     }
 
-    /// What bringing something from elsewhere costs beside its pages, in pages times 65,536; 8 pages unless set.
+    /// What bringing something from elsewhere costs beside its pages, in pages times 65,536; 8 pages unless set. Call it
+    /// before `step`. A change is judged at the price at which it was proposed.
     pub fn set_jump_pages_q16(&mut self, jump_pages_q16: u32) {
         self.0.jump_pages_q16 = jump_pages_q16;
     }

@@ -169,10 +169,14 @@ impl Files {
         let mut wanted: HashMap<Key, (&Bdi, u32)> = HashMap::new();
         for (key, track) in context.tracks.iter() {
             let governor = &track.governor;
-            let changed = track.corrected && governor.current_kib() != governor.original_kib();
-            let Some(bdi) = of_files(context.bdis, key.0.dev).filter(|_| changed) else { continue };
-            if now < track.seen + REFRESH && !decided(&bdi.name) {
-                wanted.insert(*key, (bdi, governor.current_kib()));
+            let Some(bdi) = of_files(context.bdis, key.0.dev).filter(|_| track.corrected) else { continue };
+            if now >= track.seen + REFRESH || decided(&bdi.name) {
+                continue;
+            }
+            // The device may have another value by now than the file had when we first saw it.
+            let kib = governor.current_kib();
+            if kib != governor.original_kib() || bdi.value_kib(context.host).is_ok_and(|device| device != kib) {
+                wanted.insert(*key, (bdi, kib));
             }
         }
         if wanted.is_empty() {

@@ -18,7 +18,8 @@ use crate::rule::{Class, Decider, share_of};
 /// A window's length; `LINNET_WINDOW_NS` of `core/readahead.h`.
 pub const WINDOW: Duration = Duration::from_secs(1);
 
-/// What bringing something from elsewhere costs on a disk beside its pages, in pages; as in `core/govern.c`.
+/// What bringing something from elsewhere costs on a disk beside its pages, in pages; `LINNET_JUMP_PAGES` of
+/// `core/readahead.h`.
 pub const JUMP_PAGES: f64 = 8.0;
 
 /// A change that should be made.
@@ -41,14 +42,9 @@ pub struct Governor {
     rpcs: Rpcs,
 }
 
-/// The pattern with the costs that the core compares: batches weighted by what a jump costs here, and none at all where
-/// changes are not judged by cost.
-fn costs(pattern: ReadPattern, judged: bool, jump_pages: f64) -> ReadPattern {
-    if !judged {
-        return ReadPattern { added_each_q16: 0, batches_each_q16: 0, ..pattern };
-    }
-    let batches = pattern.batches_each_q16 as f64 * jump_pages / JUMP_PAGES;
-    ReadPattern { batches_each_q16: batches as u64, ..pattern }
+/// The pattern with the costs that the core compares: none where changes are not judged by cost.
+fn costs(pattern: ReadPattern, judged: bool) -> ReadPattern {
+    if judged { pattern } else { ReadPattern { added_each_q16: 0, batches_each_q16: 0, ..pattern } }
 }
 
 fn ns(time: Duration) -> u64 {
@@ -96,7 +92,8 @@ impl Governor {
             confidence_ppm: (verdict.confidence.clamp(0.0, 1.0) * 1e6).round() as u32,
         });
         let judged = verdict.as_ref().is_none_or(|verdict| decider.is_judged(verdict.class));
-        let proposal = self.core.step(ns(now), &costs(features.pattern, judged, decider.jump_pages()), asked);
+        self.core.set_jump_pages_q16((decider.jump_pages() * 65_536.0) as u32);
+        let proposal = self.core.step(ns(now), &costs(features.pattern, judged), asked);
         if self.core.add(&Counts::default()).is_idle() {
             self.rpcs = Rpcs::default();
         }
@@ -215,6 +212,62 @@ mod tests {
         assert_eq!(step(&mut governor, 1000, scan(5000)), Some(128));
         let mut governor = Governor::new(at(0), 65_536);
         assert_eq!(step(&mut governor, 1000, scan(5000)), None, "and is left alone above it");
+    }
+
+    /// The rule where the price of a jump changes meanwhile, as on a way to a server that others begin to use.
+    struct Priced(f64);
+
+    impl Decider for Priced {
+        fn name(&self) -> &str {
+            "priced"
+        }
+        fn decide(&self, features: &Features) -> Option<crate::rule::Verdict> {
+            Rule::default().decide(features)
+        }
+        fn jump_pages(&self) -> f64 {
+            self.0
+        }
+    }
+
+    /// 1,000 pages touched at random, of which some had been brought before.
+    fn touched(batches: u64, each: u64) -> Counts {
+        Counts { added: batches * each, batches, ..random(1000, 0) }
+    }
+
+    fn priced(governor: &mut Governor, ms: u64, jump_pages: f64, counts: Counts) -> Option<&'static str> {
+        let proposal = governor.step(at(ms), &counts, true, &Priced(jump_pages))?;
+        governor.changed(at(ms), proposal.to_kib);
+        Some(proposal.kind)
+    }
+
+    #[test]
+    fn both_costs_of_a_change_are_at_the_price_when_it_was_made() {
+        // 32 pages and 8 for the jump became 2 and 8, although a jump costs 488 pages by now.
+        let mut governor = Governor::new(at(0), 128);
+        assert_eq!(priced(&mut governor, 1000, JUMP_PAGES, random(500, 32)), Some("decision"));
+        assert_eq!(priced(&mut governor, 2500, 488.0, random(500, 2)), None, "10 after 40");
+        assert_eq!(governor.current_kib(), 8);
+        // And the other way round: 0.5 x 100 + 16 became 100 + 2, although a jump costs little by now.
+        let mut governor = Governor::new(at(0), 128);
+        assert_eq!(priced(&mut governor, 1000, 100.0, touched(500, 32)), Some("decision"));
+        assert_eq!(priced(&mut governor, 2500, JUMP_PAGES, touched(1000, 2)), Some("rollback"), "102 after 66");
+    }
+
+    #[test]
+    fn each_of_two_changes_soon_after_each_other_has_its_own_price() {
+        let mut governor = Governor::new(at(0), 128);
+        assert_eq!(priced(&mut governor, 1000, JUMP_PAGES, touched(500, 32)), Some("decision"));
+        assert_eq!(priced(&mut governor, 2500, JUMP_PAGES, touched(1000, 2)), None, "10 after 20, and judged");
+        let order = Counts { accesses: 400, pages: 6400, forward: 400, added: 6400, batches: 50, ..Counts::default() };
+        assert_eq!(priced(&mut governor, 6000, JUMP_PAGES, order), Some("decision"));
+        // A second one to 8 KiB within 10 s of the first. At the first one's price it would stand.
+        assert_eq!(
+            priced(&mut governor, 8000, 100.0, touched(500, 32)),
+            None,
+            "a mixture, until the next window agrees"
+        );
+        assert_eq!(priced(&mut governor, 9000, 100.0, touched(500, 32)), Some("decision"));
+        assert_eq!(priced(&mut governor, 10_500, 100.0, touched(1000, 2)), Some("rollback"), "102 after 66");
     }
 
     /// Says what it is told to, for any window.

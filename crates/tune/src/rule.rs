@@ -9,6 +9,7 @@ use linnet_core::{ReadRule, ReadVerdict, Reading, certainty_ppm};
 use crate::feature::Features;
 use crate::govern::JUMP_PAGES;
 use crate::nfs::rpc::Rpcs;
+use crate::openfile::FileId;
 
 /// Values that are set, in KiB.
 pub const LADDER_KIB: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
@@ -76,6 +77,8 @@ pub struct Verdict {
 /// What became of one file since the last look.
 #[derive(Debug, Clone, Copy)]
 pub struct FileReads {
+    /// The file.
+    pub file: FileId,
     /// How it is read, as far as decided.
     pub class: Option<Class>,
     /// Its value.

@@ -265,7 +265,7 @@ impl<'a> Tuner<'a> {
             track.governor.note_rpcs(&sample.rpcs);
             let proposal = track.governor.step(now, &sample.counts, demands, self.decider);
             let (class, kib) = (track.governor.class(), track.governor.current_kib());
-            self.decider.note(now, &FileReads { class, kib, rpcs: sample.rpcs });
+            self.decider.note(now, &FileReads { file: sample.file, class, kib, rpcs: sample.rpcs });
             if let Some(class) = class {
                 self.devices.count(&bdi.name, class, sample.counts.added);
             }

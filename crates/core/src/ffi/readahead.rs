@@ -44,14 +44,15 @@ pub struct Governor {
     pub reading: u32,
     pub cost_reading: u32,
     pub jump_pages_q16: u32,
+    pub cost_jump_pages_q16: u32,
     pub has_pending: u8,
     pub has_changed: u8,
     pub has_cost: u8,
-    pub spare: u8,
+    pub spare: [u8; 5],
 }
 
 const _: () = assert!(size_of::<Proposal>() == 40 && size_of::<ReadaheadVerdict>() == 12);
-const _: () = assert!(size_of::<Governor>() == 72 + size_of::<crate::ReadCounts>());
+const _: () = assert!(size_of::<Governor>() == 80 + size_of::<crate::ReadCounts>());
 
 unsafe extern "C" {
     pub fn linnet_counts_add(to: *mut crate::ReadCounts, from: *const crate::ReadCounts);

@@ -6,6 +6,7 @@ mod bpf;
 pub mod feature;
 pub mod model;
 pub mod observe;
+pub(crate) mod others;
 pub mod overmount;
 pub mod path;
 pub mod rpc;

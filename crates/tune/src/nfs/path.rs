@@ -9,10 +9,16 @@
 //! Where the value is what limits scans, four times as much brings far more than a tenth. Such a gain shows within some
 //! round trips, and the next step follows at once: the way from the default to what a far server takes is three steps, and
 //! with a second for each of them a short scan would be over. A small gain is judged on whole windows.
+//!
+//! A gain is one for all who read on the way (`others.rs`). A step that costs others more than it brings is taken back; when
+//! they have gone it is tried again. Where they come later, smaller values are tried, and stay by the same measure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::nfs::others::{Measure, Others};
 use crate::nfs::rpc::Rpcs;
+use crate::openfile::FileId;
 use crate::rule::DEFAULT_KIB;
 
 /// Least and largest value for scans, in KiB. Beyond 8 MiB one scan evicts what others read.
@@ -43,19 +49,16 @@ const HOLD_MAX: Duration = Duration::from_secs(960);
 /// A trial that cannot be measured ends: the reader stopped, or its files may not be set.
 const TRIAL_MAX: Duration = Duration::from_secs(10);
 
-/// What scans got at one value.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Measure {
-    kib: u32,
-    rate: f64,
-    latency: f64,
-}
-
 /// The state of one mount's path.
 #[derive(Debug, Clone)]
 pub struct Path {
     began: Option<Duration>,
+    /// The last two looks. What a look tells came between them.
+    looked: Duration,
+    looked_before: Duration,
     scans: Rpcs,
+    scanned: BTreeSet<FileId>,
+    others: Others,
     stray_bytes: u64,
     all: Rpcs,
     scan_kib: u32,
@@ -67,6 +70,8 @@ pub struct Path {
     short: u32,
     hold_until: Duration,
     hold: Duration,
+    /// The last trial ended because of what others lost.
+    yielded: bool,
     latency: f64,
     rate_max: f64,
     ordered_bytes: f64,
@@ -80,7 +85,11 @@ impl Path {
     pub fn new(kib: u32, measures: bool) -> Path {
         Path {
             began: None,
+            looked: Duration::ZERO,
+            looked_before: Duration::ZERO,
             scans: Rpcs::default(),
+            scanned: BTreeSet::new(),
+            others: Others::default(),
             stray_bytes: 0,
             all: Rpcs::default(),
             scan_kib: kib.max(SCAN_MIN_KIB),
@@ -90,6 +99,7 @@ impl Path {
             short: 0,
             hold_until: Duration::ZERO,
             hold: HOLD,
+            yielded: false,
             latency: 0.0,
             rate_max: 0.0,
             ordered_bytes: 0.0,
@@ -103,7 +113,7 @@ impl Path {
         self.scan_kib
     }
 
-    /// True while a larger value is being tried.
+    /// True while another value is being tried.
     pub fn is_trying(&self) -> bool {
         self.trial.is_some()
     }
@@ -115,7 +125,7 @@ impl Path {
 
     /// The last value at which scans were measured and that stands; None before the first measurement.
     pub fn proven_kib(&self) -> Option<u32> {
-        self.settled.map(|measure| measure.kib)
+        self.settled.as_ref().map(|measure| measure.kib)
     }
 
     /// Time of a read in the last window that had one, in seconds.
@@ -139,18 +149,33 @@ impl Path {
     }
 
     /// Takes in the reads of one file since the last call. `ordered`: it is read in order, under the value `kib`.
-    pub fn note(&mut self, now: Duration, ordered: bool, kib: u32, rpcs: &Rpcs) {
+    pub fn note(&mut self, now: Duration, file: FileId, ordered: bool, kib: u32, rpcs: &Rpcs) {
+        if self.looked != now {
+            (self.looked_before, self.looked) = (self.looked, now);
+        }
+        // Nobody knows since when the first look's reads came.
         let began = *self.began.get_or_insert(now);
-        if now >= began + WINDOW || self.is_clear(now.saturating_sub(began)) {
-            self.close(now, now - began);
+        if began == now {
+            return;
+        }
+        // The window has all that came until the look before. Looks are not equally long: the one after a change is longer.
+        let last = self.looked_before;
+        if last >= began + WINDOW || self.is_clear(last.saturating_sub(began)) {
+            self.close(last, last - began);
         }
         if ordered && kib == self.scan_kib && self.trial.is_some() && !self.arrived {
             // What came before came under the value before.
             self.arrived = true;
-            self.began = Some(now);
+            self.began = Some(last);
             (self.scans, self.all, self.stray_bytes) = (Rpcs::default(), Rpcs::default(), 0);
+            (self.scanned, self.others) = (BTreeSet::new(), Others::default());
         }
         self.all = self.all.plus(*rpcs);
+        if ordered {
+            self.scanned.insert(file);
+        } else {
+            self.others.note(file, kib, rpcs);
+        }
         if ordered && kib == self.scan_kib {
             self.scans = self.scans.plus(*rpcs);
         } else if ordered {
@@ -158,16 +183,31 @@ impl Path {
         }
     }
 
-    /// True where what was seen so far needs no whole window: the first measurement, or a trial that clearly pays.
+    /// True where what was seen so far needs no whole window: the first measurement, or a trial that clearly pays or does
+    /// not.
     fn is_clear(&self, elapsed: Duration) -> bool {
-        let scans = Rpcs { elapsed_ns: nanoseconds(elapsed), ..self.scans };
-        let Some(latency) = scans.latency().filter(|_| self.measures && !self.is_mixed()) else { return false };
-        let sample = SAMPLE.max(Duration::from_secs_f64((SAMPLE_TRIPS * latency).min(1.0)));
-        match (self.trial, self.settled) {
-            (Some(_), Some(before)) => self.arrived && elapsed >= sample && scans.rate() >= CLEAR * before.rate,
-            (None, None) => elapsed >= 2 * sample && scans.rate() >= RATE_MIN,
+        let Some(seen) = self.measure(elapsed).filter(|_| self.measures && !self.is_mixed()) else { return false };
+        let sample = SAMPLE.max(Duration::from_secs_f64((SAMPLE_TRIPS * seen.latency).min(1.0)));
+        match (self.trial, &self.settled) {
+            (Some(_), Some(before)) if self.arrived && elapsed >= sample => {
+                let worth = seen.worth(before);
+                worth >= CLEAR || (is_shown(before, &seen) && worth <= 1.0 / CLEAR)
+            }
+            (None, None) => elapsed >= 2 * sample && seen.rate >= RATE_MIN,
             _ => false,
         }
+    }
+
+    /// What the window says so far; None where no scan was answered.
+    fn measure(&self, elapsed: Duration) -> Option<Measure> {
+        let scans = Rpcs { elapsed_ns: nanoseconds(elapsed), ..self.scans };
+        Some(Measure {
+            kib: self.scan_kib,
+            rate: scans.rate(),
+            scans: self.scanned.len(),
+            latency: scans.latency()?,
+            others: self.others.waits(elapsed.as_secs_f64()),
+        })
     }
 
     fn is_mixed(&self) -> bool {
@@ -177,9 +217,10 @@ impl Path {
     fn close(&mut self, now: Duration, elapsed: Duration) {
         self.began = Some(now);
         let elapsed_ns = nanoseconds(elapsed);
-        let mixed = self.is_mixed();
+        let seen = self.measure(elapsed).filter(|seen| seen.rate >= RATE_MIN && !self.is_mixed());
+        (self.scanned, self.others) = (BTreeSet::new(), Others::default());
         let all = Rpcs { elapsed_ns, ..std::mem::take(&mut self.all) };
-        let scans = Rpcs { elapsed_ns, ..std::mem::take(&mut self.scans) };
+        let scans = std::mem::take(&mut self.scans);
         let strays = std::mem::take(&mut self.stray_bytes);
         if let Some(latency) = all.latency() {
             self.latency = latency;
@@ -187,12 +228,10 @@ impl Path {
         self.rate_max = self.rate_max.max(all.rate());
         self.ordered_bytes = MEMORY * self.ordered_bytes + (scans.bytes + strays) as f64;
         self.all_bytes = MEMORY * self.all_bytes + all.bytes as f64;
-        match scans.latency() {
-            Some(latency) if scans.rate() >= RATE_MIN && !mixed => {
-                self.step(now, Measure { kib: self.scan_kib, rate: scans.rate(), latency });
-            }
-            _ if self.trial.is_some_and(|since| now > since + TRIAL_MAX) => self.back(now),
-            _ => {}
+        match seen {
+            Some(seen) => self.step(now, seen),
+            None if self.trial.is_some_and(|since| now > since + TRIAL_MAX) => self.back(now),
+            None => {}
         }
     }
 
@@ -203,40 +242,57 @@ impl Path {
             self.settled = Some(seen);
             return;
         }
-        match (self.trial, self.settled) {
-            (Some(_), Some(before)) if seen.rate < GAIN * before.rate => {
+        let mut larger = true;
+        match (self.trial, &self.settled) {
+            (Some(_), Some(before)) if seen.worth(before) < GAIN => {
                 self.short += 1;
-                if self.short >= SHORT_MAX {
+                let shown = is_shown(before, &seen);
+                let yielded = shown && seen.kib > before.kib;
+                if shown || self.short >= SHORT_MAX {
                     self.back(now);
+                    self.yielded = yielded;
                 }
                 return;
             }
-            (Some(_), _) => self.hold = HOLD,
+            (Some(_), before) => {
+                self.hold = HOLD;
+                larger = before.as_ref().is_none_or(|before| seen.kib > before.kib);
+            }
+            (None, Some(before)) if before.others.is_empty() && !seen.others.is_empty() && seen.kib > SCAN_MIN_KIB => {
+                larger = false;
+            }
+            (None, Some(_)) if self.yielded && seen.others.is_empty() => {}
             // A path that became much slower or faster is another one.
             (None, Some(before)) if now < self.hold_until && same(before.latency, seen.latency) => return,
             (None, _) => {}
         }
-        self.settled = Some(seen);
-        self.trial = None;
-        if seen.kib < SCAN_MAX_KIB {
-            self.scan_kib = level(f64::from(seen.kib.saturating_mul(STEP)));
-            self.trial = Some(now);
-            self.arrived = false;
-            self.short = 0;
-        } else {
+        self.yielded = false;
+        let next = if larger { seen.kib.saturating_mul(STEP) } else { seen.kib / STEP };
+        let next = level(f64::from(next));
+        self.trial = (next != seen.kib).then_some(now);
+        if self.trial.is_none() {
             self.hold_until = now + self.hold;
         }
+        self.settled = Some(seen);
+        self.scan_kib = next;
+        self.arrived = false;
+        self.short = 0;
     }
 
     /// The trial brought too little: the value before it returns.
     fn back(&mut self, now: Duration) {
-        if let Some(before) = self.settled {
+        if let Some(before) = &self.settled {
             self.scan_kib = before.kib;
         }
         self.trial = None;
         self.hold_until = now + self.hold;
         self.hold = (2 * self.hold).min(HOLD_MAX);
     }
+}
+
+/// True where a window shows what a value brings. Readahead has to grow to a larger one, which a gain of the scans proves.
+fn is_shown(before: &Measure, seen: &Measure) -> bool {
+    seen.kib < before.kib || seen.rate >= GAIN * before.rate
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -257,136 +313,4 @@ pub(crate) fn level(kib: f64) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    /// A link: a scan gets value / latency, at most `most` bytes per second.
-    fn rpcs(kib: u32, latency: f64, most: f64, seconds: f64) -> Rpcs {
-        let rate = (f64::from(kib) * 1024.0 / latency).min(most);
-        let bytes = (rate * seconds) as u64;
-        let reads = bytes / 131_072 + 1;
-        Rpcs {
-            reads,
-            done: reads,
-            matched: reads,
-            bytes,
-            latency_ns: (latency * 1e9) as u64 * reads,
-            ..Rpcs::default()
-        }
-    }
-
-    /// Values that scans have second by second.
-    fn run(path: &mut Path, from_ms: u64, seconds: u64, latency: f64, most: f64) -> Vec<u32> {
-        let mut values = Vec::new();
-        for tick in 1..=seconds * 4 {
-            let kib = path.scan_kib();
-            path.note(at(from_ms + 250 * tick), true, kib, &rpcs(kib, latency, most, 0.25));
-            if values.last() != Some(&path.scan_kib()) {
-                values.push(path.scan_kib());
-            }
-        }
-        values
-    }
-
-    #[test]
-    fn a_long_way_gets_more_and_a_short_one_does_not() {
-        let mut far = Path::new(128, true);
-        assert_eq!(run(&mut far, 0, 20, 0.005, 1e9), [128, 512, 2048, 8192], "1 GB/s over 5 ms hold 5 MB");
-        assert!(far.is_settled());
-        let mut near = Path::new(128, true);
-        assert_eq!(run(&mut near, 0, 20, 0.0001, 1e9), [128, 512, 128], "128 KiB in 0.1 ms fill the link");
-        let mut slow = Path::new(128, true);
-        assert_eq!(run(&mut slow, 0, 20, 0.005, 50e6), [128, 512, 2048, 512], "50 MB/s over 5 ms hold 250 KB");
-    }
-
-    #[test]
-    fn clear_gains_follow_each_other_within_a_second() {
-        let mut path = Path::new(128, true);
-        let mut seen = Vec::new();
-        let mut kib = 128;
-        for tick in 1..=50 {
-            let now = at(100 * tick);
-            path.note(now, true, kib, &rpcs(kib, 0.005, 1e9, 0.1));
-            if path.scan_kib() != kib {
-                // The file is set at the next look.
-                seen.push((100 * tick, path.scan_kib()));
-                path.note(now, true, kib, &rpcs(kib, 0.005, 1e9, 0.1));
-                kib = path.scan_kib();
-            }
-        }
-        assert_eq!(seen.iter().map(|(_, kib)| *kib).collect::<Vec<_>>(), [512, 2048, 8192]);
-        assert!(seen[2].0 <= 1000, "{seen:?}");
-    }
-
-    #[test]
-    fn a_small_gain_is_judged_on_whole_windows() {
-        // 128 KiB in 5 ms are 26 MB/s of 34: 512 KiB bring 1.3 times as much, 2 MiB nothing more.
-        let mut path = Path::new(128, true);
-        run(&mut path, 0, 1, 0.005, 34e6);
-        assert!(path.is_trying() && path.scan_kib() == 512);
-        run(&mut path, 1000, 4, 0.005, 34e6);
-        assert_eq!(path.proven_kib(), Some(512));
-    }
-
-    #[test]
-    fn after_a_useless_trial_the_next_one_waits_longer_each_time() {
-        let mut path = Path::new(128, true);
-        let values = run(&mut path, 0, 59, 0.0001, 1e9);
-        assert_eq!(values, [128, 512, 128]);
-        let values = run(&mut path, 59_000, 110, 0.0001, 1e9);
-        assert_eq!(values, [128, 512, 128], "once more after a minute, then not for two");
-    }
-
-    #[test]
-    fn a_path_that_changes_is_tried_again_at_once() {
-        let mut path = Path::new(128, true);
-        run(&mut path, 0, 10, 0.0001, 1e9);
-        assert_eq!(run(&mut path, 10_000, 20, 0.005, 1e9), [128, 512, 2048, 8192]);
-    }
-
-    #[test]
-    fn other_values_and_slow_readers_say_nothing() {
-        let mut path = Path::new(128, true);
-        for tick in 1..100 {
-            path.note(at(250 * tick), true, 64, &rpcs(64, 0.005, 1e9, 0.25));
-            path.note(at(250 * tick), false, 8, &rpcs(8, 0.005, 1e9, 0.25));
-        }
-        assert_eq!((path.scan_kib(), path.is_settled()), (128, false));
-        let mut path = Path::new(128, true);
-        for tick in 1..100 {
-            path.note(at(250 * tick), true, 128, &rpcs(128, 0.005, 1e5, 0.25));
-        }
-        assert_eq!(path.scan_kib(), 128, "100 KB/s: the reader is what is slow");
-    }
-
-    #[test]
-    fn a_trial_that_nobody_reads_through_ends() {
-        let mut path = Path::new(128, true);
-        run(&mut path, 0, 1, 0.005, 1e9);
-        assert!(path.is_trying());
-        assert_eq!((path.proven_kib(), path.scan_kib()), (Some(512), 2048));
-        for tick in 1..60 {
-            path.note(at(2000 + 250 * tick), false, 8, &rpcs(8, 0.005, 1e9, 0.25));
-        }
-        assert!(!path.is_trying() && path.is_settled());
-    }
-
-    #[test]
-    fn where_nothing_is_set_the_product_gives_the_value() {
-        let mut path = Path::new(128, false);
-        for tick in 1..20 {
-            path.note(at(250 * tick), true, path.scan_kib(), &rpcs(128, 0.005, 1e9, 0.25));
-        }
-        assert_eq!(path.scan_kib(), 512, "three times 128 KiB");
-        assert!((path.product_kib() - 128.0).abs() < 2.0, "{}", path.product_kib());
-    }
-
-    #[test]
-    fn levels_are_powers_of_two_within_the_bounds() {
-        assert_eq!([0.0, 128.0, 129.0, 3000.0, 1e9].map(level), [128, 128, 256, 4096, 8192]);
-    }
-}
+mod tests;

@@ -143,13 +143,16 @@ impl Companion for Rsize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mounts::Dev;
     use crate::nfs::rpc::Rpcs;
+    use crate::openfile::FileId;
 
     fn path(ordered: bool) -> Path {
         let mut path = Path::new(2048, false);
+        let file = FileId { dev: Dev { major: 0, minor: 50 }, inode: 1 };
         for tick in 0..30 {
             let rpcs = Rpcs { matched: 100, latency_ns: 500_000_000, bytes: 25_000_000, ..Rpcs::default() };
-            path.note(Duration::from_millis(250 * tick), ordered, 2048, &rpcs);
+            path.note(Duration::from_millis(250 * tick), file, ordered, 2048, &rpcs);
         }
         path
     }

@@ -103,15 +103,17 @@ impl Decider for NfsRule {
         // What is not decided yet belongs to no side.
         let Some(class) = reading.class else { return };
         let ordered = matches!(class, Class::Sequential | Class::Reverse);
-        self.path.borrow_mut().note(now, ordered, reading.kib, &reading.rpcs);
+        self.path.borrow_mut().note(now, reading.file, ordered, reading.kib, &reading.rpcs);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mounts::Dev;
     use crate::nfs::rpc::Rpcs;
     use crate::observe::Counts;
+    use crate::openfile::FileId;
 
     fn decide(rule: &NfsRule, pages: u64) -> (Class, Option<u32>) {
         let counts = Counts { accesses: 400, pages: 400 * pages, jumps: 400, added: 400 * pages, ..Counts::default() };
@@ -123,9 +125,10 @@ mod tests {
     fn far() -> NfsRule {
         let rule = NfsRule::new(Path::new(128, false));
         let rpcs = Rpcs { matched: 100, latency_ns: 500_000_000, bytes: 25_000_000, ..Rpcs::default() };
+        let file = FileId { dev: Dev { major: 0, minor: 50 }, inode: 1 };
         for tick in 0..10 {
             let now = Duration::from_millis(250 * tick);
-            rule.note(now, &FileReads { class: Some(Class::Runs), kib: 128, rpcs });
+            rule.note(now, &FileReads { file, class: Some(Class::Runs), kib: 128, rpcs });
         }
         rule
     }
