@@ -52,7 +52,6 @@ impl PyServer {
     #[new]
     #[pyo3(signature = (drives, size_bytes = None, unix = None, port = None, directory = None, time_scale = 1.0,
                         log_len = 65_536))]
-    #[expect(clippy::too_many_arguments, reason = "keywords of a Python constructor")]
     fn new(
         drives: Vec<(String, PyRef<'_, PyDevice>)>,
         size_bytes: Option<u64>,
