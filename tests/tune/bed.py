@@ -61,6 +61,8 @@ def _run(*words: str) -> str:
 class Bed:
     """The device, its file system and the control group. A context manager: everything is taken down at the end."""
 
+    mkfs_options: tuple[str, ...] = ("lazy_itable_init=0", "lazy_journal_init=0")
+
     def __init__(self, model: Model | None, memory_bytes: int, size_bytes: int) -> None:
         """``model`` None is no throttle: for a device that has a speed of its own."""
         self.model = model
@@ -78,7 +80,7 @@ class Bed:
             self.root = base / "files"
             self.root.mkdir()
             self.device = self.attach(base, undo)
-            _run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.device)
+            _run("mkfs.ext4", "-q", "-E", ",".join(self.mkfs_options), self.device)
             self._mount()
             undo.callback(self._unmount)
             self.knob = Path(f"/sys/block/{Path(self.device).name}/queue/read_ahead_kb")
