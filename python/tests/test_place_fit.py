@@ -4,18 +4,23 @@
 import json
 import math
 import struct
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from linnet.place import container, moments
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
-from linnet.place.fitted import TARGETS, PlacementModel, fit_model, read_model, to_bytes
+from linnet.place.fitted import TARGETS, PlacementModel, read_model, to_bytes
+from linnet.place.fitting import fit_model
+from linnet.place.label import Cache
 from linnet.place.observations import observe
 from linnet.place.slo import Tenant
 from linnet.place.words import Drive, Profile
+from linnet.place.workers import Work
 from place_tables import DRIVES, read_p99_us, write_ssdiq
 
 
@@ -36,6 +41,48 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> PlacementModel:
     folder = tmp_path_factory.mktemp("drives")
     write_ssdiq(folder)
     return fit_model(observe(folder, TARGETS)["ssdiq"], 42, lambda done: None)
+
+
+class Stopping:
+    """Workers that are stopped after some pieces, done from the last to the first."""
+
+    def __init__(self, pieces: int) -> None:
+        self.left = pieces
+        self.done: list[int] = []
+
+    def map(self, work: Work, shared: Any, pieces: Sequence[Any]) -> Generator[tuple[int, Any]]:
+        for index in reversed(range(len(pieces))):
+            if not self.left:
+                raise KeyboardInterrupt
+            self.left -= 1
+            self.done.append(pieces[index])
+            yield index, work(shared, pieces[index])
+
+
+def test_a_stopped_fit_continues_and_gives_the_same_bytes(tmp_path: Path) -> None:
+    write_ssdiq(tmp_path, ("a0", "b0"), repeats=1)
+    rows = observe(tmp_path, TARGETS)["ssdiq"]
+    whole = to_bytes(fit_model(rows, 42, lambda done: None))
+
+    first, second, told = Stopping(5), Stopping(len(TARGETS)), []
+    for workers in (first, second):
+        cache = Cache(tmp_path / "fits")
+        if workers is first:
+            with pytest.raises(KeyboardInterrupt):
+                fit_model(rows, 42, lambda done: None, workers, cache)
+        else:
+            assert to_bytes(fit_model(rows, 42, told.append, workers, cache)) == whole
+        cache.close()
+    assert sorted(first.done + second.done) == list(range(len(TARGETS))), "no metric is fitted twice"
+    assert told == list(range(5, len(TARGETS) + 1))
+
+    # Other rows, or another seed, are another fit.
+    for other, seed in ((rows.take(np.arange(1, len(rows))), 42), (rows, 43)):
+        strange, cache = Stopping(1), Cache(tmp_path / "fits")
+        with pytest.raises(KeyboardInterrupt):
+            fit_model(other, seed, lambda done: None, strange, cache)
+        assert cache.hits == 0
+        cache.close()
 
 
 def test_a_prediction_follows_the_law_of_its_drive(model: PlacementModel) -> None:

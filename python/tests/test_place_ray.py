@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Labels and scores of forests from a Ray cluster of two local nodes, of which one is killed in the middle."""
+"""Labels, forests' scores and fits from a Ray cluster of two local nodes, of which one is killed in the middle."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from linnet.place.label import Labeller, Plan
+from linnet.place.fitted import TARGETS, to_bytes
+from linnet.place.fitting import fit_model
+from linnet.place.label import Cache, Labeller, Plan
+from linnet.place.observations import observe
 from linnet.place.workers import RayCluster, Threads
 from linnet.studies import colocation
+from place_tables import write_ssdiq
 
 ray = pytest.importorskip("ray", reason="ray is not installed (pip install 'linnet[ray]')")
 
@@ -93,3 +97,21 @@ def test_a_stopped_driver_continues_where_it_was(cluster: Any, tmp_path: Path) -
     again.runs(again.library(_quiet), _quiet)
     assert again.cache.hits == PLAN.workloads + 5
     again.cache.close()
+
+
+def test_a_fit_survives_its_node_and_is_that_of_one_process(cluster: Any, tmp_path: Path) -> None:
+    write_ssdiq(tmp_path)
+    rows = observe(tmp_path, TARGETS)["ssdiq"]
+    workers, cache = RayCluster(cluster.address), Cache(tmp_path / "fits")
+    victim, done_at_kill = cluster.victim.node_id, []
+
+    def kill_in_the_middle(done: int) -> None:
+        if not done_at_kill and workers.done_by[victim] and len(workers.done_by) == 2:
+            cluster.remove_node(cluster.victim, allow_graceful=False)
+            done_at_kill.append(done)
+
+    model = fit_model(rows, 42, kill_in_the_middle, workers, cache)
+    assert done_at_kill and done_at_kill[0] < len(TARGETS), workers.done_by
+    assert len(set(_keys(tmp_path / "fits"))) == len(_keys(tmp_path / "fits")) == len(TARGETS)
+    assert to_bytes(model) == to_bytes(fit_model(rows, 42, _quiet))
+    cache.close()

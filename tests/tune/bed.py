@@ -61,7 +61,10 @@ def _run(*words: str) -> str:
 class Bed:
     """The device, its file system and the control group. A context manager: everything is taken down at the end."""
 
-    def __init__(self, model: Model, memory_bytes: int, size_bytes: int) -> None:
+    mkfs_options: tuple[str, ...] = ("lazy_itable_init=0", "lazy_journal_init=0")
+
+    def __init__(self, model: Model | None, memory_bytes: int, size_bytes: int) -> None:
+        """``model`` None is no throttle: for a device that has a speed of its own."""
         self.model = model
         self.memory_bytes = memory_bytes
         self.size_bytes = size_bytes
@@ -74,17 +77,10 @@ class Bed:
             self._undo = undo
             base = Path(tempfile.mkdtemp(prefix="linnet-bed-"))
             undo.callback(shutil.rmtree, base, ignore_errors=True)
-            memory, self.root = base / "memory", base / "files"
-            memory.mkdir()
+            self.root = base / "files"
             self.root.mkdir()
-            _run("mount", "-t", "tmpfs", "-o", f"size={self.size_bytes + (64 << 20)}", "tmpfs", str(memory))
-            undo.callback(_run, "umount", "-l", str(memory))
-            image = memory / "image"
-            with image.open("wb") as file:
-                file.truncate(self.size_bytes)
-            self.device = _run("losetup", "-f", "--show", str(image))
-            undo.callback(_run, "losetup", "-d", self.device)
-            _run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.device)
+            self.device = self.attach(base, undo)
+            _run("mkfs.ext4", "-q", "-E", ",".join(self.mkfs_options), self.device)
             self._mount()
             undo.callback(self._unmount)
             self.knob = Path(f"/sys/block/{Path(self.device).name}/queue/read_ahead_kb")
@@ -97,6 +93,19 @@ class Bed:
 
     def __exit__(self, *exc: object) -> None:
         self._undo.close()
+
+    def attach(self, base: Path, undo: contextlib.ExitStack) -> str:
+        """Make the block device, with its files under ``base``; what takes it down goes on ``undo``."""
+        memory = base / "memory"
+        memory.mkdir()
+        _run("mount", "-t", "tmpfs", "-o", f"size={self.size_bytes + (64 << 20)}", "tmpfs", str(memory))
+        undo.callback(_run, "umount", "-l", str(memory))
+        image = memory / "image"
+        with image.open("wb") as file:
+            file.truncate(self.size_bytes)
+        device = _run("losetup", "-f", "--show", str(image))
+        undo.callback(_run, "losetup", "-d", device)
+        return device
 
     def _mount(self) -> None:
         _run("mount", "-o", "noatime", self.device, str(self.root))
@@ -166,6 +175,8 @@ class Bed:
 
     def needed_seconds(self, before: tuple[int, int], after: tuple[int, int] | None = None) -> float:
         """What the device model needs at least for the reads since `before`: the bound of a run on an idle machine."""
+        if self.model is None:
+            raise ValueError("a device without a throttle has no bound")
         ios, read = (now - then for now, then in zip(after or self.reads(), before, strict=True))
         return max(ios / self.model.read_iops, read / self.model.read_bytes)
 

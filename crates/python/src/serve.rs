@@ -4,10 +4,13 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use linnet_nbd::{Builder, Drive, Export, Handle, Storage};
+use linnet_nbd::{Builder, Command, Drive, Export, Handle, Sample, Storage};
 use linnet_ssd::Ssd;
 use linnet_types::{LatencyModel, Nanos, Outcome, Request};
+use numpy::PyArray1;
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::errors;
 use crate::ssd::PyDevice;
@@ -44,9 +47,11 @@ pub struct PyServer {
 #[pymethods]
 impl PyServer {
     /// Serves `drives` (name and drive) on a Unix socket or on TCP at loopback, or both. `directory` keeps the data in
-    /// sparse files instead of memory. `time_scale` is wall time divided by model time.
+    /// sparse files instead of memory. `time_scale` is wall time divided by model time. The last `log_len` requests of
+    /// each drive are kept for `requests`.
     #[new]
-    #[pyo3(signature = (drives, size_bytes = None, unix = None, port = None, directory = None, time_scale = 1.0))]
+    #[pyo3(signature = (drives, size_bytes = None, unix = None, port = None, directory = None, time_scale = 1.0,
+                        log_len = 65_536))]
     fn new(
         drives: Vec<(String, PyRef<'_, PyDevice>)>,
         size_bytes: Option<u64>,
@@ -54,8 +59,9 @@ impl PyServer {
         port: Option<u16>,
         directory: Option<PathBuf>,
         time_scale: f64,
+        log_len: usize,
     ) -> PyResult<Self> {
-        let mut builder = Builder::new().time_scale(time_scale);
+        let mut builder = Builder::new().time_scale(time_scale).log_len(log_len);
         let mut names = Vec::with_capacity(drives.len());
         for (name, device) in drives {
             let drive = device.drive()?;
@@ -96,6 +102,29 @@ impl PyServer {
             return None;
         }
         self.handle.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|handle| handle.stats().to_json())
+    }
+
+    /// The last reads and writes of a drive in the order of their answers, as columns in model time: `arrive_ns` since
+    /// the server's start, `op` (0 read, 1 write), `offset_bytes`, `size_bytes`, `latency_ns` as achieved and
+    /// `latency_ns_model`. KeyError for a drive that is not served; None if the server was stopped.
+    fn requests<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if self.process != std::process::id() {
+            return Ok(None);
+        }
+        let held = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(handle) = held.as_ref() else { return Ok(None) };
+        let mut log = handle.samples(name).ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        drop(held);
+        log.retain(|sample| matches!(sample.command, Command::Read | Command::Write));
+        let columns = PyDict::new(py);
+        let long = |of: fn(&Sample) -> u64| PyArray1::from_iter(py, log.iter().map(of));
+        columns.set_item("arrive_ns", long(|s| s.arrive_ns))?;
+        columns.set_item("op", PyArray1::from_iter(py, log.iter().map(|s| u8::from(s.command == Command::Write))))?;
+        columns.set_item("offset_bytes", long(|s| s.offset_bytes))?;
+        columns.set_item("size_bytes", PyArray1::from_iter(py, log.iter().map(|s| s.size_bytes)))?;
+        columns.set_item("latency_ns", long(|s| s.latency_ns_achieved))?;
+        columns.set_item("latency_ns_model", long(|s| s.latency_ns_model))?;
+        Ok(Some(columns))
     }
 
     /// Closes every connection, removes the socket, and returns the last statistics as JSON text; None if the server

@@ -16,10 +16,13 @@ from linnet.extras import require
 from linnet.files import write_whole
 from linnet.place import fitted
 from linnet.place import judge as judging
+from linnet.place.fitting import fit_model
+from linnet.place.label import Cache
 from linnet.place.models.model import NAMES
 from linnet.place.observations import observe
 from linnet.place.profile_file import read_drive, read_profile
 from linnet.place.splits import SPLITS, applies
+from linnet.place.workers import RayCluster
 
 app = typer.Typer(
     help="Placement of tenants on shared SSDs: predict interference, judge the predictions on measured drives.",
@@ -96,6 +99,20 @@ def fit(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Model file to write.", callback=destination, show_default=False)
     ],
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="File that keeps each fitted metric, so that the command can continue.",
+            show_default="OUT.fits with --ray",
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="Fit on a Ray cluster: its address, auto for that of this machine, local to start one.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 42,
     json: AsJson = False,
 ) -> None:
@@ -103,6 +120,8 @@ def fit(
 
     A new drive is calibrated by a folder with a few minutes of it beside those of the others. Tables of tenants without
     rates (icpe) and of protected jobs (iocost) are judged, not fitted: a profile cannot say that a tenant has no rate.
+
+    With --cache or --ray each metric is kept when it is fitted, and is not fitted again to the same tables.
 
     Example: [bold]linnet place fit colocation/ new-drive/ -o place.linnet[/]
     """
@@ -116,8 +135,13 @@ def fit(
             rows = found["ssdiq"] if rows is None else rows.joined(found["ssdiq"])
     if rows is None:
         raise ValueError(f"{data[0]}: no ssdiq-threads.csv[.zst], which a model is fitted to")
-    with Bars() as bars:
-        model = fitted.fit_model(rows, seed, bars.stage("fitting", 3))
+    workers = None if ray is None else RayCluster(ray)
+    kept = Cache(cache or (None if ray is None else out.with_name(out.name + ".fits")))
+    try:
+        with Bars() as bars:
+            model = fit_model(rows, seed, bars.stage("metrics", len(rows.targets)), workers, kept)
+    finally:
+        kept.close()
     write_whole(out, fitted.to_bytes(model))
     names = sorted(set(rows.labels["drive"]))
     said = {"file": str(out), "rows": len(rows), "cells": len(model.latency.known), "drives": names, "seed": seed}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from linnet.place import container, moments
 from linnet.place.curve import Curve
 from linnet.place.gaussian import ROUGHNESS, Process
-from linnet.place.judge import Question, interval_factor
 from linnet.place.models.model import hidden
 from linnet.place.models.open_loop import KERNEL, OpenLoop, capacities, coordinates
 from linnet.place.observations import PAGE, SSDIQ_COLUMN, SSDIQ_DEPTH, Floats, Observations
@@ -168,19 +167,28 @@ def _answers(own: Floats, mean: Floats, width: Floats) -> Floats:
     return out
 
 
-def fit_model(rows: Observations, seed: int, progress: Callable[[int], None]) -> PlacementModel:
-    """Fit to minutes of tenants that have all of TARGETS. ``progress`` is told the steps that are done, of 3."""
-    model = OpenLoop()
-    model.fit(rows)
-    progress(1)
-    known = interval_factor(Question(rows.source, "unseen-load", 0), rows, seed, model)
-    progress(2)
-    new = interval_factor(Question(rows.source, "unseen-drive", 0), rows, seed, model)
-    progress(3)
-    if not np.isfinite(known).all():
-        raise ValueError("the data have one cell; a model needs several loads, best of several drives")
-    # One drive model alone says nothing of another: then no interval is claimed to be narrow.
-    return PlacementModel(model, known, np.where(np.isfinite(new), new, known * 10))
+def assembled(known: Observations, targets: Sequence[dict[str, Any]]) -> PlacementModel:
+    """The model of fitted targets, in the order of TARGETS, each with the fields that the file's head has of it."""
+    latency = OpenLoop()
+    latency.known = known
+    latency.noise = np.zeros(len(known))
+    points = coordinates(hidden(known), capacities(known))
+    latency.processes = [
+        Process(
+            KERNEL,
+            np.array(target["hyperparameters"], float),
+            target["roughness"],
+            target["centre"],
+            points,
+            known.outcomes[:, t],
+            latency.noise,
+        )
+        for t, target in enumerate(targets)
+    ]
+    known_factor, new_factor = (
+        np.array([target[name] for target in targets]) for name in ("known_factor", "new_factor")
+    )
+    return PlacementModel(latency, known_factor, new_factor)
 
 
 def to_bytes(model: PlacementModel) -> bytes:
@@ -251,11 +259,7 @@ def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
         },
         {"write_pages": values["achieved_write_pages"]},
     )
-    latency = OpenLoop()
-    latency.known = known
-    latency.noise = np.zeros(len(known))
-    points = coordinates(hidden(known), capacities(known))
-    for t, target in enumerate(head["targets"]):
+    for target in head["targets"]:
         theta = np.array(target["hyperparameters"], float)
         numbers = [*theta, target["centre"], target["known_factor"], target["new_factor"]]
         if theta.shape != (len(KERNEL.hypers),) or target["roughness"] not in ROUGHNESS:
@@ -264,11 +268,4 @@ def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
             )
         if not all(isinstance(n, float) and abs(n) <= MOST_LOG for n in numbers) or min(numbers[-2:]) <= 0:
             raise ValueError(f"{target['name']}: a number is out of range")
-        latency.processes.append(
-            Process(KERNEL, theta, target["roughness"], target["centre"], points, known.outcomes[:, t], latency.noise)
-        )
-    return PlacementModel(
-        latency,
-        np.array([target["known_factor"] for target in head["targets"]]),
-        np.array([target["new_factor"] for target in head["targets"]]),
-    )
+    return assembled(known, head["targets"])

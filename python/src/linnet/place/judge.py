@@ -77,7 +77,7 @@ def judge(
                 for name in models:
                     answers[name].append(Answers())
                 for fold in every:
-                    _answer_fold(question, fold, models, seed, answers)
+                    answer_fold(question, fold, models, seed, answers)
                     done += 1
                     progress(done)
             for name in models:
@@ -143,9 +143,10 @@ def _parts(question: Question, fold: Fold, start: Model | None) -> list[Part]:
     return [part for part in found if len(part.rows)]
 
 
-def _answer_fold(
+def answer_fold(
     question: Question, fold: Fold, models: Sequence[str], seed: int, answers: dict[str, list[Answers]]
 ) -> None:
+    """Add to the last answers of each model those for the rows of a fold that are tried."""
     outer = _parts(question, fold, None)
     if not outer:
         return

@@ -13,6 +13,7 @@ from linnet.studies.cli.latency import latency_command
 from linnet.studies.cli.packing import packing_command
 from linnet.studies.cli.paths import paths_command
 from linnet.studies.cli.probing import probing_command
+from linnet.studies.cli.recorded import recorded_command
 from linnet.studies.cli.shapes import shapes_command
 from linnet.studies.cli.tune import tune_command
 from linnet.studies.cli.violations import violations_command
@@ -28,6 +29,7 @@ app.command("packing")(packing_command)
 app.command("paths")(paths_command)
 app.command("violations")(violations_command)
 app.command("probing")(probing_command)
+app.command("recorded")(recorded_command)
 app.command("shapes")(shapes_command)
 app.command("tune")(tune_command)
 app.command("worth")(worth_command)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Fits a placement model to measured drives: each target by itself, on any workers, each kept as soon as it is there.
+
+The bytes of the model do not depend on who fitted which target, on processors of one kind: the linear algebra of a
+target has one thread, because the last bits of a factorisation depend on how it is divided.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from linnet.place.fitted import TARGETS, PlacementModel, assembled
+from linnet.place.judge import Question, interval_factor
+from linnet.place.label import Cache, key_of
+from linnet.place.models.model import by_cell
+from linnet.place.models.open_loop import OpenLoop
+from linnet.place.observations import Observations
+from linnet.place.workers import Threads, Workers
+
+
+def fit_model(
+    rows: Observations,
+    seed: int,
+    progress: Callable[[int], None],
+    workers: Workers | None = None,
+    cache: Cache | None = None,
+) -> PlacementModel:
+    """Fit to minutes of tenants that have all of TARGETS. ``progress`` is told the targets that are done.
+
+    ``workers`` fit the targets, by default one after the other; a target in ``cache``, of the same rows, seed and
+    engine, is not fitted again. Raises ValueError for data of one cell.
+    """
+    cache = cache or Cache(None)
+    digest = _digest(rows)
+    keys = [key_of("fit", digest, seed, target) for target in rows.targets]
+    found: list[Any] = [cache.get(key) for key in keys]
+    todo = [t for t, one in enumerate(found) if one is None]
+    progress(len(found) - len(todo))
+    # One after the other in this process: the work is in Python for the most part.
+    with closing((workers or Threads(1)).map(fit_target, (rows, seed), todo)) as made:
+        for done, (index, result) in enumerate(made, len(found) - len(todo) + 1):
+            found[todo[index]] = result
+            cache.put(keys[todo[index]], result)
+            progress(done)
+    if any(one["known_factor"] is None for one in found):
+        raise ValueError("the data have one cell; a model needs several loads, best of several drives")
+    return assembled(by_cell(rows)[0], found)
+
+
+def fit_target(shared: tuple[Observations, int], target: int) -> dict[str, Any]:
+    """The process of one target of the rows, and the factors of its intervals; see :class:`PlacementModel`."""
+    from threadpoolctl import threadpool_limits
+
+    rows, seed = shared
+    one = Observations(
+        rows.source, (rows.targets[target],), rows.outcomes[:, [target]], rows.inputs, rows.labels, rows.achieved
+    )
+    with threadpool_limits(1):
+        model = OpenLoop()
+        model.fit(one)
+        known, new = (
+            float(interval_factor(Question(rows.source, split, 0), one, seed, model)[0])
+            for split in ("unseen-load", "unseen-drive")
+        )
+    (process,) = model.processes
+    return {
+        "centre": process.centre,
+        "roughness": process.roughness,
+        "hyperparameters": [float(value) for value in process.theta],
+        "known_factor": known if math.isfinite(known) else None,
+        # One drive model alone says nothing of another: then no interval is claimed to be narrow.
+        "new_factor": new if math.isfinite(new) else known * 10,
+    }
+
+
+def _digest(rows: Observations) -> str:
+    """Of everything that a fit follows from."""
+    found = hashlib.sha256(json.dumps([rows.source, TARGETS, rows.targets]).encode())
+    for part in ({"outcomes": rows.outcomes}, rows.inputs, rows.achieved):
+        for name, values in sorted(part.items()):
+            found.update(f"{name} {values.shape}".encode() + np.ascontiguousarray(values, np.float64).tobytes())
+    for name, labels in sorted(rows.labels.items()):
+        found.update(json.dumps([name, [str(label) for label in labels]]).encode())
+    return found.hexdigest()
