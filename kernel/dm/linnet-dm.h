@@ -264,7 +264,8 @@ static inline bool linnet_is_refusal(blk_status_t status)
 
 /*
  * Whether the status of a read that failed is an answer for the application, and another leg would not help. Who asks
- * with REQ_NOWAIT is told that the I/O would have to wait, and asks again in another way.
+ * with REQ_NOWAIT is told that the I/O would have to wait, and asks again in another way; io_uring only if it is told
+ * while it submits, so nothing that a worker submits carries it, except second copies.
  */
 static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_opf_t opf, blk_status_t status)
 {
