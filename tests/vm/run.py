@@ -25,7 +25,7 @@ KERNELS = ("6.1", "6.12")
 DEBUG = "-debug"  # suffix of kernels that debug-kernel has built
 DEBUG_FACTOR = 6  # how much slower the checks make such a kernel
 DEBUG_MEM = 1536  # and how many MB they need: shadow, quarantine, lock records
-GRACE_SECONDS = 300  # added to a case's limit, and for a boot: busy machines take minutes
+GRACE_SECONDS = 300  # added to a case's limit, and for a boot: busy machines take minutes; times DEBUG_FACTOR, too
 SKIP = 77
 PASSED_ON = ("SEED", "RELOADS", "SHOW")  # environment variables for cases in the machine
 
@@ -102,6 +102,7 @@ class Boot:
 
     def __init__(self, kernel: str, cases: list[Case], logs: Path):
         self.kernel, self.cases, self.logs = kernel, cases, logs
+        self.grace = GRACE_SECONDS * (DEBUG_FACTOR if kernel.endswith(DEBUG) else 1)
 
     def run(self) -> list[Result]:
         """Runs every case."""
@@ -154,7 +155,7 @@ class Boot:
         """Boot once; return the results of the cases that started, at least one."""
         first = cases[0]
         console = self.logs / f"{self.kernel}-{first.name}.console"
-        whole = sum(c.timeout for c in cases) + GRACE_SECONDS
+        whole = sum(c.timeout for c in cases) + self.grace
         command = [str(VM / "vmlab"), "run", "--kernel", self.kernel, "--timeout", str(whole)]
         command += ["--mem", str(first.mem), "--console", str(console)]
         for spec in first.nvme:
@@ -177,21 +178,21 @@ class Boot:
         before: list[str] = []
         current: Result | None = None
         began = time.monotonic()
-        watch = Watch(child, GRACE_SECONDS)
+        watch = Watch(child, self.grace)
         assert child.stdout
         for raw in child.stdout:
             line = raw.rstrip("\n")
             if line.startswith("@@ start "):
                 current = Result(line.split()[2], self.kernel, "FAIL")
                 began = time.monotonic()
-                watch.allow(next(c.timeout for c in cases if c.name == current.name) + GRACE_SECONDS)
+                watch.allow(next(c.timeout for c in cases if c.name == current.name) + self.grace)
             elif line.startswith("@@ end ") and current:
                 current.status = {"0": "pass", str(SKIP): "skip"}.get(line.split()[3], "FAIL")
                 current.seconds = time.monotonic() - began
                 results.append(current)
                 show(current)
                 current = None
-                watch.allow(GRACE_SECONDS)
+                watch.allow(self.grace)
             else:
                 (current.output if current else before).append(line)
         child.wait()
