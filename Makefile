@@ -73,7 +73,7 @@ test-tune: build       ## the readahead tuner on this machine's kernel: needs ro
 	@$(BIN)/python tests/tune/run.py $(CASE) || [ $$? -eq 77 ]
 
 test-vm: build         ## the kernel module on stock kernels in emulated machines: make test-vm [CASE=name] [KERNEL=6.1]
-	@$(PYTHON) tests/vm/run.py $(CASE:%=--case '%') $(KERNEL:%=--kernel %) $(if $(SLOW),--slow) $(if $(AGAIN),--again)
+	@$(PYTHON) tests/vm/run.py $(CASE:%=--case '%') $(KERNEL:%=--kernel %) $(if $(SLOW),--slow) $(SLOWER:%=--slower %) $(if $(AGAIN),--again)
 
 kernel:                ## the kernel modules: make kernel KDIR=/lib/modules/$$(uname -r)/build
 	@$(MAKE) --no-print-directory -C kernel/dm $(if $(KDIR),KDIR=$(KDIR))

@@ -159,7 +159,8 @@ static void copy_ended(struct bio *bio)
 		answer(read, copy);
 	} else if (status == BLK_STS_OK) {
 		this_cpu_inc(dm->counts->discarded);
-	} else {
+	} else if (copy == read->copies || status != BLK_STS_AGAIN) {
+		/* A second copy that would have to wait says nothing: neither of its leg nor to the application. */
 		set_bit(copy->leg, &read->failed);
 		WRITE_ONCE(read->status, status);
 	}

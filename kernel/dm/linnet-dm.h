@@ -264,7 +264,8 @@ static inline bool linnet_is_refusal(blk_status_t status)
 
 /*
  * Whether the status of a read that failed is an answer for the application, so that no other leg is tried. A caller
- * that set REQ_NOWAIT has to learn that the I/O would wait; it then submits it from another context.
+ * that set REQ_NOWAIT has to learn that the I/O would wait, and submits it in another way. io_uring does so only if it
+ * is told while it submits, so nothing that a worker submits carries the flag, except second copies.
  */
 static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_opf_t opf, blk_status_t status)
 {

@@ -34,8 +34,11 @@ static void restore(struct bio *bio, const struct linnet_io *io)
 	bio->bi_iter = io->iter;
 	bio->bi_flags = io->bio_flags;
 	bio->bi_status = BLK_STS_OK;
-	/* A poller must not look for it at its former leg; and drivers that split it have counted its parts. */
-	bio->bi_opf &= ~(REQ_POLLED | io->failfast);
+	/*
+	 * A poller must not look for it at its former leg; and drivers that split it have counted its parts. The worker
+	 * may wait. It must: BLK_STS_AGAIN would come too late for io_uring, which submits again only while it submits.
+	 */
+	bio->bi_opf &= ~(REQ_POLLED | REQ_NOWAIT | io->failfast);
 	WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);
 	atomic_set(&bio->__bi_remaining, 1);
 }

@@ -140,6 +140,8 @@ static void release(struct work_struct *work)
 	}
 	spin_unlock_irq(&volume->lock);
 	while ((bio = bio_list_pop(&ready))) {
+		/* No submitter waits any more, and one that is turned away now would not be asked again. */
+		bio->bi_opf &= ~REQ_NOWAIT;
 		linnet_volume_through(volume, bio);
 		submit_bio_noacct(bio);
 	}

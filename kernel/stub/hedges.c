@@ -163,6 +163,24 @@ static void check_both_fail(void)
 	CHECK(count_of(hedging, "failovers", -1) == failovers + 1, "failovers");
 	stub_complete(app->b, BLK_STS_OK);
 	got(app, 0, __LINE__);
+	/* The second would have to wait: its leg has not failed, and the application is not told. */
+	app = hedged(112);
+	stub_complete_own(1, BLK_STS_AGAIN, 9);
+	CHECK(!app->b->ended, "ended by a second copy that would have to wait");
+	stub_complete_own(0, BLK_STS_IOERR, 9);
+	CHECK(!app->b->ended && !stub_own_count, "ended");
+	stub_run_works();
+	CHECK(app->b->below && !(app->b->bio.bi_opf & REQ_NOWAIT), "not sent again by a worker that may wait");
+	stub_complete(app->b, BLK_STS_OK);
+	got(app, 0, __LINE__);
+	app = hedged(112);
+	stub_complete_own(0, BLK_STS_IOERR, 9);
+	stub_complete_own(0, BLK_STS_AGAIN, 9);
+	CHECK(!app->b->ended, "a second copy that would have to wait is the answer");
+	stub_run_works();
+	CHECK(app->b->below, "not sent again");
+	stub_complete(app->b, BLK_STS_OK);
+	got(app, 0, __LINE__);
 	/* The first fails before it is late: no timer needed. */
 	app = start_read(96, SIZE);
 	stub_complete_own(0, BLK_STS_IOERR, 9);

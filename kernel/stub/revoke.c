@@ -173,7 +173,7 @@ static void check_failover(void)
 	stub_submit(ti, b);
 	for (u32 n = 0; n < 3; n++) {
 		CHECK(b->below && !b->ended, "attempt %u", n);
-		CHECK(b->bio.bi_opf & REQ_NOWAIT, "who may not wait would wait");
+		CHECK(!(b->bio.bi_opf & REQ_NOWAIT) == (n > 0), "attempt %u: NOWAIT", n);
 		b->bio.bi_ioprio = LINNET_IOPRIO;
 		stub_now += 1000;
 		stub_complete(b, BLK_STS_IOERR);

@@ -222,7 +222,8 @@ static void check_turned_away(void)
 	CHECK(!waiting->below && !waiting->ended, "an overlapping write is not held back");
 	end(b, BLK_STS_AGAIN);
 	stub_run_works();
-	CHECK(waiting->below && waiting->bio.bi_opf & REQ_NOWAIT, "held for ever");
+	CHECK(waiting->below, "held for ever");
+	CHECK(!(waiting->bio.bi_opf & REQ_NOWAIT), "a worker's write is turned away, and io_uring cannot send it again");
 	for (u32 k = 0; k < 2; k++)
 		end(part(k, 604, 8, &vecs[2]), BLK_STS_OK);
 	end(waiting, BLK_STS_OK);
@@ -251,6 +252,12 @@ static void check_read_error(void)
 	      "a read that failed goes to %u", place(b));
 	end(b, BLK_STS_OK);
 	CHECK(count_of(top, "failovers", -1) == failovers + 1, "failovers");
+	/* A worker sends it again, where no submitter waits. */
+	b = start(top, REQ_OP_READ | REQ_NOWAIT, 64, 8, &vecs[7]);
+	stub_complete(b, BLK_STS_MEDIUM);
+	stub_run_works();
+	CHECK(place(b) == ARRAY && !(b->bio.bi_opf & REQ_NOWAIT), "md turns a worker's read away");
+	end(b, BLK_STS_OK);
 	/* A drive's full queue is an answer for who may not wait. Of others it asks nothing, and md serves them. */
 	for (u32 i = 0; i < 2; i++) {
 		b = start(top, REQ_OP_READ | (i ? REQ_NOWAIT : 0), 64, 8, &vecs[7]);

@@ -49,6 +49,7 @@ made)
 	linnet create vol --md "$(drive 0)" "$(drive 1)" --policy shortest-queue
 	udevadm settle
 	expect "members" "$(members md0)" "dm- dm- "
+	linnet policy vol ewma-inflight --hedge 3
 	cat /etc/linnet/volumes.d/vol.conf
 	cp -r /etc/linnet/volumes.d "$VMLAB_OUT/"
 	idle
@@ -62,6 +63,8 @@ again)
 	md=$(array)
 	expect "members" "$(members "$md")" "dm- dm- "
 	expect "uuid link" "$(readlink -f /dev/disk/by-uuid/4b1d0c9e-0000-4000-8000-000000000016)" "$(readlink -f /dev/mapper/vol)"
+	expect "policy" "$(status vol policy)" ewma-inflight
+	expect "hedge" "$(status vol hedge)" 3
 	for k in 0 1; do expect "trust of leg $k" "$(status vol trust $k)" untrusted; done
 	mount UUID=4b1d0c9e-0000-4000-8000-000000000016 "$MNT"
 	expect "what is mounted" "$(awk -v at="$MNT" '$2 == at {print $1}' /proc/mounts)" /dev/mapper/vol

@@ -23,6 +23,9 @@ from pathlib import Path
 from linnet import _native
 from nfs_mount import GROUP, JOURNAL, LINNET, LOCK, READER, Log, join_group, knob, make_group, mounts, rsize_kib, wait
 
+READERS: list[subprocess.Popen[str]] = []
+"""Those that run."""
+
 
 def values(path: Path, process: int) -> set[int]:
     """Readahead of a file's descriptors in a process, as the kernel has it."""
@@ -31,16 +34,32 @@ def values(path: Path, process: int) -> set[int]:
 
 @contextlib.contextmanager
 def reader(how: str, path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Our reader, until the block ends. It checks each page."""
-    Path("/proc/sys/vm/drop_caches").write_text("3")
+    """Our reader, until the block ends. It begins with a cold file, and checks each page.
+
+    Other files stay cached: Python's packages take minutes to read over the host's file system.
+    """
     words = [READER, how, str(path), "3600"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, preexec_fn=join_group)  # noqa: PLW1509
+    READERS.append(process)
     try:
         yield process
         assert process.poll() is None, f"the reader ended: {process.stderr and process.stderr.read()}"
     finally:
+        READERS.remove(process)
         process.kill()
         process.communicate()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Stop the readers meanwhile. Theirs is most of the machine's work, which would starve what starts."""
+    for process in READERS:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in READERS:
+            process.send_signal(signal.SIGCONT)
 
 
 @contextlib.contextmanager
@@ -52,9 +71,12 @@ def tuner(point: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], Log]
             words = [LINNET, "tune", "nfs", str(point), "--json", *more]
             process = subprocess.Popen(words, stdout=out, stderr=err, text=True)
         ours = str(process.pid)
-        wait(
-            "the tuner", lambda: process.poll() is not None or (LOCK.exists() and LOCK.read_text().strip() == ours), log
-        )
+        with quiet():
+            wait(
+                "the tuner",
+                lambda: process.poll() is not None or (LOCK.exists() and LOCK.read_text().strip() == ours),
+                log,
+            )
         assert process.poll() is None, f"the tuner ended: {log.path.with_suffix('.err').read_text()}"
         try:
             yield process, log
@@ -181,7 +203,9 @@ def refusals(point: Path) -> None:
     """What cannot be: another tuner beside ours, a mount of another kind, no mount. And a dry run changes nothing."""
 
     def refused(*words: str) -> str:
-        done = subprocess.run([LINNET, "tune", "nfs", *words], capture_output=True, text=True, check=False, timeout=600)
+        command = [LINNET, "tune", "nfs", *words]
+        with quiet():
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
         assert done.returncode not in (0, 130) and "Traceback" not in done.stderr, done
         return " ".join((done.stdout + done.stderr).split())
 

@@ -25,7 +25,7 @@ KERNELS = ("6.1", "6.12")
 DEBUG = "-debug"  # suffix of kernels that debug-kernel has built
 DEBUG_FACTOR = 6  # how much slower the checks make such a kernel
 DEBUG_MEM = 1536  # and how many MB they need: shadow, quarantine, lock records
-GRACE_SECONDS = 300  # added to a case's limit, and for a boot: busy machines take minutes
+GRACE_SECONDS = 300  # added to a case's limit, and for a boot: busy machines take minutes; times DEBUG_FACTOR, too
 SKIP = 77
 PASSED_ON = ("SEED", "RELOADS", "SHOW")  # environment variables for cases in the machine
 
@@ -54,11 +54,11 @@ class Case:
         """Cases with equal values may share a boot."""
         return (self.nvme, self.mem, self.append, self.path if self.alone else None)
 
-    def on(self, kernel: str) -> "Case":
-        """The case with the time and memory that it needs on a kernel."""
-        if not kernel.endswith(DEBUG):
-            return self
-        return replace(self, timeout=self.timeout * DEBUG_FACTOR, mem=self.mem + DEBUG_MEM)
+    def on(self, kernel: str, slower: int) -> "Case":
+        """The case with the time and memory that it needs on a kernel, on a host that is so many times slower."""
+        debug = kernel.endswith(DEBUG)
+        factor = slower * (DEBUG_FACTOR if debug else 1)
+        return replace(self, timeout=self.timeout * factor, mem=self.mem + (DEBUG_MEM if debug else 0))
 
 
 @dataclass
@@ -100,8 +100,9 @@ def read_case(path: Path) -> Case:
 class Boot:
     """One machine that runs some cases of one kernel; booted again after a case that crashed it."""
 
-    def __init__(self, kernel: str, cases: list[Case], logs: Path):
+    def __init__(self, kernel: str, cases: list[Case], logs: Path, slower: int):
         self.kernel, self.cases, self.logs = kernel, cases, logs
+        self.grace = slower * GRACE_SECONDS * (DEBUG_FACTOR if kernel.endswith(DEBUG) else 1)
 
     def run(self) -> list[Result]:
         """Runs every case."""
@@ -154,7 +155,7 @@ class Boot:
         """Boot once; return the results of the cases that started, at least one."""
         first = cases[0]
         console = self.logs / f"{self.kernel}-{first.name}.console"
-        whole = sum(c.timeout for c in cases) + GRACE_SECONDS
+        whole = sum(c.timeout for c in cases) + self.grace
         command = [str(VM / "vmlab"), "run", "--kernel", self.kernel, "--timeout", str(whole)]
         command += ["--mem", str(first.mem), "--console", str(console)]
         for spec in first.nvme:
@@ -177,21 +178,21 @@ class Boot:
         before: list[str] = []
         current: Result | None = None
         began = time.monotonic()
-        watch = Watch(child, GRACE_SECONDS)
+        watch = Watch(child, self.grace)
         assert child.stdout
         for raw in child.stdout:
             line = raw.rstrip("\n")
             if line.startswith("@@ start "):
                 current = Result(line.split()[2], self.kernel, "FAIL")
                 began = time.monotonic()
-                watch.allow(next(c.timeout for c in cases if c.name == current.name) + GRACE_SECONDS)
+                watch.allow(next(c.timeout for c in cases if c.name == current.name) + self.grace)
             elif line.startswith("@@ end ") and current:
                 current.status = {"0": "pass", str(SKIP): "skip"}.get(line.split()[3], "FAIL")
                 current.seconds = time.monotonic() - began
                 results.append(current)
                 show(current)
                 current = None
-                watch.allow(GRACE_SECONDS)
+                watch.allow(self.grace)
             else:
                 (current.output if current else before).append(line)
         child.wait()
@@ -260,15 +261,17 @@ def set_up(kernels: list[str]) -> str:
     return ""
 
 
-def plan(cases: list[Case], kernels: list[str], logs: Path) -> list[Boot]:
+def plan(cases: list[Case], kernels: list[str], logs: Path, slower: int) -> list[Boot]:
     """Group the cases into boots, the longest boots first."""
     boots = []
     for kernel in kernels:
         machines: dict[tuple[object, ...], list[Case]] = {}
         for case in cases:
             if not case.kernels or kernel in case.kernels:
-                machines.setdefault((case.path, "host") if case.host else case.machine, []).append(case.on(kernel))
-        boots += [Boot(kernel, group, logs) for group in machines.values()]
+                machines.setdefault((case.path, "host") if case.host else case.machine, []).append(
+                    case.on(kernel, slower)
+                )
+        boots += [Boot(kernel, group, logs, slower) for group in machines.values()]
     return sorted(boots, key=lambda b: -sum(c.timeout for c in b.cases))
 
 
@@ -298,6 +301,7 @@ def main() -> int:
     parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1, 6.12 or 6.1-debug")
     parser.add_argument("--jobs", type=int, default=2, help="machines at the same time")
     parser.add_argument("--slow", action="store_true", help="also the cases that take long")
+    parser.add_argument("--slower", type=int, default=1, metavar="N", help="N times the time limits, on a busy host")
     parser.add_argument("--again", action="store_true", help="run once more what failed")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     args = parser.parse_args()
@@ -328,12 +332,12 @@ def main() -> int:
 
     logs = BUILD / "vm" / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    results = run_all(plan(cases, kernels, logs), args.jobs)
+    results = run_all(plan(cases, kernels, logs, args.slower), args.jobs)
     failed = {(r.name, r.kernel) for r in results if r.status == "FAIL"}
     if failed and args.again:
         print(f"once more: {', '.join(f'{name} on {kernel}' for name, kernel in sorted(failed))}", flush=True)
         results = [r for r in results if r.status != "FAIL"]
-        boots = [b for k in kernels for b in plan([c for c in cases if (c.name, k) in failed], [k], logs)]
+        boots = [b for k in kernels for b in plan([c for c in cases if (c.name, k) in failed], [k], logs, args.slower)]
         results += run_all(boots, args.jobs)
     count = {status: sum(r.status == status for r in results) for status in ("pass", "FAIL", "skip")}
     skipped = f", {count['skip']} skipped" if count["skip"] else ""

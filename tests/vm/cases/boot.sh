@@ -3,7 +3,7 @@
 # nothing is steered until trust is given, and what was acknowledged is there. Without the module the array starts on its
 # drives, and with one drive without the volume. The host's systemd-udevd runs in the machine, with Debian's rules for md;
 # the initramfs is not tested. NO_RULE=1 leaves our rule out, and the second boot must then fail.
-# vm: host timeout=1200
+# vm: host timeout=3600
 . tests/vm/lib.sh
 [ -x /lib/systemd/systemd-udevd ] || skip "no systemd-udevd"
 [ -x .venv/bin/linnet ] || skip "no .venv/bin/linnet (make build)"
@@ -14,7 +14,7 @@ for k in 0 1; do truncate -s 96M "$work/drive$k"; done
 boot() {
 	local rc=0 drives=(--nbd "$work/drive0" --nbd "$work/drive1")
 	[ "$1" != lone ] || drives=(--nbd "$work/drive0")
-	"$VMLAB" run --kernel "$KERNEL" --smp 2 --timeout 280 --out "$work" "${drives[@]}" -- \
+	"$VMLAB" run --kernel "$KERNEL" --smp 2 --timeout 900 --out "$work" "${drives[@]}" -- \
 		/usr/bin/env "MODULES=$MODULES" "NO_RULE=${NO_RULE:-}" bash tests/vm/boot.sh "$1" "$work" 2>"$work/err" || rc=$?
 	[ "$rc" = "$2" ] || { cat "$work/err"; fail "the boot '$1' ended with $rc, not $2"; }
 }

@@ -18,7 +18,8 @@ from linnet.cli.options import AsJson, Format, load
 from linnet.cli.output import Bars, console, print_json, table, warn
 from linnet.dm import DmError, record, status, volume
 from linnet.dm import table as tables
-from linnet.dm.plan import Plan, Run, Step, Wish, install_model
+from linnet.dm.description import Description
+from linnet.dm.plan import Plan, Run, Wish, install_model
 from linnet.dm.plan import create as plan_create
 from linnet.dm.replace import replace as plan_replace
 from linnet.files import whole_file
@@ -186,17 +187,22 @@ def load_model(
     name: Name,
     model: Annotated[Path, typer.Argument(help="Model file.", show_default=False)],
     replica: Annotated[int | None, typer.Option(help="For this replica only.", min=0, show_default="all")] = None,
+    json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
     """Load a model into a running device. I/O continues meanwhile, and on any error the old model stays.
 
+    A volume above md keeps the model when it is started again.
+
     Example: [bold]linnet dm load vol better.linnet[/]
     """
     machine, plan = dm_plan.host(), Plan()
+    described = Description(machine, plan, tables.check_device_name(name))
     installed = install_model(plan, machine, model)
     which = [] if replica is None else [str(replica)]
-    plan.steps.append(Run(["dmsetup", "message", tables.check_device_name(name), "0", "load", *which, installed]))
-    dm_plan.carry_out(machine, plan, dry_run)
+    plan.steps.append(Run(["dmsetup", "message", name, "0", "load", *which, installed]))
+    described.record("model" if replica is None else f"model:{replica}", installed)
+    dm_plan.carry_out(machine, plan, dry_run, json)
 
 
 @app.command()
@@ -212,18 +218,28 @@ def policy(
         int | None,
         typer.Option(help="Extra reads for second copies of late reads, in percent; 0: none.", show_default=False),
     ] = None,
+    json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
     """Change the policy of a running device, or how many late reads it sends to a second replica.
+
+    A volume above md keeps both when it is started again.
 
     Examples: [bold]linnet dm policy vol shortest-queue[/], [bold]linnet dm policy vol --hedge 2[/]
     """
     if policy is None and hedge is None:
         raise DmError(f"give a policy ({', '.join(tables.POLICIES)}), --hedge PERCENT, or both")
-    message = ["dmsetup", "message", tables.check_device_name(name), "0"]
-    steps: list[Step] = [Run([*message, "policy", tables.check_policy(policy)])] if policy else []
-    steps += [Run([*message, "hedge", str(tables.check_hedge(hedge, 0))])] if hedge is not None else []
-    dm_plan.carry_out(dm_plan.host(), Plan(steps), dry_run)
+    machine, plan = dm_plan.host(), Plan()
+    described = Description(machine, plan, tables.check_device_name(name))
+    message = ["dmsetup", "message", name, "0"]
+    # Each change is recorded once the kernel has taken it, whether or not it takes the next.
+    if policy is not None:
+        plan.steps.append(Run([*message, "policy", tables.check_policy(policy)]))
+        described.record("policy", policy)
+    if hedge is not None:
+        plan.steps.append(Run([*message, "hedge", str(tables.check_hedge(hedge, 0))]))
+        described.record("hedge", str(hedge) if hedge else None)
+    dm_plan.carry_out(machine, plan, dry_run, json)
 
 
 @app.command()
@@ -232,6 +248,7 @@ def replace(
     replica: Annotated[int, typer.Argument(help="Number of the replica, from 0.", min=0, show_default=False)],
     device: Annotated[str, typer.Argument(help="The device that takes its place.", show_default=False)],
     trust_identical: Annotated[bool, typer.Option(help="The device holds the same bytes: do not compare.")] = False,
+    json: AsJson = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the commands that change something; run none.")
     ] = False,
@@ -245,16 +262,17 @@ def replace(
     """
     machine = dm_plan.host()
     plan = plan_replace(machine, name, replica, device, trust_identical)
-    dm_plan.carry_out(machine, plan, dry_run)
+    dm_plan.carry_out(machine, plan, dry_run, json)
 
 
 @app.command()
-def remove(name: Name, dry_run: DryRun = False) -> None:
+def remove(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
     """Remove a device. The data of its replicas stays.
 
     Example: [bold]linnet dm remove vol[/]
     """
-    dm_plan.carry_out(dm_plan.host(), Plan([Run(["dmsetup", "remove", tables.check_device_name(name)])]), dry_run)
+    plan = Plan([Run(["dmsetup", "remove", tables.check_device_name(name)])])
+    dm_plan.carry_out(dm_plan.host(), plan, dry_run, json)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from linnet.cli.output import fail, print_json, warn
 from linnet.dm import DmError, status
 from linnet.dm import table as tables
 from linnet.dm.host import Host
-from linnet.dm.plan import Describe, Forget, Install, Plan, Run, Step
+from linnet.dm.plan import Describe, Forget, Install, Plan, Redescribe, Run, Step
 from linnet.files import write_whole
 
 Name = Annotated[str, typer.Argument(help="Name of the device below /dev/mapper.", show_default=False)]
@@ -91,6 +91,8 @@ def perform(machine: Host, step: Step) -> None:
             raise DmError(f"mdadm --detail --export {step.array}: no MD_UUID, so the volume cannot be described")
         step.target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(step.target, f"uuid={uuid}\narguments={' '.join(step.arguments)}\n".encode(), follow=False)
+    elif isinstance(step, Redescribe):
+        write_whole(step.target, step.change(step.target.read_text()), follow=False)
     elif isinstance(step, Forget):
         step.target.unlink(missing_ok=True)
     else:

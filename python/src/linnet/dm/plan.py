@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -65,6 +66,22 @@ class Describe:
 
 
 @dataclass(frozen=True)
+class Redescribe:
+    """Other arguments in a description that is there."""
+
+    target: Path
+    arguments: list[str]
+
+    def change(self, text: str) -> str:
+        """The description with them."""
+        return re.sub(r"(?m)^arguments=.*$", lambda _: f"arguments={' '.join(self.arguments)}", text)
+
+    def __str__(self) -> str:
+        words = re.sub(r"[\\/&]", r"\\\g<0>", " ".join(self.arguments))
+        return shlex.join(["sed", "-i", f"s/^arguments=.*/arguments={words}/", str(self.target)])
+
+
+@dataclass(frozen=True)
 class Forget:
     """A description that goes. It need not be there."""
 
@@ -74,7 +91,7 @@ class Forget:
         return shlex.join(["rm", "-f", str(self.target)])
 
 
-Step = Run | Install | Describe | Forget
+Step = Run | Install | Describe | Redescribe | Forget
 
 
 @dataclass
