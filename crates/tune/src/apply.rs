@@ -42,6 +42,7 @@ pub(crate) struct Files {
     refreshed: Duration,
     /// How long the last look took.
     took: Duration,
+    resumed: bool,
     /// What a device's knob makes of values that it does not take.
     bounds: Bounds,
 }
@@ -145,26 +146,27 @@ impl Files {
         Ok(events)
     }
 
-    /// When it was last looked for files that were opened since.
-    pub(crate) fn refreshed_at(&self) -> Duration {
-        self.refreshed
+    /// A file is read again that had not been read for a while. It may have been opened anew, so the next look for such
+    /// files comes sooner.
+    pub(crate) fn note_resumed(&mut self) {
+        self.resumed = true;
     }
 
-    /// Sets descriptors of known files that were opened since, and thus have the device's value. `resumed`: a file is read
-    /// again that had not been read for a while.
+    /// Sets descriptors of known files that were opened since, and thus have the device's value.
     pub(crate) fn refresh(
         &mut self,
         context: &mut Context,
         now: Duration,
-        resumed: bool,
         decided: &dyn Fn(&str) -> bool,
         originals: &dyn Fn(&str) -> Option<u32>,
     ) -> Result<Vec<Event>> {
-        let pause = if resumed { self.took * REFRESH_SHARE_RESUMED } else { REFRESH.max(self.took * REFRESH_SHARE) };
+        let pause =
+            if self.resumed { self.took * REFRESH_SHARE_RESUMED } else { REFRESH.max(self.took * REFRESH_SHARE) };
         if context.dry_run || now < self.refreshed + pause {
             return Ok(Vec::new());
         }
         self.refreshed = now;
+        self.resumed = false;
         let begun = Instant::now();
         let mut wanted: HashMap<Key, (&Bdi, u32)> = HashMap::new();
         for (key, track) in context.tracks.iter() {

@@ -110,8 +110,6 @@ pub struct Tuner<'a> {
     files: Files,
     bdis: Vec<Bdi>,
     listed: Duration,
-    /// A file is read again after a pause: it may be open anew.
-    resumed: bool,
     only: Option<Bdi>,
     tracks: HashMap<(FileId, u64), Track>,
     pools: Pools,
@@ -173,7 +171,6 @@ impl<'a> Tuner<'a> {
             journal,
             bdis,
             listed: Duration::ZERO,
-            resumed: false,
             only,
             tracks: HashMap::new(),
             pools: Pools::default(),
@@ -257,7 +254,9 @@ impl<'a> Tuner<'a> {
                 skipped: None,
                 corrected: false,
             });
-            self.resumed |= now > track.seen + PAUSE;
+            if now > track.seen + PAUSE {
+                self.files.note_resumed();
+            }
             track.seen = now;
             if bdi.kind != Kind::Nfs {
                 self.pools.add((bdi.name.clone(), sample.cgroup), now, value, &sample.counts);
@@ -346,8 +345,7 @@ impl<'a> Tuner<'a> {
         };
         let originals = |name: &str| self.devices.original_kib(name);
         let mut events = self.files.apply(&mut context, now, free, &originals)?;
-        events.extend(self.files.refresh(&mut context, now, self.resumed, &is_decided, &originals)?);
-        self.resumed &= now != self.files.refreshed_at();
+        events.extend(self.files.refresh(&mut context, now, &is_decided, &originals)?);
         Ok(events)
     }
 
