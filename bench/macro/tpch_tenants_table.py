@@ -2,7 +2,7 @@
 """Measured and predicted slowdown of the queries of tpch_tenants.py: the table, and the figure.
 
     linnet place label --drive sata --peak 1.6e9 --tenants 2-6 --runs 2000 --seconds 0.5 -o sata.parquet
-    .venv/bin/python bench/macro/tpch_tenants_table.py runs.json sata.parquet [--figure FILE.svg]
+    .venv/bin/python bench/macro/tpch_tenants_table.py runs.json sata.parquet [--warm-seconds 0.2] [--figure FILE.svg]
 
 Forests learn from co-location runs on the same modelled drive, of synthetic tenants; none has seen a query. A query is
 asked about by the profile of its I/Os alone, its neighbours by what `linnet place profile` makes of their job file,
@@ -10,7 +10,9 @@ with the depth that they had alone. The answer is a mean latency of reads, besid
 
 From latency to time: a query reads what it reads alone, with as much readahead. So its time in reads, R, in which at
 least one read is outstanding, grows as the mean latency does, and the rest of its time T stays:
-T' = T - R + R * latency beside / latency alone. Both latencies are the model's, as for SLOs.
+T' = T - R + R * latency beside / latency alone. Both latencies are the model's, as for SLOs. A query that takes S times
+as long offers 1/S of the I/Os per second. So S is sought for which the model, asked about a query that offers 1/S, says
+S (`closed`); asked about what the query offers alone, it says what would happen if it never slowed down (`open`).
 
 Two columns are no predictions. `measured latency` is the same step with the latencies that were measured: what is left
 is the step's own error. `replay` has latencies of the recorded I/Os, alone and beside, on the drive's model in virtual
@@ -41,6 +43,9 @@ MODELS = ("weighted mean", "gray-box", "linnet")
 LATENCY = METRICS.index("read_latency_mean_us")
 DEPTH = FEATURES.index("depth")
 PAGE = 4096
+OFFERED = [i for i, name in enumerate(FEATURES) if "_rate_" in name or "_bandwidth_" in name or name == "depth"]
+BANDWIDTHS = [i for i, name in enumerate(METRICS) if "bandwidth" in name]
+SLOWDOWNS = np.array([1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0])
 
 
 def labels(path: Path, drive: str) -> Seen:
@@ -99,54 +104,78 @@ def medians(runs: list[dict[str, Any]], setting: str, query: str) -> dict[str, A
 
 
 def asked(found: dict[str, Any], queries: list[str], counts: list[int]) -> Seen:
-    """Each query beside the first n tenants, for each n."""
+    """Each query alone, then beside the first n tenants, for each n, as slow as each of SLOWDOWNS."""
     profiles = _native.declared_profiles(JOBS, JOBS.read_text())
     declared = np.array([profile.features for _, profile in profiles])
     # Labels have the depth that a workload had alone; a job file has the most that it may have.
     declared[:, DEPTH] = [found["tenants"][name]["features"][DEPTH] for name, _ in profiles]
     rows = []
+    nobody = np.zeros(len(FEATURES)), np.zeros(plain(declared).shape[1])
+    sets = {n: (_native.aggregate_features(declared[:n]), mean_of(declared[:n])) for n in counts}
     for query in queries:
         alone = medians(found["runs"], "alone", query)
-        for count in counts:
-            beside = declared[:count]
-            others = _native.aggregate_features(beside) if count else np.zeros(len(FEATURES))
-            means = mean_of(beside) if count else np.zeros(plain(declared).shape[1])
-            rows.append((alone["features"], others, plain(alone["features"][None])[0], means, alone["metrics"]))
+        for others, means, slowdown in [(*nobody, 1.0), *((*sets[n], s) for n in counts for s in SLOWDOWNS)]:
+            own, metrics = alone["features"].copy(), alone["metrics"].copy()
+            own[OFFERED] /= slowdown
+            metrics[BANDWIDTHS] /= slowdown
+            rows.append((own, others, plain(own[None])[0], means, metrics))
     own, others, blind, means, metrics = (np.array(column) for column in zip(*rows, strict=True))
     number = np.arange(len(rows))
     return Seen(found["drive"], own, others, blind, means, metrics, metrics, -2 - number, -2 - number, number * 0)
 
 
 def predicted(found: dict[str, Any], known: Seen, queries: list[str], counts: list[int]) -> dict[str, Any]:
-    """Ratio of the mean latency of reads beside the tenants to that alone, by model: [queries, counts]."""
-    new = asked(found, queries, [0, *counts])
+    """Ratio of the mean latency of reads beside the tenants to that alone, by model: [queries, counts, SLOWDOWNS]."""
+    new = asked(found, queries, counts)
     both = joined(known, new)
     reads = np.flatnonzero(known.own[:, moments.RATE][:, :2].sum(axis=1) > 0)
     tried = len(known.run) + np.arange(len(new.run))
     answers = {}
     for model in MODELS:
-        values = predict(model, both, LATENCY, reads, tried).reshape(len(queries), 1 + len(counts))
-        answers[model] = values[:, 1:] / values[:, :1]
+        values = predict(model, both, LATENCY, reads, tried).reshape(len(queries), -1)
+        answers[model] = (values[:, 1:] / values[:, :1]).reshape(len(queries), len(counts), len(SLOWDOWNS))
     return answers
 
 
-WARM_S = 0.2
-"""Before a replay is measured, as in the labels."""
+def step(share: float, ratio: float) -> float:
+    """Slowdown of a query with this share of its time in reads whose latency grows by a ratio."""
+    return 1 - share + share * ratio
 
 
-def replayed(found: dict[str, Any], query: str, counts: list[int]) -> list[float]:
-    """Ratios of the mean latency of a query's recorded reads beside the first n tenants to that alone, in replay."""
+def closed(share: float, ratios: Any) -> float:
+    """The least of SLOWDOWNS, with what is between them, at which the latency ratios there say no more than it."""
+    said = step(share, np.asarray(ratios))
+    over = said - SLOWDOWNS
+    fits = np.flatnonzero(over <= 0)
+    if not len(fits):
+        return float(SLOWDOWNS[-1])
+    i = int(fits[0])
+    if i == 0:
+        return float(said[0])
+    weight = over[i - 1] / (over[i - 1] - over[i])
+    return float(SLOWDOWNS[i - 1] + weight * (SLOWDOWNS[i] - SLOWDOWNS[i - 1]))
+
+
+def replayed(found: dict[str, Any], query: str, counts: list[int], warm_s: float) -> Any:
+    """Ratios of the mean latency of a query's recorded reads beside the first n tenants to that alone, in replay, with
+    arrivals stretched by each of SLOWDOWNS: [counts, SLOWDOWNS]. The tenants run for ``warm_s`` before.
+    """
     runs = [run for run in found["runs"] if run["setting"] == "alone" and run["query"] == query]
     run = sorted(runs, key=lambda one: one["seconds"])[len(runs) // 2]
     drive = SharedDrive(found["drive"])
-    end_s = WARM_S + run["seconds"]
-    mine = tenant(run["trace"], drive.space_bytes, WARM_S, run["seconds"], 1)
+    longest_s = warm_s + run["seconds"] * SLOWDOWNS[-1]
     beside = []
     for known in found["tenants"].values():
-        times = math.ceil(end_s / known["seconds"])
+        times = math.ceil(longest_s / known["seconds"])
         beside.append(tenant(known["trace"], drive.space_bytes, 0.0, known["seconds"], times))
-    took = [drive.run([mine, *beside[:count]], WARM_S, end_s)[0][LATENCY] for count in (0, *counts)]
-    return [one / took[0] for one in took[1:]]
+
+    def latency(count: int, slowdown: float) -> float:
+        stretched = {**run["trace"], "arrive_ns": np.array(run["trace"]["arrive_ns"]) * slowdown}
+        mine = tenant(stretched, drive.space_bytes, warm_s, run["seconds"], 1)
+        return float(drive.run([mine, *beside[:count]], warm_s, warm_s + run["seconds"] * slowdown)[0][LATENCY])
+
+    alone = latency(0, 1.0)
+    return np.array([[latency(count, s) / alone for s in SLOWDOWNS] for count in counts])
 
 
 def tenant(columns: dict[str, Any], space_bytes: int, from_s: float, seconds: float, times: int) -> tuple[Trace, int]:
@@ -174,7 +203,7 @@ def tenant(columns: dict[str, Any], space_bytes: int, from_s: float, seconds: fl
     return trace, depth
 
 
-def rows_of(found: dict[str, Any], known: Seen) -> Iterator[dict[str, Any]]:
+def rows_of(found: dict[str, Any], known: Seen, warm_s: float) -> Iterator[dict[str, Any]]:
     """A row for each query and number of tenants: measured slowdown, and what each way of telling it says."""
     runs = found["runs"]
     queries = list(dict.fromkeys(run["query"] for run in runs))
@@ -182,14 +211,11 @@ def rows_of(found: dict[str, Any], known: Seen) -> Iterator[dict[str, Any]]:
     told = predicted(found, known, queries, counts)
     for q, query in enumerate(queries):
         alone = medians(runs, "alone", query)
-        replays = replayed(found, query, counts)
+        replays = replayed(found, query, counts, warm_s)
         for c, count in enumerate(counts):
             beside = medians(runs, f"{count} beside", query)
             share = float(alone["reading_s"] / alone["seconds"])
-
-            def slowdown(ratio: float, share: float = share) -> float:
-                return 1 - share + share * ratio
-
+            asked_of = {"replay": replays[c], **{model: told[model][q, c] for model in MODELS}}
             yield {
                 "query": query,
                 "tenants": count,
@@ -197,9 +223,9 @@ def rows_of(found: dict[str, Any], known: Seen) -> Iterator[dict[str, Any]]:
                 "spread": max(alone["spread"], beside["spread"]),
                 "share": share,
                 "measured": float(beside["seconds"] / alone["seconds"]),
-                "measured latency": slowdown(float(beside["metrics"][LATENCY] / alone["metrics"][LATENCY])),
-                "replay": slowdown(replays[c]),
-                **{model: slowdown(float(told[model][q, c])) for model in MODELS},
+                "measured latency": step(share, float(beside["metrics"][LATENCY] / alone["metrics"][LATENCY])),
+                **{way: closed(share, ratios) for way, ratios in asked_of.items()},
+                **{f"{way}, open": step(share, float(ratios[0])) for way, ratios in asked_of.items()},
             }
 
 
@@ -219,7 +245,7 @@ def tables(found: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield "| told by | median error | largest | below what was measured by more than 10 % |"
     yield "|---|---|---|---|"
-    for way in ("no interference", *WAYS):
+    for way in ("no interference", *WAYS, *(f"{way}, open" for way in WAYS[1:])):
         errors = [row.get(way, 1.0) / row["measured"] - 1 for row in rows]
         size = sorted(map(abs, errors))
         low = sum(error < -0.1 for error in errors)
@@ -250,12 +276,17 @@ def figure_of(rows: list[dict[str, Any]]) -> str:
     queries = list(dict.fromkeys(row["query"] for row in rows))
     counts = sorted({row["tenants"] for row in rows})
     panels = figure.subplots(1, len(counts), sharey=True)
-    style = {"measured": ("o", "black"), "weighted mean": ("x", "#7f7f7f"), "gray-box": ("^", "#1f78b4"),
-             "linnet": ("s", "#b10026")}  # fmt: skip
+    style = {
+        "measured": ("o", "black"),
+        "replay": ("_", "#33a02c"),
+        "weighted mean": ("x", "#7f7f7f"),
+        "gray-box": ("^", "#1f78b4"),
+        "linnet": ("s", "#b10026"),
+    }
     for axes, count in zip(panels, counts, strict=True):
         mine = {row["query"]: row for row in rows if row["tenants"] == count}
         for i, (name, (marker, colour)) in enumerate(style.items()):
-            at = [j + 0.18 * (i - 1.5) for j in range(len(queries))]
+            at = [j + 0.15 * (i - 2) for j in range(len(queries))]
             axes.plot(at, [mine[q][name] for q in queries], marker, color=colour, markersize=4, label=name)
         axes.axhline(1.0, color="black", linestyle=":", linewidth=0.8)
         axes.set_xticks(range(len(queries)), queries, fontsize=7)
@@ -270,10 +301,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path)
     parser.add_argument("labels", type=Path)
+    parser.add_argument("--warm-seconds", type=float, default=0.2, help="before a replay is measured")
     parser.add_argument("--figure", type=Path)
     args = parser.parse_args()
     found = json.loads(args.runs.read_text())
-    rows = list(rows_of(found, labels(args.labels, found["drive"])))
+    rows = list(rows_of(found, labels(args.labels, found["drive"]), args.warm_seconds))
     print("\n".join(tables(found, rows)))
     if args.figure:
         args.figure.write_text(figure_of(rows))
