@@ -73,7 +73,7 @@ def test_descent_finds_the_least() -> None:
     wanted = {"program_ns": 900_000.0, "erase_ns": 3_000_000.0}
     start = dict.fromkeys((knob.name for knob in used(Mode())), 500_000.0)
     score = lambda knobs, mode: sum(abs(knobs[name] / value - 1) for name, value in wanted.items())  # noqa: E731
-    least, knobs, _ = descend(start, Mode(), 0.06, 2, score)
+    least, knobs, _ = descend(start, Mode(), used(Mode()), 0.06, 2, score)
     assert least < 0.07 and knobs["over_provisioning"] == 500_000.0
 
 
@@ -89,10 +89,19 @@ def test_a_shipped_preset_is_run_as_the_fit_ran_it() -> None:
     rows = compared(params, [Drive("x0", "Made up", sheet, tuple(measured))], {"x0": [10_000.0]}, 1)
     assert rows[0]["fitted"] and rows[0]["read_p50_us"]["measured"] == 100.0
     knobs = {"fast_ns": 4e4, "slow_ns": 6e4, "program_ns": 5e5, "over_provisioning": 0.3, "suspend_ns": 1e4}
-    knobs |= {"suspend_share": 0.5, "erase_ns": 2e6, "erase_rows": 480, "stalled": 10, "buffer_pages": 512}
+    knobs |= {
+        "suspend_share": 0.5,
+        "erase_ns": 2e6,
+        "erase_rows": 480,
+        "stalled": 10,
+        "buffer_pages": 512,
+        "retries": 0.004,
+    }
     made = assembled(base, knobs, Mode("suspend", stalls=6, pattern=1))
     assert made["page_type_read_ns"] == [40_000, 60_000, 60_000] and made["suspend_after_ns"] == 250_000
-    assert made["stalled_writes_max"] == 60 and made["superblocks_per_erase"] == 20
+    assert (
+        made["retry_probability"] == 0.004 and made["stalled_writes_max"] == 60 and made["superblocks_per_erase"] == 20
+    )
 
 
 def test_the_command_names_the_drives_that_there_are(tmp_path: Path, linnet) -> None:

@@ -54,10 +54,10 @@ fn runs_of_the_presets_match_their_hashes() {
         ("sata", 0xbf17_3ab2_a858_a5a2),
         ("970-evo", 0x7d22_88e7_b40b_3f76),
         ("600p", 0x98d8_3369_aa58_ca5f),
-        ("pe8110", 0x4060_0fb9_8dbc_ebda),
-        ("d7-p5520", 0x7413_9da0_61c8_7729),
-        ("cm7-r", 0xa718_5ad8_f4cf_d51e),
-        ("7450-pro", 0xe0ca_79f9_0d66_2940),
+        ("pe8110", 0x72d5_8a75_cc41_64df),
+        ("d7-p5520", 0xa9ef_1c28_1430_96df),
+        ("cm7-r", 0x16de_aeab_47cc_d9d3),
+        ("7450-pro", 0xfbc1_6940_d342_eda3),
     ];
     assert_eq!(found, pinned, "{found:#x?}");
 }

@@ -21,6 +21,7 @@ TRIES = 300
 """About as many parameter sets as a fit runs."""
 SHOWN = (
     "read_priority",
+    "retry_probability",
     "page_type_read_ns",
     "program_ns",
     "suspend_ns",
