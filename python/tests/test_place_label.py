@@ -2,9 +2,12 @@
 """Co-location runs on modelled drives, as training data."""
 
 import csv
+import itertools
 import json
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 from linnet import TenantError
 from linnet._native import SharedDrive, TenantLoad, shared_drives
@@ -133,6 +136,54 @@ def test_a_crash_of_a_run_is_told_and_loses_no_other(tmp_path, monkeypatch):
     assert len(labeller.runs(library, lambda *_: None)) == 6
     assert labeller.cache.hits - before >= 3
     labeller.cache.close()
+
+
+class NoWork:
+    """Runs that see what their first seed says."""
+
+    def map(self, work, shared, pieces):
+        for index, (members, seeds) in enumerate(pieces):
+            yield index, [[float(seeds[0])] * len(METRICS) for _ in members]
+
+
+def test_memory_holds_the_place_of_each_run_and_not_what_it_saw(tmp_path):
+    def held(runs: int) -> tuple[int, int]:
+        labeller = Labeller(Plan("sata", runs, (16, 16), 20), tmp_path / f"{runs}.runs", workers=NoWork())
+        library = [label.Member(load, np.zeros(len(FEATURES)), (0.0,) * 9) for load in labeller._drives.loads]
+        tracemalloc.start()
+        try:
+            found = labeller.runs(library, lambda *_: None)
+            assert all(run.seen[15][0] == run.seeds[0] for run in found)
+            with (tmp_path / "t.csv").open("wb") as file:
+                label.write_table(file, "sata", library, itertools.islice(found, 10))
+            return len(found), tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            labeller.cache.close()
+
+    (few, less), (many, more) = held(100), held(500)
+    line = (tmp_path / "500.runs").stat().st_size / 500
+    assert (more - less) / (many - few) < 800 < line / 3, (less, more, line)
+
+
+def test_a_cache_without_a_path_and_one_that_is_damaged(tmp_path):
+    keys = [label.key_of(n) for n in range(3)]
+    unnamed = label.Cache(None)
+    unnamed.put(keys[0], [1.5])
+    assert unnamed.has(keys[0]) and not unnamed.has(keys[1]) and unnamed.get(keys[0]) == [1.5] and unnamed.hits == 1
+    unnamed.close()
+    path = tmp_path / "c"
+    good = json.dumps({"key": keys[1], "value": [2.5]})
+    path.write_text(
+        '{"key": 3, "value": 1}\n[]\n{"key": "zz", "value": 1}\n' + "x" * (label.LINE_MAX + 9) + f"\n{good}"
+    )
+    cache = label.Cache(path)
+    cache.put(keys[2], [3.5])
+    assert [cache.get(key) for key in keys[1:]] == [[2.5], [3.5]] and not cache.has(keys[0])
+    cache.close()
+    again = label.Cache(path)
+    assert [again.get(key) for key in keys[1:]] == [[2.5], [3.5]]
+    again.close()
 
 
 def test_a_drive_is_slower_beside_a_writer():

@@ -72,7 +72,7 @@ def test_a_node_that_is_killed_loses_nothing(cluster: Any, tmp_path: Path) -> No
     keys = _keys(tmp_path / "runs")
     assert len(keys) == len(set(keys)) == PLAN.workloads + PLAN.runs
     alone = Labeller(PLAN, workers=Threads(1))
-    assert found == alone.runs(alone.library(_quiet), _quiet)
+    assert list(found) == list(alone.runs(alone.library(_quiet), _quiet))
 
     # Forests are fitted on what is left of the cluster, with the scores of this process.
     rows = colocation.seen_of("sata", library, found)

@@ -113,7 +113,10 @@ static void decisions(char **words, size_t count)
 	check(decision.denied == word(words, 15), "denied");
 }
 
-/* hedge DELAY PER_MILLION BURST EARNED = SENT SENT_AGAIN DELAY, then ELIGIBLE IN_FLIGHT EWMA of each replica. */
+/*
+ * hedge DELAY PER_MILLION BURST EARNED = SENT SENT_AGAIN DELAY, then ELIGIBLE IN_FLIGHT EWMA of each replica; or
+ * answered DELAY LATENCY = DELAY.
+ */
 #define HEDGE_WORDS 9
 #define HEDGE_REPLICA 3
 
@@ -124,6 +127,14 @@ static void hedges(char **words, size_t count)
 	struct linnet_settings settings;
 	struct linnet_hedge hedge;
 
+	if (strcmp(words[0], "answered") == 0 && count == 5) {
+		linnet_settings_init(&settings);
+		settings.hedges.per_million = 1;
+		linnet_hedge_init(&hedge, &settings, word(words, 1));
+		linnet_hedge_answered(&hedge, word(words, 2));
+		check(hedge.delay_ns == word(words, 4), "delay after an answer");
+		return;
+	}
 	if (replicas < 1 || replicas > LINNET_REPLICAS_MAX || count != HEDGE_WORDS + HEDGE_REPLICA * (size_t)replicas) {
 		fail("words");
 		return;

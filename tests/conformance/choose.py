@@ -220,6 +220,11 @@ def longer(delay, per_million):
     return min(delay + -(-min(delay * max(reads - 1, 1), LIMIT - 1000) // 1000), LIMIT)
 
 
+def shorter(delay, latency):
+    """The delay after a copy of a read has completed: shorter by a thousandth if that was not later than the delay."""
+    return delay if latency > delay else delay - delay // 1000
+
+
 def is_overload(delay, candidates):
     """Whether all that could take the copy have sixteen I/Os or more in flight and need an eighth of the delay."""
     able = [c for c in candidates if c["eligible"]]
@@ -235,6 +240,7 @@ def print_hedges():
     print(
         "# ELIGIBLE IN_FLIGHT EWMA_NS. EARNED reads arrive, a read waits for the delay, and one more, without replicas."
     )
+    print("# answered DELAY_NS LATENCY_NS = DELAY_NS: a copy of a read completes.")
     for _ in range(300):
         delay = rng.choice([1, 7, 999, 80_000, 1_000_000, 1_000_001, 2**40, 2**63, LIMIT])
         per_million, burst = rng.choice([(20_000, 1), (20_000, 2), (10**6, 1), (8 * 10**6, 3), (333_333, 1), (0, 1)])
@@ -257,6 +263,9 @@ def print_hedges():
         words = [delay, per_million, burst, earned, "=", sent, again, after]
         words += [c[key] for c in candidates for key in ("eligible", "inflight", "ewma")]
         print("hedge", *(word if word == "=" else signed(word) for word in words))
+    for delay in (1, 999, 1000, 1001, 80_000, 1_000_001, 2**40, 2**63, LIMIT):
+        for latency in sorted({0, delay - 1, delay, min(delay + 1, LIMIT), LIMIT}):
+            print("answered", signed(delay), signed(latency), "=", signed(shorter(delay, latency)))
 
 
 PRINTERS = {"choose": print_choices, "decide": print_decisions, "hedge": print_hedges}

@@ -47,8 +47,8 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 {
 	const struct linnet_network *network = &ready->network;
 	struct linnet_tables tables;
-	struct linnet_incremental *net;
-	struct linnet_tracker tracker;
+	struct linnet_incremental *net, *heir;
+	struct linnet_tracker tracker, given;
 	uint8_t digits[LINNET_DIGITS];
 	uint32_t now = join(inputs + 12, 3);
 	void *memory, *scratch;
@@ -60,6 +60,10 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	memory = aligned(tables.memory_size + 1);
 	scratch = aligned(tables.scratch_size + 1);
 	net = aligned(tables.incremental_size);
+	heir = aligned(tables.incremental_size);
+	/* Memory has any content. */
+	memset(net, 0xa5, tables.incremental_size);
+	memset(heir, 0xa5, tables.incremental_size);
 	check(linnet_tables_place(&tables, memory, tables.memory_size) == 0, "tables refused");
 	check(linnet_incremental_init(net, tables.incremental_size - 1, &tables, NULL) == LINNET_E_MEMORY, "small memory passed");
 	check(linnet_incremental_init(net, tables.incremental_size, &tables, NULL) == 0, "incremental network refused");
@@ -70,6 +74,14 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	linnet_incremental_tracker(net, &tracker);
 	linnet_tracker_digits(&tracker, now, digits);
 	check(memcmp(digits, inputs, sizeof(digits)) == 0, "history handed on");
+	tracker.pending_pages = now;
+	check(linnet_incremental_init(heir, tables.incremental_size, &tables, &tracker) == 0, "incremental network refused");
+	check(!linnet_incremental_behind(heir), "a new network is behind");
+	linnet_incremental_tracker(heir, &given);
+	check(memcmp(&given, &tracker, sizeof(given)) == 0, "history taken over");
+	check(linnet_network_score(network, inputs, ready->scratch, &expected) == 0, "score refused");
+	check(linnet_incremental_score(heir, now, scratch, &score) == 0 && score == expected, "score of who took over");
+	check(linnet_incremental_decide(heir, now, scratch) == (expected > 0), "decision of who took over");
 	memcpy(digits, inputs, sizeof(digits));
 	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
 		digits[12] = (uint8_t)(pages / 100);
@@ -92,6 +104,7 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	}
 	free(memory);
 	free(scratch);
+	free(heir);
 	free(net);
 }
 
@@ -158,6 +171,86 @@ static void networks(char **words, size_t count)
 			      LINNET_E_INPUT, "input above its bound");
 	}
 }
+
+#define M INT64_MAX
+
+/*
+ * Bounds of sums at their edges. Each case is a chain of layers: their sizes, then the weights and the biases of each. The
+ * width is the narrowest that holds every sum, or the network is refused: below 2^31, 2^63 and 2^126.
+ */
+static void bounds(void)
+{
+	static const struct {
+		int width; /* or an error */
+		uint32_t input_max, sizes[4];
+		int64_t numbers[32];
+	} cases[] = {
+		/* The sum of one neuron. */
+		{ LINNET_I16, 1, { 1, 1 }, { 1, INT32_MAX - 1 } },
+		{ LINNET_I64, 1, { 1, 1 }, { 1, INT32_MAX } },
+		{ LINNET_I16, 1, { 1, 1 }, { -1, 1 - INT32_MAX } },
+		{ LINNET_I64, 1, { 1, 1 }, { -1, -INT32_MAX } },
+		{ LINNET_I16, 1, { 2, 1 }, { 1, -1, INT32_MAX - 1 } },
+		{ LINNET_I16, 1, { 1, 1 }, { INT16_MIN, 0 } },
+		{ LINNET_I64, 1, { 1, 1 }, { INT16_MIN - 1, 0 } },
+		{ LINNET_I16, 1, { 1, 1 }, { INT16_MAX, 0 } },
+		{ LINNET_I64, 1, { 1, 1 }, { INT16_MAX + 1, 0 } },
+		{ LINNET_I64, 1, { 1, 1 }, { M, 0 } },
+		{ LINNET_I128, 1, { 1, 1 }, { M, 1 } },
+		{ LINNET_I128, 1, { 1, 1 }, { INT64_MIN, 0 } },
+		/* The widest neuron of a layer counts, whichever it is. */
+		{ LINNET_I128, 1, { 1, 2 }, { M, 1, 1, 0 } },
+		{ LINNET_I128, 1, { 1, 2 }, { 1, M, 0, 1 } },
+		/* What a neuron gives to the next layer: its positive part with its bias. */
+		{ LINNET_I16, 1, { 1, 1, 1 }, { 1, 2, 100, INT32_MAX - 300 } },
+		{ LINNET_I64, 1, { 1, 1, 1 }, { 1, 2, 100, INT32_MAX - 299 } },
+		{ LINNET_I16, 9, { 1, 1, 1 }, { 1, -5, 100, INT32_MAX - 400 } },
+		{ LINNET_I64, 9, { 1, 1, 1 }, { 1, -5, 100, INT32_MAX - 399 } },
+		{ LINNET_I16, 1, { 1, 1, 1 }, { 1, -5, 100, INT32_MAX } },
+		/* Products of 2^126 - 1 and 2^126; 9 (2^63 - 1) has more than 64 bits. */
+		{ LINNET_I128, 1, { 1, 1, 1 }, { M, 2, M, 0 } },
+		{ LINNET_E_RANGE, 1, { 1, 1, 1 }, { M, 2, M, 1 } },
+		{ LINNET_E_RANGE, 1, { 1, 1, 1 }, { M, 2, -M, -1 } },
+		{ LINNET_E_RANGE, 1, { 1, 1, 1 }, { M, 1, INT64_MIN, 0 } },
+		{ LINNET_I128, 9, { 1, 1, 1, 1 }, { M, 0, (int64_t)1 << 58, 0, 3, 0 } },
+		{ LINNET_E_RANGE, 9, { 1, 1, 1, 1 }, { M, 0, (int64_t)1 << 58, 0, 4, 0 } },
+		{ LINNET_E_RANGE, 9, { 1, 1, 1 }, { M, 0, (int64_t)1 << 60, 0 } },
+		/* A sum of products, of which any two are too many, and five come to 2^128 and a little. */
+		{ LINNET_E_RANGE, 1, { 1, 2, 1 }, { M, 1, 2, 0, M, M, 0 } },
+		{ LINNET_E_RANGE, 1, { 1, 5, 1 }, { M, M, M, M, 1, 2, 2, 2, 2, 0, M, M, M, M, 10, 0 } },
+	};
+	static uint8_t bytes[256];
+
+	for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
+		struct linnet_source layers[3] = { { 0 } };
+		struct ready ready = { .memory = NULL };
+		uint32_t count = 0;
+		uint8_t *at = bytes;
+		int found;
+
+		for (size_t n = 0; n < sizeof(cases[c].numbers) / 8; n++)
+			for (int b = 0; b < 8; b++)
+				bytes[8 * n + (size_t)b] = (uint8_t)((uint64_t)cases[c].numbers[n] >> 8 * b);
+		for (; count < 3 && cases[c].sizes[count + 1]; count++) {
+			struct linnet_source *layer = &layers[count];
+
+			layer->inputs = cases[c].sizes[count];
+			layer->outputs = cases[c].sizes[count + 1];
+			layer->weight_bytes = 8;
+			layer->weights = at;
+			layer->biases = at += 8 * (size_t)layer->inputs * layer->outputs;
+			at += 8 * (size_t)layer->outputs;
+		}
+		found = get_ready(&ready, layers, count, cases[c].input_max);
+		if (found == 0)
+			found = ready.network.width;
+		line_number = (unsigned)c;
+		check(found == cases[c].width, "bounds of a network, by number of the case");
+		dismiss(&ready);
+	}
+}
+
+#undef M
 
 /*
  * A hidden unit that is exactly 1 counts, and one that is -1 does not, in sums of every width: the other unit of the layer

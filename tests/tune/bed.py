@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-GROUP = Path("/sys/fs/cgroup")
-NAME = "linnet-bed"
+from owner import GROUP, clear_dead, end_with_parent, name_of, remove_group, undisturbed, unwinding
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,10 @@ def _run(*words: str) -> str:
 
 
 class Bed:
-    """The device, its file system and the control group. A context manager: everything is taken down at the end."""
+    """The device, its file system and the control group. A context manager: everything is taken down at the end.
+
+    The end may be SIGTERM or SIGHUP; what a killed process left is taken down by the next bed.
+    """
 
     mkfs_options: tuple[str, ...] = ("lazy_itable_init=0", "lazy_journal_init=0")
 
@@ -73,21 +75,25 @@ class Bed:
         self.root = Path()
 
     def __enter__(self) -> Bed:
+        for name in clear_dead():
+            print(f"cleared {name}, which a killed process left", file=sys.stderr)
         with contextlib.ExitStack() as undo:
-            self._undo = undo
-            base = Path(tempfile.mkdtemp(prefix="linnet-bed-"))
-            undo.callback(shutil.rmtree, base, ignore_errors=True)
-            self.root = base / "files"
-            self.root.mkdir()
-            self.device = self.attach(base, undo)
-            _run("mkfs.ext4", "-q", "-E", ",".join(self.mkfs_options), self.device)
-            self._mount()
-            undo.callback(self._unmount)
-            self.knob = Path(f"/sys/block/{Path(self.device).name}/queue/read_ahead_kb")
-            self.dev = Path(f"/sys/block/{Path(self.device).name}/dev").read_text().strip()
-            self.before_kib = self.value()
-            undo.callback(lambda: self.set(self.before_kib))
-            self._group()
+            undo.enter_context(unwinding())
+            with undisturbed():
+                self._undo = undo
+                base = Path(tempfile.mkdtemp(prefix=f"{name_of(os.getpid())}-"))
+                undo.callback(shutil.rmtree, base, ignore_errors=True)
+                self.root = base / "files"
+                self.root.mkdir()
+                self.device = self.attach(base, undo)
+                _run("mkfs.ext4", "-q", "-E", ",".join(self.mkfs_options), self.device)
+                self._mount()
+                undo.callback(self._unmount)
+                self.knob = Path(f"/sys/block/{Path(self.device).name}/queue/read_ahead_kb")
+                self.dev = Path(f"/sys/block/{Path(self.device).name}/dev").read_text().strip()
+                self.before_kib = self.value()
+                undo.callback(lambda: self.set(self.before_kib))
+                self._group()
             self._undo = undo.pop_all()
         return self
 
@@ -118,7 +124,7 @@ class Bed:
         _run("umount", "-l", str(self.root))
 
     def _group(self) -> None:
-        name = f"{NAME}-{os.getpid()}"
+        name = name_of(os.getpid())
         if (GROUP / "cgroup.controllers").exists():
             (GROUP / "cgroup.subtree_control").write_text("+io +memory")
             self.groups = [GROUP / name]
@@ -135,12 +141,7 @@ class Bed:
 
     def _ungroup(self) -> None:
         for group in self.groups:
-            for _ in range(50):
-                try:
-                    group.rmdir()
-                    break
-                except OSError:
-                    time.sleep(0.1)
+            remove_group(group)
 
     def throttle(self, model: Model | None) -> None:
         """Set the device's speed; None for no limit, to fill it."""
@@ -219,7 +220,7 @@ def tuner(bed: Bed, log: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """`linnet tune readahead` on the bed, from when it observes until the block ends. Events go to `log`."""
     words = [str(LINNET), "tune", "readahead", "--json", "--device", bed.device, *more]
     with log.open("w") as out, (log.with_suffix(".err")).open("w") as err:
-        process = subprocess.Popen(words, stdout=out, stderr=err, text=True)
+        process = subprocess.Popen(words, stdout=out, stderr=err, text=True, preexec_fn=end_with_parent)  # noqa: PLW1509
         lock = Path("/run/linnet/tune/lock")
         for _ in range(300):
             if lock.exists() and lock.read_text().strip() == str(process.pid):

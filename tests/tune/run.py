@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import calibrate
+import ends
 from bed import LINNET, NVME, Bed, missing, tuner
 from helpers import events, reader, reset, settled, values, wait
 from linnet import _native
@@ -230,6 +231,8 @@ CASES = [
     calibrate.leaves_nothing_when_interrupted,
     calibrate.a_model_decides_where_the_rule_would_not,
     calibrate.learns_and_its_model_decides,
+    ends.leaves_nothing_when_terminated,
+    ends.next_one_clears_what_a_killed_one_left,
 ]
 
 

@@ -87,6 +87,12 @@ fn hedges() {
     let mut held_back = 0;
     for line in lines(&text) {
         let number = |at: usize| unhex(line[at]);
+        if line[0] == "answered" {
+            let mut hedging = Hedging::new(&Settings::default(), Some(number(1) as u64));
+            hedging.answered(number(2) as u64);
+            assert_eq!(hedging.delay_ns().map(i128::from), Some(number(4)), "{line:?}");
+            continue;
+        }
         let candidates: Vec<Candidate> = line[9..]
             .chunks(3)
             .map(|words| Candidate {

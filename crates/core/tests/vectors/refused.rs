@@ -51,6 +51,9 @@ fn cases() -> Vec<Case> {
         bad
     };
     let longer = [&good[..], &[0]].concat();
+    // Its only entry of the layer table ends where the file's numbers would begin, and is wrong.
+    let mut table_alone = forged(&good[..124], 20, &[1]);
+    table_alone = forged(&table_alone, 16, &124u32.to_le_bytes());
     let cases = vec![
         ("empty", "truncated", 0, Vec::new()),
         ("one-byte", "truncated", 1, good[..1].to_vec()),
@@ -73,6 +76,7 @@ fn cases() -> Vec<Case> {
         ("false-submit", "field", 72, forged(&good, 72, &1_000_001u32.to_le_bytes())),
         ("reserved", "field", 76, forged(&good, 76, &[1])),
         ("inputs-30", "shape", 96, forged(&good, 96, &[30])),
+        ("table-alone", "shape", 96, forged(&table_alone, 96, &[30])),
         ("outputs-huge", "shape", 100, forged(&good, 100, &u32::MAX.to_le_bytes())),
         ("outputs-none", "shape", 100, forged(&good, 100, &[0])),
         ("weight-bytes-3", "field", 104, forged(&good, 104, &[3])),

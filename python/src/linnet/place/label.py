@@ -8,14 +8,18 @@ command continues, and a longer one begins where a shorter one ended.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import functools
 import hashlib
 import io
 import itertools
 import json
+import os
 import random
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,50 +101,84 @@ class Run:
     seen: tuple[tuple[float, ...], ...]
 
 
+Drawn = tuple[tuple[int, ...], tuple[int, ...]]
+"""The members of a run and their seeds."""
+
+LINE_MAX = 1 << 20
+"""Bytes of a line of the cache; a longer one is damage."""
+
+
 class Cache:
-    """Results by content, in a file of JSON lines that only grows. A line that was cut by a crash is ignored."""
+    """Results by content, in a file of JSON lines that only grows. A line that was cut by a crash is ignored.
+
+    Memory has the place of each line, about 200 bytes; the results stay in the file, an unnamed one without a path.
+    """
 
     def __init__(self, path: Path | None) -> None:
-        self._known: dict[str, Any] = {}
-        self._file: io.TextIOWrapper | None = None
+        self._places: dict[bytes, int] = {}
         self._lock = threading.Lock()
         self.hits = 0
-        if path is None:
-            return
-        cut = False
-        if path.exists():
-            for line in path.read_text(errors="replace").splitlines(keepends=True):
-                try:
-                    entry = json.loads(line)
-                    self._known[entry["key"]] = entry["value"]
-                    cut = not line.endswith("\n")
-                except (ValueError, KeyError, TypeError):
-                    cut = not line.endswith("\n")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a")
-        if cut:
-            self._file.write("\n")
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        # Read and written in one lock; writes go to the end, wherever the last read was.
+        self._file: BinaryIO = tempfile.TemporaryFile("w+b") if path is None else path.open("a+b")  # noqa: SIM115
+        self._file.seek(0)
+        place, line = 0, b""
+        while part := self._file.readline(LINE_MAX):
+            line = part
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                entry["value"]
+                self._places[bytes.fromhex(entry["key"])] = place
+            place += len(line)
+        if line and not line.endswith(b"\n"):
+            self._file.write(b"\n")
+            self._file.flush()
+
+    def has(self, key: str) -> bool:
+        """Whether a result is kept under a key; counted as a hit if it is."""
+        with self._lock:
+            found = bytes.fromhex(key) in self._places
+            self.hits += found
+            return found
 
     def get(self, key: str) -> Any:
         """What is kept under a key, or nothing."""
         with self._lock:
-            found = self._known.get(key)
-            self.hits += found is not None
-            return found
+            place = self._places.get(bytes.fromhex(key))
+            if place is None:
+                return None
+            self._file.seek(place)
+            return json.loads(self._file.readline(LINE_MAX))["value"]
 
     def put(self, key: str, value: Any) -> None:
         """Keep a result."""
-        line = json.dumps({"key": key, "value": value}) + "\n"
+        line = json.dumps({"key": key, "value": value}).encode() + b"\n"
         with self._lock:
-            self._known[key] = value
-            if self._file:
-                self._file.write(line)
-                self._file.flush()
+            # Another process may have written to the file meanwhile.
+            self._file.seek(0, os.SEEK_END)
+            place = self._file.tell()
+            self._file.write(line)
+            self._file.flush()
+            self._places[bytes.fromhex(key)] = place
 
     def close(self) -> None:
         """Close the file."""
-        if self._file:
-            self._file.close()
+        self._file.close()
+
+
+class Runs:
+    """The runs of a plan, in its order. Each is drawn again and read from the cache, which must be open."""
+
+    def __init__(self, count: int, drawn: Callable[[], Iterator[tuple[str, Drawn]]], cache: Cache) -> None:
+        self._count, self._drawn, self._cache = count, drawn, cache
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Run]:
+        for key, (members, seeds) in self._drawn():
+            yield Run(members, seeds, tuple(map(tuple, self._cache.get(key))))
 
 
 def key_of(*parts: object) -> str:
@@ -204,7 +242,7 @@ def _member(plan: Plan, number: int) -> dict[str, Any]:
     return _drives_of(plan).member(number)
 
 
-def _together(plan: Plan, run: tuple[tuple[int, ...], tuple[int, ...]]) -> list[list[float]]:
+def _together(plan: Plan, run: Drawn) -> list[list[float]]:
     return _drives_of(plan).together(*run)
 
 
@@ -226,11 +264,14 @@ class Labeller:
         """The workloads, profiled and run alone."""
         loads, plan = self._drives.loads, self.plan
         self._check_room()
-        keys = [
-            key_of("alone", self.drive.parameters, plan.seed, plan.warm_s, plan.seconds, number, load)
-            for number, load in enumerate(loads)
-        ]
-        found = self._map("workloads", progress, keys, range(len(loads)), _member)
+
+        def pieces() -> Iterator[tuple[str, int]]:
+            for number, load in enumerate(loads):
+                words = ("alone", self.drive.parameters, plan.seed, plan.warm_s, plan.seconds, number, load)
+                yield key_of(*words), number
+
+        self._make("workloads", progress, len(loads), pieces, _member)
+        found = (self.cache.get(key) for key, _ in pieces())
         return [
             Member(load, np.array(value["features"]), tuple(value["alone"]))
             for load, value in zip(loads, found, strict=True)
@@ -250,43 +291,43 @@ class Labeller:
                 f"{records:,} I/Os, and {room[0]:,} fit {room[1]}; give fewer --seconds, --tenants or --threads"
             )
 
-    def runs(self, library: Sequence[Member], progress: Progress) -> list[Run]:
-        """The co-location runs."""
-        # A longer plan begins with the runs of a shorter one.
+    def runs(self, library: Sequence[Member], progress: Progress) -> Runs:
+        """Make the co-location runs; they are read from the cache when they are asked for."""
+        drawn = functools.partial(self._drawn, library)
+        self._make("runs", progress, self.plan.runs, drawn, _together)
+        return Runs(self.plan.runs, drawn, self.cache)
+
+    def _drawn(self, library: Sequence[Member]) -> Iterator[tuple[str, Drawn]]:
+        """Every run of the plan with its key. A longer plan begins with the runs of a shorter one."""
         plan = self.plan
         chance = random.Random(f"runs {plan.seed}")
-        drawn = []
         for _ in range(plan.runs):
             count = chance.randint(*plan.tenants)
             members = tuple(chance.sample(range(len(library)), count))
-            drawn.append((members, tuple(chance.randrange(2**53) for _ in members)))
-        keys = [
-            key_of(
-                *("run", self.drive.parameters, plan.seed, plan.warm_s, plan.seconds),
-                *([library[member].load for member in members], seeds),
-            )
-            for members, seeds in drawn
-        ]
-        found = self._map("runs", progress, keys, drawn, _together)
-        return [
-            Run(members, seeds, tuple(map(tuple, seen))) for (members, seeds), seen in zip(drawn, found, strict=True)
-        ]
+            seeds = tuple(chance.randrange(2**53) for _ in members)
+            shared = ("run", self.drive.parameters, plan.seed, plan.warm_s, plan.seconds)
+            yield key_of(*shared, *([library[member].load for member in members], seeds)), (members, seeds)
 
-    def _map(self, stage: str, progress: Progress, keys: Sequence[str], pieces: Sequence[Any], work: Work) -> list[Any]:
-        """The results of all pieces; those of the cache are not made again, and each other one is kept at once."""
-        found = [self.cache.get(key) for key in keys]
-        todo = [number for number, one in enumerate(found) if one is None]
-        done = len(found) - len(todo)
-        progress(stage, done, len(found))
-        made = self._workers.map(work, self.plan, [pieces[number] for number in todo])
+    def _make(
+        self, stage: str, progress: Progress, count: int, pieces: Callable[[], Iterator[tuple[str, Any]]], work: Work
+    ) -> None:
+        """Work on the pieces that are not in the cache, which keeps each result at once."""
+        missing = bytearray(not self.cache.has(key) for key, _ in pieces())
+        done = count - sum(missing)
+        progress(stage, done, count)
+        keys: dict[int, str] = {}
+
+        def todo() -> Iterator[Any]:
+            for index, (key, piece) in enumerate(itertools.compress(pieces(), missing)):
+                keys[index] = key
+                yield piece
+
+        made = self._workers.map(work, self.plan, todo())
         with closing(made):
             for index, result in made:
-                number = todo[index]
-                self.cache.put(keys[number], result)
-                found[number] = result
+                self.cache.put(keys.pop(index), result)
                 done += 1
-                progress(stage, done, len(found))
-        return found
+                progress(stage, done, count)
 
 
 COLUMNS = (
@@ -303,7 +344,7 @@ GROUP_ROWS = 65_536
 """Rows of a group of a Parquet table, which are in memory at a time."""
 
 
-def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator[list[Any]]:
+def rows(drive: str, library: Sequence[Member], runs: Iterable[Run]) -> Iterator[list[Any]]:
     """Rows of the table, in the order of ``COLUMNS``. ``others`` is the aggregate of the tenant's neighbours."""
     for number, run in enumerate(runs):
         features = np.array([library[member].features for member in run.members])
@@ -320,7 +361,7 @@ def rows(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Iterator
 
 
 def write_table(
-    file: BinaryIO, drive: str, library: Sequence[Member], runs: Sequence[Run], parquet: bool = False
+    file: BinaryIO, drive: str, library: Sequence[Member], runs: Iterable[Run], parquet: bool = False
 ) -> int:
     """Write the table as CSV or Parquet, a part at a time; returns its rows."""
     table, count = rows(drive, library, runs), 0

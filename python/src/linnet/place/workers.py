@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
@@ -23,8 +23,9 @@ Work = Callable[[Any, Any], Any]
 class Workers(Protocol):
     """Does work."""
 
-    def map(self, work: Work, shared: Any, pieces: Sequence[Any]) -> Generator[tuple[int, Any]]:
+    def map(self, work: Work, shared: Any, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         """Work on all pieces; yields the index of each and its result, in the order in which they are finished.
+        A piece is taken from `pieces` when it is begun.
 
         When the caller stops, by an exception such as Ctrl-C, no further piece is begun.
         """
@@ -37,7 +38,7 @@ class Threads:
     def __init__(self, count: int | None = None) -> None:
         self.count = count or os.cpu_count() or 1
 
-    def map(self, work: Work, shared: Any, pieces: Sequence[Any]) -> Generator[tuple[int, Any]]:
+    def map(self, work: Work, shared: Any, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         """See :class:`Workers`."""
         pool = ThreadPoolExecutor(self.count)
         waiting: dict[Future[Any], int] = {}
@@ -69,7 +70,7 @@ class RayCluster:
         self.done_by: Counter[str] = Counter()
         """Pieces by the id of the node that did them."""
 
-    def map(self, work: Work, shared: Any, pieces: Sequence[Any]) -> Generator[tuple[int, Any]]:
+    def map(self, work: Work, shared: Any, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         """See :class:`Workers`."""
         import ray  # noqa: PLC0415
 

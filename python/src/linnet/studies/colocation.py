@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place import moments
-from linnet.place.label import Member, Run
+from linnet.place.label import Member, Runs
 from linnet.place.moments import COLUMN, Floats
 from linnet.place.sheet import SheetModel
 from linnet.place.words import GROUPS, METRICS, PER_GROUP, Drive
@@ -55,7 +55,7 @@ class Seen:
     tenants: Indices
 
 
-def seen_of(drive: str, library: Sequence[Member], runs: Sequence[Run]) -> Seen:
+def seen_of(drive: str, library: Sequence[Member], runs: Runs) -> Seen:
     """The tenants of all runs."""
     features = np.array([member.features for member in library])
     every, blind = moments.to_moments(features), plain(features)
