@@ -17,7 +17,7 @@ export CLANG
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate kills ublk bindings sim clean tools
+.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -36,8 +36,10 @@ tools:
 $(VENV)/.deps: python/requirements.lock | tools
 	@echo "setting up $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r python/requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r python/requirements.lock
 	@touch $@
+
+deps: $(VENV)/.deps
 
 $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 	@echo "compiling (a few minutes the first time)"
@@ -55,9 +57,9 @@ lib:                   ## liblinnet and linnet-load in build/lib: reads that fai
 test-lib: tools        ## liblinnet against a stand-in for a device that revokes
 	@$(MAKE) --no-print-directory -C lib check
 
-# `make lint` compiles the examples.
+# `make lint` compiles the examples. `--tests` leaves out the extension, which has no Rust tests.
 test-rust:             ## every crate
-	@cargo test --workspace --lib --bins --tests --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
+	@cargo test --workspace --tests --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
 	@cargo test --workspace --doc --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
 
 test-python: build     ## the command line and the Python library
@@ -88,7 +90,7 @@ kernel-install:        ## the module by DKMS without a package, for the running 
 kernel-test:           ## the golden vectors as a kernel module: make kernel-test KDIR=/lib/modules/$$(uname -r)/build
 	@$(MAKE) --no-print-directory -C kernel/kunit $(if $(KDIR),KDIR=$(KDIR))
 
-lint: build            ## formatting, lints, types, layering
+lint: deps             ## formatting, lints, types, layering
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --features linnet-python/bench$(if $(BPF),$(comma)linnet-python/bpf) --locked --quiet -- -D warnings
 	@$(BIN)/ruff check --quiet python bench tests && $(BIN)/ruff format --quiet --check python bench tests
@@ -98,7 +100,7 @@ lint: build            ## formatting, lints, types, layering
 	@$(BIN)/python tools/sbom.py --check
 	@cargo check --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz --quiet
 
-deny: build            ## licences, second versions and sources of the crates that are used: deny.toml
+deny: deps             ## licences, second versions and sources of the crates that are used: deny.toml
 	@sh tools/deny.sh $(BIN)
 
 kills: build           ## kill -9 at random moments over every command that writes: make kills [COUNT=1000] [SEED=n]
