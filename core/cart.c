@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Induction of a classification tree by the Gini index. Everything is exact: values are compared as integers of the same
- * order, splits as fractions, so a tree depends on its rows only, not on their order, the compiler or the machine.
+ * Induction of a classification tree by the Gini index. Everything is exact: values are compared as integers of the
+ * same order, splits as fractions, so a tree depends on its rows only, not on their order, the compiler or the machine.
  *
  * A node's rows are a segment of `order`. For each feature the segment is sorted, and a split is tried between every
  * two values that differ. With class counts l on the left and r on the right, the impurity is lowest where sum(l^2) /

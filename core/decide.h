@@ -130,8 +130,9 @@ int linnet_may_revoke(const struct linnet_settings *settings, const struct linne
 		      uint64_t now_ns);
 
 /*
- * The choice among the candidates, of which 0 is the primary, by a policy whose models are present. linnet_choose_from is
- * the rest of it under ewma-inflight and linnet-best: at least two candidates are eligible, one of them is preferred.
+ * The choice among the candidates, of which 0 is the primary, by a policy whose models are present. linnet_choose_from
+ * is the rest of it under ewma-inflight and linnet-best: at least two candidates are eligible, one of them is
+ * preferred.
  */
 struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,
 				   const struct linnet_candidate *candidates, uint32_t count, uint64_t now_ns);

@@ -4,8 +4,8 @@
  *
  * A walk through one tree waits for memory at every step. Steps are therefore three levels long, from one cache line to
  * the next, and sixteen walks are made side by side: one row in sixteen trees, or sixteen rows in one tree. A step has
- * no branch; a walk that has reached its leaf repeats its last step. Thresholds and inputs are compared as integers that
- * have the order of the floats. The sum runs over the trees in their order, as scikit-learn adds them.
+ * no branch; a walk that has reached its leaf repeats its last step. Thresholds and inputs are compared as integers
+ * that have the order of the floats. The sum runs over the trees in their order, as scikit-learn adds them.
  */
 #include "place.h"
 #include "tree.h"

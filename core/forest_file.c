@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Reader of model files of kind 3, forests of regression trees: spec/forest.md. The input is not trusted: the checks come
- * in the order of the table there, and a byte is read only after an earlier check has shown that it exists. Floats are
- * copied and checked as bits. Loading turns levels of nodes into cells of three levels (place.h).
+ * Reader of model files of kind 3, forests of regression trees: spec/forest.md. The input is not trusted: the checks
+ * come in the order of the table there, and a byte is read only after an earlier check has shown that it exists. Floats
+ * are copied and checked as bits. Loading turns levels of nodes into cells of three levels (place.h).
  */
 #include "envelope.h"
 #include "place.h"

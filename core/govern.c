@@ -5,9 +5,10 @@
  *
  * A window ends after a second, or sooner where the verdict changes and is certain: another way of reading, or another
  * value for reads in order (which a model or a measurement gave, and not the features). A verdict below the floor of
- * confidence waits for more, up to some seconds. After a change the next full window is compared with the one that led to
- * it: where the new value costs more, the old one returns and the file is left alone for a while, longer each time. Both costs
- * are at the price that a jump had when the change was proposed: on a way to a server it follows what others read there.
+ * confidence waits for more, up to some seconds. After a change the next full window is compared with the one that led
+ * to it: where the new value costs more, the old one returns and the file is left alone for a while, longer each time.
+ * Both costs are at the price that a jump had when the change was proposed: on a way to a server it follows what others
+ * read there.
  */
 #include "readahead.h"
 
@@ -37,7 +38,10 @@ void linnet_governor_correct(struct linnet_governor *governor, uint32_t kib)
 		governor->original_kib = governor->current_kib = governor->previous_kib = kib;
 }
 
-/* For reads in order values come from elsewhere than the window's features, so that more features would not change them. */
+/*
+ * For reads in order values come from elsewhere than the window's features, so that more features would not change
+ * them.
+ */
 static int is_new(const struct linnet_governor *governor, const struct linnet_readahead_verdict *verdict)
 {
 	if (verdict->reading != governor->reading)

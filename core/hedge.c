@@ -7,9 +7,10 @@
  * in N is late. Nothing else changes it. A copy that is cancelled because its hedge won was late and has been counted;
  * a delay computed from the latencies of completed copies would miss it, and would feed back on itself.
  *
- * When all replicas are overloaded, a second copy waits as long as the first and makes every queue longer. So no copy is
- * sent while every replica that could take it has a long queue and answers slowly: LONG_QUEUE I/Os in flight or more, and
- * an average latency of a LONG_SHARE of the delay or more. A deep queue on a drive that answers fast is not overload.
+ * When all replicas are overloaded, a second copy waits as long as the first and makes every queue longer. So no copy
+ * is sent while every replica that could take it has a long queue and answers slowly: LONG_QUEUE I/Os in flight or
+ * more, and an average latency of a LONG_SHARE of the delay or more. A deep queue on a drive that answers fast is not
+ * overload.
  */
 #include "linnet.h"
 

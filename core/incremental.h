@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * State that an incremental network keeps of one device, shared by incremental.c, incremental_tables.c and the loops of prune.c.
+ * State that an incremental network keeps of one device, shared by incremental.c, incremental_tables.c and the loops of
+ * prune.c.
  */
 #ifndef LINNET_INCREMENTAL_H
 #define LINNET_INCREMENTAL_H

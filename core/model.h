@@ -110,7 +110,8 @@ int linnet_network_score_rest(const struct linnet_network *network, void *scratc
 extern const struct linnet_dense linnet_dense_portable;
 
 /*
- * ---- incremental networks: tracker and network; most work is done when reads complete (incremental.c, incremental_tables.c, prune.c) ----
+ * ---- incremental networks: tracker and network; most work is done when reads complete (incremental.c,
+ * incremental_tables.c, prune.c) ----
  */
 
 /* How much of a network is computed ahead of the submit path. */
@@ -284,8 +285,8 @@ const uint32_t *linnet_latencies_predict(const struct linnet_latencies *latencie
  * struct linnet_name, a field of that name in struct linnet_model, and a unit, which also reads the part's block in a
  * file (blocks.h). All that treats parts alike is expanded from this list.
  *
- * A prediction requires trees: linnet_name_predict gives its last argument, the count, of uint32 numbers for a read with
- * this score of the trees and these features. To add a prediction, add a line.
+ * A prediction requires trees: linnet_name_predict gives its last argument, the count, of uint32 numbers for a read
+ * with this score of the trees and these features. To add a prediction, add a line.
  */
 #define LINNET_PREDICTIONS(PART) \
 	PART(LATENCIES, latencies, 4, 2628, LINNET_LATENCIES)

@@ -60,7 +60,9 @@ static int add_product(linnet_uint128 *sum, uint64_t weight, linnet_uint128 inpu
 
 	if (high >> 62)
 		return 0;
-	/* A magnitude is 2^63 at most: low is below 2^127, high << 64 below 2^126, and neither sum below exceeds 2^128. */
+	/*
+	 * A magnitude is 2^63 at most: low is below 2^127, high << 64 below 2^126, and neither sum below exceeds 2^128.
+	 */
 	low += high << 64;
 	if (low > LIMIT_I128 - *sum)
 		return 0;

@@ -3,7 +3,8 @@
  * Placement: forests of regression trees that predict what tenants do to each other. A public header of the core with
  * the same rules as linnet.h. The contract is spec/forest.md.
  *
- * The reader (forest_file.c) is integer code. Prediction (forest.c) adds 64-bit floats. Every build gives the same bits, which are those of scikit-learn's RandomForestRegressor.predict.
+ * The reader (forest_file.c) is integer code. Prediction (forest.c) adds 64-bit floats. Every build gives the same
+ * bits, which are those of scikit-learn's RandomForestRegressor.predict.
  */
 #ifndef LINNET_PLACE_H
 #define LINNET_PLACE_H

@@ -3,8 +3,8 @@
  * Loops of ReLU pruning without vectors: those of the kernel, and of processors whose vectors prune_vectors.c does not
  * know. incremental.h says what each does, incremental.c why. All loops give the same integers.
  *
- * Sums of the first layer are int32, proven to fit. Products with gaps are taken in 64 bits; incremental_tables.c proves
- * that a score and each of its parts stay below 2^62.
+ * Sums of the first layer are int32, proven to fit. Products with gaps are taken in 64 bits; incremental_tables.c
+ * proves that a score and each of its parts stay below 2^62.
  */
 #include "prune.h"
 

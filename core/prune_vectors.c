@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The loops of prune.c for AVX2 and AVX-512. This file is compiled once for each instruction set, with LINNET_PRUNE as the
- * name of the table; without it there is nothing to compile.
+ * The loops of prune.c for AVX2 and AVX-512. This file is compiled once for each instruction set, with LINNET_PRUNE as
+ * the name of the table; without it there is nothing to compile.
  */
 #include "prune.h"
 

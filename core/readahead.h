@@ -4,8 +4,8 @@
  * public header of the core with the rules of linnet.h; integers only. `linnet tune` and the kernel module linnet_tune
  * call the same functions, so they decide alike.
  *
- * Shares and other numbers with a fraction are multiples of 1/65,536 (names end in _q16); times are nanoseconds of a clock
- * that does not go back; sizes of the knob are KiB.
+ * Shares and other numbers with a fraction are multiples of 1/65,536 (names end in _q16); times are nanoseconds of a
+ * clock that does not go back; sizes of the knob are KiB.
  */
 #ifndef LINNET_READAHEAD_H
 #define LINNET_READAHEAD_H
@@ -48,8 +48,8 @@ struct linnet_pattern {
 void linnet_counts_add(struct linnet_counts *to, const struct linnet_counts *from);
 
 /*
- * The numbers of a window. Without `demands` the kernel tells only which pages are brought: these stand for the demands,
- * since a scan's batches join and each random read begins one.
+ * The numbers of a window. Without `demands` the kernel tells only which pages are brought: these stand for the
+ * demands, since a scan's batches join and each random read begins one.
  */
 void linnet_pattern_of(const struct linnet_counts *counts, int demands, struct linnet_pattern *pattern);
 
@@ -98,7 +98,9 @@ uint32_t linnet_scattered_ppm(const struct linnet_pattern *pattern);
 int linnet_rule_decide(const struct linnet_rule *rule, const struct linnet_pattern *pattern,
 		       struct linnet_readahead_verdict *verdict);
 
-/* The verdict of a model that gives the window this value with this confidence: trusted no more than the rule would be. */
+/*
+ * The verdict of a model that gives the window this value with this confidence: trusted no more than the rule would be.
+ */
 void linnet_model_verdict(const struct linnet_rule *rule, const struct linnet_pattern *pattern, uint32_t kib,
 			  uint32_t confidence_ppm, struct linnet_readahead_verdict *verdict);
 
@@ -150,9 +152,9 @@ void linnet_governor_init(struct linnet_governor *governor, uint64_t now_ns, uin
 void linnet_governor_correct(struct linnet_governor *governor, uint32_t kib);
 
 /*
- * What to do about the window, whose counts the caller added to governor->window and described by `pattern`; `verdict` is
- * NULL where the decider says nothing. Ends the window where it is full or the verdict is certain. Proposes at most one
- * change; the caller makes it and says `changed`, or `refused`.
+ * What to do about the window, whose counts the caller added to governor->window and described by `pattern`; `verdict`
+ * is NULL where the decider says nothing. Ends the window where it is full or the verdict is certain. Proposes at most
+ * one change; the caller makes it and says `changed`, or `refused`.
  */
 void linnet_governor_step(struct linnet_governor *governor, uint64_t now_ns, const struct linnet_pattern *pattern,
 			  const struct linnet_readahead_verdict *verdict, struct linnet_proposal *proposal);
@@ -165,8 +167,8 @@ void linnet_governor_refused(struct linnet_governor *governor, uint64_t now_ns, 
 #define LINNET_JUMP_PAGES 8 /* of a disk, latency against throughput */
 
 /*
- * What reading costs at the value in force, in pages for each page demanded: the pages brought, and `jump_pages_q16` for
- * each time that something is brought from elsewhere.
+ * What reading costs at the value in force, in pages for each page demanded: the pages brought, and `jump_pages_q16`
+ * for each time that something is brought from elsewhere.
  */
 uint64_t linnet_pattern_cost_q16(const struct linnet_pattern *pattern, uint32_t jump_pages_q16);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * Observes how one file is read: which pages are demanded, in which order, and which pages are brought into memory. One
- * implementation for the BPF program of `linnet tune` and for the kernel module linnet_tune; so everything is inline, there
- * is no call and no header, and the includer defines uint32_t and uint64_t.
+ * implementation for the BPF program of `linnet tune` and for the kernel module linnet_tune; so everything is inline,
+ * there is no call and no header, and the includer defines uint32_t and uint64_t.
  *
  * A demand is compared with where the last ones ended in the same state. Threads that read in order would look random
  * together, so each CPU or thread has a state of its own. Counters only grow, unless the owner takes them; pages are

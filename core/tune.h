@@ -5,8 +5,8 @@
  * file gives the value of that class.
  *
  * Rings, samplers, trees and the reader of model files are integer code and need no FPU. The normaliser and the network
- * (normalise.c, small.c, online.c) compute in floats: a kernel calls them between kernel_fpu_begin and kernel_fpu_end. Each call
- * is short, and every build gives the same bits.
+ * (normalise.c, small.c, online.c) compute in floats: a kernel calls them between kernel_fpu_begin and kernel_fpu_end.
+ * Each call is short, and every build gives the same bits.
  */
 #ifndef LINNET_TUNE_H
 #define LINNET_TUNE_H
@@ -295,8 +295,8 @@ void linnet_knob_load_normaliser(const struct linnet_knob *knob, struct linnet_n
 void linnet_knob_load_network(const struct linnet_knob *knob, struct linnet_small *network);
 
 /*
- * Writes what was learned back into the bytes of a file from which `knob` was read: moments, numbers of the network (NULL:
- * unchanged) and checksum. Shape, values and tree stay.
+ * Writes what was learned back into the bytes of a file from which `knob` was read: moments, numbers of the network
+ * (NULL: unchanged) and checksum. Shape, values and tree stay.
  */
 void linnet_knob_store(uint8_t *bytes, size_t size, const struct linnet_knob *knob,
 		       const struct linnet_normaliser *normaliser, const struct linnet_small *network);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * From the features of a window to a value. The rule of thresholds is the baseline that every model has to beat, and the
- * default as long as none does.
+ * From the features of a window to a value. The rule of thresholds is the baseline that every model has to beat, and
+ * the default as long as none does.
  */
 #include "readahead.h"
 

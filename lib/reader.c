@@ -96,7 +96,10 @@ static int send_on(struct linnet_reader *reader, struct linnet_request *request)
 		}
 		error = send(reader, request);
 		if (error < 0 && request->tagged) {
-			/* Refused before it reached the device, perhaps because of the tag (EPERM, EINVAL): try without the tag. */
+			/*
+			 * Refused before it reached the device, perhaps because of the tag (EPERM, EINVAL): try without
+			 * the tag.
+			 */
 			request->tagged = 0;
 			reader->stats.untagged++;
 			error = send(reader, request);

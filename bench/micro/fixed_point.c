@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Floats or fixed point for a knob's network? The readahead network's forward pass, both ways, and what a kernel pays to
- * use its FPU: the state of the FPU saved and restored. docs/design/tune-library.md has the result.
+ * Floats or fixed point for a knob's network? The readahead network's forward pass, both ways, and what a kernel pays
+ * to use its FPU: the state of the FPU saved and restored. docs/design/tune-library.md has the result.
  *
  *   cd bench/micro && gcc -O3 -ffp-contract=off -fno-math-errno -I../../core fixed_point.c ../../core/small.c -lm -o /tmp/f && /tmp/f
  *

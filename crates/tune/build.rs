@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles the observers' BPF objects where the feature `bpf` asks for them. The objects travel inside the library: who
-//! uses them needs no compiler.
+//! Compiles the observers' BPF objects where the feature `bpf` asks for them. The objects travel inside the library:
+//! who uses them needs no compiler.
 
 use std::env;
 use std::path::PathBuf;

@@ -46,8 +46,8 @@ static void free_copy(struct linnet_hedges *hedges, struct linnet_copy *copy)
 static void copy_ended(struct bio *bio);
 
 /*
- * What the copies have of the application's bio. It is taken at the start, since the first answer may end that bio while
- * the second copy is being made.
+ * What the copies have of the application's bio. It is taken at the start, since the first answer may end that bio
+ * while the second copy is being made.
  */
 static void remember(struct linnet_hedged *read, struct bio *bio, const struct linnet_io *io)
 {

@@ -36,7 +36,9 @@ static bool wants_steering(struct linnet_volume *volume, const struct bio *bio)
 {
 	const struct linnet_settings *settings = &volume->dm->settings;
 
-	/* With one trusted leg there is no choice, and md knows more legs. Its size may have been reduced below ours. */
+	/*
+	 * With one trusted leg there is no choice, and md knows more legs. Its size may have been reduced below ours.
+	 */
 	return READ_ONCE(settings->on) && READ_ONCE(settings->policy) != LINNET_BASELINE &&
 	       hweight8(READ_ONCE(volume->trusted)) > 1 &&
 	       dm_target_offset(volume->dm->ti, bio_end_sector(bio)) <= bdev_nr_sectors(volume->md->bdev);
@@ -265,8 +267,8 @@ int linnet_volume_resume(struct linnet_volume *volume)
 		volume->attached++;
 	}
 	/*
-	 * Until now what md did to the legs was not seen here. Trust that was given meanwhile is void: md may have failed
-	 * the leg since, and be rebuilding it.
+	 * Until now what md did to the legs was not seen here. Trust that was given meanwhile is void: md may have
+	 * failed the leg since, and be rebuilding it.
 	 */
 	doubt_legs(volume, LINNET_DOUBT_NEW);
 	return 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Handlers that do nothing at the page cache's tracepoints: what an event costs before a handler has done anything. With
- * it the case tune-cost tells the cost of linnet_tune's handlers from that of being called. Kernels before 6.12 have only the first.
+ * Handlers that do nothing at the page cache's tracepoints: what an event costs before a handler has done anything.
+ * With it the case tune-cost tells the cost of linnet_tune's handlers from that of being called. Kernels before 6.12
+ * have only the first.
  */
 #include <linux/kernel.h>
 #include <linux/module.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Checks the core, as this kernel compiled it, with the golden vectors of spec/vectors. The checks are those of user
- * space, the whole files conformance.c and knob_files.c of tests/conformance; include/ has what they need of a C library.
+ * space, the whole files conformance.c and knob_files.c of tests/conformance; include/ has what they need of a C
+ * library.
  */
 int linnet_conformance(int argc, char **argv);
 #define main linnet_conformance

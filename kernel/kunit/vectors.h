@@ -7,7 +7,10 @@
 /* Checks one golden file, by its path from spec/. Returns 0 if every vector holds; *count is the number of checks. */
 unsigned int linnet_vectors_run(const char *golden, unsigned int *count);
 
-/* The canary: damages one vector of the first file with `name` in its path; a second call restores it. Returns the path. */
+/*
+ * The canary: damages one vector of the first file with `name` in its path; a second call restores it. Returns the
+ * path.
+ */
 const char *linnet_vectors_spoil(const char *name);
 
 #endif

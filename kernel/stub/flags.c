@@ -43,7 +43,9 @@ static void check_out(void)
 	stub_remove(ti);
 }
 
-/* Of two copies at two legs the second is the last; of three legs one is left. When both fail, the third is the last. */
+/*
+ * Of two copies at two legs the second is the last; of three legs one is left. When both fail, the third is the last.
+ */
 static void check_copies(u32 count)
 {
 	struct app *app;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Random volumes above md (spec/md-volume.md), part of check fuzz. It plays the application, md and the drives: md sends the
- * parts of a write in any order, loses a leg, and rebuilds it; user space gives trust by the rule, with the generation that it
- * read some steps before. Each block of a drive has the number of the write that it holds. A steered read must find the last
- * write that was acknowledged before the read began, or a later one, although the drive reads as early as it may.
+ * Random volumes above md (spec/md-volume.md), part of check fuzz. It plays the application, md and the drives: md
+ * sends the parts of a write in any order, loses a leg, and rebuilds it; user space gives trust by the rule, with the
+ * generation that it read some steps before. Each block of a drive has the number of the write that it holds. A steered
+ * read must find the last write that was acknowledged before the read began, or a later one, although the drive reads
+ * as early as it may.
  */
 #include "check.h"
 #include "fuzz.h"

@@ -5,9 +5,9 @@
  * are good, and are then damaged at times. Between any two steps memory may run out, the clock may jump, a timer or a
  * worker may run, and another CPU may complete an I/O just before a lock is taken.
  *
- * What must hold in each case: every bio ends once; it fails only if a device failed it, or if it may be revoked; a read
- * is at a device of the table, at its place, and never again where it has failed; the answer of a hedged read is whole
- * and of one device; second copies stay within the budget; a printed table is accepted and prints itself.
+ * What must hold in each case: every bio ends once; it fails only if a device failed it, or if it may be revoked; a
+ * read is at a device of the table, at its place, and never again where it has failed; the answer of a hedged read is
+ * whole and of one device; second copies stay within the budget; a printed table is accepted and prints itself.
  */
 #include <stdarg.h>
 #include <time.h>

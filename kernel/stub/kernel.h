@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The parts of Linux that kernel/dm uses, in user space and in one thread: types, locks, memory, per-CPU data; work.h
- * has work queues and timers. Every <linux/...> header is this one and block.h. Misuse that a kernel might not notice ends the program
- * here: sleeping under a lock, a lock taken twice, a counter below zero.
+ * has work queues and timers. Every <linux/...> header is this one and block.h. Misuse that a kernel might not notice
+ * ends the program here: sleeping under a lock, a lock taken twice, a counter below zero.
  *
  * Names that begin with stub_ are controlled by the test.
  */

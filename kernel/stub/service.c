@@ -118,7 +118,9 @@ static void check_errors(const char *policy)
 	stub_remove(ti);
 }
 
-/* What is known of two replicas has expired: one read goes to a replica as a probe, and no other while it is in flight. */
+/*
+ * What is known of two replicas has expired: one read goes to a replica as a probe, and no other while it is in flight.
+ */
 static void check_one_probe(void)
 {
 	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 2 policy shortest-queue");

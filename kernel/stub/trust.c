@@ -6,8 +6,8 @@
  *
  * Three actors, with a few steps each, run in every order that device-mapper allows; and in each order, one step of
  * another actor runs within a step, at each place in turn where another CPU could act. After every step: if leg 1 is
- * trusted, the generation was read after the last event had begun, so that md was looked at after it. And a read goes to
- * a drive only while it is the leg's, on trust that was given for this drive.
+ * trusted, the generation was read after the last event had begun, so that md was looked at after it. And a read goes
+ * to a drive only while it is the leg's, on trust that was given for this drive.
  */
 #include "check.h"
 
@@ -23,7 +23,9 @@ static struct stub_bio *whole, *parts[2];
 static u32 done[ACTORS];  /* steps of each */
 static bool suspended[2]; /* leg 1, the volume: dm keeps I/O away */
 static u64 generation;
-/* Suspending and resuming, counted: those that have begun and ended, and had begun when user space read the generation. */
+/*
+ * Suspending and resuming, counted: those that have begun and ended, and had begun when user space read the generation.
+ */
 static u32 begun, ended, watched;
 static bool told;  /* trust was sent */
 static unsigned long orders, preempted, steered, moved; /* the last two: reads at leg 1, before and after it has moved */

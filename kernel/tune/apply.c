@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The value of each open file. The kernel keeps it in struct file, and a reader's next readahead takes it from there, so
- * it is set just before. Every value that was set is noted with the one before, and put back when the module goes.
+ * The value of each open file. The kernel keeps it in struct file, and a reader's next readahead takes it from there,
+ * so it is set just before. Every value that was set is noted with the one before, and put back when the module goes.
  *
  * An entry of `changes` exists only while its struct file does: __fput removes it, before the file can be freed.
  * changes_lock covers what an entry says, and all writing to ra_pages: while it is held, an entry that is in the table

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * State of each file that is read. Hooks add files; the worker alone removes them, so it may walk the list without a lock.
- * A file is known by device, inode number and generation: a number that is used again is another file.
+ * State of each file that is read. Hooks add files; the worker alone removes them, so it may walk the list without a
+ * lock. A file is known by device, inode number and generation: a number that is used again is another file.
  */
 #include <linux/rculist.h>
 #include <linux/rhashtable.h>

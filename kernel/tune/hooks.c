@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hooks into the page cache, found by name. Tracepoints tell which pages are demanded and brought; where the kernel lacks
- * one (6.1 has only the last), a kprobe on the function tells the same. Kprobes also see the open file before the
+ * Hooks into the page cache, found by name. Tracepoints tell which pages are demanded and brought; where the kernel
+ * lacks one (6.1 has only the last), a kprobe on the function tells the same. Kprobes also see the open file before the
  * readahead code uses its value, so that it can be set there.
  *
  * A kprobe at the entry of a function is an ftrace hook on kernels of distributions, not a breakpoint.

@@ -134,7 +134,9 @@ unsigned int tune_file_count(void);
 
 /* apply.c */
 int tune_apply_start(void);
-/* Before the readahead code uses the value of an open file. `advised`: the mapping that is read has advice of its own. */
+/*
+ * Before the readahead code uses the value of an open file. `advised`: the mapping that is read has advice of its own.
+ */
 void tune_apply(struct file *open, struct tune_file *file, bool advised);
 /* An open file ends. */
 void tune_apply_forget(struct file *open);

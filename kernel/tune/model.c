@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The model: a file of kind 2 (spec/knob.md), read as firmware and checked by the core. User space may have trained it, or
- * it is trained here while `learn` names a class: the rows are the windows of all files that are read then, and the file
- * gives the shape and where to begin. debugfs gives the file back with what was learned.
+ * The model: a file of kind 2 (spec/knob.md), read as firmware and checked by the core. User space may have trained it,
+ * or it is trained here while `learn` names a class: the rows are the windows of all files that are read then, and the
+ * file gives the shape and where to begin. debugfs gives the file back with what was learned.
  *
  * Floats are used between kernel_fpu_begin and kernel_fpu_end, once for each decision or learned row: some hundred
  * nanoseconds, without allocation. This file is compiled without floats and only passes their addresses on.

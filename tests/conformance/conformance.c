@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Checks the C core with spec/vectors (features.txt, inflight.txt, heimdall.txt, network.txt, choose.txt, decide.txt, hedge.txt,
- * readahead.txt, models, reject). core/Makefile builds it with the core's user-space flags and with the kernel's flags.
+ * Checks the C core with spec/vectors (features.txt, inflight.txt, heimdall.txt, network.txt, choose.txt, decide.txt,
+ * hedge.txt, readahead.txt, models, reject). core/Makefile builds it with the core's user-space flags and with the
+ * kernel's flags.
  *
  *   conformance FILE...          exits 0 if every vector holds; else 1, and prints the file and line of the vector
  */

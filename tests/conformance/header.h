@@ -35,7 +35,9 @@ static void header(const uint8_t *bytes, const struct linnet_model *model)
 	}
 }
 
-/* A file read into memory of any content gives the same model. Its header must not be all zeros, or this says little. */
+/*
+ * A file read into memory of any content gives the same model. Its header must not be all zeros, or this says little.
+ */
 static void read_again(const uint8_t *bytes, size_t size)
 {
 	static struct linnet_model clean, used;
@@ -84,7 +86,10 @@ static void one_field(const uint8_t *bytes, size_t size)
 		return;
 	check(with(bytes, size, block + EDGES, LINNET_BUCKET_MAX + 1, 1, &offset) == LINNET_E_FIELD && offset == block + EDGES,
 	      "first edge of a feature's bins");
-	/* A bin of higher scores may be as fast as the one below it, and not faster. Only the least quantile is lowered. */
+	/*
+	 * A bin of higher scores may be as fast as the one below it, and not faster. Only the least quantile is
+	 * lowered.
+	 */
 	for (size_t row = 1; row < 16; row++) {
 		size_t at = block + NS + ROW * row;
 		uint32_t below = (uint32_t)little(bytes + at - ROW, 4);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Runs of the library of knobs whose every result goes into a hash: normaliser, training, inference, ring, sampler, trees,
- * induction, and the decisions on readahead. Two builds that print the same lines compute the same bits.
+ * Runs of the library of knobs whose every result goes into a hash: normaliser, training, inference, ring, sampler,
+ * trees, induction, and the decisions on readahead. Two builds that print the same lines compute the same bits.
  */
 #include "knobs.h"
 #include <readahead.h>

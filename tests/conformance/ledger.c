@@ -24,7 +24,9 @@ static void begin(int w, unsigned start, unsigned sectors, uint32_t op, int arou
 static void go_on(int w)
 {
 	if (writes[w].state == HELD && writes[w].around) {
-		/* md orders nothing: a write around the volume must be disjoint, or what the sectors hold is undefined. */
+		/*
+		 * md orders nothing: a write around the volume must be disjoint, or what the sectors hold is undefined.
+		 */
 		for (int v = 0; v < WRITES; v++)
 			if (writes[v].state > HELD && overlap(&writes[v].extent, &writes[w].extent))
 				return;
@@ -139,7 +141,9 @@ static void all_trusted(void)
 		broken("not trusted after a write", 0, 0);
 }
 
-/* One write flies, a leg fails, and an overlapping write comes: what the leg still does of the first is not the second. */
+/*
+ * One write flies, a leg fails, and an overlapping write comes: what the leg still does of the first is not the second.
+ */
 static void overlapping(void)
 {
 	phase = "overlapping writes";

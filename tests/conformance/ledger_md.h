@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * For ledger.c: a model of md raid1 with its legs, its barrier and its recovery; the writes of a volume above it; whoever
- * gives trust; and the invariant.
+ * For ledger.c: a model of md raid1 with its legs, its barrier and its recovery; the writes of a volume above it;
+ * whoever gives trust; and the invariant.
  */
 #ifndef LEDGER_MD_H
 #define LEDGER_MD_H

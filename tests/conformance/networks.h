@@ -175,8 +175,8 @@ static void networks(char **words, size_t count)
 #define M INT64_MAX
 
 /*
- * Bounds of sums at their edges. Each case is a chain of layers: their sizes, then the weights and the biases of each. The
- * width is the narrowest that holds every sum, or the network is refused: below 2^31, 2^63 and 2^126.
+ * Bounds of sums at their edges. Each case is a chain of layers: their sizes, then the weights and the biases of each.
+ * The width is the narrowest that holds every sum, or the network is refused: below 2^31, 2^63 and 2^126.
  */
 static void bounds(void)
 {
@@ -253,8 +253,8 @@ static void bounds(void)
 #undef M
 
 /*
- * A hidden unit that is exactly 1 counts, and one that is -1 does not, in sums of every width: the other unit of the layer
- * is large enough to need it, and has no weight behind.
+ * A hidden unit that is exactly 1 counts, and one that is -1 does not, in sums of every width: the other unit of the
+ * layer is large enough to need it, and has no weight behind.
  */
 static void smallest_activation(void)
 {

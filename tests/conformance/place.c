@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Checks forests: golden model files and their predictions, and refused files; spec/vectors/place. Prints a hash of all predictions. */
+/*
+ * Checks forests: golden model files and their predictions, and refused files; spec/vectors/place. Prints a hash of all
+ * predictions.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

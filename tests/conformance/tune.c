@@ -3,8 +3,8 @@
  * Checks the library of knobs: results with one right value, such as gradients against finite differences of a slow
  * network in doubles, the normaliser against sums, and errors. Prints a hash of every resulting float: core/Makefile
  * compares it between builds, where no bit may differ. Every buffer has exactly the size that the core asks for, so
- * that the sanitizers find an access beyond it. Trees, induction and rings are in tune_trees.c; model files and runs that
- * a kernel repeats in knob_files.c and knob_runs.c.
+ * that the sanitizers find an access beyond it. Trees, induction and rings are in tune_trees.c; model files and runs
+ * that a kernel repeats in knob_files.c and knob_runs.c.
  */
 #include "tune.h"
 #include "knobs.h"
@@ -202,7 +202,10 @@ static void networks(void)
 
 			for (uint32_t last = LINNET_LINEAR; last <= LINNET_SOFTMAX_OUTPUT; last++) {
 				shape[2].activation = last;
-				/* At 0 the slope of ReLU is not defined, and differences may cross 0, so a linear layer is used instead. */
+				/*
+				 * At 0 the slope of ReLU is not defined, and differences may cross 0, so a linear layer
+				 * is used instead.
+				 */
 				if (last != LINNET_RELU)
 					gradients(5, shape, 3, LINNET_SQUARE);
 				if (last == LINNET_SIGMOID)

@@ -57,7 +57,10 @@ static void trees(void)
 				CHECK(nodes + linnet_fast_tree_leaf(&fast, row) == leaf);
 			hash = hash_of(leaf, sizeof(*leaf), hash);
 		}
-		/* A damaged tree that passes the check must still be walked within bounds; a truncated tree never passes. */
+		/*
+		 * A damaged tree that passes the check must still be walked within bounds; a truncated tree never
+		 * passes.
+		 */
 		memcpy(damaged, nodes, sizeof(nodes));
 		((uint8_t *)damaged)[draw() % (8 * count)] ^= (uint8_t)(1 << draw() % 8);
 		if (linnet_tree_check(damaged, count, inputs, 7, &at) < 0)

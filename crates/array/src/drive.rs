@@ -74,8 +74,8 @@ pub trait Observer {
 /// Observes nothing.
 impl Observer for () {}
 
-/// Runs `streams` (one list of records per stream, each in the order of arrival; stream i has device i mod n as its primary)
-/// through an array of `devices` in virtual time.
+/// Runs `streams` (one list of records per stream, each in the order of arrival; stream i has device i mod n as its
+/// primary) through an array of `devices` in virtual time.
 ///
 /// # Errors
 /// Wrong settings, a number of thresholds that is not the number of devices, records that are empty or out of order,

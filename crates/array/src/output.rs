@@ -20,8 +20,8 @@ pub enum Output {
         /// Another replica is left, so a device that predicts by itself may refuse.
         may_revoke: bool,
     },
-    /// The answer of this copy is no longer wanted. A driver that can cancel reports [`crate::Array::cancelled`]; one that cannot
-    /// ignores this and reports the completion.
+    /// The answer of this copy is no longer wanted. A driver that can cancel reports [`crate::Array::cancelled`]; one
+    /// that cannot ignores this and reports the completion.
     Cancel {
         /// The device's number.
         device: usize,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures nanoseconds per decision of a 31-256-2 network with warm caches: the median of blocks of 64 decisions over a ring of
-//! 4,096 inputs, which are uniform digits or the digits of a device with few slow reads. Also the tracker's cost per I/O.
+//! Measures nanoseconds per decision of a 31-256-2 network with warm caches: the median of blocks of 64 decisions over
+//! a ring of 4,096 inputs, which are uniform digits or the digits of a device with few slow reads. Also the tracker's
+//! cost per I/O.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures the time of a prediction of ten metrics by 100 trees each, of one candidate and of batches. Trees are
-//! grown on random rows of 54 features as a forest's are: bootstrap samples, split until a leaf has one row. Prints JSON
+//! Measures the time of a prediction of ten metrics by 100 trees each, of one candidate and of batches. Trees are grown
+//! on random rows of 54 features as a forest's are: bootstrap samples, split until a leaf has one row. Prints JSON
 //! lines with `forest_ns` for each candidate, the least and the median over many candidates. The rows differ, so that
 //! branches and caches are as in use.
 //!

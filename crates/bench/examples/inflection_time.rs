@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures the search for one inflection point: a million latencies of each of three devices, a million simulated reads.
+//! Measures the search for one inflection point: a million latencies of each of three devices, a million simulated
+//! reads.
 //!
 //! `cargo run --release -p linnet-bench --example inflection_time`
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures requests per second of wall time on one core: the presets, a device of 64 GiB raw, and the queued model.
 //!
-//! `cargo run --release -p linnet-bench --example ssd_speed [REQUESTS] [RUNS] [KIND]`; KIND is presets, large, wholesale or queued (default: all).
+//! `cargo run --release -p linnet-bench --example ssd_speed [REQUESTS] [RUNS] [KIND]`; KIND is presets, large,
+//! wholesale or queued (default: all).
 //!
-//! Instructions per request: run `valgrind --tool=callgrind target/release/examples/ssd_speed N 1 large-reads` for two values of N
-//! (also large-mixed, large-writes) and divide the difference of the totals by twice that of N, since each mix is run twice.
-//! The generation of requests is included. Measured: 1,120 instructions per read, 870 per request of the mix, 700 per
-//! overwrite with its share of garbage collection.
+//! Instructions per request: run `valgrind --tool=callgrind target/release/examples/ssd_speed N 1 large-reads` for two
+//! values of N (also large-mixed, large-writes) and divide the difference of the totals by twice that of N, since each
+//! mix is run twice. The generation of requests is included. Measured: 1,120 instructions per read, 870 per request of
+//! the mix, 700 per overwrite with its share of garbage collection.
 
 use std::time::Instant;
 

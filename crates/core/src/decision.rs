@@ -141,8 +141,8 @@ impl Decision {
         &mut self.0.candidates[k]
     }
 
-    /// The model that must be asked next; `None` if the decision is complete. `revokes` pays for a revoke. Trees are asked
-    /// only as far as the choice depends on their scores.
+    /// The model that must be asked next; `None` if the decision is complete. `revokes` pays for a revoke. Trees are
+    /// asked only as far as the choice depends on their scores.
     #[inline]
     pub fn next_to_ask(&mut self, settings: &Settings, revokes: &mut Budget) -> Option<Asked> {
         assert!(self.0.usable != 0, "no decision has begun");

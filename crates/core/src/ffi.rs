@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything of the C core that this crate declares: its functions, statics, constants and private structs, in one module for each
-//! header. No other file declares a function of C; `tests/bindings` compares these with the headers.
+//! Everything of the C core that this crate declares: its functions, statics, constants and private structs, in one
+//! module for each header. No other file declares a function of C; `tests/bindings` compares these with the headers.
 
 mod decide;
 mod feature;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The model of a device (network, trees, predictions and thresholds), and its file (`spec/model-file.md`), which `core/model.c`
-//! reads.
+//! The model of a device (network, trees, predictions and thresholds), and its file (`spec/model-file.md`), which
+//! `core/model.c` reads.
 
 use linnet_types::Thresholds;
 

@@ -68,7 +68,8 @@ impl Normaliser {
         Err(Error::Input(format!("{row} numbers given to a normaliser of {} features", self.moments.len())))
     }
 
-    /// Learns one row. A row with a number that is not finite is counted in [`Normaliser::refused`] and changes nothing else.
+    /// Learns one row. A row with a number that is not finite is counted in [`Normaliser::refused`] and changes nothing
+    /// else.
     pub fn learn(&mut self, row: &[f32]) -> Result<(), Error> {
         self.check(row.len())?;
         // SAFETY: the row has as many numbers as the normaliser.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The predictions of a model: parts of its file behind the trees, each of which gives numbers for a read from the trees' score
-//! and the features. Code that treats all of them alike uses [`Predictions::each`]. A new one is a file of this module, a field of
-//! [`Predictions`], and its line in `each` and `of`.
+//! The predictions of a model: parts of its file behind the trees, each of which gives numbers for a read from the
+//! trees' score and the features. Code that treats all of them alike uses [`Predictions::each`]. A new one is a file of
+//! this module, a field of [`Predictions`], and its line in `each` and `of`.
 
 mod latencies;
 

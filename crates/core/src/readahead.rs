@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readahead of one file (`core/readahead.h`): from counts to features, from features to the rule's verdict, from verdicts
-//! to changes. The kernel module `linnet_tune` calls the same functions.
+//! Readahead of one file (`core/readahead.h`): from counts to features, from features to the rule's verdict, from
+//! verdicts to changes. The kernel module `linnet_tune` calls the same functions.
 
 use crate::ffi;
 
@@ -318,7 +318,8 @@ impl ReadGovernor {
         &self.0.window
     }
 
-    /// What to do about the window, described by `pattern`. The caller makes the change and says `changed`, or `refused`.
+    /// What to do about the window, described by `pattern`. The caller makes the change and says `changed`, or
+    /// `refused`.
     pub fn step(&mut self, now_ns: u64, pattern: &ReadPattern, verdict: Option<ReadVerdict>) -> Option<ReadProposal> {
         let raw = verdict.map(ReadVerdict::raw);
         let pointer = raw.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -342,8 +343,8 @@ impl ReadGovernor {
         unsafe { ffi::linnet_governor_refused(&mut self.0, now_ns, wait_ns) };
     }
 
-    /// What bringing something from elsewhere costs beside its pages, in pages times 65,536; 8 pages unless set. Call it
-    /// before `step`. A change is judged at the price at which it was proposed.
+    /// What bringing something from elsewhere costs beside its pages, in pages times 65,536; 8 pages unless set. Call
+    /// it before `step`. A change is judged at the price at which it was proposed.
     pub fn set_jump_pages_q16(&mut self, jump_pages_q16: u32) {
         self.0.jump_pages_q16 = jump_pages_q16;
     }

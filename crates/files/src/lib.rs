@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How every command writes a file that the user names, and reads one whole.
 //!
-//! A regular file is written under no name in the target's directory (`O_TMPFILE`), synced, and put in the target's place
-//! by a rename; then the directory is synced. A reader of the target sees the old bytes or the new ones. A process that
-//! is killed leaves nothing: a file without a name goes with it. File systems without `O_TMPFILE` get a temporary name,
-//! opened exclusively and removed when the writer is dropped.
+//! A regular file is written under no name in the target's directory (`O_TMPFILE`), synced, and put in the target's
+//! place by a rename; then the directory is synced. A reader of the target sees the old bytes or the new ones. A
+//! process that is killed leaves nothing: a file without a name goes with it. File systems without `O_TMPFILE` get a
+//! temporary name, opened exclusively and removed when the writer is dropped.
 //!
-//! A file that was there keeps its mode, and its owner as far as we may set it. A symbolic link stays, and the file that
-//! it leads to is replaced. Pipes and character devices are written through. Block devices, sockets and directories are
-//! refused. `-` is standard output.
+//! A file that was there keeps its mode, and its owner as far as we may set it. A symbolic link stays, and the file
+//! that it leads to is replaced. Pipes and character devices are written through. Block devices, sockets and
+//! directories are refused. `-` is standard output.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -277,8 +277,8 @@ fn free_name<T>(make: impl Fn(&OsStr) -> rustix::io::Result<T>) -> io::Result<(T
     Err(refused(io::ErrorKind::AlreadyExists, "many files named .linnet-*.partial stand there; remove them"))
 }
 
-/// Gives a file the owner and the mode of the one that it replaces. Without the group that the old mode speaks of, nobody
-/// else gets the group's rights.
+/// Gives a file the owner and the mode of the one that it replaces. Without the group that the old mode speaks of,
+/// nobody else gets the group's rights.
 fn keep(file: &File, before: &Stat) -> io::Result<()> {
     let now = rustix::fs::fstat(file)?;
     let mut bits = before.st_mode & 0o777;

@@ -210,8 +210,8 @@ impl Grid {
     }
 }
 
-/// Share of reads at or below the point where the slope of the CDF is one (see the head of this file). `sorted` holds at least
-/// one latency; the CDF is cut at its percentile `axis_percentile`.
+/// Share of reads at or below the point where the slope of the CDF is one (see the head of this file). `sorted` holds
+/// at least one latency; the CDF is cut at its percentile `axis_percentile`.
 pub fn slope_one(sorted: &[Nanos], axis_percentile: f64) -> f64 {
     let low = sorted[0];
     let end = sorted[rank(sorted.len(), axis_percentile / 100.0)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Training rows in the schemas `linnet-1` and `linnet-2`: the features that a device's in-flight tracker gives for each read of a
-//! trace.
+//! Training rows in the schemas `linnet-1` and `linnet-2`: the features that a device's in-flight tracker gives for
+//! each read of a trace.
 
 use linnet_core::{INFLIGHT_FEATURES, InflightTracker, Place, Schema};
 use linnet_types::{IoRecord, Nanos, Op, is_slow};
@@ -8,8 +8,8 @@ use linnet_types::{IoRecord, Nanos, Op, is_slow};
 use crate::error::Error;
 use crate::replay::{Event, in_time_order};
 
-/// Rows of one device in the order of arrival, one for each read with a latency, from the first; never shuffled and never
-/// filtered.
+/// Rows of one device in the order of arrival, one for each read with a latency, from the first; never shuffled and
+/// never filtered.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct InflightSet {
     /// Schema of the features.

@@ -5,8 +5,8 @@
 //! with its figures. Its steps are public too: [`label`] finds each device's [`Inflection`] on the earlier part of its
 //! trace and splits it into two [`TrainingSet`]s, [`fit_network`] trains and quantises, [`thresholds()`] measures the
 //! thresholds that policies use, [`fit_trees`] and [`fit_predictions`] fit the other parts to an [`InflightSet`],
-//! [`evaluate`], [`evaluate_trees`] and [`evaluate_predictions`] evaluate on the later part. To test a model file on another trace, use the sets'
-//! `from_records` at the model's own inflection point.
+//! [`evaluate`], [`evaluate_trees`] and [`evaluate_predictions`] evaluate on the later part. To test a model file on
+//! another trace, use the sets' `from_records` at the model's own inflection point.
 //!
 //! Splits follow time, test rows are never filtered, and every accuracy is reported with the base rate.
 //!

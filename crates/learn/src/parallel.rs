@@ -12,8 +12,8 @@ use crate::pool::on_pool;
 /// What a job calls with its progress; [`Error::Interrupted`] when the work has to stop.
 pub(crate) type Tell<'a, P> = dyn Fn(P) -> Result<(), Error> + Sync + 'a;
 
-/// Runs all jobs and returns their results in the order of the jobs. `on_progress` runs on this thread, with the steps of
-/// the jobs interleaved; returning false stops the work.
+/// Runs all jobs and returns their results in the order of the jobs. `on_progress` runs on this thread, with the steps
+/// of the jobs interleaved; returning false stops the work.
 ///
 /// # Errors
 /// [`Error::Interrupted`] if `on_progress` stopped the work; otherwise the error of the first job that failed.

@@ -3,7 +3,8 @@
 //! figures.
 //!
 //! For each device: inflection point and labels from the earlier part of the trace, a biased network fitted to that
-//! part (and an unbiased one on request), its thresholds, then trees and predictions with the same inflection point; and figures on the later part, which is not used for learning.
+//! part (and an unbiased one on request), its thresholds, then trees and predictions with the same inflection point;
+//! and figures on the later part, which is not used for learning.
 
 use linnet_core::{Model, Predictions};
 use linnet_types::{IoRecord, Nanos};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads for work on all CPUs. They belong to one process: after a fork the child has none of them, and would wait
-//! for them without end, so it makes its own.
+//! The threads for work on all CPUs. They belong to one process: after a fork the child has none of them, and would
+//! wait for them without end, so it makes its own.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -13,8 +13,8 @@ struct Pool {
     threads: ThreadPool,
 }
 
-/// The pool of this process, or of the one that it was forked from. It is never freed, and no lock guards it: a lock that
-/// another thread holds during a fork stays locked in the child.
+/// The pool of this process, or of the one that it was forked from. It is never freed, and no lock guards it: a lock
+/// that another thread holds during a fork stays locked in the child.
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 
 /// Runs work on the threads of this process.

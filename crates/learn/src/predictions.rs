@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fits and evaluates the predictions of a model ([`linnet_core::Predictions`]). A new one is a file of this module, a field of
-//! [`Predicted`], and its line in each function here.
+//! Fits and evaluates the predictions of a model ([`linnet_core::Predictions`]). A new one is a file of this module, a
+//! field of [`Predicted`], and its line in each function here.
 
 mod latencies;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory that all connections of a server may hold together.
 //!
-//! Each connection has a floor outside of the budget: its usual buffer, and one small request at a time. So clients that
-//! hold the whole budget, and read nothing, slow down large requests of others and never stop small ones.
+//! Each connection has a floor outside of the budget: its usual buffer, and one small request at a time. So clients
+//! that hold the whole budget, and read nothing, slow down large requests of others and never stop small ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -133,8 +133,8 @@ impl Builder {
         self
     }
 
-    /// How long a client may accept no reply that is due, or leave a request incomplete; default 60 s. Then its connection
-    /// is closed. A client without open requests may be idle as long as there is room for others.
+    /// How long a client may accept no reply that is due, or leave a request incomplete; default 60 s. Then its
+    /// connection is closed. A client without open requests may be idle as long as there is room for others.
     #[must_use]
     pub fn stall_max(mut self, time: Duration) -> Builder {
         self.settings.stall_max = time;

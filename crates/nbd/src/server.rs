@@ -265,7 +265,8 @@ impl Handle {
         self.shared.stats()
     }
 
-    /// The last requests of an export, oldest first ([`crate::Builder::log_len`]); `None` for a name that is not served.
+    /// The last requests of an export, oldest first ([`crate::Builder::log_len`]); `None` for a name that is not
+    /// served.
     pub fn samples(&self, export: &str) -> Option<Vec<Sample>> {
         let found = self.shared.exports.iter().find(|served| served.name == export)?;
         Some(found.ledger().samples())

@@ -115,7 +115,8 @@ impl Store {
         }
     }
 
-    /// Which parts of a range are stored, in order: length, and whether it is a hole. At most `most` parts from its start.
+    /// Which parts of a range are stored, in order: length, and whether it is a hole. At most `most` parts from its
+    /// start.
     pub fn extents(&self, offset_bytes: u64, size_bytes: u32, most: usize) -> io::Result<Vec<(u32, bool)>> {
         let mut found: Vec<(u32, bool)> = Vec::new();
         let end = offset_bytes + u64::from(size_bytes);

@@ -29,7 +29,8 @@ pub struct PyTenantLoad(Load);
 #[pymethods]
 impl PyTenantLoad {
     /// `rate` I/Os per second, a share of reads, sizes that are equally likely, shares of random and of unaligned
-    /// offsets, and a maximum of I/Os outstanding. With `period_s` the load is active only for the share `active` of it.
+    /// offsets, and a maximum of I/Os outstanding. With `period_s` the load is active only for the share `active` of
+    /// it.
     #[new]
     #[pyo3(signature = (rate, sizes, reads = 1.0, random = 1.0, unaligned = 0.0, depth = 32, period_s = 0.0, active = 1.0, poisson = false))]
     #[allow(clippy::too_many_arguments)]
@@ -118,9 +119,9 @@ fn numbers(outcome: &Outcome) -> Vec<f64> {
 
 #[pymethods]
 impl PySharedDrive {
-    /// `name` is nvme or sata (Table 1 of the gray-box paper), a preset of the SSD model, or a parameter file. The drive
-    /// is preconditioned: in the state after long use. With `filled` it is new instead, and only the parts of the first
-    /// so many tenants hold data, written once in order.
+    /// `name` is nvme or sata (Table 1 of the gray-box paper), a preset of the SSD model, or a parameter file. The
+    /// drive is preconditioned: in the state after long use. With `filled` it is new instead, and only the parts of the
+    /// first so many tenants hold data, written once in order.
     #[new]
     #[pyo3(signature = (name, seed = 0, filled = None))]
     fn new(py: Python<'_>, name: &str, seed: u64, filled: Option<usize>) -> PyResult<Self> {

@@ -57,7 +57,8 @@ fn tree(estimator: &Bound<'_, PyAny>) -> PyResult<RegressionTree> {
 #[pymethods]
 impl PyForest {
     /// From fitted scikit-learn regressors, a forest for each name. All have the same features. `schema` is that of the
-    /// features: `place-1`, or a number of the caller's own, 32768 to 65535. `rows` and `seed` say how they were trained.
+    /// features: `place-1`, or a number of the caller's own, 32768 to 65535. `rows` and `seed` say how they were
+    /// trained.
     #[staticmethod]
     #[pyo3(signature = (models, schema = None, rows = 0, seed = 0))]
     fn from_sklearn(

@@ -137,8 +137,8 @@ impl PyModel {
         self.predict(py, "latencies", features)
     }
 
-    /// The numbers (n, k) that the prediction of this name gives for features (n, 16) of reads; `spec/model-file.md` says
-    /// what they are. Raises ModelError for a name that is not one of `predictions`.
+    /// The numbers (n, k) that the prediction of this name gives for features (n, 16) of reads; `spec/model-file.md`
+    /// says what they are. Raises ModelError for a name that is not one of `predictions`.
     fn predict<'py>(
         &self,
         py: Python<'py>,

@@ -146,8 +146,8 @@ fn told(profiles: Vec<(u32, Profile)>) -> Vec<(u32, PyTenantProfile)> {
     profiles.into_iter().map(|(tenant, profile)| (tenant, PyTenantProfile(profile))).collect()
 }
 
-/// Profiles of the tenants of a trace in memory: (tenant, profile), by tenant. `end_s` is the end of the sample, seconds
-/// after its first I/O; the latest arrival by default. `from_s` and `to_s` cut the sample.
+/// Profiles of the tenants of a trace in memory: (tenant, profile), by tenant. `end_s` is the end of the sample,
+/// seconds after its first I/O; the latest arrival by default. `from_s` and `to_s` cut the sample.
 #[pyfunction]
 #[pyo3(signature = (trace, window_ms = 100.0, streams = 32, end_s = None, intervals = None))]
 pub fn profile_trace(

@@ -126,8 +126,9 @@ pub fn tune_readahead(
     progress.raised().map_or(Ok(()), Err)
 }
 
-/// Tunes an NFS mount until `tell` answers False. `tell(line)` gets each event as JSON, and None at every tick. `model` is
-/// a model file of schema nfs-1 or readahead-1; without one the rule decides. With `rsize` the read size is turned too.
+/// Tunes an NFS mount until `tell` answers False. `tell(line)` gets each event as JSON, and None at every tick. `model`
+/// is a model file of schema nfs-1 or readahead-1; without one the rule decides. With `rsize` the read size is turned
+/// too.
 #[pyfunction]
 #[pyo3(signature = (tell, mount, once = false, dry_run = false, model = None, rsize = false, rivals = "auto",
                     backoff_seconds = 600.0))]

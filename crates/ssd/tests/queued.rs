@@ -198,7 +198,8 @@ fn references_are_met() {
     }
 }
 
-/// Greedy collection of blocks of `n` pages, `a` pages of flash per page of data (Desnoyers, SYSTOR 2012; see `amplification.rs`).
+/// Greedy collection of blocks of `n` pages, `a` pages of flash per page of data (Desnoyers, SYSTOR 2012; see
+/// `amplification.rs`).
 fn theory(a: f64, n: f64) -> f64 {
     let (mut low, mut high) = (0.0, n - 1e-6);
     for _ in 0..200 {

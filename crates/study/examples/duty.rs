@@ -2,8 +2,8 @@
 //! Shows how often reads wait for internal work, for how long, and how predictable that is: one preset, one load,
 //! several device-wide shares.
 //!
-//! `cargo run --release -p linnet-study --example duty -- PRESET IOPS READ% WRITE_KIB [SECONDS [SHARES [BURST [HOT]]]]`, for example
-//! `... duty -- consumer-deep 400 25 64 600 0,0.5,0.85,1`.
+//! `cargo run --release -p linnet-study --example duty -- PRESET IOPS READ% WRITE_KIB [SECONDS [SHARES [BURST
+//! [HOT]]]]`, for example `... duty -- consumer-deep 400 25 64 600 0,0.5,0.85,1`.
 //!
 //! The load is bursty at two scales: over 10 s windows the rate varies 1 : BURST (6) with the mean kept, and inside
 //! them requests come in groups within milliseconds. Write sizes are log-normal, reads 4-64 KiB. Nine of ten offsets

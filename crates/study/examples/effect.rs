@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Repeats `tests/vm/effect.sh` in virtual time: the same drives, load and model file, with the array in place of the kernel's
-//! target. Prints a line of JSON for each policy, as linnet-load does.
+//! Repeats `tests/vm/effect.sh` in virtual time: the same drives, load and model file, with the array in place of the
+//! kernel's target. Prints a line of JSON for each policy, as linnet-load does.
 //!
 //!     cargo run --release -p linnet-study --example effect -- consumer-deep 10 3000 160 10000 build/vm/effect/m.linnet
 //!

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares LinnOS, Heimdall and `linnet` on the same reads of one device, with one inflection point and one split in time.
+//! Compares LinnOS, Heimdall and `linnet` on the same reads of one device, with one inflection point and one split in
+//! time.
 //!
-//! LinnOS needs four completed reads before it can describe one, so earlier reads are left out for every model. All models are
-//! evaluated with the same labels: a read above the inflection point is slow. Heimdall is trained on its own labels, and is
-//! evaluated with those as well.
+//! LinnOS needs four completed reads before it can describe one, so earlier reads are left out for every model. All
+//! models are evaluated with the same labels: a read above the inflection point is slow. Heimdall is trained on its own
+//! labels, and is evaluated with those as well.
 
 use linnet_core::Schema;
 use linnet_learn::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Errors of the published pipelines of LinnOS and Heimdall. Each one is a switch, off by default, to measure its effect on the
-//! reported figures (`docs/design/defects.md`).
+//! Errors of the published pipelines of LinnOS and Heimdall. Each one is a switch, off by default, to measure its
+//! effect on the reported figures (`docs/design/defects.md`).
 
 use linnet_core::Tracker;
 use linnet_learn::{Error, Event, HISTORY, TrainingSet, in_time_order};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares three strategies on a trace: a model trained once, one maintained by drift handling, and one that is retrained after
-//! every half window.
+//! Compares three strategies on a trace: a model trained once, one maintained by drift handling, and one that is
+//! retrained after every half window.
 
 use std::collections::HashMap;
 

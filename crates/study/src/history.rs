@@ -2,9 +2,9 @@
 //! Rows and networks with a history of more or fewer than LinnOS's four reads, to study its Table 3. Networks that
 //! serve always use four.
 //!
-//! The core's tracker computes every digit, and keeps four reads. For a longer history, each completed read is given to a new
-//! tracker as its only read, and the seven digits that describe it there are kept. With four the rows are those of
-//! [`TrainingSet`](linnet_learn::TrainingSet).
+//! The core's tracker computes every digit, and keeps four reads. For a longer history, each completed read is given to
+//! a new tracker as its only read, and the seven digits that describe it there are kept. With four the rows are those
+//! of [`TrainingSet`](linnet_learn::TrainingSet).
 
 use std::collections::VecDeque;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a path selector may score its paths: one policy whose parts are switches, so that each part's worth is seen.
 //!
-//! Kernel developers disagree about these parts (NVMe's `latency` policy under review, dm's historical-service-time, md's
-//! read balance): whether each CPU keeps averages of its own, whether large and small I/Os share an average, how many
-//! I/Os are measured, whether the score counts I/Os in flight, and how old the score may be when it is used.
+//! Kernel developers disagree about these parts (NVMe's `latency` policy under review, dm's historical-service-time,
+//! md's read balance): whether each CPU keeps averages of its own, whether large and small I/Os share an average, how
+//! many I/Os are measured, whether the score counts I/Os in flight, and how old the score may be when it is used.
 //!
 //! All variants average read latencies with weight 1/8, treat a path without an average as the fastest, and send a read
-//! to an idle path that has answered none for a second, so that a path can show that it has recovered. Counts of I/Os in
-//! flight are shared by all CPUs, as they are in NVMe's queue-depth policy.
+//! to an idle path that has answered none for a second, so that a path can show that it has recovered. Counts of I/Os
+//! in flight are shared by all CPUs, as they are in NVMe's queue-depth policy.
 
 use linnet_array::{Ask, Choice, Completion, Policy, Submit};
 use linnet_core::Budget;
@@ -26,7 +26,8 @@ const CLASS_BYTES: [u32; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 /// The parts of a score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathOptions {
-    /// CPUs, each with averages of its own; 1 means shared averages. A read is on any of them with the same probability.
+    /// CPUs, each with averages of its own; 1 means shared averages. A read is on any of them with the same
+    /// probability.
     pub cpus: usize,
     /// One average for each of five size classes, instead of one for all.
     pub size_classes: bool,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a host can see of one device when a read arrives, in some two hundred numbers: the features of the wide ceiling of
-//! `linnet study accuracy`. They need not be cheap, because no decision uses them; they say what a model could know.
+//! What a host can see of one device when a read arrives, in some two hundred numbers: the features of the wide ceiling
+//! of `linnet study accuracy`. They need not be cheap, because no decision uses them; they say what a model could know.
 //!
 //! Groups: the read; the I/Os in flight, their ages and distances, and those on the same pages; the gaps since earlier
-//! arrivals and completions; the last sixteen reads one by one; figures of the last 4 to 64 reads; moving averages; counts
-//! in windows of 0.1 ms to 1 s; writes; accesses to the same page and region; ages of slow reads. What is not known
-//! is not a number.
+//! arrivals and completions; the last sixteen reads one by one; figures of the last 4 to 64 reads; moving averages;
+//! counts in windows of 0.1 ms to 1 s; writes; accesses to the same page and region; ages of slow reads. What is not
+//! known is not a number.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -24,9 +24,9 @@ struct Job<'a> {
     options: BTreeMap<String, String>,
 }
 
-/// The profiles of the jobs of a file, by name, in its order. The load of a job is declared if it has a rate: `rate_iops`
-/// or `rate`; its deviation if it pauses: `thinktime` with `thinktime_iotime`. Clones of a job (`numjobs`) are one
-/// profile.
+/// The profiles of the jobs of a file, by name, in its order. The load of a job is declared if it has a rate:
+/// `rate_iops` or `rate`; its deviation if it pauses: `thinktime` with `thinktime_iotime`. Clones of a job (`numjobs`)
+/// are one profile.
 ///
 /// # Errors
 /// [`Error::Job`] with section and option: a job without a rate, or an option whose effect on the load is not known; a

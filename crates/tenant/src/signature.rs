@@ -10,8 +10,8 @@ pub const SAME_WORKLOAD: f64 = 0.5;
 const SHARE_MIN: f64 = 0.05;
 
 /// Distance of two profiles: the largest of the differences of their features, each in doublings. Standard deviations
-/// count half, since a sample has few bursts; ratios count four times their difference. Groups with less than 5 % of the
-/// I/Os of both do not count, nor does the depth, which depends on the drive.
+/// count half, since a sample has few bursts; ratios count four times their difference. Groups with less than 5 % of
+/// the I/Os of both do not count, nor does the depth, which depends on the drive.
 pub fn distance(a: &Profile, b: &Profile) -> f64 {
     let (rates_a, rates_b) = (shares(a), shares(b));
     let mut most = doublings(rates_a.0, rates_b.0, 1.0);

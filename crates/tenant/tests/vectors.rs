@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `spec/vectors/place/profiles/cases.txt`, which a slow implementation in Python wrote (`tests/conformance/profile.py`).
+//! `spec/vectors/place/profiles/cases.txt`, which a slow implementation in Python wrote
+//! (`tests/conformance/profile.py`).
 
 use linnet_tenant::{Aggregate, FEATURE_COUNT, FEATURES, Independent, Options, Profile, Profiler};
 use linnet_types::{IoRecord, Op};

@@ -48,10 +48,11 @@ pub struct Converted {
 
 /// Reads traces, each sorted by arrival and begun at 0, and writes one in the form that the ending of `to` says.
 ///
-/// `options` makes the options of one reading of a file: a trace that is further out of order than a buffer mends is read
-/// again and sorted in a file without a name, in the directory of `to`, which takes 40 bytes for each record. So is,
-/// without a first attempt, whatever cannot be read or written twice (pipes), and what is merged with its tenants kept,
-/// because they must be known before the first record is written. `go_on` is asked every 65,536 records that are written.
+/// `options` makes the options of one reading of a file: a trace that is further out of order than a buffer mends is
+/// read again and sorted in a file without a name, in the directory of `to`, which takes 40 bytes for each record. So
+/// is, without a first attempt, whatever cannot be read or written twice (pipes), and what is merged with its tenants
+/// kept, because they must be known before the first record is written. `go_on` is asked every 65,536 records that are
+/// written.
 ///
 /// # Errors
 /// Those of reading and writing, or [`Error::Argument`]; the target is then as it was.

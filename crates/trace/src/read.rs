@@ -48,8 +48,8 @@ pub struct Options {
     pub lenient: bool,
     /// Where the tenant of a record comes from.
     pub tenant_from: TenantFrom,
-    /// Most records of a whole trace, and where that limit comes from. [`read_all`] refuses longer ones, so that it does
-    /// not run out of memory.
+    /// Most records of a whole trace, and where that limit comes from. [`read_all`] refuses longer ones, so that it
+    /// does not run out of memory.
     pub records_max: Option<(u64, &'static str)>,
     /// Called every 65,536 records with the progress; returns whether to continue.
     #[allow(clippy::type_complexity)]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes a workload: its rate, its sizes, or its length.
 //!
-//! LinnOS (section 5.1) re-rates traces of older servers so that "the resulting baseline latency distribution (after running it on the
-//! high-end device) should be similar to the latency distribution in the original trace". The paper does not say how similarity is measured;
-//! here it is the mean of |ln(baseline / target)| over the target's quantiles, so a distance of 0.1 is about 10 % at each of them.
+//! LinnOS (section 5.1) re-rates traces of older servers so that "the resulting baseline latency distribution (after
+//! running it on the high-end device) should be similar to the latency distribution in the original trace". The paper
+//! does not say how similarity is measured; here it is the mean of |ln(baseline / target)| over the target's quantiles,
+//! so a distance of 0.1 is about 10 % at each of them.
 
 use linnet_measure::quantile;
 use linnet_types::{IoRecord, Nanos};

@@ -26,8 +26,8 @@ pub struct Sampled {
     pub every: u64,
 }
 
-/// Reads at most `most` records of a trace, at least one block. `options` makes the options of a reading; a trace that is
-/// far out of order is read twice, and sorted in the directory for temporary files.
+/// Reads at most `most` records of a trace, at least one block. `options` makes the options of a reading; a trace that
+/// is far out of order is read twice, and sorted in the directory for temporary files.
 ///
 /// # Errors
 /// Those of [`crate::open`], or [`Error::Empty`].

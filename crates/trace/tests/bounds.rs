@@ -101,8 +101,8 @@ fn the_error_names_the_limit_of_memory() {
     assert!(refused.contains("9 records that fit the limit of a test"), "{refused}");
 }
 
-/// Files of 1.4 and 4.8 KB for which the Parquet library allocated 8.5 GB and took 50 s. A test asserts no timing; it does
-/// assert that the address space that was reserved stays small.
+/// Files of 1.4 and 4.8 KB for which the Parquet library allocated 8.5 GB and took 50 s. A test asserts no timing; it
+/// does assert that the address space that was reserved stays small.
 #[test]
 fn files_that_took_gigabytes_are_refused() {
     let shared = std::env::var_os("LINNET_SHARED")

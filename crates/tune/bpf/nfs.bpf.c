@@ -2,9 +2,9 @@
 /*
  * Observes the reads that an NFS client sends: how many, how long each takes, how far apart they are.
  *
- * nfs_initiate_read and nfs_readpage_done belong to the module nfs, whose types the kernel's own type information does not
- * have. Their records are read instead, at the offsets that tracefs gives for the running kernel; the loader sets them.
- * A request and its answer are paired by file and offset.
+ * nfs_initiate_read and nfs_readpage_done belong to the module nfs, whose types the kernel's own type information does
+ * not have. Their records are read instead, at the offsets that tracefs gives for the running kernel; the loader sets
+ * them. A request and its answer are paired by file and offset.
  */
 #include "nfs.h"
 

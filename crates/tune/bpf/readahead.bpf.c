@@ -8,8 +8,8 @@
  * A demand is compared with where the last ones of the same file on the same CPU ended, because two threads that read
  * in order would look random together.
  *
- * A program per tracepoint: the loader takes those that the kernel has. Kernels before 6.12 have none for demands. There
- * the entry of filemap_read and filemap_fault, and the result of filemap_map_pages, give the same numbers.
+ * A program per tracepoint: the loader takes those that the kernel has. Kernels before 6.12 have none for demands.
+ * There the entry of filemap_read and filemap_fault, and the result of filemap_map_pages, give the same numbers.
  */
 #include "readahead.h"
 

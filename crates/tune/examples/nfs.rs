@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tuner of an NFS mount for some seconds, one line of JSON for each event: `cargo run -p linnet-tune --features bpf
-//! --example nfs -- MOUNT [SECONDS] [--rsize]`. `linnet tune nfs` is the command for daily use.
+//! The tuner of an NFS mount for some seconds, one line of JSON for each event: `cargo run -p linnet-tune --features
+//! bpf --example nfs -- MOUNT [SECONDS] [--rsize]`. `linnet tune nfs` is the command for daily use.
 
 use std::time::{Duration, Instant};
 

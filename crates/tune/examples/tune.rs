@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tuner for some seconds, one line of JSON for each event: `cargo run -p linnet-tune --features bpf --example tune --
-//! [SECONDS] [DEVICE]`. `linnet tune readahead` is the command for daily use.
+//! The tuner for some seconds, one line of JSON for each event: `cargo run -p linnet-tune --features bpf --example tune
+//! -- [SECONDS] [DEVICE]`. `linnet tune readahead` is the command for daily use.
 
 use std::time::{Duration, Instant};
 

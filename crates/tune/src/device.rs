@@ -151,8 +151,8 @@ impl Device {
         Ok(Found::Changed { kib, ours_kib, wait, original })
     }
 
-    /// Writes a value and gives the one that stands: the kernel rounds to pages, and some devices bound the value. Both are
-    /// ours from now on. The journal has the value before it is written, and the one that stands right after.
+    /// Writes a value and gives the one that stands: the kernel rounds to pages, and some devices bound the value. Both
+    /// are ours from now on. The journal has the value before it is written, and the one that stands right after.
     pub fn set(&mut self, kib: u32, journal: &mut Journal) -> Result<u32> {
         journal.note_device(&self.knob, self.original_kib, kib);
         journal.save()?;
@@ -167,8 +167,8 @@ impl Device {
         Ok(stands)
     }
 
-    /// Puts the first value back, unless somebody else's stands. True where it was changed. An error where the device does
-    /// not take its first value any more; it is not tried again.
+    /// Puts the first value back, unless somebody else's stands. True where it was changed. An error where the device
+    /// does not take its first value any more; it is not tried again.
     pub fn restore(&mut self, journal: &mut Journal) -> Result<bool> {
         let Some(ours) = self.written_kib.take() else { return Ok(false) };
         self.asked_kib = None;

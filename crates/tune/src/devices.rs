@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of whole devices: what files begin with when they are opened. A device moves only where nearly everything that is
-//! read from it asks for the same.
+//! Values of whole devices: what files begin with when they are opened. A device moves only where nearly everything
+//! that is read from it asks for the same.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -138,7 +138,8 @@ impl Devices {
 }
 
 impl Whole {
-    /// The value that this window's reads ask for, why, and how large their share is. None where no way of reading dominates.
+    /// The value that this window's reads ask for, why, and how large their share is. None where no way of reading
+    /// dominates.
     fn wanted(&self, moves: &Moves<'_>) -> Option<(u32, String, f64)> {
         let share = self.scattered as f64 / (self.scattered + self.ordered) as f64;
         let original = self.device.original_kib();

@@ -2,8 +2,9 @@
 //! What a window of reads looks like, in numbers that do not grow with the file, with the machine's speed or with the
 //! value that we set.
 //!
-//! `used_share` and `added_per_page` follow our own action; a decider must not take them as signs of the workload. They are
-//! the reward: what the value in force costs. The core computes them (`core/pattern.c`), as it does in the kernel module.
+//! `used_share` and `added_per_page` follow our own action; a decider must not take them as signs of the workload. They
+//! are the reward: what the value in force costs. The core computes them (`core/pattern.c`), as it does in the kernel
+//! module.
 
 use linnet_core::ReadPattern;
 

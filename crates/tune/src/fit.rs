@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fits the model of a knob to rows of features and their classes: the normaliser, a network and a tree.
 //!
-//! Rows are passed to the network in an order that the seed gives, a new one in each epoch; one step follows each row. The
-//! same rows, options and seed give the same bytes.
+//! Rows are passed to the network in an order that the seed gives, a new one in each epoch; one step follows each row.
+//! The same rows, options and seed give the same bytes.
 
 use linnet_core::{
     Activation, CartOptions, DecisionTree, Error, Knob, Loss, Normaliser, SmallNetwork, StepOptions, Unit,

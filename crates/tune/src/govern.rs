@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From verdicts to changes, for one file: when a window is full, when a verdict is trusted, and when a change is taken back.
+//! From verdicts to changes, for one file: when a window is full, when a verdict is trusted, and when a change is taken
+//! back.
 //!
-//! A window ends after a second, or sooner where the verdict changes and is certain. A verdict below the floor of confidence
-//! waits for more, up to some seconds. After a change the next full window is compared with the one that led to it: where
-//! the new value costs more, the old one returns and the file is left alone for a while, longer each time. The core has the
-//! rules (`core/govern.c`), for the kernel module too.
+//! A window ends after a second, or sooner where the verdict changes and is certain. A verdict below the floor of
+//! confidence waits for more, up to some seconds. After a change the next full window is compared with the one that led
+//! to it: where the new value costs more, the old one returns and the file is left alone for a while, longer each time.
+//! The core has the rules (`core/govern.c`), for the kernel module too.
 
 use std::time::Duration;
 

@@ -82,7 +82,8 @@ impl Host {
         }
     }
 
-    /// Writes a knob's value and gives the one that stands: the kernel rounds values to pages, and some devices bound them.
+    /// Writes a knob's value and gives the one that stands: the kernel rounds values to pages, and some devices bound
+    /// them.
     pub fn set(&self, knob: &str, kib: u32) -> Result<u32> {
         self.write(knob, &kib.to_string())?;
         self.number(knob)

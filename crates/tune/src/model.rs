@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A model file that decides. The network or tree names a class from a window's features, and the class has a value.
 //!
-//! Features do not say how many reads they rest on: one read gives the same row as a thousand of its kind. So a verdict's
-//! confidence is the smaller of the model's own and of the certainty that the rule has at as many observations. Where the
-//! model's own is below the floor in its file, the rule answers.
+//! Features do not say how many reads they rest on: one read gives the same row as a thousand of its kind. So a
+//! verdict's confidence is the smaller of the model's own and of the certainty that the rule has at as many
+//! observations. Where the model's own is below the floor in its file, the rule answers.
 
 use std::path::{Path, PathBuf};
 

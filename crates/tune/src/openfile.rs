@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The setter of an open file's value, from outside the process that holds it open.
 //!
-//! `posix_fadvise(NORMAL)` copies the device's value into the open file, and `pidfd_getfd` gives us the very open file of
-//! another process. So: write the value to the device, advise on the duplicate, put the device's value back. That takes
-//! some microseconds, in which a file that somebody opens inherits the value. NORMAL also takes back what the owner
-//! advised; therefore files with advice are never touched (`Descriptor::advice`).
+//! `posix_fadvise(NORMAL)` copies the device's value into the open file, and `pidfd_getfd` gives us the very open file
+//! of another process. So: write the value to the device, advise on the duplicate, put the device's value back. That
+//! takes some microseconds, in which a file that somebody opens inherits the value. NORMAL also takes back what the
+//! owner advised; therefore files with advice are never touched (`Descriptor::advice`).
 
 use std::os::fd::OwnedFd;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the files of a control group on a device show together.
 //!
-//! A scan of many small files leaves each of them before its own window has ended. Without this, files that random reads
-//! left with a small value would be scanned with it, one after another. So a group whose reads, all files together, turn
-//! from scattered to ordered gives its idle files the value for ordered reads at once. It never lowers a value: random
-//! reads come back to each file, so that its own evidence is soon there, and a short scan beside them is not harmed.
+//! A scan of many small files leaves each of them before its own window has ended. Without this, files that random
+//! reads left with a small value would be scanned with it, one after another. So a group whose reads, all files
+//! together, turn from scattered to ordered gives its idle files the value for ordered reads at once. It never lowers a
+//! value: random reads come back to each file, so that its own evidence is soon there, and a short scan beside them is
+//! not harmed.
 
 use std::collections::HashMap;
 use std::time::Duration;

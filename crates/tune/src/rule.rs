@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Deciders: from the features of a window to a value. The threshold rule is the baseline that every model has to beat, and
-//! the default as long as none does.
+//! Deciders: from the features of a window to a value. The threshold rule is the baseline that every model has to beat,
+//! and the default as long as none does.
 
 use std::time::Duration;
 
@@ -101,8 +101,8 @@ pub trait Decider {
     fn jump_pages(&self) -> f64 {
         JUMP_PAGES
     }
-    /// Whether a change for files of this class is taken back where it brings more for each page demanded. A decider that
-    /// measures what its changes bring says no.
+    /// Whether a change for files of this class is taken back where it brings more for each page demanded. A decider
+    /// that measures what its changes bring says no.
     fn is_judged(&self, _class: Class) -> bool {
         true
     }
@@ -131,8 +131,8 @@ pub(crate) fn certainty(observations: u64) -> f64 {
     share_of(certainty_ppm(observations))
 }
 
-/// Certainty that reads are scattered. Where each brings many megabytes of which next to nothing is used, two are enough:
-/// more would take seconds.
+/// Certainty that reads are scattered. Where each brings many megabytes of which next to nothing is used, two are
+/// enough: more would take seconds.
 pub(crate) fn scattered(features: &Features) -> f64 {
     share_of(features.pattern.scattered_ppm())
 }

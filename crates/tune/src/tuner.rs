@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The readahead tuner: looks at what is read, decides per file, sets open files and devices, and puts everything back.
 //!
-//! Open files are set from outside their process. The device's value is what files begin with when they are opened; it only
-//! moves towards the kernel's default, and only where nearly everything that is read asks for it: a file that nobody has
-//! seen yet shall neither read 64 MiB for a page nor scan with 8 KiB.
+//! Open files are set from outside their process. The device's value is what files begin with when they are opened; it
+//! only moves towards the kernel's default, and only where nearly everything that is read asks for it: a file that
+//! nobody has seen yet shall neither read 64 MiB for a page nor scan with 8 KiB.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -188,7 +188,8 @@ impl<'a> Tuner<'a> {
         self
     }
 
-    /// Tunes until `tell` answers false (it is asked at every tick, with None), or once. Always puts back what it has to.
+    /// Tunes until `tell` answers false (it is asked at every tick, with None), or once. Always puts back what it has
+    /// to.
     pub fn run(mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
         let ended = self.watch(tell);
         if let Ok(lost) = self.observer.lost()

@@ -96,9 +96,9 @@ pub trait Foresight {
     /// How this request would end if it were submitted now. Does not change later answers.
     fn peek(&self, now: Nanos, request: &Request) -> Outcome;
 
-    /// [`Foresight::peek`] for callers that only need to know how the request ends by `limit`: if it completes later, the
-    /// answer may be any time between `limit` and the completion. A model that computes a request part by part can stop
-    /// at the first part that is late.
+    /// [`Foresight::peek`] for callers that only need to know how the request ends by `limit`: if it completes later,
+    /// the answer may be any time between `limit` and the completion. A model that computes a request part by part can
+    /// stop at the first part that is late.
     fn peek_until(&self, now: Nanos, request: &Request, _limit: Nanos) -> Outcome {
         self.peek(now, request)
     }
@@ -142,6 +142,7 @@ pub trait Clock {
     /// The time now; never decreases.
     fn now(&mut self) -> Nanos;
 
-    /// Lets time pass until `due`, or until a device may have answered; without `due`, until a device may have answered.
+    /// Lets time pass until `due`, or until a device may have answered; without `due`, until a device may have
+    /// answered.
     fn wait(&mut self, due: Option<Nanos>) -> Waited;
 }

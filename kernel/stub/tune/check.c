@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks of kernel/tune in user space: check MODEL. First one thread, with a clock of its own: decisions, advice, model,
- * failures of memory, unloading while files are open. Then storms of threads that open, read and close files, and
- * load and unload the module meanwhile; the sanitizers look on. Each load is a process of its own, so that the module
- * begins with its variables as they were compiled.
+ * Checks of kernel/tune in user space: check MODEL. First one thread, with a clock of its own: decisions, advice,
+ * model, failures of memory, unloading while files are open. Then storms of threads that open, read and close files,
+ * and load and unload the module meanwhile; the sanitizers look on. Each load is a process of its own, so that the
+ * module begins with its variables as they were compiled.
  */
 #include <sys/wait.h>
 #include <unistd.h>

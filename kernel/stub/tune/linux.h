@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A small Linux in user space for kernel/tune, with real threads: locks are those of pthreads, RCU is a lock for readers
- * and writers with callbacks after the last reader, hash tables have one lock each, and the work queue is a thread. What
- * the address and thread sanitizers find in kernel/tune is then an error there and not here.
+ * A small Linux in user space for kernel/tune, with real threads: locks are those of pthreads, RCU is a lock for
+ * readers and writers with callbacks after the last reader, hash tables have one lock each, and the work queue is a
+ * thread. What the address and thread sanitizers find in kernel/tune is then an error there and not here.
  */
 #ifndef STUB_TUNE_LINUX_H
 #define STUB_TUNE_LINUX_H

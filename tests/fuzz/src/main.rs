@@ -3,7 +3,8 @@
 //! without a panic.
 //!
 //! `cargo run --manifest-path tests/fuzz/Cargo.toml -- [--target traces|models|knobs|forests|params|
-//! snapshots|jobs|nbd|nbd-client] [--seed N] [--cases N | --seconds N] [--format NAME] [--keep FOLDER] [CORPUS FILE...]`
+//! snapshots|jobs|nbd|nbd-client] [--seed N] [--cases N | --seconds N] [--format NAME] [--keep FOLDER] [CORPUS
+//! FILE...]`
 //!
 //! A case is valid input (some is built in; corpus files are added to the traces) with bytes changed, cut, repeated, or
 //! spliced with other input. The seed is printed first. A case that panics or takes more than two seconds is kept, and

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A replay against a hostile server: the handshake's bytes are those of the case, and each request is answered as the
-//! next byte of the case says: well, with an error, late, twice, never, with another's cookie, cut off, or with garbage.
-//! A second, honest server holds the other replica. The replay must end soon, with a reason or with every I/O accounted.
+//! next byte of the case says: well, with an error, late, twice, never, with another's cookie, cut off, or with
+//! garbage. A second, honest server holds the other replica. The replay must end soon, with a reason or with every I/O
+//! accounted.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

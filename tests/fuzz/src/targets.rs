@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The readers other than those of traces. Each gets bytes and says whether it took them; what it took is used, so that a
-//! value that passes the checks and breaks later is found.
+//! The readers other than those of traces. Each gets bytes and says whether it took them; what it took is used, so that
+//! a value that passes the checks and breaks later is found.
 
 use std::path::{Path, PathBuf};
 

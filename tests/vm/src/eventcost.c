@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * eventcost FILE ROUNDS: what reads of a file cost whose pages come from memory, or from a device in memory. Prints a line
- * for each kind: name, median, minimum and mean ns, and how many pages each took. If the machine's clock counts instructions
- * (qemu -icount shift=0), these are instructions. What somebody adds to them by watching is the difference to a run
- * without.
+ * eventcost FILE ROUNDS: what reads of a file cost whose pages come from memory, or from a device in memory. Prints a
+ * line for each kind: name, median, minimum and mean ns, and how many pages each took. If the machine's clock counts
+ * instructions (qemu -icount shift=0), these are instructions. What somebody adds to them by watching is the difference
+ * to a run without.
  *
  *   read    pread of one page that is in memory: one demand
  *   fault   touch of a page that is in memory and not mapped: one demand, and 16 pages are mapped

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Checks the invariant of spec/md-volume.md: right after each acknowledged write, every trusted leg is read and must hold it.
+ * Checks the invariant of spec/md-volume.md: right after each acknowledged write, every trusted leg is read and must
+ * hold it.
  *
  *   mdcheck VOLUME SEED MEBIBYTES DRIVE:OFFSET...     until SIGTERM; DRIVE and OFFSET (in sectors) per leg, in order
  *

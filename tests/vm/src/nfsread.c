@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Reads a file for some seconds and prints how far it got: `BYTES SECONDS BYTES SECONDS`, the bytes that the program used,
- * as a whole and in the second half of the time.
+ * Reads a file for some seconds and prints how far it got: `BYTES SECONDS BYTES SECONDS`, the bytes that the program
+ * used, as a whole and in the second half of the time.
  *
  *   nfsread seq|random FILE SECONDS [MEGABYTES]
  *
- * seq reads 128 KiB at a time with pread, from the start, again and again. random touches single pages of a mapping. Both
- * begin with a cold file. With MEGABYTES each stays within the first so many of the file. Every page must begin with its
- * own number, as `nfsread fill` writes it; another one ends the program with status 1.
+ * seq reads 128 KiB at a time with pread, from the start, again and again. random touches single pages of a mapping.
+ * Both begin with a cold file. With MEGABYTES each stays within the first so many of the file. Every page must begin
+ * with its own number, as `nfsread fill` writes it; another one ends the program with status 1.
  *
  *   nfsread fill FILE MEGABYTES
  */

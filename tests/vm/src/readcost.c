@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * readcost READS DEVICE...: measures 4 KiB direct reads at random offsets, one at a time, 100 per device in turn, so
- * that disturbances of the machine affect all devices alike; readcost -w WRITES DEVICE...: the same of writes. Prints a line per device: name, median and minimum ns. If
- * the machine's clock counts instructions (qemu -icount shift=0), these are instructions.
+ * that disturbances of the machine affect all devices alike; readcost -w WRITES DEVICE...: the same of writes. Prints a
+ * line per device: name, median and minimum ns. If the machine's clock counts instructions (qemu -icount shift=0),
+ * these are instructions.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! **c3**: cubic replica selection (Suresh, Canini, Schmid, Feldmann: "C3: Cutting Tail Latency in Cloud Data Stores via
-//! Adaptive Replica Selection", NSDI 2015, section 3.1).
+//! **c3**: cubic replica selection (Suresh, Canini, Schmid, Feldmann: "C3: Cutting Tail Latency in Cloud Data Stores
+//! via Adaptive Replica Selection", NSDI 2015, section 3.1).
 //!
 //! For each replica, keep the moving averages of its response time R and of its service time s = 1/mu. Estimate its
 //! queue as q = 1 + requests outstanding. Submit to the replica with the lowest
@@ -11,9 +11,9 @@
 //!
 //! Where we differ: C3's servers report their queue and service time, and drives report nothing. The array is the only
 //! client, so the requests outstanding are the queue; the service time is estimated as the response time divided by one
-//! more than the queue at submit, the share of one request if the device served them one by one. C3's rate control is for
-//! many clients that do not know of each other, and is left out. C3 has no probe. Here a replica is probed as in linnet-best:
-//! when it is idle and was unread for a second.
+//! more than the queue at submit, the share of one request if the device served them one by one. C3's rate control is
+//! for many clients that do not know of each other, and is left out. C3 has no probe. Here a replica is probed as in
+//! linnet-best: when it is idle and was unread for a second.
 
 use crate::{Ask, Choice, Completion, Policy, Submit};
 use linnet_core::Budget;

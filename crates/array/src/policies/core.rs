@@ -5,11 +5,12 @@
 //! that `core/choose.c` prefers. They revoke nothing. For stalls that no host can predict, such as one busy die,
 //! linnet-best uses a hedge: a read that is overdue (`core/hedge.c`) is sent again, to the best of the other replicas.
 //!
-//! **ewma-inflight** probes a replica that was unread for a second, as linnet-best does. In the kernel it is what decides
-//! without a model: there it probes after `age_ns`, so that a replica that was slow once is back within a second.
+//! **ewma-inflight** probes a replica that was unread for a second, as linnet-best does. In the kernel it is what
+//! decides without a model: there it probes after `age_ns`, so that a replica that was slow once is back within a
+//! second.
 //!
-//! **ewma-hedged** is linnet-best without trees, and **trees-only** is linnet-best without the hedge. They show what each
-//! of the two is worth.
+//! **ewma-hedged** is linnet-best without trees, and **trees-only** is linnet-best without the hedge. They show what
+//! each of the two is worth.
 //!
 //! **linnos**, **linnos+hl**, **linnos+h99** and **linnet+hl** ask the replicas in order, starting at the primary, like
 //! a host that cannot see all replicas at once, or a kernel that may only revoke. If the prediction is slow, the read

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! **linnet-expected**: the replica with the lowest expected latency, where `linnet-best` takes the lowest odds of a slow
-//! read times the wait.
+//! **linnet-expected**: the replica with the lowest expected latency, where `linnet-best` takes the lowest odds of a
+//! slow read times the wait.
 //!
 //! The trees of a device give the odds that a read is slow *there*: above the inflection point of that device. Between
 //! equal devices these can be compared. Between different ones they cannot, because a slow read of a fast drive may be
-//! faster than a fast read of a slow one. So here each device keeps the moving averages F of its fast reads and S of its
-//! slow ones, and a read that is slow with probability p is expected to take
+//! faster than a fast read of a slow one. So here each device keeps the moving averages F of its fast reads and S of
+//! its slow ones, and a read that is slow with probability p is expected to take
 //!
 //! > (F + p (S - F)) x sqrt(I/Os in flight + 1)
 //!
-//! F and S are latencies of reads that met the queues of their time, and the trees see the queue, too. So the queue counts
-//! by less than in EWMA x (I/Os in flight + 1), which counts it as if the averages came from an idle device. The
+//! F and S are latencies of reads that met the queues of their time, and the trees see the queue, too. So the queue
+//! counts by less than in EWMA x (I/Os in flight + 1), which counts it as if the averages came from an idle device. The
 //! exponent was chosen on tuning seeds (`linnet/studies/split.toml`).
 //!
 //! A device that has answered few reads, or whose trees do not answer, is judged by the averages as in `ewma-inflight`.

@@ -8,8 +8,8 @@
 //! read that has not answered within the 99th percentile of read latency is sent to the next replica
 //! (`speculative_retry = 99p`), within the array's hedge budget.
 //!
-//! Where we differ: the median is that of the last 100 reads, where Cassandra's reservoir of 100 samples weights them by
-//! age; and the percentile is that of the profiling run, so that it does not follow the latencies it shortens.
+//! Where we differ: the median is that of the last 100 reads, where Cassandra's reservoir of 100 samples weights them
+//! by age; and the percentile is that of the profiling run, so that it does not follow the latencies it shortens.
 
 use std::collections::VecDeque;
 

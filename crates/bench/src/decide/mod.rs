@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures the cost of a decision and compares it with the plain int64 loop, measured in the same run.
 //!
-//! Times are nanoseconds of wall clock. Hot: the mean of 64 calls, of which the median over 4,001 blocks is taken, so that a few
-//! pre-emptions do not matter. Cold: the median of 4,001 single calls, including the clock reading; weights, tables and the
-//! device's state are flushed from all caches before each call.
+//! Times are nanoseconds of wall clock. Hot: the mean of 64 calls, of which the median over 4,001 blocks is taken, so
+//! that a few pre-emptions do not matter. Cold: the median of 4,001 single calls, including the clock reading; weights,
+//! tables and the device's state are flushed from all caches before each call.
 
 mod count;
 mod others;
@@ -353,8 +353,8 @@ fn networks(options: &Options) -> Result<Vec<(String, Network)>, Error> {
     Ok(all)
 }
 
-/// Measures every network in every build that runs here, and what is decided without an incremental network. Takes some seconds
-/// for each network.
+/// Measures every network in every build that runs here, and what is decided without an incremental network. Takes some
+/// seconds for each network.
 pub fn decide(options: &Options) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     let networks = networks(options)?;
@@ -383,8 +383,8 @@ pub fn decide(options: &Options) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// Ratio to the fastest plain loop of the same network, inputs and state. Trees have no such loop of their own: they are held
-/// against that of the network which they stand in for.
+/// Ratio to the fastest plain loop of the same network, inputs and state. Trees have no such loop of their own: they
+/// are held against that of the network which they stand in for.
 fn compare(row: &mut Row, plain: &[Row]) {
     let inputs = if row.inputs == "stream" { "realistic" } else { row.inputs };
     let network = if row.network == others::TREES_NAME { "linnos" } else { &row.network };

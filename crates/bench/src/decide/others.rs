@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decisions without an incremental network: trees on an in-flight tracker, Heimdall's network on its tracker, and networks of
-//! any shape.
+//! Decisions without an incremental network: trees on an in-flight tracker, Heimdall's network on its tracker, and
+//! networks of any shape.
 
 use std::ffi::c_void;
 use std::hint::black_box;

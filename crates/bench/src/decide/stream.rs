@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A synthetic load on one device, and the networks that are trained and measured on it.
 //!
-//! Reads and writes arrive in small bursts. A read takes 60 to 400 microseconds. Every quarter of a second there is an episode of
-//! 20 milliseconds in which most reads take 1 to 10 milliseconds. 8 % of the reads are slow, and the history predicts them.
+//! Reads and writes arrive in small bursts. A read takes 60 to 400 microseconds. Every quarter of a second there is an
+//! episode of 20 milliseconds in which most reads take 1 to 10 milliseconds. 8 % of the reads are slow, and the history
+//! predicts them.
 
 use linnet_core::{DIGITS, Error, Layer, Network, Tracker, TrainOptions, train};
 use linnet_types::{Nanos, Op};

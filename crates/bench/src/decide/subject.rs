@@ -256,7 +256,8 @@ impl Device<'_> {
     pub fn remembers(&self, snapshot: u32) -> bool {
         let pages = snapshot.min(999) as usize;
         let words = self.core.cast::<u64>();
-        // SAFETY: struct linnet_incremental of core/incremental.h: the version is its second word, decisions begin at byte 128.
+        // SAFETY: struct linnet_incremental of core/incremental.h: the version is its second word, decisions begin at
+        // byte 128.
         let (version, word) = unsafe { (words.add(1).read(), words.add(16 + pages / 10).read()) };
         word >> 20 == version & ((1 << 44) - 1) && word >> (10 + pages % 10) & 1 == 1
     }

@@ -29,8 +29,8 @@ impl Latencies {
     /// [`BUCKET_MAX`]. `u32::MAX` ns means that or more.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a feature out of its range, edges that descend, or quantiles that descend within a bin or from
-    /// one bin of scores to the next.
+    /// [`Error::Shape`] for a feature out of its range, edges that descend, or quantiles that descend within a bin or
+    /// from one bin of scores to the next.
     pub fn new(
         score_edges: [i32; SCORE_BINS - 1],
         feature: u8,

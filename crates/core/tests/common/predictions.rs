@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests know of each prediction that a model may have: how to make one, what it means, and which of its bytes are checked.
-//! The tests of model files and the golden vectors take all of them from [`EXAMPLES`].
+//! What the tests know of each prediction that a model may have: how to make one, what it means, and which of its bytes
+//! are checked. The tests of model files and the golden vectors take all of them from [`EXAMPLES`].
 
 use linnet_core::{FEATURE_BINS, LATENCY_SHARES, Latencies, LatencyBins, Predictions, SCORE_BINS};
 use linnet_sim::Chance;
 
-/// A change of a block, and the place of the error: the offset of the first changed byte, the bytes, the offset that the error names.
+/// A change of a block, and the place of the error: the offset of the first changed byte, the bytes, the offset that
+/// the error names.
 pub type Damage = (usize, &'static [u8], usize);
 
 pub struct Example {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a connection waits: asleep until shortly before the earliest deadline, then spinning; and how long for a client that owes
-//! something.
+//! How a connection waits: asleep until shortly before the earliest deadline, then spinning; and how long for a client
+//! that owes something.
 
 use std::os::fd::AsFd;
 

@@ -24,7 +24,8 @@ pub fn defects() -> Vec<&'static str> {
     Defects::NAMES.to_vec()
 }
 
-/// What a host can see when a read arrives, in some two hundred numbers: (n, width), a row for each read with a latency.
+/// What a host can see when a read arrives, in some two hundred numbers: (n, width), a row for each read with a
+/// latency.
 #[pyfunction]
 pub fn wide_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let records = trace.records.clone();

@@ -264,7 +264,8 @@ impl QueuedSsd {
         self.chips[chip as usize].dies[die as usize].jobs.append(&mut jobs);
     }
 
-    /// Called when a page has left its chip. A read keeps its die until then, because only the last page frees the chip.
+    /// Called when a page has left its chip. A read keeps its die until then, because only the last page frees the
+    /// chip.
     pub(super) fn page_out(&mut self, channel: u32, job: u32) {
         let done = self.jobs[job as usize];
         self.free_jobs.push(job);

@@ -20,8 +20,8 @@ pub enum ReadPriority {
 
 /// A device: geometry, timing, write buffer, garbage collection. Check with [`Params::validate`].
 ///
-/// A *program unit* is one flash page on every plane of a die, programmed at once; a *row* is one program unit on every die; a
-/// *superblock* is the block of the same number on every plane of every die, hence `pages_per_block` rows.
+/// A *program unit* is one flash page on every plane of a die, programmed at once; a *row* is one program unit on every
+/// die; a *superblock* is the block of the same number on every plane of every die, hence `pages_per_block` rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -46,8 +46,8 @@ pub struct Params {
     pub program_ns: Nanos,
     /// tBERS: one block on each plane, all planes at once.
     pub erase_ns: Nanos,
-    /// Superblocks collected for each erase that takes time, 1..=4096: how many times larger the blocks of the real drive
-    /// are than those of its scaled-down model. With this ratio, erases take their true share of time.
+    /// Superblocks collected for each erase that takes time, 1..=4096: how many times larger the blocks of the real
+    /// drive are than those of its scaled-down model. With this ratio, erases take their true share of time.
     pub superblocks_per_erase: u32,
     /// The cost of suspending a running operation before the read starts (with [`ReadPriority::Suspend`]).
     pub suspend_ns: Nanos,

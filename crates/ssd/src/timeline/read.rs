@@ -101,7 +101,8 @@ impl Machine {
         now.max(held) + self.params.command_ns
     }
 
-    /// Plans the read of one unit that reaches the flash at `arrive`; `number` is that of the flash read, which determines its retry.
+    /// Plans the read of one unit that reaches the flash at `arrive`; `number` is that of the flash read, which
+    /// determines its retry.
     #[inline]
     pub(super) fn plan(&mut self, arrive: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
         let chance = self.retry_chance(unit);

@@ -73,8 +73,8 @@ impl Machine {
         self.buffer.drained_at().max(now + self.params.command_ns) + self.params.complete_ns
     }
 
-    /// The time at which the request would complete; if that is after `limit`, any time between the two. Changes nothing,
-    /// except that timers due by `now` have run.
+    /// The time at which the request would complete; if that is after `limit`, any time between the two. Changes
+    /// nothing, except that timers due by `now` have run.
     pub fn peek(&mut self, now: Nanos, request: &Request, limit: Nanos) -> Nanos {
         match request.op {
             Op::Read => self.peek_read(now, request, limit),

@@ -48,8 +48,8 @@ impl Ssd {
         self.streams.clear();
     }
 
-    /// Writes the first bytes of a new drive once, in order; the rest of it stays empty. Whole pages of 4 KiB. Afterwards
-    /// the device is idle at time 0, its statistics are zero, and its previous contents are lost.
+    /// Writes the first bytes of a new drive once, in order; the rest of it stays empty. Whole pages of 4 KiB.
+    /// Afterwards the device is idle at time 0, its statistics are zero, and its previous contents are lost.
     pub fn write_once(&mut self, bytes: u64) {
         let machine = self.machine.get_mut();
         *machine = Machine::new(&machine.params.clone(), self.seed);
@@ -92,7 +92,8 @@ impl Ssd {
         stats
     }
 
-    /// Checks that every logical page is in exactly one place and that all counts add up. Takes time proportional to capacity.
+    /// Checks that every logical page is in exactly one place and that all counts add up. Takes time proportional to
+    /// capacity.
     ///
     /// # Errors
     /// Describes the inconsistency, which is a bug in the model.

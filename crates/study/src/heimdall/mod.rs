@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Heimdall (EuroSys '25) as a baseline, implemented from its published description: labels by slow periods, a noise filter for
-//! the training rows, its features, its network, and joint inference.
+//! Heimdall (EuroSys '25) as a baseline, implemented from its published description: labels by slow periods, a noise
+//! filter for the training rows, its features, its network, and joint inference.
 
 mod fit;
 mod period;

@@ -40,7 +40,8 @@ pub(crate) const FORMAT_KEY: &str = "linnet.trace.source_format";
 /// Prefix of the keys that count what was left out.
 pub(crate) const SKIPPED_KEY: &str = "linnet.trace.skipped.";
 
-/// Rows that one byte of a file may stand for; real files have a row or two. It bounds the time that a small file takes.
+/// Rows that one byte of a file may stand for; real files have a row or two. It bounds the time that a small file
+/// takes.
 const ROWS_A_BYTE: u64 = 4096;
 const BATCH: usize = 1 << 16;
 

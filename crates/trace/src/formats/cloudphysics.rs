@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CloudPhysics CSV: `version,time,op,size,lbn`, time in whole seconds, op a SCSI opcode in hex, size in bytes, lbn in sectors.
+//! CloudPhysics CSV: `version,time,op,size,lbn`, time in whole seconds, op a SCSI opcode in hex, size in bytes, lbn in
+//! sectors.
 
 use super::{text_source, vscsi};
 use crate::error::Bad;

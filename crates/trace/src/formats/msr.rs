@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! MSR Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, no header. Timestamp and ResponseTime count 100 ns
-//! (Windows file time, from 1601), Offset and Size bytes, Type is Read or Write.
+//! MSR Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, no header. Timestamp and ResponseTime
+//! count 100 ns (Windows file time, from 1601), Offset and Size bytes, Type is Read or Write.
 
 use super::{all_lines, commas, is_op_word, text_source};
 use crate::error::Bad;

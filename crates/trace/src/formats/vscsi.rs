@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! VMware vscsiStats traces: little-endian records without file header.
 //!
-//! Version 1, 32 bytes: u32 serial, u32 length_bytes, u32 scatter-gather entries, u16 command, u16 version, u64 lbn, u64 time_us.
-//! Version 2, 40 bytes: u16 command, u16 version, u32 serial, u32 length_bytes, u32 entries, u64 lbn, u64 time_us, u64 response
-//! time. The high byte of `version` holds the number, the low byte of `command` the SCSI opcode. The unit of version 2's response time
-//! is not documented, so it is not read; a warning says so.
+//! Version 1, 32 bytes: u32 serial, u32 length_bytes, u32 scatter-gather entries, u16 command, u16 version, u64 lbn,
+//! u64 time_us. Version 2, 40 bytes: u16 command, u16 version, u32 serial, u32 length_bytes, u32 entries, u64 lbn, u64
+//! time_us, u64 response time. The high byte of `version` holds the number, the low byte of `command` the SCSI opcode.
+//! The unit of version 2's response time is not documented, so it is not read; a warning says so.
 
 use linnet_types::{IoRecord, Op};
 

@@ -14,8 +14,8 @@ const PEAK_SHARE_SHORT: f64 = 0.7;
 /// ... and at most this share in a run of at least `LONG_S`, where every workload of Table 1 can reach its peak.
 const PEAK_SHARE_LONG: f64 = 0.97;
 const LONG_S: f64 = 100.0;
-/// Other windows stay below this share of the peak, and its two neighbours further below. Otherwise a sliding window of 10
-/// s could have more I/Os than the peak.
+/// Other windows stay below this share of the peak, and its two neighbours further below. Otherwise a sliding window of
+/// 10 s could have more I/Os than the peak.
 const BELOW_PEAK: f64 = 0.8;
 const BESIDE_PEAK: f64 = 0.5;
 /// Spread of the windows' rates (standard deviation of the logarithm).

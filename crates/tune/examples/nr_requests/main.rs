@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets a disk's `nr_requests` by what it does: `cargo run -p linnet-tune --example nr_requests -- DISK MODEL [SECONDS]`.
+//! Sets a disk's `nr_requests` by what it does: `cargo run -p linnet-tune --example nr_requests -- DISK MODEL
+//! [SECONDS]`.
 //!
 //! Without MODEL's file it is first learned: the program sets each value in turn for some windows, while your workload
-//! runs, and keeps for each kind of window the value under which requests waited least. Needs root. `linnet tune restore`
-//! puts the value back after a crash.
+//! runs, and keeps for each kind of window the value under which requests waited least. Needs root. `linnet tune
+//! restore` puts the value back after a crash.
 
 mod queue;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What runs now, without privileges: reads per disk, major faults of the machine, and which large files are memory-mapped.
+//! What runs now, without privileges: reads per disk, major faults of the machine, and which large files are
+//! memory-mapped.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

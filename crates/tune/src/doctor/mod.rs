@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong with the readahead values of this machine, for what runs on it now. Reads only; needs no privileges, but
-//! sees the memory-mapped files of other users' processes only with them.
+//! What is wrong with the readahead values of this machine, for what runs on it now. Reads only; needs no privileges,
+//! but sees the memory-mapped files of other users' processes only with them.
 
 mod activity;
 mod mountstats;

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-/// READ calls of one mount since it was mounted, and READ_PLUS calls, which NFS 4.2 sends instead where the kernel has them.
+/// READ calls of one mount since it was mounted, and READ_PLUS calls, which NFS 4.2 sends instead where the kernel has
+/// them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Reads {
     /// Calls.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The eight features of KML's network for NFS (Akgun et al., "Improving Storage Systems Using Machine Learning", section
-//! 3.2), per file and second.
+//! The eight features of KML's network for NFS (Akgun et al., "Improving Storage Systems Using Machine Learning",
+//! section 3.2), per file and second.
 //!
 //! What differs from the published code:
 //! - Offsets and their differences are 64-bit and in pages. There they are bytes in a 32-bit integer, which wraps.

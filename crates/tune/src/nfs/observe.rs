@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The observer of an NFS mount: the page cache's demands, as for disks, and beside them the reads that the client sends.
+//! The observer of an NFS mount: the page cache's demands, as for disks, and beside them the reads that the client
+//! sends.
 
 use std::collections::HashMap;
 use std::time::Instant;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a value for scans is worth to all who read on the same way.
 //!
-//! A scan with much in flight fills a queue in which the single reads of others wait. So a trial is not judged by the scans'
-//! rate alone: it must raise the product of the speeds of all readers, the sum of their logarithms (proportional fairness:
-//! F. P. Kelly, "Charging and rate control for elastic traffic", 1997). Speeds are compared with themselves only, so
-//! megabytes of a scan and faults of a random reader need no common unit. With one scan and one other reader this is the
-//! power of a network, throughput over delay, which is largest where the path is full and no queue stands.
+//! A scan with much in flight fills a queue in which the single reads of others wait. So a trial is not judged by the
+//! scans' rate alone: it must raise the product of the speeds of all readers, the sum of their logarithms (proportional
+//! fairness: F. P. Kelly, "Charging and rate control for elastic traffic", 1997). Speeds are compared with themselves
+//! only, so megabytes of a scan and faults of a random reader need no common unit. With one scan and one other reader
+//! this is the power of a network, throughput over delay, which is largest where the path is full and no queue stands.
 //!
-//! Another reader waits for each of its reads, so its speed is one over their time. It may also do something else between
-//! them, or find more and more in memory: what counts is the smaller of what its reads' time and their number say, and
-//! nothing where these disagree.
+//! Another reader waits for each of its reads, so its speed is one over their time. It may also do something else
+//! between them, or find more and more in memory: what counts is the smaller of what its reads' time and their number
+//! say, and nothing where these disagree.
 
 use std::collections::BTreeMap;
 

@@ -2,9 +2,10 @@
 //! The read size of an NFS mount. The kernel refuses another one on a remount, so a second mount of the same export is
 //! placed over the first.
 //!
-//! `nosharecache` gives the second mount its own superblock, and with it its own read size, readahead and page cache. Files
-//! that are open stay on the mount below and keep working. The two caches see each other's writes only through the
-//! server, when a file is closed and opened; therefore nothing is placed over a mount on which a file is open for writing.
+//! `nosharecache` gives the second mount its own superblock, and with it its own read size, readahead and page cache.
+//! Files that are open stay on the mount below and keep working. The two caches see each other's writes only through
+//! the server, when a file is closed and opened; therefore nothing is placed over a mount on which a file is open for
+//! writing.
 
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
@@ -103,7 +104,8 @@ fn obstacle(host: &Host, all: &[Mount], below: &Mount) -> Option<String> {
     })
 }
 
-/// Places a mount with read size `rsize` over the topmost one at `point`. The journal has it before. Gives the new mount.
+/// Places a mount with read size `rsize` over the topmost one at `point`. The journal has it before. Gives the new
+/// mount.
 pub fn place(host: &Host, journal: &mut Journal, point: &str, rsize: u32) -> Result<Mount, Refused> {
     let all = mounts(host, "self");
     let Some(below) = top(&all, point).filter(|mount| is_nfs(mount)) else {

@@ -2,16 +2,17 @@
 //! The way to an NFS server: how long a read takes, how much comes, and how much readahead scans need there.
 //!
 //! A scan keeps about one readahead value in flight, so it gets value / latency bytes per second until the link or the
-//! server is full. Below that point more readahead brings more; above it only queues. Where the point lies is not visible
-//! from one value: the latency of a full link contains its queue. So the value is tried four times larger, and stays where
-//! scans get a tenth more. Otherwise the one before returns, and the next attempt waits.
+//! server is full. Below that point more readahead brings more; above it only queues. Where the point lies is not
+//! visible from one value: the latency of a full link contains its queue. So the value is tried four times larger, and
+//! stays where scans get a tenth more. Otherwise the one before returns, and the next attempt waits.
 //!
 //! Where the value is what limits scans, four times as much brings far more than a tenth. Such a gain shows within some
-//! round trips, and the next step follows at once: the way from the default to what a far server takes is three steps, and
-//! with a second for each of them a short scan would be over. A small gain is judged on whole windows.
+//! round trips, and the next step follows at once: the way from the default to what a far server takes is three steps,
+//! and with a second for each of them a short scan would be over. A small gain is judged on whole windows.
 //!
-//! A gain is one for all who read on the way (`others.rs`). A step that costs others more than it brings is taken back; when
-//! they have gone it is tried again. Where they come later, smaller values are tried, and stay by the same measure.
+//! A gain is one for all who read on the way (`others.rs`). A step that costs others more than it brings is taken back;
+//! when they have gone it is tried again. Where they come later, smaller values are tried, and stay by the same
+//! measure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -158,7 +159,8 @@ impl Path {
         if began == now {
             return;
         }
-        // The window has all that came until the look before. Looks are not equally long: the one after a change is longer.
+        // The window has all that came until the look before. Looks are not equally long: the one after a change is
+        // longer.
         let last = self.looked_before;
         if last >= began + WINDOW || self.is_clear(last.saturating_sub(began)) {
             self.close(last, last - began);
@@ -183,8 +185,8 @@ impl Path {
         }
     }
 
-    /// True where what was seen so far needs no whole window: the first measurement, or a trial that clearly pays or does
-    /// not.
+    /// True where what was seen so far needs no whole window: the first measurement, or a trial that clearly pays or
+    /// does not.
     fn is_clear(&self, elapsed: Duration) -> bool {
         let Some(seen) = self.measure(elapsed).filter(|_| self.measures && !self.is_mixed()) else { return false };
         let sample = SAMPLE.max(Duration::from_secs_f64((SAMPLE_TRIPS * seen.latency).min(1.0)));
@@ -290,7 +292,8 @@ impl Path {
     }
 }
 
-/// True where a window shows what a value brings. Readahead has to grow to a larger one, which a gain of the scans proves.
+/// True where a window shows what a value brings. Readahead has to grow to a larger one, which a gain of the scans
+/// proves.
 fn is_shown(before: &Measure, seen: &Measure) -> bool {
     seen.kib < before.kib || seen.rate >= GAIN * before.rate
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The read size of a mount follows what its readers do.
 //!
-//! Scans whose readahead is larger than the read size get a larger one: each call carries more. Random reads do not get a
-//! smaller one. A call is never larger than what readahead asks for, so that the small readahead already makes it small,
-//! and a small read size would only cut the next scan.
+//! Scans whose readahead is larger than the read size get a larger one: each call carries more. Random reads do not get
+//! a smaller one. A call is never larger than what readahead asks for, so that the small readahead already makes it
+//! small, and a small read size would only cut the next scan.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -18,8 +18,8 @@ use crate::rule::{Class, DEFAULT_KIB, Decider, FileReads, LADDER_KIB, Rule, Verd
 const RANDOM_PAGES: f64 = 6.0;
 /// From so many pages on they are in order; as there.
 const SEQUENTIAL_PAGES: f64 = 48.0;
-/// Largest value for files that nobody has seen: one of them may be read at random, and waits for all of it at each fault
-/// until it is set itself.
+/// Largest value for files that nobody has seen: one of them may be read at random, and waits for all of it at each
+/// fault until it is set itself.
 const UNSEEN_MAX_KIB: u32 = 512;
 /// KiB of a page.
 const PAGE_KIB: f64 = 4.0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The BPF observer: loads `bpf/readahead.bpf.c`, which was compiled when we were, and reads its counters.
 //!
-//! The programs sit on tracepoints; those that the running kernel lacks are left out and named in `Sight`. Fields are found
-//! by the kernel's own type information, so one object serves 6.1 to 6.18.
+//! The programs sit on tracepoints; those that the running kernel lacks are left out and named in `Sight`. Fields are
+//! found by the kernel's own type information, so one object serves 6.1 to 6.18.
 
 use std::collections::HashMap;
 use std::io::Read;

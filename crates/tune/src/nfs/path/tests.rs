@@ -62,7 +62,8 @@ fn clear_gains_follow_each_other_within_a_second() {
 
 #[test]
 fn what_came_in_a_long_look_is_no_gain() {
-    // 128 KiB fill the way. The look after the trial has begun takes three times as long, and has three times the bytes.
+    // 128 KiB fill the way. The look after the trial has begun takes three times as long, and has three times the
+    // bytes.
     let mut path = Path::new(128, true);
     let (mut now, mut kib) = (0, 128);
     for _ in 0..50 {
@@ -147,8 +148,8 @@ fn levels_are_powers_of_two_within_the_bounds() {
 }
 
 /// A link of `most` bytes per second over a way of `base` seconds that `scan` fills with its value, and where a random
-/// reader waits for each read. Time of a read: the way, and what stands before it. Says what the scan has at the end of each
-/// second.
+/// reader waits for each read. Time of a read: the way, and what stands before it. Says what the scan has at the end of
+/// each second.
 fn shared(path: &mut Path, from_ms: u64, seconds: u64, base: f64, most: f64, waits: bool) -> Vec<u32> {
     let mut values = Vec::new();
     for tick in 1..=seconds * 10 {
