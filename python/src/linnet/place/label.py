@@ -111,7 +111,7 @@ LINE_MAX = 1 << 20
 class Cache:
     """Results by content, in a file of JSON lines that only grows. A line that was cut by a crash is ignored.
 
-    Memory has the place of each line, about 200 bytes; the results stay in the file, an unnamed one without a path.
+    Memory has the place of each line, less than 800 bytes; the results stay in the file, an unnamed one without a path.
     """
 
     def __init__(self, path: Path | None) -> None:

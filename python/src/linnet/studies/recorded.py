@@ -215,13 +215,11 @@ def rows_of(
             for name, each in allowed.items():
                 packed = [placed(cells, chosen(cells, one), broke) for one in each]
                 yield {
-                    **{
-                        "source": source,
-                        "target": target,
-                        "slo_percent": slo,
-                        "placer": name,
-                        "cells": int(tried.sum()),
-                    },
+                    "source": source,
+                    "target": target,
+                    "slo_percent": slo,
+                    "placer": name,
+                    "cells": int(tried.sum()),
                     **{key: float(np.mean([one[key] for one in packed])) for key in ("drives", "violated_percent")},
                     "violated_percent_most": max(one["violated_percent"] for one in packed),
                     "accepted": float(np.mean([(one & tried).sum() for one in each])),
