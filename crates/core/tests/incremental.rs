@@ -5,6 +5,7 @@ mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use linnet_core::raw::{network_with_set, simd};
 use linnet_core::{DIGITS, IncrementalNetwork, Layer, Model, Network, Precompute, Tracker};
 use linnet_sim::Chance;
 use linnet_types::Op;
@@ -284,6 +285,38 @@ fn a_bound_of_zero_settles_nothing() {
         zero += u32::from(!check(&net, network, &tracker, snapshot));
     }
     assert!(zero > 0);
+}
+
+/// Sums on both sides of the bounds up to which the portable loops keep three or four of them in a word.
+#[test]
+fn sums_at_the_bounds_of_packed_words_are_exact() {
+    const OUTPUTS: usize = 64;
+    let mut chance = Chance::new(11);
+    for bound in [1i64 << 15, 1 << 20] {
+        for most in [bound - 2, bound - 1, bound, bound + 1, 2 * bound - 1] {
+            // If every digit is 9, the outputs of the first layer are `most` or its negative.
+            let weight = most / (9 * DIGITS as i64);
+            let bias = most - 9 * DIGITS as i64 * weight;
+            let sign = |output: usize| if output % 3 == 2 { -1 } else { 1 };
+            let first = Layer {
+                inputs: DIGITS,
+                outputs: OUTPUTS,
+                weights: (0..OUTPUTS * DIGITS).map(|at| sign(at / DIGITS) * weight).collect(),
+                biases: (0..OUTPUTS).map(|output| sign(output) * bias).collect(),
+            };
+            let weights = (0..2 * OUTPUTS as i64).map(|at| (at - OUTPUTS as i64 + 1).max(0)).collect();
+            let second = Layer { inputs: OUTPUTS, outputs: 2, weights, biases: vec![0, -600 * most] };
+            let layers = vec![first, second];
+            for set in simd::available() {
+                let network = network_with_set(layers.clone(), vec![1; 2], 9, set).unwrap();
+                for case in 0..20 {
+                    let digits = std::array::from_fn(|_| if case == 0 { 9 } else { chance.below(10) as u8 });
+                    let (net, now) = reach(&network, &digits);
+                    check(&net, &network, &net.tracker(), now);
+                }
+            }
+        }
+    }
 }
 
 /// The published weights on their 2,000 inputs, and on every pending count for some of them.
