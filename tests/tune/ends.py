@@ -12,9 +12,10 @@ from pathlib import Path
 import owner
 from bed import Bed
 
-# One bed with a reader in its group, until a signal.
+# One bed with a reader in its group, until a signal. Under nohup, SIGHUP would be ignored, here too.
 CODE = (
-    "import sys,time\n"
+    "import signal,sys,time\n"
+    "signal.signal(signal.SIGHUP,signal.SIG_DFL)\n"
     f"sys.path.insert(0,{str(Path(__file__).parent)!r})\n"
     "from bed import NVME,Bed\n"
     "with Bed(NVME,32<<20,32<<20) as bed:\n"
