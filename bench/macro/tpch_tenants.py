@@ -23,7 +23,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -39,6 +38,7 @@ from bed import Bed
 from linnet import _native
 from linnet._native import Device, Server, SharedDrive, Trace
 from linnet.place.words import METRICS
+from owner import unwinding
 from tpch import MEMORY_BYTES, SKIPPED, queries
 from tpch import Server as Postgres
 from tpch import lacking as lacking_of_tpch
@@ -273,9 +273,15 @@ def measure(args: argparse.Namespace, folder: Path, say: Any) -> dict[str, Any]:
                     say(f"{setting}: {query} {wall:.2f} s, {row['reading_s'] / row['seconds']:.0%} in reads")
         stats = json.loads(server.stats() or "{}")
     return {
-        **{"drive": args.drive, "parameters": shared.parameters, "scale": args.scale, "time_scale": args.time_scale},
-        **{"trim": args.trim},
-        **{"metrics": METRICS, "tenants": alone, "runs": runs, "server": stats},
+        "drive": args.drive,
+        "parameters": shared.parameters,
+        "scale": args.scale,
+        "time_scale": args.time_scale,
+        "trim": args.trim,
+        "metrics": METRICS,
+        "tenants": alone,
+        "runs": runs,
+        "server": stats,
     }
 
 
@@ -305,8 +311,7 @@ def main() -> int:
         print(text, file=sys.stderr, flush=True)
 
     # A mount, a loop device and a server are taken down.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with tempfile.TemporaryDirectory(prefix="linnet-tpch-") as name:
+    with unwinding(), tempfile.TemporaryDirectory(prefix="linnet-tpch-") as name:
         os.chmod(name, 0o755)
         (Path(name) / "tables").mkdir(mode=0o755)
         found = measure(args, Path(name), say)
