@@ -145,18 +145,22 @@ def _latency(rows: Observations) -> Observations:
     return replace(rows, targets=rows.targets[:1], outcomes=rows.outcomes[:, :1])
 
 
+def worse(cells: Cells) -> Floats:
+    """Which way each target gets worse, [targets]: latency upwards, the share of writes downwards."""
+    return np.where(np.arange(cells.seen.shape[1]) == 0, 1.0, -1.0)
+
+
 def worst(cells: Cells, hidden: NDArray[np.intp]) -> Floats:
     """What a reservation for the worst case allows for: the largest loss, over the lightest cell of its kind, of all
     cells of the same load or less that are not hidden, [len(hidden), targets]. Loads count as shares of data sheets.
     """
-    loss = np.abs(cells.seen - cells.seen[cells.base])
+    loss, way = np.abs(cells.seen - cells.seen[cells.base]), worse(cells)
     sheet = cells.rows.inputs.get("rnd_write_iops")
     room = np.ones(len(cells.load)) if sheet is None else np.array([sheet[group[0]] for group in cells.of])
     load = cells.load / room
     shown = np.setdiff1d(np.arange(len(load)), hidden)
-    sign = np.where(np.arange(loss.shape[1]) == 0, 1.0, -1.0)
     return np.array([
-        cells.seen[cells.base[i]] + sign * loss[shown[load[shown] <= load[i]]].max(axis=0, initial=0.0) for i in hidden
+        cells.seen[cells.base[i]] + way * loss[shown[load[shown] <= load[i]]].max(axis=0, initial=0.0) for i in hidden
     ])  # fmt: skip
 
 
@@ -206,12 +210,11 @@ def rows_of(
             good = broke == 0
             allowed: dict[str, list[Any]] = {"quota": [], **{name: [] for name in MODELS}}
             allowed |= {"linnet, 90 %": [], "bound": [good]}
-            sign = np.where(np.arange(cells.seen.shape[1]) == 0, 1.0, -1.0)
             for found in shuffles:
                 for name, (mean, width) in found.items():
                     allowed[name].append(~cells.broken(mean, slo).any(axis=1))
                     if name == "linnet":
-                        allowed["linnet, 90 %"].append(~cells.broken(mean + sign * width, slo).any(axis=1))
+                        allowed["linnet, 90 %"].append(~cells.broken(mean + worse(cells) * width, slo).any(axis=1))
             for name, each in allowed.items():
                 packed = [placed(cells, chosen(cells, one), broke) for one in each]
                 yield {
