@@ -41,6 +41,13 @@ def complete_format(incomplete: str) -> list[str]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        help="Work on a Ray cluster: its address, auto for that of this machine, local to start one.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of every random choice; the same seed gives the same bytes.", min=0)]
 Format = Annotated[
     str | None,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from linnet.cli import place_label, place_profile
-from linnet.cli.options import AsJson, Seed
+from linnet.cli.options import AsJson, Ray, Seed
 from linnet.cli.output import Bars, console, destination, percent, print_json, table, warn
 from linnet.extras import require
 from linnet.files import write_whole
@@ -106,13 +106,7 @@ def fit(
             show_default="OUT.fits with --ray",
         ),
     ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            help="Fit on a Ray cluster: its address, auto for that of this machine, local to start one.",
-            show_default=False,
-        ),
-    ] = None,
+    ray: Ray = None,
     seed: Seed = 42,
     json: AsJson = False,
 ) -> None:

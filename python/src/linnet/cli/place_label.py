@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from linnet.cli.options import AsJson, Seed
+from linnet.cli.options import AsJson, Ray, Seed
 from linnet.cli.output import Bars, console, destination, print_json
 from linnet.extras import require
 from linnet.files import whole_file
@@ -58,13 +58,7 @@ def label(
         Path | None,
         typer.Option(help="File that keeps each run, so that the command can continue.", show_default="OUT.runs"),
     ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            help="Run on a Ray cluster: its address, auto for that of this machine, local to start one.",
-            show_default=False,
-        ),
-    ] = None,
+    ray: Ray = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from linnet.cli.options import AsJson, Seed
+from linnet.cli.options import AsJson, Ray, Seed
 from linnet.cli.output import Bars, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
@@ -40,10 +40,7 @@ def colocation_command(
         typer.Option(help="File of JSON lines with the scores, and KEEP.runs with the runs: neither is made again."),
     ] = None,
     page: Page = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(help="Run and fit on a Ray cluster: its address, auto, or local.", show_default=False),
-    ] = None,
+    ray: Ray = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
