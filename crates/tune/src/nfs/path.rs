@@ -50,6 +50,36 @@ const HOLD_MAX: Duration = Duration::from_secs(960);
 /// A trial that cannot be measured ends: the reader stopped, or its files may not be set.
 const TRIAL_MAX: Duration = Duration::from_secs(10);
 
+/// What came since the window began.
+#[derive(Debug, Clone, Default)]
+struct Window {
+    all: Rpcs,
+    /// Of scans under the value for them, and the bytes of scans under another one.
+    scans: Rpcs,
+    stray_bytes: u64,
+    /// Files that were scanned, under any value.
+    scanned: BTreeSet<FileId>,
+    others: Others,
+}
+
+impl Window {
+    /// What it says so far of this value for scans; None where no scan was answered.
+    fn measure(&self, scan_kib: u32, elapsed: Duration) -> Option<Measure> {
+        let scans = Rpcs { elapsed_ns: nanoseconds(elapsed), ..self.scans };
+        Some(Measure {
+            kib: scan_kib,
+            rate: scans.rate(),
+            scans: self.scanned.len(),
+            latency: scans.latency()?,
+            others: self.others.waits(elapsed.as_secs_f64()),
+        })
+    }
+
+    fn is_mixed(&self) -> bool {
+        self.stray_bytes as f64 > STRAYS * (self.scans.bytes + self.stray_bytes) as f64
+    }
+}
+
 /// The state of one mount's path.
 #[derive(Debug, Clone)]
 pub struct Path {
@@ -57,11 +87,7 @@ pub struct Path {
     /// The last two looks. What a look tells came between them.
     looked: Duration,
     looked_before: Duration,
-    scans: Rpcs,
-    scanned: BTreeSet<FileId>,
-    others: Others,
-    stray_bytes: u64,
-    all: Rpcs,
+    window: Window,
     scan_kib: u32,
     settled: Option<Measure>,
     trial: Option<Duration>,
@@ -88,11 +114,7 @@ impl Path {
             began: None,
             looked: Duration::ZERO,
             looked_before: Duration::ZERO,
-            scans: Rpcs::default(),
-            scanned: BTreeSet::new(),
-            others: Others::default(),
-            stray_bytes: 0,
-            all: Rpcs::default(),
+            window: Window::default(),
             scan_kib: kib.max(SCAN_MIN_KIB),
             settled: None,
             trial: None,
@@ -169,26 +191,27 @@ impl Path {
             // What came before came under the value before.
             self.arrived = true;
             self.began = Some(last);
-            (self.scans, self.all, self.stray_bytes) = (Rpcs::default(), Rpcs::default(), 0);
-            (self.scanned, self.others) = (BTreeSet::new(), Others::default());
+            self.window = Window::default();
         }
-        self.all = self.all.plus(*rpcs);
-        if ordered {
-            self.scanned.insert(file);
+        let window = &mut self.window;
+        window.all = window.all.plus(*rpcs);
+        if !ordered {
+            window.others.note(file, kib, rpcs);
+            return;
+        }
+        window.scanned.insert(file);
+        if kib == self.scan_kib {
+            window.scans = window.scans.plus(*rpcs);
         } else {
-            self.others.note(file, kib, rpcs);
-        }
-        if ordered && kib == self.scan_kib {
-            self.scans = self.scans.plus(*rpcs);
-        } else if ordered {
-            self.stray_bytes += rpcs.bytes;
+            window.stray_bytes += rpcs.bytes;
         }
     }
 
     /// True where what was seen so far needs no whole window: the first measurement, or a trial that clearly pays or
     /// does not.
     fn is_clear(&self, elapsed: Duration) -> bool {
-        let Some(seen) = self.measure(elapsed).filter(|_| self.measures && !self.is_mixed()) else { return false };
+        let seen = self.window.measure(self.scan_kib, elapsed);
+        let Some(seen) = seen.filter(|_| self.measures && !self.window.is_mixed()) else { return false };
         let sample = SAMPLE.max(Duration::from_secs_f64((SAMPLE_TRIPS * seen.latency).min(1.0)));
         match (self.trial, &self.settled) {
             (Some(_), Some(before)) if self.arrived && elapsed >= sample => {
@@ -200,35 +223,18 @@ impl Path {
         }
     }
 
-    /// What the window says so far; None where no scan was answered.
-    fn measure(&self, elapsed: Duration) -> Option<Measure> {
-        let scans = Rpcs { elapsed_ns: nanoseconds(elapsed), ..self.scans };
-        Some(Measure {
-            kib: self.scan_kib,
-            rate: scans.rate(),
-            scans: self.scanned.len(),
-            latency: scans.latency()?,
-            others: self.others.waits(elapsed.as_secs_f64()),
-        })
-    }
-
-    fn is_mixed(&self) -> bool {
-        self.stray_bytes as f64 > STRAYS * (self.scans.bytes + self.stray_bytes) as f64
-    }
-
     fn close(&mut self, now: Duration, elapsed: Duration) {
         self.began = Some(now);
         let elapsed_ns = nanoseconds(elapsed);
-        let seen = self.measure(elapsed).filter(|seen| seen.rate >= RATE_MIN && !self.is_mixed());
-        (self.scanned, self.others) = (BTreeSet::new(), Others::default());
-        let all = Rpcs { elapsed_ns, ..std::mem::take(&mut self.all) };
-        let scans = std::mem::take(&mut self.scans);
-        let strays = std::mem::take(&mut self.stray_bytes);
+        let window = std::mem::take(&mut self.window);
+        let seen = window.measure(self.scan_kib, elapsed);
+        let seen = seen.filter(|seen| seen.rate >= RATE_MIN && !window.is_mixed());
+        let all = Rpcs { elapsed_ns, ..window.all };
         if let Some(latency) = all.latency() {
             self.latency = latency;
         }
         self.rate_max = self.rate_max.max(all.rate());
-        self.ordered_bytes = MEMORY * self.ordered_bytes + (scans.bytes + strays) as f64;
+        self.ordered_bytes = MEMORY * self.ordered_bytes + (window.scans.bytes + window.stray_bytes) as f64;
         self.all_bytes = MEMORY * self.all_bytes + all.bytes as f64;
         match seen {
             Some(seen) => self.step(now, seen),
