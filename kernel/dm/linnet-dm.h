@@ -92,6 +92,8 @@ struct linnet_leg {
 	struct linnet_leg_counts __percpu *counts;
 	struct linnet_leg_counts base;  /* their values at the last reset; under dm->control */
 
+	raw_spinlock_t network_lock; /* for linnet_leg_catch_up; interrupts stay on */
+
 	/* For arrivals and ends: */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	seqcount_raw_spinlock_t seq; /* of `state` and its incremental network */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Checks that reads with the tag are revoked if their replica is predicted slow, and that no others are. */
 #include "check.h"
+#include "incremental.h"
 
 extern uint *const stub_param_revoke_percent, *const stub_param_age_ms;
 
@@ -167,6 +168,52 @@ static void check_history(void)
 	stub_remove(ti);
 }
 
+static const struct linnet_prune *own_loops;
+static struct stub_bio *ends_meanwhile;
+
+static void another_cpu_ends(void)
+{
+	stub_complete(ends_meanwhile, BLK_STS_OK);
+}
+
+static void prune(const struct linnet_tables *tables, struct linnet_precomputed *pre)
+{
+	if (ends_meanwhile->below) {
+		stub_meanwhile = another_cpu_ends;
+		stub_let_others();
+	}
+	own_loops->prune(tables, pre);
+}
+
+/* A read ends while another CPU processes the history, and need not wait for that. The decision knows of it. */
+static void check_end_meanwhile(void)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 7 policy linnos revoke ioprio 0x5004 model linnos.linnet");
+	struct stub_bio *b = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
+	struct linnet_dm *dm = ti->private;
+	struct linnet_leg_model *leg_model = dm->legs[0].leg_model;
+	struct linnet_tables *tables = &leg_model->loaded->tables;
+	struct linnet_prune loops = *tables->loops;
+
+	ends_meanwhile = new_bio(REQ_OP_READ, 0, 8, 4096);
+	stub_submit(ti, ends_meanwhile);
+	for (u32 i = 0; i < 4; i++)
+		refresh(ti);
+	own_loops = tables->loops;
+	loops.prune = prune;
+	tables->loops = &loops;
+	CHECK(linnet_incremental_behind(leg_model->net), "nothing to process");
+	stub_submit(ti, b);
+	CHECK(ends_meanwhile->ended == 1, "no history was processed");
+	CHECK(!linnet_incremental_behind(leg_model->net), "decided by the history before");
+	tables->loops = own_loops;
+	if (b->below)
+		stub_complete(b, BLK_STS_OK);
+	free(b);
+	free(ends_meanwhile);
+	stub_remove(ti);
+}
+
 /* A read that was submitted and failed is sent to the other replicas, and is not revoked on the way. */
 static void check_failover(void)
 {
@@ -264,6 +311,9 @@ void check_revoke(void)
 	*stub_param_age_ms = 10;
 	check_never_expires();
 	check_history();
+	put_model("linnos", "linnos.linnet");
+	check_end_meanwhile();
+	stub_firmware("linnet/linnos.linnet", NULL, 0);
 	check_failover();
 	put_model("busy", "busy.linnet");
 	check_changed_mind("policy linnet-best");

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::{IncrementalNetwork, Tables};
+use super::IncrementalNetwork;
 use crate::inflight::InflightIo;
 use crate::replica::Raw as Replica;
 use crate::{Budget, Candidate, Flight, Hedging, Rate, Settings};
@@ -63,9 +63,7 @@ unsafe extern "C" {
     pub fn linnet_replica_set_incremental(
         replica: *mut Replica,
         net: *mut IncrementalNetwork,
-        size: usize,
-        tables: *const Tables,
-    ) -> i32;
+    );
     pub fn linnet_replica_arrive(
         replica: *mut Replica,
         settings: *const Settings,
