@@ -85,7 +85,7 @@ def create(
     try:
         tag = None if ioprio is None else int(ioprio, 0)
     except ValueError as error:
-        raise typer.BadParameter(f"{ioprio!r} is not a number such as 0x{tables.TAG:x}", param_hint="--ioprio") from error
+        raise typer.BadParameter(f"{ioprio!r} is no number such as 0x{tables.TAG:x}", param_hint="--ioprio") from error
     wish = Wish(
         name,
         devices,
