@@ -272,11 +272,11 @@ void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns,
 void linnet_replica_grow(struct linnet_replica *replica, struct linnet_inflight_io *ios, uint32_t from, uint32_t places);
 
 /*
- * Sets the incremental network that keeps the digits from now on (memory for linnet_incremental_init), or none: NULL.
- * The new one continues from the history of the old one, whose memory the caller may then free.
+ * Sets the incremental network that keeps the digits from now on, or none: NULL. The new one, which
+ * linnet_incremental_init has made, continues from the history of the old one, whose memory the caller may then free.
+ * It is behind then, so that this takes few instructions.
  */
-int linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet_incremental *net, size_t size,
-				   const struct linnet_tables *tables);
+void linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet_incremental *net);
 
 /* An I/O is submitted to the replica. Fills `flight`. */
 void linnet_replica_arrive(struct linnet_replica *replica, const struct linnet_settings *settings,

@@ -17,12 +17,13 @@
  * (incremental_tables.c).
  *
  * For callers that decide less often than reads complete, completions are only noted. The history is computed at the
- * next decision, once for all reads that have completed since.
+ * next decision, once for all reads that have completed since. This takes thousands of instructions, so it works on a
+ * copy of the history (linnet_incremental_noted), while further reads complete.
  *
  * A decision is cached per pending count until the next read completes. For the ten counts around the expected one,
  * bounds of the score often give the decision before it is requested.
  *
- * Several CPUs. complete_read writes the precomputed history that is not in use, then publishes it by its version. A
+ * Several CPUs. process writes the precomputed history that is not in use, then publishes it by its version. A
  * reader checks after its computation whether the history still has the version that it began with, and otherwise
  * starts again; that takes two completions during one decision. Words of `decided` carry the version for which they are
  * valid, and are stored atomically: if two CPUs store at once, a cached decision is lost, but none is wrong. Each
@@ -73,18 +74,19 @@ static uint64_t decide_ten(const struct linnet_tables *tables, const struct linn
 	return 0;
 }
 
-/* Computes the current history, for arrivals that are expected to find `pages` outstanding. */
-static void settle(struct linnet_incremental *net, uint32_t pages)
+/* Computes this history, for arrivals that are expected to find `pages` outstanding. */
+static void settle(struct linnet_incremental *net, const struct linnet_noted *noted, uint32_t pages)
 {
 	const struct linnet_tables *tables = net->tables;
+	const struct linnet_tracker *history = &noted->history;
 	uint64_t version = net->version + 1, known = 0;
 	struct linnet_precomputed *pre = precomputed_of(net, version);
 
 	linnet_store_relaxed(&pre->version, 0);
 	linnet_fence_release();
-	pre->history_len = (uint8_t)net->history.history_len;
+	pre->history_len = (uint8_t)history->history_len;
 	for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-		pre->digits[i] = net->history.digits[i];
+		pre->digits[i] = history->digits[i];
 	pre->hundreds = pages / 100;
 	if (tables->packed) {
 		tables->loops->pack(tables, pre);
@@ -93,7 +95,7 @@ static void settle(struct linnet_incremental *net, uint32_t pages)
 		uint16_t used[(LINNET_DIGITS + 1) / 2];
 
 		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-			inputs[i] = net->history.digits[i];
+			inputs[i] = history->digits[i];
 		inputs[LINNET_DIGITS] = 0;
 		tables->network->dense->pairs(&tables->network->layers[0], inputs, used, linnet_precomputed_sums(pre));
 	}
@@ -106,25 +108,33 @@ static void settle(struct linnet_incremental *net, uint32_t pages)
 	if (known)
 		linnet_store_relaxed(&net->decided[pages / 10], tag_of(version) | known);
 	linnet_store(&net->version, version);
-	linnet_store(&net->behind, 0);   /* last: a reader that sees 0 also sees that version */
+	linnet_store(&net->settled, noted->count); /* last: a reader that sees it also sees that version */
 }
 
 int linnet_incremental_init(struct linnet_incremental *net, size_t size, const struct linnet_tables *tables,
 			    const struct linnet_tracker *tracker)
 {
+	struct linnet_noted noted;
+
 	if (!linnet_is_aligned(net) || size < tables->incremental_size)
 		return LINNET_E_MEMORY;
 	linnet_zero(net, tables->incremental_size);
 	net->tables = tables;
 	net->precomputed_size = (tables->incremental_size - sizeof(*net)) / 2;
 	net->version = FIRST_VERSION - 1;
-	if (tracker) {
-		linnet_copy(&net->history, tracker, sizeof(*tracker));
-		net->pending_pages = tracker->pending_pages;
-		net->history.pending_pages = 0;
-	}
-	settle(net, capped(net->pending_pages));
+	if (tracker)
+		linnet_incremental_adopt(net, tracker);
+	linnet_incremental_noted(net, &noted);
+	settle(net, &noted, capped(net->pending_pages));
 	return 0;
+}
+
+void linnet_incremental_adopt(struct linnet_incremental *net, const struct linnet_tracker *tracker)
+{
+	linnet_copy(&net->history, tracker, sizeof(*tracker));
+	net->history.pending_pages = 0;
+	net->pending_pages = tracker->pending_pages;
+	linnet_store(&net->noted, net->noted + 1);
 }
 
 uint32_t linnet_incremental_arrive(struct linnet_incremental *net, uint32_t size_bytes)
@@ -151,18 +161,33 @@ void linnet_incremental_note_read(struct linnet_incremental *net, uint32_t size_
 {
 	linnet_incremental_withdraw(net, size_bytes);
 	linnet_tracker_complete_read(&net->history, 0, latency_ns, snapshot);
-	linnet_store(&net->behind, 1);
+	linnet_store(&net->noted, net->noted + 1);
 }
 
 int linnet_incremental_behind(const struct linnet_incremental *net)
 {
-	return linnet_load(&net->behind) != 0;
+	return linnet_load(&net->settled) != linnet_load(&net->noted);
+}
+
+void linnet_incremental_noted(const struct linnet_incremental *net, struct linnet_noted *noted)
+{
+	linnet_copy(&noted->history, &net->history, sizeof(noted->history));
+	noted->count = net->noted;
+}
+
+void linnet_incremental_process(struct linnet_incremental *net, const struct linnet_noted *noted, uint32_t snapshot)
+{
+	settle(net, noted, capped(snapshot));
 }
 
 void linnet_incremental_catch_up(struct linnet_incremental *net, uint32_t snapshot)
 {
-	if (linnet_incremental_behind(net))
-		settle(net, capped(snapshot));
+	struct linnet_noted noted;
+
+	if (!linnet_incremental_behind(net))
+		return;
+	linnet_incremental_noted(net, &noted);
+	linnet_incremental_process(net, &noted, snapshot);
 }
 
 uint32_t linnet_incremental_pending_pages(const struct linnet_incremental *net)

@@ -41,9 +41,10 @@ struct linnet_incremental {
 	const struct linnet_tables *tables;
 	uint64_t version; /* of the newest history, from 2 */
 	size_t precomputed_size;
-	struct linnet_tracker history; /* changed only by complete_read and note_read; its pending pages stay 0 */
+	struct linnet_tracker history; /* with all noted reads; its pending pages stay 0 */
 	uint32_t pending_pages __attribute__((aligned(LINNET_LINE))); /* on its own line: every arrival writes it */
-	uint64_t behind; /* the history lacks noted reads; on this line because decisions read it anyway */
+	uint64_t noted;   /* changes of `history`; on this line because decisions read it anyway */
+	uint64_t settled; /* how many of them the newest precomputed history has */
 	/*
 	 * Cached decisions, by pages / 10. From the top bit: 44 bits of the version for which they are valid, a bit per
 	 * unit that is known, a bit per unit that is revoked.

@@ -162,14 +162,18 @@ int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memor
 /*
  * One device: tables->incremental_size bytes aligned to LINNET_ALIGN, used by the incremental network alone.
  *
- * Any number of CPUs may call arrive, withdraw, snapshot, decide and score at once. The caller ensures that note_read
- * and catch_up never run concurrently on one incremental network; both may run concurrently with all other functions.
+ * Any number of CPUs may call arrive, withdraw, snapshot, decide and score at once. The caller ensures that of adopt,
+ * note_read and noted one runs at a time, and that process runs once at a time; process may run concurrently with all
+ * other functions. catch_up is noted and process.
  */
 struct linnet_incremental;
 
 /* Starts with the history and the pending pages of `tracker`, or idle if it is NULL. LINNET_E_MEMORY. */
 int linnet_incremental_init(struct linnet_incremental *net, size_t size, const struct linnet_tables *tables,
 			    const struct linnet_tracker *tracker);
+
+/* Continues from the history and the pending pages of `tracker`. It is behind then. */
+void linnet_incremental_adopt(struct linnet_incremental *net, const struct linnet_tracker *tracker);
 
 /* An I/O arrives: returns its snapshot, like linnet_tracker_arrive. */
 uint32_t linnet_incremental_arrive(struct linnet_incremental *net, uint32_t size_bytes);
@@ -179,11 +183,18 @@ void linnet_incremental_withdraw(struct linnet_incremental *net, uint32_t size_b
 
 /*
  * A read completes and is noted. It enters the history when the incremental network catches up. Until then decide,
- * score and history_len use the older history. The `snapshot` of catch_up is the one expected for the next read to be
- * decided.
+ * score and history_len use the older history. The `snapshot` of process and catch_up is the one expected for the next
+ * read to be decided.
  */
 void linnet_incremental_note_read(struct linnet_incremental *net, uint32_t size_bytes, uint64_t latency_ns, uint32_t snapshot);
 int linnet_incremental_behind(const struct linnet_incremental *net);
+/* A copy of the history with all noted reads, which process takes. */
+struct linnet_noted {
+	struct linnet_tracker history;
+	uint64_t count;
+};
+void linnet_incremental_noted(const struct linnet_incremental *net, struct linnet_noted *noted);
+void linnet_incremental_process(struct linnet_incremental *net, const struct linnet_noted *noted, uint32_t snapshot);
 void linnet_incremental_catch_up(struct linnet_incremental *net, uint32_t snapshot);
 
 /* The snapshot that a read of this size would get if it arrived now. */

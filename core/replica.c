@@ -27,24 +27,21 @@ void linnet_replica_grow(struct linnet_replica *replica, struct linnet_inflight_
 	replica->free = from < places ? from : LINNET_UNTRACKED;
 }
 
-int linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet_incremental *net, size_t size,
-				   const struct linnet_tables *tables)
+void linnet_replica_set_incremental(struct linnet_replica *replica, struct linnet_incremental *net)
 {
 	struct linnet_tracker tracker = replica->tracker;
 
 	if (replica->net) {
-		linnet_incremental_catch_up(replica->net, 0);
-		linnet_incremental_tracker(replica->net, &tracker);
-	}
-	if (net) {
-		int error = linnet_incremental_init(net, size, tables, &tracker);
+		struct linnet_noted noted;
 
-		if (error < 0)
-			return error;
+		linnet_incremental_noted(replica->net, &noted);
+		tracker = noted.history;
+		tracker.pending_pages = linnet_incremental_pending_pages(replica->net);
 	}
+	if (net)
+		linnet_incremental_adopt(net, &tracker);
 	replica->tracker = tracker;
 	replica->net = net;
-	return 0;
 }
 
 /*

@@ -34,8 +34,11 @@
 extern "C" {
 #endif
 
-/* Best effort, level 7: the target's default tag. */
-#define LINNET_TAG_DEFAULT 0x4007u
+/*
+ * Best effort at the usual level, with a hint: the tag of `linnet dm create --revoke`. No program carries a hint by
+ * accident. Needs no privilege. Linux has hints since 6.5; Debian's 6.1 has them too.
+ */
+#define LINNET_TAG_DEFAULT 0x5004u
 /* No tag: every read is served by its first replica unless that one fails. */
 #define LINNET_TAG_NONE 0u
 /* Most replicas of one read. */
@@ -80,7 +83,7 @@ struct linnet_reader;
 
 /*
  * Opens a reader for at most `depth` reads at a time. `tag` is an I/O priority as in ioprio_set(2), and must be the
- * same as in the target's table. Negative errno: EINVAL (depth 0, a tag without class), EAGAIN (fs.aio-max-nr is used
+ * same as in the target's table. Negative errno: EINVAL (depth 0, a tag without class or hint), EAGAIN (fs.aio-max-nr is used
  * up), ENOSYS (a kernel without AIO), ENOMEM.
  */
 int linnet_reader_open(struct linnet_reader **reader, unsigned tag, unsigned depth);

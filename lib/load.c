@@ -32,7 +32,7 @@ static void usage(FILE *to)
 	      "  --warmup N         reads before them that are not measured (0)\n"
 	      "  --size BYTES       of one read (4096)\n"
 	      "  --span BYTES       read the first BYTES only (the smallest replica)\n"
-	      "  --tag 0xHHHH       I/O priority that marks a revocable read (0x4007)\n"
+	      "  --tag 0xHHHH       I/O priority that marks a revocable read (0x5004)\n"
 	      "  --hedge-us US      delay of a hedge (2000)\n"
 	      "  --depth N          most reads out at a time (256)\n"
 	      "  --seed N           of arrivals and places; the same in every mode (0)\n"

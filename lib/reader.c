@@ -19,6 +19,8 @@
 #define IOCB_FLAG_IOPRIO (1 << 1)
 #endif
 #define IOPRIO_CLASS_SHIFT 13
+#define IOPRIO_CLASS_IDLE 3
+#define IOPRIO_HINTS 0x1ff8u
 
 #define API __attribute__((visibility("default")))
 
@@ -111,12 +113,18 @@ static int send_on(struct linnet_reader *reader, struct linnet_request *request)
 	return 0;
 }
 
+/* As the target requires of it: without a hint it would be the priority of other programs' reads. */
+static int is_tag(unsigned tag)
+{
+	return tag >> IOPRIO_CLASS_SHIFT >= 1 && tag >> IOPRIO_CLASS_SHIFT <= IOPRIO_CLASS_IDLE && tag & IOPRIO_HINTS;
+}
+
 API int linnet_reader_open(struct linnet_reader **out, unsigned tag, unsigned depth)
 {
 	struct linnet_reader *reader;
 	int error;
 
-	if (depth == 0 || tag > 0xffff || (tag != LINNET_TAG_NONE && tag >> IOPRIO_CLASS_SHIFT == 0))
+	if (depth == 0 || (tag != LINNET_TAG_NONE && !is_tag(tag)))
 		return -EINVAL;
 	reader = calloc(1, sizeof(*reader));
 	if (!reader)

@@ -172,7 +172,11 @@ static void arguments(void)
 
 	reset();
 	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 0) == -EINVAL);
-	CHECK(linnet_reader_open(&reader, 0x0007, 1) == -EINVAL); /* no class */
+	CHECK(linnet_reader_open(&reader, 0x1004, 1) == -EINVAL); /* no class */
+	CHECK(linnet_reader_open(&reader, 0x9004, 1) == -EINVAL);
+	CHECK(linnet_reader_open(&reader, 0x4007, 1) == -EINVAL); /* no hint */
+	CHECK(linnet_reader_open(&reader, 0x7004, 1) == 0);
+	linnet_reader_close(reader);
 	CHECK(linnet_reader_open(&reader, 0x10000, 1) == -EINVAL);
 	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 1) == 0);
 	CHECK(linnet_submit(reader, &request) == -EINVAL);

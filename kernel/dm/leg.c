@@ -2,9 +2,9 @@
 /*
  * One leg: arrivals and ends of its I/Os.
  *
- * The lock is held for arrivals and completions at the leg, for some tens of instructions, and by a caller that runs a
- * network after reads have ended, while their history is computed. A sequence count shows concurrent readers that what
- * they read may be torn.
+ * The lock is held for arrivals and completions at the leg, for some tens of instructions. A sequence count shows
+ * concurrent readers that what they read may be torn. A caller that runs a network after reads have ended computes their
+ * history, which takes thousands of instructions, under a lock that only such callers want, and with interrupts on.
  *
  * An I/O is recorded once, as the bio that the target maps, and ends when that bio ends. A bio that the driver below
  * splits ends here when its last part has completed.
@@ -26,6 +26,7 @@ int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index)
 	leg->dm = dm;
 	leg->index = index;
 	raw_spin_lock_init(&leg->lock);
+	raw_spin_lock_init(&leg->network_lock);
 	seqcount_raw_spinlock_init(&leg->seq, &leg->lock);
 	leg->counts = alloc_percpu(struct linnet_leg_counts);
 	leg->places = kvcalloc(count, sizeof(*leg->places), GFP_KERNEL);
@@ -148,11 +149,17 @@ void linnet_leg_end(struct linnet_leg *leg, const struct linnet_inflight_record 
 
 void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_incremental *net, u32 size_bytes)
 {
+	struct linnet_noted noted;
 	unsigned long flags;
 
-	raw_spin_lock_irqsave(&leg->lock, flags);
-	linnet_incremental_catch_up(net, linnet_incremental_snapshot(net, size_bytes));
-	raw_spin_unlock_irqrestore(&leg->lock, flags);
+	raw_spin_lock(&leg->network_lock);
+	if (linnet_incremental_behind(net)) { /* nobody has done it meanwhile */
+		raw_spin_lock_irqsave(&leg->lock, flags);
+		linnet_incremental_noted(net, &noted);
+		raw_spin_unlock_irqrestore(&leg->lock, flags);
+		linnet_incremental_process(net, &noted, linnet_incremental_snapshot(net, size_bytes));
+	}
+	raw_spin_unlock(&leg->network_lock);
 }
 
 void linnet_leg_pardon(struct linnet_leg *leg)
@@ -175,9 +182,7 @@ void linnet_leg_set_model(struct linnet_leg *leg, struct linnet_leg_model *leg_m
 	raw_spin_lock_irqsave(&leg->lock, flags);
 	write_seqcount_begin(&leg->seq);
 	old = rcu_dereference_protected(leg->leg_model, lockdep_is_held(&leg->lock));
-	linnet_replica_set_incremental(&leg->state, leg_model ? leg_model->net : NULL,
-				       leg_model ? leg_model->loaded->tables.incremental_size : 0,
-				       leg_model ? &leg_model->loaded->tables : NULL);
+	linnet_replica_set_incremental(&leg->state, leg_model ? leg_model->net : NULL);
 	leg->state.inflight.inflection_ns = leg_model ? leg_model->loaded->inflection_ns : U64_MAX;
 	rcu_assign_pointer(leg->leg_model, leg_model);
 	write_seqcount_end(&leg->seq);

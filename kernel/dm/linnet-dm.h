@@ -37,7 +37,6 @@
 #define LINNET_BUCKET_NS 64000   /* end of the first; each further one ends at twice the time */
 #define LINNET_NO_LEG 0xff
 #define LINNET_ANY_EVENT U64_MAX
-#define LINNET_IOPRIO 0x4007     /* best effort, level 7 */
 /* Of a read that another leg could serve: the driver reports a failure at once and does not try again for seconds. */
 #define LINNET_FAILFAST (REQ_FAILFAST_DEV | REQ_FAILFAST_TRANSPORT)
 
@@ -92,6 +91,8 @@ struct linnet_leg {
 	struct linnet_inflight_io *places;
 	struct linnet_leg_counts __percpu *counts;
 	struct linnet_leg_counts base;  /* their values at the last reset; under dm->control */
+
+	raw_spinlock_t network_lock; /* for linnet_leg_catch_up; interrupts stay on */
 
 	/* For arrivals and ends: */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
@@ -181,7 +182,7 @@ struct linnet_dm {
 	u8 networks; /* bit per leg whose model has a network */
 	unsigned long failed; /* bit per leg that is out of service until a message revives it */
 	bool revoke;
-	u16 ioprio;  /* tag of the reads that may be revoked */
+	u16 ioprio;  /* tag of the reads that may be revoked; 0 for none, and then `revoke` is off */
 	struct linnet_settings settings;
 	struct linnet_counts __percpu *counts;
 	struct linnet_counts base; /* their values at the last reset; under `control` */
@@ -293,6 +294,7 @@ u64 linnet_next_id(struct linnet_dm *dm);
 
 int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args);
 void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen);
+/* A tag: class 1 to 3, and a hint, which no read has that the kernel gave its priority. */
 int linnet_parse_ioprio(const char *word, u16 *ioprio);
 int linnet_parse_percent(const char *word, u32 *percent); /* 0 to 50 */
 

@@ -98,7 +98,7 @@ static int set_revoke(struct linnet_dm *dm, const char *word)
 {
 	int revoke = switch_of(word);
 
-	if (dm->volume)
+	if (dm->volume || (revoke && !dm->ioprio))
 		return -EINVAL;
 	return revoke < 0 ? revoke : linnet_models_fit(dm, dm->settings.policy, revoke);
 }

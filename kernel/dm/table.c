@@ -25,9 +25,19 @@ struct parse {
 
 int linnet_parse_ioprio(const char *word, u16 *ioprio)
 {
-	if (strncmp(word, "0x", 2) != 0)
+	u16 value;
+
+	if (strncmp(word, "0x", 2) != 0 || kstrtou16(word, 16, &value))
 		return -EINVAL;
-	return kstrtou16(word, 16, ioprio);
+	/*
+	 * The class is in the upper three bits, the level in the lower three. Without a hint between them it is a
+	 * priority that the kernel derives from nice values and schedulers, or that ionice sets: other programs' reads
+	 * would be revoked.
+	 */
+	if (value >> 13 < 1 || value >> 13 > 3 || !(value & 0x1ff8))
+		return -ERANGE;
+	*ioprio = value;
+	return 0;
 }
 
 int linnet_parse_percent(const char *word, u32 *percent)
@@ -49,6 +59,17 @@ static int take_policy(struct parse *p, const char *name)
 		return refuse(p, "Unknown policy: give one of" LINNET_POLICY_TABLE(NAME_OF_POLICY));
 	p->dm->settings.policy = policy;
 	return 0;
+}
+
+static int take_ioprio(struct parse *p, const char *word)
+{
+	switch (linnet_parse_ioprio(word, &p->dm->ioprio)) {
+	case 0:
+		return 0;
+	case -ERANGE:
+		return refuse(p, "This ioprio is no tag, since reads may have it by accident: give class 1 to 3 and a hint, such as 0x5004");
+	}
+	return refuse(p, "ioprio takes 0x and up to four hexadecimal digits");
 }
 
 /* The number after the colon of `word:<k>`. */
@@ -121,12 +142,8 @@ static int take_word(struct parse *p, const char *word)
 		dm->revoke = true;
 		return once(p, SEEN_REVOKE);
 	}
-	if (!strcmp(word, "ioprio")) {
-		if (once(p, SEEN_IOPRIO))
-			return -EINVAL;
-		return linnet_parse_ioprio(value_of(p), &dm->ioprio) ?
-			refuse(p, "ioprio takes 0x and up to four hexadecimal digits") : 0;
-	}
+	if (!strcmp(word, "ioprio"))
+		return once(p, SEEN_IOPRIO) ?: take_ioprio(p, value_of(p));
 	if (!strcmp(word, "hedge"))
 		return once(p, SEEN_HEDGE) ?: take_hedge(p, value_of(p));
 	if (!strcmp(word, "off")) {
@@ -154,7 +171,6 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 	int error;
 
 	linnet_settings_init(&dm->settings);
-	dm->ioprio = LINNET_IOPRIO;
 	error = dm_read_arg_group(&words_arg, args, &words, &dm->ti->error);
 	if (error)
 		return error;
@@ -165,6 +181,8 @@ int linnet_table_parse(struct linnet_dm *dm, struct dm_arg_set *args)
 		if (error)
 			return error;
 	}
+	if (dm->revoke && !dm->ioprio)
+		return refuse(&p, "revoke needs the tag of the reads that may be revoked, such as ioprio 0x5004");
 	if (!dm->volume && hweight32(p.out) == dm->leg_count)
 		return refuse(&p, "No replica is in service");
 	dm->failed = p.out;
@@ -183,7 +201,7 @@ static bool one_model(struct linnet_dm *dm)
 
 void linnet_table_print(struct linnet_dm *dm, char *result, unsigned int maxlen)
 {
-	bool shared = one_model(dm), tagged = READ_ONCE(dm->ioprio) != LINNET_IOPRIO;
+	bool shared = one_model(dm), tagged = READ_ONCE(dm->ioprio);
 	u32 out = READ_ONCE(dm->failed), hedge = READ_ONCE(dm->hedge_percent), words = 2, k;
 	unsigned int sz = 0;
 

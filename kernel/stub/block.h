@@ -229,6 +229,7 @@ __attribute__((format(printf, 1, 2))) void stub_log(const char *format, ...);
 
 /* ---- controlled by the test ---- */
 
+#define STUB_TAG 0x5004 /* best effort, level 4, with a hint: of reads that may be revoked */
 #define STUB_LEGS 8
 extern struct target_type *stub_type;       /* registered: linnet */
 extern struct target_type *stub_leg_type;   /* linnet-leg */

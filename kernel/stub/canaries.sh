@@ -37,6 +37,7 @@ REQ_FAILFAST stays|target.c|s/REQ_NOWAIT | io->failfast/REQ_NOWAIT/
 a worker's read may not wait|target.c|s/REQ_POLLED | REQ_NOWAIT/REQ_POLLED/
 a worker's write may not wait|volume.c|/bi_opf &= ~REQ_NOWAIT;/d
 a second copy that would have to wait answers|hedge.c|s/ else if (copy == read->copies .*) {/ else {/
+reads that end wait while the history is processed|leg.c|/^void linnet_leg_catch_up/,/^}/{/raw_spin_unlock_irqrestore/d;s/^\(\t\tlinnet_incremental_process.*\)/\1\n\t\traw_spin_unlock_irqrestore(\&leg->lock, flags);/}
 uevents on the queue on which reads wait|linnet-dm.h|s/schedule_work(&dm->event)/queue_work(dm->queue, \&dm->event)/
 END
 echo "kernel/dm: $count broken copies, all noticed"

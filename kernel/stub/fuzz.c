@@ -67,6 +67,12 @@ static u64 number(u32 most)
 	return below(24) ? below(most ?: 1) : odd[below(ARRAY_SIZE(odd))];
 }
 
+/* Of a class that may be a tag's, and with a hint; now and then any. */
+static u32 random_tag(void)
+{
+	return below(16) ? (1 + below(3)) << 13 | (1 + below(1023)) << 3 | below(8) : (u32)number(0x10000);
+}
+
 static const char *any_model(void) { return below(24) ? model_names[below(ARRAY_SIZE(model_names))] : "../a.linnet"; }
 
 /* Damages a line in a few bytes, seldom. */
@@ -96,8 +102,15 @@ static void random_table(char *line)
 		case 0: say(words, " policy %s", below(20) ? policies[below(5)] : "best"), count += 2; break;
 		case 1: say(words, " model %s", any_model()), count += 2; break;
 		case 2: say(words, " model:%llu %s", (unsigned long long)number(n + 1), any_model()), count += 2; break;
-		case 3: say(words, " revoke"), count++; break;
-		case 4: say(words, " ioprio 0x%x", (u32)number(0x10000)), count += 2; break;
+		case 3:
+			say(words, " revoke"), count++;
+			if (below(16) == 0)
+				break;
+			/* fall through */
+		case 4:
+			if (!strstr(words, " ioprio ") || below(16) == 0)
+				say(words, " ioprio 0x%x", random_tag()), count += 2;
+			break;
 		case 5: say(words, " off"), count++; break;
 		case 6: say(words, " hedge %llu", (unsigned long long)number(51)), count += 2; break;
 		case 7: say(words, " out:%llu", (unsigned long long)number(n + 1)), count++; break;
@@ -117,7 +130,7 @@ static void random_message(char *line)
 	case 5: say(line, "unload"); break;
 	case 6: say(line, "unload %llu", (unsigned long long)number(9)); break;
 	case 7: case 8: say(line, "revoke %s", below(2) ? "on" : "off"); break;
-	case 9: say(line, "ioprio 0x%x", (u32)number(0x10000)); break;
+	case 9: say(line, "ioprio 0x%x", random_tag()); break;
 	case 10: say(line, "%s", below(3) ? "on" : "off"); break;
 	case 11: say(line, "fail %llu", (unsigned long long)number(9)); break;
 	case 12: say(line, "revive %llu", (unsigned long long)number(9)); break;

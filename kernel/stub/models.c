@@ -18,7 +18,7 @@ static void put(const struct file *file, const u8 *bytes, size_t size)
 static void use(struct dm_target *ti)
 {
 	for (u32 n = 0; n < 6; n++) {
-		struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8 * below(1000), 4096 << below(4));
+		struct stub_bio *b = new_bio(REQ_OP_READ, STUB_TAG, 8 * below(1000), 4096 << below(4));
 
 		stub_submit(ti, b);
 		stub_now += 1000 + below(100000);
@@ -86,7 +86,7 @@ static size_t part_of(const struct file *from, u8 *to, bool trees)
 /* Whether a tagged read that arrives now is revoked. Also checks the counters. */
 static bool is_revoked(struct dm_target *ti)
 {
-	struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+	struct stub_bio *b = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
 	bool revoked;
 
 	stub_submit(ti, b);
@@ -112,7 +112,7 @@ static void check_parts(const struct file *slow, u8 *bytes)
 	use(ti);
 	CHECK(count_of(ti, "decisions", -1) == 0 && count_of(ti, "forced", -1) == 6, "linnos without a network is baseline");
 	CHECK(count_of(ti, "reads", 0) == 6, "baseline reads the primary");
-	CHECK(tell(ti, "policy baseline") == 0 && tell(ti, "revoke on") == 0, "revoke");
+	CHECK(tell(ti, "policy baseline") == 0 && tell(ti, "revoke on") == -EINVAL && tell(ti, "ioprio 0x5004") == 0 && tell(ti, "revoke on") == 0, "revoke");
 	CHECK(is_revoked(ti), "trees revoke from the first read");
 	size = part_of(slow, bytes, false);
 	put(NULL, bytes, size);
@@ -154,7 +154,7 @@ static void check_bounds(const struct file *good, u8 *bytes)
 
 void check_models(unsigned long inputs)
 {
-	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 policy linnos revoke");
+	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 5 policy linnos revoke ioprio 0x5004");
 	struct file files[4] = { load_file("slow"), load_file("fast"), load_file("busy"), load_file("random") };
 	unsigned long refused = 0, taken = 0;
 	unsigned int logged;
@@ -212,7 +212,7 @@ void check_models(unsigned long inputs)
 	/* A table with a damaged file loads, reports it, and submits every read. */
 	stub_firmware("linnet/m.linnet", files[0].bytes, files[0].size - 1);
 	logged = stub_logged;
-	ti = must("2 /dev/leg0 0 /dev/leg1 0 3 revoke model m.linnet");
+	ti = must("2 /dev/leg0 0 /dev/leg1 0 5 revoke ioprio 0x5004 model m.linnet");
 	ti->type->status(ti, STATUSTYPE_INFO, 0, (char *)bytes, 4096);
 	CHECK(strstr((char *)bytes, " model model-error ") != NULL, "status '%s'", (char *)bytes);
 	use(ti);

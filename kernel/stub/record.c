@@ -93,7 +93,7 @@ static void submit(struct flight *f)
 
 	f->b = calloc(1, sizeof(*f->b));
 	f->b->bio.bi_opf = REQ_OP_READ;
-	f->b->bio.bi_ioprio = !last && below(100) < tagged_percent ? LINNET_IOPRIO : 0;
+	f->b->bio.bi_ioprio = !last && below(100) < tagged_percent ? STUB_TAG : 0;
 	f->b->bio.bi_iter.bi_sector = f->sector;
 	f->b->bio.bi_iter.bi_size = f->size;
 	stub_cpu = below(STUB_CPUS);
@@ -155,9 +155,9 @@ static void make_target(u32 i, const char *policy, const char *model)
 	char line[256], words[64], *error;
 
 	if (target_count == 1)
-		snprintf(line, sizeof(line), "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 %s", tagged_percent ? "1 revoke" : "0");
+		snprintf(line, sizeof(line), "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 %s", tagged_percent ? "3 revoke ioprio 0x5004" : "0");
 	else
-		snprintf(line, sizeof(line), "1 /dev/leg%u 0 1 revoke", i);
+		snprintf(line, sizeof(line), "1 /dev/leg%u 0 3 revoke ioprio 0x5004", i);
 	targets[i] = stub_create(line, true, &error);
 	snprintf(words, sizeof(words), "policy %s", policy);
 	if (!targets[i] || stub_message(targets[i], words))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Checks that reads with the tag are revoked if their replica is predicted slow, and that no others are. */
 #include "check.h"
+#include "incremental.h"
 
 extern uint *const stub_param_revoke_percent, *const stub_param_age_ms;
 
@@ -44,22 +45,26 @@ static const struct {
 	u16 ioprio;
 	bool revoked;
 } rows[] = {
-	{ "tagged", REQ_OP_READ | REQ_SYNC, LINNET_IOPRIO, true },
-	{ "tagged, NOWAIT", REQ_OP_READ | REQ_SYNC | REQ_NOWAIT, LINNET_IOPRIO, true },
+	{ "tagged", REQ_OP_READ | REQ_SYNC, STUB_TAG, true },
+	{ "tagged, NOWAIT", REQ_OP_READ | REQ_SYNC | REQ_NOWAIT, STUB_TAG, true },
 	{ "untagged", REQ_OP_READ | REQ_SYNC, 0, false },
-	{ "another priority", REQ_OP_READ, LINNET_IOPRIO - 1, false },
+	{ "another hint", REQ_OP_READ, STUB_TAG + 8, false },
+	{ "another level", REQ_OP_READ, STUB_TAG - 1, false },
+	{ "nice 19", REQ_OP_READ, 0x4007, false },
+	{ "the default", REQ_OP_READ, 0x4004, false },
+	{ "idle", REQ_OP_READ, 0x6007, false },
 	{ "untagged, NOWAIT", REQ_OP_READ | REQ_NOWAIT, 0, false },
-	{ "metadata", REQ_OP_READ | REQ_META, LINNET_IOPRIO, false },
-	{ "metadata with priority", REQ_OP_READ | REQ_META | REQ_PRIO, LINNET_IOPRIO, false },
-	{ "priority", REQ_OP_READ | REQ_PRIO, LINNET_IOPRIO, false },
-	{ "readahead", REQ_OP_READ | REQ_RAHEAD, LINNET_IOPRIO, false },
-	{ "swap", REQ_OP_READ | REQ_SWAP, LINNET_IOPRIO, false },
-	{ "polled", REQ_OP_READ | REQ_POLLED | REQ_NOWAIT, LINNET_IOPRIO, false },
-	{ "write", REQ_OP_WRITE, LINNET_IOPRIO, false },
-	{ "flush", REQ_OP_WRITE | REQ_PREFLUSH, LINNET_IOPRIO, false },
-	{ "write with FUA", REQ_OP_WRITE | REQ_FUA, LINNET_IOPRIO, false },
-	{ "discard", REQ_OP_DISCARD, LINNET_IOPRIO, false },
-	{ "zeroes", REQ_OP_WRITE_ZEROES, LINNET_IOPRIO, false },
+	{ "metadata", REQ_OP_READ | REQ_META, STUB_TAG, false },
+	{ "metadata with priority", REQ_OP_READ | REQ_META | REQ_PRIO, STUB_TAG, false },
+	{ "priority", REQ_OP_READ | REQ_PRIO, STUB_TAG, false },
+	{ "readahead", REQ_OP_READ | REQ_RAHEAD, STUB_TAG, false },
+	{ "swap", REQ_OP_READ | REQ_SWAP, STUB_TAG, false },
+	{ "polled", REQ_OP_READ | REQ_POLLED | REQ_NOWAIT, STUB_TAG, false },
+	{ "write", REQ_OP_WRITE, STUB_TAG, false },
+	{ "flush", REQ_OP_WRITE | REQ_PREFLUSH, STUB_TAG, false },
+	{ "write with FUA", REQ_OP_WRITE | REQ_FUA, STUB_TAG, false },
+	{ "discard", REQ_OP_DISCARD, STUB_TAG, false },
+	{ "zeroes", REQ_OP_WRITE_ZEROES, STUB_TAG, false },
 };
 
 static void none_is_revoked(struct dm_target *ti, const char *why)
@@ -70,7 +75,7 @@ static void none_is_revoked(struct dm_target *ti, const char *why)
 
 static void check_rows(const char *policy)
 {
-	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
+	struct dm_target *ti = must("1 /dev/leg0 0 5 revoke ioprio 0x5004 model slow.linnet");
 
 	CHECK(tell(ti, policy) == 0, "%s", policy);
 	for (u32 i = 0; i < 4; i++)
@@ -81,17 +86,17 @@ static void check_rows(const char *policy)
 		if (!rows[i].revoked)
 			CHECK(!((opf ^ rows[i].opf) & REQ_NOWAIT), "%s: who may not wait would wait", rows[i].what);
 	}
-	CHECK(tell(ti, "ioprio 0x4006") == 0, "ioprio");
-	one(ti, "the new tag", REQ_OP_READ, 0x4006, true);
-	one(ti, "the old tag", REQ_OP_READ, LINNET_IOPRIO, false);
-	tell(ti, "ioprio 0x4007");
+	CHECK(tell(ti, "ioprio 0x500c") == 0, "ioprio");
+	one(ti, "the new tag", REQ_OP_READ, 0x500c, true);
+	one(ti, "the old tag", REQ_OP_READ, STUB_TAG, false);
+	tell(ti, "ioprio 0x5004");
 	tell(ti, "off");
 	none_is_revoked(ti, "off");
 	tell(ti, "on");
 	tell(ti, "revoke off");
 	none_is_revoked(ti, "revoke off");
 	tell(ti, "revoke on");
-	one(ti, "on again", REQ_OP_READ, LINNET_IOPRIO, true);
+	one(ti, "on again", REQ_OP_READ, STUB_TAG, true);
 	tell(ti, "load fast.linnet");
 	none_is_revoked(ti, "a model that calls it fast");
 	tell(ti, "unload");
@@ -105,9 +110,9 @@ static void check_rows(const char *policy)
  */
 static void check_probe(const char *policy, u64 age_ns)
 {
-	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
-	struct stub_bio *first = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
-	struct stub_bio *second = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+	struct dm_target *ti = must("1 /dev/leg0 0 5 revoke ioprio 0x5004 model slow.linnet");
+	struct stub_bio *first = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
+	struct stub_bio *second = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
 
 	CHECK(tell(ti, policy) == 0, "%s", policy);
 	for (u32 i = 0; i < 4; i++)
@@ -116,7 +121,7 @@ static void check_probe(const char *policy, u64 age_ns)
 	stub_submit(ti, first);
 	CHECK(first->ended == 1 && !first->below, "%s: not revoked before it has expired", policy);
 	free(first);
-	first = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+	first = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
 	stub_now += 2000;
 	stub_submit(ti, first);
 	CHECK(first->below && !first->ended, "%s: no probe", policy);
@@ -132,8 +137,8 @@ static void check_probe(const char *policy, u64 age_ns)
 /* With an age of 0 a device that is predicted slow is never probed again. */
 static void check_never_expires(void)
 {
-	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
-	struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+	struct dm_target *ti = must("1 /dev/leg0 0 5 revoke ioprio 0x5004 model slow.linnet");
+	struct stub_bio *b = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
 
 	*stub_param_age_ms = 0;
 	refresh(ti);
@@ -148,10 +153,10 @@ static void check_never_expires(void)
 /* The network predicts nothing before four reads have completed. */
 static void check_history(void)
 {
-	struct dm_target *ti = must("1 /dev/leg0 0 5 policy linnos revoke model slow.linnet");
+	struct dm_target *ti = must("1 /dev/leg0 0 7 policy linnos revoke ioprio 0x5004 model slow.linnet");
 
 	for (u32 n = 0; n < 6; n++) {
-		struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+		struct stub_bio *b = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
 
 		stub_submit(ti, b);
 		CHECK(b->ended == (n >= 4), "read %u after %u that completed", n, min(n, 4U));
@@ -163,10 +168,56 @@ static void check_history(void)
 	stub_remove(ti);
 }
 
+static const struct linnet_prune *own_loops;
+static struct stub_bio *ends_meanwhile;
+
+static void another_cpu_ends(void)
+{
+	stub_complete(ends_meanwhile, BLK_STS_OK);
+}
+
+static void prune(const struct linnet_tables *tables, struct linnet_precomputed *pre)
+{
+	if (ends_meanwhile->below) {
+		stub_meanwhile = another_cpu_ends;
+		stub_let_others();
+	}
+	own_loops->prune(tables, pre);
+}
+
+/* A read ends while another CPU processes the history, and need not wait for that. The decision knows of it. */
+static void check_end_meanwhile(void)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 7 policy linnos revoke ioprio 0x5004 model linnos.linnet");
+	struct stub_bio *b = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
+	struct linnet_dm *dm = ti->private;
+	struct linnet_leg_model *leg_model = dm->legs[0].leg_model;
+	struct linnet_tables *tables = &leg_model->loaded->tables;
+	struct linnet_prune loops = *tables->loops;
+
+	ends_meanwhile = new_bio(REQ_OP_READ, 0, 8, 4096);
+	stub_submit(ti, ends_meanwhile);
+	for (u32 i = 0; i < 4; i++)
+		refresh(ti);
+	own_loops = tables->loops;
+	loops.prune = prune;
+	tables->loops = &loops;
+	CHECK(linnet_incremental_behind(leg_model->net), "nothing to process");
+	stub_submit(ti, b);
+	CHECK(ends_meanwhile->ended == 1, "no history was processed");
+	CHECK(!linnet_incremental_behind(leg_model->net), "decided by the history before");
+	tables->loops = own_loops;
+	if (b->below)
+		stub_complete(b, BLK_STS_OK);
+	free(b);
+	free(ends_meanwhile);
+	stub_remove(ti);
+}
+
 /* A read that was submitted and failed is sent to the other replicas, and is not revoked on the way. */
 static void check_failover(void)
 {
-	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 revoke model slow.linnet");
+	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 5 revoke ioprio 0x5004 model slow.linnet");
 	struct stub_bio *b = new_bio(REQ_OP_READ | REQ_NOWAIT, 0, 8, 4096);
 
 	refresh(ti);
@@ -174,7 +225,7 @@ static void check_failover(void)
 	for (u32 n = 0; n < 3; n++) {
 		CHECK(b->below && !b->ended, "attempt %u", n);
 		CHECK(!(b->bio.bi_opf & REQ_NOWAIT) == (n > 0), "attempt %u: NOWAIT", n);
-		b->bio.bi_ioprio = LINNET_IOPRIO;
+		b->bio.bi_ioprio = STUB_TAG;
 		stub_now += 1000;
 		stub_complete(b, BLK_STS_IOERR);
 		stub_run_works();
@@ -200,8 +251,8 @@ static void another_cpu_submits(void)
  */
 static void check_changed_mind(const char *policy)
 {
-	struct dm_target *ti = contended = must("1 /dev/leg0 0 3 revoke model busy.linnet");
-	struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+	struct dm_target *ti = contended = must("1 /dev/leg0 0 5 revoke ioprio 0x5004 model busy.linnet");
+	struct stub_bio *b = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
 
 	CHECK(tell(ti, policy) == 0, "%s", policy);
 	for (u32 i = 0; i < 4; i++)
@@ -222,13 +273,13 @@ static void check_changed_mind(const char *policy)
 /* A model that always predicts slow revokes no more than its budget: a burst at once, and then a share. */
 static void check_budget(uint percent)
 {
-	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke model slow.linnet");
+	struct dm_target *ti = must("1 /dev/leg0 0 5 revoke ioprio 0x5004 model slow.linnet");
 	const u32 reads = 6000;
 	u64 revokes, most = min(1024 + reads * percent / 100, reads);
 
 	*stub_param_revoke_percent = percent;
 	for (u32 n = 0; n < reads; n++) {
-		struct stub_bio *b = new_bio(REQ_OP_READ, LINNET_IOPRIO, 8, 4096);
+		struct stub_bio *b = new_bio(REQ_OP_READ, STUB_TAG, 8, 4096);
 
 		refresh(ti);
 		stub_submit(ti, b);
@@ -260,6 +311,9 @@ void check_revoke(void)
 	*stub_param_age_ms = 10;
 	check_never_expires();
 	check_history();
+	put_model("linnos", "linnos.linnet");
+	check_end_meanwhile();
+	stub_firmware("linnet/linnos.linnet", NULL, 0);
 	check_failover();
 	put_model("busy", "busy.linnet");
 	check_changed_mind("policy linnet-best");

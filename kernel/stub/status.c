@@ -21,7 +21,7 @@ static void text_of(struct dm_target *ti, char *text, size_t size)
 
 static void check_keys(void)
 {
-	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 1 revoke");
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 3 revoke ioprio 0x5004");
 	char text[4096], *rest = text, *word;
 	u32 n = 0;
 

@@ -7,7 +7,7 @@
 
 static const char *const good[] = {
 	"1 /dev/leg0 0 0",
-	"1 /dev/leg0 2048 1 revoke",
+	"1 /dev/leg0 2048 3 revoke ioprio 0x5004",
 	"3 /dev/leg0 0 /dev/leg1 8 /dev/leg2 16 0",
 	"3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 2 policy linnos",
 	"2 /dev/leg0 0 /dev/leg1 0 7 policy shortest-queue model slow.linnet revoke ioprio 0x402f",
@@ -17,13 +17,18 @@ static const char *const good[] = {
 	"8 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 /dev/leg3 0 /dev/leg4 0 /dev/leg5 0 /dev/leg6 0 /dev/leg7 0 0",
 	"2 /dev/leg0 0 /dev/leg1 0 4 policy shortest-queue hedge 2",
 	"3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 hedge 50 off",
+	"1 /dev/leg0 0 2 ioprio 0x7ffc", "1 /dev/leg0 0 2 ioprio 0x2008",
 };
 
 static const char *const bad[] = {
 	"", "0", "9", "-1", "1", "1 /dev/leg0", "1 /dev/leg0 0", "1 /dev/leg0 x 0", "1 /dev/leg0 -1 0", "1 /dev/none 0 0",
 	"1 /dev/leg0 0 1", "1 /dev/leg0 0 2 policy", "1 /dev/leg0 0 1 policy", "1 /dev/leg0 0 2 policy best",
-	"1 /dev/leg0 0 2 revoke revoke", "1 /dev/leg0 0 2 off off", "1 /dev/leg0 0 4 policy linnos policy linnos",
+	"1 /dev/leg0 0 4 revoke revoke ioprio 0x5004", "1 /dev/leg0 0 2 off off", "1 /dev/leg0 0 4 policy linnos policy linnos",
 	"1 /dev/leg0 0 2 ioprio 0x10000", "1 /dev/leg0 0 2 ioprio 16391", "1 /dev/leg0 0 2 ioprio 0x",
+	/* No tag; one that other programs' reads carry, or that no read can have. */
+	"1 /dev/leg0 0 1 revoke", "1 /dev/leg0 0 3 revoke ioprio 0x0", "1 /dev/leg0 0 2 ioprio 0x4000",
+	"1 /dev/leg0 0 3 revoke ioprio 0x4007", "1 /dev/leg0 0 3 revoke ioprio 0x6007", "1 /dev/leg0 0 2 ioprio 0x2004",
+	"1 /dev/leg0 0 2 ioprio 0x1004", "1 /dev/leg0 0 2 ioprio 0x9004", "1 /dev/leg0 0 2 ioprio 0xffff",
 	"1 /dev/leg0 0 2 model ../slow", "1 /dev/leg0 0 2 model:1 slow.linnet", "1 /dev/leg0 0 1 model",
 	"1 /dev/leg0 0 2 model:x slow.linnet", "1 /dev/leg0 0 1 surprise", "1 /dev/leg0 0 0 revoke",
 	"1 /dev/leg0 0 2 hedge 2", "2 /dev/leg0 0 /dev/leg1 0 2 hedge 0", "2 /dev/leg0 0 /dev/leg1 0 2 hedge 51",
@@ -36,12 +41,13 @@ static const char *const bad[] = {
 static const char *const messages[] = {
 	"policy baseline", "policy shortest-queue", "policy ewma-inflight", "policy linnos", "policy linnet-best",
 	"load slow.linnet", "load 1 fast.linnet", "load absent.linnet", "unload", "unload 0", "revoke on", "revoke off",
-	"ioprio 0x4006", "on", "off", "fail 0", "fail 1", "revive 0", "revive 1", "reset", "hedge 2", "hedge 0",
+	"ioprio 0x500c", "on", "off", "fail 0", "fail 1", "revive 0", "revive 1", "reset", "hedge 2", "hedge 0",
 };
 
 static const char *const bad_messages[] = {
 	"", "policy", "policy best", "policy linnos now", "load", "load 8 slow.linnet", "load x slow.linnet", "load ../x",
 	"load 0 0 slow.linnet", "unload 9", "unload 0 0", "revoke", "revoke maybe", "ioprio", "ioprio 7", "ioprio 0x12345",
+	"ioprio 0x0", "ioprio 0x4000", "ioprio 0x4007", "ioprio 0x6000", "ioprio 0x0008", "ioprio 0x8008",
 	"on now", "fail", "fail 8", "fail -1", "revive", "revive 8", "reset all", "hedge", "hedge 51", "hedge -1", "hedge 2 3", "surprise",
 };
 
@@ -109,9 +115,9 @@ static void check_printed(void)
 		const char *given, *printed;
 	} lines[] = {
 		{ "1 /dev/leg0 0 0", "1 259:0 0 2 policy linnet-best" },
-		{ "1 /dev/leg0 7 4 ioprio 0x4007 policy baseline", "1 259:0 7 2 policy baseline" },
-		{ "2 /dev/leg0 0 /dev/leg1 8 9 out:1 off ioprio 0x6 revoke model slow.linnet policy linnos",
-		  "2 259:0 0 259:1 8 9 policy linnos model slow.linnet revoke ioprio 0x0006 off out:1" },
+		{ "1 /dev/leg0 7 4 ioprio 0x5004 policy baseline", "1 259:0 7 4 policy baseline ioprio 0x5004" },
+		{ "2 /dev/leg0 0 /dev/leg1 8 9 out:1 off ioprio 0x604c revoke model slow.linnet policy linnos",
+		  "2 259:0 0 259:1 8 9 policy linnos model slow.linnet revoke ioprio 0x604c off out:1" },
 		{ "2 /dev/leg0 0 /dev/leg1 0 4 model:1 slow.linnet model:0 fast.linnet",
 		  "2 259:0 0 259:1 0 6 policy linnet-best model:0 fast.linnet model:1 slow.linnet" },
 		{ "2 /dev/leg0 0 /dev/leg1 0 4 model:1 slow.linnet model:0 slow.linnet",
@@ -209,7 +215,7 @@ static void check_memory(void)
 
 static const char *const words[] = {
 	"policy", "linnos", "linnet-best", "baseline", "model", "model:0", "model:7", "model:9", "slow.linnet", "revoke",
-	"ioprio", "0x4007", "0xffff", "off", "on", "log", "core", "disk", "out:0", "out:1", "0", "1", "2", "3", "4", "8", "255",
+	"ioprio", "0x5004", "0x4007", "0xffff", "off", "on", "log", "core", "disk", "out:0", "out:1", "0", "1", "2", "3", "4", "8", "255",
 	"4294967295", "4294967296", "18446744073709551616", "-1", "/dev/leg0", "/dev/leg1", "load", "unload", "fail",
 	"revive", "reset", "0x", "", "\x01\xff", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 };

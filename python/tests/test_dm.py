@@ -108,14 +108,14 @@ def test_late_reads_are_hedged_when_asked(host: FakeHost, model: Path) -> None:
 
 
 def test_a_dry_run_prints_the_same_lines_and_does_nothing(host: FakeHost, model: Path) -> None:
-    words = ("create", "vol", host.a, host.b, "--model", model, "--revoke", "--ioprio", "0x4006")
+    words = ("create", "vol", host.a, host.b, "--model", model, "--revoke", "--ioprio", "0x500c")
     host.root_user = False
     dry = dm(*words, "--dry-run")
     assert host.ran == []
     assert not host.firmware.exists()
     host.root_user = True
     assert dm(*words).stdout == dry.stdout
-    assert dry.stdout.splitlines()[-1].endswith("7 policy linnet-best model m.linnet revoke ioprio 0x4006'")
+    assert dry.stdout.splitlines()[-1].endswith("7 policy linnet-best model m.linnet revoke ioprio 0x500c'")
     # Without root nothing is done either.
     host.ran.clear()
     host.root_user = False
@@ -203,8 +203,11 @@ def test_wrong_wishes(host: FakeHost, model: Path) -> None:
     bad = model.parent / "bad.linnet"
     bad.write_bytes(b"no model")
     for words, said in [
-        (("vol", host.a, "--ioprio", "0x4007"), "--revoke"),
-        (("vol", host.a, "--revoke", "--ioprio", "0x0007"), "class"),
+        (("vol", host.a, "--ioprio", "0x5004"), "--revoke"),
+        (("vol", host.a, "--revoke", "--ioprio", "0x1004"), "class"),
+        (("vol", host.a, "--revoke", "--ioprio", "0x0"), "hint"),
+        (("vol", host.a, "--revoke", "--ioprio", "0x4007"), "hint"),
+        (("vol", host.a, "--revoke", "--ioprio", "0x6007"), "hint"),
         (("vol", host.a, "--out", 1), "from 0 to 0"),
         (("vol", host.a, "--hedge", 2), "two devices"),
         (("vol", host.a, host.b, "--hedge", 0), "1 to 50"),
@@ -310,6 +313,13 @@ def test_tables_round_trip(length, devices, policy, revoke, ioprio, off, hedge, 
     out = data.draw(st.lists(st.integers(0, len(devices) - 1), unique=True).map(sorted))
     table = Table(length, devices, policy, models, revoke, ioprio, off, hedge, out)
     assert parse(table.line()) == table
+
+
+def test_revoking_without_a_tag_takes_that_of_the_library(host: FakeHost, model: Path) -> None:
+    done = dm("create", "vol", host.a, "--model", model, "--revoke", "--dry-run")
+    header = (Path(__file__).parents[2] / "lib/liblinnet.h").read_text()
+    tag = re.search(r"#define LINNET_TAG_DEFAULT 0x([0-9a-f]{4})u", header)
+    assert tag and done.stdout.splitlines()[-1].endswith(f" revoke ioprio 0x{tag[1]}'")
 
 
 def test_a_trace_of_each_replica(host: FakeHost, tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ compare() {
 		each message policy baseline
 		each message revoke off
 		measure "$where" "$count" hedge-p95 --mode hedge --hedge-us "$hedge_us" "$@"
+		each message ioprio 0x5004
 		each message revoke on
 		for policy in $revoking; do
 			each message policy "$policy"

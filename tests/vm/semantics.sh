@@ -8,7 +8,7 @@
 # priority in hex. Two bios mean that the read was tried twice.
 . tests/vm/lib.sh
 
-TAG=0x4007 # best effort, level 7: the default
+TAG=0x5004 # best effort, level 4, with a hint: that of linnet dm create --revoke
 PROBE=$(dirname "$(ls -d /sys/kernel/tracing/trace)")
 
 # semantics_device: creates the device, without revoking.
@@ -16,7 +16,7 @@ semantics_device() {
 	load_module age_ms=0 # otherwise a rare read would be a probe
 	python3 tests/vm/make_model.py slow /run/slow.linnet
 	model slow.linnet /run/slow.linnet
-	device s 1 policy linnet-best model slow.linnet
+	device s 1 policy linnet-best model slow.linnet ioprio $TAG
 	expect "model" "$(status s model)" loaded
 	dd if=/dev/mapper/s of=/dev/null bs=4k count=4 iflag=direct status=none # the history that a network needs
 	# Offsets of bi_opf, bi_ioprio and bi_iter.bi_size in struct bio, which are the same in both kernels.
@@ -54,7 +54,7 @@ row() {
 	message s revoke on
 	before=$(status s revokes)
 	echo >"$PROBE/trace"
-	app=$("$TOOLS/ioread" --warm /dev/mapper/s "$@" 2>&1) || true
+	app=$(nice -n "${NICE:-0}" "$TOOLS/ioread" --warm /dev/mapper/s "$@" 2>&1) || true
 	message s revoke off
 	revokes=$(($(status s revokes) - before))
 	got_seen=$(seen)
@@ -76,7 +76,11 @@ never_revoked() {
 	row "mmap, tagged task" '*' 4096 0 --api mmap --task-ioprio $TAG --offset 2097152 "$1"
 	row "untagged preadv2" -4004 4096 0 --direct "$1"
 	row "untagged libaio" -4004 4096 0 --api aio --direct "$1"
-	row "another tag" -4006 4096 0 --api aio --direct --ioprio 0x4006 "$1"
+	row "another tag" -500c 4096 0 --api aio --direct --ioprio 0x500c "$1"
+	# What ionice and nice values give.
+	row "ionice -c2 -n7" -4007 4096 0 --direct --task-ioprio 0x4007 "$1"
+	row "ionice -c3" -6007 4096 0 --direct --task-ioprio 0x6007 "$1"
+	NICE=19 row "nice 19" -4007 4096 0 --direct "$1"
 	row "direct write, tagged" '' 4096 0 --write --direct --task-ioprio $TAG "$1"
 	row "libaio write, tagged" '' 4096 0 --api aio --write --direct --ioprio $TAG "$1"
 }
@@ -85,9 +89,9 @@ fs_rows() {
 	row "preadv2 RWF_NOWAIT, untagged" -4004 4096 0 --direct --nowait "$1"
 	row "libaio RWF_NOWAIT, untagged" -4004 4096 0 --api aio --direct --nowait "$1"
 	row "io_uring RWF_NOWAIT, untagged" -4004 4096 0 --api uring --direct --nowait "$1"
-	row "preadv2, tagged task" -4007 "$2" '*' --direct --task-ioprio $TAG "$1"
-	row "libaio, tagged" -4007 "$2" '*' --api aio --direct --ioprio $TAG "$1"
-	row "io_uring, tagged, RWF_NOWAIT" -4007 "$2" '*' --api uring --direct --nowait --ioprio $TAG "$1"
+	row "preadv2, tagged task" -5004 "$2" '*' --direct --task-ioprio $TAG "$1"
+	row "libaio, tagged" -5004 "$2" '*' --api aio --direct --ioprio $TAG "$1"
+	row "io_uring, tagged, RWF_NOWAIT" -5004 "$2" '*' --api uring --direct --nowait --ioprio $TAG "$1"
 }
 # fs_case TYPE DENIED MKFS...: the complete case for a file system.
 fs_case() {
@@ -107,7 +111,7 @@ fs_case() {
 	fs_rows "$MNT/file" "$denied"
 	if [ "$denied" = EAGAIN ]; then
 		# io_uring retries from a worker; the application gets the result of that.
-		row "io_uring, tagged" "-4007 -4007" EAGAIN 2 --api uring --direct --ioprio $TAG "$MNT/file"
+		row "io_uring, tagged" "-5004 -5004" EAGAIN 2 --api uring --direct --ioprio $TAG "$MNT/file"
 	fi
 	rows_done
 	# The file system is intact: it is opened, read and written while everything that may be revoked is.

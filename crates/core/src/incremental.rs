@@ -185,9 +185,9 @@ impl IncrementalNetwork {
         });
     }
 
-    /// Its memory, that memory's size and its tables, for a replica.
-    pub(crate) fn parts(&self) -> Result<(*mut ffi::IncrementalNetwork, usize, *const ffi::Tables), Error> {
-        Ok((self.core.as_ptr(), self._memory.size(), &self.network.tables()?.core))
+    /// Its memory, for a replica.
+    pub(crate) fn core(&self) -> *mut ffi::IncrementalNetwork {
+        self.core.as_ptr()
     }
 
     /// The state as a tracker: a history that existed during the call, and the pages pending now.

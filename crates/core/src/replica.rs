@@ -101,14 +101,9 @@ impl Replica {
     /// For a network that does not map 31 digits to two outputs.
     pub fn set_network(&mut self, network: Option<&Network>) -> Result<(), Error> {
         let net = network.map(IncrementalNetwork::new).transpose()?;
-        let (core, size, tables) = match &net {
-            Some(net) => net.parts()?,
-            None => (ptr::null_mut(), 0, ptr::null()),
-        };
-        // SAFETY: the memory and the tables belong to `net`, which this replica keeps from here on.
-        if unsafe { ffi::linnet_replica_set_incremental(&mut self.raw, core, size, tables) } < 0 {
-            return Err(Error::Shape("the core refuses the incremental network".into()));
-        }
+        let core = net.as_ref().map_or(ptr::null_mut(), IncrementalNetwork::core);
+        // SAFETY: the memory belongs to `net`, which this replica keeps from here on.
+        unsafe { ffi::linnet_replica_set_incremental(&mut self.raw, core) };
         self.net = net;
         Ok(())
     }

@@ -10,9 +10,11 @@ LOAD=build/lib/linnet-load
 
 # load: reads from two jobs, in three phases of load.
 load() {
-	fio --filename=/dev/mapper/d --readonly --direct=1 --ioengine=libaio --norandommap --randrepeat=1 --size=200M --group_reporting \
-		--name=bursts --rw=randread --bsrange=4k-64k --iodepth=24 --thinktime=20ms --thinktime_blocks=64 --number_ios=900 \
-		--name=single --rw=randread --bs=4k --iodepth=1 --thinktime=300 --number_ios=900 $FIO >/dev/null 2>&1 || true
+	local fio="fio --filename=/dev/mapper/d --readonly --direct=1 --ioengine=libaio --norandommap --randrepeat=1 --size=200M" bursts
+	$fio --name=bursts --rw=randread --bsrange=4k-64k --iodepth=24 --thinktime=20ms --thinktime_blocks=64 --number_ios=900 \
+		>/dev/null 2>&1 & bursts=$!
+	$TAGGED $fio --name=single --rw=randread --bs=4k --iodepth=1 --thinktime=300 --number_ios=900 $FIO >/dev/null 2>&1 || true
+	wait $bursts || true
 	sleep 0.2
 }
 
@@ -68,7 +70,7 @@ fail_over() {
 
 load_module
 echo 32768 >$TRACE/buffer_size_kb
-FIO=
+FIO= TAGGED=
 for kind in random:7 linnos:3 busy:12 busy:2; do
 	python3 tests/vm/make_model.py $kind /run/$kind.model
 	model "${kind/:/-}" /run/$kind.model
@@ -99,13 +101,12 @@ else
 	say "no $linnet (make build): nothing exported"
 fi
 
-FIO="--prioclass=2 --prio=7 --ioengine=psync --numjobs=8"
-record "revoke by trees" /run/busy:2.model 2 policy linnet-best model busy-2 revoke
-record "revoke by network" /run/busy:2.model 2 policy linnos model busy-2 revoke
+FIO="--ioengine=psync --numjobs=8" TAGGED="$TOOLS/tagged 0x5004"
+record "revoke by trees" /run/busy:2.model 2 policy linnet-best model busy-2 revoke ioprio 0x5004
+record "revoke by network" /run/busy:2.model 2 policy linnos model busy-2 revoke ioprio 0x5004
 
-FIO=
-fail_over "revoke and fail over, by network" /run/busy:2.model policy linnos model busy-2 revoke
-fail_over "revoke and fail over, by trees" /run/busy:2.model policy linnet-best model busy-2 revoke
+fail_over "revoke and fail over, by network" /run/busy:2.model policy linnos model busy-2 revoke ioprio 0x5004
+fail_over "revoke and fail over, by trees" /run/busy:2.model policy linnet-best model busy-2 revoke ioprio 0x5004
 # A canary: alters a value of a replica that revoked a read.
 sed '0,/\(.* verdict=1 .* ewma_ns={0x\)/s//\17/' /run/record0 >/run/altered
 if "$TOOLS/decisions" /run/altered /run/busy:2.model >/dev/null; then fail "an altered revoke was taken for right"; fi

@@ -18,7 +18,7 @@ for k in 0 1 2; do fill "$(leg $k)" 16; done
 want=$(sum_of "$(leg 0)" 16)
 legs="$(leg 0) 0 $(leg 1) 0 $(leg 2) 0"
 read_lines=(
-	"1 $(leg 0) 0 0" "1 $(leg 0) 64 1 revoke" "3 $legs 0" "3 $legs 2 policy linnos" "3 $legs 5 off model:0 linnos.linnet model:2 busy.linnet"
+	"1 $(leg 0) 0 0" "1 $(leg 0) 64 3 revoke ioprio 0x5004" "3 $legs 0" "3 $legs 2 policy linnos" "3 $legs 5 off model:0 linnos.linnet model:2 busy.linnet"
 	"2 $(leg 0) 0 $(leg 1) 0 7 policy shortest-queue model busy.linnet revoke ioprio 0x402f" "3 $legs 3 out:1 model absent.linnet"
 )
 say "replicas that are read"

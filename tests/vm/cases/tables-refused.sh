@@ -33,6 +33,10 @@ says "linnet: A model's name has" "$all $three 2 model ../x" --readonly
 says "linnet: No replica of that number" "$all $three 1 out:3" --readonly
 says "linnet: No replica is in service" "$all $three 3 out:0 out:1 out:2" --readonly
 says "linnet: ioprio takes 0x and up to four" "$all $three 2 ioprio 7" --readonly
+says "linnet: revoke needs the tag" "$all $three 1 revoke" --readonly
+for tag in 0x0 0x4000 0x4007 0x6007 0x1004; do
+	says "linnet: This ioprio is no tag" "$all $three 3 revoke ioprio $tag" --readonly
+done
 says "linnet: The mirror of .log. is gone: .*linnet dm create --md" "$all $three 4 log core 1 128"
 says "linnet: The mirror of .log. is gone: .*linnet dm create --md" "$all linnet 1 $(leg 0) 0 1 log"
 LOG_MARK=$outer

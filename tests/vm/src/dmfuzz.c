@@ -25,7 +25,7 @@
 
 static const char *const dictionary[] = {
 	"policy", "baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best", "load", "unload", "revoke", "on", "off",
-	"ioprio", "0x4007", "0x0", "0xffff", "0x10000", "fail", "revive", "reset", "model", "model:0", "model:1", "model:9", "out:0",
+	"ioprio", "0x5004", "0x4007", "0x0", "0xffff", "0x10000", "fail", "revive", "reset", "model", "model:0", "model:1", "model:9", "out:0",
 	"out:1", "out:2", "out:7", "log", "core", "disk", "nosync", "sync", "0", "1", "2", "3", "8", "9", "-1", "128", "1000", "1024",
 	"4294967296", "18446744073709551616", "busy.linnet", "random.linnet", "linnos.linnet", "damaged.linnet", "absent.linnet",
 	"../busy.linnet", ".", "%s%n", "/dev/none", "/dev/mapper/leg0", "/dev/mapper/leg1", "/dev/mapper/leg2", "/dev/mapper/log0",
@@ -35,7 +35,7 @@ static const char *const dictionary[] = {
 static const char *const good[] = {
 	"policy baseline", "policy shortest-queue", "policy ewma-inflight", "policy linnos", "policy linnet-best", "load busy.linnet",
 	"load random.linnet", "load linnos.linnet", "load 1 busy.linnet", "load 0 linnos.linnet", "unload", "unload 1", "revoke on",
-	"revoke off", "ioprio 0x4006", "on", "off", "fail 0", "fail 1", "fail 2", "revive 0", "revive 1", "revive 2", "reset",
+	"revoke off", "ioprio 0x500c", "on", "off", "fail 0", "fail 1", "fail 2", "revive 0", "revive 1", "revive 2", "reset",
 };
 
 static uint64_t state;

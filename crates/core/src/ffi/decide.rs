@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::{IncrementalNetwork, Tables};
+use super::IncrementalNetwork;
 use crate::inflight::InflightIo;
 use crate::replica::Raw as Replica;
 use crate::{Budget, Candidate, Flight, Hedging, Rate, Settings};
@@ -60,12 +60,7 @@ unsafe extern "C" {
     pub fn linnet_expected_ns(ewma_ns: u64, in_flight: u32) -> u64;
     pub fn linnet_replica_init(replica: *mut Replica, inflection_ns: u64, ios: *mut InflightIo, places: u32);
     pub fn linnet_replica_grow(replica: *mut Replica, ios: *mut InflightIo, from: u32, places: u32);
-    pub fn linnet_replica_set_incremental(
-        replica: *mut Replica,
-        net: *mut IncrementalNetwork,
-        size: usize,
-        tables: *const Tables,
-    ) -> i32;
+    pub fn linnet_replica_set_incremental(replica: *mut Replica, net: *mut IncrementalNetwork);
     pub fn linnet_replica_arrive(
         replica: *mut Replica,
         settings: *const Settings,

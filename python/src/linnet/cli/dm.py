@@ -48,7 +48,7 @@ def create(
     read_only: Annotated[bool, typer.Option(help="Refuse writes. Two replicas and more always refuse them.")] = False,
     revoke: Annotated[bool, typer.Option(help="End tagged reads with EAGAIN when they are predicted slow.")] = False,
     ioprio: Annotated[
-        str | None, typer.Option(help="I/O priority that tags revocable reads.", show_default="0x4007")
+        str | None, typer.Option(help="I/O priority that tags revocable reads.", show_default=f"0x{tables.TAG:x}")
     ] = None,
     overwrite_data_on: Annotated[
         list[str] | None,
@@ -85,7 +85,7 @@ def create(
     try:
         tag = None if ioprio is None else int(ioprio, 0)
     except ValueError as error:
-        raise typer.BadParameter(f"{ioprio!r} is not a number such as 0x4007", param_hint="--ioprio") from error
+        raise typer.BadParameter(f"{ioprio!r} is no number such as 0x{tables.TAG:x}", param_hint="--ioprio") from error
     wish = Wish(
         name,
         devices,

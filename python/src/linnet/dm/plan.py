@@ -16,12 +16,14 @@ from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
 from linnet.dm.table import (
     REPLICAS_MAX,
+    TAG,
     Table,
     check_device_name,
     check_device_path,
     check_hedge,
     check_model_name,
     check_policy,
+    is_tag,
 )
 
 NAME_LETTERS = 50
@@ -170,7 +172,7 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
         wish.policy,
         models,
         wish.revoke,
-        wish.ioprio,
+        TAG if wish.revoke and wish.ioprio is None else wish.ioprio,
         out=sorted(set(wish.out)),
         hedge=wish.hedge,
     )
@@ -199,8 +201,11 @@ def _check(wish: Wish) -> None:
             raise DmError("--hedge sends late reads to another replica: give two devices or more")
     if wish.ioprio is not None and not wish.revoke:
         raise DmError("--ioprio is the tag of revocable reads; give --revoke too")
-    if wish.ioprio is not None and (not 0 <= wish.ioprio <= 0xFFFF or wish.ioprio >> 13 not in (1, 2, 3)):
-        raise DmError(f"--ioprio 0x{wish.ioprio:x}: an I/O priority has a class of 1 to 3 in its upper three bits")
+    if wish.ioprio is not None and not is_tag(wish.ioprio):
+        raise DmError(
+            f"--ioprio 0x{wish.ioprio:x}: a tag has a class of 1 to 3 in its upper three bits and a hint in the ten "
+            f"after them, such as 0x{TAG:x}; reads of other programs may have a priority without a hint"
+        )
 
 
 def _look_up(host: Host, paths: list[str], plan: Plan, dry_run: bool) -> list[Device]:

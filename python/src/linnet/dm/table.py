@@ -64,6 +64,16 @@ def check_device_path(path: str) -> str:
     return path
 
 
+TAG = 0x5004
+"""I/O priority of revocable reads unless another is given: best effort, the usual level, and a hint, as
+LINNET_TAG_DEFAULT of liblinnet.h."""
+
+
+def is_tag(ioprio: int) -> bool:
+    """Whether the target takes it: a class of 1 to 3, and a hint. Without a hint, other programs' reads carry it."""
+    return 0 <= ioprio <= 0xFFFF and ioprio >> 13 in (1, 2, 3) and bool(ioprio & 0x1FF8)
+
+
 @dataclass(frozen=True)
 class Table:
     """What one table line says. ``length`` is in sectors, or text for a length that is not known here."""
