@@ -4,7 +4,8 @@
  *
  * The lock is held for arrivals and completions at the leg, for some tens of instructions. A sequence count shows
  * concurrent readers that what they read may be torn. A caller that runs a network after reads have ended computes their
- * history, which takes thousands of instructions, under a lock that only such callers want, and with interrupts on.
+ * history, which takes thousands of instructions, under a lock that only such callers want. Interrupts stay on; softirqs
+ * wait, since a bio that one of them submits may want the lock.
  *
  * An I/O is recorded once, as the bio that the target maps, and ends when that bio ends. A bio that the driver below
  * splits ends here when its last part has completed.
@@ -152,14 +153,14 @@ void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_incremental *net,
 	struct linnet_noted noted;
 	unsigned long flags;
 
-	raw_spin_lock(&leg->network_lock);
+	raw_spin_lock_bh(&leg->network_lock);
 	if (linnet_incremental_behind(net)) { /* nobody has done it meanwhile */
 		raw_spin_lock_irqsave(&leg->lock, flags);
 		linnet_incremental_noted(net, &noted);
 		raw_spin_unlock_irqrestore(&leg->lock, flags);
 		linnet_incremental_process(net, &noted, linnet_incremental_snapshot(net, size_bytes));
 	}
-	raw_spin_unlock(&leg->network_lock);
+	raw_spin_unlock_bh(&leg->network_lock);
 }
 
 void linnet_leg_pardon(struct linnet_leg *leg)

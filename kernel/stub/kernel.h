@@ -146,10 +146,10 @@ static inline void spin_unlock(spinlock_t *l)
 #define spin_lock_irqsave(l, f) ((f) = 0, stub_point(), spin_lock(l))
 #define spin_unlock_irqrestore(l, f) ((void)(f), spin_unlock(l), stub_point())
 #define raw_spin_lock_init(l) spin_lock_init(l)
-#define raw_spin_lock(l) spin_lock(l)
+#define raw_spin_lock_bh(l) spin_lock(l)
 #define raw_spin_lock_irq(l) spin_lock(l)
 #define raw_spin_unlock_irq(l) spin_unlock(l)
-#define raw_spin_unlock(l) spin_unlock(l)
+#define raw_spin_unlock_bh(l) spin_unlock(l)
 static inline void stub_let_others(void)
 {
 	void (*others)(void) = stub_meanwhile;
