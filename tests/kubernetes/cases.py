@@ -71,11 +71,11 @@ def room_is_taken_once(bed: Bed) -> None:
     bed.remove(gone)
     names.remove(gone)
     wait("one that waits to take the room", lambda: sum(bed.node_of(name) is not None for name in names) == 3)
-    assert sorted(home for name in names if (home := bed.node_of(name)) is not None) == WITH_DRIVES
+    assert sorted(filter(None, map(bed.node_of, names))) == WITH_DRIVES
 
 
 def service_down(bed: Bed) -> None:
-    """`ignorable: true` binds pods without the service, which learns of them when it is back; `false` lets them wait."""
+    """`ignorable: true` binds pods without the service, which learns of them later; `false` lets them wait."""
     bed.placed("before", LATENCY)
     bed.plane.stop("service")
     uid = bed.create("during", LATENCY)
@@ -100,6 +100,23 @@ def node_objects(bed: Bed) -> None:
     bed.plane.scheduler()
 
 
+def many_nodes(bed: Bed) -> None:
+    """Among 300 nodes without a drive, pods find those that have one; not so without `percentageOfNodesToScore`."""
+    for number in range(300):
+        bed.add_node(f"bare-{number}", 4)
+    pods = [f"found-{number}" for number in range(4)]
+    for name in pods:
+        assert bed.placed(name, LATENCY) in WITH_DRIVES
+    assert not any(map(bed.said, pods))
+    bed.clear()
+    bed.plane.scheduler(lambda config: config.pop("percentageOfNodesToScore"))
+    for name in pods:
+        bed.create(name, LATENCY)
+        wait(f"{name} to be bound or refused", lambda name=name: bed.node_of(name) or bed.said(name))
+    assert any(map(bed.said, pods)), "the scheduler looks at all nodes by itself"
+    bed.plane.scheduler()
+
+
 CASES: dict[str, Any] = {
     one.__name__.replace("_", "-"): one
     for one in (
@@ -110,5 +127,6 @@ CASES: dict[str, Any] = {
         room_is_taken_once,
         service_down,
         node_objects,
+        many_nodes,
     )
 }

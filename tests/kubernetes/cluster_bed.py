@@ -41,15 +41,14 @@ class Bed:
 
     def add_node(self, name: str, cpus: int) -> None:
         """A node that is ready, as its kubelet and the controllers would have it."""
-        labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
-        self.api.done("POST", "/api/v1/nodes", {"kind": "Node", "metadata": {"name": name, "labels": labels}})
+        room = {"cpu": str(cpus), "memory": "64Gi", "pods": "500", "ephemeral-storage": "100Gi"}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+        meta = {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}
+        status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+        self.api.done("POST", "/api/v1/nodes", {"kind": "Node", "metadata": meta, "status": status})
         # The server gives each new node the taint that a controller takes away when the node is ready.
         patch = "application/merge-patch+json"
         self.api.done("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": []}}, patch)
-        room = {"cpu": str(cpus), "memory": "64Gi", "pods": "500", "ephemeral-storage": "100Gi"}
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-        status = {"status": {"capacity": room, "allocatable": room, "conditions": [ready]}}
-        self.api.done("PATCH", f"/api/v1/nodes/{name}/status", status, patch)
 
     def create(self, name: str, notes: dict[str, str] | None = None, node: str | None = None) -> str:
         """Make a pod; with ``node`` it suits that one only. Returns its UID."""
