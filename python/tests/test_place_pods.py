@@ -165,6 +165,7 @@ def test_the_next_pod_is_judged_when_the_last_is_in_the_books(tmp_path: Path, cl
         wait(lambda: follows(service) and cluster.watchers)
         assert asked(service, pod("a", **big))["NodeNames"] == NODES
         second = pool.submit(asked, service, pod("b", **big))
+        time.sleep(0.3)  # time enough for an answer that does not wait
         cluster.bind("a", "node-1", **big)
         assert second.result()["NodeNames"] == ["node-2"]
         # A pod that never gets its node holds the next one up for a while only.
