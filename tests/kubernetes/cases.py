@@ -101,17 +101,20 @@ def node_objects(bed: Bed) -> None:
 
 
 def many_nodes(bed: Bed) -> None:
-    """Among 300 nodes without a drive, pods find those that have one; not so without `percentageOfNodesToScore`."""
+    """Among 304 nodes pods find the one that has room; not each of them does without `percentageOfNodesToScore`."""
     for number in range(300):
         bed.add_node(f"bare-{number}", 4)
-    pods = [f"found-{number}" for number in range(4)]
-    for name in pods:
-        assert bed.placed(name, LATENCY) in WITH_DRIVES
-    assert not any(map(bed.said, pods))
-    bed.clear()
+    for node in ("node-1", "node-2"):
+        bed.placed(f"full-{node}", {"profile": "web", "capacity-bytes": "950000000000"}, node)
+    small = {"profile": "web", "capacity-bytes": "50000000000"}
+    for number in range(4):
+        assert bed.placed(f"found-{number}", small) == "node-3"
+        assert not bed.said(f"found-{number}")
     bed.plane.scheduler(lambda config: config.pop("percentageOfNodesToScore"))
+    # The scheduler goes on after the 145 nodes that it looked at for the pod before: it misses node-3 every other time.
+    pods = [f"lost-{number}" for number in range(4)]
     for name in pods:
-        bed.create(name, LATENCY)
+        bed.create(name, small)
         wait(f"{name} to be bound or refused", lambda name=name: bed.node_of(name) or bed.said(name))
     assert any(map(bed.said, pods)), "the scheduler looks at all nodes by itself"
     bed.plane.scheduler()

@@ -27,7 +27,7 @@ PACKAGED = ROOT / "packaging" / "kubernetes"
 PROGRAM = ROOT / "build" / "kubernetes" / "cluster"
 ABSENT = ("dial tcp", "no such host", "module lookup disabled", "toolchain not available", "requires go >=")
 """What `go build` says where modules or the compiler cannot be had, as opposed to a program that does not compile."""
-START_S = 120.0
+START_S = 300.0
 Found = TypeVar("Found")
 
 
@@ -51,7 +51,7 @@ def build() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def wait(what: str, look: Callable[[], Found], seconds: float = 60.0) -> Found:
+def wait(what: str, look: Callable[[], Found], seconds: float = 120.0) -> Found:
     """Look until something is found."""
     until = time.monotonic() + seconds
     while not (found := look()):
@@ -108,7 +108,7 @@ class ControlPlane:
             self.api.apply(document)
 
     def scheduler(self, change: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """Start kube-scheduler, again if it runs, by the packaged file: the addresses are replaced, then ``change``."""
+        """Start kube-scheduler, again if it runs, by the packaged file with this cluster's addresses, and ``change``."""
         self.stop("kube-scheduler")
         # The lease of the one before would be waited for.
         self.api.ask("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler")
@@ -122,6 +122,8 @@ class ControlPlane:
         config = yaml.safe_load((PACKAGED / "scheduler.yaml").read_text())
         config["clientConnection"]["kubeconfig"] = str(kubeconfig)
         config["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{self.service_port}/kubernetes"
+        # On a busy machine the lease of the default, 15 s, is lost, and the scheduler ends.
+        config["leaderElection"] = {"leaseDuration": "600s", "renewDeadline": "300s", "retryPeriod": "2s"}
         if change is not None:
             change(config)
         file = self.folder / "scheduler.yaml"
@@ -143,7 +145,11 @@ class ControlPlane:
         options |= {"kubernetes": self.url, "kubernetes-credentials": folder}
         command = [Path(sys.executable).with_name("linnet"), "place", "serve"]
         self.run("service", *command, *(f"--{name}={value}" for name, value in options.items()))
-        wait("the service to follow the pods", lambda: self.alive("service") and self.metric("place_pods_followed"))
+        wait(
+            "the service to follow the pods",
+            lambda: self.alive("service") and self.metric("place_pods_followed"),
+            START_S,
+        )
 
     def books(self) -> dict[str, str]:
         """Tenants of the service and their drives."""

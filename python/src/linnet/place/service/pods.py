@@ -49,6 +49,7 @@ class Pods:
         self._api, self._operations, self._change, self._told = api, operations, change, told
         self._state = threading.Condition()
         self._known = False
+        self._failed = ""
         self._coming: dict[str, float] = {}
         """Pods that may be on their way to a node, and until when they are waited for."""
         threading.Thread(target=self._run, name="linnet-place-pods", daemon=True).start()
@@ -89,8 +90,11 @@ class Pods:
             except Expired:
                 self._tell(False)
             except Exception as error:  # whatever it is, the cluster goes on: say it and begin again
-                if self._known:
-                    print(f"linnet place: the pods of the cluster are not followed: {error}", file=sys.stderr)
+                if (said := str(error)) != self._failed:
+                    print(
+                        f"linnet place: the pods of the cluster are not followed: {said}", file=sys.stderr, flush=True
+                    )
+                self._failed = said
                 self._tell(False)
                 time.sleep(RETRY_S)
 
@@ -98,6 +102,7 @@ class Pods:
         listed, version = self._api.pods()
         running = {one.metadata.uid: (one, node) for one, node in map(_read, listed) if declares(one)}
         self._note(agree, running)
+        self._failed = ""
         self._tell(True, running)
         for kind, what in self._api.changes(version):
             one, node = _read(what)
