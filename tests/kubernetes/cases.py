@@ -74,6 +74,18 @@ def room_is_taken_once(bed: Bed) -> None:
     assert sorted(filter(None, map(bed.node_of, names))) == WITH_DRIVES
 
 
+def nobody_is_evicted_in_vain(bed: Bed) -> None:
+    """The service does not take part in preemption: a pod of high priority waits like any other, and evicts nobody."""
+    meta = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    bed.api.done("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", meta)
+    for node in WITH_DRIVES:
+        bed.placed(f"low-{node}", ROOM, node)
+    bed.create("high", ROOM, priorityClassName="high")
+    said = bed.refused("high")
+    assert "Preemption is not helpful" in said, said
+    assert len(bed.plane.books()) == 3
+
+
 def service_down(bed: Bed) -> None:
     """`ignorable: true` binds pods without the service, which learns of them later; `false` lets them wait."""
     bed.placed("before", LATENCY)
@@ -128,6 +140,7 @@ CASES: dict[str, Any] = {
         pods_go_where_the_filter_lets_them,
         what_fits_nowhere_waits_and_says_why,
         room_is_taken_once,
+        nobody_is_evicted_in_vain,
         service_down,
         node_objects,
         many_nodes,

@@ -50,11 +50,11 @@ class Bed:
         patch = "application/merge-patch+json"
         self.api.done("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": []}}, patch)
 
-    def create(self, name: str, notes: dict[str, str] | None = None, node: str | None = None) -> str:
-        """Make a pod; with ``node`` it suits that one only. Returns its UID."""
+    def create(self, name: str, notes: dict[str, str] | None = None, node: str | None = None, **more: str) -> str:
+        """Make a pod, with ``more`` in its spec; with ``node`` it suits that one only. Returns its UID."""
         meta = {"name": name, "annotations": {f"linnet.io/{key}": value for key, value in (notes or {}).items()}}
         container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
-        spec: dict[str, Any] = {"containers": [container]}
+        spec: dict[str, Any] = {"containers": [container], **more}
         if node is not None:
             spec["nodeSelector"] = {"kubernetes.io/hostname": node}
         made = self.api.done("POST", PODS, {"kind": "Pod", "metadata": meta, "spec": spec})

@@ -108,7 +108,7 @@ class ControlPlane:
             self.api.apply(document)
 
     def scheduler(self, change: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """Start kube-scheduler, again if it runs, by the packaged file with this cluster's addresses, and ``change``."""
+        """Start kube-scheduler, again if it runs, by the packaged file with these addresses, and ``change``."""
         self.stop("kube-scheduler")
         # The lease of the one before would be waited for.
         self.api.ask("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler")
@@ -249,9 +249,8 @@ class Api:
         space = document["metadata"].get("namespace")
         self.done("POST", f"{root}/{f'namespaces/{space}/' if space else ''}{plural}?fieldValidation=Strict", document)
 
-    def watch_pods(self) -> Iterator[dict[str, Any]]:
-        """Events of the pods of `default`, from now on, on a connection of its own."""
-        version = self.done("GET", "/api/v1/namespaces/default/pods?limit=1")["metadata"]["resourceVersion"]
+    def watch_pods(self, version: str) -> Iterator[dict[str, Any]]:
+        """Events of the pods of `default` since a version, on a connection of its own."""
         connection = self.connect()
         path = f"/api/v1/namespaces/default/pods?watch=true&resourceVersion={version}"
         connection.request("GET", path, headers={"Authorization": "Bearer admin"})

@@ -184,15 +184,12 @@ def filter_nodes(operations: Operations, question: ExtenderArgs) -> dict[str, An
     try:
         tenant = wanted(question.pod, operations, ASKED)
     except Unreadable as error:
-        return _result(question, [], {}, dict.fromkeys(names, str(error)))
+        return _result(question, [], dict.fromkeys(names, str(error)))
     if tenant is None:
-        return _result(question, names, {}, {})
+        return _result(question, names, {})
     verdicts = judge(operations, tenant, names)
     failed = {node: why for node, (load, why) in verdicts.items() if load is None}
-    # Preempting pods helps where a drive is full, and never where the node has no drives.
-    hopeless = {node: why for node, why in failed.items() if "no drive" in why}
-    failed = {node: why for node, why in failed.items() if node not in hopeless}
-    return _result(question, [n for n in names if n not in failed and n not in hopeless], failed, hopeless)
+    return _result(question, [node for node in names if node not in failed], failed)
 
 
 def prioritize_nodes(operations: Operations, question: ExtenderArgs) -> list[dict[str, Any]]:
@@ -220,10 +217,10 @@ def names_of(question: ExtenderArgs) -> list[str]:
     return list(dict.fromkeys(node.metadata.name for node in items))
 
 
-def _result(
-    question: ExtenderArgs, good: list[str], failed: dict[str, str], hopeless: dict[str, str]
-) -> dict[str, Any]:
-    found: dict[str, Any] = {"FailedNodes": failed, "FailedAndUnresolvableNodes": hopeless, "Error": ""}
+def _result(question: ExtenderArgs, good: list[str], refused: dict[str, str]) -> dict[str, Any]:
+    # Preemption would be tried for a node in FailedNodes, without asking the service: the scheduler then finds that the
+    # pod fits without a victim, and reports an error.
+    found: dict[str, Any] = {"FailedNodes": {}, "FailedAndUnresolvableNodes": refused, "Error": ""}
     if question.nodenames is not None:
         return found | {"NodeNames": good}
     nodes = question.nodes.model_dump(exclude_unset=True) if question.nodes is not None else {}
@@ -245,7 +242,7 @@ def routes(read: Callable[[Callable[[Operations], Any]], Awaitable[Any]], pods: 
         try:
             await asyncio.to_thread(pods.turn, uid)
         except NotFollowed as error:
-            return _result(question, [], {}, {}) | {"Error": f"linnet: {error}"}
+            return _result(question, [], {}) | {"Error": f"linnet: {error}"}
         found: dict[str, Any] = {}
         try:
             found = await read(lambda operations: filter_nodes(operations, question))
