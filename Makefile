@@ -17,10 +17,10 @@ export CLANG
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate kills ublk bindings sim clean tools
+.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate kills ublk bindings sim clean tools
 
 help:            ## list the targets
-	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
+	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
 
 demo: build      ## learn a three-drive array and show what admission does to its read tail
 	@LINNET_SHARED=$(SHARED) $(BIN)/linnet demo --out demo-out
@@ -73,6 +73,9 @@ regress: build         ## accept the results of the small grid, tests/regress/re
 
 test-tune: build       ## the readahead tuner on this machine's kernel: needs root, BPF, loop devices; make test-tune [CASE=name]
 	@$(BIN)/python tests/tune/run.py $(CASE) || [ $$? -eq 77 ]
+
+test-kubernetes: build ## the placement service beside a real kube-scheduler: needs Go and its modules; make test-kubernetes [CASE=name]
+	@$(BIN)/python tests/kubernetes/run.py $(CASE) || [ $$? -eq 77 ]
 
 test-vm: build         ## the kernel module on stock kernels in emulated machines: make test-vm [CASE=name] [KERNEL=6.1]
 	@$(PYTHON) tests/vm/run.py $(CASE:%=--case '%') $(KERNEL:%=--kernel %) $(if $(SLOW),--slow) $(SLOWER:%=--slower %) $(if $(AGAIN),--again)

@@ -99,6 +99,16 @@ def serve_command(
     policy: Policy = "first-fit",
     load_max: LoadMax = 1.0,
     tenants_max: TenantsMax = 64,
+    kubernetes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="API server of the cluster whose pods are tenants, as https://kubernetes.default.svc in a pod.",
+        ),
+    ] = None,
+    kubernetes_credentials: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of the service account's `token` and `ca.crt`.")
+    ] = Path("/var/run/secrets/kubernetes.io/serviceaccount"),
 ) -> None:
     """Serve placement over HTTP until Ctrl-C or SIGTERM; requests in progress are finished.
 
@@ -108,6 +118,7 @@ def serve_command(
     Example: [bold]linnet place serve --state cluster.db --drives drives.toml[/]
     """
     require("serve", "linnet place serve")
+    from linnet.place.service.kubernetes_api import Api  # noqa: PLC0415
     from linnet.place.service.serve import read_drives, serve  # noqa: PLC0415
 
     settings = Settings(policy=policy, load_max=load_max, tenants_max=tenants_max)  # type: ignore[arg-type]
@@ -117,7 +128,8 @@ def serve_command(
     if host not in ("127.0.0.1", "::1", "[::1]", "localhost"):
         warn(f"listening on {listen}: anyone who can connect can place and remove tenants; there is no authentication")
     specs = [] if drives is None else read_drives(drives)
-    serve(state, host.strip("[]"), int(port), read_model(model), settings, specs)
+    api = None if kubernetes is None else Api(kubernetes, kubernetes_credentials)
+    serve(state, host.strip("[]"), int(port), read_model(model), settings, specs, api)
 
 
 def drives_command(

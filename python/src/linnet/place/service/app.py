@@ -23,7 +23,9 @@ from starlette.routing import Match, Route
 from linnet._native import __version__
 from linnet.place.service import schema
 from linnet.place.service.extender import routes as extender_routes
+from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
+from linnet.place.service.pods import Pods
 from linnet.place.service.schema import NAME, Problem, profile_of
 from linnet.place.service.telemetry import Telemetry
 from linnet.place.service.writer import Answer, Refused, Undo, Writer
@@ -61,10 +63,14 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
 class Service:
     """The writer with the operations that it carries out."""
 
-    def __init__(self, operations: Operations, telemetry: Telemetry, broken: Callable[[], None]) -> None:
+    def __init__(
+        self, operations: Operations, telemetry: Telemetry, broken: Callable[[], None], api: Api | None = None
+    ) -> None:
+        """With ``api`` the pods of a Kubernetes cluster are followed."""
         self.operations = operations
         self.telemetry = telemetry
         self.writer = Writer(operations.state, broken, telemetry.committed)
+        self.pods = None if api is None else Pods(api, operations, self.writer.change, telemetry.followed.set)
 
     async def read(self, work: Callable[[], Any]) -> Any:
         """Run a question on the writer's thread."""
@@ -104,7 +110,7 @@ def build(service: Service) -> FastAPI:
     _tenants(app, service)
     _drives(app, service)
     _advice(app, service)
-    app.include_router(extender_routes(lambda ask: service.read(lambda: ask(service.operations))))
+    app.include_router(extender_routes(lambda ask: service.read(lambda: ask(service.operations)), service.pods))
 
     @app.get("/healthz", tags=["operation"])
     async def healthz() -> dict[str, str]:

@@ -14,12 +14,12 @@ switched on in a cluster whose pods know nothing of it.
 | `linnet.io/capacity-bytes` | what the pod stores; 0 if absent |
 | `linnet.io/slos` | JSON list of SLOs, as in `POST /v1/tenants` |
 
-The protocol asks and does not reserve: a pod's room is taken by `POST /v1/tenants` with its UID as the id and one of
-the node's drives, which whoever prepares its volume calls.
+The protocol asks and does not reserve. pods.py watches where pods went and keeps their room in the books.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,10 +32,13 @@ from linnet.place.slo import Tenant
 
 if TYPE_CHECKING:
     from linnet.place.service.operations import Operations
+    from linnet.place.service.pods import Pods
 
 PREFIX = "linnet.io/"
 PRIORITY_MAX = 10
 """The protocol's MaxExtenderPriority."""
+ASKED = "the pod"
+"""Id of a pod that is asked about. No tenant has it: ids have no spaces."""
 BAD_BODY: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "The body is not UTF-8 text."},
     413: {"model": Problem, "description": "The body is too large."},
@@ -103,9 +106,23 @@ class Unreadable(ValueError):
     """Annotations that say nothing usable."""
 
 
-def wanted(pod: Pod, operations: Operations) -> Tenant | None:
+class NotFollowed(Exception):
+    """The pods of the cluster are not known, so no promise can be judged."""
+
+
+def notes_of(pod: Pod) -> dict[str, str]:
+    """A pod's annotations that are for this service, without their prefix."""
+    return {k.removeprefix(PREFIX): v for k, v in (pod.metadata.annotations or {}).items() if k.startswith(PREFIX)}
+
+
+def declares(pod: Pod) -> bool:
+    """Whether a pod's annotations name a workload."""
+    return not notes_of(pod).keys().isdisjoint(("profile", "io-class"))
+
+
+def wanted(pod: Pod, operations: Operations, tenant_id: str) -> Tenant | None:
     """The tenant that a pod's annotations describe; nothing for a pod that declares no workload."""
-    notes = {k.removeprefix(PREFIX): v for k, v in (pod.metadata.annotations or {}).items() if k.startswith(PREFIX)}
+    notes = notes_of(pod)
     name = notes.get("profile", notes.get("io-class"))
     if name is None:
         return None
@@ -127,7 +144,7 @@ def wanted(pod: Pod, operations: Operations) -> Tenant | None:
     for slo in slos:
         if slo.metric not in known:
             raise Unreadable(f"annotation {PREFIX}slos: the model does not predict {slo.metric}")
-    return Tenant(f"pod {pod.metadata.uid or pod.metadata.name}", int(capacity), profile, slos)
+    return Tenant(tenant_id, int(capacity), profile, slos)
 
 
 def drives_of(operations: Operations) -> Mapping[str, list[int]]:
@@ -165,24 +182,21 @@ def filter_nodes(operations: Operations, question: ExtenderArgs) -> dict[str, An
     """Answer `filter`."""
     names = names_of(question)
     try:
-        tenant = wanted(question.pod, operations)
+        tenant = wanted(question.pod, operations, ASKED)
     except Unreadable as error:
-        return _result(question, [], {}, dict.fromkeys(names, str(error)))
+        return _result(question, [], dict.fromkeys(names, str(error)))
     if tenant is None:
-        return _result(question, names, {}, {})
+        return _result(question, names, {})
     verdicts = judge(operations, tenant, names)
     failed = {node: why for node, (load, why) in verdicts.items() if load is None}
-    # Preempting pods helps where a drive is full, and never where the node has no drives.
-    hopeless = {node: why for node, why in failed.items() if "no drive" in why}
-    failed = {node: why for node, why in failed.items() if node not in hopeless}
-    return _result(question, [n for n in names if n not in failed and n not in hopeless], failed, hopeless)
+    return _result(question, [node for node in names if node not in failed], failed)
 
 
 def prioritize_nodes(operations: Operations, question: ExtenderArgs) -> list[dict[str, Any]]:
     """Answer `prioritize`: the fuller the drive that takes the pod, the better, so that drives stay free."""
     names = names_of(question)
     try:
-        tenant = wanted(question.pod, operations)
+        tenant = wanted(question.pod, operations, ASKED)
     except Unreadable:
         tenant = None
     if tenant is None:
@@ -203,10 +217,10 @@ def names_of(question: ExtenderArgs) -> list[str]:
     return list(dict.fromkeys(node.metadata.name for node in items))
 
 
-def _result(
-    question: ExtenderArgs, good: list[str], failed: dict[str, str], hopeless: dict[str, str]
-) -> dict[str, Any]:
-    found: dict[str, Any] = {"FailedNodes": failed, "FailedAndUnresolvableNodes": hopeless, "Error": ""}
+def _result(question: ExtenderArgs, good: list[str], refused: dict[str, str]) -> dict[str, Any]:
+    # Preemption would be tried for a node in FailedNodes, without asking the service: the scheduler then finds that the
+    # pod fits without a victim, and reports an error.
+    found: dict[str, Any] = {"FailedNodes": {}, "FailedAndUnresolvableNodes": refused, "Error": ""}
     if question.nodenames is not None:
         return found | {"NodeNames": good}
     nodes = question.nodes.model_dump(exclude_unset=True) if question.nodes is not None else {}
@@ -215,14 +229,26 @@ def _result(
     return found | {"Nodes": nodes | {"items": kept}}
 
 
-def routes(read: Callable[[Callable[[Operations], Any]], Awaitable[Any]]) -> APIRouter:
-    """The protocol's routes."""
+def routes(read: Callable[[Callable[[Operations], Any]], Awaitable[Any]], pods: Pods | None) -> APIRouter:
+    """The protocol's routes. With ``pods`` a pod is judged when those before it are in the books."""
     router = APIRouter(prefix="/kubernetes", tags=["kubernetes"])
 
     @router.post("/filter", response_model=None, responses={200: {"model": ExtenderFilterResult}, **BAD_BODY})
     async def filter_pods(question: ExtenderArgs) -> Any:
         """Which nodes may take the pod."""
-        return await read(lambda operations: filter_nodes(operations, question))
+        if pods is None or not declares(question.pod):
+            return await read(lambda operations: filter_nodes(operations, question))
+        uid = question.pod.metadata.uid
+        try:
+            await asyncio.to_thread(pods.turn, uid)
+        except NotFollowed as error:
+            return _result(question, [], {}) | {"Error": f"linnet: {error}"}
+        found: dict[str, Any] = {}
+        try:
+            found = await read(lambda operations: filter_nodes(operations, question))
+            return found
+        finally:
+            pods.judged(uid, let_go=bool(found.get("NodeNames") or found.get("Nodes", {}).get("items")))
 
     @router.post("/prioritize", response_model=None, responses={200: {"model": list[HostPriority]}, **BAD_BODY})
     async def prioritize_pods(question: ExtenderArgs) -> Any:

@@ -18,6 +18,7 @@ from linnet.place.allocate import Settings
 from linnet.place.catalogue import profiles
 from linnet.place.cluster import DriveSpec
 from linnet.place.service.app import Service, build
+from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
 from linnet.place.service.schema import DrivesIn
 from linnet.place.service.state import State
@@ -68,7 +69,15 @@ def prepare(state: State, model: Interference, settings: Settings, drives: list[
     return do
 
 
-def serve(path: Path, host: str, port: int, model: Interference, settings: Settings, drives: list[DriveSpec]) -> None:
+def serve(
+    path: Path,
+    host: str,
+    port: int,
+    model: Interference,
+    settings: Settings,
+    drives: list[DriveSpec],
+    api: Api | None = None,
+) -> None:
     """Serve until a signal. Prints the address when it is ready, so that port 0 can be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -80,7 +89,7 @@ def serve(path: Path, host: str, port: int, model: Interference, settings: Setti
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
     do = prepare(State(path), model, settings, drives)
     # Memory and disk may differ after an undo that failed: the state on disk is whole, so start again from it.
-    service = Service(do, Telemetry(), broken=lambda: os.kill(os.getpid(), signal.SIGKILL))
+    service = Service(do, Telemetry(), broken=lambda: os.kill(os.getpid(), signal.SIGKILL), api=api)
     shown = f"[{host}]" if family == socket.AF_INET6 else host
     print(f"linnet place: http://{shown}:{listener.getsockname()[1]}, {len(do.cluster)} drives, ", end="")
     print(f"{do.cluster.placed} tenants; state in {path}", flush=True)

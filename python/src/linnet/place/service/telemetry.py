@@ -39,6 +39,9 @@ class Telemetry:
         self.drives_used = Gauge("linnet_place_drives_used", "Drives that have tenants.", registry=self.registry)
         self.tenants = Gauge("linnet_place_tenants", "Tenants placed, staged ones included.", registry=self.registry)
         self.capacity = Gauge("linnet_place_capacity_bytes", "Capacity of all drives.", registry=self.registry)
+        self.followed = Gauge(
+            "linnet_place_pods_followed", "1 while the books have the pods of the cluster.", registry=self.registry
+        )
         self.used = Gauge("linnet_place_used_bytes", "Capacity that tenants have.", registry=self.registry)
 
     def committed(self, requests: int, seconds: float) -> None:
