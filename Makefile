@@ -14,6 +14,9 @@ BPF    := $(if $(CLANG),bpf)
 comma  := ,
 export CLANG
 
+# Without bytecode files every start of a Python program compiles all of its modules again.
+export PYTHONDONTWRITEBYTECODE :=
+
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
