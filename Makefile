@@ -14,6 +14,9 @@ BPF    := $(if $(CLANG),bpf)
 comma  := ,
 export CLANG
 
+# Without bytecode files every start of a Python program compiles all of its modules again.
+export PYTHONDONTWRITEBYTECODE :=
+
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
@@ -25,7 +28,7 @@ help:            ## list the targets
 demo: build      ## learn a three-drive array and show what admission does to its read tail
 	@LINNET_SHARED=$(SHARED) $(BIN)/linnet demo --out demo-out
 
-test: build deny test-core test-lib test-rust test-python   ## every quick test: no root, no KVM, no SSD
+test: deny test-core test-lib test-rust test-python   ## every quick test: no root, no KVM, no SSD
 	@echo "all tests passed"
 
 build: $(BIN)/linnet   ## set up .venv and compile; leaves the command at .venv/bin/linnet
@@ -62,8 +65,9 @@ test-rust:             ## every crate
 	@cargo test --workspace --tests --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
 	@cargo test --workspace --doc --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
 
-test-python: build     ## the command line and the Python library
-	@$(BIN)/python -m pytest python/tests -m "not slow"
+test-python: $(VENV)/.deps   ## the command line and the Python library
+	@sh tools/testenv.sh $(VENV) bench$(if $(BPF),$(comma)bpf)
+	@build/testenv/bin/python -m pytest python/tests -m "not slow"
 
 test-slow: build       ## tests that take many seconds each, such as every command of the documents
 	@$(BIN)/python -m pytest python/tests -m slow

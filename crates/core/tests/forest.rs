@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Forests: the golden files, every truncation and flipped bit, trees from scikit-learn's arrays, and the writer.
 
-mod common;
+use crate::common;
 
 use linnet_core::{Error, Forest, ForestOutput, RegressionTree, SCHEMA_PLACE1};
 

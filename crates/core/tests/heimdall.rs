@@ -2,13 +2,11 @@
 //! Compares the features of Heimdall with a slow model that keeps every I/O, and writes and checks their golden
 //! vectors.
 //!
-//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test heimdall` writes them again.
-
-mod common;
+//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test tests heimdall` writes them again.
 
 use std::fmt::Write as _;
 
-use common::{SPDX, keep, lines};
+use crate::common::{SPDX, keep, lines};
 use linnet_core::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, throughput};
 use linnet_sim::Chance;
 use linnet_types::Op;

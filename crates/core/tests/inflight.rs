@@ -2,15 +2,15 @@
 //! Compares the in-flight tracker with a slow model that keeps every I/O, checks its golden vectors, and compares the
 //! trees with their definition.
 //!
-//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test inflight` writes the vectors again.
+//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test tests inflight` writes the vectors again.
 
-mod common;
+use crate::common;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use common::inflight::SlowInflightTracker;
-use common::{SPDX, keep, lines};
+use crate::common::inflight::SlowInflightTracker;
+use crate::common::{SPDX, keep, lines};
 use linnet_core::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, Schema, TREES, Tree, Trees, bucket};
 use linnet_sim::Chance;
 use linnet_types::{Op, Request, is_slow};

@@ -3,9 +3,7 @@
 //! agreement of small networks with the trainer of large ones. Results that must agree to the bit are checked in C
 //! (`tests/conformance/tune.c`).
 
-mod common;
-
-use common::{lines, root};
+use crate::common::{lines, root};
 use linnet_core::{
     Activation, CartOptions, DecisionTree, Error, FloatNetwork, Knob, Loss, Moments, Normaliser, Optimiser, Sampler,
     SmallNetwork, StepOptions, TrainOptions, TreeNode, Unit, ring, train_f32,

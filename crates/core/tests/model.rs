@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests model files: a written file can be read back, and all damage is detected.
 
-mod common;
-
-use common::forged;
-use common::predictions::{EXAMPLES, block, legal_parts};
+use crate::common::forged;
+use crate::common::predictions::{EXAMPLES, block, legal_parts};
 use linnet_core::{Error, Layer, Model, ModelFault, Network, Predictions, TREES, Tree, Trees};
 use linnet_types::Thresholds;
 use proptest::prelude::*;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares networks with a reference that computes every sum in 128 bits with overflow checks.
 
-mod common;
+use crate::common;
 
-use common::logits as reference;
+use crate::common::logits as reference;
 use linnet_core::{Error, Layer, Network, Width};
 use proptest::prelude::*;
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares the tracker with a slow model that keeps every I/O and prints numbers as text.
 
-mod common;
-
-use common::Slow;
+use crate::common::Slow;
 use linnet_core::Tracker;
 use linnet_types::Op;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests models of several devices: separate, with shared trees, and pooled.
 
-mod common;
+use crate::common;
 
 use linnet_core::Model;
 use linnet_learn::{Devices, Error, InflectionOptions, LearnOptions, Learned, fit, fit_periods};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the path from records to evaluated models, on synthetic devices with known behaviour and on recordings.
 
-mod common;
+use crate::common;
 
 use linnet_core::{Loss, Model};
 use linnet_learn::{

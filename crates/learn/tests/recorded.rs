@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests inflection points and labels on recordings of a real NVMe SSD.
 
-mod common;
+use crate::common;
 
 use linnet_learn::{InflectionOptions, inflection_points, label};
 use linnet_types::{IoRecord, Nanos};

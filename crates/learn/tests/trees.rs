@@ -2,7 +2,7 @@
 //! Compares trees on in-flight features with LinnOS's network, on recordings of a real NVMe SSD: same split in time,
 //! same inflection point, nothing filtered.
 
-mod common;
+use crate::common;
 
 use linnet_learn::{BoostOptions, InflightSet, LearnOptions, evaluate_trees, fit, fit_trees};
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clients that disconnect, lie or send garbage. After each of them the server must serve the next client normally.
 
-mod client;
-
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use client::*;
+use crate::client::*;
 use linnet_nbd::{Handle, Plain};
 use linnet_sim::Chance;
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the protocol as a correct client sees it.
 
-mod client;
-
 use std::io::{Read, Write};
 
-use client::*;
+use crate::client::*;
 use linnet_nbd::{Builder, Drive, Error, Export, Plain, Storage};
 use linnet_sim::Chance;
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests with other clients: fio, the tools of libnbd and of qemu. Each test is skipped if its tool is not installed.
 
-mod client;
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use client::{Fixed, SIZE, temporary};
+use crate::client::{Fixed, SIZE, temporary};
 use linnet_nbd::{Builder, Export, Handle, Storage};
 
 /// Whether a program can be run; prints a message if not.

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From file to file in flat memory: the same as reading whole, whatever the order, and nothing is left of a failure.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Folder, io};
+use crate::common::{Folder, io};
 use linnet_trace::{
     BLOCK_RECORDS, Change, Error, MergedTenants, Options, convert, merge, read_all, read_sample, rerate, write_csv,
 };

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests event traces: blkparse text and binary blktrace, and events that have no partner.
 
-mod common;
-
-use common::{Folder, io, refused, temporary};
+use crate::common::{Folder, io, refused, temporary};
 use linnet_trace::{Options, Trace, read_all, read_files};
 use linnet_types::Op::{Read, Write};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests every text format, on rows written from the definitions of the formats.
 
-mod common;
+use crate::common;
 
-use common::{io, read, refused, temporary};
+use crate::common::{io, read, refused, temporary};
 use linnet_trace::{FORMATS, Options, detect, format_named, read_all};
 use linnet_types::Op::{Read, Write};
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests statistics against values computed by hand, re-rating, and slices.
 
-mod common;
-
-use common::io;
+use crate::common::io;
 use linnet_trace::{LatencyTarget, TraceStats, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time};
 use linnet_types::{IoRecord, Nanos, Op};
 

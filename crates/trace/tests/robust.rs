@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests bad input: no reader may panic, hang or use much memory. Also tests that writing and reading change nothing.
 
-mod common;
-
 use std::io::Write as _;
 
-use common::{Folder, io};
+use crate::common::{Folder, io};
 use linnet_trace::{
     CsvWriter, Error, FORMATS, FioWriter, Metadata, Options, ParquetWriter, Trace, read_all, write_csv, write_fio,
     write_parquet,
@@ -341,7 +339,7 @@ fn writer_on_a_full_disk() {
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     let folder = Folder::new();
-    let script = "trap '' XFSZ; ulimit -f 128; exec \"$0\" --exact writer_on_a_full_disk --ignored";
+    let script = "trap '' XFSZ; ulimit -f 128; exec \"$0\" --exact robust::writer_on_a_full_disk --ignored";
     let child = std::process::Command::new("sh")
         .args(["-c", script])
         .arg(std::env::current_exe().unwrap())

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares real traces with the figures of their README: I/Os, seconds, share of reads, mean sizes, IOPS, latency.
 
-mod common;
-
-use common::shared_traces;
+use crate::common::shared_traces;
 use linnet_trace::{LatencyUs, Options, TraceStats, open, read_all};
 
 /// Files of the README's tables whose figures are checked, with the format that must be detected. The test reads the

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests tenants: the versions of the Parquet form, the CSV column, devices as tenants, merging.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{io, read, refused, temporary};
+use crate::common::{io, read, refused, temporary};
 use linnet_trace::{MergedTenants, Metadata, Options, ParquetWriter, TenantFrom, TraceStats, merge, read_all};
 use linnet_types::IoRecord;
 use linnet_types::Op::{Read, Write};
@@ -51,7 +49,7 @@ fn every_version_of_the_parquet_form_is_read() {
     assert!(message.contains("trace version 3") && message.contains("1 and 2"), "{message}");
 }
 
-/// Writes the golden file of the current version again: `cargo test -p linnet-trace --test tenants -- --ignored`.
+/// Writes the golden file of the current version again: `cargo test -p linnet-trace --test tests tenants -- --ignored`.
 #[test]
 #[ignore = "writes into the source tree"]
 fn write_golden() {

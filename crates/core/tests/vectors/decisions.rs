@@ -4,7 +4,7 @@
 use linnet_core::{Asked, Budget, Candidate, Decision, Hedging, Policy, Question, Rate, Settings};
 
 use crate::common::{lines, root};
-use crate::text::unhex;
+use super::text::unhex;
 
 /// The choices of `choose.txt` as whole decisions, with both kinds of model at every replica.
 #[test]

@@ -8,7 +8,7 @@ use linnet_sim::Chance;
 use linnet_types::Op;
 
 use crate::common::{SPDX, Slow, keep, lines};
-use crate::text::digits_text;
+use super::text::digits_text;
 
 #[test]
 fn features() {

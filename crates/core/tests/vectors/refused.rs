@@ -8,8 +8,8 @@ use linnet_sim::Chance;
 
 use crate::common::predictions::{EXAMPLES, Example};
 use crate::common::{SPDX, forged, keep};
-use crate::models::{random_trees, small_model};
-use crate::text::{as_version_1, bytes_of, hex_lines};
+use super::models::{random_trees, small_model};
+use super::text::{as_version_1, bytes_of, hex_lines};
 
 type Case = (String, &'static str, usize, Vec<u8>);
 

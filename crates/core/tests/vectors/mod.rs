@@ -2,11 +2,10 @@
 //! Tests the golden vectors of `spec/vectors`: the slow references here write them, and the core is checked against
 //! them.
 //!
-//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test vectors` writes them again; otherwise the files must equal
+//! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test tests vectors` writes them again; otherwise the files must equal
 //! the output of these references.
 
 #[path = "../common/mod.rs"]
-mod common;
 mod decisions;
 mod features;
 mod models;
@@ -16,7 +15,7 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use common::root;
+use crate::common::root;
 
 #[test]
 fn no_vector_is_left_over() {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests of this crate are one program: linking one for each file costs more than running them.
+
+mod common;
+mod forest;
+mod heimdall;
+mod incremental;
+mod incremental_threads;
+mod inflight;
+mod knob;
+mod model;
+mod network;
+mod replica;
+mod tracker;
+mod train;
+mod vectors;

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests of this crate are one program: linking one for each file costs more than running them.
+
+mod colocate;
+mod fio;
+mod laws;
+mod phases;
+mod vectors;

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests of this crate are one program: linking one for each file costs more than running them.
+
+mod common;
+mod convert;
+mod events;
+mod formats;
+mod rerate;
+mod robust;
+mod shared;
+mod synth;
+mod tenants;
