@@ -143,9 +143,8 @@ def ours(rows: Seen) -> Floats:
     ratio = np.divide(beside, alone, out=np.ones_like(beside), where=alone > 0)
     loads = [sheets.load(drive, one) for one in (rows.own, rows.others)]
     whole = moments.to_features(moments.to_moments(rows.own) + moments.to_moments(rows.others))
-    return np.column_stack(
-        [rows.own, rows.others, whole, rows.alone, *loads, sum(loads), np.nan_to_num(ratio, nan=1.0, posinf=1.0)]
-    )
+    ratio = np.nan_to_num(ratio, nan=1.0, posinf=1.0)
+    return np.column_stack([rows.own, rows.others, whole, np.nan_to_num(rows.alone), *loads, sum(loads), ratio])
 
 
 def predict(model: str, rows: Seen, column: int, train: Indices, tried: Indices) -> Floats:
@@ -162,7 +161,7 @@ def predict(model: str, rows: Seen, column: int, train: Indices, tried: Indices)
         # Tenants differ by orders of magnitude in what they offer, not in the share of it that neighbours take.
         alone = np.maximum(rows.alone[:, column], 1e-9)
         return _asked(forest, x, truth / alone, train, tried) * alone[tried]
-    # Errors of latencies are relative. A run in which no I/O of a tenant ended has 0.
+    # Errors of latencies are relative.
     return np.asarray(np.exp(_asked(forest, x, np.log(np.maximum(truth, 1.0)), train, tried)))
 
 
@@ -188,6 +187,11 @@ def split_of(rows: Seen, name: str, seed: int) -> tuple[Indices, Indices]:
     names = np.unique(keys)
     tried = np.isin(keys, np.random.default_rng(seed).choice(names, max(1, len(names) // 4), replace=False))
     return np.flatnonzero(~tried), np.flatnonzero(tried)
+
+
+def measured(rows: Seen, column: int) -> NDArray[np.bool_]:
+    """Rows that have a metric: tenants that do the operation alone, and of which something was measured."""
+    return np.asarray((rows.alone[:, column] > 0) & np.isfinite(rows.metrics[:, column]))
 
 
 def score(truth: Floats, told: Floats) -> dict[str, float]:
@@ -217,8 +221,7 @@ def score_of(rows: Seen, task: tuple[str, int, str, str]) -> dict[str, Any]:
     """The score of a task: split, shuffle, metric, model. ``n`` rows were tried."""
     split, shuffle, metric, model = task
     column = METRICS.index(metric)
-    # Tenants that never do the operation have nothing to predict.
-    train, test = (part[rows.alone[part, column] > 0] for part in split_of(rows, split, shuffle))
+    train, test = (part[measured(rows, column)[part]] for part in split_of(rows, split, shuffle))
     told = predict(model, rows, column, train, test)
     head = {"drive": rows.drive, "split": split, "shuffle": shuffle, "metric": metric, "model": model}
     return {**head, "train": len(train), "n": len(test), **score(rows.metrics[test, column], told)}
