@@ -59,15 +59,12 @@ def seen_of(drive: str, library: Sequence[Member], runs: Runs) -> Seen:
     """The tenants of all runs."""
     features = np.array([member.features for member in library])
     every, blind = moments.to_moments(features), plain(features)
-    weight = blind[:, 1] + blind[:, 5]
     parts: list[tuple[Floats, Floats]] = []
     for run in runs:
         rows = np.array(run.members, np.intp)
         # Each tenant's row leaves the tenant itself out.
-        others = (1.0 - np.eye(len(rows))) @ every[rows]
-        share = (1.0 - np.eye(len(rows))) * weight[rows]
-        total = share.sum(axis=1, keepdims=True)
-        parts.append((others, np.divide(share, total, out=np.zeros_like(share), where=total > 0) @ blind[rows]))
+        beside = 1.0 - np.eye(len(rows))
+        parts.append((beside @ every[rows], plain_means(blind[rows], beside)))
     workload = np.concatenate([np.array(run.members, np.intp) for run in runs])
     counts = np.array([len(run.members) for run in runs])
     return Seen(
@@ -96,6 +93,16 @@ def plain(features: Floats) -> Floats:
         size = np.divide(bandwidth, rate, out=np.zeros_like(rate), where=rate > 0)
         columns += [size, rate, bandwidth, features[:, COLUMN[f"{op}_random_ratio"]]]
     return np.column_stack([*columns, features[:, COLUMN["depth"]]])
+
+
+def plain_means(blind: Floats, chosen: Floats) -> Floats:
+    """Means, weighted by their rates, of those of n tenants that each row of ``chosen``, [m, n] of 0 and 1, has.
+
+    ``blind`` is as :func:`plain`; [m, 9], zero where the tenants have no rate.
+    """
+    share = chosen * (blind[:, 1] + blind[:, 5])
+    total = share.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(share, total, out=np.zeros_like(share), where=total > 0) @ blind)
 
 
 def merged(features: Floats) -> Floats:
