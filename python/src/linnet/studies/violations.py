@@ -39,7 +39,7 @@ SHEETS = {
 SHARE = (0.03, 0.6)
 """Bandwidth of workloads as a share of the drive's peak: some four of them load a drive."""
 WARM_S = 0.2
-"""All runs begin with the same preconditioned drive, so that only the mix differs."""
+"""All runs begin with the same preconditioned drive, so that only the mix differs. Its reserve is full."""
 TOLERANCE = 0.001
 """An I/O that completes just after the end of a run is not interference."""
 ALLOWED, TRIED = 0.01, 0.1
