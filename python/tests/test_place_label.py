@@ -174,8 +174,9 @@ def test_a_warm_up_follows_the_drive(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["place", "label", "-o", str(out), *options, "--json"], catch_exceptions=False)
     told = json.loads(done.stdout)
     assert 1 <= told["warm_s_median"] <= told["warm_s_max"] <= 5, told
-    for row in _rows(out):
-        assert row["steady"] == "1" or float(row["warm_s"]) == 5.0 or told["unsteady"]
+    rows = _rows(out)
+    assert len({row["run"] for row in rows if row["steady"] == "0"}) == told["unsteady"] < 6
+    assert max(float(row["warm_s"]) for row in rows) == told["warm_s_max"]
 
 
 class NoWork:
