@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Measured and predicted slowdown of the queries of tpch_tenants.py: the table, and the figure.
 
-    linnet place label --drive sata --peak 1.6e9 --tenants 2-6 --runs 2000 --seconds 0.5 -o sata.parquet
-    .venv/bin/python bench/macro/tpch_tenants_table.py runs.json sata.parquet [--warm-seconds 0.2] [--figure FILE.svg]
+    linnet place label --drive sata --peak 1.6e9 --tenants 2-6 --runs 2000 --seconds 0.5 --warm-seconds 0.2 -o s.parquet
+    .venv/bin/python bench/macro/tpch_tenants_table.py runs.json s.parquet [--warm-seconds 0.2] [--figure FILE.svg]
 
 Forests learn from co-location runs on the same modelled drive, of synthetic tenants; none has seen a query. A query is
 asked about by the profile of its I/Os alone, its neighbours by what `linnet place profile` makes of their job file,
@@ -36,7 +36,7 @@ from linnet._native import SharedDrive, Trace
 from linnet.place import moments
 from linnet.place.words import FEATURES, METRICS
 from linnet.report.figures import blank, svg
-from linnet.studies.colocation import Seen, plain, predict
+from linnet.studies.colocation import Seen, plain, plain_means, predict
 
 JOBS = Path(__file__).with_name("tpch_tenants.fio")
 MODELS = ("weighted mean", "gray-box", "linnet")
@@ -59,24 +59,17 @@ def labels(path: Path, drive: str) -> Seen:
 
     run, workload = np.asarray(table["run"], np.intp), np.asarray(table["workload"], np.intp)
     own, alone = columns("tenant_", FEATURES), columns("alone_", METRICS)
-    means = np.empty((len(own), plain(own[:1]).shape[1]))
+    blind = plain(own)
+    means = np.empty_like(blind)
     for each in np.unique(run):
         rows = np.flatnonzero(run == each)
-        for row in rows:
-            means[row] = mean_of(own[rows[rows != row]])
+        means[rows] = plain_means(blind[rows], 1.0 - np.eye(len(rows)))
     _, first = np.unique(workload, return_index=True)
     together = Seen(
-        *(drive, own, columns("others_", FEATURES), plain(own), means, alone, columns("", METRICS), run, workload),
+        *(drive, own, columns("others_", FEATURES), blind, means, alone, columns("", METRICS), run, workload),
         np.asarray(table["tenants"], np.intp),
     )
     return joined(together, alone_rows(together, first))
-
-
-def mean_of(features: Any) -> Any:
-    """What the weighted mean knows of tenants [n, 27] together."""
-    blind = plain(features)
-    weight = blind[:, 1] + blind[:, 5]
-    return weight @ blind / weight.sum() if weight.sum() > 0 else np.zeros(blind.shape[1])
 
 
 def alone_rows(rows: Seen, chosen: Any) -> Seen:
@@ -110,8 +103,10 @@ def asked(found: dict[str, Any], queries: list[str], counts: list[int]) -> Seen:
     # Labels have the depth that a workload had alone; a job file has the most that it may have.
     declared[:, DEPTH] = [found["tenants"][name]["features"][DEPTH] for name, _ in profiles]
     rows = []
-    nobody = np.zeros(len(FEATURES)), np.zeros(plain(declared).shape[1])
-    sets = {n: (_native.aggregate_features(declared[:n]), mean_of(declared[:n])) for n in counts}
+    blinded = plain(declared)
+    nobody = np.zeros(len(FEATURES)), np.zeros(blinded.shape[1])
+    first = plain_means(blinded, np.array([np.arange(len(declared)) < n for n in counts], float))
+    sets = {n: (_native.aggregate_features(declared[:n]), means) for n, means in zip(counts, first, strict=True)}
     for query in queries:
         alone = medians(found["runs"], "alone", query)
         for others, means, slowdown in [(*nobody, 1.0), *((*sets[n], s) for n in counts for s in SLOWDOWNS)]:
@@ -128,7 +123,8 @@ def predicted(found: dict[str, Any], known: Seen, queries: list[str], counts: li
     """Ratio of the mean latency of reads beside the tenants to that alone, by model: [queries, counts, SLOWDOWNS]."""
     new = asked(found, queries, counts)
     both = joined(known, new)
-    reads = np.flatnonzero(known.own[:, moments.RATE][:, :2].sum(axis=1) > 0)
+    reading = known.own[:, moments.RATE][:, :2].sum(axis=1) > 0
+    reads = np.flatnonzero(reading & np.isfinite(known.metrics[:, LATENCY]))
     tried = len(known.run) + np.arange(len(new.run))
     answers = {}
     for model in MODELS:

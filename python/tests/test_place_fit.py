@@ -261,3 +261,10 @@ def test_arrays_are_answered_at_once_as_one_by_one(model: PlacementModel) -> Non
         np.testing.assert_allclose(
             [one.value for one in alone.values()], [one.value for one in answer.values()], rtol=1e-9
         )
+
+
+def test_a_trace_or_a_table_of_labels_is_refused_with_what_to_do(tmp_path: Path, linnet) -> None:
+    table = tmp_path / "sata.parquet"
+    table.write_bytes(b"PAR1")
+    done = linnet("place", "fit", table, "-o", tmp_path / "m.linnet")
+    assert done.returncode == 1 and "is a file" in done.stderr and "linnet place profile" in done.stderr

@@ -96,6 +96,17 @@ def test_a_few_minutes_calibrate_a_new_drive(drives: Observations) -> None:
     assert after["n"] < before["n"], "cells that were probed are not tried"
 
 
+def test_coverage_is_as_uncertain_as_its_few_drive_models() -> None:
+    blocks = np.repeat(np.array(["a", "b", "c", "d"], dtype=object), 100)
+    alike = np.tile(np.arange(100) < 90, 4)
+    assert judging.blocks_drawn(alike, blocks) == (0.9, 0.9)
+    apart = np.repeat([True, True, True, False], 100)
+    low, high = judging.blocks_drawn(apart, blocks)
+    assert low <= 0.25 and high == 1.0, "one model of four is missed as a whole"
+    # A model with more rows counts for more.
+    assert judging.blocks_drawn(np.array([True] * 9 + [False]), np.array(["a"] * 9 + ["b"], dtype=object)) == (0.0, 1.0)
+
+
 def test_the_first_probe_measures_capacity_and_no_outcome_is_seen_before(drives: Observations) -> None:
     tried = drives.take(drives.labels["model"] == "D")
     model = open_loop.OpenLoop()

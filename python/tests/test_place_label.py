@@ -4,6 +4,7 @@
 import csv
 import itertools
 import json
+import math
 import tracemalloc
 from pathlib import Path
 
@@ -51,19 +52,26 @@ def test_rows_have_profiles_neighbours_and_what_was_seen(tmp_path):
     rows = _rows(tmp_path / "t.csv")
     assert told["rows"] == len(rows) and tuple(rows[0]) == COLUMNS
     assert {row["run"] for row in rows} == {str(n) for n in range(6)}
+    idle = 0
     for run in {row["run"] for row in rows}:
         own = [row for row in rows if row["run"] == run]
         assert 2 <= len(own) <= 4 and {row["tenants"] for row in own} == {str(len(own))}
         for row in own:
             others = sum(float(other["tenant_depth"]) for other in own) - float(row["tenant_depth"])
             assert float(row["others_depth"]) == pytest.approx(others)
+            if all(math.isnan(float(row[metric])) for metric in METRICS):
+                idle += 1
+                continue
             for metric in METRICS:
                 op = metric.split("_")[0]
                 quiet = (
                     float(row[f"tenant_{op}_aligned_rate_mean"]) + float(row[f"tenant_{op}_unaligned_rate_mean"]) == 0
                 )
-                assert not quiet or float(row[metric]) == 0
-    assert len(FEATURES) * 2 + len(METRICS) * 2 + 5 == len(COLUMNS)
+                none = math.isnan if "latency" in metric else (0.0).__eq__
+                assert not quiet or none(float(row[metric])), metric
+            assert float(row["warm_s"]) == 0.02 and row["steady"] == "0", "a warm-up of a given length"
+    assert idle == told["idle"] > 0, "a tenth of a second is shorter than a pause"
+    assert len(FEATURES) * 2 + len(METRICS) * 2 + 7 == len(COLUMNS)
 
 
 def test_runs_are_taken_from_the_cache_and_do_not_depend_on_threads(tmp_path):
@@ -138,12 +146,46 @@ def test_a_crash_of_a_run_is_told_and_loses_no_other(tmp_path, monkeypatch):
     labeller.cache.close()
 
 
+def test_a_tenant_that_did_nothing_while_it_was_measured_is_named() -> None:
+    drive = SharedDrive("sata")
+    load = TenantLoad(1000.0, [4096], depth=4)
+    busy, early = load.trace(0.3, drive.space_bytes, 1), load.trace(0.1, drive.space_bytes, 2)
+    words = r"tenant 1 has no I/O outstanding from 0.2 to 0.3 s.*its 100 I/Os arrive from 0\.000\d+ to 0\.09"
+    with pytest.raises(TenantError, match=words):
+        drive.run([(busy, 4), (early, 4)], 0.2, 0.3)
+    with pytest.raises(TenantError, match="tenant 0 has no I/O outstanding"):
+        drive.run_explained([(early, 4)], 0.2, 0.3)
+    (seen,) = drive.run([(early, 4)], 0.05, 0.3)
+    assert seen[0] > 0 and np.isnan(seen[6:10]).all(), "it reads and does not write"
+
+
+def test_rows_of_idle_tenants_have_no_metrics_and_are_counted(tmp_path: Path) -> None:
+    drive = SharedDrive("sata")
+    busy, rare = TenantLoad(1000.0, [4096], depth=4), TenantLoad(0.01, [4096])
+    (seen, none), warmed = drive.run_loads([(busy, 1), (rare, 2)], 0.1, 0.02)
+    assert seen[0] > 0 and np.isnan(none).all() and warmed["seconds"] == 0.02
+    run = label.Run((0, 1), (1, 2), (tuple(seen[:-1]), tuple(none[:-1])), 1.0, True)
+    assert label.summary([run]) == {"warm_s_median": 1.0, "warm_s_max": 1.0, "unsteady": 0, "idle": 1}
+
+
+def test_a_warm_up_follows_the_drive(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    options = [word for word in SMALL if word not in ("--warm-seconds", "0.02")]
+    done = CliRunner().invoke(app, ["place", "label", "-o", str(out), *options, "--json"], catch_exceptions=False)
+    told = json.loads(done.stdout)
+    assert 1 <= told["warm_s_median"] <= told["warm_s_max"] <= 5, told
+    rows = _rows(out)
+    assert len({row["run"] for row in rows if row["steady"] == "0"}) == told["unsteady"] < 6
+    assert max(float(row["warm_s"]) for row in rows) == told["warm_s_max"]
+
+
 class NoWork:
     """Runs that see what their first seed says."""
 
     def map(self, work, shared, pieces):
         for index, (members, seeds) in enumerate(pieces):
-            yield index, [[float(seeds[0])] * len(METRICS) for _ in members]
+            seen = [[float(seeds[0])] * len(METRICS) for _ in members]
+            yield index, {"seen": seen, "warm_s": 1.0, "steady": True}
 
 
 def test_memory_holds_the_place_of_each_run_and_not_what_it_saw(tmp_path):
@@ -196,7 +238,7 @@ def test_a_drive_is_slower_beside_a_writer():
     p99 = METRICS.index("read_latency_p99_us")
     assert beside[p99] > 2 * alone[p99] > 0 and 0 < depth < 16
     # A run leaves the drive as it was.
-    assert drive.run([(traces[0], 16)], 0.1, 0.3) == [[*alone, depth]]
+    np.testing.assert_array_equal(drive.run([(traces[0], 16)], 0.1, 0.3), [[*alone, depth]])
     assert shared_drives() == ["nvme", "sata"]
 
 

@@ -60,7 +60,7 @@ def test_splits_keep_apart_what_they_name(rows: Seen) -> None:
 
 def test_no_model_sees_what_it_is_tried_on(rows: Seen) -> None:
     train, tried = split_of(rows, "by-run", 0)
-    train, tried = (part[rows.alone[part, 0] > 0] for part in (train, tried))
+    train, tried = (part[colocation.measured(rows, 0)[part]] for part in (train, tried))
     changed = Seen(**{**vars(rows), "metrics": rows.metrics.copy()})
     changed.metrics[tried] *= -7.0
     for model in colocation.MODELS:

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use linnet_sim::Chance;
-use linnet_ssd::{DeviceParams, Mechanism, Ssd};
-use linnet_tenant::{Load, Outcome, Seen, TENANTS_MAX, Tenant, colocate};
-use linnet_types::Nanos;
+use linnet_ssd::{DeviceParams, Mechanism, Settled, Ssd};
+use linnet_tenant::{Load, Outcome, Seen, TENANTS_MAX, Tenant, Warm, colocate, part_bytes, settle};
+use linnet_types::{IoRecord, Nanos};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
@@ -157,7 +157,8 @@ impl PySharedDrive {
 
     /// Runs tenants, each a trace and its maximum of I/Os outstanding, together; what completes before `warm_s` is not
     /// measured. For each: bandwidth (bytes/s), latency (us) mean, p90, p95, p99 of reads, the same of writes, and the
-    /// mean depth.
+    /// mean depth. Latencies of an operation of which nothing completed are NaN. A tenant without I/Os outstanding at
+    /// any measured time raises TenantError.
     fn run(
         &self,
         py: Python<'_>,
@@ -166,6 +167,49 @@ impl PySharedDrive {
         end_s: f64,
     ) -> PyResult<Vec<Vec<f64>>> {
         Ok(self.outcomes(py, tenants, warm_s, end_s)?.iter().map(numbers).collect())
+    }
+
+    /// Runs loads, each with a seed of its own, together, and measures `seconds`. As `run`, but a tenant that is idle
+    /// while it is measured has NaN. Without `warm_s` the drive is brought to a steady state first: the loads overwrite
+    /// their parts without time passing until write amplification is steady, and run until the reserve of free pages
+    /// is. Returns the numbers of each tenant, and how the drive was warmed up: seconds, whether both were steady, bytes
+    /// that were overwritten, the seconds in which the loads offer so much, and the write amplification at its end.
+    #[pyo3(signature = (loads, seconds, warm_s = None))]
+    fn run_loads(
+        &self,
+        py: Python<'_>,
+        loads: Vec<(PyRef<'_, PyTenantLoad>, u64)>,
+        seconds: f64,
+        warm_s: Option<f64>,
+    ) -> PyResult<(Vec<Vec<f64>>, BTreeMap<&'static str, f64>)> {
+        let (warm_ns, end_ns) = measured(loads.len(), warm_s.unwrap_or(0.0), warm_s.unwrap_or(0.0) + seconds)?;
+        let loads: Vec<(Load, u64)> = loads.iter().map(|(load, seed)| (load.0.clone(), *seed)).collect();
+        let mut progress = Progress::new(None);
+        let (found, settled, offered_ns) = py.detach(|| {
+            let mut drive = self.copy();
+            let space = part_bytes(&drive);
+            let (mut warm, mut settled, mut offered_ns) = (Warm::For(warm_ns), Settled::default(), 0);
+            if warm_s.is_none() {
+                // Other I/Os than those of the run.
+                let others: Vec<_> = loads.iter().map(|(load, seed)| (load, !seed)).collect();
+                (settled, offered_ns) = settle(&mut drive, &others);
+                warm = Warm::Steady;
+            }
+            let tenants = loads.iter().map(|(load, seed)| Tenant { ios: load.ios(space, *seed), depth: load.depth });
+            let found = colocate(&mut drive, tenants.collect(), warm, end_ns - warm_ns, || progress.tell(()));
+            (found, settled, offered_ns)
+        });
+        let found = found.ok_or_else(|| stopped(progress))?;
+        let rows = found.outcomes.iter().map(|one| if one.is_idle() { vec![f64::NAN; 11] } else { numbers(one) });
+        let steady = found.steady && (settled.steady || settled.pages == 0);
+        let warmed = [
+            ("seconds", found.warm_ns as f64 / 1e9),
+            ("steady", f64::from(u8::from(steady))),
+            ("overwritten_bytes", settled.pages as f64 * 4096.0),
+            ("offered_seconds", offered_ns as f64 / 1e9),
+            ("amplification", settled.amplification),
+        ];
+        Ok((rows.collect(), warmed.into()))
     }
 
     /// `run`, and for each tenant what its mean read and its mean write waited for: microseconds by mechanism, those
@@ -190,11 +234,43 @@ fn waits(seen: &Seen) -> Waits {
     named.filter(|(_, us)| *us > 0.0).collect()
 }
 
-fn part_bytes(drive: &Ssd) -> u64 {
-    drive.capacity_bytes() / TENANTS_MAX as u64 / 4096 * 4096
+/// The error for a tenant that did nothing while it was measured.
+fn unmeasured(tenant: usize, records: &[IoRecord], warm_s: f64, end_s: f64) -> PyErr {
+    let seconds = |ns: Nanos| ns as f64 / 1e9;
+    let when = match (records.first(), records.last()) {
+        (Some(first), Some(last)) => format!(
+            "its {} I/Os arrive from {:.6} to {:.6} s; the clock of a trace starts at its first I/O",
+            records.len(),
+            seconds(first.arrive_ns),
+            seconds(last.arrive_ns)
+        ),
+        _ => "its trace has no I/Os".into(),
+    };
+    errors::TenantError::new_err(format!(
+        "tenant {tenant} has no I/O outstanding from {warm_s} to {end_s} s, which is measured: {when}"
+    ))
+}
+
+fn stopped(progress: Progress) -> PyErr {
+    progress.error(PyKeyboardInterrupt::new_err("the run was stopped"))
+}
+
+/// Start and end of what is measured of a run of so many tenants.
+fn measured(tenants: usize, warm_s: f64, end_s: f64) -> PyResult<(Nanos, Nanos)> {
+    let (warm_ns, end_ns) = (ns(warm_s)?, ns(end_s)?);
+    if tenants == 0 || tenants > TENANTS_MAX || warm_ns >= end_ns {
+        return Err(PyValueError::new_err(format!(
+            "{tenants} tenants from {warm_s} to {end_s} s; give 1 to {TENANTS_MAX}, and an end after the warm-up"
+        )));
+    }
+    Ok((warm_ns, end_ns))
 }
 
 impl PySharedDrive {
+    fn copy(&self) -> Ssd {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn outcomes(
         &self,
         py: Python<'_>,
@@ -202,22 +278,19 @@ impl PySharedDrive {
         warm_s: f64,
         end_s: f64,
     ) -> PyResult<Vec<Outcome>> {
-        let (warm_ns, end_ns) = (ns(warm_s)?, ns(end_s)?);
-        if tenants.is_empty() || tenants.len() > TENANTS_MAX || warm_ns >= end_ns {
-            return Err(PyValueError::new_err(format!(
-                "{} tenants from {warm_s} to {end_s} s; give 1 to {TENANTS_MAX}, and an end after the warm-up",
-                tenants.len()
-            )));
-        }
+        let (warm_ns, end_ns) = measured(tenants.len(), warm_s, end_s)?;
         let held: Vec<_> = tenants.iter().map(|(trace, depth)| (trace.records.clone(), *depth)).collect();
         let mut progress = Progress::new(None);
         let found = py.detach(|| {
-            let mut drive = self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let tenants: Vec<Tenant<'_>> =
-                held.iter().map(|(records, depth)| Tenant { records, depth: *depth }).collect();
-            colocate(&mut drive, &tenants, warm_ns, end_ns, || progress.tell(()))
+            let mut drive = self.copy();
+            let tenants = held.iter().map(|(records, depth)| Tenant { ios: records.iter().copied(), depth: *depth });
+            colocate(&mut drive, tenants.collect(), Warm::For(warm_ns), end_ns - warm_ns, || progress.tell(()))
         });
-        found.ok_or_else(|| progress.error(PyKeyboardInterrupt::new_err("the run was stopped")))
+        let found = found.ok_or_else(|| stopped(progress))?.outcomes;
+        match found.iter().position(Outcome::is_idle) {
+            Some(idle) => Err(unmeasured(idle, &held[idle].0, warm_s, end_s)),
+            None => Ok(found),
+        }
     }
 }
 

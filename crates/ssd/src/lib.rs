@@ -28,6 +28,7 @@ pub use compare::{Check, CheckError, Reference, check};
 pub use error::Error;
 pub use explain::{Breakdown, Part, breakdown};
 pub use file::DeviceParams;
+pub use precondition::Settled;
 pub use presets::{PRESETS, QUEUED_PRESETS};
 pub use tenants::{Tenant, TenantLatencies, run_tenants};
 pub use timeline::{Params, ReadPriority, Resource, SlowReads, Span, Ssd, Stats, StreamStats, Wear};

@@ -11,3 +11,14 @@ pub(crate) const EXTENTS: u64 = 6;
 pub(crate) const ALIKE: f64 = 0.02;
 /// Maximum number of windows: two and a half times the logical space.
 pub(crate) const WINDOWS_MAX: u32 = 10;
+
+/// How far a drive's garbage collection came to a steady state.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Settled {
+    /// 4 KiB pages that were overwritten.
+    pub pages: u64,
+    /// Write amplification of the last whole window; 0 if there was none.
+    pub amplification: f64,
+    /// Whether it was that of the window before; otherwise the limit came first, or the writes ended.
+    pub steady: bool,
+}

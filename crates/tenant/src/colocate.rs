@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::iter::Peekable;
 
 use linnet_measure::quantile_unsorted;
 use linnet_ssd::{Cause, Mechanism, Params, Ssd};
@@ -19,14 +20,38 @@ pub fn drive(name: &str) -> Option<Result<Params, linnet_ssd::Error>> {
     DRIVES.iter().find(|(own, _)| *own == name).map(|(_, text)| Params::from_toml(text))
 }
 
+/// Bytes of a tenant's part of a drive.
+pub fn part_bytes(drive: &Ssd) -> u64 {
+    drive.capacity_bytes() / TENANTS_MAX as u64 / 4096 * 4096
+}
+
 /// A tenant of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Tenant<'a> {
+#[derive(Clone, Debug)]
+pub struct Tenant<I> {
     /// Its I/Os, by arrival.
-    pub records: &'a [IoRecord],
+    pub ios: I,
     /// Maximum of its I/Os outstanding; others wait, as in fio.
     pub depth: usize,
 }
+
+/// What runs before a run is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warm {
+    /// So long.
+    For(Nanos),
+    /// Until the drive's reserve of free pages is steady: its mean over two successive windows is nearly the same.
+    /// Writers that ask for more than collection wins draw on it for seconds, and are slowed down when it is short.
+    Steady,
+}
+
+/// A window of [`Warm::Steady`]: the longest period of a drawn load.
+const WINDOW_NS: Nanos = 500_000_000;
+/// The reserve is looked at so often.
+const SAMPLE_NS: Nanos = 10_000_000;
+/// Means of the reserve, as shares of it, that count as the same.
+const ALIKE: f64 = 0.05;
+/// The longest warm-up of [`Warm::Steady`].
+pub const WARM_MOST_NS: Nanos = 5_000_000_000;
 
 /// What a tenant saw of one operation, of the I/Os that completed after the warm-up and before the end.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,7 +60,7 @@ pub struct Seen {
     pub ios: u64,
     /// Bytes per second.
     pub bandwidth_mean: f64,
-    /// From submission to completion, microseconds; 0 without I/Os.
+    /// From submission to completion, microseconds. Like the percentiles NaN without I/Os: nothing was measured.
     pub latency_mean_us: f64,
     /// 90th percentile.
     pub latency_p90_us: f64,
@@ -52,12 +77,14 @@ impl Seen {
     fn of(latencies: &mut [Nanos], bytes: u64, waits: &Cause, seconds: f64) -> Seen {
         let count = latencies.len().max(1) as f64;
         let sum: u128 = latencies.iter().map(|&ns| u128::from(ns)).sum();
-        let mut at = |q| quantile_unsorted(latencies, q) as f64 / 1000.0;
+        let ios = latencies.len() as u64;
+        let us = |ns: f64| if ios == 0 { f64::NAN } else { ns / 1000.0 };
+        let mut at = |q| us(quantile_unsorted(latencies, q) as f64);
         let (p90, p95, p99) = (at(0.9), at(0.95), at(0.99));
         Seen {
-            ios: latencies.len() as u64,
+            ios,
             bandwidth_mean: bytes as f64 / seconds,
-            latency_mean_us: sum as f64 / count / 1000.0,
+            latency_mean_us: us(sum as f64 / count),
             latency_p90_us: p90,
             latency_p95_us: p95,
             latency_p99_us: p99,
@@ -75,76 +102,179 @@ pub struct Outcome {
     pub depth: f64,
 }
 
-#[derive(Default)]
-struct State {
-    next: usize,
+impl Outcome {
+    /// Whether no I/O was outstanding at any time that was measured: nothing is known of the tenant. One whose I/Os
+    /// waited and did not complete is not idle.
+    pub fn is_idle(&self) -> bool {
+        self.depth == 0.0
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Colocated {
+    /// Of each tenant.
+    pub outcomes: Vec<Outcome>,
+    /// How long the warm-up was.
+    pub warm_ns: Nanos,
+    /// Whether [`Warm::Steady`] ended because the reserve was steady.
+    pub steady: bool,
+}
+
+/// An I/O that was submitted.
+struct Submitted {
+    now: Nanos,
+    done: Nanos,
+    op: usize,
+    size_bytes: u32,
+    cause: Cause,
+}
+
+struct State<I: Iterator<Item = IoRecord>> {
+    ios: Peekable<I>,
+    depth: usize,
     outstanding: BinaryHeap<Reverse<Nanos>>,
     latencies: [Vec<Nanos>; 2],
     bytes: [u64; 2],
     waits: [Cause; 2],
     busy_ns: u128,
+    /// I/Os of the warm-up that are outstanding when it may end.
+    carried: Vec<Submitted>,
 }
 
-impl State {
+impl<I: Iterator<Item = IoRecord>> State<I> {
+    fn new(tenant: Tenant<I>) -> Self {
+        State {
+            ios: tenant.ios.peekable(),
+            depth: tenant.depth.max(1),
+            outstanding: BinaryHeap::new(),
+            latencies: Default::default(),
+            bytes: [0; 2],
+            waits: Default::default(),
+            busy_ns: 0,
+            carried: Vec::new(),
+        }
+    }
+
     /// When the next I/O can be submitted: when it arrives, or when a place is free.
-    fn due(&mut self, tenant: &Tenant<'_>, now: Nanos) -> Option<Nanos> {
-        let record = tenant.records.get(self.next)?;
-        let from = record.arrive_ns.max(now);
+    fn due(&mut self, now: Nanos) -> Option<Nanos> {
+        let from = self.ios.peek()?.arrive_ns.max(now);
         while self.outstanding.peek().is_some_and(|Reverse(done)| *done <= from) {
             self.outstanding.pop();
         }
-        if self.outstanding.len() < tenant.depth.max(1) {
+        if self.outstanding.len() < self.depth {
             return Some(from);
         }
         self.outstanding.peek().map(|Reverse(done)| (*done).max(from))
     }
+
+    fn count(&mut self, io: &Submitted, from_ns: Nanos, end_ns: Nanos) {
+        self.busy_ns += u128::from(io.done.min(end_ns).saturating_sub(io.now.max(from_ns)));
+        if io.done >= from_ns && io.done < end_ns {
+            self.latencies[io.op].push(io.done - io.now);
+            self.bytes[io.op] += u64::from(io.size_bytes);
+            self.waits[io.op].merge(&io.cause);
+        }
+    }
 }
 
-/// Runs the tenants on a preconditioned drive, whose state changes, until `end_ns`. What completes before `warm_ns` is
-/// not measured. `None` if `proceed`, which is called every 4,096 I/Os, returns false.
+/// Follows the reserve of free pages through a warm-up.
+#[derive(Default)]
+struct Reserve {
+    next_ns: Nanos,
+    sum: f64,
+    samples: u32,
+    before: Option<f64>,
+}
+
+impl Reserve {
+    fn sample(&mut self, now: Nanos, drive: &Ssd) {
+        if now >= self.next_ns {
+            // Between two I/Os nothing is seen of it.
+            let times = (now - self.next_ns) / SAMPLE_NS + 1;
+            self.sum += drive.free_share() * times as f64;
+            self.samples += times as u32;
+            self.next_ns += times * SAMPLE_NS;
+        }
+    }
+
+    /// Ends a window: whether its mean is that of the window before.
+    fn is_steady(&mut self) -> bool {
+        let mean = self.sum / f64::from(self.samples.max(1));
+        (self.sum, self.samples) = (0.0, 0);
+        self.before.replace(mean).is_some_and(|before| (mean - before).abs() < ALIKE)
+    }
+}
+
+/// Runs the tenants on a preconditioned drive, whose state changes, for `measured_ns` after a warm-up. What completes
+/// in the warm-up is not measured. `None` if `proceed`, which is called every 4,096 I/Os, returns false.
 ///
 /// # Panics
 /// With more tenants than [`TENANTS_MAX`].
-pub fn colocate(
+pub fn colocate<I: Iterator<Item = IoRecord>>(
     drive: &mut Ssd,
-    tenants: &[Tenant<'_>],
-    warm_ns: Nanos,
-    end_ns: Nanos,
+    tenants: Vec<Tenant<I>>,
+    warm: Warm,
+    measured_ns: Nanos,
     mut proceed: impl FnMut() -> bool,
-) -> Option<Vec<Outcome>> {
+) -> Option<Colocated> {
     assert!(tenants.len() <= TENANTS_MAX, "{} tenants, where {TENANTS_MAX} are allowed", tenants.len());
-    let space = drive.capacity_bytes() / TENANTS_MAX as u64 / 4096 * 4096;
-    let mut states: Vec<State> = tenants.iter().map(|_| State::default()).collect();
+    let space = part_bytes(drive);
+    let mut states: Vec<_> = tenants.into_iter().map(State::new).collect();
     let mut queue = BinaryHeap::new();
-    for (t, (state, tenant)) in states.iter_mut().zip(tenants).enumerate() {
-        queue.extend(state.due(tenant, 0).map(|due| Reverse((due, t))));
+    for (t, state) in states.iter_mut().enumerate() {
+        queue.extend(state.due(0).map(|due| Reverse((due, t))));
     }
-    let mut count = 0u64;
+    // The end of the warm-up; while it is sought, the end of its window.
+    let (mut from_ns, mut seeks) = match warm {
+        Warm::For(ns) => (ns, false),
+        Warm::Steady => (WINDOW_NS, true),
+    };
+    let (mut reserve, mut steady, mut count) = (Reserve::default(), false, 0u64);
     while let Some(Reverse((now, t))) = queue.pop() {
-        if now >= end_ns {
+        while seeks {
+            reserve.sample(now.min(from_ns), drive);
+            if now < from_ns {
+                break;
+            }
+            steady = reserve.is_steady();
+            if steady || from_ns >= WARM_MOST_NS {
+                seeks = false;
+                for state in &mut states {
+                    for io in std::mem::take(&mut state.carried) {
+                        state.count(&io, from_ns, from_ns + measured_ns);
+                    }
+                }
+            } else {
+                from_ns += WINDOW_NS;
+                for state in &mut states {
+                    state.carried.retain(|io| io.done >= from_ns);
+                }
+            }
+        }
+        if !seeks && now >= from_ns + measured_ns {
             break;
         }
         count += 1;
         if count.is_multiple_of(4096) && !proceed() {
             return None;
         }
-        let (state, tenant) = (&mut states[t], &tenants[t]);
-        let record = &tenant.records[state.next];
+        let state = &mut states[t];
+        let record = state.ios.next().expect("an I/O that is due");
         let mut request = record.request();
         request.offset_bytes = request.offset_bytes % space + t as u64 * space;
         let (done, cause) = drive.submit_explained(now, &request);
-        state.next += 1;
         state.outstanding.push(Reverse(done));
-        state.busy_ns += u128::from(done.min(end_ns).saturating_sub(now.max(warm_ns)));
-        if done >= warm_ns && done < end_ns {
-            state.latencies[record.op as usize].push(done - now);
-            state.bytes[record.op as usize] += u64::from(record.size_bytes);
-            state.waits[record.op as usize].merge(&cause);
+        let io = Submitted { now, done, op: record.op as usize, size_bytes: record.size_bytes, cause };
+        if !seeks {
+            state.count(&io, from_ns, from_ns + measured_ns);
+        } else if done >= from_ns {
+            state.carried.push(io);
         }
-        queue.extend(state.due(tenant, now).map(|due| Reverse((due, t))));
+        queue.extend(state.due(now).map(|due| Reverse((due, t))));
     }
-    let seconds = end_ns.saturating_sub(warm_ns).max(1) as f64 / 1e9;
-    let outcome = |state: State| {
+    let seconds = measured_ns.max(1) as f64 / 1e9;
+    let outcome = |state: State<I>| {
         let [mut reads, mut writes] = state.latencies;
         let ([read, written], [read_waits, write_waits]) = (state.bytes, state.waits);
         Outcome {
@@ -155,5 +285,5 @@ pub fn colocate(
             depth: state.busy_ns as f64 / (seconds * 1e9),
         }
     };
-    Some(states.into_iter().map(outcome).collect())
+    Some(Colocated { outcomes: states.into_iter().map(outcome).collect(), warm_ns: from_ns, steady })
 }

@@ -7,6 +7,7 @@
 //! * [`Aggregate`] makes one profile of several: [`Independent`] as in the paper, [`Correlated`] where the members were
 //!   recorded together;
 //! * [`colocate()`] runs tenants together on a modelled drive, and [`Load`] makes them: the labels of interference models;
+//!   [`settle()`] brings the drive to the state that they keep it in first;
 //! * [`phases`] tells the phases of a workload apart; [`distance`] and [`signature`] recognise a workload.
 //!
 //! Features and formulas follow the gray-box paper (Jaliminche, Chakraborttii, Choi and Litz, SoCC 2023, section 4).
@@ -22,10 +23,13 @@ mod phase;
 mod profile;
 mod profiler;
 mod rates;
+mod settle;
 mod signature;
 
 pub use aggregate::{Aggregate, Correlated, Independent};
-pub use colocate::{DRIVES, Outcome, Seen, TENANTS_MAX, Tenant, colocate, drive};
+pub use colocate::{
+    Colocated, DRIVES, Outcome, Seen, TENANTS_MAX, Tenant, WARM_MOST_NS, Warm, colocate, drive, part_bytes,
+};
 pub use error::Error;
 pub use fio::declared;
 pub use history::{HISTORY_SLOTS, History};
@@ -33,4 +37,5 @@ pub use load::Load;
 pub use phase::{Phase, phases};
 pub use profile::{DepthFrom, FEATURE_COUNT, FEATURES, GROUPS, Group, PER_GROUP, Profile, WindowStd};
 pub use profiler::{Options, Profiler, Tenants};
+pub use settle::settle;
 pub use signature::{SAME_WORKLOAD, distance, signature};

@@ -52,23 +52,24 @@ impl Load {
 
     /// The I/Os that arrive until `end_ns`, on a space of `space_bytes`. The seed decides the phase of the bursts, too.
     pub fn records(&self, end_ns: Nanos, space_bytes: u64, seed: u64) -> Vec<IoRecord> {
+        self.ios(space_bytes, seed).take_while(|record| record.arrive_ns < end_ns).collect()
+    }
+
+    /// The same without an end.
+    pub fn ios(&self, space_bytes: u64, seed: u64) -> impl Iterator<Item = IoRecord> + '_ {
         let mut chance = Chance::new(seed);
         let phase_ns = if self.period_ns > 0 { chance.below(self.period_ns) } else { 0 };
         let active_ns = if self.period_ns > 0 { self.period_ns as f64 * self.active } else { f64::INFINITY };
         // Time runs only while the load is active, at a rate that makes up for the pauses.
         let gap_ns = 1e9 * self.active.clamp(0.01, 1.0) / self.rate;
-        let mut records = Vec::new();
         let (mut busy_ns, mut next) = (chance.unit() * gap_ns, chance.below(space_bytes / 4096) * 4096);
-        loop {
+        std::iter::repeat_with(move || {
             let at = if active_ns.is_finite() {
                 let round = (busy_ns / active_ns).floor();
                 round * self.period_ns as f64 + (busy_ns - round * active_ns)
             } else {
                 busy_ns
             };
-            if at as Nanos >= end_ns + phase_ns {
-                return records;
-            }
             let size = self.sizes[chance.below(self.sizes.len() as u64) as usize];
             let op = if chance.happens(self.reads) { Op::Read } else { Op::Write };
             if chance.happens(self.random) {
@@ -81,11 +82,11 @@ impl Load {
                 next = 0;
             }
             // The trace begins within a period.
-            if at as Nanos >= phase_ns {
-                records.push(IoRecord::new(at as Nanos - phase_ns, op, next, size));
-            }
+            let record = (at as Nanos >= phase_ns).then(|| IoRecord::new(at as Nanos - phase_ns, op, next, size));
             next += u64::from(size);
             busy_ns += if self.poisson { chance.exponential(gap_ns) } else { gap_ns };
-        }
+            record
+        })
+        .flatten()
     }
 }

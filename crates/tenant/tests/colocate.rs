@@ -3,7 +3,9 @@
 
 use linnet_sim::Chance;
 use linnet_ssd::{Mechanism, Ssd};
-use linnet_tenant::{DRIVES, Load, Outcome, Profiler, Tenant, colocate, drive};
+use linnet_tenant::{
+    Colocated, DRIVES, Load, Outcome, Profiler, Tenant, WARM_MOST_NS, Warm, colocate, drive, part_bytes, settle,
+};
 use linnet_types::Op;
 
 const SECOND: u64 = 1_000_000_000;
@@ -16,10 +18,12 @@ fn ready(name: &str) -> Ssd {
 
 /// Loads run together for 300 ms.
 fn run(device: &Ssd, loads: &[&Load]) -> Vec<Outcome> {
-    let records: Vec<_> = (0u64..).zip(loads).map(|(n, load)| load.records(SECOND * 3 / 10, 700 << 20, n)).collect();
-    let tenants: Vec<_> =
-        records.iter().zip(loads).map(|(records, load)| Tenant { records, depth: load.depth }).collect();
-    colocate(&mut device.clone(), &tenants, SECOND / 10, SECOND * 3 / 10, || true).unwrap()
+    together(device, loads, Warm::For(SECOND / 10), SECOND / 5).outcomes
+}
+
+fn together(device: &Ssd, loads: &[&Load], warm: Warm, measured_ns: u64) -> Colocated {
+    let tenants = (0u64..).zip(loads).map(|(n, load)| Tenant { ios: load.ios(700 << 20, n), depth: load.depth });
+    colocate(&mut device.clone(), tenants.collect(), warm, measured_ns, || true).unwrap()
 }
 
 fn load(rate: f64, reads: f64, size: u32, random: f64, depth: usize) -> Load {
@@ -89,9 +93,9 @@ fn a_load_has_the_properties_that_it_was_given() {
 #[test]
 fn a_run_can_be_stopped() {
     let device = ready("sata");
-    let records = load(50_000.0, 1.0, 4096, 1.0, 16).records(SECOND, 700 << 20, 1);
-    let tenants = [Tenant { records: &records, depth: 16 }];
-    assert!(colocate(&mut device.clone(), &tenants, 0, SECOND, || false).is_none());
+    let busy = load(50_000.0, 1.0, 4096, 1.0, 16);
+    let tenants = vec![Tenant { ios: busy.ios(700 << 20, 1), depth: 16 }];
+    assert!(colocate(&mut device.clone(), tenants, Warm::For(0), SECOND, || false).is_none());
 }
 
 #[test]
@@ -109,4 +113,58 @@ fn waits_add_up_and_a_new_drive_collects_no_garbage() {
         assert!((reads.latency_mean_us - waited - service_us).abs() < 0.15 * service_us, "{waited} of {reads:?}");
         assert_eq!(gc.iter().any(|&one| reads.wait_us_mean[one] > 0.0), collects, "{reads:?}");
     }
+}
+
+#[test]
+fn latencies_of_what_did_not_complete_are_not_numbers_and_a_tenant_without_ios_is_idle() {
+    let device = ready("sata");
+    let reads = load(1000.0, 1.0, 4096, 1.0, 1);
+    let early: Vec<_> = reads.records(SECOND / 20, 700 << 20, 1);
+    let tenants = [early, reads.records(SECOND, 700 << 20, 2)]
+        .map(|records| Tenant { ios: records.into_iter(), depth: 4 })
+        .into();
+    let found = colocate(&mut device.clone(), tenants, Warm::For(SECOND / 10), SECOND / 10, || true).unwrap();
+    let [idle, busy] = &found.outcomes[..] else { panic!("two tenants") };
+    assert!(idle.is_idle() && idle.ops[0].latency_p99_us.is_nan() && idle.ops[0].bandwidth_mean == 0.0, "{idle:?}");
+    assert!(!busy.is_idle() && busy.ops[0].latency_mean_us > 0.0 && busy.ops[1].latency_mean_us.is_nan(), "{busy:?}");
+}
+
+#[test]
+fn a_warm_up_follows_the_reserve_of_free_pages() {
+    let device = ready("sata");
+    let quiet = together(&device, &[&load(5000.0, 1.0, 4096, 1.0, 16)], Warm::Steady, SECOND / 5);
+    assert!(quiet.steady && quiet.warm_ns == SECOND, "two windows are alike: {quiet:?}");
+    // 330 MB/s of random writes are more than the drive's collection wins in the long run.
+    let (reader, writer) = (load(5000.0, 1.0, 4096, 1.0, 16), load(10_000.0, 0.0, 16_384, 1.0, 64));
+    let writers = [&reader, &writer, &writer];
+    let short = together(&device, &writers, Warm::For(SECOND / 5), SECOND / 5);
+    let steady = together(&device, &writers, Warm::Steady, SECOND / 5);
+    assert!(steady.warm_ns > SECOND && steady.warm_ns <= WARM_MOST_NS, "{steady:?}");
+    let latency = |found: &Colocated| found.outcomes[0].ops[0].latency_mean_us;
+    assert!(latency(&steady) > 1.5 * latency(&short), "{short:?} {steady:?}");
+    // What follows is as after a warm-up of that length.
+    let same = together(&device, &writers, Warm::For(steady.warm_ns), SECOND / 5);
+    assert_eq!(format!("{:?}", same.outcomes), format!("{:?}", steady.outcomes));
+}
+
+#[test]
+fn writers_of_their_own_parts_lower_write_amplification_until_it_is_steady() {
+    let mut device = ready("sata");
+    let (ordered, reader) = (load(400.0, 0.0, 131_072, 0.0, 8), load(5000.0, 1.0, 4096, 1.0, 16));
+    let amplification = |device: &Ssd| {
+        let mut copy = device.clone();
+        let tenants = vec![Tenant { ios: ordered.ios(part_bytes(device), 3), depth: ordered.depth }];
+        colocate(&mut copy, tenants, Warm::For(SECOND), SECOND, || true).unwrap();
+        copy.stats().waf().unwrap()
+    };
+    let before = amplification(&device);
+    let (settled, offered_ns) = settle(&mut device, &[(&ordered, 1), (&reader, 2)]);
+    device.check().unwrap();
+    let part = part_bytes(&device) as f64;
+    let overwritten = settled.pages as f64 * 4096.0 / part;
+    assert!(settled.steady && (1.0..=2.6).contains(&overwritten), "{settled:?}");
+    assert!((offered_ns as f64 / 1e9 / (overwritten * part / (400.0 * 131_072.0)) - 1.0).abs() < 0.01);
+    let after = amplification(&device);
+    assert!(after < 0.7 * before, "{before} before, {after} after");
+    assert_eq!(settle(&mut device, &[(&reader, 1)]).0.pages, 0, "readers change nothing");
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Brings a new device into the state after long use.
 
+use std::ops::Range;
+
 use linnet_sim::Chance;
 
 use super::machine::Machine;
-use crate::precondition::{ALIKE, EXTENTS, WINDOW_SHARE, WINDOWS_MAX};
+use crate::precondition::{ALIKE, EXTENTS, Settled, WINDOW_SHARE, WINDOWS_MAX};
 
 impl Machine {
     /// Writes every logical page once, in order, then overwrites at random until write amplification is steady. Changes
@@ -16,29 +18,46 @@ impl Machine {
         for page in 0..geometry.logical_pages {
             self.fill(&mut unit, page);
         }
-        let window = (f64::from(geometry.logical_pages) * WINDOW_SHARE) as u32;
-        let mut before = f64::INFINITY;
-        for _ in 0..WINDOWS_MAX {
-            let mut moved = 0;
-            let mut written = 0;
-            while written < window {
-                let first = chance.below(u64::from(geometry.logical_pages)) as u32;
-                let extent = 1 << chance.below(EXTENTS);
-                for page in first..(first + extent).min(geometry.logical_pages) {
-                    moved += self.fill(&mut unit, page);
-                    written += 1;
-                }
+        let anywhere = std::iter::repeat_with(|| {
+            let first = chance.below(u64::from(geometry.logical_pages)) as u32;
+            let extent = 1 << chance.below(EXTENTS);
+            first..(first + extent).min(geometry.logical_pages)
+        });
+        self.overwrite_until_steady(anywhere, geometry.logical_pages, 0, unit);
+    }
+
+    /// Overwrites these pages until write amplification is steady: in windows of a share of `space` pages, of which the
+    /// first `least` are not compared. Changes the maps only: no time passes. `unit` has pages that wait to be written.
+    pub fn overwrite_until_steady(
+        &mut self,
+        writes: impl Iterator<Item = Range<u32>>,
+        space: u32,
+        least: u32,
+        mut unit: Vec<u32>,
+    ) -> Settled {
+        let window = ((f64::from(space) * WINDOW_SHARE) as u64).max(1);
+        let (mut moved, mut written, mut windows) = (0, 0, 0);
+        let mut settled = Settled::default();
+        for pages in writes {
+            written += u64::from(pages.end - pages.start);
+            for page in pages {
+                moved += self.fill(&mut unit, page);
             }
-            let amplification = 1.0 + moved as f64 / f64::from(window);
-            let alike = (amplification / before - 1.0).abs() < ALIKE;
-            before = amplification;
-            if alike {
-                break;
+            if written >= window {
+                let amplification = 1.0 + moved as f64 / window as f64;
+                let steady = windows > least && (amplification / settled.amplification - 1.0).abs() < ALIKE;
+                windows += 1;
+                settled = Settled { pages: settled.pages + written, amplification, steady };
+                (moved, written) = (0, 0);
+                if steady || windows == WINDOWS_MAX {
+                    break;
+                }
             }
         }
         if !unit.is_empty() {
             self.settle_unit(&unit);
         }
+        settled
     }
 
     /// Writes the first pages once, in order. Changes the maps only: no time passes. The device must be new.

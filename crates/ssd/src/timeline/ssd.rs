@@ -12,6 +12,7 @@ use super::spans::{Resource, Span, SpanLog};
 use super::stats::{Stats, StreamStats, Wear};
 use crate::cause::Cause;
 use crate::error::Error;
+use crate::precondition::Settled;
 
 /// A modelled SSD in virtual time. A clone is a snapshot.
 ///
@@ -64,9 +65,34 @@ impl Ssd {
         self.machine.get_mut().overwrite(pages, Chance::new(seed).fork(4));
     }
 
+    /// Overwrites what these writes do, offset and bytes, of parts of the drive with `space_bytes` in all, until write
+    /// amplification is steady, by the rule of [`Ssd::precondition`], and not before `least` windows. A page that a
+    /// write touches is written as a whole. Changes the maps only: no time passes, and what is in the buffer stays
+    /// there.
+    pub fn overwrite_until_steady(
+        &mut self,
+        writes: impl Iterator<Item = (u64, u32)>,
+        space_bytes: u64,
+        least: u32,
+    ) -> Settled {
+        let machine = self.machine.get_mut();
+        let (page, most) = (u64::from(PAGE_BYTES), u64::from(machine.geometry.logical_pages));
+        let pages = writes.map(|(offset, size)| {
+            let end = (offset + u64::from(size)).div_ceil(page).min(most);
+            (offset / page).min(end) as u32..end as u32
+        });
+        machine.overwrite_until_steady(pages, (space_bytes / page).min(most) as u32, least, Vec::new())
+    }
+
     /// Bytes that the host sees.
     pub fn capacity_bytes(&self) -> u64 {
         u64::from(self.machine.borrow().geometry.logical_pages) * u64::from(PAGE_BYTES)
+    }
+
+    /// Share of its reserve of free pages that the drive has: below 1 it collects garbage, at 0 the host waits for that.
+    pub fn free_share(&self) -> f64 {
+        let machine = self.machine.borrow();
+        machine.ftl.free_pages(&machine.geometry) as f64 / machine.gc_free_pages.max(1) as f64
     }
 
     /// The device's settings.

@@ -115,6 +115,9 @@ def fit(
     A new drive is calibrated by a folder with a few minutes of it beside those of the others. Tables of tenants without
     rates (icpe) and of protected jobs (iocost) are judged, not fitted: a profile cannot say that a tenant has no rate.
 
+    A trace is no measurement of co-location: `linnet place profile` makes of it the profile to ask about. Nor are
+    tables of `linnet place label`, of modelled drives; `linnet study colocation` learns from such runs.
+
     With --cache or --ray each metric is kept when it is fitted, and is not fitted again to the same tables.
 
     Example: [bold]linnet place fit colocation/ new-drive/ -o place.linnet[/]
@@ -122,6 +125,11 @@ def fit(
     require("place", "linnet place fit")
     rows = None
     for folder in data:
+        if folder.is_file():
+            raise ValueError(
+                f"{folder} is a file; give a folder of tables that were measured on drives (docs/guide/place.md). "
+                "A trace becomes a profile by `linnet place profile`; tables of `linnet place label` are not fitted to"
+            )
         found = observe(folder, fitted.TARGETS)
         for source in [name for name in found if name != "ssdiq"]:
             warn(f"{folder}: its table of {source} is not used by fit")
@@ -203,6 +211,8 @@ def show_rows(rows: list[dict[str, Any]]) -> None:
         "median error",
         "p90 error",
         "in 90 %",
+        "its 95 %",
+        "factor",
         "probes",
     ]
     view = [
@@ -214,6 +224,10 @@ def show_rows(rows: list[dict[str, Any]]) -> None:
             row["n"],
             *("-" if row[key] is None else f"{row[key]:.3f}" for key in ("r2", "r2_least")),
             *(percent(row[key]) for key in ("median_error", "p90_error", "coverage90")),
+            "-"
+            if row["coverage90_low"] is None
+            else f"{100 * row['coverage90_low']:.0f} to {100 * row['coverage90_high']:.0f} %",
+            "-" if row["interval90_factor"] is None else f"{row['interval90_factor']:.2f}",
             row["probe_minutes"],
         ]
         for row in rows

@@ -13,7 +13,7 @@ from linnet.cli.options import AsJson, Ray, Seed
 from linnet.cli.output import Bars, console, destination, print_json
 from linnet.extras import require
 from linnet.files import whole_file
-from linnet.place.label import Labeller, Plan, write_table
+from linnet.place.label import Labeller, Plan, summary, write_table
 from linnet.place.workers import workers_of
 
 
@@ -48,7 +48,10 @@ def label(
     tenants: Annotated[str, typer.Option(help="Tenants of a run.")] = "2-16",
     workloads: Annotated[int, typer.Option(help="Workloads that tenants are drawn from.", min=1, max=100_000)] = 200,
     seconds: Annotated[float, typer.Option(help="Simulated length of a run, after the warm-up.")] = 1.0,
-    warm_s: Annotated[float, typer.Option("--warm-seconds", help="Warm-up, which is not measured.")] = 0.2,
+    warm_s: Annotated[
+        float | None,
+        typer.Option("--warm-seconds", help="Warm-up, which is not measured.", show_default="until steady"),
+    ] = None,
     peak: Annotated[
         float | None,
         typer.Option(help="Bandwidth in bytes/s that loads are shares of, for other drives.", show_default=False),
@@ -63,6 +66,10 @@ def label(
     json: AsJson = False,
 ) -> None:
     """Run tenants together on a modelled drive: rows of profiles and of what each tenant saw.
+
+    Before a run is measured, its tenants overwrite their parts of the drive until write amplification is steady, which
+    takes no simulated time, and run until the drive's reserve of free pages is steady, for 1 to 5 s. With
+    --warm-seconds the warm-up is so long, of a drive that was preconditioned as a whole.
 
     A run that was made before, with the same engine, is taken from the cache; Ctrl-C loses no finished run.
 
@@ -92,9 +99,18 @@ def label(
             made = labeller.runs(library, progress)
         with whole_file(out) as file:
             count = write_table(file, drive, library, made, parquet=out.suffix == ".parquet")
+        told = summary(made) | ({} if warm_s is None else {"unsteady": None})
     finally:
         labeller.cache.close()
+    hits = labeller.cache.hits
     if json:
-        print_json({"file": str(out), "rows": count, "runs": runs, "from_cache": labeller.cache.hits, "seed": seed})
-    else:
-        console.print(f"{out}: {count:,} rows of {runs:,} runs on {drive}; {labeller.cache.hits:,} results were cached")
+        print_json({"file": str(out), "rows": count, "runs": runs, "from_cache": hits, "seed": seed, **told})
+        return
+    console.print(f"{out}: {count:,} rows of {runs:,} runs on {drive}; {hits:,} results were cached")
+    console.print(f"warm-up: {told['warm_s_median']:g} s at the median, {told['warm_s_max']:g} s at most", end="")
+    console.print("" if warm_s is not None else f"; {told['unsteady']:,} runs were not steady then")
+    if told["idle"]:
+        console.print(
+            f"{told['idle']:,} rows have no metrics: the tenant had no I/O outstanding while it was measured; give "
+            "more --seconds"
+        )

@@ -14,16 +14,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linnet.place.models.closed_loop import ClosedLoop
 from linnet.place.models.make import make
 from linnet.place.models.model import Model, groups_of
 from linnet.place.models.open_loop import OpenLoop
-from linnet.place.observations import Floats, Observations
+from linnet.place.observations import Floats, Labels, Observations
 from linnet.place.probing import probe
 from linnet.place.splits import FIRST_SEED, LEAKING, Fold, against, applies, folds, inner_folds, parts, shuffles
 
 COVER = 0.9
+DRAWS = 1000
+"""Resamples that a coverage's uncertainty is of."""
 ROWS_FOR_INTERVALS = 400
 """Training rows of a forest whose errors size intervals: more of a cell's rows say the same."""
 
@@ -46,9 +49,12 @@ class Answers:
     means: list[Floats] = field(default_factory=list)
     widths: list[Floats] = field(default_factory=list)
     """Half widths of the intervals, logarithmic; NaN where none could be made."""
+    blocks: list[Labels] = field(default_factory=list)
+    """What rows have in common, so that they err together: the drive model, or the mix."""
 
     def add(self, rows: Observations, mean: Floats, width: Floats) -> None:
         """Append the answers for rows."""
+        self.blocks.append(rows.labels["model" if "model" in rows.labels else "mix"])
         self.outcomes.append(rows.outcomes)
         self.means.append(mean)
         self.widths.append(width)
@@ -213,7 +219,10 @@ def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence
                 "n": scored[0]["n"],
                 **{
                     key: _mean([one[key] for one in scored])
-                    for key in ("r2", "median_error", "p90_error", "coverage90")
+                    for key in (
+                        *("r2", "median_error", "p90_error"),
+                        *("coverage90", "coverage90_low", "coverage90_high", "interval90_factor"),
+                    )
                 },
                 "r2_least": _least([one["r2"] for one in scored], min),
                 "r2_most": _least([one["r2"] for one in scored], max),
@@ -236,20 +245,38 @@ def _least(values: Sequence[float | None], which: Callable[[list[float]], float]
 
 
 def score(answers: Answers, target: int) -> dict[str, Any]:
-    """R2 of logarithms, quantiles of the relative error, and the share of outcomes within their intervals."""
+    """R2 of logarithms, quantiles of the relative error, and the share of outcomes within their intervals.
+
+    ``coverage90_low`` and ``_high``: 95 % of that share when drive models, or mixes, are drawn anew (block bootstrap).
+    ``interval90_factor``: from the predicted value to the interval's ends, at the median.
+    """
     truth = np.concatenate([values[:, target] for values in answers.outcomes])
     mean = np.concatenate([values[:, target] for values in answers.means])
     width = np.concatenate([values[:, target] for values in answers.widths])
     error = np.abs(np.expm1(mean - truth))
     around = float(((truth - truth.mean()) ** 2).sum())
     known = np.isfinite(width)
+    within = (np.abs(truth - mean) <= width)[known]
+    low, high = blocks_drawn(within, np.concatenate(answers.blocks)[known]) if known.any() else (None, None)
     return {
         "n": len(truth),
         "r2": 1 - float(((truth - mean) ** 2).sum()) / around if around > 0 else None,
         "median_error": float(np.median(error)),
         "p90_error": float(np.quantile(error, 0.9)),
-        "coverage90": float((np.abs(truth - mean) <= width)[known].mean()) if known.any() else None,
+        "coverage90": float(within.mean()) if known.any() else None,
+        "coverage90_low": low,
+        "coverage90_high": high,
+        "interval90_factor": float(np.exp(np.median(width[known]))) if known.any() else None,
     }
+
+
+def blocks_drawn(within: NDArray[np.bool_], blocks: Labels) -> tuple[float, float]:
+    """The 0.025 and 0.975 quantiles of the mean of ``within`` over as many blocks drawn with replacement."""
+    groups = groups_of(blocks)
+    inside, rows = (np.array([part[group].sum() for group in groups], float) for part in (within, np.ones(len(within))))
+    drawn = np.random.default_rng(FIRST_SEED).integers(0, len(groups), (DRAWS, len(groups)))
+    low, high = np.quantile(inside[drawn].sum(1) / rows[drawn].sum(1), (0.025, 0.975))
+    return float(low), float(high)
 
 
 def ceiling(data: dict[str, Observations]) -> list[dict[str, Any]]:

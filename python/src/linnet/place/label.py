@@ -4,6 +4,10 @@
 A library of synthetic workloads is drawn once. Each is profiled from its offered I/Os and run alone; then runs put
 random members of the library on one drive together. Every run is kept in a cache by its content, so that an interrupted
 command continues, and a longer one begins where a shorter one ended.
+
+A run is measured on a drive that is in a steady state under its tenants: they overwrite their parts until write
+amplification is steady, without time passing, and run until the drive's reserve of free pages is. A tenant that has no
+I/O outstanding while it is measured has no metrics: they are NaN, as are latencies of what did not complete.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import os
 import random
 import tempfile
@@ -61,7 +66,8 @@ class Plan:
     """Least and most mean bandwidth of a workload, as a share of the drive's peak; drawn log-uniformly."""
     seconds: float = 1.0
     """Measured part of a run."""
-    warm_s: float = 0.2
+    warm_s: float | None = None
+    """Warm-up of a preconditioned drive; without, until the drive is in a steady state under the tenants."""
     seed: int = 0
     peak: float | None = None
     """Bytes per second that the shares are of; that of the drive by default."""
@@ -75,7 +81,7 @@ class Plan:
             raise TenantError(f"{self.workloads} workloads for runs of {high} tenants; give at least {high}")
         if not 0 < self.share[0] <= self.share[1] <= 10:
             raise TenantError(f"share {self.share[0]}-{self.share[1]}: give 0 to 10, the least first")
-        if not 0.01 <= self.seconds <= 3600 or not 0 <= self.warm_s <= 3600:
+        if not 0.01 <= self.seconds <= 3600 or not 0 <= (self.warm_s or 0) <= 3600:
             raise TenantError(f"{self.seconds} s after {self.warm_s} s: give 0.01 to 3600 s after 0 to 3600 s")
         if self.peak is None and self.drive not in PEAKS:
             raise TenantError(f"drive {self.drive}: give its peak bandwidth; it is known for {', '.join(PEAKS)}")
@@ -99,6 +105,14 @@ class Run:
     members: tuple[int, ...]
     seeds: tuple[int, ...]
     seen: tuple[tuple[float, ...], ...]
+    warm_s: float
+    steady: bool
+    """Whether the drive was in a steady state when it was measured; false for a warm-up of a given length."""
+
+    @property
+    def idle(self) -> int:
+        """Tenants that had nothing to do while they were measured."""
+        return sum(all(map(math.isnan, row)) for row in self.seen)
 
 
 Drawn = tuple[tuple[int, ...], tuple[int, ...]]
@@ -178,7 +192,8 @@ class Runs:
 
     def __iter__(self) -> Iterator[Run]:
         for key, (members, seeds) in self._drawn():
-            yield Run(members, seeds, tuple(map(tuple, self._cache.get(key))))
+            found = self._cache.get(key)
+            yield Run(members, seeds, tuple(map(tuple, found["seen"])), found["warm_s"], found["steady"])
 
 
 def key_of(*parts: object) -> str:
@@ -194,7 +209,6 @@ class Drives:
         plan.check()
         self.plan = plan
         self.drive = SharedDrive(plan.drive, plan.seed)
-        self.end_s = plan.warm_s + plan.seconds
         chance = random.Random(f"library {plan.seed}")
         peak = plan.peak or PEAKS[plan.drive]
         low, high = np.log(plan.share)
@@ -213,16 +227,19 @@ class Drives:
         sample = load.trace(length, space, seed)
         profiles = _native.profile_trace(sample, end_s=length) if len(sample) else []
         features = profiles[0][1].features if profiles else np.zeros(len(FEATURES))
-        trace = load.trace(self.end_s, space, seed)
-        *alone, depth = self.drive.run([(trace, load.depth)], plan.warm_s, self.end_s)[0]
-        features[DEPTH] = depth
+        ((*alone, depth),), _ = self.drive.run_loads([(load, seed)], plan.seconds, plan.warm_s)
+        features[DEPTH] = np.nan_to_num(depth)
         return {"features": features.tolist(), "alone": alone}
 
-    def together(self, members: tuple[int, ...], seeds: tuple[int, ...]) -> list[list[float]]:
+    def together(self, members: tuple[int, ...], seeds: tuple[int, ...]) -> dict[str, Any]:
         """What each of several members sees."""
-        space, loads = self.drive.space_bytes, [self.loads[member] for member in members]
-        tenants = [(load.trace(self.end_s, space, seed), load.depth) for load, seed in zip(loads, seeds, strict=True)]
-        return [row[:-1] for row in self.drive.run(tenants, self.plan.warm_s, self.end_s)]
+        loads = [(self.loads[member], seed) for member, seed in zip(members, seeds, strict=True)]
+        seen, warmed = self.drive.run_loads(loads, self.plan.seconds, self.plan.warm_s)
+        return {
+            "seen": [row[:-1] for row in seen],
+            "warm_s": warmed["seconds"],
+            "steady": bool(warmed["steady"]),
+        }
 
 
 _DRIVES: dict[Plan, Drives] = {}
@@ -242,7 +259,7 @@ def _member(plan: Plan, number: int) -> dict[str, Any]:
     return _drives_of(plan).member(number)
 
 
-def _together(plan: Plan, run: Drawn) -> list[list[float]]:
+def _together(plan: Plan, run: Drawn) -> dict[str, Any]:
     return _drives_of(plan).together(*run)
 
 
@@ -278,10 +295,10 @@ class Labeller:
         ]
 
     def _check_room(self) -> None:
-        """Raise TenantError if the traces of the runs that threads make at a time cannot be held in memory."""
+        """Raise TenantError if the latencies of the runs that threads make at a time cannot be held in memory."""
         if not isinstance(self._workers, Threads):
             return
-        at_once, seconds = self._workers.count, self._drives.end_s
+        at_once, seconds = self._workers.count, self.plan.seconds
         busiest = sorted((load.rate for load in self._drives.loads), reverse=True)[: self.plan.tenants[1]]
         records = int(sum(busiest) * seconds) * at_once
         room = _native.record_room()
@@ -330,12 +347,22 @@ class Labeller:
                 progress(stage, done, count)
 
 
+def summary(runs: Iterable[Run]) -> dict[str, float]:
+    """How long warm-ups were, how many runs were not steady after theirs, and how many tenants were idle."""
+    warm, unsteady, idle = [], 0, 0
+    for run in runs:
+        warm.append(run.warm_s)
+        unsteady, idle = unsteady + (not run.steady), idle + run.idle
+    return {"warm_s_median": float(np.median(warm)), "warm_s_max": max(warm), "unsteady": unsteady, "idle": idle}
+
+
 COLUMNS = (
     *("run", "drive", "tenants", "tenant", "workload"),
     *(f"tenant_{name}" for name in FEATURES),
     *(f"others_{name}" for name in FEATURES),
     *METRICS,
     *(f"alone_{name}" for name in METRICS),
+    *("warm_s", "steady"),
 )
 """Columns of the table: one row for each tenant of each run."""
 
@@ -357,6 +384,7 @@ def rows(drive: str, library: Sequence[Member], runs: Iterable[Run]) -> Iterator
                 *others.tolist(),
                 *run.seen[place],
                 *own.alone,
+                *(run.warm_s, int(run.steady)),
             ]
 
 

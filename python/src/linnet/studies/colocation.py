@@ -59,15 +59,12 @@ def seen_of(drive: str, library: Sequence[Member], runs: Runs) -> Seen:
     """The tenants of all runs."""
     features = np.array([member.features for member in library])
     every, blind = moments.to_moments(features), plain(features)
-    weight = blind[:, 1] + blind[:, 5]
     parts: list[tuple[Floats, Floats]] = []
     for run in runs:
         rows = np.array(run.members, np.intp)
         # Each tenant's row leaves the tenant itself out.
-        others = (1.0 - np.eye(len(rows))) @ every[rows]
-        share = (1.0 - np.eye(len(rows))) * weight[rows]
-        total = share.sum(axis=1, keepdims=True)
-        parts.append((others, np.divide(share, total, out=np.zeros_like(share), where=total > 0) @ blind[rows]))
+        beside = 1.0 - np.eye(len(rows))
+        parts.append((beside @ every[rows], plain_means(blind[rows], beside)))
     workload = np.concatenate([np.array(run.members, np.intp) for run in runs])
     counts = np.array([len(run.members) for run in runs])
     return Seen(
@@ -96,6 +93,16 @@ def plain(features: Floats) -> Floats:
         size = np.divide(bandwidth, rate, out=np.zeros_like(rate), where=rate > 0)
         columns += [size, rate, bandwidth, features[:, COLUMN[f"{op}_random_ratio"]]]
     return np.column_stack([*columns, features[:, COLUMN["depth"]]])
+
+
+def plain_means(blind: Floats, chosen: Floats) -> Floats:
+    """Means, weighted by their rates, of those of n tenants that each row of ``chosen``, [m, n] of 0 and 1, has.
+
+    ``blind`` is as :func:`plain`; [m, 9], zero where the tenants have no rate.
+    """
+    share = chosen * (blind[:, 1] + blind[:, 5])
+    total = share.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(share, total, out=np.zeros_like(share), where=total > 0) @ blind)
 
 
 def merged(features: Floats) -> Floats:
@@ -143,9 +150,8 @@ def ours(rows: Seen) -> Floats:
     ratio = np.divide(beside, alone, out=np.ones_like(beside), where=alone > 0)
     loads = [sheets.load(drive, one) for one in (rows.own, rows.others)]
     whole = moments.to_features(moments.to_moments(rows.own) + moments.to_moments(rows.others))
-    return np.column_stack(
-        [rows.own, rows.others, whole, rows.alone, *loads, sum(loads), np.nan_to_num(ratio, nan=1.0, posinf=1.0)]
-    )
+    ratio = np.nan_to_num(ratio, nan=1.0, posinf=1.0)
+    return np.column_stack([rows.own, rows.others, whole, np.nan_to_num(rows.alone), *loads, sum(loads), ratio])
 
 
 def predict(model: str, rows: Seen, column: int, train: Indices, tried: Indices) -> Floats:
@@ -162,7 +168,7 @@ def predict(model: str, rows: Seen, column: int, train: Indices, tried: Indices)
         # Tenants differ by orders of magnitude in what they offer, not in the share of it that neighbours take.
         alone = np.maximum(rows.alone[:, column], 1e-9)
         return _asked(forest, x, truth / alone, train, tried) * alone[tried]
-    # Errors of latencies are relative. A run in which no I/O of a tenant ended has 0.
+    # Errors of latencies are relative.
     return np.asarray(np.exp(_asked(forest, x, np.log(np.maximum(truth, 1.0)), train, tried)))
 
 
@@ -188,6 +194,11 @@ def split_of(rows: Seen, name: str, seed: int) -> tuple[Indices, Indices]:
     names = np.unique(keys)
     tried = np.isin(keys, np.random.default_rng(seed).choice(names, max(1, len(names) // 4), replace=False))
     return np.flatnonzero(~tried), np.flatnonzero(tried)
+
+
+def measured(rows: Seen, column: int) -> NDArray[np.bool_]:
+    """Rows that have a metric: tenants that do the operation alone, and of which something was measured."""
+    return np.asarray((rows.alone[:, column] > 0) & np.isfinite(rows.metrics[:, column]))
 
 
 def score(truth: Floats, told: Floats) -> dict[str, float]:
@@ -217,8 +228,7 @@ def score_of(rows: Seen, task: tuple[str, int, str, str]) -> dict[str, Any]:
     """The score of a task: split, shuffle, metric, model. ``n`` rows were tried."""
     split, shuffle, metric, model = task
     column = METRICS.index(metric)
-    # Tenants that never do the operation have nothing to predict.
-    train, test = (part[rows.alone[part, column] > 0] for part in split_of(rows, split, shuffle))
+    train, test = (part[measured(rows, column)[part]] for part in split_of(rows, split, shuffle))
     told = predict(model, rows, column, train, test)
     head = {"drive": rows.drive, "split": split, "shuffle": shuffle, "metric": metric, "model": model}
     return {**head, "train": len(train), "n": len(test), **score(rows.metrics[test, column], told)}

@@ -38,6 +38,8 @@ SHEETS = {
 """Round figures of the modelled drives, as a data sheet would have them: they order candidates."""
 SHARE = (0.03, 0.6)
 """Bandwidth of workloads as a share of the drive's peak: some four of them load a drive."""
+WARM_S = 0.2
+"""All runs begin with the same preconditioned drive, so that only the mix differs. Its reserve is full."""
 TOLERANCE = 0.001
 """An I/O that completes just after the end of a run is not interference."""
 ALLOWED, TRIED = 0.01, 0.1
@@ -52,7 +54,7 @@ class Mixes:
     """A library of workloads on one modelled drive, and what tenants of any mix see."""
 
     def __init__(self, drive: str, workloads: int, seconds: float, seed: int, cache: Path | None) -> None:
-        plan = Plan(drive, workloads=workloads, share=SHARE, seconds=seconds, seed=seed)
+        plan = Plan(drive, workloads=workloads, share=SHARE, seconds=seconds, warm_s=WARM_S, seed=seed)
         self._labeller = Labeller(plan)
         self._cache = Cache(cache)
         self._known: dict[frozenset[int], Floats] = {}
@@ -64,10 +66,6 @@ class Mixes:
             Profile(str(i), dict(zip(moments.COLUMN, map(float, row), strict=True)))
             for i, row in enumerate(self.features)
         ]
-        # Member i has seed i + 1 in the library's runs alone.
-        end_s = plan.warm_s + plan.seconds
-        space = self._labeller.drive.space_bytes
-        self._traces = [member.load.trace(end_s, space, i + 1) for i, member in enumerate(self.library)]
         self.alone = np.array([member.alone for member in self.library])[:, COLUMNS]
 
     def together(self, mix: frozenset[int]) -> Floats:
@@ -78,8 +76,9 @@ class Mixes:
             key = key_of("mix", drive.parameters, plan.seed, plan.warm_s, plan.seconds, loads)
             seen = self._cache.get(key)
             if seen is None:
-                tenants = [(self._traces[i], self.library[i].load.depth) for i in members]
-                seen = [row[:-1] for row in drive.run(tenants, plan.warm_s, plan.warm_s + plan.seconds)]
+                # Member i has seed i + 1 in the library's runs alone.
+                rows, _ = drive.run_loads([(load, i + 1) for i, load in loads], plan.seconds, plan.warm_s)
+                seen = [row[:-1] for row in rows]
                 self._cache.put(key, seen)
             alone = self.alone[members]
             share = np.full_like(alone, math.nan)
