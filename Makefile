@@ -106,8 +106,8 @@ deny: deps             ## licences, second versions and sources of the crates th
 kills: build           ## kill -9 at random moments over every command that writes: make kills [COUNT=1000] [SEED=n]
 	@LINNET_KILLS=$(or $(COUNT),1000) LINNET_KILLS_SEED=$(SEED) $(BIN)/python -m pytest python/tests/test_kills.py -m slow
 
-fuzz:                  ## damaged input for every reader, each for a time, and the lines it must reach: make fuzz [SECONDS=60] [SEED=n] [TARGET=dm]
-	@$(PYTHON) tests/fuzz/run.py $(TARGET) --seconds $(or $(SECONDS),60) --seed $(SEED)
+fuzz:                  ## damaged input for every reader, each for a time, and the lines it must reach: make fuzz [SECONDS=60 of each | HOURS=n in all] [SEED=n] [TARGET=dm] [JOBS=2]
+	@$(PYTHON) tests/fuzz/run.py $(TARGET) $(if $(HOURS),--hours $(HOURS),--seconds $(or $(SECONDS),60)) --seed $(SEED) --jobs $(or $(JOBS),1)
 
 mutate:                ## change the C core in one place at a time; the checks must notice: make mutate [COUNT=40] [SEED=n]
 	@$(PYTHON) tests/mutation/mutate.py --count $(or $(COUNT),40) --seed $(SEED)
