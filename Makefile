@@ -109,8 +109,8 @@ kills: build           ## kill -9 at random moments over every command that writ
 fuzz:                  ## damaged input for every reader, each for a time, and the lines it must reach: make fuzz [SECONDS=60 of each | HOURS=n in all] [SEED=n] [TARGET=dm] [JOBS=2]
 	@$(PYTHON) tests/fuzz/run.py $(TARGET) $(if $(HOURS),--hours $(HOURS),--seconds $(or $(SECONDS),60)) --seed $(SEED) --jobs $(or $(JOBS),1)
 
-mutate:                ## change the C core in one place at a time; the checks must notice: make mutate [COUNT=40] [SEED=n]
-	@$(PYTHON) tests/mutation/mutate.py --count $(or $(COUNT),40) --seed $(SEED)
+mutate:                ## change the C core, or a crate, in one place at a time; the checks must notice: make mutate [CRATE=array] [COUNT=40] [SEED=n]
+	@$(PYTHON) tests/mutation/$(if $(CRATE),crate.py $(CRATE),mutate.py) --count $(or $(COUNT),40) --seed $(SEED)
 
 ublk:                  ## compile the ublk front of modelled drives (needs libclang; runs on kernels with ublk_drv)
 	@cargo check --manifest-path crates/ublk/Cargo.toml --all-targets --quiet
