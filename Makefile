@@ -17,7 +17,7 @@ export CLANG
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate kills ublk bindings sim clean tools
+.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow test-tune regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -111,6 +111,9 @@ fuzz:                  ## damaged input for every reader, each for a time, and t
 
 mutate:                ## change the C core, or a crate, in one place at a time; the checks must notice: make mutate [CRATE=array] [COUNT=40] [SEED=n]
 	@$(PYTHON) tests/mutation/$(if $(CRATE),crate.py $(CRATE),mutate.py) --count $(or $(COUNT),40) --seed $(SEED)
+
+sanitize:              ## Rust tests that reach the C core under AddressSanitizer, LeakSanitizer and UBSan: make sanitize [CRATES="core array"]
+	@sh tests/sanitize.sh $(CRATES)
 
 ublk:                  ## compile the ublk front of modelled drives (needs libclang; runs on kernels with ublk_drv)
 	@cargo check --manifest-path crates/ublk/Cargo.toml --all-targets --quiet
