@@ -15,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,7 +113,9 @@ def run(name: str, seconds: int, seed: int) -> tuple[bool, int, Lines]:
         else:
             command = [str(PROGRAM), "--target", name, "--seconds", str(seconds), "--seed", str(seed)]
         done = subprocess.run(command, env=os.environ | own, check=False, stdout=subprocess.PIPE, text=True)
-        print(done.stdout, end="", flush=True)
+        # One piece: other targets may print at the same time.
+        sys.stdout.write(done.stdout)
+        sys.stdout.flush()
         counted = [line.split(": ", 1)[1] for line in done.stdout.splitlines() if line.startswith(f"{name}: ")]
         if not counted:
             return False, 0, reached
@@ -140,7 +144,7 @@ def judge(name: str, cases: int, reached: Lines, wanted: dict[str, int]) -> bool
         missed = percent < floor or percent == 0
         enough = cases >= CASES_MIN
         word = ("below its floor" if enough else "too few cases to judge") if missed else "floor"
-        print(f"{name}: {file}: {percent:.0f} % of {len(lines)} lines, {word} {floor} %")
+        sys.stdout.write(f"{name}: {file}: {percent:.0f} % of {len(lines)} lines, {word} {floor} %\n")
         good &= not (missed and enough)
     return good
 
@@ -150,19 +154,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("targets", nargs="*", help=f"of {' '.join(TARGETS)}; all of them by default")
     parser.add_argument("--seconds", type=int, default=60, help="of each target")
+    parser.add_argument("--hours", type=float, help="of the whole run, shared by the targets; instead of --seconds")
+    parser.add_argument("--jobs", type=int, default=1, help="targets that run at a time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--all", action="store_true", help="print what is reached of every file, for floors.txt")
     wanted = parser.parse_args()
     targets = wanted.targets or TARGETS
     if unknown := sorted(set(targets) - set(TARGETS)):
         parser.error(f"{unknown[0]}: no such target")
+    jobs = min(max(wanted.jobs, 1), len(targets))
+    seconds = wanted.seconds
+    if wanted.hours is not None:
+        seconds = max(1, int(wanted.hours * 3600 * jobs / len(targets)))
     build(targets)
-    least, good = floors(), True
-    for name in targets:
-        fine, cases, reached = run(name, wanted.seconds, wanted.seed)
-        good &= fine
-        every = dict.fromkeys(sorted(file for file, lines in reached.items() if any(lines.values())), 0)
-        good &= judge(name, cases, reached, every if wanted.all else least.get(name, {}))
+    least, good, total, begun = floors(), True, 0, time.monotonic()
+    with ThreadPoolExecutor(jobs) as pool:
+        for name, (fine, cases, reached) in zip(
+            targets, pool.map(lambda name: run(name, seconds, wanted.seed), targets), strict=True
+        ):
+            good &= fine
+            total += cases
+            every = dict.fromkeys(sorted(file for file, lines in reached.items() if any(lines.values())), 0)
+            good &= judge(name, cases, reached, every if wanted.all else least.get(name, {}))
+    print(f"{total} cases in all, {seconds} s of each target, {(time.monotonic() - begun) / 60:.1f} minutes")
     return int(not good)
 
 

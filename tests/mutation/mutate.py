@@ -10,14 +10,19 @@ the checks fail without a mutant.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,14 +108,43 @@ def passes(work: Path, stub: bool, seconds: float) -> bool:
     commands = [[*core, f"DEBUG_FLAGS={native} -fno-sanitize-recover=all"]]
     if stub:
         commands.append(["make", "-s", "-C", str(work / "kernel/stub"), "check", "INPUTS=4000", "DEBUG=-O1 -w"])
+    return all(ends_well(command, seconds) for command in commands)
+
+
+def ends_well(
+    command: list[str],
+    seconds: float,
+    cwd: Path = ROOT,
+    environment: Mapping[str, str] | None = None,
+    memory_max: int | None = None,
+) -> bool | None:
+    """Whether a command succeeds; None if it does not end in time. What it started ends with it: a mutant may loop."""
     quiet = subprocess.DEVNULL
-    try:
-        return all(
-            subprocess.run(c, check=False, stdout=quiet, stderr=quiet, timeout=seconds).returncode == 0
-            for c in commands
-        )
-    except subprocess.TimeoutExpired:
-        return False
+    own = os.environ | (environment or {})
+    with subprocess.Popen(command, cwd=cwd, env=own, stdout=quiet, stderr=quiet, start_new_session=True) as child:
+        try:
+            if memory_max is not None:
+                resource.prlimit(child.pid, resource.RLIMIT_AS, (memory_max, memory_max))
+            return child.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            # It leads a session of its own. If it ended by itself nothing of it may be left.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+
+def end_with_children() -> None:
+    """Let SIGTERM unwind as Ctrl-C does: what runs in a session of its own is ended first."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+def numbered(whats: Iterable[str]) -> Iterator[str]:
+    """Equal ones get a number from the second on."""
+    seen: Counter[str] = Counter()
+    for what in whats:
+        seen[what] += 1
+        yield what if seen[what] == 1 else f"{what} #{seen[what]}"
 
 
 def argued() -> dict[str, str]:
@@ -129,7 +163,11 @@ def main() -> int:
     parser.add_argument("--at", metavar="UNIT:LINE", action="append", help="the mutants of this line; may be repeated")
     parser.add_argument("--no-stub", action="store_true", help="the core's checks alone")
     wanted = parser.parse_args()
-    every = [m for unit in wanted.units for m in mutants(ROOT / "core" / f"{unit}.c")]
+    end_with_children()
+    every = []
+    for unit in wanted.units:
+        those = list(mutants(ROOT / "core" / f"{unit}.c"))
+        every += [m._replace(what=what) for m, what in zip(those, numbered(m.what for m in those), strict=True)]
     if wanted.at:
         every = [m for m in every if f"{m.path.stem}:{m.line}" in wanted.at]
     count = len(every) if wanted.at else min(wanted.count or len(every), len(every))

@@ -189,3 +189,20 @@ impl Policy for DmHst {
         path.stale_after_ns = done.now_ns + (paths * path.service_ns) as Nanos;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{DmHst, HstPath};
+
+    #[test]
+    fn an_idle_path_is_tried_once_it_is_stale_in_whatever_order_paths_are_compared() {
+        let mut policy = DmHst::new(2);
+        policy.paths[0] = HstPath { service_ns: 100_000.0, finished_ns: 0, stale_after_ns: 10_000 };
+        policy.paths[1] = HstPath { service_ns: 2_000_000.0, finished_ns: 0, stale_after_ns: 5_000 };
+        let (busy, idle) = ((0, 1), (1, 0));
+        for (now_ns, tried) in [(4_999, false), (5_000, false), (5_001, true)] {
+            assert_eq!(policy.is_better(idle, busy, now_ns), tried, "{now_ns}");
+            assert_eq!(policy.is_better(busy, idle, now_ns), !tried, "{now_ns}");
+        }
+    }
+}

@@ -38,6 +38,16 @@ fn equal_drives_are_told_apart_by_their_trees() {
 }
 
 #[test]
+fn odds_between_yes_and_no_count_in_proportion() {
+    // The first is fast at 80 us and slow at 2 ms and more, and slow in 27 of 100: 600 us. The second takes 300 us and is
+    // slow in 5 of 100: 400 us.
+    let devices = || vec![steady(80_000, 4), steady(300_000, 4)];
+    let learned = [model(1_000_000, -TREE_ONE), model(1_000_000, -3 * TREE_ONE)];
+    let counts = counts(&run_named("linnet-expected", &mut devices(), &reads(200), &learned));
+    assert!(counts[0] < 12, "{counts:?}");
+}
+
+#[test]
 fn without_trees_it_is_ewma_hedged() {
     let devices = || vec![steady(2_000_000, 4), steady(80_000, 4), steady(90_000, 4)];
     let learned = learned(&[None, None, None]);

@@ -89,6 +89,21 @@ fn a_cancelled_loser_frees_its_request_and_teaches_nothing() {
 }
 
 #[test]
+fn a_read_whose_only_copy_its_device_cancels_goes_elsewhere() {
+    let mut array = array("baseline", &[None, None], two_replicas());
+    let mut out = Vec::new();
+    array.arrive(0, 7, 0, &READ, &(), &mut out);
+    let (_, copy, _) = submits(&out)[0];
+    out.clear();
+    array.cancelled(100, copy, &mut out);
+    let (at_ns, timer) = timers(&out)[0];
+    assert_eq!((at_ns, out.len()), (15_100, 1), "not given up");
+    out.clear();
+    array.timer(at_ns, timer, &(), &mut out);
+    assert_eq!(submits(&out)[0].0, 1);
+}
+
+#[test]
 fn sim_inputs_in_any_order_keep_every_rule() {
     for seed in 0..60 {
         let mut chance = Chance::new(seed);

@@ -63,6 +63,14 @@ fn historical_service_time_avoids_the_slow_path_but_tries_it_when_stale() {
 }
 
 #[test]
+fn historical_service_time_of_idle_paths_takes_the_one_that_was_stale_first() {
+    // All paths are idle at each read. The slow one stays fresh for three times its 2 ms, so it is not taken in its turn.
+    let counts = counts(&run_named("dm-hst", &mut one_slow(), &reads(3_000, 3_000_000), &three()));
+    assert!(counts[0] > 300 && counts[0] < 900, "{counts:?}");
+    assert!(counts[1].abs_diff(counts[2]) < 10, "{counts:?}");
+}
+
+#[test]
 fn two_choices_and_prequal_avoid_the_busy_device() {
     for (name, most) in [("power-of-two", 400), ("prequal", 120)] {
         let result = run_named(name, &mut one_slow(), &reads(1_000, 100_000), &three());

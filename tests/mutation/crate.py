@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Changes a crate in one place at a time and requires its own tests to notice: ``make mutate CRATE=array``.
+
+cargo-mutants (https://mutants.rs; 27.1 was used) lists the mutants: changed operators, functions that return a
+constant, dropped fields and arms of a match. They are drawn by a seed, which is printed first, and run here: that
+program runs more than it is asked for where fields are dropped. A survivor is a finding unless ``argued.txt`` says why
+no test can tell it apart. A mutant that does not compile is left out. Exit status: 0 if every survivor is argued, 1 if
+not, 77 if cargo-mutants is missing or the tests fail without a mutant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+from mutate import CLEAN_SECONDS_MAX, ROOT, SECONDS_MIN, argued, end_with_children, ends_well, numbered
+
+WORK = ROOT / "target/mutants"
+"""A copy of the sources and what is compiled of it; it stays, so that the next run compiles only what changed."""
+MEMORY_MAX = 8 << 30
+"""A mutant may also ask for memory without end."""
+Place = dict[str, int]
+
+
+def copy_sources() -> None:
+    """Bring the copy up to date."""
+    listed = [
+        "git",
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "-z",
+        "Cargo.*",
+        "core",
+        "crates",
+        "spec",
+    ]
+    names = subprocess.run(listed, check=True, capture_output=True, text=True, cwd=ROOT).stdout.split("\0")
+    kept = {WORK / "tree" / name for name in names if (ROOT / name).is_file()}
+    for old in (WORK / "tree").rglob("*"):
+        if old.is_file() and old not in kept:
+            old.unlink()
+    for copy in kept:
+        source = ROOT / copy.relative_to(WORK / "tree")
+        if not copy.exists() or copy.read_bytes() != source.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+
+
+def mutants(crate: str) -> dict[str, dict[str, Any]]:
+    """Every mutant of a crate by its key in ``argued.txt``: file and change, without the line."""
+    command = ["cargo", "mutants", "--no-config", "--package", f"linnet-{crate}", "--list", "--json"]
+    listed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout)
+    # `file:line:column: change`
+    keys = numbered(f"{mutant['file']}: {mutant['name'].split(': ', 1)[1]}" for mutant in listed)
+    return dict(zip(keys, listed, strict=True))
+
+
+def changed(text: str, span: dict[str, Place], replacement: str) -> str:
+    """The text with what is between two places replaced; lines and columns begin at 1."""
+    lines = text.splitlines(keepends=True)
+    first, last = (sum(map(len, lines[: at["line"] - 1])) + at["column"] - 1 for at in (span["start"], span["end"]))
+    return text[:first] + replacement + text[last:]
+
+
+def test(crate: str, *which: str, seconds: float) -> bool | None:
+    """Whether these tests of the copy pass; None if they do not end in time."""
+    command = ["cargo", "test", "--quiet", "--locked", "--package", f"linnet-{crate}", *which]
+    # Each mutant compiles this crate again and nothing else, where what was compiled before is of use.
+    own = {"CARGO_TARGET_DIR": str(WORK / "target"), "CARGO_INCREMENTAL": "1"}
+    return ends_well(command, seconds, cwd=WORK / "tree", environment=own, memory_max=MEMORY_MAX)
+
+
+def survives(crate: str, seconds: float) -> bool | None:
+    """Whether all tests pass; None if they do not end in time. Those that notice most mutants come first."""
+    return test(crate, "--lib", seconds=seconds) and test(crate, "--tests", seconds=seconds)
+
+
+def gate(crate: str, drawn: list[str], every: dict[str, dict[str, Any]], seconds: float) -> bool:
+    """Try these mutants and print what came of them, also if it is interrupted; true if each survivor is argued."""
+    reasons, tried, excused = argued(), Counter[str](), 0
+    try:
+        for key in drawn:
+            mutant = every[key]
+            target = WORK / "tree" / mutant["file"]
+            whole = target.read_text()
+            target.write_text(changed(whole, mutant["span"], mutant["replacement"]))
+            try:
+                if not test(crate, "--lib", "--no-run", seconds=CLEAN_SECONDS_MAX):
+                    tried["do not compile"] += 1
+                    continue
+                survived = survives(crate, seconds)
+            finally:
+                target.write_text(whole)
+            tried[{True: "survived", False: "were noticed", None: "were noticed by their time"}[survived]] += 1
+            if survived:
+                reason = reasons.get(key)
+                excused += reason is not None
+                print(f"survived: {mutant['name']}" + (f" (argued: {reason})" if reason else ""), flush=True)
+            if tried.total() % 10 == 0:
+                print(f"{tried.total()} of {len(drawn)}", flush=True)
+    finally:
+        parts = [f"{n} {what}" for what, n in tried.items()]
+        print(f"{tried.total()} of {len(drawn)} were tried: {', '.join(parts)}")
+        print(f"{excused} of {tried['survived']} survivors are argued", flush=True)
+    return tried["survived"] == excused
+
+
+def main() -> int:
+    """Run the gate."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("crate", help="its directory in crates/")
+    parser.add_argument("--count", type=int, default=40, help="mutants to draw; 0 for all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--at", metavar="FILE:LINE", action="append", help="those of this line, the file below crates/CRATE/src"
+    )
+    wanted = parser.parse_args()
+    if not shutil.which("cargo-mutants"):
+        print("skipped: no cargo-mutants; install it with: cargo install --locked cargo-mutants", file=sys.stderr)
+        return 77
+    end_with_children()
+    every = mutants(wanted.crate)
+    drawn = list(every)
+    if wanted.at:
+        places = tuple(f"crates/{wanted.crate}/src/{at}:" for at in wanted.at)
+        drawn = [key for key in drawn if every[key]["name"].startswith(places)]
+    elif 0 < wanted.count < len(drawn):
+        drawn = random.Random(wanted.seed).sample(drawn, wanted.count)
+    print(f"seed {wanted.seed}: {len(drawn)} of {len(every)} mutants of crates/{wanted.crate}", flush=True)
+    copy_sources()
+    # Twice: the first time compiles the other crates as well.
+    for _ in range(2):
+        begun = time.monotonic()
+        if not survives(wanted.crate, CLEAN_SECONDS_MAX):
+            print("the tests fail without a mutant", file=sys.stderr)
+            return 77
+    seconds = max(SECONDS_MIN, 2 * (time.monotonic() - begun) + 60)
+    return int(not gate(wanted.crate, drawn, every, seconds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
