@@ -181,7 +181,7 @@ impl PySharedDrive {
         loads: Vec<(PyRef<'_, PyTenantLoad>, u64)>,
         seconds: f64,
         warm_s: Option<f64>,
-    ) -> PyResult<(Vec<Vec<f64>>, BTreeMap<&'static str, f64>)> {
+    ) -> PyResult<(Vec<Vec<f64>>, WarmUp)> {
         let (warm_ns, end_ns) = measured(loads.len(), warm_s.unwrap_or(0.0), warm_s.unwrap_or(0.0) + seconds)?;
         let loads: Vec<(Load, u64)> = loads.iter().map(|(load, seed)| (load.0.clone(), *seed)).collect();
         let mut progress = Progress::new(None);
@@ -228,6 +228,9 @@ impl PySharedDrive {
 }
 
 type Waits = BTreeMap<&'static str, f64>;
+
+/// How a drive was warmed up: see `run_loads`.
+type WarmUp = BTreeMap<&'static str, f64>;
 
 fn waits(seen: &Seen) -> Waits {
     let named = Mechanism::ALL.iter().zip(seen.wait_us_mean).map(|(mechanism, us)| (mechanism.name(), us));

@@ -3,8 +3,8 @@
 
 use linnet_core::{Asked, Budget, Candidate, Decision, Hedging, Policy, Question, Rate, Settings};
 
-use crate::common::{lines, root};
 use super::text::unhex;
+use crate::common::{lines, root};
 
 /// The choices of `choose.txt` as whole decisions, with both kinds of model at every replica.
 #[test]

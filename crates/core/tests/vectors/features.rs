@@ -7,8 +7,8 @@ use linnet_core::Tracker;
 use linnet_sim::Chance;
 use linnet_types::Op;
 
-use crate::common::{SPDX, Slow, keep, lines};
 use super::text::digits_text;
+use crate::common::{SPDX, Slow, keep, lines};
 
 #[test]
 fn features() {

@@ -5,7 +5,6 @@
 //! `LINNET_WRITE_VECTORS=1 cargo test -p linnet-core --test tests vectors` writes them again; otherwise the files must equal
 //! the output of these references.
 
-#[path = "../common/mod.rs"]
 mod decisions;
 mod features;
 mod models;

@@ -8,10 +8,10 @@ use linnet_core::{INFLIGHT_FEATURES, Layer, Model, Network, Predictions, Schema,
 use linnet_sim::Chance;
 use linnet_types::Thresholds;
 
-use crate::common::predictions::{EXAMPLES, block};
-use crate::common::{SPDX, keep, lines, logits};
 use super::networks::{input, layer};
 use super::text::{as_version_1, bytes_of, digits_text, hex, hex_lines, row, unhex};
+use crate::common::predictions::{EXAMPLES, block};
+use crate::common::{SPDX, keep, lines, logits};
 
 pub fn random_trees(chance: &mut Chance) -> Trees {
     let mut draw = |bound: u64| chance.below(bound);

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use linnet_core::{Layer, Network, Width};
 use linnet_sim::Chance;
 
-use crate::common::{SPDX, keep, lines, logits};
 use super::text::{row, unhex};
+use crate::common::{SPDX, keep, lines, logits};
 
 pub fn layer(chance: &mut Chance, inputs: usize, outputs: usize, largest: i64, bias: i64) -> Layer {
     let mut next = |largest: i64| chance.below(2 * largest as u64 + 1) as i64 - largest;

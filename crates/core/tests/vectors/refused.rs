@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use linnet_core::{Error, Model};
 use linnet_sim::Chance;
 
-use crate::common::predictions::{EXAMPLES, Example};
-use crate::common::{SPDX, forged, keep};
 use super::models::{random_trees, small_model};
 use super::text::{as_version_1, bytes_of, hex_lines};
+use crate::common::predictions::{EXAMPLES, Example};
+use crate::common::{SPDX, forged, keep};
 
 type Case = (String, &'static str, usize, Vec<u8>);
 
