@@ -80,6 +80,22 @@ def crates() -> list[str]:
     return found
 
 
+def test_files() -> list[str]:
+    """Tests of a crate that no test program has: cargo looks for none where a manifest lists its programs."""
+    found = []
+    for main_file in sorted(ROOT.glob("crates/*/tests/main.rs")):
+        folder = main_file.parent
+        manifest = tomllib.loads((folder.parent / "Cargo.toml").read_text())
+        programs = {Path(program["path"]).stem for program in manifest["test"]}
+        listed = programs | set(re.findall(r"^mod (\w+);", main_file.read_text(), re.MULTILINE))
+        found += [
+            f"{path.relative_to(ROOT)}: no test program has it; add `mod {path.stem};` to main.rs beside it"
+            for path in sorted(folder.glob("*.rs"))
+            if path.stem not in listed
+        ]
+    return found
+
+
 def used(manifest: dict[str, Any], table: str) -> set[str]:
     """Crates of ours that this table of a manifest names."""
     return {name.removeprefix("linnet-") for name in manifest.get(table, {})} & MAY_USE.keys()
@@ -162,7 +178,7 @@ def licences() -> list[str]:
 
 def main() -> int:
     """Print every breach."""
-    found = crates() + includes() + units() + declarations() + kernel() + laboratory() + licences()
+    found = crates() + test_files() + includes() + units() + declarations() + kernel() + laboratory() + licences()
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

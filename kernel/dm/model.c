@@ -198,7 +198,8 @@ static struct linnet_leg_model *make_leg_model(struct linnet_loaded *loaded, boo
 		return NULL;
 	if (net) {
 		leg_model->net = core_alloc(loaded->tables.incremental_size);
-		if (!leg_model->net || linnet_incremental_init(leg_model->net, loaded->tables.incremental_size, &loaded->tables, NULL) < 0) {
+		if (!leg_model->net ||
+		    linnet_incremental_init(leg_model->net, loaded->tables.incremental_size, &loaded->tables, NULL) < 0) {
 			kvfree(leg_model->net);
 			kfree(leg_model);
 			return NULL;

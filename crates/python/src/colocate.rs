@@ -181,7 +181,7 @@ impl PySharedDrive {
         loads: Vec<(PyRef<'_, PyTenantLoad>, u64)>,
         seconds: f64,
         warm_s: Option<f64>,
-    ) -> PyResult<(Vec<Vec<f64>>, WarmUp)> {
+    ) -> PyResult<(Vec<Vec<f64>>, Named)> {
         let (warm_ns, end_ns) = measured(loads.len(), warm_s.unwrap_or(0.0), warm_s.unwrap_or(0.0) + seconds)?;
         let loads: Vec<(Load, u64)> = loads.iter().map(|(load, seed)| (load.0.clone(), *seed)).collect();
         let mut progress = Progress::new(None);
@@ -221,18 +221,16 @@ impl PySharedDrive {
         tenants: Vec<(PyRef<'_, PyTrace>, usize)>,
         warm_s: f64,
         end_s: f64,
-    ) -> PyResult<Vec<(Vec<f64>, Waits, Waits)>> {
+    ) -> PyResult<Vec<(Vec<f64>, Named, Named)>> {
         let found = self.outcomes(py, tenants, warm_s, end_s)?;
         Ok(found.iter().map(|one| (numbers(one), waits(&one.ops[0]), waits(&one.ops[1]))).collect())
     }
 }
 
-type Waits = BTreeMap<&'static str, f64>;
+/// Figures by their names.
+type Named = BTreeMap<&'static str, f64>;
 
-/// How a drive was warmed up: see `run_loads`.
-type WarmUp = BTreeMap<&'static str, f64>;
-
-fn waits(seen: &Seen) -> Waits {
+fn waits(seen: &Seen) -> Named {
     let named = Mechanism::ALL.iter().zip(seen.wait_us_mean).map(|(mechanism, us)| (mechanism.name(), us));
     named.filter(|(_, us)| *us > 0.0).collect()
 }

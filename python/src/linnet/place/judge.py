@@ -247,7 +247,7 @@ def _least(values: Sequence[float | None], which: Callable[[list[float]], float]
 def score(answers: Answers, target: int) -> dict[str, Any]:
     """R2 of logarithms, quantiles of the relative error, and the share of outcomes within their intervals.
 
-    ``coverage90_low`` and ``_high``: 95 % of that share when drive models, or mixes, are drawn anew (block bootstrap).
+    ``coverage90_low`` and ``_high``: 95 % interval of that share (bootstrap over drive models, or over mixes).
     ``interval90_factor``: from the predicted value to the interval's ends, at the median.
     """
     truth = np.concatenate([values[:, target] for values in answers.outcomes])

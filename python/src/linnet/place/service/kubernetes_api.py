@@ -37,7 +37,7 @@ class ApiError(OSError):
 
 @dataclass(frozen=True)
 class Api:
-    """An API server and who asks it. Over plain HTTP, as to `kubectl proxy`, no token is sent."""
+    """An API server, and the folder of its credentials. Over plain HTTP, as to `kubectl proxy`, no token is sent."""
 
     url: str
     credentials: Path
