@@ -293,3 +293,20 @@ fn writes_end_with_the_least_spare_space() {
     assert_eq!(ssd.check(), Ok(()));
     assert!(ssd.stats().waf() > 2.0);
 }
+
+/// A plane to which more is written at once than it has free blocks: while the programs of every full block are queued,
+/// no block can be collected, and collection must start when one can.
+#[test]
+fn a_burst_to_one_plane_is_served() {
+    for stop in 0..4 {
+        let params =
+            QueuedParams { write_buffer_bytes: 0, gc_stop_writes_below_blocks: stop, ..small(0, false, false) };
+        let mut ssd = filled(&params, 64);
+        let now = 1_000_000_000;
+        let planes = 16;
+        let burst = (0..400).map(|n| (now, Request::new(Op::Write, n % 40 * planes * 4096, 4096)));
+        assert_eq!(ssd.serve(burst).len(), 400, "stop {stop}");
+        assert_eq!(ssd.check(), Ok(()));
+        assert!(ssd.stats().gc_runs > 0);
+    }
+}

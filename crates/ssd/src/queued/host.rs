@@ -336,7 +336,15 @@ impl QueuedSsd {
     /// A program is done: its slot of the buffer is free, and the work that waited for it continues.
     pub(super) fn programmed(&mut self, job: &Job) {
         let (plane, block) = self.flash.block_of(job.physical);
-        self.flash.planes[plane as usize].blocks[block as usize].programming -= 1;
+        let state = &mut self.flash.planes[plane as usize];
+        state.blocks[block as usize].programming -= 1;
+        // Writes that found every full block still being programmed started no collection.
+        if state.blocks[block as usize].programming == 0
+            && state.collecting == 0
+            && !self.starved[plane as usize].is_empty()
+        {
+            self.collect_if_short(plane);
+        }
         if job.source == Source::Gc {
             self.page_moved(job);
             return;
