@@ -7,9 +7,11 @@ from linnet.place.allocate import Allocator, Settings
 from linnet.place.batch import predict_sets
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
+from linnet.place.confidence import towards
 from linnet.place.sheet import SheetModel
 from linnet.place.slo import Slo, Tenant
-from linnet.place.words import Profile
+from linnet.place.whatif import what_if
+from linnet.place.words import Drive, Profile
 from place_made import GB, Line, chance_profile, drive, profile, tenant
 
 
@@ -107,6 +109,35 @@ def test_a_promise_at_95_percent_looks_at_the_far_end_of_the_interval() -> None:
     slos = {c: (Slo("read_latency_mean_us", bound=125, confidence_percent=c),) for c in (50, 95)}
     assert half.place(Tenant("a", GB, profile("a", 20_000), slos[50])).drive == "d0"
     assert sure.place(Tenant("a", GB, profile("a", 20_000), slos[95])).drive is None
+
+
+class Graded(Line):
+    """A line whose errors have long tails: a third of the way to the end of the interval is 90 % sure."""
+
+    def parts(self, drive: Drive) -> np.ndarray:
+        return np.array([[0.05], [0.1], [0.2], [1 / 3]])
+
+
+@pytest.mark.parametrize(("percent", "part"), [(50, 0), (60, 0.05), (70, 0.1), (80, 0.2), (90, 1 / 3), (95, 1)])
+def test_a_confidence_between_is_part_of_the_way_to_the_end(percent: int, part: float) -> None:
+    """20,000 reads/s take 120 us, and the interval ends at 132."""
+    limit = 120 * (132 / 120) ** part
+    for bound, fits in ((limit * 1.0001, True), (limit * 0.9999, False)):
+        promise = (Slo("read_latency_mean_us", bound=bound, confidence_percent=percent),)
+        newcomer = Tenant("a", GB, profile("a", 20_000), promise)
+        assert what_if(made(drives=1, model=Graded()), newcomer, "d0").allowed is fits
+        assert (made(drives=1, model=Graded()).place(newcomer).drive == "d0") is fits
+
+
+def test_a_bandwidth_at_a_confidence_looks_the_other_way() -> None:
+    value, low, part = np.array([[100.0, 0.0]]), np.array([[64.0, 0.0]]), np.array([[0.5, 0.5]])
+    np.testing.assert_allclose(towards(value, low, part), [[80.0, 0.0]])
+
+
+def test_a_model_that_does_not_know_a_confidence_says_so() -> None:
+    promise = (Slo("read_latency_mean_us", bound=125, confidence_percent=80),)
+    with pytest.raises(ValueError, match="confidence_percent 80: this model knows 50 and 95 only"):
+        made().place(Tenant("a", GB, profile("a", 20_000), promise))
 
 
 def test_unknown_workloads_are_staged_and_known_ones_are_not() -> None:
@@ -235,7 +266,7 @@ def test_bad_words_are_refused() -> None:
         lambda: Slo("speed", bound=1),
         lambda: Slo("read_latency_p99_us", bound=float("nan")),
         lambda: Slo("read_bandwidth_mean", degradation_percent=101),
-        lambda: Slo("read_bandwidth_mean", bound=1, confidence_percent=90),
+        lambda: Slo("read_bandwidth_mean", bound=1, confidence_percent=75),
         lambda: Tenant("", 1),
         lambda: Tenant("a", -1),
         lambda: Tenant("a", 1, Profile("a", {"depth": -1.0})),

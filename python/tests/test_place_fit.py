@@ -14,6 +14,7 @@ import pytest
 from linnet.place import container, moments
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
+from linnet.place.confidence import CONFIDENCES, parts
 from linnet.place.fitted import TARGETS, PlacementModel, read_model, to_bytes
 from linnet.place.fitting import fit_model
 from linnet.place.label import Cache
@@ -102,6 +103,27 @@ def test_more_of_a_tenant_than_its_queue_holds_loses_bandwidth(model: PlacementM
     assert alone["write_bandwidth_mean"].value == pytest.approx(64 / latency_s * 4096)
     assert alone["write_bandwidth_mean"].value < greedy.features["write_aligned_bandwidth_mean"]
     assert math.isnan(alone["read_latency_p99_us"].value), "a tenant that does not read has no latency of reads"
+
+
+def test_confidences_between_rise_to_the_end_of_the_interval(model: PlacementModel, tmp_path: Path) -> None:
+    for drive in (model.drives["a0"], Drive("strange", "other", {"rnd_read_iops": 5e5, "rnd_write_iops": 9e4})):
+        ways = np.array([parts(model, drive, percent) for percent in CONFIDENCES])
+        assert ways.shape == (len(CONFIDENCES), len(model.metrics))
+        assert (ways[0] == 0).all() and (ways[-1] == 1).all() and (np.diff(ways, axis=0) >= 0).all()
+        assert (ways[1] < 1).any(), "the levels are told apart"
+    assert not np.array_equal(model.known_parts, model.new_parts)
+
+
+def test_a_file_of_an_older_version_knows_two_confidences(model: PlacementModel, tmp_path: Path) -> None:
+    head, columns = container.unpack(to_bytes(model))
+    for target in head["targets"]:
+        del target["known_parts"]
+    path = tmp_path / "old.linnet"
+    path.write_bytes(container.pack(head, columns))
+    old = read_model(path)
+    assert (parts(old, old.drives["a0"], 95) == 1).all()
+    with pytest.raises(ValueError, match="knows 50 and 95 only"):
+        parts(old, old.drives["a0"], 80)
 
 
 def test_quantiles_do_not_cross(model: PlacementModel) -> None:
@@ -203,6 +225,10 @@ def test_every_damaged_file_is_refused(model: PlacementModel, tmp_path: Path) ->
         (lambda head, columns: head["targets"].pop(), "targets"),
         (lambda head, columns: head["targets"][0].update(roughness=2.5), "roughness"),
         (lambda head, columns: head["targets"][0].update(known_factor=-1.0), "out of range"),
+        (lambda head, columns: head["targets"][3].update(new_parts=[0.1, 0.2, 0.3]), "parts: 4 rising numbers"),
+        (lambda head, columns: head["targets"][3].update(known_parts=[0.1, 0.3, 0.2, 1.0]), "rising numbers"),
+        (lambda head, columns: head["targets"][3].update(known_parts=[0.1, 0.2, 0.3, 1.5]), "from 0 to 1"),
+        (lambda head, columns: head["targets"][3].update(known_parts=7), "head lacks or misuses"),
         (lambda head, columns: head.pop("drives"), "drives"),
         (lambda head, columns: columns.__setitem__((0, 0), 99.0), "a drive that the head lacks"),
         (lambda head, columns: columns.__setitem__((2, 0), -5.0), "a load is negative"),

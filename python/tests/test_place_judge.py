@@ -73,6 +73,8 @@ def test_ours_finds_the_plateau_and_the_hump_that_a_forest_misses(drives: Observ
     assert ours["r2"] > 0.93
     assert ours["r2"] > forest["r2"]
     assert 0.8 <= ours["coverage90"] <= 1.0
+    kept = [ours[f"kept{percent}"] for percent in (60, 70, 80, 90, 95)]
+    assert kept == sorted(kept) and kept[2] >= 0.7 and kept[0] < kept[4]
 
 
 @pytest.mark.slow

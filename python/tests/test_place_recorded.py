@@ -83,14 +83,17 @@ def test_nobody_has_seen_the_cell_that_it_is_asked_about(cells: Cells) -> None:
 
 def test_the_bound_breaks_nothing_and_ours_needs_fewer_drives_than_quota(data: dict[str, Observations]) -> None:
     rows = [*rows_of(data, P99, [100.0], 1, lambda: None)]
+    ends = [f"linnet at {percent} %" for percent in (60, 70, 80, 90, 95)]
     assert {row["source"] for row in rows} == {"ssdiq", "icpe"}
     for source in ("ssdiq", "icpe"):
         by_name = {row["placer"]: row for row in rows if row["source"] == source}
-        assert set(by_name) == {"quota", *recorded.MODELS, "linnet, 90 %", "bound"}
+        assert set(by_name) == {"quota", *recorded.MODELS, *ends, "bound"}
         assert by_name["bound"]["violated_percent"] == by_name["bound"]["accepted_broken"] == 0
-        assert by_name["linnet, 90 %"]["accepted"] <= by_name["linnet"]["accepted"]
+        accepted = [by_name[name]["accepted"] for name in ("linnet", *ends)]
+        assert accepted == sorted(accepted, reverse=True)
     ours = {row["placer"]: row for row in rows if row["source"] == "ssdiq"}
     assert ours["linnet"]["drives"] < ours["quota"]["drives"]
+    assert ours["linnet at 95 %"]["accepted"] < ours["linnet"]["accepted"]
     assert ours["linnet"]["accepted_broken"] <= 0.1 * ours["linnet"]["accepted"]
 
 
@@ -98,5 +101,5 @@ def test_the_command_prints_rows_and_refuses_an_unknown_target(tmp_path: Path, l
     write_icpe(tmp_path)
     words = ("study", "recorded", "--data", str(tmp_path), "--slo", "100", "--seeds", "1")
     done = linnet(*words, "--json")
-    assert len(json.loads(done.stdout)["rows"]) == 6
+    assert len(json.loads(done.stdout)["rows"]) == 10
     assert "read_latency_p99_us" in linnet(*words, "--target", "nothing").stderr

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from linnet.place import moments
 from linnet.place.batch import HIGH, LOW, VALUE, AggregateModel, SumModel, predict_sets
 from linnet.place.cluster import NONE, Cluster
+from linnet.place.confidence import parts, towards
 from linnet.place.moments import Floats
 from linnet.place.words import Interference, Prediction, Profile
 
@@ -43,9 +44,9 @@ class Checker:
         self.model = model
         self._column = {name: index for index, name in enumerate(model.metrics)}
         self._metric: NDArray[np.intp] = np.full((0, 1), NONE, np.intp)
-        self._side: NDArray[np.intp] = np.zeros((0, 1), np.intp)
         self._least: NDArray[np.bool_] = np.zeros((0, 1), np.bool_)
         self._limit: Floats = np.zeros((0, 1, 0))
+        self._part: Floats = np.zeros((0, 1, 0))
         self._alone: dict[tuple[np.uint64, int], Floats] = {}
 
     def learn(self, rows: NDArray[np.intp]) -> None:
@@ -63,13 +64,15 @@ class Checker:
         self._ask_alone(rows)
         for kind in range(len(self.cluster.kinds)):
             alone = self.alone(rows, kind)
+            drive = self.cluster.kinds[kind]
+            way = {c: parts(self.model, drive, c) for c in {slo.confidence_percent for each in slos for slo in each}}
             for index, (row, promised) in enumerate(zip(rows, slos, strict=True)):
                 for slot, slo in enumerate(promised):
                     column = self._column[slo.metric]
                     self._metric[row, slot] = column
                     self._least[row, slot] = slo.at_least
-                    self._side[row, slot] = VALUE if slo.confidence_percent == 50 else LOW if slo.at_least else HIGH
                     self._limit[row, slot, kind] = slo.limit(alone[index, column, VALUE])
+                    self._part[row, slot, kind] = way[slo.confidence_percent][column]
 
     def alone(self, rows: NDArray[np.intp], kind: int) -> Floats:
         """Predictions of tenants alone on a kind of drive, [n, metrics, 3]."""
@@ -158,10 +161,12 @@ class Checker:
 
     def broken(self, rows: NDArray[np.intp], drives: NDArray[np.intp], predicted: Floats) -> NDArray[np.bool_]:
         """Which SLOs of these tenants the predictions break, [n, slots]."""
-        metric = self._metric[rows]
-        limit = self._limit[rows[:, None], np.arange(metric.shape[1]), self.cluster.kind[drives][:, None]]
-        value = predicted[np.arange(len(rows))[:, None], metric, self._side[rows]]
-        over: NDArray[np.bool_] = np.where(self._least[rows], value < limit, value > limit) & (metric != NONE)
+        metric, least, asked = self._metric[rows], self._least[rows], np.arange(len(rows))[:, None]
+        slot = rows[:, None], np.arange(metric.shape[1]), self.cluster.kind[drives][:, None]
+        limit = self._limit[slot]
+        end = predicted[asked, metric, np.where(least, LOW, HIGH)]
+        value = towards(predicted[asked, metric, VALUE], end, self._part[slot])
+        over: NDArray[np.bool_] = np.where(least, value < limit, value > limit) & (metric != NONE)
         return over
 
     def fits(self, newcomer: int, drives: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -221,12 +226,12 @@ class Checker:
         slots = max(slots, have_slots)
         if (rows, slots, kinds) == self._limit.shape:
             return
-        metric, side = np.full((rows, slots), NONE, np.intp), np.zeros((rows, slots), np.intp)
-        least, limit = np.zeros((rows, slots), np.bool_), np.full((rows, slots, kinds), np.nan)
-        metric[:have_rows, :have_slots], side[:have_rows, :have_slots] = self._metric, self._side
-        least[:have_rows, :have_slots] = self._least
+        metric, least = np.full((rows, slots), NONE, np.intp), np.zeros((rows, slots), np.bool_)
+        limit, part = np.full((rows, slots, kinds), np.nan), np.zeros((rows, slots, kinds))
+        metric[:have_rows, :have_slots], least[:have_rows, :have_slots] = self._metric, self._least
         limit[:have_rows, :have_slots, :have_kinds] = self._limit
-        self._metric, self._side, self._least, self._limit = metric, side, least, limit
+        part[:have_rows, :have_slots, :have_kinds] = self._part
+        self._metric, self._least, self._limit, self._part = metric, least, limit, part
         if kinds > have_kinds and have_rows:
             known = np.array([row for row in range(have_rows) if self.cluster.tenants[row] is not None], np.intp)
             if len(known):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place import container, moments
+from linnet.place.confidence import BETWEEN
 from linnet.place.curve import Curve
 from linnet.place.gaussian import ROUGHNESS, Process
 from linnet.place.models.model import hidden
@@ -30,6 +31,7 @@ COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", "rnd_rea
 """Columns of the file before the outcomes: loads and rates in pages of 4 KiB per second."""
 NO_FIGURE = -1.0
 """Stands in the file for a figure that a data sheet lacks."""
+PARTS = ("known_parts", "new_parts")
 OUTSTANDING = float(SSDIQ_DEPTH)
 """I/Os that a tenant has outstanding at most unless its depth is more, as the tenants of the tables had."""
 MOST_LOG = 50.0
@@ -45,6 +47,10 @@ class PlacementModel:
     """What the spread is multiplied by for a 90 % interval on a drive of the training data: (targets,)."""
     new_factor: Floats
     """The same on a drive model that was not."""
+    known_parts: Floats | None = None
+    """What the intervals of lower confidences take of that half width, [BETWEEN, targets]; None in old files."""
+    new_parts: Floats | None = None
+    """The same on a drive model that was not in the training data."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -106,6 +112,15 @@ class PlacementModel:
             mean[rows] = answers[0, member[rows]]
             width[rows] = answers[1, member[rows]] * (self.known_factor if self._near(drive) else self.new_factor)
         return _answers(own, mean, width)
+
+    def parts(self, drive: Drive) -> Floats | None:
+        """See :class:`linnet.place.confidence.GradedModel`. Bandwidths have the parts of the mean latency that bounds
+        them: where the bound does not bind at a level, this asks for more than needed, never for less.
+        """
+        known = self.known_parts if self._near(drive) else self.new_parts
+        if known is None:
+            return None
+        return np.column_stack([known, *(known[:, TARGETS.index(f"{op}_latency_mean_us")] for op in OPS)])
 
     def curve(self, drive: Drive) -> Curve:
         """The answers for a drive; drives that were not measured and have one sheet share theirs."""
@@ -188,7 +203,10 @@ def assembled(known: Observations, targets: Sequence[dict[str, Any]]) -> Placeme
     known_factor, new_factor = (
         np.array([target[name] for target in targets]) for name in ("known_factor", "new_factor")
     )
-    return PlacementModel(latency, known_factor, new_factor)
+    if not all(name in target for target in targets for name in PARTS):
+        return PlacementModel(latency, known_factor, new_factor)
+    known_parts, new_parts = (np.array([target[name] for target in targets], float).T for name in PARTS)
+    return PlacementModel(latency, known_factor, new_factor, known_parts, new_parts)
 
 
 def to_bytes(model: PlacementModel) -> bytes:
@@ -213,6 +231,11 @@ def to_bytes(model: PlacementModel) -> bytes:
                 "hyperparameters": [float(value) for value in process.theta],
                 "known_factor": float(model.known_factor[t]),
                 "new_factor": float(model.new_factor[t]),
+                **{
+                    name: [float(part) for part in parts[:, t]]
+                    for name, parts in zip(PARTS, (model.known_parts, model.new_parts), strict=True)
+                    if parts is not None
+                },
             }
             for t, (target, process) in enumerate(zip(TARGETS, model.latency.processes, strict=True))
         ],
@@ -268,4 +291,8 @@ def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
             )
         if not all(isinstance(n, float) and abs(n) <= MOST_LOG for n in numbers) or min(numbers[-2:]) <= 0:
             raise ValueError(f"{target['name']}: a number is out of range")
+        for parts in (target[name] for name in PARTS if name in target):
+            steps = [0.0, *parts, 1.0]
+            if len(parts) != len(BETWEEN) or not all(isinstance(n, float) for n in parts) or steps != sorted(steps):
+                raise ValueError(f"{target['name']}: parts: {len(BETWEEN)} rising numbers from 0 to 1 are needed")
     return assembled(known, head["targets"])

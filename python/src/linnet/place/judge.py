@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linnet.place.confidence import CONFIDENCES
 from linnet.place.models.closed_loop import ClosedLoop
 from linnet.place.models.make import make
 from linnet.place.models.model import Model, groups_of
@@ -24,7 +25,8 @@ from linnet.place.observations import Floats, Labels, Observations
 from linnet.place.probing import probe
 from linnet.place.splits import FIRST_SEED, LEAKING, Fold, against, applies, folds, inner_folds, parts, shuffles
 
-COVER = 0.9
+LEVELS = tuple(2 * percent / 100 - 1 for percent in CONFIDENCES[1:])
+"""Shares of the outcomes that intervals are made for: one side of each holds at a confidence above 50 %."""
 DRAWS = 1000
 """Resamples that a coverage's uncertainty is of."""
 ROWS_FOR_INTERVALS = 400
@@ -48,16 +50,16 @@ class Answers:
     outcomes: list[Floats] = field(default_factory=list)
     means: list[Floats] = field(default_factory=list)
     widths: list[Floats] = field(default_factory=list)
-    """Half widths of the intervals, logarithmic; NaN where none could be made."""
+    """Half widths of the intervals, [LEVELS, rows, targets], logarithmic; NaN where none could be made."""
     blocks: list[Labels] = field(default_factory=list)
     """What rows have in common, so that they err together: the drive model, or the mix."""
 
-    def add(self, rows: Observations, mean: Floats, width: Floats) -> None:
+    def add(self, rows: Observations, mean: Floats, widths: Floats) -> None:
         """Append the answers for rows."""
         self.blocks.append(rows.labels["model" if "model" in rows.labels else "mix"])
         self.outcomes.append(rows.outcomes)
         self.means.append(mean)
-        self.widths.append(width)
+        self.widths.append(widths)
 
 
 def judge(
@@ -160,16 +162,16 @@ def answer_fold(
         part for one in inner_folds(question.split, fold.train, seed) for part in _parts(question, one, outer[0].ours)
     ]
     for name in models:
-        factor = _factor(name, inner, len(fold.tried.targets))
+        factors = _factors(name, inner, len(fold.tried.targets))
         for part in outer:
             mean, spread = _fitted(name, part).predict(part.rows)
-            answers[name][-1].add(part.rows, mean, spread * factor)
+            answers[name][-1].add(part.rows, mean, spread * factors[:, None])
 
 
-def interval_factor(question: Question, train: Observations, seed: int, start: Model) -> Floats:
-    """What our model's spread is multiplied by for a 90 % interval, for each target; NaN without groups to hold out."""
+def interval_factors(question: Question, train: Observations, seed: int, start: Model) -> Floats:
+    """What our model's spread is multiplied by for an interval, [LEVELS, targets]; NaN without groups to hold out."""
     inner = [part for one in inner_folds(question.split, train, seed) for part in _parts(question, one, start)]
-    return _factor("linnet", inner, len(train.targets))
+    return _factors("linnet", inner, len(train.targets))
 
 
 def _fitted(name: str, part: Part, thinned: bool = False) -> Model:
@@ -185,18 +187,18 @@ def _fitted(name: str, part: Part, thinned: bool = False) -> Model:
     return model
 
 
-def _factor(name: str, inner: Sequence[Part], targets: int) -> Floats:
-    """What the model's spread is multiplied by, for each target; NaN without inner folds."""
+def _factors(name: str, inner: Sequence[Part], targets: int) -> Floats:
+    """What the model's spread is multiplied by, [LEVELS, targets]; NaN without inner folds."""
     scores, cells = [], 0
     for part in inner:
         mean, spread = _fitted(name, part, thinned=True).predict(part.rows)
         scores.append(np.abs(part.rows.outcomes - mean) / spread)
         cells += len(set(part.rows.labels["cell"]))
     if not scores:
-        return np.full(targets, math.nan)
+        return np.full((len(LEVELS), targets), math.nan)
     # Rows of a cell repeat each other: cells count as the sample of the finite-sample quantile.
-    level = min(1.0, math.ceil((cells + 1) * COVER) / cells)
-    return np.asarray(np.quantile(np.concatenate(scores), level, axis=0), float)
+    shares = [min(1.0, math.ceil((cells + 1) * level) / cells) for level in LEVELS]
+    return np.asarray(np.quantile(np.concatenate(scores), shares, axis=0), float)
 
 
 def _thinned(rows: Observations) -> Observations:
@@ -222,6 +224,7 @@ def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence
                     for key in (
                         *("r2", "median_error", "p90_error"),
                         *("coverage90", "coverage90_low", "coverage90_high", "interval90_factor"),
+                        *(f"kept{percent}" for percent in CONFIDENCES[1:]),
                     )
                 },
                 "r2_least": _least([one["r2"] for one in scored], min),
@@ -248,11 +251,13 @@ def score(answers: Answers, target: int) -> dict[str, Any]:
     """R2 of logarithms, quantiles of the relative error, and the share of outcomes within their intervals.
 
     ``coverage90_low`` and ``_high``: 95 % interval of that share (bootstrap over drive models, or over mixes).
-    ``interval90_factor``: from the predicted value to the interval's ends, at the median.
+    ``interval90_factor``: from the predicted value to the interval's ends, at the median. ``kept60`` to ``kept95``:
+    share of the outcomes at or below what is predicted at that confidence.
     """
     truth = np.concatenate([values[:, target] for values in answers.outcomes])
     mean = np.concatenate([values[:, target] for values in answers.means])
-    width = np.concatenate([values[:, target] for values in answers.widths])
+    widths = np.concatenate([values[:, :, target] for values in answers.widths], axis=1)
+    width = widths[-1]
     error = np.abs(np.expm1(mean - truth))
     around = float(((truth - truth.mean()) ** 2).sum())
     known = np.isfinite(width)
@@ -267,6 +272,10 @@ def score(answers: Answers, target: int) -> dict[str, Any]:
         "coverage90_low": low,
         "coverage90_high": high,
         "interval90_factor": float(np.exp(np.median(width[known]))) if known.any() else None,
+        **{
+            f"kept{percent}": float((truth <= mean + far)[known].mean()) if known.any() else None
+            for percent, far in zip(CONFIDENCES[1:], widths, strict=True)
+        },
     }
 
 
@@ -291,7 +300,8 @@ def ceiling(data: dict[str, Observations]) -> list[dict[str, Any]]:
                 if len(others):
                     mean = np.median(tried.outcomes[others], axis=0)
                     part = tried.take(own)
-                    answers.add(part, np.broadcast_to(mean, part.outcomes.shape), np.full_like(part.outcomes, np.nan))
+                    unknown = np.full((len(LEVELS), *part.outcomes.shape), np.nan)
+                    answers.add(part, np.broadcast_to(mean, part.outcomes.shape), unknown)
         if answers.outcomes:
             rows += _rows(Question(source, "repeatability", 0), tried.targets, "other-repeats", [answers])
     return rows

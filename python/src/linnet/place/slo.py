@@ -6,11 +6,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from linnet.place.confidence import CONFIDENCES
 from linnet.place.words import METRICS, Profile
-
-CONFIDENCES = (50, 95)
-"""How sure a promise can be, in percent: 50 compares the predicted value with the bound, 95 the far end of its 90 %
-interval, beyond which one outcome in twenty is expected."""
 
 SLOS_MAX = 8
 """SLOs of one tenant."""
@@ -41,7 +38,10 @@ class Slo:
         if self.degradation_percent is not None and self.at_least and self.degradation_percent > 100:
             raise ValueError(f"slo on {self.metric}: a bandwidth falls by at most 100 %, not {value} %")
         if self.confidence_percent not in CONFIDENCES:
-            raise ValueError(f"slo on {self.metric}: confidence_percent is 50 or 95, not {self.confidence_percent}")
+            known = ", ".join(map(str, CONFIDENCES))
+            raise ValueError(
+                f"slo on {self.metric}: confidence_percent is {self.confidence_percent}, not one of {known}"
+            )
 
     @property
     def at_least(self) -> bool:

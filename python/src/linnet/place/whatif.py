@@ -12,8 +12,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from linnet.place.allocate import Allocator
 from linnet.place.cluster import NONE
+from linnet.place.confidence import parts, towards
 from linnet.place.slo import Slo, Tenant
 from linnet.place.words import FEATURES, Drive, Interference, Prediction, Profile
 
@@ -194,7 +197,7 @@ def effects_on(model: Interference, drive: Drive, there: Sequence[Tenant], newco
         for metric, slo in chosen[index]:
             then, now = before[index][metric], after[index][metric]
             limit = None if slo is None else slo.limit(alone[index].get(metric, then).value)
-            broken = slo is not None and limit is not None and _breaks(slo, limit, now)
+            broken = slo is not None and limit is not None and _breaks(model, drive, slo, limit, now)
             cause, share = causes[index].get(metric, (None, None))
             found.append(Effect(tenant.id, tenant is newcomer, metric, then, now, limit, broken, cause, share))
     return sorted(found, key=lambda one: (-one.broken, -one.change_percent))
@@ -218,10 +221,10 @@ def _shown(tenant: Tenant, predicted: Mapping[str, Prediction]) -> list[tuple[st
     return known[:1]
 
 
-def _breaks(slo: Slo, limit: float, now: Prediction) -> bool:
-    if slo.at_least:
-        return (now.value if slo.confidence_percent == 50 else now.low90) < limit
-    return (now.value if slo.confidence_percent == 50 else now.high90) > limit
+def _breaks(model: Interference, drive: Drive, slo: Slo, limit: float, now: Prediction) -> bool:
+    part = parts(model, drive, slo.confidence_percent)[[model.metrics.index(slo.metric)]]
+    value = towards(np.array([now.value]), np.array([now.low90 if slo.at_least else now.high90]), part)[0]
+    return bool(value < limit if slo.at_least else value > limit)
 
 
 def _causes(

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet.place.judge import Answers, Question, answer_fold
+from linnet.place.confidence import CONFIDENCES
+from linnet.place.judge import LEVELS, Answers, Question, answer_fold
 from linnet.place.models.make import make
 from linnet.place.models.model import by_cell, groups_of
 from linnet.place.models.open_loop import capacities, writes_used
@@ -96,22 +97,23 @@ def cells_of(rows: Observations) -> Cells:
 def guesses(
     cells: Cells, seed: int, models: Sequence[str], progress: Callable[[], None]
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Logarithms of the targets, and half widths of 90 % intervals, [n, targets] each, of models that have not seen the
-    cell. ``quota`` has what the worst cell of the same load or less suffered, and no width.
+    """Logarithms of the targets, [n, targets], and half widths of intervals, [LEVELS, n, targets], of models that have
+    not seen the cell. ``quota`` has what the worst cell of the same load or less suffered, and no width.
     """
     rows = cells.rows
     number = {str(rows.labels["cell"][group[0]]): i for i, group in enumerate(cells.of)}
     known = np.isin(rows.labels["cell"].astype(str), [name for name, i in number.items() if cells.lightest[i]])
     base, others = rows.take(known), rows.take(~known)
-    found = {name: (cells.seen.copy(), np.zeros_like(cells.seen)) for name in (*models, "quota")}
+    none = np.zeros((len(LEVELS), *cells.seen.shape))
+    found = {name: (cells.seen.copy(), none.copy()) for name in (*models, "quota")}
     for fold in folds(SPLIT, others, seed):
         train, tried = base.joined(fold.train), fold.tried
         at = np.array([number[str(name)] for name in tried.labels["cell"]], np.intp)
         for name in models:
-            mean, width = _told(name, Fold(train, tried), seed)
+            mean, widths = _told(name, Fold(train, tried), seed)
             for i in np.unique(at):
                 found[name][0][i] = np.median(mean[at == i], axis=0)
-                found[name][1][i] = np.median(width[at == i], axis=0)
+                found[name][1][:, i] = np.median(widths[:, at == i], axis=1)
         hidden = np.unique(at)
         found["quota"][0][hidden] = worst(cells, hidden)
         progress()
@@ -119,7 +121,8 @@ def guesses(
 
 
 def _told(name: str, fold: Fold, seed: int) -> tuple[Floats, Floats]:
-    """A model's logarithms of the targets and half widths of its intervals, [n, targets] each, for the rows tried.
+    """A model's logarithms of the targets, [n, targets], and half widths of its intervals, [LEVELS, n, targets], for
+    the rows tried.
 
     The intervals of the rivals are 0: a forest does not say where it is unsure.
     """
@@ -128,17 +131,17 @@ def _told(name: str, fold: Fold, seed: int) -> tuple[Floats, Floats]:
         rival = make(name, tried.source)
         rival.fit(train)
         mean, _ = rival.predict(tried)
-        return mean, np.zeros_like(mean)
+        return mean, np.zeros((len(LEVELS), *mean.shape))
     answers = {name: [Answers()]}
     answer_fold(Question(tried.source, SPLIT, 0), Fold(_latency(train), _latency(tried)), [name], seed, answers)
-    (mean,), (width,) = answers[name][0].means, answers[name][0].widths
+    (mean,), (widths,) = answers[name][0].means, answers[name][0].widths
     if SHARE not in tried.targets:
-        return mean, width
+        return mean, widths
     # Ours predicts no share: beyond the capacity that it measured or inferred, writers get that.
     room = capacities(by_cell(train)[0], tried)
     need = writes_used(*(tried.inputs[column] for column in ("all_read_pages", "all_write_pages", "rnd_read_iops")))
     share = np.array([room[str(drive)] for drive in tried.labels["drive"]]) / np.maximum(need, 1e-9)
-    return np.column_stack([mean, np.log(np.minimum(share, 1.0))]), np.column_stack([width, np.zeros(len(width))])
+    return np.column_stack([mean, np.log(np.minimum(share, 1.0))]), np.append(widths, np.zeros_like(widths), axis=2)
 
 
 def _latency(rows: Observations) -> Observations:
@@ -209,12 +212,14 @@ def rows_of(
             broke = suffered(cells, slo)
             good = broke == 0
             allowed: dict[str, list[Any]] = {"quota": [], **{name: [] for name in MODELS}}
-            allowed |= {"linnet, 90 %": [], "bound": [good]}
+            allowed |= {f"linnet at {percent} %": [] for percent in CONFIDENCES[1:]} | {"bound": [good]}
             for found in shuffles:
-                for name, (mean, width) in found.items():
+                for name, (mean, widths) in found.items():
                     allowed[name].append(~cells.broken(mean, slo).any(axis=1))
                     if name == "linnet":
-                        allowed["linnet, 90 %"].append(~cells.broken(mean + worse(cells) * width, slo).any(axis=1))
+                        for percent, width in zip(CONFIDENCES[1:], widths, strict=True):
+                            end = mean + worse(cells) * width
+                            allowed[f"linnet at {percent} %"].append(~cells.broken(end, slo).any(axis=1))
             for name, each in allowed.items():
                 packed = [placed(cells, chosen(cells, one), broke) for one in each]
                 yield {

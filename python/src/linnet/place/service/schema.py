@@ -26,7 +26,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Confidence = Annotated[Literal[50, 95], BeforeValidator(_whole)]
+Confidence = Annotated[Literal[50, 60, 70, 80, 90, 95], BeforeValidator(_whole)]
 Name = Annotated[str, Field(pattern=NAME, examples=["db-7"])]
 Bytes = Annotated[int, Field(ge=0, le=BYTES_MAX, examples=[200_000_000_000]), BeforeValidator(_whole)]
 
