@@ -34,30 +34,14 @@ while getopts k:r:R:n:m:l:f:o:t:p: option; do
 	esac
 done
 case $scale in 1 | 2 | 5 | 10) ;; *) echo "-t $scale: 1, 2, 5 or 10, so that all rates are whole" >&2; exit 2 ;; esac
-linnet=$(readlink -f "${LINNET:-.venv/bin/linnet}")
-seed=1
-[ -x "$linnet" ] || { echo "no $linnet: run make build" >&2; exit 2; }
-kdir=$(tests/vm/vmlab kdir "$kernel")
-make -s kernel KDIR="$kdir"
-make -s lib
-make -s -C tests/vm/src
-cargo build --release --locked --quiet -p linnet-nbd --example serve_ssd
+. tests/vm/effect-host.sh
+build_for "$kernel"
 cargo build --release --locked --quiet -p linnet-study --example effect
-modules=build/kernel/$(basename "$(dirname "$kdir")")
-
-rm -rf "$out"
-mkdir -p "$out"
-out=$(readlink -f "$out")
-# The machine requests its model with one file, and the answer is another file.
-(
-	while [ ! -e "$out/recorded" ]; do sleep 0.5; done
-	"$linnet" fit -t "$out"/leg0.txt -t "$out"/leg1.txt -t "$out"/leg2.txt -o "$out/m.linnet" --seed $seed --json \
-		>"$out/fit.json" 2>"$out/fit.log" || echo failed >"$out/fit.failed"
-	touch "$out/fitted"
-) &
+out=$(empty "$out")
+fit_when_recorded "$out" &
 fitter=$!
 tests/vm/vmlab run --kernel "$kernel" --virtual-time --smp 1 --mem 4096 --timeout 7200 --out "$out" --console "$out/console" -- \
-	tests/vm/effect-guest.sh "$PWD/$modules" "$rounds" "$file_rounds" "$reads" "$file_reads" "$learn" "$scale" \
+	tests/vm/effect-guest.sh "$modules" "$rounds" "$file_rounds" "$reads" "$file_reads" "$learn" "$scale" \
 	$((rate / scale)) $((writes / scale)) "$filesystems" "$preset" || status=$?
 kill $fitter 2>/dev/null || true
 # The target does not see the writes to the drives.
