@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linnet.studies.violations import Guarded, Mixes, Truth, broken, move, place, rows_of, sets_of
+from linnet.studies.placers import sets_of
+from linnet.studies.violations import Mixes, Truth, move, place, rows_of
+from linnet.studies.violations_models import Guarded, broken
 
 
 @pytest.fixture(scope="module")
