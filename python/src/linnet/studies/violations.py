@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Promises that placements really break when their mixes run on the SSD model.
 
-The workloads are those of ``linnet place label``. Every placer sees profiles and outcomes of random co-location runs;
-then each drive of its placement is run, and tenants count as violated whose bandwidth falls short of what they have
-alone by more than they were promised. A tenant offers the same I/Os in all of its runs, so that the difference is
-interference alone. The placer that knows the truth runs every mix before it decides: what prediction could gain.
+The workloads are those of ``linnet place label``. Every placer sees profiles and outcomes of as many co-location runs:
+of random mixes, or half of them of mixes that placements sought (``sought``). Then each drive of its placement is run,
+and tenants count as violated whose bandwidth falls short of what they have alone by more than they were promised. A
+tenant offers the same I/Os in all of its runs, so that the difference is interference alone. The placer that knows the
+truth runs every mix before it decides: what prediction could gain.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ ALLOWED, TRIED = 0.01, 0.1
 """Shares of violated tenants that ``linnet`` sets its margin for: to leave tenants there, and to move them later."""
 ROUNDS = 4
 """Rounds of moves at most, each after all drives have run."""
+SOUGHT_ROUNDS = 4
+"""Rounds of mixes that placements sought, each by what was learned until then."""
 
 
 class Mixes:
@@ -90,10 +93,13 @@ class Mixes:
             for mix, share in zip(mixes, shares, strict=True)
         ]
 
-    def runs(self, count: int) -> Runs:
+    def drawn(self, count: int) -> list[frozenset[int]]:
         """Random mixes of 2 to 16 as the paper makes them."""
         chance = np.random.default_rng(self.seed)
-        drawn = [frozenset(mix.tolist()) for mix in random_mixes(chance, len(self.library), count)]
+        return [frozenset(mix.tolist()) for mix in random_mixes(chance, len(self.library), count)]
+
+    def runs(self, drawn: Sequence[frozenset[int]]) -> Runs:
+        """What the tenants of these mixes see."""
         with ThreadPoolExecutor(2) as pool:
             shares = list(pool.map(self.together, drawn))
         rows = [sorted(mix) for mix in drawn]
@@ -103,7 +109,7 @@ class Mixes:
             self.features[np.concatenate(rows)],
             moments.to_features(np.vstack(others)),
             np.vstack(shares),
-            np.repeat(np.arange(count), [len(row) for row in rows]),
+            np.repeat(np.arange(len(rows)), [len(row) for row in rows]),
         )
 
 
@@ -140,6 +146,36 @@ def place(mixes: Mixes, model: Interference, slo: float, policy: Policy, order: 
     return place_all(mixes.drive, 2 * len(mixes.library), mixes.profiles, model, slo, settings, order)
 
 
+def sought(mixes: Mixes, slos: Sequence[float], count: int, stage: Callable[[str], None]) -> list[frozenset[int]]:
+    """Mixes to learn from: half of them random, the others those of drives that are nearly full.
+
+    In each round half of the workloads, in random order, are placed for one of the SLOs by what the runs so far teach,
+    with little margin, and the mixes of these placements are run. They lie near a promise, where a placer decides, and
+    they are those that its model likes, whose errors random mixes do not show.
+    """
+    chance = np.random.default_rng([mixes.seed, count])
+    found = mixes.drawn(count // 2)
+    for done in range(SOUGHT_ROUNDS):
+        stage(f"running mixes that placements seek, round {done + 1} of {SOUGHT_ROUNDS}")
+        ours = Guarded(mixes.drive, mixes.runs(found))
+        want = count // 2 + (count - count // 2) * (done + 1) // SOUGHT_ROUNDS
+        known = set(found)
+        while len(found) < want:
+            slo = float(chance.choice(np.asarray(slos)))
+            ours.promise(slo, TRIED)
+            order = chance.permutation(len(mixes.library))[: len(mixes.library) // 2].tolist()
+            policy: Policy = "first-fit" if chance.random() < 0.5 else "best-fit"
+            sets = sets_of(place(mixes, ours, slo, policy, order)).values()
+            new = [one for one in sets if len(one) > 1 and one not in known]
+            if not new:
+                # Nothing is placed together: random mixes are as good.
+                new = [one for one in mixes.drawn(2 * count) if one not in known]
+            chosen = [new[i] for i in chance.permutation(len(new))[: want - len(found)]]
+            found += chosen
+            known |= set(chosen)
+    return found
+
+
 def move(mixes: Mixes, allocator: Allocator, slo: float) -> int:
     """Let the drives run, and move the heaviest tenant off each where a promise broke; returns the moves.
 
@@ -165,15 +201,18 @@ def rows_of(
 ) -> Iterator[dict[str, Any]]:
     """A row for each SLO and placer: drives, tenants violated on the SSD model, moves."""
     stage(f"running {runs} random mixes")
-    learned = mixes.runs(runs)
+    learned = mixes.runs(mixes.drawn(runs))
+    near = mixes.runs(sought(mixes, slos, runs, stage))
     stage("fitting")
-    fitted = forests(learned.own, learned.others, learned.shares)
-    ours, truth = Guarded(mixes.drive, learned), Truth(mixes)
+    fitted: dict[str, Interference] = {**forests(learned.own, learned.others, learned.shares)}
+    fitted["gray-box forest, sought mixes"] = forests(near.own, near.others, near.shares)["gray-box forest"]
+    ours, ablated, truth = Guarded(mixes.drive, near), Guarded(mixes.drive, learned), Truth(mixes)
     given = range(len(mixes.library))
     loads = SheetModel().load(mixes.drive, mixes.features)
     heavy = np.argsort(-loads, kind="stable").tolist()
     for slo in slos:
         ours.promise(slo, ALLOWED)
+        ablated.promise(slo, ALLOWED)
 
         def row(name: str, sets: Sequence[frozenset[int]], moves: int = 0, slo: float = slo) -> dict[str, Any]:
             violated = sum(map(len, mixes.violated(sets, slo)))
@@ -186,17 +225,19 @@ def rows_of(
         models: list[tuple[str, Interference, Policy, Sequence[int]]] = [
             ("quota", Worst(learned), "first-fit", given),
             *((name, forest, "first-fit", given) for name, forest in fitted.items()),
+            ("linnet, random mixes", ablated, "best-fit", heavy),
             ("linnet", ours, "best-fit", heavy),
         ]
         for name, model, policy, order in models:
             stage(f"{slo:g} %: {name}")
             allocator = place(mixes, model, slo, policy, order)
             yield row(name, [*sets_of(allocator).values()])
-        ours.promise(slo, TRIED)
-        allocator = place(mixes, ours, slo, "best-fit", heavy)
-        yield row("linnet, to be moved", [*sets_of(allocator).values()])
-        moves = move(mixes, allocator, slo)
-        yield row("linnet, moved", [*sets_of(allocator).values()], moves)
+        for name, one in (("linnet, random mixes", ablated), ("linnet", ours)):
+            one.promise(slo, TRIED)
+            allocator = place(mixes, one, slo, "best-fit", heavy)
+            yield row(f"{name}, to be moved", [*sets_of(allocator).values()])
+            moves = move(mixes, allocator, slo)
+            yield row(f"{name}, moved", [*sets_of(allocator).values()], moves)
         packings = []
         for policy, order in (("first-fit", given), ("best-fit", heavy)):
             stage(f"{slo:g} %: the truth known, {policy}")
