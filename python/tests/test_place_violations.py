@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linnet.studies.violations import Guarded, Mixes, Truth, broken, move, place, rows_of, sets_of
+from linnet.studies.placers import sets_of
+from linnet.studies.violations import Mixes, Truth, move, place, rows_of, sought
+from linnet.studies.violations_models import Guarded, broken
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def test_who_knows_the_truth_breaks_no_promise(mixes: Mixes) -> None:
 
 
 def test_moves_mend_a_placement_that_promises_too_much(mixes: Mixes) -> None:
-    ours = Guarded(mixes.drive, mixes.runs(40))
+    ours = Guarded(mixes.drive, mixes.runs(mixes.drawn(40)))
     ours.margin = -1.0
     allocator = place(mixes, ours, 10.0, "first-fit", range(16))
     before = sum(map(len, mixes.violated([*sets_of(allocator).values()], 10.0)))
@@ -47,6 +49,19 @@ def test_moves_mend_a_placement_that_promises_too_much(mixes: Mixes) -> None:
     assert sorted(i for one in sets for i in one) == list(range(16)), "nobody is lost on the way"
 
 
+@pytest.mark.slow
+def test_sought_mixes_lie_nearer_to_a_promise_than_random_ones(mixes: Mixes) -> None:
+    found = sought(mixes, [10.0], 40, lambda text: None)
+    assert len(found) == len(set(found)) == 40
+    assert found[:20] == mixes.drawn(20), "half of the runs are of random mixes"
+    assert found == sought(mixes, [10.0], 40, lambda text: None), "the same seed seeks the same mixes"
+
+    def broken_share(some: list[frozenset[int]]) -> float:
+        return sum(map(len, mixes.violated(some, 10.0))) / sum(map(len, some))
+
+    assert broken_share(found[20:]) < 0.5 * broken_share(found[:20])
+
+
 def test_runs_are_kept(mixes: Mixes, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     first, again = (Mixes("sata", 16, 0.3, 1, path).together(frozenset([1, 2, 3])) for _ in range(2))
@@ -54,9 +69,12 @@ def test_runs_are_kept(mixes: Mixes, tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_every_placer_has_a_row(mixes: Mixes) -> None:
     rows = [*rows_of(mixes, [10.0], 30, 2.0, lambda text: None)]
     by_name = {row["placer"]: row for row in rows}
     assert by_name["the truth known, CP-SAT"]["violated"] == 0
     assert by_name["the truth known, CP-SAT"]["drives"] <= by_name["the truth known, first fit"]["drives"]
-    assert {"quota", "weighted mean", "gray-box forest", "linnet", "linnet, moved"} <= set(by_name)
+    assert {"quota", "weighted mean", "gray-box forest", "linnet", "linnet, random mixes", "linnet, moved"} <= set(
+        by_name
+    )

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Promises that placements really break when their mixes run on the SSD model.
 
-The workloads are those of ``linnet place label``. Every placer sees profiles and outcomes of random co-location runs;
-then each drive of its placement is run, and tenants count as violated whose bandwidth falls short of what they have
-alone by more than they were promised. A tenant offers the same I/Os in all of its runs, so that the difference is
-interference alone. The placer that knows the truth runs every mix before it decides: what prediction could gain.
+The workloads are those of ``linnet place label``. Every placer sees profiles and outcomes of as many co-location runs:
+of random mixes, or half of them of mixes that placements sought (``sought``). Then each drive of its placement is run,
+and tenants count as violated whose bandwidth falls short of what they have alone by more than they were promised. A
+tenant offers the same I/Os in all of its runs, so that the difference is interference alone. The placer that knows the
+truth runs every mix before it decides: what prediction could gain.
 """
 
 from __future__ import annotations
@@ -17,11 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linnet.place import moments
 from linnet.place.allocate import Allocator, Policy, Settings
-from linnet.place.batch import ByAggregate
 from linnet.place.bound import cover
 from linnet.place.label import Cache, Labeller, Plan, key_of
 from linnet.place.moments import Floats
@@ -29,6 +28,7 @@ from linnet.place.sheet import SheetModel
 from linnet.place.words import METRICS as SEEN
 from linnet.place.words import Drive, Interference, Prediction, Profile
 from linnet.studies.placers import METRICS, forests, place_all, random_mixes, sets_of
+from linnet.studies.violations_models import TOLERANCE, Guarded, Runs, Worst, broken
 
 COLUMNS = [SEEN.index(name) for name in METRICS]
 SHEETS = {
@@ -40,14 +40,12 @@ SHARE = (0.03, 0.6)
 """Bandwidth of workloads as a share of the drive's peak: some four of them load a drive."""
 WARM_S = 0.2
 """All runs begin with the same preconditioned drive, so that only the mix differs. Its reserve is full."""
-TOLERANCE = 0.001
-"""An I/O that completes just after the end of a run is not interference."""
 ALLOWED, TRIED = 0.01, 0.1
 """Shares of violated tenants that ``linnet`` sets its margin for: to leave tenants there, and to move them later."""
-MARGINS = np.arange(0.0, 0.5, 0.005)
-FOLDS = 4
 ROUNDS = 4
 """Rounds of moves at most, each after all drives have run."""
+SOUGHT_ROUNDS = 4
+"""Rounds of mixes that placements sought, each by what was learned until then."""
 
 
 class Mixes:
@@ -95,10 +93,13 @@ class Mixes:
             for mix, share in zip(mixes, shares, strict=True)
         ]
 
-    def runs(self, count: int) -> Runs:
+    def drawn(self, count: int) -> list[frozenset[int]]:
         """Random mixes of 2 to 16 as the paper makes them."""
         chance = np.random.default_rng(self.seed)
-        drawn = [frozenset(mix.tolist()) for mix in random_mixes(chance, len(self.library), count)]
+        return [frozenset(mix.tolist()) for mix in random_mixes(chance, len(self.library), count)]
+
+    def runs(self, drawn: Sequence[frozenset[int]]) -> Runs:
+        """What the tenants of these mixes see."""
         with ThreadPoolExecutor(2) as pool:
             shares = list(pool.map(self.together, drawn))
         rows = [sorted(mix) for mix in drawn]
@@ -108,123 +109,8 @@ class Mixes:
             self.features[np.concatenate(rows)],
             moments.to_features(np.vstack(others)),
             np.vstack(shares),
-            np.repeat(np.arange(count), [len(row) for row in rows]),
+            np.repeat(np.arange(len(rows)), [len(row) for row in rows]),
         )
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Tenants of runs: features of each and of its neighbours, shares of its bandwidth, and its run."""
-
-    own: Floats
-    others: Floats
-    shares: Floats
-    run: NDArray[np.intp]
-
-    def take(self, rows: NDArray[np.bool_]) -> Runs:
-        """These rows."""
-        return Runs(self.own[rows], self.others[rows], self.shares[rows], self.run[rows])
-
-
-def broken(share: Floats, slo: float) -> NDArray[np.bool_]:
-    """Whether any of the shares [n, 2] is below what the SLO promises; NaN is not."""
-    return np.asarray((share < 1 - slo / 100 - TOLERANCE).any(axis=1))
-
-
-class Worst(ByAggregate):
-    """Quota: each tenant reserves the worst that any tenant of the runs suffered at the same load or a smaller one."""
-
-    metrics = METRICS
-
-    def __init__(self, runs: Runs) -> None:
-        self._sheets = SheetModel()
-        self._runs = runs
-
-    def predict_aggregates(
-        self, drives: Sequence[Drive], which: NDArray[np.intp], own: Floats, others: Floats
-    ) -> Floats:
-        """The tenant's bandwidth, less the worst at the drive's load."""
-        (drive,) = drives
-        known = self._sheets.load(drive, self._runs.own) + self._sheets.load(drive, self._runs.others)
-        order = np.argsort(known)
-        worst = np.minimum.accumulate(np.nan_to_num(self._runs.shares[order], nan=1.0), axis=0)
-        load = self._sheets.load(drive, own) + self._sheets.load(drive, others)
-        at = np.searchsorted(known[order], load, side="right") - 1
-        share = np.where(at[:, None] >= 0, worst[np.maximum(at, 0)], 1.0)
-        share[~others.any(axis=1)] = 1.0
-        return _bandwidths(own, share)
-
-
-class Guarded(ByAggregate):
-    """Ours: gray-box features with what the drive's data sheet makes of them, and a margin for each SLO.
-
-    The margin is the least at which, of the tenants that would be accepted, at most a given share is violated; on runs
-    that were held out.
-    """
-
-    metrics = METRICS
-
-    def __init__(self, drive: Drive, runs: Runs) -> None:
-        self._drive = drive
-        self._sheets = SheetModel()
-        guessed = np.full_like(runs.shares, math.nan)
-        for fold in range(FOLDS):
-            tried = runs.run % FOLDS == fold
-            forests = self._fit(runs.take(~tried))
-            guessed[tried] = self._ask(forests, runs.own[tried], runs.others[tried])
-        self._held_out = np.where(np.isnan(runs.shares), math.nan, guessed)
-        self._shares = runs.shares
-        self._forests = self._fit(runs)
-        self.margin = 0.0
-
-    def promise(self, slo: float, allowed: float) -> None:
-        """Choose the margin for an SLO in percent and a share of tenants that may be violated."""
-        bad = broken(self._shares, slo)
-        for margin in MARGINS:
-            accepted = ~broken(self._held_out - margin, slo)
-            # One violation more than was seen: few accepted tenants prove little.
-            if (bad[accepted].sum() + 1) <= allowed * (accepted.sum() + 1):
-                self.margin = float(margin)
-                return
-        self.margin = float(MARGINS[-1])
-
-    def _fit(self, runs: Runs) -> list[Any]:
-        from sklearn.ensemble import RandomForestRegressor
-
-        inputs = self._inputs(runs.own, runs.others)
-        forests = []
-        for column in range(len(METRICS)):
-            known = ~np.isnan(runs.shares[:, column])
-            forest = RandomForestRegressor(100, random_state=42, min_samples_leaf=2, max_features=0.5)
-            forests.append(forest.fit(inputs[known], runs.shares[known, column]))
-        return forests
-
-    def _inputs(self, own: Floats, others: Floats) -> Floats:
-        asked = np.zeros(len(own), np.intp)
-        found = self._sheets.predict_aggregates([self._drive], asked, own, others)[..., 0]
-        alone = self._sheets.predict_aggregates([self._drive], asked, own, np.zeros_like(others))[..., 0]
-        columns = [self._sheets.metrics.index(name) for name in METRICS]
-        loads = [self._sheets.load(self._drive, one) for one in (own, others)]
-        lost = np.nan_to_num(found[:, columns] / alone[:, columns], nan=1.0)
-        return np.column_stack([own, others, *loads, sum(loads), lost])
-
-    def _ask(self, forests: list[Any], own: Floats, others: Floats) -> Floats:
-        inputs = self._inputs(own, others)
-        return np.stack([forest.predict(inputs) for forest in forests], axis=1)
-
-    def predict_aggregates(
-        self, drives: Sequence[Drive], which: NDArray[np.intp], own: Floats, others: Floats
-    ) -> Floats:
-        """The tenant's bandwidth times the predicted share, less the margin."""
-        share = self._ask(self._forests, own, others) - self.margin
-        share[~others.any(axis=1)] = 1.0
-        return _bandwidths(own, share)
-
-
-def _bandwidths(own: Floats, share: Floats) -> Floats:
-    offered = own[:, moments.BANDWIDTH]
-    full = np.stack([offered[:, :2].sum(axis=1), offered[:, 2:].sum(axis=1)], axis=1)
-    return np.asarray(np.where(full > 0, full * share, math.nan)[..., None].repeat(3, axis=2))
 
 
 @dataclass(frozen=True)
@@ -260,6 +146,36 @@ def place(mixes: Mixes, model: Interference, slo: float, policy: Policy, order: 
     return place_all(mixes.drive, 2 * len(mixes.library), mixes.profiles, model, slo, settings, order)
 
 
+def sought(mixes: Mixes, slos: Sequence[float], count: int, stage: Callable[[str], None]) -> list[frozenset[int]]:
+    """Mixes to learn from: half of them random, the others those of drives that are nearly full.
+
+    In each round half of the workloads, in random order, are placed for one of the SLOs by what the runs so far teach,
+    with little margin, and the mixes of these placements are run. They lie near a promise, where a placer decides, and
+    they are those that its model likes, whose errors random mixes do not show.
+    """
+    chance = np.random.default_rng([mixes.seed, count])
+    found = mixes.drawn(count // 2)
+    for done in range(SOUGHT_ROUNDS):
+        stage(f"running mixes that placements seek, round {done + 1} of {SOUGHT_ROUNDS}")
+        ours = Guarded(mixes.drive, mixes.runs(found))
+        want = count // 2 + (count - count // 2) * (done + 1) // SOUGHT_ROUNDS
+        known = set(found)
+        while len(found) < want:
+            slo = float(chance.choice(np.asarray(slos)))
+            ours.promise(slo, TRIED)
+            order = chance.permutation(len(mixes.library))[: len(mixes.library) // 2].tolist()
+            policy: Policy = "first-fit" if chance.random() < 0.5 else "best-fit"
+            sets = sets_of(place(mixes, ours, slo, policy, order)).values()
+            new = [one for one in sets if len(one) > 1 and one not in known]
+            if not new:
+                # Nothing is placed together: random mixes are as good.
+                new = [one for one in mixes.drawn(2 * count) if one not in known]
+            chosen = [new[i] for i in chance.permutation(len(new))[: want - len(found)]]
+            found += chosen
+            known |= set(chosen)
+    return found
+
+
 def move(mixes: Mixes, allocator: Allocator, slo: float) -> int:
     """Let the drives run, and move the heaviest tenant off each where a promise broke; returns the moves.
 
@@ -285,15 +201,18 @@ def rows_of(
 ) -> Iterator[dict[str, Any]]:
     """A row for each SLO and placer: drives, tenants violated on the SSD model, moves."""
     stage(f"running {runs} random mixes")
-    learned = mixes.runs(runs)
+    learned = mixes.runs(mixes.drawn(runs))
+    near = mixes.runs(sought(mixes, slos, runs, stage))
     stage("fitting")
-    fitted = forests(learned.own, learned.others, learned.shares)
-    ours, truth = Guarded(mixes.drive, learned), Truth(mixes)
+    fitted: dict[str, Interference] = {**forests(learned.own, learned.others, learned.shares)}
+    fitted["gray-box forest, sought mixes"] = forests(near.own, near.others, near.shares)["gray-box forest"]
+    ours, ablated, truth = Guarded(mixes.drive, near), Guarded(mixes.drive, learned), Truth(mixes)
     given = range(len(mixes.library))
     loads = SheetModel().load(mixes.drive, mixes.features)
     heavy = np.argsort(-loads, kind="stable").tolist()
     for slo in slos:
         ours.promise(slo, ALLOWED)
+        ablated.promise(slo, ALLOWED)
 
         def row(name: str, sets: Sequence[frozenset[int]], moves: int = 0, slo: float = slo) -> dict[str, Any]:
             violated = sum(map(len, mixes.violated(sets, slo)))
@@ -306,17 +225,19 @@ def rows_of(
         models: list[tuple[str, Interference, Policy, Sequence[int]]] = [
             ("quota", Worst(learned), "first-fit", given),
             *((name, forest, "first-fit", given) for name, forest in fitted.items()),
+            ("linnet, random mixes", ablated, "best-fit", heavy),
             ("linnet", ours, "best-fit", heavy),
         ]
         for name, model, policy, order in models:
             stage(f"{slo:g} %: {name}")
             allocator = place(mixes, model, slo, policy, order)
             yield row(name, [*sets_of(allocator).values()])
-        ours.promise(slo, TRIED)
-        allocator = place(mixes, ours, slo, "best-fit", heavy)
-        yield row("linnet, to be moved", [*sets_of(allocator).values()])
-        moves = move(mixes, allocator, slo)
-        yield row("linnet, moved", [*sets_of(allocator).values()], moves)
+        for name, one in (("linnet, random mixes", ablated), ("linnet", ours)):
+            one.promise(slo, TRIED)
+            allocator = place(mixes, one, slo, "best-fit", heavy)
+            yield row(f"{name}, to be moved", [*sets_of(allocator).values()])
+            moves = move(mixes, allocator, slo)
+            yield row(f"{name}, moved", [*sets_of(allocator).values()], moves)
         packings = []
         for policy, order in (("first-fit", given), ("best-fit", heavy)):
             stage(f"{slo:g} %: the truth known, {policy}")

@@ -20,7 +20,7 @@ def violations_command(
     slo: Annotated[
         list[float] | None, typer.Option(help="SLO, percent of bandwidth; may repeat.", min=0, max=100)
     ] = None,
-    runs: Annotated[int, typer.Option(help="Random mixes that the placers learn from.", min=20)] = 500,
+    runs: Annotated[int, typer.Option(help="Mixes that the placers learn from.", min=20)] = 500,
     seconds: Annotated[float, typer.Option(help="Measured length of a run.", min=0.1)] = 2.0,
     solver_seconds: Annotated[float, typer.Option(help="Time of each solver run.", min=1)] = 10.0,
     cache: Annotated[Path | None, typer.Option(help="File of runs that were made already.")] = None,
