@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -53,6 +55,9 @@ def _terminate(number: int, frame: object) -> None:
 def main() -> None:
     """Run the command line; every failure is one line on standard error and a non-zero status."""
     status: object = 0
+    # What is imported stays until the end, so no collection need walk it, least of all the one at exit.
+    gc.freeze()
+    atexit.register(gc.freeze)
     # What is open is removed and put back, as after Ctrl-C. Commands that have more to end set their own handler.
     signal.signal(signal.SIGTERM, _terminate)
     try:
