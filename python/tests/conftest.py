@@ -4,13 +4,13 @@
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from linnet import Trace
+from starter import COMMAND, Starter
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LINNET_SHARED", ROOT.parent / "shared"))
@@ -52,13 +52,24 @@ def made() -> Trace:
     return device_trace()
 
 
+@pytest.fixture(scope="session")
+def starter() -> Iterator[Starter]:
+    """See :class:`Starter`."""
+    made = Starter()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def linnet() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command ``linnet`` with these arguments."""
+def linnet(starter: Starter) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command ``linnet`` with these arguments; with options, by an interpreter of its own."""
 
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-        command = [str(Path(sys.executable).with_name("linnet")), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+        words = [*map(str, arguments)]
+        done = None if options else starter.run(words, timeout=300)
+        return done or subprocess.run(
+            [str(COMMAND), *words], capture_output=True, text=True, check=False, timeout=300, **options
+        )
 
     return run
 

@@ -18,6 +18,10 @@ from conftest import device_trace
 from linnet import Model, Trace, TraceError, _native, write_trace
 
 NONE = 2**64 - 1
+RECORDS = 2_200_000
+"""More than :data:`SMALL` holds, and more than one sorted run of what is too far out of order (2^21 records)."""
+SMALL = 320 << 20
+"""A limit of the address space: a start takes 70 to 150 MiB of it."""
 
 
 def made(arrive: Sequence[int] | np.ndarray, offset: int = 0, latency: int = NONE) -> Trace:
@@ -149,7 +153,7 @@ def test_a_forked_child_leaves_the_parents_server_alone(tmp_path: Path) -> None:
 
 
 def test_the_guard_of_memory_follows_the_limit_of_the_process(tmp_path: Path) -> None:
-    write_trace(made(np.arange(4_000_000)), tmp_path / "a.parquet")
+    write_trace(made(np.arange(RECORDS)), tmp_path / "a.parquet")
     code = f"""
         from linnet import Trace, TraceError
         try:
@@ -157,8 +161,8 @@ def test_the_guard_of_memory_follows_the_limit_of_the_process(tmp_path: Path) ->
         except TraceError as error:
             print(error)
     """
-    assert child(code).stdout.strip() == "4000000"
-    done = child(code, AS=600 << 20)
+    assert child(code).stdout.strip() == str(RECORDS)
+    done = child(code, AS=SMALL)
     assert done.returncode == 0, done.stderr
     assert "RLIMIT_AS" in done.stdout
 
@@ -170,16 +174,16 @@ def test_stat_streams(linnet: Callable[..., subprocess.CompletedProcess[str]], t
     of_file = json.loads(linnet("trace", "stat", path, "--json").stdout)
     assert of_file == Trace.read(path).stat()
     large = tmp_path / "large.parquet"
-    write_trace(made(np.arange(4_000_000) * 1000, latency=5000), large)
+    write_trace(made(np.arange(RECORDS) * 1000, latency=5000), large)
     done = linnet("trace", "stat", large, "--json", preexec_fn=_small)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["records"] == 4_000_000
+    assert json.loads(done.stdout)["records"] == RECORDS
 
 
 def test_what_goes_from_file_to_file_streams(linnet, tmp_path: Path) -> None:
     """Conversions, rates and merges of what does not fit; a fit takes a part, and says so."""
     large = tmp_path / "large.parquet"
-    times = np.arange(4_000_000) * 1000
+    times = np.arange(RECORDS) * 1000
     times[::1000] = 0  # too far out of order for a buffer
     write_trace(made(times, latency=5000), large)
     for words in (
@@ -187,13 +191,14 @@ def test_what_goes_from_file_to_file_streams(linnet, tmp_path: Path) -> None:
         ("rerate", large, "--factor", "2", "-o", tmp_path / "b.parquet"),
         ("merge", large, large, "--keep-tenants", "-o", tmp_path / "c.parquet"),
     ):
-        done = linnet("trace", *words, preexec_fn=_small)
+        merges = words[0] == "merge"
+        done = linnet("trace", *words, preexec_fn=_small_for_two if merges else _small)
         assert done.returncode == 0, done.stderr
-        assert f"{8_000_000 if words[0] == 'merge' else 4_000_000:,} records" in done.stdout
-    assert (tmp_path / "b.csv").read_text().count("\n") == 4_000_001
+        assert f"{RECORDS * (2 if merges else 1):,} records" in done.stdout
+    assert (tmp_path / "b.csv").read_text().count("\n") == RECORDS + 1
     part = Trace.read(large, most=100_000)
-    assert (len(part), part.every) == (65_536, 64)
-    assert "65536 of 4000000 records are used: one of every 64 blocks" in part.warnings[0]
+    assert (len(part), part.every) == (73_728, 32)
+    assert f"73728 of {RECORDS} records are used: one of every 32 blocks" in part.warnings[0]
     refused = linnet("label", "-t", large, preexec_fn=_small)
     assert refused.returncode == 1
     assert "RLIMIT_AS" in refused.stderr
@@ -210,6 +215,11 @@ def test_a_fit_takes_a_part_that_it_states(linnet, tmp_path: Path) -> None:
     assert json.loads(linnet(*words).stdout)["block_of_every"] == [1]
 
 
-def _small() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+def _small_for_two() -> None:
+    """Two files at once: each has its buffers."""
+    _small(480 << 20)
+
+
+def _small(limit: int = SMALL) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     os.environ["OPENBLAS_NUM_THREADS"] = "1"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import device_trace
 from linnet import write_trace
+from linnet.cli.bars import bars
 from linnet.cli.output import Bars, Terminal, plain
 from rich.table import Table
 from rich.text import Text
@@ -60,6 +61,13 @@ def test_usage_errors_keep_their_own_markup(linnet) -> None:
 
 
 def test_a_bar_shows_a_name() -> None:
-    with Bars() as bars:
-        bars.stage("reading [/x]", 3)(1)
-        assert "reading [/x]" in str(bars._view.columns[0].render(bars._view.tasks[0]))
+    shown = io.StringIO()
+    with bars(Terminal(file=shown, force_terminal=True, width=100)) as view:
+        view.add_task("reading [/x]", total=3)
+    assert "reading [/x]" in shown.getvalue()
+
+
+def test_no_bar_without_a_terminal() -> None:
+    with Bars() as silent:
+        assert silent._view is None
+        silent.stage("reading", 3)(1)

@@ -3,7 +3,12 @@
 
 The engine is Rust and C (``linnet._native``); this package is its front: traces as Arrow tables, models with
 scikit-learn conventions, comparisons of admission policies on a modelled flash array, and reports.
+
+What needs numpy is imported when it is first asked for, because most commands do without.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from linnet import _moved
 from linnet._native import (
@@ -29,12 +34,41 @@ from linnet._native import (
     training_rows,
     workloads,
 )
-from linnet.experiment import Experiment, Setup, compare
-from linnet.learning import FitSettings, Fitted, InflectionPoint, evaluate, fit, inflection_point
-from linnet.traces import read_trace, trace_from_table, write_trace
+
+if TYPE_CHECKING:
+    from linnet import experiment as experiment
+    from linnet import extras as extras
+    from linnet import learning as learning
+    from linnet import traces as traces
+    from linnet.experiment import Experiment, Setup, compare
+    from linnet.learning import FitSettings, Fitted, InflectionPoint, evaluate, fit, inflection_point
+    from linnet.traces import read_trace, trace_from_table, write_trace
 
 _moved.install()
-__getattr__ = _moved.renamed(__name__)
+_renamed = _moved.renamed(__name__, calls=1)
+
+_LATER = {
+    "experiment": ("Experiment", "Setup", "compare"),
+    "extras": (),
+    "learning": ("FitSettings", "Fitted", "InflectionPoint", "evaluate", "fit", "inflection_point"),
+    "traces": ("read_trace", "trace_from_table", "write_trace"),
+}
+"""Modules that are attributes without an import of their own, and what this package has of each."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name == module:
+            return import_module(f"linnet.{module}")
+        if name in names:
+            found = globals()[name] = getattr(import_module(f"linnet.{module}"), name)
+            return found
+    return _renamed(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LATER})
+
 
 __all__ = [
     "DeviceError",

@@ -61,14 +61,17 @@ def install() -> None:
         sys.meta_path.append(_Alias())
 
 
-def renamed(module: str) -> Callable[[str], Any]:
-    """What a module takes for its ``__getattr__``: it finds what is asked for by an old name."""
+def renamed(module: str, calls: int = 0) -> Callable[[str], Any]:
+    """What a module takes for its ``__getattr__``: it finds what is asked for by an old name.
+
+    ``calls`` is how many calls lie between the two, so that the warning names the line that asks.
+    """
 
     def find(name: str) -> Any:
         if name not in RENAMED[module]:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         new = RENAMED[module][name]
-        warnings.warn(f"{module}.{name} is now {module}.{new}", DeprecationWarning, stacklevel=2)
+        warnings.warn(f"{module}.{name} is now {module}.{new}", DeprecationWarning, stacklevel=2 + calls)
         return getattr(sys.modules[module], new)
 
     return find

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from linnet import _native
 from linnet._native import Array, Trace, policies
 from linnet.learning import FitSettings, Fitted, fit
+from linnet.progress import Progress
 
 LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet-expected", "linnet+hl"})
 """Policies that ask a model."""
@@ -81,15 +82,6 @@ class Outcome(NamedTuple):
     """
     latency_ns: NDArray[np.uint64]
     """Latency of every read, sorted."""
-
-
-class Progress:
-    """Receives the progress of long work. This one ignores it; the command line draws bars."""
-
-    def stage(self, name: str, total: int) -> Callable[[int], None]:
-        """Begin a stage of ``total`` steps; the function returned is told the steps done so far."""
-        del name, total
-        return lambda done: None
 
 
 class Experiment:

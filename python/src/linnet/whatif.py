@@ -16,7 +16,8 @@ import numpy as np
 
 from linnet import _moved
 from linnet._native import Array, Error, Trace, presets
-from linnet.experiment import LEARNED, ORACLE, Experiment, Outcome, Progress, Setup, overview, spread
+from linnet.experiment import LEARNED, ORACLE, Experiment, Outcome, Setup, overview, spread
+from linnet.progress import Progress
 
 __getattr__ = _moved.renamed(__name__)
 

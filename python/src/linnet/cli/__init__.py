@@ -3,30 +3,17 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 import sys
 
 import typer
-import typer.rich_utils
 
 from linnet._native import Error, Panic, __commit__, __version__
-from linnet.cli import (
-    calibrate,
-    compare,
-    demo,
-    dm,
-    lazy,
-    learn,
-    place,
-    place_service,
-    replay,
-    ssd,
-    trace,
-    tune,
-    tune_calibrate,
-)
-from linnet.cli.output import Escaping, console, fail
+from linnet.cli.lazy import Root
+from linnet.cli.output import console, fail
 from linnet.extras import MissingExtra
 
 INTERRUPTED = 130
@@ -36,6 +23,7 @@ TERMINATED = 143
 
 app = typer.Typer(
     name="linnet",
+    cls=Root,
     help="Predictable storage latency: learn how flash drives behave, and send each read where it is fast.\n\n"
     "Start with [bold]linnet demo[/], or with your own trace: [bold]linnet whatif TRACE[/].",
     no_args_is_help=True,
@@ -43,19 +31,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(trace.app, name="trace")
-calibrate.register(ssd.app)
-app.add_typer(ssd.app, name="ssd")
-app.add_typer(dm.app, name="dm")
-tune_calibrate.register(tune.app)
-app.add_typer(tune.app, name="tune")
-place_service.register(place.app)
-app.add_typer(place.app, name="place")
-lazy.register(app)
-learn.register(app)
-compare.register(app)
-demo.register(app)
-replay.register(app)
 
 
 def _version(show: bool) -> None:
@@ -80,8 +55,9 @@ def _terminate(number: int, frame: object) -> None:
 def main() -> None:
     """Run the command line; every failure is one line on standard error and a non-zero status."""
     status: object = 0
-    # Usage errors repeat what was given.
-    typer.rich_utils.Console = Escaping  # type: ignore[attr-defined]
+    # What is imported stays until the end, so no collection need walk it, least of all the one at exit.
+    gc.freeze()
+    atexit.register(gc.freeze)
     # What is open is removed and put back, as after Ctrl-C. Commands that have more to end set their own handler.
     signal.signal(signal.SIGTERM, _terminate)
     try:

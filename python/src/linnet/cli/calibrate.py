@@ -27,11 +27,6 @@ CEILINGS = (25.0, 50.0, 75.0, 100.0)
 """Ceilings of load at which modelled and measured latencies are shown."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``linnet ssd``."""
-    app.command()(calibrate)
-
-
 def _fixed(settings: list[str]) -> dict[str, Any]:
     """Settings ``KEY=VALUE``, the value as TOML has it."""
     try:

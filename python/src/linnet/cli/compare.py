@@ -46,12 +46,6 @@ Report = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("compare")(compare_command)
-    app.command("whatif")(whatif_command)
-
-
 def compare_command(
     trace: Traces = None,
     workload: Annotated[

@@ -31,11 +31,6 @@ LEAD = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command("demo")(demo_command)
-
-
 def real_traces(given: Path | None) -> Path | None:
     """The directory of real traces: as given, or $LINNET_SHARED/traces."""
     if given is not None:

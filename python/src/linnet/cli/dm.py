@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from linnet.cli import dm_plan, dm_volume
+from linnet.cli import dm_plan
 from linnet.cli.dm_plan import DryRun, Hedge, Models, Name, PolicyName
 from linnet.cli.options import AsJson, Format, load
 from linnet.cli.output import Bars, console, print_json, table, warn
@@ -24,13 +24,7 @@ from linnet.dm.plan import create as plan_create
 from linnet.dm.replace import replace as plan_replace
 from linnet.files import whole_file
 
-app = typer.Typer(
-    help="Set up, monitor and control the device-mapper target of the kernel module dm-linnet.",
-    no_args_is_help=True,
-)
 
-
-@app.command()
 def create(
     name: Name,
     devices: Annotated[
@@ -148,7 +142,6 @@ def show(found: dict[str, Any]) -> None:
             table(None, ["leg", *words], rows, left=3)
 
 
-@app.command("status")
 def show_status(
     name: Annotated[str | None, typer.Argument(help="One device; all of them if omitted.", show_default=False)] = None,
     watch: Annotated[
@@ -182,7 +175,6 @@ def show_status(
         time.sleep(watch)
 
 
-@app.command("load")
 def load_model(
     name: Name,
     model: Annotated[Path, typer.Argument(help="Model file.", show_default=False)],
@@ -205,7 +197,6 @@ def load_model(
     dm_plan.carry_out(machine, plan, dry_run, json)
 
 
-@app.command()
 def policy(
     name: Name,
     policy: Annotated[
@@ -242,7 +233,6 @@ def policy(
     dm_plan.carry_out(machine, plan, dry_run, json)
 
 
-@app.command()
 def replace(
     name: Name,
     replica: Annotated[int, typer.Argument(help="Number of the replica, from 0.", min=0, show_default=False)],
@@ -265,7 +255,6 @@ def replace(
     dm_plan.carry_out(machine, plan, dry_run, json)
 
 
-@app.command()
 def remove(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
     """Remove a device. The data of its replicas stays.
 
@@ -275,7 +264,6 @@ def remove(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
     dm_plan.carry_out(dm_plan.host(), plan, dry_run, json)
 
 
-@app.command()
 def export_trace(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for one Parquet file per replica.", show_default=False)
@@ -327,6 +315,3 @@ def export_trace(
     written = record.split(trace, None if name is None else record.minor(machine, name), name, out)
     for path, count in written:
         console.print(f"{path}: {count:,} records")
-
-
-dm_volume.register(app)

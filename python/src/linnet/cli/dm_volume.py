@@ -14,12 +14,6 @@ from linnet.cli.output import console, print_json
 from linnet.dm import DmError, volume
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (adopt, release, start, trust):
-        app.command()(command)
-
-
 def adopt(
     array: Annotated[str, typer.Argument(help="An md raid1 array, such as /dev/md0.", show_default=False)],
     name: Annotated[

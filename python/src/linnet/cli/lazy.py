@@ -1,45 +1,97 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Command groups of the laboratory. ``linnet --help`` lists them; calling one of their commands imports them."""
+"""Groups that import a command when it is called. Help and completion of a group need only its table of commands."""
 
 from __future__ import annotations
 
+import gc
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-GROUPS = {
-    "bench": ("linnet.studies.cli.bench", "How fast the engine is on this machine."),
-    "study": (
-        "linnet.studies.cli",
-        "Experiments behind the published results: accuracy of models, latency of policies.",
-    ),
-}
-"""Name, module with a Typer ``app``, and help of each."""
+from linnet.cli.commands import COMMANDS
+from linnet.cli.output import Escaping
 
 
-class LazyGroup(TyperGroup):
-    """A group that imports the commands of its module when they are first needed."""
+class Listed(TyperCommand):
+    """A command that has not been imported: its name and one line of help."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Names of the commands."""
-        self._load()
-        return super().list_commands(ctx)
+    def __init__(self, name: str, target: str, text: str):
+        super().__init__(name, help=text)
+        self._target = target
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name, or nothing."""
-        self._load()
-        return super().get_command(ctx, cmd_name)
+    def load(self) -> Any:
+        """Import the command."""
+        collects = gc.isenabled()
+        # Imports leave next to no garbage, and a collection takes longer than some of them.
+        gc.disable()
+        try:
+            return self._loaded()
+        finally:
+            if collects:
+                gc.enable()
 
-    def _load(self) -> None:
-        if not self.commands:
-            module, _ = GROUPS[str(self.name)]
-            self.commands.update(get_group(importlib.import_module(module).app).commands)
+    def _loaded(self) -> Any:
+        module, _, attribute = self._target.partition(":")
+        holder = typer.Typer(rich_markup_mode="rich")
+        if module:
+            holder.command(self.name)(getattr(importlib.import_module(module), attribute))
+        else:
+            holder.add_typer(typer.Typer(), name=self.name, help=self.help, cls=Commands, no_args_is_help=True)
+        return get_group(holder).commands[str(self.name)]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the groups of this module."""
-    for name, (_, text) in GROUPS.items():
-        app.add_typer(typer.Typer(cls=LazyGroup, help=text, no_args_is_help=True), name=name)
+class Commands(TyperGroup):
+    """A group whose commands are those of :data:`COMMANDS` under its name."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings)
+        for name, (target, text) in COMMANDS.get(str(self.name), {}).items():
+            self.commands[name] = Listed(name, target, text)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options of the group, which are all flags: those of Typer, too, get a default that is one."""
+        found = super().get_params(ctx)
+        for option in found:
+            # Typer reads a missing value by pydantic, whose import is half of what a short command costs.
+            if option.default is None:
+                option.default = False
+        return found
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called, or whose words are completed: imported, unlike those of ``get_command``."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if isinstance(command, Listed):
+            command = self.commands[str(command.name)] = command.load()
+        return name, command, rest
+
+
+class Root(Commands):
+    """The group above all others. Its usage errors repeat what was given, so they are shown by :class:`Escaping`."""
+
+    def make_context(self, *given: Any, **settings: Any) -> Any:
+        """Parse the options before the first command."""
+        with _escaped():
+            return super().make_context(*given, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the rest, and run the command."""
+        with _escaped():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _escaped() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            # Typer imports this module to show the error. It loads much of Rich, so nothing else here imports it.
+            from typer import rich_utils  # noqa: PLC0415
+
+            rich_utils.Console = Escaping  # type: ignore[attr-defined]
+        raise

@@ -30,13 +30,6 @@ MaxRecords = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("label")(label_command)
-    app.command("fit")(fit_command)
-    app.command("evaluate")(evaluate_command)
-
-
 def measured(traces: Sequence[Trace], preset: str | None, share: float | None, seed: int, bars: Bars) -> list[Trace]:
     """The traces with latencies: their own, or what the SSD model answers under the baseline policy."""
     if preset is not None:

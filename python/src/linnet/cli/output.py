@@ -9,15 +9,16 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
-from linnet.experiment import Progress as Stages
+from linnet.progress import Progress as Stages
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 # Controls of a terminal, other than line ends and tabs; characters that reorder text; bytes of a name that is no UTF-8.
 _UNSAFE = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
@@ -80,6 +81,8 @@ def destination(path: Path | None) -> Path | None:
 
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> None:
     """Print a table; the first ``left`` columns are text, the others numbers."""
+    from rich.table import Table  # noqa: PLC0415
+
     if title:
         console.print(Text(plain(title), style="bold"))
     view = Table(box=None, pad_edge=False, header_style="dim")
@@ -108,41 +111,34 @@ def percent(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:.{digits}f} %"
 
 
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        speed = task.speed or 0
-        for unit, scale in (("M", 1e6), ("k", 1e3)):
-            if speed >= scale:
-                return Text(f"{speed / scale:.1f} {unit}/s", style="dim")
-        return Text(f"{speed:.0f} /s", style="dim")
-
-
 class Bars(Stages):
     """Progress bars with rates on standard error; silent where it is not a terminal."""
 
     def __init__(self) -> None:
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _Rate(),
-            TimeElapsedColumn(),
-        )
-        self._view = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
+        self._view: Progress | None = None
+        if errors.is_terminal:
+            from linnet.cli.bars import bars  # noqa: PLC0415
+
+            self._view = bars(errors)
 
     def __enter__(self) -> Bars:
-        self._view.start()
+        if self._view:
+            self._view.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._view.stop()
+        if self._view:
+            self._view.stop()
 
     def stage(self, name: str, total: int) -> Callable[[int], None]:
         """Begin a bar of ``total`` steps."""
-        for task in self._view.tasks:
-            self._view.remove_task(task.id)
-        bar = self._view.add_task(name, total=total)
-        return lambda done: self._view.update(bar, completed=done)
+        view = self._view
+        if view is None:
+            return super().stage(name, total)
+        for task in view.tasks:
+            view.remove_task(task.id)
+        bar = view.add_task(name, total=total)
+        return lambda done: view.update(bar, completed=done)
 
 
 def flatten(mapping: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from linnet.cli import place_label, place_profile
 from linnet.cli.options import AsJson, Ray, Seed
 from linnet.cli.output import Bars, console, destination, percent, print_json, table, warn
 from linnet.extras import require
@@ -24,18 +23,7 @@ from linnet.place.profile_file import read_drive, read_profile
 from linnet.place.splits import SPLITS, applies
 from linnet.place.workers import RayCluster
 
-app = typer.Typer(
-    help="Placement of tenants on shared SSDs: predict interference, judge the predictions on measured drives.",
-    no_args_is_help=True,
-)
 
-
-@app.callback()
-def _place() -> None:
-    pass
-
-
-@app.command()
 def judge(
     data: Annotated[Path, typer.Option(help="Folder of measured tables: what is tried.", show_default=False)],
     train: Annotated[
@@ -93,7 +81,6 @@ def judge(
     show_rows(rows + best)
 
 
-@app.command()
 def fit(
     data: Annotated[list[Path], typer.Argument(help="Folders of measured tables.", show_default=False)],
     out: Annotated[
@@ -153,7 +140,6 @@ def fit(
     console.print(f"{out}: {said['rows']:,} minutes, {said['cells']} loads of {len(names)} drives ({', '.join(names)})")
 
 
-@app.command()
 def predict(
     model: Annotated[Path, typer.Option("--model", "-m", help="Model file of `linnet place fit`.", show_default=False)],
     drive: Annotated[str, typer.Option(help="Drive or drive model of the training data, or a JSON file of its sheet.")],
@@ -241,7 +227,3 @@ def _chosen(given: list[str] | None, known: tuple[str, ...], option: str) -> lis
         if name not in known:
             raise typer.BadParameter(f"unknown {name!r}; known: {', '.join(known)}", param_hint=option)
     return list(dict.fromkeys(names))
-
-
-place_profile.register(app)
-place_label.register(app)

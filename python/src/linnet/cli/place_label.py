@@ -17,11 +17,6 @@ from linnet.place.label import Labeller, Plan, summary, write_table
 from linnet.place.workers import workers_of
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("label")(label)
-
-
 def _range(text: str, option: str) -> tuple[int, int]:
     low, dash, high = text.partition("-")
     try:

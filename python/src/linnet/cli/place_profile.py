@@ -19,11 +19,6 @@ from linnet.place.store import Match, ProfileStore
 from linnet.place.words import GROUPS, PER_GROUP
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("profile")(profile)
-
-
 def profile(
     traces: Annotated[
         list[Path],

@@ -53,20 +53,6 @@ SLO = re.compile(
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    for name, command in (
-        ("serve", serve_command),
-        ("drives", drives_command),
-        ("admit", admit_command),
-        ("remove", remove_command),
-        ("whatif", whatif_command),
-        ("rebalance", rebalance_command),
-        ("demo", demo_command),
-    ):
-        app.command(name)(command)
-
-
 def read_model(path: Path | None) -> Interference:
     """A fitted model, or the one of data sheets."""
     if path is None:

@@ -15,11 +15,6 @@ from linnet.cli.output import Bars, console, number, print_json, table
 from linnet.experiment import spread
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command("replay")(replay_command)
-
-
 def replay_command(
     uri: Annotated[
         list[str],

@@ -16,9 +16,6 @@ from linnet.cli.options import AsJson, Format, Seed, Share, check_preset, comple
 from linnet.cli.output import Bars, console, destination, flatten, number, percent, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
-from linnet.report.timeline import timeline_svg
-
-app = typer.Typer(help="Run, explain, check and serve the SSD model by itself.", no_args_is_help=True)
 
 Preset = Annotated[
     str | None, typer.Option(help="SSD model preset.", autocompletion=complete_preset, show_default="consumer-deep")
@@ -71,7 +68,6 @@ def summary(latencies: Any) -> dict[str, float]:
     return {f"{name}_us": ns / 1000 for name, ns in zip(QUANTILES, found, strict=True)}
 
 
-@app.command()
 def run(
     workload: Workload,
     preset: Preset = None,
@@ -125,7 +121,6 @@ def run(
         console.print(f"{out}: {len(log):,} records")
 
 
-@app.command()
 def explain(
     workload: Workload,
     preset: Preset = None,
@@ -178,6 +173,8 @@ def explain(
             "waits_us": {name: ns / 1000 for name, ns in parts},
         }
         if picture is not None:
+            from linnet.report.timeline import timeline_svg  # noqa: PLC0415
+
             start = int(columns["arrive_ns"][io])
             end = start + (latency or 1_000_000)
             margin = max(end - start, 200_000) // 2
@@ -205,7 +202,6 @@ def explain(
         console.print(f"picture: {picture}")
 
 
-@app.command()
 def check(
     reference: Annotated[Path, typer.Argument(help="NAME.json with NAME.csv.gz beside it.", show_default=False)],
     json: AsJson = False,
@@ -225,7 +221,6 @@ def check(
         table("waits of the slowest hundredth of our reads", ["mechanism", "share"], shares)
 
 
-@app.command()
 def params(
     preset: Annotated[str, typer.Argument(help="SSD model preset.", autocompletion=complete_preset)] = "consumer-deep",
 ) -> None:
@@ -237,7 +232,6 @@ def params(
     print(Device(preset=preset, precondition=False).to_toml(), end="")
 
 
-@app.command()
 def precondition(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Snapshot to write.", callback=destination, show_default=False)
@@ -257,7 +251,6 @@ def precondition(
     console.print(f"{out}: {drive.capacity_bytes / 2**30:.1f} GiB logical, {time.perf_counter() - start:.1f} s")
 
 
-@app.command()
 def serve(
     preset: Preset = None,
     params: Params = None,

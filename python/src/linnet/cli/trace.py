@@ -13,8 +13,6 @@ from linnet._native import Trace
 from linnet.cli.options import AsJson, Format, Seed, complete_workload, load, reading
 from linnet.cli.output import Bars, console, destination, flatten, percent, print_json, table, warn
 
-app = typer.Typer(help="Inspect, convert, merge, re-rate and generate traces.", no_args_is_help=True)
-
 File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
 Out = Annotated[
     Path,
@@ -28,7 +26,6 @@ Out = Annotated[
 ]
 
 
-@app.command()
 def stat(file: File, format: Format = None, json: AsJson = False) -> None:
     """Print rates, sizes, read share and latency quantiles of a trace.
 
@@ -60,7 +57,6 @@ def stat(file: File, format: Format = None, json: AsJson = False) -> None:
         table("skipped", ["reason", "records"], list(skipped.items()))
 
 
-@app.command()
 def formats(json: AsJson = False) -> None:
     """List the formats that can be read, for --format."""
     known = _native.trace_formats()
@@ -70,7 +66,6 @@ def formats(json: AsJson = False) -> None:
         table(None, ["format", "what it is"], known, left=2)
 
 
-@app.command()
 def convert(
     file: File,
     out: Out,
@@ -98,7 +93,6 @@ def _written(files: list[Path], out: Path, **how: Any) -> dict[str, Any]:
     return done
 
 
-@app.command()
 def merge(
     files: Annotated[list[Path], typer.Argument(help="Trace files, one per tenant.", show_default=False)],
     out: Out,
@@ -120,7 +114,6 @@ def merge(
     console.print(f"{out}: {done['records']:,} records of {tenants} tenants from {len(files)} traces")
 
 
-@app.command()
 def rerate(
     file: File,
     out: Out,
@@ -157,7 +150,6 @@ def rerate(
     console.print(f"{out}: {records:,} records")
 
 
-@app.command()
 def synth(
     workload: Annotated[
         str,

@@ -21,11 +21,6 @@ from linnet._native import Error
 from linnet.cli.options import AsJson
 from linnet.cli.output import console, fail, print_json, table, warn
 
-app = typer.Typer(
-    help="Knobs of the kernel that follow the workload: readahead of files, devices and mounts.",
-    no_args_is_help=True,
-)
-
 FINDINGS = 1
 UNABLE = 2
 INTERRUPTED = 130
@@ -41,7 +36,6 @@ Decides = Annotated[
 Backoff = Annotated[float, typer.Option(help="Seconds for which another one's value stands.", min=0.0)]
 
 
-@app.command()
 def doctor(
     seconds: Annotated[float, typer.Option(help="How long to watch what runs now.", min=0.0, max=60.0)] = 1.0,
     root: Annotated[
@@ -95,7 +89,6 @@ def show_rows(rows: list[dict[str, Any]]) -> None:
         console.print("nothing to do")
 
 
-@app.command()
 def readahead(
     device: Annotated[
         str | None, typer.Option(help="Only this device, partition or mount point.", show_default=False)
@@ -139,7 +132,6 @@ def readahead(
     until_stopped(start, json)
 
 
-@app.command()
 def nfs(
     mount: Annotated[str, typer.Argument(help="Where it is mounted.", show_default=False)],
     once: Once = False,
@@ -248,7 +240,6 @@ def show_event(event: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-@app.command()
 def files(
     path: Annotated[Path, typer.Argument(help="The file.", show_default=False)],
     json: AsJson = False,
@@ -266,7 +257,6 @@ def files(
     table(None, columns, [[row["left_alone"], row["process"], row["fd"], row["value_kib"]] for row in rows])
 
 
-@app.command()
 def restore(
     root: Annotated[
         Path | None, typer.Option(help="The machine's files are below this directory.", show_default=False, hidden=True)

@@ -26,11 +26,6 @@ QUICK_EVERY = 2
 """A quick calibration takes every second value of the ladder."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``linnet tune``."""
-    app.command()(calibrate)
-
-
 def calibrate(
     device: Annotated[
         str, typer.Argument(help="Device, partition, mount point, or a directory on it.", show_default=False)

@@ -12,12 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
 from linnet._native import Trace
 from linnet.dm import DmError
 from linnet.dm.host import Host
-from linnet.experiment import Progress
+from linnet.progress import Progress
 
 INSTANCE = "linnet-export"
 IO = "events/linnet/linnet_io"
@@ -116,6 +114,8 @@ def split(trace: Trace, only: int | None, name: str | None, out: Path) -> list[t
     ``only`` is the minor number of the device wanted. Files are called ``NAME.REPLICA.parquet``, or after the minor
     number.
     """
+    import numpy as np  # noqa: PLC0415  # most commands of `linnet dm` need none
+
     columns = trace.columns()
     device = columns["device"]
     found = [int(number) for number in np.unique(device) if only is None or number // REPLICAS == only]

@@ -17,8 +17,9 @@ import numpy as np
 
 from linnet import _native
 from linnet._native import Array, Trace, synth, workloads
-from linnet.experiment import Experiment, Progress, Setup, periods, spread
+from linnet.experiment import Experiment, Setup, periods, spread
 from linnet.learning import FitSettings
+from linnet.progress import Progress
 from linnet.studies.grid import ARRIVALS, REAL_SSD, Source
 from linnet.studies.kept import Kept
 from linnet.studies.worth import cell_rows, reported_seeds, split, without_ties

@@ -25,8 +25,6 @@ from linnet.place.allocate import POLICIES, Settings
 from linnet.studies.placing import filled, measure
 from linnet.studies.serving import measure as serve_load
 
-app = typer.Typer()
-
 COUNTED_IOS = 20_000
 """Requests that are run under callgrind for each mix."""
 LOADER = (
@@ -60,7 +58,6 @@ def instructions_per_io(mix: str) -> float | None:
     return int(found.group(1)) / COUNTED_IOS if found and done.returncode == 0 else None
 
 
-@app.command()
 def ssd(
     ios: Annotated[int, typer.Option(help="Requests of each mix.", min=1000)] = 2_000_000,
     rounds: Annotated[int, typer.Option(help="Take the best of this many.", min=1)] = 3,
@@ -126,7 +123,6 @@ TUNE_ROWS: list[Callable[[int, int], list[dict[str, Any]]]] = [core_rows, observ
 are what, ns_median, peer_ns_median, allocations and bytes. What cannot be measured here is null, and `why` says so."""
 
 
-@app.command()
 def tune(
     blocks: Annotated[int, typer.Option(help="Blocks of 4096 calls; the median of their means is given.", min=1)] = 101,
     seed: Seed = 1,
@@ -153,7 +149,6 @@ def tune(
             warn(f"{row['what']} was not measured: {row['why']}")
 
 
-@app.command()
 def decide(
     blocks: Annotated[int, typer.Option(help="Blocks of 64 calls; the median of their means is given.", min=1)] = 4001,
     instructions: Annotated[bool, typer.Option(help="Count instructions where valgrind is installed.")] = True,
@@ -184,7 +179,6 @@ def decide(
     )
 
 
-@app.command()
 def place(
     drives: Annotated[
         list[int] | None, typer.Option(help="Size of the cluster; may repeat.", min=1, show_default="1000 and 100000")
@@ -223,7 +217,6 @@ def place(
     table("one placement", list(rows[0]), [[*row.values()] for row in rows], left=0)
 
 
-@app.command()
 def service(
     clients: Annotated[int, typer.Option(help="Connections at the same time.", min=1)] = 200,
     tenants: Annotated[int, typer.Option(help="Tenants that each client brings.", min=1)] = 20,
