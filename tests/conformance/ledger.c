@@ -104,6 +104,11 @@ static void reset(void)
 	without_discard = -1;
 	version = 0;
 	linnet_ledger_init(&ledger, LEGS, FIRST);
+	for (int k = 0; k < LEGS; k++)
+		if (ledger.legs[k].generation <= FIRST || ledger.legs[k].generation > FIRST + LEGS)
+			broken("a generation that an earlier ledger had", k, 0);
+	if (ledger.generations != FIRST + LEGS)
+		broken("generations of legs that are not there", -1, 0);
 }
 
 /* Without faults every leg becomes trusted, and no write takes that away. */
@@ -206,6 +211,23 @@ static void late_trust(void)
 	check();
 }
 
+/* Doubts are counted, and a leg that is not trusted keeps the reason, unless it is suspended. */
+static void doubted(void)
+{
+	static const enum linnet_doubt said[] = { LINNET_DOUBT_UNKNOWN, LINNET_DOUBT_SUSPENDED, LINNET_DOUBT_UNKNOWN };
+	static const enum linnet_doubt kept[] = { LINNET_DOUBT_UNKNOWN, LINNET_DOUBT_SUSPENDED, LINNET_DOUBT_SUSPENDED };
+
+	phase = "doubts";
+	all_trusted();
+	for (int n = 0; n < 3; n++) {
+		linnet_ledger_doubt(&ledger, 1, said[n]);
+		if (ledger.legs[1].doubt != kept[n])
+			broken("another reason", 1, n);
+	}
+	if (ledger.legs[1].doubts[LINNET_DOUBT_UNKNOWN] != 2 || ledger.legs[1].doubts[LINNET_DOUBT_SUSPENDED] != 1)
+		broken("not as many doubts", 1, 0);
+}
+
 /* A request that outlives its write does not count for the next one in the same memory. */
 static void reused(void)
 {
@@ -287,6 +309,7 @@ int main(int argc, char **argv)
 	overlapping();
 	repaired();
 	late_trust();
+	doubted();
 	reused();
 	around();
 	turned_away();
