@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize kills ublk bindings sim clean tools
+.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -116,11 +116,14 @@ kills: build           ## kill -9 at random moments over every command that writ
 fuzz:                  ## damaged input for every reader, each for a time, and the lines it must reach: make fuzz [SECONDS=60 of each | HOURS=n in all] [SEED=n] [TARGET=dm] [JOBS=2]
 	@$(PYTHON) tests/fuzz/run.py $(TARGET) $(if $(HOURS),--hours $(HOURS),--seconds $(or $(SECONDS),60)) --seed $(SEED) --jobs $(or $(JOBS),1)
 
-mutate:                ## change the C core, or a crate, in one place at a time; the checks must notice: make mutate [CRATE=array] [COUNT=40] [SEED=n]
-	@$(PYTHON) tests/mutation/$(if $(CRATE),crate.py $(CRATE),mutate.py) --count $(or $(COUNT),40) --seed $(SEED)
+mutate:                ## change the C core, or a crate, in one place at a time; the checks must notice: make mutate [CRATE=array | UNITS="ledger verdict" | NAMED=1] [COUNT=40] [SEED=n]
+	@$(PYTHON) tests/mutation/$(if $(NAMED),named.py,$(if $(CRATE),crate.py $(CRATE),mutate.py $(UNITS)) --count $(or $(COUNT),40) --seed $(SEED))
 
 sanitize:              ## Rust tests that reach the C core under AddressSanitizer, LeakSanitizer and UBSan: make sanitize [CRATES="core array"]
 	@sh tests/sanitize.sh $(CRATES)
+
+miri:                  ## Rust tests that need no C in the Miri interpreter: make miri [CRATES="types ssd:timeline::table"]
+	@sh tests/miri.sh $(CRATES)
 
 ublk:                  ## compile the ublk front of modelled drives (needs libclang; runs on kernels with ublk_drv)
 	@cargo check --manifest-path crates/ublk/Cargo.toml --all-targets --quiet

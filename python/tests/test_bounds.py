@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Memory and time have bounds, errors name them, and nothing that Python calls ends or hangs the process."""
 
+import gzip
 import json
 import os
 import resource
@@ -16,6 +17,9 @@ import numpy as np
 import pytest
 from conftest import device_trace
 from linnet import Model, Trace, TraceError, _native, write_trace
+from linnet.calibration.iocost import read_result
+from linnet.place.fitted import read_model
+from linnet.place.service.serve import read_drives
 
 NONE = 2**64 - 1
 RECORDS = 2_200_000
@@ -106,6 +110,20 @@ def test_a_file_without_end_is_refused() -> None:
         Model.load("/dev/zero")
     with pytest.raises(_native.DeviceError, match="limit"):
         _native.Device(params="/dev/zero", precondition=False)
+    for read in (read_result, read_drives):
+        with pytest.raises(OSError, match="limit"):
+            read(Path("/dev/zero"))
+    with pytest.raises(ValueError, match="/dev/zero"):
+        read_model(Path("/dev/zero"))
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "zeros.json.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(65):
+            file.write(bytes(1 << 20))
+    with pytest.raises(OSError, match="limit"):
+        read_result(path)
 
 
 def test_a_panic_is_an_exception(linnet) -> None:

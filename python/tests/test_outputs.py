@@ -112,6 +112,33 @@ def test_sigterm_leaves_nothing(file: Path, tmp_path: Path) -> None:
     assert target.read_text() == "old"
 
 
+LOSES = """
+import os, signal, sys
+from linnet import cli
+
+class Dies:
+    def __del__(self):
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+
+def app():
+    Dies()
+    signal.pause()
+
+cli.app = app
+cli.main()
+"""
+"""The signal arrives within a finaliser, from which no exception leaves."""
+
+
+def test_a_signal_is_not_lost_in_a_finaliser() -> None:
+    for name, status in (("SIGTERM", 143), ("SIGINT", -signal.SIGINT)):
+        done = subprocess.run(
+            [sys.executable, "-c", LOSES, name], check=False, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == status, done.stderr
+        assert status < 0 or done.stderr == "linnet: interrupted; no incomplete file was left\n"
+
+
 def test_rows_are_not_appended_to_a_pipe(linnet, file: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     done = linnet("study", "accuracy", "-t", file, "--model", "linnet", "--out", tmp_path / "pipe")

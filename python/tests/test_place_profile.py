@@ -3,6 +3,7 @@
 
 import json
 import os
+import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -133,8 +134,6 @@ def test_the_store_keeps_history_and_recognises_a_workload(tmp_path):
 def test_what_is_no_store_is_refused(tmp_path):
     text, other, newer = tmp_path / "text.db", tmp_path / "other.db", tmp_path / "newer.db"
     text.write_text("not a database, but a text that is long enough to be taken for a header" * 20)
-    import sqlite3
-
     with sqlite3.connect(other) as file:
         file.execute("CREATE TABLE songs (name TEXT)")
     ProfileStore(newer).close()
@@ -151,6 +150,30 @@ def test_what_is_no_store_is_refused(tmp_path):
     with pytest.raises(TenantError, match="no such store"):
         ProfileStore(tmp_path / "absent.db", create=False)
     assert not (tmp_path / "absent.db").exists()
+
+
+def test_damaged_rows_of_a_store_are_refused_or_read(tmp_path):
+    path, fates = tmp_path / "p.db", {"read": 0, "refused": 0}
+    _run(_trace(tmp_path / "web.parquet", seconds=1), "--store", path)
+    file = sqlite3.connect(path, isolation_level=None)
+    (whole,) = file.execute("SELECT * FROM profiles").fetchall()
+    columns = [row[1] for row in file.execute("PRAGMA table_info(profiles)")]
+    for column, before in zip(columns[1:], whole[1:], strict=True):
+        for value in ("x", b"\x00\xff", "", "\x1b[31m", -1, 1e308, float("inf"), 2**62):
+            file.execute(f"UPDATE profiles SET {column} = ?", (value,))
+            try:
+                with ProfileStore(path) as store:
+                    (stored,) = store.latest()
+                    store.nearest(stored.profile)
+                fates["read"] += 1
+            except TenantError as error:
+                assert f"{path}: " in str(error)
+                fates["refused"] += 1
+        file.execute(f"UPDATE profiles SET {column} = ?", (before,))
+    assert min(fates.values()) > 50, fates
+    with pytest.raises(sqlite3.DataError, match="too big"), ProfileStore(path) as store:
+        store._file.execute("SELECT zeroblob(2000000)").fetchall()
+    file.close()
 
 
 def test_two_writers_of_a_store_lose_nothing(tmp_path):

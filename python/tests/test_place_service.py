@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The placement service over HTTP: its routes, its errors, and what it answers twice."""
 
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -173,6 +174,17 @@ def test_other_bad_requests(client: Client) -> None:
     large.request("POST", "/v1/tenants", b"x", {"content-length": str(10**9)})
     assert large.getresponse().status == 413
     large.close()
+
+
+def test_a_body_that_does_not_say_its_length_is_bounded(client: Client) -> None:
+    large = Client(client.connection.port).connection
+    pieces = (b" " * (1 << 20) for _ in range(32))
+    with contextlib.suppress(OSError):  # the service may close the connection while we send
+        large.request("POST", "/v1/tenants", pieces, {"transfer-encoding": "chunked"}, encode_chunked=True)
+    answer = large.getresponse()
+    assert answer.status == 413 and json.loads(answer.read())["code"] == "too_large"
+    large.close()
+    assert client.ask("GET", "/healthz")[0] == 200
 
 
 def test_openapi_and_metrics(client: Client) -> None:

@@ -23,6 +23,8 @@ static void begin(int w, unsigned start, unsigned sectors, uint32_t op, int arou
 /* A write that waited for others, or for md's barrier, goes on. */
 static void go_on(int w)
 {
+	int in_ledger = 0;
+
 	if (writes[w].state == HELD && writes[w].around) {
 		/*
 		 * md orders nothing: a write around the volume must be disjoint, or what the sectors hold is undefined.
@@ -36,7 +38,11 @@ static void go_on(int w)
 			if (writes[v].state > HELD && (writes[v].around || writes[v].ended) &&
 			    overlap(&writes[v].extent, &writes[w].extent))
 				return;
-		if (!linnet_ledger_overlaps(&ledger, &writes[w].extent))
+		for (int v = 0; v < WRITES; v++)
+			in_ledger |= writes[v].state > HELD && overlap(&writes[v].extent, &writes[w].extent);
+		if (linnet_ledger_overlaps(&ledger, &writes[w].extent) != in_ledger)
+			broken("a write waits for no other, or not for one in flight", -1, w);
+		if (!in_ledger)
 			take(w);
 	}
 	if (writes[w].state == BARRIER && !in_chunk(&writes[w].extent))
@@ -85,6 +91,8 @@ static void step(unsigned faults)
 	check();
 }
 
+enum { FIRST = 1000 }; /* generations and serials of this ledger are above */
+
 static void reset(void)
 {
 	memset(legs, 0, sizeof(legs));
@@ -95,7 +103,12 @@ static void reset(void)
 	behind = 0;
 	without_discard = -1;
 	version = 0;
-	linnet_ledger_init(&ledger, LEGS, 1000);
+	linnet_ledger_init(&ledger, LEGS, FIRST);
+	for (int k = 0; k < LEGS; k++)
+		if (ledger.legs[k].generation <= FIRST || ledger.legs[k].generation > FIRST + LEGS)
+			broken("a generation that an earlier ledger had", k, 0);
+	if (ledger.generations != FIRST + LEGS)
+		broken("generations of legs that are not there", -1, 0);
 }
 
 /* Without faults every leg becomes trusted, and no write takes that away. */
@@ -198,6 +211,23 @@ static void late_trust(void)
 	check();
 }
 
+/* Doubts are counted, and a leg that is not trusted keeps the reason, unless it is suspended. */
+static void doubted(void)
+{
+	static const enum linnet_doubt said[] = { LINNET_DOUBT_UNKNOWN, LINNET_DOUBT_SUSPENDED, LINNET_DOUBT_UNKNOWN };
+	static const enum linnet_doubt kept[] = { LINNET_DOUBT_UNKNOWN, LINNET_DOUBT_SUSPENDED, LINNET_DOUBT_SUSPENDED };
+
+	phase = "doubts";
+	all_trusted();
+	for (int n = 0; n < 3; n++) {
+		linnet_ledger_doubt(&ledger, 1, said[n]);
+		if (ledger.legs[1].doubt != kept[n])
+			broken("another reason", 1, n);
+	}
+	if (ledger.legs[1].doubts[LINNET_DOUBT_UNKNOWN] != 2 || ledger.legs[1].doubts[LINNET_DOUBT_SUSPENDED] != 1)
+		broken("not as many doubts", 1, 0);
+}
+
 /* A request that outlives its write does not count for the next one in the same memory. */
 static void reused(void)
 {
@@ -208,6 +238,9 @@ static void reused(void)
 	all_trusted();
 	begin(0, 0, 4, DATA, 0);
 	take(0);
+	/* Also not for one of another ledger: a table is loaded again, and its ledger begins where the time is. */
+	if (writes[0].entry.serial <= FIRST)
+		broken("a serial that an earlier ledger had", -1, 0);
 	serial = linnet_ledger_arrive(&ledger, &extent);
 	linnet_ledger_end(&ledger, &writes[0].entry);
 	for (int k = 0; k < LEGS; k++)
@@ -276,6 +309,7 @@ int main(int argc, char **argv)
 	overlapping();
 	repaired();
 	late_trust();
+	doubted();
 	reused();
 	around();
 	turned_away();

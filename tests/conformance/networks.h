@@ -101,6 +101,15 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	check(linnet_network_score(network, inputs, ready->scratch, &expected) == 0, "score refused");
 	check(linnet_incremental_score(heir, now, scratch, &score) == 0 && score == expected, "score of who took over");
 	check(linnet_incremental_decide(heir, now, scratch) == (expected > 0), "decision of who took over");
+	/* Every change of the history is one to process, in whichever order they come. */
+	linnet_incremental_adopt(heir, &tracker);
+	check(linnet_incremental_behind(heir), "a history was handed on, and nothing is to process");
+	linnet_incremental_note_read(heir, 0, 1000, 1);
+	check(linnet_incremental_behind(heir), "a read was noted, and nothing is to process");
+	linnet_incremental_catch_up(heir, now);
+	check(!linnet_incremental_behind(heir), "all was processed, and more is to process");
+	linnet_incremental_note_read(heir, 0, 1000, 1);
+	check(linnet_incremental_behind(heir), "one read was noted, and nothing is to process");
 	memcpy(digits, inputs, sizeof(digits));
 	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
 		digits[12] = (uint8_t)(pages / 100);

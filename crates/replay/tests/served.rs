@@ -49,7 +49,7 @@ fn every_io_is_answered_no_sooner_than_its_device_allows() {
 
 #[test]
 fn hedges_go_to_the_other_device_and_win() {
-    let outcome = run([40_000_000, 100_000], "hedge-p95", &reads(50, 0));
+    let outcome = run([500_000_000, 100_000], "hedge-p95", &reads(50, 0));
     assert_eq!(outcome.latency_ns.len(), 45);
     assert!(outcome.counters.hedges > 20 && outcome.counters.hedges_won > 10, "{:?}", outcome.counters);
     assert!(!outcome.log[1].is_empty());

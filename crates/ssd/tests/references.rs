@@ -62,3 +62,9 @@ fn what_is_wrong_is_named() {
     std::fs::remove_file(path.with_extension("csv")).unwrap();
     assert!(check(&path).unwrap_err().to_string().contains("r.csv"));
 }
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let text = Reference::read(std::path::Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(text.contains("the limit for files of this kind"), "{text}");
+}

@@ -33,14 +33,7 @@ fn knob_of(bytes: &[u8], path: &Path) -> Result<Knob> {
 /// Reads a model file of any schema.
 pub(crate) fn read_knob(path: &Path) -> Result<Knob> {
     let failed = |source| Error::File { path: path.to_owned(), doing: "read", source };
-    let size = std::fs::metadata(path).map_err(failed)?.len();
-    if size > BYTES_MAX {
-        return Err(Error::Format {
-            path: path.to_owned(),
-            what: format!("{size} bytes: too large for a model; give a model file of readahead"),
-        });
-    }
-    let bytes = std::fs::read(path).map_err(failed)?;
+    let bytes = linnet_files::read(path, BYTES_MAX).map_err(failed)?;
     knob_of(&bytes, path)
 }
 
@@ -260,5 +253,7 @@ mod tests {
         assert!(text.starts_with("m.linnet: model file, byte") && text.contains("checksum"), "{text}");
         let text = Model::read(Path::new("/nonexistent/m.linnet")).expect_err("refused").to_string();
         assert!(text.starts_with("/nonexistent/m.linnet: cannot read"), "{text}");
+        let text = Model::read(Path::new("/dev/zero")).expect_err("refused").to_string();
+        assert!(text.starts_with("/dev/zero: cannot read") && text.contains("limit for files"), "{text}");
     }
 }

@@ -3,10 +3,15 @@
 
 The writer keeps the mode of a file that was there, follows symbolic links, writes through pipes and character devices,
 and refuses block devices, sockets and directories. ``-`` is standard output.
+
+Files that are read whole have a limit, so that none without end is read.
 """
 
 from __future__ import annotations
 
+import errno
+import gzip
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +19,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from linnet import _native
+
+GZIP = b"\x1f\x8b"
+"""How a file begins that gzip compressed."""
 
 
 @contextmanager
@@ -34,6 +42,21 @@ def whole_file(path: Path, follow: bool = True) -> Iterator[BinaryIO]:
         raise
     finally:
         output.discard()
+
+
+def read_bounded(path: Path, most: int, unpack: bool = False) -> bytes:
+    """The bytes of a file of at most ``most``; with ``unpack`` of what it holds, if it is compressed by gzip.
+
+    Raises :class:`OSError`, and what :mod:`gzip` does.
+    """
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if unpack and data[:2] == GZIP and len(data) <= most:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+            data = packed.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"more than {most} bytes, the limit for files of this kind", str(path))
+    return data
 
 
 def write_whole(path: Path, data: bytes | str, follow: bool = True) -> None:

@@ -12,6 +12,9 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::queued::{QueuedParams, VictimPolicy};
 
+/// A reference's own numbers take some KiB; its I/Os are in another file.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
 /// Why a comparison with a reference failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
@@ -137,9 +140,10 @@ impl Reference {
     /// # Errors
     /// A file that cannot be read, a key of the wrong type, an impossible device.
     pub fn read(path: &Path) -> Result<Reference, CheckError> {
-        let text = std::fs::read_to_string(path).map_err(|source| CheckError::Io { path: path.to_owned(), source })?;
+        let bytes = linnet_files::read(path, FILE_BYTES_MAX)
+            .map_err(|source| CheckError::Io { path: path.to_owned(), source })?;
         let file: File =
-            serde_json::from_str(&text).map_err(|source| CheckError::Json { path: path.to_owned(), source })?;
+            serde_json::from_slice(&bytes).map_err(|source| CheckError::Json { path: path.to_owned(), source })?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let named = file.workload.get("file").and_then(Value::as_str).map(|name| path.with_file_name(name));
         let csv = named

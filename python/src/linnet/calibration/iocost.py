@@ -19,6 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from linnet._native import DeviceError
+from linnet.files import read_bounded
+
+BYTES_MAX = 64 << 20
+"""Bytes of a result, unpacked. It has a histogram for each of some hundred levels."""
 
 SATURATION = ("rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops")
 """The figures of ``iocost-params``: bytes per second, and requests of 4 KiB per second."""
@@ -67,10 +71,9 @@ def read_result(path: str | Path) -> Measured:
 
     Raises :class:`linnet.DeviceError`, which says file and field, and :class:`OSError`.
     """
-    raw = Path(path).read_bytes()
     try:
-        jobs = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
-    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        jobs = json.loads(read_bounded(Path(path), BYTES_MAX, unpack=True))
+    except (ValueError, RecursionError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DeviceError(f"{path}: not JSON of resctl-bench: {error}") from error
     try:
         return _measured(jobs)

@@ -8,6 +8,8 @@ import gc
 import os
 import signal
 import sys
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,10 +18,15 @@ from linnet.cli.lazy import Root
 from linnet.cli.output import console, fail
 from linnet.extras import MissingExtra
 
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
 INTERRUPTED = 130
 """Status after Ctrl-C, as shells count it."""
 TERMINATED = 143
 """Status after SIGTERM."""
+AGAIN_S = 0.01
+"""A command is interrupted again after so long if the first exception was lost."""
 
 app = typer.Typer(
     name="linnet",
@@ -48,8 +55,28 @@ def _root(
     console.file = None  # type: ignore[assignment]  # standard output, until `-o -` takes it
 
 
-def _terminate(number: int, frame: object) -> None:
+def _terminate(number: int, frame: FrameType | None) -> None:
     raise SystemExit(TERMINATED)
+
+
+def _raise_again(lost: UnraisableHookArgs) -> None:
+    """Interrupts the command a little later, if the exception of a signal was lost.
+
+    Python runs the handler of a signal between any two instructions of the main thread. Where these belong to a
+    finaliser or to a callback, such as the one that forgets the lock of an imported module, what the handler raises is
+    printed and dropped, and the command would go on as if nobody had asked it to end.
+    """
+    kind = lost.exc_type
+    if not issubclass(kind, SystemExit | KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(TERMINATED) if issubclass(kind, SystemExit) else KeyboardInterrupt
+
+    # By a timer: raised here, it would be lost as well.
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
 
 
 def main() -> None:
@@ -60,6 +87,7 @@ def main() -> None:
     atexit.register(gc.freeze)
     # What is open is removed and put back, as after Ctrl-C. Commands that have more to end set their own handler.
     signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _raise_again
     try:
         app()
     except SystemExit as end:

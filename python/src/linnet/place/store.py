@@ -26,6 +26,8 @@ from linnet.place.profiles import Measured
 from linnet.place.words import FEATURES
 
 SCHEMA = 1
+VALUE_BYTES_MAX = 1 << 20
+"""Bytes of a value or a row; a profile has some 300."""
 
 _TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -90,6 +92,9 @@ class ProfileStore:
             raise
 
     def _prepare(self) -> None:
+        # The file may be a stranger's: its own triggers and views call no function of SQLite, and a value has a limit.
+        self._file.execute("PRAGMA trusted_schema = OFF")
+        self._file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
         self._file.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
             tables = {name for (name,) in self._file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -173,7 +178,10 @@ class ProfileStore:
             raise TenantError(f"{self.path}: cannot be read: {error}") from error
         for row in found:
             head = dict(zip(_COLUMNS, row, strict=False))
-            profile = TenantProfile.from_features(list(row[len(_COLUMNS) :])).stored(
-                head["ios"], head["duration_s"], head["window_ms"], head["depth_from"]
-            )
+            try:
+                profile = TenantProfile.from_features(list(row[len(_COLUMNS) :])).stored(
+                    head["ios"], head["duration_s"], head["window_ms"], head["depth_from"]
+                )
+            except (TypeError, ValueError, OverflowError, TenantError) as error:
+                raise TenantError(f"{self.path}: profile {head['id']} is damaged: {error}") from error
             yield Stored(head["id"], head["name"], head["recorded_at"], head["source"], head["signature"], profile)

@@ -19,6 +19,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from linnet._native import __version__
 from linnet.place.service import schema
@@ -106,6 +107,7 @@ def build(service: Service) -> FastAPI:
 
     app = FastAPI(title="linnet place", version=__version__, description=ABOUT, lifespan=lifespan, redoc_url=None)
     _errors(app)
+    app.add_middleware(Bounded)
     _measured(app, service)
     _tenants(app, service)
     _drives(app, service)
@@ -266,17 +268,38 @@ def _errors(app: FastAPI) -> None:
                 if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE
             ]
             headers["allow"] = ", ".join(sorted(set().union(*methods)))
-        code = HTTPStatus(error.status_code).name.lower()
+        code = "too_large" if error.status_code == 413 else HTTPStatus(error.status_code).name.lower()
         return JSONResponse({"code": code, "message": str(error.detail), "reasons": []}, error.status_code, headers)
+
+
+class Bounded:
+    """Refuses a body that is too large: before it is read if it says its length, and when it gets there otherwise."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        said = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        length, got = int(said) if said.isdigit() else 0, 0
+
+        async def counted() -> Message:
+            nonlocal got
+            message: Message = {} if length > BODY_MAX else await receive()
+            got += len(message.get("body", b""))
+            if max(length, got) > BODY_MAX:
+                raise HTTPException(413, f"the body has {max(length, got)} bytes or more; at most {BODY_MAX}")
+            return message
+
+        await self._app(scope, counted, send)
 
 
 def _measured(app: FastAPI, service: Service) -> None:
     @app.middleware("http")
     async def count(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        length = request.headers.get("content-length", "0")
-        if length.isdigit() and int(length) > BODY_MAX:
-            body = {"code": "too_large", "message": f"the body has {length} bytes; at most {BODY_MAX}", "reasons": []}
-            return JSONResponse(body, 413)
         began = time.monotonic()
         response = await go_on(request)
         route = request.scope.get("route")

@@ -14,10 +14,11 @@ from pathlib import Path
 import uvicorn
 from pydantic import ValidationError
 
+from linnet.files import read_bounded
 from linnet.place.allocate import Settings
 from linnet.place.catalogue import profiles
 from linnet.place.cluster import DriveSpec
-from linnet.place.service.app import Service, build
+from linnet.place.service.app import BODY_MAX, Service, build
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
 from linnet.place.service.schema import DrivesIn
@@ -48,7 +49,9 @@ class _Server(uvicorn.Server):
 def read_drives(path: Path) -> list[DriveSpec]:
     """Drives of a TOML file: tables `[[drives]]` with the fields of `POST /v1/drives`."""
     try:
-        return [one.spec() for one in DrivesIn.model_validate(tomllib.loads(path.read_text())).drives]
+        return [
+            one.spec() for one in DrivesIn.model_validate(tomllib.loads(read_bounded(path, BODY_MAX).decode())).drives
+        ]
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Mutants that once survived and matter, each by name; every one must be noticed: ``make mutate NAMED=1``.
+
+Each breaks a promise about budgets, probes, time limits or revokes. Exit status: 0 if all are noticed, 1 if one is not,
+2 if the text that one replaces is not in its file exactly once, 77 if the checks fail without a mutant.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import crate
+from mutate import CLEAN_SECONDS_MAX, ROOT, SECONDS_MIN, end_with_children, passes
+
+CORE = "core"
+"""The checks of the C core and of the device-mapper target in user space; otherwise the name of a crate."""
+
+
+class Named(NamedTuple):
+    """A text of a file, what replaces it, and whose checks must notice."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+    checks: str
+
+
+NAMED = [
+    Named("a bound of zero decides", "core/incremental.c", "if (low > 0)", "if (low >= 0)", "core-crate"),
+    Named(
+        "hedges ignore their budget, in the core",
+        "core/hedge.c",
+        "return !overload && linnet_budget_take(&hedge->budget, &settings->hedges);",
+        "return !overload;",
+        CORE,
+    ),
+    Named(
+        "hedges ignore their budget, in the array",
+        "crates/array/src/array/route.rs",
+        "if !self.hedges.take(&self.hedge_rate) {",
+        "if !self.hedges.take(&self.hedge_rate) && false {",
+        "array",
+    ),
+    Named(
+        "revokes ignore their budget",
+        "core/decide.c",
+        "else if (linnet_budget_take(revokes, &settings->revokes))",
+        "else if (linnet_budget_take(revokes, &settings->revokes) || 1)",
+        CORE,
+    ),
+    Named(
+        "every read is a probe of a replica that comes back, by the core's checks",
+        "core/replica.c",
+        "\tif (readmitted)\n\t\treplica->out_until_ns = at_ns + replica->backoff_ns;\n",
+        "",
+        CORE,
+    ),
+    Named(
+        "every read is a probe of a replica that comes back, by the simulation",
+        "core/replica.c",
+        "\tif (readmitted)\n\t\treplica->out_until_ns = at_ns + replica->backoff_ns;\n",
+        "",
+        "array",
+    ),
+    Named(
+        "predictions of slow are valid ten times as long",
+        "core/decide.c",
+        "settings->revoke_ages = 5;",
+        "settings->revoke_ages = 50;",
+        CORE,
+    ),
+    Named(
+        "a copy times out a microsecond early",
+        "crates/array/src/array/flight.rs",
+        "let at_ns = now.saturating_add(limits.timeout_ns);",
+        "let at_ns = now.saturating_add(limits.timeout_ns.saturating_sub(1000));",
+        "array",
+    ),
+    Named(
+        "a replica that revoked a read is not noted",
+        "crates/array/src/array/route.rs",
+        "        slot.refused |= bit_of(&self.placement, slot, device);\n",
+        "",
+        "array",
+    ),
+    Named(
+        "a replica whose device refused a read is not noted",
+        "crates/array/src/array.rs",
+        "        slot.refused |= 1 << k;\n",
+        "",
+        "array",
+    ),
+]
+
+
+def notices(work: Path, mutant: Named | None, checks: str, seconds: float) -> bool:
+    """Whether these checks notice a mutant; without one, whether they fail."""
+    tree = work if checks == CORE else crate.WORK / "tree"
+    if mutant is None:
+        return not holds(work, checks, seconds)
+    target = tree / mutant.file
+    whole = target.read_text()
+    target.write_text(whole.replace(mutant.old, mutant.new))
+    try:
+        return not holds(work, checks, seconds)
+    finally:
+        target.write_text(whole)
+
+
+def holds(work: Path, checks: str, seconds: float) -> bool:
+    """Whether the checks pass in the copy."""
+    if checks == CORE:
+        return passes(work, "decide", True, seconds)
+    return bool(crate.survives("core" if checks == "core-crate" else checks, seconds))
+
+
+def main() -> int:
+    """Try each."""
+    end_with_children()
+    for mutant in NAMED:
+        if (ROOT / mutant.file).read_text().count(mutant.old) != 1:
+            print(f"{mutant.file}: `{mutant.old.strip()}` is not there once: adapt '{mutant.what}'", file=sys.stderr)
+            return 2
+    lived, seconds = 0, dict[str, float]()
+    crate.copy_sources()
+    with tempfile.TemporaryDirectory(prefix="linnet-mutate-") as folder:
+        work = Path(folder)
+        for name in ("core", "kernel", "spec", "tests/conformance", "tests/vm"):
+            shutil.copytree(ROOT / name, work / name, ignore=shutil.ignore_patterns("*.o", "*.ko"))
+        for mutant in NAMED:
+            if mutant.checks not in seconds:
+                begun = time.monotonic()
+                if notices(work, None, mutant.checks, CLEAN_SECONDS_MAX):
+                    print(f"the checks of {mutant.checks} fail without a mutant", file=sys.stderr)
+                    return 77
+                seconds[mutant.checks] = max(SECONDS_MIN, 2 * (time.monotonic() - begun) + 60)
+            noticed = notices(work, mutant, mutant.checks, seconds[mutant.checks])
+            lived += not noticed
+            print(f"{'noticed' if noticed else 'SURVIVED'}: {mutant.what} ({mutant.file})", flush=True)
+    print(f"{len(NAMED) - lived} of {len(NAMED)} were noticed")
+    return int(lived > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
