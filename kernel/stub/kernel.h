@@ -232,6 +232,9 @@ typedef struct { int stub; } wait_queue_head_t;
 #define init_waitqueue_head(q) ((q)->stub = 0)
 #define wait_event(q, condition) do { stub_might_sleep("wait_event"); (void)&(q); BUG_ON(!(condition)); } while (0)
 #define wq_has_sleeper(q) ((void)(q), false)
+#define TASK_UNINTERRUPTIBLE 2
+#define wait_on_bit(p, n, mode) stub_wait_on_bit(p, n)
+#define clear_and_wake_up_bit(n, p) clear_bit(n, p)
 #define wake_up(q) ((void)(q))
 struct list_head { struct list_head *next, *prev; };
 #define LIST_HEAD(name) struct list_head name = { &name, &name }
@@ -326,9 +329,14 @@ void *__alloc_percpu(size_t size, size_t align);
 #define this_cpu_add(field, n) ((void)((*(typeof(&(field)))((char *)&(field) + stub_cpu * STUB_STRIDE)) += (n)))
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < STUB_CPUS; (cpu)++)
 
-/* Pools with a reserve. A taker that may wait would wait for ever here, so only those that do not are allowed. */
 #define PAGE_SIZE 4096u
 struct page { char bytes[PAGE_SIZE]; };
+#define __GFP_COMP 0u
+#define get_order(size) ((size) > PAGE_SIZE ? 1 + fls64(((size) - 1) / (2 * PAGE_SIZE)) : 0)
+#define alloc_pages(f, order) ((struct page *)stub_alloc((size_t)PAGE_SIZE << (order), f))
+#define __free_pages(p, order) free(p)
+
+/* Pools with a reserve. A taker that may wait would wait for ever here, so only those that do not are allowed. */
 typedef struct mempool { size_t size; int reserve, taken; } mempool_t;
 mempool_t *stub_mempool(int reserve, size_t size);
 #define mempool_create_page_pool(n, order) stub_mempool(n, (size_t)PAGE_SIZE << (order))
