@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Probes of the target's own (spec/dm-target.md): where the core makes a read the probe of a leg, or where the read would
- * be the first after the leg's time out of service, policy.c sends the read elsewhere, and a small read of our own to
- * the leg. So no application waits for a drive in doubt, and none gets its errors.
+ * Probes of the target's own (spec/dm-target.md): where the core makes a read the probe of a leg, or where the read
+ * would be the first after the leg's time out of service, policy.c sends the read elsewhere, and a small read of our
+ * own to the leg. So no application waits for a drive in doubt, and none gets its errors.
  *
  * Each leg has the memory of one probe, which is allocated with the table: nothing is allocated when one is sent, and
  * no leg has two. A worker sends it, because the submitter of the application's read must not wait for the queue of a

@@ -91,7 +91,8 @@ static void check_bio(void)
 	stub_run_works();
 	stub_now += MS / 2;
 	stub_complete_own(0, BLK_STS_OK, 9);
-	CHECK(state_of(top, 0) == 'A' && count_of(top, "ewma_us", 0) == 500 && count_of(top, "reads", 0) == 1, "not learnt from");
+	CHECK(state_of(top, 0) == 'A' && count_of(top, "ewma_us", 0) == 500 && count_of(top, "reads", 0) == 1,
+	      "not learnt from");
 	goes_to(0, __LINE__);
 	CHECK(count_of(top, "own_probes", -1) == sent + 3 && count_of(top, "reads", -1) == reads + 7, "counts");
 	CHECK(count_of(top, "unprobed", -1) == 0, "unprobed");
@@ -128,7 +129,8 @@ static void check_last(void)
 	CHECK(tell(top, "fail 1") == 0, "fail");
 	goes_to(0, __LINE__);
 	stub_run_works();
-	CHECK(!stub_own_count && count_of(top, "own_probes", -1) == sent && count_of(top, "probes", -1) == probes + 1, "probes");
+	CHECK(!stub_own_count && count_of(top, "own_probes", -1) == sent && count_of(top, "probes", -1) == probes + 1,
+	      "probes");
 	CHECK(tell(top, "revive 1") == 0 && state_of(top, 0) == 'A', "revive");
 	/* A read that failed at the other, and has no other. */
 	take_out();
@@ -297,8 +299,8 @@ static void check_above_md(void)
 	fail_steered();
 	goes_to(1, __LINE__);
 	stub_run_works();
-	CHECK(stub_own_count == 1 && stub_own[0]->bi_bdev == stub_devs[0].bdev && stub_own[0]->bi_iter.bi_sector == 64 + 2048 + 16,
-	      "a probe's place");
+	CHECK(stub_own_count == 1 && stub_own[0]->bi_bdev == stub_devs[0].bdev &&
+	      stub_own[0]->bi_iter.bi_sector == 64 + 2048 + 16, "a probe's place");
 	/* Its error goes neither to an application nor through md. */
 	stub_complete_own(0, BLK_STS_MEDIUM, 9);
 	stub_run_works();
