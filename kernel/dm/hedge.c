@@ -278,18 +278,6 @@ static u32 choose(struct linnet_hedged *read)
 	return chosen;
 }
 
-/* The drive of a leg above md, if it is still trusted; until linnet_member_leave. */
-static struct block_device *enter(struct linnet_dm *dm, struct linnet_leg *leg)
-{
-	struct block_device *bdev = linnet_member_enter(leg->member);
-
-	if (bdev && !(READ_ONCE(dm->volume->trusted) & BIT(leg->index))) {
-		linnet_member_leave(leg->member);
-		bdev = NULL;
-	}
-	return bdev;
-}
-
 /* The read is late. The caller holds it. */
 static void send_second(struct linnet_hedged *read)
 {
@@ -306,7 +294,7 @@ static void send_second(struct linnet_hedged *read)
 	if (chosen == LINNET_NO_REPLICA || atomic_read(&read->answered))
 		return;
 	leg = &dm->legs[chosen];
-	bdev = dm->volume ? enter(dm, leg) : leg->dev->bdev;
+	bdev = dm->volume ? linnet_volume_enter(dm->volume, leg) : leg->dev->bdev;
 	if (!bdev)
 		return;
 	sector = (dm->volume ? leg->member->start : 0) + leg->start + read->sector;

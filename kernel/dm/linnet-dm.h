@@ -8,6 +8,7 @@
  *   model.c    model files: loaded, shared, swapped under RCU    status.c   counters, status
  *   message.c  messages                                          volume.c   writable volumes above md
  *   member.c   the target linnet-leg below md                    hedge*.c   second copies of late reads
+ *   probe.c    reads of the target's own that probe a leg
  *
  * Locks. Each leg has one, taken for its own arrivals and ends only; a reader of a leg's state takes none (policy.c).
  * Settings are words that are read and written atomically; `control` serialises messages. No lock is shared by all
@@ -76,6 +77,7 @@ struct linnet_leg_counts {
 enum linnet_leg_flag {
 	LINNET_LEG_OUT = 0,       /* out of service because of consecutive errors; comes back by itself */
 	LINNET_LEG_BAD_MODEL = 1, /* its model could not be loaded */
+	LINNET_LEG_PROBED = 2,    /* a probe of our own will be sent, or is in flight */
 };
 
 struct linnet_leg {
@@ -91,6 +93,7 @@ struct linnet_leg {
 	struct linnet_inflight_io *places;
 	struct linnet_leg_counts __percpu *counts;
 	struct linnet_leg_counts base;  /* their values at the last reset; under dm->control */
+	struct linnet_probe *probe;     /* NULL with one replica */
 
 	raw_spinlock_t network_lock; /* for linnet_leg_catch_up; interrupts stay on */
 
@@ -161,6 +164,8 @@ struct linnet_counts {
 	u64 forced;
 	u64 failovers;
 	u64 probes;
+	u64 own_probes; /* of them, sent by the target itself */
+	u64 unprobed;
 	u64 untracked;
 	u64 steered; /* reads that went past md */
 	u64 hedges;
@@ -272,6 +277,21 @@ static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_opf_t opf, b
 {
 	return dm->volume ? status == BLK_STS_AGAIN && opf & REQ_NOWAIT : linnet_is_refusal(status);
 }
+
+/* ---- probe.c ---- */
+
+/* Allocates the probes, if there are two replicas or more. Sleeps. */
+int linnet_probe_create(struct linnet_dm *dm);
+
+/*
+ * Sends a probe for the read to the leg soon, recorded under this id. Returns false if one is already on its way there
+ * or in flight. Any context.
+ */
+bool linnet_probe_start(struct linnet_leg *leg, u64 id, sector_t sector, u32 size_bytes);
+
+/* No read of the target is in flight. Waits for the probes that are. */
+void linnet_probe_drain(struct linnet_dm *dm);
+void linnet_probe_destroy(struct linnet_dm *dm);
 
 /* ---- policy.c ---- */
 

@@ -204,18 +204,44 @@ static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 	}
 }
 
-/* Routes a read without a decision. */
-static void route_plainly(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable)
+static bool is_out(const struct linnet_leg *leg, u64 now_ns)
 {
-	u64 now_ns = ktime_get_ns();
+	return now_ns < READ_ONCE(leg->state.out_until_ns);
+}
+
+/* Its time out of service is over: the next read there is the probe by which it comes back. */
+static bool wants_to_return(const struct linnet_leg *leg, u64 now_ns)
+{
+	return unlikely(READ_ONCE(leg->state.errors_in_row) >= leg->dm->settings.errors_max) && !is_out(leg, now_ns);
+}
+
+/* The first leg that is in service, or else the first. */
+static u32 first_leg(const struct linnet_dm *dm, u32 usable, u64 now_ns)
+{
 	u32 out = 0, chosen = linnet_first_of(usable, 0);
 
-	while (usable & ~out && now_ns < READ_ONCE(dm->legs[chosen].state.out_until_ns)) {
+	while (usable & ~out && is_out(&dm->legs[chosen], now_ns)) {
 		out |= BIT(chosen);
 		chosen = linnet_first_of(usable, out);
 	}
-	linnet_leg_arrive(&dm->legs[chosen], &io->record, LINNET_ANY_EVENT, now_ns, true, false,
-			  dm_target_offset(dm->ti, bio->bi_iter.bi_sector), bio->bi_iter.bi_size);
+	return chosen;
+}
+
+/* Routes a read without a decision. */
+static void route_plainly(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable)
+{
+	u64 now_ns = ktime_get_ns(), sector = dm_target_offset(dm->ti, bio->bi_iter.bi_sector);
+	u32 chosen = first_leg(dm, usable, now_ns), other;
+
+	while (wants_to_return(&dm->legs[chosen], now_ns) && (usable &= ~BIT(chosen))) {
+		other = first_leg(dm, usable, now_ns);
+		if (is_out(&dm->legs[other], now_ns))
+			break;
+		linnet_probe_start(&dm->legs[chosen], linnet_next_id(dm), sector, bio->bi_iter.bi_size);
+		chosen = other;
+	}
+	linnet_leg_arrive(&dm->legs[chosen], &io->record, LINNET_ANY_EVENT, now_ns, true, false, sector,
+			  bio->bi_iter.bi_size);
 	io->leg = chosen;
 	if (READ_ONCE(dm->settings.on) && READ_ONCE(dm->settings.policy) != LINNET_BASELINE)
 		this_cpu_inc(dm->counts->forced);
@@ -238,20 +264,43 @@ static bool record_read(struct linnet_dm *dm, const struct linnet_routing *routi
 	return true;
 }
 
-static void count(struct linnet_dm *dm, const struct linnet_decision *decision)
+/* `probed`: another leg was chosen first, and is probed. So the policy had a choice. */
+static void count(struct linnet_dm *dm, const struct linnet_decision *decision, bool probed)
 {
 	if (decision->verdict == LINNET_REVOKE)
 		this_cpu_inc(dm->counts->revokes);
-	else if (decision->verdict == LINNET_FORCED_SUBMIT)
+	else if (decision->verdict == LINNET_FORCED_SUBMIT && !(probed && decision->policy != LINNET_BASELINE))
 		this_cpu_inc(dm->counts->forced);
 	else if (decision->policy != LINNET_BASELINE)
 		this_cpu_inc(dm->counts->decisions);
+}
+
+/*
+ * If the read would be a probe of the chosen leg, and another leg is in service, the leg gets a probe of our own, and
+ * is not usable for this read. Returns true then: the read has to be decided on again.
+ */
+static bool probe_instead(struct linnet_dm *dm, struct linnet_routing *routing, struct linnet_io *io)
+{
+	struct linnet_decision *decision = &routing->decision;
+	struct linnet_leg *leg = &dm->legs[decision->choice.replica];
+
+	if (likely(!decision->choice.probe && !wants_to_return(leg, decision->now_ns)))
+		return false;
+	if (!(decision->in_service & ~BIT(leg->index)))
+		return false;
+	if (linnet_probe_start(leg, routing->id, routing->sector, routing->size_bytes)) {
+		trace_linnet_decision(dm, routing);
+		routing->id = io->id = linnet_next_id(dm);
+	}
+	decision->usable &= ~BIT(leg->index);
+	return true;
 }
 
 static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable, bool revocable)
 {
 	struct linnet_routing routing;
 	struct linnet_decision *decision = &routing.decision;
+	bool probed = false;
 	u32 try;
 
 	routing.id = io->id;
@@ -275,13 +324,18 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 		 */
 		if (decision->verdict != LINNET_REVOKE && routing.caught_up && try < DECIDE_TRIES)
 			continue;
+		if (unlikely(decision->verdict != LINNET_REVOKE && probe_instead(dm, &routing, io))) {
+			probed = true;
+			try = 0;
+			continue;
+		}
 		if (decision->verdict == LINNET_REVOKE || record_read(dm, &routing, io, try == DECIDE_TRIES))
 			break;
 	}
 	trace_linnet_decision(dm, &routing);
 	rcu_read_unlock();
 	preempt_enable();
-	count(dm, decision);
+	count(dm, decision, probed);
 	return decision->verdict != LINNET_REVOKE;
 }
 

@@ -97,9 +97,9 @@ void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen
 	add_up((u64 *)&counts, (const u64 __percpu *)dm->counts, (const u64 *)&dm->base, COUNT_WORDS);
 	DMEMIT("version 1 policy %s model %s on %u revoke %u", linnet_policy_names[READ_ONCE(dm->settings.policy)],
 	       model_state(dm), READ_ONCE(dm->settings.on), READ_ONCE(dm->revoke));
-	DMEMIT(" reads %llu writes %llu decisions %llu revokes %llu forced %llu failovers %llu probes %llu untracked %llu",
+	DMEMIT(" reads %llu writes %llu decisions %llu revokes %llu forced %llu failovers %llu probes %llu own_probes %llu unprobed %llu untracked %llu",
 	       counts.reads, counts.writes, counts.decisions, counts.revokes, counts.forced, counts.failovers,
-	       counts.probes, counts.untracked);
+	       counts.probes, counts.own_probes, counts.unprobed, counts.untracked);
 	DMEMIT(" hedge %u hedges %llu hedge_wins %llu discarded %llu unhedged %llu hedge_us %llu", READ_ONCE(dm->hedge_percent),
 	       counts.hedges, counts.hedge_wins, counts.discarded, counts.unhedged,
 	       (unsigned long long)(linnet_hedge_delay_ns(dm) / 1000));

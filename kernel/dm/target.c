@@ -170,6 +170,7 @@ static void destroy(struct linnet_dm *dm)
 	u32 k;
 
 	linnet_hedge_destroy(dm);
+	linnet_probe_destroy(dm);
 	if (dm->volume)
 		linnet_volume_suspend(dm->volume);
 	if (dm->queue)
@@ -311,7 +312,7 @@ static int linnet_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		ti->num_write_zeroes_bios = 1;
 	}
 	load_models(dm);
-	if (dm->hedge_percent && linnet_hedge_set(dm, dm->hedge_percent)) {
+	if (linnet_probe_create(dm) || (dm->hedge_percent && linnet_hedge_set(dm, dm->hedge_percent))) {
 		ti->error = "Not enough memory";
 		destroy(dm);
 		return -ENOMEM;
@@ -329,6 +330,7 @@ static void linnet_postsuspend(struct dm_target *ti)
 	struct linnet_dm *dm = ti->private;
 
 	linnet_hedge_drain(dm);
+	linnet_probe_drain(dm);
 	if (dm->volume)
 		linnet_volume_suspend(dm->volume);
 }

@@ -44,6 +44,17 @@ static bool wants_steering(struct linnet_volume *volume, const struct bio *bio)
 	       dm_target_offset(volume->dm->ti, bio_end_sector(bio)) <= bdev_nr_sectors(volume->md->bdev);
 }
 
+struct block_device *linnet_volume_enter(struct linnet_volume *volume, struct linnet_leg *leg)
+{
+	struct block_device *bdev = linnet_member_enter(leg->member);
+
+	if (bdev && !(READ_ONCE(volume->trusted) & BIT(leg->index))) {
+		linnet_member_leave(leg->member);
+		bdev = NULL;
+	}
+	return bdev;
+}
+
 bool linnet_volume_steer(struct linnet_volume *volume, struct bio *bio, struct linnet_io *io)
 {
 	struct linnet_dm *dm = volume->dm;
@@ -57,15 +68,13 @@ bool linnet_volume_steer(struct linnet_volume *volume, struct bio *bio, struct l
 		return false;
 	}
 	leg = &dm->legs[io->leg];
-	bdev = linnet_member_enter(leg->member);
-	if (bdev && READ_ONCE(volume->trusted) & BIT(io->leg)) {
+	bdev = linnet_volume_enter(volume, leg);
+	if (bdev) {
 		bio_set_dev(bio, bdev);
 		bio->bi_iter.bi_sector = leg->member->start + leg->start +
 					 dm_target_offset(dm->ti, bio->bi_iter.bi_sector);
 		return true;
 	}
-	if (bdev)
-		linnet_member_leave(leg->member);
 	linnet_leg_end(leg, &io->record, io->id, BLK_STS_AGAIN);
 	io->leg = LINNET_NO_LEG;
 	return false;

@@ -68,6 +68,8 @@ void linnet_volume_suspend(struct linnet_volume *volume);
 void linnet_volume_through(struct linnet_volume *volume, struct bio *bio);
 /* Chooses a drive for a read and points the bio at it. Returns false if the read must go through md. */
 bool linnet_volume_steer(struct linnet_volume *volume, struct bio *bio, struct linnet_io *io);
+/* The drive below a leg that is still trusted, until linnet_volume_steered; else NULL. */
+struct block_device *linnet_volume_enter(struct linnet_volume *volume, struct linnet_leg *leg);
 /* The read has ended there. */
 void linnet_volume_steered(struct linnet_volume *volume, u32 leg);
 /* Everything but reads. Return what .map returns; the end of such a bio. */

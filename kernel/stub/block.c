@@ -123,6 +123,7 @@ int dm_register_target(struct target_type *type)
 	for (unsigned int k = 0; k < STUB_LEGS; k++) {
 		bdevs[k].bd_dev = 16 * (k + 1);
 		bdevs[k].sectors = 1 << 20;
+		bdevs[k].block_bytes = 512;
 		stub_devs[k].bdev = &bdevs[k];
 		snprintf(stub_devs[k].name, sizeof(stub_devs[k].name), "259:%u", k);
 	}
@@ -231,6 +232,7 @@ void bio_endio(struct bio *bio)
 
 struct bio *stub_own[STUB_OWN];
 unsigned int stub_own_count;
+unsigned long stub_own_sent;
 
 void bio_init(struct bio *bio, struct block_device *bdev, struct bio_vec *vecs, unsigned short count, blk_opf_t opf)
 {
@@ -239,7 +241,7 @@ void bio_init(struct bio *bio, struct block_device *bdev, struct bio_vec *vecs, 
 
 void __bio_add_page(struct bio *bio, struct page *page, unsigned int size, unsigned int offset)
 {
-	BUG_ON(bio->bi_vcnt == bio->bi_max_vecs || offset + size > PAGE_SIZE);
+	BUG_ON(bio->bi_vcnt == bio->bi_max_vecs || (size > PAGE_SIZE && offset));
 	bio->bi_io_vec[bio->bi_vcnt++] = (struct bio_vec){ page, size, offset };
 	bio->bi_iter.bi_size += size;
 }
@@ -265,7 +267,7 @@ void stub_complete_own(unsigned int i, blk_status_t status, u8 fill)
 	BUG_ON(i >= stub_own_count);
 	memmove(&stub_own[i], &stub_own[i + 1], (--stub_own_count - i) * sizeof(*stub_own));
 	for (unsigned int k = 0; k < bio->bi_vcnt; k++)
-		memset(bio->bi_io_vec[k].bv_page->bytes, fill, bio->bi_io_vec[k].bv_len);
+		memset(bio->bi_io_vec[k].bv_page->bytes + bio->bi_io_vec[k].bv_offset, fill, bio->bi_io_vec[k].bv_len);
 	bio->bi_iter = (struct bvec_iter){ .bi_sector = bio_end_sector(bio), .bi_idx = bio->bi_vcnt };
 	bio->bi_status = status;
 	stub_atomic++;
@@ -278,8 +280,12 @@ void submit_bio_noacct(struct bio *bio)
 {
 	stub_might_sleep("submit_bio_noacct");
 	if (bio->bi_end_io) {
-		BUG_ON(stub_own_count == STUB_OWN);
+		BUG_ON(stub_own_count == STUB_OWN || !bio->bi_iter.bi_size || bio_op(bio) != REQ_OP_READ);
+		for (unsigned int i = 0; i < stub_own_count; i++)
+			if (stub_own[i] == bio)
+				stub_die("a bio of the target's own is sent twice");
 		stub_own[stub_own_count++] = bio;
+		stub_own_sent++;
 		return;
 	}
 	BUG_ON(of(bio)->below || of(bio)->ended);
@@ -394,6 +400,8 @@ void stub_remove(struct dm_target *ti)
 		ti->type->presuspend(ti);
 	if (ti->type->postsuspend)
 		ti->type->postsuspend(ti);
+	if (ti->type == stub_type && stub_own_count)
+		stub_die("a bio of the target's own is in flight below a suspended device");
 	stub_discard(ti);
 }
 

@@ -48,8 +48,9 @@ enum req_op {
 struct kobject { int stub; };
 struct device { struct kobject kobj; };
 struct gendisk { struct device device; dev_t dev; };
-struct block_device { dev_t bd_dev; char name[16]; sector_t sectors; };
+struct block_device { dev_t bd_dev; char name[16]; sector_t sectors; unsigned int block_bytes; };
 #define bdev_nr_sectors(b) ((b)->sectors)
+#define bdev_logical_block_size(b) ((b)->block_bytes)
 struct cgroup_subsys_state { int references; };
 #define css_get(css) ((css)->references++)
 #define css_put(css) ((css)->references--)
@@ -261,6 +262,7 @@ void stub_complete(struct stub_bio *b, blk_status_t status);
 #define STUB_OWN 64
 extern struct bio *stub_own[STUB_OWN];
 extern unsigned int stub_own_count;
+extern unsigned long stub_own_sent; /* so far */
 void stub_complete_own(unsigned int i, blk_status_t status, u8 fill);
 /* dmsetup create and remove. If the table is refused, the target is NULL and *error has the reason. */
 struct dm_target *stub_create(char *words, bool readonly, char **error);

@@ -39,5 +39,18 @@ a worker's write may not wait|volume.c|/bi_opf &= ~REQ_NOWAIT;/d
 a second copy that would have to wait answers|hedge.c|s/ else if (copy == read->copies .*) {/ else {/
 reads that end wait while the history is processed|leg.c|/^void linnet_leg_catch_up/,/^}/{/raw_spin_unlock_irqrestore/d;s/^\(\t\tlinnet_incremental_process.*\)/\1\n\t\traw_spin_unlock_irqrestore(\&leg->lock, flags);/}
 uevents on the queue on which reads wait|linnet-dm.h|s/schedule_work(&dm->event)/queue_work(dm->queue, \&dm->event)/
+an application's read is the probe|policy.c|s/if (!(decision->in_service & ~BIT(leg->index)))/if (1)/
+an application's read is the probe, without a decision|policy.c|s/while (wants_to_return(&dm->legs\[chosen\], now_ns) /while (0 /
+a leg in doubt gets the read while its probe hangs|policy.c|s/if (linnet_probe_start(\(leg, routing->id.*\))) {/if (!linnet_probe_start(\1)) return false; else {/
+a probe's page is freed too early|probe.c|/^static void send/,/^}/s/^\tsubmit_bio_noacct.*/&\n\t__free_pages(probe->page, 0);\n\tprobe->page = NULL;/
+a suspended device does not wait for its probes|probe.c|/wait_on_bit(/d
+a suspended device waits for a worker|probe.c|s/if (cancel_work_sync(&leg->probe->work))/if (0)/
+two probes of a leg|probe.c|s/if (test_and_set_bit(LINNET_LEG_PROBED, &leg->flags))/set_bit(LINNET_LEG_PROBED, \&leg->flags);\n\tif (0)/
+a probe's end is lost|probe.c|/^static void probe_ended/,/^}/s/\tfinish(leg);/\t;/
+a probe's error is no error|probe.c|s/probe->id, bio->bi_status/probe->id, BLK_STS_OK/
+a probe's end is not recorded|probe.c|/\tlinnet_leg_end(leg, &probe->record/d
+the submitter of a read sends the probe|probe.c|s/\tschedule_work(&probe->work);/\tsend(\&probe->work);/
+a probe keeps a drive from being suspended|probe.c|/linnet_volume_steered/s/linnet_volume_steered.*/(void)0;/
+a probe of a leg that is suspended|volume.c|/^struct block_device \*linnet_volume_enter/,/^}/s/linnet_member_enter(leg->member)/leg->member->bdev ?: volume->md->bdev/
 END
 echo "kernel/dm: $count broken copies, all noticed"

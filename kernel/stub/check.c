@@ -119,6 +119,19 @@ struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes)
 	return b;
 }
 
+void end_probes(struct dm_target *ti)
+{
+	struct linnet_dm *dm = ti->private;
+	unsigned int probes = 0;
+
+	stub_run_works();
+	for (u32 k = 0; k < dm->leg_count; k++)
+		probes += test_bit(LINNET_LEG_PROBED, &dm->legs[k].flags);
+	CHECK(probes == stub_own_count, "%u probes, %u bios of the target's own", probes, stub_own_count);
+	while (stub_own_count)
+		stub_complete_own(0, BLK_STS_OK, 9);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long inputs;
@@ -148,6 +161,7 @@ int main(int argc, char **argv)
 	check_volume();
 	check_trust_races();
 	check_hedges();
+	check_probes();
 	if (inputs) {
 		check_models(inputs);
 		check_reads(inputs);

@@ -46,6 +46,9 @@ void put_model(const char *name, const char *as);
 /* A bio of the application. */
 struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes);
 
+/* The devices answer the probes that the target has sent; no other bio of its own is in flight. */
+void end_probes(struct dm_target *ti);
+
 /* State of a replica in the status line. */
 char state_of(struct dm_target *ti, u32 leg);
 
@@ -59,6 +62,7 @@ void check_flags(void);
 void check_volume(void);
 void check_trust_races(void);
 void check_hedges(void);
+void check_probes(void);
 
 /* Random devices for so many seconds, or so many cases from the first one on. Not 0 if something was found. */
 int fuzz(u64 from, unsigned int seconds, u64 first, u64 cases);

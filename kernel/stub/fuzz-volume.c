@@ -160,6 +160,16 @@ static void end_read(struct read *r)
 	r->b = NULL;
 }
 
+/* A drive answers a probe of the target's own; no read of the application's knows of it. */
+static void end_probe(void)
+{
+	u32 i = below(stub_own_count);
+	u64 at = stub_own[i]->bi_iter.bi_sector - OFFSET - SHIFT;
+
+	CHECK(stub_own[i]->bi_bdev->bd_dev / 16 <= 2 && at % 8 == 0 && at < 8 * BLOCKS, "a probe's place");
+	stub_complete_own(i, below(3) ? BLK_STS_OK : BLK_STS_MEDIUM, 9);
+}
+
 /* User space: the generations first, md's state after them, and then trust; other things happen in between. */
 static void give_trust(void)
 {
@@ -187,6 +197,8 @@ static void suspend_leg(u32 k)
 	for (u32 i = 0; i < READS; i++)
 		if (reads[i].b)
 			return;
+	while (stub_own_count)
+		end_probe();
 	legs[k]->type->presuspend(legs[k]);
 	legs[k]->type->resume(legs[k]);
 }
@@ -197,7 +209,9 @@ static void step(void)
 						"fail 0", "revive 0", "revive 1", "reset", "policy shortest-queue" };
 
 	stub_cpu = below(STUB_CPUS);
-	stub_now += below(100000);
+	stub_now += below(50) ? below(100000) : below(40) * NSEC_PER_MSEC;
+	if (stub_own_count && !below(4))
+		end_probe();
 	switch (below(24)) {
 	case 0: case 1: case 2: write_block(&writes[below(WRITES)]); break;
 	case 3: case 4: case 5: read_block(&reads[below(READS)]); break;
@@ -236,6 +250,8 @@ void fuzz_volume(void)
 		stub_run_works();
 		go_on(&writes[n % WRITES]);
 		end_read(&reads[n % READS]);
+		while (stub_own_count)
+			end_probe();
 	}
 	CHECK(idle(), "a write never ends");
 	for (u32 i = 0; i < READS; i++)

@@ -10,7 +10,8 @@
 #define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
 
-unsigned int stub_atomic, stub_cpu, stub_logged, stub_locks, stub_readers, stub_points;
+STUB_LOCAL unsigned int stub_atomic, stub_cpu;
+unsigned int stub_logged, stub_locks, stub_readers, stub_points;
 void (*stub_other)(void);
 void (*stub_meanwhile)(void);
 u64 stub_now = 1000000000;

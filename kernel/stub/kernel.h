@@ -63,7 +63,11 @@ typedef u64 sector_t;
 #define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
 #define struct_size(p, member, n) (sizeof(*(p)) + sizeof(*(p)->member) * (n))
 #define IS_ENABLED(option) 0
+#ifdef STUB_THREADS
+#define cpu_relax() __builtin_ia32_pause()
+#else
 #define cpu_relax() ((void)0)
+#endif
 #define cond_resched() stub_might_sleep("cond_resched")
 #define might_sleep() stub_might_sleep("might_sleep")
 #define barrier() __asm__ volatile("" ::: "memory")
@@ -87,12 +91,22 @@ __attribute__((noreturn)) void stub_die(const char *what);
 
 /* ---- context: whether code may sleep now ---- */
 
-extern unsigned int stub_atomic; /* locks held, RCU readers, preemption off */
-extern u64 stub_now;             /* the clock, nanoseconds */
-extern unsigned int stub_cpu;
+/* With STUB_THREADS (cpus.c) each thread is a CPU: locks are locks, and the clock is the processor's. */
+#ifdef STUB_THREADS
+#define STUB_LOCAL _Thread_local
+#else
+#define STUB_LOCAL
+#endif
+extern STUB_LOCAL unsigned int stub_atomic; /* locks held, RCU readers, preemption off */
+extern u64 stub_now;                        /* the clock, nanoseconds */
+extern STUB_LOCAL unsigned int stub_cpu;
 /* An action of another CPU just before the next raw lock is taken, once. NULL: none. */
 extern void (*stub_meanwhile)(void);
+#ifdef STUB_THREADS
+#define STUB_CPUS 64
+#else
 #define STUB_CPUS 2
+#endif
 extern unsigned int stub_locks, stub_readers; /* locks held; RCU readers */
 /*
  * Another CPU acts in between: at the stub_points'th place from now where it could, stub_preempt is called. These
@@ -116,7 +130,11 @@ static inline void stub_might_sleep(const char *who)
 	if (unlikely(stub_atomic))
 		stub_die(who);
 }
+#ifdef STUB_THREADS
+static inline u64 ktime_get_ns(void) { return __builtin_ia32_rdtsc(); }
+#else
 static inline u64 ktime_get_ns(void) { return stub_now; }
+#endif
 #define preempt_disable() ((void)stub_atomic++)
 #define preempt_enable() ((void)stub_atomic--)
 #define smp_processor_id() stub_cpu
@@ -126,9 +144,15 @@ typedef struct { unsigned int held; } spinlock_t;
 typedef spinlock_t raw_spinlock_t;
 static inline void spin_lock(spinlock_t *l)
 {
+#ifdef STUB_THREADS
+	while (__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE))
+		while (READ_ONCE(l->held))
+			cpu_relax();
+#else
 	if (unlikely(l->held))
 		stub_die("a lock is taken twice");
 	l->held = 1;
+#endif
 	STUB_TRACK(stub_locks++);
 	stub_atomic++;
 }
@@ -136,7 +160,11 @@ static inline void spin_unlock(spinlock_t *l)
 {
 	if (unlikely(!l->held))
 		stub_die("a lock is released that is not held");
+#ifdef STUB_THREADS
+	__atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
+#else
 	l->held = 0;
+#endif
 	STUB_TRACK(stub_locks--);
 	stub_atomic--;
 }
@@ -189,11 +217,16 @@ static inline void mutex_unlock(struct mutex *m) { BUG_ON(!m->held); m->held = 0
 typedef struct { unsigned int n; } seqcount_raw_spinlock_t;
 typedef seqcount_raw_spinlock_t seqcount_t;
 #define seqcount_raw_spinlock_init(s, l) ((s)->n = 0)
-#define write_seqcount_begin(s) ((void)(s)->n++)
-#define write_seqcount_end(s) ((void)(s)->n++)
-#define raw_read_seqcount(s) READ_ONCE((s)->n)
+#ifdef STUB_THREADS
+#define stub_order() barrier() /* x86 keeps the order of stores, and of loads */
+#else
+#define stub_order() ((void)0)
+#endif
+#define write_seqcount_begin(s) ({ (s)->n++; stub_order(); })
+#define write_seqcount_end(s) ({ stub_order(); (s)->n++; })
+#define raw_read_seqcount(s) ({ unsigned int n_ = READ_ONCE((s)->n); stub_order(); n_; })
 #define read_seqcount_begin(s) READ_ONCE((s)->n)
-#define read_seqcount_retry(s, was) (READ_ONCE((s)->n) != (was))
+#define read_seqcount_retry(s, was) ({ stub_order(); READ_ONCE((s)->n) != (was); })
 
 #define rcu_read_lock() ((void)stub_atomic++, STUB_TRACK(stub_readers++))
 #define rcu_read_unlock() ((void)stub_atomic--, STUB_TRACK(stub_readers--))
@@ -232,6 +265,9 @@ typedef struct { int stub; } wait_queue_head_t;
 #define init_waitqueue_head(q) ((q)->stub = 0)
 #define wait_event(q, condition) do { stub_might_sleep("wait_event"); (void)&(q); BUG_ON(!(condition)); } while (0)
 #define wq_has_sleeper(q) ((void)(q), false)
+#define TASK_UNINTERRUPTIBLE 2
+#define wait_on_bit(p, n, mode) stub_wait_on_bit(p, n)
+#define clear_and_wake_up_bit(n, p) clear_bit(n, p)
 #define wake_up(q) ((void)(q))
 struct list_head { struct list_head *next, *prev; };
 #define LIST_HEAD(name) struct list_head name = { &name, &name }
@@ -326,9 +362,14 @@ void *__alloc_percpu(size_t size, size_t align);
 #define this_cpu_add(field, n) ((void)((*(typeof(&(field)))((char *)&(field) + stub_cpu * STUB_STRIDE)) += (n)))
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < STUB_CPUS; (cpu)++)
 
-/* Pools with a reserve. A taker that may wait would wait for ever here, so only those that do not are allowed. */
 #define PAGE_SIZE 4096u
 struct page { char bytes[PAGE_SIZE]; };
+#define __GFP_COMP 0u
+#define get_order(size) ((size) > PAGE_SIZE ? 1 + fls64(((size) - 1) / (2 * PAGE_SIZE)) : 0)
+#define alloc_pages(f, order) ((struct page *)stub_alloc((size_t)PAGE_SIZE << (order), f))
+#define __free_pages(p, order) free(p)
+
+/* Pools with a reserve. A taker that may wait would wait for ever here, so only those that do not are allowed. */
 typedef struct mempool { size_t size; int reserve, taken; } mempool_t;
 mempool_t *stub_mempool(int reserve, size_t size);
 #define mempool_create_page_pool(n, order) stub_mempool(n, (size_t)PAGE_SIZE << (order))

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks reads through the target against an independent account of the same bios: replicas that get each arrival and
- * end, and networks that are computed in full each time. The core's decision on that account must equal the target's.
+ * Checks reads through the target against an independent account of the same bios, and of the target's own probes:
+ * replicas that get each arrival and end, and networks that are computed in full each time. The core's decision on that
+ * account must equal the target's. A probe must follow from a decision, be sent once, and end once.
  */
 #include "check.h"
+#include "probe.h"
 
 #define LEGS 3
 #define PLACES 1024
@@ -18,27 +20,30 @@ struct plain {
 	void *memory, *scratch;
 };
 
+/* One read of the application, or a probe. */
+struct flight {
+	struct stub_bio *b; /* NULL: a probe */
+	struct linnet_flight flight;
+	u64 sector;
+	u32 size, tried, leg;
+	u32 usable; /* in the next decision */
+	bool in_flight;
+};
+
 struct account {
 	struct linnet_replica replica;
 	struct linnet_inflight_io *ios;
 	struct plain *plain; /* NULL: no model */
 	u64 start;
-};
-
-/* One read of the application. */
-struct flight {
-	struct stub_bio *b;
-	struct linnet_flight flight;
-	u64 sector;
-	u32 size, tried, leg;
-	bool in_flight;
+	struct flight probe;
+	bool probed; /* a probe must be sent, or is in flight */
 };
 
 static struct account accounts[LEGS];
 static struct flight flights[FLIGHTS], *current;
 static struct linnet_settings settings;
 static bool watching;
-static unsigned long decisions, others, probes;
+static unsigned long decisions, others, probes, own_probes, returned;
 
 static struct plain *plain_of(const char *name)
 {
@@ -105,7 +110,7 @@ static void expect(struct linnet_decision *d, u64 now_ns)
 	memset(d, 0, sizeof(*d));
 	d->now_ns = now_ns;
 	d->count = LEGS;
-	d->usable = ~current->tried & ((1u << LEGS) - 1);
+	d->usable = (u8)current->usable;
 	for (k = 0; k < LEGS; k++)
 		d->trees |= (accounts[k].plain != NULL) << k;
 	d->networks = d->trees;
@@ -135,14 +140,72 @@ static void choose_by_all(const struct linnet_decision *d)
 	      d->choice.replica, choice.replica);
 }
 
+/* Whether the next read there would be the probe by which the replica comes back. */
+static bool returns(u32 k, u64 now_ns)
+{
+	return accounts[k].replica.errors_in_row >= settings.errors_max && !linnet_replica_is_out(&accounts[k].replica, now_ns);
+}
+
+/* The replica is to get a probe for the current read. Returns false if it has one. */
+static bool must_probe(u32 k)
+{
+	struct account *own = &accounts[k];
+
+	if (own->probed)
+		return false;
+	returned += returns(k, stub_now);
+	own->probe = (struct flight){ .sector = current->sector, .size = min(current->size, (u32)PAGE_SIZE), .leg = k };
+	own->probed = true;
+	return true;
+}
+
+/* Records the probes that have been sent since. */
+static void find_probes(void)
+{
+	for (u32 i = 0; i < stub_own_count; i++) {
+		const struct bio *bio = stub_own[i];
+		u32 k = (u32)(bio->bi_bdev->bd_dev / 16 - 1);
+		struct flight *probe = &accounts[k].probe;
+
+		CHECK(k < LEGS && accounts[k].probed, "a probe of %u that nobody wants", k);
+		if (probe->in_flight)
+			continue;
+		CHECK(bio->bi_iter.bi_sector == accounts[k].start + probe->sector && bio->bi_iter.bi_size == probe->size, "its place");
+		linnet_replica_arrive(&accounts[k].replica, &settings, &probe->flight, stub_now, 1, 1,
+				      512 * (accounts[k].start + probe->sector), probe->size);
+		probe->in_flight = true;
+		own_probes++;
+	}
+}
+
+/* All workers run, and what they have sent is recorded. */
+static void run_works(void)
+{
+	stub_run_works();
+	find_probes();
+}
+
 void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routing *routing)
 {
 	const struct linnet_decision *d = &routing->decision;
 	struct linnet_decision own;
+	bool probed = false;
 
 	if (!watching)
 		return;
-	expect(&own, d->now_ns);
+	find_probes();
+	for (;;) {
+		u32 k;
+
+		expect(&own, d->now_ns);
+		k = own.choice.replica;
+		if (!(own.choice.probe || returns(k, d->now_ns)) || !(own.in_service & ~(1u << k)))
+			break;
+		current->usable &= ~(1u << k);
+		probed = must_probe(k);
+		if (probed)
+			break;
+	}
 	decisions++;
 	others += own.choice.replica != 0;
 	probes += own.choice.probe;
@@ -160,6 +223,8 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routi
 		CHECK(theirs->score == ours->score, "score %u: %d, not %d", k, theirs->score, ours->score);
 		CHECK(theirs->slow == ours->slow, "slow %u", k);
 	}
+	if (probed)
+		return; /* and another decision follows */
 	current->flight.probe = own.choice.probe;
 	current->leg = own.choice.replica;
 }
@@ -168,23 +233,35 @@ void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_inflight_
 		     blk_status_t status)
 {
 	struct account *own;
+	struct flight *f;
 
 	if (!watching)
 		return;
 	own = &accounts[leg->index];
-	CHECK(current->in_flight && current->leg == leg->index, "an I/O ends at a leg where it was not");
-	CHECK(record->flight.size_bytes == current->size && record->offset_bytes == 512 * (own->start + current->sector), "place");
-	current->in_flight = false;
+	f = record == &leg->probe->record ? &own->probe : current;
+	CHECK(f->in_flight && f->leg == leg->index, "an I/O ends at a leg where it was not");
+	CHECK(record->flight.size_bytes == f->size && record->offset_bytes == 512 * (own->start + f->sector), "place");
+	f->in_flight = false;
+	own->probed &= f != &own->probe;
 	if (status == BLK_STS_OK) {
-		u64 own_ns = linnet_replica_complete(&own->replica, &current->flight, stub_now);
+		u64 own_ns = linnet_replica_complete(&own->replica, &f->flight, stub_now);
 
 		CHECK(latency_ns == own_ns, "latency");
 	} else {
-		linnet_replica_fail(&own->replica, &settings, &current->flight, stub_now);
+		linnet_replica_fail(&own->replica, &settings, &f->flight, stub_now);
 	}
 	CHECK(event == own->replica.events, "number of the event");
 	CHECK(!memcmp(&leg->state.inflight, &own->replica.inflight, sizeof(own->replica.inflight)), "the in-flight tracker of %u", leg->index);
 	CHECK(leg->state.ewma_ns == own->replica.ewma_ns && leg->state.out_until_ns == own->replica.out_until_ns, "averages");
+}
+
+/* The first replica in service, or else the first. */
+static u32 first_of(u32 usable)
+{
+	for (u32 k = 0; k < LEGS; k++)
+		if (usable >> k & 1 && !linnet_replica_is_out(&accounts[k].replica, stub_now))
+			return k;
+	return (u32)__builtin_ctz(usable);
 }
 
 /* The current read has been submitted to a device: records it in our account. */
@@ -195,13 +272,14 @@ static void record_read(bool decided)
 
 	CHECK(current->b->below && leg < LEGS && usable >> leg & 1, "leg %u", leg);
 	if (!decided) {
-		u32 first = (u32)__builtin_ctz(usable), k;
+		u32 first = first_of(usable), rest = usable & ~(1u << first);
 
-		for (k = first; k < LEGS; k++)
-			if (usable >> k & 1 && !linnet_replica_is_out(&accounts[k].replica, stub_now)) {
-				first = k;
-				break;
-			}
+		while (returns(first, stub_now) && rest &&
+		       !linnet_replica_is_out(&accounts[first_of(rest)].replica, stub_now)) {
+			must_probe(first);
+			first = first_of(rest);
+			rest &= ~(1u << first);
+		}
 		CHECK(leg == first, "without a choice the read went to %u, not %u", leg, first);
 		current->flight.probe = 0;
 	}
@@ -221,6 +299,7 @@ static void send(struct dm_target *ti, struct flight *f)
 	f->size = 512u << below(9);
 	f->sector = below(1 << 18);
 	f->tried = 0;
+	f->usable = (1u << LEGS) - 1;
 	f->b = new_bio(REQ_OP_READ | (below(4) ? 0 : REQ_NOWAIT), 0, ti->begin + f->sector, f->size);
 	current = f;
 	stub_cpu = below(STUB_CPUS);
@@ -238,12 +317,15 @@ static void end(struct flight *f, blk_status_t status)
 		CHECK(f->b->ended == 1 && f->b->bio.bi_status == BLK_STS_OK, "a read that went well");
 	} else {
 		f->tried |= 1u << f->leg;
+		f->usable = ~f->tried & ((1u << LEGS) - 1);
 		CHECK(!f->b->ended, "a read has failed though replicas are left");
-		stub_run_works();
+		stub_run_works(); /* the read's worker comes before that of probes */
 		if (f->tried != (1u << LEGS) - 1) {
 			record_read(decisions != before);
+			find_probes();
 			return;
 		}
+		find_probes();
 		CHECK(f->b->ended == 1 && f->b->bio.bi_status == status, "every replica failed the read");
 	}
 	free(f->b);
@@ -251,6 +333,17 @@ static void end(struct flight *f, blk_status_t status)
 }
 
 static const char *const kinds[] = { "slow", "fast", "busy", "random", "pages" };
+
+/* A device answers. If there is trouble, one replica at a time fails all that it gets. */
+static blk_status_t answer(u32 leg, u32 trouble)
+{
+	return below(1000) < trouble || (trouble && (stub_now >> 24) % (LEGS + 1) == leg) ? BLK_STS_IOERR : BLK_STS_OK;
+}
+
+static void end_probe(u32 i, u32 trouble)
+{
+	stub_complete_own(i, answer((u32)(stub_own[i]->bi_bdev->bd_dev / 16 - 1), trouble), 9);
+}
 
 static void step(struct dm_target *ti, u32 trouble)
 {
@@ -267,17 +360,20 @@ static void step(struct dm_target *ti, u32 trouble)
 		settings.on = below(4) != 0;
 		CHECK(tell(ti, settings.on ? "on" : "off") == 0, "switch");
 	}
-	if (!f->b)
+	if (stub_own_count && below(3) == 0)
+		end_probe(below(stub_own_count), trouble);
+	else if (!f->b)
 		send(ti, f);
 	else
-		end(f, below(1000) < trouble ? BLK_STS_IOERR : BLK_STS_OK);
-	if (below(16) == 0)
-		stub_run_works(); /* events */
+		end(f, answer(f->leg, trouble));
+	if (below(4) == 0)
+		run_works(); /* probes and events */
 }
 
 static void sequence(u32 steps)
 {
 	u32 trouble = below(3) ? 0 : below(300);
+	unsigned long own_before;
 	struct dm_target *ti;
 	char line[256];
 
@@ -286,6 +382,8 @@ static void sequence(u32 steps)
 		const char *kind = kinds[below(2) ? 3 + below(2) : below(3)];
 
 		accounts[k].start = 8 * below(1000);
+		accounts[k].probed = false;
+		accounts[k].probe = (struct flight){ 0 };
 		accounts[k].plain = below(4) ? plain_of(kind) : NULL;
 		accounts[k].ios = calloc(PLACES, sizeof(*accounts[k].ios));
 		linnet_replica_init(&accounts[k].replica, accounts[k].plain ? accounts[k].plain->model.inflection_ns : U64_MAX,
@@ -306,12 +404,19 @@ static void sequence(u32 steps)
 			CHECK(tell(ti, line) == 0, "%s", line);
 	}
 	linnet_settings_init(&settings);
+	own_before = own_probes;
 	watching = true;
 	for (u32 n = 0; n < steps; n++)
 		step(ti, trouble);
 	for (u32 i = 0; i < FLIGHTS; i++)
 		while (flights[i].b)
 			end(&flights[i], BLK_STS_OK);
+	run_works();
+	while (stub_own_count)
+		stub_complete_own(0, BLK_STS_OK, 9);
+	CHECK(count_of(ti, "own_probes", -1) == own_probes - own_before, "%lu probes sent", own_probes - own_before);
+	for (u32 k = 0; k < LEGS; k++)
+		CHECK(!accounts[k].probed, "the probe of %u is lost", k);
 	for (int k = 0; k < LEGS; k++)
 		CHECK(count_of(ti, "inflight", k) == 0, "I/Os in flight at %d at the end", k);
 	watching = false;
@@ -350,8 +455,8 @@ void check_reads(unsigned long inputs)
 	for (unsigned long n = 0; n < inputs; n += 2000)
 		sequence(2000);
 	check_untracked();
-	CHECK(others > decisions / 10 && probes > 0, "decisions that say little: %lu, %lu others, %lu probes", decisions, others,
-	      probes);
-	printf("reads: %lu decisions as user space takes them (%lu for another than the first replica, %lu probes)\n", decisions,
-	       others, probes);
+	CHECK(others > decisions / 10 && probes > 0 && own_probes > 0 && (returned > 0 || inputs < 20000),
+	      "decisions that say little: %lu, %lu others, %lu probes, %lu sent", decisions, others, probes, own_probes);
+	printf("reads: %lu decisions as user space takes them (%lu for another than the first replica, %lu probes), "
+	       "%lu probes of the target's own, %lu of them after errors\n", decisions, others, probes, own_probes, returned);
 }

@@ -22,6 +22,11 @@ static struct flight {
 	u32 size, target;
 	bool revoked;
 } flights[FLIGHTS];
+/* The target's own probes: one per replica. */
+static struct probe {
+	struct bio *bio; /* NULL: none is in flight */
+	u64 due_ns;
+} probes[LEGS];
 static struct dm_target *targets[LEGS];
 static u32 target_count = 1, tagged_percent;
 static u64 state;
@@ -85,11 +90,47 @@ void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_inflight_
 	       status, (unsigned long)flight->event, event, flight->probe, flight->place != LINNET_UNTRACKED);
 }
 
+/* When a read ends that is sent to the device now. */
+static u64 due_ns(const struct bio *bio)
+{
+	u32 leg = (u32)(bio->bi_bdev->bd_dev / 16 - 1);
+	u64 due_ns = stub_now + 80000 + below(40000);
+
+	/* One replica stalls for 4 ms of every 16; which one changes. */
+	if ((stub_now >> 24 & 3) == leg && (stub_now & 0xffffff) < 4000000)
+		due_ns += 4000000 - (stub_now & 0xffffff);
+	return due_ns;
+}
+
+/* The workers run. */
+static void send_probes(void)
+{
+	stub_run_works();
+	for (u32 i = 0; i < stub_own_count; i++) {
+		struct probe *probe = &probes[stub_own[i]->bi_bdev->bd_dev / 16 - 1];
+
+		if (probe->bio == stub_own[i])
+			continue;
+		if (probe->bio)
+			stub_die("two probes of a replica");
+		*probe = (struct probe){ stub_own[i], due_ns(stub_own[i]) };
+	}
+}
+
+static void end_probe(struct probe *probe)
+{
+	for (u32 i = 0; i < stub_own_count; i++)
+		if (stub_own[i] == probe->bio) {
+			probe->bio = NULL;
+			stub_complete_own(i, BLK_STS_OK, 9);
+			return;
+		}
+	stub_die("a probe is lost");
+}
+
 static void submit(struct flight *f)
 {
 	bool last = target_count > 1 && f->target == LEGS - 1;
-	u64 now_ns = stub_now, stalled;
-	u32 leg;
 
 	f->b = calloc(1, sizeof(*f->b));
 	f->b->bio.bi_opf = REQ_OP_READ;
@@ -102,15 +143,10 @@ static void submit(struct flight *f)
 	if (f->revoked) {
 		if (f->b->bio.bi_status != BLK_STS_AGAIN || last)
 			stub_die("a read has failed");
-		f->due_ns = now_ns + 500 + below(20000);
+		f->due_ns = stub_now + 500 + below(20000);
 		return;
 	}
-	leg = (u32)(f->b->bio.bi_bdev->bd_dev / 16 - 1);
-	/* One replica stalls for 4 ms of every 16; which one changes. */
-	stalled = now_ns >> 24 & 3;
-	f->due_ns = now_ns + 80000 + below(40000);
-	if (stalled == leg && (now_ns & 0xffffff) < 4000000)
-		f->due_ns += 4000000 - (now_ns & 0xffffff);
+	f->due_ns = due_ns(&f->b->bio);
 }
 
 /* A read in flight ends; a revoked read is sent to the next target. */
@@ -129,14 +165,25 @@ static void run_until(u64 until_ns)
 {
 	for (;;) {
 		struct flight *first = NULL;
+		struct probe *probe = NULL;
 
+		if (below(2))
+			send_probes();
 		for (u32 i = 0; i < FLIGHTS; i++)
 			if (flights[i].b && flights[i].due_ns <= until_ns && (!first || flights[i].due_ns < first->due_ns))
 				first = &flights[i];
-		if (!first)
+		for (u32 k = 0; k < LEGS; k++)
+			if (probes[k].bio && probes[k].due_ns <= until_ns && (!probe || probes[k].due_ns < probe->due_ns))
+				probe = &probes[k];
+		if (!first && !probe)
 			break;
-		stub_now = first->due_ns;
-		go_on(first);
+		if (probe && (!first || probe->due_ns < first->due_ns)) {
+			stub_now = max(stub_now, probe->due_ns);
+			end_probe(probe);
+		} else {
+			stub_now = max(stub_now, first->due_ns);
+			go_on(first);
+		}
 	}
 	if (until_ns != U64_MAX)
 		stub_now = until_ns;
@@ -201,6 +248,8 @@ int main(int argc, char **argv)
 			burst--;
 		}
 	}
+	run_until(U64_MAX);
+	send_probes();
 	run_until(U64_MAX);
 	for (u32 i = 0; i < target_count; i++)
 		stub_remove(targets[i]);

@@ -234,6 +234,7 @@ static void check_failover(void)
 	CHECK(count_of(ti, "failovers", -1) == 2, "failovers");
 	CHECK(count_of(ti, "revokes", -1) == 0, "revokes");
 	free(b);
+	end_probes(ti);
 	stub_remove(ti);
 }
 

@@ -41,6 +41,14 @@ static u32 one(struct dm_target *ti)
 	return leg;
 }
 
+/* The probe of the target's own that is at this replica. */
+static void end_probe(u32 leg, blk_status_t status)
+{
+	CHECK(stub_own_count == 1 && stub_own[0]->bi_bdev == stub_devs[leg].bdev, "no probe at %u", leg);
+	if (stub_own_count)
+		stub_complete_own(0, status, 9);
+}
+
 /* It fails where it is, and fails over. */
 static void fail(struct stub_bio *b, blk_status_t status)
 {
@@ -90,23 +98,25 @@ static void check_errors(const char *policy)
 	CHECK(count_of(ti, "forced", -1) == forced + !!strcmp(policy, "policy baseline"), "a policy with one candidate");
 	for (u32 n = 0; n < 10; n++) {
 		u64 out_ns = stub_now;
-		struct stub_bio *probe;
 
 		stub_now = out_ns + absence_ns - 1;
 		CHECK(one(ti) == 1, "%s: tried too early, after absence %u", policy, n);
 		stub_now = out_ns + absence_ns;
-		probe = start(ti);
-		CHECK(where(probe) == 0, "%s: no probe after absence %u of %lu ns", policy, n, absence_ns);
+		stub_run_works();
+		CHECK(!stub_own_count, "%s: probed too early, after absence %u", policy, n);
+		CHECK(one(ti) == 1, "%s: a read of the application's is the probe", policy);
+		stub_run_works();
 		CHECK(one(ti) == 1, "%s: two probes at a time", policy);
-		CHECK(count_of(ti, "probes", -1) == ++probes, "probes");
-		fail(probe, BLK_STS_IOERR);
-		CHECK(where(probe) == 1, "the probe goes to %u", where(probe));
-		finish(probe);
+		stub_run_works();
+		CHECK(count_of(ti, "probes", -1) == ++probes && count_of(ti, "own_probes", -1) == probes, "probes");
+		end_probe(0, BLK_STS_IOERR);
 		absence_ns = min(2 * absence_ns, 1000 * MS);
 	}
-	CHECK(count_of(ti, "failovers", -1) == 13 && count_of(ti, "errors", 0) == 13, "errors and failovers");
+	CHECK(count_of(ti, "failovers", -1) == 3 && count_of(ti, "errors", 0) == 13, "errors and failovers");
 	stub_now += absence_ns;
-	CHECK(one(ti) == 0, "%s: no last probe", policy);
+	CHECK(one(ti) == 1, "%s: a read of the application's is the last probe", policy);
+	stub_run_works();
+	end_probe(0, BLK_STS_OK);
 	CHECK(state_of(ti, 0) == 'A', "not back after a probe that went well");
 	CHECK(one(ti) == 0, "%s: a replica that is back is left aside", policy);
 	stub_run_works();
@@ -114,18 +124,23 @@ static void check_errors(const char *policy)
 	/* Errors that are not consecutive, and old ones, have no effect. */
 	take_out(ti);
 	stub_now += 10 * MS;
-	CHECK(one(ti) == 0, "%s: the first absence is as long as ever", policy);
+	CHECK(one(ti) == 1, "%s: a read of the application's is the probe", policy);
+	stub_run_works();
+	CHECK(count_of(ti, "own_probes", -1) == probes + 2, "%s: the first absence is as long as ever", policy);
+	end_probe(0, BLK_STS_OK);
 	stub_remove(ti);
 }
 
 /*
- * What is known of two replicas has expired: one read goes to a replica as a probe, and no other while it is in flight.
+ * What is known of two replicas has expired: a probe goes to the one that the policy does not prefer, and no other while
+ * it is in flight.
  */
 static void check_one_probe(void)
 {
 	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 2 policy shortest-queue");
-	struct stub_bio *both[2] = { start(ti), start(ti) }, *probe;
+	struct stub_bio *both[2] = { start(ti), start(ti) };
 	u64 probes;
+	u32 preferred;
 
 	CHECK(where(both[0]) != where(both[1]), "the second read waits behind the first");
 	stub_now += MS / 10;
@@ -134,17 +149,20 @@ static void check_one_probe(void)
 	CHECK(tell(ti, "policy ewma-inflight") == 0, "policy");
 	stub_now += 20 * MS;
 	probes = count_of(ti, "probes", -1);
-	probe = start(ti);
-	CHECK(count_of(ti, "probes", -1) == probes + 1, "no probe");
+	preferred = one(ti);
+	stub_run_works();
+	CHECK(count_of(ti, "probes", -1) == probes + 1 && count_of(ti, "own_probes", -1) == 1, "no probe");
 	stub_now += 20 * MS;
 	for (u32 n = 0; n < 4; n++) {
 		struct stub_bio *b = start(ti);
 
-		CHECK(where(b) != where(probe), "read %u goes where a probe is in flight", n);
+		CHECK(where(b) == preferred, "read %u goes where a probe is in flight", n);
 		stub_now += MS / 10;
 		finish(b);
+		stub_run_works();
+		CHECK(stub_own_count == 1, "a second probe");
 	}
-	finish(probe);
+	end_probe(!preferred, BLK_STS_OK);
 	stub_remove(ti);
 }
 

@@ -9,7 +9,7 @@ extern uint *const stub_param_age_ms, *const stub_param_revoke_percent, *const s
 
 static const char *const keys[] = {
 	"version", "policy", "model", "on", "revoke", "reads", "writes", "decisions", "revokes", "forced", "failovers", "probes",
-	"untracked", "hedge", "hedges", "hedge_wins", "discarded", "unhedged", "hedge_us", "replicas",
+	"own_probes", "unprobed", "untracked", "hedge", "hedges", "hedge_wins", "discarded", "unhedged", "hedge_us", "replicas",
 };
 static const char *const leg_keys[] = { "dev", "state", "inflight", "reads", "writes", "errors", "ewma_us", "lat" };
 

@@ -169,3 +169,13 @@ void msleep(unsigned int ms)
 	stub_now += ms * NSEC_PER_MSEC;
 	stub_while_asleep();
 }
+
+void stub_wait_on_bit(const unsigned long *word, unsigned int bit)
+{
+	stub_might_sleep("wait_on_bit");
+	while (test_bit(bit, word)) {
+		if (!stub_while_asleep)
+			stub_die("a wait that nobody ends");
+		stub_while_asleep();
+	}
+}

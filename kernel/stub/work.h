@@ -57,5 +57,6 @@ unsigned int stub_run_timers(void);
 /* What happens while someone sleeps. NULL: nobody would ever wake it. */
 extern void (*stub_while_asleep)(void);
 void msleep(unsigned int ms);
+void stub_wait_on_bit(const unsigned long *word, unsigned int bit);
 
 #endif

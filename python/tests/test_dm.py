@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 STATUS = (
     "0 8192 linnet version 1 policy linnet-best model loaded on 1 revoke 0 reads 100 writes 5 decisions 90 revokes 0 "
-    "forced 10 failovers 1 probes 2 untracked 0 "
+    "forced 10 failovers 1 probes 2 own_probes 1 unprobed 0 untracked 0 "
     "hedge 2 hedges 3 hedge_wins 1 discarded 2 unhedged 0 hedge_us 450 replicas 2 "
     "dev 259:0 state A inflight 3 reads 60 writes 5 errors 0 ewma_us 120 lat 0,50,9,0,0,0,0,0,0,0,0,0,0,0,0,1 "
     "dev 259:1 state D inflight 0 reads 40 writes 5 errors 4 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"

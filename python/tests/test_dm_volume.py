@@ -16,7 +16,7 @@ FINE = {
 }  # fmt: skip
 STATUS = (
     "0 129024 linnet version 1 policy linnet-best model none on 1 revoke 0 reads 0 writes 0 decisions 0 revokes 0 "
-    "forced 0 failovers 0 probes 0 untracked 0 "
+    "forced 0 failovers 0 probes 0 own_probes 0 unprobed 0 untracked 0 "
     "hedge 0 hedges 0 hedge_wins 0 discarded 0 unhedged 0 hedge_us 0 md 9:0 steered 7 held 1 replicas 2 "
     "dev 253:0 state A inflight 0 reads 0 writes 0 errors 0 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0 "
     "trust trusted why new generation 41 identified 5 short 0 failed 0 unknown 0 "
