@@ -4,34 +4,44 @@
  * so it is set just before. Every value that was set is noted with the one before, and put back when the module goes.
  *
  * An entry of `changes` exists only while its struct file does: __fput removes it, before the file can be freed.
- * changes_lock covers what an entry says, and all writing to ra_pages: while it is held, an entry that is in the table
- * has a live file, because __fput waits for the lock.
+ * changes_lock covers the table, what an entry says, and all writing to ra_pages: while it is held, an entry that is in
+ * the table has a live file, because __fput waits for the lock.
  */
 #include <linux/backing-dev.h>
 #include <linux/fcntl.h>
-#include <linux/rhashtable.h>
+#include <linux/hash.h>
+#include <linux/rculist.h>
 #include <linux/slab.h>
 
 #include "linnet-tune.h"
 
 struct tune_change {
 	struct file *open;
-	struct rhash_head node;
+	struct hlist_node node;
 	struct rcu_head rcu;
 	u32 own_pages; /* before us */
 	u32 set_pages; /* ours */
 	bool left;     /* the owner has changed it, or given advice, since: never touched again */
 };
 
-static const struct rhashtable_params params = {
-	.key_len = sizeof(struct file *),
-	.key_offset = offsetof(struct tune_change, open),
-	.head_offset = offsetof(struct tune_change, node),
-	.automatic_shrinking = true,
-};
-
-static struct rhashtable changes;
+static struct hlist_head changes[1 << TUNE_HASH_BITS]; /* not an rhashtable: files.c says why */
+static unsigned int count;
 static DEFINE_RAW_SPINLOCK(changes_lock);
+
+static struct hlist_head *bucket_of(const struct file *open)
+{
+	return &changes[hash_ptr(open, TUNE_HASH_BITS)];
+}
+
+static struct tune_change *find(const struct file *open)
+{
+	struct tune_change *change;
+
+	hlist_for_each_entry_rcu(change, bucket_of(open), node)
+		if (change->open == open)
+			return change;
+	return NULL;
+}
 
 /* posix_fadvise RANDOM and NOREUSE show in the mode. */
 static bool mode_advised(const struct file *open)
@@ -60,11 +70,17 @@ static struct tune_change *note(struct file *open, u32 pages)
 		return NULL;
 	change->open = open;
 	change->own_pages = change->set_pages = pages;
-	there = rhashtable_lookup_get_insert_fast(&changes, &change->node, params);
+	raw_spin_lock(&changes_lock);
+	there = find(open);
+	if (!there) {
+		hlist_add_head_rcu(&change->node, bucket_of(open));
+		WRITE_ONCE(count, count + 1);
+	}
+	raw_spin_unlock(&changes_lock);
 	if (!there)
 		return change;
 	kfree(change);
-	return IS_ERR(there) ? NULL : there;
+	return there;
 }
 
 static void set(struct tune_change *change, u32 pages)
@@ -89,9 +105,9 @@ void tune_apply(struct file *open, struct tune_file *file, bool advised)
 	u32 want = READ_ONCE(tune_dry_run) ? 0 : READ_ONCE(file->target_pages);
 	struct tune_change *change;
 
-	if ((have == want && !advised) || (want == 0 && atomic_read(&changes.nelems) == 0))
+	if ((have == want && !advised) || (want == 0 && READ_ONCE(count) == 0))
 		goto seen;
-	change = rhashtable_lookup(&changes, &open, params);
+	change = find(open);
 	if (!change) {
 		if (want == 0)
 			goto seen;
@@ -132,69 +148,52 @@ void tune_apply_forget(struct file *open)
 {
 	struct tune_change *change;
 
-	if (atomic_read(&changes.nelems) == 0)
+	if (READ_ONCE(count) == 0)
 		return;
 	rcu_read_lock();
-	change = rhashtable_lookup(&changes, &open, params);
+	change = find(open);
 	if (change) {
 		/* Waits for tune_apply_restore, which may be looking at the file. */
 		raw_spin_lock(&changes_lock);
-		rhashtable_remove_fast(&changes, &change->node, params);
+		hlist_del_rcu(&change->node);
+		WRITE_ONCE(count, count - 1);
 		raw_spin_unlock(&changes_lock);
 		kfree_rcu(change, rcu);
 	}
 	rcu_read_unlock();
 }
 
-/* What is found with changes_lock held is alive. */
-static void put_back(struct file *const *open)
-{
-	struct tune_change *change;
-
-	rcu_read_lock();
-	raw_spin_lock(&changes_lock);
-	change = rhashtable_lookup(&changes, open, params);
-	if (change && change->open->f_ra.ra_pages == change->set_pages && change->set_pages != change->own_pages)
-		set(change, change->own_pages);
-	raw_spin_unlock(&changes_lock);
-	rcu_read_unlock();
-}
-
 void tune_apply_restore(void)
 {
-	struct rhashtable_iter walk;
 	struct tune_change *change;
-	struct file *open;
+	size_t b;
 
-	rhashtable_walk_enter(&changes, &walk);
-	rhashtable_walk_start(&walk);
-	while ((change = rhashtable_walk_next(&walk))) {
-		if (IS_ERR(change)) /* the table was resized: the walk starts again; files that were put back stay so */
-			continue;
-		open = change->open;
-		put_back(&open);
+	for (b = 0; b < ARRAY_SIZE(changes); b++) {
+		/* What is found with changes_lock held is alive. */
+		raw_spin_lock(&changes_lock);
+		hlist_for_each_entry(change, &changes[b], node)
+			if (change->open->f_ra.ra_pages == change->set_pages && change->set_pages != change->own_pages)
+				set(change, change->own_pages);
+		raw_spin_unlock(&changes_lock);
 	}
-	rhashtable_walk_stop(&walk);
-	rhashtable_walk_exit(&walk);
 }
 
 unsigned int tune_apply_count(void)
 {
-	return atomic_read(&changes.nelems);
-}
-
-int tune_apply_start(void)
-{
-	return rhashtable_init(&changes, &params);
-}
-
-static void free_change(void *change, void *unused)
-{
-	kfree(change);
+	return READ_ONCE(count);
 }
 
 void tune_apply_end(void)
 {
+	struct tune_change *change;
+	struct hlist_node *next;
+	size_t b;
+
 	rcu_barrier();
-	rhashtable_free_and_destroy(&changes, free_change, NULL);
+	for (b = 0; b < ARRAY_SIZE(changes); b++) {
+		hlist_for_each_entry_safe(change, next, &changes[b], node)
+			kfree(change);
+		INIT_HLIST_HEAD(&changes[b]);
+	}
+	count = 0;
 }

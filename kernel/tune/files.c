@@ -2,25 +2,38 @@
 /*
  * State of each file that is read. Hooks add files; the worker alone removes them, so it may walk the list without a
  * lock. A file is known by device, inode number and generation: a number that is used again is another file.
+ *
+ * Hooks use no rhashtable: before 6.3 its locks end with local_bh_enable(), which may run softirqs for long, here with
+ * preemption disabled and, in apply.c, a spinlock held.
  */
+#include <linux/jhash.h>
 #include <linux/rculist.h>
-#include <linux/rhashtable.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "linnet-tune.h"
 
-static const struct rhashtable_params params = {
-	.key_len = sizeof(struct tune_key),
-	.key_offset = offsetof(struct tune_file, key),
-	.head_offset = offsetof(struct tune_file, node),
-	.automatic_shrinking = true,
-};
-
-static struct rhashtable table;
 static struct kmem_cache *cache;
+/* What writes these holds list_lock. */
+static struct hlist_head buckets[1 << TUNE_HASH_BITS];
 static LIST_HEAD(list);
+static unsigned int count;
 static DEFINE_RAW_SPINLOCK(list_lock);
+
+static struct hlist_head *bucket_of(const struct tune_key *key)
+{
+	return &buckets[jhash(key, sizeof(*key), 0) & (ARRAY_SIZE(buckets) - 1)];
+}
+
+static struct tune_file *find(const struct tune_key *key)
+{
+	struct tune_file *file;
+
+	hlist_for_each_entry_rcu(file, bucket_of(key), node)
+		if (!memcmp(&file->key, key, sizeof(*key)))
+			return file;
+	return NULL;
+}
 
 static void free_file(struct rcu_head *rcu)
 {
@@ -40,17 +53,17 @@ static struct tune_file *add(const struct tune_key *key)
 	file->key = *key;
 	for (s = 0; s < TUNE_SHARDS; s++)
 		raw_spin_lock_init(&file->shards[s].lock);
-	there = rhashtable_lookup_get_insert_fast(&table, &file->node, params);
-	if (there) {
-		kmem_cache_free(cache, file);
-		if (IS_ERR(there))
-			goto lost;
-		return there;
-	}
 	raw_spin_lock(&list_lock);
-	list_add_tail_rcu(&file->list, &list);
+	there = find(key);
+	if (!there) {
+		hlist_add_head_rcu(&file->node, bucket_of(key));
+		list_add_tail_rcu(&file->list, &list);
+		WRITE_ONCE(count, count + 1);
+	}
 	raw_spin_unlock(&list_lock);
-	return file;
+	if (there)
+		kmem_cache_free(cache, file);
+	return there ? there : file;
 lost:
 	atomic64_inc(&tune_counters.lost);
 	tune_decide_wake(); /* makes room */
@@ -67,7 +80,7 @@ struct tune_file *tune_file_of(const struct inode *inode, bool create)
 	key.inode = inode->i_ino;
 	key.dev = inode->i_sb->s_dev;
 	key.generation = inode->i_generation;
-	file = rhashtable_lookup(&table, &key, params);
+	file = find(&key);
 	return file || !create ? file : add(&key);
 }
 
@@ -101,27 +114,21 @@ void tune_file_forget(struct tune_file *file)
 {
 	raw_spin_lock(&list_lock);
 	list_del_rcu(&file->list);
+	hlist_del_rcu(&file->node);
+	WRITE_ONCE(count, count - 1);
 	raw_spin_unlock(&list_lock);
-	rhashtable_remove_fast(&table, &file->node, params);
 	call_rcu(&file->rcu, free_file);
 }
 
 unsigned int tune_file_count(void)
 {
-	return atomic_read(&table.nelems);
+	return READ_ONCE(count);
 }
 
 int tune_files_start(void)
 {
-	int error;
-
 	cache = KMEM_CACHE(tune_file, 0);
-	if (!cache)
-		return -ENOMEM;
-	error = rhashtable_init(&table, &params);
-	if (error)
-		kmem_cache_destroy(cache);
-	return error;
+	return cache ? 0 : -ENOMEM;
 }
 
 void tune_files_end(void)
@@ -131,6 +138,5 @@ void tune_files_end(void)
 	while ((file = tune_file_next(NULL)))
 		tune_file_forget(file);
 	rcu_barrier();
-	rhashtable_destroy(&table);
 	kmem_cache_destroy(cache);
 }

@@ -4,7 +4,8 @@
  * lacks one (6.1 has only the last), a kprobe on the function tells the same. Kprobes also see the open file before the
  * readahead code uses its value, so that it can be set there.
  *
- * A kprobe at the entry of a function is an ftrace hook on kernels of distributions, not a breakpoint.
+ * A kprobe at the entry of a function is an ftrace hook on kernels of distributions. Where it is a breakpoint, its handler
+ * runs as in an NMI, and may neither allocate nor take a lock: then it is not attached.
  */
 #define pr_fmt(fmt) "linnet_tune: " fmt
 #include <linux/kprobes.h>
@@ -211,9 +212,13 @@ int tune_hooks_start(void)
 		if (entry->instead >= 0 && traces[entry->instead].found)
 			continue;
 		error = register_kprobe(&entry->probe);
+		if (!error && !kprobe_ftrace(&entry->probe)) {
+			unregister_kprobe(&entry->probe);
+			error = -EOPNOTSUPP;
+		}
 		entry->attached = error == 0;
 		if (error && entry->needed) {
-			pr_err("this kernel has no %s that can be probed (%d); needs CONFIG_KPROBES\n",
+			pr_err("this kernel has no %s that can be probed (%d); needs CONFIG_KPROBES and CONFIG_FUNCTION_TRACER\n",
 			       entry->probe.symbol_name, error);
 			return error;
 		}

@@ -30,7 +30,6 @@
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
-#include <linux/rhashtable-types.h>
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
 
@@ -39,6 +38,7 @@
 
 #define TUNE_SHARDS 4 /* readers of a file that are told apart, by thread */
 #define TUNE_NAME 40
+#define TUNE_HASH_BITS 10
 #define TUNE_LOG 256  /* decisions kept for debugfs, a power of two */
 
 struct tune_key {
@@ -54,7 +54,7 @@ struct tune_shard {
 
 struct tune_file {
 	struct tune_key key;
-	struct rhash_head node;
+	struct hlist_node node;
 	struct list_head list;
 	struct rcu_head rcu;
 	unsigned long flags;
@@ -133,7 +133,6 @@ void tune_file_forget(struct tune_file *file);
 unsigned int tune_file_count(void);
 
 /* apply.c */
-int tune_apply_start(void);
 /*
  * Before the readahead code uses the value of an open file. `advised`: the mapping that is read has advice of its own.
  */

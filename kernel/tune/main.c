@@ -34,12 +34,9 @@ static int __init linnet_tune_init(void)
 
 	if (error)
 		return error;
-	error = tune_apply_start();
-	if (error)
-		goto files;
 	error = tune_decide_start();
 	if (error)
-		goto apply;
+		goto files;
 	error = tune_model_start();
 	if (error)
 		goto decide;
@@ -54,7 +51,6 @@ hooks:
 decide:
 	tune_decide_end();
 	tune_model_end();
-apply:
 	tune_apply_end();
 files:
 	tune_files_end();

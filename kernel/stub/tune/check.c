@@ -166,6 +166,15 @@ static void memory_may_fail(unsigned int one_in)
 	}
 }
 
+static void breakpoints_are_refused(unsigned int unused)
+{
+	stub_breakpoints = true;
+	CHECK(stub_init() == -EOPNOTSUPP);
+	stub_breakpoints = false;
+	CHECK(stub_init() == 0);
+	stub_exit();
+}
+
 static void files_come_and_go(unsigned int unused)
 {
 	static struct stub_file many[1200];
@@ -313,6 +322,7 @@ int main(int argc, char **argv)
 	apart(a_model_decides_and_learns, 0, sum);
 	for (unsigned int one_in = 1; one_in < 8; one_in++)
 		apart(memory_may_fail, one_in, sum);
+	apart(breakpoints_are_refused, 0, sum);
 	apart(files_come_and_go, 0, sum);
 	for (unsigned int load = 0; load < 3; load++)
 		apart(storm, load, sum);

@@ -156,121 +156,10 @@ void rcu_barrier(void)
 	stub_grace();
 }
 
-/* ---- hash tables ---- */
-
-static const char *key_of(const struct rhashtable *table, const struct rhash_head *node)
+void stub_reading(void)
 {
-	return (const char *)node - table->params.head_offset + table->params.key_offset;
-}
-
-static struct rhash_head **bucket(struct rhashtable *table, const void *key)
-{
-	const unsigned char *bytes = key;
-	u32 hash = 2166136261u;
-
-	for (size_t i = 0; i < table->params.key_len; i++)
-		hash = (hash ^ bytes[i]) * 16777619u;
-	return &table->buckets[hash % STUB_BUCKETS];
-}
-
-int rhashtable_init(struct rhashtable *table, const struct rhashtable_params *params)
-{
-	memset(table, 0, sizeof(*table));
-	table->params = *params;
-	return pthread_mutex_init(&table->lock, NULL);
-}
-
-static struct rhash_head *find(struct rhashtable *table, const void *key)
-{
-	struct rhash_head *node = *bucket(table, key);
-
-	while (node && memcmp(key_of(table, node), key, table->params.key_len))
-		node = node->next;
-	return node;
-}
-
-static void *object(struct rhashtable *table, struct rhash_head *node)
-{
-	return node ? (char *)node - table->params.head_offset : NULL;
-}
-
-void *stub_lookup(struct rhashtable *table, const void *key)
-{
-	void *found;
-
 	if (!depth)
 		DIE("a look-up outside rcu_read_lock");
-	pthread_mutex_lock(&table->lock);
-	found = object(table, find(table, key));
-	pthread_mutex_unlock(&table->lock);
-	return found;
-}
-
-void *stub_insert(struct rhashtable *table, struct rhash_head *node)
-{
-	struct rhash_head **at = bucket(table, key_of(table, node)), *there;
-
-	pthread_mutex_lock(&table->lock);
-	there = find(table, key_of(table, node));
-	if (!there) {
-		node->next = *at;
-		*at = node;
-		__atomic_fetch_add(&table->nelems.n, 1, __ATOMIC_RELAXED);
-	}
-	pthread_mutex_unlock(&table->lock);
-	return object(table, there);
-}
-
-int stub_remove(struct rhashtable *table, struct rhash_head *node)
-{
-	struct rhash_head **at = bucket(table, key_of(table, node));
-	bool found;
-
-	pthread_mutex_lock(&table->lock);
-	while (*at && *at != node)
-		at = &(*at)->next;
-	found = *at;
-	if (found) {
-		*at = node->next;
-		__atomic_fetch_sub(&table->nelems.n, 1, __ATOMIC_RELAXED);
-	}
-	pthread_mutex_unlock(&table->lock);
-	return found ? 0 : -ENOENT;
-}
-
-void rhashtable_free_and_destroy(struct rhashtable *table, void (*call)(void *what, void *with), void *with)
-{
-	struct rhash_head *node, *next;
-
-	for (int b = 0; b < STUB_BUCKETS; b++)
-		for (node = table->buckets[b]; node; node = next) {
-			next = node->next;
-			if (!call)
-				DIE("a table is destroyed that is not empty");
-			call(object(table, node), with);
-		}
-	pthread_mutex_destroy(&table->lock);
-}
-
-/* What is there at the beginning; some of it may have gone from the table since, and lives until the walk stops. */
-void rhashtable_walk_enter(struct rhashtable *table, struct rhashtable_iter *walk)
-{
-	*walk = (struct rhashtable_iter){ .table = table };
-}
-
-void *rhashtable_walk_next(struct rhashtable_iter *walk)
-{
-	struct rhashtable *table = walk->table;
-
-	if (!walk->all) {
-		pthread_mutex_lock(&table->lock);
-		walk->all = calloc((size_t)table->nelems.n + 1, sizeof(void *));
-		for (int b = 0; b < STUB_BUCKETS; b++)
-			for (struct rhash_head *node = table->buckets[b]; node; node = node->next)
-				walk->all[walk->count++] = object(table, node);
-		pthread_mutex_unlock(&table->lock);
-	}
-	return walk->at < walk->count ? walk->all[walk->at++] : NULL;
 }
 
 /* ---- devices, hooks ---- */
@@ -281,6 +170,7 @@ int lookup_bdev(const char *path, dev_t *device)
 	return strcmp(path, "/dev/sda") ? -ENOENT : 0;
 }
 
+bool stub_breakpoints;
 static struct kprobe *probes[16];
 static struct tracepoint points[] = {
 	{ "mm_filemap_add_to_page_cache", NULL },

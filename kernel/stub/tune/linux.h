@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A small Linux in user space for kernel/tune, with real threads: locks are those of pthreads, RCU is a lock for
- * readers and writers with callbacks after the last reader, hash tables have one lock each, and the work queue is a
- * thread. What the address and thread sanitizers find in kernel/tune is then an error there and not here.
+ * readers and writers with callbacks after the last reader, and the work queue is a thread. What the address and thread
+ * sanitizers find in kernel/tune is then an error there and not here.
  */
 #ifndef STUB_TUNE_LINUX_H
 #define STUB_TUNE_LINUX_H
@@ -123,6 +123,45 @@ static inline void list_del_rcu(struct list_head *one)
 	WRITE_ONCE(one->prev->next, one->next);
 }
 
+struct hlist_node { struct hlist_node *next, **pprev; };
+struct hlist_head { struct hlist_node *first; };
+#define INIT_HLIST_HEAD(head) ((void)((head)->first = NULL))
+static inline void hlist_add_head_rcu(struct hlist_node *one, struct hlist_head *head)
+{
+	one->next = head->first;
+	one->pprev = &head->first;
+	if (one->next)
+		one->next->pprev = &one->next;
+	rcu_assign_pointer(head->first, one);
+}
+static inline void hlist_del_rcu(struct hlist_node *one)
+{
+	WRITE_ONCE(*one->pprev, one->next);
+	if (one->next)
+		one->next->pprev = one->pprev;
+}
+#define hlist_object(p, type, member) ((p) ? container_of(p, type, member) : NULL)
+#define stub_walk(pos, head, member, read)                                                    \
+	for (pos = hlist_object(read((head)->first), __typeof__(*pos), member); pos;           \
+	     pos = hlist_object(read(pos->member.next), __typeof__(*pos), member))
+#define hlist_for_each_entry(pos, head, member) stub_walk(pos, head, member, )
+#define hlist_for_each_entry_rcu(pos, head, member) stub_reading(); stub_walk(pos, head, member, rcu_dereference)
+#define hlist_for_each_entry_safe(pos, n, head, member)                                       \
+	for (pos = hlist_object((head)->first, __typeof__(*pos), member);                      \
+	     pos && (n = pos->member.next, 1); pos = hlist_object(n, __typeof__(*pos), member))
+/* Ends the check unless it is called between rcu_read_lock and rcu_read_unlock. */
+void stub_reading(void);
+/* FNV-1a, and Knuth's multiplication. */
+static inline u32 jhash(const void *key, u32 size, u32 hash)
+{
+	const u8 *bytes = key;
+
+	for (hash ^= 2166136261u; size--; bytes++)
+		hash = (hash ^ *bytes) * 16777619u;
+	return hash;
+}
+#define hash_ptr(p, bits) ((u32)((u64)(uintptr_t)(p) * 0x9e3779b97f4a7c15ull >> (64 - (bits))))
+
 /* ---- memory: one allocation in `stub_fail_one_in` fails, 0: none ---- */
 #define GFP_KERNEL 1u
 #define GFP_NOWAIT 2u
@@ -143,32 +182,6 @@ struct kmem_cache *stub_cache(size_t size);
 #define kmem_cache_zalloc(c, f) stub_alloc((c)->size)
 #define kmem_cache_free(c, p) free(p)
 #define kmem_cache_destroy(c) free(c)
-
-/* ---- hash tables ---- */
-struct rhash_head { struct rhash_head *next; };
-struct rhashtable_params { size_t key_len, key_offset, head_offset; bool automatic_shrinking; };
-#define STUB_BUCKETS 256
-struct rhashtable {
-	atomic_t nelems;
-	pthread_mutex_t lock;
-	struct rhashtable_params params;
-	struct rhash_head *buckets[STUB_BUCKETS];
-};
-int rhashtable_init(struct rhashtable *table, const struct rhashtable_params *params);
-void *stub_lookup(struct rhashtable *table, const void *key);
-#define rhashtable_lookup(t, key, params) stub_lookup(t, key)
-void *stub_insert(struct rhashtable *table, struct rhash_head *node);
-#define rhashtable_lookup_get_insert_fast(t, node, params) stub_insert(t, node)
-int stub_remove(struct rhashtable *table, struct rhash_head *node);
-#define rhashtable_remove_fast(t, node, params) stub_remove(t, node)
-void rhashtable_free_and_destroy(struct rhashtable *table, void (*call)(void *what, void *with), void *with);
-#define rhashtable_destroy(t) rhashtable_free_and_destroy(t, NULL, NULL)
-struct rhashtable_iter { struct rhashtable *table; void **all; size_t count, at; };
-void rhashtable_walk_enter(struct rhashtable *table, struct rhashtable_iter *walk);
-#define rhashtable_walk_start(w) rcu_read_lock()
-#define rhashtable_walk_stop(w) rcu_read_unlock()
-void *rhashtable_walk_next(struct rhashtable_iter *walk);
-#define rhashtable_walk_exit(w) free((w)->all)
 
 /* ---- files ---- */
 typedef unsigned int fmode_t;
@@ -210,6 +223,8 @@ struct kprobe {
 };
 int register_kprobe(struct kprobe *probe);
 void unregister_kprobe(struct kprobe *probe);
+extern bool stub_breakpoints; /* whether kprobes are breakpoints, not hooks of ftrace */
+#define kprobe_ftrace(p) (!stub_breakpoints)
 struct tracepoint { const char *name; void *call; };
 void for_each_kernel_tracepoint(void (*call)(struct tracepoint *point, void *with), void *with);
 int tracepoint_probe_register(struct tracepoint *point, void *call, void *with);
