@@ -122,7 +122,7 @@ mutate:                ## change the C core, or a crate, in one place at a time;
 sanitize:              ## Rust tests that reach the C core under AddressSanitizer, LeakSanitizer and UBSan: make sanitize [CRATES="core array"]
 	@sh tests/sanitize.sh $(CRATES)
 
-miri:                  ## Rust tests that need no C in the Miri interpreter: make miri [CRATES="types ssd:timeline::table"]
+miri:                  ## Rust tests that need no C in the Miri interpreter: make miri [CRATES="measure ssd:timeline::table"]
 	@sh tests/miri.sh $(CRATES)
 
 ublk:                  ## compile the ublk front of modelled drives (needs libclang; runs on kernels with ublk_drv)

@@ -10,7 +10,7 @@
 # Exit status: 0 if nothing was found, or if Miri is not there, which is said; otherwise that of cargo.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- types measure ssd:timeline::table
+[ $# -gt 0 ] || set -- measure ssd:timeline::table
 if ! cargo +nightly miri --version >/dev/null 2>&1; then
     echo "skipped: Miri: it comes with: rustup toolchain install nightly --component miri,rust-src"
     exit 0
