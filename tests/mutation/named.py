@@ -55,14 +55,7 @@ NAMED = [
         CORE,
     ),
     Named(
-        "every read is a probe of a replica that comes back, by the core's checks",
-        "core/replica.c",
-        "\tif (readmitted)\n\t\treplica->out_until_ns = at_ns + replica->backoff_ns;\n",
-        "",
-        CORE,
-    ),
-    Named(
-        "every read is a probe of a replica that comes back, by the simulation",
+        "every read is a probe of a replica that comes back",
         "core/replica.c",
         "\tif (readmitted)\n\t\treplica->out_until_ns = at_ns + replica->backoff_ns;\n",
         "",
