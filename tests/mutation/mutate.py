@@ -162,6 +162,12 @@ def argued() -> dict[str, str]:
     return {key.strip(): reason.strip() for key, reason in pairs}
 
 
+def copy_core(to: Path) -> None:
+    """Copy what the checks of the core and of the device-mapper target in user space need."""
+    for name in ("core", "kernel", "spec", "tests/conformance", "tests/vm"):
+        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("*.o", "*.ko"))
+
+
 def main() -> int:
     """Run the gate."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -184,8 +190,7 @@ def main() -> int:
     reasons, survived, excused = argued(), [], 0
     with tempfile.TemporaryDirectory(prefix="linnet-mutate-") as folder:
         work = Path(folder)
-        for name in ("core", "kernel", "spec", "tests/conformance", "tests/vm"):
-            shutil.copytree(ROOT / name, work / name, ignore=shutil.ignore_patterns("*.o", "*.ko"))
+        copy_core(work)
         seconds: dict[str, float] = {}
         for mutant in drawn:
             target, unit = work / "core" / mutant.path.name, mutant.path.stem

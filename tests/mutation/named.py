@@ -7,7 +7,6 @@ Each breaks a promise about budgets, probes, time limits or revokes. Exit status
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import crate
-from mutate import CLEAN_SECONDS_MAX, ROOT, SECONDS_MIN, end_with_children, passes
+from mutate import CLEAN_SECONDS_MAX, ROOT, SECONDS_MIN, copy_core, end_with_children, passes
 
 CORE = "core"
 """The checks of the C core and of the device-mapper target in user space; otherwise the name of a crate."""
@@ -92,16 +91,14 @@ NAMED = [
 ]
 
 
-def notices(work: Path, mutant: Named | None, checks: str, seconds: float) -> bool:
-    """Whether these checks notice a mutant; without one, whether they fail."""
-    tree = work if checks == CORE else crate.WORK / "tree"
-    if mutant is None:
-        return not holds(work, checks, seconds)
+def notices(work: Path, mutant: Named, seconds: float) -> bool:
+    """Whether its checks notice a mutant."""
+    tree = work if mutant.checks == CORE else crate.WORK / "tree"
     target = tree / mutant.file
     whole = target.read_text()
     target.write_text(whole.replace(mutant.old, mutant.new))
     try:
-        return not holds(work, checks, seconds)
+        return not holds(work, mutant.checks, seconds)
     finally:
         target.write_text(whole)
 
@@ -124,16 +121,15 @@ def main() -> int:
     crate.copy_sources()
     with tempfile.TemporaryDirectory(prefix="linnet-mutate-") as folder:
         work = Path(folder)
-        for name in ("core", "kernel", "spec", "tests/conformance", "tests/vm"):
-            shutil.copytree(ROOT / name, work / name, ignore=shutil.ignore_patterns("*.o", "*.ko"))
+        copy_core(work)
         for mutant in NAMED:
             if mutant.checks not in seconds:
                 begun = time.monotonic()
-                if notices(work, None, mutant.checks, CLEAN_SECONDS_MAX):
+                if not holds(work, mutant.checks, CLEAN_SECONDS_MAX):
                     print(f"the checks of {mutant.checks} fail without a mutant", file=sys.stderr)
                     return 77
                 seconds[mutant.checks] = max(SECONDS_MIN, 2 * (time.monotonic() - begun) + 60)
-            noticed = notices(work, mutant, mutant.checks, seconds[mutant.checks])
+            noticed = notices(work, mutant, seconds[mutant.checks])
             lived += not noticed
             print(f"{'noticed' if noticed else 'SURVIVED'}: {mutant.what} ({mutant.file})", flush=True)
     print(f"{len(NAMED) - lived} of {len(NAMED)} were noticed")

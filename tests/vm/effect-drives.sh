@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Modelled drives in a machine, for effect-guest.sh and effect-md-guest.sh, which set $preset, $scale, $rate, $writes (of
-# the machine's time), $learn and $load: `. tests/vm/effect-drives.sh` after lib.sh.
+# Modelled drives and their reader in a machine, for effect-guest.sh and effect-md-guest.sh, which set $preset, $scale,
+# $rate, $writes (of the machine's time), $learn and $round: `. tests/vm/effect-drives.sh` after lib.sh.
+load=$PWD/build/lib/linnet-load
 window=$((320 << 11)) # sectors: the first 2 GiB of each drive are windows, the third GiB is written continuously
 
 # Three modelled drives, as /dev/vmlab/nvme0 to 2 for the helpers. They print statistics when their input ends.
@@ -64,6 +65,17 @@ learn_model() {
 	while [ ! -e "$VMLAB_OUT/fitted" ]; do sleep 2; done
 	[ ! -e "$VMLAB_OUT/fit.failed" ] || fail "no model: $(cat "$VMLAB_OUT/fit.log")"
 	cp "$VMLAB_OUT/m.linnet" "$FIRMWARE/m.linnet"
+}
+# read_places ARGUMENT...: linnet-load with these arguments, at the places and times of the round; its summary and every
+# read lie in /run. keep WHERE POLICY FIELDS: appends the summary, with these fields, to the results, and keeps the reads.
+read_places() {
+	"$load" --seed $((100 + round)) --depth 512 --span $((96 << 20)) --json --log /run/log "$@" >/run/result ||
+		{ cat /run/result; echo "reads have failed"; }
+}
+keep() {
+	sed "s/^{/{\"where\": \"$1\", \"policy\": \"$2\", \"round\": $round, $3, /" /run/result >>"$VMLAB_OUT/results.jsonl"
+	cp /run/log "$VMLAB_OUT/reads/$1.$2.$round.csv"
+	echo "$1 $2 $round: $(grep -oE '"(mean|p50|p99|p999)_us": [0-9]+' /run/result | tr -d '"' | tr '\n' ' ')"
 }
 # stop_drives: ends the writers, and waits for the statistics of the drives.
 stop_drives() {

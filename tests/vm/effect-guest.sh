@@ -10,8 +10,6 @@ export MODULES=$1
 rounds=$2 file_rounds=$3 reads=$4 file_reads=$5 learn=$6 scale=$7 rate=$8 writes=$9 filesystems=${10} preset=${11}
 . tests/vm/lib.sh
 . tests/vm/effect-drives.sh
-load=$PWD/build/lib/linnet-load
-results=$VMLAB_OUT/results.jsonl
 log_mark effect
 # The state of a replica expires in the drives' time, not in the machine's.
 load_module age_ms=$((10 * scale))
@@ -31,11 +29,8 @@ measure() {
 	local where=$1 count=$2 policy=$3 before
 	shift 3
 	before=$(status s reads)
-	"$load" --rate "$rate" --reads "$count" --warmup 200 --seed $((100 + round)) --depth 512 --span $((96 << 20)) --json \
-		--log /run/log "$@" >/run/result || { cat /run/result; echo "$where $policy: reads have failed"; }
-	sed "s/^{/{\"where\": \"$where\", \"policy\": \"$policy\", \"round\": $round, \"target_reads\": $(($(status s reads) - before)), /" /run/result >>"$results"
-	cp /run/log "$VMLAB_OUT/reads/$where.$policy.$round.csv"
-	echo "$where $policy $round: $(grep -oE '"(mean|p50|p99|p999)_us": [0-9]+' /run/result | tr -d '"' | tr '\n' ' ')"
+	read_places --rate "$rate" --reads "$count" --warmup 200 "$@"
+	keep "$where" "$policy" "\"target_reads\": $(($(status s reads) - before))"
 }
 # compare WHERE ROUNDS READS "STEERING-POLICY..." "REVOKING-POLICY..." PATH PATH PATH PATH: all policies in turn. The
 # first path is steered; the others are its replicas, for an application that hedges, or that tags reads and fails over.

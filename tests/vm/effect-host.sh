@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What effect.sh and effect-md.sh do on the host: `. tests/vm/effect-host.sh` in the repository's root.
+# What effect.sh and effect-md.sh do on the host: `. tests/vm/effect-host.sh` in the repository's root, with $scale set.
+case $scale in 1 | 2 | 5 | 10) ;; *) echo "-t $scale: 1, 2, 5 or 10, so that all rates are whole" >&2; exit 2 ;; esac
 linnet=$(readlink -f "${LINNET:-.venv/bin/linnet}")
 seed=1
 [ -x "$linnet" ] || { echo "no $linnet: run make build" >&2; exit 2; }

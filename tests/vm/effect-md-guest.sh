@@ -14,8 +14,6 @@ shift 5
 . tests/vm/md.sh
 . tests/vm/effect-drives.sh
 LEG_SECTORS=$window
-load=$PWD/build/lib/linnet-load
-results=$VMLAB_OUT/results.jsonl
 log_mark effect-md
 # The state of a replica expires in the drives' time, not in the machine's.
 load_module age_ms=$((10 * scale))
@@ -58,12 +56,8 @@ set_policy() {
 measure() {
 	local name=$1 rate=$2 count=$3 peer=$4 path=$5 before steered
 	before=$(status volume hedges) steered=$(status volume steered)
-	"$load" --mode primary --rate $((rate / scale)) --reads "$count" --warmup 500 --seed $((100 + round)) --depth 512 \
-		--span $((96 << 20)) --json --log /run/log "$path" >/run/result || { cat /run/result; echo "$name $peer: reads have failed"; }
-	sed "s/^{/{\"where\": \"$name\", \"policy\": \"$peer\", \"round\": $round, \"copies\": $(($(status volume hedges) - before)), \"steered\": $(($(status volume steered) - steered)), /" \
-		/run/result >>"$results"
-	cp /run/log "$VMLAB_OUT/reads/$name.$peer.$round.csv"
-	echo "$name $peer $round: $(grep -oE '"(mean|p50|p99|p999)_us": [0-9]+' /run/result | tr -d '"' | tr '\n' ' ')"
+	read_places --mode primary --rate $((rate / scale)) --reads "$count" --warmup 500 "$path"
+	keep "$name" "$peer" "\"copies\": $(($(status volume hedges) - before)), \"steered\": $(($(status volume steered) - steered))"
 }
 # in_turn COMMAND...: runs it with each of $peers, beginning with another one in each round: the drives go on, and their
 # collections meet whoever reads.

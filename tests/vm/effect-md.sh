@@ -29,7 +29,6 @@ done
 shift $((OPTIND - 1))
 [ $# -gt 0 ] || set -- published:raw:3000:80:6700 light:raw:1000:40:4500 heavy:raw:6000:120:10000 mixed:mixed:3000:80:6700 \
 	files:files:3000:80:6700
-case $scale in 1 | 2 | 5 | 10) ;; *) echo "-t $scale: 1, 2, 5 or 10, so that all rates are whole" >&2; exit 2 ;; esac
 . tests/vm/effect-host.sh
 build_for "$kernel"
 out=$(empty "$out")

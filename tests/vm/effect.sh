@@ -33,7 +33,6 @@ while getopts k:r:R:n:m:l:f:o:t:p: option; do
 	*) exit 2 ;;
 	esac
 done
-case $scale in 1 | 2 | 5 | 10) ;; *) echo "-t $scale: 1, 2, 5 or 10, so that all rates are whole" >&2; exit 2 ;; esac
 . tests/vm/effect-host.sh
 build_for "$kernel"
 cargo build --release --locked --quiet -p linnet-study --example effect

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from effect_table import a_row_a_line, latencies, line, load
+from effect_table import a_row_a_line, latencies, load, print_places
 
 QUANTILES = {"mean": None, "p50": 0.5, "p99": 0.99, "p999": 0.999}
 RATIOS = ("mean", "p50", "p99", "p999")
@@ -84,14 +84,7 @@ def main() -> int:
                 rows.append(row_of(samples[where, policy], plain, counts))
     out = {"kernel": args.kernel, "time_scale": args.scale, "rows": rows}
     (args.directory[0] / "dm-md-effect.json").write_text(a_row_a_line(out))
-    for where in dict.fromkeys(row["where"] for row in rows):
-        here = [row for row in rows if row["where"] == where]
-        print(f"{where}, Linux {args.kernel}, {here[0]['reads']:,} reads each:\n")
-        line(HEAD)
-        line(["---"] * len(HEAD))
-        for row in here:
-            line(cells_of(row))
-        print()
+    print_places(rows, args.kernel, HEAD, lambda row, _: cells_of(row))
     return 0
 
 

@@ -10,6 +10,7 @@ import argparse
 import csv
 import json
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -18,6 +19,8 @@ QUANTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
 COUNTS = ("reads", "failed", "revokes", "hedges", "target_reads")
 TIMES = ["mean", "p50", "p95", "p99", "p99.9"]
 HEAD = ["policy", *TIMES, "p99 / primary's", "hedged", "revoked", "p99 by round", "failed"]
+
+Cells = Callable[[dict[str, Any], dict[str, Any]], list[str]]
 
 
 def load(path: Path) -> list[dict[str, Any]]:
@@ -64,6 +67,23 @@ def cells_of(row: dict[str, Any], primary: dict[str, Any]) -> list[str]:
     return [row["policy"], *times, ratio, *shares, *parts, str(row["failed"])]
 
 
+def print_table(head: list[str], rows: Iterable[list[str]]) -> None:
+    """Print a table of these cells, and a blank line."""
+    line(head)
+    line(["---"] * len(head))
+    for cells in rows:
+        line(cells)
+    print()
+
+
+def print_places(rows: list[dict[str, Any]], kernel: str, head: list[str], cells: Cells) -> None:
+    """Print a table for each place that was read; ``cells`` makes those of a row from it and the place's first row."""
+    for where in dict.fromkeys(row["where"] for row in rows):
+        here = [row for row in rows if row["where"] == where]
+        print(f"{where}, Linux {kernel}, {here[0]['reads']:,} reads each:\n")
+        print_table(head, [cells(row, here[0]) for row in here])
+
+
 def a_row_a_line(out: dict[str, Any]) -> str:
     """JSON with one line per row of results."""
     fields = []
@@ -90,21 +110,11 @@ def main() -> int:
         row["p99_us_by_stretch"] = [p99 / args.scale for p99 in row["p99_us_by_stretch"]]
     out = {"kernel": args.kernel, "time_scale": args.scale, "rows": rows, "virtual": virtual}
     (args.directory / "dm-effect.json").write_text(a_row_a_line(out))
-    for where in dict.fromkeys(row["where"] for row in rows):
-        here = [row for row in rows if row["where"] == where]
-        print(f"{where}, Linux {args.kernel}, {here[0]['reads']:,} reads each:\n")
-        line(HEAD)
-        line(["---"] * len(HEAD))
-        for row in here:
-            line(cells_of(row, here[0]))
-        print()
+    print_places(rows, args.kernel, HEAD, cells_of)
     print(f"Virtual time, {virtual[0]['reads']:,} reads each:\n")
     at = HEAD.index("p99 by round")
     head = [*HEAD[:at], "p99 of a GC cycle: lowest, median, highest", "above half", *HEAD[at + 1 :]]
-    line(head)
-    line(["---"] * len(head))
-    for row in virtual:
-        line(cells_of(row, virtual[0]))
+    print_table(head, [cells_of(row, virtual[0]) for row in virtual])
     return 0
 
 

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How sure a promise can be: from the predicted value, as likely passed as kept, to the far end of its 90 % interval.
+"""How sure a promise is to be kept.
 
-A model that was sized on held-out errors also knows how far towards that end each level between lies. Errors of
-interference models have long tails: four of five lie in the first third of the interval, or nearer.
+At 50 % the predicted value decides: the outcome is as likely above it as below. At 95 % the far end of the 90 %
+interval decides. For the levels between, the model file says how far from the value towards that end each lies,
+measured on held-out errors. Errors of interference models have long tails: four of five lie in the first third of the
+interval.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from linnet.place.moments import Floats
-from linnet.place.words import Drive
+from linnet.place.words import Drive, Interference
 
 VALUE_PERCENT, END_PERCENT = 50, 95
 BETWEEN = (60, 70, 80, 90)
 CONFIDENCES = (VALUE_PERCENT, *BETWEEN, END_PERCENT)
-"""In percent: at 50 the predicted value has to keep the promise, at 95 the far end of the 90 % interval, beyond which
-one outcome in twenty is expected."""
+"""In percent. At 95, one outcome in twenty is expected beyond the end of the interval."""
 
 
 @runtime_checkable
@@ -26,12 +27,14 @@ class GradedModel(Protocol):
     """A model that knows the levels between its values and the ends of its intervals."""
 
     def parts(self, drive: Drive) -> Floats | None:
-        """Of the way from value to end, what each level takes, [BETWEEN, metrics], 0..1; None in old model files."""
+        """Where each level lies between value (0) and end (1), [BETWEEN, metrics]; None in old model files."""
         ...
 
 
-def parts(model: Any, drive: Drive, percent: int) -> Floats:
-    """Of the logarithmic way from the value to the far end of the interval, what this confidence takes, by metric.
+def parts(model: Interference, drive: Drive, percent: int) -> Floats:
+    """Where this confidence lies between the value (0) and the far end of the interval (1), for each metric.
+
+    The scale between the two is logarithmic.
 
     Raises ValueError if the model does not know the level.
     """
@@ -48,10 +51,10 @@ def parts(model: Any, drive: Drive, percent: int) -> Floats:
 
 
 def towards(value: Floats, end: Floats, part: Floats) -> Floats:
-    """What lies that part of the way from value to end, on a logarithmic scale; all of one shape."""
+    """Interpolates between value (part 0) and end (part 1) on a logarithmic scale; the arrays have one shape."""
     found = np.where(part == 0, value, end)
     between = np.flatnonzero((part > 0) & (part < 1) & (value > 0) & (end > 0))
     if len(between):
-        way = part.flat[between]
-        found.flat[between] = np.exp((1 - way) * np.log(value.flat[between]) + way * np.log(end.flat[between]))
+        share = part.flat[between]
+        found.flat[between] = np.exp((1 - share) * np.log(value.flat[between]) + share * np.log(end.flat[between]))
     return found

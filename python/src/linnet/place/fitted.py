@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linnet.files import read_bounded
 from linnet.place import container, moments
 from linnet.place.confidence import BETWEEN
 from linnet.place.curve import Curve
@@ -244,9 +245,8 @@ def to_bytes(model: PlacementModel) -> bytes:
 
 
 def read_model(path: Path) -> PlacementModel:
-    """The model of a file. Raises ValueError, which names the file and what is wrong."""
-    with path.open("rb") as file:
-        data = file.read(container.MOST_BYTES + 1)
+    """The model of a file. Raises ValueError, which names the file and what is wrong, and OSError."""
+    data = read_bounded(path, container.MOST_BYTES)
     try:
         head, columns = container.unpack(data)
         return _from(head, columns)

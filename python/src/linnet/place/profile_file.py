@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from linnet.files import read_bounded
 from linnet.place.words import FEATURES, Drive, Profile
 
 MOST_BYTES = 1 << 20
@@ -17,7 +18,7 @@ MOST_BYTES = 1 << 20
 def read_profile(path: Path) -> Profile:
     """A profile: ``{"name": ..., "features": {...}}``, or a list of one, as ``linnet place profile`` prints.
 
-    Keys that are not named here are ignored.
+    Keys that are not named here are ignored. Raises ValueError, and OSError for a file that cannot be read or is long.
     """
     found = _object(path)
     features = found.get("features")
@@ -37,12 +38,8 @@ def read_drive(path: Path) -> Drive:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        text = file.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"{path}: longer than {MOST_BYTES} bytes; not a profile or a drive")
     try:
-        found = json.loads(text)
+        found = json.loads(read_bounded(path, MOST_BYTES))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON: {error}") from error
     if isinstance(found, list) and len(found) == 1:

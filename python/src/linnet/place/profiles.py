@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from linnet import _native
-from linnet._native import TenantError, TenantProfile, Trace, TraceError
+from linnet._native import TenantProfile, Trace, TraceError
+from linnet.files import read_bounded
 from linnet.place import moments
 from linnet.place.words import FEATURES, Profile
 
@@ -106,16 +107,12 @@ def from_file(
     """Profile the tenants of a trace, read as a stream in bounded memory, or the jobs of a fio job file.
 
     Returns the profiles and the reader's warnings. ``progress(bytes, total bytes)`` may return False to stop. Raises
-    TraceError with file, record and field, TenantError for a job file that declares no load.
+    TraceError with file, record and field, TenantError for a job file that declares no load, OSError for a long one.
     """
     path = Path(path)
     if path.suffix in JOB_FILES:
-        with path.open("rb") as file:
-            text_bytes = file.read(JOB_BYTES_MAX + 1)
-        if len(text_bytes) > JOB_BYTES_MAX:
-            raise TenantError(f"{path}: longer than {JOB_BYTES_MAX} bytes; not a fio job file")
         try:
-            text = text_bytes.decode()
+            text = read_bounded(path, JOB_BYTES_MAX).decode()
         except UnicodeDecodeError as error:
             raise TraceError(f"{path}: not a fio job file: {error.reason} at byte {error.start}") from error
         jobs = _native.declared_profiles(path, text)

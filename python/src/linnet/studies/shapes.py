@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Table 3 of LinnOS again: what history, width and depth of the network gain, and what they cost.
+"""Reproduces Table 3 of LinnOS: what history, width and depth of the network gain, and what they cost.
 
 Every network is trained by LinnOS's training on the same rows and tested on the later half of each trace, unfiltered.
 With a history of four reads the rows are those used for serving. Other histories exist for this study alone
@@ -93,11 +93,11 @@ def untrained(layers: Sequence[int], seed: int) -> Network:
 
 
 def cost(name: str, network: Network | None, blocks: int, seed: int = 1) -> dict[str, Any]:
-    """Nanoseconds of one decision of a network (the trees for none), hot, in every build.
+    """What one decision costs in each build of the core, in nanoseconds, with warm caches.
 
-    ``submit`` is what an arriving read waits for: the incremental network if it applies, else the whole network.
-    ``network`` is the whole network in any case, ``complete`` the work of the incremental network or of the in-flight
-    tracker when a read ends.
+    ``network`` None measures the trees. In the result, ``submit`` is what an arriving read waits for: the incremental
+    network if it applies, else the whole network. ``network`` is the whole network in any case. ``complete`` is the
+    work when a read ends, of the incremental network or of the in-flight tracker.
     """
     require_bench("the cost of a network")
     rows = [json.loads(row) for row in _native.bench_network(network, blocks, seed)]
@@ -115,7 +115,7 @@ def cost(name: str, network: Network | None, blocks: int, seed: int = 1) -> dict
 
 
 def means(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Of each shape over the traces."""
+    """The mean figures of each shape over all traces."""
     result: dict[str, dict[str, float]] = {}
     for name in names:
         own = [row for row in rows if row["shape"] == name]

@@ -21,6 +21,7 @@ import numpy as np
 
 from linnet.place import moments
 from linnet.place.allocate import Allocator, Policy, Settings
+from linnet.place.baselines import Forest
 from linnet.place.bound import cover
 from linnet.place.label import Cache, Labeller, Plan, key_of
 from linnet.place.moments import Floats
@@ -159,20 +160,17 @@ def sought(mixes: Mixes, slos: Sequence[float], count: int, stage: Callable[[str
         stage(f"running mixes that placements seek, round {done + 1} of {SOUGHT_ROUNDS}")
         ours = Guarded(mixes.drive, mixes.runs(found))
         want = count // 2 + (count - count // 2) * (done + 1) // SOUGHT_ROUNDS
-        known = set(found)
         while len(found) < want:
             slo = float(chance.choice(np.asarray(slos)))
             ours.promise(slo, TRIED)
             order = chance.permutation(len(mixes.library))[: len(mixes.library) // 2].tolist()
             policy: Policy = "first-fit" if chance.random() < 0.5 else "best-fit"
             sets = sets_of(place(mixes, ours, slo, policy, order)).values()
-            new = [one for one in sets if len(one) > 1 and one not in known]
+            new = [one for one in sets if len(one) > 1 and one not in found]
             if not new:
                 # Nothing is placed together: random mixes are as good.
-                new = [one for one in mixes.drawn(2 * count) if one not in known]
-            chosen = [new[i] for i in chance.permutation(len(new))[: want - len(found)]]
-            found += chosen
-            known |= set(chosen)
+                new = [one for one in mixes.drawn(2 * count) if one not in found]
+            found += [new[i] for i in chance.permutation(len(new))[: want - len(found)]]
     return found
 
 
@@ -205,7 +203,9 @@ def rows_of(
     near = mixes.runs(sought(mixes, slos, runs, stage))
     stage("fitting")
     fitted: dict[str, Interference] = {**forests(learned.own, learned.others, learned.shares)}
-    fitted["gray-box forest, sought mixes"] = forests(near.own, near.others, near.shares)["gray-box forest"]
+    sought_forest = Forest(METRICS)
+    sought_forest.fit(near.own, near.others, near.shares)
+    fitted["gray-box forest, sought mixes"] = sought_forest
     ours, ablated, truth = Guarded(mixes.drive, near), Guarded(mixes.drive, learned), Truth(mixes)
     given = range(len(mixes.library))
     loads = SheetModel().load(mixes.drive, mixes.features)
