@@ -185,6 +185,17 @@ void linnet_replica_features(const struct linnet_replica *replica, uint32_t sche
 				 features);
 }
 
+/* Of the I/Os in flight, features are made from the oldest read alone. */
+void linnet_replica_copy(const struct linnet_replica *replica, struct linnet_replica *copy, struct linnet_inflight_io *oldest)
+{
+	*copy = *replica;
+	copy->ios = oldest;
+	if (copy->inflight.oldest_read == LINNET_UNTRACKED)
+		return;
+	*oldest = replica->ios[copy->inflight.oldest_read];
+	copy->inflight.oldest_read = 0;
+}
+
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate)
 {
 	candidate->ewma_ns = replica->ewma_ns;

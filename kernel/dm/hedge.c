@@ -140,18 +140,18 @@ static void copy_ended(struct bio *bio)
 	struct linnet_hedges *hedges = read->hedges;
 	struct linnet_dm *dm = hedges->dm;
 	blk_status_t status = bio->bi_status;
-	u64 now_ns = ktime_get_ns(), arrived_ns = copy->record.flight.arrived_ns;
+	u64 now_ns = ktime_get_ns(), sent_ns = copy->sent_ns;
 	bool won = status == BLK_STS_OK && atomic_cmpxchg(&read->answered, 0, 1) == 0;
 	unsigned long flags;
 
-	linnet_leg_end(&dm->legs[copy->leg], &copy->record, copy->id, status);
+	linnet_leg_end(&dm->legs[copy->leg], copy->record, copy->id, status);
 	if (dm->volume)
 		linnet_volume_steered(dm->volume, copy->leg);
 	raw_spin_lock_irqsave(&cpu->lock, flags);
 	list_del_init(&read->waiting);
 	if (won)
-		/* A leg's clock may be ahead of this CPU's. */
-		linnet_hedge_answered(&cpu->hedge, now_ns > arrived_ns ? now_ns - arrived_ns : 0);
+		/* Another CPU's clock may be ahead of this one's. */
+		linnet_hedge_answered(&cpu->hedge, now_ns > sent_ns ? now_ns - sent_ns : 0);
 	raw_spin_unlock_irqrestore(&cpu->lock, flags);
 	if (won) {
 		if (copy != read->copies)
@@ -172,7 +172,7 @@ static void copy_ended(struct bio *bio)
 
 static u64 deadline_ns(const struct linnet_hedge_cpu *cpu, const struct linnet_hedged *read)
 {
-	return read->copies[0].record.flight.arrived_ns + cpu->hedge.delay_ns;
+	return read->copies[0].sent_ns + cpu->hedge.delay_ns;
 }
 
 /* The timer will run when the read becomes late. Under the lock. */
@@ -217,6 +217,7 @@ bool linnet_hedge_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *
 		goto unhedged;
 	}
 	read->copies[0].record = io->record;
+	read->copies[0].sent_ns = io->record ? io->record->arrival.at_ns : ktime_get_ns();
 	read->copies[0].id = io->id;
 	read->copies[0].leg = io->leg;
 	io->leg = LINNET_NO_LEG;
@@ -255,15 +256,19 @@ static u32 choose(struct linnet_hedged *read)
 	routing.size_bytes = read->size_bytes;
 	decision->count = dm->leg_count;
 	decision->may_revoke = false;
-	preempt_disable();
+	local_bh_disable();
 	rcu_read_lock();
+	decision->now_ns = ktime_get_ns();
+	routing.locked = linnet_digest_enter(dm, decision->now_ns, false);
 	decision->trees = READ_ONCE(dm->trees);
 	decision->networks = READ_ONCE(dm->networks);
 	linnet_see(dm, &routing);
 	if (decision->policy == LINNET_BEST)
 		linnet_score_all(dm, &routing);
+	if (routing.locked)
+		linnet_digest_leave(dm);
 	rcu_read_unlock();
-	preempt_enable();
+	local_bh_enable();
 	for (k = 0; k < decision->count; k++)
 		in_service += decision->candidates[k].eligible;
 	if (!in_service)
@@ -309,8 +314,8 @@ static void send_second(struct linnet_hedged *read)
 		copy->bio.bi_opf &= ~read->failfast;
 	copy->leg = chosen;
 	copy->id = linnet_next_id(dm);
-	linnet_leg_arrive(leg, &copy->record, LINNET_ANY_EVENT, ktime_get_ns(), true, false, read->sector,
-			  read->size_bytes);
+	copy->sent_ns = ktime_get_ns();
+	copy->record = linnet_leg_arrive(leg, copy->sent_ns, true, false, read->sector, read->size_bytes);
 	this_cpu_inc(dm->counts->hedges);
 	atomic_inc(&read->left);
 	submit_bio_noacct(&copy->bio);

@@ -34,7 +34,8 @@ struct linnet_hedged;
 /* One bio of ours, at one leg. */
 struct linnet_copy {
 	struct linnet_hedged *read;
-	struct linnet_inflight_record record;
+	struct linnet_inflight_record *record;
+	u64 sent_ns;
 	u64 id;
 	sector_t sector; /* on the device */
 	u8 leg;

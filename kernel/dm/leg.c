@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One leg: arrivals and ends of its I/Os.
- *
- * The lock is held for arrivals and completions at the leg, for some tens of instructions. A sequence count shows
- * concurrent readers that what they read may be torn. A caller that runs a network after reads have ended computes their
- * history, which takes thousands of instructions, under a lock that only such callers want. Interrupts stay on; softirqs
- * wait, since a bio that one of them submits may want the lock.
+ * One leg: arrivals and ends of its I/Os. When they change its state, and which CPU changes it, is digest.c's concern.
  *
  * An I/O is recorded once, as the bio that the target maps, and ends when that bio ends. A bio that the driver below
  * splits ends here when its last part has completed.
@@ -14,7 +9,6 @@
 #include <linux/slab.h>
 
 #include "linnet-dm.h"
-#include "trace.h"
 
 static uint places = 1024;
 module_param(places, uint, 0444);
@@ -26,9 +20,6 @@ int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index)
 
 	leg->dm = dm;
 	leg->index = index;
-	raw_spin_lock_init(&leg->lock);
-	raw_spin_lock_init(&leg->network_lock);
-	seqcount_raw_spinlock_init(&leg->seq, &leg->lock);
 	leg->counts = alloc_percpu(struct linnet_leg_counts);
 	leg->places = kvcalloc(count, sizeof(*leg->places), GFP_KERNEL);
 	if (!leg->counts || !leg->places)
@@ -63,27 +54,21 @@ void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio)
 		bio->bi_iter.bi_sector = leg->start + dm_target_offset(leg->dm->ti, bio->bi_iter.bi_sector);
 }
 
-bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, u64 seen, u64 now_ns, bool is_read,
-		       bool probe, sector_t sector, u32 size_bytes)
+struct linnet_inflight_record *linnet_leg_arrive(struct linnet_leg *leg, u64 now_ns, bool is_read, bool probe, sector_t sector,
+						 u32 size_bytes)
 {
-	unsigned long flags;
+	struct linnet_inflight_record *record;
+	struct linnet_dm *dm = leg->dm;
+	bool locked;
 
-	record->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
-	raw_spin_lock_irqsave(&leg->lock, flags);
-	if (seen != LINNET_ANY_EVENT && seen != leg->state.events) {
-		raw_spin_unlock_irqrestore(&leg->lock, flags);
-		return false;
-	}
-	write_seqcount_begin(&leg->seq);
-	linnet_replica_arrive(&leg->state, &leg->dm->settings, &record->flight, now_ns, is_read, probe,
-			      record->offset_bytes, size_bytes);
-	write_seqcount_end(&leg->seq);
-	raw_spin_unlock_irqrestore(&leg->lock, flags);
-	if (record->flight.place == LINNET_UNTRACKED)
-		this_cpu_inc(leg->dm->counts->untracked);
-	if (record->flight.probe)
-		this_cpu_inc(leg->dm->counts->probes);
-	return true;
+	local_bh_disable();
+	record = linnet_record_take(dm);
+	locked = linnet_digest_enter(dm, now_ns, false);
+	linnet_digest_arrive(leg, record, locked, now_ns, is_read, probe, sector, size_bytes);
+	if (locked)
+		linnet_digest_leave(dm);
+	local_bh_enable();
+	return record;
 }
 
 static void count_end(struct linnet_leg *leg, bool is_read, u64 latency_ns, blk_status_t status)
@@ -104,10 +89,7 @@ static void count_end(struct linnet_leg *leg, bool is_read, u64 latency_ns, blk_
 	this_cpu_inc(leg->counts->latency[min(bucket, (u32)LINNET_BUCKETS - 1)]);
 }
 
-/*
- * The leg was taken out of service, or came back. Errors come in bursts, so the log gets some of them; the counters get
- * all.
- */
+/* Errors come in bursts, so the log gets some of them; the counters get all. */
 static void set_out(struct linnet_leg *leg, bool out)
 {
 	if (out && !test_and_set_bit(LINNET_LEG_OUT, &leg->flags))
@@ -121,73 +103,49 @@ static void set_out(struct linnet_leg *leg, bool out)
 	linnet_dm_changed(leg->dm);
 }
 
-void linnet_leg_end(struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, blk_status_t status)
+void linnet_legs_turned(struct linnet_dm *dm, u32 legs)
 {
-	const struct linnet_flight *flight = &record->flight;
-	u64 now_ns = ktime_get_ns(), latency_ns, event;
-	unsigned long flags;
-	bool out;
+	for (; legs; legs &= legs - 1) {
+		struct linnet_leg *leg = &dm->legs[__ffs(legs)];
 
-	raw_spin_lock_irqsave(&leg->lock, flags);
-	write_seqcount_begin(&leg->seq);
-	if (likely(status == BLK_STS_OK))
-		linnet_replica_complete(&leg->state, flight, now_ns);
-	else if (!linnet_is_refusal(status))
-		linnet_replica_fail(&leg->state, &leg->dm->settings, flight, now_ns);
-	else
-		linnet_replica_withdraw(&leg->state, flight, now_ns);
-	latency_ns = leg->state.latest_ns - flight->arrived_ns;
-	write_seqcount_end(&leg->seq);
-	out = leg->state.errors_in_row >= leg->dm->settings.errors_max;
-	event = leg->state.events;
-	raw_spin_unlock_irqrestore(&leg->lock, flags);
-
-	count_end(leg, flight->is_read, latency_ns, status);
-	trace_linnet_io(leg, record, id, event, latency_ns, status);
-	if (unlikely(out != test_bit(LINNET_LEG_OUT, &leg->flags)))
-		set_out(leg, out);
+		set_out(leg, READ_ONCE(leg->state.errors_in_row) >= dm->settings.errors_max);
+	}
 }
 
-void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_incremental *net, u32 size_bytes)
+void linnet_leg_end(struct linnet_leg *leg, struct linnet_inflight_record *record, u64 id, blk_status_t status)
 {
-	struct linnet_noted noted;
-	unsigned long flags;
+	u64 now_ns = ktime_get_ns();
 
-	raw_spin_lock_bh(&leg->network_lock);
-	if (linnet_incremental_behind(net)) { /* nobody has done it meanwhile */
-		raw_spin_lock_irqsave(&leg->lock, flags);
-		linnet_incremental_noted(net, &noted);
-		raw_spin_unlock_irqrestore(&leg->lock, flags);
-		linnet_incremental_process(net, &noted, linnet_incremental_snapshot(net, size_bytes));
+	if (unlikely(!record)) {
+		count_end(leg, false, 0, status);
+		return;
 	}
-	raw_spin_unlock_bh(&leg->network_lock);
+	/* Another CPU's clock may be ahead of this one's. */
+	count_end(leg, record->flight.is_read, now_ns > record->arrival.at_ns ? now_ns - record->arrival.at_ns : 0, status);
+	record->end.at_ns = now_ns;
+	record->id = id;
+	record->status = status;
+	linnet_digest_end(record);
 }
 
 void linnet_leg_pardon(struct linnet_leg *leg)
 {
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&leg->lock, flags);
-	write_seqcount_begin(&leg->seq);
+	linnet_digest_lock(leg->dm);
 	linnet_replica_pardon(&leg->state);
-	write_seqcount_end(&leg->seq);
-	raw_spin_unlock_irqrestore(&leg->lock, flags);
+	linnet_digest_unlock(leg->dm);
 	clear_bit(LINNET_LEG_OUT, &leg->flags);
 }
 
 void linnet_leg_set_model(struct linnet_leg *leg, struct linnet_leg_model *leg_model)
 {
 	struct linnet_leg_model *old;
-	unsigned long flags;
 
-	raw_spin_lock_irqsave(&leg->lock, flags);
-	write_seqcount_begin(&leg->seq);
-	old = rcu_dereference_protected(leg->leg_model, lockdep_is_held(&leg->lock));
+	linnet_digest_lock(leg->dm);
+	old = rcu_dereference_protected(leg->leg_model, lockdep_is_held(&leg->dm->digest.lock));
 	linnet_replica_set_incremental(&leg->state, leg_model ? leg_model->net : NULL);
 	leg->state.inflight.inflection_ns = leg_model ? leg_model->loaded->inflection_ns : U64_MAX;
 	rcu_assign_pointer(leg->leg_model, leg_model);
-	write_seqcount_end(&leg->seq);
-	raw_spin_unlock_irqrestore(&leg->lock, flags);
+	linnet_digest_unlock(leg->dm);
 	if (!old)
 		return;
 	synchronize_rcu();

@@ -5,14 +5,14 @@
  *
  *   target.c   the target: constructor, map, end_io, hooks       table.c    the words of a table line
  *   leg.c      one replica: arrivals, ends, current state        policy.c   the choice of a leg for a read
+ *   digest.c   how CPUs share the state of the legs
  *   model.c    model files: loaded, shared, swapped under RCU    status.c   counters, status
  *   message.c  messages                                          volume.c   writable volumes above md
  *   member.c   the target linnet-leg below md                    hedge*.c   second copies of late reads
  *   probe.c    reads of the target's own that probe a leg
  *
- * Locks. Each leg has one, taken for its own arrivals and ends only; a reader of a leg's state takes none (policy.c).
- * Settings are words that are read and written atomically; `control` serialises messages. No lock is shared by all
- * submitters.
+ * Locks. The state of the legs has one, which no CPU waits for on the path of its reads while others submit too
+ * (digest.c). Settings are words that are read and written atomically; `control` serialises messages.
  */
 #ifndef LINNET_DM_H
 #define LINNET_DM_H
@@ -21,6 +21,7 @@
 #include <linux/device-mapper.h>
 #include <linux/hrtimer.h>
 #include <linux/kref.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
@@ -37,7 +38,7 @@
 #define LINNET_BUCKETS 16        /* of the latency histogram */
 #define LINNET_BUCKET_NS 64000   /* end of the first; each further one ends at twice the time */
 #define LINNET_NO_LEG 0xff
-#define LINNET_ANY_EVENT U64_MAX
+#define LINNET_ANY_EVENT U64_MAX /* of a digest that was renewed while it was read */
 /* Of a read that another leg could serve: the driver reports a failure at once and does not try again for seconds. */
 #define LINNET_FAILFAST (REQ_FAILFAST_DEV | REQ_FAILFAST_TRANSPORT)
 
@@ -58,7 +59,7 @@ struct linnet_loaded {
 	void __percpu *scratch; /* of tables.scratch_size; NULL when that is 0 */
 };
 
-/* The model of one leg with its state. Replaced as a whole, under the leg's lock; read under RCU. */
+/* The model of one leg with its state. Replaced as a whole, under the lock of digest.c; read under RCU. */
 struct linnet_leg_model {
 	struct linnet_loaded *loaded;
 	struct linnet_incremental *net; /* NULL if no network is used */
@@ -95,38 +96,46 @@ struct linnet_leg {
 	struct linnet_leg_counts base;  /* their values at the last reset; under dm->control */
 	struct linnet_probe *probe;     /* NULL with one replica */
 
-	raw_spinlock_t network_lock; /* for linnet_leg_catch_up; interrupts stay on */
-
-	/* For arrivals and ends: */
-	raw_spinlock_t lock ____cacheline_aligned_in_smp;
-	seqcount_raw_spinlock_t seq; /* of `state` and its incremental network */
-	struct linnet_replica state;
+	struct linnet_replica state ____cacheline_aligned_in_smp;  /* under the digest's lock */
+	struct linnet_replica digest ____cacheline_aligned_in_smp; /* its copy: dm->digest.seq */
+	struct linnet_inflight_io oldest; /* of the copy */
 };
 
-/* One I/O in flight at one leg, from linnet_leg_arrive to linnet_leg_end. */
+struct linnet_event {
+	struct llist_node node;
+	u64 at_ns;
+	bool is_end;
+};
+
+/* One I/O in flight at one leg, from linnet_leg_arrive until its end has been applied to the leg's state. */
 struct linnet_inflight_record {
-	struct linnet_flight flight;
+	struct linnet_event arrival, end;
+	struct linnet_flight flight; /* its event is 0 until the arrival has been applied */
+	struct linnet_leg *leg;
 	u64 offset_bytes; /* at the leg */
+	u64 id;
+	u32 home;         /* the CPU whose memory it is */
+	blk_status_t status;
 };
 
 int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index);
 void linnet_leg_free(struct linnet_leg *leg);
 
 /*
- * Records an I/O that is submitted to the leg now. `seen` is the number of events on which the decision to send it here
- * is based, or LINNET_ANY_EVENT. If the leg has had other events since, nothing is recorded and false is returned.
+ * Records an I/O that is submitted to the leg now. NULL if there is no memory for that; it is counted as untracked
+ * then, and nothing is learnt from it. Any context but that of interrupts.
  */
-bool linnet_leg_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, u64 seen, u64 now_ns, bool is_read,
-		       bool probe, sector_t sector, u32 size_bytes);
-
-/* It ended. Counts and learns; consecutive errors take the leg out of service, a success brings it back. */
-void linnet_leg_end(struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, blk_status_t status);
+struct linnet_inflight_record *linnet_leg_arrive(struct linnet_leg *leg, u64 now_ns, bool is_read, bool probe, sector_t sector,
+						 u32 size_bytes);
 
 /*
- * Processes the reads that have ended since the leg's incremental network `net` was last run, for a read of this size.
- * Under RCU.
+ * It ended; the record may be NULL, and is gone. Counts and learns; consecutive errors take the leg out of service, a
+ * success brings it back. Any context.
  */
-void linnet_leg_catch_up(struct linnet_leg *leg, struct linnet_incremental *net, u32 size_bytes);
+void linnet_leg_end(struct linnet_leg *leg, struct linnet_inflight_record *record, u64 id, blk_status_t status);
+
+/* Legs, a bit each, were taken out of service or came back. */
+void linnet_legs_turned(struct linnet_dm *dm, u32 legs);
 
 /* Clears its errors: back in service. */
 void linnet_leg_pardon(struct linnet_leg *leg);
@@ -153,6 +162,63 @@ int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name);
 /* Sets the policy and whether to revoke, with the incremental networks that they need. Under control. Sleeps. */
 int linnet_models_fit(struct linnet_dm *dm, u32 policy, bool revoke);
 
+/* ---- digest.c ---- */
+
+/* Of one CPU. */
+struct linnet_cpu {
+	/* Written by this CPU: */
+	struct llist_head events;  /* not yet applied, the latest first */
+	struct llist_node *free;   /* records */
+	u32 queued[LINNET_REPLICAS_MAX]; /* arrivals less ends that were ever queued, by leg; wraps */
+	u64 ids;
+	struct linnet_budget revokes;
+	struct linnet_inflight_record *records;
+
+	/* Written by the one who applies events: */
+	u32 applied[LINNET_REPLICAS_MAX] ____cacheline_aligned_in_smp; /* of `queued`, what the digest includes */
+	u32 taken[LINNET_REPLICAS_MAX];  /* and what it will include next */
+	struct linnet_cpu *active;       /* the next one that had events */
+	struct llist_head returned;      /* records whose I/Os have ended */
+};
+
+struct linnet_digest {
+	raw_spinlock_t lock;         /* of the legs' state; softirqs are off */
+	seqcount_raw_spinlock_t seq; /* of the digests, and of `applied` */
+	u32 owner;                   /* the CPU that applied last; it may be alone */
+	u32 turned;                  /* bit per leg that went out of service or came back; under the lock, as the rest */
+	bool followed;               /* other CPUs decide from the digest */
+	u64 renewed_ns;              /* when everything queued was applied, and the digest made */
+	u64 others_ns;               /* when another than the owner had events, or up to half a millisecond before */
+	struct llist_node *late;     /* ends whose arrivals have not been applied */
+	struct llist_node *unused;   /* records to be freed */
+};
+
+int linnet_digest_create(struct linnet_dm *dm); /* Sleeps. */
+void linnet_digest_destroy(struct linnet_dm *dm); /* Sleeps. No I/O is in flight. */
+
+/*
+ * A decision, or an arrival without one, begins; softirqs are off until it ends. Returns true if this CPU has the lock
+ * and every event is in the legs' state, until linnet_digest_leave; with `exact`, it waits for that. Returns false if
+ * it is to go by the digest.
+ */
+bool linnet_digest_enter(struct linnet_dm *dm, u64 now_ns, bool exact);
+void linnet_digest_leave(struct linnet_dm *dm);
+
+/* Locks the legs' state, with every event in it, to read or change it otherwise. Process context. */
+void linnet_digest_lock(struct linnet_dm *dm);
+void linnet_digest_unlock(struct linnet_dm *dm);
+
+/* Memory for the record of an I/O, or NULL; and gives it back unused. Softirqs are off. */
+struct linnet_inflight_record *linnet_record_take(struct linnet_dm *dm);
+void linnet_record_drop(struct linnet_dm *dm, struct linnet_inflight_record *record);
+
+/* Between enter, which has returned `locked`, and leave. */
+void linnet_digest_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, bool locked, u64 now_ns,
+			  bool is_read, bool probe, sector_t sector, u32 size_bytes);
+
+/* at_ns of its end, its status and id are set. Any context. */
+void linnet_digest_end(struct linnet_inflight_record *record);
+
 /* ---- the target ---- */
 
 /* Counters of the target, per CPU. Only u64. */
@@ -174,12 +240,6 @@ struct linnet_counts {
 	u64 unhedged;
 };
 
-/* A source of ids, and a budget. */
-struct linnet_cpu_state {
-	u64 ids;
-	struct linnet_budget revokes; /* of this CPU */
-};
-
 struct linnet_dm {
 	struct dm_target *ti;
 	u32 leg_count;
@@ -191,7 +251,8 @@ struct linnet_dm {
 	struct linnet_settings settings;
 	struct linnet_counts __percpu *counts;
 	struct linnet_counts base; /* their values at the last reset; under `control` */
-	struct linnet_cpu_state __percpu *cpu_states;
+	struct linnet_cpu __percpu *cpus;
+	struct linnet_digest digest ____cacheline_aligned_in_smp;
 	struct linnet_volume *volume;   /* above md; else NULL */
 	struct linnet_hedges *hedges;   /* NULL until hedging is first switched on */
 	u32 hedge_percent;              /* 0: off */
@@ -215,7 +276,7 @@ struct linnet_io {
 	union {
 		struct linnet_write write; /* used by a volume above md, except for reads */
 		struct {
-			struct linnet_inflight_record record;
+			struct linnet_inflight_record *record;
 			struct bvec_iter iter; /* the original one, to send the bio again */
 			unsigned short bio_flags;
 			blk_opf_t failfast; /* what the target has added of LINNET_FAILFAST */
@@ -230,7 +291,7 @@ struct linnet_io {
 /* Per-bio data of the target linnet-leg. */
 struct linnet_member_io {
 	struct linnet_leg *leg; /* where it is recorded, or NULL */
-	struct linnet_inflight_record record;
+	struct linnet_inflight_record *record;
 	sector_t start, sectors; /* on the device */
 	enum req_op op;
 	const void *identity; /* of what is written; NULL for all but writes of data */

@@ -196,7 +196,7 @@ static int member_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 		rcu_read_unlock();
 	}
 	if (io->leg) {
-		linnet_leg_end(io->leg, &io->record, 0, *error);
+		linnet_leg_end(io->leg, io->record, 0, *error);
 		if (atomic_dec_and_test(&member->recorded) && wq_has_sleeper(&member->drained))
 			wake_up(&member->drained);
 	}

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Chooses the leg of a read. The rules are in core/decide.c; this file reads the legs' state while it changes.
+ * Chooses the leg of a read. The rules are in core/decide.c; this file fills in what they need: the state of every leg
+ * that may serve the read, under the lock, or else its digest (digest.c), and what the models say. The digest may be
+ * renewed while it is read. If that has happened several times in a row, the numbers are used as they are.
  *
- * The state of every leg that may serve the read is read without its lock: the sequence count shows whether an arrival
- * or end came in between. If every attempt was disturbed, the numbers are used as they are. The core decides, and the
- * read is recorded at the chosen leg under its lock, if the leg has had no event since. Otherwise the decision is
- * repeated, a few times: without that, reads that arrive together would all choose by the same state, and so the same
- * leg.
+ * What only one read may do at a time, to probe a leg or to run its network, is decided under the lock.
  */
 #define CREATE_TRACE_POINTS
 #include <linux/log2.h>
@@ -17,7 +15,6 @@
 #include "trace.h"
 
 #define DESCRIBE_TRIES 4
-#define DECIDE_TRIES 3
 
 static uint age_ms = LINNET_AGE_NS / NSEC_PER_MSEC;
 module_param(age_ms, uint, 0644);
@@ -52,10 +49,10 @@ int linnet_policy_of(const char *name)
  */
 u64 linnet_next_id(struct linnet_dm *dm)
 {
-	struct linnet_cpu_state *cpu_state = get_cpu_ptr(dm->cpu_states);
-	u64 id = (u64)smp_processor_id() << 48 | (++cpu_state->ids & (BIT_ULL(48) - 1));
+	struct linnet_cpu *cpu = get_cpu_ptr(dm->cpus);
+	u64 id = (u64)smp_processor_id() << 48 | (++cpu->ids & (BIT_ULL(48) - 1));
 
-	put_cpu_ptr(dm->cpu_states);
+	put_cpu_ptr(dm->cpus);
 	return id;
 }
 
@@ -76,28 +73,37 @@ u32 linnet_usable_legs(const struct linnet_dm *dm, u8 tried)
 }
 
 /*
- * Reads the leg's candidate and `seen` without its lock, and with a model's schema the read's features too. If every
- * attempt was disturbed, numbers of two neighbouring events are mixed, which is good enough to choose by, but not to
- * repeat the decision from. Under RCU, on one CPU. Inline, because most calls are without features, three to a read.
+ * Reads the leg's candidate, `seen` and `own`, and with a model's schema the read's features too. If the digest was
+ * renewed during each attempt, numbers of two digests are mixed, which is good enough to choose by, but not to repeat
+ * the decision from. Inline, because most calls are without features, three to a read.
  */
-static __always_inline void read_state(const struct linnet_leg *leg, struct linnet_routing *routing, u32 schema, u8 *features)
+static __always_inline void read_digest(const struct linnet_leg *leg, struct linnet_routing *routing, u32 schema, u8 *features)
 {
 	struct linnet_decision *decision = &routing->decision;
+	const struct linnet_digest *digest = &leg->dm->digest;
+	const struct linnet_cpu *cpu = this_cpu_ptr(leg->dm->cpus);
+	struct linnet_candidate *candidate = &decision->candidates[leg->index];
 	u64 seen = routing->seen[leg->index], events;
 	bool stale = !schema;
 	u32 try, seq;
+	s32 own;
 
 	for (try = 0; try < DESCRIBE_TRIES; try++) {
-		seq = raw_read_seqcount(&leg->seq);
-		events = leg->state.events;
+		seq = raw_read_seqcount(&digest->seq);
+		events = leg->digest.events;
+		own = READ_ONCE(cpu->queued[leg->index]) - READ_ONCE(cpu->applied[leg->index]);
 		stale |= events != seen;
-		if (stale)
-			linnet_replica_describe(&leg->state, decision->now_ns, &decision->candidates[leg->index]);
+		if (stale) {
+			linnet_replica_describe(&leg->digest, decision->now_ns, candidate);
+			own = max(own, -(s32)candidate->in_flight);
+			candidate->in_flight += own;
+			routing->own[leg->index] = own;
+		}
 		if (schema)
-			linnet_replica_features(&leg->state, schema, decision->now_ns,
+			linnet_replica_features(&leg->digest, schema, decision->now_ns,
 						(leg->start + routing->sector) << SECTOR_SHIFT, routing->size_bytes, features);
 		routing->seen[leg->index] = events;
-		if (likely(!(seq & 1) && !read_seqcount_retry(&leg->seq, seq)))
+		if (likely(!(seq & 1) && !read_seqcount_retry(&digest->seq, seq)))
 			return;
 		stale = true;
 		cpu_relax();
@@ -105,61 +111,58 @@ static __always_inline void read_state(const struct linnet_leg *leg, struct linn
 	routing->seen[leg->index] = LINNET_ANY_EVENT;
 }
 
-/* Fills in the leg's candidate and `seen`. */
-static void describe(const struct linnet_leg *leg, struct linnet_routing *routing)
+/* Fills in the leg's candidate. */
+static __always_inline void describe(const struct linnet_leg *leg, struct linnet_routing *routing, u32 k)
 {
-	read_state(leg, routing, 0, NULL);
+	if (unlikely(!routing->locked)) {
+		read_digest(leg, routing, 0, NULL);
+		return;
+	}
+	linnet_replica_describe(&leg->state, routing->decision.now_ns, &routing->decision.candidates[k]);
+	routing->seen[k] = leg->state.events;
 }
 
-/* The score of the leg's trees for the read, of the same events as the candidate. */
+/* The score of the leg's trees for the read, of the same events as the candidate. Under RCU. */
 static void ask_trees(const struct linnet_leg *leg, struct linnet_routing *routing)
 {
 	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
 	struct linnet_leg_model *leg_model = rcu_dereference(leg->leg_model);
 	u8 features[LINNET_INFLIGHT_FEATURES], eligible = candidate->eligible;
+	u32 schema;
 
 	candidate->score = 0;
 	if (!leg_model || !leg_model->loaded->has_trees)
 		return;
-	read_state(leg, routing, leg_model->loaded->bitsliced.schema, features);
+	schema = leg_model->loaded->bitsliced.schema;
+	if (likely(routing->locked))
+		linnet_replica_features(&leg->state, schema, routing->decision.now_ns,
+					(leg->start + routing->sector) << SECTOR_SHIFT, routing->size_bytes, features);
+	else
+		read_digest(leg, routing, schema, features);
 	candidate->eligible = eligible;
 	candidate->known = 1;
 	candidate->score = linnet_bitsliced_score(&leg_model->loaded->bitsliced, features);
 }
 
-/* The prediction of the leg's network for the read. Under RCU, on one CPU. */
-static void ask_once(struct linnet_leg *leg, struct linnet_routing *routing)
-{
-	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
-	struct linnet_leg_model *leg_model = rcu_dereference(leg->leg_model);
-
-	candidate->known = 0;
-	candidate->slow = 0;
-	if (!leg_model || !leg_model->net)
-		return;
-	if (linnet_incremental_behind(leg_model->net)) {
-		linnet_leg_catch_up(leg, leg_model->net, routing->size_bytes);
-		routing->caught_up = true;
-	}
-	linnet_incremental_describe(leg_model->net, routing->size_bytes,
-				    leg_model->loaded->scratch ? this_cpu_ptr(leg_model->loaded->scratch) : NULL, candidate);
-}
-
-/* The prediction must belong to the same events as the leg's state. If others came in between, both are read again. */
+/* The prediction of the leg's network for the read. Under RCU and the lock. */
 static void ask_network(struct linnet_leg *leg, struct linnet_routing *routing)
 {
 	struct linnet_candidate *candidate = &routing->decision.candidates[leg->index];
-	u8 eligible = candidate->eligible;
-	u32 try;
+	struct linnet_leg_model *leg_model = rcu_dereference(leg->leg_model);
+	struct linnet_incremental *net = leg_model ? leg_model->net : NULL;
+	struct linnet_noted noted;
 
-	for (try = 1;; try++) {
-		ask_once(leg, routing);
-		smp_rmb(); /* events are counted before the incremental network gets them */
-		if (READ_ONCE(leg->state.events) == routing->seen[leg->index] || try == DESCRIBE_TRIES)
-			return;
-		describe(leg, routing);
-		candidate->eligible = eligible;
+	candidate->known = 0;
+	candidate->slow = 0;
+	if (!net || !routing->locked)
+		return;
+	if (linnet_incremental_behind(net)) {
+		linnet_incremental_noted(net, &noted);
+		linnet_incremental_process(net, &noted, linnet_incremental_snapshot(net, routing->size_bytes));
+		routing->caught_up = true;
 	}
+	linnet_incremental_describe(net, routing->size_bytes,
+				    leg_model->loaded->scratch ? this_cpu_ptr(leg_model->loaded->scratch) : NULL, candidate);
 }
 
 void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
@@ -167,12 +170,11 @@ void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
 	struct linnet_decision *decision = &routing->decision;
 	u32 k;
 
-	decision->now_ns = ktime_get_ns();
 	routing->caught_up = false;
 	linnet_decision_begin(decision, &dm->settings);
 	for (k = 0; k < decision->count; k++) {
 		if (decision->usable & BIT(k)) {
-			describe(&dm->legs[k], routing);
+			describe(&dm->legs[k], routing, k);
 			continue;
 		}
 		memset(&decision->candidates[k], 0, sizeof(decision->candidates[k]));
@@ -188,14 +190,13 @@ void linnet_score_all(struct linnet_dm *dm, struct linnet_routing *routing)
 		ask_trees(&dm->legs[__ffs(left)], routing);
 }
 
-/* Under RCU, on one CPU. */
 static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 {
 	struct linnet_decision *decision = &routing->decision;
 	u32 k;
 
 	linnet_see(dm, routing);
-	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->cpu_states)->revokes)) !=
+	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->cpus)->revokes)) !=
 	       LINNET_NO_REPLICA) {
 		if (decision->asks_trees)
 			ask_trees(&dm->legs[k], routing);
@@ -240,28 +241,10 @@ static void route_plainly(struct linnet_dm *dm, struct bio *bio, struct linnet_i
 		linnet_probe_start(&dm->legs[chosen], linnet_next_id(dm), sector, bio->bi_iter.bi_size);
 		chosen = other;
 	}
-	linnet_leg_arrive(&dm->legs[chosen], &io->record, LINNET_ANY_EVENT, now_ns, true, false, sector,
-			  bio->bi_iter.bi_size);
+	io->record = linnet_leg_arrive(&dm->legs[chosen], now_ns, true, false, sector, bio->bi_iter.bi_size);
 	io->leg = chosen;
 	if (READ_ONCE(dm->settings.on) && READ_ONCE(dm->settings.policy) != LINNET_BASELINE)
 		this_cpu_inc(dm->counts->forced);
-}
-
-/*
- * Records the read at its chosen leg. Returns false, and records nothing, if the leg has changed since its state was
- * read.
- */
-static bool record_read(struct linnet_dm *dm, const struct linnet_routing *routing, struct linnet_io *io, bool last_try)
-{
-	const struct linnet_decision *decision = &routing->decision;
-	struct linnet_leg *leg = &dm->legs[decision->choice.replica];
-	u64 seen = last_try ? LINNET_ANY_EVENT : routing->seen[leg->index];
-
-	if (!linnet_leg_arrive(leg, &io->record, seen, decision->now_ns, true, decision->choice.probe, routing->sector,
-			       routing->size_bytes))
-		return false;
-	io->leg = leg->index;
-	return true;
 }
 
 /* `probed`: another leg was chosen first, and is probed. So the policy had a choice. */
@@ -275,17 +258,21 @@ static void count(struct linnet_dm *dm, const struct linnet_decision *decision, 
 		this_cpu_inc(dm->counts->decisions);
 }
 
+/* Whether the read would be a probe of the leg that is chosen. */
+static bool wants_probe(const struct linnet_dm *dm, const struct linnet_decision *decision)
+{
+	return decision->choice.probe || wants_to_return(&dm->legs[decision->choice.replica], decision->now_ns);
+}
+
 /*
- * If the read would be a probe of the chosen leg, and another leg is in service, the leg gets a probe of our own, and
- * is not usable for this read. Returns true then: the read has to be decided on again.
+ * The read would be a probe. If another leg is in service, the chosen one gets a probe of our own, and is not usable
+ * for this read. Returns true then: the read has to be decided on again. Under the lock.
  */
 static bool probe_instead(struct linnet_dm *dm, struct linnet_routing *routing, struct linnet_io *io)
 {
 	struct linnet_decision *decision = &routing->decision;
 	struct linnet_leg *leg = &dm->legs[decision->choice.replica];
 
-	if (likely(!decision->choice.probe && !wants_to_return(leg, decision->now_ns)))
-		return false;
 	if (!(decision->in_service & ~BIT(leg->index)))
 		return false;
 	if (linnet_probe_start(leg, routing->id, routing->sector, routing->size_bytes)) {
@@ -296,12 +283,17 @@ static bool probe_instead(struct linnet_dm *dm, struct linnet_routing *routing, 
 	return true;
 }
 
+/* Every event must be in what the decision is based on: its networks take their history from there. */
+static bool needs_lock(const struct linnet_dm *dm, bool revocable)
+{
+	return READ_ONCE(dm->networks) && (revocable || READ_ONCE(dm->settings.policy) == LINNET_LINNOS);
+}
+
 static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable, bool revocable)
 {
 	struct linnet_routing routing;
 	struct linnet_decision *decision = &routing.decision;
-	bool probed = false;
-	u32 try;
+	bool probed = false, again = false;
 
 	routing.id = io->id;
 	routing.sector = dm_target_offset(dm->ti, bio->bi_iter.bi_sector);
@@ -310,31 +302,49 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 	decision->usable = usable;
 	decision->may_revoke = revocable;
 	take_parameters(&dm->settings);
-	preempt_disable();
+	local_bh_disable();
 	rcu_read_lock();
-	decision->trees = READ_ONCE(dm->trees);
-	decision->networks = READ_ONCE(dm->networks);
+	io->record = linnet_record_take(dm);
 	if (revocable)
-		linnet_budget_earn(&this_cpu_ptr(dm->cpu_states)->revokes, &dm->settings.revokes);
-	for (try = 1;; try++) {
+		linnet_budget_earn(&this_cpu_ptr(dm->cpus)->revokes, &dm->settings.revokes);
+	decision->now_ns = ktime_get_ns();
+	routing.locked = linnet_digest_enter(dm, decision->now_ns, needs_lock(dm, revocable));
+	for (;;) {
+		decision->trees = READ_ONCE(dm->trees);
+		decision->networks = READ_ONCE(dm->networks);
 		decide(dm, &routing);
-		/*
-		 * The read arrives at the time of its decision. The time in which an incremental network caught up is
-		 * not part of its latency.
-		 */
-		if (decision->verdict != LINNET_REVOKE && routing.caught_up && try < DECIDE_TRIES)
-			continue;
-		if (unlikely(decision->verdict != LINNET_REVOKE && probe_instead(dm, &routing, io))) {
-			probed = true;
-			try = 0;
-			continue;
+		if (likely(decision->verdict != LINNET_REVOKE)) {
+			/* The time in which a network caught up is not part of the read's latency. */
+			if (unlikely(routing.caught_up && !again)) {
+				again = true;
+				decision->now_ns = ktime_get_ns();
+				continue;
+			}
+			if (unlikely(wants_probe(dm, decision))) {
+				if (!routing.locked) {
+					routing.locked = linnet_digest_enter(dm, decision->now_ns, true);
+					continue;
+				}
+				if (probe_instead(dm, &routing, io)) {
+					probed = true;
+					continue;
+				}
+			}
 		}
-		if (decision->verdict == LINNET_REVOKE || record_read(dm, &routing, io, try == DECIDE_TRIES))
-			break;
+		break;
+	}
+	if (decision->verdict != LINNET_REVOKE) {
+		io->leg = decision->choice.replica;
+		linnet_digest_arrive(&dm->legs[io->leg], io->record, routing.locked, decision->now_ns, true, decision->choice.probe,
+				     routing.sector, routing.size_bytes);
+	} else {
+		linnet_record_drop(dm, io->record);
 	}
 	trace_linnet_decision(dm, &routing);
+	if (routing.locked)
+		linnet_digest_leave(dm);
 	rcu_read_unlock();
-	preempt_enable();
+	local_bh_enable();
 	count(dm, decision, probed);
 	return decision->verdict != LINNET_REVOKE;
 }

@@ -9,15 +9,20 @@ struct linnet_routing {
 	u64 id;
 	u64 sector;      /* in the target */
 	u32 size_bytes;
+	bool locked;     /* decided from the legs' state, otherwise from its digest */
 	bool caught_up;  /* an incremental network processed reads first, which took time */
 	u64 seen[LINNET_REPLICAS_MAX]; /* number of events of each leg on which its state was based */
+	s32 own[LINNET_REPLICAS_MAX];  /* I/Os in flight added to a digest */
 	struct linnet_decision decision;
 };
 
-/* What is known of the usable legs: fills in decision.candidates. Under RCU, on one CPU. */
+/*
+ * What is known of the usable legs at decision.now_ns: fills in decision.candidates. After linnet_digest_enter, whose
+ * answer is in `locked`; under RCU.
+ */
 void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing);
 
-/* Then: the scores of all of them, by their trees. Under RCU, on one CPU. */
+/* Then: the scores of all of them, by their trees. */
 void linnet_score_all(struct linnet_dm *dm, struct linnet_routing *routing);
 
 #endif

@@ -30,7 +30,7 @@ static void probe_ended(struct bio *bio)
 	struct linnet_leg *leg = probe->leg;
 	struct linnet_dm *dm = leg->dm;
 
-	linnet_leg_end(leg, &probe->record, probe->id, bio->bi_status);
+	linnet_leg_end(leg, probe->record, probe->id, bio->bi_status);
 	if (dm->volume)
 		linnet_volume_steered(dm->volume, leg->index);
 	bio_uninit(bio);
@@ -55,7 +55,7 @@ static void send(struct work_struct *work)
 	probe->bio.bi_end_io = probe_ended;
 	probe->bio.bi_private = probe;
 	this_cpu_inc(dm->counts->own_probes);
-	linnet_leg_arrive(leg, &probe->record, LINNET_ANY_EVENT, ktime_get_ns(), true, true, probe->sector, probe->size_bytes);
+	probe->record = linnet_leg_arrive(leg, ktime_get_ns(), true, true, probe->sector, probe->size_bytes);
 	submit_bio_noacct(&probe->bio);
 }
 

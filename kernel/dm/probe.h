@@ -13,7 +13,7 @@ struct linnet_probe {
 	u32 size_bytes;
 	sector_t sector; /* in the target */
 	u64 id;
-	struct linnet_inflight_record record;
+	struct linnet_inflight_record *record;
 	struct bio bio;
 	struct bio_vec vec;
 };

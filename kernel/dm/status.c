@@ -94,6 +94,9 @@ void linnet_status_print(struct linnet_dm *dm, char *result, unsigned int maxlen
 	unsigned int sz = 0;
 	u32 k;
 
+	/* Every event so far is counted and traced. */
+	linnet_digest_lock(dm);
+	linnet_digest_unlock(dm);
 	add_up((u64 *)&counts, (const u64 __percpu *)dm->counts, (const u64 *)&dm->base, COUNT_WORDS);
 	DMEMIT("version 1 policy %s model %s on %u revoke %u", linnet_policy_names[READ_ONCE(dm->settings.policy)],
 	       model_state(dm), READ_ONCE(dm->settings.on), READ_ONCE(dm->revoke));

@@ -74,6 +74,12 @@ static void resend(struct work_struct *work)
 	}
 }
 
+/* A read that points at its leg. */
+static int sent(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
+{
+	return READ_ONCE(dm->hedges) && linnet_hedge_read(dm, bio, io) ? DM_MAPIO_SUBMITTED : DM_MAPIO_REMAPPED;
+}
+
 static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 {
 	this_cpu_inc(dm->counts->reads);
@@ -85,7 +91,7 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 			return DM_MAPIO_REMAPPED;
 		}
 		this_cpu_inc(dm->counts->steered);
-		return linnet_hedge_read(dm, bio, io) ? DM_MAPIO_SUBMITTED : DM_MAPIO_REMAPPED;
+		return sent(dm, bio, io);
 	}
 	if (!linnet_route(dm, bio, io, true)) {
 		bio->bi_status = io->status;
@@ -93,7 +99,7 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 		return DM_MAPIO_SUBMITTED;
 	}
 	linnet_leg_remap(&dm->legs[io->leg], bio);
-	return linnet_hedge_read(dm, bio, io) ? DM_MAPIO_SUBMITTED : DM_MAPIO_REMAPPED;
+	return sent(dm, bio, io);
 }
 
 /* One leg: all bios pass through. */
@@ -104,8 +110,8 @@ static int map_through(struct linnet_dm *dm, struct bio *bio, struct linnet_io *
 	if (bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio)) {
 		this_cpu_inc(dm->counts->writes);
 		io->id = linnet_next_id(dm);
-		linnet_leg_arrive(leg, &io->record, LINNET_ANY_EVENT, ktime_get_ns(), false, false,
-				  dm_target_offset(dm->ti, bio->bi_iter.bi_sector), bio->bi_iter.bi_size);
+		io->record = linnet_leg_arrive(leg, ktime_get_ns(), false, false,
+					       dm_target_offset(dm->ti, bio->bi_iter.bi_sector), bio->bi_iter.bi_size);
 		io->leg = 0;
 	}
 	linnet_leg_remap(leg, bio);
@@ -152,7 +158,7 @@ static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 		linnet_volume_end(dm->volume, io, *error);
 	if (io->leg == LINNET_NO_LEG)
 		return DM_ENDIO_DONE;
-	linnet_leg_end(&dm->legs[io->leg], &io->record, io->id, *error);
+	linnet_leg_end(&dm->legs[io->leg], io->record, io->id, *error);
 	if (dm->volume)
 		linnet_volume_steered(dm->volume, io->leg);
 	io->tried |= BIT(io->leg);
@@ -178,9 +184,9 @@ static void destroy(struct linnet_dm *dm)
 	cancel_work_sync(&dm->event); /* nothing is left that could change */
 	if (dm->volume)
 		linnet_volume_destroy(dm);
+	linnet_digest_destroy(dm);
 	for (k = 0; k < dm->leg_count; k++)
 		linnet_leg_free(&dm->legs[k]);
-	free_percpu(dm->cpu_states);
 	free_percpu(dm->counts);
 	mutex_destroy(&dm->control);
 	kvfree(dm);
@@ -253,9 +259,8 @@ static struct linnet_dm *create(struct dm_target *ti, u32 leg_count)
 	INIT_WORK(&dm->resend, resend);
 	INIT_WORK(&dm->event, changed);
 	dm->counts = alloc_percpu(struct linnet_counts);
-	dm->cpu_states = alloc_percpu(struct linnet_cpu_state);
 	dm->queue = alloc_workqueue("dm-linnet", WQ_MEM_RECLAIM, 0);
-	if (!dm->counts || !dm->cpu_states || !dm->queue)
+	if (!dm->counts || !dm->queue || linnet_digest_create(dm))
 		goto bad;
 	for (k = 0; k < leg_count; k++) {
 		dm->leg_count = k + 1;

@@ -4,6 +4,7 @@
  *
  * Together they contain all input of the decisions. A replica's events are numbered: `arrive` and `end` of an I/O are
  * its positions in their order, and `events` of a decision is the number of each replica's events that it was based on.
+ * `own` is how many I/Os in flight the deciding CPU has added to each, which it had queued itself (digest.c).
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM linnet
@@ -35,6 +36,7 @@ TRACE_EVENT(linnet_decision,
 		__field(u8, slow)
 		__field(u8, scored)
 		__dynamic_array(u64, events, routing->decision.count)
+		__dynamic_array(s32, own, routing->decision.count)
 		__dynamic_array(s32, score, routing->decision.count)
 		__dynamic_array(u64, ewma_ns, routing->decision.count)
 		__dynamic_array(u32, in_flight, routing->decision.count)
@@ -61,25 +63,26 @@ TRACE_EVENT(linnet_decision,
 			__entry->eligible |= decision->candidates[k].eligible << k;
 			__entry->slow |= decision->candidates[k].slow << k;
 			((u64 *)__get_dynamic_array(events))[k] = routing->seen[k];
+			((s32 *)__get_dynamic_array(own))[k] = routing->locked ? 0 : routing->own[k];
 			((s32 *)__get_dynamic_array(score))[k] = decision->candidates[k].score;
 			((u64 *)__get_dynamic_array(ewma_ns))[k] = decision->candidates[k].ewma_ns;
 			((u32 *)__get_dynamic_array(in_flight))[k] = decision->candidates[k].in_flight;
 		}
 	),
-	TP_printk("dev=%u:%u id=0x%llx ns=%llu sector=%llu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x scored=0x%x events=%s score=%s ewma_ns=%s inflight=%s",
+	TP_printk("dev=%u:%u id=0x%llx ns=%llu sector=%llu size=%u policy=%u replica=%u verdict=%u probe=%u tagged=%u eligible=0x%x slow=0x%x scored=0x%x events=%s own=%s score=%s ewma_ns=%s inflight=%s",
 		MAJOR(__entry->dev), MINOR(__entry->dev), __entry->id, __entry->now_ns, __entry->sector, __entry->size,
 		__entry->policy, __entry->replica, __entry->verdict, __entry->probe, __entry->tagged,
 		__entry->eligible, __entry->slow, __entry->scored,
 		__print_array(__get_dynamic_array(events), __entry->count, 8),
+		__print_array(__get_dynamic_array(own), __entry->count, 4),
 		__print_array(__get_dynamic_array(score), __entry->count, 4),
 		__print_array(__get_dynamic_array(ewma_ns), __entry->count, 8),
 		__print_array(__get_dynamic_array(in_flight), __entry->count, 4))
 );
 
 TRACE_EVENT(linnet_io,
-	TP_PROTO(const struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, u64 event, u64 latency_ns,
-		 blk_status_t status),
-	TP_ARGS(leg, record, id, event, latency_ns, status),
+	TP_PROTO(const struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 event, u64 latency_ns),
+	TP_ARGS(leg, record, event, latency_ns),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(dev_t, leg_dev)
@@ -99,14 +102,14 @@ TRACE_EVENT(linnet_io,
 	TP_fast_assign(
 		__entry->dev = disk_devt(dm_disk(dm_table_get_md(leg->dm->ti->table)));
 		__entry->leg_dev = linnet_leg_number(leg);
-		__entry->id = id;
+		__entry->id = record->id;
 		__entry->offset = record->offset_bytes;
 		__entry->arrived_ns = record->flight.arrived_ns;
 		__entry->latency_ns = latency_ns;
 		__entry->arrive = record->flight.event;
 		__entry->end = event;
 		__entry->size = record->flight.size_bytes;
-		__entry->error = blk_status_to_errno(status);
+		__entry->error = blk_status_to_errno(record->status);
 		__entry->replica = leg->index;
 		__entry->is_read = record->flight.is_read;
 		__entry->probe = record->flight.probe;

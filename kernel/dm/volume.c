@@ -75,7 +75,7 @@ bool linnet_volume_steer(struct linnet_volume *volume, struct bio *bio, struct l
 					 dm_target_offset(dm->ti, bio->bi_iter.bi_sector);
 		return true;
 	}
-	linnet_leg_end(leg, &io->record, io->id, BLK_STS_AGAIN);
+	linnet_leg_end(leg, io->record, io->id, BLK_STS_AGAIN);
 	io->leg = LINNET_NO_LEG;
 	return false;
 }
@@ -204,8 +204,8 @@ void linnet_volume_member_arrives(struct linnet_volume *volume, u32 leg, struct 
 	unsigned long flags;
 
 	if (io->sectors && (io->op == REQ_OP_READ || io->op == REQ_OP_WRITE)) {
-		linnet_leg_arrive(l, &io->record, LINNET_ANY_EVENT, ktime_get_ns(), io->op == REQ_OP_READ, false,
-				  io->start - l->start, bio->bi_iter.bi_size);
+		io->record = linnet_leg_arrive(l, ktime_get_ns(), io->op == REQ_OP_READ, false, io->start - l->start,
+					       bio->bi_iter.bi_size);
 		io->leg = l;
 	}
 	if (!extent_of(volume, leg, io, &extent))

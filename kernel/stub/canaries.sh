@@ -37,7 +37,17 @@ REQ_FAILFAST stays|target.c|s/REQ_NOWAIT | io->failfast/REQ_NOWAIT/
 a worker's read may not wait|target.c|s/REQ_POLLED | REQ_NOWAIT/REQ_POLLED/
 a worker's write may not wait|volume.c|/bi_opf &= ~REQ_NOWAIT;/d
 a second copy that would have to wait answers|hedge.c|s/ else if (copy == read->copies .*) {/ else {/
-reads that end wait while the history is processed|leg.c|/^void linnet_leg_catch_up/,/^}/{/raw_spin_unlock_irqrestore/d;s/^\(\t\tlinnet_incremental_process.*\)/\1\n\t\traw_spin_unlock_irqrestore(\&leg->lock, flags);/}
+reads that end wait for a decision|digest.c|s/if (likely(alone) && raw_spin_trylock(&dm->digest.lock))/if (likely(alone) \&\& (raw_spin_lock(\&dm->digest.lock), true))/
+a CPU forgets its own reads|policy.c|s/candidate->in_flight += own;/;/
+events CPU by CPU|digest.c|s/event_of(b)->at_ns < event_of(a)->at_ns ? &b : &a/\&a/
+an end before its arrival is lost|digest.c|s/dm->digest.late = events;/dm->digest.late = NULL;/
+the digest is never renewed|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/most_us/
+the digest is renewed for each read|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/0/
+an error waits for the next read|digest.c|s/failed || !READ_ONCE/!READ_ONCE/
+a probe by a digest|policy.c|s/if (!routing.locked) {/if (0) {/
+a CPU is alone because it was the last|digest.c|/^static bool is_alone/,/^}/{s/others_ns + SHARED_NS &&/others_ns \&\&/;s/others_ns + SHARED_NS \/ 2/others_ns - SHARED_NS/}
+a CPU is alone though another had the lock|digest.c|s/if (unlikely(dm->digest.owner != smp_processor_id()))/if (0)/
+a record is lost|digest.c|s/cpu->free = llist_del_all(&cpu->returned);/llist_del_all(\&cpu->returned);/
 uevents on the queue on which reads wait|linnet-dm.h|s/schedule_work(&dm->event)/queue_work(dm->queue, \&dm->event)/
 an application's read is the probe|policy.c|s/if (!(decision->in_service & ~BIT(leg->index)))/if (1)/
 an application's read is the probe, without a decision|policy.c|s/while (wants_to_return(&dm->legs\[chosen\], now_ns) /while (0 /

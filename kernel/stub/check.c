@@ -156,6 +156,7 @@ int main(int argc, char **argv)
 	inputs = strtoul(argv[2], NULL, 10);
 	check_revoke();
 	check_service();
+	check_sharing();
 	check_status();
 	check_flags();
 	check_volume();

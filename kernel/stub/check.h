@@ -57,6 +57,7 @@ void check_models(unsigned long inputs);
 void check_reads(unsigned long inputs);
 void check_revoke(void);
 void check_service(void);
+void check_sharing(void);
 void check_status(void);
 void check_flags(void);
 void check_volume(void);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reads through the target on several CPUs at once: cpus MODEL [--json] [--cpus N] [--rounds N] [--ms N]. A thread on
- * each CPU keeps eight reads in flight on three replicas: one ends, the next is decided on and recorded. No device is
- * there and no kernel; this is the target's own code and its locks, with the kernel's flags.
+ * Reads through the target on several CPUs at once: cpus MODEL [--json] [--cpus N] [--rounds N] [--ms N] [--work N]. A
+ * thread on each CPU keeps eight reads in flight on three replicas: one ends, the next is decided on and recorded. No
+ * device is there and no kernel; this is the target's own code and its locks, with the kernel's flags. What stands for
+ * the rest of a read's way through a kernel is N dependent multiplications, of three or four cycles each; 0 by default.
  *
  * For each policy and number of CPUs, by rounds: all threads on one target, and each on a target of its own, which is
  * what the machine could do if nothing were shared. Reads per second to those on one CPU in the same round: median,
  * least and most over the rounds; the same per second of the threads' CPU time, since other programs may run here. The
  * last number is how much of the time the threads had a CPU: if it is far from 100, they did not run at the same time.
  *
- * cpus MODEL lines POLICY: one thread, as CPU 0 and CPU 1 in turn, for lines.py: what each of them writes.
+ * cpus MODEL lines POLICY: one thread, as CPU 0 and CPU 1 in turn, for lines.py: what each of them writes, as long as the
+ * digest need not be renewed.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -36,7 +38,7 @@ struct submitter {
 
 static struct submitter submitters[CPUS];
 static volatile int state; /* 0: wait, 1: run, 2: stop */
-static u32 ready;
+static u32 ready, work;
 
 static u64 clock_ns(clockid_t id)
 {
@@ -59,6 +61,10 @@ __attribute__((noinline)) static void one_read(struct submitter *s)
 	b->bio = (struct bio){ .bi_opf = REQ_OP_READ, .bi_iter.bi_sector = 8 * (s->random >> 45), .bi_iter.bi_size = 4096 };
 	if (s->ti->type->map(s->ti, &b->bio) != DM_MAPIO_REMAPPED)
 		stub_die("a read was not sent on");
+	for (u32 i = 0; i < work; i++) {
+		s->random *= 6364136223846793005u;
+		__asm__ volatile("" : "+r"(s->random)); /* each needs the one before */
+	}
 }
 
 static void *run(void *of)
@@ -196,24 +202,21 @@ static volatile char marks[64 * 3] __attribute__((aligned(64)));
 static int lines(const char *policy)
 {
 	struct dm_target *ti = target(policy);
-	struct linnet_dm *dm = ti->private;
 
-	for (u32 k = 0; k < 3; k++) {
-		struct linnet_leg *leg = &dm->legs[k];
-
-		printf("leg %u %lx %lx %lx %lx\n", k, (unsigned long)&leg->lock, (unsigned long)(leg + 1), (unsigned long)leg->places,
-		       (unsigned long)(leg->places + 1024));
-	}
 	/* What stands for the kernel: the preemption count of each CPU, which is one variable here. */
 	printf("own %lx\nmarks %lx\n", (unsigned long)&stub_atomic, (unsigned long)marks);
 	fflush(stdout);
-	for (u32 n = 0; n < 64; n++) {
+	stub_clock = 1000000000;
+	for (u32 n = 0; n < 128; n++) {
 		struct submitter *s = &submitters[n % 2];
+		bool watched = n >= 64;
 
+		/* At first the digest is old each time. Then the clock stands still. */
+		stub_clock += watched ? 0 : 1000000;
 		s->ti = ti;
 		s->random += n;
 		stub_cpu = n % 2;
-		marks[64 * (n % 2)] = 1;
+		marks[64 * (watched ? n % 2 : 2)] = 1;
 		one_read(s);
 		marks[64 * 2] = 1;
 	}
@@ -242,6 +245,8 @@ int main(int argc, char **argv)
 			rounds = (u32)atoi(argv[++i]);
 		else if (i + 1 < argc && !strcmp(argv[i], "--ms"))
 			ms = (u32)atoi(argv[++i]);
+		else if (i + 1 < argc && !strcmp(argv[i], "--work"))
+			work = (u32)atoi(argv[++i]);
 		else
 			return 2;
 	}

@@ -15,6 +15,9 @@ unsigned int stub_logged, stub_locks, stub_readers, stub_points;
 void (*stub_other)(void);
 void (*stub_meanwhile)(void);
 u64 stub_now = 1000000000;
+#ifdef STUB_THREADS
+u64 stub_clock;
+#endif
 long stub_alloc_left = -1;
 bool stub_verbose;
 

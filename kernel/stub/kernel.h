@@ -131,12 +131,17 @@ static inline void stub_might_sleep(const char *who)
 		stub_die(who);
 }
 #ifdef STUB_THREADS
-static inline u64 ktime_get_ns(void) { return __builtin_ia32_rdtsc(); }
+extern u64 stub_clock; /* 0: it runs */
+static inline u64 ktime_get_ns(void) { return stub_clock ?: __builtin_ia32_rdtsc(); }
 #else
 static inline u64 ktime_get_ns(void) { return stub_now; }
 #endif
 #define preempt_disable() ((void)stub_atomic++)
 #define preempt_enable() ((void)stub_atomic--)
+#define local_bh_disable() preempt_disable()
+#define local_bh_enable() preempt_enable()
+#define local_irq_save(f) ((f) = 0)
+#define local_irq_restore(f) ((void)(f))
 #define smp_processor_id() stub_cpu
 #define raw_smp_processor_id() stub_cpu
 
@@ -192,11 +197,30 @@ static inline void stub_let_others(void)
 	stub_atomic = own_atomic;
 	stub_cpu = own_cpu;
 }
+static inline bool stub_trylock(spinlock_t *l)
+{
+#ifdef STUB_THREADS
+	if (READ_ONCE(l->held) || __atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE))
+		return false;
+#else
+	if (l->held)
+		return false;
+	l->held = 1;
+#endif
+	STUB_TRACK(stub_locks++);
+	stub_atomic++;
+	return true;
+}
 #ifdef STUB_NO_TRACE
 #define raw_spin_lock_irqsave(l, f) spin_lock_irqsave(l, f)
+#define raw_spin_lock(l) spin_lock(l)
+#define raw_spin_trylock(l) stub_trylock(l)
 #else
 #define raw_spin_lock_irqsave(l, f) (stub_let_others(), spin_lock_irqsave(l, f))
+#define raw_spin_lock(l) (stub_let_others(), stub_point(), spin_lock(l))
+#define raw_spin_trylock(l) (stub_let_others(), stub_point(), stub_trylock(l))
 #endif
+#define raw_spin_unlock(l) (spin_unlock(l), stub_point())
 #define raw_spin_unlock_irqrestore(l, f) spin_unlock_irqrestore(l, f)
 #define lockdep_is_held(l) ((l)->held)
 #define lockdep_assert_held(l) BUG_ON(!(l)->held)
@@ -222,8 +246,8 @@ typedef seqcount_raw_spinlock_t seqcount_t;
 #else
 #define stub_order() ((void)0)
 #endif
-#define write_seqcount_begin(s) ({ (s)->n++; stub_order(); })
-#define write_seqcount_end(s) ({ stub_order(); (s)->n++; })
+#define raw_write_seqcount_begin(s) ({ (s)->n++; stub_order(); })
+#define raw_write_seqcount_end(s) ({ stub_order(); (s)->n++; })
 #define raw_read_seqcount(s) ({ unsigned int n_ = READ_ONCE((s)->n); stub_order(); n_; })
 #define read_seqcount_begin(s) READ_ONCE((s)->n)
 #define read_seqcount_retry(s, was) ({ stub_order(); READ_ONCE((s)->n) != (was); })
@@ -297,6 +321,49 @@ static inline void list_del_init(struct list_head *entry)
 #define list_for_each_entry(p, head, member) \
 	for ((p) = container_of((head)->next, typeof(*(p)), member); &(p)->member != (head); \
 	     (p) = container_of((p)->member.next, typeof(*(p)), member))
+
+struct llist_node { struct llist_node *next; };
+struct llist_head { struct llist_node *first; };
+#define init_llist_head(l) ((l)->first = NULL)
+#define llist_entry(p, type, member) container_of(p, type, member)
+#define llist_empty(l) (!READ_ONCE((l)->first))
+#ifdef STUB_THREADS
+static inline bool llist_add(struct llist_node *node, struct llist_head *head)
+{
+	struct llist_node *first = READ_ONCE(head->first);
+
+	do
+		node->next = first;
+	while (!__atomic_compare_exchange_n(&head->first, &first, node, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	return !first;
+}
+#define llist_del_all(head) __atomic_exchange_n(&(head)->first, NULL, __ATOMIC_SEQ_CST)
+#else
+static inline bool llist_add(struct llist_node *node, struct llist_head *head)
+{
+	node->next = head->first;
+	head->first = node;
+	return !node->next;
+}
+static inline struct llist_node *llist_del_all(struct llist_head *head)
+{
+	struct llist_node *first = head->first;
+
+	head->first = NULL;
+	return first;
+}
+#endif
+static inline struct llist_node *llist_reverse_order(struct llist_node *node)
+{
+	struct llist_node *reversed = NULL, *next;
+
+	for (; node; node = next) {
+		next = node->next;
+		node->next = reversed;
+		reversed = node;
+	}
+	return reversed;
+}
 struct kref { int n; };
 #define kref_init(k) ((k)->n = 1)
 #define kref_get(k) do { BUG_ON((k)->n < 1); (k)->n++; } while (0)

@@ -49,6 +49,7 @@ static void array(const char *name, const struct linnet_routing *r, u64 (*of)(co
 }
 
 static u64 seen(const struct linnet_routing *r, u32 k) { return r->seen[k]; }
+static u64 own(const struct linnet_routing *r, u32 k) { return r->locked ? 0 : (u32)r->own[k]; }
 static u64 score(const struct linnet_routing *r, u32 k) { return (u32)r->decision.candidates[k].score; }
 static u64 ewma_ns(const struct linnet_routing *r, u32 k) { return r->decision.candidates[k].ewma_ns; }
 static u64 in_flight(const struct linnet_routing *r, u32 k) { return r->decision.candidates[k].in_flight; }
@@ -74,20 +75,20 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routi
 	       minor_of(dm), r->id, d->now_ns, (unsigned long)r->sector, r->size_bytes, d->policy, d->choice.replica, d->verdict,
 	       d->choice.probe, d->may_revoke, eligible, slow, d->scored);
 	array("events", r, seen);
+	array("own", r, own);
 	array("score", r, score);
 	array("ewma_ns", r, ewma_ns);
 	array("inflight", r, in_flight);
 	putchar('\n');
 }
 
-void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 id, u64 event, u64 latency_ns,
-		     blk_status_t status)
+void trace_linnet_io(const struct linnet_leg *leg, const struct linnet_inflight_record *record, u64 event, u64 latency_ns)
 {
 	const struct linnet_flight *flight = &record->flight;
 
 	printf(" stub-1 [000] ..... 0.0: linnet_io: dev=253:%u id=0x%lx replica=%u leg=259:%u op=read offset=%lu size=%u arrived_ns=%lu latency_ns=%lu error=%d arrive=%lu end=%lu probe=%u tracked=%u\n",
-	       minor_of(leg->dm), id, leg->index, leg->index, record->offset_bytes, flight->size_bytes, flight->arrived_ns, latency_ns,
-	       status, (unsigned long)flight->event, event, flight->probe, flight->place != LINNET_UNTRACKED);
+	       minor_of(leg->dm), record->id, leg->index, leg->index, record->offset_bytes, flight->size_bytes, flight->arrived_ns, latency_ns,
+	       record->status, (unsigned long)flight->event, event, flight->probe, flight->place != LINNET_UNTRACKED);
 }
 
 /* When a read ends that is sent to the device now. */

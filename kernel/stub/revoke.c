@@ -169,7 +169,7 @@ static void check_history(void)
 }
 
 static const struct linnet_prune *own_loops;
-static struct stub_bio *ends_meanwhile;
+static struct stub_bio *ends_meanwhile, *interrupts;
 
 static void another_cpu_ends(void)
 {
@@ -178,14 +178,19 @@ static void another_cpu_ends(void)
 
 static void prune(const struct linnet_tables *tables, struct linnet_precomputed *pre)
 {
+	unsigned int atomic = stub_atomic;
+
 	if (ends_meanwhile->below) {
+		stub_atomic = 0; /* an interrupt on this CPU, which is alone so far */
+		stub_complete(interrupts, BLK_STS_OK);
+		stub_atomic = atomic;
 		stub_meanwhile = another_cpu_ends;
 		stub_let_others();
 	}
 	own_loops->prune(tables, pre);
 }
 
-/* A read ends while another CPU processes the history, and need not wait for that. The decision knows of it. */
+/* Reads end while a CPU processes the history, by interrupts of another CPU and of its own, and need not wait for that. */
 static void check_end_meanwhile(void)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 7 policy linnos revoke ioprio 0x5004 model linnos.linnet");
@@ -197,6 +202,8 @@ static void check_end_meanwhile(void)
 
 	ends_meanwhile = new_bio(REQ_OP_READ, 0, 8, 4096);
 	stub_submit(ti, ends_meanwhile);
+	interrupts = new_bio(REQ_OP_READ, 0, 8, 4096);
+	stub_submit(ti, interrupts);
 	for (u32 i = 0; i < 4; i++)
 		refresh(ti);
 	own_loops = tables->loops;
@@ -204,13 +211,15 @@ static void check_end_meanwhile(void)
 	tables->loops = &loops;
 	CHECK(linnet_incremental_behind(leg_model->net), "nothing to process");
 	stub_submit(ti, b);
-	CHECK(ends_meanwhile->ended == 1, "no history was processed");
-	CHECK(!linnet_incremental_behind(leg_model->net), "decided by the history before");
+	CHECK(ends_meanwhile->ended == 1 && interrupts->ended == 1, "no history was processed");
+	CHECK(!linnet_incremental_behind(leg_model->net), "a decision by a history of which reads are missing");
+	CHECK(count_of(ti, "inflight", 0) == b->below, "ends are lost");
 	tables->loops = own_loops;
 	if (b->below)
 		stub_complete(b, BLK_STS_OK);
 	free(b);
 	free(ends_meanwhile);
+	free(interrupts);
 	stub_remove(ti);
 }
 

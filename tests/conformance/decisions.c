@@ -7,7 +7,8 @@
  * RECORD is the text of tracefs' `trace`, started before the first I/O of the device and ended after the last. The
  * decision is the same code; the test covers the target's glue: which events it counts, and what it reads of a replica
  * while that changes. The arrivals and ends of each replica are replayed in the order of their numbers. A decision
- * states how many events of a replica it knew; at that point the replica is described, with its network in full.
+ * states how many events of a replica it knew, and how many I/Os in flight of its own CPU it added to them; at that point
+ * the replica is described, with its network in full.
  *
  * A recording of several devices is first split by `dev=`.
  *
@@ -119,6 +120,7 @@ static void describe(struct decision *d, unsigned k, const struct linnet_replica
 	int slow = ask_network(&replica->tracker, d->size);
 
 	linnet_replica_describe(replica, d->ours.now_ns, own);
+	own->in_flight += (uint32_t)d->own[k]; /* what the deciding CPU had queued itself */
 	if (d->ours.by_trees && model.has_trees) {
 		linnet_replica_features(replica, model.file.trees.schema, d->ours.now_ns, start[k] + 512 * d->sector, d->size,
 					features);

@@ -15,6 +15,7 @@ struct io {
 struct decision {
 	unsigned long long id, sector, seen[LINNET_REPLICAS_MAX];
 	unsigned long long ewma_ns[LINNET_REPLICAS_MAX], score[LINNET_REPLICAS_MAX], in_flight[LINNET_REPLICAS_MAX];
+	unsigned long long own[LINNET_REPLICAS_MAX];
 	unsigned size, policy, replica, verdict, probe, slow, scored;
 	struct linnet_decision ours;
 	int scores[LINNET_REPLICAS_MAX]; /* of all replicas with trees */
@@ -118,7 +119,7 @@ static void take_decision(const char *line)
 	d.ours.count = (uint8_t)numbers(line, "events", d.seen);
 	numbers(line, "ewma_ns", d.ewma_ns);
 	if (numbers(line, "score", d.score) != d.ours.count || numbers(line, "inflight", d.in_flight) != d.ours.count ||
-	    !d.ours.count || !d.ours.usable)
+	    numbers(line, "own", d.own) != d.ours.count || !d.ours.count || !d.ours.usable)
 		bad("arrays of different length", line);
 	decisions = grown(decisions, decision_count, sizeof(*decisions));
 	decisions[decision_count++] = d;

@@ -16,7 +16,8 @@ refuses dmsetup create bad --table "$line 2 /dev/mapper/leg0 0 /dev/mapper/leg1 
 refuses dmsetup create bad --table "$line 2 /dev/mapper/leg0 0 /dev/mapper/leg1 0 5 log core 2 1024 nosync"
 
 md_volume vol 2 policy shortest-queue
-expect "table" "$(dmsetup table vol)" "0 $(sectors $ARRAY) linnet md 9:0 2 253:0 $(member_offset 0) 253:1 $(member_offset 1) 2 policy shortest-queue"
+major=$(awk '$2 == "device-mapper" { print $1 }' /proc/devices)
+expect "table" "$(dmsetup table vol)" "0 $(sectors $ARRAY) linnet md 9:0 2 $major:0 $(member_offset 0) $major:1 $(member_offset 1) 2 policy shortest-queue"
 refuses dmsetup create second --table "$(dmsetup table vol)"
 refuses message vol revoke on
 
