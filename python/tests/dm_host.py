@@ -54,6 +54,13 @@ class FakeHost(Host):
         where.mkdir(parents=True, exist_ok=True)
         (where / "backing_file").write_text(f"{path}\n")
 
+    def stand_on(self, path: str, file: Path, offset: int = 0) -> None:
+        """Make a drive a loop device on a file."""
+        where = self.sysfs(self.numbers[path]) / "loop"
+        where.mkdir(exist_ok=True)
+        (where / "backing_file").write_text(f"{file}\n")
+        (where / "offset").write_text(f"{offset}\n")
+
     def wwid(self, path: str, wwid: str) -> None:
         """Give a drive a name of its own."""
         (self.sysfs(self.numbers[path]) / "wwid").write_text(f"{wwid}\n")

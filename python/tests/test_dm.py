@@ -383,7 +383,7 @@ def test_a_path_is_one_word_of_a_table(host: FakeHost) -> None:
     assert table_of(shlex.join(host.ran[-1])).devices == [host.word(host.a), host.word(host.b)]
 
 
-def test_a_loop_device_and_a_second_path_are_seen(host: FakeHost) -> None:
+def test_a_loop_device_and_a_second_path_are_seen(host: FakeHost, tmp_path: Path) -> None:
     host.loop("loop3", host.a)
     assert "loop3 stands on it" in refused(host, "create", "vol", host.a, host.b)
     host.loop("loop3", "/var/image")
@@ -392,6 +392,13 @@ def test_a_loop_device_and_a_second_path_are_seen(host: FakeHost) -> None:
     host.wwid(twin, " eui.0011223344556677 ")
     assert "two paths to one drive, eui.00" in refused(host, "create", "vol", host.b, twin)
     host.wwid(twin, "eui.8899aabbccddeeff")
+    image, other = tmp_path / "image", tmp_path / "hard-link"
+    image.touch()
+    other.hardlink_to(image)
+    host.stand_on(host.b, image)
+    host.stand_on(twin, other)
+    assert "two paths to one drive, inode" in refused(host, "create", "vol", host.b, twin)
+    host.stand_on(twin, other, SIZE)
     assert dm("create", "vol", host.b, twin, "--policy", "linnos").exit_code == 0
 
 

@@ -36,7 +36,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("linnet.dm.plan.Model.load", lambda file: None)
+    monkeypatch.setattr("linnet.dm.plan.Model.from_bytes", lambda data, name: None)
     file = tmp_path / "better.linnet"
     file.write_bytes(b"model")
     return str(file)

@@ -22,6 +22,7 @@ from linnet._native import Device
 from linnet.place.fitted import read_model
 from linnet.place.profile_file import read_profile
 from linnet.place.store import ProfileStore
+from place_made import label_words
 from place_tables import write_ssdiq
 
 pytestmark = pytest.mark.slow
@@ -40,19 +41,42 @@ def whole_table(path: Path) -> None:
     assert len({line.count(",") for line in text.splitlines()}) == 1
 
 
-def whole_store(path: Path) -> None:
-    with ProfileStore(path) as store:
-        assert all(one.name == "in" for one in store.latest())
+def whole_database(path: Path) -> None:
     # As a context manager a connection ends its transaction, not itself.
     file = sqlite3.connect(path)
     assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     file.close()
 
 
-def whole_lines(path: Path) -> None:
-    """Rows are appended: a cut last line is the one that was being written, and is made again."""
+def whole_store(path: Path) -> None:
+    with ProfileStore(path) as store:
+        assert all(one.name == "in" for one in store.latest())
+    whole_database(path)
+
+
+def rows_of(path: Path) -> list[str]:
+    """Rows of what is appended to, without a last line that was cut: that one is made again. No file has none."""
+    if not path.exists():
+        return []
     *whole, _ = path.read_text().split("\n")
-    assert all(json.loads(line) for line in whole)
+    return [line for line in whole if line]
+
+
+def stored(path: Path) -> list[str]:
+    """The rows of a store."""
+    if not path.exists():
+        return []
+    file = sqlite3.connect(path)
+    # A state has drives from the moment that it has the table of them.
+    (tables,) = file.execute("SELECT group_concat(name) FROM sqlite_master").fetchone()
+    table = "profiles" if "profiles_by_name" in (tables or "") else "drives" if tables else None
+    found = [repr(row) for row in file.execute(f"SELECT * FROM {table} ORDER BY rowid")] if table else []
+    file.close()
+    return found
+
+
+def whole_lines(path: Path) -> None:
+    assert all(json.loads(line) for line in rows_of(path))
 
 
 def whole_job(path: Path) -> None:
@@ -62,20 +86,7 @@ def whole_job(path: Path) -> None:
 
 # The words of each command, its output, and what reads a whole one. Others write by the same writer (linnet.files); the
 # state of the placement service has tests of its own, and what needs root is not here.
-LABEL = [
-    "--drive",
-    "sata",
-    "--runs",
-    "2",
-    "--workloads",
-    "4",
-    "--tenants",
-    "2-4",
-    "--seconds",
-    "0.1",
-    "--warm-seconds",
-    "0.02",
-]
+LABEL = label_words(runs=2, workloads=4)
 Case = tuple[list[str], str, Callable[[Path], object]]
 CASES: list[Case] = [
     (["trace", "convert", "in.parquet", "-o", "out.parquet"], "out.parquet", Trace.read),
@@ -92,10 +103,36 @@ CASES: list[Case] = [
     (["study", "accuracy", "-t", "in.parquet", "--model", "linnet", "--out", "rows.json"], "rows.json", whole_lines),
     (["place", "profile", "in.parquet", "-o", "profiles"], "profiles/in.json", read_profile),
     (["place", "profile", "in.parquet", "--store", "store.db"], "store.db", whole_store),
-    (["place", "label", *LABEL, "-o", "table.csv", "--cache", "runs"], "table.csv", whole_table),
+    (
+        ["place", "label", *label_words(runs=2, workloads=4), "-o", "table.csv", "--cache", "runs"],
+        "table.csv",
+        whole_table,
+    ),
     (["place", "fit", "tables", "-o", "place.linnet", "--cache", "fits"], "place.linnet", read_model),
     (["place", "demo", "--tenants", "12", "-o", "demo.html"], "demo.html", whole_page),
+    (["whatif", "in.parquet", "--report", "whatif.html"], "whatif.html", whole_page),
+    (["dm", "export-trace", "--from", "events.txt", "-o", "recorded"], "recorded/dm-1.0.parquet", Trace.read),
+    (["place", "drives", "--state", "state.db", "--add", "drives.toml"], "state.db", whole_database),
 ]
+
+
+EVENTS = "".join(
+    f" fio-9 [000] ..s1. 1.{i:06}: linnet_io: dev=253:1 id=0x{i:x} replica=0 leg=259:0 op=read "
+    f"offset={i * 4096} size=4096 arrived_ns={1000 * i} latency_ns={500 + i} error=0\n"
+    for i in range(20_000)
+)
+DRIVES = "".join(
+    f'[[drives]]\nname = "d{i}"\nmodel = "made"\ncapacity_bytes = 100_000_000_000\nstaging = true\n' for i in range(400)
+)
+
+# What these commands append to, and its rows: a kill takes none that was there.
+GROWING: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
+    "rows.json": ("rows.json", rows_of),
+    "store.db": ("store.db", stored),
+    "state.db": ("state.db", stored),
+    "table.csv": ("runs", rows_of),
+    "place.linnet": ("fits", rows_of),
+}
 
 
 def test_killed_commands_leave_the_old_file_or_the_new_one(tmp_path: Path) -> None:
@@ -103,6 +140,8 @@ def test_killed_commands_leave_the_old_file_or_the_new_one(tmp_path: Path) -> No
     print(f"seed {SEED}; repeat with LINNET_KILLS_SEED={SEED} LINNET_KILLS={KILLS}")
     write_trace(device_trace(reads=20_000), tmp_path / "in.parquet")
     write_ssdiq(tmp_path / "tables", repeats=1)
+    (tmp_path / "events.txt").write_text(EVENTS)
+    (tmp_path / "drives.toml").write_text(DRIVES)
     lasts: dict[str, float] = {}
     killed = 0
     for number in range(KILLS):
@@ -117,6 +156,12 @@ def test_killed_commands_leave_the_old_file_or_the_new_one(tmp_path: Path) -> No
             # A database may have a log beside it.
             for old in target.parent.glob(f"{target.name}*"):
                 old.unlink()
+        appended, rows_in = GROWING.get(name, (name, lambda _: []))
+        rows = rows_in(tmp_path / appended)
+        if chance.random() < 0.3 and appended in ("runs", "fits"):
+            # Cut short by an earlier kill; the next run must make what is missing, and keep the rest.
+            (tmp_path / appended).write_text("".join(f"{row}\n" for row in rows[: len(rows) // 2]) + '{"key')
+            rows = rows[: len(rows) // 2]
         with subprocess.Popen(
             [COMMAND, *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as runs:
@@ -126,6 +171,7 @@ def test_killed_commands_leave_the_old_file_or_the_new_one(tmp_path: Path) -> No
         if before is None and not target.exists():
             subprocess.run([COMMAND, *words], cwd=tmp_path, check=True, capture_output=True, timeout=300)
         read(target)
+        assert rows_in(tmp_path / appended)[: len(rows)] == rows, f"rows of {appended} that were there are lost"
         # A kill between the link and the rename leaves a whole file under the temporary name; nothing else may be left.
         for left in target.parent.glob(".*.partial"):
             whole = left.with_name(f"left-{target.name}")

@@ -78,7 +78,7 @@ def test_json_that_nests_or_never_ends(tmp_path: Path):
     path = tmp_path / "case.json"
     for text in ("[" * 500_000, '{"features":' * 80_000, " " * (1 << 21), '{"name": ' + "9" * 900_000 + "}"):
         path.write_text(text)
-        with pytest.raises(ValueError, match=r"case\.json"):
+        with pytest.raises((ValueError, OSError), match=r"case\.json"):
             read_profile(path)
 
 
@@ -96,5 +96,5 @@ def test_job_files(tmp_path: Path):
             fates[0] += 1
     assert min(fates) > CASES / 50, fates
     path.write_bytes(b"[a]\nrate_iops=1\n#" + b"x" * (1 << 20))
-    with pytest.raises(TenantError, match="longer than 1048576 bytes"):
+    with pytest.raises(OSError, match="more than 1048576 bytes"):
         from_file(path)

@@ -152,6 +152,22 @@ static void all_trusted(void)
 		drain(k);
 	if (ledger.trusted != (1 << LEGS) - 1)
 		broken("not trusted after a write", 0, 0);
+	for (int k = 0; k < LEGS; k++)
+		if (ledger.legs[k].identified != 1)
+			broken("not the reports that counted", k, 0);
+}
+
+/* A write up to the last sector of a region lies in one; the first sector of the next makes two. */
+static void regions(void)
+{
+	phase = "regions";
+	for (int n = 0; n < 3; n++) {
+		reset();
+		begin(0, SECTORS / 2 - 2, 1 + (unsigned)n, DATA, 0);
+		take(0);
+		if ((ledger.wide != NULL) != (n == 2))
+			broken("a write that lies in other regions than it says", -1, n);
+	}
 }
 
 /*
@@ -206,7 +222,7 @@ static void late_trust(void)
 	go_on(0);
 	drain(0);
 	drain(2);
-	if (!linnet_ledger_trust(&ledger, 1, legs[1].generation))
+	if (linnet_ledger_trust(&ledger, 1, legs[1].generation) != -1)
 		broken("a generation that has passed is accepted", 1, 0);
 	check();
 }
@@ -260,7 +276,8 @@ static void around(void)
 	phase = "a write around the volume";
 	all_trusted();
 	fail_leg(2);
-	linnet_ledger_arrive(&ledger, &extent);
+	if (linnet_ledger_arrive(&ledger, &extent) != 0)
+		broken("a serial for data of unknown origin", -1, 0);
 	if (ledger.trusted)
 		broken("trusted while data of unknown origin is written", ledger.trusted, 0);
 	for (int k = 0; k < LEGS; k++)
@@ -306,6 +323,7 @@ int main(int argc, char **argv)
 	}
 	seed = strtoul(argv[1], NULL, 10);
 	steps = strtoul(argv[2], NULL, 10);
+	regions();
 	overlapping();
 	repaired();
 	late_trust();

@@ -17,6 +17,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+mod room;
+
+pub use room::{Room, room};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
 
 /// The name that stands for standard output.
@@ -27,6 +30,11 @@ const LINKS_MAX: usize = 40;
 const OPEN_FILES: [&str; 5] = ["/dev/fd/", "/dev/stdout", "/dev/stderr", "/proc/self/fd/", "/proc/thread-self/fd/"];
 /// Temporary names that are tried before the directory is given up.
 const NAMES_MAX: u32 = 100;
+
+/// Bytes that are read first, at least and at most; from the second on the room for them is asked for.
+const READ_BYTES: (u64, u64) = (1 << 16, 1 << 22);
+/// Memory that is left where a file is read.
+const READ_SPARE: u64 = 16 << 20;
 
 /// Distinguishes files that one process writes at the same time.
 static SERIAL: AtomicU32 = AtomicU32::new(0);
@@ -68,10 +76,10 @@ impl Output {
             let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
             return Ok(Output { file, place: None });
         }
-        if OPEN_FILES.iter().any(|name| target.as_os_str().as_encoded_bytes().starts_with(name.as_bytes())) {
-            return through(target);
-        }
         let target = if links == Links::Follow { resolved(target)? } else { target.to_path_buf() };
+        if is_open_file(&target) {
+            return through(&target);
+        }
         let name = target.file_name().ok_or_else(|| refused(io::ErrorKind::InvalidInput, "no file name"))?.to_owned();
         let before = match rustix::fs::statat(CWD, &target, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(about) => Some(about),
@@ -210,17 +218,42 @@ pub fn scratch(directory: &Path) -> io::Result<File> {
     Ok(File::from(file))
 }
 
-/// Reads a whole file of at most `most` bytes; longer ones, and devices and pipes without end, are refused.
+/// Reads a whole file of at most `most` bytes; longer ones, and devices and pipes without end, are refused, and what
+/// does not fit in memory.
 ///
 /// # Errors
 /// Those of the system, and one that names the limit.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(io::Error::other(format!("more than {most} bytes, the limit for files of this kind")));
-    }
+    read_on(&mut File::open(path)?, &mut bytes, most)?;
     Ok(bytes)
+}
+
+/// [`read`] of an open file whose first bytes are there.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_on(file: &mut File, bytes: &mut Vec<u8>, most: u64) -> io::Result<()> {
+    let mut more = file.metadata()?.len().saturating_add(1).clamp(READ_BYTES.0, READ_BYTES.1);
+    loop {
+        let held = bytes.len() as u64;
+        more = more.min(most + 1 - held);
+        if let Some(room) = room().filter(|room| more >= READ_BYTES.1 && room.bytes < more.saturating_add(READ_SPARE)) {
+            return Err(io::Error::other(format!(
+                "more than {held} bytes, and the next {more} do not fit {}",
+                room.limit
+            )));
+        }
+        bytes.try_reserve_exact(more as usize)?;
+        let got = file.take(more).read_to_end(bytes)? as u64;
+        if bytes.len() as u64 > most {
+            return Err(io::Error::other(format!("more than {most} bytes, the limit for files of this kind")));
+        }
+        if got < more {
+            return Ok(());
+        }
+        more = bytes.len() as u64;
+    }
 }
 
 fn refused(kind: io::ErrorKind, text: &'static str) -> io::Error {
@@ -238,10 +271,17 @@ fn through(target: &Path) -> io::Result<Output> {
     Ok(Output { file: File::from(file), place: None })
 }
 
-/// The file that a name leads to, through symbolic links; it need not exist.
+fn is_open_file(target: &Path) -> bool {
+    OPEN_FILES.iter().any(|name| target.as_os_str().as_encoded_bytes().starts_with(name.as_bytes()))
+}
+
+/// The file that a name leads to, through symbolic links; it need not exist. Links of the kernel to an open file stay.
 fn resolved(target: &Path) -> io::Result<PathBuf> {
     let mut path = target.to_path_buf();
     for _ in 0..LINKS_MAX {
+        if is_open_file(&path) {
+            return Ok(path);
+        }
         match std::fs::read_link(&path) {
             Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
             // Not a link, or nothing there: what it is shows when it is opened.

@@ -165,6 +165,15 @@ fn an_open_file_is_written_where_it_is_at() {
     let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
     write(Path::new(&name), b"after", Links::Follow).unwrap();
     assert_eq!(fs::read_to_string(folder.at("log")).unwrap(), "before after");
+    // So is one that a link leads to, though the kernel calls a pipe by a name that no file has.
+    let (mut reads, writes) = std::io::pipe().unwrap();
+    let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writes));
+    symlink(name, folder.at("link")).unwrap();
+    write(&folder.at("link"), b"through", Links::Follow).unwrap();
+    drop(writes);
+    let mut text = String::new();
+    reads.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "through");
 }
 
 #[test]
@@ -195,5 +204,12 @@ fn reading_is_bounded() {
     assert_eq!(read(&folder.at("a"), 5).unwrap(), b"12345");
     assert!(read(&folder.at("a"), 4).unwrap_err().to_string().contains("more than 4 bytes"));
     assert!(read(Path::new("/dev/zero"), 1 << 20).unwrap_err().to_string().contains("limit"));
+    // Sizes beside those at which the buffer grows.
+    for size in [0, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, (4 << 20) - 1, 4 << 20, (9 << 20) + 1] {
+        let bytes: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+        fs::write(folder.at("b"), &bytes).unwrap();
+        assert!(read(&folder.at("b"), size).unwrap() == bytes, "{size}");
+        assert_eq!(read(&folder.at("b"), size.saturating_sub(1)).is_err(), size > 0, "{size}");
+    }
     assert_eq!(read(&folder.at("absent"), 4).unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }

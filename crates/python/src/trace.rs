@@ -88,7 +88,7 @@ impl PyTrace {
         most: Option<u64>,
     ) -> PyResult<Self> {
         let tenant_from = tenants(tenant_from)?;
-        let room = linnet_trace::room().map(|room| (room.bytes / BYTES_A_RECORD, room.limit));
+        let room = linnet_trace::free().map(|room| (room.bytes / BYTES_A_RECORD, room.limit));
         let (progress, teller) = shared(progress);
         let mut teller = Some(teller);
         let mut options = || {
@@ -198,7 +198,7 @@ impl PyTrace {
         if total == 0 {
             return Err(errors::TraceError::new_err("no records to merge; give at least one trace"));
         }
-        if let Some(room) = linnet_trace::room().filter(|room| room.bytes / BYTES_A_RECORD < total) {
+        if let Some(room) = linnet_trace::free().filter(|room| room.bytes / BYTES_A_RECORD < total) {
             return Err(errors::TraceError::new_err(format!(
                 "the {total} records of {} traces do not fit {}; merge shorter parts of them",
                 traces.len(),
@@ -298,7 +298,7 @@ impl PyTrace {
     /// section 5.1). Returns the trace, the factor and the remaining distance (mean absolute log ratio).
     fn rerate_like(&self, py: Python<'_>, target: &PyTrace, preset: &str, seed: u64) -> PyResult<(PyTrace, f64, f64)> {
         let total = self.records.len() as u64;
-        if let Some(room) = linnet_trace::room().filter(|room| room.bytes / BYTES_A_RERATED < total) {
+        if let Some(room) = linnet_trace::free().filter(|room| room.bytes / BYTES_A_RERATED < total) {
             let most = room.bytes / BYTES_A_RERATED;
             return Err(errors::TraceError::new_err(format!(
                 "{}: to search a factor, {BYTES_A_RERATED} bytes for each of {total} records are needed, and those of {most} fit {}; \
@@ -374,7 +374,7 @@ fn alone(mut device: Ssd, records: &[IoRecord]) -> Vec<Nanos> {
 /// Records that fit the memory that is left, and the words of the limit that says so; None where nothing does.
 #[pyfunction]
 pub fn record_room() -> Option<(u64, &'static str)> {
-    linnet_trace::room().map(|room| (room.bytes / BYTES_A_RECORD, room.limit))
+    linnet_trace::free().map(|room| (room.bytes / BYTES_A_RECORD, room.limit))
 }
 
 /// Names and descriptions of the formats that can be read.

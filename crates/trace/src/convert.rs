@@ -8,6 +8,7 @@ use linnet_files::Links;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
+use crate::memory;
 use crate::merge::{MergedTenants, raises_of};
 use crate::order::{By, Merged, Ordered};
 use crate::read::Options;
@@ -67,6 +68,7 @@ pub fn convert(
         let value = from.len().to_string();
         return Err(Error::Argument { name: "files", value, problem: "give one trace, or several to merge" });
     }
+    memory::share(&from[0], from.len())?;
     let again = from.iter().all(|path| path.is_file() || path.is_dir());
     let mut writer = AnyWriter::create(to, Links::Follow)?;
     let parent = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -77,7 +79,8 @@ pub fn convert(
             done => return done,
         }
     }
-    write(from, writer, change, options, go_on, By::Runs(&spill))
+    let share = memory::share(&from[0], from.len())?;
+    write(from, writer, change, options, go_on, By::Runs(&spill, share))
 }
 
 /// One trace, begun at 0.

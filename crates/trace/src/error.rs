@@ -31,13 +31,23 @@ impl fmt::Display for At {
 #[non_exhaustive]
 pub enum Error {
     /// A trace that must fit in memory has more records than are allowed.
-    #[error("{}: holds more than the {most} records that fit {limit}; cut it into parts and take them one by one", path.display())]
+    #[error("{}: holds more than the {most} records that fit {limit}; cut it into parts and take them one by one, or take fewer with --max-records where a command has it", path.display())]
     TooMany {
         /// The file.
         path: PathBuf,
         /// Records allowed.
         most: u64,
         /// Where that limit comes from.
+        limit: &'static str,
+    },
+    /// Memory that the work needs is not there.
+    #[error("{}: {bytes} bytes of memory are needed for it, more than fit {limit}", path.display())]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that are needed.
+        bytes: u64,
+        /// What limits the memory.
         limit: &'static str,
     },
     /// A record arrives before others that are far before it in the file, so the trace cannot be taken as it comes.

@@ -33,7 +33,7 @@ mod write;
 pub use convert::{Change, Converted, TENANTS_COUNTED_MAX, convert};
 pub use error::{At, Error};
 pub use format::{FORMATS, Format, detect, format_named};
-pub use memory::{Room, room};
+pub use memory::free;
 pub use merge::{MergedTenants, merge};
 pub use read::{Options, Progress, Records, SPAN_MAX_NS, TenantFrom, Trace, open, open_files, read_all, read_files};
 pub use rerate::{LatencyTarget, Rerated, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time};

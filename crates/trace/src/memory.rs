@@ -1,139 +1,85 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much memory this process may still take: what the machine, its control groups and its resource limits leave.
+//! Refuses what does not fit in memory before it is allocated: an allocation that fails ends the process.
 
-use std::fs;
 use std::path::Path;
 
-use rustix::process::{Resource, getrlimit};
+use linnet_files::{Room, room};
 
-/// Limit files of a control group are at most this deep.
-const DEPTH_MAX: usize = 64;
+use crate::error::Error;
 
-/// Memory that may be taken, and what limits it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Bytes.
-    pub bytes: u64,
-    /// The limit, as words that follow "fit".
-    pub limit: &'static str,
+/// Left to all that asks for no room: the writer of a file, and allocations that are small. Where one of those fails
+/// the process ends, so what is large is refused before.
+const SPARE_BYTES: u64 = 24 << 20;
+/// What takes less asks for no room.
+const ASKED_BYTES: u64 = 1 << 20;
+/// Least that a file takes while its records stream: its reader, and the buffer that puts them in order.
+const STREAM_BYTES: u64 = 16 << 20;
+/// Most that all files take that stream at a time: 402 MB of it are for one run of 2^21 records that is sorted.
+const STREAMS_BYTES: u64 = 768 << 20;
+
+/// What is left of the room for records that are held, beside a file that is read; `None` where nothing says.
+pub fn free() -> Option<Room> {
+    room().map(|room| Room { bytes: room.bytes.saturating_sub(SPARE_BYTES + STREAM_BYTES), ..room })
 }
 
-/// The room of this process now; `None` where nothing says.
-pub fn room() -> Option<Room> {
-    room_of(Path::new("/"), getrlimit(Resource::As).current)
+/// Refuses work on a file that takes `bytes` bytes at a time, where they do not fit.
+pub(crate) fn fits(path: &Path, bytes: u64) -> Result<(), Error> {
+    if bytes < ASKED_BYTES { Ok(()) } else { fits_in(room(), path, bytes) }
 }
 
-/// The room as the files below `root` say, with this limit of the address space.
-fn room_of(root: &Path, address_space: Option<u64>) -> Option<Room> {
-    let read = |name: &str| fs::read_to_string(root.join(name)).ok();
-    let machine = read("proc/meminfo").as_deref().and_then(meminfo);
-    let machine = machine.map(|bytes| Room { bytes, limit: "the memory that is available (MemAvailable)" });
-    let space = address_space.map(|limit| {
-        // The first number is the size of the address space in pages.
-        let pages = read("proc/self/statm").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
-        let used = pages.unwrap_or(0).saturating_mul(4096);
-        Room { bytes: limit.saturating_sub(used), limit: "the limit of the address space (RLIMIT_AS, ulimit -v)" }
-    });
-    let group = read("proc/self/cgroup").and_then(|text| group(root, &text));
-    let group = group.map(|bytes| Room { bytes, limit: "the memory limit of the control group" });
-    [machine, space, group].into_iter().flatten().min_by_key(|room| room.bytes)
-}
-
-fn meminfo(text: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// What the group of `/proc/self/cgroup` and those above it leave, of version 2 or 1.
-fn group(root: &Path, text: &str) -> Option<u64> {
-    let mut least = None;
-    for line in text.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let (base, limit, usage) = match controllers {
-            "" => ("sys/fs/cgroup", "memory.max", "memory.current"),
-            _ if controllers.split(',').any(|one| one == "memory") => {
-                ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
-            }
-            _ => continue,
-        };
-        let base = root.join(base);
-        let mut at = Path::new(path.trim_start_matches('/'));
-        for _ in 0..DEPTH_MAX {
-            // Inside a container the path may be that of the host; then only the top is there.
-            if let Some(bytes) = left(&base.join(at), limit, usage) {
-                least = Some(least.map_or(bytes, |least: u64| least.min(bytes)));
-            }
-            let Some(above) = at.parent() else { break };
-            at = above;
+fn fits_in(room: Option<Room>, path: &Path, bytes: u64) -> Result<(), Error> {
+    match room {
+        Some(room) if room.bytes < bytes.saturating_add(SPARE_BYTES) => {
+            Err(Error::Memory { path: path.to_path_buf(), bytes: bytes.saturating_add(SPARE_BYTES), limit: room.limit })
         }
+        _ => Ok(()),
     }
-    least
 }
 
-/// What one group leaves; pages of files that it can drop count as free.
-fn left(group: &Path, limit: &str, usage: &str) -> Option<u64> {
-    let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-    let limit = number(limit)?;
-    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let cached = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
-    let droppable = cached("total_inactive_file ").or_else(|| cached("inactive_file ")).unwrap_or(0);
-    Some(limit.saturating_sub(number(usage)?.saturating_sub(droppable)))
+/// What each of `count` files may take whose records stream at the same time; the first of them is `path`.
+pub(crate) fn share(path: &Path, count: usize) -> Result<u64, Error> {
+    share_of(room(), path, count as u64)
+}
+
+fn share_of(room: Option<Room>, path: &Path, count: u64) -> Result<u64, Error> {
+    fits_in(room, path, count.saturating_mul(STREAM_BYTES))?;
+    let free = room.map_or(u64::MAX, |room| room.bytes.saturating_sub(SPARE_BYTES));
+    Ok((free.min(STREAMS_BYTES) / count.max(1)).max(STREAM_BYTES))
+}
+
+/// Elements by which a full buffer of `held` of them grows, up to `most`; refused where there is no room for it.
+pub(crate) fn growth<T>(path: &Path, held: usize, most: usize) -> Result<usize, Error> {
+    let more = held.max(4096).min(most.saturating_sub(held));
+    fits(path, ((held + more) * size_of::<T>()) as u64)?;
+    Ok(more)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn machine(name: &str, files: &[(&str, &str)]) -> std::path::PathBuf {
-        let root = std::env::temp_dir().join(format!("linnet-room-{}-{name}", std::process::id()));
-        for (path, text) in files {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+    #[test]
+    fn what_streams_shares_the_room_or_is_refused() {
+        let path = Path::new("a.csv");
+        let room = |mib: u64| Some(Room { bytes: mib << 20, limit: "the limit" });
+        assert_eq!(share_of(None, path, 1).unwrap(), STREAMS_BYTES);
+        assert_eq!(share_of(room(9000), path, 4).unwrap(), STREAMS_BYTES / 4);
+        assert_eq!(share_of(room(24 + 100), path, 2).unwrap(), 50 << 20);
+        assert_eq!(share_of(room(24 + 32), path, 2).unwrap(), STREAM_BYTES);
+        // A hundred files: more than the share of all, and the room is there.
+        assert_eq!(share_of(room(9000), path, 100).unwrap(), STREAM_BYTES);
+        let refused = share_of(room(24 + 31), path, 2).unwrap_err().to_string();
+        assert_eq!(refused, "a.csv: 58720256 bytes of memory are needed for it, more than fit the limit");
+        assert!(fits_in(room(24), path, 1).is_err());
+        assert!(fits_in(room(25), path, 1 << 20).is_ok());
+    }
+
+    #[test]
+    fn a_buffer_doubles_up_to_its_most() {
+        let path = Path::new("a.csv");
+        for (held, most, more) in [(0, 10, 10), (0, 1 << 20, 4096), (8192, 1 << 20, 8192), (8192, 9000, 808)] {
+            assert_eq!(growth::<u64>(path, held, most).unwrap(), more);
         }
-        root
-    }
-
-    #[test]
-    fn the_tightest_limit_counts() {
-        let root = machine(
-            "v2",
-            &[
-                ("proc/meminfo", "MemTotal: 9 kB\nMemAvailable:    8000 kB\n"),
-                ("proc/self/statm", "100 1 1 1 0 1 0\n"),
-                ("proc/self/cgroup", "0::/a/b\n"),
-                ("sys/fs/cgroup/a/memory.max", "3000000\n"),
-                ("sys/fs/cgroup/a/memory.current", "2500000\n"),
-                ("sys/fs/cgroup/a/memory.stat", "anon 7\ninactive_file 500000\n"),
-                ("sys/fs/cgroup/a/b/memory.max", "max\n"),
-                ("sys/fs/cgroup/a/b/memory.current", "1\n"),
-            ],
-        );
-        let group = Room { bytes: 1_000_000, limit: "the memory limit of the control group" };
-        assert_eq!(room_of(&root, None), Some(group));
-        assert_eq!(room_of(&root, Some(2_000_000)), Some(group));
-        let space = room_of(&root, Some(1_000_000)).unwrap();
-        assert_eq!(space.bytes, 1_000_000 - 100 * 4096);
-        assert!(space.limit.contains("RLIMIT_AS"));
-        fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn older_groups_and_none_count_too() {
-        let files = [
-            ("proc/meminfo", "MemAvailable: 8000 kB\n"),
-            ("proc/self/cgroup", "5:cpu,memory:/docker/x\n1:cpuset:/\n"),
-            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "6000\n"),
-            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "7000\n"),
-        ];
-        let root = machine("v1", &files);
-        assert_eq!(room_of(&root, None).unwrap().bytes, 0);
-        fs::remove_dir_all(&root).unwrap();
-        let root = machine("none", &files[..1]);
-        assert_eq!(room_of(&root, None).unwrap().bytes, 8_192_000);
-        fs::remove_dir_all(&root).unwrap();
-        assert_eq!(room_of(Path::new("/nonexistent"), None), None);
-        assert!(room().is_some());
+        assert!(growth::<u64>(path, 1 << 50, 1 << 60).is_err());
     }
 }

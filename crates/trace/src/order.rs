@@ -23,8 +23,9 @@ pub(crate) const REORDERED_MAX: usize = 1 << 16;
 pub(crate) enum By<'a> {
     /// By a buffer, which fails with [`Error::Disorder`] at a trace that it cannot sort.
     Buffer,
-    /// By runs, sorted one by one and stored in a file without a name in this directory.
-    Runs(&'a Path),
+    /// By runs, sorted one by one and stored in a file without a name in this directory, with this much memory
+    /// ([`crate::memory::share`]).
+    Runs(&'a Path, u64),
 }
 
 /// What the reader of a file said about it.
@@ -60,7 +61,7 @@ impl Ordered {
         let records = open(path, options)?;
         Ok(match by {
             By::Buffer => Ordered::Buffered(Box::new(Buffered::new(records))),
-            By::Runs(folder) => Ordered::Spilled(Box::new(Spilled::sort(records, folder)?)),
+            By::Runs(folder, bytes) => Ordered::Spilled(Box::new(Spilled::sort(records, folder, bytes)?)),
         })
     }
 

@@ -235,6 +235,9 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
 /// # Errors
 /// Those of [`open`], or [`Error::Empty`] if nothing is left after skipping.
 pub fn read_all(path: &Path, options: Options) -> Result<Trace, Error> {
+    if let Some((most @ 0, limit)) = options.records_max {
+        return Err(Error::TooMany { path: path.to_path_buf(), most, limit });
+    }
     collect(path, open(path, options)?)
 }
 

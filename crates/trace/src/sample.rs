@@ -9,6 +9,7 @@ use std::path::Path;
 use linnet_types::IoRecord;
 
 use crate::error::Error;
+use crate::memory;
 use crate::order::{By, Ordered};
 use crate::read::{Options, Trace};
 
@@ -30,20 +31,22 @@ pub struct Sampled {
 /// is far out of order is read twice, and sorted in the directory for temporary files.
 ///
 /// # Errors
-/// Those of [`crate::open`], or [`Error::Empty`].
+/// Those of [`crate::open`], [`Error::Empty`], or [`Error::TooMany`] where even a sample of `most` does not fit.
 pub fn read_sample(path: &Path, options: &mut dyn FnMut() -> Options, most: u64) -> Result<Sampled, Error> {
     let spill = std::env::temp_dir();
+    let share = memory::share(path, 1)?;
     if path.is_file() || path.is_dir() {
         match sample(path, options(), By::Buffer, most) {
             Err(Error::Disorder { .. }) => {}
             done => return done,
         }
     }
-    sample(path, options(), By::Runs(&spill), most)
+    sample(path, options(), By::Runs(&spill, share), most)
 }
 
 fn sample(path: &Path, options: Options, by: By<'_>, most: u64) -> Result<Sampled, Error> {
     let most = most.max(BLOCK_RECORDS);
+    let (fit, limit) = options.records_max.unwrap_or((u64::MAX, "64 bits"));
     let mut stream = Ordered::open(path, options, by)?;
     let mut records: Vec<IoRecord> = Vec::new();
     let (mut total, mut every, mut origin_ns) = (0, 1, 0);
@@ -63,6 +66,9 @@ fn sample(path: &Path, options: Options, by: By<'_>, most: u64) -> Result<Sample
                 });
             }
             if (total / BLOCK_RECORDS).is_multiple_of(every) {
+                if records.len() as u64 >= fit {
+                    return Err(Error::TooMany { path: path.to_path_buf(), most: fit, limit });
+                }
                 records.push(record);
             }
         }

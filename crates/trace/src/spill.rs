@@ -10,15 +10,16 @@ use std::sync::Arc;
 use linnet_types::{IoRecord, Op};
 
 use crate::error::Error;
+use crate::memory::growth;
 use crate::order::{About, Merged};
 use crate::read::Records;
 
-/// Records that are sorted at a time: 100 MB.
-const RUN_RECORDS: usize = 1 << 21;
+/// Records that are sorted at a time, at least and at most: 100 MB, and half as much again while they are sorted.
+const RUN_RECORDS: (usize, usize) = (4096, 1 << 21);
+/// Bytes that a record of a run takes while it is sorted: its own, and for short runs as many of the sort.
+const SORTED_BYTES: u64 = 2 * size_of::<IoRecord>() as u64;
 /// Bytes of a stored record: arrival, latency, offset, size, device, tenant, operation, and whether it has a latency.
 const STORED_BYTES: usize = 40;
-/// Memory for the buffers of all runs together: 5,000 runs, of 10^10 records, have 50 KiB each.
-const BUFFERS_BYTES: usize = 256 << 20;
 /// Records of one buffer at most, and at least.
 const BUFFER_RECORDS: (usize, usize) = (16, 4096);
 
@@ -31,16 +32,23 @@ pub(crate) struct Spilled {
 
 impl Spilled {
     /// Reads all of a trace. What does not fit in a run goes to a file without a name in this directory.
-    pub fn sort(records: Records, folder: &Path) -> Result<Spilled, Error> {
-        Spilled::sort_by_runs(records, folder, RUN_RECORDS)
+    ///
+    /// Of the memory, half is for the run that is sorted, the last of which stays. A third is for the buffers of all
+    /// runs together, 256 MiB of the usual 768: 5,000 runs, of 10^10 records, have 50 KiB each.
+    pub fn sort(records: Records, folder: &Path, bytes: u64) -> Result<Spilled, Error> {
+        let most = usize::try_from(bytes / 2 / SORTED_BYTES).unwrap_or(usize::MAX);
+        let buffers = usize::try_from(bytes / 3).unwrap_or(usize::MAX) / size_of::<IoRecord>();
+        Spilled::sort_by_runs(records, folder, most.clamp(RUN_RECORDS.0, RUN_RECORDS.1), buffers)
     }
 
-    fn sort_by_runs(mut records: Records, folder: &Path, most: usize) -> Result<Spilled, Error> {
+    /// With runs of `most` records, and `buffers` records in the buffers of all runs.
+    fn sort_by_runs(mut records: Records, folder: &Path, most: usize, buffers: usize) -> Result<Spilled, Error> {
         let mut file: Option<Arc<File>> = None;
         let mut lengths: Vec<u64> = Vec::new();
         let mut waiting: Vec<IoRecord> = Vec::new();
         let mut highest_tenant = 0;
         let failed = |source| Error::Write { path: folder.to_path_buf(), source };
+        let path = records.path().to_path_buf();
         let mut at = 0;
         for record in records.by_ref() {
             let record = record?;
@@ -59,11 +67,13 @@ impl Spilled {
                 lengths.push(waiting.len() as u64);
                 waiting.clear();
             }
+            if waiting.len() == waiting.capacity() {
+                waiting.reserve_exact(growth::<IoRecord>(&path, waiting.len(), most)?);
+            }
             waiting.push(record);
         }
         waiting.sort_by_key(|r| r.arrive_ns);
-        let each = BUFFERS_BYTES / STORED_BYTES / lengths.len().max(1);
-        let each = each.clamp(BUFFER_RECORDS.0, BUFFER_RECORDS.1);
+        let each = (buffers / lengths.len().max(1)).clamp(BUFFER_RECORDS.0, BUFFER_RECORDS.1);
         let mut runs = Vec::with_capacity(lengths.len() + 1);
         let mut from = 0;
         for left in lengths {
@@ -175,7 +185,7 @@ mod tests {
         std::fs::write(&path, format!("t_ns,op,offset_bytes,size_bytes,device,latency_ns,tenant\n{rows}")).unwrap();
         let whole = read_all(&path, Options::default()).unwrap().records;
         for most in [1, 7, 999, 1000, 5000] {
-            let spilled = Spilled::sort_by_runs(open(&path, Options::default()).unwrap(), &folder, most).unwrap();
+            let spilled = Spilled::sort_by_runs(open(&path, Options::default()).unwrap(), &folder, most, 64).unwrap();
             assert_eq!((spilled.highest_tenant(), spilled.about().format), (8, "workload-csv"));
             assert_eq!(spilled.map(Result::unwrap).collect::<Vec<_>>(), whole, "runs of {most}");
         }

@@ -12,6 +12,7 @@ use linnet_measure::Histogram;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
+use crate::memory::{growth, share};
 use crate::order::{About, By, Ordered};
 use crate::read::Options;
 use crate::stat::{LatencyUs, TraceStats, WINDOW_NS, quantiles};
@@ -44,16 +45,20 @@ struct Latencies {
 }
 
 impl Latencies {
-    fn push(&mut self, latency_ns: Option<Nanos>) {
-        let Some(latency_ns) = latency_ns else { return };
+    fn push(&mut self, latency_ns: Option<Nanos>, path: &Path) -> Result<(), Error> {
+        let Some(latency_ns) = latency_ns else { return Ok(()) };
         if self.counted.count() > 0 {
             self.counted.record(latency_ns);
         } else if self.exact.len() < EXACT_MAX {
+            if self.exact.len() == self.exact.capacity() {
+                self.exact.reserve_exact(growth::<Nanos>(path, self.exact.len(), EXACT_MAX)?);
+            }
             self.exact.push(latency_ns);
         } else {
             self.exact.drain(..).for_each(|kept| self.counted.record(kept));
             self.counted.record(latency_ns);
         }
+        Ok(())
     }
 
     fn count(&self) -> u64 {
@@ -87,7 +92,7 @@ struct Seen {
 
 impl Seen {
     /// Takes the next record; false if a limit is exceeded.
-    fn take(&mut self, r: &IoRecord) -> bool {
+    fn take(&mut self, r: &IoRecord, path: &Path) -> Result<bool, Error> {
         self.first_ns.get_or_insert(r.arrive_ns);
         self.last_ns = r.arrive_ns;
         let stats = &mut self.stats;
@@ -96,20 +101,23 @@ impl Seen {
             stats.reads += 1;
             self.read_bytes += u128::from(r.size_bytes);
             stats.read_bytes_max = stats.read_bytes_max.max(r.size_bytes);
-            self.reads.push(r.latency_ns);
+            self.reads.push(r.latency_ns, path)?;
         } else {
             stats.writes += 1;
             self.write_bytes += u128::from(r.size_bytes);
             stats.write_bytes_max = stats.write_bytes_max.max(r.size_bytes);
-            self.writes.push(r.latency_ns);
+            self.writes.push(r.latency_ns, path)?;
         }
         while self.window.front().is_some_and(|&first| r.arrive_ns - first >= WINDOW_NS) {
             self.window.pop_front();
         }
+        if self.window.len() == self.window.capacity() {
+            self.window.reserve_exact(growth::<Nanos>(path, self.window.len(), WINDOW_MAX + 1)?);
+        }
         self.window.push_back(r.arrive_ns);
         self.most = self.most.max(self.window.len());
         self.tenants.insert(r.tenant);
-        self.window.len() <= WINDOW_MAX && self.tenants.len() <= TENANTS_MAX
+        Ok(self.window.len() <= WINDOW_MAX && self.tenants.len() <= TENANTS_MAX)
     }
 
     fn finish(self) -> (TraceStats, f64) {
@@ -136,8 +144,9 @@ impl Seen {
 /// Statistics of a file, record by record; `Ok(None)` if it exceeds a limit and has to be read whole.
 ///
 /// # Errors
-/// Those of [`open`], or [`Error::Empty`].
+/// Those of [`open`], [`Error::Empty`] or [`Error::Memory`].
 pub fn stat_file(path: &Path, options: Options) -> Result<Option<FileStats>, Error> {
+    share(path, 1)?;
     let mut records = Ordered::open(path, options, By::Buffer)?;
     let mut seen = Seen::default();
     for record in records.by_ref() {
@@ -145,7 +154,7 @@ pub fn stat_file(path: &Path, options: Options) -> Result<Option<FileStats>, Err
             Err(Error::Disorder { .. }) => return Ok(None),
             record => record?,
         };
-        if !seen.take(&record) {
+        if !seen.take(&record, path)? {
             return Ok(None);
         }
     }

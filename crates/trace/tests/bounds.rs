@@ -5,7 +5,7 @@ mod common;
 
 use common::{Folder, io};
 use linnet_sim::Chance;
-use linnet_trace::{Metadata, Options, ParquetWriter, read_all, stat_file};
+use linnet_trace::{Metadata, Options, ParquetWriter, read_all, read_sample, stat_file};
 use linnet_types::{IoRecord, Op};
 
 fn parquet(folder: &Folder, records: &[IoRecord]) -> std::path::PathBuf {
@@ -90,6 +90,30 @@ fn blank_lines_without_end_are_refused() {
     assert!(refused.contains("1000000") && refused.contains("limit"), "{refused}");
     std::fs::write(&path, "\n".repeat(1_000_000)).unwrap();
     assert!(read_all(&path, Options::format("msr-cambridge")).unwrap_err().to_string().contains("no I/O"));
+}
+
+#[test]
+fn a_long_footer_is_refused_before_it_is_read() {
+    let folder = Folder::new();
+    let path = folder.path().join("footer.parquet");
+    let bytes = [b"PAR1".as_slice(), &[0; 100], &((16u32 << 20) + 1).to_le_bytes(), b"PAR1"].concat();
+    std::fs::write(&path, bytes).unwrap();
+    let refused = read_all(&path, Options::default()).unwrap_err().to_string();
+    assert!(refused.contains("a footer of 16777217 bytes; the limit is 16777216"), "{refused}");
+}
+
+#[test]
+fn a_sample_that_does_not_fit_is_refused() {
+    let folder = Folder::new();
+    let records: Vec<IoRecord> = (0..40_000).map(|i| io(i, Op::Read, 0, 4096, 0, None)).collect();
+    let path = parquet(&folder, &records);
+    let mut options = || Options { records_max: Some((9000, "the limit of a test")), ..Options::default() };
+    assert_eq!(read_sample(&path, &mut options, 8192).unwrap().every, 8);
+    let refused = read_sample(&path, &mut options, 16_384).unwrap_err().to_string();
+    assert!(refused.contains("9000 records that fit the limit of a test"), "{refused}");
+    let mut none = || Options { records_max: Some((0, "the limit of a test")), ..Options::default() };
+    assert!(read_all(&path, none()).unwrap_err().to_string().contains("0 records that fit"));
+    assert!(read_sample(&path, &mut none, 8192).is_err());
 }
 
 #[test]

@@ -15,7 +15,10 @@ fn write(folder: &Folder, name: &str, records: &[IoRecord]) -> PathBuf {
     path
 }
 
-/// Records far beyond what a buffer puts in order, or slightly, of several tenants.
+/// Out of order by more than the buffer of 2^16 records mends.
+const FAR: u64 = 70_000;
+
+/// Records of several tenants, one in ten of which comes `disorder` places late.
 fn made(n: u64, disorder: u64) -> Vec<IoRecord> {
     let latency = |i: u64| (!i.is_multiple_of(5)).then_some(i % 977 + 1);
     (0..n)
@@ -39,11 +42,11 @@ fn records(path: &Path) -> Vec<IoRecord> {
 #[test]
 fn a_conversion_is_the_whole_trace_in_order() {
     let folder = Folder::new();
-    for (disorder, ending) in [(0, "parquet"), (50, "csv"), (90_000, "parquet")] {
-        let path = write(&folder, "in.csv", &made(150_000, disorder));
+    for (n, disorder, ending) in [(20_000, 0, "parquet"), (20_000, 50, "csv"), (80_000, FAR, "parquet")] {
+        let path = write(&folder, "in.csv", &made(n, disorder));
         let out = folder.path().join("out").with_extension(ending);
         let done = run(std::slice::from_ref(&path), &out, Change::None).unwrap();
-        assert_eq!((done.records, done.tenants, done.formats.as_slice()), (150_000, 4, ["workload-csv"].as_slice()));
+        assert_eq!((done.records, done.tenants, done.formats.as_slice()), (n, 4, ["workload-csv"].as_slice()));
         assert_eq!(records(&out), records(&path), "{disorder} out of order, to {ending}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left");
@@ -52,14 +55,14 @@ fn a_conversion_is_the_whole_trace_in_order() {
 #[test]
 fn rates_and_merges_are_those_of_whole_traces() {
     let folder = Folder::new();
-    for disorder in [10, 90_000] {
-        let paths = [write(&folder, "a.csv", &made(100_000, disorder)), write(&folder, "b.csv", &made(99_000, 0))];
+    for (n, disorder) in [(20_000, 10), (80_000, FAR)] {
+        let paths = [write(&folder, "a.csv", &made(n, disorder)), write(&folder, "b.csv", &made(19_000, 0))];
         let whole = paths.each_ref().map(|path| records(path));
         let slices = [whole[0].as_slice(), whole[1].as_slice()];
         let out = folder.path().join("out.parquet");
         for (change, tenants) in [(MergedTenants::OneEach, 2), (MergedTenants::Kept, 8)] {
             let done = run(&paths, &out, Change::Merge(change)).unwrap();
-            assert_eq!((done.records, done.tenants), (199_000, tenants));
+            assert_eq!((done.records, done.tenants), (n + 19_000, tenants));
             assert_eq!(records(&out), merge(&slices, change).unwrap());
         }
         run(&paths[..1], &out, Change::Rate(2.0)).unwrap();
@@ -111,13 +114,13 @@ fn a_log_of_fio_names_devices_as_they_come() {
 #[test]
 fn a_sample_is_blocks_of_the_whole() {
     let folder = Folder::new();
-    for disorder in [0, 90_000] {
-        let path = write(&folder, "in.csv", &made(300_000, disorder));
+    for disorder in [0, FAR] {
+        let path = write(&folder, "in.csv", &made(100_000, disorder));
         let whole = records(&path);
         let sampled = |most| read_sample(&path, &mut Options::default, most).unwrap();
-        let all = sampled(300_000);
-        assert_eq!((all.every, all.total, &all.trace.records), (1, 300_000, &whole));
-        for (most, every) in [(299_999, 2), (40_960, 8), (1, 64)] {
+        let all = sampled(100_000);
+        assert_eq!((all.every, all.total, &all.trace.records), (1, 100_000, &whole));
+        for (most, every) in [(99_999, 2), (40_960, 4), (1, 16)] {
             let part = sampled(most);
             let block = BLOCK_RECORDS as usize;
             let wanted: Vec<IoRecord> = whole.chunks(block).step_by(every).flatten().copied().collect();

@@ -12,6 +12,8 @@
 //! | 4 each | words: victims chosen (2), number of free superblocks, three frontiers (superblock, next page, end), free superblocks in order, states, erases, split pages, map from logical to physical pages |
 //! | 4 | CRC-32 (IEEE) of all before |
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use super::machine::Machine;
@@ -62,7 +64,14 @@ impl Ssd {
     /// [`Error::Setting`] for its parameters.
     pub fn load(path: &Path) -> Result<Ssd, Error> {
         let failed = |reason: String| Error::File { file: path.display().to_string(), reason };
-        let bytes = linnet_files::read(path, FILE_BYTES_MAX).map_err(|source| failed(source.to_string()))?;
+        let system = |source: std::io::Error| failed(source.to_string());
+        let mut file = File::open(path).map_err(system)?;
+        let mut bytes = Vec::new();
+        // What is no snapshot is refused by its first bytes, before gigabytes of it are read.
+        file.by_ref().take(HEAD as u64).read_to_end(&mut bytes).map_err(system)?;
+        if bytes.starts_with(MAGIC) {
+            linnet_files::read_on(&mut file, &mut bytes, FILE_BYTES_MAX).map_err(system)?;
+        }
         if bytes.len() < HEAD + 4 || &bytes[..8] != MAGIC {
             return Err(failed("not a snapshot of a device: it does not start with LINNETSD".to_owned()));
         }
@@ -137,6 +146,7 @@ mod tests {
         };
         assert!(refusal(&bytes[..bytes.len() - 9]).contains("checksum"));
         assert!(refusal(b"LINNET").contains("not a snapshot"));
+        assert!(Ssd::load(Path::new("/dev/zero")).unwrap_err().to_string().contains("not a snapshot"));
         let last = bytes.len() - 5;
         // A map entry beyond the flash, with a matching checksum.
         bytes[last] = 0x7f;

@@ -10,6 +10,7 @@
 //! that a bad trace cannot crash the process.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ use crate::error::{At, Bad, Error};
 use crate::format::{Fit, Format, Head, Opening, Report, Source};
 use crate::formats::pages;
 use crate::input::Input;
+use crate::memory;
 use crate::text::Out;
 
 /// Names of the columns, in the order in which they are written.
@@ -40,6 +42,10 @@ pub(crate) const FORMAT_KEY: &str = "linnet.trace.source_format";
 /// Prefix of the keys that count what was left out.
 pub(crate) const SKIPPED_KEY: &str = "linnet.trace.skipped.";
 
+/// Longest footer: 160,000 columns of row groups, of 100 bytes each.
+const FOOTER_BYTES_MAX: u64 = 16 << 20;
+/// Bytes that a byte of the footer takes in memory, at most.
+const FOOTER_GROWTH: u64 = 64;
 /// Rows that one byte of a file may stand for; real files have a row or two. It bounds the time that a small file
 /// takes.
 const ROWS_A_BYTE: u64 = 4096;
@@ -85,6 +91,21 @@ fn check_sizes(reader: &SerializedFileReader<File>, file_bytes: u64) -> Result<(
     Ok(())
 }
 
+/// Refuses a footer whose metadata would take more memory than there is. The library reads it whole.
+fn check_footer(file: &File, path: &Path, file_bytes: u64) -> Result<(), Error> {
+    let mut end = [0; 8];
+    // A file that ends otherwise is for the library to refuse.
+    if file_bytes < 8 || file.read_exact_at(&mut end, file_bytes - 8).is_err() || &end[4..] != b"PAR1" {
+        return Ok(());
+    }
+    let length = u64::from(u32::from_le_bytes([end[0], end[1], end[2], end[3]]));
+    if length > FOOTER_BYTES_MAX {
+        let problem = format!("a footer of {length} bytes; the limit is {FOOTER_BYTES_MAX}");
+        return Err(Error::Parquet { path: path.to_path_buf(), problem });
+    }
+    memory::fits(path, length * FOOTER_GROWTH)
+}
+
 fn open(opening: Opening) -> Result<Box<dyn Source>, Error> {
     let (input, _) = opening.single()?;
     let path = input.path.clone();
@@ -98,6 +119,7 @@ fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
     let wrong = |problem: String| Error::Parquet { path: path.clone(), problem };
     let file = File::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
     let again = file.try_clone().map_err(|source| Error::Open { path: path.clone(), source })?;
+    check_footer(&again, &path, total)?;
     let reader = SerializedFileReader::new(file)
         .map_err(|e| wrong(format!("not a whole Parquet file ({e}); Parquet cannot be compressed as a whole")))?;
     check_sizes(&reader, total).map_err(wrong)?;
@@ -231,16 +253,18 @@ impl Canonical {
             let group = self.reader.get_row_group(self.group).map_err(|e| self.wrong(e.to_string()))?;
             self.left = usize::try_from(group.metadata().num_rows())
                 .map_err(|_| self.wrong(format!("row group {}: negative number of rows", self.group)))?;
+            let mut pages_bytes = 0;
             for (name, place) in COLUMNS.iter().zip(self.places) {
                 let Some(column) = place.map(|p| group.metadata().column(p)) else { continue };
                 let (start, bytes) = range(column);
                 let width = if column.column_type() == Type::INT64 { 8 } else { 4 };
                 // A dictionary of booleans does not exist; whatever claims to be one is refused.
                 let width = if column.column_type() == Type::BOOLEAN { u64::MAX } else { width };
-                pages::check(&self.file, start as u64, bytes as u64, self.left as u64, width)
+                pages_bytes += pages::check(&self.file, start as u64, bytes as u64, self.left as u64, width)
                     .map_err(|problem| self.wrong(format!("row group {}: column {name}: {problem}", self.group)))?;
             }
             self.columns.clear();
+            memory::fits(&self.path, 2 * pages_bytes)?;
             for place in self.places {
                 let column = place.map(|p| group.get_column_reader(p)).transpose();
                 self.columns

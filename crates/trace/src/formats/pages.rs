@@ -173,11 +173,13 @@ impl Header {
 
 /// Checks the pages of one column of a row group: `bytes` bytes from `start`, `rows` values of `width` bytes each.
 ///
+/// Returns the bytes of its largest page, as stored and without compression.
+///
 /// # Errors
 /// What is wrong, in words that follow the column's name.
-pub(crate) fn check(file: &File, start: u64, bytes: u64, rows: u64, width: u64) -> Result<(), String> {
+pub(crate) fn check(file: &File, start: u64, bytes: u64, rows: u64, width: u64) -> Result<u64, String> {
     let (mut at, end) = (start, start + bytes);
-    let mut values = 0u64;
+    let (mut values, mut largest) = (0u64, 0);
     let mut first = true;
     while at < end && values < rows {
         let header = Header::read(file, at, end - at)?;
@@ -192,6 +194,7 @@ pub(crate) fn check(file: &File, start: u64, bytes: u64, rows: u64, width: u64) 
         if plain > PAGE_BYTES_MAX {
             return Err(wrong(format!("{plain} bytes without compression; the limit is {PAGE_BYTES_MAX}")));
         }
+        largest = largest.max(stored + plain);
         match header.kind {
             kind::DICTIONARY => {
                 let entries = whole(header.values, "number of values")?;
@@ -217,7 +220,7 @@ pub(crate) fn check(file: &File, start: u64, bytes: u64, rows: u64, width: u64) 
     if values < rows {
         return Err(format!("ends after {values} of {rows} rows"));
     }
-    Ok(())
+    Ok(largest)
 }
 
 #[cfg(test)]
@@ -255,7 +258,7 @@ mod tests {
         out
     }
 
-    fn checked(bytes: &[u8], rows: u64) -> Result<(), String> {
+    fn checked(bytes: &[u8], rows: u64) -> Result<u64, String> {
         let path = std::env::temp_dir().join(format!("linnet-pages-{}-{rows}-{}", std::process::id(), bytes.len()));
         std::fs::write(&path, bytes).unwrap();
         let found = check(&File::open(&path).unwrap(), 0, bytes.len() as u64, rows, 8);
@@ -266,7 +269,7 @@ mod tests {
     #[test]
     fn what_a_writer_makes_passes() {
         let pages = [page(2, 80, 50, 7, 10), page(0, 800, 60, 5, 100), page(3, 800, 60, 8, 28)].concat();
-        assert_eq!(checked(&pages, 128), Ok(()));
+        assert_eq!(checked(&pages, 128), Ok(860));
     }
 
     #[test]

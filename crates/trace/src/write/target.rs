@@ -16,6 +16,10 @@ pub(super) struct Target {
 }
 
 impl Target {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub fn create(path: &Path, links: Links) -> Result<Target, Error> {
         let failed = |source| Error::Write { path: path.to_path_buf(), source };
         let output = Output::create(path, links).map_err(failed)?;

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from linnet._native import Error, Panic, __commit__, __version__
+from linnet._native import Error, Panic, __commit__, __version__, record_room
 from linnet.cli.lazy import Root
 from linnet.cli.output import console, fail
 from linnet.extras import MissingExtra
@@ -109,6 +109,7 @@ def main() -> None:
         fail(f"{where}{error.strerror or error}")
         status = 1
     except MemoryError:
-        fail("out of memory: the traces are held in memory; convert a shorter part with `linnet trace convert`")
+        _, limit = record_room() or (0, "the memory of this machine")
+        fail(f"out of memory: what is held in it does not fit {limit}; `linnet trace convert` makes a part of a trace")
         status = 1
     sys.exit(status if isinstance(status, int) else 0)

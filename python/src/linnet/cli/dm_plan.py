@@ -83,7 +83,7 @@ def perform(machine: Host, step: Step) -> None:
     """Carry out one step of a plan."""
     if isinstance(step, Install):
         step.target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(step.target, step.source.read_bytes(), follow=False)
+        write_whole(step.target, step.data, follow=False)
     elif isinstance(step, Describe):
         said = machine.run(["mdadm", "--detail", "--export", step.array])
         uuid = next((line[8:] for line in said.splitlines() if line.startswith("MD_UUID=")), None)

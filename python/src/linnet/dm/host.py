@@ -136,11 +136,23 @@ class Host:
         own = self.sysfs(number)
         partition = own / "partition"
         disk = own.parent if partition.exists() else own
-        for name in ("wwid", "device/wwid"):
-            path = disk / name
-            if path.exists() and (known := " ".join(path.read_text().split())):
-                return f"{known}, partition {partition.read_text().strip()}" if partition.exists() else known
-        return None
+        known = self._stands_on(disk / "loop")
+        # The last is what virtio drives have.
+        for name in ("wwid", "device/wwid", "serial"):
+            if known is None and (path := disk / name).exists():
+                known = " ".join(path.read_text().split()) or None
+        return f"{known}, partition {partition.read_text().strip()}" if known and partition.exists() else known
+
+    def _stands_on(self, loop: Path) -> str | None:
+        """The file below a loop device, whatever its name: two loop devices on it are one drive."""
+        try:
+            file = Path((loop / "backing_file").read_text().rstrip("\n")).stat()
+            offset = (loop / "offset").read_text().strip()
+        except OSError:
+            return None
+        number = file.st_rdev if stat.S_ISBLK(file.st_mode) else file.st_dev
+        what = "the device" if stat.S_ISBLK(file.st_mode) else f"inode {file.st_ino} on"
+        return f"{what} {os.major(number)}:{os.minor(number)} from byte {offset}"
 
     def signature(self, path: str) -> str | None:
         """What blkid recognises on a device, in words; nothing where it finds nothing or is not installed."""

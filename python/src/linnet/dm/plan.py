@@ -25,8 +25,11 @@ from linnet.dm.table import (
     check_policy,
     is_tag,
 )
+from linnet.files import read_bounded
 
 NAME_LETTERS = 50
+MODEL_BYTES_MAX = 64 << 20
+"""Of a model file, as of those that :meth:`linnet.Model.load` reads."""
 DIGEST_LETTERS = 12
 """Of a model's digest in its name, where the plain name is taken."""
 
@@ -48,6 +51,8 @@ class Install:
 
     source: Path
     target: Path
+    data: bytes
+    """What is installed: the bytes that were checked, whatever the source holds by then."""
 
     def __str__(self) -> str:
         return shlex.join(["install", "-D", "-m", "644", str(self.source), str(self.target)])
@@ -129,8 +134,8 @@ class Wish:
 def install_model(plan: Plan, host: Host, file: Path) -> str:
     """Add the step that puts a model where the kernel looks for it; its name there."""
     name = check_model_name(file.name)
-    Model.load(file)  # a damaged file is refused here, in words, and not by the kernel
-    data = file.read_bytes()
+    data = read_bounded(file, MODEL_BYTES_MAX)
+    Model.from_bytes(data, str(file))  # a damaged file is refused here, in words, and not by the kernel
     target = host.firmware / name
     if target.exists() and target.read_bytes() != data:
         # Another device may use the model of that name when it is made again: both stay.
@@ -140,7 +145,7 @@ def install_model(plan: Plan, host: Host, file: Path) -> str:
         target = host.firmware / name
         if target.exists() and target.read_bytes() != data:
             plan.refusals.append(f"{target} has other content than its name says; remove it")
-    plan.steps.append(Install(file, target))
+    plan.steps.append(Install(file, target, data))
     return name
 
 

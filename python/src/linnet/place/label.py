@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import functools
 import hashlib
 import io
@@ -134,6 +135,8 @@ class Cache:
         self.hits = 0
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists() and not path.is_file():
+                raise OSError(errno.EINVAL, "not a regular file, and results are appended to what it has", str(path))
         # Read and written in one lock; writes go to the end, wherever the last read was.
         self._file: BinaryIO = tempfile.TemporaryFile("w+b") if path is None else path.open("a+b")  # noqa: SIM115
         self._file.seek(0)
