@@ -14,13 +14,16 @@ BPF    := $(if $(CLANG),bpf)
 comma  := ,
 export CLANG
 
+# For the tests: their matrices are small, and threads of OpenBLAS and OpenMP that wait for one another cost more than the sums.
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+
 # Without bytecode files every start of a Python program compiles all of its modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
+.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow test-wheel test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -63,14 +66,17 @@ test-lib: tools        ## liblinnet against a stand-in for a device that revokes
 # `make lint` compiles the examples. `--tests` leaves out the extension, which has no Rust tests.
 test-rust:             ## every crate
 	@cargo test --workspace --tests --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
-	@cargo test --workspace --doc --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
 
 test-python: $(VENV)/.deps   ## the command line and the Python library
 	@sh tools/testenv.sh $(VENV) bench$(if $(BPF),$(comma)bpf)
-	@build/testenv/bin/python -m pytest python/tests -m "not slow"
+	@$(ONE_THREAD) build/testenv/bin/python -m pytest python/tests -m "not slow"
 
-test-slow: build       ## tests that take many seconds each, such as every command of the documents
-	@$(BIN)/python -m pytest python/tests -m slow
+test-slow: build       ## tests that take many seconds each, such as every command of the documents, and the examples of the crates
+	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests -m slow
+	@cargo test --workspace --doc --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
+
+test-wheel: build      ## the operator's wheel without extras in an empty environment: its size, its import time, what works
+	@sh tools/wheel.sh
 
 regress: build         ## accept the results of the small grid, tests/regress/results.csv: the diff is for the review
 	@$(BIN)/python tests/regress/results.py --accept

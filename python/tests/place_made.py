@@ -18,6 +18,12 @@ SHEET = {
 }
 
 
+def label_words(runs: int, workloads: int) -> list[str]:
+    """Options of ``linnet place label`` for runs that take a moment."""
+    words = f"--drive sata --runs {runs} --workloads {workloads} --tenants 2-4 --seconds 0.1 --warm-seconds 0.02"
+    return words.split()
+
+
 def drive(name: str, model: str = "made", **sheet: float) -> Drive:
     return Drive(name, model, SHEET | sheet)
 

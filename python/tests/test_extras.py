@@ -67,7 +67,7 @@ def test_label_fit_and_evaluate_run_without_extras(file: Path, tmp_path: Path) -
 
 
 def test_the_demo_has_tables_and_says_how_to_get_figures(tmp_path: Path) -> None:
-    small = "import linnet.cli.demo as demo\ndemo.WORKLOADS = (('az-e', 'enterprise-wide', 2.0),)"
+    small = "import linnet.cli.demo as demo\ndemo.WORKLOADS = (('az-e', 'enterprise-wide', 1.0),)"
     done = bare("demo", "--out", tmp_path / "out", more=small)
     assert done.returncode == 0, done.stderr
     assert "pip install 'linnet[report]'" in done.stderr

@@ -16,22 +16,10 @@ from linnet.cli import app
 from linnet.place import label
 from linnet.place.label import COLUMNS, Labeller, Plan
 from linnet.place.words import FEATURES, METRICS
+from place_made import label_words
 from typer.testing import CliRunner
 
-SMALL = [
-    "--drive",
-    "sata",
-    "--runs",
-    "6",
-    "--workloads",
-    "8",
-    "--tenants",
-    "2-4",
-    "--seconds",
-    "0.1",
-    "--warm-seconds",
-    "0.02",
-]
+SMALL = label_words(runs=6, workloads=8)
 
 
 def _label(out: Path, *more: str) -> dict[str, object]:

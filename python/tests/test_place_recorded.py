@@ -68,7 +68,9 @@ def test_drives_are_filled_to_the_highest_allowed_cell(cells: Cells) -> None:
     assert found == {"drives": 200 * len(DRIVES), "violated_percent": 12.5}
 
 
-def test_nobody_has_seen_the_cell_that_it_is_asked_about(cells: Cells) -> None:
+def test_nobody_has_seen_the_cell_that_it_is_asked_about(data: dict[str, Observations]) -> None:
+    rows = promised(data["ssdiq"], P99)
+    cells = cells_of(rows.take(np.isin(rows.labels["drive"], ("b0", "c0"))))
     before = guesses(cells, 42, recorded.MODELS, lambda: None)
     # A cell on which nothing else depends but what is told of it: neither a base, nor beyond the capacity.
     cell = next(i for i in range(len(cells.load)) if cells.load[i] == 60_000 and cells.kind[i] == "c0")
