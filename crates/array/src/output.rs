@@ -17,7 +17,7 @@ pub enum Output {
         tag: u64,
         /// What to read or write.
         request: Request,
-        /// Another replica is left, so a device that predicts by itself may refuse.
+        /// Whether another replica is left: then a device that predicts its own latency may refuse the read.
         may_revoke: bool,
     },
     /// The answer of this copy is no longer wanted. A driver that can cancel reports [`crate::Array::cancelled`]; one

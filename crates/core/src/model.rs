@@ -15,14 +15,14 @@ const PERCENTILE_UNITS: f64 = 1e4;
 /// Units of a share in the file: millionths.
 const SHARE_UNITS: f64 = 1e6;
 
-/// An admission model: decides on reads of one device by a network, by trees, or either.
+/// An admission model of one device: a network, trees, or both. The policy says which of them decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// On the 31 digits of `spec/features.md`: 31 inputs, 2 outputs.
     pub network: Option<Network>,
     /// On the features of `spec/features-linnet.md`.
     pub trees: Option<Trees>,
-    /// By the score of the trees; require trees.
+    /// What is predicted from the score of the trees; empty in a model without trees.
     pub predictions: Predictions,
     /// Thresholds of the device.
     pub thresholds: Thresholds,
@@ -47,7 +47,7 @@ impl Model {
         }
         if let Some(prediction) = self.predictions.each().next().filter(|_| self.trees.is_none()) {
             let name = prediction.name();
-            return Err(Error::Unwritable(format!("its {name} are by the score of trees that it has not")));
+            return Err(Error::Unwritable(format!("its {name} follow from the score of trees, and it has no trees")));
         }
         if let Some(odd) = network.filter(|n| n.inputs() != DIGITS || n.outputs() != 2 || n.input_max() != DIGIT_MAX) {
             return Err(Error::Unwritable(format!(

@@ -60,8 +60,8 @@ pub struct TrainOptions {
     pub output_activation: Option<Activation>,
     /// The loss that training minimises.
     pub loss: Loss,
-    /// Weight of a row that is slow and that the network would submit (LinnOS, section 4.4); 1 is unbiased. Other than
-    /// 1 only with two outputs, or one and binary cross-entropy.
+    /// Weight in the loss of a slow row that the network would submit (LinnOS, section 4.4); 1 is unbiased. Another
+    /// value needs two outputs, or one output and binary cross-entropy.
     pub false_submit_weight: f32,
     /// The rule that turns gradients into a step.
     pub optimiser: Optimiser,
@@ -191,7 +191,7 @@ fn c_options(options: &TrainOptions) -> Result<ffi::TrainOptions, Error> {
     })
 }
 
-/// The raw pointers of `data` are valid for its count and the given shape; both callers above ensure that.
+/// The raw pointers of `data` must be valid for its count and the given shape; both callers above ensure that.
 fn run(
     options: &TrainOptions,
     inputs: usize,

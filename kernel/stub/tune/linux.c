@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What linux.h declares. */
+/* The implementation of linux.h. */
 #include "linux.h"
 
 #include <stdarg.h>
@@ -237,7 +237,7 @@ void *stub_trace(const char *name)
 	return NULL;
 }
 
-/* ---- the work queue: one thread, or the check ---- */
+/* ---- the work queue: run by a thread of its own if stub_threads, otherwise by the check (stub_run_work) ---- */
 
 static pthread_mutex_t work_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_changed = PTHREAD_COND_INITIALIZER;
@@ -298,7 +298,7 @@ void destroy_workqueue(struct workqueue_struct *queue)
 {
 	pthread_mutex_lock(&work_lock);
 	if (due)
-		DIE("a queue is destroyed that has work");
+		DIE("a queue that still has work is destroyed");
 	ending = true;
 	pthread_cond_broadcast(&work_changed);
 	pthread_mutex_unlock(&work_lock);
@@ -320,7 +320,7 @@ bool queue_delayed_work(struct workqueue_struct *queue, struct delayed_work *wor
 	return queued;
 }
 
-/* Work that queues itself again while it is waited for is dropped too, as Linux does. */
+/* As in Linux, this also drops work that queues itself again during the wait. */
 bool cancel_delayed_work_sync(struct delayed_work *work)
 {
 	bool was;
