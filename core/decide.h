@@ -295,14 +295,12 @@ void linnet_replica_pardon(struct linnet_replica *replica);
 /* Whether errors keep it out of service at this time. */
 int linnet_replica_is_out(const struct linnet_replica *replica, uint64_t now_ns);
 
-/* The replica's state for a read that arrives now, without models: `score`, `known` and `slow` are 0. */
-void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate);
-
 /*
- * Copies the state, for readers that must not see the next events. The copy is described as the original, and may not
- * get events; *oldest, which it refers to, must live as long.
+ * The replica's state for a read that arrives now, without models: `score`, `known` and `slow` are 0. This and
+ * linnet_replica_features take nothing but the struct, so a copy of it is described as the original was; it may not get
+ * events.
  */
-void linnet_replica_copy(const struct linnet_replica *replica, struct linnet_replica *copy, struct linnet_inflight_io *oldest);
+void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate);
 
 /* The features, in a schema, from which trees score the read. */
 void linnet_replica_features(const struct linnet_replica *replica, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,

@@ -98,6 +98,7 @@ struct linnet_inflight {
 	uint64_t pages;         /* in flight, reads and writes */
 	uint64_t read_pages;
 	uint64_t arrived_sum_ns; /* of the reads in flight; wraps */
+	uint64_t oldest_arrived_ns; /* when the oldest read in flight arrived */
 	uint64_t read_arrived_ns; /* when the last read arrived */
 	uint64_t read_end_bytes;  /* and where it ends */
 	uint64_t completed;       /* reads */
@@ -134,10 +135,12 @@ void linnet_inflight_complete(struct linnet_inflight *inflight, struct linnet_in
 /* It leaves without completing (revoked, failed, cancelled); ios[io] is free, the history stays. */
 void linnet_inflight_withdraw(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io);
 
-/* The features, in a schema, of a read if it were submitted now. Does not change the state. */
-void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint32_t schema,
-			      uint64_t now_ns, uint64_t offset_bytes, uint32_t size_bytes,
-			      uint8_t features[LINNET_INFLIGHT_FEATURES]);
+/*
+ * The features, in a schema, of a read if it were submitted now. Takes nothing but the struct, so a copy of it may be
+ * described, even one made while it changed: numbers may be wrong then, and no memory outside is read.
+ */
+void linnet_inflight_describe(const struct linnet_inflight *inflight, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,
+			      uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES]);
 
 /* ---- features: schema heimdall-11, for comparison (spec/features-heimdall.md) ---- */
 

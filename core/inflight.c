@@ -73,12 +73,19 @@ void linnet_inflight_init(struct linnet_inflight *inflight, uint64_t inflection_
 	inflight->newest_read = NONE;
 }
 
+static void set_oldest(struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint32_t io)
+{
+	inflight->oldest_read = io;
+	if (io != NONE)
+		inflight->oldest_arrived_ns = ios[io].arrived_ns;
+}
+
 static void add_read(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
 {
 	ios[io].older = inflight->newest_read;
 	ios[io].newer = NONE;
 	if (inflight->newest_read == NONE)
-		inflight->oldest_read = io;
+		set_oldest(inflight, ios, io);
 	else
 		ios[inflight->newest_read].newer = io;
 	inflight->newest_read = io;
@@ -89,7 +96,7 @@ static void drop_read(struct linnet_inflight *inflight, struct linnet_inflight_i
 	uint32_t older = ios[io].older, newer = ios[io].newer;
 
 	if (older == NONE)
-		inflight->oldest_read = newer;
+		set_oldest(inflight, ios, newer);
 	else
 		ios[older].newer = newer;
 	if (newer == NONE)
@@ -183,22 +190,19 @@ static uint64_t expected_ns(const struct linnet_inflight *inflight, uint32_t own
 	return (inflight->page_ns >> PAGE_SHIFT) * (pages < PAGES_MAX ? pages : PAGES_MAX) >> PAGE_SHIFT;
 }
 
-void linnet_inflight_describe(const struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint32_t schema,
-			      uint64_t now_ns, uint64_t offset_bytes, uint32_t size_bytes,
-			      uint8_t features[LINNET_INFLIGHT_FEATURES])
+void linnet_inflight_describe(const struct linnet_inflight *inflight, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,
+			      uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
 	uint32_t own_pages = linnet_pages(size_bytes);
 	uint64_t completed = inflight->completed, end = inflight->read_end_bytes;
-	/* Loaded once: a concurrent event may make the result wrong, but reads stay in the caller's memory. */
-	uint32_t oldest = linnet_load32(&inflight->oldest_read);
 
 	features[0] = bucket_of(own_pages);
 	features[1] = bucket_of(inflight->reads);
 	features[2] = bucket_of(inflight->writes);
 	features[3] = bucket_of(inflight->read_pages);
 	features[4] = 0;
-	if (oldest != NONE)
-		features[4] = time_bucket(since(now_ns, ios[oldest].arrived_ns));
+	if (inflight->reads)
+		features[4] = time_bucket(since(now_ns, inflight->oldest_arrived_ns));
 	features[5] = time_bucket(inflight->reads * now_ns - inflight->arrived_sum_ns);
 	features[6] = LINNET_BUCKET_MAX;
 	if (completed)

@@ -181,19 +181,7 @@ static uint64_t time_of(const struct linnet_replica *replica, uint64_t now_ns)
 void linnet_replica_features(const struct linnet_replica *replica, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,
 			     uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
-	linnet_inflight_describe(&replica->inflight, replica->ios, schema, time_of(replica, now_ns), offset_bytes, size_bytes,
-				 features);
-}
-
-/* Of the I/Os in flight, features are made from the oldest read alone. */
-void linnet_replica_copy(const struct linnet_replica *replica, struct linnet_replica *copy, struct linnet_inflight_io *oldest)
-{
-	*copy = *replica;
-	copy->ios = oldest;
-	if (copy->inflight.oldest_read == LINNET_UNTRACKED)
-		return;
-	*oldest = replica->ios[copy->inflight.oldest_read];
-	copy->inflight.oldest_read = 0;
+	linnet_inflight_describe(&replica->inflight, schema, time_of(replica, now_ns), offset_bytes, size_bytes, features);
 }
 
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate)
@@ -219,6 +207,6 @@ void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_b
 }
 
 /* Bindings in other languages mirror this. */
-_Static_assert(sizeof(struct linnet_inflight) == 352 && sizeof(struct linnet_inflight_io) == 32, "struct linnet_inflight");
-_Static_assert(sizeof(struct linnet_replica) == 480, "struct linnet_replica");
+_Static_assert(sizeof(struct linnet_inflight) == 360 && sizeof(struct linnet_inflight_io) == 32, "struct linnet_inflight");
+_Static_assert(sizeof(struct linnet_replica) == 488, "struct linnet_replica");
 _Static_assert(sizeof(struct linnet_flight) == 32, "struct linnet_flight");

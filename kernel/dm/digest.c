@@ -40,6 +40,12 @@ static struct linnet_inflight_record *record_of(struct linnet_event *event)
 			       container_of(event, struct linnet_inflight_record, arrival);
 }
 
+/* What is left to do once the lock is free, and interrupts are on where they were: on PREEMPT_RT, memory is not freed else. */
+struct rest {
+	struct llist_node *unused;
+	u32 turned;
+};
+
 /* ---- records ---- */
 
 static struct linnet_inflight_record *record_in(struct llist_node *node)
@@ -212,7 +218,7 @@ static void apply(struct linnet_dm *dm, struct llist_node *events)
 
 static void copy_state(struct linnet_leg *leg)
 {
-	linnet_replica_copy(&leg->state, &leg->digest, &leg->oldest);
+	leg->digest = leg->state;
 }
 
 /* Applies the events of all CPUs, and renews the digest. Under the lock. */
@@ -299,6 +305,24 @@ static void note_other(struct linnet_digest *digest, u64 now_ns)
 		WRITE_ONCE(digest->others_ns, now_ns);
 }
 
+static struct rest unlock(struct linnet_digest *digest)
+{
+	struct rest rest = { digest->unused, digest->turned };
+
+	digest->unused = NULL;
+	digest->turned = 0;
+	raw_spin_unlock(&digest->lock);
+	return rest;
+}
+
+static void finish(struct linnet_dm *dm, struct rest rest)
+{
+	if (unlikely(rest.unused))
+		free_records(rest.unused);
+	if (unlikely(rest.turned))
+		linnet_legs_turned(dm, rest.turned);
+}
+
 bool linnet_digest_enter(struct linnet_dm *dm, u64 now_ns, bool exact)
 {
 	struct linnet_digest *digest = &dm->digest;
@@ -329,17 +353,7 @@ bool linnet_digest_enter(struct linnet_dm *dm, u64 now_ns, bool exact)
 
 void linnet_digest_leave(struct linnet_dm *dm)
 {
-	struct linnet_digest *digest = &dm->digest;
-	struct llist_node *unused = digest->unused;
-	u32 turned = digest->turned;
-
-	digest->unused = NULL;
-	digest->turned = 0;
-	raw_spin_unlock(&digest->lock);
-	if (unlikely(unused))
-		free_records(unused);
-	if (unlikely(turned))
-		linnet_legs_turned(dm, turned);
+	finish(dm, unlock(&dm->digest));
 }
 
 void linnet_digest_lock(struct linnet_dm *dm)
@@ -391,6 +405,7 @@ void linnet_digest_end(struct linnet_inflight_record *record)
 	struct linnet_dm *dm = leg->dm;
 	bool failed = record->status != BLK_STS_OK;
 	u64 now_ns = record->end.at_ns;
+	struct rest rest = { NULL, 0 };
 	unsigned long flags;
 	bool alone;
 
@@ -406,7 +421,7 @@ void linnet_digest_end(struct linnet_inflight_record *record)
 			queue_event(leg, &record->end);
 			renew(dm, now_ns);
 		}
-		linnet_digest_leave(dm);
+		rest = unlock(&dm->digest);
 	} else {
 		if (!alone)
 			note_other(&dm->digest, now_ns);
@@ -414,10 +429,11 @@ void linnet_digest_end(struct linnet_inflight_record *record)
 		/* An error may take the leg out of service, which should not have to wait for the next read. */
 		if (unlikely(failed || !READ_ONCE(digest_us)) && raw_spin_trylock(&dm->digest.lock)) {
 			renew(dm, now_ns);
-			linnet_digest_leave(dm);
+			rest = unlock(&dm->digest);
 		}
 	}
 	local_irq_restore(flags);
+	finish(dm, rest);
 }
 
 /* ---- lifetime ---- */

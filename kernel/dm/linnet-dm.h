@@ -98,7 +98,6 @@ struct linnet_leg {
 
 	struct linnet_replica state ____cacheline_aligned_in_smp;  /* under the digest's lock */
 	struct linnet_replica digest ____cacheline_aligned_in_smp; /* its copy: dm->digest.seq */
-	struct linnet_inflight_io oldest; /* of the copy */
 };
 
 struct linnet_event {

@@ -181,10 +181,10 @@ static void destroy(struct linnet_dm *dm)
 		linnet_volume_suspend(dm->volume);
 	if (dm->queue)
 		destroy_workqueue(dm->queue);
+	linnet_digest_destroy(dm);    /* the last ends may turn a leg */
 	cancel_work_sync(&dm->event); /* nothing is left that could change */
 	if (dm->volume)
 		linnet_volume_destroy(dm);
-	linnet_digest_destroy(dm);
 	for (k = 0; k < dm->leg_count; k++)
 		linnet_leg_free(&dm->legs[k]);
 	free_percpu(dm->counts);

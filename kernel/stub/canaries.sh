@@ -45,6 +45,8 @@ the digest is never renewed|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/mo
 the digest is renewed for each read|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/0/
 an error waits for the next read|digest.c|s/failed || !READ_ONCE/!READ_ONCE/
 a probe by a digest|policy.c|s/if (!routing.locked) {/if (0) {/
+the digest lacks reads decided under the lock|digest.c|s/if (unlikely(leg->dm->digest.followed)) {/if (0) {/
+a removed target reports the last ends|target.c|/^static void destroy/,/^}/{/linnet_digest_destroy/d;s/^\tcancel_work_sync.*/&\n\tlinnet_digest_destroy(dm);/}
 a CPU is alone because it was the last|digest.c|/^static bool is_alone/,/^}/{s/others_ns + SHARED_NS &&/others_ns \&\&/;s/others_ns + SHARED_NS \/ 2/others_ns - SHARED_NS/}
 a CPU is alone though another had the lock|digest.c|s/if (unlikely(dm->digest.owner != smp_processor_id()))/if (0)/
 a record is lost|digest.c|s/cpu->free = llist_del_all(&cpu->returned);/llist_del_all(\&cpu->returned);/

@@ -180,6 +180,33 @@ static void check_probe(const char *policy)
 	stub_remove(ti);
 }
 
+/* A read that is decided under the lock, as a leg is due for a probe, is in flight for the next read too. */
+static void check_locked(void)
+{
+	struct dm_target *ti = shared("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 2 policy shortest-queue");
+	struct stub_bio *one, *next;
+
+	for (u32 n = 0; n < 3; n++) {
+		one = read_on(ti, 0);
+		CHECK(where(one) == 0, "to %u", where(one));
+		end_on(one, 1, BLK_STS_IOERR);
+		stub_run_works();
+		finish_on(one, 1);
+		stub_now += 30 * US;
+	}
+	CHECK(state_of(ti, 0) == 'D', "in service");
+	stub_now += 20 * NSEC_PER_MSEC;
+	CHECK(count_of(ti, "inflight", 0) == 0, "in flight"); /* and the digest is renewed */
+	one = read_on(ti, 0);
+	CHECK(where(one) == 1 && stub_run_works() == 1, "to %u while replica 0 is probed", where(one));
+	next = read_on(ti, 0);
+	CHECK(where(next) == 2, "to %u, the second of two", where(next));
+	finish_on(one, 0);
+	finish_on(next, 0);
+	end_probes(ti);
+	stub_remove(ti);
+}
+
 /* More I/Os than a CPU has records: memory is asked for. Without it the read is served, and counted as untracked. */
 static void check_records(void)
 {
@@ -216,6 +243,7 @@ void check_sharing(void)
 	check_probe("policy baseline");
 	check_probe("policy shortest-queue");
 	check_probe("policy ewma-inflight");
+	check_locked();
 	check_records();
 	stub_cpu = cpu;
 }

@@ -63,7 +63,7 @@ static void inflight(char **words, size_t count)
 		uint32_t schema = strcmp(event, "describe2") == 0 ? LINNET_SCHEMA_LINNET2 : LINNET_SCHEMA_LINNET1;
 		uint8_t features[LINNET_INFLIGHT_FEATURES];
 
-		linnet_inflight_describe(&inflight, ios, schema, n[0], n[1], (uint32_t)n[2], features);
+		linnet_inflight_describe(&inflight, schema, n[0], n[1], (uint32_t)n[2], features);
 		for (size_t i = 0; i < LINNET_INFLIGHT_FEATURES; i++)
 			check(features[i] == n[3 + i], "feature");
 	}

@@ -36,7 +36,6 @@ pub const BUCKET_MAX: u8 = 63;
 
 const DONE: usize = 8;
 const LATENCIES: usize = 4;
-const NONE: u32 = u32::MAX;
 
 /// `struct linnet_inflight_io`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +58,7 @@ pub struct Raw {
     pages: u64,
     read_pages: u64,
     arrived_sum_ns: u64,
+    oldest_arrived_ns: Nanos,
     read_arrived_ns: Nanos,
     read_end_bytes: u64,
     completed: u64,
@@ -189,13 +189,9 @@ impl InflightTracker {
     /// The features of a read if it were submitted now.
     pub fn describe(&self, schema: Schema, now: Nanos, offset_bytes: u64, size_bytes: u32) -> [u8; INFLIGHT_FEATURES] {
         let mut features = [0; INFLIGHT_FEATURES];
-        debug_assert!(self.raw.oldest_read == NONE || (self.raw.oldest_read as usize) < self.ios.len());
-        // SAFETY: the list holds places within `ios`; `features` has room.
-        unsafe {
-            let ios = self.ios.as_ptr();
-            let to = features.as_mut_ptr();
-            ffi::linnet_inflight_describe(&self.raw, ios, schema as u32, now, offset_bytes, size_bytes, to);
-        }
+        let to = features.as_mut_ptr();
+        // SAFETY: `features` has room.
+        unsafe { ffi::linnet_inflight_describe(&self.raw, schema as u32, now, offset_bytes, size_bytes, to) };
         features
     }
 }

@@ -48,8 +48,8 @@ pub struct Flight {
     spare: u16,
 }
 
-const _: () = assert!(size_of::<InflightTracker>() == 352 && size_of::<InflightIo>() == 32);
-const _: () = assert!(size_of::<Raw>() == 480 && size_of::<Flight>() == 32);
+const _: () = assert!(size_of::<InflightTracker>() == 360 && size_of::<InflightIo>() == 32);
+const _: () = assert!(size_of::<Raw>() == 488 && size_of::<Flight>() == 32);
 
 impl Flight {
     /// When it arrived.

@@ -34,7 +34,6 @@ unsafe extern "C" {
     fn linnet_inflight_withdraw(w: *mut Raw, ios: *mut InflightIo, io: u32);
     fn linnet_inflight_describe(
         w: *const Raw,
-        ios: *const InflightIo,
         schema: u32,
         now: u64,
         offset: u64,
@@ -53,7 +52,6 @@ unsafe extern "C" {
     fn linnet_kernel_inflight_complete(w: *mut Raw, ios: *mut InflightIo, io: u32, now: u64);
     fn linnet_kernel_inflight_describe(
         w: *const Raw,
-        ios: *const InflightIo,
         schema: u32,
         now: u64,
         offset: u64,
@@ -143,7 +141,7 @@ impl InflightBench {
         unsafe {
             let describe = of_build!(self.build, linnet_kernel_inflight_describe, linnet_inflight_describe);
             let schema = self.trees.schema() as u32;
-            describe(&*self.inflight, self.ios.as_ptr(), schema, now, offset, 4_096, features.as_mut_ptr());
+            describe(&*self.inflight, schema, now, offset, 4_096, features.as_mut_ptr());
             let score = match self.build {
                 Build::Portable => linnet_trees_score,
                 Build::Avx2 => linnet_trees_score_avx2,

@@ -26,7 +26,6 @@ unsafe extern "C" {
     pub fn linnet_inflight_withdraw(inflight: *mut InflightTracker, ios: *mut InflightIo, io: u32);
     pub fn linnet_inflight_describe(
         inflight: *const InflightTracker,
-        ios: *const InflightIo,
         schema: u32,
         now_ns: u64,
         offset_bytes: u64,
