@@ -179,6 +179,7 @@ void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
 		}
 		memset(&decision->candidates[k], 0, sizeof(decision->candidates[k]));
 		routing->seen[k] = 0;
+		routing->own[k] = 0;
 	}
 }
 
