@@ -32,14 +32,7 @@ unsafe extern "C" {
     fn linnet_inflight_arrive(w: *mut Raw, ios: *mut InflightIo, io: u32, now: u64, read: i32, offset: u64, size: u32);
     fn linnet_inflight_complete(w: *mut Raw, ios: *mut InflightIo, io: u32, now: u64);
     fn linnet_inflight_withdraw(w: *mut Raw, ios: *mut InflightIo, io: u32);
-    fn linnet_inflight_describe(
-        w: *const Raw,
-        schema: u32,
-        now: u64,
-        offset: u64,
-        size: u32,
-        f: *mut u8,
-    );
+    fn linnet_inflight_describe(w: *const Raw, schema: u32, now: u64, offset: u64, size: u32, f: *mut u8);
     fn linnet_kernel_inflight_arrive(
         w: *mut Raw,
         ios: *mut InflightIo,
@@ -50,14 +43,7 @@ unsafe extern "C" {
         size: u32,
     );
     fn linnet_kernel_inflight_complete(w: *mut Raw, ios: *mut InflightIo, io: u32, now: u64);
-    fn linnet_kernel_inflight_describe(
-        w: *const Raw,
-        schema: u32,
-        now: u64,
-        offset: u64,
-        size: u32,
-        f: *mut u8,
-    );
+    fn linnet_kernel_inflight_describe(w: *const Raw, schema: u32, now: u64, offset: u64, size: u32, f: *mut u8);
     fn linnet_trees_score(trees: *const Trees, features: *const u8) -> i32;
     fn linnet_trees_score_avx2(trees: *const Trees, features: *const u8) -> i32;
     fn linnet_trees_score_avx512(trees: *const Trees, features: *const u8) -> i32;
