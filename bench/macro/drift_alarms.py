@@ -4,8 +4,8 @@
     .venv/bin/python bench/macro/drift_alarms.py [--reads N] [--window N] [--seeds N] [--json]
 
 Requests arrive at random, at one rate and of one mix, on one modelled drive: stationary by construction. The tables
-count checks, those that raised an alarm (by alarm), and candidates that were swapped in without need. On request they
-also have Table 1 workloads, whose rate changes by itself: an alarm there need not be false.
+count checks, those that raised an alarm (by alarm), and new models that replaced the old one without need. With
+``--workloads`` Table 1 workloads are run too. Their rates change, so an alarm there need not be false.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def steady(name: str, gap_ns: int, reads: int, seed: int) -> Trace:
 
 
 def count(trace: Trace, window: int, seed: int) -> dict[str, int]:
-    """Checks, what rang and what came of it."""
+    """How many checks ran, how many raised each alarm, and how often the model was replaced."""
     found = study(trace, window=window, seed=seed)
     rang = [one for one in found["happenings"] if one["what"] == "alarm"]
     row = {"checks": found["checks"]} | {name: sum(name in one["alarms"] for one in rang) for name in ALARMS}

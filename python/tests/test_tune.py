@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`linnet tune` without root: the doctor and `restore` on a pretended machine, and how the tuner refuses."""
+"""`linnet tune` without root: the doctor and `restore` on an imitated machine, and what the tuner refuses."""
 
 import json
 from pathlib import Path

@@ -225,7 +225,7 @@ static uint64_t create(void)
 	return call.head.dev;
 }
 
-static size_t messages(const char *device, size_t count, uint32_t readonly)
+static size_t messages(const char *device, size_t count)
 {
 	char words[DM_ROOM], before[DM_ROOM], after[DM_ROOM];
 	size_t obeyed = 0;
@@ -241,7 +241,7 @@ static size_t messages(const char *device, size_t count, uint32_t readonly)
 		table_of(device, 0, after);
 		obeyed += !error;
 		if (!error && !below(8))
-			round_trip(after, readonly);
+			round_trip(after, DM_READONLY_FLAG);
 		else if (error && strcmp(settings(before), settings(after)))
 			broken("a message was refused and has changed the table", after);
 	}
@@ -288,7 +288,6 @@ static size_t tables(size_t count)
 int main(int argc, char **argv)
 {
 	size_t obeyed = 0, accepted, message_count, table_count;
-	char line[DM_ROOM];
 
 	if (argc < 7) {
 		fprintf(stderr, "usage: dmfuzz SEED MESSAGES TABLES DEVICE SECTORS LINE...\n");
@@ -302,8 +301,7 @@ int main(int argc, char **argv)
 	line_count = (size_t)argc - 6;
 	printf("seed %s\n", argv[1]);
 	fflush(stdout);
-	table_of(argv[4], 0, line);
-	obeyed = messages(argv[4], message_count, strstr(line, " log ") ? 0 : DM_READONLY_FLAG);
+	obeyed = messages(argv[4], message_count);
 	accepted = tables(table_count);
 	printf("%zu messages to %s, %zu obeyed; %zu tables, %zu accepted\n", message_count, argv[4], obeyed, table_count, accepted);
 	return 0;

@@ -10,17 +10,19 @@ assumes:
 - Work is done in pages of 4 KiB. A size or offset that is not a multiple of the page touches one page more, and a write
   then reads that page first.
 - Reads and writes share the drive: the shares of its time that all tenants ask for add up to the load.
-- A read waits for the die that has its page, so it finds a queue as often as the drive is loaded. What it waits for is
-  a read's time: programs and erases are suspended for reads. A write goes to any die, so it waits only if all are busy:
-  as many as Little's law gives for reads (rate times latency). Both follow Sakasegawa's approximation for bursty
-  arrivals; the tail of the wait is exponential.
+- A read waits for the die that has its page, so the chance that it waits is the load. It waits for other reads only:
+  programs and erases are suspended for reads. A write may go to any die, so it waits only if all are busy. The number
+  of dies is estimated by Little's law from the sheet: rate of random reads times their latency. Both waits follow
+  Sakasegawa's approximation for bursty arrivals; the tail of the wait is exponential.
 - In windows whose demand passes what the drive can do, the excess is lost bandwidth. Demand of a window is normal, with
   the mean and the deviation of the tenants' profiles.
-- A tenant that keeps its queue depth full has bandwidth only as its latency allows.
+- A tenant that keeps its queue depth full gets its depth divided by its latency, in I/Os per second.
 
-Past saturation a latency only says "far too slow": the tenants' queue depths, which bound it, are not looked at.
+Past saturation a latency only says "far too slow": in truth the tenants' queue depths bound it, which this model
+ignores.
 
-The interval is a factor on latencies and a part of the loss of bandwidth, not a fit; see ``latency_factor``.
+The intervals are not fitted: a latency is divided and multiplied by ``latency_factor``, and the interval of a bandwidth
+widens with the bandwidth that is lost.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ PAGE = 4096.0
 SHEET = ("seq_read_mbs", "seq_write_mbs", "rnd_read_iops", "rnd_write_iops", "read_latency_us", "write_latency_us")
 """Figures that the model reads: 1e6 bytes/s, I/Os of 4 KiB per second, microseconds."""
 USUAL = {"read_latency_us": 80.0, "write_latency_us": 15.0}
-"""Of NVMe drives whose sheet has no latency: most sheets print 75 to 90 and 10 to 25."""
+"""For sheets without latencies: usual ones of NVMe drives. Most sheets print 75 to 90 and 10 to 25."""
 PERCENTILES = {"p90": 0.90, "p95": 0.95, "p99": 0.99}
 FULL = 0.999
 """Load from which the wait is that of a full drive: the formula has no value at 1."""

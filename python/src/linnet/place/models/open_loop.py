@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Latency of a tenant beside tenants with offered rates, on drives that differ.
 
-A drive is in one of two states. Below its capacity for random writes, the queue is short and latency follows what
-collection and programs do to reads at that load: any shape, humps too. Above it, every rate-limited tenant keeps its
-bounded number of I/Os outstanding, a closed loop, and latency no longer depends on the load that is offered. So the
-coordinate is load over capacity; the states are learned apart; and beyond capacity the coordinate stands still.
-Capacity is measured where a known load was not achieved; otherwise it is the data sheet's figure times what drives
-achieve of it. Each target is a Gaussian process: a curve of all drives, plus one of the model, plus one of the drive.
+A drive is in one of two states. Below its capacity for random writes, the queue is short, and latency follows what
+garbage collection and programs do to reads at that load. The curve may have any shape, humps too. Above the capacity,
+every rate-limited tenant keeps its bounded number of I/Os outstanding, a closed loop, and latency no longer depends on
+the offered load. So the model's coordinate is load over capacity, each state has curves of its own, and all loads above
+the capacity have the same coordinate.
+
+The capacity of a drive is measured if one of its known runs achieved less than its offered load. Otherwise it is the
+data sheet's figure, times the share of their sheets' figures that measured drives achieve. Each target is a Gaussian
+process: a curve that all drives share, plus one of the drive's model, plus one of the drive.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ SHARE_LEAST = 1e-4
 QUEUE_LIMIT = 0.97
 """Keeps the queue's coordinate, -log(1 - load), finite at capacity."""
 PROBE_NOISE = 0.03
-"""Standard deviation of a minute about its run, relative."""
+"""Relative standard deviation of one minute's latency about that of its whole run."""
 
 _PLACE = (("load", "length"), ("queue", "queue_length"))
 _PLACE_OWN = (("load", "own_length"), ("queue", "queue_length"))
@@ -118,10 +121,10 @@ class OpenLoop:
 
 
 def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
-    """How much each target differs between the known loads of the same drive and state on both sides: (n, targets).
+    """How much each target changes between the two known loads that enclose an asked one: (n, targets).
 
-    A cliff stands anywhere between the two; a process with one length for all loads does not know of it. Beyond the
-    outermost known load it is 0.
+    Only known loads of the same drive and state count. A cliff may stand anywhere between the two, and a process with
+    one length scale for all loads cannot express it. For loads outside all known ones the answer is 0.
     """
     found = np.zeros((len(asked["load"]), outcomes.shape[1]))
     for i, here in enumerate(asked["load"]):
