@@ -119,6 +119,30 @@ struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes)
 	return b;
 }
 
+void trust_both(struct dm_target *volume, struct dm_target *const legs[2])
+{
+	static struct bio_vec vec;
+	struct stub_bio *whole = new_bio(REQ_OP_WRITE, 0, 0, 4096), *part;
+	char words[64];
+
+	for (u32 k = 0; k < 2; k++) {
+		snprintf(words, sizeof(words), "trust %u %llu", k, (unsigned long long)count_of(volume, "generation", k));
+		CHECK(tell(volume, words) == 0, "trust");
+	}
+	whole->bio.bi_io_vec = &vec;
+	stub_submit(volume, whole);
+	for (u32 k = 0; k < 2; k++) {
+		part = new_bio(REQ_OP_WRITE, 0, 2048, 4096);
+		part->bio.bi_io_vec = &vec;
+		stub_submit(legs[k], part);
+		stub_complete(part, BLK_STS_OK);
+		free(part);
+	}
+	stub_complete(whole, BLK_STS_OK);
+	free(whole);
+	stub_run_works();
+}
+
 void end_probes(struct dm_target *ti)
 {
 	struct linnet_dm *dm = ti->private;

@@ -49,6 +49,9 @@ struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes);
 /* The devices answer the probes that the target has sent; no other bio of its own is in flight. */
 void end_probes(struct dm_target *ti);
 
+/* Trusts both legs of a volume above md: by message, and a write that md sends to both. Their data begin at sector 2048. */
+void trust_both(struct dm_target *volume, struct dm_target *const legs[2]);
+
 /* State of a replica in the status line. */
 char state_of(struct dm_target *ti, u32 leg);
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts instructions per decision, for callgrind. count POLICY MODEL READS BATCH runs reads on three replicas, eight
- * in flight: BATCH of them end, then BATCH more arrive. Only code inside measured_map and measured_end is counted.
- * The target's own probes are answered and not counted. Prints the number of bytes that the target keeps. count write WRITES, count read READS: the same on a volume above
- * md with two legs, one I/O at a time; a write is one at each of three devices. count hedge READS: hedgeable reads of
- * 4 KiB on two replicas, of which none is late; without the allocation and the copying, which are the kernel's.
+ * Counts instructions per decision, for callgrind. Only code inside measured_map and measured_end is counted. The
+ * target's own probes are answered and not counted. Prints the number of bytes that the target keeps.
+ *
+ *   count POLICY MODEL READS BATCH   reads on three replicas, eight in flight: BATCH of them end, then BATCH more arrive
+ *   count write WRITES, read READS   the same on a volume above md with two legs, one I/O at a time; a write is one at
+ *                                    each of three devices
+ *   count hedge READS                hedgeable reads of 4 KiB on two replicas, of which none is late; without the
+ *                                    allocation and the copying, which are the kernel's
  */
 #include "block.h"
 #include "linnet-dm.h"

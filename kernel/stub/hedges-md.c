@@ -4,30 +4,6 @@
 
 static struct dm_target *legs[2];
 
-static void trust_legs(void)
-{
-	static struct bio_vec vec;
-	struct stub_bio *whole = new_bio(REQ_OP_WRITE, 0, 0, 4096), *part;
-	char words[64];
-
-	for (u32 k = 0; k < 2; k++) {
-		snprintf(words, sizeof(words), "trust %u %llu", k, (unsigned long long)count_of(hedging, "generation", k));
-		CHECK(tell(hedging, words) == 0, "trust");
-	}
-	whole->bio.bi_io_vec = &vec;
-	stub_submit(hedging, whole);
-	for (u32 k = 0; k < 2; k++) {
-		part = new_bio(REQ_OP_WRITE, 0, 2048, 4096);
-		part->bio.bi_io_vec = &vec;
-		stub_submit(legs[k], part);
-		stub_complete(part, BLK_STS_OK);
-		free(part);
-	}
-	stub_complete(whole, BLK_STS_OK);
-	free(whole);
-	stub_run_works();
-}
-
 void check_hedges_above_md(void)
 {
 	char *error;
@@ -42,7 +18,7 @@ void check_hedges_above_md(void)
 	hedging = make("md /dev/leg7 2 253:0 2048 253:1 2048 4 policy shortest-queue hedge 50", false, &error);
 	CHECK(hedging, "a volume: %s", error);
 	plain(SIZE, "nothing is trusted");
-	trust_legs();
+	trust_both(hedging, legs);
 	app = hedged(64);
 	for (u32 k = 0; k < 2; k++)
 		CHECK(stub_own[k]->bi_iter.bi_sector == 64 + 2048 + 16, "a copy's sector");

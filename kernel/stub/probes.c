@@ -244,30 +244,6 @@ static void check_expired(const char *policy, u64 age_ns)
 
 static struct dm_target *legs[2];
 
-static void trust_legs(void)
-{
-	static struct bio_vec vec;
-	struct stub_bio *whole = new_bio(REQ_OP_WRITE, 0, 0, 4096), *part;
-	char words[64];
-
-	for (u32 k = 0; k < 2; k++) {
-		snprintf(words, sizeof(words), "trust %u %llu", k, (unsigned long long)count_of(top, "generation", k));
-		CHECK(tell(top, words) == 0, "trust");
-	}
-	whole->bio.bi_io_vec = &vec;
-	stub_submit(top, whole);
-	for (u32 k = 0; k < 2; k++) {
-		part = new_bio(REQ_OP_WRITE, 0, 2048, 4096);
-		part->bio.bi_io_vec = &vec;
-		stub_submit(legs[k], part);
-		stub_complete(part, BLK_STS_OK);
-		free(part);
-	}
-	stub_complete(whole, BLK_STS_OK);
-	free(whole);
-	stub_run_works();
-}
-
 /* Leg 0 fails steered reads, which go through md. Its time is over afterwards. */
 static void fail_steered(void)
 {
@@ -295,7 +271,7 @@ static void check_above_md(void)
 	}
 	top = make("md /dev/leg7 2 253:0 2048 253:1 2048 2 policy shortest-queue", false, &error);
 	CHECK(top, "a volume: %s", error);
-	trust_legs();
+	trust_both(top, legs);
 	fail_steered();
 	goes_to(1, __LINE__);
 	stub_run_works();
@@ -312,7 +288,7 @@ static void check_above_md(void)
 	stub_run_works();
 	CHECK(!stub_own_count && count_of(top, "unprobed", -1) == 1, "a leg that is suspended is probed");
 	legs[0]->type->resume(legs[0]);
-	trust_legs(); /* md's write there ended well, so the leg is back in service */
+	trust_both(top, legs); /* md's write there ended well, so the leg is back in service */
 	fail_steered();
 	goes_to(1, __LINE__);
 	stub_run_works();

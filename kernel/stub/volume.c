@@ -83,14 +83,11 @@ static int trust(u32 k, u64 generation)
 	return tell(top, words);
 }
 
-static void trust_both(void)
+static void trust_legs(void)
 {
-	for (u32 k = 0; k < 2; k++)
-		CHECK(trust(k, count_of(top, "generation", k)) == 0, "trust is refused");
-	write_to(3, 0, &vecs[0]);
+	trust_both(top, legs);
 	for (u32 k = 0; k < 2; k++)
 		wants(k, "trusted", NULL, __LINE__);
-	stub_run_works();
 }
 
 /* Where reads go: bit per drive, and ARRAY. */
@@ -121,7 +118,7 @@ static void check_trust(void)
 	CHECK(tell(top, "trust 2 1") == -EINVAL && tell(top, "trust 0 -1") == -EINVAL && tell(top, "trust 0") == -EINVAL,
 	      "messages that are refused");
 	CHECK(tell(top, "ioprio 0x5004") == 0 && tell(top, "revoke on") == -EINVAL, "a volume above md revokes");
-	trust_both();
+	trust_legs();
 	CHECK(reads() == 3, "reads do not go to both drives");
 	old = count_of(top, "generation", 1);
 	write_to(1, 8, &vecs[0]);
@@ -129,7 +126,7 @@ static void check_trust(void)
 	wants(0, "trusted", NULL, __LINE__);
 	CHECK(reads() == 1U << ARRAY, "reads go past md with one trusted leg");
 	CHECK(trust(1, old) == -ESTALE, "an old generation is taken");
-	trust_both();
+	trust_legs();
 	for (u32 i = 0; i < 2; i++) {
 		CHECK(tell(top, i ? "policy baseline" : "off") == 0 && reads() == 1U << ARRAY, "steered though off");
 		CHECK(tell(top, i ? "policy shortest-queue" : "on") == 0 && reads() == 3, "not steered though on");
@@ -140,7 +137,7 @@ static void check_trust(void)
 	wants(1, "trusted", NULL, __LINE__);
 	write_to(2, 8, NULL);
 	wants(0, "untrusted", "short", __LINE__);
-	trust_both();
+	trust_legs();
 }
 
 /* One write flies when leg 1 fails in md; one that overlaps it waits, and then goes to leg 0 alone. */
@@ -169,7 +166,7 @@ static void check_overlap(void)
 	for (u32 k = 0; k < 2; k++)
 		end(part(k, 110, 4, &vecs[3]), BLK_STS_OK);
 	end(third, BLK_STS_OK);
-	trust_both();
+	trust_legs();
 }
 
 static void check_doubts(void)
@@ -183,12 +180,12 @@ static void check_doubts(void)
 	end(part(0, 200, 8, &vecs[4]), BLK_STS_OK);
 	wants(0, "untrusted", "unknown", __LINE__);
 	wants(1, "untrusted", "unknown", __LINE__);
-	trust_both();
+	trust_legs();
 	b = start(top, REQ_OP_WRITE, 300, 8, &vecs[1]);
 	end(part(0, 304, 8, &vecs[1]), BLK_STS_OK);
 	wants(1, "untrusted", "unknown", __LINE__);
 	end(b, BLK_STS_OK);
-	trust_both();
+	trust_legs();
 	/* In two parts, of which one fails. */
 	b = start(top, REQ_OP_WRITE, 300, 8, &vecs[1]);
 	for (u32 k = 0; k < 2; k++)
@@ -198,7 +195,7 @@ static void check_doubts(void)
 	wants(1, "untrusted", "error", __LINE__);
 	end(b, BLK_STS_OK);
 	wants(0, "trusted", NULL, __LINE__);
-	trust_both();
+	trust_legs();
 	/* A flush has no data, and goes to md. */
 	b = start(top, REQ_OP_WRITE | REQ_PREFLUSH, 0, 0, NULL);
 	CHECK(place(b) == ARRAY, "a flush goes to %u", place(b));
@@ -207,7 +204,7 @@ static void check_doubts(void)
 	end(b, BLK_STS_OK);
 	wants(0, "trusted", NULL, __LINE__);
 	wants(1, "untrusted", "error", __LINE__);
-	trust_both();
+	trust_legs();
 }
 
 /* md turns a write away that may not wait: no leg has missed anything, unless one has a part of it. */
@@ -234,7 +231,7 @@ static void check_turned_away(void)
 	wants(0, "untrusted", "short", __LINE__);
 	wants(1, "untrusted", "short", __LINE__);
 	end(one, BLK_STS_OK);
-	trust_both();
+	trust_legs();
 }
 
 /* A read that fails at a drive goes through md, which repairs it. */
@@ -285,7 +282,7 @@ static void check_suspend(void)
 	legs[0]->type->resume(legs[0]);
 	CHECK(trust(0, count_of(top, "generation", 0)) == 0, "trust");
 	wants(0, "pending", NULL, __LINE__);
-	trust_both();
+	trust_legs();
 	top->type->postsuspend(top);
 	wants(1, "untrusted", "suspended", __LINE__);
 	/* What ends after the volume has gone, and comes back, is unknown to it. */
@@ -297,7 +294,7 @@ static void check_suspend(void)
 		end(b, BLK_STS_OK);
 		wants(1, "untrusted", "unknown", __LINE__);
 	}
-	trust_both();
+	trust_legs();
 }
 
 #define VOLUME "md /dev/leg7 2 253:0 2048 /dev/dm-1 2048 2 policy shortest-queue"
@@ -332,7 +329,7 @@ static void check_losses(void)
 	CHECK(trust(1, old) == -ESTALE, "trust from before the loss");
 	end(part(1, 500, 8, &vecs[4]), BLK_STS_OK);
 	both_untrusted(__LINE__);
-	trust_both();
+	trust_legs();
 	CHECK(reads() == 3, "not steered");
 	/* The power fails right after that. Whatever was known is gone, and a leg is trusted on no account but md's. */
 	before = count_of(top, "generation", 0);
@@ -343,7 +340,7 @@ static void check_losses(void)
 	CHECK(trust(0, before) == -ESTALE, "trust from before the cut");
 	write_to(3, 500, &vecs[1]);
 	both_untrusted(__LINE__);
-	trust_both();
+	trust_legs();
 }
 
 static void check_refused(void)
