@@ -135,7 +135,9 @@ GROWING: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
 }
 
 
-def test_killed_commands_leave_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+def test_killed_commands_leave_the_old_file_or_the_new_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     chance = random.Random(SEED)
     print(f"seed {SEED}; repeat with LINNET_KILLS_SEED={SEED} LINNET_KILLS={KILLS}")
     write_trace(device_trace(reads=20_000), tmp_path / "in.parquet")
@@ -178,5 +180,8 @@ def test_killed_commands_leave_the_old_file_or_the_new_one(tmp_path: Path) -> No
             left.rename(whole)
             read(whole)
             whole.unlink()
+        if (number + 1) % 50 == 0:
+            with capsys.disabled():
+                print(f"{number + 1} of {KILLS} tries, {killed} killed", flush=True)
     print(f"{killed} of {KILLS} were killed; {len(lasts)} commands")
     assert killed > KILLS // 4, "the moments are too late to kill anything"
