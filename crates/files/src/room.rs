@@ -32,7 +32,7 @@ fn room_of(root: &Path, address_space: Option<u64>, data: Option<u64>) -> Option
     let statm = read("proc/self/statm").unwrap_or_default();
     let used = |field: usize| {
         let pages = statm.split_whitespace().nth(field).and_then(|pages| pages.parse::<u64>().ok());
-        pages.unwrap_or(0).saturating_mul(4096)
+        pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
     };
     let left = |most: u64, field: usize, limit| Room { bytes: most.saturating_sub(used(field)), limit };
     let space = address_space.map(|most| left(most, 0, "the limit of the address space (RLIMIT_AS, ulimit -v)"));
@@ -116,11 +116,12 @@ mod tests {
         let group = Room { bytes: 1_000_000, limit: "the memory limit of the control group" };
         assert_eq!(room_of(&root, None, None), Some(group));
         assert_eq!(room_of(&root, Some(2_000_000), None), Some(group));
-        let space = room_of(&root, Some(1_000_000), None).unwrap();
-        assert_eq!(space.bytes, 1_000_000 - 100 * 4096);
+        let page = rustix::param::page_size() as u64;
+        let space = room_of(&root, Some(100 * page + 600_000), None).unwrap();
+        assert_eq!(space.bytes, 600_000);
         assert!(space.limit.contains("RLIMIT_AS"));
-        let data = room_of(&root, Some(1_000_000), Some(40_000)).unwrap();
-        assert_eq!(data.bytes, 40_000 - 4096);
+        let data = room_of(&root, Some(200 * page + 600_000), Some(page + 40_000)).unwrap();
+        assert_eq!(data.bytes, 40_000);
         assert!(data.limit.contains("RLIMIT_DATA"));
         fs::remove_dir_all(&root).unwrap();
     }
