@@ -135,9 +135,7 @@ GROWING: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
 }
 
 
-def test_killed_commands_leave_the_old_file_or_the_new_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_killed_commands_leave_the_old_file_or_the_new_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chance = random.Random(SEED)
     print(f"seed {SEED}; repeat with LINNET_KILLS_SEED={SEED} LINNET_KILLS={KILLS}")
     write_trace(device_trace(reads=20_000), tmp_path / "in.parquet")

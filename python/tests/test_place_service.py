@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from linnet.cli.place_service import parse_slo
 from place_client import Client, Service, drives, tenant
 from place_made import GB, SHEET
+from typer import BadParameter
 
 TOML = """
 [[drives]]
@@ -222,6 +224,20 @@ def test_commands_work_on_the_state_and_the_service_finds_what_they_did(linnet, 
     assert full.returncode == 1 and "1 drives have less than 1000000000000 bytes free" in full.stderr
     for words in (["--slo", "read_latency_p99_us>=5"], ["--profile", "none-such"], ["--slo", "fast"]):
         assert linnet("place", "admit", "x", *state, *words).returncode == 2
+
+
+@pytest.mark.parametrize("percent", [50, 60, 90, 95])
+@pytest.mark.parametrize(
+    "text", ["read_latency_p99_us <= 900", "read_bandwidth_mean >= 1e+08", "read_bandwidth_mean -5 %"]
+)
+def test_an_slo_is_read_as_it_is_printed(text: str, percent: int) -> None:
+    sure = "" if percent == 50 else f" at {percent} %"
+    slo = parse_slo(text + sure)
+    assert slo.text() == text + sure and slo.confidence_percent == percent
+    assert parse_slo(f"{text} at {percent}%".replace(" ", "")) == slo
+    for odd in (42, 100):
+        with pytest.raises(BadParameter, match=f"{odd}, not one of 50"):
+            parse_slo(f"{text} at {odd}%")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from linnet.cli.output import console, destination, percent, print_json, table, 
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.place.allocate import Settings
+from linnet.place.confidence import VALUE_PERCENT
 from linnet.place.profile_file import read_profile
 from linnet.place.sheet import SheetModel
 from linnet.place.slo import Slo, Tenant
@@ -43,13 +44,16 @@ ProfileOption = Annotated[
 SloOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--slo", help="As 'read_latency_p99_us<=500', 'read_bandwidth_mean>=1e8' or 'read_bandwidth_mean-5%'."
+        "--slo",
+        help="As 'read_latency_p99_us<=500', 'read_bandwidth_mean>=1e8' or 'read_bandwidth_mean-5%'; "
+        "'read_latency_p99_us<=500 at 90%' to be kept with this confidence. Repeat it for more.",
     ),
 ]
 CapacityOption = Annotated[int, typer.Option("--capacity-bytes", help="What the tenant stores.", min=0)]
 DriveOption = Annotated[str | None, typer.Option("--drive", help="This drive or none.")]
 SLO = re.compile(
     r"(?P<metric>\w+?)\s*(?:(?P<bound><=|>=)\s*(?P<value>[\d.eE+]+)|(?P<sign>[+-])\s*(?P<percent>[\d.]+)\s*%)"
+    r"(?:\s*at\s*(?P<sure>\d+)\s*%)?"
 )
 
 
@@ -279,14 +283,17 @@ def parse_slo(text: str) -> Slo:
     found = SLO.fullmatch(text.strip())
     try:
         if found is None:
-            raise ValueError("write METRIC<=VALUE, METRIC>=VALUE, METRIC+PERCENT% or METRIC-PERCENT%")
+            raise ValueError(
+                "write METRIC<=VALUE, METRIC>=VALUE, METRIC+PERCENT% or METRIC-PERCENT%, and 'at 90%' for a confidence"
+            )
         metric = found["metric"]
         sign = found["bound"] or found["sign"]
         if ("_bandwidth_" in metric) == (sign in ("<=", "+")):
             raise ValueError("a latency has <= or +, a bandwidth >= or -")
+        sure = int(found["sure"] or VALUE_PERCENT)
         if found["bound"]:
-            return Slo(metric, bound=float(found["value"]))
-        return Slo(metric, degradation_percent=float(found["percent"]))
+            return Slo(metric, bound=float(found["value"]), confidence_percent=sure)
+        return Slo(metric, degradation_percent=float(found["percent"]), confidence_percent=sure)
     except ValueError as error:
         raise typer.BadParameter(f"{text!r}: {error}", param_hint="--slo") from error
 

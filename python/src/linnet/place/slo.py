@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from linnet.place.confidence import CONFIDENCES
+from linnet.place.confidence import CONFIDENCES, VALUE_PERCENT
 from linnet.place.words import METRICS, Profile
 
 SLOS_MAX = 8
@@ -24,7 +24,7 @@ class Slo:
     metric: str
     bound: float | None = None
     degradation_percent: float | None = None
-    confidence_percent: int = 50
+    confidence_percent: int = VALUE_PERCENT
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS and "_latency_" not in self.metric and "_bandwidth_" not in self.metric:
@@ -58,7 +58,7 @@ class Slo:
 
     def text(self) -> str:
         """In words, as tables show it."""
-        sure = "" if self.confidence_percent == 50 else f" at {self.confidence_percent} %"
+        sure = "" if self.confidence_percent == VALUE_PERCENT else f" at {self.confidence_percent} %"
         if self.bound is not None:
             return f"{self.metric} {'>=' if self.at_least else '<='} {self.bound:g}{sure}"
         return f"{self.metric} {'-' if self.at_least else '+'}{self.degradation_percent:g} %{sure}"
