@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs Rust tests that reach the C core under sanitizers: `make sanitize`. Arguments: crates, by default core, where
-# every `extern "C"` of the product is.
+# every `extern "C"` of the product is; array, tune, learn, replay, files and trace pass as well.
 #
 # AddressSanitizer and LeakSanitizer watch Rust and C, UndefinedBehaviorSanitizer C. gcc compiles the C core as it does
 # for users, at -O3 and once for each instruction set. std is not compiled again, so only its use of memory is checked.
