@@ -87,6 +87,7 @@ def whole_job(path: Path) -> None:
 # The words of each command, its output, and what reads a whole one. Others write by the same writer (linnet.files); the
 # state of the placement service has tests of its own, and what needs root is not here.
 LABEL = label_words(runs=2, workloads=4)
+ONE_DRIVE = ("--preset", "sata", "--share", "0.75")
 Case = tuple[list[str], str, Callable[[Path], object]]
 CASES: list[Case] = [
     (["trace", "convert", "in.parquet", "-o", "out.parquet"], "out.parquet", Trace.read),
@@ -97,20 +98,20 @@ CASES: list[Case] = [
     (["fit", "-t", "in.parquet", "-o", "out.linnet", "--epochs", "1"], "out.linnet", Model.load),
     (["ssd", "precondition", "--preset", "sata", "-o", "out.drive"], "out.drive", Device.load),
     (["ssd", "run", "--preset", "sata", "-w", "in.parquet", "-o", "log.csv"], "log.csv", whole_table),
-    (["compare", "-t", "in.parquet", "--policy", "baseline", "--report", "page.html"], "page.html", whole_page),
+    (["compare", "-t", "short.parquet", "--policy", "baseline", "--report", "page.html"], "page.html", whole_page),
     (["trace", "convert", "in.parquet", "-o", "out.iolog"], "out.iolog", whole_job),
-    (["ssd", "explain", "--preset", "sata", "-w", "in.parquet", "--picture", "slow.svg"], "slow.svg", xml.parse),
+    (["ssd", "explain", "--preset", "sata", "-w", "short.parquet", "--picture", "slow.svg"], "slow.svg", xml.parse),
     (["study", "accuracy", "-t", "in.parquet", "--model", "linnet", "--out", "rows.json"], "rows.json", whole_lines),
     (["place", "profile", "in.parquet", "-o", "profiles"], "profiles/in.json", read_profile),
     (["place", "profile", "in.parquet", "--store", "store.db"], "store.db", whole_store),
     (
-        ["place", "label", *label_words(runs=2, workloads=4), "-o", "table.csv", "--cache", "runs"],
+        ["place", "label", *LABEL, "-o", "table.csv", "--cache", "runs"],
         "table.csv",
         whole_table,
     ),
     (["place", "fit", "tables", "-o", "place.linnet", "--cache", "fits"], "place.linnet", read_model),
     (["place", "demo", "--tenants", "12", "-o", "demo.html"], "demo.html", whole_page),
-    (["whatif", "in.parquet", "--report", "whatif.html"], "whatif.html", whole_page),
+    (["whatif", "short.parquet", *ONE_DRIVE, "--report", "whatif.html"], "whatif.html", whole_page),
     (["dm", "export-trace", "--from", "events.txt", "-o", "recorded"], "recorded/dm-1.0.parquet", Trace.read),
     (["place", "drives", "--state", "state.db", "--add", "drives.toml"], "state.db", whole_database),
 ]
@@ -139,6 +140,8 @@ def test_killed_commands_leave_the_old_file_or_the_new_one(tmp_path: Path, capsy
     chance = random.Random(SEED)
     print(f"seed {SEED}; repeat with LINNET_KILLS_SEED={SEED} LINNET_KILLS={KILLS}")
     write_trace(device_trace(reads=20_000), tmp_path / "in.parquet")
+    # For commands that compute for seconds before they write.
+    write_trace(device_trace(reads=2_000), tmp_path / "short.parquet")
     write_ssdiq(tmp_path / "tables", repeats=1)
     (tmp_path / "events.txt").write_text(EVENTS)
     (tmp_path / "drives.toml").write_text(DRIVES)
