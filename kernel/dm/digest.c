@@ -136,7 +136,7 @@ static __always_inline void apply_arrival(struct linnet_inflight_record *record)
 	struct linnet_leg *leg = record->leg;
 	struct linnet_dm *dm = leg->dm;
 
-	linnet_replica_arrive(&leg->state, &dm->settings, flight, record->arrival.at_ns, flight->is_read, flight->probe,
+	linnet_replica_arrive(&leg->state, &dm->settings, flight, record->arrival.at_ns, record->is_read, flight->probe,
 			      record->offset_bytes, flight->size_bytes);
 	if (flight->place == LINNET_UNTRACKED)
 		this_cpu_inc(dm->counts->untracked);
@@ -385,7 +385,7 @@ void linnet_digest_arrive(struct linnet_leg *leg, struct linnet_inflight_record 
 	record->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
 	record->flight.event = 0;
 	record->flight.size_bytes = size_bytes;
-	record->flight.is_read = is_read;
+	record->is_read = is_read;
 	record->flight.probe = probe;
 	if (unlikely(!locked)) {
 		queue_event(leg, &record->arrival);

@@ -121,7 +121,7 @@ void linnet_leg_end(struct linnet_leg *leg, struct linnet_inflight_record *recor
 		return;
 	}
 	/* Another CPU's clock may be ahead of this one's. */
-	count_end(leg, record->flight.is_read, now_ns > record->arrival.at_ns ? now_ns - record->arrival.at_ns : 0, status);
+	count_end(leg, record->is_read, now_ns > record->arrival.at_ns ? now_ns - record->arrival.at_ns : 0, status);
 	record->end.at_ns = now_ns;
 	record->id = id;
 	record->status = status;

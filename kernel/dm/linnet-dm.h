@@ -114,6 +114,7 @@ struct linnet_inflight_record {
 	u64 offset_bytes; /* at the leg */
 	u64 id;
 	u32 home;         /* the CPU whose memory it is */
+	bool is_read;     /* while another CPU applies the arrival, `flight` is that one's */
 	blk_status_t status;
 };
 

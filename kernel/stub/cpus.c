@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reads through the target on several CPUs at once: cpus MODEL [--json] [--cpus N] [--rounds N] [--ms N] [--work N]. A
- * thread on each CPU keeps eight reads in flight on three replicas: one ends, the next is decided on and recorded. No
- * device is there and no kernel; this is the target's own code and its locks, with the kernel's flags. What stands for
- * the rest of a read's way through a kernel is N dependent multiplications, of three or four cycles each; 0 by default.
+ * Reads through the target on several CPUs at once: cpus MODEL [--json] [--policy NAME] [--cpus N] [--rounds N] [--ms N]
+ * [--work N]. A thread on each CPU keeps eight reads in flight on three replicas: one ends, the next is decided on and
+ * recorded. No device is there and no kernel; this is the target's own code and its locks, with the kernel's flags. What
+ * stands for the rest of a read's way through a kernel is N dependent multiplications, of three or four cycles each; 0 by
+ * default.
  *
  * For each policy and number of CPUs, by rounds: all threads on one target, and each on a target of its own, which is
  * what the machine could do if nothing were shared. Reads per second to those on one CPU in the same round: median,
@@ -96,12 +97,12 @@ static void *run(void *of)
 
 static struct dm_target *target(const char *policy)
 {
-	bool trees = !strcmp(policy, "linnet-best");
+	bool asks = !strcmp(policy, "linnet-best") || !strcmp(policy, "linnos");
 	char line[160], *error;
 	struct dm_target *ti;
 
-	snprintf(line, sizeof(line), "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 %u policy %s%s", trees ? 4 : 2, policy,
-		 trees ? " model m.linnet" : "");
+	snprintf(line, sizeof(line), "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 %u policy %s%s", asks ? 4 : 2, policy,
+		 asks ? " model m.linnet" : "");
 	ti = stub_create(line, true, &error);
 	if (!ti)
 		stub_die(error);
@@ -226,6 +227,7 @@ static int lines(const char *policy)
 int main(int argc, char **argv)
 {
 	static const char *const policies[] = { "baseline", "shortest-queue", "ewma-inflight", "linnet-best" };
+	const char *only = NULL;
 	u32 cpus = (u32)sysconf(_SC_NPROCESSORS_ONLN), rounds = 15, ms = 100;
 	bool json = false;
 
@@ -239,6 +241,8 @@ int main(int argc, char **argv)
 	for (int i = 2; i < argc; i++) {
 		if (!strcmp(argv[i], "--json"))
 			json = true;
+		else if (i + 1 < argc && !strcmp(argv[i], "--policy"))
+			only = argv[++i];
 		else if (i + 1 < argc && !strcmp(argv[i], "--cpus"))
 			cpus = (u32)atoi(argv[++i]);
 		else if (i + 1 < argc && !strcmp(argv[i], "--rounds"))
@@ -254,8 +258,8 @@ int main(int argc, char **argv)
 	rounds = clamp(rounds, 1u, (u32)ROUNDS);
 	if (!json)
 		printf("policy           cpus  target  M/cpu-s  to one CPU, by wall clock   by CPU time         on CPU %%\n");
-	for (u32 p = 0; p < ARRAY_SIZE(policies); p++)
+	for (u32 p = 0; p < (only ? 1 : ARRAY_SIZE(policies)); p++)
 		for (u32 n = 1; n <= cpus; n *= 2)
-			compare(policies[p], n, rounds, ms, json);
+			compare(only ?: policies[p], n, rounds, ms, json);
 	return 0;
 }

@@ -205,3 +205,14 @@ int scnprintf(char *to, size_t size, const char *format, ...)
 	va_end(args);
 	return n < 0 || size == 0 ? 0 : (size_t)n < size ? n : (int)size - 1;
 }
+
+#ifdef STUB_RACES
+/*
+ * With READ_ONCE and WRITE_ONCE the code says that others may write at the same time: as in KCSAN, the compiler marks
+ * volatile accesses, and they are no races.
+ */
+#define MARKED(name) void __tsan_volatile_##name(void *at); void __tsan_volatile_##name(void *at) {}
+MARKED(read1) MARKED(read2) MARKED(read4) MARKED(read8) MARKED(read16)
+MARKED(write1) MARKED(write2) MARKED(write4) MARKED(write8) MARKED(write16)
+STUB_LOCAL bool stub_races;
+#endif

@@ -163,7 +163,7 @@ static inline void spin_lock(spinlock_t *l)
 }
 static inline void spin_unlock(spinlock_t *l)
 {
-	if (unlikely(!l->held))
+	if (unlikely(!READ_ONCE(l->held)))
 		stub_die("a lock is released that is not held");
 #ifdef STUB_THREADS
 	__atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
@@ -238,6 +238,23 @@ static inline void mutex_unlock(struct mutex *m) { BUG_ON(!m->held); m->held = 0
 #define mutex_init(m) ((m)->held = 0)
 #define mutex_destroy(m) BUG_ON((m)->held)
 
+/* From here on this thread may read what others write: for ThreadSanitizer (make races). */
+#ifdef STUB_RACES
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+extern STUB_LOCAL bool stub_races;
+static inline void stub_may_race(bool may)
+{
+	if (may != stub_races)
+		(may ? AnnotateIgnoreReadsBegin : AnnotateIgnoreReadsEnd)(__FILE__, __LINE__);
+	stub_races = may;
+}
+#else
+static inline void stub_may_race(bool may)
+{
+}
+#endif
+
 typedef struct { unsigned int n; } seqcount_raw_spinlock_t;
 typedef seqcount_raw_spinlock_t seqcount_t;
 #define seqcount_raw_spinlock_init(s, l) ((s)->n = 0)
@@ -248,9 +265,9 @@ typedef seqcount_raw_spinlock_t seqcount_t;
 #endif
 #define raw_write_seqcount_begin(s) ({ (s)->n++; stub_order(); })
 #define raw_write_seqcount_end(s) ({ stub_order(); (s)->n++; })
-#define raw_read_seqcount(s) ({ unsigned int n_ = READ_ONCE((s)->n); stub_order(); n_; })
+#define raw_read_seqcount(s) ({ unsigned int n_ = READ_ONCE((s)->n); stub_order(); stub_may_race(true); n_; })
 #define read_seqcount_begin(s) READ_ONCE((s)->n)
-#define read_seqcount_retry(s, was) ({ stub_order(); READ_ONCE((s)->n) != (was); })
+#define read_seqcount_retry(s, was) ({ stub_may_race(false); stub_order(); READ_ONCE((s)->n) != (was); })
 
 #define rcu_read_lock() ((void)stub_atomic++, STUB_TRACK(stub_readers++))
 #define rcu_read_unlock() ((void)stub_atomic--, STUB_TRACK(stub_readers--))
