@@ -48,6 +48,8 @@ Hedge = Annotated[
 
 def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
     """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
+    if any(isinstance(step, (Describe, Redescribe, Forget)) for step in plan.steps) and machine.initramfs_copies():
+        plan.notes.append("the initramfs has copies of the descriptions; afterwards: update-initramfs -u -k all")
     if json:
         told = {"warnings": plan.warnings, "refusals": plan.refusals, "notes": plan.notes}
         performed = [] if plan.refusals and not dry_run else [str(step) for step in plan.steps]
