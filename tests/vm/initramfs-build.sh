@@ -3,7 +3,6 @@
 # Makes an initramfs with Debian's mkinitramfs, for the case boot-initramfs: initramfs-build.sh WORK RELEASE KERNEL-ROOT
 # [MODULE]. Needs a mount namespace of its own: the kernel's modules, our files and WORK/volumes.d are put into a copy of
 # this Debian (an overlay), and nothing of it stays. The result is WORK/initrd, what was said is in WORK/said.
-# NO_RULE=1 leaves out the rule for udev, NO_HOOK=1 the hook.
 set -euo pipefail
 work=$1 release=$2 kernel=$3 module=${4:-}
 # layer NAME LOWER: LOWER with changes that are kept in memory, at WORK/over/NAME/root.
@@ -28,8 +27,8 @@ cp "$kernel/boot/config-$release" "$root/boot/"
 
 files=$PWD/kernel/package/boot
 install -D -m 755 -t "$root/usr/lib/linnet" "$files/volume"
-[ -n "${NO_RULE:-}" ] || install -D -m 644 -t "$root/usr/lib/udev/rules.d" "$files/63-md-raid-linnet.rules"
-[ -n "${NO_HOOK:-}" ] || cp -r "$files"/initramfs/* "$root/usr/share/initramfs-tools/"
+install -D -m 644 -t "$root/usr/lib/udev/rules.d" "$files/63-md-raid-linnet.rules"
+cp -r "$files"/initramfs/* "$root/usr/share/initramfs-tools/"
 install -D -m 644 -t "$root/etc/linnet/volumes.d" "$work"/volumes.d/*
 install -D -m 644 -t "$root/lib/firmware/linnet" "$work/m.linnet"
 # Only what these machines need, and no configuration of this host.

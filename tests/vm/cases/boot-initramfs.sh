@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The root file system is on a volume above md: Debian's initramfs puts it together, with our hook, and mounts it from
 # there. Nothing is steered until trust is given. Without the module in the initramfs, and with one drive, the same root
-# file system is mounted from the array; with an old description in the initramfs from an untrusted volume. NO_HOOK=1
-# leaves our hook out, NO_RULE=1 our rule, and the first boot must then fail.
+# file system is mounted from the array; with an old description in the initramfs from an untrusted volume.
+# WITHOUT=FILE takes a file out of the initramfs again, which must be noticed: WITHOUT=63-md-raid-linnet.rules in the
+# first boot, WITHOUT=local-premount/linnet in the second.
 # vm: host timeout=3600
 set -euo pipefail
 . tests/vm/lib.sh
@@ -50,6 +51,10 @@ build "$MODULES/dm-linnet.ko"
 expect_like "what is said of a missing model" "$(cat "$work/said")" "other.conf names the model gone.linnet"
 unpack
 mv "$work/initrd" "$work/initrd.volume"
+if [ -n "${WITHOUT:-}" ]; then
+	find "$work/tree" -path "*/$WITHOUT" -print -delete
+	pack "$work/initrd.volume"
+fi
 
 # The root file system has the same programs as the initramfs, and files to check.
 cp -a "$work/tree" "$work/root"
