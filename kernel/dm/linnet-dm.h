@@ -359,9 +359,9 @@ void linnet_probe_destroy(struct linnet_dm *dm);
 int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
 
 /*
- * Decides on a read and records it at the chosen leg: io->leg, and io->id. The bio is marked with LINNET_FAILFAST if
- * somebody else could serve it. Returns false, with io->status, if it is revoked or no leg is left. Any process
- * context.
+ * Decides on a read and records it at the chosen leg: io->leg, and io->id. The bio, unless it is readahead, is marked
+ * with LINNET_FAILFAST if somebody else could serve it. Returns false, with io->status, if it is revoked or no leg is
+ * left. Any process context.
  */
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke);
 

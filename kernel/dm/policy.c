@@ -369,6 +369,9 @@ bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, b
 	}
 	/* Above md, md is left when no leg is. */
 	io->failfast = is_power_of_2(usable) && !dm->volume ? 0 : LINNET_FAILFAST & ~bio->bi_opf;
+	/* The block layer does so by itself, with every flag, and warns when a merged bio has only some of them. */
+	if (bio->bi_opf & REQ_RAHEAD)
+		io->failfast = 0;
 	bio->bi_opf |= io->failfast;
 	return true;
 }

@@ -21,7 +21,12 @@ for other in $others; do
 	[ "$other" = "$release" ] || dkms install "linnet/$version" -k "$other" --force ||
 		echo "not built for $other; afterwards: dkms install linnet/$version -k $other" >&2
 done
-# Starts volumes above md at boot.
+# Starts volumes above md at boot, in the initramfs too.
 install -D -m 755 "$(dirname "$0")/boot/volume" /usr/lib/linnet/volume
 install -D -m 644 -t /usr/lib/udev/rules.d "$(dirname "$0")"/boot/*.rules
+for script in hooks/linnet scripts/local-premount/linnet; do
+	install -D -m 755 "$(dirname "$0")/boot/initramfs/$script" "/usr/share/initramfs-tools/$script"
+done
+set -- /etc/linnet/volumes.d/*.conf
+[ ! -e "$1" ] || echo "for the volumes in /etc/linnet/volumes.d: update-initramfs -u -k $release"
 echo "installed; load them with: modprobe dm-linnet, modprobe linnet-tune"

@@ -33,6 +33,7 @@ reads use the drive of a leg that is suspended|member.c|/^static void shut/,/^}/
 trust from while the volume was suspended|volume.c|/doubt_legs(volume, LINNET_DOUBT_NEW);/d
 a suspended volume keeps its trust|volume.c|/doubt_legs(volume, LINNET_DOUBT_SUSPENDED);/d
 REQ_FAILFAST for the last leg|policy.c|s/is_power_of_2(usable) \&\& !dm->volume ? 0 : //
+some of the flags of REQ_FAILFAST on readahead|policy.c|/if (bio->bi_opf & REQ_RAHEAD)/,+1d
 REQ_FAILFAST stays|target.c|s/REQ_NOWAIT | io->failfast/REQ_NOWAIT/
 a worker's read may not wait|target.c|s/REQ_POLLED | REQ_NOWAIT/REQ_POLLED/
 a worker's write may not wait|volume.c|/bi_opf &= ~REQ_NOWAIT;/d

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Checks what the bios of reads carry (spec/dm-target.md, "Flags of a read"): REQ_NOWAIT stays until a worker
- * sends the read again, and REQ_FAILFAST is added exactly while somebody else could serve the read.
+ * sends the read again, and REQ_FAILFAST is added exactly while somebody else could serve the read, and
+ * never to readahead.
  */
 #include "hedges.h"
 
@@ -20,7 +21,7 @@ static void check_legs(u32 count, blk_opf_t own)
 	for (u32 n = 1; n <= count; n++) {
 		CHECK(b->below, "%u legs: attempt %u", count, n);
 		CHECK((b->bio.bi_opf & REQ_NOWAIT) == (n == 1 ? own & REQ_NOWAIT : 0), "%u legs, attempt %u: NOWAIT", count, n);
-		CHECK((b->bio.bi_opf & ADDED) == (n < count ? ADDED : own & ADDED), "%u legs, attempt %u: flags %x", count, n,
+		CHECK((b->bio.bi_opf & ADDED) == (n < count && !(own & REQ_RAHEAD) ? ADDED : own & ADDED), "%u legs, attempt %u: flags %x", count, n,
 		      b->bio.bi_opf);
 		stub_complete(b, BLK_STS_IOERR);
 		stub_run_works();
@@ -72,6 +73,7 @@ void check_flags(void)
 		check_legs(count, 0);
 		check_legs(count, REQ_NOWAIT);
 		check_legs(count, REQ_NOWAIT | REQ_FAILFAST_DEV);
+		check_legs(count, REQ_RAHEAD);
 	}
 	check_out();
 	check_copies(2);

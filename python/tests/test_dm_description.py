@@ -125,6 +125,19 @@ def test_a_device_without_a_description_gets_none(host: Machine, model: str) -> 
     assert len(host.ran) == 3 and not host.description("vol").parent.exists()
 
 
+def test_copies_in_the_initramfs_are_mentioned(host: Machine) -> None:
+    describe(host, "policy baseline")
+    for path in ("usr/share/initramfs-tools/hooks/linnet", "usr/sbin/update-initramfs"):
+        assert "update-initramfs" not in "".join(call("policy", "vol", "linnos")[1:])
+        (host.root / path).parent.mkdir(parents=True)
+        (host.root / path).touch()
+    assert "afterwards: update-initramfs -u -k all" in call("policy", "vol", "linnos")[2]
+    told = json.loads(call("policy", "vol", "linnos", "--json")[1])
+    assert len(told["notes"]) == 1 and not any("update-initramfs" in step for step in told["steps"])
+    host.description("vol").unlink()
+    assert "update-initramfs" not in call("policy", "vol", "linnos")[2]
+
+
 def test_dry_run_and_json(host: Machine, model: str) -> None:
     path = describe(host, "policy baseline hedge 1")
     before = path.read_bytes()

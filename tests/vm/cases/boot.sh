@@ -2,7 +2,7 @@
 # A volume above md comes back after a power cut under load: udev puts the array on the legs, the volume above it,
 # nothing is steered until trust is given, and what was acknowledged is there. Without the module the array starts on its
 # drives, and with one drive without the volume. The host's systemd-udevd runs in the machine, with Debian's rules for md;
-# the initramfs is not tested. NO_RULE=1 leaves our rule out, and the second boot must then fail.
+# the case boot-initramfs tests the initramfs. NO_RULE=1 leaves our rule out, and the second boot must then fail.
 # vm: host timeout=3600
 . tests/vm/lib.sh
 [ -x /lib/systemd/systemd-udevd ] || skip "no systemd-udevd"

@@ -47,15 +47,17 @@ for module in dm-linnet linnet-tune; do
 done >"$work/info"
 cp "$root/lib/modules/$release/updates/dkms/"{dm-linnet,linnet-tune}.ko* "$work/"
 inside modinfo -k "$release" -n dm-linnet linnet-tune
-for file in boot/volume:usr/lib/linnet/volume boot/63-md-raid-linnet.rules:usr/lib/udev/rules.d/63-md-raid-linnet.rules; do
+for file in boot/volume:usr/lib/linnet/volume boot/63-md-raid-linnet.rules:usr/lib/udev/rules.d/63-md-raid-linnet.rules \
+	boot/initramfs/{hooks,scripts/local-premount}/linnet; do
+	[ "$file" != "${file#*:}" ] || file+=:usr/share/initramfs-tools/${file#boot/initramfs/}
 	cmp "kernel/package/${file%:*}" "$root/${file#*:}"
-	[ "${file##*/}" != volume ] || [ -x "$root/${file#*:}" ]
+	[ "${file%.rules}" != "$file" ] || [ -x "$root/${file#*:}" ]
 done
 echo "\$ apt purge linnet-dkms"
 inside apt-get purge -qq -y linnet-dkms 2>&1 | grep -v '^(Reading database'
 inside dkms status linnet >"$work/after"
 for path in "$root"/usr/src/linnet-* "$root"/var/lib/dkms/linnet "$root/lib/modules/$release"/updates/dkms/{dm-linnet,linnet-tune}* \
-	"$root/usr/lib/linnet/volume" "$root"/usr/lib/udev/rules.d/*linnet*; do
+	"$root/usr/lib/linnet/volume" "$root"/usr/lib/udev/rules.d/*linnet* "$root"/usr/share/initramfs-tools/{hooks,scripts/local-premount}/linnet; do
 	[ ! -e "$path" ] || { echo "failed: ${path#"$root"} stays after removal"; exit 1; }
 done
 rm "$root/lib/modules/$release/build" # KDIR= gives the path of the headers

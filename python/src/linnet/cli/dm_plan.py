@@ -48,6 +48,7 @@ Hedge = Annotated[
 
 def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
     """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
+    plan.notes += initramfs_notes(machine, plan)
     if json:
         told = {"warnings": plan.warnings, "refusals": plan.refusals, "notes": plan.notes}
         performed = [] if plan.refusals and not dry_run else [str(step) for step in plan.steps]
@@ -77,6 +78,14 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> N
             print(step, flush=True)
             if not dry_run:
                 perform(machine, step)
+
+
+def initramfs_notes(machine: Host, plan: Plan) -> list[str]:
+    """What to do about the initramfs after a plan that changes a description."""
+    changes = any(isinstance(step, (Describe, Redescribe, Forget)) for step in plan.steps)
+    if not changes or not machine.initramfs_copies():
+        return []
+    return ["the initramfs has copies of the descriptions; afterwards: update-initramfs -u -k all"]
 
 
 def perform(machine: Host, step: Step) -> None:

@@ -37,6 +37,11 @@ class Host:
         """What a volume above md is started with, at boot (``/usr/lib/linnet/volume``) and by ``linnet dm start``."""
         return self.root / "etc/linnet/volumes.d" / f"{name}.conf"
 
+    def initramfs_copies(self) -> bool:
+        """Are descriptions copied into the initramfs, by our hook of initramfs-tools?"""
+        needed = ("usr/share/initramfs-tools/hooks/linnet", "usr/sbin/update-initramfs")
+        return all((self.root / path).exists() for path in needed)
+
     @contextmanager
     def held(self, name: str | None) -> Iterator[None]:
         """Keep udev from putting this volume or its array together. What ends this process ends that, too."""
