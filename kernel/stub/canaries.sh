@@ -44,7 +44,7 @@ events CPU by CPU|digest.c|s/event_of(b)->at_ns < event_of(a)->at_ns ? &b : &a/\
 an end before its arrival is lost|digest.c|s/dm->digest.late = events;/dm->digest.late = NULL;/
 the digest is never renewed|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/most_us/
 the digest is renewed for each read|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/0/
-an error waits for the next read|digest.c|s/failed || !READ_ONCE/!READ_ONCE/
+an error waits for the next read|digest.c|s/unlikely(failed || !READ_ONCE/unlikely((failed \&\& 0) || !READ_ONCE/
 a probe by a digest|policy.c|s/if (!routing.locked) {/if (0) {/
 the digest lacks reads decided under the lock|digest.c|s/if (unlikely(leg->dm->digest.followed)) {/if (0) {/
 a removed target reports the last ends|target.c|/^static void destroy/,/^}/{/linnet_digest_destroy/d;s/^\tcancel_work_sync.*/&\n\tlinnet_digest_destroy(dm);/}
