@@ -61,7 +61,7 @@ a suspended device waits for a worker|probe.c|s/if (cancel_work_sync(&leg->probe
 two probes of a leg|probe.c|s/if (test_and_set_bit(LINNET_LEG_PROBED, &leg->flags))/set_bit(LINNET_LEG_PROBED, \&leg->flags);\n\tif (0)/
 a probe's end is lost|probe.c|/^static void probe_ended/,/^}/s/\tfinish(leg);/\t;/
 a probe's error is no error|probe.c|s/probe->id, bio->bi_status/probe->id, BLK_STS_OK/
-a probe's end is not recorded|probe.c|/\tlinnet_leg_end(leg, &probe->record/d
+a probe's end is not recorded|probe.c|/\tlinnet_leg_end(leg, probe->record/d
 the submitter of a read sends the probe|probe.c|s/\tschedule_work(&probe->work);/\tsend(\&probe->work);/
 a probe keeps a drive from being suspended|probe.c|/linnet_volume_steered/s/linnet_volume_steered.*/(void)0;/
 a probe of a leg that is suspended|volume.c|/^struct block_device \*linnet_volume_enter/,/^}/s/linnet_member_enter(leg->member)/leg->member->bdev ?: volume->md->bdev/
