@@ -40,7 +40,10 @@ static struct linnet_inflight_record *record_of(struct linnet_event *event)
 			       container_of(event, struct linnet_inflight_record, arrival);
 }
 
-/* What is left to do once the lock is free, and interrupts are on where they were: on PREEMPT_RT, memory is not freed else. */
+/*
+ * What is left to do after the lock is released and interrupts are as they were before: on PREEMPT_RT, memory may not be
+ * freed with interrupts off.
+ */
 struct rest {
 	struct llist_node *unused;
 	u32 turned;
