@@ -4,6 +4,8 @@
 import json
 import os
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -176,9 +178,20 @@ def test_damaged_rows_of_a_store_are_refused_or_read(tmp_path):
     file.close()
 
 
+def test_a_new_store_is_opened_by_several_at_once(tmp_path):
+    together = threading.Barrier(6)
+
+    def make(path: Path) -> None:
+        together.wait()
+        ProfileStore(path).close()
+
+    with ThreadPoolExecutor(6) as pool:
+        for n in range(60):
+            list(pool.map(make, [tmp_path / f"{n}.db"] * 6))
+
+
 def test_two_writers_of_a_store_lose_nothing(tmp_path):
     (one,), _ = from_file(_trace(tmp_path / "web.parquet", seconds=1))
-    from concurrent.futures import ThreadPoolExecutor
 
     def write(n: int) -> None:
         with ProfileStore(tmp_path / "p.db") as store:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from linnet.place.words import FEATURES
 SCHEMA = 1
 VALUE_BYTES_MAX = 1 << 20
 """Bytes of a value or a row; a profile has some 300."""
+WAIT_S = 30.0
+"""How long a writer waits for others."""
 
 _TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -79,7 +82,7 @@ class ProfileStore:
         if not create and not self.path.exists():
             raise TenantError(f"{self.path}: no such store; `linnet place profile TRACE --store {self.path}` makes it")
         try:
-            self._file = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            self._file = sqlite3.connect(self.path, timeout=WAIT_S, isolation_level=None)
         except sqlite3.Error as error:
             raise TenantError(f"{self.path}: cannot be opened: {error}") from error
         try:
@@ -95,7 +98,7 @@ class ProfileStore:
         # The file may be a stranger's: its own triggers and views call no function of SQLite, and a value has a limit.
         self._file.execute("PRAGMA trusted_schema = OFF")
         self._file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
-        self._file.execute("PRAGMA journal_mode = WAL")
+        self._use_wal()
         with self._transaction():
             tables = {name for (name,) in self._file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if not tables:
@@ -108,6 +111,18 @@ class ProfileStore:
         if found is None or found[0] != str(SCHEMA):
             version = found[0] if found else "unknown"
             raise TenantError(f"{self.path}: schema {version}, this release knows {SCHEMA}; use a newer release")
+
+    def _use_wal(self) -> None:
+        # Where several open a new file at once, SQLite refuses the change of mode without waiting for its time limit.
+        until = time.monotonic() + WAIT_S
+        while True:
+            try:
+                self._file.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            time.sleep(0.005)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
