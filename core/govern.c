@@ -3,12 +3,12 @@
  * From verdicts to changes, for one file: when a window is full, when a verdict is trusted, and when a change is taken
  * back.
  *
- * A window ends after a second, or sooner where the verdict changes and is certain: another way of reading, or another
- * value for reads in order (which a model or a measurement gave, and not the features). A verdict below the floor of
- * confidence waits for more, up to some seconds. After a change the next full window is compared with the one that led
- * to it: where the new value costs more, the old one returns and the file is left alone for a while, longer each time.
- * Both costs are at the price that a jump had when the change was proposed: on a way to a server it follows what others
- * read there.
+ * A window ends after a second. It ends sooner if the verdict has changed and is certain: another way of reading, or
+ * another value for sequential reads, which comes from a model or a measurement and not from the features. Below the
+ * floor of confidence a window grows, up to some seconds. After a change the next full window is compared with the one
+ * that led to it. If the new value costs more, the old one returns, and the file is left alone for a while, longer each
+ * time. Both costs use the price that a jump had when the change was proposed: on a path to a server that price depends
+ * on what others read there.
  */
 #include "readahead.h"
 
@@ -38,10 +38,7 @@ void linnet_governor_correct(struct linnet_governor *governor, uint32_t kib)
 		governor->original_kib = governor->current_kib = governor->previous_kib = kib;
 }
 
-/*
- * For reads in order values come from elsewhere than the window's features, so that more features would not change
- * them.
- */
+/* The value for sequential reads does not come from the window's features, so a longer window would not change it. */
 static int is_new(const struct linnet_governor *governor, const struct linnet_readahead_verdict *verdict)
 {
 	if (verdict->reading != governor->reading)
@@ -90,7 +87,7 @@ static void propose(struct linnet_governor *governor, uint64_t now_ns, const str
 	int agreed, flaps;
 
 	governor->reading = verdict->reading;
-	/* In order the file's own value is right, unless it is below what the kernel would take. */
+	/* For sequential reads the file's own value is right, unless it is below the kernel's default. */
 	if (to == 0)
 		to = governor->original_kib > LINNET_READAHEAD_DEFAULT_KIB ? governor->original_kib :
 									      LINNET_READAHEAD_DEFAULT_KIB;

@@ -55,7 +55,8 @@ class Timeline:
     def followed(self) -> list[tuple[str, float]]:
         """Phases in which a file got a value that suits the phase, and seconds from its start until the first did.
 
-        A change that the phase before had led to may come after its end; it has the other direction and does not count.
+        A change caused by the previous phase may come after that phase has ended. Its value suits that phase and not
+        this one, so it does not count.
         """
         starts = [*self.phases, (float("inf"), "")]
         found = []
@@ -67,7 +68,7 @@ class Timeline:
 
 
 def words(database: Database, bed: Bed, folder: str, benchmarks: tuple[str, ...], seconds: int) -> list[str]:
-    """Benchmarks in one process. Those at random end with the time, those in order with the data."""
+    """Benchmarks in one process. Random ones end after ``seconds``, sequential ones at the end of the data."""
     limit = ("--use_existing_db=1", "--stats_interval_seconds=1", f"--duration={seconds}", f"--reads={10**9}")
     return database.words(bed, folder, ",".join(benchmarks), *limit, *MIXGRAPH)
 
@@ -124,7 +125,7 @@ def mixed(bed: Bed, database: Database, more: list[str] | None, seconds: int, lo
     bed.cold()
     with tuned(bed, log, more):
         running = {}
-        # A scan ends with the data: again and again, until both are ended.
+        # A scan ends with the data, so it is repeated until the time is over.
         for benchmark, folder, times in (("readrandom", "db", 1), ("readseq", "other", 200)):
             command = words(database, bed, folder, (benchmark,) * times, 2 * seconds)
             running[benchmark] = bed.start(["timeout", str(seconds), *command])

@@ -124,8 +124,8 @@ struct block_device *linnet_member_enter(struct linnet_member *member)
 	struct block_device *bdev;
 
 	atomic_inc(&member->reading);
-	smp_mb__after_atomic(); /* with shut: either it sees the read, or the read sees that bdev is NULL */
-	bdev = smp_load_acquire(&member->bdev); /* `start` belongs to it */
+	smp_mb__after_atomic(); /* pairs with shut(): it sees the read, or the read sees that bdev is NULL */
+	bdev = smp_load_acquire(&member->bdev); /* orders `start`, which belongs to it */
 	if (!bdev)
 		linnet_member_leave(member);
 	return bdev;

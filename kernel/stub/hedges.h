@@ -15,19 +15,19 @@ struct app {
 	struct bio_vec vecs[DIV_ROUND_UP(SIZE, PAGE_SIZE)];
 };
 
-/* The target that the following are about, with hedging on. */
+/* The target under test, with hedging on. */
 extern struct dm_target *hedging;
 
-/* Starts a read. It has ended well, with this byte everywhere, and nobody may touch it any more. */
 struct app *start_read(u64 sector, u32 size);
+/* Checks that the read has ended well and holds this byte everywhere. The read may not be used after that. */
 void got(struct app *app, u8 fill, int line);
 /* The number of a bio's device. */
 u32 place(const struct bio *bio);
 /* Time passes, and what is late is sent again. */
 void late(u64 ns);
-/* Reads that are answered in time pay for hedges. */
+/* Makes this many reads that are answered in time, which add to the budget of hedges. */
 void earn(u32 count);
-/* A read with two copies in flight: that at stub_own[0] was first. */
+/* A read with two copies in flight; the one at stub_own[0] was sent first. */
 struct app *hedged(u64 sector);
 /* Checks that a read of this size is not hedged, but sent as it is. */
 void plain(u64 size, const char *why);

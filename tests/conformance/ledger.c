@@ -157,7 +157,7 @@ static void all_trusted(void)
 			broken("not the reports that counted", k, 0);
 }
 
-/* A write up to the last sector of a region lies in one; the first sector of the next makes two. */
+/* A write that ends with the last sector of a region lies in one region; one sector more makes it two. */
 static void regions(void)
 {
 	phase = "regions";
@@ -171,7 +171,8 @@ static void regions(void)
 }
 
 /*
- * One write flies, a leg fails, and an overlapping write comes: what the leg still does of the first is not the second.
+ * One write is in flight, a leg fails, and an overlapping write comes. What the leg then completes of the first write must
+ * not count for the second.
  */
 static void overlapping(void)
 {
@@ -254,7 +255,7 @@ static void reused(void)
 	all_trusted();
 	begin(0, 0, 4, DATA, 0);
 	take(0);
-	/* Also not for one of another ledger: a table is loaded again, and its ledger begins where the time is. */
+	/* Nor for a write of another ledger: when a table is loaded again, its ledger's serials begin above all earlier ones. */
 	if (writes[0].entry.serial <= FIRST)
 		broken("a serial that an earlier ledger had", -1, 0);
 	serial = linnet_ledger_arrive(&ledger, &extent);
@@ -268,7 +269,7 @@ static void reused(void)
 		broken("an old request counts for a new write", 1, 0);
 }
 
-/* Data of unknown origin takes the trust of every leg, when it comes and when it has been written. */
+/* Data of unknown origin ends the trust in every leg, both when it arrives and when it has been written. */
 static void around(void)
 {
 	struct linnet_extent extent = { BASE, BASE + 4, &copy, DATA };

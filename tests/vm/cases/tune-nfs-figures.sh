@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Readahead of an NFS mount over three ways and two disks: default, fixed values, `linnet tune nfs`. Prints tables; the
-# machine's clock counts instructions, so that the load of the host has no influence. FIGURES has options of
-# nfs_figures.py.
+# Readahead of an NFS mount at three round trips and on two disks: default, fixed values, `linnet tune nfs`. Prints tables.
+# The machine's clock counts instructions, so the load of the host has no influence. FIGURES: options of nfs_figures.py.
 # vm: host slow timeout=14400
 : "${KERNEL:?}" "${VMLAB:?}"
 [ -x .venv/bin/linnet ] || { echo "no .venv/bin/linnet (make build)"; exit 77; }
