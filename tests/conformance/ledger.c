@@ -171,8 +171,8 @@ static void regions(void)
 }
 
 /*
- * One write is in flight, a leg fails, and an overlapping write comes. What the leg then completes of the first write must
- * not count for the second.
+ * One write is in flight, a leg fails, and an overlapping write comes. What the leg then completes of the first write
+ * must not count for the second.
  */
 static void overlapping(void)
 {
@@ -255,7 +255,7 @@ static void reused(void)
 	all_trusted();
 	begin(0, 0, 4, DATA, 0);
 	take(0);
-	/* Nor for a write of another ledger: when a table is loaded again, its ledger's serials begin above all earlier ones. */
+	/* Nor for a write of another ledger: when a table is loaded again, serials begin above all earlier ones. */
 	if (writes[0].entry.serial <= FIRST)
 		broken("a serial that an earlier ledger had", -1, 0);
 	serial = linnet_ledger_arrive(&ledger, &extent);
