@@ -17,14 +17,12 @@
 #define LINNET_LATENCY_US_MAX 9999 /* cap of a latency in the digits */
 
 /*
- * The state of one device: work outstanding and the last four reads that completed. The history is kept as the digits
- * that it contributes, so a read costs one copy and three divisions. All zeros is the initial state.
+ * The state of one device: work outstanding and the last four reads that completed. All zeros is the initial state.
  */
 struct linnet_tracker {
-	uint32_t pending_pages;        /* 4 KiB pages outstanding, reads and writes; saturates */
-	uint32_t history_len;          /* completed reads in the history, 0..4 */
-	uint8_t digits[LINNET_DIGITS]; /* history part filled in, digits 12..14 zero; each 0..9 */
-	uint8_t spare;                 /* zero */
+	uint32_t pending_pages; /* 4 KiB pages outstanding, reads and writes; saturates */
+	uint32_t history_len;   /* completed reads in the history, 0..4 */
+	uint32_t reads[LINNET_HISTORY]; /* oldest first: pages when it arrived, times 2^16, and latency in us, as capped */
 };
 
 /* Number of pages of an I/O of this size. */

@@ -208,5 +208,5 @@ void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_b
 
 /* Bindings in other languages mirror this. */
 _Static_assert(sizeof(struct linnet_inflight) == 360 && sizeof(struct linnet_inflight_io) == 32, "struct linnet_inflight");
-_Static_assert(sizeof(struct linnet_replica) == 488, "struct linnet_replica");
+_Static_assert(sizeof(struct linnet_replica) == 472, "struct linnet_replica");
 _Static_assert(sizeof(struct linnet_flight) == 32, "struct linnet_flight");

@@ -49,7 +49,7 @@ pub struct Flight {
 }
 
 const _: () = assert!(size_of::<InflightTracker>() == 360 && size_of::<InflightIo>() == 32);
-const _: () = assert!(size_of::<Raw>() == 488 && size_of::<Flight>() == 32);
+const _: () = assert!(size_of::<Raw>() == 472 && size_of::<Flight>() == 32);
 
 impl Flight {
     /// When it arrived.
