@@ -7,7 +7,7 @@
  * Consecutive errors take a replica out of service for a while, and for longer each time. When that time is over, one
  * read is sent there as a probe. Other reads avoid the replica until the probe has completed.
  */
-#include "linnet.h"
+#include "inflight.h"
 
 #define EWMA_SHIFT 3 /* a new read weighs 1/8: about the last eight reads count */
 
@@ -110,7 +110,7 @@ void linnet_replica_arrive(struct linnet_replica *replica, const struct linnet_s
 	if (flight->place == LINNET_UNTRACKED)
 		return;
 	replica->free = replica->ios[flight->place].newer;
-	linnet_inflight_arrive(&replica->inflight, replica->ios, flight->place, at_ns, is_read, offset_bytes, size_bytes);
+	inflight_arrive(&replica->inflight, replica->ios, flight->place, at_ns, is_read, offset_bytes, size_bytes);
 }
 
 static void leave(struct linnet_replica *replica, const struct linnet_flight *flight)
@@ -136,7 +136,7 @@ uint64_t linnet_replica_complete(struct linnet_replica *replica, const struct li
 	uint64_t at_ns = event(replica, now_ns), latency_ns = at_ns - flight->arrived_ns, ewma_ns = replica->ewma_ns;
 
 	if (flight->place != LINNET_UNTRACKED)
-		linnet_inflight_complete(&replica->inflight, replica->ios, flight->place, at_ns);
+		inflight_complete(&replica->inflight, replica->ios, flight->place, at_ns);
 	leave(replica, flight);
 	linnet_replica_pardon(replica);
 	if (!flight->is_read) {
@@ -154,7 +154,7 @@ void linnet_replica_withdraw(struct linnet_replica *replica, const struct linnet
 {
 	event(replica, now_ns);
 	if (flight->place != LINNET_UNTRACKED)
-		linnet_inflight_withdraw(&replica->inflight, replica->ios, flight->place);
+		inflight_withdraw(&replica->inflight, replica->ios, flight->place);
 	track_leave(replica, flight);
 	leave(replica, flight);
 }
@@ -173,28 +173,15 @@ void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_set
 	replica->backoff_ns = 2 * absence_ns < settings->out_ns_max ? 2 * absence_ns : settings->out_ns_max;
 }
 
-static uint64_t time_of(const struct linnet_replica *replica, uint64_t now_ns)
-{
-	return now_ns > replica->latest_ns ? now_ns : replica->latest_ns;
-}
-
 void linnet_replica_features(const struct linnet_replica *replica, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,
 			     uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
-	linnet_inflight_describe(&replica->inflight, schema, time_of(replica, now_ns), offset_bytes, size_bytes, features);
+	linnet_inflight_describe(&replica->inflight, schema, linnet_time_of(replica, now_ns), offset_bytes, size_bytes, features);
 }
 
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate)
 {
-	candidate->ewma_ns = replica->ewma_ns;
-	candidate->learnt_ns = replica->learnt_ns;
-	candidate->score = 0;
-	candidate->in_flight = replica->in_flight;
-	candidate->eligible = !linnet_replica_is_out(replica, time_of(replica, now_ns));
-	candidate->known = 0;
-	candidate->slow = 0;
-	candidate->probing = replica->probing != 0;
-	candidate->revokes_in_row = replica->revokes_in_row;
+	linnet_describe(replica, now_ns, candidate);
 }
 
 void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_bytes, void *scratch,

@@ -94,7 +94,7 @@ static __always_inline void read_digest(const struct linnet_leg *leg, struct lin
 		own = READ_ONCE(cpu->queued[leg->index]) - READ_ONCE(cpu->applied[leg->index]);
 		stale |= events != seen;
 		if (stale) {
-			linnet_replica_describe(&leg->digest, decision->now_ns, candidate);
+			linnet_describe(&leg->digest, decision->now_ns, candidate);
 			own = max(own, -(s32)candidate->in_flight);
 			candidate->in_flight += own;
 			routing->own[leg->index] = own;
@@ -109,17 +109,6 @@ static __always_inline void read_digest(const struct linnet_leg *leg, struct lin
 		cpu_relax();
 	}
 	routing->seen[leg->index] = LINNET_ANY_EVENT;
-}
-
-/* Fills in the leg's candidate. */
-static __always_inline void describe(const struct linnet_leg *leg, struct linnet_routing *routing, u32 k)
-{
-	if (unlikely(!routing->locked)) {
-		read_digest(leg, routing, 0, NULL);
-		return;
-	}
-	linnet_replica_describe(&leg->state, routing->decision.now_ns, &routing->decision.candidates[k]);
-	routing->seen[k] = leg->state.events;
 }
 
 /* The score of the leg's trees for the read, of the same events as the candidate. Under RCU. */
@@ -165,22 +154,52 @@ static void ask_network(struct linnet_leg *leg, struct linnet_routing *routing)
 				    leg_model->loaded->scratch ? this_cpu_ptr(leg_model->loaded->scratch) : NULL, candidate);
 }
 
-void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
+static void see_none(struct linnet_routing *routing, u32 k)
 {
-	struct linnet_decision *decision = &routing->decision;
+	memset(&routing->decision.candidates[k], 0, sizeof(routing->decision.candidates[k]));
+	routing->seen[k] = 0;
+	routing->own[k] = 0;
+}
+
+static void see_digests(struct linnet_dm *dm, struct linnet_routing *routing)
+{
 	u32 k;
 
-	routing->caught_up = false;
-	linnet_decision_begin(decision, &dm->settings);
-	for (k = 0; k < decision->count; k++) {
-		if (decision->usable & BIT(k)) {
-			describe(&dm->legs[k], routing, k);
+	for (k = 0; k < routing->decision.count; k++) {
+		if (routing->decision.usable & BIT(k))
+			read_digest(&dm->legs[k], routing, 0, NULL);
+		else
+			see_none(routing, k);
+	}
+}
+
+/* Under the lock. The legs are visited by pointer: they are large, and this loop is part of each decision. */
+static void see_states(struct linnet_dm *dm, struct linnet_routing *routing)
+{
+	struct linnet_decision *decision = &routing->decision;
+	struct linnet_candidate *candidate = decision->candidates;
+	const struct linnet_leg *leg = dm->legs;
+	u32 k, count = decision->count, usable = decision->usable;
+	u64 now_ns = decision->now_ns;
+
+	for (k = 0; k < count; k++, leg++, candidate++) {
+		if (unlikely(!(usable & BIT(k)))) {
+			see_none(routing, k);
 			continue;
 		}
-		memset(&decision->candidates[k], 0, sizeof(decision->candidates[k]));
-		routing->seen[k] = 0;
-		routing->own[k] = 0;
+		linnet_describe(&leg->state, now_ns, candidate);
+		routing->seen[k] = leg->state.events;
 	}
+}
+
+void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
+{
+	routing->caught_up = false;
+	linnet_decision_begin(&routing->decision, &dm->settings);
+	if (likely(routing->locked))
+		see_states(dm, routing);
+	else
+		see_digests(dm, routing);
 }
 
 void linnet_score_all(struct linnet_dm *dm, struct linnet_routing *routing)
