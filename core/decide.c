@@ -156,6 +156,34 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 	decision->chosen = 1;
 }
 
+/*
+ * ewma-inflight, as nearly every read finds it: all replicas are usable and in service, and none is silent. Then one pass
+ * makes the choice that the steps below would make. Returns 0, with nothing changed, if it is not so.
+ */
+static int choose_at_once(struct linnet_decision *decision, const struct linnet_settings *settings)
+{
+	uint64_t since_ns = silent_since_ns(settings, LINNET_EWMA_INFLIGHT, decision->now_ns), least = UINT64_MAX;
+	const struct linnet_candidate *own = decision->candidates, *end = own + decision->count, *best = own;
+
+	if (decision->usable != (1U << decision->count) - 1 || is_single(decision->usable))
+		return 0;
+	for (; own < end; own++) {
+		uint64_t own_ns = expected_ns(own);
+
+		if (!own->eligible || own->learnt_ns < since_ns)
+			return 0;
+		if (own_ns < least) {
+			least = own_ns;
+			best = own;
+		}
+	}
+	decision->in_service = decision->usable;
+	decision->verdict = LINNET_SUBMIT;
+	decision->choice = (struct linnet_choice){ (uint32_t)(best - decision->candidates), 0, 0 };
+	decision->chosen = 1;
+	return 1;
+}
+
 /* Applies the prediction of the chosen replica's model to a read that may be revoked. */
 static void follow_network(struct linnet_decision *decision, const struct linnet_settings *settings, struct linnet_budget *revokes)
 {
@@ -188,8 +216,9 @@ static uint32_t ask(struct linnet_decision *decision, uint32_t k, int trees)
 	return k;
 }
 
-uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
-			      struct linnet_budget *revokes)
+/* Not inline: choose_at_once needs few registers. */
+__attribute__((noinline)) static uint32_t next(struct linnet_decision *decision, const struct linnet_settings *settings,
+					       struct linnet_budget *revokes)
 {
 	uint32_t k = LINNET_NO_REPLICA, preferred = LINNET_NO_REPLICA;
 
@@ -219,6 +248,14 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 	}
 	follow_network(decision, settings, revokes);
 	return LINNET_NO_REPLICA;
+}
+
+uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
+			      struct linnet_budget *revokes)
+{
+	if (decision->policy == LINNET_EWMA_INFLIGHT && !decision->may_revoke && choose_at_once(decision, settings))
+		return LINNET_NO_REPLICA;
+	return next(decision, settings, revokes);
 }
 
 /* Bindings in other languages mirror this. */
