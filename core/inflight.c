@@ -44,24 +44,24 @@ void linnet_inflight_init(struct linnet_inflight *inflight, uint64_t inflection_
 {
 	linnet_zero(inflight, sizeof(*inflight));
 	inflight->inflection_ns = inflection_ns;
-	inflight->oldest_read = NONE;
-	inflight->newest_read = NONE;
+	inflight->oldest_read = LINNET_NO_IO;
+	inflight->newest_read = LINNET_NO_IO;
 }
 
 void linnet_inflight_arrive(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io, uint64_t now_ns,
 			    int is_read, uint64_t offset_bytes, uint32_t size_bytes)
 {
-	inflight_arrive(inflight, ios, io, now_ns, is_read, offset_bytes, size_bytes);
+	linnet_inflight_arrived(inflight, ios, io, now_ns, is_read, offset_bytes, size_bytes);
 }
 
 void linnet_inflight_withdraw(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
 {
-	inflight_withdraw(inflight, ios, io);
+	linnet_inflight_withdrawn(inflight, ios, io);
 }
 
 void linnet_inflight_complete(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io, uint64_t now_ns)
 {
-	inflight_complete(inflight, ios, io, now_ns);
+	linnet_inflight_completed(inflight, ios, io, now_ns);
 }
 
 /* The lowest latency of the last four reads; 0 until four have completed. */
@@ -80,7 +80,7 @@ static uint64_t expected_ns(const struct linnet_inflight *inflight, uint32_t own
 {
 	uint64_t pages = inflight->pages + own_pages;
 
-	return (inflight->page_ns >> PAGE_SHIFT) * (pages < PAGES_MAX ? pages : PAGES_MAX) >> PAGE_SHIFT;
+	return (inflight->page_ns >> LINNET_PAGE_NS_SHIFT) * (pages < PAGES_MAX ? pages : PAGES_MAX) >> LINNET_PAGE_NS_SHIFT;
 }
 
 void linnet_inflight_describe(const struct linnet_inflight *inflight, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,
@@ -95,27 +95,27 @@ void linnet_inflight_describe(const struct linnet_inflight *inflight, uint32_t s
 	features[3] = bucket_of(inflight->read_pages);
 	features[4] = 0;
 	if (inflight->reads)
-		features[4] = time_bucket(since(now_ns, inflight->oldest_arrived_ns));
+		features[4] = time_bucket(linnet_since(now_ns, inflight->oldest_arrived_ns));
 	features[5] = time_bucket(inflight->reads * now_ns - inflight->arrived_sum_ns);
 	features[6] = LINNET_BUCKET_MAX;
 	if (completed)
-		features[6] = time_bucket(since(now_ns, inflight->done_ns[(completed - 1) & (LINNET_INFLIGHT_READS - 1)]));
+		features[6] = time_bucket(linnet_since(now_ns, inflight->done_ns[(completed - 1) & (LINNET_INFLIGHT_READS - 1)]));
 	features[7] = LINNET_BUCKET_MAX;
 	if (inflight->seen & LINNET_SEEN_ARRIVAL)
-		features[7] = time_bucket(since(now_ns, inflight->read_arrived_ns));
+		features[7] = time_bucket(linnet_since(now_ns, inflight->read_arrived_ns));
 	features[8] = time_bucket(least_latency(inflight));
 	if (schema == LINNET_SCHEMA_LINNET2)
-		features[9] = bucket_of(inflight->page_reads[slot_of(offset_bytes)]);
+		features[9] = bucket_of(inflight->page_reads[linnet_slot_of(offset_bytes)]);
 	else
-		features[9] = time_bucket(inflight->fast_ns >> FAST_SHIFT);
-	features[10] = time_bucket(inflight->slow_ns >> SLOW_SHIFT);
+		features[9] = time_bucket(inflight->fast_ns >> LINNET_FAST_SHIFT);
+	features[10] = time_bucket(inflight->slow_ns >> LINNET_SLOW_SHIFT);
 	features[11] = LINNET_BUCKET_MAX;
 	if (completed >= LINNET_INFLIGHT_READS)
-		features[11] = time_bucket(since(now_ns, inflight->done_ns[completed & (LINNET_INFLIGHT_READS - 1)]));
+		features[11] = time_bucket(linnet_since(now_ns, inflight->done_ns[completed & (LINNET_INFLIGHT_READS - 1)]));
 	features[12] = bucket_of((offset_bytes > end ? offset_bytes - end : end - offset_bytes) / LINNET_PAGE_BYTES);
 	features[13] = time_bucket(expected_ns(inflight, own_pages));
 	features[14] = LINNET_BUCKET_MAX;
 	if (inflight->seen & LINNET_SEEN_SLOW)
-		features[14] = bucket_of(since(now_ns, inflight->slow_done_ns) >> LONG_SHIFT);
+		features[14] = bucket_of(linnet_since(now_ns, inflight->slow_done_ns) >> LONG_SHIFT);
 	features[15] = bucket_of(inflight->written_pages - inflight->slow_written_pages);
 }

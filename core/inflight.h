@@ -8,65 +8,65 @@
 
 #include "linnet.h"
 
-#define NONE UINT32_MAX
-#define FAST_SHIFT 2       /* a new read weighs 1/4 */
-#define SLOW_SHIFT 5       /* 1/32 */
-#define PAGE_SHIFT 4       /* time per page: a new I/O weighs 1/16, in 1/16 ns */
-#define LATENCY_MAX ((uint64_t)1 << 40) /* 18 minutes */
-#define GOLDEN 0x9e3779b97f4a7c15U /* 2^64 over the golden ratio: its product's high bits are the hash */
-#define SLOT_BITS 6
-_Static_assert(1 << SLOT_BITS == LINNET_PAGE_SLOTS, "a hash is the number of a count");
+#define LINNET_NO_IO UINT32_MAX
+#define LINNET_FAST_SHIFT 2       /* a new read weighs 1/4 */
+#define LINNET_SLOW_SHIFT 5       /* 1/32 */
+#define LINNET_PAGE_NS_SHIFT 4       /* time per page: a new I/O weighs 1/16, in 1/16 ns */
+#define LINNET_LATENCY_NS_MAX ((uint64_t)1 << 40) /* 18 minutes */
+#define LINNET_GOLDEN 0x9e3779b97f4a7c15U /* 2^64 over the golden ratio: its product's high bits are the hash */
+#define LINNET_SLOT_BITS 6
+_Static_assert(1 << LINNET_SLOT_BITS == LINNET_PAGE_SLOTS, "a hash is the number of a count");
 
 /* Time since then_ns; 0 if the caller's clock went back. */
-static inline uint64_t since(uint64_t now_ns, uint64_t then_ns)
+static inline uint64_t linnet_since(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-static inline uint32_t slot_of(uint64_t offset_bytes)
+static inline uint32_t linnet_slot_of(uint64_t offset_bytes)
 {
-	return (uint32_t)(offset_bytes / LINNET_PAGE_BYTES * GOLDEN >> (64 - SLOT_BITS));
+	return (uint32_t)(offset_bytes / LINNET_PAGE_BYTES * LINNET_GOLDEN >> (64 - LINNET_SLOT_BITS));
 }
 
 /* A moving average, stored times 2^shift. Its first value is the first sample. */
-static inline uint64_t average(uint64_t kept, uint64_t value, uint32_t shift)
+static inline uint64_t linnet_average(uint64_t kept, uint64_t value, uint32_t shift)
 {
 	return kept ? kept + value - (kept >> shift) : value << shift;
 }
 
-static inline void set_oldest(struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint32_t io)
+static inline void linnet_set_oldest(struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint32_t io)
 {
 	inflight->oldest_read = io;
-	if (io != NONE)
+	if (io != LINNET_NO_IO)
 		inflight->oldest_arrived_ns = ios[io].arrived_ns;
 }
 
-static inline void add_read(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
+static inline void linnet_add_read(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
 {
 	ios[io].older = inflight->newest_read;
-	ios[io].newer = NONE;
-	if (inflight->newest_read == NONE)
-		set_oldest(inflight, ios, io);
+	ios[io].newer = LINNET_NO_IO;
+	if (inflight->newest_read == LINNET_NO_IO)
+		linnet_set_oldest(inflight, ios, io);
 	else
 		ios[inflight->newest_read].newer = io;
 	inflight->newest_read = io;
 }
 
-static inline void drop_read(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
+static inline void linnet_drop_read(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
 {
 	uint32_t older = ios[io].older, newer = ios[io].newer;
 
-	if (older == NONE)
-		set_oldest(inflight, ios, newer);
+	if (older == LINNET_NO_IO)
+		linnet_set_oldest(inflight, ios, newer);
 	else
 		ios[older].newer = newer;
-	if (newer == NONE)
+	if (newer == LINNET_NO_IO)
 		inflight->newest_read = older;
 	else
 		ios[newer].older = older;
 }
 
-static inline void inflight_arrive(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io,
+static inline void linnet_inflight_arrived(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io,
 				   uint64_t now_ns, int is_read, uint64_t offset_bytes, uint32_t size_bytes)
 {
 	struct linnet_inflight_io *own = &ios[io];
@@ -82,7 +82,7 @@ static inline void inflight_arrive(struct linnet_inflight *inflight, struct linn
 		inflight->written_pages += own->pages;
 		return;
 	}
-	own->slot = (uint16_t)slot_of(offset_bytes);
+	own->slot = (uint16_t)linnet_slot_of(offset_bytes);
 	inflight->page_reads[own->slot]++;
 	inflight->reads++;
 	inflight->read_pages += own->pages;
@@ -90,10 +90,10 @@ static inline void inflight_arrive(struct linnet_inflight *inflight, struct linn
 	inflight->read_arrived_ns = now_ns;
 	inflight->read_end_bytes = offset_bytes + size_bytes;
 	inflight->seen |= LINNET_SEEN_ARRIVAL;
-	add_read(inflight, ios, io);
+	linnet_add_read(inflight, ios, io);
 }
 
-static inline void inflight_withdraw(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
+static inline void linnet_inflight_withdrawn(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io)
 {
 	struct linnet_inflight_io *own = &ios[io];
 
@@ -106,26 +106,26 @@ static inline void inflight_withdraw(struct linnet_inflight *inflight, struct li
 	inflight->page_reads[own->slot]--;
 	inflight->read_pages -= own->pages;
 	inflight->arrived_sum_ns -= own->arrived_ns;
-	drop_read(inflight, ios, io);
+	linnet_drop_read(inflight, ios, io);
 }
 
-static inline void inflight_complete(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io,
+static inline void linnet_inflight_completed(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io,
 				     uint64_t now_ns)
 {
 	struct linnet_inflight_io *own = &ios[io];
-	uint64_t latency_ns = since(now_ns, own->arrived_ns);
-	uint64_t counted_ns = latency_ns < LATENCY_MAX ? latency_ns : LATENCY_MAX;
+	uint64_t latency_ns = linnet_since(now_ns, own->arrived_ns);
+	uint64_t counted_ns = latency_ns < LINNET_LATENCY_NS_MAX ? latency_ns : LINNET_LATENCY_NS_MAX;
 	uint64_t ahead = own->pages_ahead ? own->pages_ahead : 1;
 
-	inflight_withdraw(inflight, ios, io);
-	inflight->page_ns = average(inflight->page_ns, (counted_ns << PAGE_SHIFT) / ahead, PAGE_SHIFT);
+	linnet_inflight_withdrawn(inflight, ios, io);
+	inflight->page_ns = linnet_average(inflight->page_ns, (counted_ns << LINNET_PAGE_NS_SHIFT) / ahead, LINNET_PAGE_NS_SHIFT);
 	if (!own->is_read)
 		return;
 	inflight->done_ns[inflight->completed & (LINNET_INFLIGHT_READS - 1)] = now_ns;
 	inflight->latency_ns[inflight->completed & (LINNET_INFLIGHT_LATENCIES - 1)] = latency_ns;
 	inflight->completed++;
-	inflight->fast_ns = average(inflight->fast_ns, counted_ns, FAST_SHIFT);
-	inflight->slow_ns = average(inflight->slow_ns, counted_ns, SLOW_SHIFT);
+	inflight->fast_ns = linnet_average(inflight->fast_ns, counted_ns, LINNET_FAST_SHIFT);
+	inflight->slow_ns = linnet_average(inflight->slow_ns, counted_ns, LINNET_SLOW_SHIFT);
 	if (linnet_is_slow(latency_ns, inflight->inflection_ns)) {
 		inflight->slow_done_ns = now_ns;
 		inflight->slow_written_pages = inflight->written_pages;

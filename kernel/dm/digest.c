@@ -18,6 +18,7 @@
 #include <linux/slab.h>
 
 #include "linnet-dm.h"
+#include "replica.h"
 #include "trace.h"
 
 #define RECORDS 128       /* of each CPU; for more, memory is asked for */
@@ -139,8 +140,8 @@ static __always_inline void apply_arrival(struct linnet_inflight_record *record)
 	struct linnet_leg *leg = record->leg;
 	struct linnet_dm *dm = leg->dm;
 
-	linnet_replica_arrive(&leg->state, &dm->settings, flight, record->arrival.at_ns, record->is_read, flight->probe,
-			      record->offset_bytes, flight->size_bytes);
+	linnet_replica_arrived(&leg->state, &dm->settings, flight, record->arrival.at_ns, record->is_read, flight->probe,
+			       record->offset_bytes, flight->size_bytes);
 	if (flight->place == LINNET_UNTRACKED)
 		this_cpu_inc(dm->counts->untracked);
 	if (flight->probe)
@@ -156,7 +157,7 @@ static __always_inline void apply_end(struct linnet_inflight_record *record)
 	bool out;
 
 	if (likely(record->status == BLK_STS_OK))
-		linnet_replica_complete(&leg->state, flight, now_ns);
+		linnet_replica_completed(&leg->state, flight, now_ns);
 	else if (!linnet_is_refusal(record->status))
 		linnet_replica_fail(&leg->state, &dm->settings, flight, now_ns);
 	else
