@@ -21,20 +21,7 @@
 #define LATENCY_DIGITS 4
 #define NOW_AT (LINNET_HISTORY * PAGE_DIGITS)
 #define LATENCY_AT (NOW_AT + PAGE_DIGITS)
-#define PAGES_SHIFT 16 /* of the pages in an entry of the history; the latency is below */
 #define LATENCY_MASK 0xffff
-
-static uint32_t capped_pages(uint32_t pages)
-{
-	return pages < LINNET_PAGES_MAX ? pages : LINNET_PAGES_MAX;
-}
-
-static uint32_t capped_us(uint64_t latency_ns)
-{
-	uint64_t us = latency_ns / 1000;
-
-	return us < LINNET_LATENCY_US_MAX ? (uint32_t)us : LINNET_LATENCY_US_MAX;
-}
 
 static void put_pages(uint8_t *digits, uint32_t n)
 {
@@ -63,9 +50,7 @@ uint32_t linnet_tracker_arrive(struct linnet_tracker *tracker, uint32_t size_byt
 
 void linnet_tracker_withdraw(struct linnet_tracker *tracker, uint32_t size_bytes)
 {
-	uint32_t pages = linnet_pages(size_bytes);
-
-	tracker->pending_pages -= pages < tracker->pending_pages ? pages : tracker->pending_pages;
+	linnet_tracker_drop(tracker, size_bytes);
 }
 
 void linnet_tracker_complete_write(struct linnet_tracker *tracker, uint32_t size_bytes)
@@ -76,19 +61,14 @@ void linnet_tracker_complete_write(struct linnet_tracker *tracker, uint32_t size
 void linnet_tracker_complete_read(struct linnet_tracker *tracker, uint32_t size_bytes, uint64_t latency_ns,
 				  uint32_t snapshot)
 {
-	linnet_tracker_withdraw(tracker, size_bytes);
-	for (int i = 0; i < LINNET_HISTORY - 1; i++)
-		tracker->reads[i] = tracker->reads[i + 1];
-	tracker->reads[LINNET_HISTORY - 1] = capped_pages(snapshot) << PAGES_SHIFT | capped_us(latency_ns);
-	if (tracker->history_len < LINNET_HISTORY)
-		tracker->history_len++;
+	linnet_tracker_remember(tracker, size_bytes, latency_ns, snapshot);
 }
 
 void linnet_tracker_digits(const struct linnet_tracker *tracker, uint32_t snapshot, uint8_t digits[LINNET_DIGITS])
 {
 	for (int i = 0; i < LINNET_HISTORY; i++) {
-		put_pages(digits + i * PAGE_DIGITS, tracker->reads[i] >> PAGES_SHIFT);
+		put_pages(digits + i * PAGE_DIGITS, tracker->reads[i] >> LINNET_READ_PAGES_SHIFT);
 		put_latency(digits + LATENCY_AT + i * LATENCY_DIGITS, tracker->reads[i] & LATENCY_MASK);
 	}
-	put_pages(digits + NOW_AT, capped_pages(snapshot));
+	put_pages(digits + NOW_AT, linnet_capped_pages(snapshot));
 }

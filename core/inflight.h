@@ -109,7 +109,7 @@ static inline void linnet_inflight_withdrawn(struct linnet_inflight *inflight, s
 	linnet_drop_read(inflight, ios, io);
 }
 
-static inline void linnet_inflight_completed(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io,
+static inline __attribute__((always_inline)) void linnet_inflight_completed(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io,
 				     uint64_t now_ns)
 {
 	struct linnet_inflight_io *own = &ios[io];

@@ -26,7 +26,7 @@ static inline void linnet_track_read(struct linnet_replica *replica, const struc
 	if (replica->net)
 		linnet_incremental_note_read(replica->net, flight->size_bytes, latency_ns, flight->snapshot);
 	else
-		linnet_tracker_complete_read(&replica->tracker, flight->size_bytes, latency_ns, flight->snapshot);
+		linnet_tracker_remember(&replica->tracker, flight->size_bytes, latency_ns, flight->snapshot);
 }
 
 static inline void linnet_track_leave(struct linnet_replica *replica, const struct linnet_flight *flight)

@@ -309,12 +309,15 @@ static void note_other(struct linnet_digest *digest, u64 now_ns)
 		WRITE_ONCE(digest->others_ns, now_ns);
 }
 
-static struct rest unlock(struct linnet_digest *digest)
+static __always_inline struct rest unlock(struct linnet_digest *digest)
 {
-	struct rest rest = { digest->unused, digest->turned };
+	struct rest rest = { NULL, 0 };
 
-	digest->unused = NULL;
-	digest->turned = 0;
+	if (unlikely(digest->unused || digest->turned)) {
+		rest = (struct rest){ digest->unused, digest->turned };
+		digest->unused = NULL;
+		digest->turned = 0;
+	}
 	raw_spin_unlock(&digest->lock);
 	return rest;
 }
@@ -330,7 +333,7 @@ static void finish(struct linnet_dm *dm, struct rest rest)
 bool linnet_digest_enter(struct linnet_dm *dm, u64 now_ns, bool exact)
 {
 	struct linnet_digest *digest = &dm->digest;
-	u32 most_us = min(READ_ONCE(digest_us), 1000U);
+	u32 most_us;
 	s64 age_ns;
 
 	if (likely(is_alone(digest, now_ns))) {
@@ -339,6 +342,7 @@ bool linnet_digest_enter(struct linnet_dm *dm, u64 now_ns, bool exact)
 		return true;
 	}
 	note_other(digest, now_ns);
+	most_us = min(READ_ONCE(digest_us), 1000U);
 	exact |= !most_us;
 	age_ns = (s64)(now_ns - READ_ONCE(digest->renewed_ns));
 	if (!exact && age_ns < (s64)most_us * NSEC_PER_USEC)
@@ -376,21 +380,10 @@ void linnet_digest_unlock(struct linnet_dm *dm)
 
 /* ---- events ---- */
 
-void linnet_digest_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, bool locked, u64 now_ns,
-			  bool is_read, bool probe, sector_t sector, u32 size_bytes)
+void linnet_digest_add(struct linnet_inflight_record *record, bool locked)
 {
-	if (unlikely(!record)) {
-		this_cpu_inc(leg->dm->counts->untracked);
-		return;
-	}
-	record->arrival.at_ns = now_ns;
-	record->arrival.is_end = false;
-	record->leg = leg;
-	record->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
-	record->flight.event = 0;
-	record->flight.size_bytes = size_bytes;
-	record->is_read = is_read;
-	record->flight.probe = probe;
+	struct linnet_leg *leg = record->leg;
+
 	if (unlikely(!locked)) {
 		queue_event(leg, &record->arrival);
 		return;

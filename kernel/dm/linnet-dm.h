@@ -212,9 +212,8 @@ void linnet_digest_unlock(struct linnet_dm *dm);
 struct linnet_inflight_record *linnet_record_take(struct linnet_dm *dm);
 void linnet_record_drop(struct linnet_dm *dm, struct linnet_inflight_record *record);
 
-/* Between enter, which has returned `locked`, and leave. */
-void linnet_digest_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, bool locked, u64 now_ns,
-			  bool is_read, bool probe, sector_t sector, u32 size_bytes);
+/* The record is filled in, and its flight as far as linnet_digest_arrive does. */
+void linnet_digest_add(struct linnet_inflight_record *record, bool locked);
 
 /* at_ns of its end, its status and id are set. Any context. */
 void linnet_digest_end(struct linnet_inflight_record *record);
@@ -337,6 +336,25 @@ static inline bool linnet_is_refusal(blk_status_t status)
 static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_opf_t opf, blk_status_t status)
 {
 	return dm->volume ? status == BLK_STS_AGAIN && opf & REQ_NOWAIT : linnet_is_refusal(status);
+}
+
+/* An I/O arrives at a leg, between linnet_digest_enter, which has returned `locked`, and linnet_digest_leave. */
+static __always_inline void linnet_digest_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, bool locked,
+						 u64 now_ns, bool is_read, bool probe, sector_t sector, u32 size_bytes)
+{
+	if (unlikely(!record)) {
+		this_cpu_inc(leg->dm->counts->untracked);
+		return;
+	}
+	record->arrival.at_ns = now_ns;
+	record->arrival.is_end = false;
+	record->leg = leg;
+	record->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
+	record->flight.event = 0;
+	record->flight.size_bytes = size_bytes;
+	record->is_read = is_read;
+	record->flight.probe = probe;
+	linnet_digest_add(record, locked);
 }
 
 /* ---- probe.c ---- */

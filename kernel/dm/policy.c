@@ -27,14 +27,17 @@ MODULE_PARM_DESC(revoke_percent, "of the reads that may be revoked, the most tha
 /*
  * Parameters are valid for all targets at once. The line that all submitters read is written only if one has changed.
  */
-static void take_parameters(struct linnet_settings *settings)
+static void take_parameters(struct linnet_settings *settings, bool revocable)
 {
 	uint ms = READ_ONCE(age_ms);
 	u64 age_ns = ms ? (u64)ms * NSEC_PER_MSEC : U64_MAX;
-	u32 per_million = min(READ_ONCE(revoke_percent), 100U) * (LINNET_BUDGET_UNIT / 100);
+	u32 per_million;
 
 	if (unlikely(READ_ONCE(settings->age_ns) != age_ns))
 		WRITE_ONCE(settings->age_ns, age_ns);
+	if (!revocable)
+		return;
+	per_million = min(READ_ONCE(revoke_percent), 100U) * (LINNET_BUDGET_UNIT / 100);
 	if (unlikely(READ_ONCE(settings->revokes.per_million) != per_million))
 		WRITE_ONCE(settings->revokes.per_million, per_million);
 }
@@ -309,7 +312,7 @@ static bool needs_lock(const struct linnet_dm *dm, bool revocable)
 	return READ_ONCE(dm->networks) && (revocable || READ_ONCE(dm->settings.policy) == LINNET_LINNOS);
 }
 
-static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable, bool revocable)
+static __always_inline bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable, bool revocable)
 {
 	struct linnet_routing routing;
 	struct linnet_decision *decision = &routing.decision;
@@ -321,7 +324,7 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 	decision->count = dm->leg_count;
 	decision->usable = usable;
 	decision->may_revoke = revocable;
-	take_parameters(&dm->settings);
+	take_parameters(&dm->settings, revocable);
 	local_bh_disable();
 	rcu_read_lock();
 	io->record = linnet_record_take(dm);
