@@ -217,8 +217,8 @@ static uint32_t ask(struct linnet_decision *decision, uint32_t k, int trees)
 }
 
 /* Not inline: choose_at_once needs few registers. */
-__attribute__((noinline)) static uint32_t next(struct linnet_decision *decision, const struct linnet_settings *settings,
-					       struct linnet_budget *revokes)
+__attribute__((__noinline__)) static uint32_t next(struct linnet_decision *decision, const struct linnet_settings *settings,
+						   struct linnet_budget *revokes)
 {
 	uint32_t k = LINNET_NO_REPLICA, preferred = LINNET_NO_REPLICA;
 
