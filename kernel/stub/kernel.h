@@ -132,7 +132,11 @@ static inline void stub_might_sleep(const char *who)
 }
 #ifdef STUB_THREADS
 extern u64 stub_clock; /* 0: it runs */
-static inline u64 ktime_get_ns(void) { return stub_clock ?: __builtin_ia32_rdtsc(); }
+extern u64 stub_tick;  /* of the processor's counter, in 2^-32 ns; cpus.c measures it */
+static inline u64 ktime_get_ns(void)
+{
+	return stub_clock ?: (u64)((unsigned __int128)__builtin_ia32_rdtsc() * stub_tick >> 32);
+}
 #else
 static inline u64 ktime_get_ns(void) { return stub_now; }
 #endif
