@@ -15,6 +15,7 @@
  * has been applied.
  */
 #include <linux/moduleparam.h>
+#include <linux/prefetch.h>
 #include <linux/slab.h>
 
 #include "linnet-dm.h"
@@ -67,11 +68,15 @@ struct linnet_inflight_record *linnet_record_take(struct linnet_dm *dm)
 	if (likely(cpu->free)) {
 		record = record_in(cpu->free);
 		cpu->free = cpu->free->next;
+		/* Another CPU may have written it last. Its line comes while the next read is not there yet. */
+		prefetchw(cpu->free);
 		return record;
 	}
 	record = kmalloc(sizeof(*record), GFP_NOWAIT | __GFP_NOWARN);
-	if (record)
+	if (record) {
 		record->home = NO_CPU;
+		record->flight.event = 0;
+	}
 	return record;
 }
 
@@ -89,6 +94,7 @@ static void free_records(struct llist_node *node)
 static void return_record(struct linnet_dm *dm, struct linnet_inflight_record *record)
 {
 	if (likely(record->home != NO_CPU)) {
+		record->flight.event = 0;
 		llist_add(&record->arrival.node, &per_cpu_ptr(dm->cpus, record->home)->returned);
 		return;
 	}
@@ -140,8 +146,8 @@ static __always_inline void apply_arrival(struct linnet_inflight_record *record)
 	struct linnet_leg *leg = record->leg;
 	struct linnet_dm *dm = leg->dm;
 
-	linnet_replica_arrived(&leg->state, &dm->settings, flight, record->arrival.at_ns, record->is_read, flight->probe,
-			       record->offset_bytes, flight->size_bytes);
+	linnet_replica_arrived(&leg->state, &dm->settings, flight, record->arrival.at_ns, record->is_read, record->probe,
+			       record->offset_bytes, record->size_bytes);
 	if (flight->place == LINNET_UNTRACKED)
 		this_cpu_inc(dm->counts->untracked);
 	if (flight->probe)
@@ -408,7 +414,6 @@ void linnet_digest_end(struct linnet_inflight_record *record)
 
 	local_irq_save(flags);
 	alone = is_alone(&dm->digest, now_ns);
-	record->end.is_end = true;
 	if (likely(alone) && raw_spin_trylock(&dm->digest.lock)) {
 		settle(dm, now_ns);
 		if (likely(record->flight.event)) {

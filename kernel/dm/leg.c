@@ -124,7 +124,7 @@ void linnet_leg_end(struct linnet_leg *leg, struct linnet_inflight_record *recor
 		count_read(leg, now_ns > record->arrival.at_ns ? now_ns - record->arrival.at_ns : 0);
 	else
 		count_other(leg, status);
-	record->end.at_ns = now_ns;
+	record->end = (struct linnet_event){ .at_ns = now_ns, .is_end = true };
 	record->id = id;
 	record->status = status;
 	linnet_digest_end(record);

@@ -45,6 +45,7 @@ typedef u64 sector_t;
 #define __must_check
 #define __printf(a, b)
 #define ____cacheline_aligned_in_smp __attribute__((aligned(64)))
+#define __aligned(n) __attribute__((aligned(n)))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
@@ -77,6 +78,7 @@ typedef u64 sector_t;
 #define smp_mb__after_atomic() ({ barrier(); stub_point(); })
 #define smp_load_acquire(p) (stub_point(), READ_ONCE(*(p)))
 #define smp_store_release(p, v) ({ WRITE_ONCE(*(p), v); stub_point(); })
+#define prefetchw(p) __builtin_prefetch(p, 1)
 #define BUG() stub_die("BUG")
 #define BUG_ON(x) ((x) ? stub_die("BUG_ON " #x) : (void)0)
 #define WARN_ON(x) ({ bool bad_ = (x); if (bad_) stub_die("WARN_ON " #x); bad_; })
