@@ -25,6 +25,7 @@
 #define RECORDS 128       /* of each CPU; for more, memory is asked for */
 #define NO_CPU U32_MAX
 #define LEVELS 14         /* 2^13 CPUs */
+#define OWNED_NS 1000000  /* the owner of the digest comes first for this long */
 #define SHARED_NS 1000000 /* a CPU is alone when no other has had an event for this long */
 
 static uint digest_us = 20;
@@ -270,7 +271,10 @@ static void renew(struct linnet_dm *dm, u64 now_ns)
 	raw_write_seqcount_end(&digest->seq);
 	digest->followed = true;
 	WRITE_ONCE(digest->renewed_ns, now_ns);
-	WRITE_ONCE(digest->owner, smp_processor_id());
+	if (digest->owner != smp_processor_id()) {
+		WRITE_ONCE(digest->owned_ns, now_ns);
+		WRITE_ONCE(digest->owner, smp_processor_id());
+	}
 }
 
 static void apply_own(struct linnet_dm *dm, u64 now_ns)
@@ -315,6 +319,15 @@ static void note_other(struct linnet_digest *digest, u64 now_ns)
 		WRITE_ONCE(digest->others_ns, now_ns);
 }
 
+/*
+ * The owner has the state in its cache, so it comes first, for a millisecond. Then it may be another's turn, so that the
+ * work is not that of one CPU alone.
+ */
+static bool leaves_to_owner(const struct linnet_digest *digest, u64 now_ns)
+{
+	return READ_ONCE(digest->owner) != smp_processor_id() && now_ns < READ_ONCE(digest->owned_ns) + OWNED_NS;
+}
+
 static __always_inline struct rest unlock(struct linnet_digest *digest)
 {
 	struct rest rest = { NULL, 0 };
@@ -351,6 +364,8 @@ bool linnet_digest_enter(struct linnet_dm *dm, u64 now_ns, bool exact)
 	most_us = min(READ_ONCE(digest_us), 1000U);
 	exact |= !most_us;
 	age_ns = (s64)(now_ns - READ_ONCE(digest->renewed_ns));
+	if (leaves_to_owner(digest, now_ns))
+		most_us *= 2;
 	if (!exact && age_ns < (s64)most_us * NSEC_PER_USEC)
 		return false;
 	if (!raw_spin_trylock(&digest->lock)) {

@@ -195,6 +195,7 @@ struct linnet_digest {
 	u32 owner;                   /* the CPU that applied last; it may be alone */
 	u32 turned;                  /* bit per leg that went out of service or came back; under the lock, as the rest */
 	bool followed;               /* other CPUs decide from the digest */
+	u64 owned_ns;                /* since when it is the owner */
 	u64 renewed_ns;              /* when everything queued was applied, and the digest made */
 	u64 others_ns;               /* when another than the owner had events, or up to half a millisecond before */
 	struct llist_node *late;     /* ends whose arrivals have not been applied */
