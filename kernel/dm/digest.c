@@ -6,7 +6,7 @@
  * and each end, so its decisions see every event before them, and the lock stays in its cache.
  *
  * As soon as another CPU has events too, every CPU queues its own, and decides from the digest: a copy of the state,
- * which is renewed when it is digest_us old by whichever submitter gets the lock. That one applies the queued events of
+ * which is renewed when it is digest_us old by a submitter that gets the lock. That one applies the queued events of
  * all CPUs in the order of their times. A CPU adds to the digest the I/Os in flight that it has queued itself, so its
  * next read does not follow the last one. Thus nothing is written by all CPUs for each read, and only a decision that
  * needs every event waits for the lock: a probe, and those by networks.
