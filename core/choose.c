@@ -5,9 +5,13 @@
  *
  *   baseline         the first candidate
  *   shortest-queue   the fewest I/Os in flight
- *   ewma-inflight    the lowest EWMA latency x (in flight + 1), which is 0 without history, so such replicas are tried
+ *   ewma-inflight    the lowest EWMA latency x (in flight + 1)
  *   linnos           the first whose network does not predict slow; the network of the last candidate is not run
  *   linnet-best      the lowest wait by the averages, times the odds of a slow read that its trees predict
+ *
+ * A replica without history has no average. Its wait is LINNET_UNTRIED_NS for each I/O in flight there: nothing while it is
+ * idle, so it is tried, and more with each read that it has not answered, so a drive that hangs from the start does not
+ * get all reads.
  *
  * A replica that receives no reads cannot show that it has recovered. So the last three policies send it a read as a
  * probe when its state has expired: after age_ns if averages or the network decide, after probe_ages times that if the

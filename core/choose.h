@@ -17,6 +17,8 @@ static inline uint64_t times(uint64_t a, uint64_t b)
 
 static inline uint64_t expected_ns(const struct linnet_candidate *replica)
 {
+	if (!replica->ewma_ns)
+		return replica->in_flight * (uint64_t)LINNET_UNTRIED_NS;
 	return times(replica->ewma_ns, (uint64_t)replica->in_flight + 1);
 }
 

@@ -11,6 +11,8 @@
 #define LINNET_REPLICAS_MAX 8
 #define LINNET_NO_REPLICA UINT32_MAX
 #define LINNET_AGE_NS 10000000 /* default of age_ns: 10 ms */
+/* What an I/O in flight counts before a read has completed: longer than flash takes, shorter than a stall. */
+#define LINNET_UNTRIED_NS 1000000
 
 /* The policies: number, name in C, other name. Bindings, the target's messages and checks are made from this list. */
 #define LINNET_POLICY_TABLE(POLICY)                        \
@@ -109,7 +111,7 @@ struct linnet_choice {
 	uint8_t predicted_fast; /* a model predicts that the read is fast */
 };
 
-/* Expected wait of a read by the averages: EWMA latency x (in flight + 1). Saturates. */
+/* Expected wait of a read: EWMA latency x (in flight + 1), or LINNET_UNTRIED_NS x in flight if ewma_ns is 0. Saturates. */
 uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight);
 
 /* Odds below one in seven are treated alike: a lower score counts as this one. */

@@ -165,6 +165,14 @@ static void check_errors(void)
 	struct linnet_dm *dm = ti->private;
 	struct stub_bio *bios[3];
 
+	/* Leg 0 answers in 1 us and leg 1 in 100 us, so three reads at once go to leg 0. */
+	for (u32 n = 0; n < 2; n++) {
+		bios[n] = read_on(ti, 0);
+		CHECK(where(bios[n]) == n, "to %u", where(bios[n]));
+		stub_now += n ? 100 * US : US;
+		finish_on(bios[n], 0);
+		stub_now += 30 * US;
+	}
 	for (u32 n = 0; n < 3; n++) {
 		bios[n] = read_on(ti, 0);
 		CHECK(where(bios[n]) == 0, "to %u", where(bios[n]));
