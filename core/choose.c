@@ -5,9 +5,13 @@
  *
  *   baseline         the first candidate
  *   shortest-queue   the fewest I/Os in flight
- *   ewma-inflight    the lowest EWMA latency x (in flight + 1), which is 0 without history, so such replicas are tried
+ *   ewma-inflight    the lowest EWMA latency x (in flight + 1)
  *   linnos           the first whose network does not predict slow; the network of the last candidate is not run
  *   linnet-best      the lowest wait by the averages, times the odds of a slow read that its trees predict
+ *
+ * A replica without history has no average. Its wait is LINNET_UNTRIED_NS for each I/O in flight there: nothing while it is
+ * idle, so it is tried, and more with each read that it has not answered, so a drive that hangs from the start does not
+ * get all reads.
  *
  * A replica that receives no reads cannot show that it has recovered. So the last three policies send it a read as a
  * probe when its state has expired: after age_ns if averages or the network decide, after probe_ages times that if the
@@ -18,21 +22,16 @@
  * call a silent replica slow long after the stall has ended. For revokes their predictions are valid for revoke_ages
  * times age_ns.
  */
-#include "linnet.h"
+#include "choose.h"
 
 #define LN2_1024 710              /* ln 2, times 1,024 */
 #define LN_SHIFT 10
 
-static uint64_t times(uint64_t a, uint64_t b)
-{
-	uint64_t product;
-
-	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
 uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight)
 {
-	return times(ewma_ns, (uint64_t)in_flight + 1);
+	struct linnet_candidate replica = { .ewma_ns = ewma_ns, .in_flight = in_flight };
+
+	return expected_ns(&replica);
 }
 
 /*
@@ -55,9 +54,9 @@ static uint32_t log2_1024(uint64_t value)
  * 1 / LINNET_TREE_ONE), in the same units. Odds below e^-2 count as e^-2: a difference between good odds means little,
  * and would send all reads of a burst to one replica.
  */
-static int64_t preference(int32_t score, uint64_t expected_ns)
+static int64_t preference(int32_t score, uint64_t wait_ns)
 {
-	return (score > LINNET_SCORE_LEAST ? score : LINNET_SCORE_LEAST) + (int64_t)((uint64_t)LN2_1024 * log2_1024(expected_ns) >> LN_SHIFT);
+	return (score > LINNET_SCORE_LEAST ? score : LINNET_SCORE_LEAST) + (int64_t)((uint64_t)LN2_1024 * log2_1024(wait_ns) >> LN_SHIFT);
 }
 
 static uint64_t age_of(const struct linnet_candidate *replica, uint64_t now_ns)
@@ -82,25 +81,6 @@ static uint32_t fewest_in_flight(const struct linnet_candidate *replicas, uint32
 	return best;
 }
 
-static uint32_t least_expected(const struct linnet_candidate *replicas, uint32_t count)
-{
-	uint32_t best = LINNET_NO_REPLICA;
-	uint64_t least = 0;
-
-	for (uint32_t k = 0; k < count; k++) {
-		uint64_t own;
-
-		if (!replicas[k].eligible)
-			continue;
-		own = linnet_expected_ns(replicas[k].ewma_ns, replicas[k].in_flight);
-		if (best != LINNET_NO_REPLICA && own >= least)
-			continue;
-		best = k;
-		least = own;
-	}
-	return best;
-}
-
 /* Of replicas with equal preference, the one with the least expected wait. */
 static uint32_t least_preference(const struct linnet_candidate *replicas, uint32_t count)
 {
@@ -114,7 +94,7 @@ static uint32_t least_preference(const struct linnet_candidate *replicas, uint32
 
 		if (!replicas[k].eligible)
 			continue;
-		own_ns = linnet_expected_ns(replicas[k].ewma_ns, replicas[k].in_flight);
+		own_ns = expected_ns(&replicas[k]);
 		own = preference(replicas[k].score, own_ns);
 		if (best != LINNET_NO_REPLICA && (own > least || (own == least && own_ns >= least_ns)))
 			continue;
@@ -174,43 +154,10 @@ static struct linnet_choice ask_in_order(const struct linnet_settings *settings,
 	return choice;
 }
 
-/* A replica is probed when nothing has been learnt of it for longer than this. */
-static uint64_t silence_ns(const struct linnet_settings *settings, uint32_t policy)
-{
-	return policy == LINNET_BEST ? times(settings->age_ns, settings->probe_ages) : settings->age_ns - 1;
-}
-
-static inline int wants_probe(uint32_t policy, const struct linnet_candidate *replica, uint64_t now_ns, uint64_t limit_ns)
-{
-	if (age_of(replica, now_ns) <= limit_ns || !replica->eligible || replica->probing)
-		return 0;
-	return policy == LINNET_BEST ? replica->in_flight == 0 : replica->ewma_ns > 0;
-}
-
 int linnet_wants_probe(const struct linnet_settings *settings, uint32_t policy, const struct linnet_candidate *replica,
 		       uint64_t now_ns)
 {
-	return policy >= LINNET_EWMA_INFLIGHT && wants_probe(policy, replica, now_ns, silence_ns(settings, policy));
-}
-
-struct linnet_choice linnet_choose_from(const struct linnet_settings *settings, uint32_t policy,
-					const struct linnet_candidate *replicas, uint32_t count, uint64_t now_ns,
-					uint32_t preferred)
-{
-	uint64_t limit_ns = silence_ns(settings, policy);
-	struct linnet_choice choice = { preferred, 0, 0 };
-
-	for (uint32_t k = 0; k < count; k++) {
-		if (policy == LINNET_EWMA_INFLIGHT && k == preferred)
-			continue;
-		if (wants_probe(policy, &replicas[k], now_ns, limit_ns)) {
-			choice.replica = k;
-			choice.probe = 1;
-			return choice;
-		}
-	}
-	choice.predicted_fast = policy == LINNET_BEST && replicas[preferred].known && replicas[preferred].score < 0;
-	return choice;
+	return policy >= LINNET_EWMA_INFLIGHT && wants_probe(policy, replica, silent_since_ns(settings, policy, now_ns));
 }
 
 struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,
@@ -233,5 +180,5 @@ struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint3
 	}
 	if (policy == LINNET_LINNOS)
 		return ask_in_order(settings, replicas, count, last, now_ns);
-	return linnet_choose_from(settings, policy, replicas, count, now_ns, linnet_preferred(policy, replicas, count));
+	return choose_from(settings, policy, replicas, count, now_ns, linnet_preferred(policy, replicas, count));
 }

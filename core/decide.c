@@ -13,7 +13,7 @@
  *
  * If a model is missing or cannot predict, the read is submitted.
  */
-#include "linnet.h"
+#include "choose.h"
 
 #define NAME(number, constant, name) [constant] = name,
 const char *const linnet_policy_names[LINNET_POLICIES] = { LINNET_POLICY_TABLE(NAME) };
@@ -72,11 +72,9 @@ static void set_eligible(struct linnet_decision *decision)
 {
 	uint32_t in_service = 0;
 
-	for (uint32_t left = decision->usable; left; left &= left - 1) {
-		uint32_t k = (uint32_t)__builtin_ctz(left);
-
+	for (uint32_t k = 0; k < decision->count; k++)
 		in_service |= (uint32_t)decision->candidates[k].eligible << k;
-	}
+	in_service &= decision->usable;
 	/* If all of them are eligible, the candidates say so already. */
 	if (in_service != (1U << decision->count) - 1) {
 		in_service = in_service ? in_service : decision->usable;
@@ -100,8 +98,7 @@ static uint32_t next_to_score(struct linnet_decision *decision, uint32_t *prefer
 	const struct linnet_candidate *own = &decision->candidates[last];
 
 	/* The replica asked last has the least score and waits no longer than when it was preferred. */
-	if (decision->scored && own->score <= LINNET_SCORE_LEAST &&
-	    linnet_expected_ns(own->ewma_ns, own->in_flight) <= decision->expected_ns) {
+	if (decision->scored && own->score <= LINNET_SCORE_LEAST && expected_ns(own) <= decision->expected_ns) {
 		*preferred = last;
 		return LINNET_NO_REPLICA;
 	}
@@ -112,7 +109,7 @@ static uint32_t next_to_score(struct linnet_decision *decision, uint32_t *prefer
 	if (!(unknown >> *preferred & 1))
 		return LINNET_NO_REPLICA;
 	own = &decision->candidates[*preferred];
-	decision->expected_ns = linnet_expected_ns(own->ewma_ns, own->in_flight);
+	decision->expected_ns = expected_ns(own);
 	decision->choice.replica = *preferred;
 	return *preferred;
 }
@@ -146,14 +143,45 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 	if (is_single(decision->in_service)) {
 		decision->choice = (struct linnet_choice){ (uint32_t)__builtin_ctz(decision->in_service), 0, 0 };
 		decision->verdict = LINNET_FORCED_SUBMIT;
-	} else if (preferred != LINNET_NO_REPLICA) {
-		decision->choice = linnet_choose_from(settings, decision->policy, decision->candidates, decision->count,
-						      decision->now_ns, preferred);
+	} else if (decision->policy == LINNET_EWMA_INFLIGHT) {
+		decision->choice = choose_from(settings, LINNET_EWMA_INFLIGHT, decision->candidates, decision->count,
+					       decision->now_ns, preferred);
+	} else if (decision->policy == LINNET_BEST) {
+		decision->choice = choose_from(settings, LINNET_BEST, decision->candidates, decision->count,
+					       decision->now_ns, preferred);
 	} else {
 		decision->choice = linnet_choose(settings, decision->policy, decision->candidates, decision->count,
 						 decision->now_ns);
 	}
 	decision->chosen = 1;
+}
+
+/*
+ * ewma-inflight, as nearly every read finds it: all replicas are usable and in service, and none is silent. Then one pass
+ * makes the choice that the steps below would make. Returns 0, with nothing changed, if it is not so.
+ */
+static int choose_at_once(struct linnet_decision *decision, const struct linnet_settings *settings)
+{
+	uint64_t since_ns = silent_since_ns(settings, LINNET_EWMA_INFLIGHT, decision->now_ns), least = UINT64_MAX;
+	const struct linnet_candidate *own = decision->candidates, *end = own + decision->count, *best = own;
+
+	if (decision->usable != (1U << decision->count) - 1 || is_single(decision->usable))
+		return 0;
+	for (; own < end; own++) {
+		uint64_t own_ns = expected_ns(own);
+
+		if (!own->eligible || own->learnt_ns < since_ns)
+			return 0;
+		if (own_ns < least) {
+			least = own_ns;
+			best = own;
+		}
+	}
+	decision->in_service = decision->usable;
+	decision->verdict = LINNET_SUBMIT;
+	decision->choice = (struct linnet_choice){ (uint32_t)(best - decision->candidates), 0, 0 };
+	decision->chosen = 1;
+	return 1;
 }
 
 /* Applies the prediction of the chosen replica's model to a read that may be revoked. */
@@ -188,8 +216,9 @@ static uint32_t ask(struct linnet_decision *decision, uint32_t k, int trees)
 	return k;
 }
 
-uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
-			      struct linnet_budget *revokes)
+/* Not inline: choose_at_once needs few registers. */
+__attribute__((__noinline__)) static uint32_t next(struct linnet_decision *decision, const struct linnet_settings *settings,
+						   struct linnet_budget *revokes)
 {
 	uint32_t k = LINNET_NO_REPLICA, preferred = LINNET_NO_REPLICA;
 
@@ -200,7 +229,7 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 			if (decision->policy == LINNET_BEST)
 				k = next_to_score(decision, &preferred);
 			else if (decision->policy == LINNET_EWMA_INFLIGHT)
-				preferred = linnet_preferred(LINNET_EWMA_INFLIGHT, decision->candidates, decision->count);
+				preferred = least_expected(decision->candidates, decision->count);
 			else if (decision->policy == LINNET_LINNOS)
 				k = next_in_order(decision);
 		}
@@ -219,6 +248,14 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 	}
 	follow_network(decision, settings, revokes);
 	return LINNET_NO_REPLICA;
+}
+
+uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
+			      struct linnet_budget *revokes)
+{
+	if (decision->policy == LINNET_EWMA_INFLIGHT && !decision->may_revoke && choose_at_once(decision, settings))
+		return LINNET_NO_REPLICA;
+	return next(decision, settings, revokes);
 }
 
 /* Bindings in other languages mirror this. */

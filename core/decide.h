@@ -11,6 +11,8 @@
 #define LINNET_REPLICAS_MAX 8
 #define LINNET_NO_REPLICA UINT32_MAX
 #define LINNET_AGE_NS 10000000 /* default of age_ns: 10 ms */
+/* What an I/O in flight counts before a read has completed: longer than flash takes, shorter than a stall. */
+#define LINNET_UNTRIED_NS 1000000
 
 /* The policies: number, name in C, other name. Bindings, the target's messages and checks are made from this list. */
 #define LINNET_POLICY_TABLE(POLICY)                        \
@@ -109,7 +111,7 @@ struct linnet_choice {
 	uint8_t predicted_fast; /* a model predicts that the read is fast */
 };
 
-/* Expected wait of a read by the averages: EWMA latency x (in flight + 1). Saturates. */
+/* Expected wait of a read: EWMA latency x (in flight + 1), or LINNET_UNTRIED_NS x in flight if ewma_ns is 0. Saturates. */
 uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight);
 
 /* Odds below one in seven are treated alike: a lower score counts as this one. */
@@ -129,16 +131,9 @@ int linnet_wants_probe(const struct linnet_settings *settings, uint32_t policy, 
 int linnet_may_revoke(const struct linnet_settings *settings, const struct linnet_candidate *candidate, int by_trees,
 		      uint64_t now_ns);
 
-/*
- * The choice among the candidates, of which 0 is the primary, by a policy whose models are present. linnet_choose_from
- * is the rest of it under ewma-inflight and linnet-best: at least two candidates are eligible, one of them is
- * preferred.
- */
+/* The choice among the candidates, of which 0 is the primary, by a policy whose models are present. */
 struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,
 				   const struct linnet_candidate *candidates, uint32_t count, uint64_t now_ns);
-struct linnet_choice linnet_choose_from(const struct linnet_settings *settings, uint32_t policy,
-					const struct linnet_candidate *candidates, uint32_t count, uint64_t now_ns,
-					uint32_t preferred);
 
 /* ---- the decision (decide.c) ---- */
 
@@ -176,7 +171,7 @@ struct linnet_decision {
 	uint8_t chosen;     /* the choice has been made */
 	struct linnet_choice choice;
 	uint64_t expected_ns; /* of the replica whose trees were asked last: its expected wait at that time */
-	struct linnet_candidate candidates[LINNET_REPLICAS_MAX];
+	struct linnet_candidate candidates[LINNET_REPLICAS_MAX]; /* `count` of them; of one that is not usable: any values */
 };
 
 void linnet_decision_begin(struct linnet_decision *decision, const struct linnet_settings *settings);
@@ -295,12 +290,32 @@ void linnet_replica_pardon(struct linnet_replica *replica);
 /* Whether errors keep it out of service at this time. */
 int linnet_replica_is_out(const struct linnet_replica *replica, uint64_t now_ns);
 
+/* The time of what happens at the replica now: the caller's clock, but never before its last event. */
+static inline uint64_t linnet_time_of(const struct linnet_replica *replica, uint64_t now_ns)
+{
+	return now_ns > replica->latest_ns ? now_ns : replica->latest_ns;
+}
+
 /*
  * The replica's state for a read that arrives now, without models: `score`, `known` and `slow` are 0. This and
  * linnet_replica_features take nothing but the struct, so a copy of it is described as the original was; it may not get
  * events.
  */
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate);
+
+/* The same, inline: a decision takes it of each replica. */
+static inline void linnet_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate)
+{
+	candidate->ewma_ns = replica->ewma_ns;
+	candidate->learnt_ns = replica->learnt_ns;
+	candidate->score = 0;
+	candidate->in_flight = replica->in_flight;
+	candidate->eligible = linnet_time_of(replica, now_ns) >= replica->out_until_ns;
+	candidate->known = 0;
+	candidate->slow = 0;
+	candidate->probing = replica->probing != 0;
+	candidate->revokes_in_row = replica->revokes_in_row;
+}
 
 /* The features, in a schema, from which trees score the read. */
 void linnet_replica_features(const struct linnet_replica *replica, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,

@@ -12,8 +12,8 @@
  * capped; nanoseconds are cut to microseconds, not rounded. Until four reads have completed the missing ones,
  * which would be the oldest, are zeros.
  *
- * The history shifts by one entry per completed read, which moves 21 bytes: cheaper than the indirection of a
- * ring when every arriving read wants the digits in order.
+ * The tracker keeps the numbers, and digits are made of them where a network is asked. So a read that completes costs few
+ * instructions where no network is used.
  */
 #include "linnet.h"
 
@@ -21,31 +21,17 @@
 #define LATENCY_DIGITS 4
 #define NOW_AT (LINNET_HISTORY * PAGE_DIGITS)
 #define LATENCY_AT (NOW_AT + PAGE_DIGITS)
-_Static_assert(NOW_AT - PAGE_DIGITS == 8 + 1 && LINNET_DIGITS - LATENCY_AT - LATENCY_DIGITS == 8 + 4, "moved as words");
+#define LATENCY_MASK 0xffff
 
-/* Words at any address. */
-typedef struct {
-	uint64_t word;
-} __attribute__((packed, may_alias)) eight_bytes;
-typedef struct {
-	uint32_t word;
-} __attribute__((packed, may_alias)) four_bytes;
-
-static void put_pages(uint8_t *digits, uint32_t pages)
+static void put_pages(uint8_t *digits, uint32_t n)
 {
-	uint32_t n = pages < LINNET_PAGES_MAX ? pages : LINNET_PAGES_MAX;
-
 	digits[0] = (uint8_t)(n / 100);
 	digits[1] = (uint8_t)(n / 10 % 10);
 	digits[2] = (uint8_t)(n % 10);
 }
 
-static void put_latency(uint8_t *digits, uint64_t latency_ns)
+static void put_latency(uint8_t *digits, uint32_t n)
 {
-	uint32_t n = LINNET_LATENCY_US_MAX;
-
-	if (latency_ns / 1000 < LINNET_LATENCY_US_MAX)
-		n = (uint32_t)(latency_ns / 1000);
 	digits[0] = (uint8_t)(n / 1000);
 	digits[1] = (uint8_t)(n / 100 % 10);
 	digits[2] = (uint8_t)(n / 10 % 10);
@@ -64,9 +50,7 @@ uint32_t linnet_tracker_arrive(struct linnet_tracker *tracker, uint32_t size_byt
 
 void linnet_tracker_withdraw(struct linnet_tracker *tracker, uint32_t size_bytes)
 {
-	uint32_t pages = linnet_pages(size_bytes);
-
-	tracker->pending_pages -= pages < tracker->pending_pages ? pages : tracker->pending_pages;
+	linnet_tracker_drop(tracker, size_bytes);
 }
 
 void linnet_tracker_complete_write(struct linnet_tracker *tracker, uint32_t size_bytes)
@@ -77,23 +61,14 @@ void linnet_tracker_complete_write(struct linnet_tracker *tracker, uint32_t size
 void linnet_tracker_complete_read(struct linnet_tracker *tracker, uint32_t size_bytes, uint64_t latency_ns,
 				  uint32_t snapshot)
 {
-	uint8_t *digits = tracker->digits;
-
-	linnet_tracker_withdraw(tracker, size_bytes);
-	/* The oldest entry leaves: nine digits of pages and twelve of latencies move up, as words. */
-	*(eight_bytes *)digits = *(const eight_bytes *)(digits + PAGE_DIGITS);
-	digits[8] = digits[8 + PAGE_DIGITS];
-	*(eight_bytes *)(digits + LATENCY_AT) = *(const eight_bytes *)(digits + LATENCY_AT + LATENCY_DIGITS);
-	*(four_bytes *)(digits + LATENCY_AT + 8) = *(const four_bytes *)(digits + LATENCY_AT + 8 + LATENCY_DIGITS);
-	put_pages(digits + NOW_AT - PAGE_DIGITS, snapshot);
-	put_latency(digits + LINNET_DIGITS - LATENCY_DIGITS, latency_ns);
-	if (tracker->history_len < LINNET_HISTORY)
-		tracker->history_len++;
+	linnet_tracker_remember(tracker, size_bytes, latency_ns, snapshot);
 }
 
 void linnet_tracker_digits(const struct linnet_tracker *tracker, uint32_t snapshot, uint8_t digits[LINNET_DIGITS])
 {
-	for (int i = 0; i < LINNET_DIGITS; i++)
-		digits[i] = tracker->digits[i];
-	put_pages(digits + NOW_AT, snapshot);
+	for (int i = 0; i < LINNET_HISTORY; i++) {
+		put_pages(digits + i * PAGE_DIGITS, tracker->reads[i] >> LINNET_READ_PAGES_SHIFT);
+		put_latency(digits + LATENCY_AT + i * LATENCY_DIGITS, tracker->reads[i] & LATENCY_MASK);
+	}
+	put_pages(digits + NOW_AT, linnet_capped_pages(snapshot));
 }

@@ -15,16 +15,15 @@
 #define LINNET_PAGE_BYTES 4096  /* unit of pending work */
 #define LINNET_PAGES_MAX 999    /* cap of a page count in the digits */
 #define LINNET_LATENCY_US_MAX 9999 /* cap of a latency in the digits */
+#define LINNET_READ_PAGES_SHIFT 16 /* of the pages in a read of the history; the latency is below */
 
 /*
- * The state of one device: work outstanding and the last four reads that completed. The history is kept as the digits
- * that it contributes, so a read costs one copy and three divisions. All zeros is the initial state.
+ * The state of one device: work outstanding and the last four reads that completed. All zeros is the initial state.
  */
 struct linnet_tracker {
-	uint32_t pending_pages;        /* 4 KiB pages outstanding, reads and writes; saturates */
-	uint32_t history_len;          /* completed reads in the history, 0..4 */
-	uint8_t digits[LINNET_DIGITS]; /* history part filled in, digits 12..14 zero; each 0..9 */
-	uint8_t spare;                 /* zero */
+	uint32_t pending_pages; /* 4 KiB pages outstanding, reads and writes; saturates */
+	uint32_t history_len;   /* completed reads in the history, 0..4 */
+	uint32_t reads[LINNET_HISTORY]; /* oldest first: pages when it arrived, times 2^16, and latency in us, as capped */
 };
 
 /* Number of pages of an I/O of this size. */
@@ -41,6 +40,37 @@ static inline uint32_t linnet_tracker_add(struct linnet_tracker *tracker, uint32
 	uint32_t room = UINT32_MAX - tracker->pending_pages;
 
 	return tracker->pending_pages += pages < room ? pages : room;
+}
+
+/* Inline: what linnet_tracker_withdraw and linnet_tracker_complete_read do. */
+static inline void linnet_tracker_drop(struct linnet_tracker *tracker, uint32_t size_bytes)
+{
+	uint32_t pages = linnet_pages(size_bytes);
+
+	tracker->pending_pages -= pages < tracker->pending_pages ? pages : tracker->pending_pages;
+}
+
+static inline uint32_t linnet_capped_pages(uint32_t pages)
+{
+	return pages < LINNET_PAGES_MAX ? pages : LINNET_PAGES_MAX;
+}
+
+static inline uint32_t linnet_capped_us(uint64_t latency_ns)
+{
+	uint64_t us = latency_ns / 1000;
+
+	return us < LINNET_LATENCY_US_MAX ? (uint32_t)us : LINNET_LATENCY_US_MAX;
+}
+
+static inline void linnet_tracker_remember(struct linnet_tracker *tracker, uint32_t size_bytes, uint64_t latency_ns,
+					   uint32_t snapshot)
+{
+	linnet_tracker_drop(tracker, size_bytes);
+	for (int i = 0; i < LINNET_HISTORY - 1; i++)
+		tracker->reads[i] = tracker->reads[i + 1];
+	tracker->reads[LINNET_HISTORY - 1] = linnet_capped_pages(snapshot) << LINNET_READ_PAGES_SHIFT | linnet_capped_us(latency_ns);
+	if (tracker->history_len < LINNET_HISTORY)
+		tracker->history_len++;
 }
 
 /*

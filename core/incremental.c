@@ -85,8 +85,8 @@ static void settle(struct linnet_incremental *net, const struct linnet_noted *no
 	linnet_store_relaxed(&pre->version, 0);
 	linnet_fence_release();
 	pre->history_len = (uint8_t)history->history_len;
-	for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-		pre->digits[i] = history->digits[i];
+	linnet_copy(pre->reads, history->reads, sizeof(pre->reads));
+	linnet_tracker_digits(history, 0, pre->digits);
 	pre->hundreds = pages / 100;
 	if (tables->packed) {
 		tables->loops->pack(tables, pre);
@@ -95,7 +95,7 @@ static void settle(struct linnet_incremental *net, const struct linnet_noted *no
 		uint16_t used[(LINNET_DIGITS + 1) / 2];
 
 		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-			inputs[i] = history->digits[i];
+			inputs[i] = pre->digits[i];
 		inputs[LINNET_DIGITS] = 0;
 		tables->network->dense->pairs(&tables->network->layers[0], inputs, used, linnet_precomputed_sums(pre));
 	}
@@ -224,8 +224,7 @@ void linnet_incremental_tracker(const struct linnet_incremental *net, struct lin
 		version = linnet_load(&net->version);
 		pre = precomputed_of(net, version);
 		tracker->history_len = pre->history_len;
-		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-			tracker->digits[i] = pre->digits[i];
+		linnet_copy(tracker->reads, pre->reads, sizeof(pre->reads));
 	} while (!unchanged(pre, version));
 	tracker->pending_pages = linnet_load32(&net->pending_pages);
 }

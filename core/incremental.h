@@ -32,9 +32,10 @@ struct linnet_precomputed {
 	int64_t units;
 	uint32_t count;     /* outputs not settled */
 	uint32_t hundreds;  /* the digit for which base and rest are valid */
+	uint32_t reads[LINNET_HISTORY]; /* as in a tracker */
 	uint8_t history_len;
-	uint8_t digits[LINNET_DIGITS];
-	uint8_t spare[56];
+	uint8_t digits[LINNET_DIGITS]; /* of this history; 12..14 are zero */
+	uint8_t spare[40];
 };
 
 struct linnet_incremental {

@@ -7,9 +7,7 @@
  * Consecutive errors take a replica out of service for a while, and for longer each time. When that time is over, one
  * read is sent there as a probe. Other reads avoid the replica until the probe has completed.
  */
-#include "linnet.h"
-
-#define EWMA_SHIFT 3 /* a new read weighs 1/8: about the last eight reads count */
+#include "replica.h"
 
 void linnet_replica_init(struct linnet_replica *replica, uint64_t inflection_ns, struct linnet_inflight_io *ios,
 			 uint32_t places)
@@ -44,43 +42,6 @@ void linnet_replica_set_incremental(struct linnet_replica *replica, struct linne
 	replica->net = net;
 }
 
-/*
- * The features of LinnOS are kept by the incremental network, or without one by a tracker, so that an incremental
- * network that is added later starts with a history. The incremental network only notes the read. The history is
- * computed when the network is run: of several reads that end between two decisions, only the state after the last is
- * needed.
- */
-static uint32_t track_arrival(struct linnet_replica *replica, uint32_t size_bytes)
-{
-	return replica->net ? linnet_incremental_arrive(replica->net, size_bytes) :
-				linnet_tracker_add(&replica->tracker, linnet_pages(size_bytes));
-}
-
-static void track_read(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t latency_ns)
-{
-	if (replica->net)
-		linnet_incremental_note_read(replica->net, flight->size_bytes, latency_ns, flight->snapshot);
-	else
-		linnet_tracker_complete_read(&replica->tracker, flight->size_bytes, latency_ns, flight->snapshot);
-}
-
-static void track_leave(struct linnet_replica *replica, const struct linnet_flight *flight)
-{
-	if (replica->net)
-		linnet_incremental_withdraw(replica->net, flight->size_bytes);
-	else
-		linnet_tracker_withdraw(&replica->tracker, flight->size_bytes);
-}
-
-/* The time of this event: the caller's clock, but never before the previous event. */
-static uint64_t event(struct linnet_replica *replica, uint64_t now_ns)
-{
-	replica->events++;
-	if (now_ns > replica->latest_ns)
-		replica->latest_ns = now_ns;
-	return replica->latest_ns;
-}
-
 int linnet_replica_is_out(const struct linnet_replica *replica, uint64_t now_ns)
 {
 	return now_ns < replica->out_until_ns;
@@ -90,73 +51,26 @@ void linnet_replica_arrive(struct linnet_replica *replica, const struct linnet_s
 			   struct linnet_flight *flight, uint64_t now_ns, int is_read, int probe, uint64_t offset_bytes,
 			   uint32_t size_bytes)
 {
-	uint64_t at_ns = event(replica, now_ns);
-	int readmitted = replica->errors_in_row >= settings->errors_max && !linnet_replica_is_out(replica, at_ns);
-
-	flight->arrived_ns = at_ns;
-	flight->event = replica->events;
-	flight->place = replica->free;
-	flight->snapshot = track_arrival(replica, size_bytes);
-	flight->size_bytes = size_bytes;
-	flight->is_read = is_read != 0;
-	flight->probe = is_read && (probe || readmitted);
-	replica->in_flight++;
-	if (readmitted)
-		replica->out_until_ns = at_ns + replica->backoff_ns;
-	if (flight->probe) {
-		replica->probing = 1;
-		replica->learnt_ns = at_ns;
-	}
-	if (flight->place == LINNET_UNTRACKED)
-		return;
-	replica->free = replica->ios[flight->place].newer;
-	linnet_inflight_arrive(&replica->inflight, replica->ios, flight->place, at_ns, is_read, offset_bytes, size_bytes);
-}
-
-static void leave(struct linnet_replica *replica, const struct linnet_flight *flight)
-{
-	replica->in_flight--;
-	if (flight->probe)
-		replica->probing = 0;
-	if (flight->place == LINNET_UNTRACKED)
-		return;
-	replica->ios[flight->place].newer = replica->free;
-	replica->free = flight->place;
+	linnet_replica_arrived(replica, settings, flight, now_ns, is_read, probe, offset_bytes, size_bytes);
 }
 
 void linnet_replica_pardon(struct linnet_replica *replica)
 {
-	replica->errors_in_row = 0;
-	replica->out_until_ns = 0;
-	replica->backoff_ns = 0;
+	linnet_replica_pardoned(replica);
 }
 
 uint64_t linnet_replica_complete(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns)
 {
-	uint64_t at_ns = event(replica, now_ns), latency_ns = at_ns - flight->arrived_ns, ewma_ns = replica->ewma_ns;
-
-	if (flight->place != LINNET_UNTRACKED)
-		linnet_inflight_complete(&replica->inflight, replica->ios, flight->place, at_ns);
-	leave(replica, flight);
-	linnet_replica_pardon(replica);
-	if (!flight->is_read) {
-		track_leave(replica, flight);
-		return latency_ns;
-	}
-	track_read(replica, flight, latency_ns);
-	replica->learnt_ns = at_ns;
-	replica->revokes_in_row = 0;
-	replica->ewma_ns = ewma_ns ? ewma_ns - (ewma_ns >> EWMA_SHIFT) + (latency_ns >> EWMA_SHIFT) : latency_ns;
-	return latency_ns;
+	return linnet_replica_completed(replica, flight, now_ns);
 }
 
 void linnet_replica_withdraw(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns)
 {
-	event(replica, now_ns);
+	linnet_event_time(replica, now_ns);
 	if (flight->place != LINNET_UNTRACKED)
-		linnet_inflight_withdraw(&replica->inflight, replica->ios, flight->place);
-	track_leave(replica, flight);
-	leave(replica, flight);
+		linnet_inflight_withdrawn(&replica->inflight, replica->ios, flight->place);
+	linnet_track_leave(replica, flight);
+	linnet_leave(replica, flight);
 }
 
 void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_settings *settings,
@@ -173,28 +87,15 @@ void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_set
 	replica->backoff_ns = 2 * absence_ns < settings->out_ns_max ? 2 * absence_ns : settings->out_ns_max;
 }
 
-static uint64_t time_of(const struct linnet_replica *replica, uint64_t now_ns)
-{
-	return now_ns > replica->latest_ns ? now_ns : replica->latest_ns;
-}
-
 void linnet_replica_features(const struct linnet_replica *replica, uint32_t schema, uint64_t now_ns, uint64_t offset_bytes,
 			     uint32_t size_bytes, uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
-	linnet_inflight_describe(&replica->inflight, schema, time_of(replica, now_ns), offset_bytes, size_bytes, features);
+	linnet_inflight_describe(&replica->inflight, schema, linnet_time_of(replica, now_ns), offset_bytes, size_bytes, features);
 }
 
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate)
 {
-	candidate->ewma_ns = replica->ewma_ns;
-	candidate->learnt_ns = replica->learnt_ns;
-	candidate->score = 0;
-	candidate->in_flight = replica->in_flight;
-	candidate->eligible = !linnet_replica_is_out(replica, time_of(replica, now_ns));
-	candidate->known = 0;
-	candidate->slow = 0;
-	candidate->probing = replica->probing != 0;
-	candidate->revokes_in_row = replica->revokes_in_row;
+	linnet_describe(replica, now_ns, candidate);
 }
 
 void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_bytes, void *scratch,
@@ -208,5 +109,5 @@ void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_b
 
 /* Bindings in other languages mirror this. */
 _Static_assert(sizeof(struct linnet_inflight) == 360 && sizeof(struct linnet_inflight_io) == 32, "struct linnet_inflight");
-_Static_assert(sizeof(struct linnet_replica) == 488, "struct linnet_replica");
+_Static_assert(sizeof(struct linnet_replica) == 472, "struct linnet_replica");
 _Static_assert(sizeof(struct linnet_flight) == 32, "struct linnet_flight");

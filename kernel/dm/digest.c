@@ -6,7 +6,7 @@
  * and each end, so its decisions see every event before them, and the lock stays in its cache.
  *
  * As soon as another CPU has events too, every CPU queues its own, and decides from the digest: a copy of the state,
- * which is renewed when it is digest_us old by whichever submitter gets the lock. That one applies the queued events of
+ * which is renewed when it is digest_us old by a submitter that gets the lock. That one applies the queued events of
  * all CPUs in the order of their times. A CPU adds to the digest the I/Os in flight that it has queued itself, so its
  * next read does not follow the last one. Thus nothing is written by all CPUs for each read, and only a decision that
  * needs every event waits for the lock: a probe, and those by networks.
@@ -15,14 +15,17 @@
  * has been applied.
  */
 #include <linux/moduleparam.h>
+#include <linux/prefetch.h>
 #include <linux/slab.h>
 
 #include "linnet-dm.h"
+#include "replica.h"
 #include "trace.h"
 
 #define RECORDS 128       /* of each CPU; for more, memory is asked for */
 #define NO_CPU U32_MAX
 #define LEVELS 14         /* 2^13 CPUs */
+#define OWNED_NS 1000000  /* the owner of the digest comes first for this long */
 #define SHARED_NS 1000000 /* a CPU is alone when no other has had an event for this long */
 
 static uint digest_us = 20;
@@ -66,11 +69,15 @@ struct linnet_inflight_record *linnet_record_take(struct linnet_dm *dm)
 	if (likely(cpu->free)) {
 		record = record_in(cpu->free);
 		cpu->free = cpu->free->next;
+		/* Another CPU may have written it last. Its line comes while the next read is not there yet. */
+		prefetchw(cpu->free);
 		return record;
 	}
 	record = kmalloc(sizeof(*record), GFP_NOWAIT | __GFP_NOWARN);
-	if (record)
+	if (record) {
 		record->home = NO_CPU;
+		record->flight.event = 0;
+	}
 	return record;
 }
 
@@ -88,6 +95,7 @@ static void free_records(struct llist_node *node)
 static void return_record(struct linnet_dm *dm, struct linnet_inflight_record *record)
 {
 	if (likely(record->home != NO_CPU)) {
+		record->flight.event = 0;
 		llist_add(&record->arrival.node, &per_cpu_ptr(dm->cpus, record->home)->returned);
 		return;
 	}
@@ -139,8 +147,8 @@ static __always_inline void apply_arrival(struct linnet_inflight_record *record)
 	struct linnet_leg *leg = record->leg;
 	struct linnet_dm *dm = leg->dm;
 
-	linnet_replica_arrive(&leg->state, &dm->settings, flight, record->arrival.at_ns, record->is_read, flight->probe,
-			      record->offset_bytes, flight->size_bytes);
+	linnet_replica_arrived(&leg->state, &dm->settings, flight, record->arrival.at_ns, record->is_read, record->probe,
+			       record->offset_bytes, record->size_bytes);
 	if (flight->place == LINNET_UNTRACKED)
 		this_cpu_inc(dm->counts->untracked);
 	if (flight->probe)
@@ -156,7 +164,7 @@ static __always_inline void apply_end(struct linnet_inflight_record *record)
 	bool out;
 
 	if (likely(record->status == BLK_STS_OK))
-		linnet_replica_complete(&leg->state, flight, now_ns);
+		linnet_replica_completed(&leg->state, flight, now_ns);
 	else if (!linnet_is_refusal(record->status))
 		linnet_replica_fail(&leg->state, &dm->settings, flight, now_ns);
 	else
@@ -263,7 +271,10 @@ static void renew(struct linnet_dm *dm, u64 now_ns)
 	raw_write_seqcount_end(&digest->seq);
 	digest->followed = true;
 	WRITE_ONCE(digest->renewed_ns, now_ns);
-	WRITE_ONCE(digest->owner, smp_processor_id());
+	if (digest->owner != smp_processor_id()) {
+		WRITE_ONCE(digest->owned_ns, now_ns);
+		WRITE_ONCE(digest->owner, smp_processor_id());
+	}
 }
 
 static void apply_own(struct linnet_dm *dm, u64 now_ns)
@@ -308,12 +319,24 @@ static void note_other(struct linnet_digest *digest, u64 now_ns)
 		WRITE_ONCE(digest->others_ns, now_ns);
 }
 
-static struct rest unlock(struct linnet_digest *digest)
+/*
+ * The owner has the state in its cache, so it comes first, for a millisecond. Then it may be another's turn, so that the
+ * work is not that of one CPU alone.
+ */
+static bool leaves_to_owner(const struct linnet_digest *digest, u64 now_ns)
 {
-	struct rest rest = { digest->unused, digest->turned };
+	return READ_ONCE(digest->owner) != smp_processor_id() && now_ns < READ_ONCE(digest->owned_ns) + OWNED_NS;
+}
 
-	digest->unused = NULL;
-	digest->turned = 0;
+static __always_inline struct rest unlock(struct linnet_digest *digest)
+{
+	struct rest rest = { NULL, 0 };
+
+	if (unlikely(digest->unused || digest->turned)) {
+		rest = (struct rest){ digest->unused, digest->turned };
+		digest->unused = NULL;
+		digest->turned = 0;
+	}
 	raw_spin_unlock(&digest->lock);
 	return rest;
 }
@@ -329,7 +352,7 @@ static void finish(struct linnet_dm *dm, struct rest rest)
 bool linnet_digest_enter(struct linnet_dm *dm, u64 now_ns, bool exact)
 {
 	struct linnet_digest *digest = &dm->digest;
-	u32 most_us = min(READ_ONCE(digest_us), 1000U);
+	u32 most_us;
 	s64 age_ns;
 
 	if (likely(is_alone(digest, now_ns))) {
@@ -338,8 +361,11 @@ bool linnet_digest_enter(struct linnet_dm *dm, u64 now_ns, bool exact)
 		return true;
 	}
 	note_other(digest, now_ns);
+	most_us = min(READ_ONCE(digest_us), 1000U);
 	exact |= !most_us;
 	age_ns = (s64)(now_ns - READ_ONCE(digest->renewed_ns));
+	if (leaves_to_owner(digest, now_ns))
+		most_us *= 2;
 	if (!exact && age_ns < (s64)most_us * NSEC_PER_USEC)
 		return false;
 	if (!raw_spin_trylock(&digest->lock)) {
@@ -375,21 +401,10 @@ void linnet_digest_unlock(struct linnet_dm *dm)
 
 /* ---- events ---- */
 
-void linnet_digest_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, bool locked, u64 now_ns,
-			  bool is_read, bool probe, sector_t sector, u32 size_bytes)
+void linnet_digest_add(struct linnet_inflight_record *record, bool locked)
 {
-	if (unlikely(!record)) {
-		this_cpu_inc(leg->dm->counts->untracked);
-		return;
-	}
-	record->arrival.at_ns = now_ns;
-	record->arrival.is_end = false;
-	record->leg = leg;
-	record->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
-	record->flight.event = 0;
-	record->flight.size_bytes = size_bytes;
-	record->is_read = is_read;
-	record->flight.probe = probe;
+	struct linnet_leg *leg = record->leg;
+
 	if (unlikely(!locked)) {
 		queue_event(leg, &record->arrival);
 		return;
@@ -414,7 +429,6 @@ void linnet_digest_end(struct linnet_inflight_record *record)
 
 	local_irq_save(flags);
 	alone = is_alone(&dm->digest, now_ns);
-	record->end.is_end = true;
 	if (likely(alone) && raw_spin_trylock(&dm->digest.lock)) {
 		settle(dm, now_ns);
 		if (likely(record->flight.event)) {

@@ -71,22 +71,21 @@ struct linnet_inflight_record *linnet_leg_arrive(struct linnet_leg *leg, u64 now
 	return record;
 }
 
-static void count_end(struct linnet_leg *leg, bool is_read, u64 latency_ns, blk_status_t status)
+static void count_read(struct linnet_leg *leg, u64 latency_ns)
 {
-	u32 bucket;
+	u32 bucket = fls64(latency_ns / LINNET_BUCKET_NS);
 
-	if (status != BLK_STS_OK) {
-		if (!linnet_is_refusal(status))
-			this_cpu_inc(leg->counts->errors);
-		return;
-	}
-	if (!is_read) {
-		this_cpu_inc(leg->counts->writes);
-		return;
-	}
-	bucket = fls64(latency_ns / LINNET_BUCKET_NS);
 	this_cpu_inc(leg->counts->reads);
 	this_cpu_inc(leg->counts->latency[min(bucket, (u32)LINNET_BUCKETS - 1)]);
+}
+
+/* What is no read that succeeded. */
+static void count_other(struct linnet_leg *leg, blk_status_t status)
+{
+	if (status == BLK_STS_OK)
+		this_cpu_inc(leg->counts->writes);
+	else if (!linnet_is_refusal(status))
+		this_cpu_inc(leg->counts->errors);
 }
 
 /* Errors come in bursts, so the log gets some of them; the counters get all. */
@@ -117,12 +116,15 @@ void linnet_leg_end(struct linnet_leg *leg, struct linnet_inflight_record *recor
 	u64 now_ns = ktime_get_ns();
 
 	if (unlikely(!record)) {
-		count_end(leg, false, 0, status);
+		count_other(leg, status);
 		return;
 	}
 	/* Another CPU's clock may be ahead of this one's. */
-	count_end(leg, record->is_read, now_ns > record->arrival.at_ns ? now_ns - record->arrival.at_ns : 0, status);
-	record->end.at_ns = now_ns;
+	if (likely(record->is_read && status == BLK_STS_OK))
+		count_read(leg, now_ns > record->arrival.at_ns ? now_ns - record->arrival.at_ns : 0);
+	else
+		count_other(leg, status);
+	record->end = (struct linnet_event){ .at_ns = now_ns, .is_end = true };
 	record->id = id;
 	record->status = status;
 	linnet_digest_end(record);

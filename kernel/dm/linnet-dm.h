@@ -102,20 +102,28 @@ struct linnet_leg {
 
 struct linnet_event {
 	struct llist_node node;
-	u64 at_ns;
-	bool is_end;
+	u64 at_ns : 63;
+	u64 is_end : 1;
 };
 
-/* One I/O in flight at one leg, from linnet_leg_arrive until its end has been applied to the leg's state. */
+/*
+ * One I/O in flight at one leg, from linnet_leg_arrive until its end has been applied to the leg's state. It is two lines
+ * of 64 bytes: one goes to the CPU that applies events and comes back, the other stays there.
+ */
 struct linnet_inflight_record {
+	/* Written by those who submit and end the I/O: */
 	struct linnet_event arrival, end;
-	struct linnet_flight flight; /* its event is 0 until the arrival has been applied */
 	struct linnet_leg *leg;
 	u64 offset_bytes; /* at the leg */
 	u64 id;
-	u32 home;         /* the CPU whose memory it is */
-	bool is_read;     /* while another CPU applies the arrival, `flight` is that one's */
+	u32 size_bytes;
+	bool is_read;
+	bool probe;
 	blk_status_t status;
+
+	/* By the one who applies events: */
+	struct linnet_flight flight __aligned(64); /* its event is 0 until the arrival has been applied */
+	u32 home; /* the CPU whose memory it is */
 };
 
 int linnet_leg_init(struct linnet_leg *leg, struct linnet_dm *dm, u32 index);
@@ -187,6 +195,7 @@ struct linnet_digest {
 	u32 owner;                   /* the CPU that applied last; it may be alone */
 	u32 turned;                  /* bit per leg that went out of service or came back; under the lock, as the rest */
 	bool followed;               /* other CPUs decide from the digest */
+	u64 owned_ns;                /* since when it is the owner */
 	u64 renewed_ns;              /* when everything queued was applied, and the digest made */
 	u64 others_ns;               /* when another than the owner had events, or up to half a millisecond before */
 	struct llist_node *late;     /* ends whose arrivals have not been applied */
@@ -212,11 +221,10 @@ void linnet_digest_unlock(struct linnet_dm *dm);
 struct linnet_inflight_record *linnet_record_take(struct linnet_dm *dm);
 void linnet_record_drop(struct linnet_dm *dm, struct linnet_inflight_record *record);
 
-/* Between enter, which has returned `locked`, and leave. */
-void linnet_digest_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, bool locked, u64 now_ns,
-			  bool is_read, bool probe, sector_t sector, u32 size_bytes);
+/* The record is filled in as by linnet_digest_arrive. */
+void linnet_digest_add(struct linnet_inflight_record *record, bool locked);
 
-/* at_ns of its end, its status and id are set. Any context. */
+/* Its end, status and id are set. Any context. */
 void linnet_digest_end(struct linnet_inflight_record *record);
 
 /* ---- the target ---- */
@@ -337,6 +345,23 @@ static inline bool linnet_is_refusal(blk_status_t status)
 static inline bool linnet_is_answer(const struct linnet_dm *dm, blk_opf_t opf, blk_status_t status)
 {
 	return dm->volume ? status == BLK_STS_AGAIN && opf & REQ_NOWAIT : linnet_is_refusal(status);
+}
+
+/* An I/O arrives at a leg, between linnet_digest_enter, which has returned `locked`, and linnet_digest_leave. */
+static __always_inline void linnet_digest_arrive(struct linnet_leg *leg, struct linnet_inflight_record *record, bool locked,
+						 u64 now_ns, bool is_read, bool probe, sector_t sector, u32 size_bytes)
+{
+	if (unlikely(!record)) {
+		this_cpu_inc(leg->dm->counts->untracked);
+		return;
+	}
+	record->arrival = (struct linnet_event){ .at_ns = now_ns };
+	record->leg = leg;
+	record->offset_bytes = (u64)(leg->start + sector) << SECTOR_SHIFT;
+	record->size_bytes = size_bytes;
+	record->is_read = is_read;
+	record->probe = probe;
+	linnet_digest_add(record, locked);
 }
 
 /* ---- probe.c ---- */

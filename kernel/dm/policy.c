@@ -27,14 +27,17 @@ MODULE_PARM_DESC(revoke_percent, "of the reads that may be revoked, the most tha
 /*
  * Parameters are valid for all targets at once. The line that all submitters read is written only if one has changed.
  */
-static void take_parameters(struct linnet_settings *settings)
+static void take_parameters(struct linnet_settings *settings, bool revocable)
 {
 	uint ms = READ_ONCE(age_ms);
 	u64 age_ns = ms ? (u64)ms * NSEC_PER_MSEC : U64_MAX;
-	u32 per_million = min(READ_ONCE(revoke_percent), 100U) * (LINNET_BUDGET_UNIT / 100);
+	u32 per_million;
 
 	if (unlikely(READ_ONCE(settings->age_ns) != age_ns))
 		WRITE_ONCE(settings->age_ns, age_ns);
+	if (!revocable)
+		return;
+	per_million = min(READ_ONCE(revoke_percent), 100U) * (LINNET_BUDGET_UNIT / 100);
 	if (unlikely(READ_ONCE(settings->revokes.per_million) != per_million))
 		WRITE_ONCE(settings->revokes.per_million, per_million);
 }
@@ -94,7 +97,7 @@ static __always_inline void read_digest(const struct linnet_leg *leg, struct lin
 		own = READ_ONCE(cpu->queued[leg->index]) - READ_ONCE(cpu->applied[leg->index]);
 		stale |= events != seen;
 		if (stale) {
-			linnet_replica_describe(&leg->digest, decision->now_ns, candidate);
+			linnet_describe(&leg->digest, decision->now_ns, candidate);
 			own = max(own, -(s32)candidate->in_flight);
 			candidate->in_flight += own;
 			routing->own[leg->index] = own;
@@ -109,17 +112,6 @@ static __always_inline void read_digest(const struct linnet_leg *leg, struct lin
 		cpu_relax();
 	}
 	routing->seen[leg->index] = LINNET_ANY_EVENT;
-}
-
-/* Fills in the leg's candidate. */
-static __always_inline void describe(const struct linnet_leg *leg, struct linnet_routing *routing, u32 k)
-{
-	if (unlikely(!routing->locked)) {
-		read_digest(leg, routing, 0, NULL);
-		return;
-	}
-	linnet_replica_describe(&leg->state, routing->decision.now_ns, &routing->decision.candidates[k]);
-	routing->seen[k] = leg->state.events;
 }
 
 /* The score of the leg's trees for the read, of the same events as the candidate. Under RCU. */
@@ -165,22 +157,52 @@ static void ask_network(struct linnet_leg *leg, struct linnet_routing *routing)
 				    leg_model->loaded->scratch ? this_cpu_ptr(leg_model->loaded->scratch) : NULL, candidate);
 }
 
-void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
+static void see_none(struct linnet_routing *routing, u32 k)
 {
-	struct linnet_decision *decision = &routing->decision;
+	memset(&routing->decision.candidates[k], 0, sizeof(routing->decision.candidates[k]));
+	routing->seen[k] = 0;
+	routing->own[k] = 0;
+}
+
+static void see_digests(struct linnet_dm *dm, struct linnet_routing *routing)
+{
 	u32 k;
 
-	routing->caught_up = false;
-	linnet_decision_begin(decision, &dm->settings);
-	for (k = 0; k < decision->count; k++) {
-		if (decision->usable & BIT(k)) {
-			describe(&dm->legs[k], routing, k);
+	for (k = 0; k < routing->decision.count; k++) {
+		if (routing->decision.usable & BIT(k))
+			read_digest(&dm->legs[k], routing, 0, NULL);
+		else
+			see_none(routing, k);
+	}
+}
+
+/* Under the lock. The legs are visited by pointer: they are large, and this loop is part of each decision. */
+static void see_states(struct linnet_dm *dm, struct linnet_routing *routing)
+{
+	struct linnet_decision *decision = &routing->decision;
+	struct linnet_candidate *candidate = decision->candidates;
+	const struct linnet_leg *leg = dm->legs;
+	u32 k, count = decision->count, usable = decision->usable;
+	u64 now_ns = decision->now_ns;
+
+	for (k = 0; k < count; k++, leg++, candidate++) {
+		if (unlikely(!(usable & BIT(k)))) {
+			see_none(routing, k);
 			continue;
 		}
-		memset(&decision->candidates[k], 0, sizeof(decision->candidates[k]));
-		routing->seen[k] = 0;
-		routing->own[k] = 0;
+		linnet_describe(&leg->state, now_ns, candidate);
+		routing->seen[k] = leg->state.events;
 	}
+}
+
+void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
+{
+	routing->caught_up = false;
+	linnet_decision_begin(&routing->decision, &dm->settings);
+	if (likely(routing->locked))
+		see_states(dm, routing);
+	else
+		see_digests(dm, routing);
 }
 
 void linnet_score_all(struct linnet_dm *dm, struct linnet_routing *routing)
@@ -290,7 +312,7 @@ static bool needs_lock(const struct linnet_dm *dm, bool revocable)
 	return READ_ONCE(dm->networks) && (revocable || READ_ONCE(dm->settings.policy) == LINNET_LINNOS);
 }
 
-static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable, bool revocable)
+static __always_inline bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable, bool revocable)
 {
 	struct linnet_routing routing;
 	struct linnet_decision *decision = &routing.decision;
@@ -302,7 +324,7 @@ static bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet
 	decision->count = dm->leg_count;
 	decision->usable = usable;
 	decision->may_revoke = revocable;
-	take_parameters(&dm->settings);
+	take_parameters(&dm->settings, revocable);
 	local_bh_disable();
 	rcu_read_lock();
 	io->record = linnet_record_take(dm);

@@ -161,7 +161,8 @@ static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 	linnet_leg_end(&dm->legs[io->leg], io->record, io->id, *error);
 	if (dm->volume)
 		linnet_volume_steered(dm->volume, io->leg);
-	io->tried |= BIT(io->leg);
+	if (*error != BLK_STS_OK)
+		io->tried |= BIT(io->leg);
 	io->leg = LINNET_NO_LEG;
 	if (likely(*error == BLK_STS_OK) || linnet_is_answer(dm, bio->bi_opf, *error) || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
 		return DM_ENDIO_DONE;

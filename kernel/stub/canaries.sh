@@ -44,6 +44,8 @@ events CPU by CPU|digest.c|s/event_of(b)->at_ns < event_of(a)->at_ns ? &b : &a/\
 an end before its arrival is lost|digest.c|s/dm->digest.late = events;/dm->digest.late = NULL;/
 the digest is never renewed|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/most_us/
 the digest is renewed for each read|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/0/
+all CPUs renew the digest by turns|digest.c|s/if (leaves_to_owner(digest, now_ns))/if (0 \&\& leaves_to_owner(digest, now_ns))/
+one CPU renews the digest for ever|digest.c|s/ && now_ns < READ_ONCE(digest->owned_ns) + OWNED_NS;/;/
 an error waits for the next read|digest.c|s/unlikely(failed || !READ_ONCE/unlikely((failed \&\& 0) || !READ_ONCE/
 a probe by a digest|policy.c|s/if (!routing.locked) {/if (0) {/
 the digest lacks reads decided under the lock|digest.c|s/if (unlikely(leg->dm->digest.followed)) {/if (0) {/

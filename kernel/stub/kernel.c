@@ -16,7 +16,7 @@ void (*stub_other)(void);
 void (*stub_meanwhile)(void);
 u64 stub_now = 1000000000;
 #ifdef STUB_THREADS
-u64 stub_clock;
+u64 stub_clock, stub_tick;
 #endif
 long stub_alloc_left = -1;
 bool stub_verbose;

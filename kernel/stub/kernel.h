@@ -45,6 +45,7 @@ typedef u64 sector_t;
 #define __must_check
 #define __printf(a, b)
 #define ____cacheline_aligned_in_smp __attribute__((aligned(64)))
+#define __aligned(n) __attribute__((aligned(n)))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
@@ -77,6 +78,7 @@ typedef u64 sector_t;
 #define smp_mb__after_atomic() ({ barrier(); stub_point(); })
 #define smp_load_acquire(p) (stub_point(), READ_ONCE(*(p)))
 #define smp_store_release(p, v) ({ WRITE_ONCE(*(p), v); stub_point(); })
+#define prefetchw(p) __builtin_prefetch(p, 1)
 #define BUG() stub_die("BUG")
 #define BUG_ON(x) ((x) ? stub_die("BUG_ON " #x) : (void)0)
 #define WARN_ON(x) ({ bool bad_ = (x); if (bad_) stub_die("WARN_ON " #x); bad_; })
@@ -132,7 +134,11 @@ static inline void stub_might_sleep(const char *who)
 }
 #ifdef STUB_THREADS
 extern u64 stub_clock; /* 0: it runs */
-static inline u64 ktime_get_ns(void) { return stub_clock ?: __builtin_ia32_rdtsc(); }
+extern u64 stub_tick;  /* of the processor's counter, in 2^-32 ns; cpus.c measures it */
+static inline u64 ktime_get_ns(void)
+{
+	return stub_clock ?: (u64)((unsigned __int128)__builtin_ia32_rdtsc() * stub_tick >> 32);
+}
 #else
 static inline u64 ktime_get_ns(void) { return stub_now; }
 #endif

@@ -85,6 +85,36 @@ static void check_digest(void)
 	stub_remove(ti);
 }
 
+/* Reads on a CPU, and says whether it renewed the digest. */
+static bool renews(struct dm_target *ti, u32 cpu, u32 later_us)
+{
+	struct linnet_dm *dm = ti->private;
+
+	stub_now += later_us * US;
+	finish_on(read_on(ti, cpu), cpu);
+	return dm->digest.renewed_ns == stub_now && dm->digest.owner == cpu;
+}
+
+/* The CPU that renewed the digest last comes first for a millisecond; another only if it does not come. */
+static void check_owner(void)
+{
+	struct dm_target *ti = shared("2 /dev/leg0 0 /dev/leg1 0 2 policy shortest-queue");
+
+	renews(ti, 0, 50);
+	CHECK(renews(ti, 1, 50), "a digest that is 50 us old");
+	CHECK(!renews(ti, 0, 30), "another than the owner after 30 us");
+	CHECK(renews(ti, 1, 0), "the owner after 30 us");
+	CHECK(!renews(ti, 0, 39), "another after 39 us");
+	CHECK(renews(ti, 0, 1), "another after 40 us");
+	for (u32 n = 0; n < 33; n++) {
+		CHECK(!renews(ti, 1, 30), "another after %u us", 30 * (n + 1));
+		CHECK(renews(ti, 0, 0), "the owner after %u us", 30 * (n + 1));
+	}
+	CHECK(renews(ti, 1, 30), "the owner's millisecond is over");
+	CHECK(!renews(ti, 0, 30), "the next one's is not");
+	stub_remove(ti);
+}
+
 /* Events are applied in the order of their times, whichever CPUs had them. */
 static void check_order(void)
 {
@@ -135,6 +165,14 @@ static void check_errors(void)
 	struct linnet_dm *dm = ti->private;
 	struct stub_bio *bios[3];
 
+	/* Leg 0 answers in 1 us and leg 1 in 100 us, so three reads at once go to leg 0. */
+	for (u32 n = 0; n < 2; n++) {
+		bios[n] = read_on(ti, 0);
+		CHECK(where(bios[n]) == n, "to %u", where(bios[n]));
+		stub_now += n ? 100 * US : US;
+		finish_on(bios[n], 0);
+		stub_now += 30 * US;
+	}
 	for (u32 n = 0; n < 3; n++) {
 		bios[n] = read_on(ti, 0);
 		CHECK(where(bios[n]) == 0, "to %u", where(bios[n]));
@@ -237,6 +275,7 @@ void check_sharing(void)
 	u32 cpu = stub_cpu;
 
 	check_digest();
+	check_owner();
 	check_order();
 	check_late();
 	check_errors();

@@ -17,7 +17,9 @@ LIMIT = 2**64 - 1
 
 
 def wait(replica):
-    """EWMA latency times the I/Os in flight, with this read."""
+    """EWMA latency times the I/Os in flight, with this read; without history a millisecond for each I/O in flight."""
+    if not replica["ewma"]:
+        return replica["inflight"] * 10**6
     return min(replica["ewma"] * (replica["inflight"] + 1), LIMIT)
 
 

@@ -49,7 +49,7 @@ pub struct Flight {
 }
 
 const _: () = assert!(size_of::<InflightTracker>() == 360 && size_of::<InflightIo>() == 32);
-const _: () = assert!(size_of::<Raw>() == 488 && size_of::<Flight>() == 32);
+const _: () = assert!(size_of::<Raw>() == 472 && size_of::<Flight>() == 32);
 
 impl Flight {
     /// When it arrived.
@@ -196,7 +196,7 @@ impl Replica {
         self.raw.learnt_ns
     }
 
-    /// Expected wait of a read by the averages: EWMA latency x (in flight + 1). 0 before the first read.
+    /// Expected wait of a read by the averages: EWMA latency x (in flight + 1); 1 ms x in flight before a read has completed.
     pub fn expected_ns(&self) -> u64 {
         // SAFETY: a pure function of two numbers.
         unsafe { ffi::linnet_expected_ns(self.raw.ewma_ns, self.raw.in_flight) }

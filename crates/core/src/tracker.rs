@@ -5,6 +5,9 @@ use linnet_types::{Nanos, Op};
 
 use crate::{DIGITS, ffi};
 
+/// Completed reads that are remembered.
+const HISTORY: usize = 4;
+
 /// The tracker of one device. From every arrival and completion it computes the 31 digits of each arriving read.
 ///
 /// Report completions before arrivals if both have the same time.
@@ -13,14 +16,13 @@ use crate::{DIGITS, ffi};
 pub struct Tracker {
     pending_pages: u32,
     history_len: u32,
-    digits: [u8; DIGITS],
-    spare: u8,
+    reads: [u32; HISTORY],
 }
 
 impl Tracker {
     /// An idle device without history.
     pub fn new() -> Tracker {
-        let mut tracker = Tracker { pending_pages: 0, history_len: 0, digits: [0; DIGITS], spare: 0 };
+        let mut tracker = Tracker { pending_pages: 0, history_len: 0, reads: [0; HISTORY] };
         // SAFETY: the struct has the layout of `struct linnet_tracker`; so in every call below.
         unsafe { ffi::linnet_tracker_init(&mut tracker) };
         tracker
