@@ -125,21 +125,30 @@ def ends_well(
     cwd: Path = ROOT,
     environment: Mapping[str, str] | None = None,
     memory_max: int | None = None,
+    cpu_seconds: int | None = None,
 ) -> bool | None:
     """Whether a command succeeds; None if it does not end in time. What it started ends with it: a mutant may loop."""
     quiet = subprocess.DEVNULL
     own = os.environ | (environment or {})
     with subprocess.Popen(command, cwd=cwd, env=own, stdout=quiet, stderr=quiet, start_new_session=True) as child:
         try:
-            if memory_max is not None:
-                resource.prlimit(child.pid, resource.RLIMIT_AS, (memory_max, memory_max))
-            return child.wait(seconds) == 0
+            for limit, most in [(resource.RLIMIT_AS, memory_max), (resource.RLIMIT_CPU, cpu_seconds)]:
+                if most is not None:
+                    resource.prlimit(child.pid, limit, (most, most))
+            status = child.wait(seconds)
+            return None if status in (-signal.SIGXCPU, -signal.SIGKILL) else status == 0
         except subprocess.TimeoutExpired:
             return None
         finally:
             # It leads a session of its own. If it ended by itself nothing of it may be left.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
+
+
+def children_cpu_seconds() -> float:
+    """What the processes that were started here, and have ended, took of the processors."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def end_with_children() -> None:
