@@ -182,6 +182,27 @@ fn heuristics_see_the_queue_and_the_history() {
 }
 
 #[test]
+fn heur_adv_forgets_a_busy_device_after_four_fast_reads_in_a_row() {
+    let mut policy = Alone::new("heur-adv", &learned(&[None, None]));
+    let median = test_thresholds().queue_median;
+    let is_busy = |policy: &mut Alone| {
+        let devices = policy.busy(&[1, 0]);
+        !matches!(policy.choose_of(1, 0, &devices, 3), Choice::Submit(_))
+    };
+    let mut after = |latency_ns, in_flight, count| {
+        (0..count).for_each(|_| policy.completed(1, 0, latency_ns, in_flight));
+        is_busy(&mut policy)
+    };
+    assert!(!after(SLOW_NS, median + 1, 1), "slow behind a long queue");
+    assert!(after(SLOW_NS, median, 1));
+    assert!(after(FAST_NS, 0, 3));
+    assert!(after(SLOW_NS, median + 1, 1), "marked still, and four fast ones are needed again");
+    assert!(after(FAST_NS, 0, 3));
+    assert!(!after(FAST_NS, 0, 1));
+    assert!(!after(FAST_NS, 0, 9));
+}
+
+#[test]
 fn reads_fail_over_and_a_dead_device_is_left_out() {
     let gone = Window { start_ns: 0, end_ns: 50_000_000 };
     let plan = FaultPlan { gone: vec![gone], ..FaultPlan::none() };

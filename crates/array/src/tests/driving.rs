@@ -2,9 +2,9 @@
 //! Tests the driver with simultaneous events, and with devices that refuse and cancel.
 
 use super::*;
-use crate::{RunOptions, RunResult, policy, run};
-use linnet_sim::{EventQueue, Lawful};
-use linnet_types::{Device, End, Ended, Request};
+use crate::{RunOptions, RunResult, policy, run, run_on};
+use linnet_sim::{EventQueue, Lawful, VirtualClock};
+use linnet_types::{Clock, Device, End, Ended, Request};
 
 fn go<D: Device>(name: &str, devices: &mut [D], streams: &[&[IoRecord]], config: Config) -> RunResult {
     let learned = learned(&vec![None; devices.len()]);
@@ -89,5 +89,39 @@ fn a_device_that_can_cancel_is_asked_to() {
     assert!(result.end_ns < 13_000_000, "nothing waits for them: {}", result.end_ns);
     for device in devices {
         assert_eq!((device.inside(), device.finish()), (0, Ok(())));
+    }
+}
+
+/// A device that asks to be polled after a second for its own work.
+struct Upkeep(Modelled<TestDevice>);
+
+impl Device for Upkeep {
+    fn submit(&mut self, now: Nanos, token: u64, request: &Request) {
+        self.0.submit(now, token, request);
+    }
+
+    fn next_due(&mut self) -> Option<Nanos> {
+        self.0.next_due().or(Some(1_000_000_000))
+    }
+
+    fn poll(&mut self, now: Nanos, out: &mut Vec<Ended>) {
+        self.0.poll(now, out);
+    }
+}
+
+#[test]
+fn a_log_waits_for_answers_after_their_time_limit_and_for_nothing_else() {
+    let config = Config { read_timeout_ns: 1_000_000, ..two_replicas() };
+    let learned = learned(&[None, None]);
+    // The second copy is submitted one limit and one failover after the first; its limit ends the read.
+    for (log, until_ns) in [(true, 1_015_000 + 2_000_000), (false, 1_015_000 + 1_000_000)] {
+        let policy = policy("baseline", &learned, &config).expect("a known name");
+        let mut devices = [2_000_000, 2_000_000].map(|ns| Upkeep(steady(ns, 1)));
+        let (mut clock, options) = (VirtualClock::new(), RunOptions { array: config, log });
+        let reads = [record(0, Op::Read)];
+        let result = run_on(&mut clock, &mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut ());
+        let result = result.expect("the run succeeds");
+        assert_eq!((result.end_ns, clock.now(), result.counters.timeouts), (2_015_000, until_ns, 2));
+        assert!(result.log.iter().flatten().all(|one| one.latency_ns == Some(2_000_000)));
     }
 }

@@ -3,11 +3,12 @@
 //! expire late, and tokens are stale.
 
 use super::*;
+use crate::slab::Alarm;
 use crate::{Array, Budget, Checker, CopyId, Input, Observer, Output, POLICIES, TimerId, policy};
 use linnet_sim::Chance;
 use linnet_types::Request;
 
-const READ: Request = Request::new(Op::Read, 0, 4096);
+pub(super) const READ: Request = Request::new(Op::Read, 0, 4096);
 
 fn array(name: &str, networks: &[Option<Network>], config: Config) -> Array {
     let learned = learned(networks);
@@ -15,7 +16,7 @@ fn array(name: &str, networks: &[Option<Network>], config: Config) -> Array {
     Array::new(config, &thresholds(&learned), policy).expect("settings within their ranges")
 }
 
-fn submits(out: &[Output]) -> Vec<(usize, CopyId, bool)> {
+pub(super) fn submits(out: &[Output]) -> Vec<(usize, CopyId, bool)> {
     let submit = |output: &Output| match *output {
         Output::Submit { device, copy, may_revoke, .. } => Some((device, copy, may_revoke)),
         _ => None,
@@ -23,7 +24,7 @@ fn submits(out: &[Output]) -> Vec<(usize, CopyId, bool)> {
     out.iter().filter_map(submit).collect()
 }
 
-fn timers(out: &[Output]) -> Vec<(Nanos, TimerId)> {
+pub(super) fn timers(out: &[Output]) -> Vec<(Nanos, TimerId)> {
     let timer = |output: &Output| match *output {
         Output::SetTimer { at_ns, timer } => Some((at_ns, timer)),
         _ => None,
@@ -86,6 +87,38 @@ fn a_cancelled_loser_frees_its_request_and_teaches_nothing() {
     array.completed(90_000, CopyId(u64::MAX), &mut out);
     array.timer(90_000, TimerId(u64::MAX), &(), &mut out);
     assert_eq!((out.len(), array.counters().late), (0, 3));
+}
+
+#[test]
+fn a_timer_whose_reason_is_gone_does_nothing() {
+    let mut array = array("baseline", &[None, None], two_replicas());
+    let mut out = Vec::new();
+    // Two reads, one after the other in the same memory, are refused and wait for a retry.
+    let refused = |now, array: &mut Array, out: &mut Vec<Output>| {
+        out.clear();
+        array.arrive(now, now, 0, &READ, &(), out);
+        let (_, copy, _) = submits(out)[0];
+        out.clear();
+        array.revoked(now, copy, out);
+        timers(out)[0].1
+    };
+    let first = refused(0, &mut array, &mut out);
+    out.clear();
+    array.timer(15_000, first, &(), &mut out);
+    let (_, copy, _) = submits(&out)[0];
+    array.completed(90_000, copy, &mut out);
+    let second = refused(100_000, &mut array, &mut out);
+    assert_eq!(first.slot(), second.slot());
+    out.clear();
+    // The last two name time limits of a kind that is not there.
+    for timer in [first, TimerId::new(2, 0, Alarm::Limit), TimerId::new(9, 0, Alarm::Limit)] {
+        array.timer(115_000, timer, &(), &mut out);
+    }
+    assert_eq!(out, []);
+    array.timer(115_000, second, &(), &mut out);
+    assert_eq!(out.len(), 1);
+    array.timer(116_000, second, &(), &mut out);
+    assert_eq!((out.len(), array.live()), (1, 1), "it has expired");
 }
 
 #[test]

@@ -9,12 +9,13 @@ mod expected;
 mod inputs;
 mod probing;
 mod rivals;
+mod routing;
 mod sim;
 
-use crate::{Config, DeviceModel, RunOptions, RunResult, policy, run};
-use linnet_core::{DIGITS, Layer, Network};
-use linnet_sim::{Modelled, TestDevice};
-use linnet_types::{Device, IoRecord, Nanos, Op, Thresholds};
+use crate::{Ask, Choice, Completion, Config, DeviceModel, Policy, RunOptions, RunResult, policy, run};
+use linnet_core::{Budget, DIGITS, Layer, Network, Replica, Settings};
+use linnet_sim::{Chance, Modelled, TestDevice};
+use linnet_types::{Device, IoRecord, Nanos, Op, Request, Thresholds};
 
 /// A network of one layer with this last row; the first output is always 0.
 fn network(slow: [i64; DIGITS], bias: i64) -> Network {
@@ -88,4 +89,69 @@ fn run_named<D: Device>(name: &str, devices: &mut [D], records: &[IoRecord], lea
 /// How many I/Os each device had.
 fn counts(result: &RunResult) -> Vec<usize> {
     result.log.iter().map(Vec::len).collect()
+}
+
+/// A policy by itself, on devices that each hold a replica.
+struct Alone {
+    policy: Box<dyn Policy>,
+    settings: Settings,
+    replicas: Vec<u32>,
+    chance: Chance,
+}
+
+impl Alone {
+    fn new(name: &str, learned: &[DeviceModel]) -> Alone {
+        let config = Config { replicas: learned.len(), ..Config::default() };
+        let policy = policy(name, learned, &config).expect("a known name");
+        let settings = policy.settings(config.settings());
+        Alone { policy, settings, replicas: (0..learned.len() as u32).collect(), chance: Chance::new(3) }
+    }
+
+    /// Devices with this many reads in flight.
+    fn busy(&self, in_flight: &[u32]) -> Vec<Replica> {
+        let busy = |&count: &u32| {
+            let mut replica = Replica::new(test_thresholds().inflection_ns, self.policy.tracks_inflight());
+            for _ in 0..count {
+                replica.arrive(&self.settings, 0, &Request::new(Op::Read, 0, 4096), false);
+            }
+            replica
+        };
+        in_flight.iter().map(busy).collect()
+    }
+
+    /// What it chooses for a read of 4 KiB at this byte, with these candidates as bits.
+    fn choose_of(&mut self, now_ns: Nanos, offset_bytes: u64, devices: &[Replica], candidates: u8) -> Choice {
+        let request = Request::new(Op::Read, offset_bytes, 4096);
+        let Alone { policy, settings, replicas, chance } = self;
+        let ask = Ask {
+            now_ns,
+            arrive_ns: now_ns,
+            request: &request,
+            stream: 0,
+            replicas,
+            next: candidates.trailing_zeros() as usize,
+            first: true,
+            last: candidates.is_power_of_two(),
+            devices,
+            outlook: &(),
+            settings,
+            candidates,
+            refused: 0,
+        };
+        policy.choose(&ask, chance, &mut Budget::default())
+    }
+
+    /// The device that it sends a read to, which it may.
+    fn sends(&mut self, now_ns: Nanos, in_flight: &[u32]) -> usize {
+        let devices = self.busy(in_flight);
+        match self.choose_of(now_ns, now_ns << 20, &devices, ((1u32 << devices.len()) - 1) as u8) {
+            Choice::Submit(submit) => submit.replica,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A read of 4 KiB completes, which met this many in flight.
+    fn completed(&mut self, now_ns: Nanos, device: usize, latency_ns: Nanos, in_flight: u32) {
+        self.policy.completed(&Completion { now_ns, device, op: Op::Read, size_bytes: 4096, latency_ns, in_flight });
+    }
 }

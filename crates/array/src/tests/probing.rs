@@ -44,7 +44,11 @@ fn the_interval_covers_the_truth_as_often_as_it_says() {
             z.push((estimate.value - truth) / (truth * (1.0 - truth) / c.probing.answered as f64).sqrt());
             let reads = c.probing.false_share_of(c.reads);
             let scale = c.probing.draws as f64 / c.reads as f64;
-            assert!((reads.value - scale * estimate.value).abs() < 1e-12);
+            for (of_reads, of_draws) in
+                [(reads.value, estimate.value), (reads.low, estimate.low), (reads.high, estimate.high)]
+            {
+                assert!((of_reads - scale * of_draws).abs() < 1e-12);
+            }
         }
     }
     // 95 % of 160 are 152, with a standard deviation of 2.8.
@@ -72,8 +76,9 @@ fn half_of_the_draws_probe_and_cost_what_they_say() {
 
 #[test]
 fn without_a_share_nothing_is_drawn_and_with_all_of_it_nothing_is_revoked() {
-    let none = counters("linnos", 1, 0.0);
-    assert_eq!(none.probing, crate::Probing::default());
+    // Of these, one policy revokes, and one sends reads elsewhere.
+    let [none, elsewhere] = ["linnos", "shortest-queue"].map(|name| counters(name, 1, 0.0));
+    assert_eq!([none.probing, elsewhere.probing], [crate::Probing::default(); 2]);
     assert!(none.revokes > 0 && none.false_revokes > 0);
     let all = counters("linnos", 1, 1.0);
     assert!(all.revokes == 0 && all.probing.probes == all.probing.draws && all.probing.draws > 0);

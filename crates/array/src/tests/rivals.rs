@@ -71,6 +71,20 @@ fn historical_service_time_of_idle_paths_takes_the_one_that_was_stale_first() {
 }
 
 #[test]
+fn c3_weighs_the_cube_of_the_queue_against_the_response() {
+    let chosen = |(response_ns, met): (Nanos, u32), other_ns| {
+        let mut c3 = Alone::new("c3", &three()[..2]);
+        c3.completed(1_000_000, 0, response_ns, met);
+        c3.completed(1_000_000, 1, other_ns, 0);
+        c3.sends(1_000_001, &[2, 0])
+    };
+    // Alone at the drive, 100 us are all service. With two in flight they cost 100 - 100 + 27 x 100.
+    assert_eq!((chosen((100_000, 0), 2_699_000), chosen((100_000, 0), 2_701_000)), (1, 0));
+    // Behind three others a quarter is: 100 - 25 + 27 x 25.
+    assert_eq!((chosen((100_000, 3), 749_000), chosen((100_000, 3), 751_000)), (1, 0));
+}
+
+#[test]
 fn two_choices_and_prequal_avoid_the_busy_device() {
     for (name, most) in [("power-of-two", 400), ("prequal", 120)] {
         let result = run_named(name, &mut one_slow(), &reads(1_000, 100_000), &three());
