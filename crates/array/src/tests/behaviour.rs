@@ -185,13 +185,9 @@ fn heuristics_see_the_queue_and_the_history() {
 fn heur_adv_forgets_a_busy_device_after_four_fast_reads_in_a_row() {
     let mut policy = Alone::new("heur-adv", &learned(&[None, None]));
     let median = test_thresholds().queue_median;
-    let is_busy = |policy: &mut Alone| {
-        let devices = policy.busy(&[1, 0]);
-        !matches!(policy.choose_of(1, 0, &devices, 3), Choice::Submit(_))
-    };
     let mut after = |latency_ns, in_flight, count| {
         (0..count).for_each(|_| policy.completed(1, 0, latency_ns, in_flight));
-        is_busy(&mut policy)
+        !matches!(policy.choose(1, Scene::new(&[1, 0])), Choice::Submit(_))
     };
     assert!(!after(SLOW_NS, median + 1, 1), "slow behind a long queue");
     assert!(after(SLOW_NS, median, 1));

@@ -2,7 +2,7 @@
 //! Tests the driver with simultaneous events, and with devices that refuse and cancel.
 
 use super::*;
-use crate::{RunOptions, RunResult, policy, run, run_on};
+use crate::{Error, Observer, Progress, RunOptions, RunResult, policy, run, run_on};
 use linnet_sim::{EventQueue, Lawful, VirtualClock};
 use linnet_types::{Clock, Device, End, Ended, Request};
 
@@ -92,20 +92,25 @@ fn a_device_that_can_cancel_is_asked_to() {
     }
 }
 
-/// A device that asks to be polled after a second for its own work.
-struct Upkeep(Modelled<TestDevice>);
+/// A device that asks to be polled for its own work: at this time, and at intervals after it.
+struct Upkeep {
+    own: Modelled<TestDevice>,
+    at_ns: Nanos,
+    every_ns: Nanos,
+}
 
 impl Device for Upkeep {
     fn submit(&mut self, now: Nanos, token: u64, request: &Request) {
-        self.0.submit(now, token, request);
+        self.own.submit(now, token, request);
     }
 
     fn next_due(&mut self) -> Option<Nanos> {
-        self.0.next_due().or(Some(1_000_000_000))
+        Some(self.own.next_due().map_or(self.at_ns, |due| due.min(self.at_ns)))
     }
 
     fn poll(&mut self, now: Nanos, out: &mut Vec<Ended>) {
-        self.0.poll(now, out);
+        self.at_ns = self.at_ns.max(now + self.every_ns);
+        self.own.poll(now, out);
     }
 }
 
@@ -116,7 +121,11 @@ fn a_log_waits_for_answers_after_their_time_limit_and_for_nothing_else() {
     // The second copy is submitted one limit and one failover after the first; its limit ends the read.
     for (log, until_ns) in [(true, 1_015_000 + 2_000_000), (false, 1_015_000 + 1_000_000)] {
         let policy = policy("baseline", &learned, &config).expect("a known name");
-        let mut devices = [2_000_000, 2_000_000].map(|ns| Upkeep(steady(ns, 1)));
+        let mut devices = [2_000_000, 2_000_000].map(|ns| Upkeep {
+            own: steady(ns, 1),
+            at_ns: 1_000_000_000,
+            every_ns: 1_000_000_000,
+        });
         let (mut clock, options) = (VirtualClock::new(), RunOptions { array: config, log });
         let reads = [record(0, Op::Read)];
         let result = run_on(&mut clock, &mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut ());
@@ -124,4 +133,37 @@ fn a_log_waits_for_answers_after_their_time_limit_and_for_nothing_else() {
         assert_eq!((result.end_ns, clock.now(), result.counters.timeouts), (2_015_000, until_ns, 2));
         assert!(result.log.iter().flatten().all(|one| one.latency_ns == Some(2_000_000)));
     }
+}
+
+/// Stops a run when it is first told of progress.
+struct Impatient;
+
+impl Observer for Impatient {
+    fn progress(&mut self, _progress: Progress) -> bool {
+        false
+    }
+}
+
+#[test]
+fn an_observer_is_asked_also_while_nothing_arrives() {
+    let config = Config { replicas: 1, ..Config::default() };
+    let learned = learned(&[None]);
+    let reads = [record(0, Op::Read), record(1_000_000_000, Op::Read)];
+    let policy = policy("baseline", &learned, &config).expect("a known name");
+    let mut devices = [Upkeep { own: steady(80_000, 1), at_ns: 0, every_ns: 1_000 }];
+    let options = RunOptions { array: config, log: false };
+    let stopped = run(&mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut Impatient);
+    assert_eq!(stopped, Err(Error::Interrupted { done: 1, total: 2 }));
+}
+
+#[test]
+fn streams_are_as_many_as_a_result_can_name() {
+    let most = vec![&[][..]; usize::from(u16::MAX)];
+    assert_eq!(go("baseline", &mut [steady(1, 1), steady(1, 1)], &most, two_replicas()).counters.reads, 0);
+    let learned = learned(&[None, None]);
+    let policy = policy("baseline", &learned, &two_replicas()).expect("a known name");
+    let options = RunOptions { array: two_replicas(), log: false };
+    let (mut devices, streams) = ([steady(1, 1), steady(1, 1)], vec![&[][..]; usize::from(u16::MAX) + 1]);
+    let refused = run(&mut devices, &streams, &thresholds(&learned), policy, &options, &mut ());
+    assert!(refused.expect_err("too many").to_string().contains("65535 streams"));
 }

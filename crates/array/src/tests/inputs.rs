@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::slab::Alarm;
-use crate::{Array, Budget, Checker, CopyId, Input, Observer, Output, POLICIES, TimerId, policy};
+use crate::{Array, Budget, Checker, CopyId, Input, Observer, Output, POLICIES, TimerId, WriteMode, policy};
 use linnet_sim::Chance;
 use linnet_types::Request;
 
@@ -87,6 +87,29 @@ fn a_cancelled_loser_frees_its_request_and_teaches_nothing() {
     array.completed(90_000, CopyId(u64::MAX), &mut out);
     array.timer(90_000, TimerId(u64::MAX), &(), &mut out);
     assert_eq!((out.len(), array.counters().late), (0, 3));
+}
+
+#[test]
+fn a_write_to_all_is_answered_with_its_last_copy_and_fails_with_all() {
+    let write = Request::new(Op::Write, 0, 4096);
+    let mut array = array("baseline", &[None, None], Config { write_mode: WriteMode::All, ..two_replicas() });
+    let mut out = Vec::new();
+    for (now, first_fails, last_fails) in [(10_000, true, false), (20_000, false, true), (30_000, true, true)] {
+        out.clear();
+        array.arrive(now, now, 0, &write, &(), &mut out);
+        let copies = submits(&out);
+        out.clear();
+        for (after_ns, fails, (_, copy, _)) in [(100, first_fails, copies[1]), (300, last_fails, copies[0])] {
+            assert_eq!(out, [], "one copy is in flight");
+            let end = if fails { Array::failed } else { Array::completed };
+            end(&mut array, now + after_ns, copy, &mut out);
+        }
+        let (tag, stream, op, arrive_ns) = (now, 0, Op::Write, now);
+        let answered = Output::Complete { tag, stream, tenant: 0, op, arrive_ns, latency_ns: 300 };
+        let failed = Output::Fail { tag, stream, op };
+        assert_eq!(out, [if first_fails && last_fails { failed } else { answered }]);
+    }
+    assert_eq!((array.live(), array.counters().writes_failed), (0, 1));
 }
 
 #[test]

@@ -91,67 +91,86 @@ fn counts(result: &RunResult) -> Vec<usize> {
     result.log.iter().map(Vec::len).collect()
 }
 
-/// A policy by itself, on devices that each hold a replica.
+/// What a policy is asked about a read of 4 KiB, on devices that each hold a replica.
+pub(crate) struct Scene {
+    pub settings: Settings,
+    pub request: Request,
+    pub replicas: Vec<u32>,
+    pub devices: Vec<Replica>,
+}
+
+impl Scene {
+    /// Devices with this many reads in flight.
+    pub fn new(in_flight: &[u32]) -> Scene {
+        let (settings, request) = (Config::default().settings(), Request::new(Op::Read, 0, 4096));
+        let busy = |&count: &u32| {
+            let mut replica = Replica::new(test_thresholds().inflection_ns, false);
+            for _ in 0..count {
+                replica.arrive(&settings, 0, &request, false);
+            }
+            replica
+        };
+        let devices = in_flight.iter().map(busy).collect();
+        Scene { settings, request, replicas: (0..in_flight.len() as u32).collect(), devices }
+    }
+
+    /// The question where the read goes, with these candidates as bits.
+    pub fn ask(&self, now_ns: Nanos, candidates: u8) -> Ask<'_> {
+        Ask {
+            now_ns,
+            arrive_ns: now_ns,
+            request: &self.request,
+            stream: 0,
+            replicas: &self.replicas,
+            next: candidates.trailing_zeros() as usize,
+            first: true,
+            last: candidates.is_power_of_two(),
+            devices: &self.devices,
+            outlook: &(),
+            settings: &self.settings,
+            candidates,
+            refused: 0,
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> u8 {
+        (0..self.devices.len()).map(|k| 1 << k).sum()
+    }
+}
+
+/// A read of 4 KiB that completes, having met this many in flight.
+pub(crate) fn answer(now_ns: Nanos, device: usize, latency_ns: Nanos, in_flight: u32) -> Completion {
+    Completion { now_ns, device, op: Op::Read, size_bytes: 4096, latency_ns, in_flight }
+}
+
+/// A policy by itself.
 struct Alone {
     policy: Box<dyn Policy>,
-    settings: Settings,
-    replicas: Vec<u32>,
     chance: Chance,
 }
 
 impl Alone {
     fn new(name: &str, learned: &[DeviceModel]) -> Alone {
         let config = Config { replicas: learned.len(), ..Config::default() };
-        let policy = policy(name, learned, &config).expect("a known name");
-        let settings = policy.settings(config.settings());
-        Alone { policy, settings, replicas: (0..learned.len() as u32).collect(), chance: Chance::new(3) }
+        Alone { policy: policy(name, learned, &config).expect("a known name"), chance: Chance::new(3) }
     }
 
-    /// Devices with this many reads in flight.
-    fn busy(&self, in_flight: &[u32]) -> Vec<Replica> {
-        let busy = |&count: &u32| {
-            let mut replica = Replica::new(test_thresholds().inflection_ns, self.policy.tracks_inflight());
-            for _ in 0..count {
-                replica.arrive(&self.settings, 0, &Request::new(Op::Read, 0, 4096), false);
-            }
-            replica
-        };
-        in_flight.iter().map(busy).collect()
+    fn choose(&mut self, now_ns: Nanos, mut scene: Scene) -> Choice {
+        scene.settings = self.policy.settings(scene.settings);
+        self.policy.choose(&scene.ask(now_ns, scene.all()), &mut self.chance, &mut Budget::default())
     }
 
-    /// What it chooses for a read of 4 KiB at this byte, with these candidates as bits.
-    fn choose_of(&mut self, now_ns: Nanos, offset_bytes: u64, devices: &[Replica], candidates: u8) -> Choice {
-        let request = Request::new(Op::Read, offset_bytes, 4096);
-        let Alone { policy, settings, replicas, chance } = self;
-        let ask = Ask {
-            now_ns,
-            arrive_ns: now_ns,
-            request: &request,
-            stream: 0,
-            replicas,
-            next: candidates.trailing_zeros() as usize,
-            first: true,
-            last: candidates.is_power_of_two(),
-            devices,
-            outlook: &(),
-            settings,
-            candidates,
-            refused: 0,
-        };
-        policy.choose(&ask, chance, &mut Budget::default())
-    }
-
-    /// The device that it sends a read to, which it may.
+    /// The device that it sends a read to, where devices have this many in flight.
     fn sends(&mut self, now_ns: Nanos, in_flight: &[u32]) -> usize {
-        let devices = self.busy(in_flight);
-        match self.choose_of(now_ns, now_ns << 20, &devices, ((1u32 << devices.len()) - 1) as u8) {
+        match self.choose(now_ns, Scene::new(in_flight)) {
             Choice::Submit(submit) => submit.replica,
             other => panic!("{other:?}"),
         }
     }
 
-    /// A read of 4 KiB completes, which met this many in flight.
+    /// A read completes, having met this many in flight.
     fn completed(&mut self, now_ns: Nanos, device: usize, latency_ns: Nanos, in_flight: u32) {
-        self.policy.completed(&Completion { now_ns, device, op: Op::Read, size_bytes: 4096, latency_ns, in_flight });
+        self.policy.completed(&answer(now_ns, device, latency_ns, in_flight));
     }
 }
