@@ -104,7 +104,7 @@ impl Scene {
     pub fn new(in_flight: &[u32]) -> Scene {
         let (settings, request) = (Config::default().settings(), Request::new(Op::Read, 0, 4096));
         let busy = |&count: &u32| {
-            let mut replica = Replica::new(test_thresholds().inflection_ns, false);
+            let mut replica = Replica::new(test_thresholds().inflection_ns, true);
             for _ in 0..count {
                 replica.arrive(&settings, 0, &request, false);
             }
