@@ -39,6 +39,8 @@ MEMORY_MAX = 8 << 30
 LONG = ["sim_", "tests::probing"]
 """Tests with these words in their names take nearly all the time. They run where the others noticed nothing."""
 Place = dict[str, int]
+Used = dict[tuple[str, ...], float]
+"""Seconds of the processor by the command of a test."""
 
 
 def copy_sources() -> None:
@@ -97,8 +99,12 @@ def build(crate: str, which: str) -> list[str] | None:
     return None if told.returncode else programs
 
 
-def survives(crate: str, seconds: float, cpu_seconds: int | None = None) -> bool | None:
-    """Whether the copy compiles and its tests pass, short ones first; None if one of them does not end in time."""
+def survives(crate: str, seconds: float, used: Used) -> bool | None:
+    """Whether the copy compiles and its tests pass, short ones first; None if one of them does not end in time.
+
+    What each takes of the processor is entered in ``used`` at first and bounds it later: the load of the machine does
+    not count, and a mutant that loops is ended soon.
+    """
     home = WORK / "tree/crates" / crate
     short = [word for name in LONG for word in ("--skip", name)]
     tried: set[str] = set()
@@ -108,15 +114,17 @@ def survives(crate: str, seconds: float, cpu_seconds: int | None = None) -> bool
             return False
         for program in programs:
             for which in [] if program in tried else [short, LONG]:
-                command, own = [program, "--quiet", *which], {"CARGO_MANIFEST_DIR": str(home)}
-                passed = ends_well(command, seconds, home, own, MEMORY_MAX, cpu_seconds)
+                command, own = (program, "--quiet", *which), {"CARGO_MANIFEST_DIR": str(home)}
+                begun, most = children_cpu_seconds(), int(5 + 3 * used[command]) if command in used else None
+                passed = ends_well([*command], seconds, home, own, MEMORY_MAX, most)
                 if not passed:
                     return passed
+                used.setdefault(command, children_cpu_seconds() - begun)
             tried.add(program)
     return True
 
 
-def gate(crate: str, drawn: list[str], every: dict[str, dict[str, Any]], seconds: float, cpu_seconds: int) -> bool:
+def gate(crate: str, drawn: list[str], every: dict[str, dict[str, Any]], seconds: float, used: Used) -> bool:
     """Try these mutants and print what came of them, also if it is interrupted; true if each survivor is argued."""
     reasons, tried, excused = argued(), Counter[str](), 0
     try:
@@ -129,7 +137,7 @@ def gate(crate: str, drawn: list[str], every: dict[str, dict[str, Any]], seconds
                 if build(crate, "--lib") is None:
                     tried["do not compile"] += 1
                     continue
-                survived = survives(crate, seconds, cpu_seconds)
+                survived = survives(crate, seconds, used)
             finally:
                 target.write_text(whole)
             tried[{True: "survived", False: "were noticed", None: "were noticed by their time"}[survived]] += 1
@@ -170,15 +178,14 @@ def main() -> int:
     print(f"seed {wanted.seed}: {len(drawn)} of {len(every)} mutants of crates/{wanted.crate}", flush=True)
     copy_sources()
     # Twice: the first time compiles the other crates as well.
+    used: Used = {}
     for _ in range(2):
-        begun, cpu_begun = time.monotonic(), children_cpu_seconds()
-        if not survives(wanted.crate, CLEAN_SECONDS_MAX):
+        begun = time.monotonic()
+        if not survives(wanted.crate, CLEAN_SECONDS_MAX, used):
             print("the tests fail without a mutant", file=sys.stderr)
             return 77
     seconds = max(SECONDS_MIN, 2 * (time.monotonic() - begun) + 60)
-    # This includes compiling, so it is ample for one test program, also under the load of others.
-    cpu_seconds = 10 + int(2 * (children_cpu_seconds() - cpu_begun))
-    return int(not gate(wanted.crate, drawn, every, seconds, cpu_seconds))
+    return int(not gate(wanted.crate, drawn, every, seconds, used))
 
 
 if __name__ == "__main__":
