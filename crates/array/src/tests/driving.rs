@@ -2,7 +2,7 @@
 //! Tests the driver with simultaneous events, and with devices that refuse and cancel.
 
 use super::*;
-use crate::{Error, Observer, Progress, RunOptions, RunResult, policy, run, run_on};
+use crate::{Error, Input, Observer, Progress, RunOptions, RunResult, policy, run, run_on};
 use linnet_sim::{EventQueue, Lawful, VirtualClock};
 use linnet_types::{Clock, Device, End, Ended, Request};
 
@@ -19,6 +19,39 @@ fn what_ends_at_the_same_time_is_told_in_the_order_of_submits() {
     let streams: [&[IoRecord]; 2] = [&[record(50, Op::Read)], &[record(0, Op::Read)]];
     let result = go("baseline", &mut [steady(50, 1), steady(100, 1)], &streams, two_replicas());
     assert_eq!(result.reads.stream, [1, 0]);
+}
+
+/// Notes what happens at a time.
+struct At(Nanos, Vec<&'static str>);
+
+impl Observer for At {
+    fn input(&mut self, now: Nanos, input: &Input) {
+        let what = match input {
+            Input::Timer(_) => "timer",
+            Input::Completed(_) => "completed",
+            _ => "other",
+        };
+        self.1.extend((now == self.0).then_some(what));
+    }
+}
+
+#[test]
+fn what_happens_at_the_same_time_happens_in_the_order_of_submits_and_timers() {
+    // One read's hedge is due when the other read completes.
+    let learned = learned(&[None, None]);
+    for (late, arrive_ns, order) in [(0, 100_000, ["timer", "completed"]), (1, 0, ["completed", "timer"])] {
+        let (slow, other) = ([record(0, Op::Read)], [record(arrive_ns, Op::Read)]);
+        let (mut devices, mut streams) = ([steady(2_000_000, 1), steady(300_000 - arrive_ns, 1)], [&slow[..], &other]);
+        if late == 1 {
+            devices.reverse();
+            streams.reverse();
+        }
+        let (mut at, options) = (At(300_000, Vec::new()), RunOptions { array: two_replicas(), log: false });
+        let policy = policy("hedge-p95", &learned, &options.array).expect("a known name");
+        run(&mut devices, &streams, &thresholds(&learned), policy, &options, &mut at).expect("the run succeeds");
+        // The other read's own hedge is due then, too, where both arrived at once.
+        assert_eq!(at.1[..2], order, "{:?}", at.1);
+    }
 }
 
 /// A device that refuses every n-th request, and cancels requests on demand.
