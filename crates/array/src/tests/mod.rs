@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod best;
+mod checker;
 mod driving;
 mod equality;
 mod expected;
