@@ -54,6 +54,23 @@ fn what_happens_at_the_same_time_happens_in_the_order_of_submits_and_timers() {
     }
 }
 
+#[test]
+fn the_hash_of_a_run_tells_times_and_devices() {
+    let hash = |stream: usize, arrive_ns, latency_ns| {
+        let mut streams = [&[][..]; 9];
+        let read = [record(arrive_ns, Op::Read)];
+        streams[stream] = &read;
+        let config = Config { replicas: 1, ..Config::default() };
+        go("baseline", &mut vec![steady(latency_ns, 1); 9], &streams, config).event_hash
+    };
+    let mut hashes: Vec<u64> = (0..9).map(|stream| hash(stream, 1_000, 80_000)).collect();
+    assert_eq!(hash(0, 1_000, 80_000), hashes[0]);
+    hashes.extend([hash(0, 1_001, 80_000), hash(0, 1_001, 79_999), hash(0, 1_000, 80_001)]);
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 12);
+}
+
 /// A device that refuses every n-th request, and cancels requests on demand.
 struct Fickle {
     latency_ns: Nanos,
