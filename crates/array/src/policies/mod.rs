@@ -181,12 +181,34 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_near_by_letters_inserted_deleted_and_replaced() {
+        for (asked, known, steps) in [
+            ("c3", "c3", 0),
+            ("C3", "c3", 0),
+            ("linnos_hl", "linnos-hl", 0),
+            ("", "oracle", 6),
+            ("oracle", "", 6),
+            ("kitten", "sitting", 3),
+            ("sitting", "kitten", 3),
+            ("abc", "bcd", 2),
+            ("flaw", "lawn", 2),
+        ] {
+            assert_eq!(distance(asked, known), steps, "{asked} {known}");
+        }
+        assert_eq!(distance(&"x".repeat(100), ""), 64, "of the rest nothing is looked at");
+    }
+
+    #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let learned = vec![DeviceModel::default(); 3];
         let ask = |name| policy(name, &learned, &Config::default()).err().expect("unknown").to_string();
         let text = ask("LinnOS_HL");
         assert!(text.contains("did you mean `linnos+hl`?") && text.contains("shortest-queue, ewma-inflight"), "{text}");
         assert!(!ask("completely different").contains("did you mean"));
+        // Two letters may differ, or a third of them.
+        assert!(ask("xy").contains("did you mean `c3`?") && !ask("xyz").contains("did you mean"));
+        assert!(ask("shortest-xxxxe").contains("did you mean `shortest-queue`?"));
+        assert!(!ask("shortest-xxxxx").contains("did you mean"));
         assert!(ask("").contains("unknown policy ``"));
     }
 }

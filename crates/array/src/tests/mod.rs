@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the whole array, and their common helpers.
 
+mod asking;
 mod behaviour;
 mod best;
 mod checker;
