@@ -268,12 +268,12 @@ mod tests {
 
     #[test]
     fn cold_probes_go_by_latency_and_hot_ones_by_their_queue() {
-        let scene = Scene::new(&[0; 5]);
+        let scene = Scene::new(&[0; 6]);
         // Of the counts 0 to 99, 84 are below 84: a probe with more is hot.
-        let mut policy = pooled(&[(0, 85, 10), (1, 84, 300), (2, 84, 200), (3, 86, 5), (4, 84, 200)]);
+        let mut policy = pooled(&[(0, 85, 10), (1, 84, 300), (2, 84, 200), (3, 86, 5), (4, 84, 250), (5, 84, 200)]);
         policy.rifs = (0..100).collect();
-        let order: Vec<usize> = std::iter::from_fn(|| policy.take_best(&scene.ask(0, 0b11111))).collect();
-        assert_eq!(order, [4, 2, 1, 0, 3], "of equal ones the later");
+        let order: Vec<usize> = std::iter::from_fn(|| policy.take_best(&scene.ask(0, 0b111111))).collect();
+        assert_eq!(order, [5, 2, 4, 1, 0, 3], "of equal ones the later");
         // Probes of replicas that may not be read stay.
         let mut policy = pooled(&[(0, 0, 10), (1, 0, 300)]);
         assert_eq!((policy.take_best(&scene.ask(0, 6)), policy.pool.len()), (Some(1), 1));
