@@ -181,6 +181,19 @@ mod tests {
     }
 
     #[test]
+    fn devices_have_trackers_where_trees_read_them() {
+        let tracking = |trees| -> Vec<&str> {
+            let learned = vec![DeviceModel { trees, ..DeviceModel::default() }; 2];
+            let config = Config { replicas: 2, ..Config::default() };
+            let tracks = |name: &&str| policy(name, &learned, &config).expect("known").tracks_inflight();
+            POLICIES.iter().copied().filter(tracks).collect()
+        };
+        let of_trees = ["trees-only", "linnet-best", "linnet-expected", "linnet+hl"];
+        assert_eq!(tracking(Trees::new(&[], 0).ok()), of_trees);
+        assert!(tracking(None).iter().all(|name| of_trees.contains(name)));
+    }
+
+    #[test]
     fn a_name_is_near_by_letters_inserted_deleted_and_replaced() {
         for (asked, known, steps) in [
             ("c3", "c3", 0),

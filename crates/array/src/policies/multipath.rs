@@ -241,11 +241,16 @@ mod tests {
             (policy.is_better((0, a.2), (1, b.2), now_ns), policy.is_better((1, b.2), (0, a.2), now_ns))
         };
         // Without averages the queue alone counts.
-        assert_eq!(better((0.0, 0, 1), (0.0, 0, 2), 9), (true, false));
-        assert_eq!(better((0.0, 0, 2), (0.0, 0, 2), 9), (false, false));
+        for now_ns in [0, 9] {
+            assert_eq!(better((0.0, 0, 1), (0.0, 0, 2), now_ns), (true, false));
+            assert_eq!(better((0.0, 0, 2), (0.0, 0, 2), now_ns), (false, false));
+        }
+        assert_eq!(better((0.0, 9, 2), (9.0, 9, 1), 9), (true, false), "one of them has an average");
         // Both are idle: the one that is stale first.
         assert_eq!(better((9.0, 5, 0), (1.0, 6, 0), 0), (true, false));
         assert_eq!(better((9.0, 5, 0), (0.0, 5, 0), 0), (false, false));
+        // One is idle and stale, whatever the other one is.
+        assert_eq!(better((100.0, 8, 0), (1.0, 5, 3), 9), (true, false));
         // Neither is stale: 100 x 3 against 150 x 2, and one more or less.
         assert_eq!(better((100.0, 9, 2), (149.0, 9, 1), 9), (false, true));
         assert_eq!(better((100.0, 9, 2), (150.0, 9, 1), 9), (true, true));

@@ -187,7 +187,7 @@ fn heur_adv_forgets_a_busy_device_after_four_fast_reads_in_a_row() {
     let median = test_thresholds().queue_median;
     let mut after = |latency_ns, in_flight, count| {
         (0..count).for_each(|_| policy.completed(1, 0, latency_ns, in_flight));
-        !matches!(policy.choose(1, Scene::new(&[1, 0])), Choice::Submit(_))
+        !matches!(policy.choose(1, &mut Scene::new(&[1, 0])), Choice::Submit(_))
     };
     assert!(!after(SLOW_NS, median + 1, 1), "slow behind a long queue");
     assert!(after(SLOW_NS, median, 1));
@@ -196,6 +196,18 @@ fn heur_adv_forgets_a_busy_device_after_four_fast_reads_in_a_row() {
     assert!(after(FAST_NS, 0, 3));
     assert!(!after(FAST_NS, 0, 1));
     assert!(!after(FAST_NS, 0, 9));
+}
+
+#[test]
+fn heuristics_submit_to_devices_without_an_inflection_point() {
+    for (inflection_ns, submits) in [(200_000, false), (0, true)] {
+        let mut learned = learned(&[None, None]);
+        learned[0].thresholds.inflection_ns = inflection_ns;
+        for name in ["heur-sim", "heur-adv"] {
+            let choice = Alone::new(name, &learned).choose(1, &mut Scene::new(&[9, 0]));
+            assert_eq!(matches!(choice, Choice::Submit(_)), submits, "{name}: {choice:?}");
+        }
+    }
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn a_score_below_even_odds_promises_a_fast_read() {
     for (score, promised) in [(-1, true), (0, false), (1, false)] {
         let mut policy = Alone::new("linnet-expected", &[model(1_000 * US, score)]);
         (0..8).for_each(|_| policy.completed(0, 0, 100 * US, 0));
-        let Choice::Submit(submit) = policy.choose(0, Scene::new(&[0])) else { panic!("it revokes nothing") };
+        let Choice::Submit(submit) = policy.choose(0, &mut Scene::new(&[0])) else { panic!("it revokes nothing") };
         assert_eq!((submit.predicted_fast, submit.probe), (promised, false));
     }
 }

@@ -158,14 +158,14 @@ impl Alone {
         Alone { policy: policy(name, learned, &config).expect("a known name"), chance: Chance::new(3) }
     }
 
-    fn choose(&mut self, now_ns: Nanos, mut scene: Scene) -> Choice {
+    fn choose(&mut self, now_ns: Nanos, scene: &mut Scene) -> Choice {
         scene.settings = self.policy.settings(scene.settings);
         self.policy.choose(&scene.ask(now_ns, scene.all()), &mut self.chance, &mut Budget::default())
     }
 
     /// The device that it sends a read to, where devices have this many in flight.
     fn sends(&mut self, now_ns: Nanos, in_flight: &[u32]) -> usize {
-        match self.choose(now_ns, Scene::new(in_flight)) {
+        match self.choose(now_ns, &mut Scene::new(in_flight)) {
             Choice::Submit(submit) => submit.replica,
             other => panic!("{other:?}"),
         }

@@ -122,6 +122,7 @@ fn the_snitch_compares_medians_every_tenth_of_a_second() {
     assert_eq!(sends([&[200], &[100], &[100]]), 0, "twice is not more than twice");
     assert_eq!(sends([&[201], &[110], &[100]]), 2, "then all are ordered by score");
     assert_eq!(sends([&[201], &[100], &[100]]), 1, "and equals from the primary");
+    assert_eq!(sends([&[100], &[201], &[100]]), 0);
     // The second is compared with what stands second in the order of scores.
     assert_eq!((sends([&[160], &[320], &[150]]), sends([&[160], &[321], &[150]])), (0, 2));
     assert_eq!(sends([&[1, 900, 900], &[100], &[100]]), 1, "the median, not the mean or the least");
