@@ -211,6 +211,19 @@ fn heuristics_submit_to_devices_without_an_inflection_point() {
 }
 
 #[test]
+fn what_heur_sim_sees_does_not_expire() {
+    for (name, expires) in [("heur-sim", false), ("heur-adv", true)] {
+        let mut scene = Scene::new(&[9, 0]);
+        let mut policy = Alone::new(name, &learned(&[None, None]));
+        let revoked = |choice| matches!(choice, Choice::Revoke { .. });
+        assert!(revoked(policy.choose(1, &mut scene)));
+        assert_eq!(revoked(policy.choose(1_000_000_000, &mut scene)), !expires, "{name} after a second");
+        (0..1_024).for_each(|_| scene.devices[0].note_revoke());
+        assert_eq!(revoked(policy.choose(1, &mut scene)), !expires, "{name} after many revokes");
+    }
+}
+
+#[test]
 fn reads_fail_over_and_a_dead_device_is_left_out() {
     let gone = Window { start_ns: 0, end_ns: 50_000_000 };
     let plan = FaultPlan { gone: vec![gone], ..FaultPlan::none() };
