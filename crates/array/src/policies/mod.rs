@@ -194,6 +194,14 @@ mod tests {
     }
 
     #[test]
+    fn policies_that_may_revoke_say_so() {
+        let learned = vec![DeviceModel::default(); 3];
+        let predicts = |name: &&str| policy(name, &learned, &Config::default()).expect("known").predicts();
+        let revoking = ["heur-sim", "heur-adv", "linnos", "linnos+hl", "linnos+h99", "linnet+hl"];
+        assert!(POLICIES.iter().copied().filter(predicts).eq(revoking));
+    }
+
+    #[test]
     fn a_name_is_near_by_letters_inserted_deleted_and_replaced() {
         for (asked, known, steps) in [
             ("c3", "c3", 0),

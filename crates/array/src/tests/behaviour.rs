@@ -185,9 +185,10 @@ fn heuristics_see_the_queue_and_the_history() {
 fn heur_adv_forgets_a_busy_device_after_four_fast_reads_in_a_row() {
     let mut policy = Alone::new("heur-adv", &learned(&[None, None]));
     let median = test_thresholds().queue_median;
+    let busy = |policy: &mut Alone| !matches!(policy.choose(1, &mut Scene::new(&[1, 0])), Choice::Submit(_));
     let mut after = |latency_ns, in_flight, count| {
         (0..count).for_each(|_| policy.completed(1, 0, latency_ns, in_flight));
-        !matches!(policy.choose(1, &mut Scene::new(&[1, 0])), Choice::Submit(_))
+        busy(&mut policy)
     };
     assert!(!after(SLOW_NS, median + 1, 1), "slow behind a long queue");
     assert!(after(SLOW_NS, median, 1));
@@ -196,6 +197,11 @@ fn heur_adv_forgets_a_busy_device_after_four_fast_reads_in_a_row() {
     assert!(after(FAST_NS, 0, 3));
     assert!(!after(FAST_NS, 0, 1));
     assert!(!after(FAST_NS, 0, 9));
+    policy.policy.completed(&Completion { op: Op::Write, ..answer(1, 0, SLOW_NS, 0) });
+    assert!(!busy(&mut policy), "writes mark no device");
+    policy.completed(1, 0, SLOW_NS, 0);
+    assert!(busy(&mut policy));
+    assert!(matches!(policy.choose(1, &mut Scene::new(&[0, 0])), Choice::Submit(_)), "at the lower quartile");
 }
 
 #[test]
@@ -204,8 +210,12 @@ fn heuristics_submit_to_devices_without_an_inflection_point() {
         let mut learned = learned(&[None, None]);
         learned[0].thresholds.inflection_ns = inflection_ns;
         for name in ["heur-sim", "heur-adv"] {
-            let choice = Alone::new(name, &learned).choose(1, &mut Scene::new(&[9, 0]));
-            assert_eq!(matches!(choice, Choice::Submit(_)), submits, "{name}: {choice:?}");
+            let mut policy = Alone::new(name, &learned);
+            for _ in 0..2 {
+                let choice = policy.choose(1, &mut Scene::new(&[9, 0]));
+                assert_eq!(matches!(choice, Choice::Submit(_)), submits, "{name}: {choice:?}");
+                policy.completed(1, 0, SLOW_NS, 0);
+            }
         }
     }
 }

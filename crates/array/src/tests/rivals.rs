@@ -46,6 +46,16 @@ fn spdk_raid1_counts_the_bytes_of_reads() {
 }
 
 #[test]
+fn spdk_raid1_forgets_reads_that_have_completed_and_counts_no_writes() {
+    let mut policy = Alone::new("spdk-raid1", &three());
+    assert_eq!([(); 3].map(|()| policy.sends(0, &[0; 3])), [0, 1, 2]);
+    policy.completed(1, 1, FAST_NS, 0);
+    assert_eq!(policy.sends(1, &[0; 3]), 1);
+    policy.policy.completed(&Completion { op: Op::Write, ..answer(2, 2, FAST_NS, 0) });
+    assert_eq!(policy.sends(2, &[0; 3]), 0);
+}
+
+#[test]
 fn queue_depth_prefers_the_first_path_and_latency_gives_shares() {
     assert_eq!(counts(&run_named("nvme-queue-depth", &mut one_slow(), &reads(50, 3_000_000), &three())), [50, 0, 0]);
     // The first 15 s are shared equally. Then 2 ms against 80 us and 80 us: about 1, 31 and 31 of 64 credits.
