@@ -194,6 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn networks_of_another_shape_are_refused_with_their_device() {
+        let shaped = |inputs, outputs| {
+            let (weights, biases) = (vec![1; inputs * outputs], vec![0; outputs]);
+            let layer = linnet_core::Layer { inputs, outputs, weights, biases };
+            let network = linnet_core::Network::from_integers(vec![layer], vec![1]).expect("within bounds");
+            let learned = [DeviceModel::default(), DeviceModel { network: Some(network), ..DeviceModel::default() }];
+            let config = Config { replicas: 2, ..Config::default() };
+            policy("linnos", &learned, &config).map(drop)
+        };
+        assert_eq!(shaped(DIGITS, 2), Ok(()));
+        for (inputs, outputs) in [(DIGITS, 3), (DIGITS - 1, 2), (5, 1)] {
+            assert_eq!(shaped(inputs, outputs), Err(Error::NetworkShape { device: 1, inputs, outputs }));
+        }
+    }
+
+    #[test]
     fn policies_that_may_revoke_say_so() {
         let learned = vec![DeviceModel::default(); 3];
         let predicts = |name: &&str| policy(name, &learned, &Config::default()).expect("known").predicts();

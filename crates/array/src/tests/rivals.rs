@@ -46,6 +46,26 @@ fn spdk_raid1_counts_the_bytes_of_reads() {
 }
 
 #[test]
+fn hedges_wait_for_thresholds_that_are_known() {
+    let mut learned = learned(&[None, None]);
+    let unknown = Thresholds { inflection_ns: 0, latency_ns_p95: 0, latency_ns_p99: 0, ..test_thresholds() };
+    learned[0].thresholds = unknown;
+    let delay_ns = |learned: &[DeviceModel], name| match Alone::new(name, learned).choose(0, &mut Scene::new(&[0, 0])) {
+        Choice::Submit(submit) => (submit.replica, submit.hedge_after),
+        other => panic!("{other:?}"),
+    };
+    for name in ["hedge-p95", "hedge-ip", "dynamic-snitch"] {
+        assert_eq!(delay_ns(&learned, name), (0, None), "{name}");
+    }
+    // These hedge after the lowest that is known of any device.
+    for name in ["linnet-best", "linnet-expected", "ewma-hedged"] {
+        assert_eq!(delay_ns(&learned, name), (0, Some(300_000)), "{name}");
+    }
+    learned[1].thresholds = unknown;
+    assert_eq!(delay_ns(&learned, "linnet-best"), (0, None));
+}
+
+#[test]
 fn spdk_raid1_forgets_reads_that_have_completed_and_counts_no_writes() {
     let mut policy = Alone::new("spdk-raid1", &three());
     assert_eq!([(); 3].map(|()| policy.sends(0, &[0; 3])), [0, 1, 2]);
