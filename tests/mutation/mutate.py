@@ -168,7 +168,7 @@ def numbered(whats: Iterable[str]) -> Iterator[str]:
 def argued() -> dict[str, str]:
     """The reason of each survivor that no check can tell apart: `file: what it does | reason`."""
     lines = (ROOT / "tests/mutation/argued.txt").read_text().splitlines()
-    pairs = (line.split(" | ", 1) for line in lines if line and not line.startswith("#"))
+    pairs = (line.rsplit(" | ", 1) for line in lines if line and not line.startswith("#"))
     return {key.strip(): reason.strip() for key, reason in pairs}
 
 
