@@ -99,8 +99,12 @@ def build(crate: str, which: str) -> list[str] | None:
     return None if told.returncode else programs
 
 
+class DoesNotCompileError(Exception):
+    """The library of the copy does not compile."""
+
+
 def survives(crate: str, seconds: float, used: Used) -> bool | None:
-    """Whether the copy compiles and its tests pass, short ones first; None if one of them does not end in time.
+    """Whether the tests of the copy pass, short ones first; None if one of them does not end in time.
 
     What each takes of the processor is entered in ``used`` at first and bounds it later: the load of the machine does
     not count, and a mutant that loops is ended soon.
@@ -111,7 +115,7 @@ def survives(crate: str, seconds: float, used: Used) -> bool | None:
     for kind in ("--lib", "--tests"):
         programs = build(crate, kind)
         if programs is None:
-            return False
+            raise DoesNotCompileError(kind)
         for program in programs:
             for which in [] if program in tried else [short, LONG]:
                 command, own = (program, "--quiet", *which), {"CARGO_MANIFEST_DIR": str(home)}
@@ -134,10 +138,10 @@ def gate(crate: str, drawn: list[str], every: dict[str, dict[str, Any]], seconds
             whole = target.read_text()
             target.write_text(changed(whole, mutant["span"], mutant["replacement"]))
             try:
-                if build(crate, "--lib") is None:
-                    tried["do not compile"] += 1
-                    continue
                 survived = survives(crate, seconds, used)
+            except DoesNotCompileError:
+                tried["do not compile"] += 1
+                continue
             finally:
                 target.write_text(whole)
             tried[{True: "survived", False: "were noticed", None: "were noticed by their time"}[survived]] += 1
@@ -181,7 +185,11 @@ def main() -> int:
     used: Used = {}
     for _ in range(2):
         begun = time.monotonic()
-        if not survives(wanted.crate, CLEAN_SECONDS_MAX, used):
+        try:
+            passed = survives(wanted.crate, CLEAN_SECONDS_MAX, used)
+        except DoesNotCompileError:
+            passed = False
+        if not passed:
             print("the tests fail without a mutant", file=sys.stderr)
             return 77
     seconds = max(SECONDS_MIN, 2 * (time.monotonic() - begun) + 60)
