@@ -153,8 +153,8 @@ static void all_trusted(void)
 	if (ledger.trusted != (1 << LEGS) - 1)
 		broken("not trusted after a write", 0, 0);
 	for (int k = 0; k < LEGS; k++)
-		if (ledger.legs[k].identified != 1)
-			broken("not the reports that counted", k, 0);
+		if (ledger.legs[k].identified != 1 || ledger.legs[k].trust != LINNET_TRUSTED)
+			broken("not the reports that counted, or another word for it", k, 0);
 }
 
 /* A write that ends with the last sector of a region lies in one region; one sector more makes it two. */
@@ -245,6 +245,23 @@ static void doubted(void)
 		broken("not as many doubts", 1, 0);
 }
 
+/* A leg that was seen where the volume says needs no other write; one that was suspended may be elsewhere since. */
+static void proven(void)
+{
+	static const enum linnet_doubt doubts[] = { LINNET_DOUBT_SHORT, LINNET_DOUBT_ERROR, LINNET_DOUBT_UNKNOWN,
+						    LINNET_DOUBT_SUSPENDED };
+
+	phase = "proof";
+	for (int n = 0; n < 4; n++) {
+		all_trusted();
+		linnet_ledger_doubt(&ledger, 1, doubts[n]);
+		if (linnet_ledger_trust(&ledger, 1, ledger.legs[1].generation))
+			broken("a generation is refused", 1, n);
+		if (ledger.legs[1].trust != (doubts[n] == LINNET_DOUBT_SUSPENDED ? LINNET_PENDING : LINNET_TRUSTED))
+			broken("trusted without proof, or not with it", 1, n);
+	}
+}
+
 /* A request that outlives its write does not count for the next one in the same memory. */
 static void reused(void)
 {
@@ -279,8 +296,8 @@ static void around(void)
 	fail_leg(2);
 	if (linnet_ledger_arrive(&ledger, &extent) != 0)
 		broken("a serial for data of unknown origin", -1, 0);
-	if (ledger.trusted)
-		broken("trusted while data of unknown origin is written", ledger.trusted, 0);
+	if (ledger.trusted || ledger.legs[LEGS].generation)
+		broken("trusted while data of unknown origin is written, or a leg too many is doubted", ledger.trusted, 0);
 	for (int k = 0; k < LEGS; k++)
 		linnet_ledger_trust(&ledger, (uint32_t)k, ledger.legs[k].generation);
 	linnet_ledger_report(&ledger, 0, &extent, 0, 0);
@@ -329,6 +346,7 @@ int main(int argc, char **argv)
 	repaired();
 	late_trust();
 	doubted();
+	proven();
 	reused();
 	around();
 	turned_away();

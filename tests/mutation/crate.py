@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -20,13 +21,26 @@ import time
 from collections import Counter
 from typing import Any
 
-from mutate import CLEAN_SECONDS_MAX, ROOT, SECONDS_MIN, argued, end_with_children, ends_well, numbered
+from mutate import (
+    CLEAN_SECONDS_MAX,
+    ROOT,
+    SECONDS_MIN,
+    argued,
+    children_cpu_seconds,
+    end_with_children,
+    ends_well,
+    numbered,
+)
 
 WORK = ROOT / "target/mutants"
 """A copy of the sources and what is compiled of it; it stays, so that the next run compiles only what changed."""
 MEMORY_MAX = 8 << 30
 """A mutant may also ask for memory without end."""
+LONG = ["sim_", "tests::probing"]
+"""Tests with these words in their names take nearly all the time. They run where the others noticed nothing."""
 Place = dict[str, int]
+Used = dict[tuple[str, ...], float]
+"""Seconds of the processor by the command of a test."""
 
 
 def copy_sources() -> None:
@@ -71,20 +85,50 @@ def changed(text: str, span: dict[str, Place], replacement: str) -> str:
     return text[:first] + replacement + text[last:]
 
 
-def test(crate: str, *which: str, seconds: float) -> bool | None:
-    """Whether these tests of the copy pass; None if they do not end in time."""
-    command = ["cargo", "test", "--quiet", "--locked", "--package", f"linnet-{crate}", *which]
+def build(crate: str, which: str) -> list[str] | None:
+    """The test programs of the copy, of the library (``--lib``) or all (``--tests``); None if they do not compile."""
+    command = ["cargo", "test", "--quiet", "--locked", "--package", f"linnet-{crate}", which, "--no-run"]
     # Each mutant compiles this crate again and nothing else, where what was compiled before is of use.
-    own = {"CARGO_TARGET_DIR": str(WORK / "target"), "CARGO_INCREMENTAL": "1"}
-    return ends_well(command, seconds, cwd=WORK / "tree", environment=own, memory_max=MEMORY_MAX)
+    own = os.environ | {"CARGO_TARGET_DIR": str(WORK / "target"), "CARGO_INCREMENTAL": "1"}
+    command.append("--message-format=json")
+    told = subprocess.run(
+        command, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=WORK / "tree", env=own
+    )
+    messages = map(json.loads, told.stdout.splitlines())
+    programs = [message["executable"] for message in messages if message.get("executable")]
+    return None if told.returncode else programs
 
 
-def survives(crate: str, seconds: float) -> bool | None:
-    """Whether all tests pass; None if they do not end in time. Those that notice most mutants come first."""
-    return test(crate, "--lib", seconds=seconds) and test(crate, "--tests", seconds=seconds)
+class DoesNotCompileError(Exception):
+    """The library of the copy does not compile."""
 
 
-def gate(crate: str, drawn: list[str], every: dict[str, dict[str, Any]], seconds: float) -> bool:
+def survives(crate: str, seconds: float, used: Used) -> bool | None:
+    """Whether the tests of the copy pass, short ones first; None if one of them does not end in time.
+
+    What each takes of the processor is entered in ``used`` at first and bounds it later: the load of the machine does
+    not count, and a mutant that loops is ended soon.
+    """
+    home = WORK / "tree/crates" / crate
+    short = [word for name in LONG for word in ("--skip", name)]
+    tried: set[str] = set()
+    for kind in ("--lib", "--tests"):
+        programs = build(crate, kind)
+        if programs is None:
+            raise DoesNotCompileError(kind)
+        for program in programs:
+            for which in [] if program in tried else [short, LONG]:
+                command, own = (program, "--quiet", *which), {"CARGO_MANIFEST_DIR": str(home)}
+                begun, most = children_cpu_seconds(), int(5 + 3 * used[command]) if command in used else None
+                passed = ends_well([*command], seconds, home, own, MEMORY_MAX, most)
+                if not passed:
+                    return passed
+                used.setdefault(command, children_cpu_seconds() - begun)
+            tried.add(program)
+    return True
+
+
+def gate(crate: str, drawn: list[str], every: dict[str, dict[str, Any]], seconds: float, used: Used) -> bool:
     """Try these mutants and print what came of them, also if it is interrupted; true if each survivor is argued."""
     reasons, tried, excused = argued(), Counter[str](), 0
     try:
@@ -94,10 +138,10 @@ def gate(crate: str, drawn: list[str], every: dict[str, dict[str, Any]], seconds
             whole = target.read_text()
             target.write_text(changed(whole, mutant["span"], mutant["replacement"]))
             try:
-                if not test(crate, "--lib", "--no-run", seconds=CLEAN_SECONDS_MAX):
-                    tried["do not compile"] += 1
-                    continue
-                survived = survives(crate, seconds)
+                survived = survives(crate, seconds, used)
+            except DoesNotCompileError:
+                tried["do not compile"] += 1
+                continue
             finally:
                 target.write_text(whole)
             tried[{True: "survived", False: "were noticed", None: "were noticed by their time"}[survived]] += 1
@@ -121,7 +165,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=40, help="mutants to draw; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--at", metavar="FILE:LINE", action="append", help="those of this line, the file below crates/CRATE/src"
+        "--at", metavar="FILE[:LINE]", action="append", help="those of this line or file below crates/CRATE/src"
     )
     wanted = parser.parse_args()
     if not shutil.which("cargo-mutants"):
@@ -138,13 +182,18 @@ def main() -> int:
     print(f"seed {wanted.seed}: {len(drawn)} of {len(every)} mutants of crates/{wanted.crate}", flush=True)
     copy_sources()
     # Twice: the first time compiles the other crates as well.
+    used: Used = {}
     for _ in range(2):
         begun = time.monotonic()
-        if not survives(wanted.crate, CLEAN_SECONDS_MAX):
+        try:
+            passed = survives(wanted.crate, CLEAN_SECONDS_MAX, used)
+        except DoesNotCompileError:
+            passed = False
+        if not passed:
             print("the tests fail without a mutant", file=sys.stderr)
             return 77
     seconds = max(SECONDS_MIN, 2 * (time.monotonic() - begun) + 60)
-    return int(not gate(wanted.crate, drawn, every, seconds))
+    return int(not gate(wanted.crate, drawn, every, seconds, used))
 
 
 if __name__ == "__main__":

@@ -107,16 +107,17 @@ def mutants(path: Path) -> Iterator[Mutant]:
         start = end + 1
 
 
-def passes(work: Path, unit: str, stub: bool, seconds: float) -> bool:
+def passes(work: Path, unit: str, stub: bool, seconds: float, cpu_seconds: int | None = None) -> bool:
     """Whether a unit's checks pass in this copy; one that takes longer than `seconds` counts as noticed."""
     # Once as plainly as a kernel compiles it; once with sanitizers and this machine's instructions, whose code differs.
     plain, native = "-O1 -ffp-contract=off -w", "-O1 -march=native -ffp-contract=off -w -fsanitize=address,undefined"
     checks = [CHECKS[unit]] if unit in CHECKS else ["check-user", "check-debug"]
     flags = [f"USER_FLAGS={plain}", f"DEBUG_FLAGS={native} -fno-sanitize-recover=all"]
-    commands = [["make", "-s", "-C", str(work / "core"), *checks, *flags]]
+    commands = [["make", "-s", "-C", str(work / "core"), check, *flags] for check in checks]
     if stub and unit not in CHECKS:
-        commands.append(["make", "-s", "-C", str(work / "kernel/stub"), "check", "INPUTS=4000", "DEBUG=-O1 -w"])
-    return all(ends_well(command, seconds) for command in commands)
+        # The shortest of these.
+        commands.insert(0, ["make", "-s", "-C", str(work / "kernel/stub"), "check", "INPUTS=4000", "DEBUG=-O1 -w"])
+    return all(ends_well(command, seconds, cpu_seconds=cpu_seconds) for command in commands)
 
 
 def ends_well(
@@ -125,21 +126,30 @@ def ends_well(
     cwd: Path = ROOT,
     environment: Mapping[str, str] | None = None,
     memory_max: int | None = None,
+    cpu_seconds: int | None = None,
 ) -> bool | None:
     """Whether a command succeeds; None if it does not end in time. What it started ends with it: a mutant may loop."""
     quiet = subprocess.DEVNULL
     own = os.environ | (environment or {})
     with subprocess.Popen(command, cwd=cwd, env=own, stdout=quiet, stderr=quiet, start_new_session=True) as child:
         try:
-            if memory_max is not None:
-                resource.prlimit(child.pid, resource.RLIMIT_AS, (memory_max, memory_max))
-            return child.wait(seconds) == 0
+            for limit, most in [(resource.RLIMIT_AS, memory_max), (resource.RLIMIT_CPU, cpu_seconds)]:
+                if most is not None:
+                    resource.prlimit(child.pid, limit, (most, most))
+            status = child.wait(seconds)
+            return None if status in (-signal.SIGXCPU, -signal.SIGKILL) else status == 0
         except subprocess.TimeoutExpired:
             return None
         finally:
             # It leads a session of its own. If it ended by itself nothing of it may be left.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
+
+
+def children_cpu_seconds() -> float:
+    """What the processes that were started here, and have ended, took of the processors."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def end_with_children() -> None:
@@ -158,7 +168,7 @@ def numbered(whats: Iterable[str]) -> Iterator[str]:
 def argued() -> dict[str, str]:
     """The reason of each survivor that no check can tell apart: `file: what it does | reason`."""
     lines = (ROOT / "tests/mutation/argued.txt").read_text().splitlines()
-    pairs = (line.split(" | ", 1) for line in lines if line and not line.startswith("#"))
+    pairs = (line.rsplit(" | ", 1) for line in lines if line and not line.startswith("#"))
     return {key.strip(): reason.strip() for key, reason in pairs}
 
 
@@ -191,19 +201,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="linnet-mutate-") as folder:
         work = Path(folder)
         copy_core(work)
-        seconds: dict[str, float] = {}
+        limits: dict[str, tuple[float, int]] = {}
         for mutant in drawn:
             target, unit = work / "core" / mutant.path.name, mutant.path.stem
             checks = CHECKS.get(unit, "")
-            if checks not in seconds:
-                begun = time.monotonic()
+            if checks not in limits:
+                begun, cpu_begun = time.monotonic(), children_cpu_seconds()
                 if not passes(work, unit, not wanted.no_stub, CLEAN_SECONDS_MAX):
                     print(f"the checks of {unit} fail without a mutant", file=sys.stderr)
                     return 77
-                seconds[checks] = max(SECONDS_MIN, 2 * (time.monotonic() - begun))
+                # Of each process: compilers and checks, which took this long in all.
+                cpu_seconds = 10 + int(children_cpu_seconds() - cpu_begun)
+                limits[checks] = max(SECONDS_MIN, 2 * (time.monotonic() - begun)), cpu_seconds
             whole = target.read_text()
             target.write_text(mutant.text)
-            if passes(work, unit, not wanted.no_stub, seconds[checks]):
+            if passes(work, unit, not wanted.no_stub, *limits[checks]):
                 place = f"core/{mutant.path.name}:{mutant.line}: {mutant.what}"
                 reason = reasons.get(f"core/{mutant.path.name}: {mutant.what}")
                 print(f"survived: {place}" + (f" (argued: {reason})" if reason else ""), flush=True)

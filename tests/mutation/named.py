@@ -107,7 +107,7 @@ def holds(work: Path, checks: str, seconds: float) -> bool:
     """Whether the checks pass in the copy."""
     if checks == CORE:
         return passes(work, "decide", True, seconds)
-    return bool(crate.survives("core" if checks == "core-crate" else checks, seconds))
+    return bool(crate.survives("core" if checks == "core-crate" else checks, seconds, {}))
 
 
 def main() -> int:

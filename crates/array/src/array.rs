@@ -125,11 +125,6 @@ impl Array {
         &self.placement
     }
 
-    /// The settings.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// The policy.
     pub fn policy(&self) -> &dyn Policy {
         &*self.policy
@@ -254,10 +249,9 @@ impl Array {
             Some(Alarm::Limit) if timer.slot() < 2 => self.enforce_limits(now, timer.slot(), out),
             Some(Alarm::Retry) if self.slab.is_current(timer) && self.slab.at(timer.slot()).waiting => {
                 let slot = self.slab.at(timer.slot());
+                debug_assert!(!slot.answered && slot.flying == 0, "a read that waits has no copy");
                 slot.waiting = false;
-                if !slot.answered && slot.flying == 0 {
-                    self.route(now, timer.slot(), outlook, out);
-                }
+                self.route(now, timer.slot(), outlook, out);
                 self.settle(now, timer.slot(), out);
             }
             Some(Alarm::Hedge(k)) if self.slab.is_current(timer) => self.hedge(now, timer.slot(), k, outlook, out),
@@ -274,9 +268,7 @@ impl Array {
         }
         slot.answered = true;
         self.counters.hedges_won += u64::from(slot.hedges & (1 << k) != 0);
-        if self.config.probe_share > 0.0 {
-            self.counters.probing.answered_read(slot.drawn, now - slot.arrive_ns);
-        }
+        self.counters.probing.answered_read(slot.drawn, now - slot.arrive_ns);
         out.push(Output::Complete {
             tag: slot.tag,
             stream: slot.stream as usize,

@@ -190,7 +190,43 @@ mod tests {
         assert_eq!(field_of(Config { revoke_budget: budget, ..Config::default() }), "revoke_budget");
         assert_eq!(field_of(Config { clone_budget: budget, ..Config::default() }), "clone_budget");
         assert!(Config { out_ns_max: 1, ..Config::default() }.validate(3).is_err());
-        assert!(Config::default().validate(0).is_err());
-        assert_eq!(Config::default().validate(3), Ok(()));
+        assert_eq!(field_of(Config { replicas: 0, ..Config::default() }), "replicas");
+        assert_eq!(field_of(Config { probe_share: -0.1, ..Config::default() }), "probe_share");
+        assert_eq!(field_of(Config { read_timeout_ns: 0, ..Config::default() }), "read_timeout_ns");
+        assert_eq!(field_of(Config { write_timeout_ns: 0, ..Config::default() }), "write_timeout_ns");
+    }
+
+    #[test]
+    fn settings_at_their_limits_are_accepted() {
+        let least = Config { replicas: 1, read_timeout_ns: 1, write_timeout_ns: 1, ..Config::default() };
+        assert_eq!(least.validate(1), Ok(()));
+        assert_eq!(Config { replicas: 8, probe_share: 1.0, ..Config::default() }.validate(DEVICES_MAX), Ok(()));
+        let text = |config: Config, devices| config.validate(devices).expect_err("refused").to_string();
+        assert!(text(Config { replicas: 9, ..Config::default() }, 9).contains("1 to 8 are possible on 9 devices"));
+        assert!(text(Config::default(), 0).contains("`devices` is 0"));
+        assert!(text(Config::default(), DEVICES_MAX + 1).contains("`devices` is 4097"));
+    }
+
+    #[test]
+    fn the_core_decides_by_the_settings_of_the_array() {
+        let config = Config {
+            age_ns: 11,
+            out_ns: 12,
+            out_ns_max: 13,
+            error_limit: 14,
+            revokes_in_row_max: 15,
+            revoke_budget: Budget { share: 0.25, burst: 16 },
+            ..Config::default()
+        };
+        let own = Settings {
+            age_ns: 11,
+            out_ns: 12,
+            out_ns_max: 13,
+            errors_max: 14,
+            revokes_in_row_max: 15,
+            revokes: Rate { per_million: 250_000, burst: 16 },
+            ..Settings::default()
+        };
+        assert_eq!(config.settings(), own);
     }
 }

@@ -259,9 +259,7 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         {
             self.ready.push(Ready { at_ns, order, event: Event::Timer(timer) });
         }
-        if self.ready.len() > 1 {
-            self.ready.sort_unstable_by_key(|ready| (ready.at_ns, ready.order));
-        }
+        self.ready.sort_unstable_by_key(|ready| (ready.at_ns, ready.order));
     }
 
     /// Moves the requests that device `number` has ended to `ready`, and their latencies to the log.
@@ -370,9 +368,14 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
     }
 
     fn note(&mut self, now: Nanos, kind: u64, name: u64) {
-        let word = now ^ name.rotate_left(32) ^ (kind << 56);
-        self.result.event_hash = (self.result.event_hash.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.result.event_hash = hashed(self.result.event_hash, now, kind, name);
     }
+}
+
+/// The hash of the events so far and of one more.
+fn hashed(so_far: u64, now: Nanos, kind: u64, name: u64) -> u64 {
+    let word = now ^ name.rotate_left(32) ^ (kind << 56);
+    (so_far.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 fn earlier(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
@@ -393,5 +396,26 @@ impl<D: Device> crate::Outlook for Peek<'_, D> {
 
     fn peek_until(&self, device: usize, now: Nanos, request: &Request, limit: Nanos) -> Option<Outcome> {
         self.0.get(device).and_then(Device::foresight).map(|device| device.peek_until(now, request, limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bit_of_an_event_and_of_those_before_it_is_in_the_hash() {
+        let chance = |seed| linnet_sim::Chance::new(seed).bits();
+        for seed in 0..8 {
+            let event = [chance(seed), chance(seed + 8), chance(seed + 16) & 255, chance(seed + 24)];
+            let hash = |[so_far, now, kind, name]: [u64; 4]| hashed(so_far, now, kind, name);
+            for (part, bits) in [64, 64, 8, 64].into_iter().enumerate() {
+                for bit in 0..bits {
+                    let mut other = event;
+                    other[part] ^= 1 << bit;
+                    assert_ne!(hash(event), hash(other), "bit {bit} of part {part}");
+                }
+            }
+        }
     }
 }

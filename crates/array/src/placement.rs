@@ -120,11 +120,18 @@ mod tests {
             "{}",
             told(&[vec![0, 1], vec![2]])
         );
-        assert!(told(&[vec![]]).contains("give 1 to 8 devices"));
+        assert!(told(&[vec![]]).contains("[] in row 0: give 1 to 8 devices"));
+        assert!(told(&[(0..9).collect()]).contains("give 1 to 8 devices"));
+        assert!(Placement::new(&[(0..8).collect()]).is_ok());
+        let most = u32::MAX as usize;
+        assert!(told(&[vec![most + 1]]).contains("cannot be"));
+        assert_eq!(Placement::new(&[vec![most]]).map(|placement| placement.device(0, 0)), Ok(most));
         assert!(told(&[vec![0, 1, 0]]).contains("0 stands there twice"));
         let placement = Placement::new(&[vec![2, 0], vec![1, 5]]).expect("a table");
         assert!(placement.check(5, 2).expect_err("no such device").to_string().contains("device 5 in row 1"));
         assert!(placement.check(6, 3).expect_err("too few").to_string().contains("`replicas` is 3"));
-        assert_eq!((placement.check(6, 2), placement.devices(0)), (Ok(()), &[2, 0][..]));
+        assert_eq!((placement.check(6, 2), placement.devices(0), placement.rows()), (Ok(()), &[2, 0][..], 2));
+        let error = placement.check(2, 2).expect_err("no such device").to_string();
+        assert!(error.contains("device 2 in row 0: the array has the devices 0 to 1"), "{error}");
     }
 }

@@ -204,8 +204,6 @@ pub enum Choice {
 pub enum Hedge {
     /// Send a second copy to this candidate.
     To(usize),
-    /// Nothing yet; ask again after this time.
-    Later(Nanos),
     /// Nothing.
     Never,
 }

@@ -262,4 +262,48 @@ mod tests {
         assert!(!slab.is_current(timer));
         assert_eq!(slab.copy(CopyId(u64::MAX)), None, "a token from nowhere");
     }
+
+    #[test]
+    fn a_token_names_one_copy_or_timer_of_one_generation() {
+        let mut slab = Slab::new();
+        let read = Request::new(Op::Read, 0, 4096);
+        for slot in 0..3 {
+            assert_eq!(slab.insert(slot, 0, 0, 0, read), slot as usize);
+        }
+        let (mut copies, mut timers) = (std::collections::HashSet::new(), std::collections::HashSet::new());
+        for (slot, generation) in [(0, 0), (1, 0), (1, 1), (2, 0x0ABC_DEF0), (2, GENERATION_MASK)] {
+            slab.at(slot).generation = generation;
+            slab.at(slot).flying = 0xff;
+            let other = (slot, (generation + 1) & GENERATION_MASK);
+            for k in 0..REPLICAS_MAX {
+                let copy = slab.get(slot).copy_id(slot, k);
+                assert!(copies.insert(copy));
+                assert_eq!((slab.copy(copy), copy.index()), (Some((slot, k)), slot * REPLICAS_MAX + k));
+                assert_eq!(slab.copy(CopyId(copy.0 | 8)), None, "no replica has this number");
+                slab.at(slot).flying = !(1 << k);
+                assert_eq!(slab.copy(copy), None, "it is not in flight");
+                (slab.at(slot).flying, slab.at(slot).generation) = (0xff, other.1);
+                assert_eq!(slab.copy(copy), None, "of another generation");
+                slab.at(slot).generation = generation;
+            }
+            let hedges = (0..REPLICAS_MAX).map(Alarm::Hedge);
+            for alarm in hedges.chain([Alarm::Retry, Alarm::Limit]) {
+                let timer = TimerId::new(slot, generation, alarm);
+                assert!(timers.insert(timer));
+                assert_eq!((timer.alarm(), timer.slot(), slab.is_current(timer)), (Some(alarm), slot, true));
+                assert!(!slab.is_current(TimerId::new(slot, other.1, alarm)));
+            }
+        }
+        assert_eq!(TimerId(10).alarm(), None);
+        assert!(!slab.is_current(TimerId::new(3, 0, Alarm::Retry)), "no such slot");
+        // Generations wrap, and the last slot that became free is used first.
+        slab.at(2).flying = 0;
+        slab.at(0).flying = 0;
+        assert_eq!(slab.live(), 3);
+        slab.remove(0);
+        slab.remove(2);
+        assert_eq!((slab.live(), slab.get(2).generation, slab.get(0).generation), (1, 0, 1));
+        assert!(!slab.is_current(TimerId::new(2, 0, Alarm::Retry)), "it is free");
+        assert_eq!((slab.insert(9, 0, 0, 0, read), slab.get(2).tag, slab.live()), (2, 9, 2));
+    }
 }

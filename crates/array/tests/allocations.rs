@@ -32,9 +32,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One request every 10 us; each copy completes 100 us after its submit; timers expire on time.
-fn load(array: &mut Array, from: u64, to: u64, flying: &mut Vec<(u64, CopyId)>, out: &mut Vec<Output>) {
-    let mut timers = Vec::with_capacity(1024);
+/// One request every 10 us; each copy completes 100 us after its submit; timers expire on time. Returns the answers.
+fn load(array: &mut Array, from: u64, to: u64, flying: &mut Vec<(u64, CopyId)>, out: &mut Vec<Output>) -> usize {
+    let (mut timers, mut answers) = (Vec::with_capacity(1024), 0);
     for tag in from..to {
         let now = tag * 10_000;
         for _ in 0..flying.iter().filter(|(done, _)| *done <= now).count() {
@@ -54,10 +54,12 @@ fn load(array: &mut Array, from: u64, to: u64, flying: &mut Vec<(u64, CopyId)>, 
             match output {
                 Output::Submit { copy, .. } => flying.push((now + 100_000, copy)),
                 Output::SetTimer { at_ns, timer } => timers.push((at_ns, timer)),
+                Output::Complete { .. } => answers += 1,
                 _ => {}
             }
         }
     }
+    answers
 }
 
 #[test]
@@ -69,11 +71,12 @@ fn a_steady_load_allocates_nothing() {
         let policy = policy(name, &learned, &Config::default()).expect("known");
         let mut array = Array::new(Config::default(), &[thresholds; 3], policy).expect("default settings");
         let (mut flying, mut out) = (Vec::with_capacity(1024), Vec::with_capacity(1024));
-        load(&mut array, 0, 5_000, &mut flying, &mut out);
+        let answers = load(&mut array, 0, 5_000, &mut flying, &mut out);
         let before = ALLOCATIONS.get();
-        load(&mut array, 5_000, 20_000, &mut flying, &mut out);
+        let answers = answers + load(&mut array, 5_000, 20_000, &mut flying, &mut out);
         // The one allocation is that of the list of timers in this test.
         assert_eq!(ALLOCATIONS.get() - before, 1, "{name}");
-        assert!(array.counters().reads == 16_000, "{name}");
+        assert_eq!(array.counters().reads, 16_000, "{name}");
+        assert!((19_900..=20_000).contains(&answers), "{name}: {answers} answers, each request has one");
     }
 }

@@ -35,7 +35,7 @@ impl Array {
             self.policy.choose(&ask, &mut self.chance, &mut self.revokes)
         };
         let (next, last) = (ask.next, ask.last);
-        let at_primary = slot.submitted | slot.refused == 0 && candidates & 1 != 0;
+        let at_primary = ask.first && candidates & 1 != 0;
         self.counters.forced_submits += u64::from((last || all_tried) && self.predicts);
         let submit = match choice {
             // The policy chose another device although the primary was available.
@@ -135,15 +135,14 @@ impl Array {
     /// Sends the hedge of a read whose k-th copy has not answered in time.
     pub(super) fn hedge(&mut self, now: Nanos, index: usize, k: usize, outlook: &dyn Outlook, out: &mut Vec<Output>) {
         let slot = **self.slab.at(index);
-        let free = self.all & !slot.submitted;
-        if slot.answered || slot.hedged || slot.flying & (1 << k) == 0 || free == 0 {
-            return;
-        }
-        let candidates = self.in_service(now, &slot, free);
-        if candidates == 0 {
+        if slot.answered || slot.hedged || slot.flying & (1 << k) == 0 {
             return;
         }
         // Hedges are not sent to devices that are out of service: single probes test these.
+        let candidates = self.in_service(now, &slot, self.all & !slot.submitted);
+        if candidates == 0 {
+            return;
+        }
         let target = match self.policy.hedge(&ask(
             &self.settings,
             &self.replicas,
@@ -154,11 +153,6 @@ impl Array {
             outlook,
         )) {
             Hedge::To(device) => device,
-            Hedge::Later(delay) => {
-                let timer = TimerId::new(index, slot.generation, Alarm::Hedge(k));
-                out.push(Output::SetTimer { at_ns: now + delay.max(1), timer });
-                return;
-            }
             Hedge::Never => return,
         };
         let bit = bit_of(&self.placement, &slot, target) & candidates;

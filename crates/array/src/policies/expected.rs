@@ -99,10 +99,6 @@ impl Policy for Expected {
         self.devices.iter().any(|device| device.trees.is_some())
     }
 
-    fn settings(&self, given: Settings) -> Settings {
-        Settings { policy: linnet_core::Policy::Best, ..given }
-    }
-
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
         if ask.first {
             self.hedging.earn(ask.settings);

@@ -20,7 +20,8 @@ fn is_crowded(thresholds: &Thresholds, in_flight: u32) -> bool {
     thresholds.inflection_ns > 0 && in_flight > thresholds.queue_inflection
 }
 
-/// The core's decision about the first candidate, with `slow` in place of a network's prediction.
+/// The core's decision about the first candidate, with `slow` in place of a network's prediction. With one candidate the
+/// policy of the settings is of no account.
 fn decide(decision: &mut Decision, ask: &Ask<'_>, revokes: &mut Budget, slow: bool) -> Choice {
     if ask.last {
         return Choice::Submit(Submit::to(ask.next));
@@ -59,8 +60,7 @@ impl Policy for HeurSim {
 
     /// The decision depends on the current queue alone, which does not expire.
     fn settings(&self, given: Settings) -> Settings {
-        let policy = linnet_core::Policy::Linnos;
-        Settings { policy, age_ns: Nanos::MAX, revokes_in_row_max: u32::MAX, ..given }
+        Settings { age_ns: Nanos::MAX, revokes_in_row_max: u32::MAX, ..given }
     }
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {
@@ -98,10 +98,6 @@ impl Policy for HeurAdv {
 
     fn predicts(&self) -> bool {
         true
-    }
-
-    fn settings(&self, given: Settings) -> Settings {
-        Settings { policy: linnet_core::Policy::Linnos, ..given }
     }
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {

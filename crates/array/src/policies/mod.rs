@@ -181,12 +181,71 @@ mod tests {
     }
 
     #[test]
+    fn devices_have_trackers_where_trees_read_them() {
+        let tracking = |trees| -> Vec<&str> {
+            let learned = vec![DeviceModel { trees, ..DeviceModel::default() }; 2];
+            let config = Config { replicas: 2, ..Config::default() };
+            let tracks = |name: &&str| policy(name, &learned, &config).expect("known").tracks_inflight();
+            POLICIES.iter().copied().filter(tracks).collect()
+        };
+        let of_trees = ["trees-only", "linnet-best", "linnet-expected", "linnet+hl"];
+        assert_eq!(tracking(Trees::new(&[], 0).ok()), of_trees);
+        assert!(tracking(None).iter().all(|name| of_trees.contains(name)));
+    }
+
+    #[test]
+    fn networks_of_another_shape_are_refused_with_their_device() {
+        let shaped = |inputs, outputs| {
+            let (weights, biases) = (vec![1; inputs * outputs], vec![0; outputs]);
+            let layer = linnet_core::Layer { inputs, outputs, weights, biases };
+            let network = linnet_core::Network::from_integers(vec![layer], vec![1]).expect("within bounds");
+            let learned = [DeviceModel::default(), DeviceModel { network: Some(network), ..DeviceModel::default() }];
+            let config = Config { replicas: 2, ..Config::default() };
+            policy("linnos", &learned, &config).map(drop)
+        };
+        assert_eq!(shaped(DIGITS, 2), Ok(()));
+        for (inputs, outputs) in [(DIGITS, 3), (DIGITS - 1, 2), (5, 1)] {
+            assert_eq!(shaped(inputs, outputs), Err(Error::NetworkShape { device: 1, inputs, outputs }));
+        }
+    }
+
+    #[test]
+    fn policies_that_may_revoke_say_so() {
+        let learned = vec![DeviceModel::default(); 3];
+        let predicts = |name: &&str| policy(name, &learned, &Config::default()).expect("known").predicts();
+        let revoking = ["heur-sim", "heur-adv", "linnos", "linnos+hl", "linnos+h99", "linnet+hl"];
+        assert!(POLICIES.iter().copied().filter(predicts).eq(revoking));
+    }
+
+    #[test]
+    fn a_name_is_near_by_letters_inserted_deleted_and_replaced() {
+        for (asked, known, steps) in [
+            ("c3", "c3", 0),
+            ("C3", "c3", 0),
+            ("linnos_hl", "linnos-hl", 0),
+            ("", "oracle", 6),
+            ("oracle", "", 6),
+            ("kitten", "sitting", 3),
+            ("sitting", "kitten", 3),
+            ("abc", "bcd", 2),
+            ("flaw", "lawn", 2),
+        ] {
+            assert_eq!(distance(asked, known), steps, "{asked} {known}");
+        }
+        assert_eq!(distance(&"x".repeat(100), ""), 64, "of the rest nothing is looked at");
+    }
+
+    #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let learned = vec![DeviceModel::default(); 3];
         let ask = |name| policy(name, &learned, &Config::default()).err().expect("unknown").to_string();
         let text = ask("LinnOS_HL");
         assert!(text.contains("did you mean `linnos+hl`?") && text.contains("shortest-queue, ewma-inflight"), "{text}");
         assert!(!ask("completely different").contains("did you mean"));
+        // Two letters may differ, or a third of them.
+        assert!(ask("xy").contains("did you mean `c3`?") && !ask("xyz").contains("did you mean"));
+        assert!(ask("shortest-xxxxe").contains("did you mean `shortest-queue`?"));
+        assert!(!ask("shortest-xxxxx").contains("did you mean"));
         assert!(ask("").contains("unknown policy ``"));
     }
 }

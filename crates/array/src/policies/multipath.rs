@@ -192,7 +192,8 @@ impl Policy for DmHst {
 
 #[cfg(test)]
 mod tests {
-    use super::{DmHst, HstPath};
+    use super::{Budget, Chance, Choice, DmHst, HstPath, Policy, Submit};
+    use crate::tests::{Scene, answer};
 
     #[test]
     fn an_idle_path_is_tried_once_it_is_stale_in_whatever_order_paths_are_compared() {
@@ -204,5 +205,69 @@ mod tests {
             assert_eq!(policy.is_better(idle, busy, now_ns), tried, "{now_ns}");
             assert_eq!(policy.is_better(busy, idle, now_ns), !tried, "{now_ns}");
         }
+    }
+
+    #[test]
+    fn service_counts_from_the_end_of_the_io_before_and_long_ones_weigh_more() {
+        const KEPT: f64 = 972.0 / 1024.0;
+        let mut policy = DmHst::new(3);
+        let mut average = 0.0;
+        // The second was submitted before the first ended. A class is 2^24 ns wide, and there are 64.
+        for (now_ns, latency_ns, service_ns, class) in [
+            (1_000_000, 600_000, 600_000.0, 0),
+            (1_200_000, 700_000, 200_000.0, 0),
+            (100_000_000, (1 << 24) - 1, 16_777_215.0, 0),
+            (200_000_000, 1 << 24, 16_777_216.0, 1),
+            (300_000_000, 50_331_648, 50_331_648.0, 3),
+            (50_000_000_000, 20_000_000_000, 2e10, 63),
+        ] {
+            policy.completed(&answer(now_ns, 1, latency_ns, 0));
+            let kept = KEPT.powi(class + 1);
+            average = kept * average + (1.0 - kept) * service_ns;
+            let path = policy.paths[1];
+            assert!((path.service_ns / average - 1.0).abs() < 1e-9, "{} and not {average}", path.service_ns);
+            assert_eq!((path.finished_ns, path.stale_after_ns), (now_ns, now_ns + (3.0 * average) as u64));
+        }
+        assert_eq!(policy.paths[0].service_ns, 0.0);
+    }
+
+    #[test]
+    fn paths_are_compared_by_average_and_queue_and_a_stale_one_gets_no_more_than_its_rival() {
+        let better = |a: (f64, u64, u32), b: (f64, u64, u32), now_ns| {
+            let mut policy = DmHst::new(2);
+            for (path, (service_ns, stale_after_ns, _)) in policy.paths.iter_mut().zip([a, b]) {
+                *path = HstPath { service_ns, finished_ns: 0, stale_after_ns };
+            }
+            (policy.is_better((0, a.2), (1, b.2), now_ns), policy.is_better((1, b.2), (0, a.2), now_ns))
+        };
+        // Without averages the queue alone counts.
+        for now_ns in [0, 9] {
+            assert_eq!(better((0.0, 0, 1), (0.0, 0, 2), now_ns), (true, false));
+            assert_eq!(better((0.0, 0, 2), (0.0, 0, 2), now_ns), (false, false));
+        }
+        assert_eq!(better((0.0, 9, 2), (9.0, 9, 1), 9), (true, false), "one of them has an average");
+        // Both are idle: the one that is stale first.
+        assert_eq!(better((9.0, 5, 0), (1.0, 6, 0), 0), (true, false));
+        assert_eq!(better((9.0, 5, 0), (0.0, 5, 0), 0), (false, false));
+        // One is idle and stale, whatever the other one is.
+        assert_eq!(better((100.0, 8, 0), (1.0, 5, 3), 9), (true, false));
+        // Neither is stale: 100 x 3 against 150 x 2, and one more or less.
+        assert_eq!(better((100.0, 9, 2), (149.0, 9, 1), 9), (false, true));
+        assert_eq!(better((100.0, 9, 2), (150.0, 9, 1), 9), (true, true));
+        assert_eq!(better((100.0, 9, 2), (151.0, 9, 1), 9), (true, false));
+        assert_eq!(better((100.0, 9, 0), (99.0, 9, 1), 9), (true, false), "an idle one that is fresh");
+        assert_eq!(better((100.0, 9, 0), (49.0, 9, 1), 9), (false, true));
+        // The one with the shorter wait is stale: it gets an I/O only if it has fewer.
+        assert_eq!(better((1.0, 8, 2), (151.0, 9, 1), 9), (false, true));
+        assert_eq!(better((1.0, 8, 1), (151.0, 9, 2), 9), (true, false));
+        assert_eq!(better((1.0, 8, 2), (151.0, 9, 2), 9), (false, false));
+    }
+
+    #[test]
+    fn the_path_used_last_loses_ties_and_others_are_left_out() {
+        let (mut policy, scene) = (DmHst::new(3), Scene::new(&[0, 0, 0]));
+        let sent = [7, 7, 7, 7, 6, 6, 6, 7]
+            .map(|candidates| policy.choose(&scene.ask(0, candidates), &mut Chance::new(0), &mut Budget::default()));
+        assert_eq!(sent, [0, 1, 2, 0, 1, 2, 1, 0].map(|device| Choice::Submit(Submit::to(device))));
     }
 }

@@ -183,3 +183,155 @@ impl Policy for Prequal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{Scene, answer};
+
+    fn choose(policy: &mut dyn Policy, now_ns: Nanos, in_flight: &[u32], chance: &mut Chance) -> usize {
+        let scene = Scene::new(in_flight);
+        match policy.choose(&scene.ask(now_ns, scene.all()), chance, &mut Budget::default()) {
+            Choice::Submit(submit) => submit.replica,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_better_of_two_different_ones_is_taken_and_all_pairs_are_drawn_alike() {
+        let mut chance = Chance::new(11);
+        for (in_flight, pairs) in
+            [(vec![2, 0, 1, 3], [1, 3, 2, 0]), (vec![1, 0], [0, 1, 0, 0]), (vec![7], [1, 0, 0, 0])]
+        {
+            let mut counts = [0; 4];
+            for _ in 0..600 {
+                counts[choose(&mut PowerOfTwo, 0, &in_flight, &mut chance)] += 1;
+            }
+            // Pairs of which this one is the better.
+            let sum: u32 = pairs.iter().sum();
+            for (count, pairs) in counts.into_iter().zip(pairs) {
+                let expected = 600 * pairs / sum;
+                assert!(if pairs == 0 { count == 0 } else { expected.abs_diff(count) <= 60 }, "{counts:?}");
+            }
+        }
+        // Equals: the first of the draw, which may be each.
+        let equals = (0..100).map(|_| choose(&mut PowerOfTwo, 0, &[4, 4], &mut chance)).sum::<usize>();
+        assert!((30..70).contains(&equals), "{equals}");
+    }
+
+    #[test]
+    fn each_read_probes_three_different_replicas_and_every_replica_in_turn() {
+        let (mut policy, mut chance, scene) = (Prequal::new(5), Chance::new(1), Scene::new(&[0, 1, 2, 3, 4]));
+        let mut probed = [0; 5];
+        for now_ns in 0..200 {
+            policy.pool.clear();
+            policy.probe(&scene.ask(now_ns, 0b11111), &mut chance);
+            let devices: Vec<usize> = policy.pool.iter().map(|probe| probe.device).collect();
+            assert!(devices.len() == 3 && devices.iter().all(|a| devices.iter().filter(|b| a == *b).count() == 1));
+            assert!(policy.pool.iter().all(|probe| probe.rif as usize == probe.device && probe.at_ns == now_ns));
+            devices.into_iter().for_each(|device| probed[device] += 1);
+        }
+        assert!(probed.iter().all(|count| (90..150).contains(count)), "{probed:?}");
+        // Of fewer candidates all are probed.
+        policy.pool.clear();
+        policy.probe(&scene.ask(0, 0b10010), &mut chance);
+        let mut devices: Vec<usize> = policy.pool.iter().map(|probe| probe.device).collect();
+        devices.sort_unstable();
+        assert_eq!(devices, [1, 4]);
+    }
+
+    /// A policy with these probes, as device, requests in flight and latency.
+    fn pooled(probes: &[(usize, u32, Nanos)]) -> Prequal {
+        let probe = |&(device, rif, latency_ns)| Probe { device, at_ns: 0, rif, latency_ns };
+        Prequal { pool: probes.iter().map(probe).collect(), ..Prequal::new(3) }
+    }
+
+    #[test]
+    fn the_pool_keeps_sixteen_probes_for_a_second() {
+        let (mut policy, mut chance, scene) = (Prequal::new(3), Chance::new(1), Scene::new(&[0, 0, 0]));
+        let ages = |policy: &Prequal| policy.pool.iter().map(|probe| probe.at_ns).collect::<Vec<_>>();
+        (0..5).for_each(|now_ns| policy.probe(&scene.ask(now_ns, 7), &mut chance));
+        assert_eq!(ages(&policy), [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]);
+        policy.probe(&scene.ask(1_000_000_002, 7), &mut chance);
+        assert_eq!(ages(&policy)[..9], [2, 2, 2, 3, 3, 3, 4, 4, 4], "a probe of exactly a second stays");
+        let mut counts = [0; 3];
+        for (n, count) in counts.iter_mut().enumerate() {
+            policy.probe(&scene.ask(1_000_000_005 + n as u64, 7), &mut chance);
+            *count = policy.pool.len();
+        }
+        assert_eq!(counts, [6, 9, 12]);
+        for expected in [15, 16, 16] {
+            policy.probe(&scene.ask(1_000_000_008, 7), &mut chance);
+            assert_eq!(policy.pool.len(), expected);
+        }
+    }
+
+    #[test]
+    fn cold_probes_go_by_latency_and_hot_ones_by_their_queue() {
+        let scene = Scene::new(&[0; 6]);
+        // Of the counts 0 to 99, 84 are below 84: a probe with more is hot.
+        let mut policy = pooled(&[(0, 85, 10), (1, 84, 300), (2, 84, 200), (3, 86, 5), (4, 84, 250), (5, 84, 200)]);
+        policy.rifs = (0..100).collect();
+        let order: Vec<usize> = std::iter::from_fn(|| policy.take_best(&scene.ask(0, 0b111111))).collect();
+        assert_eq!(order, [5, 2, 4, 1, 0, 3], "of equal ones the later");
+        // Probes of replicas that may not be read stay.
+        let mut policy = pooled(&[(0, 0, 10), (1, 0, 300)]);
+        assert_eq!((policy.take_best(&scene.ask(0, 6)), policy.pool.len()), (Some(1), 1));
+        assert_eq!((policy.take_best(&scene.ask(0, 6)), policy.pool.len()), (None, 1));
+        assert_eq!(Prequal::new(3).hot(), u32::MAX, "nothing is hot");
+    }
+
+    #[test]
+    fn the_oldest_and_the_worst_leave_in_turn() {
+        let mut policy = pooled(&[(0, 0, 10), (1, 0, 300), (2, 0, 200), (0, 0, 50), (1, 0, 70)]);
+        policy.rifs = (0..100).collect();
+        let mut left = || {
+            policy.remove_one();
+            policy.pool.iter().map(|probe| probe.latency_ns).collect::<Vec<_>>()
+        };
+        assert_eq!(left(), [300, 200, 50, 70]);
+        assert_eq!(left(), [200, 50, 70]);
+        assert_eq!(left(), [50, 70]);
+        assert_eq!(left(), [50]);
+        assert_eq!(left(), []);
+        assert_eq!(left(), []);
+    }
+
+    #[test]
+    fn a_replica_is_as_slow_as_its_recent_answers_at_about_that_queue() {
+        let mut policy = Prequal::new(2);
+        assert_eq!(policy.latency_ns(0, 5), 0);
+        for (latency_ns, met) in [(100, 3), (200, 5), (300, 7), (900, 8), (10, 2)] {
+            policy.completed(&answer(0, 0, latency_ns, met));
+        }
+        assert_eq!(policy.latency_ns(0, 5), 200, "of queues of 3 to 7");
+        assert_eq!(policy.latency_ns(0, 50), 200, "of all");
+        assert_eq!(policy.latency_ns(0, 10), 900, "of one");
+        assert_eq!(policy.latency_ns(0, 8), 900, "of two the higher");
+        assert_eq!(policy.latency_ns(1, 5), 0);
+        policy.completed(&Completion { op: linnet_types::Op::Write, ..answer(0, 1, 77, 5) });
+        assert_eq!(policy.latency_ns(1, 5), 0, "writes tell nothing");
+        (0..62).for_each(|_| policy.completed(&answer(0, 0, 1, 1)));
+        assert_eq!((policy.latency_ns(0, 10), policy.answers[0].len()), (900, 64), "the last 64 count");
+        (0..2).for_each(|_| policy.completed(&answer(0, 0, 1, 1)));
+        assert_eq!(policy.latency_ns(0, 10), 1);
+    }
+
+    #[test]
+    fn with_fewer_than_two_probes_a_replica_is_drawn() {
+        let mut chance = Chance::new(5);
+        // Of the only candidate there is one probe.
+        let mut policy = Prequal::new(3);
+        let scene = Scene::new(&[0, 0, 0]);
+        let choice = policy.choose(&scene.ask(0, 4), &mut chance, &mut Budget::default());
+        assert_eq!((choice, policy.pool.len()), (Choice::Submit(Submit::to(2)), 0));
+        // With two, the better one is taken and the other leaves.
+        let mut policy = Prequal::new(2);
+        policy.completed(&answer(0, 0, 500, 0));
+        policy.completed(&answer(0, 1, 400, 0));
+        for now_ns in 0..20 {
+            assert_eq!(choose(&mut policy, now_ns, &[0, 0], &mut chance), 1);
+            assert_eq!(policy.pool.len(), 0);
+        }
+    }
+}

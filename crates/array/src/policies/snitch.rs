@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! **dynamic-snitch**: the replica order of Apache Cassandra 4.1 (`DynamicEndpointSnitch`), with speculative retry.
 //!
-//! Every 100 ms each replica gets a score: the median of its recent read latencies, divided by the largest median.
-//! Replicas keep their order from the primary unless one of them is worse than the badness threshold allows: its score
-//! exceeds the score at the same place of the sorted order by more than a factor of (1 + 1.0). Then they are ordered by
-//! score. A replica without samples has the score 0, and so is tried. All samples are forgotten every ten minutes. A
-//! read that has not answered within the 99th percentile of read latency is sent to the next replica
-//! (`speculative_retry = 99p`), within the array's hedge budget.
+//! Every 100 ms each replica gets a score: the median of its recent read latencies. Replicas keep their order from the
+//! primary unless one of them is worse than the badness threshold allows: its score exceeds the score at the same place
+//! of the sorted order by more than a factor of (1 + 1.0). Then they are ordered by score. A replica without samples has
+//! the score 0, and so is tried. All samples are forgotten every ten minutes. A read that has not answered within the
+//! 99th percentile of read latency is sent to the next replica (`speculative_retry = 99p`), within the array's hedge
+//! budget.
 //!
 //! Where we differ: the median is that of the last 100 reads, where Cassandra's reservoir of 100 samples weights them
-//! by age; and the percentile is that of the profiling run, so that it does not follow the latencies it shortens.
+//! by age; scores are not divided by the largest one, which changes no comparison; and the percentile is that of the
+//! profiling run, so that it does not follow the latencies it shortens.
 
 use std::collections::VecDeque;
 
@@ -44,14 +45,11 @@ impl DynamicSnitch {
             self.samples.iter_mut().for_each(VecDeque::clear);
             self.reset_ns = now_ns;
         }
-        let mut largest = 1.0f64;
         for (score, samples) in self.scores.iter_mut().zip(&self.samples) {
             let mut sorted = [0; SAMPLES];
             let count = sorted.iter_mut().zip(samples).map(|(slot, &ns)| *slot = ns).count();
             *score = if count == 0 { 0.0 } else { *sorted[..count].select_nth_unstable(count / 2).1 as f64 };
-            largest = largest.max(*score);
         }
-        self.scores.iter_mut().for_each(|score| *score /= largest);
         self.updated_ns = now_ns;
     }
 

@@ -182,6 +182,58 @@ fn heuristics_see_the_queue_and_the_history() {
 }
 
 #[test]
+fn heur_adv_forgets_a_busy_device_after_four_fast_reads_in_a_row() {
+    let mut policy = Alone::new("heur-adv", &learned(&[None, None]));
+    let median = test_thresholds().queue_median;
+    let busy = |policy: &mut Alone| !matches!(policy.choose(1, &mut Scene::new(&[1, 0])), Choice::Submit(_));
+    let mut after = |latency_ns, in_flight, count| {
+        (0..count).for_each(|_| policy.completed(1, 0, latency_ns, in_flight));
+        busy(&mut policy)
+    };
+    assert!(!after(SLOW_NS, median + 1, 1), "slow behind a long queue");
+    assert!(after(SLOW_NS, median, 1));
+    assert!(after(FAST_NS, 0, 3));
+    assert!(after(SLOW_NS, median + 1, 1), "marked still, and four fast ones are needed again");
+    assert!(after(FAST_NS, 0, 3));
+    assert!(!after(FAST_NS, 0, 1));
+    assert!(!after(FAST_NS, 0, 9));
+    policy.policy.completed(&Completion { op: Op::Write, ..answer(1, 0, SLOW_NS, 0) });
+    assert!(!busy(&mut policy), "writes mark no device");
+    policy.completed(1, 0, SLOW_NS, 0);
+    assert!(busy(&mut policy));
+    assert!(matches!(policy.choose(1, &mut Scene::new(&[0, 0])), Choice::Submit(_)), "at the lower quartile");
+}
+
+#[test]
+fn heuristics_submit_to_devices_without_an_inflection_point() {
+    for (inflection_ns, submits) in [(200_000, false), (0, true)] {
+        let mut learned = learned(&[None, None]);
+        learned[0].thresholds.inflection_ns = inflection_ns;
+        for name in ["heur-sim", "heur-adv"] {
+            let mut policy = Alone::new(name, &learned);
+            for _ in 0..2 {
+                let choice = policy.choose(1, &mut Scene::new(&[9, 0]));
+                assert_eq!(matches!(choice, Choice::Submit(_)), submits, "{name}: {choice:?}");
+                policy.completed(1, 0, SLOW_NS, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_heur_sim_sees_does_not_expire() {
+    for (name, expires) in [("heur-sim", false), ("heur-adv", true)] {
+        let mut scene = Scene::new(&[9, 0]);
+        let mut policy = Alone::new(name, &learned(&[None, None]));
+        let revoked = |choice| matches!(choice, Choice::Revoke { .. });
+        assert!(revoked(policy.choose(1, &mut scene)));
+        assert_eq!(revoked(policy.choose(1_000_000_000, &mut scene)), !expires, "{name} after a second");
+        (0..1_024).for_each(|_| scene.devices[0].note_revoke());
+        assert_eq!(revoked(policy.choose(1, &mut scene)), !expires, "{name} after many revokes");
+    }
+}
+
+#[test]
 fn reads_fail_over_and_a_dead_device_is_left_out() {
     let gone = Window { start_ns: 0, end_ns: 50_000_000 };
     let plan = FaultPlan { gone: vec![gone], ..FaultPlan::none() };

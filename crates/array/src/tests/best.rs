@@ -2,7 +2,7 @@
 //! Tests linnet-best and linnet+hl with trees whose scores are known.
 
 use super::*;
-use crate::{Budget, RunResult, policy, run};
+use crate::{Budget, Hedge, RunResult, policy, run};
 use linnet_core::{FEATURE_BINS, Latencies, SCORE_BINS, TREE_ONE, Tree, Trees};
 use linnet_sim::{Chance, Modelled};
 use linnet_types::{Device, LatencyModel, Outcome, Request};
@@ -222,4 +222,37 @@ fn in_order_a_device_that_nobody_reads_is_probed() {
     );
     let later = result.log[0].iter().filter(|record| record.arrive_ns > 40_000_000).count();
     assert!(later > 3_500, "{later} of 3,600 reads go to the recovered device again");
+}
+
+#[test]
+fn without_trees_ewma_hedged_probes_as_late_as_linnet_best_and_asks_no_trees() {
+    let mut scene = Scene::new(&[0, 0, 0]);
+    // The wait at the first is the least.
+    for (device, latency_ns) in [(0, 80_000), (1, 100_000), (2, 100_000)] {
+        let flight = scene.devices[device].arrive(&scene.settings, 0, &scene.request, false);
+        scene.devices[device].complete(&flight, latency_ns);
+    }
+    let mut learned = learned(&[None, None, None]);
+    for trees in [None, always(5 * TREE_ONE)] {
+        learned[0].trees = trees;
+        let mut policy = Alone::new("ewma-hedged", &learned);
+        for (now_ns, probe) in [(200_000, false), (900_000_000, false), (1_100_000_000, true)] {
+            let Choice::Submit(submit) = policy.choose(now_ns, &mut scene) else { panic!("it revokes nothing") };
+            assert_eq!((submit.replica, submit.probe), (0, probe), "{now_ns}");
+        }
+    }
+}
+
+#[test]
+fn in_order_no_hedge_is_sent_while_every_queue_is_long() {
+    let mut learned = learned(&[None, None]);
+    learned.iter_mut().for_each(|device| device.trees = always(0));
+    let mut policy = Alone::new("linnet+hl", &learned);
+    // These pay for a hedge.
+    for _ in 0..200 {
+        policy.sends(1, &[0, 0]);
+    }
+    let mut hedge = |in_flight: &[u32]| policy.policy.hedge(&Scene::new(in_flight).ask(1, 3));
+    assert_eq!(hedge(&[16, 16]), Hedge::Never);
+    assert_eq!(hedge(&[16, 15]), Hedge::To(0), "nothing is known of their latencies");
 }

@@ -2,9 +2,9 @@
 //! Tests the driver with simultaneous events, and with devices that refuse and cancel.
 
 use super::*;
-use crate::{RunOptions, RunResult, policy, run};
-use linnet_sim::{EventQueue, Lawful};
-use linnet_types::{Device, End, Ended, Request};
+use crate::{Error, Input, Observer, Progress, RunOptions, RunResult, policy, run, run_on};
+use linnet_sim::{EventQueue, Lawful, VirtualClock};
+use linnet_types::{Clock, Device, End, Ended, Request};
 
 fn go<D: Device>(name: &str, devices: &mut [D], streams: &[&[IoRecord]], config: Config) -> RunResult {
     let learned = learned(&vec![None; devices.len()]);
@@ -19,6 +19,56 @@ fn what_ends_at_the_same_time_is_told_in_the_order_of_submits() {
     let streams: [&[IoRecord]; 2] = [&[record(50, Op::Read)], &[record(0, Op::Read)]];
     let result = go("baseline", &mut [steady(50, 1), steady(100, 1)], &streams, two_replicas());
     assert_eq!(result.reads.stream, [1, 0]);
+}
+
+/// Notes what happens at a time.
+struct At(Nanos, Vec<&'static str>);
+
+impl Observer for At {
+    fn input(&mut self, now: Nanos, input: &Input) {
+        let what = match input {
+            Input::Timer(_) => "timer",
+            Input::Completed(_) => "completed",
+            _ => "other",
+        };
+        self.1.extend((now == self.0).then_some(what));
+    }
+}
+
+#[test]
+fn what_happens_at_the_same_time_happens_in_the_order_of_submits_and_timers() {
+    // One read's hedge is due when the other read completes.
+    let learned = learned(&[None, None]);
+    for (late, arrive_ns, order) in [(0, 100_000, ["timer", "completed"]), (1, 0, ["completed", "timer"])] {
+        let (slow, other) = ([record(0, Op::Read)], [record(arrive_ns, Op::Read)]);
+        let (mut devices, mut streams) = ([steady(2_000_000, 1), steady(300_000 - arrive_ns, 1)], [&slow[..], &other]);
+        if late == 1 {
+            devices.reverse();
+            streams.reverse();
+        }
+        let (mut at, options) = (At(300_000, Vec::new()), RunOptions { array: two_replicas(), log: false });
+        let policy = policy("hedge-p95", &learned, &options.array).expect("a known name");
+        run(&mut devices, &streams, &thresholds(&learned), policy, &options, &mut at).expect("the run succeeds");
+        // The other read's own hedge is due then, too, where both arrived at once.
+        assert_eq!(at.1[..2], order, "{:?}", at.1);
+    }
+}
+
+#[test]
+fn the_hash_of_a_run_tells_times_and_devices() {
+    let hash = |stream: usize, arrive_ns, latency_ns| {
+        let mut streams = [&[][..]; 9];
+        let read = [record(arrive_ns, Op::Read)];
+        streams[stream] = &read;
+        let config = Config { replicas: 1, ..Config::default() };
+        go("baseline", &mut vec![steady(latency_ns, 1); 9], &streams, config).event_hash
+    };
+    let mut hashes: Vec<u64> = (0..9).map(|stream| hash(stream, 1_000, 80_000)).collect();
+    assert_eq!(hash(0, 1_000, 80_000), hashes[0]);
+    hashes.extend([hash(0, 1_001, 80_000), hash(0, 1_001, 79_999), hash(0, 1_000, 80_001)]);
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 12);
 }
 
 /// A device that refuses every n-th request, and cancels requests on demand.
@@ -90,4 +140,80 @@ fn a_device_that_can_cancel_is_asked_to() {
     for device in devices {
         assert_eq!((device.inside(), device.finish()), (0, Ok(())));
     }
+}
+
+/// A device that asks to be polled for its own work: at this time, and at intervals after it.
+struct Upkeep {
+    own: Modelled<TestDevice>,
+    at_ns: Nanos,
+    every_ns: Nanos,
+}
+
+impl Device for Upkeep {
+    fn submit(&mut self, now: Nanos, token: u64, request: &Request) {
+        self.own.submit(now, token, request);
+    }
+
+    fn next_due(&mut self) -> Option<Nanos> {
+        Some(self.own.next_due().map_or(self.at_ns, |due| due.min(self.at_ns)))
+    }
+
+    fn poll(&mut self, now: Nanos, out: &mut Vec<Ended>) {
+        self.at_ns = self.at_ns.max(now + self.every_ns);
+        self.own.poll(now, out);
+    }
+}
+
+#[test]
+fn a_log_waits_for_answers_after_their_time_limit_and_for_nothing_else() {
+    let config = Config { read_timeout_ns: 1_000_000, ..two_replicas() };
+    let learned = learned(&[None, None]);
+    // The second copy is submitted one limit and one failover after the first; its limit ends the read.
+    for (log, until_ns) in [(true, 1_015_000 + 2_000_000), (false, 1_015_000 + 1_000_000)] {
+        let policy = policy("baseline", &learned, &config).expect("a known name");
+        let mut devices = [2_000_000, 2_000_000].map(|ns| Upkeep {
+            own: steady(ns, 1),
+            at_ns: 1_000_000_000,
+            every_ns: 1_000_000_000,
+        });
+        let (mut clock, options) = (VirtualClock::new(), RunOptions { array: config, log });
+        let reads = [record(0, Op::Read)];
+        let result = run_on(&mut clock, &mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut ());
+        let result = result.expect("the run succeeds");
+        assert_eq!((result.end_ns, clock.now(), result.counters.timeouts), (2_015_000, until_ns, 2));
+        assert!(result.log.iter().flatten().all(|one| one.latency_ns == Some(2_000_000)));
+    }
+}
+
+/// Stops a run when it is first told of progress.
+struct Impatient;
+
+impl Observer for Impatient {
+    fn progress(&mut self, _progress: Progress) -> bool {
+        false
+    }
+}
+
+#[test]
+fn an_observer_is_asked_also_while_nothing_arrives() {
+    let config = Config { replicas: 1, ..Config::default() };
+    let learned = learned(&[None]);
+    let reads = [record(0, Op::Read), record(1_000_000_000, Op::Read)];
+    let policy = policy("baseline", &learned, &config).expect("a known name");
+    let mut devices = [Upkeep { own: steady(80_000, 1), at_ns: 0, every_ns: 1_000 }];
+    let options = RunOptions { array: config, log: false };
+    let stopped = run(&mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut Impatient);
+    assert_eq!(stopped, Err(Error::Interrupted { done: 1, total: 2 }));
+}
+
+#[test]
+fn streams_are_as_many_as_a_result_can_name() {
+    let most = vec![&[][..]; usize::from(u16::MAX)];
+    assert_eq!(go("baseline", &mut [steady(1, 1), steady(1, 1)], &most, two_replicas()).counters.reads, 0);
+    let learned = learned(&[None, None]);
+    let policy = policy("baseline", &learned, &two_replicas()).expect("a known name");
+    let options = RunOptions { array: two_replicas(), log: false };
+    let (mut devices, streams) = ([steady(1, 1), steady(1, 1)], vec![&[][..]; usize::from(u16::MAX) + 1]);
+    let refused = run(&mut devices, &streams, &thresholds(&learned), policy, &options, &mut ());
+    assert!(refused.expect_err("too many").to_string().contains("65535 streams"));
 }

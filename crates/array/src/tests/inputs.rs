@@ -3,11 +3,12 @@
 //! expire late, and tokens are stale.
 
 use super::*;
-use crate::{Array, Budget, Checker, CopyId, Input, Observer, Output, POLICIES, TimerId, policy};
+use crate::slab::Alarm;
+use crate::{Array, Budget, Checker, CopyId, Input, Observer, Output, POLICIES, TimerId, WriteMode, policy};
 use linnet_sim::Chance;
 use linnet_types::Request;
 
-const READ: Request = Request::new(Op::Read, 0, 4096);
+pub(super) const READ: Request = Request::new(Op::Read, 0, 4096);
 
 fn array(name: &str, networks: &[Option<Network>], config: Config) -> Array {
     let learned = learned(networks);
@@ -15,7 +16,7 @@ fn array(name: &str, networks: &[Option<Network>], config: Config) -> Array {
     Array::new(config, &thresholds(&learned), policy).expect("settings within their ranges")
 }
 
-fn submits(out: &[Output]) -> Vec<(usize, CopyId, bool)> {
+pub(super) fn submits(out: &[Output]) -> Vec<(usize, CopyId, bool)> {
     let submit = |output: &Output| match *output {
         Output::Submit { device, copy, may_revoke, .. } => Some((device, copy, may_revoke)),
         _ => None,
@@ -23,7 +24,7 @@ fn submits(out: &[Output]) -> Vec<(usize, CopyId, bool)> {
     out.iter().filter_map(submit).collect()
 }
 
-fn timers(out: &[Output]) -> Vec<(Nanos, TimerId)> {
+pub(super) fn timers(out: &[Output]) -> Vec<(Nanos, TimerId)> {
     let timer = |output: &Output| match *output {
         Output::SetTimer { at_ns, timer } => Some((at_ns, timer)),
         _ => None,
@@ -86,6 +87,61 @@ fn a_cancelled_loser_frees_its_request_and_teaches_nothing() {
     array.completed(90_000, CopyId(u64::MAX), &mut out);
     array.timer(90_000, TimerId(u64::MAX), &(), &mut out);
     assert_eq!((out.len(), array.counters().late), (0, 3));
+}
+
+#[test]
+fn a_write_to_all_is_answered_with_its_last_copy_and_fails_with_all() {
+    let write = Request::new(Op::Write, 0, 4096);
+    let mut array = array("baseline", &[None, None], Config { write_mode: WriteMode::All, ..two_replicas() });
+    let mut out = Vec::new();
+    for (now, first_fails, last_fails) in [(10_000, true, false), (20_000, false, true), (30_000, true, true)] {
+        out.clear();
+        array.arrive(now, now, 0, &write, &(), &mut out);
+        let copies = submits(&out);
+        out.clear();
+        for (after_ns, fails, (_, copy, _)) in [(100, first_fails, copies[1]), (300, last_fails, copies[0])] {
+            assert_eq!(out, [], "one copy is in flight");
+            let end = if fails { Array::failed } else { Array::completed };
+            end(&mut array, now + after_ns, copy, &mut out);
+        }
+        let (tag, stream, op, arrive_ns) = (now, 0, Op::Write, now);
+        let answered = Output::Complete { tag, stream, tenant: 0, op, arrive_ns, latency_ns: 300 };
+        let failed = Output::Fail { tag, stream, op };
+        assert_eq!(out, [if first_fails && last_fails { failed } else { answered }]);
+    }
+    assert_eq!((array.live(), array.counters().writes_failed), (0, 1));
+}
+
+#[test]
+fn a_timer_whose_reason_is_gone_does_nothing() {
+    let mut array = array("baseline", &[None, None], two_replicas());
+    let mut out = Vec::new();
+    // Two reads, one after the other in the same memory, are refused and wait for a retry.
+    let refused = |now, array: &mut Array, out: &mut Vec<Output>| {
+        out.clear();
+        array.arrive(now, now, 0, &READ, &(), out);
+        let (_, copy, _) = submits(out)[0];
+        out.clear();
+        array.revoked(now, copy, out);
+        timers(out)[0].1
+    };
+    let first = refused(0, &mut array, &mut out);
+    out.clear();
+    array.timer(15_000, first, &(), &mut out);
+    let (_, copy, _) = submits(&out)[0];
+    array.completed(90_000, copy, &mut out);
+    let second = refused(100_000, &mut array, &mut out);
+    assert_eq!(first.slot(), second.slot());
+    out.clear();
+    // The last two name time limits of a kind that is not there.
+    for timer in [first, TimerId::new(2, 0, Alarm::Limit), TimerId::new(9, 0, Alarm::Limit)] {
+        array.timer(115_000, timer, &(), &mut out);
+    }
+    assert_eq!(out, []);
+    array.timer(115_000, second, &(), &mut out);
+    assert_eq!(out.len(), 1);
+    array.timer(116_000, second, &(), &mut out);
+    assert_eq!((out.len(), array.live()), (1, 1), "it has expired");
 }
 
 #[test]

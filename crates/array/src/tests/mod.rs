@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the whole array, and their common helpers.
 
+mod asking;
 mod behaviour;
 mod best;
+mod checker;
 mod driving;
 mod equality;
 mod expected;
 mod inputs;
 mod probing;
 mod rivals;
+mod routing;
 mod sim;
 
-use crate::{Config, DeviceModel, RunOptions, RunResult, policy, run};
-use linnet_core::{DIGITS, Layer, Network};
-use linnet_sim::{Modelled, TestDevice};
-use linnet_types::{Device, IoRecord, Nanos, Op, Thresholds};
+use crate::{Ask, Choice, Completion, Config, DeviceModel, Policy, RunOptions, RunResult, policy, run};
+use linnet_core::{Budget, DIGITS, Layer, Network, Replica, Settings};
+use linnet_sim::{Chance, Modelled, TestDevice};
+use linnet_types::{Device, IoRecord, Nanos, Op, Request, Thresholds};
 
 /// A network of one layer with this last row; the first output is always 0.
 fn network(slow: [i64; DIGITS], bias: i64) -> Network {
@@ -88,4 +91,88 @@ fn run_named<D: Device>(name: &str, devices: &mut [D], records: &[IoRecord], lea
 /// How many I/Os each device had.
 fn counts(result: &RunResult) -> Vec<usize> {
     result.log.iter().map(Vec::len).collect()
+}
+
+/// What a policy is asked about a read of 4 KiB, on devices that each hold a replica.
+pub(crate) struct Scene {
+    pub settings: Settings,
+    pub request: Request,
+    pub replicas: Vec<u32>,
+    pub devices: Vec<Replica>,
+}
+
+impl Scene {
+    /// Devices with this many reads in flight.
+    pub fn new(in_flight: &[u32]) -> Scene {
+        let (settings, request) = (Config::default().settings(), Request::new(Op::Read, 0, 4096));
+        let busy = |&count: &u32| {
+            let mut replica = Replica::new(test_thresholds().inflection_ns, true);
+            for _ in 0..count {
+                replica.arrive(&settings, 0, &request, false);
+            }
+            replica
+        };
+        let devices = in_flight.iter().map(busy).collect();
+        Scene { settings, request, replicas: (0..in_flight.len() as u32).collect(), devices }
+    }
+
+    /// The question where the read goes, with these candidates as bits.
+    pub fn ask(&self, now_ns: Nanos, candidates: u8) -> Ask<'_> {
+        Ask {
+            now_ns,
+            arrive_ns: now_ns,
+            request: &self.request,
+            stream: 0,
+            replicas: &self.replicas,
+            next: candidates.trailing_zeros() as usize,
+            first: true,
+            last: candidates.is_power_of_two(),
+            devices: &self.devices,
+            outlook: &(),
+            settings: &self.settings,
+            candidates,
+            refused: 0,
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> u8 {
+        (0..self.devices.len()).map(|k| 1 << k).sum()
+    }
+}
+
+/// A read of 4 KiB that completes, having met this many in flight.
+pub(crate) fn answer(now_ns: Nanos, device: usize, latency_ns: Nanos, in_flight: u32) -> Completion {
+    Completion { now_ns, device, op: Op::Read, size_bytes: 4096, latency_ns, in_flight }
+}
+
+/// A policy by itself.
+struct Alone {
+    policy: Box<dyn Policy>,
+    chance: Chance,
+}
+
+impl Alone {
+    fn new(name: &str, learned: &[DeviceModel]) -> Alone {
+        let config = Config { replicas: learned.len(), ..Config::default() };
+        Alone { policy: policy(name, learned, &config).expect("a known name"), chance: Chance::new(3) }
+    }
+
+    fn choose(&mut self, now_ns: Nanos, scene: &mut Scene) -> Choice {
+        scene.settings = self.policy.settings(scene.settings);
+        self.policy.choose(&scene.ask(now_ns, scene.all()), &mut self.chance, &mut Budget::default())
+    }
+
+    /// The device that it sends a read to, where devices have this many in flight.
+    fn sends(&mut self, now_ns: Nanos, in_flight: &[u32]) -> usize {
+        match self.choose(now_ns, &mut Scene::new(in_flight)) {
+            Choice::Submit(submit) => submit.replica,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A read completes, having met this many in flight.
+    fn completed(&mut self, now_ns: Nanos, device: usize, latency_ns: Nanos, in_flight: u32) {
+        self.policy.completed(&answer(now_ns, device, latency_ns, in_flight));
+    }
 }

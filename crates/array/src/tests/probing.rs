@@ -2,6 +2,7 @@
 //! Compares the estimates of sampled probes with the truth from peeks.
 
 use super::*;
+use crate::probing::{Draw, Probing};
 use crate::{Counters, RunOptions, policy, run};
 use linnet_sim::{Chance, Modelled, TestDevice};
 
@@ -44,7 +45,11 @@ fn the_interval_covers_the_truth_as_often_as_it_says() {
             z.push((estimate.value - truth) / (truth * (1.0 - truth) / c.probing.answered as f64).sqrt());
             let reads = c.probing.false_share_of(c.reads);
             let scale = c.probing.draws as f64 / c.reads as f64;
-            assert!((reads.value - scale * estimate.value).abs() < 1e-12);
+            for (of_reads, of_draws) in
+                [(reads.value, estimate.value), (reads.low, estimate.low), (reads.high, estimate.high)]
+            {
+                assert!((of_reads - scale * of_draws).abs() < 1e-12);
+            }
         }
     }
     // 95 % of 160 are 152, with a standard deviation of 2.8.
@@ -72,8 +77,9 @@ fn half_of_the_draws_probe_and_cost_what_they_say() {
 
 #[test]
 fn without_a_share_nothing_is_drawn_and_with_all_of_it_nothing_is_revoked() {
-    let none = counters("linnos", 1, 0.0);
-    assert_eq!(none.probing, crate::Probing::default());
+    // Of these, one policy revokes, and one sends reads elsewhere.
+    let [none, elsewhere] = ["linnos", "shortest-queue"].map(|name| counters(name, 1, 0.0));
+    assert_eq!([none.probing, elsewhere.probing], [Probing::default(); 2]);
     assert!(none.revokes > 0 && none.false_revokes > 0);
     let all = counters("linnos", 1, 1.0);
     assert!(all.revokes == 0 && all.probing.probes == all.probing.draws && all.probing.draws > 0);
@@ -82,6 +88,35 @@ fn without_a_share_nothing_is_drawn_and_with_all_of_it_nothing_is_revoked() {
     let some = counters("linnos", 1, 0.1);
     assert_eq!(some.probing.fast_elsewhere, some.false_revokes);
     assert!(some.probe_share() > 0.0 && some.probe_share() < 0.1);
+}
+
+#[test]
+fn the_cost_is_a_difference_of_means_with_the_interval_of_two_samples() {
+    let mut probing = Probing::default();
+    assert_eq!((probing.false_share().value, probing.truth(), probing.false_share_of(0).value), (0.0, 0.0, 0.0));
+    for latency_ns in [10, 20, 30] {
+        assert_eq!(probing.cost_ns(), None);
+        probing.answered_read(Draw::Probe, latency_ns);
+        probing.answered_read(Draw::None, 1_000);
+    }
+    for latency_ns in [4, 8] {
+        assert_eq!(probing.cost_ns(), None);
+        probing.answered_read(Draw::Elsewhere, latency_ns);
+    }
+    assert_eq!((probing.reads, probing.latency_ns), ([3, 2], [60, 12]));
+    // Variances of 100 and 8, of 3 and 2 reads.
+    let (cost, reach) = (probing.cost_ns().expect("two of each"), 1.959964 * (100f64 / 3.0 + 8.0 / 2.0).sqrt());
+    assert_eq!(cost.value, 14.0);
+    assert!((cost.low - (14.0 - reach)).abs() < 1e-5 && (cost.high - (14.0 + reach)).abs() < 1e-5, "{cost:?}");
+}
+
+#[test]
+fn shares_are_of_draws_and_of_reads() {
+    let probing = Probing { draws: 40, probes: 5, answered: 4, fast: 3, fast_elsewhere: 9, ..Probing::default() };
+    assert_eq!((probing.false_share().value, probing.truth()), (0.75, 0.3));
+    assert_eq!(probing.false_share_of(80).value, 0.375);
+    assert_eq!(Counters { reads: 50, probing, ..Counters::default() }.probe_share(), 0.1);
+    assert_eq!(Counters { probing, ..Counters::default() }.probe_share(), 5.0);
 }
 
 #[test]
