@@ -39,10 +39,9 @@ build: $(BIN)/linnet   ## set up .venv and compile; leaves the command at .venv/
 tools:
 	@sh tools/check-tools.sh $(PYTHON)
 
-$(VENV)/.deps: python/requirements.lock | tools
+$(VENV)/.deps: python/requirements.lock tools/uv.lock | tools
 	@echo "setting up $(VENV) (once)"
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r python/requirements.lock
+	@sh tools/packages.sh $(PYTHON) $(VENV)
 	@touch $@
 
 deps: $(VENV)/.deps
