@@ -214,18 +214,18 @@ fn a_device_out_of_service_gets_one_read_after_each_absence() {
     }
     // Where the other one was tried it may be read, which is not the one read after the absence.
     let mut tried = out();
-    tried.arrives(45, 3, Op::Read).goes(1, 3, Op::Read).ends(50, Input::Failed, 31).goes(0, 3, Op::Read);
+    tried.arrives(55, 3, Op::Read).goes(1, 3, Op::Read).ends(60, Input::Failed, 31).goes(0, 3, Op::Read);
     tried.arrives(145, 4, Op::Read).goes(0, 4, Op::Read);
     tried.ends(150, Input::Completed, 30).answers(3, Op::Read).ends(150, Input::Completed, 40).answers(4, Op::Read);
     assert_eq!(tried.of(4, 3), "");
     // Or where the other one is out as well: two reads fail at both.
     let mut both = out();
-    for (now, tag) in [(45, 3), (60, 4)] {
+    for (now, tag) in [(55, 3), (70, 4)] {
         both.arrives(now, tag, Op::Read).goes(1, tag, Op::Read).ends(now + 5, Input::Failed, 10 * tag + 1);
         both.goes(0, tag, Op::Read).ends(now + 8, Input::Failed, 10 * tag).fails(tag, Op::Read);
     }
     let counters = Counters { reads: 5, reads_failed: 2, extra_io: 4, submits: 9, ..Counters::default() };
-    assert_eq!(both.reads(70, 5, 0).finish(counters), "");
+    assert_eq!(both.reads(80, 5, 0).finish(counters), "");
     // Whoever revokes may read there, as may writes.
     let mut any = Told::new(Revokes::Any);
     assert_eq!(any.errs(0, 1, 0).errs(30, 2, 0).reads(50, 3, 0).of(3, 2), "");

@@ -15,10 +15,10 @@ fn go<D: Device>(name: &str, devices: &mut [D], streams: &[&[IoRecord]], config:
 
 #[test]
 fn what_ends_at_the_same_time_is_told_in_the_order_of_submits() {
-    // Both end at 100; the request to the second device was submitted first.
-    let streams: [&[IoRecord]; 2] = [&[record(50, Op::Read)], &[record(0, Op::Read)]];
+    // The last two end at 1,100; the one to the second device was submitted first. The first sets the timer of limits.
+    let streams: [&[IoRecord]; 2] = [&[record(0, Op::Read), record(1_050, Op::Read)], &[record(1_000, Op::Read)]];
     let result = go("baseline", &mut [steady(50, 1), steady(100, 1)], &streams, two_replicas());
-    assert_eq!(result.reads.stream, [1, 0]);
+    assert_eq!(result.reads.stream, [0, 1, 0]);
 }
 
 /// Notes what happens at a time.
