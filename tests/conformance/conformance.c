@@ -119,6 +119,7 @@ int main(int argc, char **argv)
 	free(file);
 	smallest_activation();
 	bounds();
+	settings_begin();
 	settings_refused();
 	printf("%u checks, %u failed\n", checked, failed);
 	return failed || !checked;

@@ -99,10 +99,30 @@ static void one_field(const uint8_t *bytes, size_t size)
 	}
 }
 
+/* The table of spec/decision.md. */
+static void settings_begin(void)
+{
+	struct linnet_settings settings;
+
+	linnet_settings_init(&settings);
+	check(settings.on == 1 && settings.policy == LINNET_BEST, "on, by linnet-best");
+	check(settings.age_ns == 10000000 && settings.errors_max == 3, "age and errors");
+	check(settings.out_ns == 10000000 && settings.out_ns_max == 1000000000, "10 ms to 1 s out of service");
+	check(settings.probe_ages == 100 && settings.revoke_ages == 5 && settings.revokes_in_row_max == 1024, "ages and revokes");
+	check(settings.revokes.per_million == 1000000 && settings.revokes.burst == 1024, "a revoke for each read");
+	check(settings.hedges.per_million == 20000 && settings.hedges.burst == 256, "a hedge for fifty reads");
+	settings.revokes = settings.hedges = (struct linnet_rate){ 8000000, 1000000000 };
+	settings.age_ns = settings.out_ns = settings.errors_max = settings.revokes_in_row_max = 1;
+	settings.out_ns_max = (uint64_t)1 << 62;
+	check(linnet_settings_check(&settings) == 0, "settings at the ends of their ranges");
+	settings.out_ns_max = 1;
+	check(linnet_settings_check(&settings) == 0, "always the same time out of service");
+}
+
 /* Each setting that must not be zero, or not beyond another. */
 static void settings_refused(void)
 {
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < 10; i++) {
 		struct linnet_settings settings;
 
 		linnet_settings_init(&settings);
@@ -116,6 +136,8 @@ static void settings_refused(void)
 		case 5: settings.out_ns_max = settings.out_ns - 1; break;
 		case 6: settings.out_ns_max = ((uint64_t)1 << 62) + 1; break;
 		case 7: settings.revokes.per_million = 8 * LINNET_BUDGET_UNIT + 1; break;
+		case 8: settings.revokes.burst = 1000000001; break;
+		case 9: settings.hedges.burst = 1000000001; break;
 		}
 		check(linnet_settings_check(&settings) == LINNET_E_FIELD, "a setting beyond its range");
 	}
