@@ -110,6 +110,16 @@ static void finish_reject(void)
 	free(exact);
 }
 
+/*
+ * One build flips every bit, the one with sanitizers; the others flip one in nine, which come to each bit of a byte. The
+ * test of linnet-core flips every bit for the build with user space's flags.
+ */
+#ifdef __SANITIZE_ADDRESS__
+#define BITS_APART 1
+#else
+#define BITS_APART 9
+#endif
+
 /* Checks that every truncation and every flipped bit of a good file is refused. */
 static void damage_model(void)
 {
@@ -120,11 +130,13 @@ static void damage_model(void)
 	one_field(file, file_size);
 	for (size_t size = 0; size < file_size; size++)
 		check(linnet_model_read(file, size, &model, &offset) == LINNET_E_TRUNCATED, "truncation passed");
-	for (size_t bit = 0; bit < 8 * file_size; bit++) {
+	for (size_t bit = 0; bit < 8 * file_size; bit += BITS_APART) {
 		file[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		check(linnet_model_read(file, file_size, &model, &offset) < 0, "flipped bit passed");
 		file[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 }
+
+#undef BITS_APART
 
 #endif

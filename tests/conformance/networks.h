@@ -5,12 +5,18 @@
 
 #include "incremental.h"
 
-/* A loaded network with its memory. */
+/* A loaded network with its memory, and the tables of its incremental network, made for the first features. */
 struct ready {
 	struct linnet_network network;
 	void *memory, *scratch;
 	linnet_int128 *logits;
+	struct linnet_tables tables;
+	void *tables_memory, *tables_scratch;
+	uint32_t tried; /* features it was tried with */
 };
+
+/* Of a network with many vectors, the later ones are tried with fewer pending counts; these differ from vector to vector. */
+#define TRIED_CLOSELY 50
 
 static int get_ready(struct ready *ready, const struct linnet_source *layers, uint32_t count, uint32_t input_max)
 {
@@ -32,6 +38,8 @@ static void dismiss(struct ready *ready)
 	free(ready->memory);
 	free(ready->scratch);
 	free(ready->logits);
+	free(ready->tables_memory);
+	free(ready->tables_scratch);
 	memset(ready, 0, sizeof(*ready));
 }
 
@@ -61,31 +69,41 @@ static void readers_keep_their_history(struct linnet_incremental *net, const str
 	free(before);
 }
 
+static void tabulate(struct ready *ready)
+{
+	struct linnet_tables *tables = &ready->tables;
+
+	check(linnet_tables_plan(tables, &ready->network, &linnet_prune_portable) == 0, "tables refused");
+	ready->tables_memory = aligned(tables->memory_size + 1);
+	ready->tables_scratch = aligned(tables->scratch_size + 1);
+	check(linnet_tables_place(tables, ready->tables_memory, tables->memory_size) == 0, "tables refused");
+}
+
 /* Checks the incremental network with these digits: its score and decision, and those at larger pending counts. */
-static void incremental(const struct ready *ready, const uint8_t *inputs)
+static void incremental(struct ready *ready, const uint8_t *inputs)
 {
 	const struct linnet_network *network = &ready->network;
-	struct linnet_tables tables;
+	const struct linnet_tables *tables = &ready->tables;
 	struct linnet_incremental *net, *heir;
 	struct linnet_tracker tracker, given;
 	uint8_t digits[LINNET_DIGITS];
 	uint32_t now = join(inputs + 12, 3);
-	void *memory, *scratch;
+	void *scratch;
 	int64_t score, expected;
+	uint32_t step = ready->tried++ < TRIED_CLOSELY ? 7 : 61;
 
 	if (network->inputs != LINNET_DIGITS || network->outputs != 2 || network->input_max != 9)
 		return;
-	check(linnet_tables_plan(&tables, network, &linnet_prune_portable) == 0, "tables refused");
-	memory = aligned(tables.memory_size + 1);
-	scratch = aligned(tables.scratch_size + 1);
-	net = aligned(tables.incremental_size);
-	heir = aligned(tables.incremental_size);
+	if (!ready->tables_memory)
+		tabulate(ready);
+	scratch = ready->tables_scratch;
+	net = aligned(tables->incremental_size);
+	heir = aligned(tables->incremental_size);
 	/* Memory has any content. */
-	memset(net, 0xa5, tables.incremental_size);
-	memset(heir, 0xa5, tables.incremental_size);
-	check(linnet_tables_place(&tables, memory, tables.memory_size) == 0, "tables refused");
-	check(linnet_incremental_init(net, tables.incremental_size - 1, &tables, NULL) == LINNET_E_MEMORY, "small memory passed");
-	check(linnet_incremental_init(net, tables.incremental_size, &tables, NULL) == 0, "incremental network refused");
+	memset(net, 0xa5, tables->incremental_size);
+	memset(heir, 0xa5, tables->incremental_size);
+	check(linnet_incremental_init(net, tables->incremental_size - 1, tables, NULL) == LINNET_E_MEMORY, "small memory passed");
+	check(linnet_incremental_init(net, tables->incremental_size, tables, NULL) == 0, "incremental network refused");
 	for (int i = 0; i < LINNET_HISTORY; i++)
 		linnet_incremental_note_read(net, 0, 1000 * (uint64_t)join(inputs + 15 + 4 * i, 4), join(inputs + 3 * i, 3));
 	linnet_incremental_catch_up(net, now);
@@ -94,7 +112,7 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	linnet_tracker_digits(&tracker, now, digits);
 	check(memcmp(digits, inputs, sizeof(digits)) == 0, "history handed on");
 	tracker.pending_pages = now;
-	check(linnet_incremental_init(heir, tables.incremental_size, &tables, &tracker) == 0, "incremental network refused");
+	check(linnet_incremental_init(heir, tables->incremental_size, tables, &tracker) == 0, "incremental network refused");
 	check(!linnet_incremental_behind(heir), "a new network is behind");
 	linnet_incremental_tracker(heir, &given);
 	check(memcmp(&given, &tracker, sizeof(given)) == 0, "history taken over");
@@ -111,7 +129,7 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 	linnet_incremental_note_read(heir, 0, 1000, 1);
 	check(linnet_incremental_behind(heir), "one read was noted, and nothing is to process");
 	memcpy(digits, inputs, sizeof(digits));
-	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
+	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += step) {
 		digits[12] = (uint8_t)(pages / 100);
 		digits[13] = (uint8_t)(pages / 10 % 10);
 		digits[14] = (uint8_t)(pages % 10);
@@ -125,19 +143,17 @@ static void incremental(const struct ready *ready, const uint8_t *inputs)
 		linnet_incremental_note_read(net, 0, 9999000 * (uint64_t)(i % 2), 999);
 	linnet_incremental_catch_up(net, now);
 	linnet_incremental_tracker(net, &tracker);
-	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += 7) {
+	for (uint32_t pages = now; pages <= LINNET_PAGES_MAX; pages += step) {
 		linnet_tracker_digits(&tracker, pages, digits);
 		check(linnet_network_score(network, digits, ready->scratch, &expected) == 0, "score refused");
 		check(linnet_incremental_decide(net, pages, scratch) == (expected > 0), "decision of the history before");
 	}
-	readers_keep_their_history(net, &tables, now);
-	free(memory);
-	free(scratch);
+	readers_keep_their_history(net, tables, now);
 	free(heir);
 	free(net);
 }
 
-static void decide(const struct ready *ready, const uint8_t *inputs, char **logits, int verdict)
+static void decide(struct ready *ready, const uint8_t *inputs, char **logits, int verdict)
 {
 	const struct linnet_network *network = &ready->network;
 	int64_t score = 0;
