@@ -61,30 +61,55 @@ impl Reserved {
         &self.slots[usize::from(self.head)..usize::from(self.tail)]
     }
 
+    /// The slot at this place. No place is beyond the array, so the remainder only spares the check.
+    #[inline(always)]
+    fn slot(&mut self, at: u8) -> &mut Slot {
+        &mut self.slots[usize::from(at) % ROOM]
+    }
+
     /// The first gap of `length` from `start` on.
     #[inline]
     fn gap(&self, mut start: Nanos, length: Nanos) -> Gap {
+        let slot = |at: u8| &self.slots[usize::from(at) % ROOM];
         // Search from the newest reservation: most transfers are ready near the end of the list.
-        let taken = self.taken();
-        let mut at = taken.iter().rposition(|slot| slot.end <= start).map_or(0, |at| at + 1);
-        for slot in &taken[at..] {
-            if slot.start >= start + length {
-                break;
-            }
-            start = slot.end;
+        let mut at = self.tail;
+        while at > self.head && slot(at - 1).end > start {
+            at -= 1;
+        }
+        while at < self.tail && slot(at).start < start + length {
+            start = slot(at).end;
             at += 1;
         }
-        Gap { start, at: self.head + at as u8 }
+        Gap { start, at }
     }
 
+    #[inline]
     fn forget_before(&mut self, now: Nanos) {
-        let over = self.taken().iter().position(|slot| slot.end > now);
-        self.head = over.map_or(self.tail, |over| self.head + over as u8);
+        while self.head < self.tail && self.slot(self.head).end <= now {
+            self.head += 1;
+        }
     }
 
     fn remove(&mut self, at: usize) {
         self.slots.copy_within(at + 1..usize::from(self.tail), at);
         self.tail -= 1;
+    }
+
+    fn place(&mut self, now: Nanos, gap: Gap, end: Nanos) {
+        let (start, at) = (gap.start, gap.at);
+        self.forget_before(now);
+        debug_assert!((self.head..=self.tail).contains(&at), "the gap was found in another state");
+        let touches_left = at > self.head && self.slot(at - 1).end == start;
+        let touches_right = at < self.tail && self.slot(at).start == end;
+        match (touches_left, touches_right) {
+            (true, true) => {
+                self.slot(at - 1).end = self.slot(at).end;
+                self.remove(usize::from(at));
+            }
+            (true, false) => self.slot(at - 1).end = end,
+            (false, true) => self.slot(at).start = start,
+            (false, false) => self.insert(usize::from(at), Slot { start, end }),
+        }
     }
 
     /// The first of the shortest reservations, and its length.
@@ -115,17 +140,25 @@ impl Reserved {
             if shortest_ns > length_ns {
                 return;
             }
-            self.remove(shortest);
-            at -= usize::from(shortest < at);
-        } else {
-            self.shortest_ns = self.shortest_ns.min(length_ns);
+            // Those between the two places move into the gap.
+            if shortest < at {
+                at -= 1;
+                self.slots.copy_within(shortest + 1..=at, shortest);
+            } else {
+                self.slots.copy_within(at..shortest, at + 1);
+            }
+            self.slots[at] = slot;
+            return;
         }
+        self.shortest_ns = self.shortest_ns.min(length_ns);
         if usize::from(self.tail) == ROOM {
             let head = usize::from(self.head);
             self.slots.copy_within(head.., 0);
             (self.head, self.tail, at) = (0, self.tail - self.head, at - head);
         }
-        self.slots.copy_within(at..usize::from(self.tail), at + 1);
+        if at < usize::from(self.tail) {
+            self.slots.copy_within(at..usize::from(self.tail), at + 1);
+        }
         self.slots[at] = slot;
         self.tail += 1;
     }
@@ -168,34 +201,15 @@ impl Timeline {
         }
         let end = gap.start + length;
         // Most transfers begin where the newest reservation ends: the parts of a large request, and any at saturation.
-        if let Some(newest) = self.reserved.slots[..usize::from(self.reserved.tail)].last_mut()
-            && newest.end == gap.start
-            && gap.start > now
-        {
-            newest.end = end;
-            return;
-        }
-        self.place(now, gap, end);
-    }
-
-    fn place(&mut self, now: Nanos, gap: Gap, end: Nanos) {
-        let start = gap.start;
         let reserved = &mut self.reserved;
-        reserved.forget_before(now);
-        let at = usize::from(gap.at);
-        let (head, tail) = (usize::from(reserved.head), usize::from(reserved.tail));
-        debug_assert!((head..=tail).contains(&at), "the gap was found in another state");
-        let touches_left = at > head && reserved.slots[at - 1].end == start;
-        let touches_right = at < tail && reserved.slots[at].start == end;
-        match (touches_left, touches_right) {
-            (true, true) => {
-                reserved.slots[at - 1].end = reserved.slots[at].end;
-                reserved.remove(at);
+        if reserved.head < reserved.tail && gap.start > now {
+            let newest = reserved.slot(reserved.tail - 1);
+            if newest.end == gap.start {
+                newest.end = end;
+                return;
             }
-            (true, false) => reserved.slots[at - 1].end = end,
-            (false, true) => reserved.slots[at].start = start,
-            (false, false) => reserved.insert(at, Slot { start, end }),
         }
+        reserved.place(now, gap, end);
     }
 
     /// Adds a stream that uses the bus until `end`, chunk by chunk.
