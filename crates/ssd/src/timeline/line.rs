@@ -18,22 +18,18 @@ use crate::cause::Mechanism;
 /// Maximum number of reservations.
 const SLOTS: usize = 24;
 /// Size of their array. Past reservations are skipped; when the end of the array is reached, the others move to the
-/// front.
+/// front. A power of two, so that a remainder replaces the check of a place.
 const ROOM: usize = 32;
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    start: Nanos,
-    end: Nanos,
-}
 
 /// The reservations of a bus.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
-    /// The reservations are `slots[head..tail]`, in ascending order.
-    head: u8,
-    tail: u8,
-    slots: [Slot; ROOM],
+    /// The reservations are those at `head..tail`, in ascending order. What is before `head` has ended: a reservation of
+    /// the past, or place 0, which is none. What is at `tail` never starts. So a search ends without a look at either.
+    head: usize,
+    tail: usize,
+    start: [Nanos; ROOM],
+    end: [Nanos; ROOM],
     /// None is shorter than this.
     shortest_ns: Nanos,
 }
@@ -42,7 +38,7 @@ pub(crate) struct Reserved {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gap {
     pub start: Nanos,
-    at: u8,
+    at: usize,
 }
 
 /// One direction of one bus.
@@ -56,28 +52,22 @@ pub(crate) struct Timeline {
 }
 
 impl Reserved {
-    #[inline]
-    fn taken(&self) -> &[Slot] {
-        &self.slots[usize::from(self.head)..usize::from(self.tail)]
-    }
-
-    /// The slot at this place. No place is beyond the array, so the remainder only spares the check.
-    #[inline(always)]
-    fn slot(&mut self, at: u8) -> &mut Slot {
-        &mut self.slots[usize::from(at) % ROOM]
+    fn new() -> Self {
+        let (mut start, mut end) = ([0; ROOM], [0; ROOM]);
+        (start[1], end[1]) = (Nanos::MAX, Nanos::MAX);
+        Reserved { head: 1, tail: 1, start, end, shortest_ns: Nanos::MAX }
     }
 
     /// The first gap of `length` from `start` on.
-    #[inline]
+    #[inline(always)]
     fn gap(&self, mut start: Nanos, length: Nanos) -> Gap {
-        let slot = |at: u8| &self.slots[usize::from(at) % ROOM];
         // Search from the newest reservation: most transfers are ready near the end of the list.
         let mut at = self.tail;
-        while at > self.head && slot(at - 1).end > start {
+        while self.end[(at - 1) % ROOM] > start {
             at -= 1;
         }
-        while at < self.tail && slot(at).start < start + length {
-            start = slot(at).end;
+        while self.start[at % ROOM] < start + length {
+            start = self.end[at % ROOM];
             at += 1;
         }
         Gap { start, at }
@@ -85,53 +75,40 @@ impl Reserved {
 
     #[inline]
     fn forget_before(&mut self, now: Nanos) {
-        while self.head < self.tail && self.slot(self.head).end <= now {
+        while self.end[self.head % ROOM] <= now {
             self.head += 1;
         }
     }
 
-    fn remove(&mut self, at: usize) {
-        self.slots.copy_within(at + 1..usize::from(self.tail), at);
-        self.tail -= 1;
-    }
-
+    #[inline(never)]
     fn place(&mut self, now: Nanos, gap: Gap, end: Nanos) {
-        let (start, at) = (gap.start, gap.at);
+        let (start, at) = (gap.start, gap.at % ROOM);
         self.forget_before(now);
-        debug_assert!((self.head..=self.tail).contains(&at), "the gap was found in another state");
-        let touches_left = at > self.head && self.slot(at - 1).end == start;
-        let touches_right = at < self.tail && self.slot(at).start == end;
+        debug_assert!((self.head..=self.tail).contains(&gap.at), "the gap was found in another state");
+        let touches_left = at > self.head && self.end[(at - 1) % ROOM] == start;
+        let touches_right = self.start[at] == end;
         match (touches_left, touches_right) {
             (true, true) => {
-                self.slot(at - 1).end = self.slot(at).end;
-                self.remove(usize::from(at));
+                self.end[(at - 1) % ROOM] = self.end[at];
+                self.shift(at + 1, self.tail + 1, at);
+                self.tail -= 1;
             }
-            (true, false) => self.slot(at - 1).end = end,
-            (false, true) => self.slot(at).start = start,
-            (false, false) => self.insert(usize::from(at), Slot { start, end }),
+            (true, false) => self.end[(at - 1) % ROOM] = end,
+            (false, true) => self.start[at] = start,
+            (false, false) => self.insert(at, start, end),
         }
     }
 
-    /// The first of the shortest reservations, and its length.
-    fn shortest(&self) -> (usize, Nanos) {
-        let head = usize::from(self.head);
-        let mut shortest = (head, Nanos::MAX);
-        for (at, slot) in (head..).zip(self.taken()) {
-            let length_ns = slot.end - slot.start;
-            if length_ns < shortest.1 {
-                shortest = (at, length_ns);
-                if length_ns == self.shortest_ns {
-                    break;
-                }
-            }
-        }
-        shortest
+    /// Moves what is at `from..until` so that it begins at `to`.
+    fn shift(&mut self, from: usize, until: usize, to: usize) {
+        self.start.copy_within(from..until, to);
+        self.end.copy_within(from..until, to);
     }
 
-    /// Inserts a slot at this place. If there is no room, the shortest reservation is dropped, which may be this one.
-    fn insert(&mut self, mut at: usize, slot: Slot) {
-        let length_ns = slot.end - slot.start;
-        if usize::from(self.tail - self.head) == SLOTS {
+    /// Inserts a reservation at this place. If there is no room, the shortest one is dropped, which may be this one.
+    fn insert(&mut self, mut at: usize, start: Nanos, end: Nanos) {
+        let length_ns = end - start;
+        if self.tail - self.head == SLOTS {
             if length_ns < self.shortest_ns {
                 return;
             }
@@ -143,32 +120,44 @@ impl Reserved {
             // Those between the two places move into the gap.
             if shortest < at {
                 at -= 1;
-                self.slots.copy_within(shortest + 1..=at, shortest);
+                self.shift(shortest + 1, at + 1, shortest);
             } else {
-                self.slots.copy_within(at..shortest, at + 1);
+                self.shift(at, shortest, at + 1);
             }
-            self.slots[at] = slot;
-            return;
+        } else {
+            self.shortest_ns = self.shortest_ns.min(length_ns);
+            if self.tail == ROOM - 1 {
+                let gone = self.head - 1;
+                self.shift(self.head, ROOM, 1);
+                (self.head, self.tail, at) = (1, self.tail - gone, at - gone);
+            }
+            self.shift(at, self.tail + 1, at + 1);
+            self.tail += 1;
         }
-        self.shortest_ns = self.shortest_ns.min(length_ns);
-        if usize::from(self.tail) == ROOM {
-            let head = usize::from(self.head);
-            self.slots.copy_within(head.., 0);
-            (self.head, self.tail, at) = (0, self.tail - self.head, at - head);
+        self.start[at] = start;
+        self.end[at] = end;
+    }
+
+    /// The place of the first of the shortest reservations, and its length.
+    fn shortest(&self) -> (usize, Nanos) {
+        let mut shortest = (self.head, Nanos::MAX);
+        for at in self.head..self.tail {
+            let length_ns = self.end[at % ROOM] - self.start[at % ROOM];
+            if length_ns < shortest.1 {
+                shortest = (at, length_ns);
+                if length_ns == self.shortest_ns {
+                    break;
+                }
+            }
         }
-        if at < usize::from(self.tail) {
-            self.slots.copy_within(at..usize::from(self.tail), at + 1);
-        }
-        self.slots[at] = slot;
-        self.tail += 1;
+        shortest
     }
 }
 
 impl Timeline {
     /// `chunk_ns`: how long a stream holds the bus before others get a turn.
     pub fn new(chunk_ns: Nanos) -> Self {
-        let reserved = Reserved { head: 0, tail: 0, slots: [Slot { start: 0, end: 0 }; ROOM], shortest_ns: Nanos::MAX };
-        Timeline { reserved, stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
+        Timeline { reserved: Reserved::new(), stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
     }
 
     /// When a transfer of `length` that is ready at `ready` would start.
@@ -194,7 +183,7 @@ impl Timeline {
     }
 
     /// [`Timeline::reserve`] that changes [`Timeline::reserved`] only: it is not recorded.
-    #[inline]
+    #[inline(always)]
     pub fn occupy(&mut self, now: Nanos, gap: Gap, length: Nanos) {
         if length == 0 {
             return;
@@ -202,12 +191,10 @@ impl Timeline {
         let end = gap.start + length;
         // Most transfers begin where the newest reservation ends: the parts of a large request, and any at saturation.
         let reserved = &mut self.reserved;
-        if reserved.head < reserved.tail && gap.start > now {
-            let newest = reserved.slot(reserved.tail - 1);
-            if newest.end == gap.start {
-                newest.end = end;
-                return;
-            }
+        let newest = &mut reserved.end[(reserved.tail - 1) % ROOM];
+        if *newest == gap.start && gap.start > now {
+            *newest = end;
+            return;
         }
         reserved.place(now, gap, end);
     }
