@@ -98,13 +98,13 @@ impl Die {
         if let Some(log) = &mut self.log {
             log.add(of, start, end);
         }
-        let last = &mut self.segments[self.newest as usize];
+        let last = &mut self.segments[self.newest as usize % SEGMENTS];
         if last.of == of && last.end == start {
             last.end = end;
             return;
         }
         self.newest = (self.newest + 1) % SEGMENTS as u8;
-        self.segments[self.newest as usize] = Segment { start, end, of };
+        self.segments[self.newest as usize % SEGMENTS] = Segment { start, end, of };
     }
 
     fn run(&mut self, run: Run) -> Nanos {

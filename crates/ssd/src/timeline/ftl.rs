@@ -198,14 +198,10 @@ impl Ftl {
         }
         let first = self.host.next;
         self.host.next += geometry.unit_pages;
-        for &page in pages {
-            self.l2p.prefetch(page as usize);
-        }
-        for (physical, &page) in (first..).zip(pages) {
-            debug_assert_eq!(self.l2p[page as usize], BUFFERED);
-            self.l2p[page as usize] = physical;
-            self.p2l[physical as usize] = page;
-        }
+        self.l2p.prefetch_all(pages);
+        debug_assert!(pages.iter().all(|&page| self.l2p[page as usize] == BUFFERED));
+        self.p2l[first as usize..first as usize + pages.len()].copy_from_slice(pages);
+        self.l2p.number(pages, first);
         self.valid[self.host.superblock as usize] += pages.len() as u32;
         first
     }

@@ -5,25 +5,27 @@ use linnet_types::Nanos;
 
 use super::params::{PAGE_BYTES, Params};
 
-/// Division of 32-bit numbers by a constant, as one wide multiplication (Lemire, Kaser and Kurz 2019: exact for all).
+/// Division of 32-bit numbers by a constant, as one wide multiplication. The reciprocal is rounded down and the number
+/// incremented (Robison 2005), which is exact for all: with `e = 2^64 - reciprocal * by`, which is in `1..=by`, the
+/// product is `2^64 (n + 1) / by` less `e (n + 1) / by`, and `e (n + 1)` is above 0 and at most 2^64.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     by: u32,
-    /// 2^64 / by, rounded up; not used for 1, whose reciprocal does not fit.
+    /// (2^64 - 1) / by, rounded down.
     reciprocal: u64,
 }
 
 impl Divisor {
     pub fn new(by: u32) -> Self {
-        Divisor { by, reciprocal: (u64::MAX / u64::from(by)).wrapping_add(1) }
+        Divisor { by, reciprocal: u64::MAX / u64::from(by) }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn quotient(self, n: u32) -> u32 {
-        if self.by == 1 { n } else { ((u128::from(self.reciprocal) * u128::from(n)) >> 64) as u32 }
+        ((u128::from(self.reciprocal) * u128::from(u64::from(n) + 1)) >> 64) as u32
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn remainder(self, n: u32) -> u32 {
         n - self.quotient(n) * self.by
     }

@@ -306,8 +306,10 @@ impl Machine {
             self.channels[channel as usize].stream(Mechanism::GcWide, now, now + transfer_ns);
         }
         for die in 0..self.geometry.dies {
-            self.assign(die, Run { of: Mechanism::GcWide, units: 1, unit_ns: round_ns, ready: now });
-            let end = self.assign_erase(die, Mechanism::EraseWide, now, erase_ns);
+            let mut end = self.assign(die, Run { of: Mechanism::GcWide, units: 1, unit_ns: round_ns, ready: now });
+            if erase_ns > 0 {
+                end = self.assign_erase(die, Mechanism::EraseWide, now, erase_ns);
+            }
             self.gc_busy_until = self.gc_busy_until.max(end);
         }
     }

@@ -18,22 +18,18 @@ use crate::cause::Mechanism;
 /// Maximum number of reservations.
 const SLOTS: usize = 24;
 /// Size of their array. Past reservations are skipped; when the end of the array is reached, the others move to the
-/// front.
+/// front. A power of two, so that a remainder replaces the check of a place.
 const ROOM: usize = 32;
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    start: Nanos,
-    end: Nanos,
-}
 
 /// The reservations of a bus.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
-    /// The reservations are `slots[head..tail]`, in ascending order.
-    head: u8,
-    tail: u8,
-    slots: [Slot; ROOM],
+    /// The reservations are those at `head..tail`, in ascending order. What is before `head` has ended: a reservation of
+    /// the past, or place 0, which is none. What is at `tail` never starts. So a search ends without a look at either.
+    head: usize,
+    tail: usize,
+    start: [Nanos; ROOM],
+    end: [Nanos; ROOM],
     /// None is shorter than this.
     shortest_ns: Nanos,
 }
@@ -42,7 +38,7 @@ pub(crate) struct Reserved {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gap {
     pub start: Nanos,
-    at: u8,
+    at: usize,
 }
 
 /// One direction of one bus.
@@ -56,43 +52,97 @@ pub(crate) struct Timeline {
 }
 
 impl Reserved {
-    #[inline]
-    fn taken(&self) -> &[Slot] {
-        &self.slots[usize::from(self.head)..usize::from(self.tail)]
+    fn new() -> Self {
+        let (mut start, mut end) = ([0; ROOM], [0; ROOM]);
+        (start[1], end[1]) = (Nanos::MAX, Nanos::MAX);
+        Reserved { head: 1, tail: 1, start, end, shortest_ns: Nanos::MAX }
     }
 
     /// The first gap of `length` from `start` on.
-    #[inline]
+    #[inline(always)]
     fn gap(&self, mut start: Nanos, length: Nanos) -> Gap {
         // Search from the newest reservation: most transfers are ready near the end of the list.
-        let taken = self.taken();
-        let mut at = taken.iter().rposition(|slot| slot.end <= start).map_or(0, |at| at + 1);
-        for slot in &taken[at..] {
-            if slot.start >= start + length {
-                break;
-            }
-            start = slot.end;
+        let mut at = self.tail;
+        while self.end[(at - 1) % ROOM] > start {
+            at -= 1;
+        }
+        while self.start[at % ROOM] < start + length {
+            start = self.end[at % ROOM];
             at += 1;
         }
-        Gap { start, at: self.head + at as u8 }
+        Gap { start, at }
     }
 
+    #[inline]
     fn forget_before(&mut self, now: Nanos) {
-        let over = self.taken().iter().position(|slot| slot.end > now);
-        self.head = over.map_or(self.tail, |over| self.head + over as u8);
+        while self.end[self.head % ROOM] <= now {
+            self.head += 1;
+        }
     }
 
-    fn remove(&mut self, at: usize) {
-        self.slots.copy_within(at + 1..usize::from(self.tail), at);
-        self.tail -= 1;
+    #[inline(never)]
+    fn place(&mut self, now: Nanos, gap: Gap, end: Nanos) {
+        let (start, at) = (gap.start, gap.at % ROOM);
+        self.forget_before(now);
+        debug_assert!((self.head..=self.tail).contains(&gap.at), "the gap was found in another state");
+        let touches_left = at > self.head && self.end[(at - 1) % ROOM] == start;
+        let touches_right = self.start[at] == end;
+        match (touches_left, touches_right) {
+            (true, true) => {
+                self.end[(at - 1) % ROOM] = self.end[at];
+                self.shift(at + 1, self.tail + 1, at);
+                self.tail -= 1;
+            }
+            (true, false) => self.end[(at - 1) % ROOM] = end,
+            (false, true) => self.start[at] = start,
+            (false, false) => self.insert(at, start, end),
+        }
     }
 
-    /// The first of the shortest reservations, and its length.
+    /// Moves what is at `from..until` so that it begins at `to`.
+    fn shift(&mut self, from: usize, until: usize, to: usize) {
+        self.start.copy_within(from..until, to);
+        self.end.copy_within(from..until, to);
+    }
+
+    /// Inserts a reservation at this place. If there is no room, the shortest one is dropped, which may be this one.
+    fn insert(&mut self, mut at: usize, start: Nanos, end: Nanos) {
+        let length_ns = end - start;
+        if self.tail - self.head == SLOTS {
+            if length_ns < self.shortest_ns {
+                return;
+            }
+            let (shortest, shortest_ns) = self.shortest();
+            self.shortest_ns = shortest_ns;
+            if shortest_ns > length_ns {
+                return;
+            }
+            // Those between the two places move into the gap.
+            if shortest < at {
+                at -= 1;
+                self.shift(shortest + 1, at + 1, shortest);
+            } else {
+                self.shift(at, shortest, at + 1);
+            }
+        } else {
+            self.shortest_ns = self.shortest_ns.min(length_ns);
+            if self.tail == ROOM - 1 {
+                let gone = self.head - 1;
+                self.shift(self.head, ROOM, 1);
+                (self.head, self.tail, at) = (1, self.tail - gone, at - gone);
+            }
+            self.shift(at, self.tail + 1, at + 1);
+            self.tail += 1;
+        }
+        self.start[at] = start;
+        self.end[at] = end;
+    }
+
+    /// The place of the first of the shortest reservations, and its length.
     fn shortest(&self) -> (usize, Nanos) {
-        let head = usize::from(self.head);
-        let mut shortest = (head, Nanos::MAX);
-        for (at, slot) in (head..).zip(self.taken()) {
-            let length_ns = slot.end - slot.start;
+        let mut shortest = (self.head, Nanos::MAX);
+        for at in self.head..self.tail {
+            let length_ns = self.end[at % ROOM] - self.start[at % ROOM];
             if length_ns < shortest.1 {
                 shortest = (at, length_ns);
                 if length_ns == self.shortest_ns {
@@ -102,40 +152,12 @@ impl Reserved {
         }
         shortest
     }
-
-    /// Inserts a slot at this place. If there is no room, the shortest reservation is dropped, which may be this one.
-    fn insert(&mut self, mut at: usize, slot: Slot) {
-        let length_ns = slot.end - slot.start;
-        if usize::from(self.tail - self.head) == SLOTS {
-            if length_ns < self.shortest_ns {
-                return;
-            }
-            let (shortest, shortest_ns) = self.shortest();
-            self.shortest_ns = shortest_ns;
-            if shortest_ns > length_ns {
-                return;
-            }
-            self.remove(shortest);
-            at -= usize::from(shortest < at);
-        } else {
-            self.shortest_ns = self.shortest_ns.min(length_ns);
-        }
-        if usize::from(self.tail) == ROOM {
-            let head = usize::from(self.head);
-            self.slots.copy_within(head.., 0);
-            (self.head, self.tail, at) = (0, self.tail - self.head, at - head);
-        }
-        self.slots.copy_within(at..usize::from(self.tail), at + 1);
-        self.slots[at] = slot;
-        self.tail += 1;
-    }
 }
 
 impl Timeline {
     /// `chunk_ns`: how long a stream holds the bus before others get a turn.
     pub fn new(chunk_ns: Nanos) -> Self {
-        let reserved = Reserved { head: 0, tail: 0, slots: [Slot { start: 0, end: 0 }; ROOM], shortest_ns: Nanos::MAX };
-        Timeline { reserved, stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
+        Timeline { reserved: Reserved::new(), stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
     }
 
     /// When a transfer of `length` that is ready at `ready` would start.
@@ -161,41 +183,20 @@ impl Timeline {
     }
 
     /// [`Timeline::reserve`] that changes [`Timeline::reserved`] only: it is not recorded.
-    #[inline]
+    #[inline(always)]
     pub fn occupy(&mut self, now: Nanos, gap: Gap, length: Nanos) {
         if length == 0 {
             return;
         }
         let end = gap.start + length;
         // Most transfers begin where the newest reservation ends: the parts of a large request, and any at saturation.
-        if let Some(newest) = self.reserved.slots[..usize::from(self.reserved.tail)].last_mut()
-            && newest.end == gap.start
-            && gap.start > now
-        {
-            newest.end = end;
+        let reserved = &mut self.reserved;
+        let newest = &mut reserved.end[(reserved.tail - 1) % ROOM];
+        if *newest == gap.start && gap.start > now {
+            *newest = end;
             return;
         }
-        self.place(now, gap, end);
-    }
-
-    fn place(&mut self, now: Nanos, gap: Gap, end: Nanos) {
-        let start = gap.start;
-        let reserved = &mut self.reserved;
-        reserved.forget_before(now);
-        let at = usize::from(gap.at);
-        let (head, tail) = (usize::from(reserved.head), usize::from(reserved.tail));
-        debug_assert!((head..=tail).contains(&at), "the gap was found in another state");
-        let touches_left = at > head && reserved.slots[at - 1].end == start;
-        let touches_right = at < tail && reserved.slots[at].start == end;
-        match (touches_left, touches_right) {
-            (true, true) => {
-                reserved.slots[at - 1].end = reserved.slots[at].end;
-                reserved.remove(at);
-            }
-            (true, false) => reserved.slots[at - 1].end = end,
-            (false, true) => reserved.slots[at].start = start,
-            (false, false) => reserved.insert(at, Slot { start, end }),
-        }
+        reserved.place(now, gap, end);
     }
 
     /// Adds a stream that uses the bus until `end`, chunk by chunk.

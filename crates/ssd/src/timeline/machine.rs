@@ -12,7 +12,7 @@ use super::ftl::{DieWork, Ftl, Levelling};
 use super::geometry::Geometry;
 use super::line::Timeline;
 use super::params::{PAGE_BYTES, Params, ReadPriority};
-use super::read::Undo;
+use super::read::{self, Undo};
 use super::stats::Stats;
 use crate::cause::Mechanism;
 
@@ -86,7 +86,8 @@ pub(crate) struct Machine {
     /// Random numbers for read retry, by the number of the flash read.
     pub retry: Chance,
     pub stats: Stats,
-    /// Kept between peeks to reuse its memory.
+    /// Kept between reads and between peeks to reuse their memory.
+    pub runs: Vec<read::Run>,
     pub undo: Undo,
 }
 
@@ -140,6 +141,7 @@ impl Machine {
             unerased: 0,
             retry: chance.fork(2),
             stats: Stats { die_busy_ns: vec![0; geometry.dies as usize], ..Stats::default() },
+            runs: Vec::new(),
             undo: Undo::default(),
             params: params.clone(),
             geometry,

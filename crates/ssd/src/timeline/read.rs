@@ -42,6 +42,15 @@ impl Part {
     }
 }
 
+/// Adjacent pages of a request that are stored in the same place and are read together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    home: Home,
+    pages: u32,
+    /// One of them is stored in two pieces.
+    split: bool,
+}
+
 /// The state that a peek changed, saved so that it can be restored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Undo {
@@ -77,19 +86,38 @@ impl Undo {
 }
 
 impl Machine {
-    /// How many of up to `room` pages from `page` on are stored in the same place as the first one, which is `home`.
-    #[inline]
-    fn alike(&self, home: Home, page: u32, room: u32, now: Nanos) -> u32 {
-        let entries = &self.ftl.l2p[page as usize..(page + room) as usize];
-        let alike = match home {
-            Home::Unit(unit) => {
-                let first = unit * self.geometry.unit_pages;
-                let within = |&physical: &u32| physical.wrapping_sub(first) < self.geometry.unit_pages;
-                entries.iter().position(|physical| !within(physical))
+    /// Fills `runs` with where these pages are stored. Adjacent pages in the same place are one run, even across the wrap
+    /// at the end of the capacity.
+    fn look_up(&self, now: Nanos, first: u32, count: u64, runs: &mut Vec<Run>) {
+        runs.clear();
+        let (mut page, mut left) = (first, count);
+        while left > 0 {
+            let room = left.min(u64::from(self.geometry.logical_pages - page)) as u32;
+            let mut entries = &self.ftl.l2p[page as usize..(page + room) as usize];
+            while let Some(&physical) = entries.first() {
+                let home = self.home_of(physical, now);
+                let pages = match home {
+                    Home::Unit(unit) => {
+                        let from = unit * self.geometry.unit_pages;
+                        let within = |&physical: &u32| physical.wrapping_sub(from) < self.geometry.unit_pages;
+                        entries.iter().position(|physical| !within(physical)).unwrap_or(entries.len())
+                    }
+                    Home::Nowhere | Home::Dram => 1,
+                };
+                let split = self.ftl.any_split(page, pages as u32);
+                entries = &entries[pages..];
+                page += pages as u32;
+                match runs.last_mut() {
+                    Some(run) if run.home == home => {
+                        run.pages += pages as u32;
+                        run.split |= split;
+                    }
+                    _ => runs.push(Run { home, pages: pages as u32, split }),
+                }
             }
-            Home::Nowhere | Home::Dram => (page..page + room).position(|page| self.home(page, now) != home),
-        };
-        alike.map_or(room, |alike| alike as u32)
+            left -= u64::from(room);
+            page = 0;
+        }
     }
 
     /// When a read that was submitted at `now` reaches the flash or DRAM. A controller that has stopped fetching
@@ -103,7 +131,7 @@ impl Machine {
 
     /// Plans the read of one unit that reaches the flash at `arrive`; `number` is that of the flash read, which
     /// determines its retry.
-    #[inline]
+    #[inline(always)]
     pub(super) fn plan(&mut self, arrive: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
         let chance = self.retry_chance(unit);
         let params = &self.params;
@@ -185,30 +213,15 @@ impl Machine {
         let mut last = None;
         let mut left = u64::from(request.size_bytes.max(1));
         let mut first_room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
-        let mut page = first;
-        let mut seen = 0;
-        while seen < count && done + self.params.complete_ns <= limit {
-            let home = self.home(page, now);
-            // Adjacent pages in the same unit are read together, even across the wrap at the end of the capacity.
-            let mut pages = 0;
-            let mut split = false;
-            loop {
-                let room = (count - seen - u64::from(pages)).min(u64::from(self.geometry.logical_pages - page)) as u32;
-                let alike = self.alike(home, page, room, now);
-                split |= self.ftl.any_split(page, alike);
-                pages += alike;
-                page += alike;
-                if page == self.geometry.logical_pages {
-                    page = 0;
-                }
-                if alike < room || seen + u64::from(pages) == count {
-                    break;
-                }
+        let mut runs = std::mem::take(&mut self.runs);
+        self.look_up(now, first, count, &mut runs);
+        for &Run { home, pages, split } in &runs {
+            if done + self.params.complete_ns > limit {
+                break;
             }
             let bytes = left.min(first_room + u64::from(pages - 1) * u64::from(PAGE_BYTES));
             left -= bytes;
             first_room = u64::from(PAGE_BYTES);
-            seen += u64::from(pages);
             match home {
                 Home::Nowhere => {}
                 Home::Dram => {
@@ -239,6 +252,7 @@ impl Machine {
                 }
             }
         }
+        self.runs = runs;
         walked.pages = count;
         (done + self.params.complete_ns, last, walked)
     }

@@ -8,8 +8,8 @@ use super::machine::Machine;
 use super::params::PAGE_BYTES;
 
 /// Where a run of a request's pages is stored; the run is served together.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Home {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
     /// Never written: the map alone answers.
     Nowhere,
     Dram,
@@ -36,7 +36,12 @@ impl Machine {
 
     #[inline]
     pub(super) fn home(&self, page: u32, now: Nanos) -> Home {
-        let physical = self.ftl.l2p[page as usize];
+        self.home_of(self.ftl.l2p[page as usize], now)
+    }
+
+    /// Where a page with this entry in the map is stored.
+    #[inline]
+    pub(super) fn home_of(&self, physical: u32, now: Nanos) -> Home {
         if physical == BUFFERED {
             return Home::Dram;
         }

@@ -52,6 +52,25 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Gives these entries the numbers from `first` on, in order.
+    pub fn number(&mut self, entries: &[u32], first: u32) {
+        let (eights, rest) = entries.as_chunks::<8>();
+        let mut next = first;
+        for eight in eights {
+            // Mostly they are neighbours, which are written together.
+            let neighbours = (eight[0]..).zip(eight).fold(true, |all, (entry, &one)| all & (entry == one));
+            if neighbours && let Some(place) = self.0[eight[0] as usize..].first_chunk_mut::<8>() {
+                *place = std::array::from_fn(|i| next + i as u32);
+            } else {
+                (next..).zip(eight).for_each(|(number, &entry)| self.0[entry as usize] = number);
+            }
+            next += 8;
+        }
+        (next..).zip(rest).for_each(|(number, &entry)| self.0[entry as usize] = number);
+    }
+}
+
 impl Clone for Table {
     fn clone(&self) -> Table {
         let mut table = Table::reserved(self.0.len());

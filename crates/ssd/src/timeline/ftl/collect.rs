@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Garbage collection in the maps: which superblock is collected, and where its valid pages go.
 
+use std::ops::Range;
+
 use super::{Frontier, Ftl, NONE, Superblock};
 use crate::timeline::geometry::Geometry;
 
@@ -26,6 +28,18 @@ pub(crate) struct Round {
 
 /// At most one of this many victims is chosen to level wear, so that space is freed even if all superblocks are full.
 const LEVEL_EVERY: u64 = 4;
+
+/// How many of these pages are valid. Counted in four lanes, which become one register.
+fn count_valid(unit: &[u32]) -> u32 {
+    let (fours, rest) = unit.as_chunks::<4>();
+    let mut lanes = [0; 4];
+    for four in fours {
+        for (lane, &page) in lanes.iter_mut().zip(four) {
+            *lane += u32::from(page != NONE);
+        }
+    }
+    lanes.iter().sum::<u32>() + rest.iter().map(|&page| u32::from(page != NONE)).sum::<u32>()
+}
 
 impl Ftl {
     /// A closed superblock that is worn so much less than others that its data must be static.
@@ -76,35 +90,11 @@ impl Ftl {
         // overlap.
         let range = victim.next as usize..stop as usize;
         let mut moving = std::mem::take(&mut self.moving);
-        if moving.len() < range.len() {
-            moving.resize(range.len(), 0);
-        }
-        let mut count = 0;
-        let mut die = geometry.die_of_unit(geometry.unit_of(victim.next)) as usize;
-        for backs in self.p2l[range.clone()].chunks_exact(geometry.unit_pages as usize) {
-            let valid = backs.iter().filter(|&&page| page != NONE).count();
-            // Data that was written in large requests is invalid, or valid, a whole unit at a time.
-            if valid == backs.len() {
-                moving[count..count + valid].copy_from_slice(backs);
-                self.l2p.prefetch_all(backs);
-            } else if valid > 0 {
-                let mut at = count;
-                for &page in backs {
-                    self.l2p.prefetch(page as usize);
-                    moving[at] = page;
-                    at += usize::from(page != NONE);
-                }
-            }
-            count += valid;
-            let moved = valid as u32;
-            work[die].reads += u32::from(moved > 0);
-            work[die].pages += moved;
-            die = if die + 1 == geometry.dies as usize { 0 } else { die + 1 };
-        }
+        self.gather(geometry, range.clone(), &mut moving, work);
         self.p2l[range].fill(NONE);
-        self.append(geometry, &moving[..count], &mut round, work);
+        self.append(geometry, &moving, &mut round, work);
+        round.moved = moving.len() as u32;
         self.moving = moving;
-        round.moved = count as u32;
         victim.next = stop;
         self.valid[victim.superblock as usize] -= round.moved;
         if victim.next == victim.end {
@@ -119,6 +109,47 @@ impl Ftl {
         Some(round)
     }
 
+    /// Fills `moving` with the valid ones of the pages in `range`, which is whole rows, and prefetches their map entries.
+    fn gather(&self, geometry: &Geometry, range: Range<usize>, moving: &mut Vec<u32>, work: &mut [DieWork]) {
+        moving.clear();
+        let backs = &self.p2l[range];
+        let unit_pages = geometry.unit_pages as usize;
+        // Data that was written in large requests is invalid, or valid, a whole unit at a time. Neighbouring units that
+        // are valid as a whole are copied together: those from `copied` on up to the unit at hand.
+        let (mut copied, mut at) = (0, 0);
+        for row in backs.chunks_exact(geometry.row_pages as usize) {
+            for (die, unit) in work.iter_mut().zip(row.chunks_exact(unit_pages)) {
+                let valid = count_valid(unit);
+                die.reads += u32::from(valid > 0);
+                die.pages += valid;
+                if valid == geometry.unit_pages {
+                    self.l2p.prefetch_all(unit);
+                } else {
+                    moving.extend_from_slice(&backs[copied..at]);
+                    if valid > 0 {
+                        self.gather_valid(unit, moving);
+                    }
+                    copied = at + unit_pages;
+                }
+                at += unit_pages;
+            }
+        }
+        moving.extend_from_slice(&backs[copied..]);
+    }
+
+    /// Appends the valid ones of a unit's pages to `moving`, and prefetches their map entries.
+    fn gather_valid(&self, unit: &[u32], moving: &mut Vec<u32>) {
+        let mut end = moving.len();
+        moving.resize(end + unit.len(), NONE);
+        // Each page is written, and the next one replaces it if it is not valid: a branch would be hard to predict.
+        for &page in unit {
+            self.l2p.prefetch(page as usize);
+            moving[end] = page;
+            end += usize::from(page != NONE);
+        }
+        moving.truncate(end);
+    }
+
     /// Writes pages to the frontier of relocated data.
     fn append(&mut self, geometry: &Geometry, mut pages: &[u32], round: &mut Round, work: &mut [DieWork]) {
         while !pages.is_empty() {
@@ -130,9 +161,7 @@ impl Ftl {
             let (now, later) = pages.split_at(pages.len().min((self.gc.end - first) as usize));
             pages = later;
             self.p2l[first as usize..first as usize + now.len()].copy_from_slice(now);
-            for (physical, &page) in (first..).zip(now) {
-                self.l2p[page as usize] = physical;
-            }
+            self.l2p.number(now, first);
             if !self.split.is_empty() {
                 now.iter().for_each(|&page| self.set_split(page, false));
             }
