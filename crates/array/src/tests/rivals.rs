@@ -115,6 +115,20 @@ fn c3_weighs_the_cube_of_the_queue_against_the_response() {
 }
 
 #[test]
+fn c3_probes_another_replica_that_is_idle_and_was_unread_for_a_second() {
+    let mut c3 = Alone::new("c3", &three()[..2]);
+    c3.completed(0, 0, 100_000, 0);
+    c3.completed(0, 1, 900_000, 0);
+    let mut sends = |now_ns, in_flight: &[u32]| match c3.choose(now_ns, &mut Scene::new(in_flight)) {
+        Choice::Submit(submit) => (submit.replica, submit.probe),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sends(900_000_000, &[0, 0]), (0, false));
+    assert_eq!(sends(1_100_000_000, &[0, 0]), (1, true));
+    assert_eq!(sends(1_100_000_000, &[0, 1]), (0, false), "it is the one that is preferred");
+}
+
+#[test]
 fn two_choices_and_prequal_avoid_the_busy_device() {
     for (name, most) in [("power-of-two", 400), ("prequal", 120)] {
         let result = run_named(name, &mut one_slow(), &reads(1_000, 100_000), &three());
