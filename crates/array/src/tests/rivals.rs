@@ -112,6 +112,14 @@ fn c3_weighs_the_cube_of_the_queue_against_the_response() {
     assert_eq!((chosen((100_000, 0), 2_699_000), chosen((100_000, 0), 2_701_000)), (1, 0));
     // Behind three others a quarter is: 100 - 25 + 27 x 25.
     assert_eq!((chosen((100_000, 3), 749_000), chosen((100_000, 3), 751_000)), (1, 0));
+    // A new sample counts by a tenth: 110 us of response, 95 of service after one of 200 us behind three others.
+    for (other_ns, device) in [(2_570_000, 1), (2_590_000, 0)] {
+        let mut c3 = Alone::new("c3", &three()[..2]);
+        c3.completed(1_000_000, 0, 100_000, 0);
+        c3.completed(1_000_000, 0, 200_000, 3);
+        c3.completed(1_000_000, 1, other_ns, 0);
+        assert_eq!(c3.sends(1_000_001, &[2, 0]), device);
+    }
 }
 
 #[test]
