@@ -112,6 +112,28 @@ fn c3_weighs_the_cube_of_the_queue_against_the_response() {
     assert_eq!((chosen((100_000, 0), 2_699_000), chosen((100_000, 0), 2_701_000)), (1, 0));
     // Behind three others a quarter is: 100 - 25 + 27 x 25.
     assert_eq!((chosen((100_000, 3), 749_000), chosen((100_000, 3), 751_000)), (1, 0));
+    // A new sample counts by a tenth: 110 us of response, 95 of service after one of 200 us behind three others.
+    for (other_ns, device) in [(2_570_000, 1), (2_590_000, 0)] {
+        let mut c3 = Alone::new("c3", &three()[..2]);
+        c3.completed(1_000_000, 0, 100_000, 0);
+        c3.completed(1_000_000, 0, 200_000, 3);
+        c3.completed(1_000_000, 1, other_ns, 0);
+        assert_eq!(c3.sends(1_000_001, &[2, 0]), device);
+    }
+}
+
+#[test]
+fn c3_probes_another_replica_that_is_idle_and_was_unread_for_a_second() {
+    let mut c3 = Alone::new("c3", &three()[..2]);
+    c3.completed(0, 0, 100_000, 0);
+    c3.completed(0, 1, 900_000, 0);
+    let mut sends = |now_ns, in_flight: &[u32]| match c3.choose(now_ns, &mut Scene::new(in_flight)) {
+        Choice::Submit(submit) => (submit.replica, submit.probe),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sends(900_000_000, &[0, 0]), (0, false));
+    assert_eq!(sends(1_100_000_000, &[0, 0]), (1, true));
+    assert_eq!(sends(1_100_000_000, &[0, 1]), (0, false), "it is the one that is preferred");
 }
 
 #[test]
