@@ -65,8 +65,8 @@ fn the_wait_is_that_of_fast_and_slow_reads_by_their_odds_times_the_root_of_the_q
     // With few reads, or without an inflection point, the averages of the array count, which know nothing here.
     assert_eq!(chosen(&[100 * US; 7], 0, 50 * US), 0);
     let mut policy = Alone::new("linnet-expected", &[model(0, 0), model(20_000 * US, -9 * TREE_ONE)]);
-    (0..8)
-        .for_each(|_| [(0, 100 * US), (1, US)].into_iter().for_each(|(device, ns)| policy.completed(0, device, ns, 0)));
+    (0..64).for_each(|_| policy.completed(0, 0, 100 * US, 0));
+    (0..8).for_each(|_| policy.completed(0, 1, US, 0));
     assert_eq!(policy.sends(0, &[0, 0]), 0);
     // Writes are not counted.
     let mut policy = Alone::new("linnet-expected", &[model(1_000 * US, 0), model(20_000 * US, -9 * TREE_ONE)]);
