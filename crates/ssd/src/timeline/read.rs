@@ -87,8 +87,15 @@ impl Undo {
 
 impl Machine {
     /// Fills `runs` with where these pages are stored. Adjacent pages in the same place are one run, even across the wrap
-    /// at the end of the capacity.
-    fn look_up(&self, now: Nanos, first: u32, count: u64, runs: &mut Vec<Run>) {
+    /// at the end of the capacity. Stops at a unit of which `too_late` is true, and returns whether there was one.
+    #[inline(always)]
+    fn look_up(
+        &self,
+        now: Nanos,
+        (first, count): (u32, u64),
+        runs: &mut Vec<Run>,
+        too_late: impl Fn(u32) -> bool,
+    ) -> bool {
         runs.clear();
         let (mut page, mut left) = (first, count);
         while left > 0 {
@@ -96,14 +103,18 @@ impl Machine {
             let mut entries = &self.ftl.l2p[page as usize..(page + room) as usize];
             while let Some(&physical) = entries.first() {
                 let home = self.home_of(physical, now);
-                let pages = match home {
-                    Home::Unit(unit) => {
-                        let from = unit * self.geometry.unit_pages;
-                        let within = |&physical: &u32| physical.wrapping_sub(from) < self.geometry.unit_pages;
-                        entries.iter().position(|physical| !within(physical)).unwrap_or(entries.len())
+                let mut pages = 1;
+                if let Home::Unit(unit) = home {
+                    if too_late(unit) {
+                        return true;
                     }
-                    Home::Nowhere | Home::Dram => 1,
-                };
+                    let from = unit * self.geometry.unit_pages;
+                    while let Some(next) = entries.get(pages)
+                        && next.wrapping_sub(from) < self.geometry.unit_pages
+                    {
+                        pages += 1;
+                    }
+                }
                 let split = self.ftl.any_split(page, pages as u32);
                 entries = &entries[pages..];
                 page += pages as u32;
@@ -118,6 +129,7 @@ impl Machine {
             left -= u64::from(room);
             page = 0;
         }
+        false
     }
 
     /// When a read that was submitted at `now` reaches the flash or DRAM. A controller that has stopped fetching
@@ -196,26 +208,24 @@ impl Machine {
         self.links[0].occupy(now, part.link, part.link_ns);
     }
 
-    /// Computes a read, up to the first part that is done after `limit`. Fills `undo` for a peek. Returns the time of
-    /// completion, and the flash read that determined it.
+    /// Computes a read of these runs, up to the first one that is done after `limit`. Fills `undo` for a peek. Returns the
+    /// time of completion, and the flash read that determined it.
     #[inline]
     fn walk(
         &mut self,
         now: Nanos,
         request: &Request,
+        runs: &[Run],
         limit: Nanos,
         mut undo: Option<&mut Undo>,
     ) -> (Nanos, Option<Part>, Walked) {
-        let (first, count) = self.pages_of(request);
         let mut walked = Walked::default();
         let arrive = self.read_arrives(now);
         let mut done = arrive;
         let mut last = None;
         let mut left = u64::from(request.size_bytes.max(1));
         let mut first_room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
-        let mut runs = std::mem::take(&mut self.runs);
-        self.look_up(now, first, count, &mut runs);
-        for &Run { home, pages, split } in &runs {
+        for &Run { home, pages, split } in runs {
             if done + self.params.complete_ns > limit {
                 break;
             }
@@ -252,16 +262,18 @@ impl Machine {
                 }
             }
         }
-        self.runs = runs;
-        walked.pages = count;
         (done + self.params.complete_ns, last, walked)
     }
 
     pub fn read(&mut self, now: Nanos, request: &Request, cause: Option<&mut Cause>) -> Nanos {
-        let (done, part, walked) = self.walk(now, request, Nanos::MAX, None);
+        let (first, count) = self.pages_of(request);
+        let mut runs = std::mem::take(&mut self.runs);
+        self.look_up(now, (first, count), &mut runs, |_| false);
+        let (done, part, walked) = self.walk(now, request, &runs, Nanos::MAX, None);
+        self.runs = runs;
         let stats = &mut self.stats;
         stats.reads += 1;
-        stats.host_read_pages += walked.pages;
+        stats.host_read_pages += count;
         stats.flash_reads += walked.flash_reads;
         stats.buffer_read_hits += walked.hits;
         stats.retries += walked.retries;
@@ -325,12 +337,24 @@ impl Machine {
         }
         // With priority, a peek starts the waiting work of every die that it visits, so it must visit all of them.
         let limit = if self.params.read_priority == ReadPriority::None { limit } else { Nanos::MAX };
-        let mut undo = std::mem::take(&mut self.undo);
-        let link = self.links[0].reserved;
-        let (done, _, _) = self.walk(now, request, limit, Some(&mut undo));
-        self.links[0].reserved = link;
-        undo.restore(&mut self.dies, &mut self.channels);
-        self.undo = undo;
+        // Without priority, no flash read starts before its die is free, so a look at the dies often suffices.
+        let arrive = self.read_arrives(now);
+        let too_late = |unit| {
+            let die = &self.dies[self.geometry.die_of_unit(unit) as usize];
+            die.read_start(arrive, None) + self.geometry.read_ns(unit) + self.params.complete_ns > limit
+        };
+        let mut runs = std::mem::take(&mut self.runs);
+        let late = self.look_up(now, (first, count), &mut runs, too_late);
+        let mut done = limit.saturating_add(1);
+        if !late {
+            let mut undo = std::mem::take(&mut self.undo);
+            let link = self.links[0].reserved;
+            (done, _, _) = self.walk(now, request, &runs, limit, Some(&mut undo));
+            self.links[0].reserved = link;
+            undo.restore(&mut self.dies, &mut self.channels);
+            self.undo = undo;
+        }
+        self.runs = runs;
         done
     }
 }
@@ -338,7 +362,6 @@ impl Machine {
 /// What a read used, for the statistics.
 #[derive(Default)]
 struct Walked {
-    pages: u64,
     flash_reads: u64,
     hits: u64,
     retries: u64,
