@@ -21,11 +21,15 @@ const SLOTS: usize = 24;
 /// front. A power of two, so that a remainder replaces the check of a place.
 const ROOM: usize = 32;
 
+/// Places that a search compares at once.
+const STEP: usize = 4;
+
 /// The reservations of a bus.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     /// The reservations are those at `head..tail`, in ascending order. What is before `head` has ended: a reservation of
-    /// the past, or place 0, which is none. What is at `tail` never starts. So a search ends without a look at either.
+    /// the past, or one of the first [`STEP`] places, which are never used. What is at `tail` never starts. So a search
+    /// ends without a look at either.
     head: usize,
     tail: usize,
     start: [Nanos; ROOM],
@@ -54,17 +58,22 @@ pub(crate) struct Timeline {
 impl Reserved {
     fn new() -> Self {
         let (mut start, mut end) = ([0; ROOM], [0; ROOM]);
-        (start[1], end[1]) = (Nanos::MAX, Nanos::MAX);
-        Reserved { head: 1, tail: 1, start, end, shortest_ns: Nanos::MAX }
+        (start[STEP], end[STEP]) = (Nanos::MAX, Nanos::MAX);
+        Reserved { head: STEP, tail: STEP, start, end, shortest_ns: Nanos::MAX }
     }
 
     /// The first gap of `length` from `start` on.
     #[inline(always)]
     fn gap(&self, mut start: Nanos, length: Nanos) -> Gap {
-        // Search from the newest reservation: most transfers are ready near the end of the list.
+        // Search from the newest reservation: most transfers are ready near the end of the list. How many of the next few
+        // end later is counted without branches, which would be hard to predict.
         let mut at = self.tail;
-        while self.end[(at - 1) % ROOM] > start {
-            at -= 1;
+        loop {
+            let later = (1..=STEP).map(|back| usize::from(self.end[(at - back) % ROOM] > start)).sum::<usize>();
+            at -= later;
+            if later < STEP {
+                break;
+            }
         }
         while self.start[at % ROOM] < start + length {
             start = self.end[at % ROOM];
@@ -90,7 +99,7 @@ impl Reserved {
         match (touches_left, touches_right) {
             (true, true) => {
                 self.end[(at - 1) % ROOM] = self.end[at];
-                self.shift(at + 1, self.tail + 1, at);
+                self.shift_down(at + 1, self.tail + 1);
                 self.tail -= 1;
             }
             (true, false) => self.end[(at - 1) % ROOM] = end,
@@ -99,10 +108,22 @@ impl Reserved {
         }
     }
 
-    /// Moves what is at `from..until` so that it begins at `to`.
-    fn shift(&mut self, from: usize, until: usize, to: usize) {
-        self.start.copy_within(from..until, to);
-        self.end.copy_within(from..until, to);
+    /// Moves what is at `from..until` to the place before. Mostly these are few, so a copy of memory would be slower.
+    #[inline]
+    fn shift_down(&mut self, from: usize, until: usize) {
+        for at in from..until {
+            self.start[(at - 1) % ROOM] = self.start[at % ROOM];
+            self.end[(at - 1) % ROOM] = self.end[at % ROOM];
+        }
+    }
+
+    /// Moves what is at `from..until` to the place after.
+    #[inline]
+    fn shift_up(&mut self, from: usize, until: usize) {
+        for at in (from..until).rev() {
+            self.start[(at + 1) % ROOM] = self.start[at % ROOM];
+            self.end[(at + 1) % ROOM] = self.end[at % ROOM];
+        }
     }
 
     /// Inserts a reservation at this place. If there is no room, the shortest one is dropped, which may be this one.
@@ -120,18 +141,19 @@ impl Reserved {
             // Those between the two places move into the gap.
             if shortest < at {
                 at -= 1;
-                self.shift(shortest + 1, at + 1, shortest);
+                self.shift_down(shortest + 1, at + 1);
             } else {
-                self.shift(at, shortest, at + 1);
+                self.shift_up(at, shortest);
             }
         } else {
             self.shortest_ns = self.shortest_ns.min(length_ns);
             if self.tail == ROOM - 1 {
-                let gone = self.head - 1;
-                self.shift(self.head, ROOM, 1);
-                (self.head, self.tail, at) = (1, self.tail - gone, at - gone);
+                let gone = self.head - STEP;
+                self.start.copy_within(self.head.., STEP);
+                self.end.copy_within(self.head.., STEP);
+                (self.head, self.tail, at) = (STEP, self.tail - gone, at - gone);
             }
-            self.shift(at, self.tail + 1, at + 1);
+            self.shift_up(at, self.tail + 1);
             self.tail += 1;
         }
         self.start[at] = start;
