@@ -59,19 +59,21 @@ pub(crate) struct Front {
     read_end: Nanos,
 }
 
+/// What every read needs is in the first cache line, because the dies of a drive do not fit in the first cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Die {
-    rules: Rules,
     pub front: Front,
-    newest: u8,
-    runs_len: u8,
-    segments: [Segment; SEGMENTS],
-    runs: [Run; RUNS],
-    backlog_ns: Nanos,
     /// Total time of operations, started or scheduled.
     pub busy_ns: Nanos,
     /// What the die did, if this is recorded.
     pub log: Option<Box<SpanLog>>,
+    backlog_ns: Nanos,
+    newest: u8,
+    runs_len: u8,
+    segments: [Segment; SEGMENTS],
+    runs: [Run; RUNS],
+    rules: Rules,
 }
 
 const NO_RUN: Run = Run { of: Mechanism::FlushWide, units: 0, unit_ns: 0, ready: 0 };
@@ -98,12 +100,11 @@ impl Die {
         if let Some(log) = &mut self.log {
             log.add(of, start, end);
         }
-        let last = &mut self.segments[self.newest as usize % SEGMENTS];
-        if last.of == of && last.end == start {
-            last.end = end;
-            return;
-        }
-        self.newest = (self.newest + 1) % SEGMENTS as u8;
+        // Whether it continues the newest segment is hard to predict, so there is no branch.
+        let last = self.segments[self.newest as usize % SEGMENTS];
+        let continues = last.of == of && last.end == start;
+        self.newest = (self.newest + u8::from(!continues)) % SEGMENTS as u8;
+        let start = if continues { last.start } else { start };
         self.segments[self.newest as usize % SEGMENTS] = Segment { start, end, of };
     }
 
