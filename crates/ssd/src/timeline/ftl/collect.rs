@@ -29,16 +29,11 @@ pub(crate) struct Round {
 /// At most one of this many victims is chosen to level wear, so that space is freed even if all superblocks are full.
 const LEVEL_EVERY: u64 = 4;
 
-/// How many of these pages are valid. Counted in four lanes, which become one register.
+/// How many of these pages are valid. Eight are counted at once, in vector registers.
 fn count_valid(unit: &[u32]) -> u32 {
-    let (fours, rest) = unit.as_chunks::<4>();
-    let mut lanes = [0; 4];
-    for four in fours {
-        for (lane, &page) in lanes.iter_mut().zip(four) {
-            *lane += u32::from(page != NONE);
-        }
-    }
-    lanes.iter().sum::<u32>() + rest.iter().map(|&page| u32::from(page != NONE)).sum::<u32>()
+    let count = |pages: &[u32]| pages.iter().map(|&page| u32::from(page != NONE)).sum::<u32>();
+    let (eights, rest) = unit.as_chunks::<8>();
+    eights.iter().map(|eight| count(eight)).sum::<u32>() + count(rest)
 }
 
 impl Ftl {
@@ -168,9 +163,12 @@ impl Ftl {
             self.gc.next += now.len() as u32;
             self.valid[self.gc.superblock as usize] += now.len() as u32;
             // A unit is programmed when its last page is placed.
-            for unit in geometry.unit_of(first)..geometry.unit_of(self.gc.next) {
-                work[geometry.die_of_unit(unit) as usize].programs += 1;
-                round.programs += 1;
+            let (from, until) = (geometry.unit_of(first), geometry.unit_of(self.gc.next));
+            round.programs += until - from;
+            let mut die = geometry.die_of_unit(from) as usize;
+            for _ in from..until {
+                work[die].programs += 1;
+                die = if die + 1 == work.len() { 0 } else { die + 1 };
             }
         }
     }
