@@ -176,6 +176,14 @@ impl Ftl {
         self.l2p.prefetch(page as usize);
     }
 
+    /// [`Ftl::expect_page`] for the pages of a request: one of each cache line.
+    #[inline]
+    pub fn expect_pages(&self, first: u32, count: u64) {
+        for page in (u64::from(first)..u64::from(first) + count).step_by(16) {
+            self.l2p.prefetch(page as usize);
+        }
+    }
+
     /// Prefetches what an overwrite of a page needs, some time after [`Ftl::expect_page`] fetched its map entry.
     #[inline]
     pub fn expect_overwrite(&self, page: u32) {

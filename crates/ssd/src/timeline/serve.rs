@@ -18,7 +18,7 @@ pub(crate) enum Home {
 
 impl Machine {
     /// Pages of a request: the first, and how many. A device smaller than the offset wraps it around its capacity.
-    pub(super) fn pages_of(&self, request: &Request) -> (u32, u64) {
+    pub fn pages_of(&self, request: &Request) -> (u32, u64) {
         let capacity = u64::from(self.geometry.logical_pages) * u64::from(PAGE_BYTES);
         // Most requests are within the capacity, and a division costs more than this comparison.
         let offset =

@@ -242,6 +242,8 @@ impl Ssd {
         let machine = self.machine.get_mut();
         debug_assert!(now >= machine.stats.now_ns, "calls come with time never decreasing");
         machine.stats.now_ns = now;
+        let (first, count) = machine.pages_of(request);
+        machine.ftl.expect_pages(first, count);
         machine.advance(now);
         match request.op {
             Op::Read => machine.read(now, request, cause),
