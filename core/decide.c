@@ -144,6 +144,7 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 		decision->choice = (struct linnet_choice){ (uint32_t)__builtin_ctz(decision->in_service), 0, 0 };
 		decision->verdict = LINNET_FORCED_SUBMIT;
 	} else if (decision->policy == LINNET_EWMA_INFLIGHT) {
+		/* A call for each policy: inline, the branches on a constant are left out. */
 		decision->choice = choose_from(settings, LINNET_EWMA_INFLIGHT, decision->candidates, decision->count,
 					       decision->now_ns, preferred);
 	} else if (decision->policy == LINNET_BEST) {

@@ -171,7 +171,7 @@ struct linnet_decision {
 	uint8_t chosen;     /* the choice has been made */
 	struct linnet_choice choice;
 	uint64_t expected_ns; /* of the replica whose trees were asked last: its expected wait at that time */
-	struct linnet_candidate candidates[LINNET_REPLICAS_MAX]; /* `count` of them; of one that is not usable: any values */
+	struct linnet_candidate candidates[LINNET_REPLICAS_MAX]; /* `count` of them; in range also of one that is not usable */
 };
 
 void linnet_decision_begin(struct linnet_decision *decision, const struct linnet_settings *settings);

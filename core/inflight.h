@@ -9,9 +9,9 @@
 #include "linnet.h"
 
 #define LINNET_NO_IO UINT32_MAX
-#define LINNET_FAST_SHIFT 2       /* a new read weighs 1/4 */
-#define LINNET_SLOW_SHIFT 5       /* 1/32 */
-#define LINNET_PAGE_NS_SHIFT 4       /* time per page: a new I/O weighs 1/16, in 1/16 ns */
+#define LINNET_FAST_SHIFT 2    /* a new read weighs 1/4 */
+#define LINNET_SLOW_SHIFT 5    /* 1/32 */
+#define LINNET_PAGE_NS_SHIFT 4 /* time per page: a new I/O weighs 1/16, in 1/16 ns */
 #define LINNET_LATENCY_NS_MAX ((uint64_t)1 << 40) /* 18 minutes */
 #define LINNET_GOLDEN 0x9e3779b97f4a7c15U /* 2^64 over the golden ratio: its product's high bits are the hash */
 #define LINNET_SLOT_BITS 6
@@ -67,7 +67,7 @@ static inline void linnet_drop_read(struct linnet_inflight *inflight, struct lin
 }
 
 static inline void linnet_inflight_arrived(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io,
-				   uint64_t now_ns, int is_read, uint64_t offset_bytes, uint32_t size_bytes)
+					   uint64_t now_ns, int is_read, uint64_t offset_bytes, uint32_t size_bytes)
 {
 	struct linnet_inflight_io *own = &ios[io];
 
@@ -109,8 +109,8 @@ static inline void linnet_inflight_withdrawn(struct linnet_inflight *inflight, s
 	linnet_drop_read(inflight, ios, io);
 }
 
-static inline __attribute__((always_inline)) void linnet_inflight_completed(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io,
-				     uint64_t now_ns)
+static inline __attribute__((always_inline)) void
+linnet_inflight_completed(struct linnet_inflight *inflight, struct linnet_inflight_io *ios, uint32_t io, uint64_t now_ns)
 {
 	struct linnet_inflight_io *own = &ios[io];
 	uint64_t latency_ns = linnet_since(now_ns, own->arrived_ns);

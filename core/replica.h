@@ -57,9 +57,9 @@ static inline void linnet_leave(struct linnet_replica *replica, const struct lin
 	replica->free = flight->place;
 }
 
-static inline __attribute__((always_inline)) void linnet_replica_arrived(struct linnet_replica *replica, const struct linnet_settings *settings,
-				  struct linnet_flight *flight, uint64_t now_ns, int is_read, int probe,
-				  uint64_t offset_bytes, uint32_t size_bytes)
+static inline __attribute__((always_inline)) void
+linnet_replica_arrived(struct linnet_replica *replica, const struct linnet_settings *settings, struct linnet_flight *flight,
+		       uint64_t now_ns, int is_read, int probe, uint64_t offset_bytes, uint32_t size_bytes)
 {
 	uint64_t at_ns = linnet_event_time(replica, now_ns);
 	uint32_t place = replica->free;
@@ -93,7 +93,8 @@ static inline void linnet_replica_pardoned(struct linnet_replica *replica)
 	replica->backoff_ns = 0;
 }
 
-static inline __attribute__((always_inline)) uint64_t linnet_replica_completed(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns)
+static inline __attribute__((always_inline)) uint64_t
+linnet_replica_completed(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns)
 {
 	uint64_t at_ns = linnet_event_time(replica, now_ns), latency_ns = at_ns - flight->arrived_ns, ewma_ns = replica->ewma_ns;
 

@@ -5,14 +5,14 @@
 # Arguments: the Python to start from, the folder of the environment.
 set -eu
 python=$1 env=$2
-quiet="--quiet --disable-pip-version-check --no-compile --require-hashes"
+options="--quiet --disable-pip-version-check --no-compile --require-hashes"
 
 "$python" -m venv "$env"
 # shellcheck disable=SC2086 # words
-if "$env/bin/python" -m pip install $quiet --only-binary :all: -r tools/uv.lock 2>/dev/null &&
+if "$env/bin/python" -m pip install $options --only-binary :all: -r tools/uv.lock 2>/dev/null &&
     "$env/bin/uv" pip install --quiet --python "$env/bin/python" --require-hashes -r python/requirements.lock; then
     exit
 fi
 echo "installing with pip" >&2
 # shellcheck disable=SC2086
-"$env/bin/python" -m pip install $quiet -r python/requirements.lock
+"$env/bin/python" -m pip install $options -r python/requirements.lock

@@ -312,7 +312,8 @@ static bool needs_lock(const struct linnet_dm *dm, bool revocable)
 	return READ_ONCE(dm->networks) && (revocable || READ_ONCE(dm->settings.policy) == LINNET_LINNOS);
 }
 
-static __always_inline bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable, bool revocable)
+static __always_inline bool route_by_policy(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 usable,
+					    bool revocable)
 {
 	struct linnet_routing routing;
 	struct linnet_decision *decision = &routing.decision;

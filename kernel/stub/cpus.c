@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Reads through the target on several CPUs at once: cpus MODEL [--json] [--policy NAME] [--cpus N] [--rounds N] [--ms N]
- * [--work N] [--fifo]. A thread on each CPU keeps eight reads in flight on three replicas: one ends, the next is decided on and
- * recorded. No device is there and no kernel; this is the target's own code and its locks, with the kernel's flags. What
+ * [--work N] [--fifo]. A thread on each CPU keeps eight reads in flight on three replicas: one ends, the next is decided
+ * on and recorded. No device is there and no kernel; this is the target's own code and its locks, with the kernel's flags. What
  * stands for the rest of a read's way through a kernel is N dependent multiplications, of three or four cycles each; 0 by
  * default. With --fifo, which needs root, the threads run before all other programs.
  *
@@ -185,7 +185,6 @@ static struct dm_target *target(const char *policy)
 }
 
 struct result { u64 per_s, per_cpu_s, on_cpu, renewed, changes, line; };
-
 
 static struct result measure(struct dm_target **targets, u32 cpus, bool shared, u32 ms)
 {

@@ -129,7 +129,11 @@ def main() -> int:
                     print(f"the checks of {mutant.checks} fail without a mutant", file=sys.stderr)
                     return 77
                 seconds[mutant.checks] = max(SECONDS_MIN, 2 * (time.monotonic() - begun) + 60)
-            noticed = notices(work, mutant, seconds[mutant.checks])
+            try:
+                noticed = notices(work, mutant, seconds[mutant.checks])
+            except crate.DoesNotCompileError:
+                print(f"{mutant.file}: '{mutant.what}' does not compile: adapt it", file=sys.stderr)
+                return 2
             lived += not noticed
             print(f"{'noticed' if noticed else 'SURVIVED'}: {mutant.what} ({mutant.file})", flush=True)
     print(f"{len(NAMED) - lived} of {len(NAMED)} were noticed")

@@ -226,7 +226,7 @@ fn a_device_out_of_service_gets_one_read_after_each_absence() {
     }
     let counters = Counters { reads: 5, reads_failed: 2, extra_io: 4, submits: 9, ..Counters::default() };
     assert_eq!(both.reads(80, 5, 0).finish(counters), "");
-    // Whoever revokes may read there, as may writes.
+    // A policy that revokes may read there. Writes may go there, too.
     let mut any = Told::new(Revokes::Any);
     assert_eq!(any.errs(0, 1, 0).errs(30, 2, 0).reads(50, 3, 0).of(3, 2), "");
     let mut write = out();
