@@ -86,13 +86,16 @@ class Mutant(NamedTuple):
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """Every mutant of a file."""
+    """Every mutant of a file; of a header, those in the bodies of its inline functions."""
     text = path.read_text()
     comments = [m.span() for m in COMMENT.finditer(text)]
-    start = 0
+    start, body = 0, path.suffix == ".c"
     for number, line in enumerate(text.split("\n"), 1):
         end = start + len(line)
-        skipped = any(a <= start < b for a, b in comments) or line.startswith(("#", "_Static_assert", "\tstatic const"))
+        if path.suffix == ".h" and line in ("{", "}"):
+            body = line == "{"
+        fixed = line.startswith(("#", "_Static_assert", "\tstatic const"))
+        skipped = fixed or not body or any(a <= start < b for a, b in comments)
         code = line.split("/*")[0]
         if not skipped and code.strip():
             for pattern, results in SWAPS:
@@ -184,16 +187,19 @@ def main() -> int:
     parser.add_argument("units", nargs="*", default=UNITS, help="units of the core")
     parser.add_argument("--count", type=int, default=40, help="mutants to draw; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--at", metavar="UNIT:LINE", action="append", help="the mutants of this line; may be repeated")
+    parser.add_argument(
+        "--at", metavar="UNIT[.h]:LINE", action="append", help="the mutants of this line; may be repeated"
+    )
     parser.add_argument("--no-stub", action="store_true", help="the core's checks alone")
     wanted = parser.parse_args()
     end_with_children()
     every = []
     for unit in wanted.units:
-        those = list(mutants(ROOT / "core" / f"{unit}.c"))
-        every += [m._replace(what=what) for m, what in zip(those, numbered(m.what for m in those), strict=True)]
+        for file in sorted((ROOT / "core").glob(f"{unit}.[ch]")):
+            those = list(mutants(file))
+            every += [m._replace(what=what) for m, what in zip(those, numbered(m.what for m in those), strict=True)]
     if wanted.at:
-        every = [m for m in every if f"{m.path.stem}:{m.line}" in wanted.at]
+        every = [m for m in every if f"{m.path.name.removesuffix('.c')}:{m.line}" in wanted.at]
     count = len(every) if wanted.at else min(wanted.count or len(every), len(every))
     drawn = random.Random(wanted.seed).sample(every, count)
     print(f"seed {wanted.seed}: {count} of {len(every)} mutants of {' '.join(wanted.units)}", flush=True)

@@ -55,7 +55,7 @@ NAMED = [
     ),
     Named(
         "every read is a probe of a replica that comes back",
-        "core/replica.c",
+        "core/replica.h",
         "\tif (readmitted)\n\t\treplica->out_until_ns = at_ns + replica->backoff_ns;\n",
         "",
         "array",
