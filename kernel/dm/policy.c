@@ -92,7 +92,8 @@ static __always_inline void read_digest(const struct linnet_leg *leg, struct lin
 	s32 own;
 
 	for (try = 0; try < DESCRIBE_TRIES; try++) {
-		seq = raw_read_seqcount(&digest->seq);
+		/* In the middle of a renewal the number is made even, so that the retry is refused after the read. */
+		seq = raw_seqcount_begin(&digest->seq);
 		events = leg->digest.events;
 		own = READ_ONCE(cpu->queued[leg->index]) - READ_ONCE(cpu->applied[leg->index]);
 		stale |= events != seen;
@@ -106,7 +107,7 @@ static __always_inline void read_digest(const struct linnet_leg *leg, struct lin
 			linnet_replica_features(&leg->digest, schema, decision->now_ns,
 						(leg->start + routing->sector) << SECTOR_SHIFT, routing->size_bytes, features);
 		routing->seen[leg->index] = events;
-		if (likely(!(seq & 1) && !read_seqcount_retry(&digest->seq, seq)))
+		if (likely(!read_seqcount_retry(&digest->seq, seq)))
 			return;
 		stale = true;
 		cpu_relax();

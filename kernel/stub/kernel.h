@@ -271,8 +271,7 @@ typedef seqcount_raw_spinlock_t seqcount_t;
 #endif
 #define raw_write_seqcount_begin(s) ({ (s)->n++; stub_order(); })
 #define raw_write_seqcount_end(s) ({ stub_order(); (s)->n++; })
-#define raw_read_seqcount(s) ({ unsigned int n_ = READ_ONCE((s)->n); stub_order(); stub_may_race(true); n_; })
-#define read_seqcount_begin(s) READ_ONCE((s)->n)
+#define raw_seqcount_begin(s) ({ unsigned int n_ = READ_ONCE((s)->n) & ~1u; stub_order(); stub_may_race(true); n_; })
 #define read_seqcount_retry(s, was) ({ stub_may_race(false); stub_order(); READ_ONCE((s)->n) != (was); })
 
 #define rcu_read_lock() ((void)stub_atomic++, STUB_TRACK(stub_readers++))
