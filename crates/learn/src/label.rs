@@ -44,6 +44,12 @@ pub fn label_periods(
     label_parts(rows_of_periods(train, test)?, options)
 }
 
+/// The devices of which a period has no read that can become a row, so that no model can be fitted to them and tested.
+pub fn without_rows(train: &[&[IoRecord]], test: &[&[IoRecord]]) -> Vec<usize> {
+    let empty = |records: &[IoRecord]| TrainingSet::from_records(records, Nanos::MAX).map_or(true, |set| set.is_empty());
+    (0..train.len().min(test.len())).filter(|&device| empty(train[device]) || empty(test[device])).collect()
+}
+
 /// The rows of each device, split by time, without labels.
 pub(crate) fn split_all(devices: &[&[IoRecord]], train_share: f64) -> Result<Vec<(TrainingSet, TrainingSet)>, Error> {
     check_train_share(train_share)?;

@@ -4,7 +4,7 @@
 use crate::common;
 
 use linnet_core::Model;
-use linnet_learn::{Devices, Error, InflectionOptions, LearnOptions, Learned, fit, fit_periods};
+use linnet_learn::{Devices, Error, InflectionOptions, LearnOptions, Learned, fit, fit_periods, without_rows};
 use linnet_types::IoRecord;
 
 fn options(devices: Devices) -> LearnOptions {
@@ -77,4 +77,14 @@ fn periods_learn_on_one_and_test_on_the_other() {
     let uneven = fit_periods(&[&a, &b], &[&later], &options(Devices::Apart), &mut |_| true);
     assert!(matches!(uneven, Err(Error::Setting { name: "test", .. })));
     assert!(matches!(fit(&[], &options(Devices::Pooled), &mut |_| true), Err(Error::NoDevice)));
+}
+
+#[test]
+fn devices_without_reads_in_a_period_are_named() {
+    let [a, b] = devices();
+    let writes: Vec<_> = a.iter().filter(|record| !record.op.is_read()).copied().collect();
+    let few = &b[..4];
+    assert_eq!(without_rows(&[&a, &b], &[&b, &a]), [0usize; 0]);
+    assert_eq!(without_rows(&[&a, &writes, few], &[&b, &a, &a]), [1, 2]);
+    assert_eq!(without_rows(&[&a, &b, &a], &[&[], &b, &writes]), [0, 2]);
 }

@@ -47,6 +47,13 @@ fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boo
     PyArray1::from_vec(py, flat).reshape([found.boost.len(), 3])
 }
 
+/// The devices, by their place, of which a period has no read to train or to test on.
+#[pyfunction]
+pub fn without_rows(py: Python<'_>, traces: Vec<PyRef<'_, PyTrace>>, test: Vec<PyRef<'_, PyTrace>>) -> Vec<usize> {
+    let (train, test) = (held(&traces), held(&test));
+    py.detach(|| linnet_learn::without_rows(&slices(&train), &slices(&test)))
+}
+
 /// Fits one model for each trace, or one for all of them together (`pooled`); returns models with their reports. Models
 /// of devices of one type may share their trees (`shared_trees`). `test` holds a period of each device to test on;
 /// without it the last part of each trace is the test part.
@@ -88,7 +95,6 @@ pub fn fit<'py>(
         },
         unbiased,
     };
-    let held = |traces: &[PyRef<'py, PyTrace>]| traces.iter().map(|trace| trace.records.clone()).collect::<Vec<_>>();
     let records = held(&traces);
     let later = test.as_deref().map(held);
     let mut progress = Progress::new(progress);
@@ -125,6 +131,10 @@ fn schema_of(name: &str) -> PyResult<Schema> {
     let known = Schema::ALL.map(Schema::name).join(", ");
     let found = Schema::ALL.into_iter().find(|schema| schema.name() == name);
     found.ok_or_else(|| PyValueError::new_err(format!("unknown schema {name:?}; known: {known}")))
+}
+
+fn held(traces: &[PyRef<'_, PyTrace>]) -> Vec<Arc<Vec<IoRecord>>> {
+    traces.iter().map(|trace| trace.records.clone()).collect()
 }
 
 fn slices(records: &[Arc<Vec<IoRecord>>]) -> Vec<&[IoRecord]> {

@@ -466,6 +466,7 @@ def train_network(
 def inflection_point(
     latencies: Sequence[NDArray[np.uint64]], device: int, replicas: int, seed: int, failover_ns: int
 ) -> tuple[float, int, NDArray[np.float64]]: ...
+def without_rows(traces: Sequence[Trace], test: Sequence[Trace]) -> list[int]: ...
 def fit(
     traces: Sequence[Trace],
     test: Sequence[Trace] | None,

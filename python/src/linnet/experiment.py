@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -121,17 +121,49 @@ class Experiment:
 
         Devices of one preset share their trees; those of different presets have their own. Both logs are those of the
         baseline policy, so every read is tested, whether a policy would revoke it or not.
+
+        A device of which a log has no read to learn from, or to test on, gets the model of the first one of its preset
+        that has, as an operator would load it; its report names that one as ``of_device``. If a preset has none, the
+        array gets no models, and policies do without, as the kernel target does when a model is missing
+        (``spec/decision.md``, step 1).
         """
         parts = (self.train_part, self.test_part)
         logs, later = self._at_once("profiling", [(partial(self._log, part), part) for part in parts])
         self.profile_latency_ns = [np.sort(log.read_latencies()) for log in logs]
-        step = self.progress.stage(f"{self.name}: fitting", len(logs) * self.setup.fit.epochs * 2)
-        settings, seed = self.setup.fit, self.setup.seed
+        sources = self._sources(_native.without_rows(logs, later))
+        if not sources:
+            return []
+        own = sorted(set(sources))
+        step = self.progress.stage(f"{self.name}: fitting", len(own) * self.setup.fit.epochs * 2)
         shared = "," not in self.setup.preset
-        self.fitted = fit(
-            logs, seed, settings, lambda done, total, loss: step(done), unbiased=True, shared_trees=shared, test=later
+        fitted = fit(
+            [logs[device] for device in own],
+            self.setup.seed,
+            self.setup.fit,
+            lambda done, total, loss: step(done),
+            unbiased=True,
+            shared_trees=shared,
+            test=[later[device] for device in own],
         )
+        by_device = dict(zip(own, fitted, strict=True))
+        self.fitted = [
+            by_device[source] if source == device else borrowed(by_device[source], source)
+            for device, source in enumerate(sources)
+        ]
         return self.fitted
+
+    def _sources(self, without: Sequence[int]) -> list[int]:
+        """Whose log gives each device its model: empty if one has no source, and each its own if no log has reads."""
+        devices = range(self.setup.replicas)
+        if len(without) == len(devices):
+            return list(devices)
+        presets = self.setup.preset.split(",")
+        preset = presets * len(devices) if len(presets) == 1 else presets
+        sources = [
+            next((one for one in (device, *devices) if one not in without and preset[one] == preset[device]), None)
+            for device in devices
+        ]
+        return [] if None in sources else [source for source in sources if source is not None]
 
     def _log(self, part: Sequence[Trace], step: Callable[[int], None]) -> list[Trace]:
         """What each device serves when every read goes to its own device."""
@@ -222,6 +254,20 @@ class Experiment:
                 "device": self.array.parameters(),
             }
         )
+
+
+def borrowed(fitted: Fitted, device: int) -> Fitted:
+    """The model of ``device`` for another one."""
+    return replace(fitted, report=fitted.report | {"of_device": device})
+
+
+def borrowings(reports: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence for each device that has another one's model. ``reports`` has the report of each device's model."""
+    return [
+        f"device {device} has no read to learn from, so it has the model of device {report['of_device']}"
+        for device, report in enumerate(reports)
+        if "of_device" in report
+    ]
 
 
 def collection(drives: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -81,7 +81,8 @@ class Fitted:
     """What runs: network and trees as integers, with the thresholds of their device."""
     report: dict[str, Any]
     """Inflection point, rows, evaluation on the held-out part with and without bias and of the trees (``linnet``), how
-    well the predicted latencies held (``latencies``), quantisation loss."""
+    well the predicted latencies held (``latencies``), quantisation loss. Under ``of_device`` the device
+    whose model it is, if it is another one's."""
 
 
 def fit(

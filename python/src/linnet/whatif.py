@@ -16,7 +16,7 @@ import numpy as np
 
 from linnet import _moved
 from linnet._native import Array, Error, Trace, presets
-from linnet.experiment import LEARNED, ORACLE, Experiment, Outcome, Setup, overview, spread
+from linnet.experiment import LEARNED, ORACLE, Experiment, Outcome, Setup, borrowings, overview, spread
 from linnet.progress import Progress
 
 __getattr__ = _moved.renamed(__name__)
@@ -125,6 +125,7 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     reads = outcomes[0].row["reads"]
     if reads < FEW_READS:
         notes.append(f"only {reads:,} reads are tested, so the highest percentiles depend on a handful of them")
+    notes += borrowings([one.report for one in central.fitted])
     shares = shares_of(setup, central.array.parameters()["device_wide_share"])
     summary, cells = [], []
     for share in shares:

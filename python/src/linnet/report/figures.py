@@ -125,23 +125,20 @@ def averages(section: Section) -> str:
 
 def inflections(section: Section) -> str:
     """Each device's read latency distribution with its inflection point, above the boost curve it maximises."""
-    devices = len(section.models)
-    figure = blank(2.9 * devices, 4.2)
-    grid = figure.subplots(2, devices, squeeze=False, height_ratios=[2, 1])
-    for device, (report, values) in enumerate(zip(section.models, section.device_latency_ns, strict=True)):
+    own = section.own
+    figure = blank(2.9 * len(own), 4.2)
+    grid = figure.subplots(2, len(own), squeeze=False, height_ratios=[2, 1])
+    for above, below, (device, report) in zip(grid[0], grid[1], own.items(), strict=True):
         point = report["inflection"]
-        _distribution(grid[0][device], values, point)
-        grid[0][device].set_title(
-            f"device {device}: p{point['percentile']:.1f} = {point['latency_us']:,.0f} µs", fontsize=9
-        )
+        _distribution(above, section.device_latency_ns[device], point)
+        above.set_title(f"device {device}: p{point['percentile']:.1f} = {point['latency_us']:,.0f} µs", fontsize=9)
         boost = np.asarray(report["boost"], dtype=float)
         if len(boost):
-            grid[1][device].plot(boost[:, 0], boost[:, 2] / 1000, color="#d62728", linewidth=1.2)
-        grid[1][device].axvline(point["percentile"], color="#d62728", linestyle="--", linewidth=0.9)
-        grid[1][device].set_xlabel("candidate percentile")
-        if device == 0:
-            grid[0][0].set_ylabel("share of reads below")
-            grid[1][0].set_ylabel("boost, µs saved")
+            below.plot(boost[:, 0], boost[:, 2] / 1000, color="#d62728", linewidth=1.2)
+        below.axvline(point["percentile"], color="#d62728", linestyle="--", linewidth=0.9)
+        below.set_xlabel("candidate percentile")
+    grid[0][0].set_ylabel("share of reads below")
+    grid[1][0].set_ylabel("boost, µs saved")
     return svg(figure)
 
 

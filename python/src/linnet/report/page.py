@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from linnet._native import __commit__, __version__
+from linnet.experiment import borrowings
 from linnet.extras import advice
 from linnet.report import figures
 from linnet.report.section import Section
@@ -76,7 +77,8 @@ def _section(index: int, section: Section, pictures: bool) -> str:
         ]
     parts += ["<h3>Policies</h3>", _policies(section.rows)]
     if section.models:
-        parts += ["<h3>Accuracy on the held-out part</h3>", _accuracy(section.models)]
+        parts += ["<h3>Accuracy on the held-out part</h3>", _accuracy(section.own)]
+        parts += [f"<p>Note: {sentence}.</p>" for sentence in borrowings(section.models)]
     if section.models and pictures:
         parts += ["<h3>Inflection points</h3>", f"<figure>{figures.inflections(section)}</figure>"]
     parameters = escape(json.dumps(section.parameters, indent=2))
@@ -124,7 +126,7 @@ def _policies(rows: Sequence[dict[str, Any]]) -> str:
     return _table(columns, lines)
 
 
-def _accuracy(models: Sequence[dict[str, Any]]) -> str:
+def _accuracy(models: Mapping[int, dict[str, Any]]) -> str:
     columns = [
         "device",
         "training",
@@ -137,7 +139,7 @@ def _accuracy(models: Sequence[dict[str, Any]]) -> str:
         "false revoke",
     ]
     lines = []
-    for device, model in enumerate(models):
+    for device, model in models.items():
         for training in ("biased", "unbiased"):
             result = model.get(training)
             if result:

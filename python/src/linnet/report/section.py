@@ -24,6 +24,11 @@ class Section:
     device_latency_ns: list[NDArray[np.uint64]]
     parameters: dict[str, Any]
 
+    @property
+    def own(self) -> dict[int, dict[str, Any]]:
+        """The models of the devices that have one of their own, by device."""
+        return {device: report for device, report in enumerate(self.models) if "of_device" not in report}
+
     @classmethod
     def of(cls, experiment: Experiment, outcomes: Sequence[Outcome]) -> Section:
         """The section of a finished experiment."""

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What an experiment does with a device that has nothing to learn from."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from linnet import FitSettings, LearnError, Trace, write_trace
+from linnet.experiment import Experiment, Setup, borrowings
+from numpy.typing import NDArray
+
+
+def columns(op: NDArray[np.bool_], seed: int) -> Trace:
+    """A trace without latencies, in which these are writes."""
+    chance = np.random.default_rng(seed)
+    return Trace.from_columns(
+        f"stream-{seed}",
+        arrive_ns=np.cumsum(chance.exponential(150_000, len(op))).astype(np.uint64),
+        op=op.astype(np.uint8),
+        offset_bytes=(chance.integers(0, 1 << 20, len(op)) * 4096).astype(np.uint64),
+        size_bytes=np.full(len(op), 4096, np.uint32),
+        device=np.zeros(len(op), np.uint32),
+        latency_ns=np.full(len(op), 2**64 - 1, np.uint64),
+    )
+
+
+def stream(seed: int, writes: float, records: int = 1200) -> Trace:
+    """This share of writes."""
+    return columns(np.random.default_rng(seed).random(records) < writes, seed)
+
+
+SETUP = Setup(preset="consumer-deep", fit=FitSettings(epochs=1))
+STREAMS = [stream(0, 1.0), stream(1, 0.3), stream(2, 0.3)]
+
+
+def test_a_device_without_reads_has_the_model_of_another_of_its_preset() -> None:
+    experiment = Experiment(STREAMS, SETUP)
+    rows = experiment.compare(["linnet-best", "ewma-inflight"])
+    first, second, third = experiment.fitted
+    assert first.model is second.model
+    assert third.model is not second.model
+    assert first.report["of_device"] == 1
+    assert borrowings([one.report for one in experiment.fitted]) == [
+        "device 0 has no read to learn from, so it has the model of device 1"
+    ]
+    assert rows[0].row["reads"] == rows[1].row["reads"] > 500
+
+
+def test_without_another_of_its_preset_the_array_does_without_models() -> None:
+    mixed = Setup(preset="sata,consumer-deep,consumer-deep", fit=SETUP.fit)
+    experiment = Experiment(STREAMS, mixed)
+    best, plain = experiment.compare(["linnet-best", "ewma-inflight"])
+    assert experiment.fitted == []
+    assert best.row["mean_us"] == plain.row["mean_us"]
+
+
+def test_nothing_to_learn_from_at_all_is_an_error() -> None:
+    with pytest.raises(LearnError, match="device 0"):
+        Experiment([stream(seed, 1.0) for seed in range(3)], SETUP).learn()
+
+
+def test_command_and_report_say_whose_model_it_is(linnet, tmp_path: Path) -> None:
+    file, page = tmp_path / "first-third-writes.parquet", tmp_path / "report.html"
+    writes = np.random.default_rng(5).random(3600) < 0.3
+    writes[:1200] = True
+    write_trace(columns(writes, 5), file)
+    done = linnet("compare", "-t", file, "--policy", "baseline", "--policy", "linnet-best", "--report", page)
+    assert done.returncode == 0, done.stderr
+    assert "device 0 has no read to learn from, so it has the model of device 1" in done.stdout
+    assert "the model of device 1" in page.read_text()
