@@ -130,7 +130,14 @@ class Experiment:
         parts = (self.train_part, self.test_part)
         logs, later = self._at_once("profiling", [(partial(self._log, part), part) for part in parts])
         self.profile_latency_ns = [np.sort(log.read_latencies()) for log in logs]
-        sources = self._sources(_native.without_rows(logs, later))
+        without = _native.without_rows(logs, later)
+        if len(without) == len(logs):
+            raise _native.LearnError(
+                f"{self.name}: no device has reads to learn from and to test on, apart from the first few, in "
+                f"{sum(map(len, logs)):,} records of training and {sum(map(len, later)):,} of testing: give a longer "
+                "trace, or one with more reads"
+            )
+        sources = self._sources(without)
         if not sources:
             return []
         own = sorted(set(sources))
@@ -153,10 +160,8 @@ class Experiment:
         return self.fitted
 
     def _sources(self, without: Sequence[int]) -> list[int]:
-        """Whose log gives each device its model: empty if one has no source, and each its own if no log has reads."""
+        """Whose log gives each device its model; empty if a device has none."""
         devices = range(self.setup.replicas)
-        if len(without) == len(devices):
-            return list(devices)
         presets = self.setup.preset.split(",")
         preset = presets * len(devices) if len(presets) == 1 else presets
         sources = [
