@@ -46,7 +46,8 @@ pub fn label_periods(
 
 /// The devices of which a period has no read that can become a row, so that no model can be fitted to them and tested.
 pub fn without_rows(train: &[&[IoRecord]], test: &[&[IoRecord]]) -> Vec<usize> {
-    let empty = |records: &[IoRecord]| TrainingSet::from_records(records, Nanos::MAX).map_or(true, |set| set.is_empty());
+    let empty =
+        |records: &[IoRecord]| TrainingSet::from_records(records, Nanos::MAX).map_or(true, |set| set.is_empty());
     (0..train.len().min(test.len())).filter(|&device| empty(train[device]) || empty(test[device])).collect()
 }
 

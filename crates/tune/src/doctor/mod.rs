@@ -16,15 +16,15 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::nfs::path::SCAN_MAX_KIB;
 
-/// From here on a value costs more than it can bring on any device: one random fault reads so much.
+/// From this value on readahead costs more than it gains on any device, because one random fault reads as much.
 const HIGH_KIB: u32 = 4096;
 /// Above it one scan of an NFS mount evicts what others read; `linnet tune nfs` goes no further.
 const NFS_HIGH_KIB: u32 = SCAN_MAX_KIB;
-/// A read of an NFS server that takes so long leaves the link idle under the default, in milliseconds.
+/// When a read of an NFS server takes this long, in milliseconds, the default value leaves the link idle.
 const FAR_MS: f64 = 1.0;
-/// Scans of an NFS mount should get so many bytes per second: a link of 1 Gbit/s.
+/// Bytes per second that a scan of an NFS mount should reach: those of a link of 1 Gbit/s.
 const NFS_RATE: f64 = 125e6;
-/// A major fault that reads so much reads far more than it was asked for.
+/// A major fault that reads this much, on average, reads far more than was asked for.
 const WASTE_KIB: f64 = 32.0;
 
 /// What the doctor says about one device or mount.
@@ -118,7 +118,7 @@ fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Finding {
         );
         return Finding { verdict: "low", reason, fix: write_line(host, bdi, 2 * rsize) };
     }
-    if let Some(finding) = too_low_for_the_way(bdi, value_kib, read_size, load) {
+    if let Some(finding) = too_low_for_the_delay(bdi, value_kib, read_size, load) {
         return finding;
     }
     if value_kib < DEFAULT_KIB && (rotational || bdi.kind != Kind::Block) {
@@ -140,18 +140,18 @@ fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Finding {
     ok("no reason to change it")
 }
 
-/// An NFS mount whose readers scan over a long way: a scan gets one readahead value for each round trip.
-fn too_low_for_the_way(bdi: &Bdi, value_kib: u32, rsize_kib: Option<u32>, load: &Load) -> Option<Finding> {
+/// An NFS mount whose readers scan a distant server: a scan gets one readahead value for each round trip.
+fn too_low_for_the_delay(bdi: &Bdi, value_kib: u32, rsize_kib: Option<u32>, load: &Load) -> Option<Finding> {
     let latency_ms = load.latency_ms.filter(|ms| *ms >= FAR_MS)?;
     let most = f64::from(value_kib) * 1024.0 / (latency_ms / 1e3);
-    // Calls as large as they can be are those of scans.
+    // Scans make the largest calls that the value allows.
     let scans = load.read_kib >= 0.75 * f64::from(value_kib.min(rsize_kib.unwrap_or(value_kib)));
     if !scans || most >= NFS_RATE {
         return None;
     }
     let reason = format!(
         "a read of the server takes {latency_ms:.1} ms, so that {} of readahead give a scan about {:.0} MB/s; the tuner finds \
-         how much the way takes",
+         how much the link can take",
         size(value_kib),
         most / 1e6,
     );
