@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import resource
 import shutil
@@ -15,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / "target/mutants"
+"""Copies of the sources, and what is compiled of them; they stay, so that the next run compiles only what changed."""
 # A mutant may loop. It gets twice the time that the checks take here without one, which includes the machine's load:
 # with a fixed limit every mutant counts as noticed where the machine is slow.
 CLEAN_SECONDS_MAX = 3600
@@ -60,7 +63,7 @@ def children_cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def tests_pass(command: list[str], crate: Path, seconds: float, used: Used, own: Mapping[str, str]) -> bool | None:
+def tests_pass(command: list[str], crate: Path, seconds: float, used: Used, own: dict[str, str]) -> bool | None:
     """Whether a test program of a crate passes; None if it does not end in time.
 
     What it takes of the processor is entered in ``used`` at first and bounds it later: the load of the machine does
@@ -94,6 +97,18 @@ def argued() -> dict[str, str]:
     lines = (ROOT / "tests/mutation/argued.txt").read_text().splitlines()
     pairs = (line.rsplit(" | ", 1) for line in lines if line and not line.startswith("#"))
     return {key.strip(): reason.strip() for key, reason in pairs}
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Ends the program if another run uses ``WORK``."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    with (WORK / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another run uses {WORK}")
+        yield
 
 
 def copy_sources(tree: Path) -> None:

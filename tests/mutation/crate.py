@@ -27,7 +27,9 @@ from common import (
     ROOT,
     SECONDS_MIN,
     SHORT,
+    WORK,
     Used,
+    alone,
     argued,
     copy_sources,
     end_with_children,
@@ -35,8 +37,6 @@ from common import (
     tests_pass,
 )
 
-WORK = ROOT / "target/mutants"
-"""A copy of the sources and what is compiled of it; it stays, so that the next run compiles only what changed."""
 Place = dict[str, int]
 
 
@@ -160,4 +160,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with alone():
+        sys.exit(main())

@@ -12,10 +12,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from common import LONG, ROOT, SHORT, Used, copy_sources, ends_well, tests_pass
+from common import LONG, ROOT, SHORT, WORK, Used, copy_sources, ends_well, tests_pass
 
-WORK = ROOT / "target/mutants"
-"""A copy of the sources, and what is compiled of it; it stays, so that the next run compiles only what changed."""
 NAME = "linnet_core"
 # As crates/core/build.rs, with less optimisation: mutants compile sooner, and the bits do not depend on it.
 FLAGS = ["-std=c11", "-fPIC", "-O1", "-ffp-contract=off", "-fno-math-errno", "-Wno-psabi", "-w"]

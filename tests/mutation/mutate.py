@@ -26,6 +26,7 @@ from common import (
     CLEAN_SECONDS_MAX,
     ROOT,
     SECONDS_MIN,
+    alone,
     argued,
     children_cpu_seconds,
     end_with_children,
@@ -253,8 +254,10 @@ def main() -> int:
         try:
             gate = Gate(work, not wanted.no_stub, not wanted.no_rust)
             try:
-                for mutant in drawn:
+                for number, mutant in enumerate(drawn, 1):
                     gate.attempt(mutant, told=wanted.at is not None)
+                    if number % 50 == 0:
+                        print(f"{number} of {count}", flush=True)
             finally:
                 gate.report(count)
         except CannotBuildError as error:
@@ -264,4 +267,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with alone():
+        sys.exit(main())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import crate
-from common import CLEAN_SECONDS_MAX, ROOT, SECONDS_MIN, copy_sources, end_with_children
+from common import CLEAN_SECONDS_MAX, ROOT, SECONDS_MIN, WORK, alone, copy_sources, end_with_children
 from mutate import copy_core, noticing
 
 CORE = "core"
@@ -94,7 +94,7 @@ NAMED = [
 
 def notices(work: Path, mutant: Named, seconds: float) -> bool:
     """Whether its checks notice a mutant."""
-    tree = work if mutant.checks == CORE else crate.WORK / "tree"
+    tree = work if mutant.checks == CORE else WORK / "tree"
     target = tree / mutant.file
     whole = target.read_text()
     target.write_text(whole.replace(mutant.old, mutant.new))
@@ -119,7 +119,7 @@ def main() -> int:
             print(f"{mutant.file}: `{mutant.old.strip()}` is not there once: adapt '{mutant.what}'", file=sys.stderr)
             return 2
     lived, seconds = 0, dict[str, float]()
-    copy_sources(crate.WORK / "tree")
+    copy_sources(WORK / "tree")
     with tempfile.TemporaryDirectory(prefix="linnet-mutate-") as folder:
         work = Path(folder)
         copy_core(work)
@@ -142,4 +142,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with alone():
+        sys.exit(main())
