@@ -3,6 +3,13 @@
 #ifndef LINNET_CHOICES_H
 #define LINNET_CHOICES_H
 
+/* Behind the last replica of a line stand others that every policy would take: nothing may look at them. */
+static void set_behind(struct linnet_candidate *replicas, uint32_t count)
+{
+	for (uint32_t k = count; k < LINNET_REPLICAS_MAX; k++)
+		replicas[k] = (struct linnet_candidate){ .eligible = 1, .known = 1, .score = INT32_MIN };
+}
+
 static void choices(char **words, size_t count)
 {
 	struct linnet_candidate replicas[LINNET_REPLICAS_MAX] = { 0 };
@@ -27,6 +34,7 @@ static void choices(char **words, size_t count)
 		replicas[k].ewma_ns = (uint64_t)number(word[6]);
 		replicas[k].learnt_ns = (uint64_t)number(word[7]);
 	}
+	set_behind(replicas, replica_count);
 	settings.age_ns = (uint64_t)number(words[3]);
 	choice = linnet_choose(&settings, (uint32_t)number(words[1]), replicas, replica_count, (uint64_t)number(words[2]));
 	check(choice.replica == (uint32_t)number(words[4]), "replica");
@@ -146,6 +154,7 @@ static void hedges(char **words, size_t count)
 		candidates[k].in_flight = (uint32_t)word(own, 1);
 		candidates[k].ewma_ns = word(own, 2);
 	}
+	set_behind(candidates, replicas);
 	linnet_settings_init(&settings);
 	settings.hedges.per_million = (uint32_t)word(words, 2);
 	settings.hedges.burst = (uint32_t)word(words, 3);
