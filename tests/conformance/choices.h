@@ -83,6 +83,7 @@ static void decisions(char **words, size_t count)
 	struct linnet_decision decision = { 0 };
 	struct linnet_budget revokes = { 0 };
 	struct linnet_settings settings;
+	uint32_t in_service = 0;
 
 	if (replicas < 1 || replicas > LINNET_REPLICAS_MAX || count != DECIDE_WORDS + DECIDE_REPLICA * (size_t)replicas) {
 		fail("words");
@@ -103,6 +104,7 @@ static void decisions(char **words, size_t count)
 	decision.count = (uint8_t)replicas;
 	for (k = 0; k < replicas; k++) {
 		decision.usable |= (uint8_t)(word(first + DECIDE_REPLICA * k, 0) << k);
+		in_service |= (word(first + DECIDE_REPLICA * k, 0) && !word(first + DECIDE_REPLICA * k, 1)) << k;
 		decision.trees |= (uint8_t)(word(first + DECIDE_REPLICA * k, 2) << k);
 		decision.networks |= (uint8_t)(word(first + DECIDE_REPLICA * k, 3) << k);
 	}
@@ -119,6 +121,7 @@ static void decisions(char **words, size_t count)
 	check(decision.choice.predicted_fast == word(words, 13), "predicted fast");
 	check(decision.verdict == word(words, 14), "verdict");
 	check(decision.denied == word(words, 15), "denied");
+	check(decision.in_service == (in_service ? in_service : decision.usable), "in service");
 }
 
 /*

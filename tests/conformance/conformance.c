@@ -118,6 +118,7 @@ int main(int argc, char **argv)
 	}
 	free(file);
 	smallest_activation();
+	many_errors();
 	bounds();
 	settings_begin();
 	settings_refused();
