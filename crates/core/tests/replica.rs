@@ -145,7 +145,9 @@ fn a_read_that_completes_ends_the_absence_at_once_even_at_time_zero() {
     replica.fail(&settings, &flights[0], 0);
     assert!(replica.is_out(0));
     replica.complete(&flights[1], 0);
-    assert!(!replica.is_out(0));
+    let mut candidate = Candidate::default();
+    replica.describe(0, &mut candidate);
+    assert!(candidate.eligible && !replica.is_out(0));
 }
 
 #[test]
@@ -179,6 +181,10 @@ fn the_state_of_a_replica_holds_no_prediction_of_an_earlier_read() {
     replica.describe(200, &mut candidate);
     let expected = Candidate { ewma_ns: 100, learnt_ns: 100, eligible: true, ..Candidate::default() };
     assert_eq!(candidate, expected);
+    replica.set_network(Some(&network())).expect("31 to 2");
+    (candidate.known, candidate.slow) = (true, true);
+    replica.ask(4096, &mut candidate);
+    assert_eq!(candidate, expected, "its network predicts nothing before four reads");
 }
 
 #[test]
