@@ -125,6 +125,40 @@ static void decisions(char **words, size_t count)
 }
 
 /*
+ * linnet-best, of three replicas with the best scores. If the wait of the second grows while its trees are asked, it is
+ * compared again, and the third is preferred; if not, the second is.
+ */
+static void grown_wait(void)
+{
+	static const uint64_t before_ns[] = { 1000, 100, 500 }, after_ns[] = { 100, 800 };
+	static const uint32_t chosen[] = { 1, 2 };
+
+	for (size_t n = 0; n < 2; n++) {
+		struct linnet_decision decision;
+		struct linnet_budget revokes = { 0 };
+		struct linnet_settings settings;
+		uint32_t k, asked = LINNET_NO_REPLICA;
+
+		linnet_settings_init(&settings);
+		memset(&decision, 0xa5, sizeof(decision));
+		decision.now_ns = decision.networks = decision.may_revoke = 0;
+		decision.count = 3;
+		decision.usable = decision.trees = 7;
+		linnet_decision_begin(&decision, &settings);
+		for (k = 0; k < 3; k++)
+			decision.candidates[k] = (struct linnet_candidate){ .ewma_ns = before_ns[k], .eligible = 1 };
+		while ((k = linnet_decision_next(&decision, &settings, &revokes)) != LINNET_NO_REPLICA) {
+			decision.candidates[k].known = 1;
+			decision.candidates[k].score = 4 * LINNET_SCORE_LEAST;
+			if (k == 1)
+				decision.candidates[k].ewma_ns = after_ns[n];
+			asked = k;
+		}
+		check(asked == chosen[n] && decision.choice.replica == chosen[n], "replica whose wait grew");
+	}
+}
+
+/*
  * hedge DELAY PER_MILLION BURST EARNED = SENT SENT_AGAIN DELAY, then ELIGIBLE IN_FLIGHT EWMA of each replica; or
  * answered DELAY LATENCY = DELAY.
  */

@@ -213,30 +213,6 @@ fn ask_slow(replica: &Replica, settings: &Settings, revokes: &mut Budget, now_ns
 }
 
 #[test]
-fn a_replica_whose_wait_grew_while_its_trees_were_asked_is_compared_again() {
-    let (settings, mut revokes) = (Settings { policy: Policy::Best, ..Settings::default() }, Budget::default());
-    let question = Question { now_ns: 0, replicas: 3, usable: 7, trees: 7, networks: 0, may_revoke: false };
-    let mut decision = Decision::new();
-    // The first has longer waits: the second may not compare with them.
-    for (waits, then_ns, chosen) in [([90_000, 9_000, 50_000], 9_000, 1), ([1000, 100, 500], 800, 2)] {
-        decision.begin(&settings, &question);
-        for (k, ewma_ns) in waits.into_iter().enumerate() {
-            *decision.describe(k) = Candidate { ewma_ns, eligible: true, ..Candidate::default() };
-        }
-        let mut asked = Vec::new();
-        while let Some(Asked::Trees(k)) = decision.next_to_ask(&settings, &mut revokes) {
-            asked.push(k);
-            let own = decision.describe(k);
-            (own.known, own.score) = (true, -8192);
-            if k == 1 {
-                own.ewma_ns = then_ns;
-            }
-        }
-        assert_eq!((asked.first(), asked.last(), decision.answer().replica), (Some(&1), Some(&chosen), chosen));
-    }
-}
-
-#[test]
 fn knowledge_expires_with_age_or_after_many_revokes() {
     let settings = Settings {
         policy: Policy::Linnos,
