@@ -142,10 +142,9 @@ struct linnet_inflight {
 	uint64_t slow_written_pages; /* written_pages at that time */
 	uint32_t reads;  /* in flight */
 	uint32_t writes;
-	uint32_t oldest_read; /* ends of the list; UINT32_MAX when it is empty */
-	uint32_t newest_read;
+	uint32_t newest_read; /* end of the list; UINT32_MAX when it is empty */
 	uint32_t seen;
-	uint32_t spare;
+	uint32_t spare[2];
 	uint16_t page_reads[LINNET_PAGE_SLOTS]; /* reads in flight; wraps */
 };
 

@@ -44,7 +44,6 @@ void linnet_inflight_init(struct linnet_inflight *inflight, uint64_t inflection_
 {
 	linnet_zero(inflight, sizeof(*inflight));
 	inflight->inflection_ns = inflection_ns;
-	inflight->oldest_read = LINNET_NO_IO;
 	inflight->newest_read = LINNET_NO_IO;
 }
 

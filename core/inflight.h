@@ -36,7 +36,6 @@ static inline uint64_t linnet_average(uint64_t kept, uint64_t value, uint32_t sh
 
 static inline void linnet_set_oldest(struct linnet_inflight *inflight, const struct linnet_inflight_io *ios, uint32_t io)
 {
-	inflight->oldest_read = io;
 	if (io != LINNET_NO_IO)
 		inflight->oldest_arrived_ns = ios[io].arrived_ns;
 }

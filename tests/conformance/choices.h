@@ -3,6 +3,13 @@
 #ifndef LINNET_CHOICES_H
 #define LINNET_CHOICES_H
 
+/* Behind the last replica of a line stand others that every policy would take: nothing may look at them. */
+static void set_behind(struct linnet_candidate *replicas, uint32_t count)
+{
+	for (uint32_t k = count; k < LINNET_REPLICAS_MAX; k++)
+		replicas[k] = (struct linnet_candidate){ .eligible = 1, .known = 1, .score = INT32_MIN };
+}
+
 static void choices(char **words, size_t count)
 {
 	struct linnet_candidate replicas[LINNET_REPLICAS_MAX] = { 0 };
@@ -27,6 +34,7 @@ static void choices(char **words, size_t count)
 		replicas[k].ewma_ns = (uint64_t)number(word[6]);
 		replicas[k].learnt_ns = (uint64_t)number(word[7]);
 	}
+	set_behind(replicas, replica_count);
 	settings.age_ns = (uint64_t)number(words[3]);
 	choice = linnet_choose(&settings, (uint32_t)number(words[1]), replicas, replica_count, (uint64_t)number(words[2]));
 	check(choice.replica == (uint32_t)number(words[4]), "replica");
@@ -75,6 +83,7 @@ static void decisions(char **words, size_t count)
 	struct linnet_decision decision = { 0 };
 	struct linnet_budget revokes = { 0 };
 	struct linnet_settings settings;
+	uint32_t in_service = 0;
 
 	if (replicas < 1 || replicas > LINNET_REPLICAS_MAX || count != DECIDE_WORDS + DECIDE_REPLICA * (size_t)replicas) {
 		fail("words");
@@ -95,6 +104,7 @@ static void decisions(char **words, size_t count)
 	decision.count = (uint8_t)replicas;
 	for (k = 0; k < replicas; k++) {
 		decision.usable |= (uint8_t)(word(first + DECIDE_REPLICA * k, 0) << k);
+		in_service |= (word(first + DECIDE_REPLICA * k, 0) && !word(first + DECIDE_REPLICA * k, 1)) << k;
 		decision.trees |= (uint8_t)(word(first + DECIDE_REPLICA * k, 2) << k);
 		decision.networks |= (uint8_t)(word(first + DECIDE_REPLICA * k, 3) << k);
 	}
@@ -111,6 +121,41 @@ static void decisions(char **words, size_t count)
 	check(decision.choice.predicted_fast == word(words, 13), "predicted fast");
 	check(decision.verdict == word(words, 14), "verdict");
 	check(decision.denied == word(words, 15), "denied");
+	check(decision.in_service == (in_service ? in_service : decision.usable), "in service");
+}
+
+/*
+ * linnet-best, of three replicas with the best scores. If the wait of the second grows while its trees are asked, it is
+ * compared again, and the third is preferred; if not, the second is.
+ */
+static void grown_wait(void)
+{
+	static const uint64_t before_ns[] = { 1000, 100, 500 }, after_ns[] = { 100, 800 };
+	static const uint32_t chosen[] = { 1, 2 };
+
+	for (size_t n = 0; n < 2; n++) {
+		struct linnet_decision decision;
+		struct linnet_budget revokes = { 0 };
+		struct linnet_settings settings;
+		uint32_t k, asked = LINNET_NO_REPLICA;
+
+		linnet_settings_init(&settings);
+		memset(&decision, 0xa5, sizeof(decision));
+		decision.now_ns = decision.networks = decision.may_revoke = 0;
+		decision.count = 3;
+		decision.usable = decision.trees = 7;
+		linnet_decision_begin(&decision, &settings);
+		for (k = 0; k < 3; k++)
+			decision.candidates[k] = (struct linnet_candidate){ .ewma_ns = before_ns[k], .eligible = 1 };
+		while ((k = linnet_decision_next(&decision, &settings, &revokes)) != LINNET_NO_REPLICA) {
+			decision.candidates[k].known = 1;
+			decision.candidates[k].score = 4 * LINNET_SCORE_LEAST;
+			if (k == 1)
+				decision.candidates[k].ewma_ns = after_ns[n];
+			asked = k;
+		}
+		check(asked == chosen[n] && decision.choice.replica == chosen[n], "replica whose wait grew");
+	}
 }
 
 /*
@@ -146,6 +191,7 @@ static void hedges(char **words, size_t count)
 		candidates[k].in_flight = (uint32_t)word(own, 1);
 		candidates[k].ewma_ns = word(own, 2);
 	}
+	set_behind(candidates, replicas);
 	linnet_settings_init(&settings);
 	settings.hedges.per_million = (uint32_t)word(words, 2);
 	settings.hedges.burst = (uint32_t)word(words, 3);

@@ -94,6 +94,18 @@ def situation(rng, age):
     return now, replicas
 
 
+def close_ones(rng):
+    """Two replicas whose preferences by linnet-best differ by at most one: the last bit of the logarithm decides."""
+    ewma = rng.randint(10, 2 ** rng.randint(4, 32))
+    replicas = [
+        {"eligible": 1, "known": 1, "slow": 0, "probing": 0, "score": 0, "inflight": 0, "ewma": own, "learnt": 10**9}
+        for own in (ewma, ewma * rng.randint(250, 4000) // 1000)
+    ]
+    apart = preference(replicas[0]) - preference(replicas[1])
+    replicas[apart < 0]["score"] -= abs(apart) + rng.choice([-1, 0, 1])
+    return replicas
+
+
 def signed(number):
     """Hex with a leading sign."""
     return f"-{-number:x}" if number < 0 else f"{number:x}"
@@ -110,10 +122,17 @@ def print_choices():
         age = rng.choice([1, 1000, 10_000_000, 10_000_000, LIMIT])
         now, replicas = situation(rng, age)
         policy = n % len(POLICIES)
-        words = [policy, now, age, *choose(POLICIES[policy], replicas, now, age)]
-        for r in replicas:
-            words += [r[key] for key in ("eligible", "known", "slow", "probing", "score", "inflight", "ewma", "learnt")]
-        print("choose", *map(signed, words))
+        print_choice(policy, now, age, replicas)
+    for _ in range(100):
+        print_choice(POLICIES.index("linnet-best"), 10**9, 10_000_000, close_ones(rng))
+
+
+def print_choice(policy, now, age, replicas):
+    """Print a line of choose.txt."""
+    words = [policy, now, age, *choose(POLICIES[policy], replicas, now, age)]
+    for r in replicas:
+        words += [r[key] for key in ("eligible", "known", "slow", "probing", "score", "inflight", "ewma", "learnt")]
+    print("choose", *map(signed, words))
 
 
 def followed(case):

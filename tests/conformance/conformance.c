@@ -118,6 +118,8 @@ int main(int argc, char **argv)
 	}
 	free(file);
 	smallest_activation();
+	many_errors();
+	grown_wait();
 	bounds();
 	settings_begin();
 	settings_refused();

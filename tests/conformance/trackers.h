@@ -69,6 +69,27 @@ static void inflight(char **words, size_t count)
 	}
 }
 
+/* ---- errors of a replica ---- */
+
+/* A replica that has failed as often as can be counted stays out of service with its next error. */
+static void many_errors(void)
+{
+	struct linnet_settings settings;
+	struct linnet_replica replica;
+	struct linnet_flight flight;
+
+	linnet_settings_init(&settings);
+	settings.errors_max = UINT32_MAX;
+	linnet_replica_init(&replica, 0, NULL, 0);
+	replica.errors_in_row = UINT32_MAX - 1;
+	for (uint64_t now_ns = 1; now_ns <= 3; now_ns++) {
+		linnet_replica_arrive(&replica, &settings, &flight, now_ns, 1, 0, 0, 4096);
+		linnet_replica_fail(&replica, &settings, &flight, now_ns);
+		check(replica.errors_in_row == UINT32_MAX, "errors in a row");
+		check(linnet_replica_is_out(&replica, now_ns), "out of service");
+	}
+}
+
 /* ---- features of Heimdall ---- */
 
 static void heimdall(char **words, size_t count)

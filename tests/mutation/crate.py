@@ -21,52 +21,23 @@ import time
 from collections import Counter
 from typing import Any
 
-from mutate import (
+from common import (
     CLEAN_SECONDS_MAX,
+    LONG,
     ROOT,
     SECONDS_MIN,
+    SHORT,
+    WORK,
+    Used,
+    alone,
     argued,
-    children_cpu_seconds,
+    copy_sources,
     end_with_children,
-    ends_well,
     numbered,
+    tests_pass,
 )
 
-WORK = ROOT / "target/mutants"
-"""A copy of the sources and what is compiled of it; it stays, so that the next run compiles only what changed."""
-MEMORY_MAX = 8 << 30
-"""A mutant may also ask for memory without end."""
-LONG = ["sim_", "tests::probing"]
-"""Tests with these words in their names take nearly all the time. They run where the others noticed nothing."""
 Place = dict[str, int]
-Used = dict[tuple[str, ...], float]
-"""Seconds of the processor by the command of a test."""
-
-
-def copy_sources() -> None:
-    """Bring the copy up to date."""
-    listed = [
-        "git",
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "-z",
-        "Cargo.*",
-        "core",
-        "crates",
-        "spec",
-    ]
-    names = subprocess.run(listed, check=True, capture_output=True, text=True, cwd=ROOT).stdout.split("\0")
-    kept = {WORK / "tree" / name for name in names if (ROOT / name).is_file()}
-    for old in (WORK / "tree").rglob("*"):
-        if old.is_file() and old not in kept:
-            old.unlink()
-    for copy in kept:
-        source = ROOT / copy.relative_to(WORK / "tree")
-        if not copy.exists() or copy.read_bytes() != source.read_bytes():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copy)
 
 
 def mutants(crate: str) -> dict[str, dict[str, Any]]:
@@ -104,26 +75,18 @@ class DoesNotCompileError(Exception):
 
 
 def survives(crate: str, seconds: float, used: Used) -> bool | None:
-    """Whether the tests of the copy pass, short ones first; None if one of them does not end in time.
-
-    What each takes of the processor is entered in ``used`` at first and bounds it later: the load of the machine does
-    not count, and a mutant that loops is ended soon.
-    """
+    """Whether the tests of the copy pass, short ones first; None if one of them does not end in time."""
     home = WORK / "tree/crates" / crate
-    short = [word for name in LONG for word in ("--skip", name)]
     tried: set[str] = set()
     for kind in ("--lib", "--tests"):
         programs = build(crate, kind)
         if programs is None:
             raise DoesNotCompileError(kind)
         for program in programs:
-            for which in [] if program in tried else [short, LONG]:
-                command, own = (program, "--quiet", *which), {"CARGO_MANIFEST_DIR": str(home)}
-                begun, most = children_cpu_seconds(), int(5 + 3 * used[command]) if command in used else None
-                passed = ends_well([*command], seconds, home, own, MEMORY_MAX, most)
+            for which in [] if program in tried else [SHORT, LONG]:
+                passed = tests_pass([program, "--quiet", *which], home, seconds, used, {})
                 if not passed:
                     return passed
-                used.setdefault(command, children_cpu_seconds() - begun)
             tried.add(program)
     return True
 
@@ -180,7 +143,7 @@ def main() -> int:
     elif 0 < wanted.count < len(drawn):
         drawn = random.Random(wanted.seed).sample(drawn, wanted.count)
     print(f"seed {wanted.seed}: {len(drawn)} of {len(every)} mutants of crates/{wanted.crate}", flush=True)
-    copy_sources()
+    copy_sources(WORK / "tree")
     # Twice: the first time compiles the other crates as well.
     used: Used = {}
     for _ in range(2):
@@ -197,4 +160,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with alone():
+        sys.exit(main())

@@ -1,32 +1,40 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Changes the C core in one place at a time and requires the checks to notice: ``make mutate``.
 
-A mutant swaps an operator, moves a number by one, or drops a statement. It survives if the checks of its unit still
-pass: the golden vectors and the device-mapper target in user space for what decides about an I/O, others for the rest.
-A survivor is a finding unless ``argued.txt`` says why no check can tell it apart. Mutants are drawn by a seed, which is
-printed first. Exit status: 0 if every survivor is argued, 1 if not, 77 if the checks fail without a mutant.
+A mutant swaps an operator, moves a number by one, or drops a statement. It survives if all these pass: the Rust tests
+of ``crates/core`` and ``crates/array``, and the C checks of its unit, which are the golden vectors and the
+device-mapper target in user space for what decides about an I/O, and others for the rest. The cheapest of them run
+first. A survivor is a finding unless ``argued.txt`` says why no check can tell it apart. Mutants are drawn by a seed,
+which is printed first. Exit status: 0 if every survivor is argued, 1 if not, 77 if the checks fail without a mutant.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import random
 import re
-import resource
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+from common import (
+    CLEAN_SECONDS_MAX,
+    ROOT,
+    SECONDS_MIN,
+    alone,
+    argued,
+    children_cpu_seconds,
+    end_with_children,
+    ends_well,
+    numbered,
+)
+from linked import CannotBuildError, Library, RustTests
+
 # Units that decide what happens to an I/O: the default.
 UNITS = [
     "choose",
@@ -43,17 +51,14 @@ UNITS = [
     "network",
     "trees",
 ]
-# Checks of the others, by targets of core/Makefile. Training has none here: two builds of a mutant agree.
+# C checks of the others, by targets of core/Makefile. Training has none: two builds of a mutant agree.
 CHECKS = {
     "ledger": "check-ledger-model",
     **dict.fromkeys(("forest", "forest_file"), "check-place"),
     **dict.fromkeys(("cart", "govern", "knob", "normalise", "online", "pattern", "ring"), "check-tune"),
     **dict.fromkeys(("small", "tree", "verdict"), "check-tune"),
+    **dict.fromkeys(("float", "loops", "loss", "prune_vectors", "quantise", "train"), ""),
 }
-# A mutant may loop. It gets twice the time that the checks take here without one, which includes the machine's load:
-# with a fixed limit every mutant counts as noticed where the machine is slow.
-CLEAN_SECONDS_MAX = 3600
-SECONDS_MIN = 60
 # What is replaced, and by what; each match of each is a mutant.
 SWAPS = [
     (r"(?<![<>=!-])<(?![<=])", ["<="]),
@@ -110,69 +115,26 @@ def mutants(path: Path) -> Iterator[Mutant]:
         start = end + 1
 
 
-def passes(work: Path, unit: str, stub: bool, seconds: float, cpu_seconds: int | None = None) -> bool:
-    """Whether a unit's checks pass in this copy; one that takes longer than `seconds` counts as noticed."""
+def checks_of(work: Path, unit: str, stub: bool) -> dict[str, list[str]]:
+    """The commands of a unit's C checks in this copy, by name."""
     # Once as plainly as a kernel compiles it; once with sanitizers and this machine's instructions, whose code differs.
     plain, native = "-O1 -ffp-contract=off -w", "-O1 -march=native -ffp-contract=off -w -fsanitize=address,undefined"
     checks = [CHECKS[unit]] if unit in CHECKS else ["check-user", "check-debug"]
     flags = [f"USER_FLAGS={plain}", f"DEBUG_FLAGS={native} -fno-sanitize-recover=all"]
-    commands = [["make", "-s", "-C", str(work / "core"), check, *flags] for check in checks]
+    commands = {check: ["make", "-s", "-C", str(work / "core"), check, *flags] for check in checks if check}
     if stub and unit not in CHECKS:
         # The shortest of these.
-        commands.insert(0, ["make", "-s", "-C", str(work / "kernel/stub"), "check", "INPUTS=4000", "DEBUG=-O1 -w"])
-    return all(ends_well(command, seconds, cpu_seconds=cpu_seconds) for command in commands)
+        target = ["make", "-s", "-C", str(work / "kernel/stub"), "check", "INPUTS=4000", "DEBUG=-O1 -w"]
+        commands = {"kernel/stub": target} | commands
+    return commands
 
 
-def ends_well(
-    command: list[str],
-    seconds: float,
-    cwd: Path = ROOT,
-    environment: Mapping[str, str] | None = None,
-    memory_max: int | None = None,
-    cpu_seconds: int | None = None,
-) -> bool | None:
-    """Whether a command succeeds; None if it does not end in time. What it started ends with it: a mutant may loop."""
-    quiet = subprocess.DEVNULL
-    own = os.environ | (environment or {})
-    with subprocess.Popen(command, cwd=cwd, env=own, stdout=quiet, stderr=quiet, start_new_session=True) as child:
-        try:
-            for limit, most in [(resource.RLIMIT_AS, memory_max), (resource.RLIMIT_CPU, cpu_seconds)]:
-                if most is not None:
-                    resource.prlimit(child.pid, limit, (most, most))
-            status = child.wait(seconds)
-            return None if status in (-signal.SIGXCPU, -signal.SIGKILL) else status == 0
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            # It leads a session of its own. If it ended by itself nothing of it may be left.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-
-
-def children_cpu_seconds() -> float:
-    """What the processes that were started here, and have ended, took of the processors."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def end_with_children() -> None:
-    """Let SIGTERM unwind as Ctrl-C does: what runs in a session of its own is ended first."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-
-
-def numbered(whats: Iterable[str]) -> Iterator[str]:
-    """Equal ones get a number from the second on."""
-    seen: Counter[str] = Counter()
-    for what in whats:
-        seen[what] += 1
-        yield what if seen[what] == 1 else f"{what} #{seen[what]}"
-
-
-def argued() -> dict[str, str]:
-    """The reason of each survivor that no check can tell apart: `file: what it does | reason`."""
-    lines = (ROOT / "tests/mutation/argued.txt").read_text().splitlines()
-    pairs = (line.rsplit(" | ", 1) for line in lines if line and not line.startswith("#"))
-    return {key.strip(): reason.strip() for key, reason in pairs}
+def noticing(work: Path, unit: str, stub: bool, seconds: float, cpu_seconds: int | None = None) -> str | None:
+    """The first C check that does not pass in this copy; one that takes longer than `seconds` does not."""
+    for name, command in checks_of(work, unit, stub).items():
+        if not ends_well(command, seconds, cpu_seconds=cpu_seconds):
+            return name
+    return None
 
 
 def copy_core(to: Path) -> None:
@@ -181,21 +143,104 @@ def copy_core(to: Path) -> None:
         shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("*.o", "*.ko"))
 
 
+class Gate:
+    """What came of the mutants so far."""
+
+    def __init__(self, work: Path, stub: bool, rust: bool) -> None:
+        """Compile the Rust tests and, in the copy, the core."""
+        self.work, self.stub, self.rust = work, stub, None
+        self.reasons = argued()
+        self.noticed: dict[str, Counter[str]] = {}
+        self.survivors = self.excused = 0
+        self.limits: dict[str, tuple[float, int]] = {}
+        if rust:
+            self.rust, self.library = RustTests(), Library(work / "core", work / "lib")
+            # The first run of each test sets its limit.
+            for tests in (self.rust.short, self.rust.long):
+                failing = tests(work / "lib", CLEAN_SECONDS_MAX)
+                if failing:
+                    raise CannotBuildError(f"{failing} fails")
+
+    def limit(self, unit: str) -> tuple[float, int]:
+        """Seconds for each C check of a unit, and of the processor for each process of one."""
+        checks = CHECKS.get(unit, "module")
+        if checks not in self.limits:
+            begun, cpu_begun = time.monotonic(), children_cpu_seconds()
+            failing = noticing(self.work, unit, self.stub, CLEAN_SECONDS_MAX)
+            if failing:
+                raise CannotBuildError(f"{failing} fails for {unit}")
+            # Compilers and checks, which took this long in all.
+            cpu_seconds = 10 + int(children_cpu_seconds() - cpu_begun)
+            self.limits[checks] = max(SECONDS_MIN, 2 * (time.monotonic() - begun)), cpu_seconds
+        return self.limits[checks]
+
+    def notices(self, mutant: Mutant) -> str | None:
+        """The check that notices the mutant, which is in the copy: the first by cost."""
+        seconds, cpu_seconds = self.limit(mutant.path.stem)
+        if self.rust:
+            if not self.library.make(self.library.of(mutant.path.name), SECONDS_MIN):
+                return "compiler"
+            failing = self.rust.short(self.work / "lib", seconds)
+            if failing:
+                return failing
+        failing = noticing(self.work, mutant.path.stem, self.stub, seconds, cpu_seconds)
+        if failing or not self.rust:
+            return failing
+        return self.rust.long(self.work / "lib", seconds)
+
+    def attempt(self, mutant: Mutant, told: bool) -> None:
+        """Try one, and print it if it survives or is to be told of."""
+        self.limit(mutant.path.stem)
+        target = self.work / "core" / mutant.path.name
+        whole = target.read_text()
+        target.write_text(mutant.text)
+        check = self.notices(mutant)
+        target.write_text(whole)
+        if self.rust:
+            self.library.stale |= self.library.of(mutant.path.name)
+        self.noticed.setdefault(mutant.path.name, Counter())[check or "survived"] += 1
+        place = f"core/{mutant.path.name}:{mutant.line}: {mutant.what}"
+        if check is None:
+            reason = self.reasons.get(f"core/{mutant.path.name}: {mutant.what}")
+            print(f"survived: {place}" + (f" (argued: {reason})" if reason else ""), flush=True)
+            self.excused += reason is not None
+            self.survivors += 1
+            self.noticed[mutant.path.name]["argued"] += reason is not None
+        elif told:
+            print(f"noticed by {check}: {place}", flush=True)
+
+    def report(self, count: int) -> None:
+        """Print the counts, also of a run that was interrupted."""
+        by_check: Counter[str] = Counter()
+        for file, those in sorted(self.noticed.items()):
+            survived, excused = those.pop("survived", 0), those.pop("argued", 0)
+            tried = those.total() + survived
+            print(f"{file}: {those.total()} of {tried} noticed, {excused} of {survived} survivors argued")
+            by_check += those
+        print("noticed by: " + ", ".join(f"{n} {check}" for check, n in by_check.most_common()))
+        tried = by_check.total() + self.survivors
+        print(f"{by_check.total()} of {tried} were noticed, {self.excused} of {self.survivors} survivors are argued")
+        if tried < count:
+            print(f"{count - tried} were not tried")
+        sys.stdout.flush()
+
+
 def main() -> int:
     """Run the gate."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("units", nargs="*", default=UNITS, help="units of the core")
+    parser.add_argument("units", nargs="*", default=UNITS, help="units of the core, or files such as decide.h")
     parser.add_argument("--count", type=int, default=40, help="mutants to draw; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--at", metavar="UNIT[.h]:LINE", action="append", help="the mutants of this line; may be repeated"
     )
-    parser.add_argument("--no-stub", action="store_true", help="the core's checks alone")
+    parser.add_argument("--no-stub", action="store_true", help="without the device-mapper target in user space")
+    parser.add_argument("--no-rust", action="store_true", help="without the Rust tests")
     wanted = parser.parse_args()
     end_with_children()
     every = []
     for unit in wanted.units:
-        for file in sorted((ROOT / "core").glob(f"{unit}.[ch]")):
+        for file in sorted((ROOT / "core").glob(unit if "." in unit else f"{unit}.[ch]")):
             those = list(mutants(file))
             every += [m._replace(what=what) for m, what in zip(those, numbered(m.what for m in those), strict=True)]
     if wanted.at:
@@ -203,34 +248,24 @@ def main() -> int:
     count = len(every) if wanted.at else min(wanted.count or len(every), len(every))
     drawn = random.Random(wanted.seed).sample(every, count)
     print(f"seed {wanted.seed}: {count} of {len(every)} mutants of {' '.join(wanted.units)}", flush=True)
-    reasons, survived, excused = argued(), [], 0
     with tempfile.TemporaryDirectory(prefix="linnet-mutate-") as folder:
         work = Path(folder)
         copy_core(work)
-        limits: dict[str, tuple[float, int]] = {}
-        for mutant in drawn:
-            target, unit = work / "core" / mutant.path.name, mutant.path.stem
-            checks = CHECKS.get(unit, "")
-            if checks not in limits:
-                begun, cpu_begun = time.monotonic(), children_cpu_seconds()
-                if not passes(work, unit, not wanted.no_stub, CLEAN_SECONDS_MAX):
-                    print(f"the checks of {unit} fail without a mutant", file=sys.stderr)
-                    return 77
-                # Of each process: compilers and checks, which took this long in all.
-                cpu_seconds = 10 + int(children_cpu_seconds() - cpu_begun)
-                limits[checks] = max(SECONDS_MIN, 2 * (time.monotonic() - begun)), cpu_seconds
-            whole = target.read_text()
-            target.write_text(mutant.text)
-            if passes(work, unit, not wanted.no_stub, *limits[checks]):
-                place = f"core/{mutant.path.name}:{mutant.line}: {mutant.what}"
-                reason = reasons.get(f"core/{mutant.path.name}: {mutant.what}")
-                print(f"survived: {place}" + (f" (argued: {reason})" if reason else ""), flush=True)
-                excused += reason is not None
-                survived.append(place)
-            target.write_text(whole)
-    print(f"{count - len(survived)} of {count} were noticed, {excused} of {len(survived)} survivors are argued")
-    return int(len(survived) > excused)
+        try:
+            gate = Gate(work, not wanted.no_stub, not wanted.no_rust)
+            try:
+                for number, mutant in enumerate(drawn, 1):
+                    gate.attempt(mutant, told=wanted.at is not None)
+                    if number % 50 == 0:
+                        print(f"{number} of {count}", flush=True)
+            finally:
+                gate.report(count)
+        except CannotBuildError as error:
+            print(f"without a mutant: {error}", file=sys.stderr)
+            return 77
+    return int(gate.survivors > gate.excused)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with alone():
+        sys.exit(main())

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import crate
-from mutate import CLEAN_SECONDS_MAX, ROOT, SECONDS_MIN, copy_core, end_with_children, passes
+from common import CLEAN_SECONDS_MAX, ROOT, SECONDS_MIN, WORK, alone, copy_sources, end_with_children
+from mutate import copy_core, noticing
 
 CORE = "core"
 """The checks of the C core and of the device-mapper target in user space; otherwise the name of a crate."""
@@ -93,7 +94,7 @@ NAMED = [
 
 def notices(work: Path, mutant: Named, seconds: float) -> bool:
     """Whether its checks notice a mutant."""
-    tree = work if mutant.checks == CORE else crate.WORK / "tree"
+    tree = work if mutant.checks == CORE else WORK / "tree"
     target = tree / mutant.file
     whole = target.read_text()
     target.write_text(whole.replace(mutant.old, mutant.new))
@@ -106,7 +107,7 @@ def notices(work: Path, mutant: Named, seconds: float) -> bool:
 def holds(work: Path, checks: str, seconds: float) -> bool:
     """Whether the checks pass in the copy."""
     if checks == CORE:
-        return passes(work, "decide", True, seconds)
+        return noticing(work, "decide", True, seconds) is None
     return bool(crate.survives("core" if checks == "core-crate" else checks, seconds, {}))
 
 
@@ -118,7 +119,7 @@ def main() -> int:
             print(f"{mutant.file}: `{mutant.old.strip()}` is not there once: adapt '{mutant.what}'", file=sys.stderr)
             return 2
     lived, seconds = 0, dict[str, float]()
-    crate.copy_sources()
+    copy_sources(WORK / "tree")
     with tempfile.TemporaryDirectory(prefix="linnet-mutate-") as folder:
         work = Path(folder)
         copy_core(work)
@@ -141,4 +142,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with alone():
+        sys.exit(main())

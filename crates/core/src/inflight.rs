@@ -72,10 +72,9 @@ pub struct Raw {
     slow_written_pages: u64,
     reads: u32,
     writes: u32,
-    oldest_read: u32,
     newest_read: u32,
     seen: u32,
-    spare: u32,
+    spare: [u32; 2],
     page_reads: PageReads,
 }
 

@@ -137,6 +137,69 @@ fn a_failing_replica_is_left_out_longer_each_time_and_comes_back() {
     assert_eq!((replica.in_flight(), replica.pending_pages(), replica.ewma_ns()), (0, 0, 20));
 }
 
+#[test]
+fn a_read_that_completes_ends_the_absence_at_once_even_at_time_zero() {
+    let settings = Settings { errors_max: 1, ..Settings::default() };
+    let mut replica = Replica::new(0, false);
+    let flights = [0, 4096].map(|offset_bytes| replica.arrive(&settings, 0, &read(offset_bytes), false));
+    replica.fail(&settings, &flights[0], 0);
+    assert!(replica.is_out(0));
+    replica.complete(&flights[1], 0);
+    let mut candidate = Candidate::default();
+    replica.describe(0, &mut candidate);
+    assert!(candidate.eligible && !replica.is_out(0));
+}
+
+#[test]
+fn a_probe_that_fails_is_repeated_once_the_state_has_expired_again() {
+    let settings = Settings { age_ns: 1000, errors_max: 3, ..Settings::default() };
+    let mut replica = Replica::new(0, false);
+    let wants_probe = |replica: &Replica, now| {
+        let mut candidate = Candidate::default();
+        replica.describe(now, &mut candidate);
+        candidate.wants_probe(&settings, Policy::EwmaInflight, now)
+    };
+    let flight = replica.arrive(&settings, 0, &read(0), false);
+    replica.complete(&flight, 100);
+    assert!(!wants_probe(&replica, 1099) && wants_probe(&replica, 1100));
+    let probe = replica.arrive(&settings, 1100, &read(0), true);
+    assert!(!wants_probe(&replica, 5000), "it is in flight");
+    replica.fail(&settings, &probe, 1150);
+    assert_eq!(replica.learnt_ns(), 1100);
+    assert!(!wants_probe(&replica, 2099) && wants_probe(&replica, 2100));
+    let probe = replica.arrive(&settings, 2100, &read(0), true);
+    replica.withdraw(&probe, 2150);
+    assert!(!wants_probe(&replica, 3099) && wants_probe(&replica, 3100));
+}
+
+#[test]
+fn the_state_of_a_replica_holds_no_prediction_of_an_earlier_read() {
+    let mut replica = Replica::new(0, false);
+    let flight = replica.arrive(&Settings::default(), 0, &read(0), false);
+    replica.complete(&flight, 100);
+    let mut candidate = Candidate { score: 7, known: true, slow: true, probing: true, ..Candidate::default() };
+    replica.describe(200, &mut candidate);
+    let expected = Candidate { ewma_ns: 100, learnt_ns: 100, eligible: true, ..Candidate::default() };
+    assert_eq!(candidate, expected);
+    replica.set_network(Some(&network())).expect("31 to 2");
+    (candidate.known, candidate.slow) = (true, true);
+    replica.ask(4096, &mut candidate);
+    assert_eq!(candidate, expected, "its network predicts nothing before four reads");
+}
+
+#[test]
+fn a_read_without_a_choice_needs_no_decision() {
+    let on = Settings { policy: Policy::Best, ..Settings::default() };
+    let choices = [(on, false), (Settings { policy: Policy::Baseline, ..on }, true), (Settings { on: 0, ..on }, true)];
+    for (settings, of_several) in choices {
+        for usable in 1..=u8::MAX {
+            let single = usable.is_power_of_two();
+            assert_eq!(settings.decides_nothing(usable, false), of_several || single, "{usable:b} of {settings:?}");
+            assert!(!settings.decides_nothing(usable, true), "{usable:b}: whether to revoke is a decision");
+        }
+    }
+}
+
 /// The decision of linnos if the network of the first of two replicas predicts slow.
 fn ask_slow(replica: &Replica, settings: &Settings, revokes: &mut Budget, now_ns: Nanos) -> Answer {
     let mut decision = Decision::new();

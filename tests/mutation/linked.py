@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The Rust tests of ``crates/core`` and ``crates/array`` on a changed C core.
+
+They are compiled once, against the core as a shared library. A mutant needs the library of its own copy of the core and
+no Rust compiler: a unit takes a fraction of a second, a header the units that include it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from common import LONG, ROOT, SHORT, WORK, Used, copy_sources, ends_well, tests_pass
+
+NAME = "linnet_core"
+# As crates/core/build.rs, with less optimisation: mutants compile sooner, and the bits do not depend on it.
+FLAGS = ["-std=c11", "-fPIC", "-O1", "-ffp-contract=off", "-fno-math-errno", "-Wno-psabi", "-w"]
+SETS = {
+    "avx2": ["-mavx2"],
+    "avx512": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni", "-mprefer-vector-width=512"],
+}
+KINDS = {"module", "integer", "tune", "fpu", "float"}
+
+
+class CannotBuildError(Exception):
+    """The core or the tests do not compile without a mutant."""
+
+
+class Library:
+    """The core of one directory as a shared library."""
+
+    def __init__(self, core: Path, to: Path) -> None:
+        """Compile all of it; ``to`` is a directory for what is compiled."""
+        self.core, self.to = core, to
+        to.mkdir(parents=True, exist_ok=True)
+        self.commands: dict[str, list[str]] = {}
+        lines = (core / "UNITS").read_text().splitlines()
+        for words in (line.split() for line in lines if line and not line.startswith("#")):
+            name, kind, *symbol = words
+            if kind not in KINDS:
+                raise CannotBuildError(f"UNITS: {' '.join(words)}")
+            self._add(core / f"{name}.c", name, [])
+            # crates/core/build.rs has these on one architecture alone.
+            for own, flags in SETS.items() if symbol and os.uname().machine == "x86_64" else ():
+                self._add(core / f"{name}.c", f"{name}-{own}", [*flags, f"-D{symbol[0].upper()}={symbol[0]}_{own}"])
+        self._add(ROOT / "crates/core/src/inline.c", "inline", [])
+        self.reads = {name: self._reads(command) for name, command in self.commands.items()}
+        self.stale = set(self.commands)
+        """What belongs to another state of the sources."""
+        if not self.make(set(), 600):
+            raise CannotBuildError(str(core))
+
+    def _add(self, source: Path, name: str, flags: list[str]) -> None:
+        self.commands[name] = ["cc", *FLAGS, *flags, f"-I{self.core}", "-c", str(source), "-o", str(self._object(name))]
+
+    def _object(self, name: str) -> Path:
+        return self.to / f"{name}.o"
+
+    def _reads(self, command: list[str]) -> set[str]:
+        """The names of the files of the core that this command reads."""
+        listed = [*command[: command.index("-c")], "-MM", command[command.index("-c") + 1]]
+        told = subprocess.run(listed, check=True, capture_output=True, text=True).stdout
+        return {Path(word).name for word in told.split()}
+
+    def of(self, file: str) -> set[str]:
+        """What to compile again if this file of the core changes."""
+        return {name for name, read in self.reads.items() if file in read}
+
+    def make(self, names: set[str], seconds: float) -> bool:
+        """Compile these and what is stale, and link; false if that fails."""
+        names, self.stale = self.stale | names, set()
+        if not all(ends_well(self.commands[name], seconds) for name in sorted(names)):
+            return False
+        objects = [str(self._object(name)) for name in self.commands]
+        return bool(ends_well(["cc", "-shared", *objects, "-o", str(self.to / f"lib{NAME}.so")], seconds))
+
+
+class RustTests:
+    """The compiled tests."""
+
+    def __init__(self) -> None:
+        """Compile them, unless nothing has changed since the last run."""
+        tree, lib = WORK / "tree-core", WORK / "lib"
+        copy_sources(tree)
+        Library(tree / "core", lib)
+        versions = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout.splitlines()
+        host = next(line.removeprefix("host: ") for line in versions if line.startswith("host: "))
+        override = f"target.{host}.{NAME}.rustc-link"
+        command = ["cargo", "test", "--quiet", "--locked", "-p", "linnet-core", "-p", "linnet-array", "--tests"]
+        command += ["--config", f'{override}-lib=["dylib={NAME}"]', "--config", f'{override}-search=["native={lib}"]']
+        command += ["--no-run", "--message-format=json"]
+        own = os.environ | {"CARGO_TARGET_DIR": str(WORK / "target-core")}
+        told = subprocess.run(command, check=False, stdout=subprocess.PIPE, cwd=tree, env=own)
+        if told.returncode:
+            raise CannotBuildError("the tests of crates/core and crates/array")
+        messages = [json.loads(line) for line in told.stdout.splitlines()]
+        self.programs = [
+            (message["executable"], Path(message["manifest_path"]).parent, message["target"]["name"])
+            for message in messages
+            if message.get("executable")
+        ]
+        self.used: Used = {}
+
+    def failing(self, library: Path, which: list[str], seconds: float) -> str | None:
+        """The crate and the program of the first that does not pass on this library; None if all pass."""
+        for program, crate, name in self.programs:
+            if which == LONG and crate.name != "array":
+                continue
+            own = {"LD_LIBRARY_PATH": str(library)}
+            if not tests_pass([program, "--quiet", *which], crate, seconds, self.used, own):
+                return f"crates/{crate.name} ({name})" + (" long" if which == LONG else "")
+        return None
+
+    def short(self, library: Path, seconds: float) -> str | None:
+        """As `failing`, of short tests."""
+        return self.failing(library, SHORT, seconds)
+
+    def long(self, library: Path, seconds: float) -> str | None:
+        """As `failing`, of long ones."""
+        return self.failing(library, LONG, seconds)
