@@ -103,6 +103,8 @@ static void incremental(struct ready *ready, const uint8_t *inputs)
 	memset(net, 0xa5, tables->incremental_size);
 	memset(heir, 0xa5, tables->incremental_size);
 	check(linnet_incremental_init(net, tables->incremental_size - 1, tables, NULL) == LINNET_E_MEMORY, "small memory passed");
+	check(linnet_incremental_init((void *)((char *)net + 1), tables->incremental_size, tables, NULL) == LINNET_E_MEMORY,
+	      "memory at an odd address passed");
 	check(linnet_incremental_init(net, tables->incremental_size, tables, NULL) == 0, "incremental network refused");
 	for (int i = 0; i < LINNET_HISTORY; i++)
 		linnet_incremental_note_read(net, 0, 1000 * (uint64_t)join(inputs + 15 + 4 * i, 4), join(inputs + 3 * i, 3));
