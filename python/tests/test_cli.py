@@ -77,7 +77,18 @@ def test_fit_and_evaluate_agree_on_the_held_out_half(linnet, file: Path, tmp_pat
 
 
 def test_compare_has_the_promised_rows_and_repeats_to_the_byte(linnet, file: Path) -> None:
-    command = ["compare", "--trace", file, "--policy", "baseline,linnos+hl,oracle", "--seed", 5, "--json"]
+    command = [
+        "compare",
+        "--trace",
+        file,
+        "--policy",
+        "baseline,linnos+hl",
+        "--policy",
+        "oracle",
+        "--seed",
+        5,
+        "--json",
+    ]
     first = linnet(*command)
     rows = json.loads(first.stdout)["rows"]
     assert [row["policy"] for row in rows] == ["baseline", "linnos+hl", "oracle"]

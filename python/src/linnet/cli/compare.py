@@ -61,8 +61,10 @@ def compare_command(
     preset: Presets = None,
     replicas: Replicas = 3,
     policy: Annotated[
-        str | None,
-        typer.Option(help="Policies, separated by commas.", autocompletion=complete_policy, show_default="all"),
+        list[str] | None,
+        typer.Option(
+            help="Policies, separated by commas; may be repeated.", autocompletion=complete_policy, show_default="all"
+        ),
     ] = None,
     share: Share = None,
     rerate: Rerate = 1.0,

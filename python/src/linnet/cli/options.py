@@ -160,12 +160,12 @@ def checked_presets(presets: Sequence[str] | None) -> list[str]:
     return arrays
 
 
-def parse_policies(text: str | None) -> list[str]:
-    """The policies of a comma-separated list; all of them for none given."""
+def parse_policies(given: Sequence[str] | None) -> list[str]:
+    """The policies of comma-separated lists; all of them for none given."""
     known = _native.policies()
-    if text is None:
+    if not given:
         return known
-    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    chosen = [name.strip() for text in given for name in text.split(",") if name.strip()]
     for name in chosen:
         try:
             _native.check_policy(name)

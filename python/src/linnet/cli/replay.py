@@ -21,7 +21,12 @@ def replay_command(
         typer.Option("--uri", "-u", help="NBD address of a drive. Give it once per drive.", show_default=False),
     ],
     trace: Traces = None,
-    policy: Annotated[str, typer.Option(help="Policies, separated by commas, one after the other.")] = "baseline",
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Policies, separated by commas, one after the other; may be repeated.", show_default="baseline"
+        ),
+    ] = None,
     model: Annotated[
         list[Path] | None, typer.Option("--model", "-m", help="Model file: one per drive, or one for all.")
     ] = None,
@@ -40,7 +45,7 @@ def replay_command(
 
     Example: [bold]linnet replay -t a.csv -u 'nbd+unix:///drive0?socket=drives.sock' --policy baseline --overwrite[/]
     """
-    chosen = parse_policies(policy)
+    chosen = parse_policies(policy or ["baseline"])
     models = [Model.load(path) for path in model or []]
     if len(models) == 1:
         models *= len(uri)

@@ -126,7 +126,7 @@ def averages(section: Section) -> str:
 def inflections(section: Section) -> str:
     """Each device's read latency distribution with its inflection point, above the boost curve it maximises."""
     own = section.own
-    figure = blank(2.9 * len(own), 4.2)
+    figure = blank(2.9 * max(3, len(own)), 4.2)
     grid = figure.subplots(2, len(own), squeeze=False, height_ratios=[2, 1])
     for above, below, (device, report) in zip(grid[0], grid[1], own.items(), strict=True):
         point = report["inflection"]
@@ -143,11 +143,18 @@ def inflections(section: Section) -> str:
 
 
 def _distribution(axes: Axes, values: NDArray[np.uint64], point: dict[str, Any]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     shares = np.linspace(0.5, 0.9999, 400)
     axes.plot(_quantiles(values, shares) / 1000, shares, color="#4d4d4d", linewidth=1.4)
     axes.axvline(point["latency_us"], color="#d62728", linestyle="--", linewidth=0.9)
     axes.axhline(point["percentile"] / 100, color="#d62728", linestyle="--", linewidth=0.9)
     axes.set_xscale("log")
+    # Within a decade or so its own labels are too few, and those between decades are too long.
+    least, most = _quantiles(values, [0.5, 0.9999])
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 30 * least else (1,)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("read latency, µs")
 
 

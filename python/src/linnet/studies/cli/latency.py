@@ -50,7 +50,7 @@ def latency_command(
     """
     if limit:
         require("study", "--limit")
-    names = parse_policies(policy)
+    names = parse_policies(None if policy is None else [policy])
     arrays = list(presets()) if preset == "all" else chosen_of(presets(), preset, "--preset")
     made = chosen_of(workloads(), ",".join(workload), "--workload") if workload else []
     try:

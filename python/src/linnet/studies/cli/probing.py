@@ -34,7 +34,7 @@ def probing_command(
     Example: [bold]linnet study probing -w az-e --probe-share 0.01,0.05[/]
     """
     check_preset(preset)
-    names = parse_policies(policy)
+    names = parse_policies([policy])
     try:
         shares = [float(part) for part in probe_share.split(",")]
     except ValueError as error:
