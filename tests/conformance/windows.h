@@ -56,4 +56,37 @@ static void windows(char **words, size_t count)
 	}
 }
 
+/* Rounding, limits and the steps between verdicts; vectors of windows seldom meet them. */
+static void verdicts_at_limits(void)
+{
+	struct linnet_pattern p = { .accesses = 100, .jumps = 2, .added = 2 * 4096, .used_q16 = 1310 };
+	struct linnet_readahead_verdict verdict;
+	struct linnet_rule rule;
+	/* Pages of a run, and the KiB of the ladder that hold half of it. */
+	const uint32_t runs[][2] = { { 7, 16 }, { 8, 16 }, { 9, 32 }, { 32, 64 }, { 33, 128 }, { 40000, 128 } };
+
+	/* 1 - 0.8 / sqrt(n), the root rounded down at 12 bits of fraction. */
+	check(linnet_certainty_ppm(0) == 200000 && linnet_certainty_ppm(1) == 200000, "certainty of one");
+	check(linnet_certainty_ppm(5) == 642193 && linnet_certainty_ppm(64) == 900000, "certainty");
+	check(linnet_certainty_ppm((uint64_t)1 << 39) == 999999 && linnet_certainty_ppm(UINT64_MAX) == 999999, "most certainty");
+	check(linnet_scattered_ppm(&p) == 860000, "two wasteful jumps are enough");
+	p.used_q16++;
+	check(linnet_scattered_ppm(&p) == linnet_certainty_ppm(2), "what was used was no waste");
+	linnet_rule_init(&rule);
+	rule.sequential_pages = 50000;
+	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+		p.run_pages_q16 = (uint64_t)runs[i][0] << 16;
+		memset(&verdict, 0xa5, sizeof(verdict));
+		check(linnet_rule_decide(&rule, &p, &verdict) == 1 && verdict.reading == LINNET_READING_RUNS, "runs");
+		check(verdict.kib == runs[i][1], "half a run");
+	}
+	memset(&verdict, 0xa5, sizeof(verdict));
+	linnet_model_verdict(&rule, &p, rule.random_kib, 1000000, &verdict);
+	check(verdict.reading == LINNET_READING_RANDOM && verdict.kib == rule.random_kib, "the smallest value is for random reads");
+	linnet_model_verdict(&rule, &p, rule.random_kib + 1, 1000000, &verdict);
+	check(verdict.reading == LINNET_READING_RUNS && verdict.confidence_ppm == linnet_certainty_ppm(2), "more is for runs");
+	linnet_model_verdict(&rule, &p, LINNET_READAHEAD_DEFAULT_KIB, 7, &verdict);
+	check(verdict.reading == LINNET_READING_SEQUENTIAL && verdict.confidence_ppm == 7, "the default is for order");
+}
+
 #endif
