@@ -55,8 +55,8 @@ UNITS = [
 CHECKS = {
     "ledger": "check-ledger-model",
     **dict.fromkeys(("forest", "forest_file"), "check-place"),
-    **dict.fromkeys(("cart", "govern", "knob", "normalise", "online", "pattern", "ring"), "check-tune"),
-    **dict.fromkeys(("small", "tree", "verdict"), "check-tune"),
+    **dict.fromkeys(("cart", "govern", "knob", "normalise", "online", "ring", "small", "tree"), "check-tune"),
+    **dict.fromkeys(("pattern", "verdict"), "check-user check-tune"),
     **dict.fromkeys(("float", "loops", "loss", "prune_vectors", "quantise", "train"), ""),
 }
 # What is replaced, and by what; each match of each is a mutant.
@@ -119,9 +119,9 @@ def checks_of(work: Path, unit: str, stub: bool) -> dict[str, list[str]]:
     """The commands of a unit's C checks in this copy, by name."""
     # Once as plainly as a kernel compiles it; once with sanitizers and this machine's instructions, whose code differs.
     plain, native = "-O1 -ffp-contract=off -w", "-O1 -march=native -ffp-contract=off -w -fsanitize=address,undefined"
-    checks = [CHECKS[unit]] if unit in CHECKS else ["check-user", "check-debug"]
+    checks = CHECKS.get(unit, "check-user check-debug").split()
     flags = [f"USER_FLAGS={plain}", f"DEBUG_FLAGS={native} -fno-sanitize-recover=all"]
-    commands = {check: ["make", "-s", "-C", str(work / "core"), check, *flags] for check in checks if check}
+    commands = {check: ["make", "-s", "-C", str(work / "core"), check, *flags] for check in checks}
     if stub and unit not in CHECKS:
         # The shortest of these.
         target = ["make", "-s", "-C", str(work / "kernel/stub"), "check", "INPUTS=4000", "DEBUG=-O1 -w"]
