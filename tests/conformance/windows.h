@@ -65,6 +65,8 @@ static void verdicts_at_limits(void)
 	/* Pages of a run, and the KiB of the ladder that hold half of it. */
 	const uint32_t runs[][2] = { { 7, 16 }, { 8, 16 }, { 9, 32 }, { 32, 64 }, { 33, 128 }, { 40000, 128 } };
 
+	for (size_t i = 0; i < LINNET_READAHEAD_LEVELS; i++)
+		check(linnet_readahead_ladder[i] == 8u << i, "a step of the ladder");
 	/* 1 - 0.8 / sqrt(n), the root rounded down at 12 bits of fraction. */
 	check(linnet_certainty_ppm(0) == 200000 && linnet_certainty_ppm(1) == 200000, "certainty of one");
 	check(linnet_certainty_ppm(5) == 642193 && linnet_certainty_ppm(64) == 900000, "certainty");
