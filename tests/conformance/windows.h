@@ -87,6 +87,8 @@ static void verdicts_at_limits(void)
 	check(verdict.reading == LINNET_READING_RANDOM && verdict.kib == rule.random_kib, "the smallest value is for random reads");
 	linnet_model_verdict(&rule, &p, rule.random_kib + 1, 1000000, &verdict);
 	check(verdict.reading == LINNET_READING_RUNS && verdict.confidence_ppm == linnet_certainty_ppm(2), "more is for runs");
+	linnet_model_verdict(&rule, &p, LINNET_READAHEAD_DEFAULT_KIB, 1000000, &verdict);
+	check(verdict.confidence_ppm == linnet_certainty_ppm(p.accesses), "reads in order count one by one");
 	linnet_model_verdict(&rule, &p, LINNET_READAHEAD_DEFAULT_KIB, 7, &verdict);
 	check(verdict.reading == LINNET_READING_SEQUENTIAL && verdict.confidence_ppm == 7, "the default is for order");
 }
