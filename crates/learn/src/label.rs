@@ -46,9 +46,17 @@ pub fn label_periods(
 
 /// The devices of which a period has no read that can become a row, so that no model can be fitted to them and tested.
 pub fn without_rows(train: &[&[IoRecord]], test: &[&[IoRecord]]) -> Vec<usize> {
-    let empty =
-        |records: &[IoRecord]| TrainingSet::from_records(records, Nanos::MAX).map_or(true, |set| set.is_empty());
-    (0..train.len().min(test.len())).filter(|&device| empty(train[device]) || empty(test[device])).collect()
+    let has = |records| rows_of(records, "").is_ok();
+    let without = train.iter().zip(test).enumerate().filter(|&(_, (earlier, later))| !has(earlier) || !has(later));
+    without.map(|(device, _)| device).collect()
+}
+
+/// The rows of one period of a device, without labels.
+fn rows_of(records: &[IoRecord], purpose: &'static str) -> Result<TrainingSet, Error> {
+    match TrainingSet::from_records(records, Nanos::MAX) {
+        Ok(set) if set.is_empty() => Err(Error::TooFewRows { purpose, rows: 0, least: 1 }),
+        other => other,
+    }
 }
 
 /// The rows of each device, split by time, without labels.
@@ -68,11 +76,7 @@ pub(crate) fn rows_of_periods(
     require(train.len() == test.len(), "test", test.len(), "one period for each device")?;
     let mut parts = Vec::with_capacity(train.len());
     for (device, (earlier, later)) in train.iter().zip(test).enumerate() {
-        let rows = |records, purpose| match TrainingSet::from_records(records, Nanos::MAX) {
-            Ok(set) if set.is_empty() => Err(Error::TooFewRows { purpose, rows: 0, least: 1 }),
-            other => other,
-        };
-        let both = rows(earlier, "training").and_then(|first| Ok((first, rows(later, "testing")?)));
+        let both = rows_of(earlier, "training").and_then(|first| Ok((first, rows_of(later, "testing")?)));
         parts.push(both.map_err(|error| Error::Device { device, source: Box::new(error) })?);
     }
     Ok(parts)

@@ -131,19 +131,19 @@ class Experiment:
         logs, later = self._at_once("profiling", [(partial(self._log, part), part) for part in parts])
         self.profile_latency_ns = [np.sort(log.read_latencies()) for log in logs]
         without = _native.without_rows(logs, later)
-        if len(without) == len(logs):
+        own = [device for device in range(len(logs)) if device not in without]
+        if not own:
             raise _native.LearnError(
                 f"{self.name}: no device has reads to learn from and to test on, apart from the first few, in "
                 f"{sum(map(len, logs)):,} records of training and {sum(map(len, later)):,} of testing: give a longer "
                 "trace, or one with more reads"
             )
-        sources = self._sources(without)
+        sources = self._sources(own)
         if not sources:
             return []
-        own = sorted(set(sources))
         step = self.progress.stage(f"{self.name}: fitting", len(own) * self.setup.fit.epochs * 2)
         shared = "," not in self.setup.preset
-        fitted = fit(
+        found = fit(
             [logs[device] for device in own],
             self.setup.seed,
             self.setup.fit,
@@ -152,23 +152,22 @@ class Experiment:
             shared_trees=shared,
             test=[later[device] for device in own],
         )
-        by_device = dict(zip(own, fitted, strict=True))
+        fitted = dict(zip(own, found, strict=True))
         self.fitted = [
-            by_device[source] if source == device else borrowed(by_device[source], source)
-            for device, source in enumerate(sources)
+            fitted[device] if device in own else borrowed(fitted[device_of], device_of)
+            for device, device_of in enumerate(sources)
         ]
         return self.fitted
 
-    def _sources(self, without: Sequence[int]) -> list[int]:
-        """Whose log gives each device its model; empty if a device has none."""
-        devices = range(self.setup.replicas)
+    def _sources(self, own: Sequence[int]) -> list[int]:
+        """Whose model each device has, where those of ``own`` can have one of their own; empty if a device has none."""
         presets = self.setup.preset.split(",")
-        preset = presets * len(devices) if len(presets) == 1 else presets
-        sources = [
-            next((one for one in (device, *devices) if one not in without and preset[one] == preset[device]), None)
-            for device in devices
-        ]
-        return [] if None in sources else [source for source in sources if source is not None]
+        if len(presets) == 1:
+            presets *= self.setup.replicas
+        first = {presets[device]: device for device in reversed(own)}
+        if not first.keys() >= set(presets):
+            return []
+        return [device if device in own else first[preset] for device, preset in enumerate(presets)]
 
     def _log(self, part: Sequence[Trace], step: Callable[[int], None]) -> list[Trace]:
         """What each device serves when every read goes to its own device."""
@@ -264,6 +263,11 @@ class Experiment:
 def borrowed(fitted: Fitted, device: int) -> Fitted:
     """The model of ``device`` for another one."""
     return replace(fitted, report=fitted.report | {"of_device": device})
+
+
+def own_models(reports: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """The reports of the devices that have a model of their own, by device."""
+    return {device: report for device, report in enumerate(reports) if "of_device" not in report}
 
 
 def borrowings(reports: Sequence[dict[str, Any]]) -> list[str]:

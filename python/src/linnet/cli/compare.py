@@ -34,7 +34,7 @@ from linnet.cli.options import (
     parse_policies,
 )
 from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
-from linnet.experiment import Experiment, Outcome, Setup, borrowings, periods
+from linnet.experiment import Experiment, Outcome, Setup, borrowings, own_models, periods
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.learning import FitSettings
@@ -137,12 +137,13 @@ def faster(traces: Sequence[Trace], factor: float) -> list[Trace]:
 def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     """Print one experiment: its models, then a row for each policy."""
     setup = experiment.setup
-    own = {i: one for i, one in enumerate(experiment.fitted) if "of_device" not in one.report}
-    if own:
-        show_fitted(list(own.values()), [f"device {i}" for i in own])
-    for sentence in borrowings([one.report for one in experiment.fitted]):
-        console.print(f"note: {sentence}")
-    if not experiment.fitted:
+    reports = [one.report for one in experiment.fitted]
+    if reports:
+        own = own_models(reports)
+        show_fitted([experiment.fitted[device] for device in own], [f"device {device}" for device in own])
+        for sentence in borrowings(reports):
+            console.print(f"note: {sentence}")
+    else:
         console.print("note: no models, because a device has no read to learn from, and no other is of its preset")
     rows = [outcome.row for outcome in outcomes]
     base = next((r["mean_us"] for r in rows if r["policy"] == "baseline"), None)

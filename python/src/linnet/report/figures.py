@@ -143,7 +143,7 @@ def inflections(section: Section) -> str:
 
 
 def _distribution(axes: Axes, values: NDArray[np.uint64], point: dict[str, Any]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     shares = np.linspace(0.5, 0.9999, 400)
     axes.plot(_quantiles(values, shares) / 1000, shares, color="#4d4d4d", linewidth=1.4)
@@ -153,7 +153,7 @@ def _distribution(axes: Axes, values: NDArray[np.uint64], point: dict[str, Any])
     # Within a decade or so its own labels are too few, and those between decades are too long.
     least, most = _quantiles(values, [0.5, 0.9999])
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 30 * least else (1,)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.12g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("read latency, µs")
 

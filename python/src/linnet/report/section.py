@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet.experiment import Experiment, Outcome
+from linnet.experiment import Experiment, Outcome, own_models
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Section:
     @property
     def own(self) -> dict[int, dict[str, Any]]:
         """The models of the devices that have one of their own, by device."""
-        return {device: report for device, report in enumerate(self.models) if "of_device" not in report}
+        return own_models(self.models)
 
     @classmethod
     def of(cls, experiment: Experiment, outcomes: Sequence[Outcome]) -> Section:

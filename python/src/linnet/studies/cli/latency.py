@@ -29,7 +29,7 @@ def latency_command(
         str, typer.Option(help="SSD model presets, separated by commas, or all.", autocompletion=complete_preset)
     ] = "consumer-deep",
     share: Shares = None,
-    policy: Annotated[str | None, typer.Option(help="Policies, separated by commas.")] = ",".join(POLICIES),
+    policy: Annotated[str, typer.Option(help="Policies, separated by commas.")] = ",".join(POLICIES),
     seconds: Seconds = 120.0,
     limit: Annotated[
         bool,
@@ -50,7 +50,7 @@ def latency_command(
     """
     if limit:
         require("study", "--limit")
-    names = parse_policies(None if policy is None else [policy])
+    names = parse_policies([policy])
     arrays = list(presets()) if preset == "all" else chosen_of(presets(), preset, "--preset")
     made = chosen_of(workloads(), ",".join(workload), "--workload") if workload else []
     try:
