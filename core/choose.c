@@ -14,8 +14,9 @@
  * get all reads.
  *
  * A replica that receives no reads cannot show that it has recovered. So the last three policies send it a read as a
- * probe when its state has expired: after age_ns if averages or the network decide, after probe_ages times that if the
- * trees do, because their features age by themselves.
+ * probe when its state has expired: after age_ns if a network decides, after probe_ages times that if averages or trees
+ * do. Each probe of a replica that is still slow costs a slow read, and averages do not shut a replica out: as the queues
+ * of the others grow, it gets reads again.
  *
  * Revokes need a shorter limit. linnet-best compares replicas and may still prefer one that its trees call slow. But a
  * caller that asks replicas in order skips a replica as long as its score is above 0, and trees that have seen a stall
@@ -157,7 +158,7 @@ static struct linnet_choice ask_in_order(const struct linnet_settings *settings,
 int linnet_wants_probe(const struct linnet_settings *settings, uint32_t policy, const struct linnet_candidate *replica,
 		       uint64_t now_ns)
 {
-	return policy >= LINNET_EWMA_INFLIGHT && wants_probe(policy, replica, silent_since_ns(settings, policy, now_ns));
+	return policy >= LINNET_EWMA_INFLIGHT && wants_probe(policy, replica, silent_since_ns(settings, now_ns));
 }
 
 struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,

@@ -42,9 +42,9 @@ static inline uint32_t least_expected(const struct linnet_candidate *replicas, u
 }
 
 /* A replica of which nothing has been learnt since then is probed. */
-static inline uint64_t silent_since_ns(const struct linnet_settings *settings, uint32_t policy, uint64_t now_ns)
+static inline uint64_t silent_since_ns(const struct linnet_settings *settings, uint64_t now_ns)
 {
-	uint64_t limit_ns = policy == LINNET_BEST ? times(settings->age_ns, settings->probe_ages) : settings->age_ns - 1;
+	uint64_t limit_ns = times(settings->age_ns, settings->probe_ages);
 
 	return now_ns > limit_ns ? now_ns - limit_ns : 0;
 }
@@ -61,7 +61,7 @@ static inline struct linnet_choice choose_from(const struct linnet_settings *set
 					       const struct linnet_candidate *replicas, uint32_t count, uint64_t now_ns,
 					       uint32_t preferred)
 {
-	uint64_t since_ns = silent_since_ns(settings, policy, now_ns);
+	uint64_t since_ns = silent_since_ns(settings, now_ns);
 	struct linnet_choice choice = { preferred, 0, 0 };
 
 	for (uint32_t k = 0; k < count; k++) {

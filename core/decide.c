@@ -163,7 +163,7 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
  */
 static int choose_at_once(struct linnet_decision *decision, const struct linnet_settings *settings)
 {
-	uint64_t since_ns = silent_since_ns(settings, LINNET_EWMA_INFLIGHT, decision->now_ns), least = UINT64_MAX;
+	uint64_t since_ns = silent_since_ns(settings, decision->now_ns), least = UINT64_MAX;
 	const struct linnet_candidate *own = decision->candidates, *end = own + decision->count, *best = own;
 
 	if (decision->usable != (1U << decision->count) - 1 || is_single(decision->usable))

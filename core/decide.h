@@ -48,7 +48,7 @@ struct linnet_settings {
 	uint64_t out_ns; /* first time out of service after errors; it doubles with each probe that fails */
 	uint64_t out_ns_max;
 	uint32_t errors_max;         /* consecutive errors that take a replica out of service */
-	uint32_t probe_ages;         /* linnet-best: a replica that is silent for this many age_ns is probed */
+	uint32_t probe_ages;         /* averages or trees: a replica that is silent for more age_ns than these is probed */
 	uint32_t revoke_ages;        /* a prediction of slow by trees allows revokes for this many age_ns */
 	uint32_t revokes_in_row_max; /* revokes of a replica without a read completing there; then one probes */
 	struct linnet_rate revokes;  /* of the reads that may be revoked */

@@ -317,7 +317,7 @@ void check_probes(void)
 	check_remove();
 	check_blocks();
 	put_model("random", "random.linnet");
-	check_expired("policy ewma-inflight", 11 * MS);
+	check_expired("policy ewma-inflight", 1001 * MS);
 	check_expired("policy linnet-best", 1001 * MS);
 	stub_firmware("linnet/random.linnet", NULL, 0);
 	check_above_md();

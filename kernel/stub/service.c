@@ -147,12 +147,12 @@ static void check_one_probe(void)
 	finish(both[0]);
 	finish(both[1]);
 	CHECK(tell(ti, "policy ewma-inflight") == 0, "policy");
-	stub_now += 20 * MS;
+	stub_now += 1001 * MS;
 	probes = count_of(ti, "probes", -1);
 	preferred = one(ti);
 	stub_run_works();
 	CHECK(count_of(ti, "probes", -1) == probes + 1 && count_of(ti, "own_probes", -1) == 1, "no probe");
-	stub_now += 20 * MS;
+	stub_now += 1001 * MS;
 	for (u32 n = 0; n < 4; n++) {
 		struct stub_bio *b = start(ti);
 

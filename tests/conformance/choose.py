@@ -37,11 +37,11 @@ def expired(policy, replica, now, age):
     if replica["probing"]:
         return False
     since = max(now - replica["learnt"], 0)
-    if policy == "linnet-best":
-        return replica["inflight"] == 0 and since > min(100 * age, LIMIT)
-    if policy == "linnos" and replica.get("revokes", 0) >= 1024:
-        return True
-    return since >= age
+    if policy == "linnos":
+        return replica.get("revokes", 0) >= 1024 or since >= age
+    if policy == "linnet-best" and replica["inflight"]:
+        return False
+    return since > min(100 * age, LIMIT)
 
 
 def choose(policy, replicas, now, age):

@@ -58,7 +58,7 @@ pub struct Settings {
     pub out_ns_max: Nanos,
     /// Consecutive errors that take a replica out of service.
     pub errors_max: u32,
-    /// linnet-best: a replica that is silent for this many `age_ns` is probed.
+    /// ewma-inflight and linnet-best: a replica that is silent for more `age_ns` than these is probed.
     pub probe_ages: u32,
     /// A prediction of slow by trees allows revokes for this many `age_ns`.
     pub revoke_ages: u32,

@@ -152,7 +152,7 @@ fn a_read_that_completes_ends_the_absence_at_once_even_at_time_zero() {
 
 #[test]
 fn a_probe_that_fails_is_repeated_once_the_state_has_expired_again() {
-    let settings = Settings { age_ns: 1000, errors_max: 3, ..Settings::default() };
+    let settings = Settings { age_ns: 999, probe_ages: 1, errors_max: 3, ..Settings::default() };
     let mut replica = Replica::new(0, false);
     let wants_probe = |replica: &Replica, now| {
         let mut candidate = Candidate::default();

@@ -53,9 +53,7 @@ class Way(NamedTuple):
 
 DEPLOY = {
     "shortest-queue": Way("dm target", "linnet dm create VOLUME DRIVE... --policy shortest-queue"),
-    "ewma-inflight": Way(
-        "dm target", "linnet dm create VOLUME DRIVE... --policy ewma-inflight, and age_ms=1000 of the module dm-linnet"
-    ),
+    "ewma-inflight": Way("dm target", "linnet dm create VOLUME DRIVE... --policy ewma-inflight"),
     "trees-only": Way(
         "dm target", "linnet fit -t LOG -o drive.linnet && linnet dm create VOLUME DRIVE... --model drive.linnet"
     ),
@@ -67,7 +65,7 @@ DEPLOY = {
         "your software", "a second read after the 95th percentile: speculative_retry = '95p', gRPC hedgingPolicy"
     ),
     "ewma-hedged": Way(
-        "library", "core/decide.h in your program: policy LINNET_EWMA_INFLIGHT, age_ns of 1 s, linnet_hedge_ask"
+        "library", "core/decide.h in your program: policy LINNET_EWMA_INFLIGHT, linnet_hedge_ask"
     ),
     "linnet-best": Way(
         "library",

@@ -5,10 +5,6 @@
 //! that `core/choose.c` prefers. They revoke nothing. For stalls that no host can predict, such as one busy die,
 //! linnet-best uses a hedge: a read that is overdue (`core/hedge.c`) is sent again, to the best of the other replicas.
 //!
-//! **ewma-inflight** probes a replica that was unread for a second, as linnet-best does. In the kernel it is what
-//! decides without a model: there it probes after `age_ns`, so that a replica that was slow once is back within a
-//! second.
-//!
 //! **ewma-hedged** is linnet-best without trees, and **trees-only** is linnet-best without the hedge. They show what
 //! each of the two is worth.
 //!
@@ -59,8 +55,6 @@ pub(crate) struct Core {
     /// The trees are constants: every read has the score 0, and no features are needed.
     constant: bool,
     latencies: Vec<Option<Latencies>>,
-    /// The averages expire after `probe_ages` times `age_ns`, as under linnet-best.
-    probes_late: bool,
     /// Hedge delay of each device.
     hedge_ns: Vec<Option<Nanos>>,
     /// Hedging of the array: the delay of linnet-best, and the budget for hedges of trees.
@@ -79,16 +73,10 @@ impl Core {
             trees: Vec::new(),
             constant: false,
             latencies: Vec::new(),
-            probes_late: false,
             hedge_ns: Vec::new(),
             hedging: None,
             decision: Decision::new(),
         }
-    }
-
-    /// ewma-inflight as a rival of linnet-best: it forgets a replica as late as that does. The kernel's keeps `age_ns`.
-    pub(crate) fn ewma_inflight() -> Core {
-        Core { probes_late: true, ..Core::averages("ewma-inflight", linnet_core::Policy::EwmaInflight) }
     }
 
     /// linnet-best.
@@ -223,8 +211,7 @@ impl Policy for Core {
     }
 
     fn settings(&self, given: Settings) -> Settings {
-        let ages = if self.probes_late { given.probe_ages.into() } else { 1 };
-        Settings { policy: self.policy, age_ns: given.age_ns.saturating_mul(ages), ..given }
+        Settings { policy: self.policy, ..given }
     }
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {

@@ -86,7 +86,7 @@ pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Bo
         "clone" => Box::new(plain::Cloning),
         "random" => Box::new(plain::Random),
         "shortest-queue" => Box::new(Core::averages("shortest-queue", linnet_core::Policy::ShortestQueue)),
-        "ewma-inflight" => Box::new(Core::ewma_inflight()),
+        "ewma-inflight" => Box::new(Core::averages("ewma-inflight", linnet_core::Policy::EwmaInflight)),
         "ewma-hedged" => Box::new(Core::ewma_hedged(learned, &settings)),
         "power-of-two" => Box::new(sampled::PowerOfTwo),
         "prequal" => Box::new(sampled::Prequal::new(learned.len())),

@@ -80,16 +80,16 @@ fn odds_weigh_against_the_wait() {
     assert_eq!(counts([0, 3 * TREE_ONE, 4 * TREE_ONE]), [1, 98, 1]);
     assert_eq!(counts([0, 4 * TREE_ONE, 4 * TREE_ONE]), [98, 1, 1]);
     assert_eq!(counts([-9 * TREE_ONE, -2 * TREE_ONE, -8 * TREE_ONE]), [1, 98, 1], "good odds are all the same");
-    // Without trees only the wait counts, and replicas that were unread for age_ns are probed.
+    // Without trees only the wait counts, and replicas that were unread for a hundred times age_ns are probed.
     let alone = |config| go(&mut one_slow(), &reads(100, 3_000_000), &[None, None, None], config);
-    assert_eq!(alone(Config::default()).log.iter().map(Vec::len).collect::<Vec<_>>(), [25, 50, 25]);
-    // The rival ewma-inflight decides in the same way, but probes as late as linnet-best does: after a second.
+    let probed = alone(Config { age_ns: 99_000, ..Config::default() });
+    assert_eq!(probed.log.iter().map(Vec::len).collect::<Vec<_>>(), [25, 50, 25]);
     let policy = policy("ewma-inflight", &learned(&[None, None, None]), &Config::default()).expect("a known name");
     let options = crate::RunOptions { array: Config::default(), log: true };
     let records = reads(100, 3_000_000);
     let averages = run(&mut one_slow(), &[&records], &[Thresholds::default(); 3], policy, &options, &mut ());
     let averages = averages.expect("the run succeeds");
-    assert_eq!(averages.log, alone(Config { age_ns: 1_000_000_000, ..Config::default() }).log);
+    assert_eq!(averages.log, alone(Config::default()).log);
     assert_eq!((averages.log[0].len(), averages.counters.probes), (1, 0), "0.3 s are too short for a probe");
 }
 
