@@ -56,6 +56,18 @@ def test_cells_of_one_trace_do_not_narrow_the_interval() -> None:
     assert together["high95"] - together["low95"] > 2 * (apart["high95"] - apart["low95"])
 
 
+@pytest.mark.parametrize("sizes", [[1], [7], [3, 1, 5]])
+def test_an_interval_is_that_of_a_bootstrap_as_it_is_defined(sizes: list[int]) -> None:
+    logs = np.random.default_rng(3).normal(size=sum(sizes))
+    groups = np.split(np.random.default_rng(4).permutation(len(logs)), np.cumsum(sizes)[:-1])
+    chance = np.random.default_rng(0)
+    means = []
+    for _ in range(worth.RESAMPLES):
+        drawn = chance.integers(len(groups), size=len(groups))
+        means.append(np.concatenate([logs[chance.choice(groups[k], size=len(groups[k]))] for k in drawn]).mean())
+    assert worth.interval(logs, groups) == tuple(np.exp(np.quantile(means, (0.025, 0.975))))
+
+
 def test_ties_are_broken_by_a_hash_and_nothing_else_moves() -> None:
     arrive = np.array([5, 5, 5, 5, 9, 9, 20], dtype=np.uint64)
     count = len(arrive)
