@@ -105,7 +105,7 @@ def test_a_fitted_preset_is_chosen_and_named() -> None:
         zeros,
         zeros.astype(np.uint64) + 100_000,
     )
-    name, factor, note = closest_preset([trace], Setup(preset="", replicas=2), None)
+    name, factor, note = closest_preset([trace], Setup(preset="", replicas=1), None)
     assert name in FITTED and name in note and "fitted" in note and factor is not None and factor < 3
 
 

@@ -120,17 +120,21 @@ def test_a_busy_array_is_found_on_a_tuning_seed(monkeypatch: pytest.MonkeyPatch)
     rate = worth_grid.busy_rate(cell, lambda source: [])
     assert seeds == [worth.split()["seeds"]["tuning"][0]]
 
+    first, _ = parts(cell, seeds[0], lambda source: [])
+    array = Array("970-evo", 3, seeds[0], None)
+
     def median(factor: float) -> float:
-        first, _ = parts(cell, seeds[0], lambda source: [])
-        array = Array("970-evo", 3, seeds[0], None)
         run = array.run([t.rerate(factor) for t in first], "baseline", [], seed=seeds[0], writes_to_all=True)
         return float(np.median(run.latency_ns()))
 
     assert median(rate) <= worth_grid.BUSY * median(rate / 64) < median(2 * rate)
 
 
-def test_kept_cells_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = [Cell(Source("bs-c"), worth_grid.worth_setup("sata", 3, seed, True), None, 1.0, 600) for seed in (100, 101)]
+def test_kept_cells_are_not_run_again(
+    tmp_path: Path, small_drive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setups = [worth_grid.worth_setup(str(small_drive), 3, seed, True) for seed in (100, 101)]
+    cells = [Cell(Source("bs-c"), setup, None, 1.0, 600) for setup in setups]
     ran: list[int] = []
 
     def rows_of(experiment: Any, writes: str) -> list[dict[str, Any]]:
