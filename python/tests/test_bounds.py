@@ -232,7 +232,7 @@ def test_stat_streams(linnet: Callable[..., subprocess.CompletedProcess[str]], l
 @pytest.mark.parametrize(
     "words",
     [
-        "rerate LARGE --factor 2 -o OUT.parquet",
+        pytest.param("rerate LARGE --factor 2 -o OUT.parquet", marks=pytest.mark.slow),
         pytest.param("convert LARGE -o OUT.csv", marks=pytest.mark.slow),
         pytest.param("merge LARGE LARGE --keep-tenants -o OUT.parquet", marks=pytest.mark.slow),
     ],

@@ -33,7 +33,7 @@ def fewest(loads: list[float], caps: list[float]) -> int:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_bound_is_never_above_the_best_packing(seed: int) -> None:
     chance = np.random.default_rng(seed)
-    loads, caps = chance.uniform(0.05, 0.6, 6), chance.uniform(0.2, 1.0, 6)
+    loads, caps = chance.uniform(0.05, 0.6, 5), chance.uniform(0.2, 1.0, 5)
     bound = lower_bound(loads, caps, classes=4, seconds=5)
     best = fewest(loads.tolist(), caps.tolist())
     assert bound <= best
