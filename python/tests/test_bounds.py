@@ -204,6 +204,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_guard_of_memory_follows_the_limit_of_the_process(large: Path) -> None:
     code = f"""
         from linnet import Trace, TraceError
@@ -218,6 +219,7 @@ def test_the_guard_of_memory_follows_the_limit_of_the_process(large: Path) -> No
     assert "RLIMIT_AS" in done.stdout
 
 
+@pytest.mark.slow
 def test_stat_streams(linnet: Callable[..., subprocess.CompletedProcess[str]], large: Path, tmp_path: Path) -> None:
     """Statistics of a file that does not fit in the memory that the command may take."""
     path = tmp_path / "made.parquet"
@@ -229,12 +231,13 @@ def test_stat_streams(linnet: Callable[..., subprocess.CompletedProcess[str]], l
     assert json.loads(done.stdout)["records"] == RECORDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param("rerate LARGE --factor 2 -o OUT.parquet", marks=pytest.mark.slow),
-        pytest.param("convert LARGE -o OUT.csv", marks=pytest.mark.slow),
-        pytest.param("merge LARGE LARGE --keep-tenants -o OUT.parquet", marks=pytest.mark.slow),
+        "rerate LARGE --factor 2 -o OUT.parquet",
+        "convert LARGE -o OUT.csv",
+        "merge LARGE LARGE --keep-tenants -o OUT.parquet",
     ],
 )
 def test_what_goes_from_file_to_file_streams(linnet, large: Path, tmp_path: Path, words: str) -> None:
@@ -263,6 +266,7 @@ def test_what_does_not_fit_is_refused_and_the_limit_named(linnet, large: Path, t
         assert done.returncode == 0 or (done.returncode == 1 and "RLIMIT_AS" in done.stderr), (words, done.stderr)
 
 
+@pytest.mark.slow
 def test_what_must_fit_takes_a_part_or_is_refused(linnet, large: Path) -> None:
     """A part of a trace is blocks of it, and is said; the whole is refused by name where it does not fit."""
     part = Trace.read(large, most=100_000)

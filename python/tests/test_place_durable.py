@@ -172,6 +172,7 @@ def test_a_full_disk_is_said_and_survived(tmp_path: Path) -> None:
         check_books(service.client(), placed)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="skipped: mounting a small file system needs root")
 def test_a_small_file_system_that_fills_up(tmp_path: Path) -> None:
     disk = tmp_path / "disk"

@@ -130,9 +130,7 @@ def test_a_busy_array_is_found_on_a_tuning_seed(monkeypatch: pytest.MonkeyPatch)
     assert median(rate) <= worth_grid.BUSY * median(rate / 64) < median(2 * rate)
 
 
-def test_kept_cells_are_not_run_again(
-    tmp_path: Path, small_drive: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kept_cells_are_not_run_again(tmp_path: Path, small_drive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     setups = [worth_grid.worth_setup(str(small_drive), 3, seed, True) for seed in (100, 101)]
     cells = [Cell(Source("bs-c"), setup, None, 1.0, 600) for setup in setups]
     ran: list[int] = []
