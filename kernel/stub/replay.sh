@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# replay.sh RECORD DECISIONS MODELS SEED: each policy's run through the target is recorded, and its decisions are taken again from
+# replay.sh RECORD DECISIONS MODELS SEED REQUESTS: each policy's run through the target is recorded, and its decisions are taken again from
 # the record. A record with one figure altered must not pass.
 set -eu
-decisions=$2 models=$3 seed=$4
+decisions=$2 models=$3 seed=$4 requests=$5
 all=$(dirname "$1")/record.txt
 altered() { # prints an error if the record with this edit passes
 	sed "$2" "$1" >"$1.altered"
@@ -18,7 +18,7 @@ for run in steer:shortest-queue steer:ewma-inflight steer:linnos:linnos steer:li
 	how=${run%%:*} policy=${run#*:} model=
 	[ "${policy#*:}" = "$policy" ] || model=$models/${policy#*:}
 	policy=${policy%%:*}
-	"$1" "$how" "$policy" 4000 "$seed" ${model:+"$model"} >"$all"
+	"$1" "$how" "$policy" "$requests" "$seed" ${model:+"$model"} >"$all"
 	revoked=0
 	for dev in $(grep -o ' dev=[0-9:]*' "$all" | sort -u | cut -d= -f2); do
 		record=$all.$dev

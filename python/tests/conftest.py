@@ -15,6 +15,20 @@ from starter import COMMAND, Starter
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LINNET_SHARED", ROOT.parent / "shared"))
 
+SMALL_QUEUED = """model = "queued"
+channels = 2
+chips_per_channel = 2
+planes_per_die = 2
+blocks_per_plane = 64
+pages_per_block = 32
+spare_share_of_raw = 0.2
+write_buffer_bytes = 1048576
+gc_free_share = 0.05
+gc_stop_writes_below_blocks = 3
+gc_concurrent_per_plane = 1
+reserved_blocks_per_plane = 0
+"""
+
 # A shell's background job ignores SIGINT, and so would the programs that the tests interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,6 +64,28 @@ def device_trace(seed: int = 0, reads: int = 6000, name: str = "made") -> Trace:
 def made() -> Trace:
     """See :func:`device_trace`."""
     return device_trace()
+
+
+@pytest.fixture(scope="session")
+def small_drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Parameters of an eighth of the preset ``sata``, for tests of which the drive is not the subject.
+
+    Most of what a short run computes is the state of its drives after long use, which takes time with their size.
+    """
+    text = (ROOT / "crates/ssd/presets/sata.toml").read_text()
+    small = text.replace("pages_per_block = 32", "pages_per_block = 4")
+    assert small != text
+    path = tmp_path_factory.mktemp("drive") / "small.toml"
+    path.write_text(small)
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_queued_drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Parameters of a small drive of the queued model."""
+    path = tmp_path_factory.mktemp("drive") / "small-queued.toml"
+    path.write_text(SMALL_QUEUED)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Starts the command ``linnet`` many times for one import of what every start imports.
+"""Starts the command ``linnet`` many times for one import of what every start, or many a start, imports.
 
 A process that has imported the command line, and has no thread, forks for each start. What it starts is a process of
 its own with the standard output, status and signals of one; but for its imports it is as :func:`linnet.cli.main` finds
@@ -23,6 +23,7 @@ from pathlib import Path
 
 COMMAND = Path(sys.executable).with_name("linnet")
 WHAT_EVERY_START_IMPORTS = ("linnet.cli", "linnet.cli.options", "typer.rich_utils", "typer._adapters", "rich.table")
+WHAT_MANY_IMPORT = ("numpy",)
 
 
 class Starter:
@@ -107,7 +108,9 @@ def started(control: socket.socket) -> None:
 
 if __name__ == "__main__":
     sys.path[:] = [path for path in sys.path if path != str(Path(__file__).parent)]
-    for name in WHAT_EVERY_START_IMPORTS:
+    # Numpy's threads would not be there after a fork.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name in (*WHAT_EVERY_START_IMPORTS, *WHAT_MANY_IMPORT):
         try:
             __import__(name)
         except ImportError:

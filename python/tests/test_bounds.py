@@ -82,14 +82,15 @@ def test_columns_have_the_bounds_of_the_readers(tmp_path: Path) -> None:
     assert all((again[name] == column).all() for name, column in edge.columns().items())
 
 
-@pytest.mark.parametrize("preset", ["sata", "consumer-deep-queued"])
-def test_a_run_over_a_long_gap_ends(preset: str) -> None:
-    run = _native.Array(preset, 2, 0).run([made([0, 1000, 400 * 86400 * 10**9])] * 2, "baseline", [])
+@pytest.mark.parametrize("drive", ["small_drive", "small_queued_drive"])
+def test_a_run_over_a_long_gap_ends(request: pytest.FixtureRequest, drive: str) -> None:
+    array = _native.Array(str(request.getfixturevalue(drive)), 2, 0)
+    run = array.run([made([0, 1000, 400 * 86400 * 10**9])] * 2, "baseline", [])
     assert len(run.latency_ns()) == 6
 
 
-def test_ctrl_c_ends_a_run() -> None:
-    code = """
+def test_ctrl_c_ends_a_run(small_queued_drive: Path) -> None:
+    code = f"""
         import sys
         import numpy as np
         from linnet import Trace, _native
@@ -97,7 +98,7 @@ def test_ctrl_c_ends_a_run() -> None:
         column = lambda kind, value=0: np.full(n, value, kind)
         trace = Trace.from_columns("x", np.arange(n, dtype=np.uint64) * 100_000, column(np.uint8), column(np.uint64),
                                    column(np.uint32, 4096), column(np.uint32), column(np.uint64, 2**64 - 1))
-        array = _native.Array("consumer-deep-queued", 2, 0)
+        array = _native.Array({str(small_queued_drive)!r}, 2, 0)
         print("runs", flush=True)
         array.run([trace] * 2, "baseline", [])
     """
@@ -144,21 +145,32 @@ def test_a_panic_is_an_exception(linnet) -> None:
     assert isinstance(caught.value, _native.Panic)
 
 
-def test_work_on_all_cpus_goes_on_after_a_fork() -> None:
+def test_work_on_all_cpus_goes_on_after_a_fork(small_drive: Path) -> None:
     """The child has none of the parent's threads, and must not wait for them."""
-    done = child("""
+    done = child(f"""
         import os, sys, threading
         from linnet import _native
-        _native.Array("sata", 2, 0)
-        busy = threading.Thread(target=lambda: [_native.Array("sata", 2, i) for i in range(5)])
+
+        def work(seed):
+            _native.Array({str(small_drive)!r}, 2, seed)
+
+        work(0)
+        forked = threading.Event()
+
+        def keep_busy():
+            while not forked.is_set():
+                work(0)
+
+        busy = threading.Thread(target=keep_busy)
         busy.start()
         children = []
         for i in range(10):
             process = os.fork()
             if process == 0:
-                _native.Array("sata", 2, i)
+                work(i)
                 os._exit(7)
             children.append(process)
+        forked.set()
         busy.join()
         print([os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in children])
     """)
@@ -192,6 +204,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_guard_of_memory_follows_the_limit_of_the_process(large: Path) -> None:
     code = f"""
         from linnet import Trace, TraceError
@@ -206,6 +219,7 @@ def test_the_guard_of_memory_follows_the_limit_of_the_process(large: Path) -> No
     assert "RLIMIT_AS" in done.stdout
 
 
+@pytest.mark.slow
 def test_stat_streams(linnet: Callable[..., subprocess.CompletedProcess[str]], large: Path, tmp_path: Path) -> None:
     """Statistics of a file that does not fit in the memory that the command may take."""
     path = tmp_path / "made.parquet"
@@ -217,12 +231,13 @@ def test_stat_streams(linnet: Callable[..., subprocess.CompletedProcess[str]], l
     assert json.loads(done.stdout)["records"] == RECORDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
         "rerate LARGE --factor 2 -o OUT.parquet",
-        pytest.param("convert LARGE -o OUT.csv", marks=pytest.mark.slow),
-        pytest.param("merge LARGE LARGE --keep-tenants -o OUT.parquet", marks=pytest.mark.slow),
+        "convert LARGE -o OUT.csv",
+        "merge LARGE LARGE --keep-tenants -o OUT.parquet",
     ],
 )
 def test_what_goes_from_file_to_file_streams(linnet, large: Path, tmp_path: Path, words: str) -> None:
@@ -251,6 +266,7 @@ def test_what_does_not_fit_is_refused_and_the_limit_named(linnet, large: Path, t
         assert done.returncode == 0 or (done.returncode == 1 and "RLIMIT_AS" in done.stderr), (words, done.stderr)
 
 
+@pytest.mark.slow
 def test_what_must_fit_takes_a_part_or_is_refused(linnet, large: Path) -> None:
     """A part of a trace is blocks of it, and is said; the whole is refused by name where it does not fit."""
     part = Trace.read(large, most=100_000)

@@ -82,6 +82,7 @@ def test_four_remembered_reads_are_the_rows_that_serve() -> None:
     assert digits.shape[1] == 73
 
 
+@pytest.mark.slow
 def test_probing_estimates_what_peeks_know(linnet) -> None:
     command = ["study", "probing", "-w", "az-e", "--preset", "enterprise-wide", "--seconds", 4, "--policy", "linnos"]
     done = linnet(*command, "--probe-share", "0.2", "--json")

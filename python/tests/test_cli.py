@@ -76,11 +76,13 @@ def test_fit_and_evaluate_agree_on_the_held_out_half(linnet, file: Path, tmp_pat
     assert evaluated["roc_auc"] > 0.9
 
 
-def test_compare_has_the_promised_rows_and_repeats_to_the_byte(linnet, file: Path) -> None:
+def test_compare_has_the_promised_rows_and_repeats_to_the_byte(linnet, small_drive: Path, file: Path) -> None:
     command = [
         "compare",
         "--trace",
         file,
+        "--preset",
+        small_drive,
         "--policy",
         "baseline,linnos+hl",
         "--policy",
@@ -158,8 +160,8 @@ def test_interrupt_stops_in_mid_run_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_demo_runs_small_and_its_report_stands_alone(linnet, tmp_path: Path) -> None:
-    words = ("--preset", "consumer-deep", "--share", 0.75)
+def test_a_report_stands_alone(linnet, small_drive: Path, tmp_path: Path) -> None:
+    words = ("--preset", small_drive, "--share", 0.75)
     result = linnet("whatif", make(tmp_path), "--report", tmp_path / "report.html", *words)
     assert result.returncode == 0, result.stderr
     page = (tmp_path / "report.html").read_text()

@@ -29,12 +29,12 @@ def stream(seed: int, writes: float, records: int = 1200) -> Trace:
     return columns(np.random.default_rng(seed).random(records) < writes, seed)
 
 
-SETUP = Setup(preset="consumer-deep", fit=FitSettings(epochs=1))
+FIT = FitSettings(epochs=1)
 STREAMS = [stream(0, 1.0), stream(1, 0.3), stream(2, 0.3)]
 
 
-def test_a_device_without_reads_has_the_model_of_another_of_its_preset() -> None:
-    experiment = Experiment(STREAMS, SETUP)
+def test_a_device_without_reads_has_the_model_of_another_of_its_preset(small_drive: Path) -> None:
+    experiment = Experiment(STREAMS, Setup(preset=str(small_drive), fit=FIT))
     rows = experiment.compare(["linnet-best", "ewma-inflight"])
     first, second, third = experiment.fitted
     assert first.model is second.model
@@ -46,25 +46,26 @@ def test_a_device_without_reads_has_the_model_of_another_of_its_preset() -> None
     assert rows[0].row["reads"] == rows[1].row["reads"] > 500
 
 
-def test_without_another_of_its_preset_the_array_does_without_models() -> None:
-    mixed = Setup(preset="sata,consumer-deep,consumer-deep", fit=SETUP.fit)
+def test_without_another_of_its_preset_the_array_does_without_models(small_drive: Path) -> None:
+    mixed = Setup(preset=f"sata,{small_drive},{small_drive}", fit=FIT)
     experiment = Experiment(STREAMS, mixed)
     best, plain = experiment.compare(["linnet-best", "ewma-inflight"])
     assert experiment.fitted == []
     assert best.row["mean_us"] == plain.row["mean_us"]
 
 
-def test_nothing_to_learn_from_at_all_is_an_error() -> None:
+def test_nothing_to_learn_from_at_all_is_an_error(small_drive: Path) -> None:
     with pytest.raises(LearnError, match="no device has reads to learn from"):
-        Experiment([stream(seed, 1.0) for seed in range(3)], SETUP).learn()
+        Experiment([stream(seed, 1.0) for seed in range(3)], Setup(preset=str(small_drive), fit=FIT)).learn()
 
 
-def test_command_and_report_say_whose_model_it_is(linnet, tmp_path: Path) -> None:
+def test_command_and_report_say_whose_model_it_is(linnet, small_drive: Path, tmp_path: Path) -> None:
     file, page = tmp_path / "first-third-writes.parquet", tmp_path / "report.html"
     writes = np.random.default_rng(5).random(3600) < 0.3
     writes[:1200] = True
     write_trace(columns(writes, 5), file)
-    done = linnet("compare", "-t", file, "--policy", "baseline", "--policy", "linnet-best", "--report", page)
+    words = ("--preset", small_drive, "--policy", "baseline", "--policy", "linnet-best", "--report", page)
+    done = linnet("compare", "-t", file, *words)
     assert done.returncode == 0, done.stderr
     assert "device 0 has no read to learn from, so it has the model of device 1" in done.stdout
     assert "the model of device 1" in page.read_text()

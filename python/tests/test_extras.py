@@ -48,10 +48,10 @@ def test_the_block_blocks() -> None:
         assert f"No module named '{module}'" in done.stderr
 
 
-def test_trace_stat_whatif_and_dm_run_without_extras(file: Path) -> None:
+def test_trace_stat_whatif_and_dm_run_without_extras(file: Path, small_drive: Path) -> None:
     stat = bare("trace", "stat", file, "--json")
     assert json.loads(stat.stdout)["records"] == 3000, stat.stderr
-    whatif = bare("whatif", file, "--preset", "consumer-deep", "--share", 0.75, "--json")
+    whatif = bare("whatif", file, "--preset", small_drive, "--share", 0.75, "--json")
     assert json.loads(whatif.stdout)["headline"], whatif.stderr
     for group in ("dm", "ssd", "study", "bench"):
         shown = bare(group, "--help")
@@ -66,8 +66,8 @@ def test_label_fit_and_evaluate_run_without_extras(file: Path, tmp_path: Path) -
     assert json.loads(evaluated.stdout)["rows"] > 0
 
 
-def test_the_demo_has_tables_and_says_how_to_get_figures(tmp_path: Path) -> None:
-    small = "import linnet.cli.demo as demo\ndemo.WORKLOADS = (('az-e', 'enterprise-wide', 1.0),)"
+def test_the_demo_has_tables_and_says_how_to_get_figures(small_drive: Path, tmp_path: Path) -> None:
+    small = f"import linnet.cli.demo as demo\ndemo.WORKLOADS = (('az-e', {str(small_drive)!r}, 1.0),)\ndemo.REAL = ()"
     done = bare("demo", "--out", tmp_path / "out", more=small)
     assert done.returncode == 0, done.stderr
     assert "pip install 'linnet[report]'" in done.stderr

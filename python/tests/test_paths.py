@@ -39,9 +39,9 @@ def test_each_part_of_a_score_is_in_use() -> None:
     assert again == latencies[BASE]
 
 
-def test_the_command_keeps_its_cells(tmp_path: Path, linnet: Any) -> None:
+def test_the_command_keeps_its_cells(tmp_path: Path, linnet: Any, small_drive: Path) -> None:
     keep = tmp_path / "rows.jsonl"
-    words = ("study", "paths", "-w", "az-c", "--preset", "consumer-deep", "--seeds", "1", "--ios", "300", "--json")
+    words = ("study", "paths", "-w", "az-c", "--preset", small_drive, "--seeds", "1", "--ios", "300", "--json")
     first = json.loads(linnet(*words, "--keep", str(keep), "--page", str(tmp_path / "page.md")).stdout)
     assert {line["variant"] for line in first["summary"]} == {*VARIANTS, *PEERS}
     assert all(line["cells"] == 3 for line in first["summary"]), "three loads"

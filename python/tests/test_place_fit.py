@@ -63,6 +63,7 @@ class Stopping:
 def test_a_stopped_fit_continues_and_gives_the_same_bytes(tmp_path: Path) -> None:
     write_ssdiq(tmp_path, ("a0", "b0"), repeats=1)
     rows = observe(tmp_path, TARGETS)["ssdiq"]
+    rows = rows.take(rows.inputs["load"] <= 70_000)
     whole = to_bytes(fit_model(rows, 42, lambda done: None))
 
     first, second, told = Stopping(5), Stopping(len(TARGETS)), []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from linnet.place import baselines
 from linnet.place.baselines import Forest, weighted_means
 from linnet.place.bound import caps_of, cover, lower_bound
 from linnet.place.catalogue import drives, profiles
@@ -32,7 +33,7 @@ def fewest(loads: list[float], caps: list[float]) -> int:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_bound_is_never_above_the_best_packing(seed: int) -> None:
     chance = np.random.default_rng(seed)
-    loads, caps = chance.uniform(0.05, 0.6, 6), chance.uniform(0.2, 1.0, 6)
+    loads, caps = chance.uniform(0.05, 0.6, 5), chance.uniform(0.2, 1.0, 5)
     bound = lower_bound(loads, caps, classes=4, seconds=5)
     best = fewest(loads.tolist(), caps.tolist())
     assert bound <= best
@@ -73,7 +74,7 @@ def test_weighted_means_see_no_bursts_and_no_alignment() -> None:
     assert weighted_means(rows([mixed]))[0, 0] == pytest.approx((4096 * 100 + 512 * 300) / 400)
 
 
-def test_placers_are_judged_by_the_truth() -> None:
+def test_placers_are_judged_by_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     study = Study(60, seed=3)
     perfect = study.place(study.truth, 5.0, "best-fit")
     assert perfect.violated == 0
@@ -81,6 +82,7 @@ def test_placers_are_judged_by_the_truth() -> None:
     careless = study.violated([frozenset(range(60))], 5.0)
     assert careless > 30, "all on one drive: the count of violations does count"
     own, others, shares = study.runs()
+    monkeypatch.setattr(baselines, "TREES", 20)
     forest = Forest(METRICS)
     forest.fit(own[:800], others[:800], shares[:800])
     alone = forest.predict_aggregates([study.drive], np.zeros(60, int), study.features, np.zeros_like(study.features))

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from linnet.cli import app
+from linnet.place.models import forest
 from linnet.place.observations import Observations, observe
 from linnet.studies import recorded
 from linnet.studies.recorded import SHARE, Cells, cells_of, chosen, guesses, placed, promised, rows_of, suffered
 from place_tables import DRIVES, LOADS, read_p99_us, write_icpe, write_ssdiq
+from typer.testing import CliRunner
 
 P99 = "read_latency_p99_us"
 
@@ -21,6 +24,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Observations]:
     write_ssdiq(folder)
     write_icpe(folder)
     return observe(folder)
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The forest is a model beside ours, and its accuracy is no subject here."""
+    monkeypatch.setattr(forest, "TREES", 10)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +111,6 @@ def test_the_bound_breaks_nothing_and_ours_needs_fewer_drives_than_quota(data: d
 def test_the_command_prints_rows_and_refuses_an_unknown_target(tmp_path: Path, linnet) -> None:
     write_icpe(tmp_path)
     words = ("study", "recorded", "--data", str(tmp_path), "--slo", "100", "--seeds", "1")
-    done = linnet(*words, "--json")
+    done = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
     assert len(json.loads(done.stdout)["rows"]) == 10
     assert "read_latency_p99_us" in linnet(*words, "--target", "nothing").stderr

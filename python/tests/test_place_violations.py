@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from linnet.studies import violations_models
 from linnet.studies.placers import sets_of
 from linnet.studies.violations import Mixes, Truth, move, place, rows_of, sought
 from linnet.studies.violations_models import Guarded, broken
@@ -33,7 +34,8 @@ def test_who_knows_the_truth_breaks_no_promise(mixes: Mixes) -> None:
     assert not any(mixes.violated(sets, 10.0))
 
 
-def test_moves_mend_a_placement_that_promises_too_much(mixes: Mixes) -> None:
+def test_moves_mend_a_placement_that_promises_too_much(mixes: Mixes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(violations_models, "TREES", 20)
     ours = Guarded(mixes.drive, mixes.runs(mixes.drawn(40)))
     ours.margin = -1.0
     allocator = place(mixes, ours, 10.0, "first-fit", range(16))

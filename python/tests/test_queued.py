@@ -11,28 +11,6 @@ from linnet._native import Array, queued_presets
 from linnet.cli.options import check_preset
 from linnet.experiment import Experiment
 
-PARAMETERS = """model = "queued"
-channels = 2
-chips_per_channel = 2
-planes_per_die = 2
-blocks_per_plane = 64
-pages_per_block = 32
-spare_share_of_raw = 0.2
-write_buffer_bytes = 1048576
-gc_free_share = 0.05
-gc_stop_writes_below_blocks = 3
-gc_concurrent_per_plane = 1
-reserved_blocks_per_plane = 0
-"""
-
-
-@pytest.fixture
-def drive(tmp_path: Path) -> Path:
-    """A small drive of the queued model."""
-    path = tmp_path / "small.toml"
-    path.write_text(PARAMETERS)
-    return path
-
 
 def load(seed: int = 0, ios: int = 12_000) -> Trace:
     """Reads, and a fifth writes, at random places."""
@@ -55,8 +33,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_compare_names_the_engine_and_says_what_is_left_out(linnet, drive: Path, file: Path) -> None:
-    command = ["compare", "-t", file, "--preset", drive, "--policy", "baseline,hedge-p95,linnos+hl,oracle"]
+def test_compare_names_the_engine_and_says_what_is_left_out(linnet, small_queued_drive: Path, file: Path) -> None:
+    command = ["compare", "-t", file, "--preset", small_queued_drive, "--policy", "baseline,hedge-p95,linnos+hl,oracle"]
     result = linnet(*command, "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
@@ -80,23 +58,23 @@ def test_compare_names_the_engine_and_says_what_is_left_out(linnet, drive: Path,
     assert "write amplification" in shown
 
 
-def test_rows_of_the_timeline_model_are_what_they_were(linnet, file: Path) -> None:
-    found = json.loads(linnet("compare", "-t", file, "--policy", "baseline", "--json").stdout)
+def test_rows_of_the_timeline_model_are_what_they_were(linnet, small_drive: Path, file: Path) -> None:
+    found = json.loads(linnet("compare", "-t", file, "--preset", small_drive, "--policy", "baseline", "--json").stdout)
     assert {"engine", "waf"}.isdisjoint(found["rows"][0])
     assert {"left_out"}.isdisjoint(found["parameters"][0])
 
 
-def test_label_and_fit_run_on_the_queued_engine(linnet, drive: Path, file: Path, tmp_path: Path) -> None:
-    labelled = json.loads(linnet("label", "-t", file, "--preset", drive, "--json").stdout)
+def test_label_and_fit_run_on_the_queued_engine(linnet, small_queued_drive: Path, file: Path, tmp_path: Path) -> None:
+    labelled = json.loads(linnet("label", "-t", file, "--preset", small_queued_drive, "--json").stdout)
     assert labelled
     model = tmp_path / "m.linnet"
-    fitted = linnet("fit", "-t", file, "--preset", drive, "--out", model, "--json")
+    fitted = linnet("fit", "-t", file, "--preset", small_queued_drive, "--out", model, "--json")
     assert fitted.returncode == 0, fitted.stderr
     assert model.stat().st_size > 1000
 
 
-def test_what_needs_foresight_is_refused(linnet, drive: Path, file: Path) -> None:
-    experiment = Experiment([load(ios=600)], Setup(preset=str(drive)))
+def test_what_needs_foresight_is_refused(linnet, small_queued_drive: Path, file: Path) -> None:
+    experiment = Experiment([load(ios=600)], Setup(preset=str(small_queued_drive)))
     assert experiment.array.engine == "queued"
     assert not experiment.array.foresight
     with pytest.raises(PolicyError, match="oracle"):
@@ -104,8 +82,8 @@ def test_what_needs_foresight_is_refused(linnet, drive: Path, file: Path) -> Non
     with pytest.raises(PolicyError, match="foresight"):
         experiment.run("oracle")
     with pytest.raises(DeviceError, match="device-wide share"):
-        Array(str(drive), 3, 0, 0.5)
-    refused = linnet("whatif", file, "--preset", drive)
+        Array(str(small_queued_drive), 3, 0, 0.5)
+    refused = linnet("whatif", file, "--preset", small_queued_drive)
     assert refused.returncode == 2
     assert "foresight" in refused.stderr
 

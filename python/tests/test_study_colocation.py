@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,13 @@ def test_splits_keep_apart_what_they_name(rows: Seen) -> None:
     assert leaking[0] & leaking[1]
 
 
+@pytest.fixture
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forests of tests that ask what they see, and not how well they predict."""
+    monkeypatch.setattr(colocation, "TREES", 10)
+
+
+@pytest.mark.usefixtures("few_trees")
 def test_no_model_sees_what_it_is_tried_on(rows: Seen) -> None:
     train, tried = split_of(rows, "by-run", 0)
     train, tried = (part[colocation.measured(rows, 0)[part]] for part in (train, tried))
@@ -85,7 +93,10 @@ def test_errors_are_relative_to_the_forest_of_the_same_shuffle() -> None:
     assert {row["model"]: row["mae_of_graybox"] for row in means(scores)} == {"gray-box": 1.0, "linnet": 0.312}
 
 
-def test_the_command_keeps_scores_and_runs(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("few_trees")
+def test_the_command_keeps_scores_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Until the drive is steady, a warm-up computes a hundred times what is measured here.
+    monkeypatch.setattr("linnet.studies.cli.colocation.Plan", partial(Plan, warm_s=PLAN.warm_s))
     keep = tmp_path / "scores.jsonl"
     ask = ["study", "colocation", "--drive", "sata", "--runs", "20", "--workloads", "16", "--seconds", "0.1"]
     ask += ["--model", "weighted mean", "--split", "few-to-many", "--keep", str(keep), "--json"]

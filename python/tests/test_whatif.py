@@ -105,14 +105,14 @@ def test_a_fitted_preset_is_chosen_and_named() -> None:
         zeros,
         zeros.astype(np.uint64) + 100_000,
     )
-    name, factor, note = closest_preset([trace], Setup(preset=""), None)
+    name, factor, note = closest_preset([trace], Setup(preset="", replicas=1), None)
     assert name in FITTED and name in note and "fitted" in note and factor is not None and factor < 3
 
 
-def test_the_command_keeps_its_options_and_keys(linnet: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_command_keeps_its_options_and_keys(linnet: Callable[..., Any], small_drive: Path, tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     write_trace(device_trace(2), path)
-    result = linnet("whatif", path, "--preset", "consumer-deep", "--share", 0.75, "--seeds", 2, "--json")
+    result = linnet("whatif", path, "--preset", small_drive, "--share", 0.75, "--seeds", 2, "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert {"headline", "text", "notes", "summary", "rows", "parameters", "recommendation", "candidates"} <= set(found)

@@ -56,6 +56,18 @@ def test_cells_of_one_trace_do_not_narrow_the_interval() -> None:
     assert together["high95"] - together["low95"] > 2 * (apart["high95"] - apart["low95"])
 
 
+@pytest.mark.parametrize("sizes", [[1], [7], [3, 1, 5]])
+def test_an_interval_is_that_of_a_bootstrap_as_it_is_defined(sizes: list[int]) -> None:
+    logs = np.random.default_rng(3).normal(size=sum(sizes))
+    groups = np.split(np.random.default_rng(4).permutation(len(logs)), np.cumsum(sizes)[:-1])
+    chance = np.random.default_rng(0)
+    means = []
+    for _ in range(worth.RESAMPLES):
+        drawn = chance.integers(len(groups), size=len(groups))
+        means.append(np.concatenate([logs[chance.choice(groups[k], size=len(groups[k]))] for k in drawn]).mean())
+    assert worth.interval(logs, groups) == tuple(np.exp(np.quantile(means, (0.025, 0.975))))
+
+
 def test_ties_are_broken_by_a_hash_and_nothing_else_moves() -> None:
     arrive = np.array([5, 5, 5, 5, 9, 9, 20], dtype=np.uint64)
     count = len(arrive)
@@ -108,17 +120,19 @@ def test_a_busy_array_is_found_on_a_tuning_seed(monkeypatch: pytest.MonkeyPatch)
     rate = worth_grid.busy_rate(cell, lambda source: [])
     assert seeds == [worth.split()["seeds"]["tuning"][0]]
 
+    first, _ = parts(cell, seeds[0], lambda source: [])
+    array = Array("970-evo", 3, seeds[0], None)
+
     def median(factor: float) -> float:
-        first, _ = parts(cell, seeds[0], lambda source: [])
-        array = Array("970-evo", 3, seeds[0], None)
         run = array.run([t.rerate(factor) for t in first], "baseline", [], seed=seeds[0], writes_to_all=True)
         return float(np.median(run.latency_ns()))
 
     assert median(rate) <= worth_grid.BUSY * median(rate / 64) < median(2 * rate)
 
 
-def test_kept_cells_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = [Cell(Source("bs-c"), worth_grid.worth_setup("sata", 3, seed, True), None, 1.0, 600) for seed in (100, 101)]
+def test_kept_cells_are_not_run_again(tmp_path: Path, small_drive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    setups = [worth_grid.worth_setup(str(small_drive), 3, seed, True) for seed in (100, 101)]
+    cells = [Cell(Source("bs-c"), setup, None, 1.0, 600) for setup in setups]
     ran: list[int] = []
 
     def rows_of(experiment: Any, writes: str) -> list[dict[str, Any]]:

@@ -202,7 +202,9 @@ fn more_load_is_not_faster() {
 #[test]
 fn sizes_from_a_sector_to_32_mib_are_served() {
     for name in PRESETS {
-        let mut ssd = Ssd::new(&Params::preset(name).unwrap(), 2).unwrap();
+        // Shorter blocks: a smaller drive is sooner in the state after long use.
+        let params = Params { pages_per_block: 4, gc_quantum_rows: 2, ..Params::preset(name).unwrap() };
+        let mut ssd = Ssd::new(&params, 2).unwrap();
         ssd.precondition();
         let mut now = 0;
         for op in [Op::Write, Op::Read] {

@@ -22,6 +22,7 @@ TOLERANCE = 0.001
 """An I/O that completes just after the end of a run is not interference."""
 MARGINS = np.arange(0.0, 0.5, 0.005)
 FOLDS = 4
+TREES = 100
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Guarded(ByAggregate):
         forests = []
         for column in range(len(METRICS)):
             known = ~np.isnan(runs.shares[:, column])
-            forest = RandomForestRegressor(100, random_state=42, min_samples_leaf=2, max_features=0.5)
+            forest = RandomForestRegressor(TREES, random_state=42, min_samples_leaf=2, max_features=0.5)
             forests.append(forest.fit(inputs[known], runs.shares[known, column]))
         return forests
 

@@ -147,10 +147,15 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def interval(logs: NDArray[np.float64], groups: Sequence[NDArray[np.int64]]) -> tuple[float, float]:
     """The geometric mean's 95 % interval, by a bootstrap over groups and over the members of each."""
     chance = np.random.default_rng(0)
-    means = np.empty(RESAMPLES)
-    for sample in range(RESAMPLES):
-        drawn = chance.integers(len(groups), size=len(groups))
-        parts = [logs[chance.choice(groups[k], size=len(groups[k]))] for k in drawn]
-        means[sample] = np.concatenate(parts).mean()
+    own = [logs[group] for group in groups]
+    if len(own) == 1:
+        means = own[0][chance.integers(len(own[0]), size=(RESAMPLES, len(own[0])))].mean(axis=1)
+    else:
+        means = np.empty(RESAMPLES)
+        for sample in range(RESAMPLES):
+            drawn = chance.integers(len(own), size=len(own))
+            # As ``chance.choice`` draws them, without its checks.
+            parts = [own[k][chance.integers(len(own[k]), size=len(own[k]))] for k in drawn]
+            means[sample] = np.concatenate(parts).mean()
     low, high = np.exp(np.quantile(means, (0.025, 0.975)))
     return float(low), float(high)
