@@ -204,6 +204,28 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_limit_that_the_process_has_by_now_counts(tmp_path: Path) -> None:
+    """With room for a small trace beside what is in use, and not for a larger one."""
+    small, larger = tmp_path / "small.parquet", tmp_path / "larger.parquet"
+    write_trace(made(range(1_000)), small)
+    write_trace(made(range(400_000)), larger)
+    done = child(f"""
+        import resource
+        from linnet import Trace, TraceError
+        Trace.read({str(small)!r})
+        in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + (56 << 20),) * 2)
+        print(len(Trace.read({str(small)!r})))
+        try:
+            print(len(Trace.read({str(larger)!r})))
+        except TraceError as error:
+            print(error)
+    """)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "1000" and "RLIMIT_AS" in second, done.stdout
+
+
 @pytest.mark.slow
 def test_the_guard_of_memory_follows_the_limit_of_the_process(large: Path) -> None:
     code = f"""
