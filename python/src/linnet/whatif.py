@@ -64,9 +64,7 @@ DEPLOY = {
     "hedge-p95": Way(
         "your software", "a second read after the 95th percentile: speculative_retry = '95p', gRPC hedgingPolicy"
     ),
-    "ewma-hedged": Way(
-        "library", "core/decide.h in your program: policy LINNET_EWMA_INFLIGHT, linnet_hedge_ask"
-    ),
+    "ewma-hedged": Way("library", "core/decide.h in your program: policy LINNET_EWMA_INFLIGHT, linnet_hedge_ask"),
     "linnet-best": Way(
         "library",
         "linnet fit -t LOG -o drive.linnet; core/decide.h in your program: policy LINNET_BEST, linnet_hedge_ask",
