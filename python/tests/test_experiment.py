@@ -54,6 +54,19 @@ def test_without_another_of_its_preset_the_array_does_without_models(small_drive
     assert best.row["mean_us"] == plain.row["mean_us"]
 
 
+def test_on_an_array_of_different_drives_all_trees_predict_the_same(small_drive: Path) -> None:
+    streams = [stream(seed, 0.3) for seed in range(2)]
+
+    def slow_and_own(preset: str) -> tuple[list[float], list[float]]:
+        reports = [one.report for one in Experiment(streams, Setup(preset=preset, replicas=2, fit=FIT)).learn()]
+        return [one["slow_above_us"] for one in reports], [one["inflection"]["latency_us"] for one in reports]
+
+    slow, own = slow_and_own(f"sata,{small_drive}")
+    assert own[0] != own[1] and slow == pytest.approx([(own[0] * own[1]) ** 0.5] * 2, abs=0.001)
+    slow, own = slow_and_own(str(small_drive))
+    assert slow == own
+
+
 def test_nothing_to_learn_from_at_all_is_an_error(small_drive: Path) -> None:
     with pytest.raises(LearnError, match="no device has reads to learn from"):
         Experiment([stream(seed, 1.0) for seed in range(3)], Setup(preset=str(small_drive), fit=FIT)).learn()

@@ -115,6 +115,21 @@ def test_devices_of_one_type_may_have_their_trees_in_common() -> None:
     assert alone.to_bytes() == apart[0].model.to_bytes()
 
 
+def test_trees_of_different_devices_may_predict_one_event() -> None:
+    traces = [device_trace(seed, 2000) for seed in (0, 1)]
+    settings = FitSettings(epochs=1)
+    own, alike, given = (
+        fit(traces, settings=settings, **how) for how in ({}, {"mean_slow": True}, {"slow_ns": 123_456})
+    )
+    points = [one.report["inflection"]["latency_us"] for one in own]
+    assert [one.report["slow_above_us"] for one in own] == points
+    assert [one.report["slow_above_us"] for one in alike] == pytest.approx(
+        [(points[0] * points[1]) ** 0.5] * 2, abs=0.001
+    )
+    assert [one.report["slow_above_us"] for one in given] == [123.456] * 2
+    assert [one.model.thresholds for one in alike] == [one.model.thresholds for one in own]
+
+
 def test_every_damaged_byte_of_a_model_is_noticed() -> None:
     data = bytearray(fit([device_trace(0, 2000)], settings=FitSettings(epochs=1))[0].model.to_bytes())
     for at in [*range(0, 120), *range(120, len(data), 997), len(data) - 1]:

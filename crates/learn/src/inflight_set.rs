@@ -16,7 +16,7 @@ pub struct InflightSet {
     pub schema: Schema,
     /// Features.
     pub features: Vec<[u8; INFLIGHT_FEATURES]>,
-    /// The label: the read took longer than the inflection point.
+    /// The label: the read took longer than the inflection point, or than what [`InflightSet::label`] was given.
     pub slow: Vec<bool>,
     /// Latency of each read.
     pub latency_ns: Vec<Nanos>,
@@ -72,6 +72,13 @@ impl InflightSet {
         self.slow.append(&mut more.slow);
         self.latency_ns.append(&mut more.latency_ns);
         self.arrive_ns.append(&mut more.arrive_ns);
+    }
+
+    /// Reads above this latency are slow; until this is called, those above the inflection point are.
+    pub fn label(&mut self, slow_above_ns: Nanos) {
+        for (slow, &latency_ns) in self.slow.iter_mut().zip(&self.latency_ns) {
+            *slow = is_slow(latency_ns, slow_above_ns);
+        }
     }
 
     /// How many rows.

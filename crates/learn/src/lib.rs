@@ -65,7 +65,7 @@ pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point
 pub use inflight_set::InflightSet;
 pub use label::{Labelled, label, label_periods, without_rows};
 pub use network::{FitOptions, Fitted, fit_network};
-pub use pipeline::{Devices, Evaluated, LearnOptions, Learned, Progress, Stage, fit, fit_periods};
+pub use pipeline::{Devices, Evaluated, LearnOptions, Learned, Progress, SlowAbove, Stage, fit, fit_periods};
 pub use pool::on_pool;
 pub use predictions::*;
 pub use replay::{Event, in_time_order};

@@ -35,6 +35,34 @@ pub enum Devices {
     Pooled,
 }
 
+/// Above which latency a read is slow to the trees. Their features do not depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlowAbove {
+    /// The inflection point of the device, or of all if they are pooled.
+    #[default]
+    Inflection,
+    /// The geometric mean of the devices' inflection points: for devices of different types in one array. Odds of one
+    /// event can be compared; those of exceeding each device's own inflection point cannot, because a slow read of a
+    /// fast device may be faster than a fast read of a slow one.
+    MeanInflection,
+    /// This latency: for devices of one array that are fitted one by one.
+    Latency(Nanos),
+}
+
+impl SlowAbove {
+    /// The latency for a device, given the inflection points of all.
+    fn latency_ns(self, device: usize, inflection_ns: &[Nanos]) -> Nanos {
+        match self {
+            SlowAbove::Inflection => inflection_ns[device],
+            SlowAbove::MeanInflection => {
+                let logs: f64 = inflection_ns.iter().map(|&ns| (ns.max(1) as f64).ln()).sum();
+                (logs / inflection_ns.len() as f64).exp().round() as Nanos
+            }
+            SlowAbove::Latency(ns) => ns,
+        }
+    }
+}
+
 /// Options for the models of an array's devices.
 #[derive(Clone, Debug)]
 pub struct LearnOptions {
@@ -48,6 +76,8 @@ pub struct LearnOptions {
     pub boost: BoostOptions,
     /// What the models share.
     pub devices: Devices,
+    /// Which reads are slow to the trees.
+    pub slow_above: SlowAbove,
     /// Also fit each device without bias, for comparison.
     pub unbiased: bool,
 }
@@ -60,6 +90,7 @@ impl Default for LearnOptions {
             fit: FitOptions::default(),
             boost: BoostOptions::default(),
             devices: Devices::default(),
+            slow_above: SlowAbove::default(),
             unbiased: false,
         }
     }
@@ -129,6 +160,8 @@ pub struct Learned {
     pub biased: Evaluated,
     /// The fit without bias, if requested.
     pub unbiased: Option<Evaluated>,
+    /// Above this latency a read is slow to the trees.
+    pub slow_above_ns: Nanos,
     /// Figures of the trees on the later part.
     pub trees: Evaluation,
     /// Accuracy of the predictions on it.
@@ -265,9 +298,13 @@ fn add_trees(
     periods: impl Fn(usize, Nanos) -> Result<Periods, Error>,
 ) -> Result<Vec<Learned>, Error> {
     tell(on_progress, Progress { device: 0, devices: networks.len(), stage: Stage::Trees })?;
-    let rows = |device: usize| {
-        let inflection_ns = networks[device.min(networks.len() - 1)].inflection.latency_ns;
-        periods(device, inflection_ns).map_err(|error| of_device(device, error))
+    let inflection_ns: Vec<Nanos> = networks.iter().map(|own| own.inflection.latency_ns).collect();
+    let slow_above_ns = |model: usize| options.slow_above.latency_ns(model, &inflection_ns);
+    let rows = |device: usize| -> Result<Periods, Error> {
+        let model = device.min(networks.len() - 1);
+        let mut rows = periods(device, inflection_ns[model]).map_err(|error| of_device(device, error))?;
+        rows.label(slow_above_ns(model));
+        Ok(rows)
     };
     let rows = (0..devices).map(rows).collect::<Result<Vec<_>, _>>()?;
     let trees = match options.devices {
@@ -275,7 +312,8 @@ fn add_trees(
         Devices::SharedTrees => learn_trees_shared(&rows, &options.boost)?,
         Devices::Pooled => vec![learn_trees(&Periods::together(rows), &options.boost)?],
     };
-    Ok(networks.into_iter().zip(trees).map(|(network, trees)| network.with(trees)).collect())
+    let models = networks.into_iter().zip(trees).enumerate();
+    Ok(models.map(|(model, (network, trees))| network.with(trees, slow_above_ns(model))).collect())
 }
 
 impl NetworkOnly {
@@ -298,10 +336,11 @@ impl NetworkOnly {
         NetworkOnly { inflection, dropped: train.dropped, rows, model, biased, unbiased }
     }
 
-    fn with(self, own: EvaluatedTrees) -> Learned {
+    fn with(self, own: EvaluatedTrees, slow_above_ns: Nanos) -> Learned {
         let NetworkOnly { inflection, dropped, rows, model, biased, unbiased } = self;
         let model = Model { trees: Some(own.trees), predictions: own.predictions, ..model };
-        Learned { inflection, dropped, rows, model, biased, unbiased, trees: own.test, predicted: own.predicted }
+        let EvaluatedTrees { test: trees, predicted, .. } = own;
+        Learned { inflection, dropped, rows, model, biased, unbiased, slow_above_ns, trees, predicted }
     }
 }
 

@@ -58,6 +58,12 @@ impl Periods {
         Ok(Periods { train: rows(train)?, test: rows(test)? })
     }
 
+    /// Reads above this latency are slow.
+    pub fn label(&mut self, slow_above_ns: Nanos) {
+        self.train.label(slow_above_ns);
+        self.test.label(slow_above_ns);
+    }
+
     /// Concatenates the rows of several devices of one type; each was split by time separately.
     pub fn together(devices: impl IntoIterator<Item = Periods>) -> Periods {
         let mut all = Periods::default();

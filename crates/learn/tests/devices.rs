@@ -4,7 +4,9 @@
 use crate::common;
 
 use linnet_core::Model;
-use linnet_learn::{Devices, Error, InflectionOptions, LearnOptions, Learned, fit, fit_periods, without_rows};
+use linnet_learn::{
+    Devices, Error, InflectionOptions, LearnOptions, Learned, SlowAbove, fit, fit_periods, without_rows,
+};
 use linnet_types::IoRecord;
 
 fn options(devices: Devices) -> LearnOptions {
@@ -61,6 +63,38 @@ fn devices_share_what_was_asked_for() {
     assert_eq!(pooled.len(), 1);
     assert_eq!(pooled[0].rows.0, apart[0].rows.0 + apart[1].rows.0);
     assert_ne!(trees(&pooled[0].model), trees(&shared[0].model));
+}
+
+#[test]
+fn trees_of_different_devices_can_predict_one_event() {
+    let [fast, slow] = devices();
+    let slow: Vec<IoRecord> = slow
+        .into_iter()
+        .map(|record| IoRecord {
+            latency_ns: record.latency_ns.map(|ns| 8 * ns),
+            arrive_ns: 8 * record.arrive_ns,
+            ..record
+        })
+        .collect();
+    let fit_with = |devices: &[&[IoRecord]], slow_above| {
+        fit(devices, &LearnOptions { slow_above, ..options(Devices::Apart) }, &mut |_| true).unwrap()
+    };
+    let own = fit_with(&[&fast, &slow], SlowAbove::Inflection);
+    let points = [0, 1].map(|device: usize| own[device].inflection.latency_ns);
+    assert_eq!([own[0].slow_above_ns, own[1].slow_above_ns], points);
+    let alike = fit_with(&[&fast, &slow], SlowAbove::MeanInflection);
+    let mean = (points[0] as f64 * points[1] as f64).sqrt().round() as u64;
+    for (device, (alike, own)) in alike.iter().zip(&own).enumerate() {
+        assert_eq!(alike.slow_above_ns, mean);
+        assert_eq!((&alike.model.network, alike.model.thresholds), (&own.model.network, own.model.thresholds));
+        assert_ne!(alike.model.trees, own.model.trees);
+        let alone = fit_with(&[[&fast, &slow][device]], SlowAbove::Latency(mean)).remove(0);
+        assert_eq!((alone.slow_above_ns, alone.trees.base_rate), (mean, alike.trees.base_rate), "fitted alone");
+    }
+    // What few reads of the one exceed, most of the other do.
+    let slow_shares = |found: &[Learned]| [0, 1].map(|device: usize| 1.0 - found[device].trees.base_rate);
+    let (own, alike) = (slow_shares(&own), slow_shares(&alike));
+    assert!(alike[0] <= own[0] && alike[1] > own[1] && alike[1] > 0.9, "{own:?} {alike:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use linnet_core::{Network, Schema, TrainOptions, Trees};
 use linnet_learn::{
     BoostOptions, Devices, Evaluated, Evaluation, FitOptions, InflectionOptions, InflightSet, LearnOptions, Learned,
-    Predicted, Progress as At, Stage, TrainingSet,
+    Predicted, Progress as At, SlowAbove, Stage, TrainingSet,
 };
 use linnet_types::IoRecord;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
@@ -55,11 +55,12 @@ pub fn without_rows(py: Python<'_>, traces: Vec<PyRef<'_, PyTrace>>, test: Vec<P
 }
 
 /// Fits one model for each trace, or one for all of them together (`pooled`); returns models with their reports. Models
-/// of devices of one type may share their trees (`shared_trees`). `test` holds a period of each device to test on;
+/// of devices of one type may share their trees (`shared_trees`). To the trees, reads are slow above the device's
+/// inflection point, above the geometric mean of all (`mean_slow`), or above `slow_ns`. `test` holds a period of each device to test on;
 /// without it the last part of each trace is the test part.
 #[pyfunction]
 #[pyo3(signature = (traces, test, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
-    max_rows, unbiased, pooled, shared_trees, schema, progress = None))]
+    max_rows, unbiased, pooled, shared_trees, mean_slow, slow_ns, schema, progress = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn fit<'py>(
     py: Python<'py>,
@@ -76,6 +77,8 @@ pub fn fit<'py>(
     unbiased: bool,
     pooled: bool,
     shared_trees: bool,
+    mean_slow: bool,
+    slow_ns: Option<u64>,
     schema: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<(PyModel, Bound<'py, PyDict>)>> {
@@ -92,6 +95,11 @@ pub fn fit<'py>(
             (true, _) => Devices::Pooled,
             (_, true) => Devices::SharedTrees,
             _ => Devices::Apart,
+        },
+        slow_above: match (slow_ns, mean_slow) {
+            (Some(slow_ns), _) => SlowAbove::Latency(slow_ns),
+            (_, true) => SlowAbove::MeanInflection,
+            _ => SlowAbove::Inflection,
         },
         unbiased,
     };
@@ -162,6 +170,7 @@ fn report<'py>(py: Python<'py>, one: &Learned) -> PyResult<Bound<'py, PyDict>> {
     dict.set_item("unbiased", plain)?;
     let boost: Vec<_> = one.inflection.boost.iter().map(|p| (p.percentile, p.latency_ns, p.boost_ns)).collect();
     dict.set_item("boost", boost)?;
+    dict.set_item("slow_above_us", one.slow_above_ns as f64 / 1000.0)?;
     dict.set_item("linnet", evaluation(py, &one.trees)?)?;
     add_predicted(&dict, &one.predicted)?;
     Ok(dict)

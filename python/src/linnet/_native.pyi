@@ -482,6 +482,8 @@ def fit(
     unbiased: bool,
     pooled: bool,
     shared_trees: bool,
+    mean_slow: bool,
+    slow_ns: int | None,
     schema: str,
     progress: Callable[[int, int, float], object] | None,
 ) -> list[tuple[Model, dict[str, Any]]]: ...

@@ -119,7 +119,8 @@ class Experiment:
     def learn(self) -> list[Fitted]:
         """Fit each device's model to its log of the training part, and test it on its log of the test part.
 
-        Devices of one preset share their trees; those of different presets have their own. Both logs are those of the
+        Devices of one preset share their trees. Those of different presets have their own, which all predict the same:
+        a latency above the geometric mean of the inflection points. Both logs are those of the
         baseline policy, so every read is tested, whether a policy would revoke it or not.
 
         A device of which a log has no read to learn from, or to test on, gets the model of the first one of its preset
@@ -150,6 +151,7 @@ class Experiment:
             lambda done, total, loss: step(done),
             unbiased=True,
             shared_trees=shared,
+            mean_slow=not shared,
             test=[later[device] for device in own],
         )
         fitted = dict(zip(own, found, strict=True))

@@ -93,6 +93,8 @@ def fit(
     unbiased: bool = False,
     pooled: bool = False,
     shared_trees: bool = False,
+    mean_slow: bool = False,
+    slow_ns: int | None = None,
     test: Sequence[Trace] | None = None,
 ) -> list[Fitted]:
     """Fit one model for each device, a LinnOS network and linnet's trees together.
@@ -105,6 +107,10 @@ def fit(
     ``pooled`` fits one model for all the devices instead, labelled by one inflection point of their latencies together.
     ``shared_trees`` gives each device its own network and inflection point, but the same trees, fitted to the rows of
     all devices: for devices of one type among which a policy chooses.
+
+    To the trees a read is slow above the inflection point of its device. With ``mean_slow`` it is slow above the
+    geometric mean of all devices' inflection points: for devices of different types among which a policy chooses, since
+    odds of one event can be compared. ``slow_ns`` is that latency for devices that are fitted one by one.
     ``unbiased`` also trains without the false-submit weight, to show its effect. Raises :class:`linnet.LearnError`
     when a trace has no latencies or too few reads. Same traces, settings and seed: same bytes.
     """
@@ -123,6 +129,8 @@ def fit(
         unbiased=unbiased,
         pooled=pooled,
         shared_trees=shared_trees,
+        mean_slow=mean_slow,
+        slow_ns=slow_ns,
         schema=s.schema,
         progress=progress,
     )

@@ -109,6 +109,12 @@ def fit_command(
     max_rows: Annotated[
         int | None, typer.Option(help="Train on at most this many rows.", min=1, show_default="all")
     ] = None,
+    slow_us: Annotated[
+        float | None,
+        typer.Option(
+            help="To the trees, reads above this latency are slow.", min=1, show_default="above the inflection point"
+        ),
+    ] = None,
     max_records: MaxRecords = RECORDS_MAX,
     schema: Annotated[str, typer.Option(help="Features of the trees: linnet-1 or linnet-2.")] = FitSettings.schema,
     format: Format = None,
@@ -120,6 +126,9 @@ def fit_command(
     The file has both LinnOS's network and Linnet's trees; each policy uses the one that it needs. Several traces are
     treated as several devices of one type: one model is trained on all their rows, labelled by one inflection point of
     all their latencies. Traces with latencies are used as they are; --preset runs them through the SSD model instead.
+
+    Drives of different types that serve the same reads have a model each. Policies compare the odds that their trees
+    give, so give the same --slow-us to each: the geometric mean of their inflection points (`linnet label`).
 
     Of a trace that exceeds --max-records, one of every 2, 4, 8, ... blocks of 8,192 consecutive records is used; a
     warning says how much that is. So memory is bounded for a trace of any length.
@@ -138,7 +147,10 @@ def fit_command(
         traces = measured(loaded, preset, share, seed, bars)
         del loaded
         step = bars.stage("fitting", 0)
-        fitted = fit(traces, seed, settings, lambda done, total, loss: step(done), unbiased=True, pooled=True)[0]
+        slow_ns = None if slow_us is None else round(slow_us * 1000)
+        fitted = fit(
+            traces, seed, settings, lambda done, total, loss: step(done), unbiased=True, pooled=True, slow_ns=slow_ns
+        )[0]
     data = fitted.model.to_bytes()
     write_whole(out, data)
     if json:
