@@ -2,10 +2,8 @@
 //! **linnet-expected**: the replica with the lowest expected latency, where `linnet-best` takes the lowest odds of a
 //! slow read times the wait.
 //!
-//! The trees of a device give the odds that a read is slow *there*: above the inflection point of that device. Between
-//! equal devices these can be compared. Between different ones they cannot, because a slow read of a fast drive may be
-//! faster than a fast read of a slow one. So here each device keeps the moving averages F of its fast reads and S of
-//! its slow ones, and a read that is slow with probability p is expected to take
+//! Each device keeps the moving averages F of its fast reads and S of its slow ones, below and above its inflection
+//! point, and a read that is slow with probability p, by its trees, is expected to take
 //!
 //! > (F + p (S - F)) x sqrt(I/Os in flight + 1)
 //!
@@ -15,6 +13,10 @@
 //!
 //! A device that has answered few reads, or whose trees do not answer, is judged by the averages as in `ewma-inflight`.
 //! Probe and hedge are those of linnet-best. User space only: the kernel's decision has no such averages.
+//!
+//! On an array of different devices the trees of all predict one event (`linnet_learn::SlowAbove`), so there p is not
+//! the share of reads above the device's own inflection point. With such trees linnet-best is as good
+//! (docs/results/worth.md).
 
 use super::{DeviceModel, hedging_of};
 use crate::{Ask, Choice, Completion, Hedge, Policy, Submit};
