@@ -60,6 +60,7 @@ class Stopping:
             yield index, work(shared, pieces[index])
 
 
+@pytest.mark.slow
 def test_a_stopped_fit_continues_and_gives_the_same_bytes(tmp_path: Path) -> None:
     write_ssdiq(tmp_path, ("a0", "b0"), repeats=1)
     rows = observe(tmp_path, TARGETS)["ssdiq"]

@@ -62,6 +62,7 @@ def test_scores_tell_held_out_runs_from_unseen_workloads(training: Path) -> None
             assert row["value_by_workloads"] == {"accuracy": 0.0, "share_of_best": 0.25, "worst_pattern": 0.25}, row
 
 
+@pytest.mark.slow
 def test_importance_names_the_feature_that_tells(training: Path) -> None:
     ours, theirs = load(training)
     for recorded, telling in ((ours, ours.features[2]), (theirs, "mean_distance")):

@@ -36,6 +36,7 @@ def test_the_file_is_as_it_would_be_written() -> None:
     assert results.FILE.read_text() == results.as_csv(results.recorded())
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_rows() -> None:
     old = [row for row in results.recorded() if (row["workload"], row["preset"]) == ("az-c", "sata")]
     new = list(results.cell("az-c", "sata", seed=results.SEED + 1))

@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 
+@pytest.mark.slow
 def test_every_model_predicts_the_same_reads() -> None:
     names = [name for name in (*MODELS, *MORE_MODELS) if name != CEILING]
     rows = accuracy(device_trace(1), names, seed=2)
@@ -57,6 +58,7 @@ def test_a_trace_is_cut_at_a_read() -> None:
     assert first.columns()["arrive_ns"][50] != second.columns()["arrive_ns"][50]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
     cells = [Cell(Source("az-e"), "sata", share, 0) for share in (0.5, 0.9)]

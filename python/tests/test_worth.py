@@ -112,6 +112,7 @@ def test_the_grid_goes_round_all_sources_with_all_seeds_of_a_combination(tmp_pat
     assert all((cell.ios == worth_grid.IOS // 2) == (cell.setup.preset in worth_grid.QUEUED) for cell in cells)
 
 
+@pytest.mark.slow
 def test_a_busy_array_is_found_on_a_tuning_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Cell(Source("bs-c"), worth_grid.worth_setup("970-evo", 3, 100, True), "busy", 1.0, 3_000)
     seeds = []

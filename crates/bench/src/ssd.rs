@@ -108,6 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[ignore = "slow: make test-slow"]
     fn every_mix_is_measured_and_counted() {
         let mut bench = Bench::new(10).expect("a drive");
         for (mix, (name, ..)) in MIXES.iter().enumerate() {

@@ -187,6 +187,7 @@ fn one_class_is_learned_and_an_empty_set_refused() {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn recordings_are_evaluated_beside_their_base_rate() {
     for name in [common::FLASHNET[0], common::HADOOP] {
         let Some(records) = common::recording(name) else { return };

@@ -7,6 +7,7 @@ use crate::common;
 use linnet_learn::{BoostOptions, InflightSet, LearnOptions, evaluate_trees, fit, fit_trees};
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn rank_slow_reads_better_than_linnos() {
     let options = LearnOptions { train_share: 0.5, ..LearnOptions::default() };
     let mut ratios = Vec::new();

@@ -28,6 +28,7 @@ fn saturation(params: &QueuedParams, depth: u32) -> f64 {
 
 /// The values are MQSim's: 4 KiB random reads at queue depths 1, 8, 32, 128 and 512, in thousands per second.
 #[test]
+#[ignore = "slow: make test-slow"]
 fn it_saturates_where_mqsim_does() {
     for (channels, chips_per_channel, expected) in [
         (8, 4, [14.3, 100.0, 254.0, 326.0, 361.0]),
@@ -244,6 +245,7 @@ fn lap(ssd: &mut QueuedSsd, params: &QueuedParams, chance: &mut Chance, now: &mu
 
 /// The write amplification of greedy collection under uniform random writes agrees with theory.
 #[test]
+#[ignore = "slow: make test-slow"]
 fn amplification_is_that_of_theory() {
     for spare_share_of_raw in [0.2, 0.25, 0.3, 0.4] {
         let params = lone_chip(spare_share_of_raw);

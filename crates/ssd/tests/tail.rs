@@ -49,6 +49,7 @@ fn run(params: &Params, seconds: f64, requests_per_s: f64) -> Tail {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn presets_have_a_knee_and_mostly_device_wide_tails() {
     for (name, rate) in [("consumer-deep", 400.0), ("enterprise-wide", 5_000.0), ("sata", 400.0)] {
         let tail = run(&Params::preset(name).unwrap(), 60.0, rate);
@@ -60,6 +61,7 @@ fn presets_have_a_knee_and_mostly_device_wide_tails() {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn the_share_parameter_is_realised() {
     // Paced collection is always done die by die.
     for name in PRESETS.iter().filter(|name| !Params::preset(name).unwrap().gc_paced) {

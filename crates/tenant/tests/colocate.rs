@@ -38,6 +38,7 @@ fn peak(device: &Ssd, reads: f64) -> f64 {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn drives_have_the_peaks_of_table_1() {
     for (name, reads, writes) in [("nvme", 6000.0, 3000.0), ("sata", 512.0, 512.0)] {
         // Data sheets give writes of an empty drive; a used one collects garbage as well.

@@ -52,24 +52,32 @@ fn a_conversion_is_the_whole_trace_in_order() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left");
 }
 
+fn rates_and_merges(n: u64, disorder: u64) {
+    let folder = Folder::new();
+    let paths = [write(&folder, "a.csv", &made(n, disorder)), write(&folder, "b.csv", &made(19_000, 0))];
+    let whole = paths.each_ref().map(|path| records(path));
+    let slices = [whole[0].as_slice(), whole[1].as_slice()];
+    let out = folder.path().join("out.parquet");
+    for (change, tenants) in [(MergedTenants::OneEach, 2), (MergedTenants::Kept, 8)] {
+        let done = run(&paths, &out, Change::Merge(change)).unwrap();
+        assert_eq!((done.records, done.tenants), (n + 19_000, tenants));
+        assert_eq!(records(&out), merge(&slices, change).unwrap());
+    }
+    run(&paths[..1], &out, Change::Rate(2.0)).unwrap();
+    assert_eq!(records(&out), rerate(&whole[0], 2.0).unwrap());
+    run(&paths[..1], &out, Change::Rate(1.0)).unwrap();
+    assert_eq!(records(&out), whole[0]);
+}
+
 #[test]
 fn rates_and_merges_are_those_of_whole_traces() {
-    let folder = Folder::new();
-    for (n, disorder) in [(20_000, 10), (80_000, FAR)] {
-        let paths = [write(&folder, "a.csv", &made(n, disorder)), write(&folder, "b.csv", &made(19_000, 0))];
-        let whole = paths.each_ref().map(|path| records(path));
-        let slices = [whole[0].as_slice(), whole[1].as_slice()];
-        let out = folder.path().join("out.parquet");
-        for (change, tenants) in [(MergedTenants::OneEach, 2), (MergedTenants::Kept, 8)] {
-            let done = run(&paths, &out, Change::Merge(change)).unwrap();
-            assert_eq!((done.records, done.tenants), (n + 19_000, tenants));
-            assert_eq!(records(&out), merge(&slices, change).unwrap());
-        }
-        run(&paths[..1], &out, Change::Rate(2.0)).unwrap();
-        assert_eq!(records(&out), rerate(&whole[0], 2.0).unwrap());
-        run(&paths[..1], &out, Change::Rate(1.0)).unwrap();
-        assert_eq!(records(&out), whole[0]);
-    }
+    rates_and_merges(20_000, 10);
+}
+
+#[test]
+#[ignore = "slow: make test-slow"]
+fn rates_and_merges_sort_what_no_buffer_mends() {
+    rates_and_merges(80_000, FAR);
 }
 
 #[test]

@@ -268,6 +268,7 @@ fn nothing_is_left_under_the_name_before_the_end() {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn a_long_trace_spans_row_groups() {
     let folder = Folder::new();
     let path = folder.path().join("long.parquet");
