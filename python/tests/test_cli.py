@@ -77,7 +77,8 @@ def test_fit_and_evaluate_agree_on_the_held_out_half(linnet, file: Path, tmp_pat
     assert fitted["slow_above_us"] == fitted["inflection"]["latency_us"]
     given = linnet("fit", "--trace", file, "--seed", 1, "--out", model, "--slow-us", 250, "--json").stdout
     assert json.loads(given)["slow_above_us"] == 250
-    assert linnet("fit", "--trace", file, "--out", model, "--slow-us", 0).returncode == 2
+    for latency in ("0", "inf", "nan", "1e300"):
+        assert linnet("fit", "--trace", file, "--out", model, "--slow-us", latency).returncode == 2, latency
 
 
 def test_compare_has_the_promised_rows_and_repeats_to_the_byte(linnet, small_drive: Path, file: Path) -> None:

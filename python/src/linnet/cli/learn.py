@@ -112,7 +112,10 @@ def fit_command(
     slow_us: Annotated[
         float | None,
         typer.Option(
-            help="To the trees, reads above this latency are slow.", min=1, show_default="above the inflection point"
+            help="To the trees, reads above this latency are slow.",
+            min=1,
+            max=1e9,
+            show_default="above the inflection point",
         ),
     ] = None,
     max_records: MaxRecords = RECORDS_MAX,
