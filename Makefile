@@ -62,11 +62,11 @@ lib:                   ## liblinnet and linnet-load in build/lib: reads that fai
 test-lib: tools        ## liblinnet against a stand-in for a device that revokes
 	@$(MAKE) --no-print-directory -C lib check
 
-# `make lint` compiles the examples. `--tests` leaves out the extension, which has no Rust tests.
+CRATES     := --workspace --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
 LABORATORY := linnet-study linnet-bench
-RUST_TESTS := --workspace --tests --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
+# `make lint` compiles the examples. `--tests` leaves out the extension, which has no Rust tests.
 test-rust:             ## every crate of the product
-	@cargo test $(RUST_TESTS) $(LABORATORY:%=--exclude %)
+	@cargo test $(CRATES) --tests $(LABORATORY:%=--exclude %)
 
 test-python: $(VENV)/.deps   ## the command line and the Python library
 	@sh tools/testenv.sh $(VENV) bench$(if $(BPF),$(comma)bpf)
@@ -74,9 +74,9 @@ test-python: $(VENV)/.deps   ## the command line and the Python library
 
 test-slow: build       ## tests that take seconds each, those of the laboratory, every command of the documents, examples of the crates
 	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests -m slow
-	@cargo test $(RUST_TESTS) -- --ignored --skip writer_on_a_full_disk --skip write_golden
-	@cargo test --tests --locked --quiet $(LABORATORY:%=-p %)
-	@cargo test --workspace --doc --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
+	@cargo test $(CRATES) --tests -- --ignored
+	@cargo test --locked --quiet --tests $(LABORATORY:%=-p %)
+	@cargo test $(CRATES) --doc
 
 test-wheel: build      ## the operator's wheel without extras in an empty environment: its size, its import time, what works
 	@sh tools/wheel.sh
