@@ -212,7 +212,7 @@ static void check_blocks(void)
 }
 
 /* What several replicas are known by has expired: one read has all probed but the one that the policy prefers. */
-static void check_expired(const char *policy, u64 age_ns)
+static void check_expired(const char *policy)
 {
 	struct stub_bio *all[3];
 	u64 decisions;
@@ -224,7 +224,7 @@ static void check_expired(const char *policy, u64 age_ns)
 	for (u32 k = 0; k < 3; k++)
 		finish(all[k], __LINE__);
 	CHECK(tell(top, policy) == 0, "%s", policy);
-	stub_now += age_ns;
+	stub_now += 1001 * MS;
 	decisions = count_of(top, "decisions", -1);
 	all[0] = start(64, 4096);
 	stub_run_works();
@@ -317,8 +317,8 @@ void check_probes(void)
 	check_remove();
 	check_blocks();
 	put_model("random", "random.linnet");
-	check_expired("policy ewma-inflight", 1001 * MS);
-	check_expired("policy linnet-best", 1001 * MS);
+	check_expired("policy ewma-inflight");
+	check_expired("policy linnet-best");
 	stub_firmware("linnet/random.linnet", NULL, 0);
 	check_above_md();
 }

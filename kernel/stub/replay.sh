@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# replay.sh RECORD DECISIONS MODELS SEED REQUESTS: each policy's run through the target is recorded, and its decisions are taken again from
-# the record. A record with one figure altered must not pass.
+# replay.sh RECORD DECISIONS MODELS SEED REQUESTS: each policy's run of so many requests through the target is recorded, and
+# its decisions are taken again from the record. A record with one figure altered must not pass.
 set -eu
 decisions=$2 models=$3 seed=$4 requests=$5
 all=$(dirname "$1")/record.txt

@@ -56,8 +56,8 @@ pub fn without_rows(py: Python<'_>, traces: Vec<PyRef<'_, PyTrace>>, test: Vec<P
 
 /// Fits one model for each trace, or one for all of them together (`pooled`); returns models with their reports. Models
 /// of devices of one type may share their trees (`shared_trees`). To the trees, reads are slow above the device's
-/// inflection point, above the geometric mean of all (`mean_slow`), or above `slow_ns`. `test` holds a period of each device to test on;
-/// without it the last part of each trace is the test part.
+/// inflection point, above the geometric mean of all (`mean_slow`), or above `slow_ns`. `test` holds a period of each
+/// device to test on; without it the last part of each trace is the test part.
 #[pyfunction]
 #[pyo3(signature = (traces, test, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
     max_rows, unbiased, pooled, shared_trees, mean_slow, slow_ns, schema, progress = None))]

@@ -120,8 +120,8 @@ class Experiment:
         """Fit each device's model to its log of the training part, and test it on its log of the test part.
 
         Devices of one preset share their trees. Those of different presets have their own, which all predict the same:
-        a latency above the geometric mean of the inflection points. Both logs are those of the
-        baseline policy, so every read is tested, whether a policy would revoke it or not.
+        a latency above the geometric mean of the inflection points. Both logs are those of the baseline policy, so
+        every read is tested, whether a policy would revoke it or not.
 
         A device of which a log has no read to learn from, or to test on, gets the model of the first one of its preset
         that has, as an operator would load it; its report names that one as ``of_device``. If a preset has none, the

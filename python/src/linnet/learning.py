@@ -107,12 +107,14 @@ def fit(
     ``pooled`` fits one model for all the devices instead, labelled by one inflection point of their latencies together.
     ``shared_trees`` gives each device its own network and inflection point, but the same trees, fitted to the rows of
     all devices: for devices of one type among which a policy chooses.
+    ``unbiased`` also trains without the false-submit weight, to show its effect.
 
     To the trees a read is slow above the inflection point of its device. With ``mean_slow`` it is slow above the
     geometric mean of all devices' inflection points: for devices of different types among which a policy chooses, since
     odds of one event can be compared. ``slow_ns`` is that latency for devices that are fitted one by one.
-    ``unbiased`` also trains without the false-submit weight, to show its effect. Raises :class:`linnet.LearnError`
-    when a trace has no latencies or too few reads. Same traces, settings and seed: same bytes.
+
+    Raises :class:`linnet.LearnError` when a trace has no latencies or too few reads. Same traces, settings and seed:
+    same bytes.
     """
     s = settings or FitSettings()
     fitted = _native.fit(
