@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Shared by the tests: the real data if it exists, a generated trace, and the command line as a user calls it."""
 
+import gc
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from linnet import Trace
-from starter import COMMAND, Starter
+from starter import COMMAND, close, starter
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LINNET_SHARED", ROOT.parent / "shared"))
@@ -32,6 +33,16 @@ reserved_blocks_per_plane = 0
 # A shell's background job ignores SIGINT, and so would the programs that the tests interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """The modules and tests, of which nothing becomes garbage, are not searched for it again and again."""
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """End the processes that start the others, if any test made them."""
+    close()
 
 
 @pytest.fixture(scope="session")
@@ -88,21 +99,13 @@ def small_queued_drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def starter() -> Iterator[Starter]:
-    """See :class:`Starter`."""
-    made = Starter()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def linnet(starter: Starter) -> Callable[..., subprocess.CompletedProcess[str]]:
+def linnet() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command ``linnet`` with these arguments; with options, by an interpreter of its own."""
 
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
         words = [*map(str, arguments)]
-        done = None if options else starter.run(words, timeout=300)
+        done = None if options else starter(words).run(words, timeout=300)
         return done or subprocess.run(
             [str(COMMAND), *words], capture_output=True, text=True, check=False, timeout=300, **options
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from place_made import GB, SHEET
+from starter import Started, starter
 
 FICKLE_CLOCK = """
 import itertools, time
@@ -26,16 +27,22 @@ class Service:
     """`linnet place serve` on a free port."""
 
     def __init__(self, state: Path, *options: object, before: str = "") -> None:
-        code = f"{before}\nimport sys\nfrom linnet.cli import main\nsys.argv[0] = 'linnet'\nmain()"
-        command = [sys.executable, "-c", code, "place", "serve", "--listen", "127.0.0.1:0", "--state", str(state)]
-        self.process = subprocess.Popen(
-            [*command, *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        words = ["place", "serve", "--listen", "127.0.0.1:0", "--state", str(state), *map(str, options)]
+        self.process: Started | subprocess.Popen[str] = self._started(words, before)
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
         assert found, said + self.process.communicate()[1]
         self.port = int(found.group(1))
+
+    @staticmethod
+    def _started(words: list[str], before: str) -> Started | subprocess.Popen[str]:
+        started = None if before else starter(words).start(words)
+        if started is not None:
+            return started
+        code = f"{before}\nimport sys\nfrom linnet.cli import main\nsys.argv[0] = 'linnet'\nmain()"
+        command = [sys.executable, "-c", code, *words]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def client(self) -> "Client":
         return Client(self.port)
