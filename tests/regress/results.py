@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import itertools
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +29,7 @@ SEED = 1
 SECONDS = {"az-c": 3.0, "bs-e": 1.75}
 """Workloads of LinnOS's Table 1, and the length of each period: about 2,000 I/Os for each of the three drives."""
 PRESETS = ("consumer-deep", "enterprise-wide", "sata", "970-evo")
+CELLS = tuple(itertools.product(SECONDS, PRESETS))
 ASK_A_MODEL = ("linnos", "linnos+hl", "linnos+h99", "linnet-best", "linnet-expected", "linnet+hl")
 """These also run with each part of the model alone. The others use at most its thresholds, which every part has."""
 KEY = ("workload", "preset", "policy", "model")
@@ -101,9 +103,9 @@ def cell(workload: str, preset: str, seed: int = SEED) -> Iterator[Row]:
                 yield row(made, policy, part, models)
 
 
-def computed(workloads: Iterable[str] = SECONDS) -> list[Row]:
-    """The rows of these workloads, in the order of the file."""
-    return [one for workload in workloads for preset in PRESETS for one in cell(workload, preset)]
+def computed(cells: Iterable[tuple[str, str]] = CELLS) -> list[Row]:
+    """The rows of these workloads on these types of drive, in the order of the file."""
+    return [row for one in cells for row in cell(*one)]
 
 
 def recorded(file: Path = FILE) -> list[Row]:
