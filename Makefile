@@ -68,12 +68,13 @@ LABORATORY := linnet-study linnet-bench
 test-rust:             ## every crate of the product
 	@cargo test $(CRATES) --tests $(LABORATORY:%=--exclude %)
 
-test-python: $(VENV)/.deps   ## the command line and the Python library
-	@sh tools/testenv.sh $(VENV) bench$(if $(BPF),$(comma)bpf)
-	@$(ONE_THREAD) build/testenv/bin/python -m pytest python/tests -m "not slow"
+test-python: $(VENV)/.deps   ## the command line and the Python library, without linnet.studies
+	@sh tools/testenv.sh $(VENV) $(BPF)
+	@$(ONE_THREAD) build/testenv/bin/python -m pytest python/tests --ignore python/tests/studies -m "not slow"
 
 test-slow: build       ## tests that take seconds each, those of the laboratory, every command of the documents, examples of the crates
-	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests -m slow
+	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests --ignore python/tests/studies -m slow
+	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests/studies
 	@cargo test $(CRATES) --tests -- --ignored
 	@cargo test --locked --quiet --tests $(LABORATORY:%=-p %)
 	@cargo test $(CRATES) --doc

@@ -10,8 +10,6 @@ from linnet import Error as LinnetError
 from linnet.calibration.calibrate import STEPS, calibrate, figure, read_params, with_layout
 from linnet.calibration.iocost import SATURATION, Level, read_result
 from linnet.calibration.loadcurve import beneath, nearest, off
-from linnet.studies.sensitivity import figure as sensitivity_figure
-from linnet.studies.sensitivity import markdown, sweep
 
 SMALL = {"channels": 4, "dies_per_channel": 2, "blocks_per_plane": 64, "pages_per_block": 16}
 """A drive of 256 MiB raw."""
@@ -146,15 +144,3 @@ def test_a_ceiling_is_compared_with_a_load_beneath_it() -> None:
     assert nearest(levels, 85) is levels[1]
     assert nearest(levels, 60) is None
     assert 0 < off(rows, levels) < 0.3
-
-
-@pytest.mark.slow
-def test_a_sweep_repeats_and_realises_the_share() -> None:
-    swept, shares = (("sata", "az-c", 8.0),), (0.0, 1.0)
-    rows = sweep(swept, shares, (1, 2))
-    assert rows[1:] == sweep(swept, (1.0,), (1, 2))
-    assert rows[0]["realised_share"][0] < 0.1
-    assert rows[1]["realised_share"][0] > 0.9
-    assert all(0 <= row["recall"][1] <= row["recall"][0] <= row["recall"][2] <= 1 for row in rows)
-    assert markdown(rows).count("\n") == 4
-    assert sensitivity_figure(rows) == sensitivity_figure(rows)

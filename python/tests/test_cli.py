@@ -153,8 +153,8 @@ def test_interrupt_stops_in_mid_run_and_leaves_nothing(tmp_path: Path) -> None:
     command = ["env", "--default-signal=INT", linnet, "compare", "-w", "az-e", "--seconds", "600", "--report", out]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        while cpu_seconds(process.pid) < 1.5:
-            time.sleep(0.1)
+        while cpu_seconds(process.pid) < 0.8:
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=30)
     finally:

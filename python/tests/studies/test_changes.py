@@ -45,7 +45,6 @@ def test_a_device_that_slows_down_is_noticed_and_learned_again() -> None:
         study(device_trace(reads=1000), window=1200)
 
 
-@pytest.mark.slow
 def test_the_commands_give_json_figures_and_clear_errors(linnet, tmp_path: Path) -> None:
     file, picture = tmp_path / "made.parquet", tmp_path / "drift.svg"
     write_trace(device_trace(reads=8000), file)
@@ -82,7 +81,6 @@ def test_four_remembered_reads_are_the_rows_that_serve() -> None:
     assert digits.shape[1] == 73
 
 
-@pytest.mark.slow
 def test_probing_estimates_what_peeks_know(linnet) -> None:
     command = ["study", "probing", "-w", "az-e", "--preset", "enterprise-wide", "--seconds", 4, "--policy", "linnos"]
     done = linnet(*command, "--probe-share", "0.2", "--json")

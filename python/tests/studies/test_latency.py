@@ -41,7 +41,6 @@ def test_p999_is_the_nearest_rank():
     assert figures(np.arange(1.0, 1001.0)) == {"mean": 500.5, "p999": 999.0}
 
 
-@pytest.mark.slow
 def test_study_latency_gives_rows_ways_and_limits():
     arguments = "study latency -w az-e --preset enterprise-wide --share 0.9 --seconds 2 --limit --json"
     result = CliRunner().invoke(app, [*arguments.split(), "--policy", "baseline,linnet-best,linnet+hl,oracle"])

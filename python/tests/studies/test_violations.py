@@ -51,7 +51,6 @@ def test_moves_mend_a_placement_that_promises_too_much(mixes: Mixes, monkeypatch
     assert sorted(i for one in sets for i in one) == list(range(16)), "nobody is lost on the way"
 
 
-@pytest.mark.slow
 def test_sought_mixes_lie_nearer_to_a_promise_than_random_ones(mixes: Mixes) -> None:
     found = sought(mixes, [10.0], 40, lambda text: None)
     assert len(found) == len(set(found)) == 40
@@ -71,7 +70,6 @@ def test_runs_are_kept(mixes: Mixes, tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 1
 
 
-@pytest.mark.slow
 def test_every_placer_has_a_row(mixes: Mixes) -> None:
     rows = [*rows_of(mixes, [10.0], 30, 2.0, lambda text: None)]
     by_name = {row["placer"]: row for row in rows}

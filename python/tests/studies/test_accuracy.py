@@ -16,7 +16,6 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 
-@pytest.mark.slow
 def test_every_model_predicts_the_same_reads() -> None:
     names = [name for name in (*MODELS, *MORE_MODELS) if name != CEILING]
     rows = accuracy(device_trace(1), names, seed=2)
@@ -58,7 +57,6 @@ def test_a_trace_is_cut_at_a_read() -> None:
     assert first.columns()["arrive_ns"][50] != second.columns()["arrive_ns"][50]
 
 
-@pytest.mark.slow
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
     cells = [Cell(Source("az-e"), "sata", share, 0) for share in (0.5, 0.9)]
@@ -104,7 +102,6 @@ def test_means_leave_out_cells_of_few_reads() -> None:
     assert ratio([cell(0.9, 0.8, rows=100)]) is None
 
 
-@pytest.mark.slow
 def test_the_command_gives_a_row_for_each_device_and_model(linnet, tmp_path: Path) -> None:
     trace = tmp_path / "made.parquet"
     write_trace(device_trace(4), trace)

@@ -26,7 +26,6 @@ def test_ratios_are_taken_within_a_cell() -> None:
     assert "| other | 2 |" in table_of([base, other])
 
 
-@pytest.mark.slow
 def test_each_part_of_a_score_is_in_use() -> None:
     """A variant whose switch did nothing would send each read as the base does."""
     array = Array("consumer-deep", 3, 0)

@@ -86,7 +86,6 @@ def test_ties_are_broken_by_a_hash_and_nothing_else_moves() -> None:
         assert sorted(order[:4]) == [0, 1, 2, 3] and sorted(order[4:6]) == [4, 5] and order[6] == 6
 
 
-@pytest.mark.slow
 def test_the_command_answers_with_rows_and_a_summary(linnet: Callable[..., Any]) -> None:
     result = linnet("study", "worth", "-w", "bs-c", "--seconds", "4", "--seeds", "1", "--json")
     assert result.returncode == 0, result.stderr
@@ -112,7 +111,6 @@ def test_the_grid_goes_round_all_sources_with_all_seeds_of_a_combination(tmp_pat
     assert all((cell.ios == worth_grid.IOS // 2) == (cell.setup.preset in worth_grid.QUEUED) for cell in cells)
 
 
-@pytest.mark.slow
 def test_a_busy_array_is_found_on_a_tuning_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Cell(Source("bs-c"), worth_grid.worth_setup("970-evo", 3, 100, True), "busy", 1.0, 3_000)
     seeds = []

@@ -86,7 +86,6 @@ def test_a_used_drive_collects_garbage_and_a_new_one_does_not() -> None:
         assert row["loss_percent"] == pytest.approx(100 * (1 - row["beside_mbs"] / row["alone_mbs"]), abs=0.01)
 
 
-@pytest.mark.slow
 def test_the_command_keeps_its_runs(tmp_path: Path) -> None:
     keep, page = tmp_path / "kept.jsonl", tmp_path / "page.md"
     ask = ["study", "interference", "--drive", "sata", "--state", "new", "--figure", "6", "--keep", str(keep)]

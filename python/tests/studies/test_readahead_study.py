@@ -62,7 +62,6 @@ def test_scores_tell_held_out_runs_from_unseen_workloads(training: Path) -> None
             assert row["value_by_workloads"] == {"accuracy": 0.0, "share_of_best": 0.25, "worst_pattern": 0.25}, row
 
 
-@pytest.mark.slow
 def test_importance_names_the_feature_that_tells(training: Path) -> None:
     ours, theirs = load(training)
     for recorded, telling in ((ours, ours.features[2]), (theirs, "mean_distance")):
@@ -86,7 +85,6 @@ def test_settings_at_which_training_diverges_are_last(training: Path) -> None:
     assert merit(load(training)[0].data, wild, 0) == {"accuracy": 0.0, "share_of_best": 0.0, "worst_pattern": 0.0}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs linnet[ray]")
 def test_ray_finds_the_same(training: Path) -> None:
     data = load(training)[0].data
@@ -98,7 +96,6 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
 def test_the_command_prints_tables_and_json(training: Path) -> None:
     shown = run("study", "tune", training)
     assert shown.returncode == 0 and "accuracy lost when a feature is permuted" in shown.stdout, shown.stderr
