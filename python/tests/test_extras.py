@@ -13,7 +13,7 @@ from conftest import ROOT, device_trace
 from linnet import write_trace
 from linnet.extras import NEEDS
 
-BLOCKED = ("matplotlib", "pyarrow", "ray", "sklearn", "scipy", "threadpoolctl")
+BLOCKED = ("matplotlib", "ortools", "pyarrow", "ray", "sklearn", "scipy", "threadpoolctl")
 BLOCK = f"""
 import sys
 

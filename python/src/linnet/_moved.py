@@ -18,13 +18,14 @@ MOVED = {
     "linnet.iocost": "linnet.calibration.iocost",
     "linnet.latency": "linnet.studies.latency",
     "linnet.loadcurve": "linnet.calibration.loadcurve",
+    "linnet.place.baselines": "linnet.studies.place_baselines",
+    "linnet.place.bound": "linnet.studies.packing_bound",
     "linnet.report.drift": "linnet.studies.drift_figure",
     "linnet.report.shapes": "linnet.studies.shapes_figure",
     "linnet.sensitivity": "linnet.studies.sensitivity",
     "linnet.shapes": "linnet.studies.shapes",
     "linnet.study": "linnet.studies.accuracy",
 }
-
 """Modules by their old names."""
 
 RENAMED = {

@@ -9,7 +9,7 @@ from linnet import _native
 
 NEEDS = {
     "arrow": {"pyarrow": "pyarrow"},
-    "place": {"ortools": "ortools", "pyarrow": "pyarrow", "scipy": "scipy", "sklearn": "scikit-learn"},
+    "place": {"pyarrow": "pyarrow", "scipy": "scipy", "sklearn": "scikit-learn"},
     "ray": {"ray": "ray"},
     "report": {"matplotlib": "matplotlib"},
     "serve": {
@@ -18,7 +18,12 @@ NEEDS = {
         "pydantic": "pydantic",
         "uvicorn": "uvicorn",
     },
-    "study": {"sklearn": "scikit-learn", "threadpoolctl": "threadpoolctl"},
+    "study": {
+        "ortools": "ortools",
+        "scipy": "scipy",
+        "sklearn": "scikit-learn",
+        "threadpoolctl": "threadpoolctl",
+    },
 }
 """Extras of the package: modules that each brings, and the distributions that they are in."""
 

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from linnet.place import moments
 from linnet.place.allocate import Policy, Settings
-from linnet.place.baselines import Quota
 from linnet.place.batch import VALUE, AggregateModel
-from linnet.place.bound import caps_of, cover, lower_bound
 from linnet.place.moments import Floats
 from linnet.place.sheet import SheetModel
 from linnet.place.words import Drive, Interference
+from linnet.studies.packing_bound import caps_of, cover, lower_bound
+from linnet.studies.place_baselines import Quota
 from linnet.studies.placers import METRICS, place_all, random_mixes, sets_of
 from linnet.studies.placers import forests as fitted
 from linnet.studies.placing import sheet, workload

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place.allocate import Allocator, Settings
-from linnet.place.baselines import Forest
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.moments import Floats
 from linnet.place.slo import Slo, Tenant
 from linnet.place.words import Drive, Interference, Profile
+from linnet.studies.place_baselines import Forest
 
 METRICS = ("read_bandwidth_mean", "write_bandwidth_mean")
 """What SLOs are of."""

@@ -21,13 +21,13 @@ import numpy as np
 
 from linnet.place import moments
 from linnet.place.allocate import Allocator, Policy, Settings
-from linnet.place.baselines import Forest
-from linnet.place.bound import cover
 from linnet.place.label import Cache, Labeller, Plan, key_of
 from linnet.place.moments import Floats
 from linnet.place.sheet import SheetModel
 from linnet.place.words import METRICS as SEEN
 from linnet.place.words import Drive, Interference, Prediction, Profile
+from linnet.studies.packing_bound import cover
+from linnet.studies.place_baselines import Forest
 from linnet.studies.placers import METRICS, forests, place_all, random_mixes, sets_of
 from linnet.studies.violations_models import TOLERANCE, Guarded, Runs, Worst, broken
 

@@ -29,7 +29,7 @@ def packing_command(
 
     Example: [bold]linnet study packing --workloads 100 --slo 5 --no-forests[/]
     """
-    require("place", "linnet study packing")
+    require("study", "linnet study packing")
     rows = []
     for row in rows_of(Study(workloads, seed), slo or [0, 1, 2, 5, 10, 20], forests, seconds, _say):
         rows.append(row)

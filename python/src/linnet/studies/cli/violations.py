@@ -31,7 +31,7 @@ def violations_command(
 
     Example: [bold]linnet study violations --workloads 40 --runs 100 --slo 5[/]
     """
-    require("place", "linnet study violations")
+    require("study", "linnet study violations")
     rows = []
     for row in rows_of(Mixes(drive, workloads, seconds, seed, cache), slo or [5, 10, 20], runs, solver_seconds, _say):
         rows.append(row)

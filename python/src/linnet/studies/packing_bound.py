@@ -54,7 +54,7 @@ def lower_bound(loads: Floats, caps: Floats, classes: int = 24, seconds: float =
     A tenant whose load passes its own cap needs a drive of its own. The answer is what both relaxations prove, each in
     ``seconds``.
     """
-    require("place", "the bound of a packing")
+    require("study", "the bound of a packing")
     from ortools.sat.python import cp_model  # noqa: PLC0415
 
     single = loads >= caps
@@ -154,7 +154,7 @@ def cover(
 
     ``start`` is a cover that is known: the answer is no worse.
     """
-    require("place", "the best packing")
+    require("study", "the best packing")
     from ortools.sat.python import cp_model  # noqa: PLC0415
 
     known = list(dict.fromkeys(sets))
