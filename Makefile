@@ -62,14 +62,15 @@ lib:                   ## liblinnet and linnet-load in build/lib: reads that fai
 test-lib: tools        ## liblinnet against a stand-in for a device that revokes
 	@$(MAKE) --no-print-directory -C lib check
 
-CRATES     := --workspace --locked --quiet $(if $(BPF),--features linnet-tune/bpf)
+CRATES     := --workspace --locked --quiet
 LABORATORY := linnet-study linnet-bench
-# `make lint` compiles the examples. `--tests` leaves out the extension, which has no Rust tests.
+# `make lint` compiles the examples. `--tests` leaves out the extension, which has no Rust tests. Without BPF: observers
+# need root, and `make test-tune` runs them.
 test-rust:             ## every crate of the product
 	@cargo test $(CRATES) --tests $(LABORATORY:%=--exclude %)
 
 test-python: $(VENV)/.deps   ## the command line and the Python library, without linnet.studies
-	@sh tools/testenv.sh $(VENV) $(BPF)
+	@sh tools/testenv.sh $(VENV)
 	@$(ONE_THREAD) build/testenv/bin/python -m pytest python/tests --ignore python/tests/studies -m "not slow"
 
 test-slow: build       ## tests that take seconds each, those of the laboratory, every command of the documents, examples of the crates
@@ -77,6 +78,7 @@ test-slow: build       ## tests that take seconds each, those of the laboratory,
 	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests/studies
 	@cargo test $(CRATES) --tests -- --ignored
 	@cargo test --locked --quiet --tests $(LABORATORY:%=-p %)
+	@cargo test --locked --quiet --tests -p linnet-tune $(if $(BPF),--features bpf)
 	@cargo test $(CRATES) --doc
 
 test-wheel: build      ## the operator's wheel without extras in an empty environment: its size, its import time, what works

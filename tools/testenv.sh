@@ -3,12 +3,12 @@
 # Makes build/testenv, the environment of the Python tests: the packages of .venv, the sources as they stand, and the
 # extension in the profile of the tests of the crates. It shares their compiled crates, so `make test` in a fresh clone
 # compiles each crate once, and it leaves alone the release build behind .venv/bin/linnet.
-# Arguments: the Python environment, the features of the extension.
+# Argument: the Python environment. Without benches and BPF, which these tests do not use.
 set -eu
-venv=$1 features=$2
+venv=$1
 env=build/testenv
 
-cargo build -p linnet-python --features "$features" --locked --quiet
+cargo build -p linnet-python --locked --quiet
 if [ ! -x "$env/bin/linnet" ]; then
     "$venv/bin/python" -m venv --without-pip "$env"
 fi
