@@ -15,11 +15,14 @@ static inline uint64_t times(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+static inline uint64_t expected_wait_ns(uint64_t ewma_ns, uint32_t in_flight)
+{
+	return ewma_ns ? times(ewma_ns, (uint64_t)in_flight + 1) : in_flight * (uint64_t)LINNET_UNTRIED_NS;
+}
+
 static inline uint64_t expected_ns(const struct linnet_candidate *replica)
 {
-	if (!replica->ewma_ns)
-		return replica->in_flight * (uint64_t)LINNET_UNTRIED_NS;
-	return times(replica->ewma_ns, (uint64_t)replica->in_flight + 1);
+	return expected_wait_ns(replica->ewma_ns, replica->in_flight);
 }
 
 static inline uint32_t least_expected(const struct linnet_candidate *replicas, uint32_t count)
@@ -73,6 +76,88 @@ static inline struct linnet_choice choose_from(const struct linnet_settings *set
 	}
 	choice.predicted_fast = policy == LINNET_BEST && replicas[preferred].known && replicas[preferred].score < 0;
 	return choice;
+}
+
+/*
+ * The parts of a decision by ewma-inflight as nearly every read finds it: all replicas are usable and in service, and
+ * none is silent. Then one pass makes the choice that the steps of a decision would make.
+ */
+struct least {
+	uint64_t since_ns, expected_ns;
+	uint32_t replica;
+};
+
+static inline int is_for_one_pass(const struct linnet_decision *decision)
+{
+	uint32_t usable = decision->usable;
+
+	return !decision->may_revoke && usable == (1U << decision->count) - 1 && (usable & (usable - 1)) != 0;
+}
+
+static inline struct least least_begin(const struct linnet_decision *decision, const struct linnet_settings *settings)
+{
+	return (struct least){ silent_since_ns(settings, decision->now_ns), UINT64_MAX, 0 };
+}
+
+/* Of the next replica. Returns 0 if the decision needs all its steps. */
+static inline int least_add(struct least *least, uint32_t k, int eligible, uint64_t learnt_ns, uint64_t ewma_ns, uint32_t in_flight)
+{
+	uint64_t own_ns = expected_wait_ns(ewma_ns, in_flight);
+
+	if (!eligible || learnt_ns < least->since_ns)
+		return 0;
+	if (own_ns < least->expected_ns) {
+		least->expected_ns = own_ns;
+		least->replica = k;
+	}
+	return 1;
+}
+
+static inline void least_is_chosen(const struct least *least, struct linnet_decision *decision)
+{
+	decision->in_service = decision->usable;
+	decision->verdict = LINNET_SUBMIT;
+	decision->choice = (struct linnet_choice){ least->replica, 0, 0 };
+	decision->chosen = 1;
+}
+
+static inline uint32_t policy_in_use(const struct linnet_decision *decision, const struct linnet_settings *settings)
+{
+	uint32_t policy = linnet_load32(&settings->policy);
+
+	if (!linnet_load32(&settings->on))
+		return LINNET_BASELINE;
+	if (policy == LINNET_BEST && !decision->trees)
+		return LINNET_EWMA_INFLIGHT;
+	if (policy == LINNET_LINNOS && !decision->networks)
+		return LINNET_BASELINE;
+	return policy;
+}
+
+/*
+ * The whole decision from the states of the replicas themselves, the first of which lie `stride` bytes apart, without
+ * linnet_decision_begin and candidates. Returns 0, with nothing changed, if it takes the steps.
+ */
+static inline int linnet_decide_at_once(struct linnet_decision *decision, const struct linnet_settings *settings,
+					const struct linnet_replica *replica, size_t stride)
+{
+	struct least least;
+
+	if (!is_for_one_pass(decision) || policy_in_use(decision, settings) != LINNET_EWMA_INFLIGHT)
+		return 0;
+	least = least_begin(decision, settings);
+	for (uint32_t k = 0; k < decision->count; k++) {
+		if (!least_add(&least, k, linnet_time_of(replica, decision->now_ns) >= replica->out_until_ns,
+			       replica->learnt_ns, replica->ewma_ns, replica->in_flight))
+			return 0;
+		replica = (const struct linnet_replica *)((const char *)replica + stride);
+	}
+	decision->policy = LINNET_EWMA_INFLIGHT;
+	decision->denied = 0;
+	decision->asked = 0;
+	decision->scored = 0;
+	least_is_chosen(&least, decision);
+	return 1;
 }
 
 #endif

@@ -49,14 +49,8 @@ int linnet_settings_check(const struct linnet_settings *settings)
 
 void linnet_decision_begin(struct linnet_decision *decision, const struct linnet_settings *settings)
 {
-	uint32_t policy = linnet_load32(&settings->policy);
+	uint32_t policy = policy_in_use(decision, settings);
 
-	if (!linnet_load32(&settings->on))
-		policy = LINNET_BASELINE;
-	else if (policy == LINNET_BEST && !decision->trees)
-		policy = LINNET_EWMA_INFLIGHT;
-	else if (policy == LINNET_LINNOS && !decision->networks)
-		policy = LINNET_BASELINE;
 	decision->policy = (uint8_t)policy;
 	decision->by_trees = policy == LINNET_BEST || (decision->may_revoke && policy != LINNET_LINNOS);
 	decision->asked = 0;
@@ -157,31 +151,19 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 	decision->chosen = 1;
 }
 
-/*
- * ewma-inflight, as nearly every read finds it: all replicas are usable and in service, and none is silent. Then one pass
- * makes the choice that the steps below would make. Returns 0, with nothing changed, if it is not so.
- */
+/* By ewma-inflight, in one pass over the candidates. Returns 0, with nothing changed, if it takes the steps below. */
 static int choose_at_once(struct linnet_decision *decision, const struct linnet_settings *settings)
 {
-	uint64_t since_ns = silent_since_ns(settings, decision->now_ns), least = UINT64_MAX;
-	const struct linnet_candidate *own = decision->candidates, *end = own + decision->count, *best = own;
+	struct least least = least_begin(decision, settings);
+	const struct linnet_candidate *own = decision->candidates;
 
-	if (decision->usable != (1U << decision->count) - 1 || is_single(decision->usable))
+	if (!is_for_one_pass(decision))
 		return 0;
-	for (; own < end; own++) {
-		uint64_t own_ns = expected_ns(own);
-
-		if (!own->eligible || own->learnt_ns < since_ns)
+	for (uint32_t k = 0; k < decision->count; k++, own++) {
+		if (!least_add(&least, k, own->eligible, own->learnt_ns, own->ewma_ns, own->in_flight))
 			return 0;
-		if (own_ns < least) {
-			least = own_ns;
-			best = own;
-		}
 	}
-	decision->in_service = decision->usable;
-	decision->verdict = LINNET_SUBMIT;
-	decision->choice = (struct linnet_choice){ (uint32_t)(best - decision->candidates), 0, 0 };
-	decision->chosen = 1;
+	least_is_chosen(&least, decision);
 	return 1;
 }
 
@@ -254,7 +236,7 @@ __attribute__((__noinline__)) static uint32_t next(struct linnet_decision *decis
 uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
 			      struct linnet_budget *revokes)
 {
-	if (decision->policy == LINNET_EWMA_INFLIGHT && !decision->may_revoke && choose_at_once(decision, settings))
+	if (decision->policy == LINNET_EWMA_INFLIGHT && choose_at_once(decision, settings))
 		return LINNET_NO_REPLICA;
 	return next(decision, settings, revokes);
 }

@@ -10,6 +10,7 @@
 #include <linux/log2.h>
 #include <linux/moduleparam.h>
 
+#include "choose.h"
 #include "linnet-dm.h"
 #include "policy.h"
 #include "trace.h"
@@ -198,6 +199,7 @@ static void see_states(struct linnet_dm *dm, struct linnet_routing *routing)
 
 void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
 {
+	routing->described = true;
 	routing->caught_up = false;
 	linnet_decision_begin(&routing->decision, &dm->settings);
 	if (likely(routing->locked))
@@ -219,7 +221,15 @@ static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 	struct linnet_decision *decision = &routing->decision;
 	u32 k;
 
-	linnet_see(dm, routing);
+	routing->described = false;
+	routing->caught_up = false;
+	/* A record has what the decision was based on. */
+	if (unlikely(trace_linnet_decision_enabled()))
+		linnet_see(dm, routing);
+	if (likely(routing->locked) && linnet_decide_at_once(decision, &dm->settings, &dm->legs->state, sizeof(*dm->legs)))
+		return;
+	if (likely(!routing->described))
+		linnet_see(dm, routing);
 	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->cpus)->revokes)) !=
 	       LINNET_NO_REPLICA) {
 		if (decision->asks_trees)
@@ -283,9 +293,16 @@ static void count(struct linnet_dm *dm, const struct linnet_decision *decision, 
 }
 
 /* Whether the read would be a probe of the leg that is chosen. */
-static bool wants_probe(const struct linnet_dm *dm, const struct linnet_decision *decision)
+static bool would_probe(const struct linnet_dm *dm, const struct linnet_decision *decision)
 {
 	return decision->choice.probe || wants_to_return(&dm->legs[decision->choice.replica], decision->now_ns);
+}
+
+/* Tracing may have begun after the decision, when nothing was filled in for it. */
+static void record(struct linnet_dm *dm, const struct linnet_routing *routing)
+{
+	if (likely(routing->described))
+		trace_linnet_decision(dm, routing);
 }
 
 /*
@@ -300,7 +317,7 @@ static bool probe_instead(struct linnet_dm *dm, struct linnet_routing *routing, 
 	if (!(decision->in_service & ~BIT(leg->index)))
 		return false;
 	if (linnet_probe_start(leg, routing->id, routing->sector, routing->size_bytes)) {
-		trace_linnet_decision(dm, routing);
+		record(dm, routing);
 		routing->id = io->id = linnet_next_id(dm);
 	}
 	decision->usable &= ~BIT(leg->index);
@@ -345,7 +362,7 @@ static __always_inline bool route_by_policy(struct linnet_dm *dm, struct bio *bi
 				decision->now_ns = ktime_get_ns();
 				continue;
 			}
-			if (unlikely(wants_probe(dm, decision))) {
+			if (unlikely(would_probe(dm, decision))) {
 				if (!routing.locked) {
 					routing.locked = linnet_digest_enter(dm, decision->now_ns, true);
 					continue;
@@ -365,7 +382,7 @@ static __always_inline bool route_by_policy(struct linnet_dm *dm, struct bio *bi
 	} else {
 		linnet_record_drop(dm, io->record);
 	}
-	trace_linnet_decision(dm, &routing);
+	record(dm, &routing);
 	if (routing.locked)
 		linnet_digest_leave(dm);
 	rcu_read_unlock();

@@ -10,6 +10,7 @@ struct linnet_routing {
 	u64 sector;      /* in the target */
 	u32 size_bytes;
 	bool locked;     /* decided from the legs' state, otherwise from its digest */
+	bool described;  /* the candidates and `seen`, `own` are filled in */
 	bool caught_up;  /* an incremental network processed reads first, which took time */
 	u64 seen[LINNET_REPLICAS_MAX]; /* number of events of each leg on which its state was based */
 	s32 own[LINNET_REPLICAS_MAX];  /* I/Os in flight added to a digest */

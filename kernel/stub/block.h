@@ -223,9 +223,13 @@ __attribute__((format(printf, 1, 2))) void stub_log(const char *format, ...);
 
 #define TP_PROTO(...) __VA_ARGS__
 #ifdef STUB_NO_TRACE /* as in a kernel without tracing, except for the branch */
-#define TRACE_EVENT(name, proto, ...) static inline void trace_##name(proto) {}
+#define TRACE_EVENT(name, proto, ...) \
+	static inline void trace_##name(proto) {} \
+	static inline bool trace_##name##_enabled(void) { return false; }
 #else
-#define TRACE_EVENT(name, proto, ...) void trace_##name(proto);
+#define TRACE_EVENT(name, proto, ...) \
+	void trace_##name(proto); \
+	static inline bool trace_##name##_enabled(void) { return true; }
 #endif
 
 /* ---- controlled by the test ---- */

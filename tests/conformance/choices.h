@@ -3,6 +3,8 @@
 #ifndef LINNET_CHOICES_H
 #define LINNET_CHOICES_H
 
+#include "choose.h"
+
 /* Behind the last replica of a line stand others that every policy would take: nothing may look at them. */
 static void set_behind(struct linnet_candidate *replicas, uint32_t count)
 {
@@ -75,6 +77,39 @@ static void ask_candidate(const struct linnet_decision *decision, struct linnet_
 	candidate->slow = candidate->known && word(words, 5);
 }
 
+/* Where the states of the replicas decide, the decision is that of all steps. */
+static void same_at_once(const struct linnet_decision *whole, const struct linnet_settings *settings, char **words)
+{
+	struct linnet_replica states[LINNET_REPLICAS_MAX];
+	struct linnet_decision own;
+
+	/* No replica is out of service for longer. */
+	if (whole->now_ns == UINT64_MAX)
+		return;
+	/* Those behind the last would be preferred. */
+	memset(states, 0, sizeof(states));
+	memset(&own, 0xa5, sizeof(own));
+	own.usable = whole->usable;
+	own.trees = whole->trees;
+	own.networks = whole->networks;
+	own.may_revoke = whole->may_revoke;
+	own.now_ns = whole->now_ns;
+	own.count = whole->count;
+	for (uint32_t k = 0; k < own.count; k++, words += DECIDE_REPLICA) {
+		states[k].out_until_ns = word(words, 1) ? UINT64_MAX : 0;
+		states[k].in_flight = (uint32_t)word(words, 8);
+		states[k].ewma_ns = word(words, 9);
+		states[k].learnt_ns = word(words, 10);
+	}
+	if (!linnet_decide_at_once(&own, settings, states, sizeof(*states)))
+		return;
+	check(own.policy == whole->policy && own.asked == whole->asked && own.scored == whole->scored, "policy, at once");
+	check(own.choice.replica == whole->choice.replica, "replica, at once");
+	check(own.choice.probe == whole->choice.probe, "probe, at once");
+	check(own.verdict == whole->verdict && own.denied == whole->denied, "verdict, at once");
+	check(own.in_service == whole->in_service, "in service, at once");
+}
+
 /* decide POLICY ON TAGGED BUDGET NOW AGE = POLICY BY_TREES ASKED REPLICA PROBE PREDICTED VERDICT DENIED, replicas. */
 static void decisions(char **words, size_t count)
 {
@@ -122,6 +157,44 @@ static void decisions(char **words, size_t count)
 	check(decision.verdict == word(words, 14), "verdict");
 	check(decision.denied == word(words, 15), "denied");
 	check(decision.in_service == (in_service ? in_service : decision.usable), "in service");
+	same_at_once(&decision, &settings, first);
+}
+
+/* Which decisions are made from the states of the replicas: each way in which one is not, by itself. */
+static void decided_at_once(void)
+{
+	enum { ALL_WELL, BY_BEST, SILENT, OUT, NOT_USABLE, ALONE, TAGGED, OFF, BY_TREES, BY_QUEUE, CASES };
+
+	for (int kind = ALL_WELL; kind < CASES; kind++) {
+		struct linnet_replica states[4] = { { .ewma_ns = 400, .learnt_ns = 1000, .in_flight = 1 },
+						    { .ewma_ns = 100, .learnt_ns = 1000, .in_flight = 6 },
+						    { .ewma_ns = 300, .learnt_ns = 1000, .in_flight = 1 } };
+		struct linnet_decision decision;
+		struct linnet_settings settings;
+
+		linnet_settings_init(&settings);
+		settings.policy = kind == BY_BEST || kind == BY_TREES ? LINNET_BEST :
+				  kind == BY_QUEUE                    ? LINNET_SHORTEST_QUEUE :
+									LINNET_EWMA_INFLIGHT;
+		settings.age_ns = 10;
+		settings.probe_ages = 50;
+		settings.on = kind != OFF;
+		memset(&decision, 0xa5, sizeof(decision));
+		decision.now_ns = 1500;
+		decision.count = kind == ALONE ? 1 : 3;
+		decision.usable = kind == NOT_USABLE ? 5 : kind == ALONE ? 1 : 7;
+		decision.trees = kind == BY_TREES;
+		decision.may_revoke = kind == TAGGED;
+		states[1].learnt_ns -= kind == SILENT;
+		/* Its clock is ahead of ours. */
+		states[0].latest_ns = 1600;
+		states[0].out_until_ns = kind == OUT ? 1601 : 1600;
+		check(linnet_decide_at_once(&decision, &settings, states, sizeof(*states)) == (kind < SILENT), "decided at once");
+		if (kind < SILENT)
+			check(decision.choice.replica == 2 && decision.verdict == LINNET_SUBMIT, "replica, at once");
+		else
+			check(decision.choice.replica == 0xa5a5a5a5, "nothing changed");
+	}
 }
 
 /*

@@ -120,6 +120,7 @@ int main(int argc, char **argv)
 	smallest_activation();
 	many_errors();
 	grown_wait();
+	decided_at_once();
 	verdicts_at_limits();
 	bounds();
 	settings_begin();
