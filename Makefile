@@ -54,7 +54,7 @@ $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 
 test-core: tools       ## the C core: golden vectors, kernel flags, clean symbols; the kernel target in user space
 	@$(MAKE) --no-print-directory -C core check
-	@$(MAKE) --no-print-directory -C kernel/stub check replay
+	@$(MAKE) --no-print-directory -C kernel/stub check
 
 lib:                   ## liblinnet and linnet-load in build/lib: reads that fail over when revoked
 	@$(MAKE) --no-print-directory -C lib
@@ -73,9 +73,10 @@ test-python: $(VENV)/.deps   ## the command line and the Python library, without
 	@sh tools/testenv.sh $(VENV)
 	@$(ONE_THREAD) build/testenv/bin/python -m pytest python/tests --ignore python/tests/studies -m "not slow"
 
-test-slow: build       ## tests that take seconds each, those of the laboratory, every command of the documents, examples of the crates
+test-slow: build       ## tests that take a second or more each, those of the laboratory, every command of the documents, examples of the crates
 	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests --ignore python/tests/studies -m slow
 	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests/studies
+	@$(MAKE) --no-print-directory -C kernel/stub replay
 	@cargo test $(CRATES) --tests -- --ignored
 	@cargo test --locked --quiet --tests $(LABORATORY:%=-p %)
 	@cargo test --locked --quiet --tests -p linnet-tune $(if $(BPF),--features bpf)

@@ -81,6 +81,7 @@ def test_a_held_key_is_not_moved_and_a_bound_is_told(known, tmp_path: Path) -> N
         calibrate(measured, small(), {"dies": 4})
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_file_that_reads_back(linnet, known, tmp_path: Path) -> None:
     params, figures = known
     start = tmp_path / "start.toml"

@@ -165,6 +165,7 @@ def test_interrupt_stops_in_mid_run_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_report_stands_alone(linnet, small_drive: Path, tmp_path: Path) -> None:
     words = ("--preset", small_drive, "--share", 0.75)
     result = linnet("whatif", make(tmp_path), "--report", tmp_path / "report.html", *words)

@@ -48,6 +48,7 @@ def test_the_block_blocks() -> None:
         assert f"No module named '{module}'" in done.stderr
 
 
+@pytest.mark.slow
 def test_trace_stat_whatif_and_dm_run_without_extras(file: Path, small_drive: Path) -> None:
     stat = bare("trace", "stat", file, "--json")
     assert json.loads(stat.stdout)["records"] == 3000, stat.stderr
@@ -58,6 +59,7 @@ def test_trace_stat_whatif_and_dm_run_without_extras(file: Path, small_drive: Pa
         assert (shown.returncode, "Commands" in shown.stdout) == (0, True), shown.stderr
 
 
+@pytest.mark.slow
 def test_label_fit_and_evaluate_run_without_extras(file: Path, tmp_path: Path) -> None:
     model = tmp_path / "m.linnet"
     assert bare("label", "-t", file).returncode == 0
@@ -66,6 +68,7 @@ def test_label_fit_and_evaluate_run_without_extras(file: Path, tmp_path: Path) -
     assert json.loads(evaluated.stdout)["rows"] > 0
 
 
+@pytest.mark.slow
 def test_the_demo_has_tables_and_says_how_to_get_figures(small_drive: Path, tmp_path: Path) -> None:
     small = f"import linnet.cli.demo as demo\ndemo.WORKLOADS = (('az-e', {str(small_drive)!r}, 1.0),)\ndemo.REAL = ()"
     done = bare("demo", "--out", tmp_path / "out", more=small)

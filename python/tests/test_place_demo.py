@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+import pytest
 from linnet.place.catalogue import drives, profiles
 from linnet.place.moments import rows
 from linnet.place.sheet import SheetModel
@@ -16,6 +17,7 @@ def test_shipped_profiles_fit_the_shipped_drives() -> None:
         assert ((loads > 0) & (loads < 0.5)).all(), drive.name
 
 
+@pytest.mark.slow
 def test_the_demo_writes_a_page(linnet, tmp_path: Path) -> None:
     done = linnet("place", "demo", "--out", tmp_path / "demo.html")
     assert done.returncode == 0, done.stderr

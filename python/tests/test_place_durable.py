@@ -203,6 +203,7 @@ def test_a_small_file_system_that_fills_up(tmp_path: Path) -> None:
         subprocess.run(["umount", disk], check=False)
 
 
+@pytest.mark.slow
 def test_a_clock_that_steps_changes_nothing(tmp_path: Path) -> None:
     """The service's wall clock steps by years, both ways, at every look."""
     placed = {}

@@ -151,6 +151,7 @@ def test_an_unaligned_io_touches_more_pages(model: PlacementModel) -> None:
     np.testing.assert_allclose(found, [[0, 200], [0, 300], [7, 0]])
 
 
+@pytest.mark.slow
 def test_curves_are_the_processes_between_their_steps(model: PlacementModel) -> None:
     chance = np.random.default_rng(3)
     writes = 10 ** chance.uniform(3, 5.8, 200)

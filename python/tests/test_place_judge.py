@@ -164,6 +164,7 @@ def test_latency_grows_no_faster_than_the_neighbours(mixes: Observations) -> Non
         assert np.all(np.diff(spread[rows], axis=0) > 0), "further out is less certain"
 
 
+@pytest.mark.slow
 def test_two_runs_place_an_unseen_mix(mixes: Observations) -> None:
     before, after = (judged(mixes, "unseen-mix", "linnet", points) for points in (0, 2))
     assert after["r2"] > 0.8 > before["r2"]

@@ -176,6 +176,7 @@ class NoWork:
             yield index, {"seen": seen, "warm_s": 1.0, "steady": True}
 
 
+@pytest.mark.slow
 def test_memory_holds_the_place_of_each_run_and_not_what_it_saw(tmp_path):
     def held(runs: int) -> tuple[int, int]:
         labeller = Labeller(Plan("sata", runs, (16, 16), 20), tmp_path / f"{runs}.runs", workers=NoWork())

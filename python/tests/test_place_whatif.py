@@ -56,6 +56,7 @@ def test_the_cause_is_what_the_newcomer_does(changed: dict[str, float], cause: s
     assert not any(e.broken for e in without.effects)
 
 
+@pytest.mark.slow
 def test_what_if_agrees_with_placement() -> None:
     chance = np.random.default_rng(4)
     allocator = made(drives=6, model=SheetModel())

@@ -41,6 +41,7 @@ def test_run_gives_every_latency_and_repeats(linnet, workload: Path, tmp_path: P
     assert np.median(reads["latency_ns"].to_numpy()) >= least * 0.9
 
 
+@pytest.mark.slow
 def test_explain_accounts_for_the_wait(linnet, workload: Path, tmp_path: Path) -> None:
     picture = tmp_path / "p.svg"
     result = linnet("ssd", "explain", "-w", workload, "--from", 95, "--picture", picture, "--json")

@@ -93,6 +93,7 @@ def test_the_summary_keeps_its_keys() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_fitted_preset_is_chosen_and_named() -> None:
     arrive = np.arange(3_000, dtype=np.uint64) * 1_000_000
     zeros = np.zeros(len(arrive), np.uint32)

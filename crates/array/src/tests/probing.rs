@@ -32,6 +32,7 @@ fn counters(name: &str, seed: u64, probe_share: f64) -> Counters {
 const POLICIES: [&str; 4] = ["linnos", "linnos+hl", "shortest-queue", "ewma-inflight"];
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn the_interval_covers_the_truth_as_often_as_it_says() {
     let (mut covered, mut runs, mut z) = (0, 0, Vec::new());
     for name in POLICIES {
