@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The parts of a choice (choose.c) that every decision of ewma-inflight and linnet-best needs, inline (decide.c). Not part
- * of the public interface.
+ * The parts of a choice (choose.c) that every decision of ewma-inflight and linnet-best needs, inline, for decide.c and
+ * for kernel/dm. Not part of the public interface.
  */
 #ifndef LINNET_CHOOSE_H
 #define LINNET_CHOOSE_H
@@ -135,8 +135,9 @@ static inline uint32_t policy_in_use(const struct linnet_decision *decision, con
 }
 
 /*
- * The whole decision from the states of the replicas themselves, the first of which lie `stride` bytes apart, without
- * linnet_decision_begin and candidates. Returns 0, with nothing changed, if it takes the steps.
+ * The whole decision, without linnet_decision_begin and candidates, from the states of the replicas: `replica` is the
+ * first, and each is `stride` bytes behind the one before. Returns 0, with nothing changed, if the decision needs all its
+ * steps.
  */
 static inline int linnet_decide_at_once(struct linnet_decision *decision, const struct linnet_settings *settings,
 					const struct linnet_replica *replica, size_t stride)

@@ -151,7 +151,7 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 	decision->chosen = 1;
 }
 
-/* By ewma-inflight, in one pass over the candidates. Returns 0, with nothing changed, if it takes the steps below. */
+/* By ewma-inflight, in one pass over the candidates. Returns 0, with nothing changed, if it needs the steps below. */
 static int choose_at_once(struct linnet_decision *decision, const struct linnet_settings *settings)
 {
 	struct least least = least_begin(decision, settings);
