@@ -56,6 +56,7 @@ def known() -> tuple[dict[str, Any], dict[str, float]]:
     return params, {name: figure(name, params, 1) for name in SATURATION}
 
 
+@pytest.mark.slow
 def test_the_figures_of_a_known_drive_are_recovered(known, tmp_path: Path) -> None:
     truth, figures = known
     measured = read_result(result_file(tmp_path / "known.json.gz", figures))
