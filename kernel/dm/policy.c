@@ -200,7 +200,6 @@ static void see_states(struct linnet_dm *dm, struct linnet_routing *routing)
 void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
 {
 	routing->described = true;
-	routing->caught_up = false;
 	linnet_decision_begin(&routing->decision, &dm->settings);
 	if (likely(routing->locked))
 		see_states(dm, routing);
