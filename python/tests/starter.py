@@ -47,18 +47,25 @@ class Started:
     def wait(self, timeout: float | None = None) -> int:
         """The status, as :class:`subprocess.Popen` counts it."""
         if self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
+            if not self._ends_within(timeout):
                 raise subprocess.TimeoutExpired(self.words, timeout or 0.0)
             self.returncode = self._number()
             self._status.close()
         return self.returncode
 
+    def _ends_within(self, timeout: float | None) -> bool:
+        return bool(select.select([self._status], [], [], timeout)[0])
+
+    def _send(self, number: signal.Signals) -> None:
+        """After its end the number of the process may be another's."""
+        if self.returncode is None and not self._ends_within(0):
+            os.kill(self.pid, number)
+
     def terminate(self) -> None:
-        os.kill(self.pid, signal.SIGTERM)
+        self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, signal.SIGKILL)
+        self._send(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """All of its output; it is killed after ``timeout`` seconds."""
@@ -121,15 +128,15 @@ class Starter:
         self._process.wait()
 
 
-_made: dict[bool, Starter] = {}
+_made: dict[tuple[str, ...], Starter] = {}
 
 
 def starter(words: list[str]) -> Starter:
     """The one of this run of tests that is for this command, from its first use on."""
-    service = words[:2] == ["place", "serve"]
-    if service not in _made:
-        _made[service] = Starter(WHAT_THE_SERVICE_IMPORTS if service else ())
-    return _made[service]
+    modules = WHAT_THE_SERVICE_IMPORTS if words[:2] == ["place", "serve"] else ()
+    if modules not in _made:
+        _made[modules] = Starter(modules)
+    return _made[modules]
 
 
 def close() -> None:
