@@ -79,7 +79,7 @@ test-slow: build       ## tests that take a second or more each, those of the la
 	@$(MAKE) --no-print-directory -C kernel/stub replay
 	@cargo test $(CRATES) --tests -- --ignored
 	@cargo test --locked --quiet --tests $(LABORATORY:%=-p %)
-	@cargo test --locked --quiet --tests -p linnet-tune $(if $(BPF),--features bpf)
+	$(if $(BPF),@cargo test --locked --quiet --tests -p linnet-tune --features bpf)
 	@cargo test $(CRATES) --doc
 
 test-wheel: build      ## the operator's wheel without extras in an empty environment: its size, its import time, what works
