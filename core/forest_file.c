@@ -54,7 +54,7 @@ static int name_is_sound(const uint8_t *name)
 	return 1;
 }
 
-/* Finds the parts, and checks that they have the size of the file. */
+/* Finds the parts of the file, and checks that their sizes add up to its size. */
 static int check_shape(const uint8_t *bytes, size_t size, struct linnet_forest_file *file, size_t *offset)
 {
 	size_t at = HEADER_BYTES, end = size - 4;
@@ -222,7 +222,7 @@ struct loading {
 	const uint8_t *leaves;
 	struct linnet_forest_cell *cells;
 	bits64 *values;
-	uint32_t cell;   /* cells that have been announced by the cells above them */
+	uint32_t cell;   /* cells that have a number; those above give it */
 	uint32_t value;  /* values copied */
 	uint32_t inputs;
 };

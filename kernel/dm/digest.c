@@ -5,11 +5,11 @@
  * The state is changed under one lock of the target. A CPU that has been alone for a while takes it for each decision
  * and each end, so its decisions see every event before them, and the lock stays in its cache.
  *
- * As soon as another CPU has events too, every CPU queues its own, and decides from the digest: a copy of the state,
- * which is renewed when it is digest_us old by a submitter that gets the lock. That one applies the queued events of
- * all CPUs in the order of their times. A CPU adds to the digest the I/Os in flight that it has queued itself, so its
- * next read does not follow the last one. Thus nothing is written by all CPUs for each read, and only a decision that
- * needs every event waits for the lock: a probe, and those by networks.
+ * As soon as another CPU has events too, every CPU queues its own, and decides from the digest: a copy of the state.
+ * When the digest is digest_us old, a submitter that gets the lock applies the queued events of all CPUs in the order
+ * of their times, and renews it. A CPU adds to the digest the I/Os in flight that it has queued itself; without them,
+ * its next reads would all go to the leg of the last one. So no memory is written by all CPUs for each read, and only
+ * decisions that need every event wait for the lock: probes, and those by networks.
  *
  * An end in interrupt context never waits: it gets the lock or is queued. Its record outlives the bio, until the end
  * has been applied.
@@ -69,7 +69,7 @@ struct linnet_inflight_record *linnet_record_take(struct linnet_dm *dm)
 	if (likely(cpu->free)) {
 		record = record_in(cpu->free);
 		cpu->free = cpu->free->next;
-		/* Another CPU may have written it last. Its line comes while the next read is not there yet. */
+		/* Another CPU may have written it last. This fetches its cache line before the next read needs it. */
 		prefetchw(cpu->free);
 		return record;
 	}
@@ -216,7 +216,10 @@ static struct llist_node *apply_once(struct linnet_dm *dm, struct llist_node *ev
 	return late;
 }
 
-/* Another CPU may queue an arrival just after its queue was taken, and a third one the end before its own is. */
+/*
+ * Another CPU may queue an arrival just after its queue was taken, and a third CPU the end of the same I/O just before
+ * that of its own. Then the end is taken without the arrival, and waits for it.
+ */
 static void apply(struct linnet_dm *dm, struct llist_node *events)
 {
 	bool arrivals;
@@ -320,8 +323,8 @@ static void note_other(struct linnet_digest *digest, u64 now_ns)
 }
 
 /*
- * The owner has the state in its cache, so it comes first, for a millisecond. Then it may be another's turn, so that the
- * work is not that of one CPU alone.
+ * The owner has the state in its cache, so for a millisecond the others leave renewals to it. After that another CPU may
+ * become the owner, so that one CPU does not do all the work.
  */
 static bool leaves_to_owner(const struct linnet_digest *digest, u64 now_ns)
 {
@@ -442,7 +445,7 @@ void linnet_digest_end(struct linnet_inflight_record *record)
 	} else {
 		if (!alone)
 			note_other(&dm->digest, now_ns);
-		queue_event(leg, &record->end); /* and the record is another's */
+		queue_event(leg, &record->end); /* from here on another CPU may apply and free the record */
 		/* An error may take the leg out of service, which should not have to wait for the next read. */
 		if (unlikely(failed || !READ_ONCE(digest_us)) && raw_spin_trylock(&dm->digest.lock)) {
 			renew(dm, now_ns);

@@ -3,8 +3,8 @@
  * Random volumes above md (spec/md-volume.md), part of check fuzz. It plays the application, md and the drives: md
  * sends the parts of a write in any order, loses a leg, and rebuilds it; user space gives trust by the rule, with the
  * generation that it read some steps before. Each block of a drive has the number of the write that it holds. A steered
- * read must find the last write that was acknowledged before the read began, or a later one, although the drive reads
- * as early as it may.
+ * read must find the last write that was acknowledged before the read began, or a later one. Its data is what the
+ * drive has when the read is submitted, the earliest that a drive may return.
  */
 #include "check.h"
 #include "fuzz.h"
@@ -160,7 +160,7 @@ static void end_read(struct read *r)
 	r->b = NULL;
 }
 
-/* A drive answers a probe of the target's own; no read of the application's knows of it. */
+/* A drive answers a probe that the target made itself; it belongs to no read of the application. */
 static void end_probe(void)
 {
 	u32 i = below(stub_own_count);

@@ -4,7 +4,7 @@
     .venv/bin/python tests/vm/effect_figure.py RUN/dm-effect-6.1.json RUN/dm-effect.json -o docs/results/dm-effect.svg
 
 Filled markers: in the machine. Hollow: the same model file, drives and load in virtual time, 100,000 reads. Small, at
-p99: single rounds in the machine. Times are the drives' time.
+p99: single rounds in the machine. Latencies are in the modelled drives' time.
 """
 
 import argparse

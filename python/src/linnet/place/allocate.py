@@ -50,7 +50,8 @@ class Settings:
     """How placement chooses.
 
     ``load_max`` is the share of a drive's time, by its data sheet, that tenants may ask for together; above 1 a
-    drive is oversubscribed. ``tenants_max`` bounds the tenants of one drive.
+    drive is oversubscribed. ``tenants_max`` bounds the tenants of one drive, ``asked_max`` the groups of drives in
+    equal states about which the model is asked for one tenant.
     """
 
     policy: Policy = "first-fit"
