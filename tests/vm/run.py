@@ -28,7 +28,7 @@ DEBUG_MEM = 1536  # and how many MB they need: shadow, quarantine, lock records
 GRACE_SECONDS = 300  # added to a case's limit, and for a boot: busy machines take minutes; times DEBUG_FACTOR, too
 SKIP = 77
 PASSED_ON = ("SEED", "RELOADS", "SHOW")  # environment variables for cases in the machine
-EMULATOR_TRIES = 6  # of a case whose machine the emulator ends
+EMULATOR_TRIES = 12  # of a case whose machine the emulator ends
 
 
 @dataclass(frozen=True)
