@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
+from typing import Any
+
 import numpy as np
 import pytest
 from conftest import device_trace
@@ -128,6 +130,12 @@ def test_trees_of_different_devices_may_predict_one_event() -> None:
     )
     assert [one.report["slow_above_us"] for one in given] == [123.456] * 2
     assert [one.model.thresholds for one in alike] == [one.model.thresholds for one in own]
+
+
+@pytest.mark.parametrize("both", [{"pooled": True, "shared_trees": True}, {"mean_slow": True, "slow_ns": 1}])
+def test_options_that_exclude_each_other_are_refused(both: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=", ".join(both)):
+        fit([device_trace(0, 2000)], **both)
 
 
 def test_every_damaged_byte_of_a_model_is_noticed() -> None:

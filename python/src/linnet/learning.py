@@ -113,9 +113,13 @@ def fit(
     geometric mean of all devices' inflection points: for devices of different types among which a policy chooses, since
     odds of one event can be compared. ``slow_ns`` is that latency for devices that are fitted one by one.
 
-    Raises :class:`linnet.LearnError` when a trace has no latencies or too few reads. Same traces, settings and seed:
-    same bytes.
+    Raises :class:`linnet.LearnError` when a trace has no latencies or too few reads, and :class:`ValueError` for
+    ``pooled`` with ``shared_trees`` and for ``mean_slow`` with ``slow_ns``. Same traces, settings and seed: same bytes.
     """
+    if pooled and shared_trees:
+        raise ValueError("pooled, shared_trees: one model for all devices, or one for each with common trees; not both")
+    if mean_slow and slow_ns is not None:
+        raise ValueError("mean_slow, slow_ns: the latency of a slow read is computed or given; not both")
     s = settings or FitSettings()
     fitted = _native.fit(
         list(traces),
