@@ -401,4 +401,5 @@ fn counts_stop_at_their_ends() {
         net.arrive(u32::MAX);
     }
     assert_eq!(net.pending_pages(), u32::MAX);
+    assert_eq!(net.snapshot(8192), u32::MAX);
 }
