@@ -28,7 +28,7 @@ DEBUG_MEM = 1536  # and how many MB they need: shadow, quarantine, lock records
 GRACE_SECONDS = 300  # added to a case's limit, and for a boot: busy machines take minutes; times DEBUG_FACTOR, too
 SKIP = 77
 PASSED_ON = ("SEED", "RELOADS", "SHOW")  # environment variables for cases in the machine
-EMULATOR_TRIES = 12  # of a case whose machine the emulator ends
+EMULATOR_TRIES = 12  # boots in a row that the emulator may end in the first case
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Boot:
             ended = [r for r in done if r.status != "again"]
             results += ended
             left = left[len(ended) :]
-            tries = 1 if len(ended) == len(done) else tries + 1
+            tries = 1 if ended else tries + 1
         return results
 
     def environment(self) -> dict[str, str]:
