@@ -14,7 +14,7 @@
 //! when they have gone it is tried again. Where they come later, smaller values are tried, and stay by the same
 //! measure.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::nfs::others::{Measure, Others};
@@ -53,30 +53,40 @@ const TRIAL_MAX: Duration = Duration::from_secs(10);
 /// What came since the window began.
 #[derive(Debug, Clone, Default)]
 struct Window {
-    all: Rpcs,
-    /// Of scans under the value for them, and the bytes of scans under another one.
-    scans: Rpcs,
+    all: BTreeMap<FileId, Rpcs>,
+    /// Files that were scanned, with their reads under the value for scans; and the bytes of scans under another one.
+    scans: BTreeMap<FileId, Rpcs>,
     stray_bytes: u64,
-    /// Files that were scanned, under any value.
-    scanned: BTreeSet<FileId>,
     others: Others,
+}
+
+/// Files' reads together, and their bytes per second in a time.
+fn together(files: &BTreeMap<FileId, Rpcs>, elapsed: Duration) -> (Rpcs, f64) {
+    let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+    let sum = files.values().fold(Rpcs::default(), |sum, file| sum.plus(*file));
+    (sum, files.values().map(|file| Rpcs { elapsed_ns, ..*file }.rate()).sum())
 }
 
 impl Window {
     /// What it says so far of this value for scans; None where no scan was answered.
     fn measure(&self, scan_kib: u32, elapsed: Duration) -> Option<Measure> {
-        let scans = Rpcs { elapsed_ns: nanoseconds(elapsed), ..self.scans };
+        let (scans, rate) = together(&self.scans, elapsed);
         Some(Measure {
             kib: scan_kib,
-            rate: scans.rate(),
-            scans: self.scanned.len(),
+            rate,
+            scans: self.scans.len(),
             latency: scans.latency()?,
             others: self.others.waits(elapsed.as_secs_f64()),
         })
     }
 
+    /// Bytes of scans, under any value.
+    fn ordered_bytes(&self) -> u64 {
+        self.stray_bytes + self.scans.values().map(|file| file.bytes).sum::<u64>()
+    }
+
     fn is_mixed(&self) -> bool {
-        self.stray_bytes as f64 > STRAYS * (self.scans.bytes + self.stray_bytes) as f64
+        self.stray_bytes as f64 > STRAYS * self.ordered_bytes() as f64
     }
 }
 
@@ -194,14 +204,15 @@ impl Path {
             self.window = Window::default();
         }
         let window = &mut self.window;
-        window.all = window.all.plus(*rpcs);
+        let all = window.all.entry(file).or_default();
+        *all = all.plus(*rpcs);
         if !ordered {
             window.others.note(file, kib, rpcs);
             return;
         }
-        window.scanned.insert(file);
+        let scan = window.scans.entry(file).or_default();
         if kib == self.scan_kib {
-            window.scans = window.scans.plus(*rpcs);
+            *scan = scan.plus(*rpcs);
         } else {
             window.stray_bytes += rpcs.bytes;
         }
@@ -225,16 +236,15 @@ impl Path {
 
     fn close(&mut self, now: Duration, elapsed: Duration) {
         self.began = Some(now);
-        let elapsed_ns = nanoseconds(elapsed);
         let window = std::mem::take(&mut self.window);
         let seen = window.measure(self.scan_kib, elapsed);
         let seen = seen.filter(|seen| seen.rate >= RATE_MIN && !window.is_mixed());
-        let all = Rpcs { elapsed_ns, ..window.all };
+        let (all, rate) = together(&window.all, elapsed);
         if let Some(latency) = all.latency() {
             self.latency = latency;
         }
-        self.rate_max = self.rate_max.max(all.rate());
-        self.ordered_bytes = MEMORY * self.ordered_bytes + (window.scans.bytes + window.stray_bytes) as f64;
+        self.rate_max = self.rate_max.max(rate);
+        self.ordered_bytes = MEMORY * self.ordered_bytes + window.ordered_bytes() as f64;
         self.all_bytes = MEMORY * self.all_bytes + all.bytes as f64;
         match seen {
             Some(seen) => self.step(now, seen),
@@ -302,10 +312,6 @@ impl Path {
 /// proves.
 fn is_shown(before: &Measure, seen: &Measure) -> bool {
     seen.kib < before.kib || seen.rate >= GAIN * before.rate
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn same(a: f64, b: f64) -> bool {

@@ -78,6 +78,24 @@ fn what_came_in_a_long_look_is_no_gain() {
 }
 
 #[test]
+fn counters_that_are_read_long_after_the_clock_show_no_gain() {
+    // 128 KiB fill the way. Where a trial runs, the processor is busy: counters are read 80 ms after the clock, and
+    // hold what came until then.
+    let mut path = Path::new(128, true);
+    let (mut counted, mut kib) = (0, 128);
+    for tick in 1..=50 {
+        let read = 100 * tick + if path.is_trying() && kib != path.scan_kib() { 80 } else { 0 };
+        kib = path.scan_kib();
+        let came = (read - counted) as f64 / 1000.0;
+        counted = read;
+        let done_gap_ns = (came * 1e9) as u64;
+        path.note(at(100 * tick), SCAN, true, kib, &Rpcs { done_gap_ns, ..rpcs(kib, 0.001, 100e6, came) });
+        assert!(path.scan_kib() <= 512, "at {read} ms");
+    }
+    assert_eq!(path.proven_kib(), Some(128));
+}
+
+#[test]
 fn a_small_gain_is_judged_on_whole_windows() {
     // 128 KiB in 5 ms are 26 MB/s of 34: 512 KiB bring 1.3 times as much, 2 MiB nothing more.
     let mut path = Path::new(128, true);
