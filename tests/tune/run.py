@@ -84,6 +84,21 @@ def change_is_followed(bed: Bed, data: Path, log: Path) -> None:
             process.communicate()
 
 
+def another_reader_begins_anew(bed: Bed, data: Path, log: Path) -> None:
+    """A scan that opens a file two seconds after a random reader has ended does not get what that one wanted."""
+    with tuner(bed, log):
+        with reader(bed, data, "random") as process:
+            wait("8 KiB on the open file", settled(data, process.pid, 8))
+        time.sleep(3)
+        with reader(bed, data, "seq") as process:
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                assert 8 not in values(data, process.pid), events(log, "decision")
+                time.sleep(0.02)
+        with reader(bed, data, "random") as process:
+            wait("8 KiB once more", settled(data, process.pid, 8))
+
+
 def survives_a_crash(bed: Bed, data: Path, log: Path) -> None:
     """Killed without a chance to clean up: `linnet tune restore` puts the open file and the device back."""
     bed.set(65_536)
@@ -219,6 +234,7 @@ CASES = [
     follows_and_restores,
     scan_keeps_its_readahead,
     change_is_followed,
+    another_reader_begins_anew,
     survives_a_crash,
     second_tuner_is_refused,
     advice_is_respected,

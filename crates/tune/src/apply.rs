@@ -152,7 +152,8 @@ impl Files {
         self.resumed = true;
     }
 
-    /// Sets descriptors of known files that were opened since, and thus have the device's value.
+    /// Sets descriptors of known files that were opened since, and thus have the device's value. Where a file was opened
+    /// only after it had rested, what its earlier readers wanted is forgotten instead.
     pub(crate) fn refresh(
         &mut self,
         context: &mut Context,
@@ -191,6 +192,11 @@ impl Files {
             let device_kib = bdi.value_kib(context.host).unwrap_or(0);
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
             let Ok(free) = settable(&open, key, device_kib, original_kib, context.journal) else { continue };
+            let track = context.tracks.get_mut(&key).expect("it was wanted");
+            if std::mem::take(&mut track.rested) && free.iter().all(|d| d.value_kib == device_kib) {
+                *track = Track::new(now, device_kib);
+                continue;
+            }
             let knob = bdi.knob(context.host);
             let stands = bounded(&self.bounds, &knob, kib);
             let changes = free.into_iter().filter(|d| d.value_kib != stands);

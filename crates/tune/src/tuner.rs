@@ -79,6 +79,8 @@ impl Default for Options {
 const IDLE: Duration = Duration::from_secs(60);
 /// A file that was not read for so long may have been closed and opened again.
 const PAUSE: Duration = Duration::from_millis(300);
+/// After so long whoever opens a file is another reader than those before, and begins with the device's value.
+const ANOTHER: Duration = Duration::from_secs(2);
 /// Mounts are listed again at least this often.
 const MOUNTS: Duration = Duration::from_secs(10);
 
@@ -97,6 +99,15 @@ pub(crate) struct Track {
     /// The last reason for leaving it alone, said once.
     pub(crate) skipped: Option<String>,
     pub(crate) corrected: bool,
+    /// It is read again after `ANOTHER`; whether it was opened anew is not known yet.
+    pub(crate) rested: bool,
+}
+
+impl Track {
+    /// A file that has `kib` when we first see it.
+    pub(crate) fn new(now: Duration, kib: u32) -> Track {
+        Track { governor: Governor::new(now, kib), seen: now, skipped: None, corrected: false, rested: false }
+    }
 }
 
 /// A running tuner. `run` puts everything back before it returns, unless it is to leave the values.
@@ -249,15 +260,11 @@ impl<'a> Tuner<'a> {
             }
             let Options { rivals, backoff, .. } = self.options;
             let Some(value) = self.devices.value_of(&self.host, &bdi, now, rivals, backoff) else { continue };
-            let track = self.tracks.entry((sample.file, sample.cgroup)).or_insert_with(|| Track {
-                governor: Governor::new(now, value),
-                seen: now,
-                skipped: None,
-                corrected: false,
-            });
+            let track = self.tracks.entry((sample.file, sample.cgroup)).or_insert_with(|| Track::new(now, value));
             if now > track.seen + PAUSE {
                 self.files.note_resumed();
             }
+            track.rested |= now > track.seen + ANOTHER;
             track.seen = now;
             if bdi.kind != Kind::Nfs {
                 self.pools.add((bdi.name.clone(), sample.cgroup), now, value, &sample.counts);
