@@ -115,7 +115,10 @@ fn the_cost_is_a_difference_of_means_with_the_interval_of_two_samples() {
 fn shares_are_of_draws_and_of_reads() {
     let probing = Probing { draws: 40, probes: 5, answered: 4, fast: 3, fast_elsewhere: 9, ..Probing::default() };
     assert_eq!((probing.false_share().value, probing.truth()), (0.75, 0.3));
-    assert_eq!(probing.false_share_of(80).value, 0.375);
+    let (of_draws, of_reads) = (probing.false_share(), probing.false_share_of(80));
+    assert_eq!(of_reads.value, 0.375);
+    assert!(of_draws.low < 0.75 && of_draws.high > 0.75, "{of_draws:?}");
+    assert_eq!((of_reads.low, of_reads.high), (of_draws.low / 2.0, of_draws.high / 2.0));
     assert_eq!(Counters { reads: 50, probing, ..Counters::default() }.probe_share(), 0.1);
     assert_eq!(Counters { probing, ..Counters::default() }.probe_share(), 5.0);
 }
