@@ -191,3 +191,34 @@ def test_without_the_api_server_no_promise_is_judged(tmp_path: Path, cluster: Cl
         cluster.down = False
         wait(lambda: follows(service))
         assert asked(service, pod("a", profile="web"))["NodeNames"] == NODES
+
+
+def test_a_pod_that_asks_for_what_no_model_knows_keeps_nobody_out(tmp_path: Path, cluster: Cluster) -> None:
+    sure = json.dumps([{"metric": "read_latency_p99_us", "bound": 900, "confidence_percent": 80}])
+    with started(tmp_path / "state.db", cluster) as service:
+        wait(lambda: follows(service))
+        refused = asked(service, pod("bad", profile="web", slos=sure))["FailedAndUnresolvableNodes"]
+        assert "this model knows 50 and 95 only" in refused["node-1"]
+        cluster.bind("bad", "node-1", profile="web", slos=sure)
+        cluster.bind("long", "node-1", profile="web", capacity_bytes="9" * 5000)
+        cluster.bind("good", "node-1", profile="web")
+        wait(lambda: "pod:good" in books(service))
+        assert list(books(service)) == ["pod:good"]
+        assert follows(service)
+
+
+def test_a_pod_keeps_its_room_when_its_annotation_goes(tmp_path: Path, cluster: Cluster) -> None:
+    with started(tmp_path / "state.db", cluster) as service:
+        wait(lambda: follows(service) and cluster.watchers)
+        cluster.bind("a", "node-1", profile="web")
+        wait(lambda: "pod:a" in books(service))
+        del cluster.pods["a"]["metadata"]["annotations"]
+        cluster.bind("b", "node-2", profile="web")
+        wait(lambda: "pod:b" in books(service))
+        cluster.tell(None)
+        cluster.pods["c"] = pod("c", profile="web") | {"spec": {"nodeName": "node-1"}}
+        wait(lambda: "pod:c" in books(service))
+        assert "pod:a" in books(service)
+        wait(lambda: cluster.watchers)
+        cluster.end("a")
+        wait(lambda: "pod:a" not in books(service))

@@ -306,3 +306,91 @@ def test_without_its_packages_the_service_says_what_to_install(tmp_path: Path) -
     assert done.returncode == 1
     assert "pip install 'linnet[serve]'" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+SURE = [{"metric": "read_latency_p99_us", "bound": 900, "confidence_percent": 80}]
+
+
+def test_a_confidence_that_the_model_does_not_know_is_refused(client: Client) -> None:
+    for path in ("/v1/tenants", "/v1/whatif"):
+        status, body = client.ask("POST", path, tenant("a", slos=SURE))
+        assert (status, body["code"]) == (409, "not_predicted"), path
+        assert "this model knows 50 and 95 only" in body["message"]
+
+
+def test_a_placed_tenant_is_not_somewhere_else_and_may_have_another_profile_by_now(client: Client) -> None:
+    client.ask("POST", "/v1/tenants", tenant("a", drive="d0"))
+    assert client.ask("POST", "/v1/tenants", tenant("a", drive="d0"))[0] == 200
+    status, body = client.ask("POST", "/v1/tenants", tenant("a", drive="s0"))
+    assert (status, body["code"]) == (409, "tenant_exists")
+    assert "it is on drive d0; POST /v1/tenants/a/move" in body["message"]
+    unknown = {"id": "b", "capacity_bytes": 0}
+    assert client.ask("POST", "/v1/tenants", unknown)[1]["staged"]
+    client.ask("PUT", "/v1/tenants/b/profile", {"features": tenant("b")["profile"]})
+    assert client.ask("POST", "/v1/tenants", unknown) == (200, {"id": "b", "drive": "d0", "staged": False})
+
+
+def test_what_json_cannot_say_is_refused_and_not_echoed(service: Service, client: Client) -> None:
+    for text in ('{"id": "a", "capacity_bytes": 1e999}', '{"id": "\\ud800", "capacity_bytes": 0}', '{"\\udfff": NaN}'):
+        asked = client.connection
+        asked.request("POST", "/v1/tenants", text, {"Content-Type": "application/json"})
+        answer = asked.getresponse()
+        said = json.loads(answer.read())
+        assert answer.status == 422, text
+        assert said["detail"][0]["loc"][0] == "body"
+
+
+def test_a_drive_whose_sheet_lacks_what_a_promise_needs_does_not_get_it(client: Client) -> None:
+    lacking = {"seq_read_mbs": 6800, "seq_write_mbs": 1400, "rnd_write_iops": 85000}
+    client.ask(
+        "POST", "/v1/drives", {"drives": [{"name": "bare", "model": "made", "capacity_bytes": GB, "sheet": lacking}]}
+    )
+    asked = tenant("a", capacity=0, slos=STRICT, drive="bare")
+    status, body = client.ask("POST", "/v1/tenants", asked)
+    assert (status, body["code"]) == (409, "no_room")
+    assert body["reasons"] == ["bare: a: read_latency_mean_us cannot be predicted on this drive"]
+    told = client.ask("POST", "/v1/whatif", asked)[1]
+    assert not told["allowed"]
+    assert "a: read_latency_mean_us cannot be predicted on bare" in told["reasons"]
+    client.ask("DELETE", "/v1/drives/bare")
+
+
+def test_a_move_forgets_what_was_seen_before(client: Client) -> None:
+    client.ask("POST", "/v1/drives", drives(1, first=1))
+    client.ask("POST", "/v1/tenants", tenant("a", slos=STRICT, drive="d0"))
+    for _ in range(3):
+        client.ask("POST", "/v1/tenants/a/observations", {"metrics": {"read_latency_mean_us": 1e6}})
+    assert client.ask("POST", "/v1/tenants/a/move", {"drive": "d1"})[0] == 200
+    seen = client.ask("POST", "/v1/tenants/a/observations", {"metrics": {"read_latency_mean_us": 1.0}})[1]
+    assert (seen["windows"], seen["broken_windows"], seen["advice"]) == (1, 0, "none")
+    client.ask("DELETE", "/v1/tenants/a")
+    client.ask("DELETE", "/v1/drives/d1")
+
+
+def test_a_drive_that_is_known_by_other_figures_stops_the_start_in_words(linnet, tmp_path: Path) -> None:
+    (tmp_path / "drives.toml").write_text(TOML)
+    state = str(tmp_path / "state.db")
+    assert linnet("place", "drives", "--state", state, "--add", str(tmp_path / "drives.toml")).returncode == 0
+    (tmp_path / "drives.toml").write_text(TOML.replace("85000", "85001"))
+    words = ("place", "serve", "--listen", "127.0.0.1:0", "--state", state, "--drives", str(tmp_path / "drives.toml"))
+    ended = linnet(*words)
+    assert ended.returncode == 1
+    assert "drive d0: registered already, with other figures" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_books_need_no_model(linnet, tmp_path: Path) -> None:
+    (tmp_path / "drives.toml").write_text(TOML)
+    state = tmp_path / "state.db"
+    linnet("place", "drives", "--state", str(state), "--add", str(tmp_path / "drives.toml"))
+    made = {"name": "web", "features": tenant("a")["profile"]}
+    (tmp_path / "web.json").write_text(json.dumps(made))
+    asked = ("--state", str(state), "--profile", str(tmp_path / "web.json"), "--slo", "read_latency_p99_us<=900")
+    admitted = linnet("place", "admit", "a", *asked)
+    assert admitted.returncode == 0, admitted.stderr
+    with contextlib.closing(sqlite3.connect(state)) as db, db:
+        # As a fitted model promises.
+        db.execute("UPDATE tenants SET slos = ?", (json.dumps([["read_latency_p99_9_us", 900.0, None, 80]]),))
+    assert linnet("place", "drives", "--state", str(state)).returncode == 0
+    assert "does not predict read_latency_p99_9_us" in linnet("place", "rebalance", "--state", str(state)).stderr
+    assert linnet("place", "remove", "a", "--state", str(state)).returncode == 0

@@ -56,6 +56,26 @@ def test_the_cause_is_what_the_newcomer_does(changed: dict[str, float], cause: s
     assert not any(e.broken for e in without.effects)
 
 
+def test_tenants_of_one_profile_are_not_taken_for_the_newcomer() -> None:
+    allocator = made()
+    shared, promise = profile("oltp", 1000), (Slo("read_latency_mean_us", bound=500.0),)
+    for name in "abc":
+        allocator.place(Tenant(name, GB, shared, promise), "d0")
+    effects = what_if(allocator, Tenant("new", GB, shared, promise), "d0").effects
+    # Line: 100 us and 1 for each thousand reads a second of all who are there.
+    assert {e.tenant: (e.before.value, e.after.value) for e in effects} == {
+        **dict.fromkeys("abc", (103.0, 104.0)),
+        "new": (101.0, 104.0),
+    }
+
+
+def test_an_empty_drive_takes_what_passes_its_load() -> None:
+    allocator = made(drives=1, load_max=0.001)
+    heavy = tenant("heavy", 50_000)
+    assert what_if(allocator, heavy).allowed
+    assert allocator.place(heavy).drive == "d0"
+
+
 @pytest.mark.slow
 def test_what_if_agrees_with_placement() -> None:
     chance = np.random.default_rng(4)

@@ -112,12 +112,11 @@ def _record(found: list[Measured], path: Path | None) -> list[Match | None]:
 
 
 def _write(found: list[Measured], folder: Path) -> None:
-    names = [one.name for one in found]
+    names = ["".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in one.name) for one in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise typer.BadParameter(f"two profiles are named {twice[0]}; write them in two calls", param_hint="--out")
+        raise typer.BadParameter(f"two profiles would be {twice[0]}.json; write them in two calls", param_hint="--out")
     folder.mkdir(parents=True, exist_ok=True)
-    for one in found:
-        name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in one.name)
+    for name, one in zip(names, found, strict=True):
         words = one.words()
         text = json_text.dumps({"name": words.name, "features": dict(words.features)}, indent=2)
         write_whole(folder / f"{name}.json", text + "\n")

@@ -68,15 +68,18 @@ def read_model(path: Path | None) -> Interference:
 
 
 @contextmanager
-def opened(state: Path, settings: Settings, model: Path | None = None) -> Iterator[Operations]:
-    """The cluster of a state file, which is locked meanwhile."""
+def opened(
+    state: Path, settings: Settings, model: Path | None = None, books_alone: bool = False
+) -> Iterator[Operations]:
+    """The cluster of a state file, which is locked meanwhile; ``books_alone`` where no model is asked."""
     require("serve", "the state of placement")
     from linnet.place.service.operations import Operations  # noqa: PLC0415
     from linnet.place.service.state import State  # noqa: PLC0415
+    from linnet.place.service.unasked import Unasked  # noqa: PLC0415
 
     file = State(state)
     try:
-        yield Operations(file, read_model(model), settings)
+        yield Operations(file, Unasked(file) if books_alone else read_model(model), settings)
     finally:
         file.close()
 
@@ -119,7 +122,7 @@ def serve_command(
         warn(f"listening on {listen}: anyone who can connect can place and remove tenants; there is no authentication")
     specs = [] if drives is None else read_drives(drives)
     api = None if kubernetes is None else Api(kubernetes, kubernetes_credentials)
-    serve(state, host.strip("[]"), int(port), read_model(model), settings, specs, api)
+    _refusal(lambda: serve(state, host.strip("[]"), int(port), read_model(model), settings, specs, api))
 
 
 def drives_command(
@@ -135,7 +138,7 @@ def drives_command(
     from linnet.place.service.serve import read_drives  # noqa: PLC0415
 
     specs = [] if add is None else read_drives(add)
-    with opened(state, Settings()) as do:
+    with opened(state, Settings(), books_alone=True) as do:
         if specs:
             _refusal(lambda: _changed(do, lambda undo: do.register(undo, specs)))
         rows = do.list_drives(0, len(do.cluster))["drives"]
@@ -178,7 +181,7 @@ def remove_command(
 
     Example: [bold]linnet place remove db-7 --state cluster.db[/]
     """
-    with opened(state, Settings()) as do:
+    with opened(state, Settings(), books_alone=True) as do:
         answer = _refusal(lambda: _changed(do, lambda undo: do.remove(undo, tenant)))
     if json:
         print_json(answer)

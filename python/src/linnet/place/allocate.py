@@ -152,7 +152,7 @@ class Allocator:
                 chosen = int(chunk[int(np.argmax(fits))])
                 self.put(row, chosen)
                 return Decision(tenant.id, self.cluster.specs[chosen].drive.name, asked=asked)
-        return Decision(tenant.id, None, asked=asked, reasons=self._reasons(row, may))
+        return Decision(tenant.id, None, asked=asked, reasons=self._reasons(row, may, only))
 
     def remove(self, tenant: str) -> str:
         """Take a tenant away; returns the drive that it was on."""
@@ -254,10 +254,14 @@ class Allocator:
         self.put(row, chosen)
         return Decision(tenant.id, self.cluster.specs[chosen].drive.name, staged=True)
 
-    def _reasons(self, row: int, may: NDArray[np.bool_]) -> list[str]:
-        """Why no drive took a tenant, the drives with most room first."""
+    def _reasons(self, row: int, may: NDArray[np.bool_], only: int | None) -> list[str]:
+        """Why no drive took a tenant, or this one did not; the drives with most room first."""
         tenant, cluster = self.cluster.tenant(row), self.cluster
         usable = cluster.open & ~cluster.staging
+        if only is not None:
+            usable &= np.arange(len(usable)) == only
+            if cluster.staging[only]:
+                return [f"{cluster.specs[only].drive.name} is a staging drive, for tenants of unknown workload"]
         if not usable.any():
             return ["there are no drives for tenants; register some"]
         full = int(np.count_nonzero(usable & (cluster.capacity - cluster.used < tenant.capacity_bytes)))

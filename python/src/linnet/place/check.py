@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +13,17 @@ from numpy.typing import NDArray
 from linnet.place import moments
 from linnet.place.batch import HIGH, LOW, VALUE, AggregateModel, SumModel, predict_sets
 from linnet.place.cluster import NONE, Cluster
-from linnet.place.confidence import parts, towards
+from linnet.place.confidence import parts, towards, unknown_level
 from linnet.place.moments import Floats
+from linnet.place.slo import Slo
 from linnet.place.words import Interference, Prediction, Profile
 
 RESIDUE = 1e-9
 """What a subtraction leaves of a sum below this share of it is rounding."""
 DRIVES_AT_ONCE = 2048
 """Drives in one question about a whole cluster: keeps its arrays in the processor's cache."""
+ALONE_MAX = 1_000_000
+"""Answers about tenants alone that are kept."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Breach:
 
     def text(self) -> str:
         """In words."""
+        if math.isnan(self.predicted.value):
+            return f"{self.tenant}: {self.metric} cannot be predicted on this drive"
         over = "below" if "_bandwidth_" in self.metric else "above"
         return f"{self.tenant}: {self.metric} {self.predicted.value:.4g} is {over} {self.limit:.4g}"
 
@@ -45,6 +52,7 @@ class Checker:
         self._column = {name: index for index, name in enumerate(model.metrics)}
         self._metric: NDArray[np.intp] = np.full((0, 1), NONE, np.intp)
         self._least: NDArray[np.bool_] = np.zeros((0, 1), np.bool_)
+        self._uses: NDArray[np.bool_] = np.zeros((0, 1), np.bool_)
         self._limit: Floats = np.zeros((0, 1, 0))
         self._part: Floats = np.zeros((0, 1, 0))
         self._alone: dict[tuple[np.uint64, int], Floats] = {}
@@ -53,12 +61,10 @@ class Checker:
         """Take in tenants: their SLOs, and what they have alone on each kind of drive."""
         slos = [self.cluster.tenant(int(row)).slos for row in rows]
         for row, promised in zip(rows, slos, strict=True):
-            for slo in promised:
-                if slo.metric not in self._column:
-                    raise ValueError(
-                        f"tenant {self.cluster.tenant(int(row)).id}: the model does not predict {slo.metric}; "
-                        f"it predicts {', '.join(self.model.metrics)}"
-                    )
+            if said := self.unpromisable(promised):
+                raise ValueError(f"tenant {self.cluster.tenant(int(row)).id}: {said}")
+        if len(self._alone) > ALONE_MAX:
+            self._alone.clear()
         self._fit(max((len(one) for one in slos), default=0))
         self._metric[rows] = NONE
         self._ask_alone(rows)
@@ -71,8 +77,18 @@ class Checker:
                     column = self._column[slo.metric]
                     self._metric[row, slot] = column
                     self._least[row, slot] = slo.at_least
+                    self._uses[row, slot] = moments.uses(self.cluster.features[row], slo.metric)
                     self._limit[row, slot, kind] = slo.limit(alone[index, column, VALUE])
                     self._part[row, slot, kind] = way[slo.confidence_percent][column]
+
+    def unpromisable(self, slos: Iterable[Slo]) -> str | None:
+        """Why the model cannot promise one of these; None where it can promise all."""
+        for slo in slos:
+            if slo.metric not in self._column:
+                return f"the model does not predict {slo.metric}; it predicts {', '.join(self.model.metrics)}"
+            if said := unknown_level(self.model, slo.confidence_percent):
+                return said
+        return None
 
     def alone(self, rows: NDArray[np.intp], kind: int) -> Floats:
         """Predictions of tenants alone on a kind of drive, [n, metrics, 3]."""
@@ -88,8 +104,6 @@ class Checker:
                 drives = [self.cluster.kinds[kind]] * len(chosen)
                 profiles = [self.cluster.profile(int(row)) for row in chosen]
                 found = predict_sets(self.model, drives, profiles, [()] * len(chosen))
-            if len(self._alone) > 1_000_000:
-                self._alone.clear()
             self._alone.update({keys[index]: one for index, one in zip(asked, found, strict=True)})
         return np.array([self._alone[key] for key in keys]).reshape(len(rows), len(self.model.metrics), 3)
 
@@ -166,7 +180,9 @@ class Checker:
         limit = self._limit[slot]
         end = predicted[asked, metric, np.where(least, LOW, HIGH)]
         value = towards(predicted[asked, metric, VALUE], end, self._part[slot])
-        over: NDArray[np.bool_] = np.where(least, value < limit, value > limit) & (metric != NONE)
+        # What cannot be predicted, or not compared, cannot be promised.
+        unknown = (np.isnan(value) | np.isnan(limit)) & self._uses[rows]
+        over: NDArray[np.bool_] = (np.where(least, value < limit, value > limit) | unknown) & (metric != NONE)
         return over
 
     def fits(self, newcomer: int, drives: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -226,12 +242,14 @@ class Checker:
         slots = max(slots, have_slots)
         if (rows, slots, kinds) == self._limit.shape:
             return
-        metric, least = np.full((rows, slots), NONE, np.intp), np.zeros((rows, slots), np.bool_)
+        metric = np.full((rows, slots), NONE, np.intp)
+        least, uses = np.zeros((rows, slots), np.bool_), np.zeros((rows, slots), np.bool_)
         limit, part = np.full((rows, slots, kinds), np.nan), np.zeros((rows, slots, kinds))
         metric[:have_rows, :have_slots], least[:have_rows, :have_slots] = self._metric, self._least
+        uses[:have_rows, :have_slots] = self._uses
         limit[:have_rows, :have_slots, :have_kinds] = self._limit
         part[:have_rows, :have_slots, :have_kinds] = self._part
-        self._metric, self._least, self._limit, self._part = metric, least, limit, part
+        self._metric, self._least, self._uses, self._limit, self._part = metric, least, uses, limit, part
         if kinds > have_kinds and have_rows:
             known = np.array([row for row in range(have_rows) if self.cluster.tenants[row] is not None], np.intp)
             if len(known):

@@ -258,9 +258,16 @@ class Cluster:
         with np.errstate(over="ignore"):
             self.state[drive] = kind + self.signature[rows].sum(dtype=np.uint64)
 
-    def _kind(self, drive: Drive) -> int:
+    def kinds_with(self, specs: list[DriveSpec]) -> int:
+        """How many kinds there would be with these drives."""
+        return len(self._kinds.keys() | {self._key(spec.drive) for spec in specs})
+
+    def _key(self, drive: Drive) -> str:
         name = drive.name if drive.name in self._measured else ""
-        key = json.dumps([name, drive.model, sorted(drive.sheet.items())])
+        return json.dumps([name, drive.model, sorted(drive.sheet.items())])
+
+    def _kind(self, drive: Drive) -> int:
+        key = self._key(drive)
         if key not in self._kinds:
             self._kinds[key] = len(self.kinds)
             self.kinds.append(drive)

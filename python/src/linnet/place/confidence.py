@@ -31,6 +31,18 @@ class GradedModel(Protocol):
         ...
 
 
+def unknown_level(model: Interference, percent: int) -> str | None:
+    """Why a model cannot promise at this confidence; None where it can."""
+    if percent in (VALUE_PERCENT, END_PERCENT):
+        return None
+    if isinstance(model, GradedModel) and model.parts(Drive("", "")) is not None:
+        return None
+    return (
+        f"confidence_percent {percent}: this model knows {VALUE_PERCENT} and {END_PERCENT} only; "
+        "`linnet place fit` makes a model that knows those between"
+    )
+
+
 def parts(model: Interference, drive: Drive, percent: int) -> Floats:
     """Where this confidence lies between the value (0) and the far end of the interval (1), for each metric.
 
@@ -40,12 +52,11 @@ def parts(model: Interference, drive: Drive, percent: int) -> Floats:
     """
     if percent in (VALUE_PERCENT, END_PERCENT):
         return np.full(len(model.metrics), float(percent == END_PERCENT))
-    known = model.parts(drive) if isinstance(model, GradedModel) else None
-    if known is None:
-        raise ValueError(
-            f"confidence_percent {percent}: this model knows {VALUE_PERCENT} and {END_PERCENT} only; "
-            "`linnet place fit` makes a model that knows those between"
-        )
+    if said := unknown_level(model, percent):
+        raise ValueError(said)
+    assert isinstance(model, GradedModel)
+    known = model.parts(drive)
+    assert known is not None
     found: Floats = known[BETWEEN.index(percent)]
     return found
 

@@ -21,11 +21,10 @@ from linnet.place.gaussian import ROUGHNESS, Process
 from linnet.place.models.model import hidden
 from linnet.place.models.open_loop import KERNEL, OpenLoop, capacities, coordinates
 from linnet.place.observations import PAGE, SSDIQ_COLUMN, SSDIQ_DEPTH, Floats, Observations
-from linnet.place.words import Drive, Prediction, Profile
+from linnet.place.words import OPS, Drive, Prediction, Profile
 
 TARGETS = tuple(SSDIQ_COLUMN)
 """Latencies that a fitted model predicts."""
-OPS = ("read", "write")
 QUANTILES = ("p50", "p90", "p95", "p99", "p99_9")
 BANDWIDTHS = ("read_bandwidth_mean", "write_bandwidth_mean")
 COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", "rnd_read_iops", "rnd_write_iops")
@@ -99,17 +98,22 @@ class PlacementModel:
         return np.stack([pages[:, :2].sum(axis=1), pages[:, 2:].sum(axis=1)], axis=1)
 
     def predict_sums(self, drives: Sequence[Drive], which: NDArray[np.intp], own: Floats, total: Floats) -> Floats:
-        """See :class:`linnet.place.batch.SumModel`."""
+        """See :class:`linnet.place.batch.SumModel`.
+
+        NaN on a drive whose capacity nothing tells: it was not measured, and its sheet has no random writes.
+        """
         mean = np.zeros((len(own), len(TARGETS)))
         width = mean.copy()
         # All tenants of a drive see one load, so few loads are asked about.
         key, member = np.unique(np.column_stack([which, total]), axis=0, return_inverse=True)
         member = member.reshape(-1)
         for index in np.unique(key[:, 0]).astype(int):
-            drive, mine = drives[index], key[:, 0] == index
+            drive, mine, rows = drives[index], key[:, 0] == index, which == index
+            if not self._near(drive) and not math.isfinite(drive.sheet.get("rnd_write_iops", math.nan)):
+                mean[rows] = width[rows] = math.nan
+                continue
             answers = np.zeros((2, len(key), len(TARGETS)))
             answers[:, mine] = self.curve(drive).at(key[mine, 1], key[mine, 2])
-            rows = which == index
             mean[rows] = answers[0, member[rows]]
             width[rows] = answers[1, member[rows]] * (self.known_factor if self._near(drive) else self.new_factor)
         return _answers(own, mean, width)
@@ -125,7 +129,7 @@ class PlacementModel:
 
     def curve(self, drive: Drive) -> Curve:
         """The answers for a drive; drives that were not measured and have one sheet share theirs."""
-        name = drive.name if drive.name in self._names[0] else ""
+        name = drive.name if self._near(drive) else ""
         reads, writes = (float(drive.sheet.get(figure, math.nan)) for figure in ("rnd_read_iops", "rnd_write_iops"))
         key = (name, drive.model, str(reads), str(writes))
         if key not in self._curves:
@@ -133,13 +137,12 @@ class PlacementModel:
         return self._curves[key]
 
     def _near(self, drive: Drive) -> bool:
-        names, models = self._names
-        return bool({drive.name, drive.model} & (names | models))
+        """Whether this very drive was measured. Another one of its model may differ from it."""
+        return drive.name in self._names
 
     @cached_property
-    def _names(self) -> tuple[set[str], set[str]]:
-        known = self.latency.known.labels
-        return set(map(str, known["drive"])), set(map(str, known["model"]))
+    def _names(self) -> set[str]:
+        return set(map(str, self.latency.known.labels["drive"]))
 
     @cached_property
     def _curves(self) -> dict[tuple[str, ...], Curve]:

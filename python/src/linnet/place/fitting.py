@@ -34,8 +34,10 @@ def fit_model(
     """Fit to minutes of tenants that have all of TARGETS. ``progress`` is told the targets that are done.
 
     ``workers`` fit the targets, by default one after the other; a target in ``cache``, of the same rows, seed and
-    engine, is not fitted again. Raises ValueError for data of one cell.
+    engine, is not fitted again. Raises ValueError for data of one cell, or none.
     """
+    if not len(rows):
+        raise ValueError("no row of the data has all the latencies that a model predicts, of reads and of writes")
     cache = cache or Cache(None)
     digest = _digest(rows)
     keys = [key_of("fit-2", digest, seed, target) for target in rows.targets]

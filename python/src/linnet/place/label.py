@@ -166,7 +166,9 @@ class Cache:
             if place is None:
                 return None
             self._file.seek(place)
-            return json.loads(self._file.readline(LINE_MAX))["value"]
+            found = json.loads(self._file.readline(LINE_MAX))
+            # Another process that writes to the file at the same time may have taken the place.
+            return found["value"] if found["key"] == key else None
 
     def put(self, key: str, value: Any) -> None:
         """Keep a result."""

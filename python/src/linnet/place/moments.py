@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet.place.words import FEATURES, GROUPS, PER_GROUP, Profile
+from linnet.place.words import FEATURES, GROUPS, OPS, PER_GROUP, Profile
 
 Floats = NDArray[np.float64]
 
@@ -67,6 +67,11 @@ def to_features(moments: Floats) -> Floats:
     out[..., STD] = np.sqrt(out[..., STD])
     out[..., RANDOM] = np.divide(out[..., RANDOM], rates, out=np.zeros_like(rates), where=rates > 0)
     return out
+
+
+def uses(features: Floats, metric: str) -> bool:
+    """Whether a workload with these features, [27], has the operation that a metric is about."""
+    return bool(_operation_rates(features)[OPS.index(metric.partition("_")[0])] > 0)
 
 
 def _operation_rates(features: Floats) -> Floats:

@@ -48,7 +48,7 @@ FULL = 0.999
 
 
 class SheetModel(ByAggregate):
-    """Predicts METRICS from the drive's data sheet. A drive without rates in its sheet gives NaN."""
+    """Predicts METRICS from the drive's data sheet. NaN where a drive's tenants need a figure that its sheet lacks."""
 
     metrics = METRICS
 
@@ -159,8 +159,9 @@ def _work(sheet: Floats, features: Floats) -> tuple[Floats, Floats, Floats]:
         cost = random * np.maximum(1.0 / sheet[..., 2 + column], streamed) + (1 - random) * streamed
         if op == "write":
             cost = cost + split * read_page
-        loads[op] = loads[op] + rate * cost
-        variance = variance + (deviation * cost) ** 2
+        # A figure that the sheet lacks matters only to those that need it.
+        loads[op] = loads[op] + np.where(rate > 0, rate * cost, 0.0)
+        variance = variance + np.where(deviation > 0, deviation * cost, 0.0) ** 2
     return loads["read"], loads["write"], variance
 
 

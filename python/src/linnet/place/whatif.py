@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from linnet.place import moments
 from linnet.place.allocate import Allocator
-from linnet.place.cluster import NONE
 from linnet.place.confidence import parts, towards
 from linnet.place.slo import Slo, Tenant
 from linnet.place.words import FEATURES, Drive, Interference, Prediction, Profile
@@ -168,8 +168,10 @@ def what_if(allocator: Allocator, tenant: Tenant, drive: str | None = None) -> W
         reasons.append(f"{drive} is a staging drive, for tenants of unknown workload")
     there = [cluster.tenant(int(row)) for row in cluster.tenants_on(index)]
     effects = effects_on(allocator.checker.model, cluster.specs[index].drive, there, tenant)
+    reasons += unpredicted(allocator.checker.model, cluster.specs[index].drive, there, tenant)
     load = allocator.load_with(tenant.profile, index)
-    if load > allocator.settings.load_max:
+    # An empty drive takes a tenant of any load, as placement does.
+    if there and load > allocator.settings.load_max:
         reasons.append(
             f"{drive} would be asked for {load:.0%} of its time, more than {allocator.settings.load_max:.0%}"
         )
@@ -185,11 +187,12 @@ def effects_on(model: Interference, drive: Drive, there: Sequence[Tenant], newco
     everyone = [*there, newcomer]
     profiles = [one.profile or Profile(one.id, {}) for one in everyone]
     alone = _predict(model, [drive] * len(everyone), profiles, [()] * len(everyone))
+    # The newcomer is the last of those beside a tenant of the drive. Tenants may share one profile.
     others = [[p for j, p in enumerate(profiles) if j != i] for i in range(len(profiles))]
-    residents = [[p for p in beside if p is not profiles[NONE]] for beside in others[:NONE]]
-    before = _predict(model, [drive] * len(there), profiles[:NONE], residents) if there else []
+    residents = [beside[:-1] for beside in others[:-1]]
+    before = _predict(model, [drive] * len(there), profiles[:-1], residents) if there else []
     after = _predict(model, [drive] * len(everyone), profiles, others)
-    before = [*before, alone[NONE]]
+    before = [*before, alone[-1]]
     chosen = [_shown(one, predicted) for one, predicted in zip(everyone, after, strict=True)]
     causes = _causes(model, drive, profiles, others, [before, after])
     found = []
@@ -201,6 +204,20 @@ def effects_on(model: Interference, drive: Drive, there: Sequence[Tenant], newco
             cause, share = causes[index].get(metric, (None, None))
             found.append(Effect(tenant.id, tenant is newcomer, metric, then, now, limit, broken, cause, share))
     return sorted(found, key=lambda one: (-one.broken, -one.change_percent))
+
+
+def unpredicted(model: Interference, drive: Drive, there: Sequence[Tenant], newcomer: Tenant) -> list[str]:
+    """Promises of which the model cannot say whether they would hold, in words."""
+    everyone = [*there, newcomer]
+    profiles = [one.profile or Profile(one.id, {}) for one in everyone]
+    others = [[p for j, p in enumerate(profiles) if j != i] for i in range(len(profiles))]
+    after = _predict(model, [drive] * len(everyone), profiles, others)
+    return [
+        f"{tenant.id}: {slo.metric} cannot be predicted on {drive.name}"
+        for tenant, profile, predicted in zip(everyone, profiles, after, strict=True)
+        for slo in tenant.slos
+        if slo.metric not in predicted and moments.uses(moments.row(profile), slo.metric)
+    ]
 
 
 def _predict(
@@ -240,8 +257,8 @@ def _causes(
     for name in ABLATIONS:
         changed = []
         for index, beside in enumerate(others):
-            harmful = beside if index == len(profiles) - 1 else [profiles[NONE]]
-            changed.append([ablate(p, name) if any(p is h for h in harmful) else p for p in beside])
+            kept = 0 if index == len(profiles) - 1 else len(beside) - 1
+            changed.append([*beside[:kept], *(ablate(p, name) for p in beside[kept:])])
         found = _predict(model, [drive] * len(profiles), profiles, changed)
         for index, predicted in enumerate(found):
             for metric, now in after[index].items():

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+OPS = ("read", "write")
+"""Operations. A metric's name begins with its own."""
+
 GROUPS = ("read_aligned", "read_unaligned", "write_aligned", "write_unaligned")
 """I/Os by operation, and by whether the size is a multiple of the 4 KiB page."""
 
@@ -21,7 +24,7 @@ FEATURES = tuple(f"{group}_{name}" for group in GROUPS for name in PER_GROUP) + 
 
 METRICS = tuple(
     f"{op}_{name}"
-    for op in ("read", "write")
+    for op in OPS
     for name in ("bandwidth_mean", "latency_mean_us", "latency_p90_us", "latency_p95_us", "latency_p99_us")
 )
 """What the paper predicts of a tenant. A model may know others, such as `read_latency_p50_us`."""

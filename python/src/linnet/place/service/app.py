@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
@@ -15,6 +16,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import FastAPI, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -61,6 +63,14 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": Problem, "description": said[code]} for code in codes}
 
 
+class Answered(JSONResponse):
+    """JSON in ASCII: a name that a request gave may be no text that UTF-8 can say, such as half of a surrogate pair."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes."""
+        return json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
 class Service:
     """The writer with the operations that it carries out."""
 
@@ -84,7 +94,7 @@ class Service:
             said = f"{request.method} {request.url.path}\n".encode() + await request.body()
             digest = hashlib.blake2b(said, digest_size=16).hexdigest()
         answer = await _wait(self.writer.change(work, key, digest))
-        return JSONResponse(answer.body, answer.status)
+        return Answered(answer.body, answer.status)
 
     def close(self) -> None:
         """Finish what waits and give the state back."""
@@ -105,7 +115,14 @@ def build(service: Service) -> FastAPI:
         yield
         await asyncio.to_thread(service.close)
 
-    app = FastAPI(title="linnet place", version=__version__, description=ABOUT, lifespan=lifespan, redoc_url=None)
+    app = FastAPI(
+        title="linnet place",
+        version=__version__,
+        description=ABOUT,
+        lifespan=lifespan,
+        redoc_url=None,
+        default_response_class=Answered,
+    )
     _errors(app)
     app.add_middleware(Bounded)
     _measured(app, service)
@@ -255,7 +272,13 @@ def _errors(app: FastAPI) -> None:
     async def refused(request: Request, error: Refused) -> JSONResponse:
         body = {"code": error.code, "message": error.message, "reasons": error.more.get("reasons", [])}
         headers = {"Retry-After": "5"} if error.status == 503 else None
-        return JSONResponse(body, error.status, headers)
+        return Answered(body, error.status, headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        # Without what was sent: it may be a number or a text that JSON cannot say.
+        said = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
+        return Answered({"detail": said}, 422)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
@@ -269,7 +292,7 @@ def _errors(app: FastAPI) -> None:
             ]
             headers["allow"] = ", ".join(sorted(set().union(*methods)))
         code = "too_large" if error.status_code == 413 else HTTPStatus(error.status_code).name.lower()
-        return JSONResponse({"code": code, "message": str(error.detail), "reasons": []}, error.status_code, headers)
+        return Answered({"code": code, "message": str(error.detail), "reasons": []}, error.status_code, headers)
 
 
 class Bounded:
@@ -300,13 +323,15 @@ class Bounded:
 def _measured(app: FastAPI, service: Service) -> None:
     @app.middleware("http")
     async def count(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        began = time.monotonic()
-        response = await go_on(request)
-        route = request.scope.get("route")
-        name = getattr(route, "path", "other")
-        service.telemetry.requests.labels(name, response.status_code).inc()
-        service.telemetry.seconds.labels(name).observe(time.monotonic() - began)
-        return response
+        began, status = time.monotonic(), 500
+        try:
+            response = await go_on(request)
+            status = response.status_code
+            return response
+        finally:
+            name = getattr(request.scope.get("route"), "path", "other")
+            service.telemetry.requests.labels(name, status).inc()
+            service.telemetry.seconds.labels(name).observe(time.monotonic() - began)
 
 
 def _gauges(service: Service) -> None:

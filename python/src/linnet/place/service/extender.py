@@ -131,20 +131,17 @@ def wanted(pod: Pod, operations: Operations, tenant_id: str) -> Tenant | None:
             f"annotation {PREFIX}profile: no profile {name!r} is known; PUT /v1/profiles/{name} stores one"
         )
     capacity = notes.get("capacity-bytes", "0")
-    if not capacity.isdecimal() or int(capacity) > BYTES_MAX:
-        raise Unreadable(f"annotation {PREFIX}capacity-bytes: {capacity!r} is not a number of bytes")
+    if len(capacity) > len(str(BYTES_MAX)) or not capacity.isdecimal() or int(capacity) > BYTES_MAX:
+        raise Unreadable(f"annotation {PREFIX}capacity-bytes: {capacity[:40]!r} is not a number of bytes")
     try:
         slos = tuple(one.slo() for one in SLOS.validate_json(notes.get("slos", "[]")))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise Unreadable(f"annotation {PREFIX}slos: {where}: {first['msg']}") from error
-    profile = None if name == "unknown" else operations.profiles[name]
-    known = operations.allocator.checker.model.metrics
-    for slo in slos:
-        if slo.metric not in known:
-            raise Unreadable(f"annotation {PREFIX}slos: the model does not predict {slo.metric}")
-    return Tenant(tenant_id, int(capacity), profile, slos)
+    if said := operations.allocator.checker.unpromisable(slos):
+        raise Unreadable(f"annotation {PREFIX}slos: {said}")
+    return Tenant(tenant_id, int(capacity), None if name == "unknown" else operations.profiles[name], slos)
 
 
 def drives_of(operations: Operations) -> Mapping[str, list[int]]:

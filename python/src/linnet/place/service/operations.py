@@ -23,6 +23,9 @@ from linnet.place.slo import Tenant
 from linnet.place.whatif import WhatIf, what_if
 from linnet.place.words import Interference, Prediction, Profile
 
+KINDS_MAX = 1024
+"""Kinds of drives, those of removed drives counted: each tenant's limits are kept for each kind."""
+
 
 class Operations:
     """A cluster with its stored state."""
@@ -54,6 +57,9 @@ class Operations:
                 raise Refused(409, "drive_exists", said)
         if len({spec.drive.name for spec in fresh}) < len(fresh):
             raise Refused(409, "drive_twice", "a drive's name stands in the request twice")
+        if self.cluster.kinds_with(fresh) > KINDS_MAX:
+            said = f"more than {KINDS_MAX} kinds of drives; drives with one model and data sheet are one kind"
+            raise Refused(409, "too_many_kinds", said)
         self.allocator.add_drives(fresh)
         undo.append(lambda: self._unregistered(fresh))
         for spec in fresh:
@@ -74,14 +80,19 @@ class Operations:
     def admit(self, undo: list[Undo], tenant: Tenant, drive: str | None = None) -> Answer:
         """Place a tenant. The same tenant again is told where it is."""
         if self.cluster.has_tenant(tenant.id):
-            row = self.cluster.row_of(tenant.id)
-            if self.cluster.tenant(row) != tenant:
+            found = self._where(self.cluster.row_of(tenant.id))
+            if not self._asked_so(tenant):
                 said = f"tenant {tenant.id}: there is one of this id that asked for something else"
                 raise Refused(409, "tenant_exists", said)
-            return Answer(200, self._where(row))
+            if drive not in (None, found["drive"]):
+                said = (
+                    f"tenant {tenant.id}: it is on drive {found['drive']}; POST /v1/tenants/{tenant.id}/move moves it"
+                )
+                raise Refused(409, "tenant_exists", said)
+            return Answer(200, found)
         if drive is not None:
             self._drive(drive)
-        self._check_metrics(tenant)
+        self._check_promises(tenant)
         decision = self.allocator.place(tenant, drive)
         if decision.drive is None:
             said = "no drive can take the tenant" if drive is None else f"drive {drive} cannot take the tenant"
@@ -119,8 +130,11 @@ class Operations:
                 self.allocator.put(row, source)
                 said = f"drive {drive} cannot take the tenant"
                 raise Refused(409, "no_room", said, reasons=decision.reasons)
-            undo.append(lambda: self._back_to(tenant_id, source))
+            windows = self.windows.pop(tenant_id, [])
+            undo.append(lambda: self._back_to(tenant_id, source, windows))
             self.state.change_tenant(self.cluster.tenant(row), drive)
+            # What was seen on the drive that it left says nothing of this one.
+            self.state.observe(tenant_id, [])
         return Answer(200, {**self._where(row), "from": self.cluster.specs[source].drive.name})
 
     def reprofile(self, undo: list[Undo], tenant_id: str, profile: Profile) -> Answer:
@@ -186,7 +200,7 @@ class Operations:
             raise Refused(409, "tenant_exists", f"tenant {tenant.id}: placed already; ask under another id")
         if drive is not None:
             self._drive(drive)
-        self._check_metrics(tenant)
+        self._check_promises(tenant)
         return what_if(self.allocator, tenant, drive)
 
     def what_if(self, tenant: Tenant, drive: str | None) -> dict[str, Any]:
@@ -262,12 +276,21 @@ class Operations:
         }
         return {"moves": moves, "bytes_moved": found.bytes_moved, **counts}
 
-    def _check_metrics(self, tenant: Tenant) -> None:
-        known = self.allocator.checker.model.metrics
-        for slo in tenant.slos:
-            if slo.metric not in known:
-                said = f"tenant {tenant.id}: the model does not predict {slo.metric}; it predicts {', '.join(known)}"
-                raise Refused(409, "not_predicted", said)
+    def _check_promises(self, tenant: Tenant) -> None:
+        if said := self.allocator.checker.unpromisable(tenant.slos):
+            raise Refused(409, "not_predicted", f"tenant {tenant.id}: {said}")
+
+    def _asked_so(self, tenant: Tenant) -> bool:
+        """Whether a tenant that is placed may have come by this request.
+
+        Its profile may be another by now: a measured one where it came without, or that of its name as it was then.
+        """
+        there = self.cluster.tenant(self.cluster.row_of(tenant.id))
+        if (there.capacity_bytes, there.slos) != (tenant.capacity_bytes, tenant.slos):
+            return False
+        if tenant.profile is None or tenant.profile == there.profile:
+            return True
+        return there.profile is not None and tenant.profile.name == there.profile.name != tenant.id
 
     def _unregistered(self, specs: list[DriveSpec]) -> None:
         for spec in specs:
@@ -308,10 +331,11 @@ class Operations:
         self.allocator.put(self.allocator.add(tenant), drive)
         self._observed(tenant.id, windows or [])
 
-    def _back_to(self, tenant_id: str, drive: int) -> None:
+    def _back_to(self, tenant_id: str, drive: int, windows: list[bool]) -> None:
         row = self.cluster.row_of(tenant_id)
         self.allocator.take(row)
         self.allocator.put(row, drive)
+        self._observed(tenant_id, windows)
 
     def _swap_back(self, old: Tenant, drive: int, windows: list[bool] | None) -> None:
         self._forget(old.id)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from linnet.place.service.extender import NotFollowed, Pod, Unreadable, declares, drives_of, wanted
+from linnet.place.service.extender import NotFollowed, Pod, declares, drives_of, wanted
 from linnet.place.service.kubernetes_api import Api, Expired
 from linnet.place.service.writer import Answer, Undo
 from linnet.place.slo import Tenant
@@ -100,19 +100,18 @@ class Pods:
 
     def _follow(self) -> None:
         listed, version = self._api.pods()
-        running = {one.metadata.uid: (one, node) for one, node in map(_read, listed) if declares(one)}
-        self._note(agree, running)
+        pods = {one.metadata.uid: (one, node) for one, node in map(_read, listed)}
+        running = {uid: found for uid, found in pods.items() if declares(found[0])}
+        self._note(agree, pods)
         self._failed = ""
         self._tell(True, running)
         for kind, what in self._api.changes(version):
             one, node = _read(what)
             uid = one.metadata.uid
-            if kind == "BOOKMARK" or not declares(one):
-                continue
             if kind == "DELETED":
                 self._note(leave, [OURS + uid])
                 running.pop(uid, None)
-            elif uid not in running:
+            elif kind != "BOOKMARK" and declares(one) and uid not in running:
                 running[uid] = (one, node)
                 self._note(arrive, {uid: running[uid]})
                 self._tell(True, [uid])
@@ -131,21 +130,24 @@ class Pods:
 
 
 def agree(operations: Operations, undo: list[Undo], running: dict[str, tuple[Pod, str]]) -> Answer:
-    """Let the books have the pods that run, and no others."""
+    """Let the books have the pods that run and declare a workload, or did when they came, and no others."""
     ours = [one.id for one in operations.cluster.tenants if one is not None and one.id.startswith(OURS)]
     leave(operations, undo, [name for name in ours if name.removeprefix(OURS) not in running])
     return arrive(operations, undo, running)
 
 
 def arrive(operations: Operations, undo: list[Undo], found: dict[str, tuple[Pod, str]]) -> Answer:
-    """Record pods that have a node, but not those that cannot be read and those whose node has no drives."""
+    """Record pods that have a node, but not those that cannot be read and those whose node has no drives.
+
+    One pod must not keep the others out: `filter` has told its owner what is wrong.
+    """
     homes = drives_of(operations)
     for uid, (pod, node) in found.items():
         if operations.cluster.has_tenant(OURS + uid) or not homes.get(node):
             continue
         try:
             tenant = wanted(pod, operations, OURS + uid)
-        except Unreadable:
+        except ValueError:
             continue
         if tenant is not None:
             operations.record(undo, tenant, home_of(operations, tenant, homes[node]))

@@ -211,8 +211,9 @@ class State:
         return int(self._db.execute("PRAGMA page_count").fetchone()[0])
 
     def _make(self) -> None:
-        self._db.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {VERSION};COMMIT;")
-        self._db.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._db.executescript(
+            f"BEGIN;{SCHEMA}PRAGMA user_version = {VERSION};PRAGMA application_id = {APPLICATION};COMMIT;"
+        )
 
     def _read(self, query: str) -> list[Any]:
         try:
