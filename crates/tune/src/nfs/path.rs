@@ -58,6 +58,8 @@ struct Window {
     scans: BTreeMap<FileId, Rpcs>,
     stray_bytes: u64,
     others: Others,
+    /// Time of the looks in which scans' bytes came. Between its bursts a reader asks for nothing, whatever the value.
+    active: Duration,
 }
 
 /// Files' reads together, and their bytes per second in a time.
@@ -70,7 +72,7 @@ fn together(files: &BTreeMap<FileId, Rpcs>, elapsed: Duration) -> (Rpcs, f64) {
 impl Window {
     /// What it says so far of this value for scans; None where no scan was answered.
     fn measure(&self, scan_kib: u32, elapsed: Duration) -> Option<Measure> {
-        let (scans, rate) = together(&self.scans, elapsed);
+        let (scans, rate) = together(&self.scans, self.active);
         Some(Measure {
             kib: scan_kib,
             rate,
@@ -97,6 +99,8 @@ pub struct Path {
     /// The last two looks. What a look tells came between them.
     looked: Duration,
     looked_before: Duration,
+    /// The last look in which bytes of a scan came.
+    counted: Duration,
     window: Window,
     scan_kib: u32,
     settled: Option<Measure>,
@@ -124,6 +128,7 @@ impl Path {
             began: None,
             looked: Duration::ZERO,
             looked_before: Duration::ZERO,
+            counted: Duration::ZERO,
             window: Window::default(),
             scan_kib: kib.max(SCAN_MIN_KIB),
             settled: None,
@@ -183,7 +188,8 @@ impl Path {
 
     /// Takes in the reads of one file since the last call. `ordered`: it is read in order, under the value `kib`.
     pub fn note(&mut self, now: Duration, file: FileId, ordered: bool, kib: u32, rpcs: &Rpcs) {
-        if self.looked != now {
+        let is_first = self.looked != now;
+        if is_first {
             (self.looked_before, self.looked) = (self.looked, now);
         }
         // Nobody knows since when the first look's reads came.
@@ -191,10 +197,10 @@ impl Path {
         if began == now {
             return;
         }
-        // The window has all that came until the look before. Looks are not equally long: the one after a change is
-        // longer.
+        // At the first file of a look, the window has all that came until the look before; at the next ones, more. Looks
+        // are not equally long: the one after a change is longer.
         let last = self.looked_before;
-        if last >= began + WINDOW || self.is_clear(last.saturating_sub(began)) {
+        if is_first && (last >= began + WINDOW || self.is_clear(last.saturating_sub(began))) {
             self.close(last, last - began);
         }
         if ordered && kib == self.scan_kib && self.trial.is_some() && !self.arrived {
@@ -210,6 +216,10 @@ impl Path {
             window.others.note(file, kib, rpcs);
             return;
         }
+        if rpcs.bytes > 0 && self.counted != now {
+            self.counted = now;
+            window.active += now.saturating_sub(last);
+        }
         let scan = window.scans.entry(file).or_default();
         if kib == self.scan_kib {
             *scan = scan.plus(*rpcs);
@@ -224,12 +234,13 @@ impl Path {
         let seen = self.window.measure(self.scan_kib, elapsed);
         let Some(seen) = seen.filter(|_| self.measures && !self.window.is_mixed()) else { return false };
         let sample = SAMPLE.max(Duration::from_secs_f64((SAMPLE_TRIPS * seen.latency).min(1.0)));
+        let active = self.window.active;
         match (self.trial, &self.settled) {
-            (Some(_), Some(before)) if self.arrived && elapsed >= sample => {
+            (Some(_), Some(before)) if self.arrived && active >= sample => {
                 let worth = seen.worth(before);
                 worth >= CLEAR || (is_shown(before, &seen) && worth <= 1.0 / CLEAR)
             }
-            (None, None) => elapsed >= 2 * sample && seen.rate >= RATE_MIN,
+            (None, None) => active >= 2 * sample && seen.rate >= RATE_MIN,
             _ => false,
         }
     }

@@ -96,6 +96,22 @@ fn counters_that_are_read_long_after_the_clock_show_no_gain() {
 }
 
 #[test]
+fn a_scan_in_bursts_gets_no_more_than_fills_the_way() {
+    // 128 KiB fill the way; half a second of reads, then two without.
+    let mut path = Path::new(128, true);
+    for tick in 1..=3000 {
+        let kib = path.scan_kib();
+        if tick % 25 < 5 {
+            path.note(at(100 * tick), SCAN, true, kib, &rpcs(kib, 0.001, 100e6, 0.1));
+        } else {
+            // Somebody else's reads keep the looks going.
+            path.note(at(100 * tick), OTHER, false, 8, &Rpcs::default());
+        }
+    }
+    assert_eq!(path.proven_kib(), Some(128), "after five minutes");
+}
+
+#[test]
 fn a_small_gain_is_judged_on_whole_windows() {
     // 128 KiB in 5 ms are 26 MB/s of 34: 512 KiB bring 1.3 times as much, 2 MiB nothing more.
     let mut path = Path::new(128, true);
