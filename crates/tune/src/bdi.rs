@@ -57,8 +57,15 @@ pub struct Bdi {
 }
 
 impl Bdi {
-    /// The file that holds the value. A disk's queue takes half as long to write as the bdi below it.
+    /// The file that holds the value. A disk has it twice; to write the one of its queue stops all of its I/O for a
+    /// moment (`queue_attr_store`, from 6.11 on).
     pub fn knob(&self, host: &Host) -> String {
+        let own = format!("/sys/class/bdi/{}/read_ahead_kb", self.name);
+        if host.has(&own) { own } else { self.shown_knob(host) }
+    }
+
+    /// The file as operators know it.
+    pub fn shown_knob(&self, host: &Host) -> String {
         let queue = self.disk.as_ref().map(|disk| format!("/sys/block/{disk}/queue/read_ahead_kb"));
         match queue {
             Some(queue) if host.has(&queue) => queue,
@@ -103,13 +110,14 @@ fn bdi_of(host: &Host, mount: &Mount) -> Option<(String, Kind, Option<String>)> 
     if mount.fs == "btrfs" {
         return btrfs_of(host, &mount.source).map(|name| (name, Kind::Btrfs, None));
     }
-    if let Some(disk) = disk_of(host, mount.dev) {
+    // ntfs-3g and its like have a value of their own, although their number is the disk's.
+    if let Some(disk) = disk_of(host, mount.dev).filter(|_| mount.fs != "fuseblk") {
         let dev = host.text(format!("/sys/block/{disk}/dev"))?;
         return Some((dev, Kind::Block, Some(disk)));
     }
     // FUSE on a block device and Ceph decorate the number.
     let plain = mount.dev.to_string();
-    let names = [plain.clone(), format!("{plain}-fuseblk")];
+    let names = [format!("{plain}-fuseblk"), plain];
     let name = names.into_iter().find(|name| host.has(format!("/sys/class/bdi/{name}/read_ahead_kb")))?;
     Some((name, Kind::of(&mount.fs), None))
 }
@@ -137,7 +145,9 @@ pub fn list(host: &Host) -> Vec<Bdi> {
 /// The backing device that `name` means: a disk or partition (`vda`, `/dev/vda1`, `254:0`) or a mount point.
 pub fn find(host: &Host, all: &[Bdi], name: &str) -> Result<Bdi> {
     let short = name.strip_prefix("/dev/").unwrap_or(name);
-    let linked = host.follow(name).and_then(|path| path.file_name()?.to_str().map(str::to_owned));
+    // A link such as /dev/disk/by-id/...; a folder that has the name of a disk is none.
+    let linked = host.follow(name).filter(|path| path.starts_with("/dev"));
+    let linked = linked.and_then(|path| path.file_name()?.to_str().map(str::to_owned));
     let is_disk = |disk: &str| {
         let disk_is = |want: &str| disk == want || host.has(format!("/sys/block/{disk}/{want}/partition"));
         disk_is(short) || linked.as_deref().is_some_and(disk_is)

@@ -72,7 +72,7 @@ fn ok(reason: impl Into<String>) -> Finding {
 }
 
 fn write_line(host: &Host, bdi: &Bdi, kib: u32) -> String {
-    format!("echo {kib} | sudo tee {}", bdi.knob(host))
+    format!("echo {kib} | sudo tee {}", bdi.shown_knob(host))
 }
 
 fn tune_line(bdi: &Bdi) -> String {
