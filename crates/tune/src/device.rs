@@ -63,6 +63,8 @@ pub struct Device {
     rivals: Rivals,
     backoff: Duration,
     patience: Duration,
+    /// Somebody else's value that stands until we write ours again.
+    standing_kib: Option<u32>,
     /// Not ours before this moment of the tuner's clock.
     not_before: Option<Duration>,
     /// The other writer's value is a decision: open files are left alone too.
@@ -84,6 +86,7 @@ impl Device {
             rivals,
             backoff,
             patience: PATIENCE,
+            standing_kib: None,
             not_before: None,
             decided: false,
         })
@@ -106,7 +109,12 @@ impl Device {
 
     /// True where the value that stands is what the device made of `kib`, or `kib` itself.
     pub fn stands_for(&self, kib: u32) -> bool {
-        self.asked_kib == Some(kib) || self.written_kib.unwrap_or(self.original_kib) == kib
+        self.asked_kib == Some(kib) || self.expected_kib() == kib
+    }
+
+    /// The value that stands unless somebody writes now.
+    pub(crate) fn expected_kib(&self) -> u32 {
+        self.written_kib.or(self.standing_kib).unwrap_or(self.original_kib)
     }
 
     /// True while somebody else's value stands.
@@ -126,7 +134,7 @@ impl Device {
         }
         self.not_before = None;
         let kib: u32 = self.host.number(&self.knob)?;
-        let expected = self.written_kib.unwrap_or(self.original_kib);
+        let expected = self.expected_kib();
         if kib == expected {
             return Ok(Found::Ours);
         }
@@ -140,8 +148,10 @@ impl Device {
         let wait = if comes_back { self.patience } else { self.backoff };
         if comes_back {
             self.patience = (self.patience * 2).min(PATIENCE_MAX);
+            self.standing_kib = Some(kib);
         } else {
             self.original_kib = kib;
+            self.standing_kib = None;
         }
         (self.written_kib, self.asked_kib) = (None, None);
         self.not_before = Some(now + wait);
@@ -157,7 +167,7 @@ impl Device {
         journal.note_device(&self.knob, self.original_kib, kib);
         journal.save()?;
         self.host.write(&self.knob, &kib.to_string())?;
-        (self.written_kib, self.asked_kib) = (Some(kib), Some(kib));
+        (self.written_kib, self.asked_kib, self.standing_kib) = (Some(kib), Some(kib), None);
         let stands = self.host.number(&self.knob)?;
         self.written_kib = Some(stands);
         if stands != kib {
@@ -284,6 +294,15 @@ mod tests {
         m.host.write(KNOB, "512").expect("written");
         assert!(matches!(m.device.look(at(1), &mut m.journal), Ok(Found::Changed { wait: PATIENCE, .. })));
         assert_eq!(m.device.original_kib(), 128);
+        assert_eq!(
+            m.device.look(at(3), &mut m.journal).expect("looked"),
+            Found::Ours,
+            "it is known: ours comes back now"
+        );
+        assert!(!m.device.is_theirs(at(3)) && !m.device.stands_for(128));
+        m.device.set(8, &mut m.journal).expect("set");
+        assert!(m.device.restore(&mut m.journal).expect("restored"));
+        assert_eq!(m.stands(), 128);
     }
 
     #[test]

@@ -59,8 +59,7 @@ impl Devices {
             let device = Device::open(host, &bdi.knob(host), rivals, backoff).ok()?;
             self.0.insert(bdi.name.clone(), Whole { device, began: now, scattered: 0, ordered: 0 });
         }
-        let device = &self.0[&bdi.name].device;
-        Some(device.written_kib().unwrap_or(device.original_kib()))
+        Some(self.0[&bdi.name].device.expected_kib())
     }
 
     /// Counts pages that were read from a device.
@@ -85,7 +84,14 @@ impl Devices {
     pub(crate) fn look(&mut self, now: Duration, journal: &mut Journal, bdis: &[Bdi]) -> Vec<Event> {
         let mut events = Vec::new();
         self.0.retain(|name, whole| {
-            let Ok(found) = whole.device.look(now, journal) else { return false };
+            let Ok(found) = whole.device.look(now, journal) else {
+                // Another device may come by its name, and must not get its value.
+                journal.forget_device(whole.device.knob());
+                if let Err(error) = journal.save() {
+                    events.push(Event::note("note", target(bdis, name), error.to_string()));
+                }
+                return false;
+            };
             if let Found::Changed { kib, ours_kib, wait, original } = found {
                 let seconds = wait.as_secs();
                 let why = if original {
@@ -177,11 +183,11 @@ impl Whole {
             return Ok(None);
         }
         let original = self.device.original_kib();
-        let stands = self.device.written_kib().unwrap_or(original);
+        let stands = self.device.expected_kib();
         let mut now_kib = to;
         let applied = if moves.dry_run {
             false
-        } else if to == original {
+        } else if to == original && self.device.written_kib().is_some() {
             self.device.restore(journal)?
         } else {
             now_kib = self.device.set(to, journal)?;
