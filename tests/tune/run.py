@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -230,6 +231,28 @@ def many_files_that_come_and_go(bed: Bed, data: Path, log: Path) -> None:
     assert bed.value() == 128
 
 
+def more_open_files_than_the_tuner_may_hold(bed: Bed, data: Path, log: Path) -> None:
+    """A thousand descriptors of one file are set and put back by a tuner that may have half as many."""
+    code = (
+        "import mmap,os,random,sys\n"
+        "fds=[os.open(sys.argv[1],0) for _ in range(1000)]; m=mmap.mmap(fds[0],0,prot=1); n=len(m)//4096\n"
+        "while True: m[random.randrange(n)*4096]\n"
+    )
+    reset(data)
+    with tuner(bed, log) as running:
+        resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (512, 512))
+        process = bed.start([sys.executable, "-c", code, str(data)])
+        try:
+            wait("8 KiB everywhere", lambda: values(data, process.pid).count(8) > 1000)
+            running.terminate()
+            assert running.wait(20) == 0
+            assert set(values(data, process.pid)) == {128}
+        finally:
+            process.kill()
+            process.communicate()
+    assert json.loads(JOURNAL.read_text())["files"] == []
+
+
 CASES = [
     follows_and_restores,
     scan_keeps_its_readahead,
@@ -243,6 +266,7 @@ CASES = [
     dry_run_changes_nothing,
     once_stays_until_restored,
     many_files_that_come_and_go,
+    more_open_files_than_the_tuner_may_hold,
     calibrate.refuses_what_it_cannot_do,
     calibrate.leaves_nothing_when_interrupted,
     calibrate.a_model_decides_where_the_rule_would_not,

@@ -162,6 +162,13 @@ pub fn tune_restore(root: Option<&str>) -> PyResult<Restored> {
         recover::recover(&host, &mut Journal::open(&host)?)
     };
     let back = back().map_err(refused)?;
+    if let Some(first) = back.refused.first() {
+        let what = format!(
+            "{} values could not be put back and are still noted; {first}; others have been put back",
+            back.refused.len()
+        );
+        return Err(refused(linnet_tune::Error::Format { path: "/run/linnet/tune/journal.json".into(), what }));
+    }
     Ok((back.devices, back.left, back.files, back.mounts))
 }
 

@@ -13,7 +13,7 @@ use crate::journal::Journal;
 use crate::mounts::{Mount, mounts};
 use crate::names::Names;
 use crate::observe::Observer;
-use crate::openfile::{Change, Descriptor, FileId, set};
+use crate::openfile::{self, Change, Descriptor, FileId, set};
 use crate::tuner::Track;
 
 /// A file that cannot be set is looked at again after this long.
@@ -63,13 +63,18 @@ fn settable<'a>(
     device_kib: u32,
     original_kib: u32,
     journal: &Journal,
+    bounds: &Bounds,
 ) -> std::result::Result<Vec<&'a Descriptor>, String> {
     let mine: Vec<&Descriptor> = open.iter().filter(|d| (d.file, d.cgroup) == key).collect();
     if mine.is_empty() {
         return Err("no process has it open: a file that is mapped and closed cannot be reached".into());
     }
     let advice = |d: &Descriptor| {
-        let ours = journal.files.iter().any(|f| (f.process, f.fd, f.inode) == (d.process, d.fd, d.file.inode));
+        // Ours as long as it has the value that we gave it: the owner may have advised since.
+        let ours = journal.files.iter().any(|f| {
+            (f.process, f.fd, f.inode) == (d.process, d.fd, d.file.inode)
+                && bounded(bounds, &f.knob, f.written_kib) == d.value_kib
+        });
         let plain = ours || d.value_kib == device_kib;
         d.advice(device_kib, plain).or_else(|| d.advice(original_kib, plain))
     };
@@ -97,7 +102,7 @@ impl Files {
         for (bdi, key, proposal) in proposals {
             let device_kib = bdi.value_kib(context.host).unwrap_or(0);
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
-            let free = settable(&open, key, device_kib, original_kib, context.journal);
+            let free = settable(&open, key, device_kib, original_kib, context.journal, &self.bounds);
             let track = context.tracks.get_mut(&key).expect("proposed just now");
             let mut event = Event {
                 from_kib: Some(track.governor.current_kib()),
@@ -152,6 +157,20 @@ impl Files {
         self.resumed = true;
     }
 
+    /// Compares the journal with what is open, before everything is put back.
+    pub(crate) fn compare(&self, host: &Host, observer: &mut dyn Observer, journal: &mut Journal) -> Result<()> {
+        let mut files: Vec<FileId> =
+            journal.files.iter().map(|entry| FileId { dev: entry.dev, inode: entry.inode }).collect();
+        files.sort_unstable();
+        files.dedup();
+        if !observer.sight().descriptors {
+            return Ok(());
+        }
+        let open = observer.descriptors(&files)?;
+        openfile::compare(host, journal, &open, &|knob, kib| bounded(&self.bounds, knob, kib));
+        Ok(())
+    }
+
     /// Sets descriptors of known files that were opened since, and thus have the device's value. Where a file was opened
     /// only after it had rested, what its earlier readers wanted is forgotten instead.
     pub(crate) fn refresh(
@@ -172,13 +191,15 @@ impl Files {
         let mut wanted: HashMap<Key, (&Bdi, u32)> = HashMap::new();
         for (key, track) in context.tracks.iter() {
             let governor = &track.governor;
-            let Some(bdi) = of_files(context.bdis, key.0.dev).filter(|_| track.corrected) else { continue };
+            let Some(bdi) = of_files(context.bdis, key.0.dev) else { continue };
             if now >= track.seen + REFRESH || decided(&bdi.name) {
                 continue;
             }
             // The device may have another value by now than the file had when we first saw it.
             let kib = governor.current_kib();
-            if kib != governor.original_kib() || bdi.value_kib(context.host).is_ok_and(|device| device != kib) {
+            let known = track.corrected;
+            if !known || kib != governor.original_kib() || bdi.value_kib(context.host).is_ok_and(|device| device != kib)
+            {
                 wanted.insert(*key, (bdi, kib));
             }
         }
@@ -191,8 +212,15 @@ impl Files {
         for (key, (bdi, kib)) in wanted {
             let device_kib = bdi.value_kib(context.host).unwrap_or(0);
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
-            let Ok(free) = settable(&open, key, device_kib, original_kib, context.journal) else { continue };
+            let free = settable(&open, key, device_kib, original_kib, context.journal, &self.bounds);
             let track = context.tracks.get_mut(&key).expect("it was wanted");
+            let known = std::mem::replace(&mut track.corrected, true);
+            let Ok(free) = free else { continue };
+            if !known {
+                // It may have been opened under another value than the device has now, or be ours from before.
+                track.governor.correct(free[0].value_kib);
+                continue;
+            }
             if std::mem::take(&mut track.rested) && free.iter().all(|d| d.value_kib == device_kib) {
                 *track = Track::new(now, device_kib);
                 continue;

@@ -14,6 +14,9 @@ pub struct Host {
     /// A device that bounds its readahead, which a plain file does not.
     #[cfg(test)]
     pub(crate) bound_kib: Option<u32>,
+    /// A file that cannot be written.
+    #[cfg(test)]
+    pub(crate) stuck: Option<&'static str>,
 }
 
 impl Default for Host {
@@ -29,6 +32,8 @@ impl Host {
             root: root.into(),
             #[cfg(test)]
             bound_kib: None,
+            #[cfg(test)]
+            stuck: None,
         }
     }
 
@@ -68,7 +73,11 @@ impl Host {
 
     /// Writes a file of the kernel's in one call.
     pub fn write(&self, name: impl AsRef<Path>, text: &str) -> Result<()> {
-        let path = self.path(name);
+        let path = self.path(&name);
+        #[cfg(test)]
+        if self.stuck.map(Path::new) == Some(name.as_ref()) {
+            return Err(Error::File { path, doing: "write", source: io::ErrorKind::PermissionDenied.into() });
+        }
         #[cfg(test)]
         let text = &self.bounded(text);
         fs::write(&path, text).map_err(|source| Error::File { path, doing: "write", source })

@@ -10,9 +10,12 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::host::Host;
+use crate::mounts::Dev;
 
 const DIRECTORY: &str = "/run/linnet/tune";
 const JOURNAL: &str = "/run/linnet/tune/journal.json";
+/// Fewer files are not looked through for closed ones.
+const FILES_MIN: usize = 256;
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A device's value that we changed.
@@ -24,6 +27,19 @@ pub struct DeviceEntry {
     pub original_kib: u32,
     /// Everything we wrote there: one of these is ours, another value is somebody else's.
     pub written_kib: Vec<u32>,
+    /// The kernel's number of the disk, which no other disk has had since the machine started; None where it has none.
+    pub sequence: Option<u64>,
+}
+
+/// The kernel's number of the disk that a knob belongs to.
+pub(crate) fn sequence(host: &Host, knob: &str) -> Option<u64> {
+    let mut parts = knob.strip_suffix("/read_ahead_kb")?.rsplit('/');
+    let of = match (parts.next()?, parts.next()?) {
+        ("queue", disk) => format!("/sys/block/{disk}/diskseq"),
+        (number, "bdi") => format!("/sys/dev/block/{number}/diskseq"),
+        _ => return None,
+    };
+    host.number(of).ok()
 }
 
 /// An open file whose value we changed.
@@ -35,6 +51,8 @@ pub struct FileEntry {
     pub started: u64,
     /// Its descriptor.
     pub fd: u32,
+    /// The file system, as the observer numbers it; 0:0 in journals of earlier versions.
+    pub dev: Dev,
     /// The file, to see whether the descriptor still means it.
     pub inode: u64,
     /// The knob of the device that holds the file.
@@ -87,6 +105,10 @@ impl Lock {
 #[derive(Debug)]
 pub struct Journal {
     host: Host,
+    /// False in a dry run: a tuner may run beside it, and the file is that one's.
+    is_kept: bool,
+    /// How many entries of files were left when those of closed files were dropped last.
+    pruned: usize,
     /// Devices, one entry each.
     pub devices: Vec<DeviceEntry>,
     /// Open files, one entry each.
@@ -105,6 +127,7 @@ fn device(value: &Value) -> Option<DeviceEntry> {
         knob: value.get("knob")?.as_str()?.to_owned(),
         original_kib: number(value, "original_kib")?,
         written_kib: written.iter().map(|v| v.as_u64()?.try_into().ok()).collect::<Option<_>>()?,
+        sequence: number(value, "diskseq"),
     })
 }
 
@@ -113,6 +136,7 @@ fn file(value: &Value) -> Option<FileEntry> {
         process: number(value, "process")?,
         started: number(value, "started")?,
         fd: number(value, "fd")?,
+        dev: value.get("dev").and_then(Value::as_str).and_then(Dev::parse).unwrap_or(Dev { major: 0, minor: 0 }),
         inode: number(value, "inode")?,
         knob: value.get("knob")?.as_str()?.to_owned(),
         original_kib: number(value, "original_kib")?,
@@ -130,9 +154,15 @@ fn mount(value: &Value) -> Option<MountEntry> {
 }
 
 impl Journal {
+    /// An empty one that is never written down.
+    pub fn unsaved(host: &Host) -> Journal {
+        let (devices, files, mounts) = Default::default();
+        Journal { host: host.clone(), is_kept: false, pruned: 0, devices, files, mounts }
+    }
+
     /// The journal of an earlier run, or an empty one. A journal from before the machine started says nothing any more.
     pub fn open(host: &Host) -> Result<Journal> {
-        let mut journal = Journal { host: host.clone(), devices: Vec::new(), files: Vec::new(), mounts: Vec::new() };
+        let mut journal = Journal { is_kept: true, ..Journal::unsaved(host) };
         if !host.has(JOURNAL) {
             return Ok(journal);
         }
@@ -165,16 +195,23 @@ impl Journal {
 
     /// Writes the record down. It survives the end of this process, not that of the machine, as do the values.
     pub fn save(&self) -> Result<()> {
+        if !self.is_kept {
+            return Ok(());
+        }
         let devices: Vec<Value> = self
             .devices
             .iter()
-            .map(|d| json!({"knob": d.knob, "original_kib": d.original_kib, "written_kib": d.written_kib}))
+            .map(|d| {
+                json!({"knob": d.knob, "original_kib": d.original_kib, "written_kib": d.written_kib,
+                       "diskseq": d.sequence})
+            })
             .collect();
         let files: Vec<Value> = self
             .files
             .iter()
             .map(|f| {
-                json!({"process": f.process, "started": f.started, "fd": f.fd, "inode": f.inode, "knob": f.knob,
+                json!({"process": f.process, "started": f.started, "fd": f.fd, "dev": f.dev.to_string(),
+                       "inode": f.inode, "knob": f.knob,
                        "original_kib": f.original_kib, "written_kib": f.written_kib})
             })
             .collect();
@@ -192,7 +229,11 @@ impl Journal {
         match self.devices.iter_mut().find(|entry| entry.knob == knob) {
             Some(entry) if entry.written_kib.contains(&kib) => {}
             Some(entry) => entry.written_kib.push(kib),
-            None => self.devices.push(DeviceEntry { knob: knob.to_owned(), original_kib, written_kib: vec![kib] }),
+            None => {
+                let sequence = sequence(&self.host, knob);
+                let knob = knob.to_owned();
+                self.devices.push(DeviceEntry { knob, original_kib, written_kib: vec![kib], sequence });
+            }
         }
     }
 
@@ -203,14 +244,35 @@ impl Journal {
         };
         match self.files.iter_mut().find(same) {
             Some(old) => old.written_kib = entry.written_kib,
-            None => self.files.push(entry),
+            None => {
+                self.prune();
+                self.files.push(entry);
+            }
         }
+    }
+
+    /// Drops files that are closed, now and then: processes that come and go would fill the journal.
+    fn prune(&mut self) {
+        if self.files.len() < FILES_MIN.max(2 * self.pruned) {
+            return;
+        }
+        let host = self.host.clone();
+        self.files.retain(|file| is_open(&host, file));
+        self.pruned = self.files.len();
     }
 
     /// Forgets a device: its value is the original one again, or somebody else's.
     pub fn forget_device(&mut self, knob: &str) {
         self.devices.retain(|entry| entry.knob != knob);
     }
+}
+
+/// Whether the descriptor of an entry is still open, by its process and its file.
+fn is_open(host: &Host, file: &FileEntry) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let open = host.path(format!("/proc/{}/fd/{}", file.process, file.fd));
+    process_started(host, file.process) == Some(file.started)
+        && std::fs::metadata(open).is_ok_and(|found| found.ino() == file.inode)
 }
 
 /// When a process began, in ticks since boot: field 22 of /proc/PID/stat, counted after the name, which may hold
@@ -241,6 +303,7 @@ mod tests {
             process: 7,
             started: 70,
             fd: 3,
+            dev: Dev { major: 254, minor: 1 },
             inode: 12,
             knob: "k".into(),
             original_kib: 128,
@@ -259,6 +322,41 @@ mod tests {
         assert_eq!((again.files[0].original_kib, again.files[0].written_kib), (128, 64));
         host.replace(BOOT, "two").expect("written");
         assert!(Journal::open(&host).expect("read").is_empty(), "the machine started again: nothing is ours");
+    }
+
+    #[test]
+    fn files_that_were_closed_leave_and_those_that_are_open_stay() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+        let host = Host::default();
+        let mut journal = Journal::unsaved(&host);
+        let (own, file) = (std::process::id(), std::fs::File::open("/proc/self/exe").expect("our own program"));
+        let open = FileEntry {
+            process: own,
+            started: process_started(&host, own).expect("we run"),
+            fd: u32::try_from(file.as_raw_fd()).expect("positive"),
+            dev: Dev { major: 254, minor: 1 },
+            inode: file.metadata().expect("metadata").ino(),
+            knob: "k".into(),
+            original_kib: 128,
+            written_kib: 8,
+        };
+        journal.note_file(open.clone());
+        for fd in 0..10_000 {
+            journal.note_file(FileEntry { fd: 1_000_000 + fd, ..open.clone() });
+            journal.note_file(FileEntry { started: 1, fd, ..open.clone() });
+        }
+        assert!(journal.files.len() <= FILES_MIN, "{}", journal.files.len());
+        assert_eq!(journal.files[0], open);
+    }
+
+    #[test]
+    fn a_dry_run_writes_no_journal() {
+        let (_root, host) = machine();
+        let mut journal = Journal::unsaved(&host);
+        journal.note_device("k", 128, 8);
+        journal.save().expect("nothing to do");
+        assert!(!host.has(JOURNAL));
     }
 
     #[test]

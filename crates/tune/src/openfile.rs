@@ -111,11 +111,33 @@ fn duplicate(process: u32, fd: u32, inode: u64) -> rustix::io::Result<Option<Own
     Ok((fstat(&copy)?.st_ino == inode).then_some(copy))
 }
 
+/// An open file that we hold too, its value to be, and whether it has it.
+struct Held {
+    kib: u32,
+    copy: OwnedFd,
+    done: bool,
+}
+
+/// Open files that are held at once: a process may have as few as 1,024 descriptors.
+const HELD_MAX: usize = 256;
+
 /// Sets values of open files whose device's value is in `knob`. The journal has every change before it is made.
 pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    let base: u32 = host.number(knob)?;
-    let mut copies = Vec::new();
+    // Equal values together: each value is written to the device once.
+    let mut sorted: Vec<&Change> = changes.iter().collect();
+    sorted.sort_by_key(|change| change.kib);
+    for some in sorted.chunks(HELD_MAX) {
+        set_some(host, knob, some, journal, &mut outcome)?;
+        if outcome.rival_kib.is_some() {
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+fn set_some(host: &Host, knob: &str, changes: &[&Change], journal: &mut Journal, outcome: &mut Outcome) -> Result<()> {
+    let mut held = Vec::new();
     for change in changes {
         let Descriptor { process, fd, file, value_kib, .. } = change.descriptor;
         let Some(started) = process_started(host, process) else {
@@ -124,11 +146,12 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
         };
         match duplicate(process, fd, file.inode) {
             Ok(Some(copy)) => {
-                copies.push((change.kib, copy));
+                held.push(Held { kib: change.kib, copy, done: false });
                 let entry = FileEntry {
                     process,
                     started,
                     fd,
+                    dev: file.dev,
                     inode: file.inode,
                     knob: knob.to_owned(),
                     original_kib: value_kib,
@@ -140,34 +163,42 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
             Err(error) => outcome.refused.push(format!("process {process}, descriptor {fd}: {error}")),
         }
     }
-    if copies.is_empty() {
-        return Ok(outcome);
-    }
-    copies.sort_by_key(|(kib, _)| *kib);
-    // While the device's value is not its own, a crash must find it in the journal.
-    let standing = journal.devices.clone();
-    for (kib, _) in &copies {
-        journal.note_device(knob, base, *kib);
-    }
-    journal.save()?;
-    let advised = advise(host, knob, base, &copies, journal, &mut outcome);
-    journal.devices = standing;
-    journal.save()?;
-    advised.map(|()| outcome)
+    give(host, knob, &mut held, journal, outcome)
 }
 
-/// Gives each copy its value by way of the device. `copies` are in the order of their values.
+/// Gives each file its value. They are in the order of their values.
+fn give(host: &Host, knob: &str, held: &mut [Held], journal: &mut Journal, outcome: &mut Outcome) -> Result<()> {
+    if held.is_empty() {
+        return Ok(());
+    }
+    let base: u32 = host.number(knob)?;
+    // While the device's value is not its own, a crash must find it in the journal.
+    let standing = journal.devices.clone();
+    for file in held.iter() {
+        journal.note_device(knob, base, file.kib);
+    }
+    journal.save()?;
+    let given = advise(host, knob, base, held, journal, outcome);
+    // Where the device may still have a value of ours, the journal keeps saying so.
+    if given.is_ok() || host.number::<u32>(knob).is_ok_and(|now| now == base) {
+        journal.devices = standing;
+        journal.save()?;
+    }
+    given
+}
+
+/// The same by way of the device, whose value is `base`.
 fn advise(
     host: &Host,
     knob: &str,
     base: u32,
-    copies: &[(u32, OwnedFd)],
+    held: &mut [Held],
     journal: &mut Journal,
     outcome: &mut Outcome,
 ) -> Result<()> {
     let (mut asked, mut stands) = (base, base);
     let mut failed = None;
-    for (kib, copy) in copies {
+    for Held { kib, copy, done } in held {
         if *kib != asked {
             // Somebody may have written since: theirs would be lost, so see first.
             let now: u32 = host.number(knob)?;
@@ -193,7 +224,10 @@ fn advise(
             }
         }
         match fadvise(copy, 0, None, Advice::Normal) {
-            Ok(()) => outcome.done += 1,
+            Ok(()) => {
+                *done = true;
+                outcome.done += 1;
+            }
             Err(error) => outcome.refused.push(error.to_string()),
         }
     }
@@ -208,38 +242,96 @@ fn advise(
     failed.map_or(Ok(()), Err)
 }
 
-/// Puts the values of all files in the journal back, as far as they are still open. Gives how many.
-pub fn restore(host: &Host, journal: &mut Journal) -> Result<usize> {
-    let mut done = 0;
-    let entries = std::mem::take(&mut journal.files);
-    let mut knobs: Vec<String> = entries.iter().map(|entry| entry.knob.clone()).collect();
-    knobs.sort();
-    knobs.dedup();
-    for knob in knobs {
-        let changes: Vec<Change> = entries
-            .iter()
-            .filter(|entry| entry.knob == knob && process_started(host, entry.process) == Some(entry.started))
-            .map(|entry| Change {
-                descriptor: Descriptor {
-                    file: FileId { dev: Dev { major: 0, minor: 0 }, inode: entry.inode },
-                    cgroup: 0,
-                    process: entry.process,
-                    fd: entry.fd,
-                    mode: 0,
-                    flags: 0,
-                    value_kib: entry.written_kib,
-                },
-                kib: entry.original_kib,
-            })
-            .collect();
-        if host.has(&knob) {
-            done += set(host, &knob, &changes, journal)?.done;
+/// Compares the journal with the descriptors that its files have now. Where the owner has given advice since, or
+/// somebody else a value, theirs stands. A descriptor that a fork, a duplicate or a message made of one of ours has our
+/// value too, and is noted like it. `stands` knows what a device makes of a value.
+pub fn compare(host: &Host, journal: &mut Journal, open: &[Descriptor], stands: &dyn Fn(&str, u32) -> u32) {
+    let of = |entry: &FileEntry, d: &Descriptor| (entry.dev, entry.inode) == (d.file.dev, d.file.inode);
+    let has_ours = |entry: &FileEntry, d: &Descriptor| {
+        d.advice(0, true).is_none() && d.value_kib == stands(&entry.knob, entry.written_kib)
+    };
+    let noted = std::mem::take(&mut journal.files);
+    for d in open {
+        let own = |entry: &&FileEntry| of(entry, d) && (entry.process, entry.fd) == (d.process, d.fd);
+        if noted.iter().any(|entry| own(&entry)) {
+            continue;
+        }
+        let Some(like) = noted.iter().find(|entry| of(entry, d) && has_ours(entry, d)) else { continue };
+        let Some(started) = process_started(host, d.process) else { continue };
+        journal.files.push(FileEntry { process: d.process, started, fd: d.fd, ..like.clone() });
+    }
+    journal.files.extend(noted.into_iter().filter(|entry| {
+        let now = open.iter().find(|d| of(entry, d) && (entry.process, entry.fd) == (d.process, d.fd));
+        now.is_none_or(|d| has_ours(entry, d))
+    }));
+}
+
+/// What became of the files in the journal.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Files that have their value from before.
+    pub files: usize,
+    /// What the system refused, in words. These files stay in the journal.
+    pub refused: Vec<String>,
+}
+
+/// Puts the values of all files in the journal back, as far as they are still open. An entry leaves the journal when its
+/// file has its value, or is gone: what an error or a signal interrupts can be done again.
+pub fn restore(host: &Host, journal: &mut Journal) -> Result<Restored> {
+    let mut restored = Restored::default();
+    journal.files.retain(|entry| host.has(&entry.knob) && process_started(host, entry.process) == Some(entry.started));
+    // In the order of the values, so that each is written to a device once.
+    let mut left = journal.files.clone();
+    left.sort_by(|a, b| (&a.knob, a.original_kib).cmp(&(&b.knob, b.original_kib)));
+    for of_knob in left.chunk_by(|a, b| a.knob == b.knob) {
+        for some in of_knob.chunks(HELD_MAX) {
+            put_back(host, some, journal, &mut restored)?;
         }
     }
-    journal.files.clear();
     journal.save()?;
-    Ok(done)
+    Ok(restored)
 }
+
+/// Puts files of one device back. Somebody who writes the device's value in the middle only delays that.
+fn put_back(host: &Host, entries: &[FileEntry], journal: &mut Journal, restored: &mut Restored) -> Result<()> {
+    let mut left: Vec<&FileEntry> = entries.iter().collect();
+    for _ in 0..TRIES {
+        let (mut held, mut of) = (Vec::new(), Vec::new());
+        for entry in std::mem::take(&mut left) {
+            match duplicate(entry.process, entry.fd, entry.inode) {
+                Ok(Some(copy)) => {
+                    held.push(Held { kib: entry.original_kib, copy, done: false });
+                    of.push(entry);
+                }
+                Ok(None) => journal.files.retain(|file| file != entry),
+                Err(error) => {
+                    restored.refused.push(format!("process {}, descriptor {}: {error}", entry.process, entry.fd));
+                }
+            }
+        }
+        let mut outcome = Outcome::default();
+        let given = give(host, &entries[0].knob, &mut held, journal, &mut outcome);
+        for (file, entry) in held.iter().zip(of) {
+            if file.done {
+                restored.files += 1;
+                journal.files.retain(|file| file != entry);
+            } else {
+                left.push(entry);
+            }
+        }
+        given?;
+        if left.is_empty() || outcome.rival_kib.is_none() {
+            restored.refused.append(&mut outcome.refused);
+            return Ok(());
+        }
+    }
+    let knob = &entries[0].knob;
+    restored.refused.push(format!("{} open files: somebody keeps writing {knob}", left.len()));
+    Ok(())
+}
+
+/// So often files are put back while somebody writes their device.
+const TRIES: u32 = 5;
 
 #[cfg(test)]
 mod tests {
@@ -275,6 +367,45 @@ mod tests {
     }
 
     #[test]
+    fn what_the_owner_advised_since_stands_and_a_copy_of_ours_is_found() {
+        let host = Host::default();
+        let mut journal = Journal::unsaved(&host);
+        let own = std::process::id();
+        let started = process_started(&host, own).expect("we run");
+        let (dev, inode) = (descriptor().file.dev, descriptor().file.inode);
+        let entry = |fd, written_kib| FileEntry {
+            process: own,
+            started,
+            fd,
+            dev,
+            inode,
+            knob: "k".into(),
+            original_kib: 128,
+            written_kib,
+        };
+        for fd in 3..8 {
+            journal.note_file(entry(fd, 8));
+        }
+        journal.note_file(entry(8, 1024));
+        let open = |fd, value_kib| Descriptor { fd, value_kib, ..descriptor() };
+        let open = [
+            open(3, 8),
+            Descriptor { mode: MODE_RANDOM, ..open(4, 8) },
+            open(5, 256),
+            open(8, 256),
+            open(20, 8),
+            open(21, 128),
+            Descriptor { file: FileId { inode: 99, dev }, ..open(22, 8) },
+        ];
+        compare(&host, &mut journal, &open, &|_, kib| kib.min(256));
+        let mut left: Vec<u32> = journal.files.iter().map(|entry| entry.fd).collect();
+        left.sort_unstable();
+        // 4 was advised RANDOM and 5 SEQUENTIAL; 6 and 7 are closed, which the restoring finds; 20 is a copy.
+        assert_eq!(left, [3, 6, 7, 8, 20]);
+        assert!(journal.files.iter().all(|entry| entry.original_kib == 128));
+    }
+
+    #[test]
     fn the_device_s_value_stands_again_and_the_journal_keeps_the_file() {
         use std::os::fd::AsRawFd;
         use std::os::unix::fs::MetadataExt;
@@ -303,7 +434,7 @@ mod tests {
         let noted = Journal::open(&host).expect("journal");
         assert!(noted.devices.is_empty());
         assert_eq!((noted.files.len(), noted.files[0].original_kib, noted.files[0].written_kib), (1, 128, 8));
-        assert_eq!(restore(&host, &mut journal).expect("restored"), 1);
+        assert_eq!(restore(&host, &mut journal).expect("restored").files, 1);
         assert!(Journal::open(&host).expect("journal").is_empty());
     }
 
@@ -317,8 +448,9 @@ mod tests {
         let mut journal = Journal::open(&host).expect("empty");
         let mut outcome = Outcome::default();
         let copy = || OwnedFd::from(std::fs::File::open("/proc/self/exe").expect("our own program"));
-        let copies = [(8, copy()), (1024, copy()), (1024, copy())];
-        advise(&host, knob, 128, &copies, &mut journal, &mut outcome).expect("advised");
+        let mut held = [8, 1024, 1024].map(|kib| Held { kib, copy: copy(), done: false });
+        advise(&host, knob, 128, &mut held, &mut journal, &mut outcome).expect("advised");
+        assert!(held.iter().all(|file| file.done));
         assert_eq!((outcome.done, outcome.rival_kib), (3, None));
         assert_eq!(outcome.bounded, [(1024, 256)]);
         assert_eq!(journal.devices[0].written_kib, [256], "a crash between finds the value that stands");

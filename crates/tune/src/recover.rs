@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::host::Host;
-use crate::journal::Journal;
+use crate::journal::{Journal, sequence};
 use crate::nfs::overmount;
 use crate::openfile;
 
@@ -18,22 +18,32 @@ pub struct Recovered {
     pub files: usize,
     /// Where a mount of ours was taken off.
     pub mounts: Vec<String>,
+    /// What the system refused, in words. It stays in the journal.
+    pub refused: Vec<String>,
 }
 
 /// Puts everything in the journal back. The caller holds the lock.
 pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
     let mut recovered = Recovered::default();
-    for entry in std::mem::take(&mut journal.devices) {
-        // A device may be gone since.
-        let Ok(now) = host.number::<u32>(&entry.knob) else { continue };
-        if entry.written_kib.contains(&now) && now != entry.original_kib {
-            host.write(&entry.knob, &entry.original_kib.to_string())?;
-            recovered.devices.push((entry.knob, entry.original_kib));
-        } else if now != entry.original_kib {
-            recovered.left.push((entry.knob, now));
+    for entry in journal.devices.clone() {
+        // A device may be gone since, and another one have its name.
+        let there = host.number::<u32>(&entry.knob).ok().filter(|_| sequence(host, &entry.knob) == entry.sequence);
+        if let Some(now) = there {
+            if entry.written_kib.contains(&now) && now != entry.original_kib {
+                if let Err(error) = host.write(&entry.knob, &entry.original_kib.to_string()) {
+                    recovered.refused.push(error.to_string());
+                    continue;
+                }
+                recovered.devices.push((entry.knob.clone(), entry.original_kib));
+            } else if now != entry.original_kib {
+                recovered.left.push((entry.knob.clone(), now));
+            }
         }
+        journal.forget_device(&entry.knob);
     }
-    recovered.files = openfile::restore(host, journal)?;
+    let files = openfile::restore(host, journal)?;
+    recovered.files = files.files;
+    recovered.refused.extend(files.refused);
     while let Some(point) = journal.mounts.last().map(|entry| entry.point.clone()) {
         if overmount::take_off(host, journal, &point) {
             recovered.mounts.push(point);
@@ -46,6 +56,41 @@ pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_of_the_same_name_that_came_later_is_left_alone() {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        let (knob, number) = ("/sys/class/bdi/8:16/read_ahead_kb", "/sys/dev/block/8:16/diskseq");
+        host.replace(knob, "128").expect("written");
+        host.replace(number, "7").expect("written");
+        let mut journal = Journal::open(&host).expect("empty");
+        journal.note_device(knob, 65_536, 128);
+        journal.save().expect("saved");
+        host.replace(number, "9").expect("another disk");
+        let mut journal = Journal::open(&host).expect("after the crash");
+        let recovered = recover(&host, &mut journal).expect("recovered");
+        assert_eq!(recovered, Recovered::default());
+        assert_eq!(host.number::<u32>(knob).expect("a number"), 128);
+        assert!(Journal::open(&host).expect("journal").is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_put_back_stays_in_the_journal_and_keeps_nothing_else_waiting() {
+        let root = tempfile::tempdir().expect("a directory");
+        let mut host = Host::below(root.path());
+        host.stuck = Some("/sys/a");
+        let mut journal = Journal::open(&host).expect("empty");
+        for name in ["a", "b"] {
+            host.replace(format!("/sys/{name}"), "8").expect("written");
+            journal.note_device(&format!("/sys/{name}"), 128, 8);
+        }
+        let recovered = recover(&host, &mut journal).expect("recovered");
+        assert_eq!(recovered.devices, [("/sys/b".to_owned(), 128)]);
+        assert_eq!(recovered.refused.len(), 1, "{recovered:?}");
+        let left = Journal::open(&host).expect("journal").devices;
+        assert_eq!(left.iter().map(|entry| &entry.knob[..]).collect::<Vec<_>>(), ["/sys/a"]);
+    }
 
     #[test]
     fn after_a_crash_ours_goes_and_theirs_stays() {

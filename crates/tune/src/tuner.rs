@@ -20,7 +20,7 @@ use crate::journal::{Journal, Lock};
 use crate::mounts::Dev;
 use crate::names::Names;
 use crate::observe::{Observer, Sample};
-use crate::openfile::{self, FileId};
+use crate::openfile::{self, FileId, Restored};
 use crate::pool::Pools;
 use crate::recover::recover;
 use crate::rule::{Decider, FileReads};
@@ -151,8 +151,8 @@ impl<'a> Tuner<'a> {
         let bdis = bdi::list(host);
         let only = options.device.as_ref().map(|name| bdi::find(host, &bdis, name)).transpose()?;
         let lock = if options.dry_run { None } else { Some(Lock::take(host)?) };
-        let mut journal = Journal::open(host)?;
-        if !options.dry_run && !journal.is_empty() {
+        let mut journal = if options.dry_run { Journal::unsaved(host) } else { Journal::open(host)? };
+        if !journal.is_empty() {
             let back = recover(host, &mut journal)?;
             for (knob, kib) in &back.devices {
                 tell(&Event {
@@ -167,6 +167,9 @@ impl<'a> Tuner<'a> {
             }
             if back.files > 0 {
                 tell(&Event::note("restore", "", format!("an earlier run left {} open files changed", back.files)));
+            }
+            for refused in back.refused {
+                tell(&Event::note("note", "", format!("what an earlier run left cannot be put back: {refused}")));
             }
         }
         for limit in &observer.sight().limits {
@@ -358,6 +361,8 @@ impl<'a> Tuner<'a> {
     }
 
     fn restore(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
+        // Where descriptors cannot be listed, the journal alone says what is to be put back.
+        let _ = self.files.compare(&self.host, self.observer, &mut self.journal);
         let files = openfile::restore(&self.host, &mut self.journal);
         let devices = self.devices.restore(&mut self.journal, &mut |event| {
             tell(Some(event));
@@ -367,10 +372,14 @@ impl<'a> Tuner<'a> {
                 tell(Some(&event));
             }
         }
-        let files = files?;
+        let Restored { files, refused } = files?;
         if files > 0 {
             let why = format!("the end: {files} open files have their value from before");
             tell(Some(&Event { applied: true, ..Event::note("restore", "", why) }));
+        }
+        if let Some(first) = refused.first() {
+            let why = format!("{} could not be put back; `linnet tune restore` tries again; {first}", refused.len());
+            tell(Some(&Event::note("note", "", why)));
         }
         devices
     }

@@ -68,6 +68,8 @@ unsafe impl Pod for Hot {}
 
 /// Places of `hot`.
 const HOT: u32 = 64;
+/// Files in one question for descriptors: `FILES_MAX` of readahead.h.
+const WANTED_MAX: usize = 4096;
 
 /// A file in `files`, all CPUs together.
 struct Known {
@@ -274,9 +276,26 @@ impl Observer for Bpf {
     }
 
     fn descriptors(&mut self, wanted: &[FileId]) -> Result<Vec<Descriptor>> {
-        if !self.sight.descriptors || wanted.is_empty() {
-            return Ok(Vec::new());
+        let mut found = Vec::new();
+        if self.sight.descriptors {
+            for some in wanted.chunks(WANTED_MAX) {
+                found.extend(self.holders(some)?);
+            }
         }
+        Ok(found)
+    }
+
+    fn lost(&self) -> Result<u64> {
+        let map = self.ebpf.map("lost").expect("in the object");
+        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(map).expect("its value");
+        let counts = map.get(&0, 0).map_err(|error| refused(causes(&error)))?;
+        Ok(counts.iter().sum())
+    }
+}
+
+impl Bpf {
+    /// Descriptors of files that the map `wanted` has room for.
+    fn holders(&mut self, wanted: &[FileId]) -> Result<Vec<Descriptor>> {
         let keys: Vec<Key> = wanted
             .iter()
             .map(|file| Key { inode: file.inode, cgroup: 0, dev: file.dev.to_kernel(), zero: 0 })
@@ -296,15 +315,6 @@ impl Observer for Bpf {
         Ok(listed?.chunks_exact(40).map(|record| descriptor(record, page_kib)).collect())
     }
 
-    fn lost(&self) -> Result<u64> {
-        let map = self.ebpf.map("lost").expect("in the object");
-        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(map).expect("its value");
-        let counts = map.get(&0, 0).map_err(|error| refused(causes(&error)))?;
-        Ok(counts.iter().sum())
-    }
-}
-
-impl Bpf {
     /// Runs the iterator over all open files of all processes.
     fn list(&mut self) -> Result<Vec<u8>> {
         let failed = |error: &dyn std::error::Error| refused(format!("open files cannot be listed: {}", causes(error)));
