@@ -7,6 +7,7 @@
 //! the server, when a file is closed and opened; therefore nothing is placed over a mount on which a file is open for
 //! writing.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
 
@@ -72,15 +73,32 @@ fn advice(below: &Mount, rsize: u32) -> String {
     format!("at the next mount: mount -t {} -o rsize={rsize} {} {}", below.fs, below.source, below.point)
 }
 
-/// A process that has a file of the mount open for writing: its number and descriptor.
+/// Every process, by its number.
+fn processes(host: &Host) -> Vec<String> {
+    host.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).collect()
+}
+
+/// Numbers of all mounts of the file system, in the mount namespaces of all processes: a container has one of its own.
+fn ids(host: &Host, processes: &[String], dev: Dev) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    let fresh = processes
+        .iter()
+        .filter(|process| host.link(format!("/proc/{process}/ns/mnt")).is_none_or(|namespace| seen.insert(namespace)));
+    let all = fresh.flat_map(|process| mounts(host, process)).filter(|mount| mount.dev == dev);
+    all.map(|mount| mount.id.to_string()).collect()
+}
+
+/// A process that has a file of the file system open for writing: its number and descriptor.
 fn writer(host: &Host, below: &Mount) -> Option<(String, String)> {
-    let id = below.id.to_string();
-    for process in host.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+    let processes = processes(host);
+    let mut ids = ids(host, &processes, below.dev);
+    ids.insert(below.id.to_string());
+    for process in processes {
         for fd in host.names(format!("/proc/{process}/fdinfo")) {
             let Some(text) = host.text(format!("/proc/{process}/fdinfo/{fd}")) else { continue };
             let value = |key: &str| text.lines().find_map(|line| Some(line.strip_prefix(key)?.trim().to_owned()));
             let flags = value("flags:").and_then(|octal| u32::from_str_radix(&octal, 8).ok()).unwrap_or(0);
-            if value("mnt_id:").as_deref() == Some(&id) && flags & 0o3 != 0 {
+            if value("mnt_id:").is_some_and(|id| ids.contains(&id)) && flags & 0o3 != 0 {
                 return Some((process, fd));
             }
         }
@@ -96,6 +114,9 @@ fn obstacle(host: &Host, all: &[Mount], below: &Mount) -> Option<String> {
     }
     if let Some(hidden) = all.iter().find(|mount| mount.point.starts_with(&inside)) {
         return Some(format!("it would hide the mount at {}", hidden.point));
+    }
+    if let Some(other) = all.iter().find(|mount| mount.dev == below.dev && mount.id != below.id) {
+        return Some(format!("the file system is mounted at {} too, and two caches could disagree", other.point));
     }
     writer(host, below).map(|(process, fd)| {
         format!(
@@ -218,10 +239,16 @@ mod tests {
         assert_eq!(reason(std::slice::from_ref(&below), &below), "");
         assert!(reason(&[below.clone(), nfs(31, 46, "/mnt/sub")], &below).contains("hide the mount at /mnt/sub"));
         assert_eq!(reason(&[below.clone(), nfs(31, 46, "/mnt2")], &below), "");
+        assert!(reason(&[below.clone(), nfs(31, 45, "/mnt2")], &below).contains("is mounted at /mnt2 too"));
         let part = Mount { root: "/part".into(), ..below.clone() };
         assert!(reason(std::slice::from_ref(&part), &part).contains("only /part"));
         host.replace("/proc/12/fdinfo/3", "pos:\t0\nflags:\t0100000\nmnt_id:\t30\n").expect("written");
         assert_eq!(reason(std::slice::from_ref(&below), &below), "", "a reader is no obstacle");
+        // A container has the file system under another number.
+        host.replace("/proc/14/mountinfo", "77 1 0:45 / /data rw - nfs4 10.0.0.1:/data rw").expect("written");
+        host.replace("/proc/14/fdinfo/9", "pos:\t0\nflags:\t0100001\nmnt_id:\t77\n").expect("written");
+        assert!(reason(std::slice::from_ref(&below), &below).contains("process 14 has a file there"));
+        host.replace("/proc/14/fdinfo/9", "pos:\t0\nflags:\t0100000\nmnt_id:\t77\n").expect("written");
         host.replace("/proc/12/fdinfo/4", "pos:\t0\nflags:\t0100002\nmnt_id:\t30\n").expect("written");
         assert!(
             reason(std::slice::from_ref(&below), &below)
