@@ -267,13 +267,16 @@ impl<'a> Tuner<'a> {
             if now > track.seen + PAUSE {
                 self.files.note_resumed();
             }
-            track.rested |= now > track.seen + ANOTHER;
+            let has_rested = now > track.seen + ANOTHER;
+            track.rested |= has_rested;
             track.seen = now;
             if bdi.kind != Kind::Nfs {
                 self.pools.add((bdi.name.clone(), sample.cgroup), now, value, &sample.counts);
             }
             track.governor.note_rpcs(&sample.rpcs);
-            let proposal = track.governor.step(now, &sample.counts, demands, self.decider);
+            // Whose reads these are, and under which value, is seen at the end of this look.
+            let step = |governor: &mut Governor| governor.step(now, &sample.counts, demands, self.decider);
+            let proposal = if has_rested { None } else { step(&mut track.governor) };
             let (class, kib) = (track.governor.class(), track.governor.current_kib());
             self.decider.note(now, &FileReads { file: sample.file, class, kib, rpcs: sample.rpcs });
             if let Some(class) = class {
