@@ -11,8 +11,9 @@
 //! and with a second for each of them a short scan would be over. A small gain is judged on whole windows.
 //!
 //! A gain is one for all who read on the way (`others.rs`). A step that costs others more than it brings is taken back;
-//! when they have gone it is tried again. Where they come later, smaller values are tried, and stay by the same
-//! measure.
+//! when they have gone it is tried again. Where they come later, smaller values are tried, on whole windows: a stream
+//! first uses up what it has ahead. By the same measure a smaller value stays where the larger one is not worth a tenth
+//! more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub const SCAN_MAX_KIB: u32 = 8192;
 
 const WINDOW: Duration = Duration::from_secs(1);
 const STEP: u32 = 4;
-/// A larger value must bring so many times more.
+/// Of two values, the larger one must bring so many times more.
 const GAIN: f64 = 1.1;
 /// A gain of so many times is believed after a sample instead of a window.
 const CLEAR: f64 = 1.5;
@@ -238,7 +239,7 @@ impl Path {
         match (self.trial, &self.settled) {
             (Some(_), Some(before)) if self.arrived && active >= sample => {
                 let worth = seen.worth(before);
-                worth >= CLEAR || (is_shown(before, &seen) && worth <= 1.0 / CLEAR)
+                seen.kib > before.kib && (worth >= CLEAR || (is_shown(before, &seen) && worth <= 1.0 / CLEAR))
             }
             (None, None) => active >= 2 * sample && seen.rate >= RATE_MIN,
             _ => false,
@@ -273,7 +274,7 @@ impl Path {
         }
         let mut larger = true;
         match (self.trial, &self.settled) {
-            (Some(_), Some(before)) if seen.worth(before) < GAIN => {
+            (Some(_), Some(before)) if !is_worth(before, &seen) => {
                 self.short += 1;
                 let shown = is_shown(before, &seen);
                 let yielded = shown && seen.kib > before.kib;
@@ -317,6 +318,15 @@ impl Path {
         self.hold_until = now + self.hold;
         self.hold = (2 * self.hold).min(HOLD_MAX);
     }
+}
+
+/// True where a value stays. A smaller one must have changed something: some kernels let a stream keep its window.
+fn is_worth(before: &Measure, seen: &Measure) -> bool {
+    if seen.kib > before.kib {
+        return seen.worth(before) >= GAIN;
+    }
+    let acts = GAIN * seen.latency <= before.latency || GAIN * seen.rate <= before.rate;
+    acts && GAIN * seen.worth(before) >= 1.0
 }
 
 /// True where a window shows what a value brings. Readahead has to grow to a larger one, which a gain of the scans
