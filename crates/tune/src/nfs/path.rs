@@ -58,7 +58,10 @@ struct Window {
     /// Files that were scanned, with their reads under the value for scans; and the bytes of scans under another one.
     scans: BTreeMap<FileId, Rpcs>,
     stray_bytes: u64,
+    /// Of looks in which scans' bytes came: what others do without a scan is no measure of it.
     others: Others,
+    /// Others' reads of the look that runs.
+    beside: Vec<(FileId, u32, Rpcs)>,
     /// Time of the looks in which scans' bytes came. Between its bursts a reader asks for nothing, whatever the value.
     active: Duration,
 }
@@ -72,20 +75,29 @@ fn together(files: &BTreeMap<FileId, Rpcs>, elapsed: Duration) -> (Rpcs, f64) {
 
 impl Window {
     /// What it says so far of this value for scans; None where no scan was answered.
-    fn measure(&self, scan_kib: u32, elapsed: Duration) -> Option<Measure> {
+    fn measure(&self, scan_kib: u32) -> Option<Measure> {
         let (scans, rate) = together(&self.scans, self.active);
         Some(Measure {
             kib: scan_kib,
             rate,
             scans: self.scans.len(),
             latency: scans.latency()?,
-            others: self.others.waits(elapsed.as_secs_f64()),
+            others: self.others.waits(self.active.as_secs_f64()),
         })
     }
 
     /// Bytes of scans, under any value.
     fn ordered_bytes(&self) -> u64 {
         self.stray_bytes + self.scans.values().map(|file| file.bytes).sum::<u64>()
+    }
+
+    /// A look is over.
+    fn end_look(&mut self, scanned: bool) {
+        for (file, kib, rpcs) in std::mem::take(&mut self.beside) {
+            if scanned {
+                self.others.note(file, kib, &rpcs);
+            }
+        }
     }
 
     fn is_mixed(&self) -> bool {
@@ -191,6 +203,7 @@ impl Path {
     pub fn note(&mut self, now: Duration, file: FileId, ordered: bool, kib: u32, rpcs: &Rpcs) {
         let is_first = self.looked != now;
         if is_first {
+            self.window.end_look(self.counted == self.looked);
             (self.looked_before, self.looked) = (self.looked, now);
         }
         // Nobody knows since when the first look's reads came.
@@ -201,7 +214,7 @@ impl Path {
         // At the first file of a look, the window has all that came until the look before; at the next ones, more. Looks
         // are not equally long: the one after a change is longer.
         let last = self.looked_before;
-        if is_first && (last >= began + WINDOW || self.is_clear(last.saturating_sub(began))) {
+        if is_first && (last >= began + WINDOW || self.is_clear()) {
             self.close(last, last - began);
         }
         if ordered && kib == self.scan_kib && self.trial.is_some() && !self.arrived {
@@ -214,7 +227,7 @@ impl Path {
         let all = window.all.entry(file).or_default();
         *all = all.plus(*rpcs);
         if !ordered {
-            window.others.note(file, kib, rpcs);
+            window.beside.push((file, kib, *rpcs));
             return;
         }
         if rpcs.bytes > 0 && self.counted != now {
@@ -231,8 +244,8 @@ impl Path {
 
     /// True where what was seen so far needs no whole window: the first measurement, or a trial that clearly pays or
     /// does not.
-    fn is_clear(&self, elapsed: Duration) -> bool {
-        let seen = self.window.measure(self.scan_kib, elapsed);
+    fn is_clear(&self) -> bool {
+        let seen = self.window.measure(self.scan_kib);
         let Some(seen) = seen.filter(|_| self.measures && !self.window.is_mixed()) else { return false };
         let sample = SAMPLE.max(Duration::from_secs_f64((SAMPLE_TRIPS * seen.latency).min(1.0)));
         let active = self.window.active;
@@ -249,7 +262,7 @@ impl Path {
     fn close(&mut self, now: Duration, elapsed: Duration) {
         self.began = Some(now);
         let window = std::mem::take(&mut self.window);
-        let seen = window.measure(self.scan_kib, elapsed);
+        let seen = window.measure(self.scan_kib);
         let seen = seen.filter(|seen| seen.rate >= RATE_MIN && !window.is_mixed());
         let (all, rate) = together(&window.all, elapsed);
         if let Some(latency) = all.latency() {

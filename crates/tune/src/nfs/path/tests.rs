@@ -229,6 +229,18 @@ fn a_step_that_others_pay_for_waits_until_they_have_gone() {
 }
 
 #[test]
+fn what_others_do_before_a_scan_comes_is_no_measure_of_it() {
+    // A random reader alone, at 1 ms a read; then a scan beside it, at whose 2 MiB each read takes 10 ms.
+    let mut path = Path::new(128, true);
+    assert_eq!(shared(&mut path, 0, 10, 0.004, 200e6, false)[9], 2048);
+    for tick in 1..=55 {
+        let alone = Rpcs { matched: 100, latency_ns: 100_000_000, ..Rpcs::default() };
+        path.note(at(10_000 + 100 * tick), OTHER, false, 8, &alone);
+    }
+    assert_eq!(shared(&mut path, 15_500, 10, 0.004, 200e6, true)[9], 512);
+}
+
+#[test]
 fn a_stream_that_keeps_its_window_ends_the_trial_of_a_smaller_value() {
     let mut path = Path::new(128, true);
     assert_eq!(shared(&mut path, 0, 10, 0.004, 200e6, false)[9], 2048);
