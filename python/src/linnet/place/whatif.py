@@ -209,6 +209,8 @@ def effects_on(model: Interference, drive: Drive, there: Sequence[Tenant], newco
 def unpredicted(model: Interference, drive: Drive, there: Sequence[Tenant], newcomer: Tenant) -> list[str]:
     """Promises of which the model cannot say whether they would hold, in words."""
     everyone = [*there, newcomer]
+    if not any(one.slos for one in everyone):
+        return []
     profiles = [one.profile or Profile(one.id, {}) for one in everyone]
     others = [[p for j, p in enumerate(profiles) if j != i] for i in range(len(profiles))]
     after = _predict(model, [drive] * len(everyone), profiles, others)
