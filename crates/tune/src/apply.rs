@@ -40,6 +40,8 @@ pub(crate) struct Context<'a> {
 #[derive(Default)]
 pub(crate) struct Files {
     refreshed: Duration,
+    /// The last look at files whose true value was not known.
+    learned: Duration,
     /// How long the last look took.
     took: Duration,
     resumed: bool,
@@ -188,6 +190,10 @@ impl Files {
         self.refreshed = now;
         self.resumed = false;
         let begun = Instant::now();
+        let learns = now >= self.learned + REFRESH.max(self.took * REFRESH_SHARE);
+        if learns {
+            self.learned = now;
+        }
         let mut wanted: HashMap<Key, (&Bdi, u32)> = HashMap::new();
         for (key, track) in context.tracks.iter() {
             let governor = &track.governor;
@@ -197,9 +203,13 @@ impl Files {
             }
             // The device may have another value by now than the file had when we first saw it.
             let kib = governor.current_kib();
-            let known = track.corrected;
-            if !known || kib != governor.original_kib() || bdi.value_kib(context.host).is_ok_and(|device| device != kib)
-            {
+            if !track.corrected {
+                if learns {
+                    wanted.insert(*key, (bdi, kib));
+                }
+                continue;
+            }
+            if kib != governor.original_kib() || bdi.value_kib(context.host).is_ok_and(|device| device != kib) {
                 wanted.insert(*key, (bdi, kib));
             }
         }
