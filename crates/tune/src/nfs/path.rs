@@ -114,6 +114,8 @@ pub struct Path {
     looked_before: Duration,
     /// The last look in which bytes of a scan came.
     counted: Duration,
+    /// Bytes of a scan came in the look before.
+    scanned: bool,
     window: Window,
     scan_kib: u32,
     settled: Option<Measure>,
@@ -142,6 +144,7 @@ impl Path {
             looked: Duration::ZERO,
             looked_before: Duration::ZERO,
             counted: Duration::ZERO,
+            scanned: false,
             window: Window::default(),
             scan_kib: kib.max(SCAN_MIN_KIB),
             settled: None,
@@ -203,7 +206,10 @@ impl Path {
     pub fn note(&mut self, now: Duration, file: FileId, ordered: bool, kib: u32, rpcs: &Rpcs) {
         let is_first = self.looked != now;
         if is_first {
-            self.window.end_look(self.counted == self.looked);
+            // In the first look of a scan others were not yet behind it.
+            let scanned = self.counted == self.looked;
+            self.window.end_look(scanned && self.scanned);
+            self.scanned = scanned;
             (self.looked_before, self.looked) = (self.looked, now);
         }
         // Nobody knows since when the first look's reads came.

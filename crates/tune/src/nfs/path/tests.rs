@@ -230,14 +230,21 @@ fn a_step_that_others_pay_for_waits_until_they_have_gone() {
 
 #[test]
 fn what_others_do_before_a_scan_comes_is_no_measure_of_it() {
-    // A random reader alone, at 1 ms a read; then a scan beside it, at whose 2 MiB each read takes 10 ms.
-    let mut path = Path::new(128, true);
-    assert_eq!(shared(&mut path, 0, 10, 0.004, 200e6, false)[9], 2048);
-    for tick in 1..=55 {
-        let alone = Rpcs { matched: 100, latency_ns: 100_000_000, ..Rpcs::default() };
-        path.note(at(10_000 + 100 * tick), OTHER, false, 8, &alone);
+    // A random reader alone, at 1 ms a read; then a scan beside it, at whose 2 MiB each read takes 10 ms. At its first
+    // look the reads that wait for it are not answered yet.
+    let alone = Rpcs { matched: 100, latency_ns: 100_000_000, ..Rpcs::default() };
+    for ticks in 50..60 {
+        let mut path = Path::new(128, true);
+        assert_eq!(shared(&mut path, 0, 10, 0.004, 200e6, false)[9], 2048);
+        for tick in 1..=ticks {
+            path.note(at(10_000 + 100 * tick), OTHER, false, 8, &alone);
+        }
+        let kib = path.scan_kib();
+        let come = 10_000 + 100 * (ticks + 1);
+        path.note(at(come), SCAN, true, kib, &rpcs(kib, 0.0105, 200e6, 0.1));
+        path.note(at(come), OTHER, false, 8, &alone);
+        assert_eq!(shared(&mut path, come, 10, 0.004, 200e6, true)[9], 512, "{ticks}");
     }
-    assert_eq!(shared(&mut path, 15_500, 10, 0.004, 200e6, true)[9], 512);
 }
 
 #[test]
