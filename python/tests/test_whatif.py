@@ -29,7 +29,7 @@ def cells(**ratios: float) -> list[dict[str, dict[str, Any]]]:
     for k in range(6):
         cell = {name: times(1.0) for name in ("baseline", *DEPLOY)} | {ORACLE: times(0.4)}
         cell |= {name.replace("_", "-"): times(ratio * (1 + 0.01 * k)) for name, ratio in ratios.items()}
-        found.append(cell)
+        found.append({name: row | {"seed": k % 3} for name, row in cell.items()})
     return found
 
 
@@ -69,7 +69,7 @@ def test_the_model_is_recommended_where_it_beats_every_rule() -> None:
 def test_what_depends_is_said_to_depend_and_what_gains_nothing_is_not_worth_it() -> None:
     found = cells(ewma_hedged=0.7)
     for k, cell in enumerate(found):
-        cell["linnet-best"] = times(0.35 if k < 2 else 0.75)
+        cell["linnet-best"] = times(0.35 if k < 2 else 0.75) | {"seed": k % 3}
     assert told(found)[0] == "It depends on the device: begin with ewma-hedged."
     headline, _, nothing = told(cells(linnet_best=0.95))
     assert headline == "Not worth installing here." and nothing["policy"] is None
@@ -79,6 +79,8 @@ def test_a_guess_is_called_a_guess() -> None:
     few = cells(ewma_hedged=0.6)
     assert doubts(Setup(preset="970-evo"), 1.1, 20_000, few) == []
     assert len(doubts(Setup(preset="consumer-deep"), None, 20_000, few)) == 2
+    one = [{name: row | {"seed": 0} for name, row in cell.items()} for cell in few]
+    assert doubts(Setup(preset="970-evo"), 1.1, 20_000, one) == ["few seeds were run"], "six shares of one seed"
     assert told(few, ["one"])[2]["confidence"] == "medium" and told(few, ["one", "two"])[2]["confidence"] == "low"
 
 

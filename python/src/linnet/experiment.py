@@ -100,7 +100,9 @@ class Experiment:
         progress: Progress | None = None,
         test: Sequence[Trace] | None = None,
     ):
-        self.setup = setup
+        # The search for the inflection points fails over as the array does.
+        search = replace(setup.fit, replicas=max(2, setup.replicas), failover_ns=setup.failover_ns)
+        self.setup = setup = replace(setup, fit=search)
         self.streams = spread(traces, setup.replicas)
         self.name = name or "+".join(t.name for t in traces)
         self.progress = progress or Progress()

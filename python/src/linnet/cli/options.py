@@ -48,7 +48,9 @@ Ray = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of every random choice; the same seed gives the same bytes.", min=0)]
+Seed = Annotated[
+    int, typer.Option(help="Seed of every random choice; the same seed gives the same bytes.", min=0, max=2**62)
+]
 Format = Annotated[
     str | None,
     typer.Option(
