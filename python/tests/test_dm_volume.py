@@ -168,6 +168,8 @@ def test_adopt_moves_no_data(host: MdHost) -> None:
     ("file", "text", "why"),
     [
         ("level", "raid5", "not raid1"),
+        ("metadata_version", "external:/md127/0", "which tells nobody where a drive begins"),
+        ("metadata_version", "0.90", "which tells nobody where a drive begins"),
         ("array_state", "inactive", "inactive"),
         ("resync_start", "0", "uncleanly"),
         ("sync_action", "recover", "recover"),
@@ -183,6 +185,22 @@ def test_adopt_refuses(host: MdHost, file: str, text: str, why: str) -> None:
     (md / file).write_text(text + "\n")
     code, _, said = call("adopt", "/dev/md5")
     assert code == 1 and why in said and not commands(host)
+
+
+def test_a_name_that_is_taken_is_refused(host: MdHost) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    plain = ("create", "NAME", "--md", "/dev/nvme0n1", "/dev/nvme1n1")
+    for name, why in [("old", "describes a volume of this name"), ("data", "device data"), ("x" * 33, "at most 32")]:
+        description = host.description("old")
+        description.parent.mkdir(parents=True, exist_ok=True)
+        description.write_text("uuid=1\n")
+        taken = host.root / "sys/block/dm-7/dm"
+        taken.mkdir(parents=True, exist_ok=True)
+        (taken / "name").write_text("data\n")
+        for words in (("adopt", "/dev/md5", "--name", name), tuple(name if w == "NAME" else w for w in plain)):
+            code, _, said = call(*words)
+            assert code == 1 and why in said and not commands(host), (words, said)
+        assert description.read_text() == "uuid=1\n"
 
 
 def test_adopt_refuses_an_array_in_use_and_a_drive(host: MdHost) -> None:

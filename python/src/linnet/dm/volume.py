@@ -18,6 +18,8 @@ from linnet.dm.status import per_device
 from linnet.dm.table import REPLICAS_MAX, check_device_name, check_hedge, check_policy
 
 MIB_SECTORS = 2048
+NAME_MAX = 32
+"""Letters of an array's name in its superblock."""
 RUNNING = ("clean", "active", "active-idle", "write-pending")
 STARTER = "/usr/lib/linnet/volume"
 
@@ -211,6 +213,19 @@ def free_array(host: Host) -> str:
     return f"md{k}"
 
 
+def _taken(host: Host, name: str) -> list[str]:
+    """Why a new volume cannot have this name."""
+    found = []
+    if len(name) > NAME_MAX:
+        found.append(f"{name}: mdadm takes names of at most {NAME_MAX} letters")
+    if (described := host.description(name)).exists():
+        found.append(f"{described} describes a volume of this name; `linnet dm release {name}` takes it off")
+    for own in sorted((host.root / "sys/block").glob("dm-*/dm/name")):
+        if (there := _words(own)) == name or there.startswith(f"{name}-leg"):
+            found.append(f"there is a device-mapper device {there}; give another name")
+    return found
+
+
 def create(host: Host, wish: Wish) -> Plan:
     """The plan that makes a new array of drives, and a volume above it. The drives are overwritten."""
     name = check_device_name(wish.name)
@@ -218,7 +233,7 @@ def create(host: Host, wish: Wish) -> Plan:
         raise DmError("--md excludes --read-only, --revoke, --ioprio, --trust-identical and --out")
     if not 2 <= len(wish.devices) <= REPLICAS_MAX:
         raise DmError(f"{len(wish.devices)} drives; an array has 2 to {REPLICAS_MAX}")
-    plan = Plan()
+    plan = Plan(refusals=_taken(host, name))
     drives = [guard.device(host, path) for path in wish.devices]
     plan.refusals += guard.same_twice(host, drives)
     plan.warnings += guard.shared_disks(host, drives)
@@ -272,7 +287,12 @@ def adopt(
     check_device_name(name)
     device = guard.device(host, path)
     of = array(host, device.number)
-    plan = Plan(refusals=guard.in_use(host, device))
+    plan = Plan(refusals=[*_taken(host, name), *guard.in_use(host, device)])
+    version = _words(of.directory / "metadata_version")
+    if version and not version.startswith("1."):
+        plan.refusals.append(
+            f"{of.name} has metadata {version}, which tells nobody where a drive begins; 1.0 to 1.2 do"
+        )
     # An array that waits for its first write may be stopped as well.
     if reason := unfit(of, (*RUNNING, "read-auto", "readonly")):
         plan.refusals.append(reason)
@@ -296,7 +316,11 @@ def adopt(
     legs = [f"/dev/mapper/{_leg_name(name, k)}" for k in range(len(members))]
     plan.steps.append(Run(["mdadm", "--assemble", of.path, *legs]))
     _top(host, plan, name, of.path, of.sectors, [member.offset for member in of.members], words)
-    plan.notes.append(f"if a step fails, `mdadm --assemble {of.path} {' '.join(members)}` brings the array back")
+    plan.notes.append(
+        f"if a step fails, `linnet dm start {name}` goes on from there; to go back, take off what there is of "
+        f"{name}-legK with `dmsetup remove`, remove {host.description(name)}, and then "
+        f"`mdadm --assemble {of.path} {' '.join(members)}`"
+    )
     return plan
 
 
