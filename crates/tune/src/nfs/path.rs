@@ -296,7 +296,7 @@ impl Path {
             (Some(_), Some(before)) if !is_worth(before, &seen) => {
                 self.short += 1;
                 let shown = is_shown(before, &seen);
-                let yielded = shown && seen.kib > before.kib;
+                let yielded = seen.kib > before.kib && gains(before, &seen);
                 if shown || self.short >= SHORT_MAX {
                     self.back(now);
                     self.yielded = yielded;
@@ -349,9 +349,13 @@ fn is_worth(before: &Measure, seen: &Measure) -> bool {
 }
 
 /// True where a window shows what a value brings. Readahead has to grow to a larger one, which a gain of the scans
-/// proves.
+/// proves, and a loss as well: a server may take reads that come together for random ones.
 fn is_shown(before: &Measure, seen: &Measure) -> bool {
-    seen.kib < before.kib || seen.rate >= GAIN * before.rate
+    seen.kib < before.kib || gains(before, seen) || GAIN * seen.rate <= before.rate
+}
+
+fn gains(before: &Measure, seen: &Measure) -> bool {
+    seen.rate >= GAIN * before.rate
 }
 
 fn same(a: f64, b: f64) -> bool {

@@ -122,6 +122,27 @@ fn a_small_gain_is_judged_on_whole_windows() {
 }
 
 #[test]
+fn a_value_that_scans_lose_by_goes_at_once() {
+    // A server that reads each of several reads at once by itself: 512 KiB bring half.
+    let mut path = Path::new(128, true);
+    let (mut now, mut tried) = (0, None);
+    while now < 5000 {
+        now += 100;
+        let kib = path.scan_kib();
+        let latency = if kib == 128 { 0.002 } else { 0.016 };
+        path.note(at(now), SCAN, true, kib, &rpcs(kib, latency, 1e9, 0.1));
+        if path.is_trying() && tried.is_none() {
+            tried = Some(now);
+        }
+        if tried.is_some() && !path.is_trying() {
+            break;
+        }
+    }
+    assert_eq!(path.scan_kib(), 128);
+    assert!(now - tried.expect("a trial") <= 600, "{tried:?} to {now}");
+}
+
+#[test]
 fn after_a_useless_trial_the_next_one_waits_longer_each_time() {
     let mut path = Path::new(128, true);
     let values = run(&mut path, 0, 59, 0.0001, 1e9);
