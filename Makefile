@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow slow-python slow-studies test-wheel test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
+.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow slow-replay slow-python slow-rust slow-studies test-wheel test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -73,19 +73,22 @@ test-python: $(VENV)/.deps   ## the command line and the Python library, without
 	@sh tools/testenv.sh $(VENV)
 	@$(ONE_THREAD) build/testenv/bin/python -m pytest python/tests --ignore python/tests/studies -m "not slow"
 
-test-slow: build       ## tests that take a second or more each, those of the laboratory, every command of the documents, examples of the crates
-	@$(MAKE) --no-print-directory -j2 --output-sync=target slow-python slow-studies
+# Its parts may run at the same time: make -j2 --output-sync=target test-slow.
+test-slow: slow-replay slow-python slow-rust slow-studies   ## tests that take a second or more each, those of the laboratory, every command of the documents, examples of the crates
+
+slow-replay: tools
 	@$(MAKE) --no-print-directory -C kernel/stub replay
+
+slow-python: build
+	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests --ignore python/tests/studies -m slow
+
+slow-rust:
 	@cargo test $(CRATES) --tests -- --ignored
 	@cargo test --locked --quiet --tests $(LABORATORY:%=-p %)
 	$(if $(BPF),@cargo test --locked --quiet --tests -p linnet-tune --features bpf)
 	@cargo test $(CRATES) --doc
 
-# Two parts of test-slow, which run at the same time.
-slow-python:
-	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests --ignore python/tests/studies -m slow
-
-slow-studies:
+slow-studies: build
 	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests/studies
 
 test-wheel: build      ## the operator's wheel without extras in an empty environment: its size, its import time, what works
