@@ -13,7 +13,8 @@ use crate::journal::Journal;
 use crate::mounts::{Mount, mounts};
 use crate::names::Names;
 use crate::observe::Observer;
-use crate::openfile::{self, Change, Descriptor, FileId, set};
+use crate::openfile::{Change, Descriptor, FileId, set};
+use crate::putback;
 use crate::tuner::Track;
 
 /// A file that cannot be set is looked at again after this long.
@@ -169,7 +170,7 @@ impl Files {
             return Ok(());
         }
         let open = observer.descriptors(&files)?;
-        openfile::compare(host, journal, &open, &|knob, kib| bounded(&self.bounds, knob, kib));
+        putback::compare(host, journal, &open, &|knob, kib| bounded(&self.bounds, knob, kib));
         Ok(())
     }
 

@@ -23,6 +23,7 @@ pub mod nfs;
 pub mod observe;
 pub mod openfile;
 mod pool;
+pub mod putback;
 pub mod recover;
 pub mod rule;
 pub mod trainer;

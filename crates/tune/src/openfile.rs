@@ -17,7 +17,7 @@ use crate::journal::{FileEntry, Journal, process_started};
 use crate::mounts::Dev;
 
 /// f_mode: the owner advised RANDOM.
-const MODE_RANDOM: u32 = 0x1000;
+pub(crate) const MODE_RANDOM: u32 = 0x1000;
 /// f_mode: the owner advised NOREUSE (from 6.3 on).
 const MODE_NOREUSE: u32 = 0x0080_0000;
 const FLAG_DIRECT: u32 = 0o40_000;
@@ -92,7 +92,7 @@ pub struct Outcome {
 }
 
 /// Duplicates the open file of another process; None where it is closed or means another file now.
-fn duplicate(process: u32, fd: u32, inode: u64) -> rustix::io::Result<Option<OwnedFd>> {
+pub(crate) fn duplicate(process: u32, fd: u32, inode: u64) -> rustix::io::Result<Option<OwnedFd>> {
     use rustix::io::Errno;
     let gone = |error| match error {
         Errno::SRCH | Errno::BADF | Errno::NOENT | Errno::INVAL => Ok(None),
@@ -112,14 +112,14 @@ fn duplicate(process: u32, fd: u32, inode: u64) -> rustix::io::Result<Option<Own
 }
 
 /// An open file that we hold too, its value to be, and whether it has it.
-struct Held {
-    kib: u32,
-    copy: OwnedFd,
-    done: bool,
+pub(crate) struct Held {
+    pub(crate) kib: u32,
+    pub(crate) copy: OwnedFd,
+    pub(crate) done: bool,
 }
 
 /// Open files that are held at once: a process may have as few as 1,024 descriptors.
-const HELD_MAX: usize = 256;
+pub(crate) const HELD_MAX: usize = 256;
 
 /// Sets values of open files whose device's value is in `knob`. The journal has every change before it is made.
 pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -> Result<Outcome> {
@@ -167,7 +167,13 @@ fn set_some(host: &Host, knob: &str, changes: &[&Change], journal: &mut Journal,
 }
 
 /// Gives each file its value. They are in the order of their values.
-fn give(host: &Host, knob: &str, held: &mut [Held], journal: &mut Journal, outcome: &mut Outcome) -> Result<()> {
+pub(crate) fn give(
+    host: &Host,
+    knob: &str,
+    held: &mut [Held],
+    journal: &mut Journal,
+    outcome: &mut Outcome,
+) -> Result<()> {
     if held.is_empty() {
         return Ok(());
     }
@@ -242,97 +248,6 @@ fn advise(
     failed.map_or(Ok(()), Err)
 }
 
-/// Compares the journal with the descriptors that its files have now. Where the owner has given advice since, or
-/// somebody else a value, theirs stands. A descriptor that a fork, a duplicate or a message made of one of ours has our
-/// value too, and is noted like it. `stands` knows what a device makes of a value.
-pub fn compare(host: &Host, journal: &mut Journal, open: &[Descriptor], stands: &dyn Fn(&str, u32) -> u32) {
-    let of = |entry: &FileEntry, d: &Descriptor| (entry.dev, entry.inode) == (d.file.dev, d.file.inode);
-    let has_ours = |entry: &FileEntry, d: &Descriptor| {
-        d.advice(0, true).is_none() && d.value_kib == stands(&entry.knob, entry.written_kib)
-    };
-    let noted = std::mem::take(&mut journal.files);
-    for d in open {
-        let own = |entry: &&FileEntry| of(entry, d) && (entry.process, entry.fd) == (d.process, d.fd);
-        if noted.iter().any(|entry| own(&entry)) {
-            continue;
-        }
-        let Some(like) = noted.iter().find(|entry| of(entry, d) && has_ours(entry, d)) else { continue };
-        let Some(started) = process_started(host, d.process) else { continue };
-        journal.files.push(FileEntry { process: d.process, started, fd: d.fd, ..like.clone() });
-    }
-    journal.files.extend(noted.into_iter().filter(|entry| {
-        let now = open.iter().find(|d| of(entry, d) && (entry.process, entry.fd) == (d.process, d.fd));
-        now.is_none_or(|d| has_ours(entry, d))
-    }));
-}
-
-/// What became of the files in the journal.
-#[derive(Debug, Default)]
-pub struct Restored {
-    /// Files that have their value from before.
-    pub files: usize,
-    /// What the system refused, in words. These files stay in the journal.
-    pub refused: Vec<String>,
-}
-
-/// Puts the values of all files in the journal back, as far as they are still open. An entry leaves the journal when its
-/// file has its value, or is gone: what an error or a signal interrupts can be done again.
-pub fn restore(host: &Host, journal: &mut Journal) -> Result<Restored> {
-    let mut restored = Restored::default();
-    journal.files.retain(|entry| host.has(&entry.knob) && process_started(host, entry.process) == Some(entry.started));
-    // In the order of the values, so that each is written to a device once.
-    let mut left = journal.files.clone();
-    left.sort_by(|a, b| (&a.knob, a.original_kib).cmp(&(&b.knob, b.original_kib)));
-    for of_knob in left.chunk_by(|a, b| a.knob == b.knob) {
-        for some in of_knob.chunks(HELD_MAX) {
-            put_back(host, some, journal, &mut restored)?;
-        }
-    }
-    journal.save()?;
-    Ok(restored)
-}
-
-/// Puts files of one device back. Somebody who writes the device's value in the middle only delays that.
-fn put_back(host: &Host, entries: &[FileEntry], journal: &mut Journal, restored: &mut Restored) -> Result<()> {
-    let mut left: Vec<&FileEntry> = entries.iter().collect();
-    for _ in 0..TRIES {
-        let (mut held, mut of) = (Vec::new(), Vec::new());
-        for entry in std::mem::take(&mut left) {
-            match duplicate(entry.process, entry.fd, entry.inode) {
-                Ok(Some(copy)) => {
-                    held.push(Held { kib: entry.original_kib, copy, done: false });
-                    of.push(entry);
-                }
-                Ok(None) => journal.files.retain(|file| file != entry),
-                Err(error) => {
-                    restored.refused.push(format!("process {}, descriptor {}: {error}", entry.process, entry.fd));
-                }
-            }
-        }
-        let mut outcome = Outcome::default();
-        let given = give(host, &entries[0].knob, &mut held, journal, &mut outcome);
-        for (file, entry) in held.iter().zip(of) {
-            if file.done {
-                restored.files += 1;
-                journal.files.retain(|file| file != entry);
-            } else {
-                left.push(entry);
-            }
-        }
-        given?;
-        if left.is_empty() || outcome.rival_kib.is_none() {
-            restored.refused.append(&mut outcome.refused);
-            return Ok(());
-        }
-    }
-    let knob = &entries[0].knob;
-    restored.refused.push(format!("{} open files: somebody keeps writing {knob}", left.len()));
-    Ok(())
-}
-
-/// So often files are put back while somebody writes their device.
-const TRIES: u32 = 5;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,45 +282,6 @@ mod tests {
     }
 
     #[test]
-    fn what_the_owner_advised_since_stands_and_a_copy_of_ours_is_found() {
-        let host = Host::default();
-        let mut journal = Journal::unsaved(&host);
-        let own = std::process::id();
-        let started = process_started(&host, own).expect("we run");
-        let (dev, inode) = (descriptor().file.dev, descriptor().file.inode);
-        let entry = |fd, written_kib| FileEntry {
-            process: own,
-            started,
-            fd,
-            dev,
-            inode,
-            knob: "k".into(),
-            original_kib: 128,
-            written_kib,
-        };
-        for fd in 3..8 {
-            journal.note_file(entry(fd, 8));
-        }
-        journal.note_file(entry(8, 1024));
-        let open = |fd, value_kib| Descriptor { fd, value_kib, ..descriptor() };
-        let open = [
-            open(3, 8),
-            Descriptor { mode: MODE_RANDOM, ..open(4, 8) },
-            open(5, 256),
-            open(8, 256),
-            open(20, 8),
-            open(21, 128),
-            Descriptor { file: FileId { inode: 99, dev }, ..open(22, 8) },
-        ];
-        compare(&host, &mut journal, &open, &|_, kib| kib.min(256));
-        let mut left: Vec<u32> = journal.files.iter().map(|entry| entry.fd).collect();
-        left.sort_unstable();
-        // 4 was advised RANDOM and 5 SEQUENTIAL; 6 and 7 are closed, which the restoring finds; 20 is a copy.
-        assert_eq!(left, [3, 6, 7, 8, 20]);
-        assert!(journal.files.iter().all(|entry| entry.original_kib == 128));
-    }
-
-    #[test]
     fn the_device_s_value_stands_again_and_the_journal_keeps_the_file() {
         use std::os::fd::AsRawFd;
         use std::os::unix::fs::MetadataExt;
@@ -434,7 +310,7 @@ mod tests {
         let noted = Journal::open(&host).expect("journal");
         assert!(noted.devices.is_empty());
         assert_eq!((noted.files.len(), noted.files[0].original_kib, noted.files[0].written_kib), (1, 128, 8));
-        assert_eq!(restore(&host, &mut journal).expect("restored").files, 1);
+        assert_eq!(crate::putback::restore(&host, &mut journal).expect("restored").files, 1);
         assert!(Journal::open(&host).expect("journal").is_empty());
     }
 

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::journal::{Journal, sequence};
 use crate::nfs::overmount;
-use crate::openfile;
+use crate::putback;
 
 /// What was put back.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
         }
         journal.forget_device(&entry.knob);
     }
-    let files = openfile::restore(host, journal)?;
+    let files = putback::restore(host, journal)?;
     recovered.files = files.files;
     recovered.refused.extend(files.refused);
     while let Some(point) = journal.mounts.last().map(|entry| entry.point.clone()) {

@@ -20,8 +20,9 @@ use crate::journal::{Journal, Lock};
 use crate::mounts::Dev;
 use crate::names::Names;
 use crate::observe::{Observer, Sample};
-use crate::openfile::{self, FileId, Restored};
+use crate::openfile::FileId;
 use crate::pool::Pools;
+use crate::putback::{self, Restored};
 use crate::recover::recover;
 use crate::rule::{Decider, FileReads};
 
@@ -366,7 +367,7 @@ impl<'a> Tuner<'a> {
     fn restore(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
         // Where descriptors cannot be listed, the journal alone says what is to be put back.
         let _ = self.files.compare(&self.host, self.observer, &mut self.journal);
-        let files = openfile::restore(&self.host, &mut self.journal);
+        let files = putback::restore(&self.host, &mut self.journal);
         let devices = self.devices.restore(&mut self.journal, &mut |event| {
             tell(Some(event));
         });
