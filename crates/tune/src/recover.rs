@@ -26,8 +26,9 @@ pub struct Recovered {
 pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for entry in journal.devices.clone() {
-        // A device may be gone since, and another one have its name.
-        let there = host.number::<u32>(&entry.knob).ok().filter(|_| sequence(host, &entry.knob) == entry.sequence);
+        // A device may be gone since, and another one have its name. Journals of earlier versions have no number.
+        let is_same = entry.sequence.is_none_or(|known| sequence(host, &entry.knob) == Some(known));
+        let there = host.number::<u32>(&entry.knob).ok().filter(|_| is_same);
         if let Some(now) = there {
             if entry.written_kib.contains(&now) && now != entry.original_kib {
                 if let Err(error) = host.write(&entry.knob, &entry.original_kib.to_string()) {
@@ -56,6 +57,7 @@ pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::DeviceEntry;
 
     #[test]
     fn a_device_of_the_same_name_that_came_later_is_left_alone() {
@@ -67,12 +69,16 @@ mod tests {
         let mut journal = Journal::open(&host).expect("empty");
         journal.note_device(knob, 65_536, 128);
         journal.save().expect("saved");
+        let entry = journal.devices[0].clone();
         host.replace(number, "9").expect("another disk");
         let mut journal = Journal::open(&host).expect("after the crash");
         let recovered = recover(&host, &mut journal).expect("recovered");
         assert_eq!(recovered, Recovered::default());
         assert_eq!(host.number::<u32>(knob).expect("a number"), 128);
         assert!(Journal::open(&host).expect("journal").is_empty());
+        // An earlier version did not note the number: what it left is put back.
+        journal.devices.push(DeviceEntry { sequence: None, ..entry });
+        assert_eq!(recover(&host, &mut journal).expect("recovered").devices, [(knob.to_owned(), 65_536)]);
     }
 
     #[test]
