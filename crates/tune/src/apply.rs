@@ -162,13 +162,13 @@ impl Files {
 
     /// Compares the journal with what is open, before everything is put back.
     pub(crate) fn compare(&self, host: &Host, observer: &mut dyn Observer, journal: &mut Journal) -> Result<()> {
+        if !observer.sight().descriptors {
+            return Ok(());
+        }
         let mut files: Vec<FileId> =
             journal.files.iter().map(|entry| FileId { dev: entry.dev, inode: entry.inode }).collect();
         files.sort_unstable();
         files.dedup();
-        if !observer.sight().descriptors {
-            return Ok(());
-        }
         let open = observer.descriptors(&files)?;
         putback::compare(host, journal, &open, &|knob, kib| bounded(&self.bounds, knob, kib));
         Ok(())

@@ -80,7 +80,7 @@ impl Default for Options {
 const IDLE: Duration = Duration::from_secs(60);
 /// A file that was not read for so long may have been closed and opened again.
 const PAUSE: Duration = Duration::from_millis(300);
-/// After so long whoever opens a file is another reader than those before, and begins with the device's value.
+/// If nobody reads a file for so long, a process that then opens it begins with the device's value.
 const ANOTHER: Duration = Duration::from_secs(2);
 /// Mounts are listed again at least this often.
 const MOUNTS: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ pub(crate) struct Track {
     /// The last reason for leaving it alone, said once.
     pub(crate) skipped: Option<String>,
     pub(crate) corrected: bool,
-    /// It is read again after `ANOTHER`; whether it was opened anew is not known yet.
+    /// It is read again after a rest of `ANOTHER`. It may have been opened since: the next look at descriptors tells.
     pub(crate) rested: bool,
 }
 

@@ -201,6 +201,11 @@ def scores(cells: Sequence[Rows], name: str) -> list[float]:
     return [score(cell[name], cell["baseline"]) for cell in cells]
 
 
+def against(cells: Sequence[Rows], policy: str, other: str) -> list[float]:
+    """The score of a policy over that of another one, in every cell."""
+    return [a / b for a, b in zip(scores(cells, policy), scores(cells, other), strict=True)]
+
+
 def mean_of(values: Sequence[float]) -> float:
     """The geometric mean."""
     return float(np.exp(np.mean(np.log(values))))
@@ -245,7 +250,7 @@ def weigh(share: float, cells: Sequence[Rows]) -> dict[str, Any]:
     def told(prefix: str, policy: str) -> dict[str, Any]:
         return {prefix: policy} | {f"{prefix}_{key}": figure(policy, key) for key in FIGURES}
 
-    gains = [a / b for a, b in zip(scores(cells, ours), scores(cells, plain), strict=True)]
+    gains = against(cells, ours, plain)
     low, high = interval(gains)
     return {
         "share": share,
@@ -294,14 +299,12 @@ def conclude(
         return "Not worth installing here.", f"{text} {sureness(doubt)}", nothing | sure(doubt)
     cheap = next(line for name in DEPLOY for line in ranked if line["policy"] == name and near(line, plain_of(ranked)))
     ours = next(line for line in ranked if line["policy"] in LEARNED)
-    ratios = [a / b for a, b in zip(scores(cells, ours["policy"]), scores(cells, cheap["policy"]), strict=True)]
-    best = plain_of(ranked)["policy"]
-    over = [a / b for a, b in zip(scores(cells, ours["policy"]), scores(cells, best), strict=True)]
+    ratios = against(cells, ours["policy"], cheap["policy"])
+    over = against(cells, ours["policy"], plain_of(ranked)["policy"])
     low, high = interval(ratios)
     beside = f"{percent(1 - mean_of(ratios))} ({percent(1 - high)} to {percent(1 - low)}) over {cheap['policy']}"
     if interval(over)[1] < 1 and 1 - mean_of(over) >= WORTHWHILE:
-        headline = f"Worth installing: {ours['policy']} beats what can be deployed without a model."
-        chosen = ours
+        chosen, headline = ours, f"Worth installing: {ours['policy']} beats what can be deployed without a model."
     elif low < 1 - WORTHWHILE:
         chosen, headline = cheap, f"It depends on the device: begin with {cheap['policy']}."
     else:

@@ -167,8 +167,8 @@ def what_if(allocator: Allocator, tenant: Tenant, drive: str | None = None) -> W
     if cluster.staging[index]:
         reasons.append(f"{drive} is a staging drive, for tenants of unknown workload")
     there = [cluster.tenant(int(row)) for row in cluster.tenants_on(index)]
-    effects = effects_on(allocator.checker.model, cluster.specs[index].drive, there, tenant)
-    reasons += unpredicted(allocator.checker.model, cluster.specs[index].drive, there, tenant)
+    effects, unpredicted = effects_on(allocator.checker.model, cluster.specs[index].drive, there, tenant)
+    reasons += unpredicted
     load = allocator.load_with(tenant.profile, index)
     # An empty drive takes a tenant of any load, as placement does.
     if there and load > allocator.settings.load_max:
@@ -181,8 +181,13 @@ def what_if(allocator: Allocator, tenant: Tenant, drive: str | None = None) -> W
     return WhatIf(tenant.id, drive, allowed, effects, reasons)
 
 
-def effects_on(model: Interference, drive: Drive, there: Sequence[Tenant], newcomer: Tenant) -> list[Effect]:
-    """What a newcomer does to the tenants of a drive, and they to it: the largest change first."""
+def effects_on(
+    model: Interference, drive: Drive, there: Sequence[Tenant], newcomer: Tenant
+) -> tuple[list[Effect], list[str]]:
+    """What a newcomer does to the tenants of a drive, and they to it, the largest change first.
+
+    Also, in words, the promises of which the model cannot say whether they would hold.
+    """
     assert newcomer.profile is not None
     everyone = [*there, newcomer]
     profiles = [one.profile or Profile(one.id, {}) for one in everyone]
@@ -203,23 +208,13 @@ def effects_on(model: Interference, drive: Drive, there: Sequence[Tenant], newco
             broken = slo is not None and limit is not None and _breaks(model, drive, slo, limit, now)
             cause, share = causes[index].get(metric, (None, None))
             found.append(Effect(tenant.id, tenant is newcomer, metric, then, now, limit, broken, cause, share))
-    return sorted(found, key=lambda one: (-one.broken, -one.change_percent))
-
-
-def unpredicted(model: Interference, drive: Drive, there: Sequence[Tenant], newcomer: Tenant) -> list[str]:
-    """Promises of which the model cannot say whether they would hold, in words."""
-    everyone = [*there, newcomer]
-    if not any(one.slos for one in everyone):
-        return []
-    profiles = [one.profile or Profile(one.id, {}) for one in everyone]
-    others = [[p for j, p in enumerate(profiles) if j != i] for i in range(len(profiles))]
-    after = _predict(model, [drive] * len(everyone), profiles, others)
-    return [
+    unpredicted = [
         f"{tenant.id}: {slo.metric} cannot be predicted on {drive.name}"
         for tenant, profile, predicted in zip(everyone, profiles, after, strict=True)
         for slo in tenant.slos
         if slo.metric not in predicted and moments.uses(moments.row(profile), slo.metric)
     ]
+    return sorted(found, key=lambda one: (-one.broken, -one.change_percent)), unpredicted
 
 
 def _predict(
