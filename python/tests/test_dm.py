@@ -247,8 +247,14 @@ def test_messages(host: FakeHost, model: Path) -> None:
         "dmsetup message vol 0 policy ewma-inflight",
         "dmsetup message vol 0 hedge 0",
         "dmsetup message vol 0 hedge 3",
+        "dmsetup table vol",
         "dmsetup remove vol",
     ]
+    host.ran.clear()
+    host.answers["dmsetup table"] = "0 8 linear 259:0 0"
+    result = CliRunner().invoke(app, ["dm", "remove", "root"])
+    assert result.exit_code == 1 and "target linear, not of linnet" in result.stderr
+    assert [words[1] for words in host.ran] == ["table"]
     assert (host.firmware / "m.linnet").exists()
     assert oct((host.firmware / "m.linnet").stat().st_mode & 0o444) == oct(0o444)
     # Another model under a name that a target uses.

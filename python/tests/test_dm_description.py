@@ -159,7 +159,7 @@ def test_dry_run_and_json(host: Machine, model: str) -> None:
     assert described(host) == "policy linnos hedge 2 model better.linnet"
     host.ran.clear()
     told = json.loads(call("remove", "vol", "--json")[1])
-    assert told["steps"] == ["dmsetup remove vol"] and host.ran == [["dmsetup", "remove", "vol"]]
+    assert told["steps"] == ["dmsetup remove vol"] and host.ran[1:] == [["dmsetup", "remove", "vol"]]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -230,6 +232,102 @@ def test_release_leaves_the_array_on_its_drives(host: MdHost, volume: Path) -> N
     assert code == 1 and "mounted" in said and not commands(host)
 
 
+def test_release_assembles_what_is_there(host: MdHost, volume: Path) -> None:
+    gone = host.sysfs((259, 1))
+    (host.root / "sys/dev/block/259:1").unlink()
+    code, _, said = call("release", "vol")
+    assert code == 1 and "mdadm --fail /dev/md0 /dev/mapper/vol-leg1" in said and not commands(host)
+    (volume / "dev-dm-1/state").write_text("faulty\n")
+    code, _, said = call("release", "vol")
+    assert code == 0 and "assembled without it" in said
+    assert commands(host)[-1] == "mdadm --assemble /dev/md0 /dev/nvme0n1"
+    host.ran.clear()
+    (host.root / "sys/dev/block/259:1").symlink_to(gone)
+    # Its superblock may be gone with its membership, and mdadm would assemble nothing.
+    for file in sorted((volume / "dev-dm-1").rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    (volume / "dev-dm-1").rmdir()
+    code, _, said = call("release", "vol")
+    assert code == 0 and "vol-leg1 is no member of md0" in said
+    assert commands(host)[-1] == "mdadm --assemble /dev/md0 /dev/nvme0n1"
+
+
+def test_release_refuses_drives_that_md_could_not_take(host: MdHost, volume: Path) -> None:
+    host.hold("/dev/nvme1n1", "dm-1")
+    assert call("release", "vol", "--dry-run")[0] == 0
+    host.hold("/dev/nvme1n1", "dm-9")
+    code, _, said = call("release", "vol")
+    assert code == 1 and "nvme1n1 is in use beside its leg, by dm-9" in said and not commands(host)
+
+
+def test_adopt_warns_of_lvm(host: MdHost) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    host.known["/dev/md5"] = "a signature of LVM2_member"
+    code, _, said = call("adopt", "/dev/md5", "--dry-run")
+    assert code == 0 and "physical volume of LVM" in said
+
+
+def test_an_old_superblock_is_wiped_before_the_legs_show_it(host: MdHost) -> None:
+    host.known["/dev/nvme1n1"] = "a signature of linux_raid_member"
+    code, _, _ = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--overwrite-data-on", "/dev/nvme1n1")
+    ran = commands(host)
+    assert code == 0 and ran[1] == "wipefs --all /dev/nvme1n1" and ran[2].startswith("dmsetup create vol-leg0 ")
+
+
+def test_create_dry_run_without_root(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(path: str) -> bool:
+        raise DmError(f"{path}: Permission denied")
+
+    monkeypatch.setattr(host, "busy", denied)
+    code, _, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1")
+    assert code == 1 and "Permission denied" in said
+    code, out, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--dry-run")
+    assert code == 0 and "mdadm --create" in out and "was not checked" in said and not host.ran
+
+
+def test_a_plan_that_fails_says_what_was_done(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(words: list[str]) -> str:
+        if words[:2] == ["mdadm", "--create"]:
+            raise DmError("mdadm: no")
+        return MdHost.run(host, words)
+
+    monkeypatch.setattr(host, "run", stopped)
+    words = ("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1")
+    code, out, _ = call(*words, "--json")
+    told = json.loads(out)
+    assert code == 1 and told["error"] == "mdadm: no" and len(told["steps"]) == 3
+    assert [line.split()[0] for line in told["not_done"]] == ["mdadm", "{", "dmsetup"]
+    assert told["recovery"] is None
+    assert not list((host.root / "run/linnet").iterdir())
+
+
+def test_ctrl_c_ends_a_plan_between_two_steps(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(words: list[str]) -> str:
+        if words[:2] == ["dmsetup", "create"]:
+            os.kill(os.getpid(), signal.SIGINT)
+        return MdHost.run(host, words)
+
+    monkeypatch.setattr(host, "run", interrupted)
+    code, out, _ = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--json")
+    told = json.loads(out)
+    assert code == 130 and told["error"] == "interrupted"
+    assert told["steps"] == ["modprobe dm-linnet", "dmsetup create vol-leg0 --table '0 131072 linnet-leg 259:0 0'"]
+    assert told["not_done"][0].startswith("dmsetup create vol-leg1 ")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_one_command_at_a_time(host: MdHost) -> None:
+    sign = host.root / "run/linnet/vol.hold"
+    sign.parent.mkdir(parents=True)
+    sign.write_text("4242\n")
+    (host.root / "proc/4242").mkdir()
+    words = ("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1")
+    code, _, said = call(*words)
+    assert code == 1 and "process 4242, is at work" in said and not host.ran and sign.exists()
+    (host.root / "proc/4242").rmdir()
+    assert call(*words)[0] == 0 and not sign.exists()
+
+
 def test_start_leaves_a_started_volume_alone(host: MdHost, volume: Path) -> None:
     code, _, said = call("start", "vol")
     assert code == 1 and "vol.conf; described are: none" in said and not commands(host)
@@ -238,7 +336,9 @@ def test_start_leaves_a_started_volume_alone(host: MdHost, volume: Path) -> None
         host.description(name).write_text(f"uuid={UUID}\narguments=policy baseline\n")
     code, out, said = call("start", "--all", "--dry-run")
     assert code == 0 and not commands(host)
-    assert out.splitlines() == [f"/usr/lib/linnet/volume start {name}" for name in ("other", "vol")]
+    assert out.splitlines() == ["/usr/lib/linnet/volume start other vol"]
+    code, out, said = call("start", "vol", "--degraded", "--dry-run")
+    assert out.splitlines() == ["env DEGRADED=1 /usr/lib/linnet/volume start vol"]
     (host.root / "sys/block/dm-2/dm").mkdir(parents=True)
     (host.root / "sys/block/dm-2/dm/name").write_text("vol\n")
     code, out, _ = call("start", "--all", "--json")

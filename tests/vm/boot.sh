@@ -102,6 +102,39 @@ plain)
 	check_files
 	umount "$MNT"
 	idle
+	say "a start that fails leaves the array as it was"
+	mkdir -p /run/linnet
+	echo $$ >/run/linnet/vol.hold # udev looks on
+	dmsetup remove vol
+	mdadm --stop "/dev/$md"
+	dmsetup remove vol-leg0 vol-leg1
+	mdadm --assemble "/dev/$md" "$(drive 0)" "$(drive 1)"
+	cp /etc/linnet/volumes.d/vol.conf /run/vol.conf
+	sed -i 's/^arguments=.*/arguments=policy unheard-of/' /etc/linnet/volumes.d/vol.conf
+	udevadm settle
+	rm /run/linnet/vol.hold
+	refuses linnet start vol
+	udevadm settle
+	expect "members" "$(members "$md")" "nvme nvme "
+	expect "devices" "$(dmsetup ls)" "No devices found"
+	say "an array that lacks a member which was in sync is not started unasked"
+	echo $$ >/run/linnet/vol.hold
+	cp /run/vol.conf /etc/linnet/volumes.d/vol.conf
+	mdadm --stop "/dev/$md"
+	dd if="$(drive 1)" of=/run/superblock bs=1M count=1 status=none
+	dd if=/dev/zero of="$(drive 1)" bs=1M count=1 oflag=direct status=none
+	udevadm settle
+	rm /run/linnet/vol.hold
+	refuses linnet start vol
+	udevadm settle
+	[ ! -e /dev/mapper/vol ] || fail "a volume of half an array"
+	for one in /sys/block/md*/md/array_state; do expect_like "array" "$(cat "$one" 2>/dev/null || echo clear)" '^(inactive|clear)$'; done
+	dd if=/run/superblock of="$(drive 1)" bs=1M oflag=direct status=none
+	comes_to "the volume" /dev/mapper/vol there /dev/mapper/vol
+	udevadm settle
+	md=$(array)
+	expect "members" "$(members "$md")" "dm- dm- "
+	idle
 	linnet release vol
 	udevadm settle
 	md=$(array)

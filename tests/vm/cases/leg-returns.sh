@@ -75,12 +75,22 @@ for k in 0 1 2; do md_leg $k; done
 md_array 3
 md_volume vol 3 policy shortest-queue
 trust_all vol 3
+uuid=$(mdadm --detail --export $ARRAY | sed -n 's/^MD_UUID=//p')
+mkdir -p /etc/linnet/volumes.d
+echo "uuid=$uuid" >/etc/linnet/volumes.d/vol.conf
 for k in 2 0; do
 	"$TOOLS/cutwriter" /dev/mapper/vol /dev/null 7 $((k + 1)) 8 4096 plain & writer=$!
 	sleep 1
 	pull $k
 	comes_to "trust of the leg that is gone" untrusted status vol trust $k
 	plug $k
+	# Under udev: the drive gets no second leg, and md leaves it alone.
+	dmsetup rename leg$k vol-leg$k
+	left=$(dmsetup ls | wc -l)
+	expect "what udev is told" "$(sh kernel/package/boot/volume leg "$(drive $k)" "$uuid" 2>/run/said)" LINNET_HELD=1
+	expect_like "why" "$(cat /run/said)" "the drive of vol-leg$k has gone"
+	expect "device-mapper devices" "$(dmsetup ls | wc -l)" "$left"
+	dmsetup rename vol-leg$k leg$k
 	mdadm --fail $ARRAY /dev/mapper/leg$k 2>/dev/null || true
 	mdadm --remove $ARRAY /dev/mapper/leg$k
 	dmsetup suspend leg$k

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from linnet.cli import dm_plan
-from linnet.cli.dm_plan import DryRun, Hedge, Models, Name, PolicyName
+from linnet.cli.dm_plan import DryRun, Examined, Hedge, Models, Name, PolicyName
 from linnet.cli.options import AsJson, Format, load
 from linnet.cli.output import Bars, console, print_json, table, warn
 from linnet.dm import DmError, record, status, volume
@@ -21,6 +21,7 @@ from linnet.dm import table as tables
 from linnet.dm.description import Description
 from linnet.dm.plan import Plan, Run, Wish, install_model
 from linnet.dm.plan import create as plan_create
+from linnet.dm.plan import remove as plan_remove
 from linnet.dm.replace import replace as plan_replace
 from linnet.files import whole_file
 
@@ -94,7 +95,7 @@ def create(
         hedge,
     )
     machine = dm_plan.host()
-    plan = volume.create(machine, wish) if md else plan_create(machine, wish, dry_run)
+    plan = volume.create(machine, wish, dry_run) if md else plan_create(machine, wish, dry_run)
     dm_plan.carry_out(machine, plan, dry_run, json)
 
 
@@ -239,9 +240,7 @@ def replace(
     device: Annotated[str, typer.Argument(help="The device that takes its place.", show_default=False)],
     trust_identical: Annotated[bool, typer.Option(help="The device holds the same bytes: do not compare.")] = False,
     json: AsJson = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the commands that change something; run none.")
-    ] = False,
+    dry_run: Examined = False,
 ) -> None:
     """Put another device in a replica's place, or the same drive that came back under another name.
 
@@ -258,10 +257,12 @@ def replace(
 def remove(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
     """Remove a device. The data of its replicas stays.
 
+    Of a volume above md this is the device alone: [bold]linnet dm release[/] takes it off its array.
+
     Example: [bold]linnet dm remove vol[/]
     """
-    plan = Plan([Run(["dmsetup", "remove", tables.check_device_name(name)])])
-    dm_plan.carry_out(dm_plan.host(), plan, dry_run, json)
+    machine = dm_plan.host()
+    dm_plan.carry_out(machine, plan_remove(machine, name, dry_run), dry_run, json)
 
 
 def export_trace(

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +20,8 @@ from linnet.files import write_whole
 
 Name = Annotated[str, typer.Argument(help="Name of the device below /dev/mapper.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none; needs no root.")]
+Examined = Annotated[bool, typer.Option("--dry-run", help="Print the commands that change something; run none.")]
+"""For commands that ask the machine, as root, what to do."""
 
 
 def host() -> Host:
@@ -46,38 +51,68 @@ Hedge = Annotated[
 ]
 
 
+@contextmanager
+def between_steps() -> Iterator[Callable[[], None]]:
+    """Let a signal end a plan between two steps and never within one: what this yields raises what has come."""
+    came: list[int] = []
+
+    def end() -> None:
+        if came:
+            raise KeyboardInterrupt if came[0] == signal.SIGINT else SystemExit(128 + came[0])
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
+    try:
+        yield end
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(plan: Plan, refused: bool) -> None:
+    for line in plan.warnings:
+        warn(line)
+    for line in plan.refusals:
+        fail(line) if refused else warn(f"would be refused: {line}")
+    for line in [] if refused else plan.notes:
+        warn(line)
+
+
 def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
     """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
     plan.notes += initramfs_notes(machine, plan)
-    if json:
-        told = {"warnings": plan.warnings, "refusals": plan.refusals, "notes": plan.notes}
-        performed = [] if plan.refusals and not dry_run else [str(step) for step in plan.steps]
-        if not dry_run and performed and not machine.is_root():
-            raise DmError("needs root; --dry-run prints the commands")
-        with machine.held(plan.holds if performed and not dry_run else None):
-            for step in plan.steps if performed and not dry_run else []:
-                perform(machine, step)
-        print_json({"steps": performed, "dry_run": dry_run, **told})
-        if plan.refusals and not dry_run:
-            raise typer.Exit(1)
-        return
-    for line in plan.warnings:
-        warn(line)
-    if plan.refusals and not dry_run:
-        for line in plan.refusals:
-            fail(line)
-        raise typer.Exit(1)
-    for line in plan.refusals:
-        warn(f"would be refused: {line}")
-    for line in plan.notes:
-        warn(line)
-    if not dry_run and not machine.is_root():
+    told = {"warnings": plan.warnings, "refusals": plan.refusals, "notes": plan.notes}
+    refused = bool(plan.refusals) and not dry_run
+    if not json:
+        _say(plan, refused)
+    steps = [] if refused else plan.steps
+    if steps and not dry_run and not machine.is_root():
         raise DmError("needs root; --dry-run prints the commands")
-    with machine.held(None if dry_run else plan.holds):
-        for step in plan.steps:
-            print(step, flush=True)
-            if not dry_run:
-                perform(machine, step)
+    done: list[str] = []
+    try:
+        with machine.held(plan.holds if steps and not dry_run else None), between_steps() as end:
+            for step in steps:
+                end()
+                if not json:
+                    print(step, flush=True)
+                if not dry_run:
+                    perform(machine, step)
+                done.append(str(step))
+    except (DmError, OSError, KeyboardInterrupt, SystemExit) as error:
+        left = [str(step) for step in steps[len(done) :]]
+        if json:
+            why = str(error) if isinstance(error, DmError | OSError) else "interrupted"
+            print_json(
+                {"steps": done, "dry_run": False, **told, "error": why, "not_done": left, "recovery": plan.recovery}
+            )
+        else:
+            for line in [*(f"not done: {one}" for one in left), *([plan.recovery] if plan.recovery else [])]:
+                warn(line)
+        raise
+    if json:
+        print_json({"steps": done, "dry_run": dry_run, **told})
+    if refused:
+        raise typer.Exit(1)
 
 
 def initramfs_notes(machine: Host, plan: Plan) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from linnet.cli import dm_plan
-from linnet.cli.dm_plan import DryRun, Hedge, Models, Name, PolicyName
+from linnet.cli.dm_plan import DryRun, Examined, Hedge, Models, Name, PolicyName
 from linnet.cli.options import AsJson
 from linnet.cli.output import console, print_json
 from linnet.dm import DmError, volume
@@ -23,7 +23,7 @@ def adopt(
     policy: PolicyName = "linnet-best",
     hedge: Hedge = None,
     json: AsJson = False,
-    dry_run: DryRun = False,
+    dry_run: Examined = False,
 ) -> None:
     """Put a volume around an existing md raid1 array. The array is stopped for a moment; no data is moved.
 
@@ -36,7 +36,7 @@ def adopt(
     dm_plan.carry_out(machine, plan, dry_run, json)
 
 
-def release(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
+def release(name: Name, json: AsJson = False, dry_run: Examined = False) -> None:
     """Take a volume off its md array. What is left is an ordinary array with the same data, on its drives.
 
     Refuses a volume that is in use.
@@ -50,21 +50,24 @@ def release(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
 def start(
     name: Annotated[str | None, typer.Argument(help="Name of the volume.", show_default=False)] = None,
     all: Annotated[bool, typer.Option("--all", help="Every volume that is described.")] = False,
+    degraded: Annotated[
+        bool, typer.Option("--degraded", help="Start an array that lacks members which it had when it was last used.")
+    ] = False,
     json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
     """Start a volume above md again, from its description in /etc/linnet/volumes.d.
 
-    At boot udev does this. A volume that is started is left alone; an array that runs on its drives is stopped first.
+    At boot udev does this. A volume that is started is left alone. An array that runs on its drives is stopped first,
+    and started again on them if the volume cannot be started.
 
     Examples: [bold]linnet dm start vol[/], [bold]linnet dm start --all[/]
     """
     if (name is None) != all:
         raise typer.BadParameter("give a name, or --all")
     machine = dm_plan.host()
-    dm_plan.carry_out(
-        machine, volume.start(machine, volume.described(machine) if name is None else [name]), dry_run, json
-    )
+    names = volume.described(machine) if name is None else [name]
+    dm_plan.carry_out(machine, volume.start(machine, names, degraded), dry_run, json)
 
 
 def trust(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:

@@ -51,6 +51,8 @@ class Host:
         sign = self.root / "run/linnet" / f"{name}.hold"
         try:
             sign.parent.mkdir(parents=True, exist_ok=True)
+            if (worker := self._worker(sign)) is not None:
+                raise DmError(f"{name}: another command, process {worker}, is at work on it")
             sign.write_text(f"{os.getpid()}\n")
         except OSError as error:
             raise DmError(f"{sign}: {error.strerror}") from error
@@ -58,6 +60,14 @@ class Host:
             yield
         finally:
             sign.unlink(missing_ok=True)
+
+    def _worker(self, sign: Path) -> int | None:
+        """The living process that holds a volume."""
+        try:
+            worker = int(sign.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return worker if (self.root / f"proc/{worker}").exists() else None
 
     @property
     def tracing(self) -> Path:
@@ -203,4 +213,7 @@ class Host:
         program = shutil.which(words[0], path=path)
         if program is None:
             raise FileNotFoundError(words[0])
-        return subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)
+        # In a session of its own: Ctrl-C at the terminal is for us, and a command that changes something ends first.
+        return subprocess.run(
+            [program, *words[1:]], capture_output=True, text=True, check=False, start_new_session=True
+        )

@@ -111,6 +111,8 @@ class Plan:
     refusals: list[str] = field(default_factory=list)
     holds: str | None = None
     """A volume that udev must leave alone meanwhile."""
+    recovery: str | None = None
+    """What to do if a step fails."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,27 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     plan.steps.append(
         Run(["dmsetup", "create", wish.name, *(["--readonly"] if read_only else []), "--table", table.line()])
     )
+    return plan
+
+
+def remove(host: Host, name: str, dry_run: bool) -> Plan:
+    """The plan that removes a device of ours, and no other device of device-mapper."""
+    plan = Plan([Run(["dmsetup", "remove", check_device_name(name)])])
+    try:
+        lines = [line.split() for line in host.run(["dmsetup", "table", name]).splitlines()]
+    except DmError as error:
+        if not dry_run:
+            raise
+        plan.warnings.append(f"{error}; whether {name} is a device of ours was not checked")
+        return plan
+    others = {words[2] for words in lines if len(words) > 2} - {"linnet", "linnet-leg"}
+    if others:
+        plan.refusals.append(f"{name} is a device of the target {', '.join(sorted(others))}, not of linnet")
+    if any(words[2:4] == ["linnet", "md"] for words in lines):
+        plan.notes.append(
+            f"the array stays on the legs: `linnet dm start {name}` puts the volume above it again, "
+            f"and to take it off for good: `linnet dm start {name}`, then `linnet dm release {name}`"
+        )
     return plan
 
 

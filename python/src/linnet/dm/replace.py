@@ -44,7 +44,7 @@ def replace(host: Host, name: str, replica: int, path: str, trust_identical: boo
     words[place] = new.word
     plan.steps = [
         Run(["dmsetup", "load", name, "--readonly", "--table", " ".join(words)]),
-        Run(["dmsetup", "suspend", name]),
+        # This suspends the old table, too. Between two commands a device could stay suspended.
         Run(["dmsetup", "resume", name]),
     ]
     return plan

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from linnet.dm import DmError, guard
+from linnet.dm import DmError, guard, md
 from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
+from linnet.dm.md import number_of, text_of
 from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, install_model
 from linnet.dm.status import per_device
 from linnet.dm.table import REPLICAS_MAX, check_device_name, check_hedge, check_policy
@@ -20,96 +21,7 @@ from linnet.dm.table import REPLICAS_MAX, check_device_name, check_hedge, check_
 MIB_SECTORS = 2048
 NAME_MAX = 32
 """Letters of an array's name in its superblock."""
-RUNNING = ("clean", "active", "active-idle", "write-pending")
 STARTER = "/usr/lib/linnet/volume"
-
-
-@dataclass(frozen=True)
-class Member:
-    """A member of an array, as sysfs shows it."""
-
-    directory: Path
-    number: tuple[int, int]
-    offset: int
-    """Sector at which its data begins."""
-
-
-@dataclass(frozen=True)
-class Array:
-    """An md array, as sysfs shows it."""
-
-    name: str
-    directory: Path
-    sectors: int
-    members: list[Member]
-
-    @property
-    def path(self) -> str:
-        """Its device."""
-        return f"/dev/{self.name}"
-
-
-def _words(path: Path) -> str:
-    """A file of sysfs; empty if it is not there."""
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
-def _number(text: str) -> tuple[int, int]:
-    major, _, minor = text.partition(":")
-    return int(major), int(minor)
-
-
-def array(host: Host, number: tuple[int, int]) -> Array:
-    """The array of this device number. Members are in the order of their slots."""
-    own = host.sysfs(number)
-    if not (own / "md").exists():
-        raise DmError(f"{host.name(number)} is not an md array")
-    found = []
-    for directory in (own / "md").glob("dev-*"):
-        slot = _words(directory / "slot")
-        about = _words(directory / "block" / "dev")
-        if about:
-            rank = int(slot) if slot.isdigit() else REPLICAS_MAX
-            found.append((rank, Member(directory, _number(about), int(_words(directory / "offset") or 0))))
-    members = [member for _, member in sorted(found, key=lambda one: (one[0], one[1].number))]
-    return Array(own.name, own / "md", int(_words(own / "size") or 0), members)
-
-
-def unfit(one: Array, states: tuple[str, ...] = RUNNING) -> str | None:
-    """Why no leg of an array can be trusted now, in words."""
-    said = {name: _words(one.directory / name) for name in ("level", "array_state", "resync_start", "sync_action")}
-    behind, position = _words(one.directory / "bitmap/backlog"), _words(one.directory / "reshape_position")
-    reasons = {
-        f"level {said['level'] or 'unknown'}, not raid1": said["level"] != "raid1",
-        f"state {said['array_state'] or 'unknown'}, so it is not running for writes": said["array_state"] not in states,
-        f"not been resynced since it was last stopped uncleanly (resync_start {said['resync_start']})": (
-            said["resync_start"] != "none"
-        ),
-        f"work to do: {said['sync_action'] or 'unknown'}": said["sync_action"] != "idle",
-        "a reshape to finish": position not in ("none", ""),
-        f"write-behind (backlog {behind}), which cannot be followed": behind not in ("", "0"),
-    }
-    return next((f"{one.name} has {reason}" for reason, applies in reasons.items() if applies), None)
-
-
-def unfit_member(member: Member, offset: int) -> str | None:
-    """Why a member cannot be trusted now, in words."""
-    if (state := _words(member.directory / "state")) != "in_sync":
-        return f"md calls it {state or 'gone'}, not in_sync alone"
-    for name in ("bad_blocks", "unacknowledged_bad_blocks"):
-        if not (member.directory / name).exists():
-            return f"md does not show its {name}"
-        if _words(member.directory / name):
-            return f"md has {name} of it; fail it and add it anew"
-    if member.offset != offset:
-        return f"its data begins at sector {member.offset}, and the volume reads at {offset}"
-    return None
-
-
-# ---- the volume's own table ----
 
 
 @dataclass(frozen=True)
@@ -130,7 +42,7 @@ def volume(host: Host, name: str) -> Volume:
         raise DmError(f"{name}: no volume above md; `dmsetup table --target linnet` lists them")
     count = int(words[5])
     places = words[6 : 6 + 2 * count]
-    return Volume(name, _number(words[4]), [(_number(places[2 * k]), int(places[2 * k + 1])) for k in range(count)])
+    return Volume(name, number_of(words[4]), [(number_of(places[2 * k]), int(places[2 * k + 1])) for k in range(count)])
 
 
 # ---- trust ----
@@ -144,16 +56,16 @@ def trust(host: Host, name: str, generations: list[int]) -> list[str | None]:
     one = volume(host, name)
     if len(generations) != len(one.legs):
         raise DmError(f"{name}: {len(generations)} generations for {len(one.legs)} legs; the table has changed")
-    of = array(host, one.array)
+    of = md.array(host, one.array)
     members = {member.number: member for member in of.members}
     strangers = [host.name(number) for number in members if number not in dict(one.legs)]
-    why = unfit(of) or (f"{of.name} has members that are no legs: {', '.join(strangers)}" if strangers else None)
+    why = md.unfit(of) or (f"{of.name} has members that are no legs: {', '.join(strangers)}" if strangers else None)
     results: list[str | None] = []
     for k, (number, offset) in enumerate(one.legs):
         reason = why
         if reason is None:
             member = members.get(number)
-            reason = unfit_member(member, offset) if member else f"it is no member of {of.name}"
+            reason = md.unfit_member(member, offset) if member else f"it is no member of {of.name}"
         if reason is None:
             try:
                 host.run(["dmsetup", "message", name, "0", "trust", str(k), str(generations[k])])
@@ -221,13 +133,16 @@ def _taken(host: Host, name: str) -> list[str]:
     if (described := host.description(name)).exists():
         found.append(f"{described} describes a volume of this name; `linnet dm release {name}` takes it off")
     for own in sorted((host.root / "sys/block").glob("dm-*/dm/name")):
-        if (there := _words(own)) == name or there.startswith(f"{name}-leg"):
+        if (there := text_of(own)) == name or there.startswith(f"{name}-leg"):
             found.append(f"there is a device-mapper device {there}; give another name")
     return found
 
 
-def create(host: Host, wish: Wish) -> Plan:
-    """The plan that makes a new array of drives, and a volume above it. The drives are overwritten."""
+def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
+    """The plan that makes a new array of drives, and a volume above it. The drives are overwritten.
+
+    With ``dry_run``, a drive that cannot be examined gives a warning.
+    """
     name = check_device_name(wish.name)
     if wish.read_only or wish.revoke or wish.ioprio is not None or wish.trust_identical or wish.out:
         raise DmError("--md excludes --read-only, --revoke, --ioprio, --trust-identical and --out")
@@ -237,10 +152,15 @@ def create(host: Host, wish: Wish) -> Plan:
     drives = [guard.device(host, path) for path in wish.devices]
     plan.refusals += guard.same_twice(host, drives)
     plan.warnings += guard.shared_disks(host, drives)
-    for drive in drives:
-        plan.refusals += guard.in_use(host, drive)
-    if not plan.refusals:
-        _overwritten(host, wish, drives, plan)
+    try:
+        for drive in drives:
+            plan.refusals += guard.in_use(host, drive)
+        if not plan.refusals:
+            _overwritten(host, wish, drives, plan)
+    except DmError as error:
+        if not dry_run:
+            raise
+        plan.warnings.append(f"{error}; whether it would be refused was not checked")
     sectors = min(drive.size_bytes for drive in drives) // SECTOR
     # The same place for the data on every drive, known before there is an array.
     offset = 16 * MIB_SECTORS if sectors >= 8192 * MIB_SECTORS else MIB_SECTORS
@@ -249,6 +169,9 @@ def create(host: Host, wish: Wish) -> Plan:
         raise DmError(f"the smallest drive has {sectors * SECTOR:,} bytes, too few for an array")
     words = _arguments(host, plan, wish)
     _module(host, plan)
+    # A superblock of another array would give the new leg to md before we do.
+    named = {host.number(path) for path in wish.overwrite}
+    plan.steps += [Run(["wipefs", "--all", drive.path]) for drive in drives if drive.number in named]
     for k, drive in enumerate(drives):
         _leg(plan, name, k, drive.word, drive.size_bytes // SECTOR)
     path = f"/dev/{free_array(host)}"
@@ -286,23 +209,28 @@ def adopt(
     """The plan that puts a volume around an existing array. No data is moved."""
     check_device_name(name)
     device = guard.device(host, path)
-    of = array(host, device.number)
+    of = md.array(host, device.number)
     plan = Plan(refusals=[*_taken(host, name), *guard.in_use(host, device)])
-    version = _words(of.directory / "metadata_version")
+    version = text_of(of.directory / "metadata_version")
     if version and not version.startswith("1."):
         plan.refusals.append(
             f"{of.name} has metadata {version}, which tells nobody where a drive begins; 1.0 to 1.2 do"
         )
     # An array that waits for its first write may be stopped as well.
-    if reason := unfit(of, (*RUNNING, "read-auto", "readonly")):
+    if reason := md.unfit(of, (*md.RUNNING, "read-auto", "readonly")):
         plan.refusals.append(reason)
     if not 2 <= len(of.members) <= REPLICAS_MAX:
         plan.refusals.append(f"{of.name} has {len(of.members)} members; a volume has 2 to {REPLICAS_MAX}")
     for member in of.members:
-        if reason := unfit_member(member, member.offset):
+        if reason := md.unfit_member(member, member.offset):
             plan.refusals.append(f"{host.name(member.number)}: {reason}")
         if host.name(member.number).startswith("dm-"):
             plan.warnings.append(f"{host.name(member.number)} is a device-mapper device; is {of.name} adopted already?")
+    if (holds := host.signature(path)) and "LVM2_member" in holds:
+        plan.warnings.append(
+            f"{of.path} is a physical volume of LVM, which will find it on the array and on the volume: keep it from "
+            "the array (global_filter in lvm.conf, or lvmdevices), or logical volumes may go around the volume"
+        )
     members = [f"/dev/{host.name(member.number)}" for member in of.members]
     words = _arguments(host, plan, Wish(name, members, models or (), policy, hedge=hedge))
     _module(host, plan)
@@ -316,8 +244,8 @@ def adopt(
     legs = [f"/dev/mapper/{_leg_name(name, k)}" for k in range(len(members))]
     plan.steps.append(Run(["mdadm", "--assemble", of.path, *legs]))
     _top(host, plan, name, of.path, of.sectors, [member.offset for member in of.members], words)
-    plan.notes.append(
-        f"if a step fails, `linnet dm start {name}` goes on from there; to go back, take off what there is of "
+    plan.recovery = (
+        f"`linnet dm start {name}` goes on from there; to go back, take off what there is of "
         f"{name}-legK with `dmsetup remove`, remove {host.description(name)}, and then "
         f"`mdadm --assemble {of.path} {' '.join(members)}`"
     )
@@ -327,30 +255,51 @@ def adopt(
 def release(host: Host, name: str) -> Plan:
     """The plan that takes a volume off: what is left is the array on its drives."""
     one = volume(host, name)
-    of = array(host, one.array)
+    of = md.array(host, one.array)
     own = guard.device(host, f"/dev/mapper/{name}")
     plan = Plan(refusals=guard.in_use(host, own))
-    if (action := _words(of.directory / "sync_action")) not in ("idle", ""):
+    if (action := text_of(of.directory / "sync_action")) not in ("idle", ""):
         plan.warnings.append(f"{of.name} is busy ({action}); it goes on after it is assembled again")
     legs, drives = [], []
+    members = {member.number: member for member in of.members}
     for number, _ in one.legs:
-        leg = _words(host.sysfs(number) / "dm/name")
+        leg = text_of(host.sysfs(number) / "dm/name")
         lines = per_device(host.run(["dmsetup", "table", "--target", "linnet-leg", leg]), leg)
         words = lines.get(leg, "").split()
         if len(words) != 5 or words[4] != "0":
             raise DmError(f"{leg or host.name(number)}: no leg that begins where its drive begins; release it by hand")
         legs.append(leg)
-        drives.append(f"/dev/{host.name(_number(words[3]))}")
-    known = {number for number, _ in one.legs}
-    strangers = [host.name(member.number) for member in of.members if member.number not in known]
+        drive = number_of(words[3])
+        if number not in members:
+            plan.warnings.append(f"{leg} is no member of {of.name}; {host.name(drive)} stays as it is")
+        elif host.sysfs(drive).exists():
+            drives.append(f"/dev/{host.name(drive)}")
+            plan.refusals += _held_by_others(host, drive, number)
+        elif "faulty" in (state := text_of(members[number].directory / "state")):
+            plan.warnings.append(f"the drive of {leg} has gone; {of.name} is assembled without it")
+        else:
+            plan.refusals.append(
+                f"the drive of {leg} has gone, and {of.name} calls it {state}: mdadm --fail {of.path} /dev/mapper/{leg}"
+            )
+    strangers = [host.name(number) for number in members if number not in dict(one.legs)]
     if strangers:
         plan.refusals.append(f"{of.name} has members that are no legs of {name}: {', '.join(strangers)}")
+    if not drives:
+        plan.refusals.append(f"no drive of {of.name} is here")
     plan.steps = [Run(["dmsetup", "remove", name]), Run(["mdadm", "--stop", of.path])]
     plan.steps += [Run(["dmsetup", "remove", leg]) for leg in legs]
     plan.steps.append(Run(["mdadm", "--assemble", of.path, *drives]))
     plan.steps.append(Forget(host.description(name)))
     plan.holds = name
+    plan.recovery = f"`linnet dm start {name}` puts the volume together again"
     return plan
+
+
+def _held_by_others(host: Host, drive: tuple[int, int], leg: tuple[int, int]) -> list[str]:
+    """Why md could not take a drive when its leg is gone."""
+    own = host.sysfs(leg).name
+    others = sorted(one.name for one in (host.sysfs(drive) / "holders").glob("*") if one.name != own)
+    return [f"{host.name(drive)} is in use beside its leg, by {', '.join(others)}"] if others else []
 
 
 def described(host: Host) -> list[str]:
@@ -358,10 +307,14 @@ def described(host: Host) -> list[str]:
     return sorted(path.stem for path in host.description("x").parent.glob("*.conf"))
 
 
-def start(host: Host, names: list[str]) -> Plan:
-    """The plan that puts described volumes together, as udev does at boot. A started one is left alone."""
+def start(host: Host, names: list[str], degraded: bool) -> Plan:
+    """The plan that puts described volumes together, as udev does at boot. A started one is left alone.
+
+    One that cannot be started keeps none of the others. With ``degraded``, an array is started that lacks members which
+    it had last.
+    """
     known = described(host)
-    plan = Plan()
+    plan, stopped = Plan(), []
     running = {path.read_text().strip() for path in (host.root / "sys/block").glob("dm-*/dm/name")}
     for name in names:
         if check_device_name(name) not in known:
@@ -372,6 +325,8 @@ def start(host: Host, names: list[str]) -> Plan:
         if name in running:
             plan.notes.append(f"{name} is started")
         else:
-            plan.steps.append(Run([STARTER, "start", name]))
+            stopped.append(name)
             plan.notes.append(f"reads go through md until `linnet dm trust {name}`, and a first write after that")
+    if stopped:
+        plan.steps.append(Run([*(["env", "DEGRADED=1"] if degraded else []), STARTER, "start", *stopped]))
     return plan
