@@ -130,7 +130,8 @@ plain)
 	[ ! -e /dev/mapper/vol ] || fail "a volume of half an array"
 	for one in /sys/block/md*/md/array_state; do expect_like "array" "$(cat "$one" 2>/dev/null || echo clear)" '^(inactive|clear)$'; done
 	dd if=/run/superblock of="$(drive 1)" bs=1M oflag=direct status=none
-	comes_to "the volume" /dev/mapper/vol there /dev/mapper/vol
+	udevadm settle # The second drive has its leg now, and its array waits for the first.
+	linnet start vol
 	udevadm settle
 	md=$(array)
 	expect "members" "$(members "$md")" "dm- dm- "
@@ -152,6 +153,8 @@ plain)
 lone)
 	# One drive is missing. md waits for it, until systemd's timer mdadm-last-resort runs this command.
 	comes_to "the leg" /dev/mapper/vol-leg0 there /dev/mapper/vol-leg0
+	udevadm settle
+	refuses linnet start vol
 	md=$(array)
 	expect "state of the array" "$(cat "/sys/block/$md/md/array_state")" inactive
 	mdadm --run "/dev/$md"
