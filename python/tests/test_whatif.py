@@ -43,9 +43,34 @@ def test_the_score_weighs_three_figures_and_the_extra_reads() -> None:
     assert score(times(0.5, extra=0.2), BASE) == pytest.approx(0.6)
 
 
+def of_seeds(*seeds: int) -> list[dict[str, dict[str, Any]]]:
+    return [{"baseline": {"seed": seed}} for seed in seeds]
+
+
 def test_the_interval_holds_the_mean_and_grows_with_the_spread() -> None:
-    low, high = interval([0.8, 0.9, 1.0, 0.85, 0.95])
-    assert low < 0.8974 < high and interval([0.9] * 5) == pytest.approx((0.9, 0.9))
+    low, high = interval(of_seeds(0, 1, 2, 3, 4), [0.8, 0.9, 1.0, 0.85, 0.95])
+    # scipy.stats.t.interval over the logarithms.
+    assert (low, high) == pytest.approx((0.8041, 1.0010), abs=1e-3)
+    assert interval(of_seeds(0, 1, 2, 3, 4), [0.9] * 5) == pytest.approx((0.9, 0.9))
+
+
+def test_only_seeds_count_as_repetitions() -> None:
+    few = interval(of_seeds(0, 1), [0.8, 0.9])
+    more_shares = interval(of_seeds(0, 1) * 100, [0.8, 0.9] * 100)
+    assert few[0] < 0.6 and few[1] > 1.2
+    assert more_shares[0] < 0.6 and more_shares[1] > 1.2
+    many = interval(of_seeds(*range(12)), [0.8, 0.9] * 6)
+    # 2.201 is Student's t of 11 degrees of freedom.
+    half = 2.201 * np.std(np.log([0.8, 0.9] * 6), ddof=1) / np.sqrt(12)
+    assert many[1] == pytest.approx(np.sqrt(0.72) * np.exp(half), rel=1e-3)
+
+
+def test_one_seed_has_no_interval() -> None:
+    assert interval(of_seeds(3, 3, 3), [0.8, 0.9, 0.7]) == (0.0, np.inf)
+    one = [{name: row | {"seed": 0} for name, row in cell.items()} for cell in cells(ewma_hedged=0.70, linnet_best=0.50)]
+    _, text, found = told(one)
+    assert found["low95"] is None and found["model_high95"] is None and json.dumps(found, allow_nan=False)
+    assert "beats" not in told(one)[0] and "nan" not in text and "inf" not in text
 
 
 def test_the_rival_without_a_model_is_recommended_where_the_model_adds_nothing() -> None:

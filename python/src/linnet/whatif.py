@@ -8,6 +8,7 @@ depends on them. Only what an operator can deploy is recommended, with the way t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -40,7 +41,6 @@ ALIKE, FAR = 1.3, 2.0
 FLOODED = 0.01
 """Share of reads that time out on drives which are too slow for the traces."""
 FIGURES = ("mean_us", "p99_us", "p999_us")
-RESAMPLES = 1_000
 
 
 class Way(NamedTuple):
@@ -211,13 +211,30 @@ def mean_of(values: Sequence[float]) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def interval(ratios: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the geometric mean, by a bootstrap over shares and seeds."""
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""Student's t at 97.5 %, for 1, 2, 3, ... degrees of freedom."""
+
+
+def interval(cells: Sequence[Rows], ratios: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the geometric mean, by Student's t.
+
+    The drive's share is not known, so the spread over shares is part of it. The shares of one seed have one load, so only
+    seeds count as repetitions. With one seed nothing is known: the interval is everything.
+    """
     logs = np.log(ratios)
-    chance = np.random.default_rng(0)
-    means = logs[chance.integers(len(logs), size=(RESAMPLES, len(logs)))].mean(axis=1)
-    low, high = np.exp(np.quantile(means, (0.025, 0.975)))
-    return float(low), float(high)
+    seeds = len({cell["baseline"]["seed"] for cell in cells})
+    if seeds == 1:
+        return 0.0, math.inf
+    freedom = seeds - 1
+    # Beyond the table, an expansion that is exact to a thousandth.
+    student = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.37 / freedom + 2.82 / freedom**2
+    half = student * logs.std(ddof=1) / math.sqrt(seeds)
+    return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
+
+
+def ends(low: float, high: float) -> tuple[float | None, float | None]:
+    """The interval of a gain, from that of a ratio; ``None`` where it is not known."""
+    return (None, None) if math.isinf(high) else (1 - high, 1 - low)
 
 
 def rank(cells: Sequence[Rows]) -> list[dict[str, Any]]:
@@ -225,9 +242,8 @@ def rank(cells: Sequence[Rows]) -> list[dict[str, Any]]:
     found = []
     for name, way in DEPLOY.items():
         own = scores(cells, name)
-        low, high = interval(own)
         line: dict[str, Any] = {"policy": name, "place": way.place, "gain": 1 - mean_of(own)}
-        line |= {"low95": 1 - high, "high95": 1 - low}
+        line["low95"], line["high95"] = ends(*interval(cells, own))
         for figure in FIGURES:
             ratios = [cell[name][figure] / max(cell["baseline"][figure], 1e-9) for cell in cells]
             line[f"{figure.removesuffix('_us')}_ratio"] = mean_of(ratios)
@@ -251,7 +267,7 @@ def weigh(share: float, cells: Sequence[Rows]) -> dict[str, Any]:
         return {prefix: policy} | {f"{prefix}_{key}": figure(policy, key) for key in FIGURES}
 
     gains = against(cells, ours, plain)
-    low, high = interval(gains)
+    low, high = ends(*interval(cells, gains))
     return {
         "share": share,
         "baseline_p99_us": figure("baseline", "p99_us"),
@@ -261,8 +277,8 @@ def weigh(share: float, cells: Sequence[Rows]) -> dict[str, Any]:
         "headroom": 1 - mean_of(scores(cells, ORACLE)),
         "gain_over_baseline": 1 - mean_of(scores(cells, ours)),
         "gain_over_simple": 1 - mean_of(gains),
-        "gain_low95": 1 - high,
-        "gain_high95": 1 - low,
+        "gain_low95": low,
+        "gain_high95": high,
     }
 
 
@@ -301,9 +317,10 @@ def conclude(
     ours = next(line for line in ranked if line["policy"] in LEARNED)
     ratios = against(cells, ours["policy"], cheap["policy"])
     over = against(cells, ours["policy"], plain_of(ranked)["policy"])
-    low, high = interval(ratios)
-    beside = f"{percent(1 - mean_of(ratios))} ({percent(1 - high)} to {percent(1 - low)}) over {cheap['policy']}"
-    if interval(over)[1] < 1 and 1 - mean_of(over) >= WORTHWHILE:
+    low, high = interval(cells, ratios)
+    model = dict(zip(("gain", "low95", "high95"), (1 - mean_of(ratios), *ends(low, high)), strict=True))
+    beside = f"{gain_of(model)} over {cheap['policy']}"
+    if interval(cells, over)[1] < 1 and 1 - mean_of(over) >= WORTHWHILE:
         chosen, headline = ours, f"Worth installing: {ours['policy']} beats what can be deployed without a model."
     elif low < 1 - WORTHWHILE:
         chosen, headline = cheap, f"It depends on the device: begin with {cheap['policy']}."
@@ -316,8 +333,8 @@ def conclude(
         f"{percent(chosen['extra_io_share'])} extra reads. The model ({ours['policy']}) gains {beside}. Deploy it by: "
         f"{way.command} ({way.place}). {sureness(doubt)}"
     )
-    recommendation = dict(chosen) | {"command": way.command, "model_gain": 1 - mean_of(ratios)}
-    recommendation |= {"model_low95": 1 - high, "model_high95": 1 - low, "model_policy": ours["policy"]}
+    recommendation = dict(chosen) | {"command": way.command, "model_policy": ours["policy"]}
+    recommendation |= {f"model_{name}": value for name, value in model.items()}
     return headline, text, recommendation | sure(doubt)
 
 
@@ -332,8 +349,9 @@ def near(line: dict[str, Any], best: dict[str, Any]) -> bool:
 
 
 def gain_of(line: dict[str, Any]) -> str:
-    """A gain with its interval."""
-    return f"{percent(line['gain'])} ({percent(line['low95'])} to {percent(line['high95'])})"
+    """A gain with its interval, where that is known."""
+    within = "" if line["low95"] is None else f" ({percent(line['low95'])} to {percent(line['high95'])})"
+    return f"{percent(line['gain'])}{within}"
 
 
 def percent(share: float) -> str:

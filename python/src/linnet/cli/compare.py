@@ -255,20 +255,25 @@ def whatif_command(
         console.print(f"report: {report}")
 
 
+def cell(value: float | str | None, share: bool) -> float | str:
+    """A value of a table; what is not known is a dash."""
+    return "-" if value is None else percent(value, 0) if share else value
+
+
 def show_verdict(verdict: Verdict) -> None:
     """Print the result for each device-wide share, then the answer."""
     for experiment, outcomes in verdict.experiments:
         show_outcomes(experiment, outcomes)
     if verdict.summary:
         shares = ("share", "headroom", "gain_over_baseline", "gain_over_simple", "gain_low95", "gain_high95")
-        rows = [[percent(v, 0) if k in shares else v for k, v in row.items()] for row in verdict.summary]
+        rows = [[cell(v, k in shares) for k, v in row.items()] for row in verdict.summary]
         table(
             "\nby device-wide share: how much of the drive's internal work blocks the whole drive",
             [k.replace("_", " ") for k in verdict.summary[0]],
             rows,
         )
     gains = ("gain", "low95", "high95", "extra_io_share")
-    rows = [[percent(v, 0) if k in gains else v for k, v in line.items()] for line in verdict.candidates]
+    rows = [[cell(v, k in gains) for k, v in line.items()] for line in verdict.candidates]
     names = [k.replace("_", " ") for k in verdict.candidates[0]]
     table(
         "\nwhat you can deploy, over all shares and seeds, against reading each stream's own drive", names, rows, left=2
