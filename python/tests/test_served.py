@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Drives served over NBD from Python."""
 
+import json
+import socket
+import struct
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
-from linnet import Trace
-from linnet._native import Device, Server, replay
+from linnet import FitSettings, Trace, fit
+from linnet._native import Device, PolicyError, Server, check_replay_policy, replay
 
 
 def load(ios: int) -> Trace:
-    """Reads and writes of 4 and 8 KiB, 2 ms apart."""
+    """Reads and writes of 4 and 8 KiB, 67 us apart."""
     number = np.arange(ios)
     return Trace.from_columns(
         "load",
-        arrive_ns=(number * 2_000_000).astype(np.uint64),
+        arrive_ns=(number * 66_667).astype(np.uint64),
         op=(number % 3 == 1).astype(np.uint8),
         offset_bytes=(number * 65_536).astype(np.uint64),
         size_bytes=np.where(number % 2, 4096, 8192).astype(np.uint32),
@@ -35,9 +40,10 @@ def answered(server: Server, drive: str, numbers: range) -> dict[str, np.ndarray
 
 def test_a_server_tells_the_requests_of_a_drive(tmp_path: Path) -> None:
     drives = [(name, Device("sata", seed=i, precondition=False)) for i, name in enumerate(("a", "b"))]
-    server = Server(drives, unix=tmp_path / "sock", log_len=60)
+    server = Server(drives, unix=tmp_path / "sock", log_len=60, time_scale=30)
     assert len(server.requests("a")["op"]) == 0
-    replay(server.uris, [load(100), load(1)], "baseline", [])
+    # As slow as this, no thread that stalls sends a read elsewhere.
+    replay(server.uris, [load(100), load(1)], "baseline", [], time_scale=30, writes_to_all=False)
     seen = answered(server, "a", range(40, 100))
     assert len(seen["op"]) == 60, "the last 60 of 100"
     order = np.argsort(seen["offset_bytes"])
@@ -52,3 +58,70 @@ def test_a_server_tells_the_requests_of_a_drive(tmp_path: Path) -> None:
         server.requests("c")
     server.stop()
     assert server.requests("a") is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        ("oracle", "real ones give none"),
+        ("linnos", "network of drive 0: give a model"),
+        ("linnet-best", "trees of drive 0: give a model"),
+        ("hedge-p95", "95th percentile of drive 0: give a model"),
+        ("fastest", "unknown policy"),
+    ],
+)
+def test_a_replay_refuses_policies_that_would_run_as_another(policy: str, why: str) -> None:
+    with pytest.raises(PolicyError, match=why):
+        check_replay_policy(policy, [], 2)
+
+
+def test_a_replay_with_a_model_runs_what_the_model_has(made: Trace) -> None:
+    (fitted,) = fit([made], settings=FitSettings(epochs=1))
+    for policy in ("linnos", "linnet-best", "hedge-p95", "ewma-inflight"):
+        check_replay_policy(policy, [fitted.model], 1)
+
+
+def refusing(listener: socket.socket) -> None:
+    """An NBD server of one export, which answers every request with EIO."""
+    peer, _ = listener.accept()
+    with peer:
+        peer.sendall(b"NBDMAGIC" + b"IHAVEOPT" + struct.pack(">H", 3))
+
+        def take(size: int) -> bytes:
+            got = b""
+            while len(got) < size:
+                if not (piece := peer.recv(size - len(got))):
+                    raise EOFError
+                got += piece
+            return got
+
+        take(4 + 8 + 4)
+        take(struct.unpack(">I", take(4))[0])
+        reply = struct.pack(">QI", 0x3E889045565A9, 7)
+        peer.sendall(reply + struct.pack(">IIHQH", 3, 12, 0, 1 << 30, 1) + reply + struct.pack(">II", 1, 0))
+        with suppress(EOFError, OSError):
+            while True:
+                _, _, command, cookie, _, size = struct.unpack(">IHHQQI", take(28))
+                if command == 2:
+                    return
+                take(size if command == 1 else 0)
+                peer.sendall(struct.pack(">IIQ", 0x67446698, 5, cookie))
+
+
+def test_reads_without_an_answer_are_told_and_counted_at_the_tail(linnet, tmp_path: Path) -> None:
+    where = tmp_path / "t.parquet"
+    load(10).write(where)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "sock"))
+        listener.listen()
+        thread = threading.Thread(target=refusing, args=(listener,))
+        thread.start()
+        uri = f"nbd+unix:///a?socket={tmp_path}/sock"
+        done = linnet("replay", "-t", where, "-u", uri, "--overwrite", "--json")
+        thread.join(60)
+    assert done.returncode == 1, done.stderr
+    (row,) = json.loads(done.stdout)["rows"]
+    assert (row["reads_failed"], row["writes_failed"], row["errors"]) == (7, 3, 10)
+    assert row["p50_us"] >= 1_000_000, "the time limit of a read"
+    assert row["false_revoke"] is None and row["writes"] == "all"
+    assert "7 of 7 reads and 3 writes failed" in " ".join(done.stderr.split())

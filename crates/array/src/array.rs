@@ -125,6 +125,11 @@ impl Array {
         &self.placement
     }
 
+    /// The longest that a copy of a read is waited for.
+    pub fn read_timeout_ns(&self) -> Nanos {
+        self.config.read_timeout_ns
+    }
+
     /// The policy.
     pub fn policy(&self) -> &dyn Policy {
         &*self.policy
@@ -320,7 +325,7 @@ impl Array {
                 out.push(Output::Complete { tag, stream, tenant, op, arrive_ns, latency_ns: now - arrive_ns });
             } else {
                 *(if op.is_read() { &mut self.counters.reads_failed } else { &mut self.counters.writes_failed }) += 1;
-                out.push(Output::Fail { tag, stream, op });
+                out.push(Output::Fail { tag, stream, tenant, op, arrive_ns });
             }
         }
         self.slab.remove(index);

@@ -8,11 +8,14 @@
 //! the same run and the same hash.
 //!
 //! Arrivals keep their absolute times. If a driver in real time is late, the delay counts as latency for the user: a
-//! run that waited for answers before it sent more would hide the tail.
+//! run that waited for answers before it sent more would hide the tail. That it comes late to an answer does not count.
+//! The array itself hears of both when they are handled, because its time must not go back.
 
 mod arrivals;
 mod flights;
 mod result;
+
+use std::collections::HashMap;
 
 use linnet_sim::{EventQueue, VirtualClock};
 use linnet_types::{Clock, Device, End, Ended, IoRecord, Nanos, Op, Outcome, Request, Thresholds, Waited};
@@ -38,7 +41,7 @@ pub enum Input {
         stream: usize,
         /// The request.
         request: Request,
-        /// Its arrival time: now, unless the driver is late.
+        /// Its arrival time: now, unless the driver is late. The array takes it to arrive now.
         arrive_ns: Nanos,
     },
     /// A copy completed.
@@ -136,11 +139,13 @@ pub fn drive<C: Clock, D: Device, O: Observer>(
     result.reads.arrive_ns.reserve(reads);
     result.reads.stream.reserve(reads);
     result.reads.tenant.reserve(reads);
+    let limit_ns = array.read_timeout_ns();
     let mut driver = Driver {
         array,
         clock,
         devices,
         timers: EventQueue::new(),
+        late: HashMap::new(),
         flights: Flights::default(),
         order: 0,
         ended: Vec::with_capacity(64),
@@ -153,7 +158,7 @@ pub fn drive<C: Clock, D: Device, O: Observer>(
         observer,
     };
     driver.run(&mut Arrivals::new(streams))?;
-    driver.complete_log();
+    driver.complete_log(limit_ns)?;
     driver.result.counters = *driver.array.counters();
     Ok(driver.result)
 }
@@ -178,6 +183,8 @@ struct Driver<'a, C, D, O> {
     clock: &'a mut C,
     devices: &'a mut [D],
     timers: EventQueue<(u64, TimerId)>,
+    /// By how much requests reached the array late, by tag; none in virtual time.
+    late: HashMap<u64, Nanos>,
     flights: Flights,
     /// Submits and timers so far.
     order: u64,
@@ -214,7 +221,7 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
             if due.is_some_and(|due| due <= now) {
                 self.gather(now);
                 for i in 0..self.ready.len() {
-                    self.happen(now, self.ready[i].event);
+                    self.happen(now, self.ready[i]);
                     if arrival.is_none() && self.array.live() == 0 {
                         break;
                     }
@@ -281,11 +288,14 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         self.arrived += 1;
         self.note(now, 1, tag);
         self.observer.input(now, &Input::Arrive { tag, stream, request, arrive_ns });
-        self.array.arrive(arrive_ns, tag, stream, &request, &Peek(self.devices), &mut self.out);
-        self.carry_out(now);
+        if now > arrive_ns {
+            self.late.insert(tag, now - arrive_ns);
+        }
+        self.array.arrive(now, tag, stream, &request, &Peek(self.devices), &mut self.out);
+        self.carry_out(now, now);
     }
 
-    fn happen(&mut self, now: Nanos, event: Event) {
+    fn happen(&mut self, now: Nanos, Ready { at_ns, event, .. }: Ready) {
         let (kind, name, input) = match event {
             Event::Ended(copy, End::Done) => (2, copy.0, Input::Completed(copy)),
             Event::Ended(copy, End::Failed) => (3, copy.0, Input::Failed(copy)),
@@ -302,12 +312,13 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
             Event::Ended(copy, End::Cancelled) => self.array.cancelled(now, copy, &mut self.out),
             Event::Timer(timer) => self.array.timer(now, timer, &Peek(self.devices), &mut self.out),
         }
-        self.carry_out(now);
+        self.carry_out(now, at_ns);
     }
 
-    fn carry_out(&mut self, now: Nanos) {
+    /// `at_ns` is when the event came that the outputs follow, at or before `now`.
+    fn carry_out(&mut self, now: Nanos, at_ns: Nanos) {
         for i in 0..self.out.len() {
-            let output = self.out[i];
+            let output = self.as_seen(self.out[i], now - at_ns);
             self.observer.output(now, &output);
             match output {
                 Output::Submit { device, copy, request, .. } => self.submit(now, device, copy, &request),
@@ -336,6 +347,26 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         self.observer.step(now, &self.array);
     }
 
+    /// What the user sees of the end of a request that reached the array late, or whose answer was handled this late.
+    fn as_seen(&mut self, output: Output, behind_ns: Nanos) -> Output {
+        let (Output::Complete { tag, .. } | Output::Fail { tag, .. }) = output else { return output };
+        let late_ns = if self.late.is_empty() { 0 } else { self.late.remove(&tag).unwrap_or(0) };
+        match output {
+            Output::Complete { tag, stream, tenant, op, arrive_ns, latency_ns } => Output::Complete {
+                tag,
+                stream,
+                tenant,
+                op,
+                arrive_ns: arrive_ns - late_ns,
+                latency_ns: (latency_ns + late_ns).saturating_sub(behind_ns),
+            },
+            Output::Fail { tag, stream, tenant, op, arrive_ns } => {
+                Output::Fail { tag, stream, tenant, op, arrive_ns: arrive_ns - late_ns }
+            }
+            other => other,
+        }
+    }
+
     fn submit(&mut self, now: Nanos, device: usize, copy: CopyId, request: &Request) {
         self.note(now, 5 + device as u64, copy.0);
         let place = if self.log { self.result.log[device].len() } else { 0 };
@@ -355,16 +386,24 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         }
     }
 
-    /// Waits in virtual time for copies that the array no longer waits for, because the log needs their latencies.
-    fn complete_log(&mut self) {
+    /// Waits for copies that the array no longer waits for, because the log needs their latencies. Real devices, of which
+    /// no answer is known in advance, are given up `limit_ns` after the run.
+    fn complete_log(&mut self, limit_ns: Nanos) -> Result<(), Error> {
+        let limit = self.result.end_ns.saturating_add(limit_ns);
         while self.log && self.flights.len() > 0 {
             let due = self.devices.iter_mut().filter_map(D::next_due).min();
-            if self.clock.wait(due) != Waited::Ready {
-                return;
+            match self.clock.wait(due.or(Some(limit))) {
+                Waited::Ready => {}
+                Waited::Idle => self.progress()?,
+                Waited::Never => return Ok(()),
             }
             let now = self.clock.now();
+            if due.is_none() && now >= limit {
+                return Ok(());
+            }
             self.gather(now);
         }
+        Ok(())
     }
 
     fn note(&mut self, now: Nanos, kind: u64, name: u64) {

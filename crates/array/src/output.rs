@@ -51,8 +51,12 @@ pub enum Output {
         tag: u64,
         /// Its stream.
         stream: usize,
+        /// Its tenant.
+        tenant: u32,
         /// Read or write.
         op: Op,
+        /// When it arrived.
+        arrive_ns: Nanos,
     },
     /// Call [`crate::Array::timer`] with this name at this time or soon after.
     SetTimer {

@@ -53,7 +53,7 @@ fn of_preset(name: &str, device_wide_share: Option<f64>) -> PyResult<DeviceParam
 }
 
 /// The policy that needs foresight of every replica.
-const ORACLE: &str = "oracle";
+pub const ORACLE: &str = "oracle";
 
 /// Devices of presets or parameter files of one engine, preconditioned once; every run starts from copies of them.
 #[pyclass(name = "Array", module = "linnet", frozen)]
@@ -233,7 +233,7 @@ impl PyRun {
     }
 
     /// The same run for drives without foresight, which cannot count false revokes.
-    fn without_foresight(self) -> Self {
+    pub fn without_foresight(self) -> Self {
         PyRun { foresight: false, ..self }
     }
 }
@@ -287,6 +287,8 @@ impl PyRun {
             ("revokes", c.revokes),
             ("forced_submits", c.forced_submits),
             ("failovers", c.failovers),
+            ("errors", c.errors),
+            ("timeouts", c.timeouts),
             ("hedges", c.hedges),
             ("hedges_won", c.hedges_won),
             ("probes", c.probes),

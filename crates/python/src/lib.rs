@@ -55,7 +55,7 @@ mod _native {
     #[pymodule_export]
     use crate::output::PyOutput;
     #[pymodule_export]
-    use crate::replay::replay;
+    use crate::replay::{check_replay_policy, replay};
     #[pymodule_export]
     use crate::serve::PyServer;
     #[pymodule_export]

@@ -1,23 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replays traces in real time on NBD exports.
 
-use linnet_array::Config;
+use linnet_array::{Config, DeviceModel, WriteMode};
 use linnet_replay::{Error, Options};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
-use crate::array::PyRun;
+use crate::array::{ORACLE, PyRun, check_policy};
 use crate::errors;
 use crate::model::PyModel;
 use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::trace::PyTrace;
 
+/// Raises PolicyError for a policy that real drives with these models cannot run as what it is called: an unknown one,
+/// the oracle, and one that decides by what a model lacks. `models` has one for each of the drives, or none.
+#[pyfunction]
+pub fn check_replay_policy(name: &str, models: Vec<PyRef<'_, PyModel>>, drives: usize) -> PyResult<()> {
+    check_policy(name)?;
+    if name == ORACLE {
+        return Err(errors::PolicyError::new_err("oracle asks drives for answers in advance, and real ones give none"));
+    }
+    let learned = if models.is_empty() {
+        vec![DeviceModel::default(); drives]
+    } else {
+        models.iter().map(|model| model.learned()).collect()
+    };
+    match linnet_array::missing(name, &learned) {
+        Some((device, what)) if models.is_empty() => {
+            Err(errors::PolicyError::new_err(format!("{name} needs the {what} of drive {device}: give a model of it")))
+        }
+        Some((device, what)) => Err(errors::PolicyError::new_err(format!(
+            "{name} needs the {what} of drive {device}, which its model does not have"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Replays one trace for each export under `policy`, in real time; `time_scale` is wall time divided by trace time.
-/// Writes overwrite the exports. Returns the run and the delays of submits (ns, sorted). `progress(I/Os sent)` may
+/// Writes overwrite the exports: every one, or with `writes_to_all` false the stream's own. Returns the run, the delays
+/// of submits (ns, sorted), and how many I/Os were folded and cut to the size of their export. `progress(I/Os sent)` may
 /// return False to stop.
 #[pyfunction]
-#[pyo3(signature = (uris, streams, policy, models, time_scale = 1.0, seed = 0, progress = None))]
+#[pyo3(signature = (uris, streams, policy, models, time_scale = 1.0, writes_to_all = true, seed = 0, progress = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn replay(
     py: Python<'_>,
@@ -26,13 +51,15 @@ pub fn replay(
     policy: &str,
     models: Vec<PyRef<'_, PyModel>>,
     time_scale: f64,
+    writes_to_all: bool,
     seed: u64,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(PyRun, Vec<u64>)> {
+) -> PyResult<(PyRun, Vec<u64>, (u64, u64))> {
     if !(0.001..=1e6).contains(&time_scale) {
         return Err(PyValueError::new_err(format!("time_scale is {time_scale}; give 0.001 to 1000000")));
     }
-    let config = Config { replicas: uris.len(), seed, ..Config::default() };
+    let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
+    let config = Config { replicas: uris.len(), seed, write_mode, ..Config::default() };
     let setup = Setup::new(&streams, &models, config)?;
     let policy = setup.policy(policy)?;
     let options = Options { array: config, time_scale };
@@ -45,7 +72,8 @@ pub fn replay(
         Ok(outcome) => {
             let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
             let reads = (outcome.latency_ns, outcome.tenant);
-            Ok((PyRun::new(reads, outcome.counters, Vec::new(), outcome.log, names), outcome.lateness_ns))
+            let run = PyRun::new(reads, outcome.counters, Vec::new(), outcome.log, names).without_foresight();
+            Ok((run, outcome.lateness_ns, (outcome.folded, outcome.cut)))
         }
         Err(Error::Interrupted { .. }) => Err(progress.error(PyKeyboardInterrupt::new_err("the replay was stopped"))),
         Err(error) => Err(errors::DeviceError::new_err(error.to_string())),

@@ -95,7 +95,7 @@ impl NbdDevice {
     /// Fails all requests in flight, because the connection is lost.
     fn lose(&mut self, at_ns: Nanos, error: io::Error) {
         self.lost = true;
-        self.losses.add(self.number, error);
+        self.losses.add(self.number, self.sender.failure().unwrap_or(error));
         let held = std::mem::take(&mut self.inside);
         self.ended.extend(held.into_iter().map(|token| Ended { token, at_ns, end: End::Failed }));
     }

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs a replay: the array's driver with NBD exports and the real-time clock.
 
-use linnet_array::{Config, Counters, Error as ArrayError, Input, Observer, Policy, Progress, RunOptions, run_on};
-use linnet_types::{IoRecord, Nanos, Thresholds};
+use std::io;
+use std::num::NonZeroU64;
+
+use linnet_array::{
+    Config, Counters, Error as ArrayError, Input, Observer, Output, Policy, Progress, RunOptions, run_on,
+};
+use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 use crate::Error;
 use crate::clock::WallClock;
 use crate::device::{Losses, NbdDevice};
-use crate::nbd::connect;
+use crate::nbd::{connect, placed};
 
 /// Settings of a replay.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +26,8 @@ pub struct Options {
 /// The result of a replay. Times are trace time: real time divided by the time scale.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Latency of every answered read, from its arrival in the trace to its answer.
+    /// Latency of every read, from its arrival in the trace to its answer. A read that no export answered counts with
+    /// the time until it was given up, and at least with its time limit: without it, the tail would look short.
     pub latency_ns: Vec<Nanos>,
     /// The tenant of each of these reads.
     pub tenant: Vec<u32>,
@@ -31,6 +37,10 @@ pub struct Outcome {
     pub log: Vec<Vec<IoRecord>>,
     /// How late each I/O was sent, sorted.
     pub lateness_ns: Vec<Nanos>,
+    /// I/Os of the streams that lie beyond the end of their export and were sent to where they are modulo its size.
+    pub folded: u64,
+    /// I/Os that were shortened, at the end of their export or to the longest request that every server accepts.
+    pub cut: u64,
 }
 
 /// Measures how late I/Os are sent, and stops the run when the connection to an export is lost.
@@ -38,6 +48,9 @@ struct Recorder<'a> {
     progress: &'a mut dyn FnMut(u64) -> bool,
     losses: &'a Losses,
     lateness_ns: Vec<Nanos>,
+    read_timeout_ns: Nanos,
+    /// Latency and tenant of each read without an answer.
+    unanswered: Vec<(Nanos, u32)>,
 }
 
 impl Observer for Recorder<'_> {
@@ -50,13 +63,39 @@ impl Observer for Recorder<'_> {
             self.lateness_ns.push(now.saturating_sub(arrive_ns));
         }
     }
+
+    fn output(&mut self, now: Nanos, output: &Output) {
+        if let Output::Fail { op: Op::Read, tenant, arrive_ns, .. } = *output {
+            self.unanswered.push((now.saturating_sub(arrive_ns).max(self.read_timeout_ns), tenant));
+        }
+    }
+}
+
+/// Timers of this thread expire on time, and not when the kernel finds it convenient, until this is dropped.
+struct Punctual(Option<u64>);
+
+impl Punctual {
+    fn new() -> Punctual {
+        let before = rustix::thread::current_timer_slack().ok();
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        Punctual(before)
+    }
+}
+
+impl Drop for Punctual {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(before));
+        }
+    }
 }
 
 /// Replays `streams` (stream i has export i as its primary) through an array of NBD exports.
 ///
 /// # Errors
-/// An export that cannot be reached or whose connection is lost, lists of different lengths, settings that the array
-/// refuses, and a stop requested by `progress`, which gets the number of I/Os sent.
+/// An export that cannot be reached or whose connection is lost, one that refuses writes if there are any, lists of
+/// different lengths, settings that the array refuses, and a stop requested by `progress`, which gets the number of I/Os
+/// sent.
 pub fn replay(
     uris: &[String],
     streams: &[&[IoRecord]],
@@ -69,6 +108,13 @@ pub fn replay(
         return Err(Error::Count { exports: uris.len(), streams: streams.len(), thresholds: thresholds.len() });
     }
     let connections = uris.iter().map(|uri| connect(uri)).collect::<Result<Vec<_>, _>>()?;
+    let writes = streams.iter().any(|records| records.iter().any(|record| record.op == Op::Write));
+    if let Some(device) = connections.iter().position(|(sender, _)| sender.read_only).filter(|_| writes) {
+        let source = io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the export is read-only, and there are writes");
+        return Err(Error::Io { device, source });
+    }
+    let sizes: Vec<u64> = connections.iter().map(|(sender, _)| sender.size_bytes).collect();
+    let (folded, cut) = altered(streams, &sizes);
     let losses = Losses::default();
     let (mut clock, bell) = WallClock::new(options.time_scale);
     let epoch = clock.epoch();
@@ -76,20 +122,38 @@ pub fn replay(
     let mut devices: Vec<NbdDevice> = connections.into_iter().enumerate().map(device).collect();
     // Only the devices hold the bell now: when their threads have ended, the clock stops waiting.
     drop(bell);
-    let mut recorder = Recorder { progress, losses: &losses, lateness_ns: Vec::new() };
+    let read_timeout_ns = options.array.read_timeout_ns;
+    let mut recorder =
+        Recorder { progress, losses: &losses, lateness_ns: Vec::new(), read_timeout_ns, unanswered: Vec::new() };
+    let _punctual = Punctual::new();
     let settings = RunOptions { array: options.array, log: true };
     let result = run_on(&mut clock, &mut devices, streams, thresholds, policy, &settings, &mut recorder);
     if let Some((device, source)) = losses.first() {
         return Err(Error::Io { device, source });
     }
-    let mut lateness_ns = recorder.lateness_ns;
+    let Recorder { mut lateness_ns, unanswered, .. } = recorder;
     lateness_ns.sort_unstable();
     match result {
         Ok(run) => {
-            let (latency_ns, tenant) = (run.reads.latency_ns, run.reads.tenant);
-            Ok(Outcome { latency_ns, tenant, counters: run.counters, log: run.log, lateness_ns })
+            let (mut latency_ns, mut tenant) = (run.reads.latency_ns, run.reads.tenant);
+            latency_ns.extend(unanswered.iter().map(|one| one.0));
+            tenant.extend(unanswered.iter().map(|one| one.1));
+            Ok(Outcome { latency_ns, tenant, counters: run.counters, log: run.log, lateness_ns, folded, cut })
         }
         Err(ArrayError::Interrupted { done, total }) => Err(Error::Interrupted { done, total }),
         Err(error) => Err(Error::Array(error)),
     }
+}
+
+/// How many I/Os lie beyond the end of their stream's export, and how many are shortened there.
+fn altered(streams: &[&[IoRecord]], sizes: &[u64]) -> (u64, u64) {
+    let mut altered = (0, 0);
+    for (records, &size_bytes) in streams.iter().zip(sizes) {
+        for record in *records {
+            let (_, length) = placed(&record.request(), size_bytes);
+            altered.0 += u64::from(record.offset_bytes >= size_bytes);
+            altered.1 += u64::from(length < record.size_bytes);
+        }
+    }
+    altered
 }

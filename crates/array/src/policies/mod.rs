@@ -117,6 +117,24 @@ pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Bo
     })
 }
 
+/// What the policy of this name decides by and a device's model does not have, with the number of the device. [`policy`]
+/// makes a policy all the same, in which a rule that lacks something is not applied.
+pub fn missing(name: &str, learned: &[DeviceModel]) -> Option<(usize, &'static str)> {
+    type Lacks = fn(&DeviceModel) -> bool;
+    let (what, lacks): (&str, Lacks) = match name {
+        "linnos" | "linnos+hl" => ("network", |device| device.network.is_none()),
+        "linnos+h99" => {
+            ("network and 99th percentile", |device| device.network.is_none() || device.thresholds.latency_ns_p99 == 0)
+        }
+        "trees-only" | "linnet-best" | "linnet-expected" | "linnet+hl" => ("trees", |device| device.trees.is_none()),
+        "ewma-hedged" | "hedge-p95" => ("95th percentile", |device| device.thresholds.latency_ns_p95 == 0),
+        "dynamic-snitch" => ("99th percentile", |device| device.thresholds.latency_ns_p99 == 0),
+        "hedge-ip" | "heur-sim" | "heur-adv" => ("inflection point", |device| device.thresholds.inflection_ns == 0),
+        _ => return None,
+    };
+    learned.iter().position(lacks).map(|device| (device, what))
+}
+
 fn networks(learned: &[DeviceModel]) -> Result<Vec<Option<Network>>, Error> {
     let check = |(device, learned): (usize, &DeviceModel)| match &learned.network {
         Some(network) if network.inputs() != DIGITS || network.outputs() != 2 => {
@@ -178,6 +196,29 @@ mod tests {
         assert_eq!(named, linnet_core::policy_names());
         assert_eq!(named, ["baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best"]);
         assert!(named.iter().all(|name| POLICIES.contains(name)));
+    }
+
+    #[test]
+    fn what_a_policy_lacks_is_known_with_the_device() {
+        let thresholds =
+            Thresholds { inflection_ns: 1, latency_ns_p95: 1, latency_ns_p99: 1, hedge_ns: 1, ..Thresholds::default() };
+        let known = DeviceModel { thresholds, ..DeviceModel::default() };
+        let lacking = |learned: &[DeviceModel]| -> Vec<(&str, usize)> {
+            let lacks = |&name: &&'static str| missing(name, learned).map(|(device, _)| (name, device));
+            POLICIES.iter().filter_map(lacks).collect()
+        };
+        let of_models = |device| {
+            ["linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet-expected", "linnet+hl"]
+                .map(|name| (name, device))
+        };
+        assert_eq!(lacking(&[known.clone(), known.clone()]), of_models(0));
+        let trees = Trees::new(&[], 0).ok();
+        assert_eq!(lacking(&[DeviceModel { trees, ..known.clone() }, known.clone()])[3..], of_models(1)[3..]);
+        assert_eq!(missing("hedge-p95", &[known, DeviceModel::default()]), Some((1, "95th percentile")));
+        let without = lacking(&[DeviceModel::default()]);
+        let rules = ["ewma-hedged", "dynamic-snitch", "hedge-p95", "hedge-ip", "heur-sim", "heur-adv"];
+        assert!(rules.iter().all(|&rule| without.contains(&(rule, 0))), "{without:?}");
+        assert_eq!(without.len(), rules.len() + 7);
     }
 
     #[test]

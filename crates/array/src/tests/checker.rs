@@ -62,7 +62,7 @@ impl Told {
     }
 
     fn fails(&mut self, tag: u64, op: Op) -> &mut Told {
-        self.0.output(0, &Output::Fail { tag, stream: 0, op });
+        self.0.output(0, &Output::Fail { tag, stream: 0, tenant: 0, op, arrive_ns: 0 });
         self
     }
 

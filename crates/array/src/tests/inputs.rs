@@ -106,7 +106,7 @@ fn a_write_to_all_is_answered_with_its_last_copy_and_fails_with_all() {
         }
         let (tag, stream, op, arrive_ns) = (now, 0, Op::Write, now);
         let answered = Output::Complete { tag, stream, tenant: 0, op, arrive_ns, latency_ns: 300 };
-        let failed = Output::Fail { tag, stream, op };
+        let failed = Output::Fail { tag, stream, tenant: 0, op, arrive_ns };
         assert_eq!(out, [if first_fails && last_fails { failed } else { answered }]);
     }
     assert_eq!((array.live(), array.counters().writes_failed), (0, 1));

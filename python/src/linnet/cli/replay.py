@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from linnet import _native
 from linnet._native import Model, Trace
-from linnet.cli.options import AsJson, Format, Seed, Traces, load_all, parse_policies
-from linnet.cli.output import Bars, console, number, print_json, table
+from linnet.cli.options import AsJson, Format, Seed, Traces, Writes, WritesTo, load_all, parse_policies
+from linnet.cli.output import Bars, print_json, table, warn
 from linnet.experiment import spread
+
+FAILED = ("reads_failed", "writes_failed")
 
 
 def replay_command(
@@ -31,6 +33,7 @@ def replay_command(
         list[Path] | None, typer.Option("--model", "-m", help="Model file: one per drive, or one for all.")
     ] = None,
     time_scale: Annotated[float, typer.Option(help="Seconds of real time per second of the trace.", min=0.001)] = 1.0,
+    writes: WritesTo = Writes.all,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="The drives may be overwritten: the trace has writes.")
     ] = False,
@@ -40,8 +43,10 @@ def replay_command(
 ) -> None:
     """Replay traces in real time on drives served over NBD, under a policy.
 
-    I/Os are sent at their recorded times, and the output says how late they were sent. Serve modelled drives with
-    `linnet ssd serve` and the same --time-scale.
+    I/Os are sent at their recorded times, and the output says how late they were sent. A read that no drive answers
+    counts with the time until it was given up; the exit status is then 1, as with writes that fail. Serve modelled
+    drives with `linnet ssd serve` and the same --time-scale. Policies run one after the other, each on the drives as
+    the one before left them.
 
     Example: [bold]linnet replay -t a.csv -u 'nbd+unix:///drive0?socket=drives.sock' --policy baseline --overwrite[/]
     """
@@ -49,6 +54,8 @@ def replay_command(
     models = [Model.load(path) for path in model or []]
     if len(models) == 1:
         models *= len(uri)
+    for name in chosen:
+        _native.check_replay_policy(name, models, len(uri))
     with Bars() as bars:
         streams = spread(load_all(trace, format, bars), len(uri))
         refuse_writes(streams, overwrite)
@@ -60,12 +67,44 @@ def replay_command(
                 step(done)  # type: ignore[operator]
                 return True
 
-            run, late = _native.replay(list(uri), streams, name, models, time_scale, seed, count)
+            run, late, (folded, cut) = _native.replay(
+                list(uri), streams, name, models, time_scale, writes is Writes.all, seed, count
+            )
             lateness = {"late_us_p50": late[len(late) // 2] / 1000, "late_us_p99": late[len(late) * 99 // 100] / 1000}
-            rows.append({"policy": name, "time_scale": time_scale} | run.row() | (lateness if late else {}))
+            counts = run.counters()
+            rows.append(
+                {"policy": name, "time_scale": time_scale, "writes": writes.value}
+                | run.row()
+                | {key: counts[key] for key in (*FAILED, "errors", "timeouts", "failovers")}
+                | {"folded": folded, "cut": cut}
+                | (lateness if late else {})
+            )
+    failed = told_failures(rows)
     if json:
         print_json({"rows": rows, "seed": seed})
-        return
+    else:
+        show(rows, len(uri))
+    if failed:
+        raise typer.Exit(1)
+
+
+def told_failures(rows: list[dict[str, Any]]) -> bool:
+    """Warn of what was not answered, and of requests that are not those of the trace; whether anything failed."""
+    for row in rows:
+        if any(row[key] for key in FAILED):
+            warn(
+                f"{row['policy']}: {row['reads_failed']:,} of {row['reads']:,} reads and {row['writes_failed']:,} "
+                f"writes failed, after {row['errors']:,} errors and {row['timeouts']:,} time-outs of drives"
+            )
+    if rows and rows[0]["folded"]:
+        warn(f"{rows[0]['folded']:,} I/Os lie beyond the end of their drive and went to where they are modulo its size")
+    if rows and rows[0]["cut"]:
+        warn(f"{rows[0]['cut']:,} I/Os were shortened, at the end of their drive or to 32 MiB")
+    return any(row[key] for row in rows for key in FAILED)
+
+
+def show(rows: list[dict[str, Any]], drives: int) -> None:
+    """The rows as a table."""
     shown = [
         "policy",
         "reads",
@@ -76,12 +115,12 @@ def replay_command(
         "p999_us",
         "extra_io",
         "revokes",
+        "reads_failed",
+        "late_us_p50",
         "late_us_p99",
     ]
-    table(
-        f"{len(uri)} drives in real time, latency in us of trace time", shown, [[r.get(k) for k in shown] for r in rows]
-    )
-    console.print(f"[dim]sent late by p50 {number(rows[0].get('late_us_p50'))} us[/]", markup=True)
+    title = f"{drives} drives in real time, latency in us of trace time"
+    table(title, shown, [[r.get(k) for k in shown] for r in rows])
 
 
 def refuse_writes(streams: list[Trace], overwrite: bool) -> None:
