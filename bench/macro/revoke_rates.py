@@ -13,7 +13,7 @@ from pathlib import Path
 
 from linnet import Trace
 from linnet.studies.revokes import revoke_rates
-from linnet.studies.worth import without_ties
+from linnet.traces import without_ties
 
 sys.path.insert(0, str(Path(__file__).parent))
 from real_accuracy import FILES

@@ -4,8 +4,10 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import device_trace
-from linnet import FitSettings, LearnError, Model, ModelError, evaluate, fit, inflection_point
+from linnet import FitSettings, LearnError, Model, ModelError, Trace, evaluate, fit, inflection_point
 from linnet._native import Array, inflight_rows, synth
+from linnet.cli.learn import measured
+from linnet.cli.output import Bars
 from linnet.estimator import LinnosClassifier
 from linnet.learning import SCHEMAS
 
@@ -130,6 +132,35 @@ def test_trees_of_different_devices_may_predict_one_event() -> None:
     )
     assert [one.report["slow_above_us"] for one in given] == [123.456] * 2
     assert [one.model.thresholds for one in alike] == [one.model.thresholds for one in own]
+
+
+def test_trees_are_tested_by_the_latency_that_they_were_fitted_with() -> None:
+    trace = device_trace(0, 2000)
+    (given,) = fit([trace], settings=FitSettings(epochs=1), slow_ns=105_000)
+    shown = evaluate(given.model, trace, 0.5, slow_ns=105_000)
+    assert shown["linnet"] == given.report["linnet"]
+    # By the inflection point fewer reads are slow.
+    assert evaluate(given.model, trace, 0.5)["linnet"]["base_rate"] > shown["linnet"]["base_rate"] + 0.1
+    assert shown["base_rate"] == evaluate(given.model, trace, 0.5)["base_rate"]
+
+
+def test_what_arrives_at_one_time_is_in_no_order_that_tells_its_latency() -> None:
+    made = device_trace(0, 4000).columns()
+    made["arrive_ns"] = made["arrive_ns"] // 10_000_000 * 10_000_000
+    # As recorders list I/Os: by completion.
+    order = np.lexsort((made["latency_ns"], made["arrive_ns"]))
+    listed = Trace.from_columns("listed", **{key: column[order] for key, column in made.items()})
+
+    def growing(trace: Trace) -> float:
+        columns = trace.columns()
+        tied = np.diff(columns["arrive_ns"].astype(np.int64)) == 0
+        return float((np.diff(columns["latency_ns"].astype(np.int64))[tied] > 0).mean())
+
+    (given,) = measured([listed], None, None, 0, Bars())
+    assert growing(listed) > 0.99 and 0.45 < growing(given) < 0.55
+    assert len(given) == len(listed) and given.has_latency
+    alone = device_trace(0)
+    assert measured([alone], None, None, 0, Bars())[0] is alone
 
 
 @pytest.mark.parametrize("both", [{"pooled": True, "shared_trees": True}, {"mean_slow": True, "slow_ns": 1}])

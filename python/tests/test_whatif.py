@@ -33,8 +33,10 @@ def cells(**ratios: float) -> list[dict[str, dict[str, Any]]]:
     return found
 
 
-def told(found: list[dict[str, dict[str, Any]]], doubt: list[str] | None = None) -> tuple[str, str, dict[str, Any]]:
-    return conclude(rank(found), found, Setup(preset="970-evo"), doubt or [])
+def told(
+    found: list[dict[str, dict[str, Any]]], doubt: list[str] | None = None, by_share: tuple[float, ...] = (0.0,)
+) -> tuple[str, str, dict[str, Any]]:
+    return conclude(rank(found), found, by_share, Setup(preset="970-evo"), doubt or [])
 
 
 def test_the_score_weighs_three_figures_and_the_extra_reads() -> None:
@@ -67,7 +69,8 @@ def test_only_seeds_count_as_repetitions() -> None:
 
 def test_one_seed_has_no_interval() -> None:
     assert interval(of_seeds(3, 3, 3), [0.8, 0.9, 0.7]) == (0.0, np.inf)
-    one = [{name: row | {"seed": 0} for name, row in cell.items()} for cell in cells(ewma_hedged=0.70, linnet_best=0.50)]
+    made = cells(ewma_hedged=0.70, linnet_best=0.50)
+    one = [{name: row | {"seed": 0} for name, row in cell.items()} for cell in made]
     _, text, found = told(one)
     assert found["low95"] is None and found["model_high95"] is None and json.dumps(found, allow_nan=False)
     assert "beats" not in told(one)[0] and "nan" not in text and "inf" not in text
@@ -95,7 +98,9 @@ def test_what_depends_is_said_to_depend_and_what_gains_nothing_is_not_worth_it()
     found = cells(ewma_hedged=0.7)
     for k, cell in enumerate(found):
         cell["linnet-best"] = times(0.35 if k < 2 else 0.75) | {"seed": k % 3}
-    assert told(found)[0] == "It depends on the device: begin with ewma-hedged."
+    assert told(found, by_share=(0.5, -0.1))[0] == "It depends on the device: begin with ewma-hedged."
+    # The seeds differ as much, but at no share is the model worth it.
+    assert told(found, by_share=(0.09, -0.1))[0] == "A simple policy is enough: use ewma-hedged."
     headline, _, nothing = told(cells(linnet_best=0.95))
     assert headline == "Not worth installing here." and nothing["policy"] is None
 

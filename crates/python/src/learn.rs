@@ -210,13 +210,16 @@ fn add_predicted(dict: &Bound<'_, PyDict>, predicted: &Predicted) -> PyResult<()
 
 /// Evaluates a model on the last share of each trace by time, the rows of all traces together. The figures are those of
 /// its network, or of its trees if it has no network; `linnet` holds those of its trees; each prediction
-/// by their score has an item of its name, such as `latencies`.
+/// by their score has an item of its name, such as `latencies`. Slow is a latency above the model's inflection point; to
+/// the trees above `slow_ns`, if it is given.
 #[pyfunction]
+#[pyo3(signature = (model, traces, test_share, slow_ns = None))]
 pub fn evaluate<'py>(
     py: Python<'py>,
     model: PyRef<'py, PyModel>,
     traces: Vec<PyRef<'py, PyTrace>>,
     test_share: f64,
+    slow_ns: Option<u64>,
 ) -> PyResult<Bound<'py, PyDict>> {
     if !(test_share > 0.0 && test_share <= 1.0) {
         return Err(PyValueError::new_err(format!("test_share is {test_share}; it lies above 0 and up to 1")));
@@ -236,6 +239,7 @@ pub fn evaluate<'py>(
         for records in &records {
             rows.append(InflightSet::from_records(records, inflection_ns, schema)?.split_at_share(1.0 - test_share).1);
         }
+        rows.label(slow_ns.unwrap_or(inflection_ns));
         Ok(rows)
     };
     let by_trees = |trees: &Trees| {

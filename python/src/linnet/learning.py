@@ -67,7 +67,7 @@ class FitSettings:
     failover_ns: int = 15_000
     """Cost of a revoked read."""
     max_rows: int | None = None
-    """Train on at most this many rows, taken evenly over time."""
+    """Train the network on at most this many rows, taken evenly over time. The trees take all."""
     schema: str = "linnet-1"
     """Features of the trees. ``linnet-2`` also counts reads in flight that begin on the same page; releases of the
     kernel module before it refuse such a file."""
@@ -143,15 +143,18 @@ def fit(
     return [Fitted(model, report) for model, report in fitted]
 
 
-def evaluate(model: Model, traces: Trace | Sequence[Trace], test_share: float = 1.0) -> dict[str, Any]:
+def evaluate(
+    model: Model, traces: Trace | Sequence[Trace], test_share: float = 1.0, slow_ns: int | None = None
+) -> dict[str, Any]:
     """Test ``model`` on the last ``test_share`` of each trace by time; no row is filtered.
 
     Returns rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` if only
     one class occurs), and false_submit and false_revoke as shares of all rows. Slow is a latency above the model's own
-    inflection point. The figures are those of the model's network, or of its trees if it has no network; ``model`` says
-    which. Under ``linnet`` are those of its trees (``None`` if it has none).
+    inflection point; to the trees above ``slow_ns``, if it is given. The figures are those of the model's network, or
+    of its trees if it has no network; ``model`` says which. Under ``linnet`` are those of its trees (``None`` if it has
+    none).
 
     ``latencies`` has for each predicted quantile its ``share``, the share of reads ``covered`` by it, its mean pinball
     loss, and the loss of a constant prediction for these reads, the best one in hindsight.
     """
-    return _native.evaluate(model, [traces] if isinstance(traces, Trace) else list(traces), test_share)
+    return _native.evaluate(model, [traces] if isinstance(traces, Trace) else list(traces), test_share, slow_ns)

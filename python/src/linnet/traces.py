@@ -12,6 +12,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linnet._native import Trace, TraceError
 from linnet.extras import require
@@ -113,3 +114,26 @@ def write_trace(trace: Trace | pa.Table, path: str | PathLike[str]) -> None:
     The file appears whole or not at all.
     """
     (trace if isinstance(trace, Trace) else trace_from_table(trace)).write(path)
+
+
+def without_ties(trace: Trace, seed: int) -> Trace:
+    """The trace with I/Os that arrive at the same time in an order drawn by a hash.
+
+    Recordings that list I/Os in the order of their completion would otherwise tell which of them was slow. A new trace
+    says nothing of what its reader skipped.
+    """
+    columns = trace.columns()
+    arrive = columns["arrive_ns"]
+    if (arrive[1:] > arrive[:-1]).all():
+        return trace
+    order = np.lexsort((_mixed(np.arange(len(arrive), dtype=np.uint64), seed), arrive))
+    return Trace.from_columns(trace.name, **{name: column[order] for name, column in columns.items()})
+
+
+def _mixed(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """A hash of each number (the finaliser of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        z = numbers + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))

@@ -137,7 +137,8 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
         cells += own
     ranked = rank(cells)
     doubt = doubts(setup, factor, reads, cells)
-    headline, text, recommendation = conclude(ranked, cells, setup, doubt)
+    by_share = [row["gain_over_simple"] for row in summary]
+    headline, text, recommendation = conclude(ranked, cells, by_share, setup, doubt)
     return Verdict(headline, text, notes, [(central, outcomes)], summary, recommendation, ranked)
 
 
@@ -218,8 +219,8 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 def interval(cells: Sequence[Rows], ratios: Sequence[float]) -> tuple[float, float]:
     """The 95 % interval of the geometric mean, by Student's t.
 
-    The drive's share is not known, so the spread over shares is part of it. The shares of one seed have one load, so only
-    seeds count as repetitions. With one seed nothing is known: the interval is everything.
+    The drive's share is not known, so the spread over shares is part of it. The shares of one seed have one load, so
+    only seeds count as repetitions. With one seed nothing is known: the interval is everything.
     """
     logs = np.log(ratios)
     seeds = len({cell["baseline"]["seed"] for cell in cells})
@@ -300,9 +301,16 @@ def doubts(setup: Setup, factor: float | None, reads: int, cells: Sequence[Rows]
 
 
 def conclude(
-    ranked: Sequence[dict[str, Any]], cells: Sequence[Rows], setup: Setup, doubt: Sequence[str]
+    ranked: Sequence[dict[str, Any]],
+    cells: Sequence[Rows],
+    by_share: Sequence[float],
+    setup: Setup,
+    doubt: Sequence[str],
 ) -> tuple[str, str, dict[str, Any]]:
-    """The headline, a text with reasons, and the recommendation."""
+    """The headline, a text with reasons, and the recommendation.
+
+    ``by_share`` is what a model gains over the best policy without one, at each share.
+    """
     where = f"{setup.replicas} x {setup.preset}"
     headroom = 1 - mean_of(scores(cells, ORACLE))
     nothing = {"policy": None, "place": None, "command": None}
@@ -322,7 +330,7 @@ def conclude(
     beside = f"{gain_of(model)} over {cheap['policy']}"
     if interval(cells, over)[1] < 1 and 1 - mean_of(over) >= WORTHWHILE:
         chosen, headline = ours, f"Worth installing: {ours['policy']} beats what can be deployed without a model."
-    elif low < 1 - WORTHWHILE:
+    elif max(by_share) >= WORTHWHILE:
         chosen, headline = cheap, f"It depends on the device: begin with {cheap['policy']}."
     else:
         chosen, headline = cheap, f"A simple policy is enough: use {cheap['policy']}."

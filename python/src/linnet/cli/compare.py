@@ -255,7 +255,7 @@ def whatif_command(
         console.print(f"report: {report}")
 
 
-def cell(value: float | str | None, share: bool) -> float | str:
+def cell(value: Any, share: bool) -> Any:
     """A value of a table; what is not known is a dash."""
     return "-" if value is None else percent(value, 0) if share else value
 

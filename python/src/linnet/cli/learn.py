@@ -15,9 +15,20 @@ from linnet.cli.options import AsJson, Format, Preset, Replicas, Seed, Share, Tr
 from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
 from linnet.files import write_whole
 from linnet.learning import SCHEMAS, FitSettings, Fitted, evaluate, fit, inflection_point
+from linnet.traces import without_ties
 
 TrainShare = Annotated[
     float, typer.Option(help="Share of each trace, from its start, for training; the rest tests.", min=0.05, max=0.95)
+]
+
+SlowUs = Annotated[
+    float | None,
+    typer.Option(
+        help="To the trees, reads above this latency are slow.",
+        min=1,
+        max=1e9,
+        show_default="above the inflection point",
+    ),
 ]
 
 RECORDS_MAX = 4_194_304
@@ -31,7 +42,11 @@ MaxRecords = Annotated[
 
 
 def measured(traces: Sequence[Trace], preset: str | None, share: float | None, seed: int, bars: Bars) -> list[Trace]:
-    """The traces with latencies: their own, or what the SSD model answers under the baseline policy."""
+    """The traces with latencies: their own, or what the SSD model answers under the baseline policy.
+
+    With their own, I/Os that arrive at the same time are in an order drawn by a hash:
+    :func:`linnet.traces.without_ties`.
+    """
     if preset is not None:
         array = Array(preset, len(traces), seed, share)
         step = bars.stage(f"running on {preset}", sum(len(t) for t in traces))
@@ -46,7 +61,7 @@ def measured(traces: Sequence[Trace], preset: str | None, share: float | None, s
             raise typer.BadParameter(
                 f"{trace.name} has no latencies; add --preset to run it through the SSD model", param_hint="--trace"
             )
-    return list(traces)
+    return [without_ties(trace, seed) for trace in traces]
 
 
 def label_command(
@@ -54,18 +69,23 @@ def label_command(
     preset: Preset = None,
     share: Share = None,
     replicas: Replicas = 3,
+    train_share: Annotated[
+        float, typer.Option(help="Look at this share of each trace, from its start.", min=0.05, max=1.0)
+    ] = 1.0,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
     """Find each device's inflection point: the latency that separates its fast reads from its slow ones.
 
+    For a `--slow-us` of [bold]linnet fit[/], give the --train-share of the fit, so that its test part decides nothing.
+
     Example: [bold]linnet label -t nvme0.csv -t nvme1.csv -t nvme2.csv[/]
     """
     check_preset(preset)
     with Bars() as bars:
         traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
-    columns = [t.read_latencies() for t in traces]
+    columns = [(t.split(train_share)[0] if train_share < 1 else t).read_latencies() for t in traces]
     found: list[dict[str, Any]] = []
     for i, one in enumerate(traces):
         point = inflection_point(columns, device=i, replicas=replicas, seed=seed)
@@ -107,17 +127,12 @@ def fit_command(
         float, typer.Option(help="Weight of a slow row that would be submitted; 1 is unbiased.", min=1)
     ] = FitSettings.false_submit_weight,
     max_rows: Annotated[
-        int | None, typer.Option(help="Train on at most this many rows.", min=1, show_default="all")
-    ] = None,
-    slow_us: Annotated[
-        float | None,
+        int | None,
         typer.Option(
-            help="To the trees, reads above this latency are slow.",
-            min=1,
-            max=1e9,
-            show_default="above the inflection point",
+            help="Train the network on so many rows at most; the trees take all.", min=1, show_default="all"
         ),
     ] = None,
+    slow_us: SlowUs = None,
     max_records: MaxRecords = RECORDS_MAX,
     schema: Annotated[str, typer.Option(help="Features of the trees: linnet-1 or linnet-2.")] = FitSettings.schema,
     format: Format = None,
@@ -172,6 +187,7 @@ def evaluate_command(
     test_share: Annotated[
         float, typer.Option(help="Share of each trace, up to its end, to test on.", min=0.05, max=1.0)
     ] = 1 - FitSettings.train_share,
+    slow_us: SlowUs = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
@@ -179,7 +195,8 @@ def evaluate_command(
     """Test a model on traces and compare it with the base rate (the accuracy of always submitting).
 
     The row linnos is the model's network, the row linnet its trees. By default the second half of each trace is used,
-    which `linnet fit` did not train on. For a trace that was not used for training at all, give --test-share 1.
+    which `linnet fit` did not train on. For a trace that was not used for training at all, give --test-share 1. For a
+    model that was fitted with --slow-us, give the same here.
 
     Example: [bold]linnet evaluate -m nvme0.linnet -t nvme0.csv[/]
     """
@@ -187,7 +204,7 @@ def evaluate_command(
     loaded = Model.load(model)
     with Bars() as bars:
         traces = measured(load_all(trace, format, bars, max_records), preset, share, seed, bars)
-    result = evaluate(loaded, traces, test_share)
+    result = evaluate(loaded, traces, test_share, None if slow_us is None else round(slow_us * 1000))
     if json:
         print_json(result)
         return

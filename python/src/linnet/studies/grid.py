@@ -17,7 +17,7 @@ import numpy as np
 from linnet._native import Array, LearnError, Trace, synth, workloads
 from linnet.studies.accuracy import CEILING, accuracy
 from linnet.studies.kept import Kept
-from linnet.studies.worth import without_ties
+from linnet.traces import without_ties
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Device-wide shares that a claim must hold across."""

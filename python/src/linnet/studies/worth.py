@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet._native import Trace, policies
+from linnet._native import policies
 from linnet.experiment import LEARNED, ORACLE, Experiment
 from linnet.studies.latency import way
 
@@ -52,26 +52,6 @@ def reported_seeds(count: int) -> list[int]:
 def rules() -> list[str]:
     """Policies without a model that send about as many reads as they are asked."""
     return [name for name in policies() if name not in LEARNED and name not in (ORACLE, "clone")]
-
-
-def without_ties(trace: Trace, seed: int) -> Trace:
-    """The trace with I/Os that arrive at the same time in an order drawn by a hash.
-
-    Recordings that list I/Os in the order of their completion would otherwise tell which of them was slow.
-    """
-    columns = trace.columns()
-    arrive = columns["arrive_ns"]
-    order = np.lexsort((mixed(np.arange(len(arrive), dtype=np.uint64), seed), arrive))
-    return Trace.from_columns(trace.name, **{name: column[order] for name, column in columns.items()})
-
-
-def mixed(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """A hash of each number (the finaliser of SplitMix64)."""
-    with np.errstate(over="ignore"):
-        z = numbers + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
 
 
 def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:

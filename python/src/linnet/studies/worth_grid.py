@@ -22,7 +22,8 @@ from linnet.learning import FitSettings
 from linnet.progress import Progress
 from linnet.studies.grid import ARRIVALS, REAL_SSD, Source
 from linnet.studies.kept import Kept
-from linnet.studies.worth import cell_rows, reported_seeds, split, without_ties
+from linnet.studies.worth import cell_rows, reported_seeds, split
+from linnet.traces import without_ties
 
 LOADS = {"light": 0.125, "busy": 1.0, "over": 4.0}
 """Rates as multiples of the busy one."""
