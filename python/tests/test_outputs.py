@@ -73,6 +73,54 @@ def test_a_dash_is_standard_output(linnet, file: Path, tmp_path: Path) -> None:
     assert done.stdout.startswith("t_ns,op,") and '"ios": 500' in done.stderr
 
 
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+"""What a user has: Python writes at the end of a command what is short."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("trace", "convert", "long.csv", "-o", "-"),
+        ("ssd", "run", "-w", "long.csv", "-o", "-"),
+        ("trace", "formats"),
+        ("trace", "formats", "--json"),
+    ],
+)
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """As `| head`: what is written after that goes nowhere."""
+    rows = "\n".join(f"{t * 100_000},R,{t * 8},8" for t in range(20_000))
+    (tmp_path / "long.csv").write_text(f"t_ns,op,lba_512,sectors\n{rows}\n")
+    with subprocess.Popen(
+        [COMMAND, *words], cwd=tmp_path, env=BUFFERED, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as runs:
+        assert runs.stdout and runs.stderr
+        if "-" in words:
+            assert runs.stdout.readline().startswith(b"t_ns,op,")
+        runs.stdout.close()
+        said = runs.stderr.read().decode()
+        assert (runs.wait(timeout=60), said) == (0, "")
+
+
+def test_a_pipe_that_breaks_is_an_error_elsewhere(linnet, tmp_path: Path) -> None:
+    rows = "\n".join(f"{t * 100_000},R,{t * 8},8" for t in range(20_000))
+    (tmp_path / "long.csv").write_text(f"t_ns,op,lba_512,sectors\n{rows}\n")
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["head", "-n", "1", pipe], stdout=subprocess.DEVNULL):
+        done = linnet("trace", "convert", tmp_path / "long.csv", "-o", pipe)
+    assert done.returncode == 1
+    assert "Broken pipe" in done.stderr and "as it was" not in done.stderr
+
+
+def test_a_full_standard_output_is_one_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        words = [COMMAND, "trace", "formats", "--json"]
+        done = subprocess.run(
+            words, check=False, env=BUFFERED, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert (done.returncode, done.stderr) == (1, "linnet: No space left on device\n")
+
+
 def _opens(process: int) -> bool:
     """True when a process waits in open or openat, which only a pipe without a reader makes it do."""
     call = Path(f"/proc/{process}/syscall").read_text().split()[0]

@@ -78,8 +78,22 @@ def test_a_saved_drive_answers_as_the_one_it_was(linnet, workload: Path, tmp_pat
     linnet("ssd", "run", "--snapshot", saved, "-w", workload, "-o", tmp_path / "a.csv")
     linnet("ssd", "run", "--preset", "sata", "-w", workload, "-o", tmp_path / "b.csv")
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    # Nothing says that its seed is another than it is, and its clones are no drives of their own.
+    assert json.loads(linnet("ssd", "run", "--snapshot", saved, "-w", workload, "--json").stdout)["seed"] is None
+    for command in ("run", "explain"):
+        refused = linnet("ssd", command, "--snapshot", saved, "--seed", 0, "-w", workload)
+        assert refused.returncode == 2 and "--seed" in refused.stderr, refused.stderr
+    for option in (("--seed", 1), ("--drives", 3)):
+        refused = linnet("ssd", "serve", "--snapshot", saved, *option, "--seconds", 0, "--unix", tmp_path / "s")
+        assert refused.returncode == 2 and option[0] in refused.stderr, refused.stderr
     saved.write_bytes(saved.read_bytes()[:-9])
     assert "s.drive" in linnet("ssd", "run", "--snapshot", saved, "-w", workload).stderr
+
+
+def test_what_no_server_can_have_is_refused(linnet, tmp_path: Path) -> None:
+    for option, value in (("--size", -1), ("--size", 0), ("--size", 2**63), ("--tcp", -1), ("--tcp", 70_000)):
+        refused = linnet("ssd", "serve", option, value, "--seconds", 0, "--unix", tmp_path / "s")
+        assert refused.returncode == 2 and option in refused.stderr, refused.stderr
 
 
 def test_served_drives_take_a_replay(linnet, tmp_path: Path) -> None:
@@ -87,12 +101,15 @@ def test_served_drives_take_a_replay(linnet, tmp_path: Path) -> None:
     trace = tmp_path / "t.csv"
     write_trace(device_trace(1, 600), trace)
     command = [Path(sys.executable).with_name("linnet"), "ssd", "serve", "--drives", "2", "--unix", socket, "--json"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = tmp_path / "out", tmp_path / "err"
+    with out.open("w") as to_out, err.open("w") as to_err:
+        server = subprocess.Popen(command, stdout=to_out, stderr=to_err)
     try:
-        for _ in range(200):
-            if socket.exists():
-                break
-            time.sleep(0.1)
+        # It says where it can be reached once it can be.
+        until = time.monotonic() + 120
+        while "nbd+unix:///drive1" not in out.read_text() + err.read_text():
+            assert server.poll() is None and time.monotonic() < until, err.read_text()
+            time.sleep(0.05)
         uris = [f"-unbd+unix:///drive{i}?socket={socket}" for i in range(2)]
         refused = linnet("replay", "-t", trace, *uris)
         assert refused.returncode == 2
@@ -104,8 +121,9 @@ def test_served_drives_take_a_replay(linnet, tmp_path: Path) -> None:
         assert all(row["reads"] > 400 and row["mean_us"] > 50 for row in rows)
     finally:
         server.terminate()
-        stdout, stderr = server.communicate(timeout=30)
+        server.wait(timeout=60)
+    stdout, stderr = out.read_text(), err.read_text()
     assert server.returncode == 0, stderr
-    stats = json.loads(stdout[stdout.index("{") :])
+    stats = json.loads(stdout)
     assert sum(one["reads"] for one in stats["exports"]) > 800
     assert not socket.exists()

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
+import signal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -53,6 +55,73 @@ def test_parquet_of_other_tools_may_lack_tenants_but_holds_no_empty_ones(tmp_pat
             read_trace(tmp_path / "t.parquet")
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_parquet_of_other_tools_may_be_signed_but_not_negative(tmp_path, bits: int) -> None:
+    """A latency of -1, for none, was read as 4.29 s."""
+    file = tmp_path / "t.parquet"
+    columns = {"arrive_ns": 5, "op": 0, "offset_bytes": 64, "size_bytes": 64, "device": 0, "latency_ns": 7}
+    signed, unsigned = pa.type_for_alias(f"int{bits}"), pa.type_for_alias(f"uint{bits}")
+    for name, good in columns.items():
+        table = pa.table({key: pa.array([value, value], signed) for key, value in columns.items()})
+        pq.write_table(table, file)
+        assert read_trace(file)["latency_ns"].to_pylist() == [7, 7]
+        at = table.schema.get_field_index(name)
+        pq.write_table(table.set_column(at, name, pa.array([good, -1], signed)), file)
+        with pytest.raises(TraceError, match=f"row 1: field {name}: `-1` is negative"):
+            read_trace(file)
+    most = 2 ** min(bits, 63) - 1
+    pq.write_table(table.set_column(5, "latency_ns", pa.array([0, most], unsigned)), file)
+    assert read_trace(file)["latency_ns"].to_pylist() == [0, most]
+
+
+def test_the_second_reading_of_a_trace_out_of_order_asks_as_the_first(tmp_path) -> None:
+    file = tmp_path / "reversed.csv"
+    rows = "\n".join(f"{t},R,0,8" for t in range(200_000, 0, -1))
+    file.write_text(f"t_ns,op,lba_512,sectors\n{rows}\n")
+    told: list[int] = []
+    assert len(Trace.read(file, most=8192, progress=lambda done, _: told.append(done))) == 8192
+    # The first one ends soon after the records that a buffer mends, at which both ask.
+    assert told[1] == told[0] < told[-1]
+    calls = iter(range(len(told)))
+    with pytest.raises(KeyboardInterrupt):
+        Trace.read(file, most=8192, progress=lambda *_: next(calls) < 1)
+
+
+def test_a_search_for_a_factor_lets_signals_through(made: Trace) -> None:
+    ios = 100_000
+    columns = {
+        "arrive_ns": np.arange(ios, dtype=np.uint64) * np.uint64(100_000),
+        "op": np.zeros(ios, np.uint8),
+        "offset_bytes": np.arange(ios, dtype=np.uint64) * np.uint64(4096) % np.uint64(1 << 30),
+        "size_bytes": np.full(ios, 4096, np.uint32),
+        "device": np.zeros(ios, np.uint32),
+        "latency_ns": np.full(ios, 2**64 - 1, np.uint64),
+    }
+    long = Trace.from_columns("long", **columns)
+    seen: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: seen.append(number))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+        long.rerate_like(made, "sata", 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    # Those that come while the engine runs on by itself are one.
+    assert len(seen) > 2
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(TimeoutError):
+            long.rerate_like(made, "sata", 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_run_says_whose_reads_it_answered(made: Trace) -> None:
     columns = made.columns()
     tenant = (np.arange(len(made)) % 3).astype(np.uint32)
@@ -94,3 +163,5 @@ def test_splitting_and_rerating_keep_every_record(made: Trace) -> None:
     faster = made.rerate(4)
     assert faster.columns()["arrive_ns"][-1] == pytest.approx(made.columns()["arrive_ns"][-1] / 4, abs=1)
     assert not faster.has_latency
+    with pytest.raises(TraceError, match=r"400 days.*at least 0\.00000003"):
+        made.rerate(1e-9)

@@ -10,7 +10,9 @@
 //! that it leads to is replaced. Pipes and character devices are written through. Block devices, sockets and
 //! directories are refused. `-` is standard output.
 
+use std::error::Error;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -137,7 +139,7 @@ impl Output {
     /// Syncs the file, puts it in its place and syncs the directory.
     ///
     /// # Errors
-    /// Those of the system. Before the rename the target is as it was; an error of the directory's sync is after it.
+    /// Those of the system. The target is as it was, unless [`is_replaced`] is true of the error.
     pub fn commit(mut self) -> io::Result<()> {
         self.file.flush()?;
         let Some(place) = &mut self.place else { return Ok(()) };
@@ -169,9 +171,31 @@ impl Output {
         // Some file systems cannot sync a directory and say so by EINVAL.
         match rustix::fs::fsync(&place.directory) {
             Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(unsynced(error.into())),
         }
     }
+}
+
+/// The error of a commit whose file is in its place.
+#[derive(Debug)]
+struct Unsynced(io::Error);
+
+impl fmt::Display for Unsynced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the new file is in its place, but its directory cannot be synced ({})", self.0)?;
+        f.write_str("; a power failure may undo that")
+    }
+}
+
+impl Error for Unsynced {}
+
+fn unsynced(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), Unsynced(error))
+}
+
+/// True for an error of [`Output::commit`] that came after the target was replaced.
+pub fn is_replaced(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Unsynced>())
 }
 
 impl Drop for Output {
@@ -331,4 +355,18 @@ fn keep(file: &File, before: &Stat) -> io::Result<()> {
         let _ = rustix::fs::fchown(file, Some(Uid::from_raw(before.st_uid)), None);
     }
     Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(bits))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_after_the_rename_says_so() {
+        let failed = || io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error());
+        assert!(!is_replaced(&failed()));
+        assert!(is_replaced(&unsynced(failed())));
+        let text = unsynced(failed()).to_string();
+        assert!(text.contains("in its place") && text.contains(&failed().to_string()), "{text}");
+    }
 }

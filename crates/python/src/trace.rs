@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use linnet_files::Links;
 use linnet_ssd::{Params, Ssd};
@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors;
+use crate::progress::Progress;
 use crate::trace_files::{shared, stopped, tenants};
 
 /// Range of factors that re-rating to a target latency distribution searches.
@@ -23,6 +24,8 @@ const FACTORS: (f64, f64) = (0.01, 1000.0);
 const BYTES_A_RECORD: u64 = 160;
 /// Memory per record while a factor is searched: the best re-rated copy, the next one, and latencies with their growth.
 const BYTES_A_RERATED: u64 = 2 * size_of::<IoRecord>() as u64 + 24;
+/// Records from one question whether to go on to the next.
+const ASKED_EVERY: usize = 1 << 16;
 /// Slices of a trace.
 const PIECES_MAX: usize = 1_000_000;
 /// Stands for "no latency" in columns.
@@ -52,10 +55,13 @@ impl PyTrace {
         PyTrace { records: Arc::new(records), name, format: "linnet".into(), skipped, warnings, every: 1 }
     }
 
-    fn write_whole(&self, path: &Path, links: Links) -> Result<(), Error> {
+    fn write_whole(&self, path: &Path, links: Links, go_on: &mut dyn FnMut() -> bool) -> Result<(), Error> {
         let mut writer = AnyWriter::create(path, links)?;
-        for record in self.records.iter() {
-            writer.push(record)?;
+        for some in self.records.chunks(ASKED_EVERY) {
+            if !go_on() {
+                return Err(Error::Stopped { path: path.to_path_buf() });
+            }
+            some.iter().try_for_each(|record| writer.push(record))?;
         }
         writer.finish(&Metadata { source_format: self.format.clone(), skipped: self.skipped.clone() })
     }
@@ -89,11 +95,13 @@ impl PyTrace {
     ) -> PyResult<Self> {
         let tenant_from = tenants(tenant_from)?;
         let room = linnet_trace::free().map(|room| (room.bytes / BYTES_A_RECORD, room.limit));
-        let (progress, teller) = shared(progress);
-        let mut teller = Some(teller);
+        let (progress, _) = shared(progress);
+        // A trace that is far out of order is read twice, and each reading asks.
         let mut options = || {
-            let (format, progress) = (format.clone(), teller.take());
-            Options { format, lenient, tenant_from, records_max: room, progress }
+            let (format, asked) = (format.clone(), progress.clone());
+            let tell =
+                move |at: linnet_trace::Progress| asked.lock().is_ok_and(|mut p| p.tell((at.bytes, at.total_bytes)));
+            Options { format, lenient, tenant_from, records_max: room, progress: Some(Box::new(tell)) }
         };
         let read = py.detach(|| match most {
             None => linnet_trace::read_all(&path, options()).map(|trace| (trace, 1, None)),
@@ -313,13 +321,15 @@ impl PyTrace {
         let wanted = LatencyTarget::of(&wanted).ok_or_else(|| {
             errors::TraceError::new_err(format!("{}: carries no read latencies to resemble", target.name))
         })?;
+        let progress = Arc::new(Mutex::new(Progress::new(None)));
         let found = py.detach(|| {
             fresh.precondition();
             linnet_trace::rerate_to_target(&self.records, &wanted, FACTORS, &mut |records| {
-                alone(fresh.clone(), records)
+                alone(fresh.clone(), records, &mut || go_on(&progress))
+                    .ok_or_else(|| Error::Stopped { path: self.name.clone().into() })
             })
         });
-        let found = found.map_err(errors::trace)?;
+        let found = found.map_err(|error| stopped(error, progress))?;
         Ok((self.derived(self.name.clone(), found.records), found.factor, found.distance))
     }
 
@@ -328,7 +338,9 @@ impl PyTrace {
     #[pyo3(signature = (path, follow = true))]
     fn write(&self, py: Python<'_>, path: PathBuf, follow: bool) -> PyResult<()> {
         let links = if follow { Links::Follow } else { Links::Refuse };
-        py.detach(|| self.write_whole(&path, links)).map_err(errors::trace)
+        let progress = Arc::new(Mutex::new(Progress::new(None)));
+        let written = py.detach(|| self.write_whole(&path, links, &mut || go_on(&progress)));
+        written.map_err(|error| stopped(error, progress))
     }
 }
 
@@ -358,17 +370,27 @@ pub fn stats_dict(py: Python<'_>, stats: TraceStats) -> PyResult<Bound<'_, PyDic
     Ok(dict)
 }
 
-/// Read latencies of one device that serves only these records.
-fn alone(mut device: Ssd, records: &[IoRecord]) -> Vec<Nanos> {
+/// Asks whether a signal is pending.
+fn go_on(progress: &Mutex<Progress>) -> bool {
+    progress.lock().is_ok_and(|mut progress| progress.tell(()))
+}
+
+/// Read latencies of one device that serves only these records; `None` if it shall not go on.
+fn alone(mut device: Ssd, records: &[IoRecord], go_on: &mut dyn FnMut() -> bool) -> Option<Vec<Nanos>> {
     let mut latencies = Vec::new();
-    for record in records {
-        if let Outcome::Done(at) = device.submit(record.arrive_ns, &record.request())
-            && record.op.is_read()
-        {
-            latencies.push(at - record.arrive_ns);
+    for some in records.chunks(ASKED_EVERY) {
+        if !go_on() {
+            return None;
+        }
+        for record in some {
+            if let Outcome::Done(at) = device.submit(record.arrive_ns, &record.request())
+                && record.op.is_read()
+            {
+                latencies.push(at - record.arrive_ns);
+            }
         }
     }
-    latencies
+    Some(latencies)
 }
 
 /// Records that fit the memory that is left, and the words of the limit that says so; None where nothing does.

@@ -40,7 +40,7 @@ pub fn trace_stat<'py>(
 /// stop. Returns `records`, `tenants` (counted up to one more than `tenants_max`), `tenants_max`, `formats`, `skipped`,
 /// and `warnings` as pairs of file and text.
 #[pyfunction]
-#[pyo3(signature = (paths, out, *, format = None, tenant_from = None, factor = None, merge = false,
+#[pyo3(signature = (paths, out, *, format = None, lenient = false, tenant_from = None, factor = None, merge = false,
     keep_tenants = false, progress = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn trace_convert<'py>(
@@ -48,6 +48,7 @@ pub fn trace_convert<'py>(
     paths: Vec<PathBuf>,
     out: PathBuf,
     format: Option<String>,
+    lenient: bool,
     tenant_from: Option<&str>,
     factor: Option<f64>,
     merge: bool,
@@ -75,7 +76,8 @@ pub fn trace_convert<'py>(
             let sum = bytes.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
             progress.lock().is_ok_and(|mut progress| progress.tell(sum))
         };
-        Options { format: format.clone(), tenant_from, progress: Some(Box::new(teller)), ..Options::default() }
+        let (format, progress) = (format.clone(), Some(Box::new(teller) as Teller));
+        Options { format, lenient, tenant_from, progress, ..Options::default() }
     };
     let mut go_on = || Python::attach(|py| py.check_signals()).is_ok();
     let done = py.detach(|| linnet_trace::convert(&paths, &out, change, &mut options, &mut go_on));

@@ -56,7 +56,8 @@ pub struct Converted {
 /// written.
 ///
 /// # Errors
-/// Those of reading and writing, or [`Error::Argument`]; the target is then as it was.
+/// Those of reading and writing, [`Error::Argument`], or [`Error::Stretched`]. A file is then as it was; a pipe or a
+/// device has a part.
 pub fn convert(
     from: &[PathBuf],
     to: &Path,
@@ -126,7 +127,7 @@ fn write(
     let mut counts = vec![0; from.len()];
     let mut tenants = BTreeSet::new();
     let mut written: u64 = 0;
-    for next in merged.by_ref() {
+    while let Some(next) = merged.next() {
         let (mut record, part) = next?;
         counts[part] += 1;
         match (change, &rate) {
@@ -136,7 +137,10 @@ fn write(
             (Change::Merge(MergedTenants::Kept), _) => {
                 record = IoRecord { tenant: raises[part] + record.tenant, latency_ns: None, ..record };
             }
-            (_, Some(rate)) => record = rate.apply(&record)?,
+            (_, Some(rate)) => match rate.apply(&record) {
+                Some(rated) => record = rated,
+                None => return Err(rate.stretched(last_ns(record.arrive_ns, &mut merged, &from[part], go_on)?)),
+            },
             _ => {}
         }
         if tenants.len() <= TENANTS_COUNTED_MAX {
@@ -169,4 +173,21 @@ fn write(
     let source_format = if let Change::Merge(_) = change { "linnet" } else { done.formats[0] };
     writer.finish(&Metadata { source_format: source_format.to_string(), skipped: done.skipped.clone() })?;
     Ok(done)
+}
+
+/// When the last record of the trace at `path` arrives, which was read up to one at `seen_ns`.
+fn last_ns(
+    seen_ns: Nanos,
+    rest: &mut Merged<Part>,
+    path: &Path,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Nanos, Error> {
+    let mut last_ns = seen_ns;
+    for (next, count) in rest.by_ref().zip(1u64..) {
+        last_ns = next?.0.arrive_ns;
+        if count.is_multiple_of(ASKED_EVERY) && !go_on() {
+            return Err(Error::Stopped { path: path.to_path_buf() });
+        }
+    }
+    Ok(last_ns)
 }

@@ -107,7 +107,7 @@ pub enum Error {
         advice: String,
     },
     /// The last record is cut off.
-    #[error("{}: {at}: the last record is cut off ({what}); read leniently to leave it out", path.display())]
+    #[error("{}: {at}: the last record is cut off ({what}); `linnet trace convert --lenient` leaves it out", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,
@@ -162,13 +162,26 @@ pub enum Error {
         /// What is wrong, with the column if there is one.
         problem: String,
     },
-    /// Writing failed; the target is as it was before.
-    #[error("{}: cannot write: {source}; what stood there is as it was", path.display())]
+    /// Writing failed.
+    #[error("{}: cannot write: {source}{}", path.display(), if *kept { "; what stood there is as it was" } else { "" })]
     Write {
-        /// The target file.
+        /// The target file, or the directory of what is stored for a while.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
+        /// True if the target is as it was. It is not where a pipe or a device had a part of the output before, and
+        /// where the file was already put in its place.
+        kept: bool,
+    },
+    /// A factor makes a trace longer than [`crate::SPAN_MAX_NS`].
+    #[error(
+        "factor = {factor}: stretches the trace beyond 400 days, which no reader takes; give a factor of at least {fits}"
+    )]
+    Stretched {
+        /// The factor on the rate.
+        factor: f64,
+        /// The least factor that fits, rounded up.
+        fits: String,
     },
     /// An argument is out of range.
     #[error("{name} = {value}: {problem}")]
@@ -180,10 +193,10 @@ pub enum Error {
         /// What it should be.
         problem: &'static str,
     },
-    /// The progress callback asked to stop.
+    /// A callback asked to stop.
     #[error("{}: reading was stopped", path.display())]
     Stopped {
-        /// The file.
+        /// The file, or the name of the trace.
         path: PathBuf,
     },
 }
@@ -205,17 +218,20 @@ impl Bad {
         Bad { field, text: value.to_string(), problem }
     }
 
+    /// The error of a record that lenient reading leaves out.
     pub fn place(self, path: &Path, at: At, format: &str) -> Error {
-        Error::Field {
-            path: path.to_path_buf(),
-            at,
-            field: self.field,
-            text: self.text,
-            problem: self.problem,
-            advice: format!(
-                "read as {format}: correct the record, read leniently to leave it out, or give another format"
-            ),
-        }
+        let leave = "leave it out by `linnet trace convert --lenient`, ";
+        self.advise(path, at, format!("read as {format}: correct the record, {leave}or give another format"))
+    }
+
+    /// The error of a record that lenient reading refuses as well.
+    pub fn refuse(self, path: &Path, at: At, format: &str) -> Error {
+        self.advise(path, at, format!("read as {format}: correct the record, or give another format"))
+    }
+
+    fn advise(self, path: &Path, at: At, advice: String) -> Error {
+        let Bad { field, text, problem } = self;
+        Error::Field { path: path.to_path_buf(), at, field, text, problem, advice }
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{At, Error};
+use crate::teller::Teller;
 
 /// Longest line of a text trace. The longest real ones (blkparse with a process name) have about 120 bytes.
 pub(crate) const LINE_MAX: usize = 64 * 1024;
@@ -48,6 +49,8 @@ pub(crate) struct Input {
     terminated: bool,
     lenient: bool,
     cut: bool,
+    /// Asked whether to go on, once the trace is open.
+    pub teller: Teller,
 }
 
 impl Input {
@@ -82,6 +85,7 @@ impl Input {
             terminated: true,
             lenient,
             cut: false,
+            teller: Teller::default(),
         })
     }
 
@@ -103,6 +107,12 @@ impl Input {
         self.cut
     }
 
+    /// Accepts that the file ends early, if reading is lenient.
+    pub fn accept_cut(&mut self) -> bool {
+        self.cut |= self.lenient;
+        self.cut
+    }
+
     /// Reads more bytes into the buffer and moves the unread ones to its front.
     fn fill(&mut self, at: At) -> Result<(), Error> {
         if self.start > 0 {
@@ -113,7 +123,12 @@ impl Input {
         loop {
             match self.reader.read(&mut self.buffer[self.end..]) {
                 Ok(0) => self.eof = true,
-                Ok(n) => self.end += n,
+                Ok(n) => {
+                    self.end += n;
+                    if !self.teller.read(n as u64) {
+                        return Err(Error::Stopped { path: self.path.clone() });
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if self.lenient && error.kind() == ErrorKind::UnexpectedEof => {
                     self.eof = true;

@@ -27,6 +27,7 @@ mod spill;
 mod stat;
 mod streamed;
 pub mod synth;
+mod teller;
 mod text;
 mod write;
 
@@ -36,7 +37,9 @@ pub use format::{FORMATS, Format, detect, format_named};
 pub use memory::free;
 pub use merge::{MergedTenants, merge};
 pub use read::{Options, Progress, Records, SPAN_MAX_NS, TenantFrom, Trace, open, open_files, read_all, read_files};
-pub use rerate::{LatencyTarget, Rerated, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time};
+pub use rerate::{
+    Baseline, LatencyTarget, Rerated, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time,
+};
 pub use sample::{BLOCK_RECORDS, Sampled, read_sample};
 pub use stat::{LatencyUs, TraceStats};
 pub use streamed::{FileStats, stat_file};

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use linnet_types::{IoRecord, Nanos};
 
@@ -12,11 +10,12 @@ use crate::error::{Bad, Error};
 use crate::format::{Format, Opening, Source, detect_input, format_named};
 use crate::formats::blktrace;
 use crate::input::Input;
+use crate::teller::{Callback, Teller};
 
 /// Longest time span of a trace; a record outside it has an invalid time.
 pub const SPAN_MAX_NS: u64 = 400 * 86_400 * 1_000_000_000;
 /// Records between two progress reports.
-const PROGRESS_EVERY: u64 = 1 << 16;
+pub(crate) const PROGRESS_EVERY: u64 = 1 << 16;
 
 /// Progress of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub struct Progress {
     pub bytes: u64,
     /// Total bytes of the stored files.
     pub total_bytes: u64,
-    /// Records so far.
+    /// Records so far; between two calls for records, those of the first.
     pub records: u64,
 }
 
@@ -51,9 +50,8 @@ pub struct Options {
     /// Most records of a whole trace, and where that limit comes from. [`read_all`] refuses longer ones, so that it
     /// does not run out of memory.
     pub records_max: Option<(u64, &'static str)>,
-    /// Called every 65,536 records with the progress; returns whether to continue.
-    #[allow(clippy::type_complexity)]
-    pub progress: Option<Box<dyn FnMut(Progress) -> bool + Send>>,
+    /// Called every 65,536 records, and every 16 MiB that hold none, with the progress; returns whether to continue.
+    pub progress: Option<Callback>,
 }
 
 impl Options {
@@ -88,10 +86,7 @@ pub struct Records {
     source: Box<dyn Source>,
     format: &'static Format,
     path: PathBuf,
-    meters: Vec<Arc<AtomicU64>>,
-    total_bytes: u64,
-    #[allow(clippy::type_complexity)]
-    progress: Option<Box<dyn FnMut(Progress) -> bool + Send>>,
+    teller: Teller,
     count: u64,
     first_ns: Option<Nanos>,
     lenient: bool,
@@ -131,16 +126,15 @@ impl Records {
         self.source.report().warnings
     }
 
-    fn report(&mut self) -> bool {
-        let bytes = self.meters.iter().map(|m| m.load(Ordering::Relaxed)).sum();
-        let state = Progress { bytes, total_bytes: self.total_bytes, records: self.count };
-        self.progress.as_mut().is_none_or(|tell| tell(state))
+    /// What asks whether to go on, for work on the records after the last one is read.
+    pub(crate) fn teller(&self) -> Teller {
+        self.teller.clone()
     }
 
     fn step(&mut self) -> Result<Option<IoRecord>, Error> {
         loop {
             let Some(mut record) = self.source.next()? else {
-                self.report();
+                self.teller.records(self.count);
                 return Ok(None);
             };
             let first = *self.first_ns.get_or_insert(record.arrive_ns);
@@ -156,7 +150,7 @@ impl Records {
                 record.tenant = record.device;
             }
             self.count += 1;
-            if self.count.is_multiple_of(PROGRESS_EVERY) && !self.report() {
+            if self.count.is_multiple_of(PROGRESS_EVERY) && !self.teller.records(self.count) {
                 return Err(Error::Stopped { path: self.path.clone() });
             }
             return Ok(Some(record));
@@ -211,15 +205,16 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
         None => detect_input(&mut inputs[0])?,
     };
     let meters = inputs.iter().map(|i| i.meter.clone()).collect();
-    let total_bytes = inputs.iter().map(|i| i.total_bytes).sum();
+    let teller = Teller::new(options.progress, meters, inputs.iter().map(|i| i.total_bytes).sum());
+    for input in &mut inputs {
+        input.teller = teller.clone();
+    }
     let source = (format.open)(Opening { inputs, lenient: options.lenient })?;
     Ok(Records {
         source,
         format,
         path: path.to_path_buf(),
-        meters,
-        total_bytes,
-        progress: options.progress,
+        teller,
         count: 0,
         first_ns: None,
         lenient: options.lenient,

@@ -10,6 +10,7 @@ use linnet_measure::quantile;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
+use crate::read::SPAN_MAX_NS;
 use crate::text::SECTOR_BYTES;
 
 /// Default quantiles of a latency target.
@@ -33,28 +34,44 @@ impl Rate {
         positive("factor", factor).map(|()| Rate(factor))
     }
 
-    /// The record at this rate. A latency belongs to the original rate and is dropped, unless the factor is 1.
-    pub fn apply(self, record: &IoRecord) -> Result<IoRecord, Error> {
+    /// The record at this rate; `None` if it arrives later than any reader takes. A latency belongs to the original
+    /// rate and is dropped, unless the factor is 1.
+    pub fn apply(self, record: &IoRecord) -> Option<IoRecord> {
         if self.0 == 1.0 {
-            return Ok(*record);
+            return Some(*record);
         }
         let at = record.arrive_ns as f64 / self.0;
-        if at > 1e18 {
-            let problem = "stretches the trace beyond 31 years";
-            return Err(Error::Argument { name: "factor", value: self.0.to_string(), problem });
-        }
-        Ok(IoRecord { arrive_ns: at as Nanos, latency_ns: None, ..*record })
+        (at <= SPAN_MAX_NS as f64).then_some(IoRecord { arrive_ns: at as Nanos, latency_ns: None, ..*record })
     }
+
+    /// The error of a trace that this rate makes too long; its last record arrives at `last_ns`.
+    pub fn stretched(self, last_ns: Nanos) -> Error {
+        let least = least_factor(last_ns);
+        // Four digits, rounded up, of a number of any size.
+        let places = (3.0 - least.log10().floor()).clamp(0.0, 300.0) as usize;
+        let scale = 10f64.powi(places as i32);
+        Error::Stretched { factor: self.0, fits: format!("{:.places$}", (least * scale).ceil() / scale) }
+    }
+}
+
+/// The least factor by which a trace whose last record arrives at `last_ns` is not too long.
+fn least_factor(last_ns: Nanos) -> f64 {
+    last_ns as f64 / SPAN_MAX_NS as f64
+}
+
+fn last_ns(records: &[IoRecord]) -> Nanos {
+    records.iter().map(|r| r.arrive_ns).max().unwrap_or(0)
 }
 
 /// Divides all arrival times by `factor`: above 1 the rate becomes higher. Latencies are dropped, because they belong
 /// to the original rate; a factor of 1 changes nothing.
 ///
 /// # Errors
-/// [`Error::Argument`] if `factor` is not above 0, or the times no longer fit 64 bits.
+/// [`Error::Argument`] if `factor` is not above 0, [`Error::Stretched`] if the trace becomes too long to be read.
 pub fn rerate(records: &[IoRecord], factor: f64) -> Result<Vec<IoRecord>, Error> {
     let rate = Rate::new(factor)?;
-    records.iter().map(|record| rate.apply(record)).collect()
+    let rerated: Option<Vec<IoRecord>> = records.iter().map(|record| rate.apply(record)).collect();
+    rerated.ok_or_else(|| rate.stretched(last_ns(records)))
 }
 
 /// Multiplies all sizes; the results are whole sectors, at least one, and at most `max_bytes`. Latencies are dropped.
@@ -147,20 +164,24 @@ pub struct Rerated {
     pub records: Vec<IoRecord>,
 }
 
+/// Runs records on a device without any policy and returns their latencies. Its error ends the search.
+pub type Baseline<'a> = dyn FnMut(&[IoRecord]) -> Result<Vec<Nanos>, Error> + 'a;
+
 /// Searches the factor between `range.0` and `range.1` for which the baseline's latencies are closest to the target
 /// (LinnOS, section 5.1).
 ///
-/// `baseline` runs records on a device without any policy and returns their latencies. The search assumes that a higher
-/// rate means longer latencies, so the sign of the mean log ratio gives its direction. It returns the best factor that
-/// it tried, which may be an end of the range if the target is outside.
+/// The search assumes that a higher rate means longer latencies, so the sign of the mean log ratio gives its direction.
+/// It returns the best factor that it tried, which may be an end of the range if the target is outside. The range begins
+/// at the least factor by which the trace can still be read, if that is within it.
 ///
 /// # Errors
-/// [`Error::Argument`] for an empty or reversed range, an empty target, or a baseline that returns no latency.
+/// [`Error::Argument`] for an empty or reversed range, an empty target, or a baseline that returns no latency;
+/// [`Error::Stretched`] if no factor of the range makes the trace short enough.
 pub fn rerate_to_target(
     records: &[IoRecord],
     target: &LatencyTarget,
     range: (f64, f64),
-    baseline: &mut dyn FnMut(&[IoRecord]) -> Vec<Nanos>,
+    baseline: &mut Baseline<'_>,
 ) -> Result<Rerated, Error> {
     positive("range.0", range.0)?;
     positive("range.1", range.1)?;
@@ -171,11 +192,17 @@ pub fn rerate_to_target(
             problem: "must begin below its end",
         });
     }
+    // Beside the rounding of the quotients.
+    let least = least_factor(last_ns(records)) * (1.0 + 1e-12);
+    let range = (range.0.max(least), range.1);
+    if range.0 > range.1 {
+        return Err(Rate::new(range.1)?.stretched(last_ns(records)));
+    }
     let mut best: Option<Rerated> = None;
     let mut runs = 0;
     let mut run = |factor: f64, best: &mut Option<Rerated>| -> Result<f64, Error> {
         let records = rerate(records, factor)?;
-        let latencies = baseline(&records);
+        let latencies = baseline(&records)?;
         runs += 1;
         let Some((distance, bias)) = latency_distance(&latencies, target) else {
             let problem = "target and baseline must both have latencies";

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use linnet_types::{IoRecord, Op};
@@ -12,7 +12,8 @@ use linnet_types::{IoRecord, Op};
 use crate::error::Error;
 use crate::memory::growth;
 use crate::order::{About, Merged};
-use crate::read::Records;
+use crate::read::{PROGRESS_EVERY, Records};
+use crate::teller::Teller;
 
 /// Records that are sorted at a time, at least and at most: 100 MB, and half as much again while they are sorted.
 const RUN_RECORDS: (usize, usize) = (4096, 1 << 21);
@@ -28,6 +29,10 @@ pub(crate) struct Spilled {
     runs: Merged<Run>,
     about: About,
     highest_tenant: u32,
+    path: PathBuf,
+    teller: Teller,
+    /// Records that were returned.
+    count: u64,
 }
 
 impl Spilled {
@@ -47,7 +52,7 @@ impl Spilled {
         let mut lengths: Vec<u64> = Vec::new();
         let mut waiting: Vec<IoRecord> = Vec::new();
         let mut highest_tenant = 0;
-        let failed = |source| Error::Write { path: folder.to_path_buf(), source };
+        let failed = |source| Error::Write { path: folder.to_path_buf(), source, kept: false };
         let path = records.path().to_path_buf();
         let mut at = 0;
         for record in records.by_ref() {
@@ -82,7 +87,8 @@ impl Spilled {
             from += left * STORED_BYTES as u64;
         }
         runs.push(Run { file: None, folder: folder.into(), from: 0, left: 0, each, rows: waiting.into_iter() });
-        Ok(Spilled { runs: Merged::new(runs), about: About::of(&records), highest_tenant })
+        let (about, teller) = (About::of(&records), records.teller());
+        Ok(Spilled { runs: Merged::new(runs), about, highest_tenant, path, teller, count: 0 })
     }
 
     pub fn about(&self) -> &About {
@@ -99,6 +105,11 @@ impl Iterator for Spilled {
     type Item = Result<IoRecord, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        self.count += 1;
+        // The file was read; to merge its runs takes as long again.
+        if self.count.is_multiple_of(PROGRESS_EVERY) && !self.teller.go_on() {
+            return Some(Err(Error::Stopped { path: self.path.clone() }));
+        }
         self.runs.next().map(|next| next.map(|(record, _)| record))
     }
 }
@@ -106,7 +117,7 @@ impl Iterator for Spilled {
 /// One sorted run: records in memory, then those in the file.
 struct Run {
     file: Option<Arc<File>>,
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     from: u64,
     left: u64,
     each: usize,
@@ -124,13 +135,13 @@ impl Iterator for Run {
         let some = self.left.min(self.each as u64);
         let mut bytes = vec![0; some as usize * STORED_BYTES];
         if let Err(source) = file.read_exact_at(&mut bytes, self.from) {
-            return Some(Err(Error::Write { path: self.folder.clone(), source }));
+            return Some(Err(Error::Write { path: self.folder.clone(), source, kept: false }));
         }
         self.from += bytes.len() as u64;
         self.left -= some;
         match bytes.chunks_exact(STORED_BYTES).map(restored).collect::<io::Result<Vec<IoRecord>>>() {
             Ok(rows) => self.rows = rows.into_iter(),
-            Err(source) => return Some(Err(Error::Write { path: self.folder.clone(), source })),
+            Err(source) => return Some(Err(Error::Write { path: self.folder.clone(), source, kept: false })),
         }
         self.rows.next().map(Ok)
     }

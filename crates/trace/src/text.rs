@@ -304,6 +304,9 @@ impl<F: LineFormat> TextSource<F> {
             self.out.skip("malformed");
             return Ok(());
         }
+        if self.lenient {
+            return Err(bad.refuse(&self.input.path, at, self.name));
+        }
         Err(bad.place(&self.input.path, at, self.name))
     }
 }
@@ -330,17 +333,17 @@ impl<F: LineFormat> Source for TextSource<F> {
                 self.blank += 1;
                 if self.blank > BLANK_MAX {
                     let bad = Bad::new("line", b"", "is blank, and so are the 1000000 before it, which is the limit");
-                    return Err(bad.place(&self.input.path, self.at(), self.name));
+                    return Err(bad.refuse(&self.input.path, self.at(), self.name));
                 }
                 continue;
             }
             self.blank = 0;
-            let taken = if first {
-                let format = &mut self.format;
-                let out = &mut self.out;
-                format.header(line).and_then(|header| if header { Ok(()) } else { format.line(line, out) })
-            } else {
-                self.format.line(line, &mut self.out)
+            let header = if first { self.format.header(line) } else { Ok(false) };
+            let taken = match header {
+                Ok(true) => Ok(()),
+                Ok(false) => self.format.line(line, &mut self.out),
+                // Without its header no line of a file can be read.
+                Err(bad) => return Err(bad.refuse(&self.input.path, self.at(), self.name)),
             };
             match taken {
                 Ok(()) => self.good += 1,

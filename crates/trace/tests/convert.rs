@@ -105,6 +105,39 @@ fn failures_leave_what_was_there() {
 }
 
 #[test]
+fn a_factor_is_refused_by_the_length_of_the_whole_trace() {
+    let folder = Folder::new();
+    let days = [0, 10, 20, 50].map(|day| io(day * 86_400_000_000_000, Op::Read, 0, 4096, 0, None));
+    let path = write(&folder, "in.csv", &days);
+    let out = folder.path().join("out.csv");
+    // At this factor the third record is too late already; the fourth says what fits.
+    let refused = run(std::slice::from_ref(&path), &out, Change::Rate(0.03)).unwrap_err().to_string();
+    assert!(refused.contains("at least 0.1250") && !out.exists(), "{refused}");
+    run(std::slice::from_ref(&path), &out, Change::Rate(0.125)).unwrap();
+    assert_eq!(records(&out).last().unwrap().arrive_ns, linnet_trace::SPAN_MAX_NS);
+}
+
+/// The message says that the target is as it was where that is true.
+#[test]
+fn an_error_of_a_pipe_does_not_say_that_nothing_was_written() {
+    let folder = Folder::new();
+    let long = write(&folder, "long.csv", &made(70_000, 0));
+    let pipe = folder.path().join("pipe.csv");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::io::Read::read(&mut std::fs::File::open(pipe).unwrap(), &mut [0; 100]).unwrap()
+    });
+    let failed = run(std::slice::from_ref(&long), &pipe, Change::None).unwrap_err();
+    assert!(matches!(failed, Error::Write { kept: false, .. }), "{failed}");
+    assert!(failed.to_string().contains("Broken pipe") && !failed.to_string().contains("as it was"), "{failed}");
+    assert_eq!(reader.join().unwrap(), 100);
+    let absent = folder.path().join("no/such/out.csv");
+    let failed = run(&[long], &absent, Change::None).unwrap_err().to_string();
+    assert!(failed.contains("as it was"), "{failed}");
+}
+
+#[test]
 fn a_log_of_fio_names_devices_as_they_come() {
     let folder = Folder::new();
     let path = write(&folder, "in.csv", &made(40, 0));

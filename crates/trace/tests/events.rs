@@ -251,6 +251,13 @@ fn damaged_binary_events_are_named_by_byte() {
     let file = folder.file("sdb.blktrace.0", &first[..first.len() - 5]);
     let trace = read_all(&file, Options { lenient: true, ..Options::default() }).unwrap();
     assert_eq!(trace.skipped["truncated"], 1);
+    // A payload that is missing altogether.
+    let mut without = first.clone();
+    without[208 + 46] = 4;
+    assert!(message(&without).contains("payload"), "{}", message(&without));
+    let file = folder.file("sdb.blktrace.0", &without);
+    let trace = read_all(&file, Options { lenient: true, ..Options::default() }).unwrap();
+    assert_eq!(trace.skipped["truncated"], 1);
     assert!(read_all(Folder::new().path(), Options::default()).unwrap_err().to_string().contains("X.blktrace.N"));
 }
 

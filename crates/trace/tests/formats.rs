@@ -183,9 +183,13 @@ fn lenient_reading_leaves_out_and_counts() {
     let path = temporary("far", b"0,R,0,4096,1577808000000626\n0,R,0,4096,5\n");
     let trace = read_all(path.path(), lenient()).unwrap();
     assert_eq!((trace.skipped["absurd time"], trace.records.len()), (1, 1));
-    // Even then, a file with only invalid lines is refused after a while.
+    // Even then, a file with only invalid lines is refused after a while, and not with the advice to read leniently.
     let path = temporary("hopeless", "x\n".repeat(5000).as_bytes());
-    assert!(read_all(path.path(), lenient()).is_err());
+    let hopeless = read_all(path.path(), lenient()).unwrap_err().to_string();
+    assert!(message.contains("--lenient") && !hopeless.contains("--lenient"), "{hopeless}");
+    let path = temporary("header", b"t_ns,op,op\n1,R,R\n");
+    let header = read_all(path.path(), Options { lenient: true, ..Options::format("workload-csv") }).unwrap_err();
+    assert!(header.to_string().contains("line 1") && !header.to_string().contains("--lenient"), "{header}");
 }
 
 #[test]
@@ -211,6 +215,26 @@ fn progress_is_reported_and_can_stop() {
     assert_eq!((told[3].bytes, told[3].total_bytes, told[3].records), (rows.len() as u64, rows.len() as u64, 200_000));
     let stop = Options { progress: Some(Box::new(|_| false)), ..Options::default() };
     assert!(read_all(path.path(), stop).unwrap_err().to_string().contains("stopped"));
+}
+
+/// Every one of the lines is left out, so that no record comes to ask after.
+#[test]
+fn a_file_of_nothing_but_skipped_lines_can_be_stopped() {
+    let rows = "2 /dev/a sync 0 0\n".repeat(1 << 21);
+    let text = format!("fio version 3 iolog\n{rows}2 /dev/a read 0 4096\n");
+    assert!(rows.len() > 32 << 20);
+    let path = temporary("skipped", text.as_bytes());
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let stop_after = |most: u64| {
+        let count = count.clone();
+        count.store(0, std::sync::atomic::Ordering::Relaxed);
+        let tell = move |_| count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 < most;
+        read_all(path.path(), Options { progress: Some(Box::new(tell)), ..Options::default() })
+    };
+    let trace = stop_after(u64::MAX).unwrap();
+    assert_eq!((trace.records.len(), trace.skipped["flush"]), (1, 1 << 21));
+    assert!(count.load(std::sync::atomic::Ordering::Relaxed) > 2);
+    assert!(matches!(stop_after(1), Err(linnet_trace::Error::Stopped { .. })));
 }
 
 #[test]

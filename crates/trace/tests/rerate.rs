@@ -2,7 +2,10 @@
 //! Tests statistics against values computed by hand, re-rating, and slices.
 
 use crate::common::io;
-use linnet_trace::{LatencyTarget, TraceStats, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time};
+use linnet_trace::{
+    Error, LatencyTarget, SPAN_MAX_NS, TraceStats, latency_distance, rerate, rerate_to_target, scale_sizes,
+    slice_by_time,
+};
 use linnet_types::{IoRecord, Nanos, Op};
 
 const MS: u64 = 1_000_000;
@@ -43,6 +46,34 @@ fn rerating_divides_times_and_drops_latencies() {
     }
 }
 
+/// What is longer than [`SPAN_MAX_NS`] is written and never read again.
+#[test]
+fn a_factor_that_makes_a_trace_too_long_is_refused() {
+    let day = 86_400_000 * MS;
+    for (days, factor, fits) in
+        [(90, 0.1, "0.2250"), (100, 0.24, "0.2500"), (1, 1e-300, "0.002500"), (700, 1.5, "1.750")]
+    {
+        let records = [io(0, Op::Read, 0, 4096, 0, None), io(days * day, Op::Read, 0, 4096, 0, None)];
+        let refused = rerate(&records, factor).unwrap_err().to_string();
+        assert!(refused.contains("400 days") && refused.ends_with(&format!("at least {fits}")), "{refused}");
+        let longest = rerate(&records, fits.parse().unwrap()).unwrap()[1].arrive_ns;
+        assert!((SPAN_MAX_NS / 1000 * 999..=SPAN_MAX_NS).contains(&longest), "{longest}");
+    }
+    // A search begins at a factor that fits.
+    let records = [io(0, Op::Read, 0, 4096, 0, None), io(100 * day, Op::Read, 0, 4096, 0, None)];
+    let target = LatencyTarget::of(&[100_000; 10]).unwrap();
+    let mut last = Vec::new();
+    let mut baseline = |records: &[IoRecord]| {
+        last.push(records[1].arrive_ns);
+        server(records)
+    };
+    let found = rerate_to_target(&records, &target, (0.01, 2.0), &mut baseline).unwrap();
+    assert!((found.factor - 0.25).abs() < 1e-9, "{}", found.factor);
+    assert!(last.iter().all(|&ns| ns <= SPAN_MAX_NS) && !last.is_empty());
+    let refused = rerate_to_target(&records, &target, (0.01, 0.2), &mut server).unwrap_err().to_string();
+    assert!(refused.contains("at least 0.2500"), "{refused}");
+}
+
 #[test]
 fn sizes_scale_to_whole_sectors() {
     let records =
@@ -70,15 +101,13 @@ fn slices_have_equal_time_and_lose_nothing() {
 }
 
 /// A single server that takes 100 us: the textbook device whose latency grows with the rate.
-fn server(records: &[IoRecord]) -> Vec<Nanos> {
+fn server(records: &[IoRecord]) -> Result<Vec<Nanos>, Error> {
     let mut free = 0;
-    records
-        .iter()
-        .map(|r| {
-            free = r.arrive_ns.max(free) + 100_000;
-            free - r.arrive_ns
-        })
-        .collect()
+    let answered = records.iter().map(|r| {
+        free = r.arrive_ns.max(free) + 100_000;
+        free - r.arrive_ns
+    });
+    Ok(answered.collect())
 }
 
 #[test]
@@ -92,11 +121,11 @@ fn the_factor_behind_a_target_is_found_again() {
         })
         .collect();
     for wanted in [3.0, 8.0] {
-        let target = LatencyTarget::of(&server(&rerate(&records, wanted).unwrap())).unwrap();
+        let target = LatencyTarget::of(&server(&rerate(&records, wanted).unwrap()).unwrap()).unwrap();
         let found = rerate_to_target(&records, &target, (1.0 / 64.0, 64.0), &mut server).unwrap();
         assert!((found.factor / wanted - 1.0).abs() < 0.02, "{} for {wanted}", found.factor);
         assert!(found.distance < 0.03, "{}", found.distance);
-        let again = latency_distance(&server(&found.records), &target).unwrap();
+        let again = latency_distance(&server(&found.records).unwrap(), &target).unwrap();
         assert_eq!((found.distance, found.bias), again);
     }
     // A target that is faster than the device: the lowest rate is the best possible, and the bias shows it.
@@ -104,6 +133,9 @@ fn the_factor_behind_a_target_is_found_again() {
     let found = rerate_to_target(&records, &target, (0.5, 64.0), &mut server).unwrap();
     assert_eq!((found.factor, found.bias > 2.0), (0.5, true));
     assert!(rerate_to_target(&records, &target, (2.0, 1.0), &mut server).is_err());
-    assert!(rerate_to_target(&records, &target, (1.0, 2.0), &mut |_| vec![]).is_err());
+    assert!(rerate_to_target(&records, &target, (1.0, 2.0), &mut |_| Ok(vec![])).is_err());
+    let stopped = || Error::Stopped { path: "made".into() };
+    let found = rerate_to_target(&records, &target, (1.0, 2.0), &mut |_| Err(stopped()));
+    assert!(matches!(found, Err(Error::Stopped { .. })));
     assert!(LatencyTarget::of(&[]).is_none());
 }

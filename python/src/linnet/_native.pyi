@@ -34,6 +34,7 @@ def trace_convert(
     out: str | PathLike[str],
     *,
     format: str | None = None,
+    lenient: bool = False,
     tenant_from: Literal["device"] | None = None,
     factor: float | None = None,
     merge: bool = False,

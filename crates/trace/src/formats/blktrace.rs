@@ -138,7 +138,7 @@ impl Stream {
             } else {
                 "is not the magic word of a blktrace event"
             };
-            return Err(Bad::of("magic", format_args!("{word:#010x}"), problem).place(
+            return Err(Bad::of("magic", format_args!("{word:#010x}"), problem).refuse(
                 &path,
                 At::Byte(self.at),
                 FORMAT.name,
@@ -156,7 +156,7 @@ impl Stream {
         let pdu = if expected == Order::Little { u16::from_le_bytes(pdu) } else { u16::from_be_bytes(pdu) };
         let raw =
             Raw { time_ns: u64_at(8), sector: u64_at(16), bytes: u32_at(24), action: u32_at(28), device: u32_at(36) };
-        if pdu > 0 && self.input.take(usize::from(pdu))?.is_none() && !self.input.was_cut() {
+        if pdu > 0 && self.input.take(usize::from(pdu))?.is_none() && !self.input.accept_cut() {
             return Err(Error::Truncated {
                 path,
                 at: At::Byte(self.at),

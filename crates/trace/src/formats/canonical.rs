@@ -2,8 +2,8 @@
 //! The canonical Parquet form (`spec/trace-record.md`), read row group by row group.
 //!
 //! Columns are found by name. Each may have 32-bit or 64-bit integers, so that tables of other tools with the right
-//! names and units can be read. A column of another type, a missing column and an invalid null are errors that name the
-//! column.
+//! names and units can be read. A column of another type, a missing column, an invalid null and a negative value are
+//! errors that name the column.
 //!
 //! The Parquet library panics on some damaged files, because it trusts sizes and page kinds, and allocates what they
 //! state. Sizes and counts are checked before they are used (`pages.rs`); other panics are caught and become errors, so
@@ -14,17 +14,19 @@ use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use linnet_types::{IoRecord, Op};
+use linnet_types::IoRecord;
 use parquet::basic::Type;
 use parquet::column::reader::ColumnReader;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use crate::error::{At, Bad, Error};
+use crate::error::{At, Error};
 use crate::format::{Fit, Format, Head, Opening, Report, Source};
+use crate::formats::columns::{self, Batch};
 use crate::formats::pages;
 use crate::input::Input;
 use crate::memory;
+use crate::teller::Teller;
 use crate::text::Out;
 
 /// Names of the columns, in the order in which they are written.
@@ -107,12 +109,12 @@ fn check_footer(file: &File, path: &Path, file_bytes: u64) -> Result<(), Error> 
 }
 
 fn open(opening: Opening) -> Result<Box<dyn Source>, Error> {
-    let (input, _) = opening.single()?;
+    let (input, lenient) = opening.single()?;
     let path = input.path.clone();
-    guarded(&path, || open_unchecked(input))
+    guarded(&path, || open_unchecked(input, lenient))
 }
 
-fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
+fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error> {
     let path = input.path.clone();
     let total = input.total_bytes;
     let meter = input.meter.clone();
@@ -143,6 +145,7 @@ fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
     }
     let schema = about.schema_descr();
     let mut places = [None; COLUMNS.len()];
+    let mut signed = [false; COLUMNS.len()];
     for (index, column) in schema.columns().iter().enumerate() {
         let Some(known) = COLUMNS.iter().position(|&c| c == column.path().string()) else { continue };
         if COLUMNS[known] == TENANT && !has_tenants {
@@ -154,6 +157,7 @@ fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
             return Err(wrong(format!("column {}: {found} where a flat integer is expected", COLUMNS[known])));
         }
         places[known] = Some(index);
+        signed[known] = !columns::is_unsigned(column);
     }
     for (name, place) in COLUMNS.iter().zip(places).take(4) {
         if place.is_none() {
@@ -171,16 +175,20 @@ fn open_unchecked(input: Input) -> Result<Box<dyn Source>, Error> {
         file: again,
         path,
         places,
+        signed,
         columns: vec![],
         group: 0,
         groups,
         left: 0,
+        next_row: 0,
         rows: vec![],
         at: 0,
         row: 0,
+        lenient,
         out,
         counted,
         meter,
+        teller: input.teller,
         total,
     }))
 }
@@ -190,53 +198,27 @@ struct Canonical {
     file: File,
     path: PathBuf,
     places: [Option<usize>; COLUMNS.len()],
+    /// Columns whose values may be negative.
+    signed: [bool; COLUMNS.len()],
     columns: Vec<Option<ColumnReader>>,
     group: usize,
     groups: usize,
     /// Rows of the open row group not yet read.
     left: usize,
-    rows: Vec<IoRecord>,
+    /// The first row that was not read.
+    next_row: u64,
+    /// Records of the rows that were read, with their rows; the next one to return is at `at`.
+    rows: Vec<(u64, IoRecord)>,
     at: usize,
+    /// The row that was returned last.
     row: u64,
+    lenient: bool,
     out: Out,
     /// Counts of what was left out when the file was written.
     counted: Vec<(String, u64)>,
     meter: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    teller: Teller,
     total: u64,
-}
-
-/// Reads `rows` values of a column as 64-bit integers; `None` for null.
-fn values(reader: &mut ColumnReader, rows: usize) -> Result<Vec<Option<u64>>, String> {
-    fn spread<T: Copy>(values: &[T], levels: &[i16], rows: usize, widen: impl Fn(T) -> u64) -> Vec<Option<u64>> {
-        if levels.is_empty() {
-            return values.iter().map(|&v| Some(widen(v))).collect();
-        }
-        let mut given = values.iter();
-        levels.iter().take(rows).map(|&l| if l > 0 { given.next().map(|&v| widen(v)) } else { None }).collect()
-    }
-    let mut levels: Vec<i16> = Vec::new();
-    macro_rules! read {
-        ($reader:expr, $widen:expr) => {{
-            let mut found = Vec::new();
-            let mut got = 0;
-            while got < rows {
-                let (n, _, _) =
-                    $reader.read_records(rows - got, Some(&mut levels), None, &mut found).map_err(|e| e.to_string())?;
-                if n == 0 {
-                    return Err(format!("ends after {got} of {rows} rows"));
-                }
-                got += n;
-            }
-            spread(&found, &levels, rows, $widen)
-        }};
-    }
-    let spread = match reader {
-        ColumnReader::Int32ColumnReader(r) => read!(r, |v: i32| u64::from(v as u32)),
-        ColumnReader::Int64ColumnReader(r) => read!(r, |v: i64| v as u64),
-        ColumnReader::BoolColumnReader(r) => read!(r, u64::from),
-        _ => return Err("is not an integer column".into()),
-    };
-    if spread.len() == rows { Ok(spread) } else { Err(format!("has {} values for {rows} rows", spread.len())) }
 }
 
 impl Canonical {
@@ -278,47 +260,26 @@ impl Canonical {
         let mut tables: [Option<Vec<Option<u64>>>; COLUMNS.len()] = Default::default();
         for (index, column) in self.columns.iter_mut().enumerate() {
             let Some(reader) = column else { continue };
-            tables[index] = Some(values(reader, rows).map_err(|problem| Error::Parquet {
-                path: self.path.clone(),
-                problem: format!("row group {}: column {}: {problem}", self.group - 1, COLUMNS[index]),
-            })?);
+            tables[index] =
+                Some(columns::values(reader, rows, self.signed[index]).map_err(|problem| Error::Parquet {
+                    path: self.path.clone(),
+                    problem: format!("row group {}: column {}: {problem}", self.group - 1, COLUMNS[index]),
+                })?);
         }
         self.left -= rows;
         self.rows.clear();
         self.at = 0;
-        let cell = |index: usize, row: usize| tables[index].as_ref().and_then(|t| t[row]);
-        for row in 0..rows {
-            let at = At::Row(self.row + row as u64);
-            let place = |bad: Bad| bad.place(&self.path, at, FORMAT.name);
-            let must = |index: usize| {
-                cell(index, row).ok_or_else(|| place(Bad::new(COLUMNS[index], b"null", "where a value is needed")))
-            };
-            let op = match must(1)? {
-                0 => Op::Read,
-                1 => Op::Write,
-                other => return Err(place(Bad::of("op", other, "is neither 0 (read) nor 1 (write)"))),
-            };
-            let size = must(3)?;
-            let size_bytes = u32::try_from(size)
-                .ok()
-                .filter(|&s| s > 0)
-                .ok_or_else(|| place(Bad::of("size_bytes", size, "is not in 1..2^32")))?;
-            // An optional column must be complete if it is present.
-            let number = |index: usize| {
-                let value = if self.places[index].is_some() { must(index)? } else { 0 };
-                u32::try_from(value).map_err(|_| place(Bad::of(COLUMNS[index], value, "does not fit 32 bits")))
-            };
-            let (device, tenant) = (number(4)?, number(6)?);
-            let offset_bytes = must(2)?;
-            if offset_bytes > i64::MAX as u64 - size {
-                return Err(place(Bad::of("offset_bytes", offset_bytes, "lies beyond 8 EiB")));
+        let batch = Batch { tables, signed: &self.signed };
+        for (row, number) in (0..rows).zip(self.next_row..) {
+            match batch.record(row) {
+                Ok(record) => self.rows.push((number, record)),
+                Err(_) if self.lenient => self.out.skip("malformed"),
+                Err(bad) => return Err(bad.place(&self.path, At::Row(number), FORMAT.name)),
             }
-            let arrive_ns = must(0)?;
-            let latency_ns = cell(5, row);
-            if latency_ns.is_some_and(|l| l > i64::MAX as u64) {
-                return Err(place(Bad::of("latency_ns", latency_ns.unwrap_or(0) as i64, "is negative")));
-            }
-            self.rows.push(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, tenant, op });
+        }
+        self.next_row += rows as u64;
+        if !self.teller.go_on() {
+            return Err(Error::Stopped { path: self.path.clone() });
         }
         Ok(true)
     }
@@ -326,21 +287,21 @@ impl Canonical {
 
 impl Source for Canonical {
     fn next(&mut self) -> Result<Option<IoRecord>, Error> {
-        if self.at == self.rows.len() {
+        while self.at == self.rows.len() {
             let path = self.path.clone();
             if !guarded(&path, || self.batch())? {
                 return Ok(None);
             }
         }
-        let record = self.rows[self.at];
+        let (row, record) = self.rows[self.at];
         self.at += 1;
-        self.row += 1;
+        self.row = row;
         self.out.saw(record.arrive_ns);
         Ok(Some(record))
     }
 
     fn at(&self) -> At {
-        At::Row(self.row.saturating_sub(1))
+        At::Row(self.row)
     }
 
     fn report(&self) -> Report {

@@ -6,6 +6,7 @@ pub(crate) mod blkparse;
 pub(crate) mod blktrace;
 pub(crate) mod canonical;
 pub(crate) mod cloudphysics;
+mod columns;
 pub(crate) mod fio;
 pub(crate) mod flashnet;
 pub(crate) mod ftrace;

@@ -87,7 +87,7 @@ fn open(opening: Opening) -> Result<Box<dyn Source>, Error> {
     }
     let Some(layout) = layout(head) else {
         let bad = Bad::new("version", &head[..head.len().min(20)], "is neither version 1 nor version 2 of vscsiStats");
-        return Err(bad.place(&path, At::Byte(0), FORMAT.name));
+        return Err(bad.refuse(&path, At::Byte(0), FORMAT.name));
     };
     if layout.version == 2 {
         out.warnings.push("vscsi version 2: response times are left out, because their unit is not documented".into());

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use linnet_files::{Links, Output};
+use linnet_files::{Links, Output, is_replaced};
 
 use crate::error::Error;
 
@@ -21,13 +21,13 @@ impl Target {
     }
 
     pub fn create(path: &Path, links: Links) -> Result<Target, Error> {
-        let failed = |source| Error::Write { path: path.to_path_buf(), source };
+        let failed = |source| Error::Write { path: path.to_path_buf(), source, kept: true };
         let output = Output::create(path, links).map_err(failed)?;
         Ok(Target { path: path.to_path_buf(), output })
     }
 
     pub fn failed(&self, source: io::Error) -> Error {
-        Error::Write { path: self.path.clone(), source }
+        Error::Write { path: self.path.clone(), source, kept: !self.is_through() }
     }
 
     /// True if what was written cannot be taken back.
@@ -42,7 +42,8 @@ impl Target {
 
     pub fn commit(self) -> Result<(), Error> {
         let Target { path, output } = self;
-        output.commit().map_err(|source| Error::Write { path, source })
+        let through = output.is_through();
+        output.commit().map_err(|source| Error::Write { path, kept: !through && !is_replaced(&source), source })
     }
 }
 

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import os
+import select
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -25,6 +28,8 @@ INTERRUPTED = 130
 """Status after Ctrl-C, as shells count it."""
 TERMINATED = 143
 """Status after SIGTERM."""
+STANDARD_OUTPUT = 1
+"""Its descriptor."""
 AGAIN_S = 0.01
 """A command is interrupted again after so long if the first exception was lost."""
 
@@ -79,6 +84,43 @@ def _raise_again(lost: UnraisableHookArgs) -> None:
     signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
 
 
+def _reader_left(error: Error) -> bool:
+    """True for the engine's error of a standard output that nobody reads any more.
+
+    The engine says what failed as text, and other pipes break as well: so standard output itself is asked.
+    """
+    if os.strerror(errno.EPIPE) not in str(error):
+        return False
+    state = select.poll()
+    state.register(STANDARD_OUTPUT, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in state.poll(0))
+
+
+def _drop_output() -> None:
+    """Write what standard output still holds nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
+
+
+def _flush() -> None:
+    """Write what standard output still holds: at exit, an error could only be printed."""
+    try:
+        # None where it was closed before the start.
+        if out := getattr(sys, "stdout", None):
+            out.flush()
+    except OSError:
+        _drop_output()
+        raise
+
+
+def _run() -> None:
+    try:
+        app()
+    except SystemExit as end:
+        if not end.code:
+            _flush()
+        raise
+
+
 def main() -> None:
     """Run the command line; every failure is one line on standard error and a non-zero status."""
     status: object = 0
@@ -89,20 +131,28 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _raise_again
     try:
-        app()
+        _run()
     except SystemExit as end:
         status = end.code
-        if status in (INTERRUPTED, TERMINATED):
+        # The reader of our output left (`| head`), of which Typer and Rich make a failure: not an error of ours.
+        if isinstance(end.__context__, BrokenPipeError):
+            status = 0
+        elif status in (INTERRUPTED, TERMINATED):
             fail("interrupted; no incomplete file was left")
     except BrokenPipeError:
-        # The reader of our output left (`| head`): not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except Panic as error:
         fail(f"a defect of linnet, please report it with the command: {error}")
         status = 1
-    except (Error, MissingExtra, ValueError) as error:
+    except Error as error:
+        status = 0 if _reader_left(error) else 1
+        if status:
+            fail(str(error))
+    except (MissingExtra, ValueError) as error:
         fail(str(error))
+        status = 1
+    except OverflowError as error:
+        fail(f"a number is out of range: {error}")
         status = 1
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -112,4 +162,6 @@ def main() -> None:
         _, limit = record_room() or (0, "the memory of this machine")
         fail(f"out of memory: what is held in it does not fit {limit}; `linnet trace convert` makes a part of a trace")
         status = 1
+    with suppress(OSError):
+        _flush()
     sys.exit(status if isinstance(status, int) else 0)

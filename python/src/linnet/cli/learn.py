@@ -128,9 +128,7 @@ def fit_command(
     ] = FitSettings.false_submit_weight,
     max_rows: Annotated[
         int | None,
-        typer.Option(
-            help="Train the network on so many rows at most; the trees take all.", min=1, show_default="all"
-        ),
+        typer.Option(help="Train the network on so many rows at most; the trees take all.", min=1, show_default="all"),
     ] = None,
     slow_us: SlowUs = None,
     max_records: MaxRecords = RECORDS_MAX,

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -59,6 +59,9 @@ Format = Annotated[
         show_default=False,
     ),
 ]
+Lenient = Annotated[
+    bool, typer.Option("--lenient", help="Leave out invalid records instead of failing, and say how many.")
+]
 Traces = Annotated[
     list[Path] | None,
     typer.Option("--trace", "-t", help="Trace file. Give it once per device.", show_default=False),
@@ -95,6 +98,10 @@ Seconds = Annotated[float, typer.Option(help="Length of a --workload, both perio
 Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
 
 
+INVALID = ("malformed", "truncated", "absurd time")
+"""Reasons for which lenient reading leaves records out (spec/trace-record.md)."""
+
+
 class Writes(StrEnum):
     """Where writes go."""
 
@@ -123,11 +130,28 @@ def reading(path: Path, bars: Bars) -> Callable[[int, int], None]:
     return progress
 
 
-def load(path: Path, format: str | None, bars: Bars, most: int | None = None) -> Trace:
+def warn_left_out(path: Path, skipped: Mapping[str, int]) -> None:
+    """Say how many records lenient reading left out."""
+    found = {reason: skipped[reason] for reason in INVALID if skipped.get(reason)}
+    if found:
+        parts = ", ".join(f"{reason} {count:,}" for reason, count in found.items())
+        warn(f"{path}: invalid records were left out: {sum(found.values()):,} ({parts})")
+
+
+def load(
+    path: Path,
+    format: str | None,
+    bars: Bars,
+    most: int | None = None,
+    lenient: bool = False,
+    tenant_from: Literal["device"] | None = None,
+) -> Trace:
     """Read a trace, or a stated part of ``most`` records, with a progress bar; pass on the reader's warnings."""
-    trace = Trace.read(path, format=format, progress=reading(path, bars), most=most)
+    trace = Trace.read(path, format, lenient, reading(path, bars), tenant_from, most)
     for text in trace.warnings:
         warn(f"{path}: {text}")
+    if lenient:
+        warn_left_out(path, trace.skipped)
     return trace
 
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from linnet._native import Device, DeviceRun, Server, quantiles_ns, ssd_check
-from linnet.cli.options import AsJson, Format, Seed, Share, check_preset, complete_preset, load
-from linnet.cli.output import Bars, console, destination, flatten, number, percent, print_json, table
+from linnet.cli.options import AsJson, Format, Share, check_preset, complete_preset, load
+from linnet.cli.output import Bars, console, destination, errors, flatten, number, percent, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
 
@@ -30,11 +30,20 @@ Workload = Annotated[
 Snapshot = Annotated[
     Path | None, typer.Option(help="Preconditioned drive saved by `linnet ssd precondition`.", show_default=False)
 ]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        help="Seed of every random choice; the same seed gives the same bytes. A snapshot keeps its own.",
+        min=0,
+        max=2**62,
+        show_default="0",
+    ),
+]
 QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 
 
 def device(
-    preset: str | None, params: Path | None, seed: int, share: float | None, snapshot: Path | None = None
+    preset: str | None, params: Path | None, seed: int | None, share: float | None, snapshot: Path | None = None
 ) -> Device:
     """The drive that the options describe."""
     given = [name for name, value in (("--preset", preset), ("--params", params), ("--snapshot", snapshot)) if value]
@@ -44,10 +53,12 @@ def device(
     if snapshot is not None:
         if share is not None:
             raise typer.BadParameter("a saved drive keeps the share that it was created with", param_hint="--share")
+        if seed is not None:
+            raise typer.BadParameter("a saved drive keeps the seed that it was created with", param_hint="--seed")
         return Device.load(snapshot)
     if params is not None:
-        return Device(params=params, seed=seed, device_wide_share=share)
-    return Device(preset=preset or "consumer-deep", seed=seed, device_wide_share=share)
+        return Device(params=params, seed=seed or 0, device_wide_share=share)
+    return Device(preset=preset or "consumer-deep", seed=seed or 0, device_wide_share=share)
 
 
 def replay(drive: Device, workload: list[Path], format: str | None, bars: Bars, timeline: int = 0) -> DeviceRun:
@@ -79,7 +90,7 @@ def run(
     ] = None,
     share: Share = None,
     format: Format = None,
-    seed: Seed = 0,
+    seed: Seed = None,
     json: AsJson = False,
 ) -> None:
     """Run workloads on one modelled drive: latency of each I/O, statistics of the drive and of each stream.
@@ -110,7 +121,8 @@ def run(
             if (reads & (columns["device"] == i)).any()
         ]
     if json:
-        print_json(result | {"seed": seed})
+        # What a saved drive was created with is not known.
+        print_json(result | {"seed": None if snapshot else seed or 0})
         return
     kinds = [[name, *result[name].values()] for name in ("reads", "writes") if result[name]["count"]]
     table("latency", ["", "count", "mean us", *QUANTILES], kinds)
@@ -142,7 +154,7 @@ def explain(
     ] = None,
     share: Share = None,
     format: Format = None,
-    seed: Seed = 0,
+    seed: Seed = None,
     json: AsJson = False,
 ) -> None:
     """Show which mechanism made slow reads slow: the ground truth for testing a black-box model.
@@ -239,7 +251,7 @@ def precondition(
     preset: Preset = None,
     params: Params = None,
     share: Share = None,
-    seed: Seed = 0,
+    seed: Seed = None,
 ) -> None:
     """Fill a drive and overwrite it until garbage collection is in steady state, and save it.
 
@@ -255,28 +267,38 @@ def serve(
     preset: Preset = None,
     params: Params = None,
     snapshot: Snapshot = None,
-    drives: Annotated[int, typer.Option(help="Number of drives to serve; drive i has seed + i.", min=1, max=64)] = 1,
+    drives: Annotated[
+        int, typer.Option(help="Number of drives to serve; drive i has seed + i. One of a snapshot.", min=1, max=64)
+    ] = 1,
     unix: Annotated[Path | None, typer.Option(help="Unix socket to listen on.", show_default="linnet.sock")] = None,
     tcp: Annotated[
         int | None,
         typer.Option(
-            help="TCP port on loopback; every user of this machine may then read and overwrite the drives.",
+            help="TCP port on loopback, 0 for a free one; every user of this machine may then read and overwrite the "
+            "drives.",
+            min=0,
+            max=65_535,
             show_default=False,
         ),
     ] = None,
-    size: Annotated[int | None, typer.Option(help="Bytes of each drive.", show_default="as modelled")] = None,
+    size: Annotated[
+        int | None, typer.Option(help="Bytes of each drive.", min=1, max=2**63 - 1, show_default="as modelled")
+    ] = None,
     directory: Annotated[
         Path | None, typer.Option(help="Keep the data in sparse files in this directory.", show_default="memory")
     ] = None,
-    time_scale: Annotated[float, typer.Option(help="Make time run slower by this factor.", min=0.001)] = 1.0,
-    seconds: Annotated[float | None, typer.Option(help="Stop after this long.", show_default="until Ctrl-C")] = None,
+    time_scale: Annotated[float, typer.Option(help="Make time run slower by this factor.", min=0.001, max=1e6)] = 1.0,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after this long.", min=0, show_default="until Ctrl-C")
+    ] = None,
     share: Share = None,
-    seed: Seed = 0,
+    seed: Seed = None,
     json: AsJson = False,
 ) -> None:
     """Serve modelled drives over NBD in real time: each request is held until the time at which the model answers it.
 
-    Works with fio's nbd engine, libnbd, qemu and nbd-client. Prints model latency against achieved latency at the end.
+    Works with fio's nbd engine, libnbd, qemu and nbd-client. Prints the address of each drive, with --json to standard
+    error, and model latency against achieved latency at the end.
 
     There is no access control: every client can read and overwrite the drives. Put the Unix socket into a
     directory that only those may enter.
@@ -285,12 +307,16 @@ def serve(
     """
     if unix is None and tcp is None:
         unix = Path("linnet.sock")
-    chosen = [(f"drive{i}", device(preset, params, seed + i, share, snapshot)) for i in range(drives)]
+    if snapshot is not None and drives > 1:
+        # Copies would collect garbage at the same times, unlike drives of the same kind.
+        raise typer.BadParameter("a saved drive is one drive; serve it alone", param_hint="--drives")
+    seeds = [seed] if snapshot is not None else [(seed or 0) + i for i in range(drives)]
+    chosen = [(f"drive{i}", device(preset, params, one, share, snapshot)) for i, one in enumerate(seeds)]
     # A service manager stops with SIGTERM; it must remove the socket as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     server = Server(chosen, size_bytes=size, unix=unix, port=tcp, directory=directory, time_scale=time_scale)
     for uri in server.uris:
-        console.print(uri, soft_wrap=True)
+        (errors if json else console).print(uri, soft_wrap=True)
     begun = time.monotonic()
     try:
         while seconds is None or time.monotonic() - begun < seconds:

@@ -9,8 +9,18 @@ from typing import Annotated, Any, Literal
 import typer
 
 from linnet import _native
-from linnet._native import Trace
-from linnet.cli.options import AsJson, Format, Seed, complete_workload, load, reading
+from linnet._native import Trace, TraceError
+from linnet.cli.options import (
+    AsJson,
+    Format,
+    Lenient,
+    Seed,
+    complete_format,
+    complete_workload,
+    load,
+    reading,
+    warn_left_out,
+)
 from linnet.cli.output import Bars, console, destination, flatten, percent, print_json, table, warn
 
 File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
@@ -26,17 +36,19 @@ Out = Annotated[
 ]
 
 
-def stat(file: File, format: Format = None, json: AsJson = False) -> None:
+def stat(file: File, format: Format = None, lenient: Lenient = False, json: AsJson = False) -> None:
     """Print rates, sizes, read share and latency quantiles of a trace.
 
     Example: [bold]linnet trace stat msnfs.trace.zst[/]
     """
     with Bars() as bars:
-        result = _native.trace_stat(file, format, progress=reading(file, bars))
+        result = _native.trace_stat(file, format, lenient, reading(file, bars))
         if result is None:
             # It exceeds a limit of the memory that statistics may take, and is read whole if it fits.
-            trace = load(file, format, bars)
+            trace = load(file, format, bars, lenient=lenient)
             result = trace.stat() | {"format": trace.format, "warnings": [], "latency_error": 0.0}
+        elif lenient:
+            warn_left_out(file, result["skipped"])
     for text in result.pop("warnings"):
         warn(f"{file}: {text}")
     of, error = result.pop("format"), result.pop("latency_error")
@@ -74,22 +86,25 @@ def convert(
         Literal["device"] | None,
         typer.Option(help="Make each device or volume of the trace a tenant.", show_default=False),
     ] = None,
+    lenient: Lenient = False,
 ) -> None:
     """Read a trace of any format and write it as Parquet, CSV or fio iolog.
 
     Example: [bold]linnet trace convert sdb.blkparse.txt.zst -o sdb.parquet[/]
     """
-    done = _written([file], out, format=format, tenant_from=tenant_from)
+    done = _written([file], out, lenient, format=format, tenant_from=tenant_from)
     console.print(f"{out}: {done['records']:,} records from {done['formats'][0]}")
 
 
-def _written(files: list[Path], out: Path, **how: Any) -> dict[str, Any]:
+def _written(files: list[Path], out: Path, lenient: bool, **how: Any) -> dict[str, Any]:
     """Write traces as one, from file to file in flat memory, with a bar and the readers' warnings."""
     with Bars() as bars:
         progress = reading(files[0] if len(files) == 1 else Path(f"{len(files)} traces"), bars)
-        done = _native.trace_convert(files, out, progress=progress, **how)
+        done = _native.trace_convert(files, out, lenient=lenient, progress=progress, **how)
     for index, text in done["warnings"]:
         warn(f"{files[index]}: {text}")
+    if lenient:
+        warn_left_out(files[0] if len(files) == 1 else out, done["skipped"])
     return done
 
 
@@ -101,6 +116,7 @@ def merge(
         typer.Option("--keep-tenants", help="Keep each trace's own tenants, renumbered so that they do not overlap."),
     ] = False,
     format: Format = None,
+    lenient: Lenient = False,
 ) -> None:
     """Merge traces into one, to simulate workloads that share a drive. Each trace becomes a tenant.
 
@@ -108,7 +124,7 @@ def merge(
 
     Example: [bold]linnet trace merge web.csv backup.csv -o shared.parquet[/]
     """
-    done = _written(files, out, format=format, merge=True, keep_tenants=keep_tenants)
+    done = _written(files, out, lenient, format=format, merge=True, keep_tenants=keep_tenants)
     most = done["tenants_max"]
     tenants = f"{done['tenants']:,}" if done["tenants"] <= most else f"over {most:,}"
     console.print(f"{out}: {done['records']:,} records of {tenants} tenants from {len(files)} traces")
@@ -127,23 +143,41 @@ def rerate(
             show_default=False,
         ),
     ] = None,
+    like_format: Annotated[
+        str | None,
+        typer.Option(
+            help="Format of the trace of --like, if it is not detected.",
+            autocompletion=complete_format,
+            show_default=False,
+        ),
+    ] = None,
     preset: Annotated[str, typer.Option(help="SSD model preset, with --like.")] = "consumer-deep",
     format: Format = None,
+    lenient: Lenient = False,
     seed: Seed = 0,
 ) -> None:
     """Change the I/O rate of a trace, by a factor or to match a latency distribution (LinnOS, section 5.1).
+
+    With --like, --lenient is for both traces.
 
     Example: [bold]linnet trace rerate old.csv --factor 4 -o busy.parquet[/]
     """
     if (factor is None) == (like is None):
         raise typer.BadParameter("give either --factor or --like")
     if like is None:
-        records = _written([file], out, format=format, factor=factor)["records"]
+        if like_format is not None:
+            raise typer.BadParameter("there is no trace of --like", param_hint="--like-format")
+        records = _written([file], out, lenient, format=format, factor=factor)["records"]
         console.print(f"factor {factor}")
     else:
         with Bars() as bars:
-            trace = load(file, format, bars)
-            trace, found, distance = trace.rerate_like(load(like, None, bars), preset, seed)
+            trace = load(file, format, bars, lenient=lenient)
+            try:
+                target = load(like, like_format, bars, lenient=lenient)
+            except TraceError as error:
+                # The reader advises the option of the commands that read one trace.
+                raise TraceError(str(error).replace(" --format", " --like-format")) from error
+            trace, found, distance = trace.rerate_like(target, preset, seed)
         console.print(f"factor {found:.3g}; quantiles p50 to p99.9 differ by {percent(distance)} on average")
         trace.write(out)
         records = len(trace)

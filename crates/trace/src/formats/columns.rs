@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The values of the canonical form's columns: how they are widened, and the records that they make.
+
+use linnet_types::{IoRecord, Op};
+use parquet::basic::{ConvertedType, LogicalType};
+use parquet::column::reader::ColumnReader;
+use parquet::schema::types::ColumnDescriptor;
+
+use super::canonical::COLUMNS;
+use crate::error::Bad;
+
+/// True if the values of a column are unsigned. They are signed where the file does not say otherwise.
+pub(super) fn is_unsigned(column: &ColumnDescriptor) -> bool {
+    use ConvertedType::{UINT_8, UINT_16, UINT_32, UINT_64};
+    match column.logical_type_ref() {
+        Some(LogicalType::Integer(integer)) => !integer.is_signed,
+        _ => matches!(column.converted_type(), UINT_8 | UINT_16 | UINT_32 | UINT_64),
+    }
+}
+
+/// Reads `rows` values of a column as 64-bit integers; `None` for null. Negative ones are in two's complement.
+pub(super) fn values(reader: &mut ColumnReader, rows: usize, signed: bool) -> Result<Vec<Option<u64>>, String> {
+    fn spread<T: Copy>(values: &[T], levels: &[i16], rows: usize, widen: impl Fn(T) -> u64) -> Vec<Option<u64>> {
+        if levels.is_empty() {
+            return values.iter().map(|&v| Some(widen(v))).collect();
+        }
+        let mut given = values.iter();
+        levels.iter().take(rows).map(|&l| if l > 0 { given.next().map(|&v| widen(v)) } else { None }).collect()
+    }
+    let mut levels: Vec<i16> = Vec::new();
+    macro_rules! read {
+        ($reader:expr, $widen:expr) => {{
+            let mut found = Vec::new();
+            let mut got = 0;
+            while got < rows {
+                let (n, _, _) =
+                    $reader.read_records(rows - got, Some(&mut levels), None, &mut found).map_err(|e| e.to_string())?;
+                if n == 0 {
+                    return Err(format!("ends after {got} of {rows} rows"));
+                }
+                got += n;
+            }
+            spread(&found, &levels, rows, $widen)
+        }};
+    }
+    let spread = match reader {
+        ColumnReader::Int32ColumnReader(r) if signed => read!(r, |v: i32| i64::from(v) as u64),
+        ColumnReader::Int32ColumnReader(r) => read!(r, |v: i32| u64::from(v as u32)),
+        ColumnReader::Int64ColumnReader(r) => read!(r, |v: i64| v as u64),
+        ColumnReader::BoolColumnReader(r) => read!(r, u64::from),
+        _ => return Err("is not an integer column".into()),
+    };
+    if spread.len() == rows { Ok(spread) } else { Err(format!("has {} values for {rows} rows", spread.len())) }
+}
+
+/// The values of a batch, by column.
+pub(super) struct Batch<'a> {
+    pub tables: [Option<Vec<Option<u64>>>; COLUMNS.len()],
+    pub signed: &'a [bool; COLUMNS.len()],
+}
+
+impl Batch<'_> {
+    fn cell(&self, column: usize, row: usize) -> Result<Option<u64>, Bad> {
+        match self.tables[column].as_ref().and_then(|table| table[row]) {
+            Some(value) if self.signed[column] && (value as i64) < 0 => {
+                Err(Bad::of(COLUMNS[column], value as i64, "is negative"))
+            }
+            found => Ok(found),
+        }
+    }
+
+    fn must(&self, column: usize, row: usize) -> Result<u64, Bad> {
+        self.cell(column, row)?.ok_or_else(|| Bad::new(COLUMNS[column], b"null", "where a value is needed"))
+    }
+
+    /// A number of 32 bits, 0 where there is no such column. A column that is there must be complete.
+    fn number(&self, column: usize, row: usize) -> Result<u32, Bad> {
+        let value = if self.tables[column].is_some() { self.must(column, row)? } else { 0 };
+        u32::try_from(value).map_err(|_| Bad::of(COLUMNS[column], value, "does not fit 32 bits"))
+    }
+
+    /// The record of a row.
+    pub fn record(&self, row: usize) -> Result<IoRecord, Bad> {
+        let op = match self.must(1, row)? {
+            0 => Op::Read,
+            1 => Op::Write,
+            other => return Err(Bad::of("op", other, "is neither 0 (read) nor 1 (write)")),
+        };
+        let size = self.must(3, row)?;
+        let size_bytes = u32::try_from(size)
+            .ok()
+            .filter(|&s| s > 0)
+            .ok_or_else(|| Bad::of("size_bytes", size, "is not in 1..2^32"))?;
+        let (device, tenant) = (self.number(4, row)?, self.number(6, row)?);
+        let offset_bytes = self.must(2, row)?;
+        if offset_bytes > i64::MAX as u64 - size {
+            return Err(Bad::of("offset_bytes", offset_bytes, "lies beyond 8 EiB"));
+        }
+        let arrive_ns = self.must(0, row)?;
+        let latency_ns = self.cell(5, row)?;
+        if let Some(latency_ns) = latency_ns.filter(|&ns| ns > i64::MAX as u64) {
+            return Err(Bad::of("latency_ns", latency_ns, "is beyond 2^63"));
+        }
+        Ok(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, tenant, op })
+    }
+}

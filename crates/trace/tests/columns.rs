@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests Parquet tables of other tools, whose columns have other integers than ours.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::common::{Folder, io};
+use linnet_trace::{Change, Error, Options, convert, read_all};
+use linnet_types::{IoRecord, Op};
+use parquet::data_type::{Int32Type, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+
+const NAMES: [&str; 7] = ["arrive_ns", "op", "offset_bytes", "size_bytes", "device", "latency_ns", "tenant"];
+
+/// The types of a column: bits, and what the file says of them.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Plain32,
+    Plain64,
+    Signed32,
+    Signed64,
+    Unsigned32,
+    Unsigned64,
+    Converted32,
+    Converted64,
+}
+
+impl Kind {
+    fn is_wide(self) -> bool {
+        matches!(self, Kind::Plain64 | Kind::Signed64 | Kind::Unsigned64 | Kind::Converted64)
+    }
+
+    fn text(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::Plain32 => ("int32", ""),
+            Kind::Plain64 => ("int64", ""),
+            Kind::Signed32 => ("int32", " (integer(32,true))"),
+            Kind::Signed64 => ("int64", " (integer(64,true))"),
+            Kind::Unsigned32 => ("int32", " (integer(32,false))"),
+            Kind::Unsigned64 => ("int64", " (integer(64,false))"),
+            Kind::Converted32 => ("int32", " (uint_32)"),
+            Kind::Converted64 => ("int64", " (uint_64)"),
+        }
+    }
+}
+
+/// A table of these rows, whose columns are all of one kind; an unsigned value is its bits.
+fn table(folder: &Folder, kind: Kind, rows: &[[i64; 7]]) -> PathBuf {
+    let path = folder.path().join("t.parquet");
+    let (physical, logical) = kind.text();
+    let columns: String = NAMES.iter().map(|name| format!("required {physical} {name}{logical};")).collect();
+    let schema = Arc::new(parse_message_type(&format!("message trace {{ {columns} }}")).unwrap());
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(WriterProperties::builder().build())).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for at in 0..NAMES.len() {
+        let mut column = group.next_column().unwrap().unwrap();
+        let values: Vec<i64> = rows.iter().map(|row| row[at]).collect();
+        if kind.is_wide() {
+            column.typed::<Int64Type>().write_batch(&values, None, None).unwrap();
+        } else {
+            let values: Vec<i32> = values.iter().map(|&v| v as i32).collect();
+            column.typed::<Int32Type>().write_batch(&values, None, None).unwrap();
+        }
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    path
+}
+
+const GOOD: [i64; 7] = [5, 0, 4096, 512, 1, 90_000, 2];
+
+fn with(column: usize, value: i64) -> [i64; 7] {
+    let mut row = GOOD;
+    row[column] = value;
+    row
+}
+
+fn read(path: &std::path::Path) -> Result<Vec<IoRecord>, Error> {
+    read_all(path, Options::default()).map(|trace| trace.records)
+}
+
+#[test]
+fn a_negative_value_is_refused_with_its_column() {
+    let folder = Folder::new();
+    for kind in [Kind::Plain32, Kind::Signed32, Kind::Plain64, Kind::Signed64] {
+        for (column, name) in NAMES.iter().enumerate() {
+            let path = table(&folder, kind, &[GOOD, with(column, -1)]);
+            let refused = read(&path).unwrap_err().to_string();
+            let place = format!("row 1: field {name}: `-1` is negative");
+            assert!(refused.contains(&place), "{kind:?}: {refused}");
+        }
+        let wanted = IoRecord { tenant: 2, ..io(0, Op::Read, 4096, 512, 1, Some(90_000)) };
+        assert_eq!(read(&table(&folder, kind, &[GOOD])).unwrap(), [wanted], "{kind:?}");
+    }
+}
+
+#[test]
+fn an_unsigned_value_has_all_its_bits() {
+    let folder = Folder::new();
+    for kind in [Kind::Unsigned32, Kind::Converted32] {
+        let rows: Vec<[i64; 7]> = [2, 3, 4, 5, 6].map(|column| with(column, -1)).into();
+        let records = read(&table(&folder, kind, &rows)).unwrap();
+        let most = u32::MAX;
+        assert_eq!((records[0].offset_bytes, records[1].size_bytes), (u64::from(most), most), "{kind:?}");
+        let latency_ns = records[3].latency_ns;
+        assert_eq!((records[2].device, latency_ns, records[4].tenant), (most, Some(u64::from(most)), most));
+    }
+    for kind in [Kind::Unsigned64, Kind::Converted64] {
+        let path = table(&folder, kind, &[with(0, -2), with(0, -1)]);
+        assert_eq!(read(&path).unwrap().iter().map(|r| r.arrive_ns).collect::<Vec<_>>(), [0, 1]);
+        for (column, name) in [(2, "offset_bytes"), (3, "size_bytes"), (4, "device"), (5, "latency_ns")] {
+            let refused = read(&table(&folder, kind, &[with(column, -1)])).unwrap_err().to_string();
+            assert!(refused.contains(name) && refused.contains("18446744073709551615"), "{kind:?}: {refused}");
+        }
+    }
+}
+
+#[test]
+fn lenient_reading_leaves_out_rows() {
+    let folder = Folder::new();
+    let mut rows = vec![with(5, -1); 70_000];
+    rows.extend([GOOD, with(1, 2), with(0, 9), with(3, 0), with(0, 1 << 60)]);
+    let path = table(&folder, Kind::Plain64, &rows);
+    let strict = read(&path).unwrap_err().to_string();
+    assert!(strict.contains("row 0") && strict.contains("--lenient"), "{strict}");
+    let lenient = || Options { lenient: true, ..Options::default() };
+    let trace = read_all(&path, lenient()).unwrap();
+    assert_eq!(trace.records.iter().map(|r| r.arrive_ns).collect::<Vec<_>>(), [0, 4]);
+    assert_eq!((trace.skipped["malformed"], trace.skipped["absurd time"]), (70_002, 1));
+    let out = folder.path().join("out.csv");
+    let done = convert(std::slice::from_ref(&path), &out, Change::None, &mut |_| lenient(), &mut || true).unwrap();
+    assert_eq!((done.records, done.skipped["malformed"]), (2, 70_002));
+    // It is asked whether to go on, although its first batch of rows has no record.
+    let stop = Options { progress: Some(Box::new(|_| false)), ..lenient() };
+    assert!(matches!(read_all(&path, stop), Err(Error::Stopped { .. })));
+}
