@@ -45,6 +45,8 @@ static int check_header(const uint8_t *bytes, size_t *offset)
 		return refuse(offset, 28, LINNET_E_FIELD);
 	if (get(bytes + 30, 2) > LINNET_UNIT_KIB)
 		return refuse(offset, 30, LINNET_E_FIELD);
+	if (get(bytes + 48, 8) > LINNET_NORMALISER_ROWS_MAX)
+		return refuse(offset, 48, LINNET_E_FIELD);
 	if (parts & LINNET_PART_TREES ? nodes < 1 || nodes > LINNET_TREE_NODES_MAX : nodes != 0)
 		return refuse(offset, 60, LINNET_E_FIELD);
 	for (size_t at = 64; at < RESERVED; at += 4)
@@ -92,20 +94,36 @@ static struct linnet_tree_node node_at(const uint8_t *p)
 					  .right = (uint16_t)get(p + 6, 2) };
 }
 
-/* Rejects numbers that a file may not contain: NaN, infinity, and negative variances. */
-static int check_numbers(const uint8_t *bytes, const struct places *places, size_t *offset)
+/* The bits of a number that a file may contain: neither NaN nor infinity. */
+static int is_finite32(uint32_t bits)
+{
+	return (bits & 0x7f800000) != 0x7f800000;
+}
+
+static int is_finite64(uint64_t bits)
 {
 	const uint64_t exponent = (uint64_t)0x7ff << 52;
 
+	return (bits & exponent) != exponent;
+}
+
+static int is_variance(uint64_t bits)
+{
+	return is_finite64(bits) && !(bits >> 63);
+}
+
+/* Rejects numbers that a file may not contain: NaN, infinity, and negative variances. */
+static int check_numbers(const uint8_t *bytes, const struct places *places, size_t *offset)
+{
 	for (size_t at = places->moments; at < places->layers; at += 8) {
 		uint64_t bits = get(bytes + at, 8);
 		int variance = (at - places->moments) % MOMENTS_BYTES != 0;
 
-		if ((bits & exponent) == exponent || (variance && bits >> 63))
+		if (variance ? !is_variance(bits) : !is_finite64(bits))
 			return refuse(offset, at, LINNET_E_FIELD);
 	}
 	for (size_t at = places->network; at < places->nodes; at += 4)
-		if ((get(bytes + at, 4) & 0x7f800000) == 0x7f800000)
+		if (!is_finite32((uint32_t)get(bytes + at, 4)))
 			return refuse(offset, at, LINNET_E_FIELD);
 	return 0;
 }
@@ -209,11 +227,31 @@ static void put(uint8_t *p, uint64_t bits, uint32_t width)
 		p[i] = (uint8_t)(bits >> (8 * i));
 }
 
-void linnet_knob_store(uint8_t *bytes, size_t size, const struct linnet_knob *knob,
-		       const struct linnet_normaliser *normaliser, const struct linnet_small *network)
+/* Whether a file may contain these numbers. */
+static int is_storable(const struct linnet_knob *knob, const struct linnet_normaliser *normaliser,
+		       const struct linnet_small *network)
+{
+	const linnet_bits *values = network ? (const linnet_bits *)(const void *)network->values : NULL;
+
+	if (normaliser->rows > LINNET_NORMALISER_ROWS_MAX)
+		return 0;
+	for (uint32_t i = 0; i < knob->inputs; i++)
+		if (!is_finite64(*(const bits64 *)(const void *)&normaliser->moments[i].mean) ||
+		    !is_variance(*(const bits64 *)(const void *)&normaliser->moments[i].variance))
+			return 0;
+	for (uint32_t v = 0; network && v < network->value_count; v++)
+		if (!is_finite32(values[v]))
+			return 0;
+	return 1;
+}
+
+int linnet_knob_store(uint8_t *bytes, size_t size, const struct linnet_knob *knob,
+		      const struct linnet_normaliser *normaliser, const struct linnet_small *network)
 {
 	uint8_t *to = bytes + (knob->moments - bytes);
 
+	if (!is_storable(knob, normaliser, network))
+		return LINNET_E_RANGE;
 	put(bytes + 48, normaliser->rows, 8);
 	for (uint32_t i = 0; i < knob->inputs; i++, to += MOMENTS_BYTES) {
 		put(to, *(const bits64 *)(const void *)&normaliser->moments[i].mean, 8);
@@ -231,6 +269,7 @@ void linnet_knob_store(uint8_t *bytes, size_t size, const struct linnet_knob *kn
 			put(to, values[(uint32_t)layer->inputs * layer->outputs + o], 4);
 	}
 	put(bytes + size - 4, linnet_crc32c(bytes, size - 4), 4);
+	return 0;
 }
 
 void linnet_knob_load_tree(const struct linnet_knob *knob, struct linnet_tree_node *nodes)

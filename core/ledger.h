@@ -14,6 +14,10 @@
 
 #include "port.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define LINNET_LEDGER_LEGS_MAX 8
 #define LINNET_LEDGER_BUCKETS 64
 #define LINNET_LEDGER_REGION_SHIFT 15 /* sectors of a region: 16 MiB */
@@ -116,5 +120,9 @@ void linnet_ledger_doubt(struct linnet_ledger *ledger, uint32_t leg, enum linnet
  * generation has changed since: then the caller must look at md again.
  */
 int linnet_ledger_trust(struct linnet_ledger *ledger, uint32_t leg, uint64_t generation);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -43,7 +43,8 @@ int linnet_normaliser_init(struct linnet_normaliser *normaliser, uint32_t inputs
 
 int linnet_normaliser_learn(struct linnet_normaliser *normaliser, const float *row)
 {
-	uint64_t n = normaliser->rows + 1;
+	uint64_t rows = normaliser->rows < LINNET_NORMALISER_ROWS_MAX ? normaliser->rows + 1 : LINNET_NORMALISER_ROWS_MAX;
+	uint64_t n = rows;
 	double a;
 
 	for (uint32_t i = 0; i < normaliser->inputs; i++) {
@@ -62,7 +63,7 @@ int linnet_normaliser_learn(struct linnet_normaliser *normaliser, const float *r
 		own->mean += a * d;
 		own->variance = (1 - a) * (own->variance + a * d * d);
 	}
-	normaliser->rows++;
+	normaliser->rows = rows;
 	return 0;
 }
 

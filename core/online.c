@@ -11,7 +11,7 @@
 
 /* A smaller momentum is set to 0: it would decay into denormal numbers, whose additions are a hundred times slower. */
 #define MOMENTUM_MIN 1e-30f
-/* Larger gradients are refused: one more product could overflow a float. */
+/* Larger gradients, and inputs of a layer, are refused: one more product could overflow a float. */
 #define GRADIENT_MAX 1e15f
 
 /* Masks of all lanes except the first k. */
@@ -116,109 +116,177 @@ struct pass {
 	uint32_t outputs;
 	float momentum;
 	const float *delta;
-	lanes last;        /* the last four deltas */
-	lanes last_once;   /* without the lanes that belong to the vector before */
+	lanes last; /* the last four deltas */
 };
 
-/* Updates the weights of one input, or the biases. Returns the sum of weights times deltas before the update. */
-INLINE float row(const struct pass *pass, float *value, float *speed, float x)
+/* Updates the weights of one input, or the biases. */
+INLINE void row(const struct pass *pass, float *value, float *speed, float x)
 {
 	uint32_t last = pass->outputs - LANES;
 	lanes old = load(value + last), v = step(load(speed + last), pass->last, x, pass->momentum);
-	lanes sum = old * pass->last_once;
 
 	/* The last four may overlap those before: they are read first and written last. */
 	for (uint32_t at = 0; at < last; at += LANES) {
-		lanes d = load(pass->delta + at), w = load(value + at);
-		lanes u = step(load(speed + at), d, x, pass->momentum);
+		lanes u = step(load(speed + at), load(pass->delta + at), x, pass->momentum);
 
-		sum += w * d;
 		store(speed + at, u);
-		store(value + at, w + u);
+		store(value + at, load(value + at) + u);
 	}
 	store(speed + last, v);
 	store(value + last, old + v);
-	return across(sum);
 }
 
 /* Like row, for rows of one to three outputs. */
-static float row_few(const struct pass *pass, float *value, float *speed, float x)
+static void row_few(const struct pass *pass, float *value, float *speed, float x)
 {
-	float sum = 0;
-
 	for (uint32_t o = 0; o < pass->outputs; o++) {
-		float d = pass->delta[o], v = step(spread(speed[o]), spread(d), x, pass->momentum)[0];
+		float v = step(spread(speed[o]), spread(pass->delta[o]), x, pass->momentum)[0];
 
-		sum += value[o] * d;
 		speed[o] = v;
 		value[o] += v;
 	}
-	return sum;
 }
 
-/* Updates one layer. Unless `back` is NULL, fills it with the gradient with respect to the layer's inputs. */
-static void backward(struct linnet_small *network, const struct linnet_small_layer *layer,
-		     const struct linnet_small_options *options, const float *inputs, const float *delta, float *back)
+/* Updates one layer. */
+static void update(struct linnet_small *network, const struct linnet_small_layer *layer,
+		   const struct linnet_small_options *options, const float *inputs, const float *delta)
 {
 	uint32_t n = layer->outputs, m = layer->inputs;
 	float *value = network->values + layer->values, *speed = network->momentum + layer->values;
 	struct pass pass = { .outputs = n, .momentum = options->momentum, .delta = delta };
 
 	if (n < LANES) {
-		for (uint32_t i = 0; i <= m; i++, value += n, speed += n) {
-			float x = i < m ? inputs[i] : 1, sum = row_few(&pass, value, speed, x * options->learning_rate);
-
-			if (back && i < m)
-				back[i] = sum;
-		}
+		for (uint32_t i = 0; i <= m; i++, value += n, speed += n)
+			row_few(&pass, value, speed, (i < m ? inputs[i] : 1) * options->learning_rate);
 		return;
 	}
 	pass.last = load(delta + n - LANES);
-	pass.last_once = (lanes)((lanes_mask)pass.last & all_but[(LANES - n % LANES) % LANES]);
-	for (uint32_t i = 0; i < m; i++, value += n, speed += n) {
-		float sum = row(&pass, value, speed, inputs[i] * options->learning_rate);
-
-		if (back)
-			back[i] = sum;
-	}
+	for (uint32_t i = 0; i < m; i++, value += n, speed += n)
+		row(&pass, value, speed, inputs[i] * options->learning_rate);
 	row(&pass, value, speed, options->learning_rate);
+}
+
+/* The gradient with respect to a layer's inputs: the sum of weights times deltas. */
+static void backward(const struct linnet_small *network, const struct linnet_small_layer *layer, const float *delta,
+		     float *back)
+{
+	uint32_t n = layer->outputs, m = layer->inputs, last = n - LANES;
+	const float *value = network->values + layer->values;
+	lanes last_once;
+
+	if (n < LANES) {
+		for (uint32_t i = 0; i < m; i++, value += n) {
+			float sum = 0;
+
+			for (uint32_t o = 0; o < n; o++)
+				sum += value[o] * delta[o];
+			back[i] = sum;
+		}
+		return;
+	}
+	/* Without the lanes that belong to the vector before. */
+	last_once = (lanes)((lanes_mask)load(delta + last) & all_but[(LANES - n % LANES) % LANES]);
+	for (uint32_t i = 0; i < m; i++, value += n) {
+		lanes sum = load(value + last) * last_once;
+
+		for (uint32_t at = 0; at < last; at += LANES)
+			sum += load(value + at) * load(delta + at);
+		back[i] = across(sum);
+	}
+}
+
+/* The gradient with respect to the sums of a layer, from that of its outputs. */
+INLINE void slope(uint32_t activation, const float *out, uint32_t n, float *delta)
+{
+	if (activation == LINNET_RELU)
+		for (uint32_t o = 0; o < n; o++)
+			delta[o] = out[o] > 0 ? delta[o] : 0;
+	if (activation == LINNET_SIGMOID)
+		for (uint32_t o = 0; o < n; o++)
+			delta[o] *= out[o] * (1 - out[o]);
+}
+
+/*
+ * Whether all of x are within GRADIENT_MAX of 0, as linnet_small_within says, four at a time: without their signs,
+ * floats are in the order of their bits, and infinities and NaN come last.
+ */
+static int all_within(const float *x, uint32_t n)
+{
+	const lanes_mask size = (lanes_mask){ 0x7fffffff, 0x7fffffff, 0x7fffffff, 0x7fffffff };
+	const lanes_mask most = (lanes_mask)spread(GRADIENT_MAX);
+	lanes_mask above;
+
+	if (n < LANES)
+		return linnet_small_within(x, n, GRADIENT_MAX);
+	above = ((lanes_mask)load(x + n - LANES) & size) > most;
+	for (uint32_t at = 0; at + LANES < n; at += LANES)
+		above |= ((lanes_mask)load(x + at) & size) > most;
+	return !(above[0] | above[1] | above[2] | above[3]);
+}
+
+/* Gradients with respect to the sums of a layer and of the one above it. */
+struct deltas {
+	const float *own;
+	const float *above;
+};
+
+/*
+ * Those of layer `k`, from that of the last layer, which lies where the outputs of the last layer were. `here` and
+ * `there` have room for a layer each. On the way to layer 0 all layers are checked: 0 if a number is too large.
+ */
+INLINE int descend(const struct linnet_small *network, float *const *out, uint32_t k, float *here, float *there,
+		   struct deltas *deltas)
+{
+	deltas->own = out[network->layer_count - 1];
+	for (uint32_t j = network->layer_count - 1; j > k; j--) {
+		const struct linnet_small_layer *below = &network->layers[j - 1];
+		float *to = here;
+
+		backward(network, &network->layers[j], deltas->own, to);
+		slope(below->activation, out[j - 1], below->outputs, to);
+		if (k == 0 && !(all_within(to, below->outputs) && all_within(out[j - 1], below->outputs)))
+			return 0;
+		deltas->above = deltas->own;
+		deltas->own = to;
+		here = there;
+		there = to;
+	}
+	return 1;
 }
 
 int linnet_small_train(struct linnet_small *network, const struct linnet_small_options *options, const float *inputs,
 		       const float *targets, float *scratch, float *loss)
 {
-	uint32_t count = network->layer_count, last = network->layers[count - 1].activation;
-	float *out[LINNET_LAYERS_MAX], *at = scratch, *delta, *back, *swap;
+	uint32_t last = network->layer_count - 1;
+	float *out[LINNET_LAYERS_MAX], *here = scratch, *there;
 	const float *in = inputs;
+	struct deltas deltas;
 	double sum;
 
-	for (uint32_t k = 0; k < count; k++) {
-		out[k] = at;
-		at += network->layers[k].outputs;
+	for (uint32_t k = 0; k <= last; k++) {
+		out[k] = here;
+		here += network->layers[k].outputs;
 		linnet_small_layer_forward(&network->layers[k], network->values, in, out[k]);
 		in = out[k];
 	}
-	delta = at;
-	back = at + network->forward_floats / 2;
-	sum = loss_of(options, last, network->outputs, in, targets, delta, loss != NULL);
-	if (!linnet_small_within(delta, network->outputs, GRADIENT_MAX) || !linnet_small_within(inputs, network->inputs, GRADIENT_MAX))
+	there = here + network->forward_floats / 2;
+	sum = loss_of(options, network->layers[last].activation, network->outputs, in, targets, here, loss != NULL);
+	for (uint32_t o = 0; o < network->outputs; o++)
+		out[last][o] = here[o];
+	/* Everything is checked before the first update: a network is never changed in part. */
+	if (!all_within(inputs, network->inputs) || !all_within(out[last], network->outputs) ||
+	    !descend(network, out, 0, here, there, &deltas))
 		return LINNET_E_RANGE;
-	for (uint32_t k = count; k-- > 0;) {
-		const struct linnet_small_layer *below = k > 0 ? &network->layers[k - 1] : NULL;
-
-		backward(network, &network->layers[k], options, k > 0 ? out[k - 1] : inputs, delta,
-			 below ? back : NULL);
-		if (!below)
-			break;
-		if (below->activation == LINNET_RELU)
-			for (uint32_t o = 0; o < below->outputs; o++)
-				back[o] = out[k - 1][o] > 0 ? back[o] : 0;
-		if (below->activation == LINNET_SIGMOID)
-			for (uint32_t o = 0; o < below->outputs; o++)
-				back[o] *= out[k - 1][o] * (1 - out[k - 1][o]);
-		swap = delta;
-		delta = back;
-		back = swap;
+	/*
+	 * The scratch keeps the gradients of two layers. From the first layer up, those of the layers above can still be
+	 * computed again, for their weights are unchanged. That is needed in networks of four layers and more.
+	 */
+	for (uint32_t k = 0; k <= last; k += 2) {
+		if (k > 0)
+			descend(network, out, k, here, there, &deltas);
+		update(network, &network->layers[k], options, k > 0 ? out[k - 1] : inputs, deltas.own);
+		if (k < last)
+			update(network, &network->layers[k + 1], options, out[k], deltas.above);
 	}
 	if (loss)
 		*loss = (float)sum;

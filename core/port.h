@@ -41,8 +41,8 @@ __extension__ typedef unsigned __int128 linnet_uint128;
 /* Copies n bytes between regions that do not overlap. For small, cold copies. */
 static inline void linnet_copy(void *to, const void *from, size_t n)
 {
-	unsigned char *t = to;
-	const unsigned char *f = from;
+	unsigned char *t = (unsigned char *)to;
+	const unsigned char *f = (const unsigned char *)from;
 
 	for (size_t i = 0; i < n; i++) {
 		t[i] = f[i];
@@ -53,7 +53,7 @@ static inline void linnet_copy(void *to, const void *from, size_t n)
 /* Sets n bytes to zero. For small, cold fills. */
 static inline void linnet_zero(void *to, size_t n)
 {
-	unsigned char *t = to;
+	unsigned char *t = (unsigned char *)to;
 
 	for (size_t i = 0; i < n; i++) {
 		t[i] = 0;

@@ -81,6 +81,17 @@ static inline lanes load(const uint8_t *bytes)
 	return *(const lanes_anywhere *)bytes;
 }
 
+typedef char lanes_of_char __attribute__((vector_size(LANES)));
+
+/*
+ * own[index] in each lane. The instruction by its name, which GCC and Clang share; __builtin_shuffle is GCC's alone. It
+ * gives 0 where the high bit of an index is set, and no index exceeds 15: linnet_trees_check.
+ */
+static inline lanes fetch(lanes own, lanes index)
+{
+	return (lanes)__builtin_ia32_pshufb128((lanes_of_char)own, (lanes_of_char)index);
+}
+
 int32_t LINNET_TREES_SCORE(const struct linnet_trees *trees, const uint8_t features[LINNET_INFLIGHT_FEATURES])
 {
 	lanes own = load(features);
@@ -92,7 +103,7 @@ int32_t LINNET_TREES_SCORE(const struct linnet_trees *trees, const uint8_t featu
 
 		/* Signed comparisons suffice: no value exceeds 63. */
 		for (int level = 0; level < LINNET_TREE_LEVELS; level++)
-			sum |= (__builtin_shuffle(own, load(&trees->feature[level][tree])) >
+			sum |= (fetch(own, load(&trees->feature[level][tree])) >
 				load(&trees->threshold[level][tree])) & (int8_t)(1 << level);
 		*(lanes_anywhere *)&leaf[tree] = sum;
 	}

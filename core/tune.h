@@ -74,6 +74,7 @@ int linnet_sampler_keep(struct linnet_sampler *sampler);
 
 #define LINNET_KNOB_INPUTS_MAX 16
 #define LINNET_Z_MAX 16 /* z-scores are clipped to -16..16 */
+#define LINNET_NORMALISER_ROWS_MAX (UINT64_C(1) << 62)
 
 /* Moments of one feature. */
 struct linnet_moments {
@@ -86,7 +87,7 @@ struct linnet_moments {
  * likewise. Memory 0 never ends: then mean and variance are exactly those of all rows (Welford, Technometrics 1962).
  */
 struct linnet_normaliser {
-	uint64_t rows;     /* learned so far */
+	uint64_t rows;     /* learned so far; the count stays at LINNET_NORMALISER_ROWS_MAX */
 	uint64_t refused;  /* rows with a number that is not finite: not learned */
 	uint32_t inputs;   /* 1..LINNET_KNOB_INPUTS_MAX */
 	uint32_t memory;   /* rows, 0 for all */
@@ -173,7 +174,8 @@ int linnet_small_check(const struct linnet_small *network, const struct linnet_s
 /*
  * One step of gradient descent on one row, with options that passed the check: v = momentum v - rate gradient, then
  * value += v. `targets` holds one number per output. *loss is the row's loss before the step, and may be NULL. Returns
- * LINNET_E_RANGE and changes nothing if the gradient is not finite.
+ * LINNET_E_RANGE and changes nothing if an input or a gradient of any layer is not finite, or beyond 1e15. So a step is
+ * finite. Many large ones may still take a value out of range; linnet_small_classify and linnet_knob_store refuse it.
  */
 int linnet_small_train(struct linnet_small *network, const struct linnet_small_options *options, const float *inputs,
 		       const float *targets, float *scratch, float *loss);
@@ -296,10 +298,11 @@ void linnet_knob_load_network(const struct linnet_knob *knob, struct linnet_smal
 
 /*
  * Writes what was learned back into the bytes of a file from which `knob` was read: moments, numbers of the network
- * (NULL: unchanged) and checksum. Shape, values and tree stay.
+ * (NULL: unchanged) and checksum. Shape, values and tree stay. LINNET_E_RANGE, and the bytes are unchanged, if the file
+ * could not be read again: a number that is not finite, a negative variance, or too many rows.
  */
-void linnet_knob_store(uint8_t *bytes, size_t size, const struct linnet_knob *knob,
-		       const struct linnet_normaliser *normaliser, const struct linnet_small *network);
+int linnet_knob_store(uint8_t *bytes, size_t size, const struct linnet_knob *knob,
+		      const struct linnet_normaliser *normaliser, const struct linnet_small *network);
 
 /* Copies the tree's nodes: knob->node_count of them. */
 void linnet_knob_load_tree(const struct linnet_knob *knob, struct linnet_tree_node *nodes);

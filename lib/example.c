@@ -22,8 +22,9 @@ int main(int argc, char **argv)
 	struct linnet_reader_stats stats;
 	struct linnet_reader *reader;
 	void *buffer;
-	ssize_t got;
-	int error;
+	off_t at = 0;
+	ssize_t got = 0;
+	int error, write_error = 0;
 
 	if (count < 1 || count > LINNET_REPLICAS_MAX) {
 		fprintf(stderr, "usage: linnet-cat REPLICA...\n");
@@ -42,17 +43,23 @@ int main(int argc, char **argv)
 		fprintf(stderr, "linnet-cat: %s\n", strerror(error < 0 ? -error : ENOMEM));
 		return 1;
 	}
-	for (off_t at = 0; (got = linnet_read(reader, replicas, count, buffer, BLOCK, at)) > 0; at += got)
+	while (!write_error && (got = linnet_read(reader, replicas, count, buffer, BLOCK, at)) > 0) {
 		if (fwrite(buffer, 1, (size_t)got, stdout) != (size_t)got)
-			got = -errno;
+			write_error = errno;
+		at += got;
+		if (got < BLOCK)
+			break; /* the end of the file, perhaps amid a block, where no direct read starts */
+	}
+	if (fclose(stdout) && !write_error)
+		write_error = errno;
 	linnet_reader_stats(reader, &stats);
 	linnet_reader_close(reader);
 	free(buffer);
 	fprintf(stderr, "%llu reads, %llu revoked, %llu sent on\n", (unsigned long long)stats.reads,
 		(unsigned long long)stats.revokes, (unsigned long long)stats.failovers);
-	if (got < 0 || fflush(stdout)) {
-		fprintf(stderr, "linnet-cat: %s\n", strerror(got < 0 ? (int)-got : errno));
-		return 1;
-	}
-	return 0;
+	if (got < 0)
+		fprintf(stderr, "linnet-cat: at byte %lld: %s\n", (long long)at, strerror((int)-got));
+	if (write_error)
+		fprintf(stderr, "linnet-cat: standard output: %s\n", strerror(write_error));
+	return got < 0 || write_error;
 }

@@ -6,7 +6,7 @@
  * slow and the read carries the configured I/O priority: the tag. This library sends a read to its first replica with
  * the tag, on EAGAIN to the second, and so on. The last replica is read without the tag, so that every read is served.
  * Another error of a replica also moves the read to the next one. A read fails only if every replica, including those
- * that revoked it, was read without the tag and failed.
+ * that revoked it or failed with the tag, was read without the tag and failed.
  *
  *	struct linnet_replica replicas[] = {{fd_a, 0}, {fd_b, 0}, {fd_c, 0}};
  *	struct linnet_reader *reader;
@@ -20,10 +20,19 @@
  *
  * Only one thread may use a reader at a time; each thread opens its own. Nothing is allocated after open.
  *
+ * A reader belongs to the process that opened it. In a forked child its reads give EOWNERDEAD, and linnet_reader_close
+ * frees memory only: open another one there. Do not fork while reads are in flight, unless their buffers are
+ * MADV_DONTFORK: the processes share a page until one writes to it, and the data may end up in the child's copy.
+ *
  * Not for btrfs: its own layer turns a revoked read into EIO. Such a read still fails over, but counts as an error.
  */
 #ifndef LIBLINNET_H
 #define LIBLINNET_H
+
+/* Before anything is included: such a target may lack the headers. */
+#if __SIZEOF_LONG__ != 8
+#error "liblinnet needs a 64-bit target: off_t and long have 8 bytes"
+#endif
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +40,10 @@
 #include <time.h>
 
 #ifdef __cplusplus
+static_assert(sizeof(off_t) == 8, "liblinnet needs an off_t of 8 bytes");
 extern "C" {
+#else
+_Static_assert(sizeof(off_t) == 8, "liblinnet needs an off_t of 8 bytes");
 #endif
 
 /*
@@ -61,13 +73,16 @@ struct linnet_request {
 
 	/* The answer. */
 	ssize_t result;	  /* bytes, fewer than `size` only at the end of the file; or the last error, negative */
-	unsigned replica; /* the one that answered */
+	unsigned replica; /* the one that answered, with all of the bytes */
 	unsigned revokes; /* replicas that answered EAGAIN to the tag */
-	unsigned errors;  /* replicas that answered with another error */
+	unsigned errors;  /* answers with another error: of a replica one to the tag, and one without it */
 
 	/* Private to the library. */
-	uint32_t revoked, failed;
-	unsigned tagged;
+	uint8_t revoked, erred; /* a bit for each replica that answered the tag with EAGAIN; with another error */
+	uint8_t failed;		/* and for each that answered a read without the tag with an error */
+	uint8_t tagged;
+	size_t got; /* bytes that `replica` has given */
+	uint64_t spare[6];
 };
 
 /* Counters of a reader since it was opened. */
@@ -77,35 +92,45 @@ struct linnet_reader_stats {
 	uint64_t failovers; /* sent to another replica, for any reason */
 	uint64_t errors;    /* answers with another error */
 	uint64_t untagged;  /* sent without the tag before the last replica: no O_DIRECT, or the tag was refused */
+	uint64_t spare[3];  /* 0 */
 };
 
 struct linnet_reader;
 
 /*
  * Opens a reader for at most `depth` reads at a time. `tag` is an I/O priority as in ioprio_set(2), and must be the
- * same as in the target's table. Negative errno: EINVAL (depth 0, a tag without class or hint), EAGAIN (fs.aio-max-nr is used
- * up), ENOSYS (a kernel without AIO), ENOMEM.
+ * same as in the target's table. Negative errno: EINVAL (depth 0, a tag without class or hint), EAGAIN (fs.aio-max-nr
+ * is used up), ENOSYS (a kernel without AIO), ENOMEM.
  */
 int linnet_reader_open(struct linnet_reader **reader, unsigned tag, unsigned depth);
 
-/* Waits for the reads in flight, and frees the reader. NULL is allowed. */
+/* Waits for the reads in flight, and frees the reader. NULL is allowed. In a forked child it waits for nothing. */
 void linnet_reader_close(struct linnet_reader *reader);
 
 /*
  * Reads `size` bytes at `offset` and waits. Returns the bytes read (fewer only at the end of the file) or a negative
- * errno. EBUSY: reads from linnet_submit are in flight.
+ * errno: EBUSY if reads from linnet_submit are in flight, and EOWNERDEAD in a forked child. No error leaves the read in
+ * flight. A device or file may answer with fewer bytes before its end; the rest is then read from the same replica.
  */
 ssize_t linnet_read(struct linnet_reader *reader, const struct linnet_replica *replicas, unsigned count, void *buffer,
 		    size_t size, off_t offset);
 
-/* Starts a read. Returns 0, -EINVAL (count out of range) or -EBUSY (`depth` reads are in flight). */
+/*
+ * Starts a read. Returns 0, -EINVAL (count out of range), -EBUSY (`depth` reads are in flight), -EOWNERDEAD (a forked
+ * child), or the error that ended the reader, as linnet_reap says.
+ */
 int linnet_submit(struct linnet_reader *reader, struct linnet_request *request);
 
 /*
  * Waits until at least one read is answered or `timeout` has passed (NULL: for ever; zero: does not wait). Sends
  * revoked reads to their next replica, and puts up to `most` answered requests into `done`. Returns their number, 0
- * after the timeout or if nothing is in flight, or a negative errno (EINTR: a signal came). A read that is sent again
- * does not extend the timeout.
+ * after the timeout or if nothing is in flight, or a negative errno. A read that is sent again does not extend the
+ * timeout.
+ *
+ * EINTR: a signal came. EINVAL: a timeout below 0, or with a tv_nsec of 1e9 or more. EOWNERDEAD: a forked child. Any
+ * other errno ends the reader, because the system gives no answers any more (io_getevents(2), for example under a
+ * filter of system calls). linnet_reap has then waited for the reads in flight: the requests and buffers are the
+ * caller's again, without results. Every later call gives this errno; linnet_reader_close still frees the reader.
  */
 int linnet_reap(struct linnet_reader *reader, struct linnet_request **done, unsigned most,
 		const struct timespec *timeout);

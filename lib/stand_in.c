@@ -45,6 +45,8 @@ static int accept_all(const struct stand_in_read *read)
 long (*stand_in_answer)(const struct stand_in_read *read, unsigned *delay_us) = every_fourth;
 int (*stand_in_refuse)(const struct stand_in_read *read) = accept_all;
 int stand_in_direct = 1;
+int stand_in_getevents_error;
+int stand_in_contexts;
 
 static long long now_ns(void)
 {
@@ -57,12 +59,15 @@ static long long now_ns(void)
 static int setup(unsigned depth, aio_context_t *context)
 {
 	*context = depth;
+	stand_in_contexts++;
 	return 0;
 }
 
 static int destroy(aio_context_t context)
 {
 	(void)context;
+	stand_in_contexts--;
+	out_count = 0;
 	return 0;
 }
 
@@ -81,8 +86,10 @@ static int submit(aio_context_t context, struct iocb *iocb)
 	if (refused < 0)
 		return refused;
 	got = stand_in_answer(&read, &delay_us);
-	if (got == 0) {
-		got = pread(read.fd, (void *)(uintptr_t)iocb->aio_buf, read.size, read.offset);
+	if (got >= 0) {
+		size_t most = got > 0 && (size_t)got < read.size ? (size_t)got : read.size;
+
+		got = pread(read.fd, (void *)(uintptr_t)iocb->aio_buf, most, read.offset);
 		got = got < 0 ? -errno : got;
 	}
 	memset(&out[out_count], 0, sizeof(out[0]));
@@ -100,6 +107,12 @@ static int getevents(aio_context_t context, long least, long most, struct io_eve
 	long got = 0;
 
 	(void)context;
+	if (stand_in_getevents_error) {
+		int error = stand_in_getevents_error;
+
+		stand_in_getevents_error = 0;
+		return error;
+	}
 	for (;; now = now_ns()) {
 		for (long i = 0; i < out_count && got < most;) {
 			if (out[i].due_ns > now) {

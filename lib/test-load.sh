@@ -42,6 +42,16 @@ grep -q absent "$dir/stderr" || fail "the absent file is not named"
 # On real files: the output must equal the input.
 if "$out/linnet-cat" "$dir/a" "$dir/b" >"$dir/copy" 2>"$dir/stderr"; then
 	cmp "$dir/copy" "$dir/a"
+	# The file ends amid a block.
+	for file in a b; do head -c 100001 "$dir/$file" >"$dir/odd-$file"; done
+	"$out/linnet-cat" "$dir/odd-a" "$dir/odd-b" >"$dir/copy" 2>"$dir/stderr" || fail "linnet-cat: $(cat "$dir/stderr")"
+	cmp "$dir/copy" "$dir/odd-a"
+	grep -q '^2 reads,' "$dir/stderr" || fail "linnet-cat reads from amid a block: $(cat "$dir/stderr")"
+	# No byte may be lost without an error.
+	if LC_ALL=C "$out/linnet-cat" "$dir/a" "$dir/b" >/dev/full 2>"$dir/stderr"; then
+		fail "linnet-cat wrote to a full device"
+	fi
+	grep -q 'standard output: No space left on device' "$dir/stderr" || fail "linnet-cat: $(cat "$dir/stderr")"
 else
 	echo "skipped: linnet-cat on files ($(tail -1 "$dir/stderr"))"
 fi

@@ -4,9 +4,11 @@
 #include "liblinnet.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "stand_in.h"
@@ -104,13 +106,27 @@ static void one_read(void)
 	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
 	CHECK(!strcmp(asked, "0t 1t 2 0 ") && s.revokes == 1 && s.errors == 2 && s.failovers == 3);
 
+	reset(); /* an error to the tag is not final: without the tag the replica serves the read */
+	tagged_answer[0] = -EIO;
+	untagged_answer[1] = -ENODEV;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 2, &s, &first) == SIZE && first == expected[0]);
+	CHECK(!strcmp(asked, "0t 1 0 ") && s.revokes == 0 && s.errors == 2 && s.failovers == 2);
+
+	reset(); /* one that only revoked comes before one that failed with the tag */
+	tagged_answer[0] = -EIO;
+	tagged_answer[1] = -EAGAIN;
+	untagged_answer[2] = -EIO;
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[1]);
+	CHECK(!strcmp(asked, "0t 1t 2 1 ") && s.revokes == 1 && s.errors == 2);
+
 	reset(); /* all fail: the result is the last error; each is read once without the tag */
 	tagged_answer[0] = -EAGAIN;
-	tagged_answer[1] = -ENODEV;
+	tagged_answer[1] = -EIO;
 	untagged_answer[0] = -ETIMEDOUT;
+	untagged_answer[1] = -ENODEV;
 	untagged_answer[2] = -EIO;
-	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == -ETIMEDOUT);
-	CHECK(!strcmp(asked, "0t 1t 2 0 ") && s.errors == 3);
+	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == -ENODEV);
+	CHECK(!strcmp(asked, "0t 1t 2 0 1 ") && s.errors == 4 && s.failovers == 4);
 
 	reset(); /* EAGAIN without a tag is an error, not a revoke, and does not loop */
 	untagged_answer[0] = -EAGAIN;
@@ -127,6 +143,81 @@ static void one_read(void)
 	tagged_answer[0] = -EAGAIN;
 	CHECK(read_one(LINNET_TAG_DEFAULT, 3, &s, &first) == SIZE && first == expected[0]);
 	CHECK(!strcmp(asked, "0 ") && s.untagged == 1);
+}
+
+/* The answers of replica 0 to a read and to its rest, as bytes or an error; 0: as much as the file has. */
+static long piece, rest;
+static off_t piece_at;
+static size_t largest;
+
+static long in_pieces(const struct stand_in_read *read, unsigned *delay_us)
+{
+	unsigned i = which(read->fd);
+	int again = read->offset != piece_at + replicas[i].offset;
+
+	*delay_us = 0;
+	sprintf(asked + strlen(asked), "%u%s%s ", i, read->tag ? "t" : "", again ? "+" : "");
+	largest = read->size > largest ? read->size : largest;
+	return i ? 0 : again ? rest : piece;
+}
+
+/* All bytes of the result are of one replica. */
+static ssize_t read_in_pieces(unsigned count, size_t size, off_t offset, int direct, char *of)
+{
+	static char buffer[4 * SIZE];
+	struct linnet_replica *replica = replicas;
+	struct linnet_reader *reader;
+	ssize_t got;
+
+	memset(buffer, 0, sizeof(buffer));
+	asked[0] = 0;
+	largest = 0;
+	piece_at = offset;
+	stand_in_direct = direct;
+	stand_in_answer = in_pieces;
+	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 1) == 0);
+	got = linnet_read(reader, replica, count, buffer, size, offset);
+	linnet_reader_close(reader);
+	stand_in_answer = scripted;
+	*of = buffer[0];
+	for (ssize_t i = 0; i < got; i++)
+		CHECK(buffer[i] == *of);
+	CHECK(got < 0 || got == (ssize_t)sizeof(buffer) || buffer[got] == 0);
+	return got;
+}
+
+/* A short answer is the end of the file only if nothing follows. */
+static void short_answers(void)
+{
+	char of;
+
+	reset();
+	piece = 1000, rest = 0; /* a buffered read stops before a page that is read again in vain, or in full */
+	CHECK(read_in_pieces(3, SIZE, SIZE, 0, &of) == SIZE && of == expected[0] && !strcmp(asked, "0 0+ "));
+	rest = 1;
+	CHECK(read_in_pieces(3, SIZE, 2 * SIZE - 1004, 0, &of) == 1004 && !strcmp(asked, "0 0+ 0+ 0+ 0+ 0+ "));
+	for (int i = 0; i < 2; i++) {
+		rest = i ? -EINVAL : -EIO;
+		CHECK(read_in_pieces(3, SIZE, SIZE, 0, &of) == SIZE && of == expected[1] && !strcmp(asked, "0 0+ 1 "));
+	}
+	rest = -EIO;
+	CHECK(read_in_pieces(1, SIZE, SIZE, 0, &of) == -EIO && !strcmp(asked, "0 0+ "));
+
+	piece = SIZE / 2, rest = 0; /* direct: the rest is read from a block on, and is judged like a read of its own */
+	CHECK(read_in_pieces(3, SIZE, SIZE, 1, &of) == SIZE && of == expected[0] && !strcmp(asked, "0t 0t+ "));
+	rest = -EAGAIN;
+	CHECK(read_in_pieces(3, SIZE, SIZE, 1, &of) == SIZE && of == expected[1] && !strcmp(asked, "0t 0t+ 1t "));
+	CHECK(read_in_pieces(1, SIZE, SIZE, 1, &of) == -EAGAIN && !strcmp(asked, "0 0+ "));
+	rest = -EINVAL; /* it would start amid a block: the file ends there */
+	CHECK(read_in_pieces(3, SIZE, SIZE, 1, &of) == SIZE / 2 && !strcmp(asked, "0t 0t+ "));
+	piece = 1000; /* no drive has such blocks */
+	CHECK(read_in_pieces(3, SIZE, SIZE, 1, &of) == 1000 && !strcmp(asked, "0t "));
+
+	piece = rest = 0; /* the end of the file, and beyond it */
+	CHECK(read_in_pieces(3, 2 * SIZE, SIZE, 0, &of) == SIZE && !strcmp(asked, "0 0+ "));
+	CHECK(read_in_pieces(3, SIZE, 2 * SIZE, 1, &of) == 0 && !strcmp(asked, "0t "));
+	/* The system cuts a read at 2 GiB less a page, where no rest may start on every drive. */
+	CHECK(read_in_pieces(1, (size_t)3 << 30, SIZE, 1, &of) == SIZE && largest == 1 << 30);
 }
 
 static int refuse_tags(const struct stand_in_read *read)
@@ -187,20 +278,110 @@ static void arguments(void)
 	linnet_reader_close(NULL);
 }
 
+static void timeouts(void)
+{
+	struct timespec wrong[] = {{-1, 0}, {0, -1}, {0, 1000000000}};
+	struct timespec late[] = {{LONG_MAX, 0}, {LONG_MAX / 1000000000, 999999999}};
+	static char buffer[SIZE];
+	struct linnet_request request = {.replicas = replicas, .count = 2, .buffer = buffer, .size = SIZE, .offset = SIZE};
+	struct linnet_request *done;
+	struct linnet_reader *reader;
+
+	reset();
+	tagged_answer[0] = -EAGAIN; /* the time that is left is computed after a revoke */
+	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 1) == 0);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		CHECK(linnet_reap(reader, &done, 1, &wrong[i]) == -EINVAL);
+	for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {
+		CHECK(linnet_submit(reader, &request) == 0);
+		CHECK(linnet_reap(reader, &done, 1, &late[i]) == 1 && done == &request && request.result == SIZE);
+	}
+	linnet_reader_close(reader);
+}
+
+/* A forked child has no part in the reader, and no replica is blamed for it. */
+static void forked(void)
+{
+	static char buffer[SIZE];
+	struct linnet_request request = {.replicas = replicas, .count = 2, .buffer = buffer, .size = SIZE, .offset = SIZE};
+	struct linnet_request *done;
+	struct linnet_reader_stats before, s;
+	struct linnet_reader *reader;
+	int status;
+	pid_t child;
+
+	reset();
+	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 2) == 0);
+	CHECK(linnet_submit(reader, &request) == 0);
+	linnet_reader_stats(reader, &before);
+	child = fork();
+	if (child == 0) {
+		asked[0] = 0;
+		CHECK(linnet_read(reader, replicas, 2, buffer, SIZE, SIZE) == -EOWNERDEAD);
+		CHECK(linnet_submit(reader, &request) == -EOWNERDEAD);
+		CHECK(linnet_reap(reader, &done, 1, NULL) == -EOWNERDEAD);
+		linnet_reader_stats(reader, &s);
+		CHECK(!memcmp(&s, &before, sizeof(s)) && !asked[0]);
+		linnet_reader_close(reader);
+		CHECK(stand_in_contexts == 1); /* the parent's */
+		_exit(0);
+	}
+	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+	CHECK(linnet_reap(reader, &done, 1, NULL) == 1 && request.result == SIZE);
+	linnet_reader_close(reader);
+}
+
+/* If the system no longer gives answers, nothing that the kernel may still write to is handed back. */
+static void no_answers(void)
+{
+	static char buffer[SIZE];
+	struct linnet_request request = {.replicas = replicas, .count = 2, .buffer = buffer, .size = SIZE, .offset = SIZE};
+	struct linnet_request *done;
+	struct linnet_reader *reader;
+
+	for (int with_read = 0; with_read < 2; with_read++) {
+		reset();
+		CHECK(stand_in_contexts == 0 && linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 1) == 0);
+		stand_in_getevents_error = -EINTR; /* a signal ends nothing */
+		if (with_read) {
+			CHECK(linnet_read(reader, replicas, 2, buffer, SIZE, SIZE) == SIZE);
+		} else {
+			CHECK(linnet_submit(reader, &request) == 0);
+			CHECK(linnet_reap(reader, &done, 1, NULL) == -EINTR && linnet_inflight(reader) == 1);
+			CHECK(linnet_reap(reader, &done, 1, NULL) == 1);
+		}
+		stand_in_getevents_error = -EPERM;
+		if (with_read) {
+			CHECK(linnet_read(reader, replicas, 2, buffer, SIZE, SIZE) == -EPERM);
+		} else {
+			CHECK(linnet_submit(reader, &request) == 0);
+			CHECK(linnet_reap(reader, &done, 1, NULL) == -EPERM);
+		}
+		CHECK(linnet_inflight(reader) == 0 && stand_in_contexts == 0);
+		CHECK(linnet_read(reader, replicas, 2, buffer, SIZE, SIZE) == -EPERM);
+		CHECK(linnet_submit(reader, &request) == -EPERM && linnet_reap(reader, &done, 1, NULL) == -EPERM);
+		linnet_reader_close(reader);
+		CHECK(stand_in_contexts == 0); /* by now another reader may have the number of the context */
+	}
+}
+
 static unsigned chance(unsigned below)
 {
 	random_state = random_state * 1664525u + 1013904223u;
 	return (random_state >> 16) % below;
 }
 
-/* Random answers, many reads in flight: each ends once, with data unless every replica failed without the tag. */
+/*
+ * Random answers, many reads in flight: each ends once, with data unless every replica failed without the tag. A short
+ * answer to half of a read is followed by its rest, which may fail as well.
+ */
 static long at_random(const struct stand_in_read *read, unsigned *delay_us)
 {
-	static const long answers[] = {0, 0, 0, -EIO};
+	static const long answers[] = {0, 0, SIZE / 2, -EIO};
 
 	*delay_us = chance(50);
 	if (read->tag && chance(2))
-		return -EAGAIN;
+		return chance(4) ? -EAGAIN : -EIO;
 	return answers[chance(4)];
 }
 
@@ -216,6 +397,7 @@ static void many_reads(void)
 
 	reset();
 	stand_in_answer = at_random;
+	stand_in_direct = 1;
 	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, DEPTH) == 0);
 	for (unsigned i = 0; i < DEPTH; i++) {
 		requests[i].buffer = buffers[i];
@@ -246,9 +428,11 @@ static void many_reads(void)
 			errors += r->errors;
 			if (r->result < 0) {
 				failed++;
-				CHECK(r->failed == (1u << r->count) - 1);
+				CHECK(r->failed == (1u << r->count) - 1 && r->errors >= r->count);
 			} else {
-				CHECK(r->result == SIZE && *(char *)r->buffer == expected[r->replica]);
+				CHECK(r->result == SIZE);
+				for (int at = 0; at < SIZE; at++)
+					CHECK(((char *)r->buffer)[at] == expected[r->replica]);
 			}
 			idle[idle_count++] = r;
 			ended++;
@@ -278,8 +462,12 @@ int main(void)
 	}
 	stand_in_answer = scripted;
 	one_read();
+	short_answers();
 	refused_by_the_system();
 	arguments();
+	timeouts();
+	forked();
+	no_answers();
 	many_reads();
 	printf("liblinnet: reads, revokes, failovers and errors as documented; 20000 reads at random\n");
 	return 0;

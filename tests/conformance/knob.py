@@ -95,6 +95,7 @@ def header(file: File) -> None:
     must(1 <= get("I", 20) <= 8 if parts & 1 else get("I", 20) == 0, "field", 20)
     must(1 <= get("H", 28) <= 32, "field", 28)
     must(get("H", 30) <= 2, "field", 30)
+    must(get("Q", 48) <= 1 << 62, "field", 48)
     must(1 <= get("I", 60) <= 4095 if parts & 2 else get("I", 60) == 0, "field", 60)
     for at in (64, 68):
         must(get("I", at) <= 1_000_000, "field", at)
@@ -342,6 +343,7 @@ def refusals(good: bytes, levels: int, inputs: int, layers: int) -> dict[str, by
         "levels-33": patch(good, 28, "H", 33),
         "levels-other": patch(good, 28, "H", levels + 1),
         "unit-3": patch(good, 30, "H", 3),
+        "normaliser-rows": patch(patch(good, 60, "I", 4096), 48, "Q", (1 << 62) + 1),
         "nodes-4096": patch(good, 60, "I", 4096),
         "nodes-fewer": patch(good, 60, "I", struct.unpack_from("<I", good, 60)[0] - 1),
         "confidence": patch(good, 64, "I", 1_000_001),

@@ -44,20 +44,56 @@ static void *room(size_t n)
 	return memory;
 }
 
+/* What no reader would take is not written: `number` has these bits for a while. */
+static void refuse_store(uint8_t *copy, const struct linnet_knob *knob, void *number, const void *bits,
+			 size_t width)
+{
+	struct linnet_small *network = knob->parts & LINNET_PART_NETWORK ? &model.network : NULL;
+	uint8_t keep[8];
+
+	memcpy(keep, number, width);
+	memcpy(number, bits, width);
+	CHECK(linnet_knob_store(copy, size, knob, &model.normaliser, network) == LINNET_E_RANGE);
+	CHECK(memcmp(copy, bytes, size) == 0);
+	memcpy(number, keep, width);
+}
+
+static void refuse_stores(uint8_t *copy, const struct linnet_knob *knob)
+{
+	struct linnet_moments *last = &model.moments[knob->inputs - 1];
+
+	refuse_store(copy, knob, &model.normaliser.rows, &(uint64_t){ LINNET_NORMALISER_ROWS_MAX + 1 }, 8);
+	refuse_store(copy, knob, &last->mean, &(uint64_t){ 0x7ff0000000000000 }, 8);
+	refuse_store(copy, knob, &last->mean, &(uint64_t){ 0xfff8000000000000 }, 8);
+	refuse_store(copy, knob, &last->variance, &(uint64_t){ 0x7ff0000000000000 }, 8);
+	refuse_store(copy, knob, &last->variance, &(uint64_t){ 0xbff0000000000000 }, 8);
+	if (knob->parts & LINNET_PART_NETWORK) {
+		refuse_store(copy, knob, &model.values[0], &(uint32_t){ 0x7f800000 }, 4);
+		refuse_store(copy, knob, &model.values[model.network.value_count - 1], &(uint32_t){ 0xffc00000 }, 4);
+	}
+}
+
 /* Writing back what was read, into a copy whose numbers were erased, gives the file again. */
 static void check_store(void)
 {
 	uint8_t *copy = room(size);
 	struct linnet_knob knob;
 	size_t offset, i, differ = 0;
+	struct linnet_small *network;
 
 	memcpy(copy, bytes, size);
 	CHECK(linnet_knob_read(copy, size, &knob, &offset) == 0);
+	network = knob.parts & LINNET_PART_NETWORK ? &model.network : NULL;
+	refuse_stores(copy, &knob);
 	memset(copy + (knob.moments - copy), 0x11, 16 * (size_t)knob.inputs);
-	linnet_knob_store(copy, size, &knob, &model.normaliser, knob.parts & LINNET_PART_NETWORK ? &model.network : NULL);
+	CHECK(linnet_knob_store(copy, size, &knob, &model.normaliser, network) == 0);
 	for (i = 0; i < size; i++)
 		differ += copy[i] != bytes[i];
 	CHECK(differ == 0);
+	model.normaliser.rows = LINNET_NORMALISER_ROWS_MAX;
+	CHECK(linnet_knob_store(copy, size, &knob, &model.normaliser, network) == 0);
+	CHECK(linnet_knob_read(copy, size, &knob, &offset) == 0 && knob.normaliser_rows == LINNET_NORMALISER_ROWS_MAX);
+	model.normaliser.rows = model.knob.normaliser_rows;
 	free(copy);
 }
 

@@ -187,6 +187,45 @@ static void gradients(uint32_t inputs, const struct linnet_float_shape *shape, u
 	free(outputs);
 }
 
+/*
+ * A row is refused as a whole if the gradient leaves its range at layer `at` (from 1), or an input of it does. A unit
+ * below that layer has the output 0, or its outputs go nowhere, so that the loss of the row does not show it.
+ */
+static void refusals(uint32_t layers, uint32_t at, int input)
+{
+	struct linnet_small_options options = { .loss = LINNET_SQUARE, .learning_rate = 0.1f, .momentum = 0.5f };
+	struct linnet_float_shape shape[LINNET_LAYERS_MAX];
+	struct linnet_small network;
+	float row[3] = { 0.5f, -0.25f, 1 }, target[5] = { 0 }, *values, *keep, *scratch, *below, *above;
+	size_t size;
+
+	for (uint32_t k = 0; k < layers; k++)
+		shape[k] = (struct linnet_float_shape){ .outputs = 3 + k % 3, .activation = LINNET_LINEAR };
+	CHECK(linnet_small_plan(&network, 3, shape, layers) == 0);
+	size = 2 * network.value_count * sizeof(float);
+	values = room(size);
+	keep = room(size);
+	scratch = room(network.train_floats * sizeof(float));
+	linnet_small_place(&network, values, values + network.value_count);
+	linnet_small_start(&network, 9);
+	CHECK(linnet_small_train(&network, &options, row, target, scratch, NULL) == 0);
+
+	below = values + network.layers[at - 1].values;
+	for (uint32_t i = 0; i <= network.layers[at - 1].inputs; i++)
+		below[i * shape[at - 1].outputs] = 0;
+	above = values + network.layers[at].values;
+	for (uint32_t o = 0; o < shape[at].outputs; o++)
+		above[o] = input ? 0 : o ? 1 : 1e30f;
+	if (input)
+		below[network.layers[at - 1].inputs * shape[at - 1].outputs] = 2e15f;
+	memcpy(keep, values, size);
+	CHECK(linnet_small_train(&network, &options, row, target, scratch, NULL) == LINNET_E_RANGE);
+	CHECK(memcmp(keep, values, size) == 0);
+	free(values);
+	free(keep);
+	free(scratch);
+}
+
 static void networks(void)
 {
 	const uint32_t activations[] = { LINNET_LINEAR, LINNET_RELU, LINNET_SIGMOID };
@@ -215,6 +254,19 @@ static void networks(void)
 			}
 		}
 	}
+	/* Networks of more than three layers compute gradients again. */
+	for (uint32_t layers = 1; layers <= LINNET_LAYERS_MAX; layers++) {
+		struct linnet_float_shape shape[LINNET_LAYERS_MAX];
+
+		for (uint32_t k = 0; k < layers; k++)
+			shape[k] = (struct linnet_float_shape){ .outputs = 3 + k * 5 % 7, .activation = LINNET_SIGMOID };
+		shape[layers - 1].activation = LINNET_LINEAR;
+		gradients(4, shape, layers, LINNET_SQUARE);
+		for (uint32_t at = 1; at < layers; at++) {
+			refusals(layers, at, 0);
+			refusals(layers, at, 1);
+		}
+	}
 	CHECK(linnet_small_plan(&network, 4, wrong, 2) == LINNET_E_SHAPE);
 	CHECK(linnet_small_plan(&network, 0, wrong, 1) == LINNET_E_SHAPE);
 	CHECK(linnet_small_plan(&network, LINNET_SMALL_SIZE_MAX + 1, wrong, 1) == LINNET_E_SHAPE);
@@ -241,6 +293,7 @@ static void networks(void)
 
 static void normalisers(void)
 {
+	const uint64_t counts[] = { LINNET_NORMALISER_ROWS_MAX - 1, UINT64_MAX / 2, UINT64_MAX - 1, UINT64_MAX };
 	struct linnet_moments moments[3];
 	struct linnet_normaliser normaliser;
 	float row[3], z[3];
@@ -276,6 +329,20 @@ static void normalisers(void)
 	row[2] = -INFINITY;
 	linnet_normaliser_apply(&normaliser, row, z);
 	CHECK(z[0] == LINNET_Z_MAX && z[1] == 0 && z[2] == -LINNET_Z_MAX);
+	/* A count at its end stays there, and each row weighs almost nothing. A larger one comes from no file. */
+	for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+		CHECK(linnet_normaliser_init(&normaliser, 1, 0, moments) == 0);
+		normaliser.rows = counts[c];
+		moments[0] = (struct linnet_moments){ .mean = 10, .variance = 4 };
+		row[0] = 12;
+		for (int r = 0; r < 3; r++) {
+			CHECK(linnet_normaliser_learn(&normaliser, row) == 0);
+			CHECK(normaliser.rows == LINNET_NORMALISER_ROWS_MAX);
+		}
+		CHECK(fabs(moments[0].mean - 10) < 1e-15 && fabs(moments[0].variance - 4) < 1e-15);
+		linnet_normaliser_apply(&normaliser, row, z);
+		CHECK(z[0] == 1);
+	}
 	/* With a memory of 100 rows, an old level is forgotten after a few hundred rows. */
 	CHECK(linnet_normaliser_init(&normaliser, 1, 100, moments) == 0);
 	for (int r = 0; r < 2000; r++) {

@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Tests what a program sees of liblinnet before it runs: the header in C and C++, the target, the exported symbols.
+set -eu
+out=$1
+CC=${CC:-gcc} CXX=${CXX:-g++}
+fail() { echo "test-build: $*" >&2; exit 1; }
+
+# The header alone declares exactly what the library exports, each with its version.
+declared=$(sed -n 's/^[a-z].*[ *]\(linnet_[a-z_]*\)(.*/\1/p' liblinnet.h | sort)
+exported=$(nm -D --defined-only "$out/liblinnet.so.1" | sed -n 's/.* T \(.*\)/\1/p' | sort)
+[ "$(echo "$declared" | sed 's/$/@@LIBLINNET_1/')" = "$exported" ] || fail "exported: $exported; declared: $declared"
+
+echo '#include "liblinnet.h"' | "$CC" -std=c11 -Wall -Wextra -Werror -pedantic -I. -fsyntax-only -x c -
+cxx=skipped
+if command -v "$CXX" >/dev/null; then
+	echo '#include "liblinnet.h"' | "$CXX" -std=c++17 -Wall -Wextra -Werror -I. -fsyntax-only -x c++ - || fail "C++"
+	cxx=C++
+fi
+
+# 32 bits are refused by the header's own words, before it includes one that may be missing there.
+narrow=skipped
+if echo | "$CC" -m32 -E -x c - >/dev/null 2>&1; then
+	echo '#include "liblinnet.h"' | "$CC" -m32 -I. -fsyntax-only -x c - 2>&1 | grep -q 'liblinnet needs a 64-bit target' ||
+		fail "a 32-bit target is taken"
+	narrow=refused
+fi
+echo "liblinnet.h: C; C++ ($cxx); 32 bits ($narrow); $(echo "$exported" | wc -l) exported functions"
