@@ -11,6 +11,7 @@ use linnet_types::Nanos;
 use crate::error::Error;
 use crate::export::{Export, Served};
 use crate::listen::{Address, Listener};
+use crate::memory::Left;
 use crate::server::Handle;
 use crate::stats::Ledger;
 use crate::store::Store;
@@ -29,6 +30,7 @@ pub(crate) struct Settings {
     pub late_after_ns: Nanos,
     pub log_len: usize,
     pub lost_after_ns: Option<Nanos>,
+    pub memory_left: Option<Left>,
 }
 
 /// Describes a server: drives, addresses, settings.
@@ -61,6 +63,7 @@ impl Builder {
                 late_after_ns: 100_000,
                 log_len: 65_536,
                 lost_after_ns: None,
+                memory_left: None,
             },
         }
     }
@@ -118,8 +121,9 @@ impl Builder {
         self
     }
 
-    /// Most bytes of requests and replies of all connections together; default 1 GiB. Beyond that, large requests wait.
-    /// Each connection may hold 128 KiB of requests and one request of at most 1 MiB besides.
+    /// Most bytes of requests and replies of all connections together; default 1 GiB. Beyond that, requests wait, first
+    /// come, first served; one that is longer than all of it waits until it is alone. Each connection may hold 128 KiB
+    /// of requests, and 1 MiB of requests and replies, besides; within that nothing waits.
     #[must_use]
     pub fn bytes_max(mut self, bytes: usize) -> Builder {
         self.settings.bytes_max = bytes;
@@ -134,7 +138,8 @@ impl Builder {
     }
 
     /// How long a client may accept no reply that is due, or leave a request incomplete; default 60 s. Then its
-    /// connection is closed. A client without open requests may be idle as long as there is room for others.
+    /// connection is closed. Time in the line for memory ([`Builder::bytes_max`]) does not count. A client without open
+    /// requests may be idle as long as there is room for others.
     #[must_use]
     pub fn stall_max(mut self, time: Duration) -> Builder {
         self.settings.stall_max = time;
@@ -168,6 +173,15 @@ impl Builder {
     #[must_use]
     pub fn lost_after_ns(mut self, lost_after_ns: Option<Nanos>) -> Builder {
         self.settings.lost_after_ns = lost_after_ns;
+        self
+    }
+
+    /// Tells how many bytes of memory the process may still take (`None` if nothing says); not asked unless set. Drives
+    /// in memory then leave 64 MiB of it: a write that would take them fails with ENOSPC, where otherwise the system
+    /// would end the process. It is asked when a drive's data has grown by 16 MiB, so it may read files.
+    #[must_use]
+    pub fn memory_left(mut self, left: fn() -> Option<u64>) -> Builder {
+        self.settings.memory_left = Some(left);
         self
     }
 
@@ -207,7 +221,8 @@ impl Builder {
         self.validate()?;
         let mut exports = Vec::new();
         for export in self.exports.drain(..) {
-            let store = Store::new(&export.storage, export.size_bytes).map_err(|source| Error::Storage {
+            let left = self.settings.memory_left;
+            let store = Store::new(&export.storage, export.size_bytes, left).map_err(|source| Error::Storage {
                 name: export.name.clone(),
                 path: export.storage.path().to_owned(),
                 source,

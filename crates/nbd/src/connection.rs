@@ -10,12 +10,14 @@ mod wait;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::IoSlice;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use linnet_types::Nanos;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
+use crate::budget::{FLOOR_BYTES, Place};
 use crate::export::Served;
 use crate::handshake::Chosen;
 use crate::input::Input;
@@ -53,8 +55,9 @@ pub struct Connection<'a> {
     /// The part of the replies' bytes, and of the input buffer, that was taken from the server's budget.
     taken_bytes: usize,
     input_taken_bytes: usize,
-    /// The next step needs more of the budget than there is.
+    /// The next step waits for the budget, at this place in the line.
     short: bool,
+    place: Option<Arc<Place>>,
     activity: &'a Activity,
     busy: bool,
     turns: u64,
@@ -71,6 +74,7 @@ pub struct Connection<'a> {
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         self.stop_spinning();
+        self.shared.budget.leave(&mut self.place);
         self.shared.budget.give(self.taken_bytes + self.input_taken_bytes);
     }
 }
@@ -98,6 +102,7 @@ impl<'a> Connection<'a> {
             taken_bytes: 0,
             input_taken_bytes: 0,
             short: false,
+            place: None,
             activity,
             busy: false,
             turns: 0,
@@ -186,14 +191,13 @@ impl<'a> Connection<'a> {
         let now = self.shared.clock.model_of(self.moved_wall_ns);
         while let Some(reply) = self.due.front().filter(|reply| reply.bytes.len() <= self.sent) {
             self.sent -= reply.bytes.len();
-            self.inflight_bytes -= reply.charge;
-            self.taken_bytes -= reply.taken;
-            self.shared.budget.give(reply.taken);
+            let (charge, taken) = (reply.charge, reply.taken);
             if let Some(mut sample) = reply.sample {
                 sample.latency_ns_achieved = now.saturating_sub(sample.arrive_ns);
                 ledger.get_or_insert_with(|| self.export.ledger()).record(sample);
             }
             self.due.pop_front();
+            self.dismiss(charge, taken);
         }
     }
 
@@ -202,13 +206,8 @@ impl<'a> Connection<'a> {
         if self.ended || self.full {
             return Ok(false);
         }
-        let growth = self.input.growth();
-        if growth > 0 {
-            if !self.shared.budget.take(growth) {
-                self.short = true;
-                return Ok(false);
-            }
-            self.input_taken_bytes += growth;
+        if !self.make_space() {
+            return Ok(false);
         }
         match recv(self.stream, self.input.space(), RecvFlags::DONTWAIT) {
             Ok((_, 0)) => {
@@ -224,24 +223,63 @@ impl<'a> Connection<'a> {
         }
     }
 
+    /// Makes space for the rest of a request that is longer than the usual buffer: for all of it, or for nothing of it.
+    /// So a connection that waits here holds its usual buffer, and one with space needs only its client to go on.
+    fn make_space(&mut self) -> bool {
+        let growth = self.input.growth(self.next_bytes());
+        if growth > 0 {
+            let taken = if growth <= self.floor_left() { Some(0) } else { self.take(growth) };
+            let Some(taken) = taken else { return false };
+            self.input_taken_bytes = taken;
+            self.input.grow(growth);
+        }
+        true
+    }
+
+    /// Removes the first bytes of the input, and gives back what a long request took.
+    fn consume(&mut self, count: usize) {
+        self.input.consume(count);
+        if self.input.extra_bytes() == 0 {
+            self.shared.budget.give(std::mem::take(&mut self.input_taken_bytes));
+        }
+    }
+
+    /// Takes from the server's budget, or notes that this connection waits for it.
+    fn take(&mut self, bytes: usize) -> Option<usize> {
+        let taken = self.shared.budget.take(&mut self.place, bytes);
+        self.short = taken.is_none();
+        taken
+    }
+
+    /// What is left of the bytes that this connection may hold outside of the budget.
+    fn floor_left(&self) -> usize {
+        let replies = self.inflight_bytes - self.taken_bytes;
+        let input = self.input.extra_bytes() - self.input_taken_bytes;
+        FLOOR_BYTES.saturating_sub(replies + input)
+    }
+
     fn end(&mut self) {
         self.ended = true;
         self.moved_wall_ns = self.shared.clock.wall_ns();
     }
 
-    /// Gives back what the input buffer no longer needs, and notes whether requests are open.
+    /// Notes whether the client owes the rest of a request, and whether requests are open.
     fn settle(&mut self) {
-        let spare = self.input_taken_bytes.saturating_sub(self.input.extra_bytes());
-        self.input_taken_bytes -= spare;
-        self.shared.budget.give(spare);
+        if !self.short {
+            // What it waited for was found in its own floor.
+            self.shared.budget.leave(&mut self.place);
+        }
         let partial = !self.input.filled().is_empty() || self.skip > 0;
+        // Who waits for memory owes nothing. When its turn comes its time begins, so that a client that sends no more
+        // does not keep what was taken for it.
         if !partial || self.short || self.full {
             self.begun_wall_ns = None;
         } else if self.begun_wall_ns.is_none() {
             self.begun_wall_ns = Some(self.shared.clock.wall_ns());
         }
         // A reply that the client does not take keeps nobody else waiting: it counts as idle.
-        let busy = !self.waiting.is_empty();
+        let in_line = self.short && self.due.is_empty();
+        let busy = !self.waiting.is_empty() || in_line;
         if busy != self.busy {
             self.busy = busy;
             self.activity.note(busy, self.shared.clock.wall_ns());

@@ -74,7 +74,8 @@ pub struct Ask {
     pub size_bytes: u32,
     /// The answer waits until the write is durable (force unit access).
     pub durable: bool,
-    /// For [`Command::WriteZeroes`]: the drive must write zeros instead of discarding the range.
+    /// For [`Command::WriteZeroes`]: the drive must write zeros instead of discarding the range, and keep storage for
+    /// them.
     pub no_hole: bool,
 }
 
@@ -94,10 +95,17 @@ pub enum Data<'a> {
 pub struct Held {
     /// When it may be answered.
     pub due_wall_ns: Nanos,
-    /// Whether it failed; if so, no data was moved.
+    /// Whether it failed; if so, no data was read, and nothing or a part was written.
     pub failed: bool,
+    /// Whether it failed because the host has no memory, or no space on its disk, for the data.
+    pub full: bool,
     /// What to record once it is answered; the achieved latency is filled in then.
     pub sample: Sample,
+}
+
+/// Whether an error means that the data has no room.
+fn no_space(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl Served {
@@ -155,7 +163,9 @@ impl Served {
                 (arrive_ns.saturating_add(lost_after_ns?), true)
             }
         };
-        let failed = failed || self.carry(ask, data).is_err();
+        let error = if failed { None } else { self.carry(ask, data).err() };
+        let full = error.as_ref().is_some_and(no_space);
+        let failed = failed || error.is_some();
         let sample = Sample {
             arrive_ns,
             offset_bytes: ask.offset_bytes,
@@ -165,7 +175,7 @@ impl Served {
             latency_ns_model: done_ns - arrive_ns,
             latency_ns_achieved: 0,
         };
-        Some(Held { due_wall_ns: clock.wall_of(done_ns), failed, sample })
+        Some(Held { due_wall_ns: clock.wall_of(done_ns), failed, full, sample })
     }
 
     /// [`Served::serve`] for callers that have not checked the range of the command.
@@ -198,13 +208,16 @@ impl Served {
             latency_ns_model: 0,
             latency_ns_achieved: 0,
         };
-        Some(Held { due_wall_ns, failed: true, sample })
+        Some(Held { due_wall_ns, failed: true, full: false, sample })
     }
 
     fn carry(&self, ask: &Ask, data: Data<'_>) -> io::Result<()> {
         match (ask.command, data) {
             (Command::Read, Data::Into(into)) => self.store.read(ask.offset_bytes, into)?,
             (Command::Write, Data::From(from)) => self.store.write(ask.offset_bytes, from)?,
+            (Command::WriteZeroes, _) if ask.no_hole => {
+                self.store.zero(ask.offset_bytes, u64::from(ask.size_bytes))?;
+            }
             (Command::Trim | Command::WriteZeroes, _) => {
                 self.store.clear(ask.offset_bytes, u64::from(ask.size_bytes))?;
             }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The buffer of bytes that were received and not parsed yet.
 
-use crate::wire::{PAYLOAD_BYTES_MAX, REQUEST_BYTES};
-
 /// Enough for many small requests at a time.
 pub const USUAL_BYTES: usize = 128 << 10;
-/// The longest request.
-const MOST_BYTES: usize = REQUEST_BYTES + PAYLOAD_BYTES_MAX as usize;
 
-/// A buffer that grows with the data that arrives, never with the length that a client announces.
+/// A buffer of the usual size. For a longer request it grows to the length of that request, and shrinks after it.
 #[derive(Debug)]
 pub struct Input {
     bytes: Vec<u8>,
@@ -42,22 +38,27 @@ impl Input {
         self.bytes.len() - USUAL_BYTES
     }
 
-    /// Bytes that the next [`Input::space`] would add.
-    pub fn growth(&self) -> usize {
-        let full = self.end == self.bytes.len() && self.start == 0 && self.bytes.len() < MOST_BYTES;
-        if full { (2 * self.bytes.len()).min(MOST_BYTES) - self.bytes.len() } else { 0 }
+    /// Bytes by which the buffer must grow before it can receive more, if the first request has this length; 0 while
+    /// there is space. So a length that is announced costs nothing until the usual buffer is full.
+    pub fn growth(&self, request_bytes: usize) -> usize {
+        let full = self.start == 0 && self.end == self.bytes.len();
+        if full { request_bytes.saturating_sub(self.bytes.len()) } else { 0 }
     }
 
-    /// Free space for receiving. It is empty only if the buffer holds a request of the maximum length.
+    /// Adds this much space. The system gives zeroed memory of this size page by page when it is written to, so it is
+    /// in use as far as data has arrived.
+    pub fn grow(&mut self, count: usize) {
+        let mut longer = vec![0; self.bytes.len() + count];
+        longer[..self.end].copy_from_slice(&self.bytes[..self.end]);
+        self.bytes = longer;
+    }
+
+    /// Free space for receiving. It is empty only if the buffer is full and must grow first.
     pub fn space(&mut self) -> &mut [u8] {
-        if self.end == self.bytes.len() {
-            if self.start > 0 {
-                self.bytes.copy_within(self.start..self.end, 0);
-                self.end -= self.start;
-                self.start = 0;
-            } else if self.bytes.len() < MOST_BYTES {
-                self.bytes.resize((2 * self.bytes.len()).min(MOST_BYTES), 0);
-            }
+        if self.end == self.bytes.len() && self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
         }
         &mut self.bytes[self.end..]
     }
@@ -78,7 +79,13 @@ mod tests {
         let mut chance = linnet_sim::Chance::new(3);
         let mut input = Input::new();
         let (mut put, mut taken) = (0u64, 0u64);
-        for _ in 0..4000 {
+        let mut grown = 0;
+        for _ in 0..1500 {
+            let growth = input.growth(1 + chance.below(1_000_000) as usize);
+            if growth > 0 {
+                input.grow(growth);
+                grown += 1;
+            }
             let room = input.space();
             let count = (chance.below(300_000) as usize).min(room.len());
             for slot in &mut room[..count] {
@@ -86,13 +93,27 @@ mod tests {
                 put += 1;
             }
             input.received(count);
-            let take = chance.below(1 + input.filled().len() as u64) as usize;
+            let most = if chance.happens(0.3) { 0 } else { input.filled().len() as u64 };
+            let take = chance.below(1 + most) as usize;
             assert!(input.filled()[..take].iter().zip(taken..).all(|(&b, i)| b == (i % 251) as u8));
             input.consume(take);
             taken += take as u64;
         }
         assert_eq!(input.filled().len() as u64, put - taken);
+        assert!(grown > 0);
         input.consume(input.filled().len());
         assert_eq!(input.bytes.len(), USUAL_BYTES, "what a long request took is given back");
+    }
+
+    #[test]
+    fn a_full_buffer_grows_to_the_request_and_no_further() {
+        let mut input = Input::new();
+        assert_eq!(input.growth(1 << 20), 0, "there is space");
+        let space = input.space().len();
+        input.received(space);
+        assert_eq!(input.growth(1 << 20), (1 << 20) - USUAL_BYTES);
+        input.grow(input.growth(1 << 20));
+        assert_eq!(input.space().len(), (1 << 20) - USUAL_BYTES);
+        assert_eq!(input.growth(1 << 20), 0);
     }
 }

@@ -32,7 +32,8 @@
 //! # Limits
 //! - A request arrives when it is read from the socket; a write, when its data is complete.
 //! - Memory of a connection is at most [`Builder::inflight_bytes_max`] of replies (or one request, if that is larger)
-//!   and one request that is being received, each of 32 MiB at most.
+//!   and one request that is being received, each of 32 MiB at most. All connections together are bounded by
+//!   [`Builder::bytes_max`]; requests that do not fit wait in line, and none holds a part of what it waits for.
 //! - There is no encryption and no authentication: listen on a Unix socket or on loopback.
 
 mod budget;
@@ -46,6 +47,7 @@ mod front;
 mod handshake;
 mod input;
 mod listen;
+mod memory;
 mod request;
 mod server;
 mod stats;

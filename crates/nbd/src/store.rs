@@ -2,20 +2,20 @@
 //! Stores the data of the drives. Both kinds are sparse: a range that was never written, or was trimmed, reads as
 //! zeros.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom, fallocate, flock, seek};
 use rustix::io::Errno;
 
+use crate::memory::{Left, Memory};
+
 /// Where an export's data is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Storage {
-    /// In memory, allocated when written; lost when the server stops.
+    /// In memory, allocated in pages of 4 KiB when written; lost when the server stops.
     #[default]
     Memory,
     /// In a sparse file, created if absent. If the file is shorter than the export, it is extended; if longer, its end
@@ -38,15 +38,11 @@ impl Storage {
     }
 }
 
-/// Memory is allocated in pieces of this size.
-const CHUNK_BYTES: u64 = 64 << 10;
-/// Number of locks for the chunks, so that connections rarely contend.
-const SHARDS: usize = 64;
-
-type Chunks = HashMap<u64, Box<[u8]>>;
+/// Zeros are written to a file in pieces of this size.
+const ZEROS_BYTES: u64 = 64 << 10;
 
 pub(crate) enum Store {
-    Memory(Vec<RwLock<Chunks>>),
+    Memory(Memory),
     File { file: File, durable: bool },
 }
 
@@ -65,33 +61,23 @@ fn open(path: &Path, size_bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Splits a range at chunk boundaries: chunk, offset in it, length.
-fn chunks(offset_bytes: u64, size_bytes: u64) -> impl Iterator<Item = (u64, usize, usize)> {
+/// Writes zeros to a file, where the file system has no better way.
+fn write_zeros(file: &File, offset_bytes: u64, size_bytes: u64) -> io::Result<()> {
+    let zeros = [0; ZEROS_BYTES as usize];
     let end = offset_bytes + size_bytes;
     let mut at = offset_bytes;
-    std::iter::from_fn(move || {
-        (at < end).then(|| {
-            let inside = at % CHUNK_BYTES;
-            let size = (CHUNK_BYTES - inside).min(end - at);
-            let part = (at / CHUNK_BYTES, inside as usize, size as usize);
-            at += size;
-            part
-        })
-    })
-}
-
-fn reading(shards: &[RwLock<Chunks>], chunk: u64) -> RwLockReadGuard<'_, Chunks> {
-    shards[chunk as usize % SHARDS].read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn writing(shards: &[RwLock<Chunks>], chunk: u64) -> RwLockWriteGuard<'_, Chunks> {
-    shards[chunk as usize % SHARDS].write().unwrap_or_else(PoisonError::into_inner)
+    while at < end {
+        let size = ZEROS_BYTES.min(end - at);
+        file.write_all_at(&zeros[..size as usize], at)?;
+        at += size;
+    }
+    Ok(())
 }
 
 impl Store {
-    pub fn new(storage: &Storage, size_bytes: u64) -> io::Result<Store> {
+    pub fn new(storage: &Storage, size_bytes: u64, left: Option<Left>) -> io::Result<Store> {
         Ok(match storage {
-            Storage::Memory => Store::Memory((0..SHARDS).map(|_| RwLock::default()).collect()),
+            Storage::Memory => Store::Memory(Memory::new(left)),
             Storage::File { path, durable } => Store::File { file: open(path, size_bytes)?, durable: *durable },
         })
     }
@@ -99,16 +85,8 @@ impl Store {
     /// Fills `into` from the range at `offset_bytes`.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> io::Result<()> {
         match self {
-            Store::Memory(shards) => {
-                let mut done = 0;
-                for (chunk, inside, size) in chunks(offset_bytes, into.len() as u64) {
-                    let into = &mut into[done..done + size];
-                    match reading(shards, chunk).get(&chunk) {
-                        Some(held) => into.copy_from_slice(&held[inside..inside + size]),
-                        None => into.fill(0),
-                    }
-                    done += size;
-                }
+            Store::Memory(memory) => {
+                memory.read(offset_bytes, into);
                 Ok(())
             }
             Store::File { file, .. } => file.read_exact_at(into, offset_bytes),
@@ -138,10 +116,7 @@ impl Store {
     /// Where the state at this offset ends, and whether it is a hole there.
     fn state(&self, at: u64, end: u64) -> io::Result<(u64, bool)> {
         match self {
-            Store::Memory(shards) => {
-                let chunk = at / CHUNK_BYTES;
-                Ok(((chunk + 1) * CHUNK_BYTES, !reading(shards, chunk).contains_key(&chunk)))
-            }
+            Store::Memory(memory) => Ok(memory.state(at)),
             Store::File { file, .. } => match seek(file, SeekFrom::Data(at)) {
                 Ok(data) if data > at => Ok((data, true)),
                 Ok(_) => Ok((seek(file, SeekFrom::Hole(at))?, false)),
@@ -153,16 +128,7 @@ impl Store {
 
     pub fn write(&self, offset_bytes: u64, from: &[u8]) -> io::Result<()> {
         match self {
-            Store::Memory(shards) => {
-                let mut done = 0;
-                for (chunk, inside, size) in chunks(offset_bytes, from.len() as u64) {
-                    let mut shard = writing(shards, chunk);
-                    let held = shard.entry(chunk).or_insert_with(|| vec![0; CHUNK_BYTES as usize].into());
-                    held[inside..inside + size].copy_from_slice(&from[done..done + size]);
-                    done += size;
-                }
-                Ok(())
-            }
+            Store::Memory(memory) => memory.write(offset_bytes, from),
             Store::File { file, .. } => file.write_all_at(from, offset_bytes),
         }
     }
@@ -170,32 +136,28 @@ impl Store {
     /// Makes a range read as zeros, and frees its storage if possible.
     pub fn clear(&self, offset_bytes: u64, size_bytes: u64) -> io::Result<()> {
         match self {
-            Store::Memory(shards) => {
-                for (chunk, inside, size) in chunks(offset_bytes, size_bytes) {
-                    let mut shard = writing(shards, chunk);
-                    if size as u64 == CHUNK_BYTES {
-                        shard.remove(&chunk);
-                    } else if let Some(held) = shard.get_mut(&chunk) {
-                        held[inside..inside + size].fill(0);
-                    }
-                }
+            Store::Memory(memory) => {
+                memory.clear(offset_bytes, size_bytes);
                 Ok(())
             }
             Store::File { file, .. } => {
-                match fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset_bytes, size_bytes)
-                {
-                    Ok(()) => Ok(()),
-                    // The file system does not support holes: write zeros.
-                    Err(_) => {
-                        let zeros = vec![0; CHUNK_BYTES as usize];
-                        let mut at = offset_bytes;
-                        for (_, _, size) in chunks(offset_bytes, size_bytes) {
-                            file.write_all_at(&zeros[..size], at)?;
-                            at += size as u64;
-                        }
-                        Ok(())
-                    }
-                }
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                // The file system may not support holes.
+                fallocate(file, flags, offset_bytes, size_bytes)
+                    .or_else(|_| write_zeros(file, offset_bytes, size_bytes))
+            }
+        }
+    }
+
+    /// Makes a range read as zeros, and keeps storage for all of it, so that later writes to it do not lack any.
+    pub fn zero(&self, offset_bytes: u64, size_bytes: u64) -> io::Result<()> {
+        match self {
+            Store::Memory(memory) => memory.zero(offset_bytes, size_bytes),
+            Store::File { file, .. } => {
+                // Blocks that are allocated and not written: no data moves. Many file systems cannot do that.
+                let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+                fallocate(file, flags, offset_bytes, size_bytes)
+                    .or_else(|_| write_zeros(file, offset_bytes, size_bytes))
             }
         }
     }
@@ -211,10 +173,7 @@ impl Store {
     /// Bytes of memory that the data uses; 0 for a file.
     pub fn memory_bytes(&self) -> u64 {
         match self {
-            Store::Memory(shards) => {
-                let held = |shard: &RwLock<Chunks>| shard.read().unwrap_or_else(PoisonError::into_inner).len() as u64;
-                shards.iter().map(held).sum::<u64>() * CHUNK_BYTES
-            }
+            Store::Memory(memory) => memory.bytes(),
             Store::File { .. } => 0,
         }
     }
@@ -223,18 +182,20 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::{CHUNK_BYTES, PAGE_BYTES};
     use linnet_sim::Chance;
+    use std::os::unix::fs::MetadataExt;
 
-    const SIZE: u64 = 5 * CHUNK_BYTES + 77;
+    const SIZE: u64 = 5 * CHUNK_BYTES as u64 + 77;
 
     fn agrees_with_a_plain_array(store: &Store) {
         let mut plain = vec![0u8; SIZE as usize];
         let mut chance = Chance::new(9);
         for step in 0..600u32 {
             let offset = chance.below(SIZE);
-            let size = (1 + chance.below(3 * CHUNK_BYTES)).min(SIZE - offset);
+            let size = (1 + chance.below(3 * CHUNK_BYTES as u64)).min(SIZE - offset);
             let range = offset as usize..(offset + size) as usize;
-            match chance.below(3) {
+            match chance.below(4) {
                 0 => {
                     let data: Vec<u8> = (0..size).map(|i| (i as u32 ^ step) as u8 | 1).collect();
                     store.write(offset, &data).unwrap();
@@ -242,6 +203,10 @@ mod tests {
                 }
                 1 => {
                     store.clear(offset, size).unwrap();
+                    plain[range].fill(0);
+                }
+                2 => {
+                    store.zero(offset, size).unwrap();
                     plain[range].fill(0);
                 }
                 _ => {
@@ -255,27 +220,48 @@ mod tests {
 
     #[test]
     fn memory_holds_what_was_written_and_frees_what_was_trimmed() {
-        let store = Store::new(&Storage::Memory, SIZE).unwrap();
+        let store = Store::new(&Storage::Memory, SIZE, None).unwrap();
         assert_eq!(store.memory_bytes(), 0);
         agrees_with_a_plain_array(&store);
-        store.clear(0, 5 * CHUNK_BYTES).unwrap();
-        assert!(store.memory_bytes() <= CHUNK_BYTES, "only the last, partial chunk may stay");
+        store.clear(0, 5 * CHUNK_BYTES as u64).unwrap();
+        assert!(store.memory_bytes() <= PAGE_BYTES as u64, "only the last, partial page may stay");
     }
 
     #[test]
     fn a_file_holds_what_was_written() {
         let path = std::env::temp_dir().join(format!("linnet-nbd-store-{}", std::process::id()));
         let storage = Storage::File { path: path.clone(), durable: true };
-        agrees_with_a_plain_array(&Store::new(&storage, SIZE).unwrap());
-        let again = Store::new(&storage, SIZE).unwrap();
+        agrees_with_a_plain_array(&Store::new(&storage, SIZE, None).unwrap());
+        let again = Store::new(&storage, SIZE, None).unwrap();
         again.write(SIZE - 4, b"stay").unwrap();
         again.flush().unwrap();
-        assert!(Store::new(&storage, SIZE).is_err(), "a file belongs to one drive at a time");
+        assert!(Store::new(&storage, SIZE, None).is_err(), "a file belongs to one drive at a time");
         drop(again);
         let mut end = [0; 4];
-        Store::new(&storage, SIZE).unwrap().read(SIZE - 4, &mut end).unwrap();
+        Store::new(&storage, SIZE, None).unwrap().read(SIZE - 4, &mut end).unwrap();
         assert_eq!(&end, b"stay");
         std::fs::remove_file(path).unwrap();
-        assert!(Store::new(&Storage::File { path: "/".into(), durable: false }, SIZE).is_err());
+        assert!(Store::new(&Storage::File { path: "/".into(), durable: false }, SIZE, None).is_err());
+    }
+
+    #[test]
+    fn zeros_that_must_be_stored_are_stored() {
+        let path = std::env::temp_dir().join(format!("linnet-nbd-zeros-{}", std::process::id()));
+        let store = Store::new(&Storage::File { path: path.clone(), durable: false }, SIZE, None).unwrap();
+        let stored_bytes = || 512 * std::fs::metadata(&path).unwrap().blocks();
+        store.write(0, &[7; 3 * CHUNK_BYTES]).unwrap();
+        store.clear(0, SIZE).unwrap();
+        let holes_bytes = stored_bytes();
+        store.zero(0, 4 * CHUNK_BYTES as u64).unwrap();
+        let Store::File { file, .. } = &store else { unreachable!() };
+        file.sync_all().unwrap();
+        assert!(stored_bytes() >= 4 * CHUNK_BYTES as u64, "{} bytes, and {holes_bytes} of a hole", stored_bytes());
+        // The other way, for file systems that need it.
+        store.write(1000, &[7; 3 * CHUNK_BYTES]).unwrap();
+        write_zeros(file, 1001, 2 * CHUNK_BYTES as u64).unwrap();
+        let mut back = vec![1; 2 * CHUNK_BYTES + 2];
+        store.read(1000, &mut back).unwrap();
+        assert!(back[0] == 7 && back[2 * CHUNK_BYTES + 1] == 7 && back[1..=2 * CHUNK_BYTES].iter().all(|&b| b == 0));
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -181,19 +181,6 @@ fn random_bytes_harm_nobody() {
     assert!(stats.garbled > 40, "noise was understood: {stats:?}");
 }
 
-/// Connects as often as the server allows a client to try, until it is served.
-fn served_at_last(socket: &Path) -> Client {
-    let begun = Instant::now();
-    loop {
-        // The helper panics when its connection is closed before the greeting.
-        if let Ok(client) = std::panic::catch_unwind(|| Client::connect(socket, "a", true)) {
-            return client;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "a good client is never served");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn slow_handshakes_keep_nobody_out() {
     let (builder, socket) = builder(Box::new(Plain(Fixed(0))));

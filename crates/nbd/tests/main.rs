@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tests of this crate are one program: linking one for each file costs more than running them.
 
+mod budget;
 mod client;
 mod hostile;
 mod protocol;

@@ -276,3 +276,53 @@ fn clients_learn_which_ranges_are_stored() {
     }
     std::fs::remove_file(data).unwrap();
 }
+
+#[test]
+fn zeros_without_a_hole_are_stored() {
+    let data = temporary("data");
+    for storage in [Storage::Memory, Storage::File { path: data.clone(), durable: false }] {
+        let in_file = storage != Storage::Memory;
+        let socket = temporary("sock");
+        let export = Export::new("a", SIZE, instant()).storage(storage);
+        let handle = Builder::new().export(export).unix(&socket).start().unwrap();
+        let stored_bytes = || match in_file {
+            true => 512 * std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&data).unwrap()),
+            false => handle.stats().exports[0].memory_bytes,
+        };
+        let mut client = Client::connect(&socket, "a", true);
+        client.ask(WRITE_ZEROES, 0, 0, 4 << 20, &[]).unwrap();
+        assert!(stored_bytes() < 1 << 20, "a hole is enough");
+        client.ask(WRITE_ZEROES, NO_HOLE, 0, 4 << 20, &[]).unwrap();
+        assert!(stored_bytes() >= 4 << 20, "{} bytes, in a file: {in_file}", stored_bytes());
+        client.write(1 << 20, &[7; 65_536]).unwrap();
+        client.ask(WRITE_ZEROES, NO_HOLE | FUA, 1 << 20, 65_536, &[]).unwrap();
+        assert!(stored_bytes() >= 4 << 20);
+        assert_eq!(client.read(1 << 20, 65_536), Ok(vec![0; 65_536]));
+        handle.stop();
+    }
+    std::fs::remove_file(data).unwrap();
+}
+
+#[test]
+fn small_writes_take_their_own_size_of_memory() {
+    let (builder, socket) = builder(instant());
+    let handle = builder.start().unwrap();
+    let mut client = Client::connect(&socket, "a", true);
+    for chunk in 0..SIZE >> 16 {
+        client.write((chunk << 16) + 4096 * (chunk % 16), &[7; 4096]).unwrap();
+    }
+    assert_eq!(handle.stop().exports[0].memory_bytes, SIZE >> 4);
+}
+
+#[test]
+fn a_drive_without_memory_is_full() {
+    let (builder, socket) = builder(instant());
+    let handle = builder.memory_left(|| Some(1 << 20)).start().unwrap();
+    let mut client = Client::connect(&socket, "a", true);
+    assert_eq!(client.write(0, &[7; 4096]), Err(ENOSPC));
+    assert_eq!(client.ask(WRITE_ZEROES, NO_HOLE, 0, 4096, &[]), Err(ENOSPC));
+    assert_eq!(client.ask(WRITE_ZEROES, 0, 0, 4096, &[]), Ok(vec![]));
+    assert_eq!(client.read(0, 4096), Ok(vec![0; 4096]));
+    let stats = handle.stop();
+    assert_eq!((stats.exports[0].failed, stats.exports[0].memory_bytes), (2, 0));
+}

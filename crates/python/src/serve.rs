@@ -61,7 +61,8 @@ impl PyServer {
         time_scale: f64,
         log_len: usize,
     ) -> PyResult<Self> {
-        let mut builder = Builder::new().time_scale(time_scale).log_len(log_len);
+        let memory_left = || linnet_files::room().map(|room| room.bytes);
+        let mut builder = Builder::new().time_scale(time_scale).log_len(log_len).memory_left(memory_left);
         let mut names = Vec::with_capacity(drives.len());
         for (name, device) in drives {
             let drive = device.drive()?;

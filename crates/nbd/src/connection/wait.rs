@@ -14,7 +14,7 @@ use super::Connection;
 const STALL_NS: Nanos = 10_000_000_000;
 /// Longest sleep while a client owes something: bytes of a request, or room for a reply.
 const WATCH_NS: Nanos = 1_000_000_000;
-/// Sleep until the server's memory is asked for again.
+/// Sleep in the line for the server's memory.
 const SHORT_NS: Nanos = 2_000_000;
 
 impl Connection<'_> {

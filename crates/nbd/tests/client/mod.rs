@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linnet_nbd::{Builder, Drive, Export};
 use linnet_types::{LatencyModel, Nanos, Op, Outcome, Request};
@@ -230,6 +230,19 @@ impl Client {
             Ok(_) => true,
             Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
         }
+    }
+}
+
+/// Connects as often as the server allows a client to try, until it is served.
+pub fn served_at_last(socket: &Path) -> Client {
+    let begun = Instant::now();
+    loop {
+        // The helper panics when its connection is closed before the greeting.
+        if let Ok(client) = std::panic::catch_unwind(|| Client::connect(socket, "a", true)) {
+            return client;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "a good client is never served");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
