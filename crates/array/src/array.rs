@@ -218,6 +218,7 @@ impl Array {
         self.counters.extra_io -= u64::from(slot.copies > 0);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let device = self.placement.device(slot.row, k);
+        self.policy.lost(device, &slot.request);
         let replica = &mut self.replicas[device];
         replica.withdraw(&flight, now);
         replica.note_revoke();
@@ -241,6 +242,7 @@ impl Array {
         if sampled && inflection_ns > 0 && is_slow(so_far_ns, inflection_ns) {
             self.counters.probing.answered_probe(so_far_ns, inflection_ns);
         }
+        self.policy.lost(device, &slot.request);
         self.replicas[device].withdraw(&flight, now);
         if flying == 0 && !answered && slot.request.op.is_read() {
             self.retry_at(now + self.config.failover_ns, index, out);
@@ -293,6 +295,7 @@ impl Array {
         let keeps = self.breaks(Breakage::LeakInFlight);
         let slot = self.slab.at(index);
         let device = self.placement.device(slot.row, k);
+        self.policy.lost(device, &slot.request);
         if !keeps {
             self.replicas[device].fail(&self.settings, &slot.flights[k].core, now);
         }

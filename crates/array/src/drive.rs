@@ -146,6 +146,7 @@ pub fn drive<C: Clock, D: Device, O: Observer>(
         devices,
         timers: EventQueue::new(),
         late: HashMap::new(),
+        limit_ns,
         flights: Flights::default(),
         order: 0,
         ended: Vec::with_capacity(64),
@@ -158,7 +159,7 @@ pub fn drive<C: Clock, D: Device, O: Observer>(
         observer,
     };
     driver.run(&mut Arrivals::new(streams))?;
-    driver.complete_log(limit_ns)?;
+    driver.complete_log()?;
     driver.result.counters = *driver.array.counters();
     Ok(driver.result)
 }
@@ -185,6 +186,8 @@ struct Driver<'a, C, D, O> {
     timers: EventQueue<(u64, TimerId)>,
     /// By how much requests reached the array late, by tag; none in virtual time.
     late: HashMap<u64, Nanos>,
+    /// Time limit of a copy of a read.
+    limit_ns: Nanos,
     flights: Flights,
     /// Submits and timers so far.
     order: u64,
@@ -323,11 +326,11 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
             match output {
                 Output::Submit { device, copy, request, .. } => self.submit(now, device, copy, &request),
                 Output::Complete { stream, tenant, op: Op::Read, arrive_ns, latency_ns, .. } => {
-                    let reads = &mut self.result.reads;
-                    reads.latency_ns.push(latency_ns);
-                    reads.arrive_ns.push(arrive_ns);
-                    reads.stream.push(stream as u16);
-                    reads.tenant.push(tenant);
+                    self.result.reads.push(stream, tenant, arrive_ns, latency_ns);
+                }
+                Output::Fail { stream, tenant, op: Op::Read, arrive_ns, .. } => {
+                    let latency_ns = (now - arrive_ns).max(self.limit_ns);
+                    self.result.reads.push(stream, tenant, arrive_ns, latency_ns);
                 }
                 Output::SetTimer { at_ns, timer } => {
                     self.timers.push(at_ns.max(now), (self.order, timer));
@@ -338,7 +341,7 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
                         self.devices[device].cancel(now, token);
                     }
                 }
-                // Answers to writes and failures are counted by the array.
+                // Ends of writes are counted by the array.
                 Output::Complete { .. } | Output::Fail { .. } => {}
             }
         }
@@ -387,9 +390,9 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
     }
 
     /// Waits for copies that the array no longer waits for, because the log needs their latencies. Real devices, of which
-    /// no answer is known in advance, are given up `limit_ns` after the run.
-    fn complete_log(&mut self, limit_ns: Nanos) -> Result<(), Error> {
-        let limit = self.result.end_ns.saturating_add(limit_ns);
+    /// no answer is known in advance, are given up a read's time limit after the run.
+    fn complete_log(&mut self) -> Result<(), Error> {
+        let limit = self.result.end_ns.saturating_add(self.limit_ns);
         while self.log && self.flights.len() > 0 {
             let due = self.devices.iter_mut().filter_map(D::next_due).min();
             match self.clock.wait(due.or(Some(limit))) {

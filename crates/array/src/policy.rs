@@ -261,4 +261,7 @@ pub trait Policy: Send {
 
     /// A copy completed.
     fn completed(&mut self, _done: &Completion) {}
+
+    /// A copy left its device without an answer: it failed, ran into its time limit, or was refused or cancelled.
+    fn lost(&mut self, _device: usize, _request: &Request) {}
 }

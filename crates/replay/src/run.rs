@@ -4,9 +4,7 @@
 use std::io;
 use std::num::NonZeroU64;
 
-use linnet_array::{
-    Config, Counters, Error as ArrayError, Input, Observer, Output, Policy, Progress, RunOptions, run_on,
-};
+use linnet_array::{Config, Counters, Error as ArrayError, Input, Observer, Policy, Progress, RunOptions, run_on};
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 use crate::Error;
@@ -26,8 +24,7 @@ pub struct Options {
 /// The result of a replay. Times are trace time: real time divided by the time scale.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Latency of every read, from its arrival in the trace to its answer. A read that no export answered counts with
-    /// the time until it was given up, and at least with its time limit: without it, the tail would look short.
+    /// Latency of every read, from its arrival in the trace to its end ([`linnet_array::ReadLatencies`]).
     pub latency_ns: Vec<Nanos>,
     /// The tenant of each of these reads.
     pub tenant: Vec<u32>,
@@ -48,9 +45,6 @@ struct Recorder<'a> {
     progress: &'a mut dyn FnMut(u64) -> bool,
     losses: &'a Losses,
     lateness_ns: Vec<Nanos>,
-    read_timeout_ns: Nanos,
-    /// Latency and tenant of each read without an answer.
-    unanswered: Vec<(Nanos, u32)>,
 }
 
 impl Observer for Recorder<'_> {
@@ -61,12 +55,6 @@ impl Observer for Recorder<'_> {
     fn input(&mut self, now: Nanos, input: &Input) {
         if let Input::Arrive { arrive_ns, .. } = *input {
             self.lateness_ns.push(now.saturating_sub(arrive_ns));
-        }
-    }
-
-    fn output(&mut self, now: Nanos, output: &Output) {
-        if let Output::Fail { op: Op::Read, tenant, arrive_ns, .. } = *output {
-            self.unanswered.push((now.saturating_sub(arrive_ns).max(self.read_timeout_ns), tenant));
         }
     }
 }
@@ -122,22 +110,18 @@ pub fn replay(
     let mut devices: Vec<NbdDevice> = connections.into_iter().enumerate().map(device).collect();
     // Only the devices hold the bell now: when their threads have ended, the clock stops waiting.
     drop(bell);
-    let read_timeout_ns = options.array.read_timeout_ns;
-    let mut recorder =
-        Recorder { progress, losses: &losses, lateness_ns: Vec::new(), read_timeout_ns, unanswered: Vec::new() };
+    let mut recorder = Recorder { progress, losses: &losses, lateness_ns: Vec::new() };
     let _punctual = Punctual::new();
     let settings = RunOptions { array: options.array, log: true };
     let result = run_on(&mut clock, &mut devices, streams, thresholds, policy, &settings, &mut recorder);
     if let Some((device, source)) = losses.first() {
         return Err(Error::Io { device, source });
     }
-    let Recorder { mut lateness_ns, unanswered, .. } = recorder;
+    let mut lateness_ns = recorder.lateness_ns;
     lateness_ns.sort_unstable();
     match result {
         Ok(run) => {
-            let (mut latency_ns, mut tenant) = (run.reads.latency_ns, run.reads.tenant);
-            latency_ns.extend(unanswered.iter().map(|one| one.0));
-            tenant.extend(unanswered.iter().map(|one| one.1));
+            let (latency_ns, tenant) = (run.reads.latency_ns, run.reads.tenant);
             Ok(Outcome { latency_ns, tenant, counters: run.counters, log: run.log, lateness_ns, folded, cut })
         }
         Err(ArrayError::Interrupted { done, total }) => Err(Error::Interrupted { done, total }),

@@ -158,6 +158,10 @@ impl Policy for PathScores {
         seen.since_sample = 0;
         let latency_ns = done.latency_ns as f64;
         *average = if *average > 0.0 { *average + (latency_ns - *average) / WEIGHT } else { latency_ns };
+        // The first average is known at once. Scores of nothing would be equal, and spread reads blindly for a period.
+        if seen.published[class] == 0.0 {
+            seen.published[class] = *average;
+        }
     }
 }
 
@@ -192,10 +196,12 @@ mod tests {
         let mut policy = PathScores::new(PathOptions { refresh_ns: 100, ..PathOptions::default() }, 1, 0);
         policy.refresh(0);
         answered(&mut policy, 0, 4_096, 700);
+        assert_eq!(policy.seen[0][0].published[0], 700.0, "the first average is known at once");
+        answered(&mut policy, 0, 4_096, 1_500);
         policy.refresh(99);
-        assert_eq!(policy.seen[0][0].published[0], 0.0);
-        policy.refresh(100);
         assert_eq!(policy.seen[0][0].published[0], 700.0);
+        policy.refresh(100);
+        assert_eq!(policy.seen[0][0].published[0], 800.0);
     }
 
     #[test]

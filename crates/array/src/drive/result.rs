@@ -25,10 +25,12 @@ pub struct Progress {
     pub now_ns: Nanos,
 }
 
-/// Answered reads, in the order of their answers; one entry in each list per read.
+/// Reads in the order in which they ended; one entry in each list per read. A read that failed at every replica, or ran
+/// into its time limits, counts with the time until it was given up, and at least with the time limit of one copy:
+/// without it, the tail would look short.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadLatencies {
-    /// From arrival at the array to the answer, including revokes, failovers and hedges.
+    /// From arrival at the array to the end, including revokes, failovers and hedges.
     pub latency_ns: Vec<Nanos>,
     /// When the read arrived.
     pub arrive_ns: Vec<Nanos>,
@@ -36,6 +38,15 @@ pub struct ReadLatencies {
     pub stream: Vec<u16>,
     /// The tenant that sent the read.
     pub tenant: Vec<u32>,
+}
+
+impl ReadLatencies {
+    pub(super) fn push(&mut self, stream: usize, tenant: u32, arrive_ns: Nanos, latency_ns: Nanos) {
+        self.latency_ns.push(latency_ns);
+        self.arrive_ns.push(arrive_ns);
+        self.stream.push(stream as u16);
+        self.tenant.push(tenant);
+    }
 }
 
 /// Result of a run.

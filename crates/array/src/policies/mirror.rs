@@ -11,6 +11,7 @@
 use crate::{Ask, Choice, Completion, Policy, Submit};
 use linnet_core::Budget;
 use linnet_sim::Chance;
+use linnet_types::{Op, Request};
 
 /// The candidate with the lowest key; among equals, the first drive of the array, whatever the read's primary is.
 pub(super) fn first_least<K: PartialOrd>(ask: &Ask<'_>, mut key: impl FnMut(usize) -> K) -> usize {
@@ -56,6 +57,13 @@ impl SpdkRaid1 {
     pub(crate) fn new(devices: usize) -> SpdkRaid1 {
         SpdkRaid1 { read_bytes: vec![0; devices] }
     }
+
+    /// Whether the read succeeded is not looked at.
+    fn subtract(&mut self, device: usize, op: Op, size_bytes: u32) {
+        if op.is_read() {
+            self.read_bytes[device] = self.read_bytes[device].saturating_sub(u64::from(size_bytes));
+        }
+    }
 }
 
 impl Policy for SpdkRaid1 {
@@ -70,9 +78,10 @@ impl Policy for SpdkRaid1 {
     }
 
     fn completed(&mut self, done: &Completion) {
-        if done.op.is_read() {
-            let outstanding = &mut self.read_bytes[done.device];
-            *outstanding = outstanding.saturating_sub(u64::from(done.size_bytes));
-        }
+        self.subtract(done.device, done.op, done.size_bytes);
+    }
+
+    fn lost(&mut self, device: usize, request: &Request) {
+        self.subtract(device, request.op, request.size_bytes);
     }
 }

@@ -296,6 +296,7 @@ fn silence_ends_at_the_time_limit() {
     let c = result.counters;
     assert_eq!((c.reads_failed, c.writes_failed, c.timeouts, c.failovers), (1, 1, 3, 1));
     assert_eq!(result.end_ns, 5_000_000);
+    assert_eq!(result.reads.latency_ns, [2_015_000], "the read counts although nobody answered it");
 }
 
 #[test]

@@ -68,6 +68,29 @@ fn a_read_that_devices_refuse_moves_on_and_is_never_refused_at_the_last() {
 }
 
 #[test]
+fn a_policy_hears_of_copies_that_left_without_an_answer() {
+    for (end, name) in [(Array::failed as fn(&mut Array, _, _, &mut Vec<_>), "failed"), (Array::revoked, "revoked")] {
+        let mut array = array("spdk-raid1", &[None, None], two_replicas());
+        let mut out = Vec::new();
+        array.arrive(0, 1, 0, &READ, &(), &mut out);
+        let (device, copy, _) = submits(&out)[0];
+        assert_eq!(device, 0);
+        out.clear();
+        end(&mut array, 100, copy, &mut out);
+        let (at_ns, timer) = timers(&out)[0];
+        out.clear();
+        array.timer(at_ns, timer, &(), &mut out);
+        let (device, copy, _) = submits(&out)[0];
+        assert_eq!(device, 1);
+        array.completed(200_000, copy, &mut Vec::new());
+        // Nothing is outstanding anywhere, so the first one is taken.
+        out.clear();
+        array.arrive(300_000, 2, 0, &READ, &(), &mut out);
+        assert_eq!(submits(&out)[0].0, 0, "{name}");
+    }
+}
+
+#[test]
 fn a_cancelled_loser_frees_its_request_and_teaches_nothing() {
     let mut array = array("clone", &[None, None], two_replicas());
     let mut out = Vec::new();
