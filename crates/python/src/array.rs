@@ -221,7 +221,7 @@ pub struct PyRun {
 }
 
 impl PyRun {
-    /// A run from its parts: latency and tenant of each answered read, and the rest; `log` and `stats` may be empty.
+    /// A run from its parts: latency and tenant of each read, and the rest; `log` and `stats` may be empty.
     pub fn new(
         (latency_ns, tenant): (Vec<u64>, Vec<u32>),
         counters: Counters,
