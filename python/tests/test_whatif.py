@@ -13,7 +13,7 @@ import pytest
 from conftest import device_trace
 from linnet import Trace, write_trace
 from linnet.experiment import Setup
-from linnet.whatif import DEPLOY, FITTED, ORACLE, closest_preset, conclude, doubts, interval, rank, score, weigh
+from linnet.whatif import DEPLOY, FITTED, ORACLE, apart, closest_preset, conclude, doubts, interval, rank, score, weigh
 
 BASE = {"mean_us": 100.0, "p99_us": 1000.0, "p999_us": 4000.0, "extra_io_share": 0.0}
 
@@ -65,6 +65,12 @@ def test_only_seeds_count_as_repetitions() -> None:
     # 2.201 is Student's t of 11 degrees of freedom.
     half = 2.201 * np.std(np.log([0.8, 0.9] * 6), ddof=1) / np.sqrt(12)
     assert many[1] == pytest.approx(np.sqrt(0.72) * np.exp(half), rel=1e-3)
+
+
+def test_seeds_have_no_drive_in_common() -> None:
+    setup = Setup(preset="970-evo", replicas=3, seed=7)
+    drives = [seed + drive for seed in apart(setup, 4) for drive in range(setup.replicas)]
+    assert len(set(drives)) == len(drives) == 12 and apart(setup, 1)[0] == 7
 
 
 def test_one_seed_has_no_interval() -> None:

@@ -126,7 +126,7 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     summary, cells = [], []
     for share in shares:
         own: list[Rows] = []
-        for seed in range(setup.seed, setup.seed + seeds):
+        for seed in apart(setup, seeds):
             if seed == setup.seed and share == central.array.parameters()["device_wide_share"]:
                 found = outcomes
             else:
@@ -140,6 +140,11 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     by_share = [row["gain_over_simple"] for row in summary]
     headline, text, recommendation = conclude(ranked, cells, by_share, setup, doubt)
     return Verdict(headline, text, notes, [(central, outcomes)], summary, recommendation, ranked)
+
+
+def apart(setup: Setup, seeds: int) -> Sequence[int]:
+    """Seeds that have no drive in common: drive i of an array has the seed of the array plus i."""
+    return range(setup.seed, setup.seed + seeds * setup.replicas, setup.replicas)
 
 
 def shares_of(setup: Setup, own: float) -> Sequence[float]:
