@@ -62,6 +62,7 @@ mod tests {
     use super::*;
     use crate::stats::Command;
     use linnet_types::{LatencyModel, Outcome, Request};
+    use std::time::{Duration, Instant};
 
     struct Fixed(Nanos);
 
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_front_serves_data_and_holds_answers() {
-        let front = Front::new(Export::of_device("a", 1 << 20, Fixed(2_000_000)), 2.0, None).unwrap();
+        let front = Front::new(Export::of_device("a", 1 << 20, Fixed(50_000_000)), 2.0, None).unwrap();
         let ask = |command, offset_bytes, size_bytes| Ask {
             command,
             offset_bytes,
@@ -83,17 +84,22 @@ mod tests {
         };
         front.serve(&ask(Command::Write, 512, 4), Data::From(b"data")).unwrap();
         let mut back = [0; 4];
+        let begun = Instant::now();
         let held = front.serve(&ask(Command::Read, 512, 4), Data::Into(&mut back)).unwrap();
-        assert_eq!((&back, held.failed, held.sample.latency_ns_model), (b"data", false, 2_000_000));
+        assert_eq!((&back, held.failed, held.sample.latency_ns_model), (b"data", false, 50_000_000));
         let left_ns = front.left_ns(&held);
-        assert!(left_ns > 0 && left_ns <= 4_000_000, "twice as slow: {left_ns}");
+        // Times are rounded down to a nanosecond of the model.
+        let whole = Duration::from_nanos(100_000_000 - 2);
+        assert!(left_ns <= 100_000_000, "twice as slow: {left_ns}");
+        assert!(left_ns > 0 || begun.elapsed() >= whole, "nothing is left only if this thread has paused");
         while front.left_ns(&held) > 0 {
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_micros(100));
         }
+        assert!(begun.elapsed() >= whole, "the answer is held for all of it");
         front.answered(held);
         let stats = front.stats();
         assert_eq!((stats.commands[0], stats.read_bytes), (1, 4));
-        assert!(stats.achieved.ns_max >= 2_000_000);
+        assert!(stats.achieved.ns_max >= 50_000_000);
         let beyond = front.serve(&ask(Command::Trim, 1 << 20, 1), Data::None).unwrap();
         let short = front.serve(&ask(Command::Read, 0, 5), Data::Into(&mut back)).unwrap();
         assert!(beyond.failed && short.failed);

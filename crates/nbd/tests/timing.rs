@@ -3,10 +3,18 @@
 
 mod client;
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use client::*;
-use linnet_nbd::{Builder, Command, Export};
+use linnet_nbd::{Builder, Command, Export, Handle};
+
+/// Waits until this many answers are recorded. A reply reaches the client slightly before the server has recorded it.
+fn wait_for_records(handle: &Handle, count: u64) {
+    while handle.stats().exports[0].answered() < count {
+        std::thread::yield_now();
+    }
+}
 
 #[test]
 fn no_reply_is_early_and_the_record_says_how_late() {
@@ -20,10 +28,7 @@ fn no_reply_is_early_and_the_record_says_how_late() {
             client.read(round * 4096, 4096).unwrap();
             assert!(begun.elapsed().as_nanos() as f64 >= 300_000.0 * time_scale, "scale {time_scale}");
         }
-        // The reply reaches the client slightly before the server has recorded that it was sent.
-        while handle.stats().exports[0].answered() < 60 {
-            std::thread::yield_now();
-        }
+        wait_for_records(&handle, 60);
         let samples = handle.samples("a").unwrap();
         assert_eq!(samples.len(), 40, "the log is bounded");
         assert!(handle.samples("b").is_none());
@@ -49,16 +54,39 @@ fn replies_come_in_the_order_of_their_deadlines() {
     let handle = builder.start().unwrap();
     let mut client = Client::connect(&socket, "a", false);
     let begun = Instant::now();
-    let slow = client.send(READ, 0, 0, 512, &[]);
-    let flush = client.send(FLUSH, 0, 0, 0, &[]);
-    let trim = client.send(TRIM, 0, 5 << 20, 4096, &[]);
-    let fast = client.send(READ, 0, 6 << 20, 512, &[]);
+    // In one piece, so that the server has all of them before it answers any. The cookie is the index.
+    let (slow, flush, trim, fast) = (0, 1, 2, 3);
+    let requests = [
+        request(READ, 0, slow, 0, 512),
+        request(FLUSH, 0, flush, 0, 0),
+        request(TRIM, 0, trim, 5 << 20, 4096),
+        request(READ, 0, fast, 6 << 20, 512),
+    ];
+    client.stream.write_all(&requests.concat()).unwrap();
     let sizes = move |cookie| if cookie == slow || cookie == fast { 512 } else { 0 };
     let mut order = Vec::new();
     for _ in 0..4 {
         order.push((client.reply(sizes).unwrap().cookie, begun.elapsed().as_millis()));
     }
-    assert_eq!(order.iter().map(|seen| seen.0).collect::<Vec<_>>(), [fast, trim, flush, slow]);
+    wait_for_records(&handle, 4);
+    // Usually the last comes first. A server that pauses between two of them may give the later one a later deadline.
+    let mut deadlines: Vec<_> = handle
+        .samples("a")
+        .unwrap()
+        .iter()
+        .map(|sample| {
+            let (cookie, latency_ns) = match (sample.command, sample.offset_bytes) {
+                (Command::Read, 0) => (slow, 150_000_000),
+                (Command::Flush, _) => (flush, 100_000_000),
+                (Command::Trim, _) => (trim, 50_000_000),
+                _ => (fast, 0),
+            };
+            assert_eq!(sample.latency_ns_model, latency_ns);
+            (sample.arrive_ns + latency_ns, cookie)
+        })
+        .collect();
+    deadlines.sort_unstable();
+    assert!(order.iter().map(|seen| seen.0).eq(deadlines.iter().map(|deadline| deadline.1)), "{order:?} {deadlines:?}");
     assert!(order[1].1 >= 50 && order[2].1 >= 100 && order[3].1 >= 150, "{order:?}");
     let begun = Instant::now();
     client.ask(WRITE, FUA, 6 << 20, 4, b"fua!").unwrap();

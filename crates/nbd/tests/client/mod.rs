@@ -39,7 +39,8 @@ impl LatencyModel for Fixed {
 }
 
 /// Latency depends on the mebibyte of the offset: in the first it is 150 ms; in the second requests fail; in the third
-/// they are lost; in the fourth the model panics; all others answer at once. A flush takes 100 ms, a trim 50 ms.
+/// they are lost; in the fourth the model panics; in the fifth it is an hour; all others answer at once. A flush takes
+/// 100 ms, a trim 50 ms.
 pub struct ByOffset;
 
 impl LatencyModel for ByOffset {
@@ -49,6 +50,7 @@ impl LatencyModel for ByOffset {
             1 => Outcome::Error(now + 1_000_000),
             2 => Outcome::Lost,
             3 => panic!("a model with a defect"),
+            4 => Outcome::Done(now + 3_600_000_000_000),
             _ => Outcome::Done(now),
         }
     }
@@ -118,7 +120,7 @@ pub fn take<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
 /// Connects and answers the greeting with the flags for fixed newstyle and no zeroes.
 pub fn greet(socket: &Path) -> UnixStream {
     let mut stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert_eq!(&take::<8>(&mut stream).unwrap(), b"NBDMAGIC");
     assert_eq!(&take::<8>(&mut stream).unwrap(), b"IHAVEOPT");
     assert_eq!(take::<2>(&mut stream).unwrap(), [0, 3]);
@@ -221,6 +223,13 @@ impl Client {
 
     pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), u32> {
         self.ask(WRITE, 0, offset, data.len() as u32, data).map(|_| ())
+    }
+
+    /// Sends a read that [`ByOffset`] keeps open for an hour, and returns when the server counts this client as busy: it
+    /// notes that before it answers the request that comes next.
+    pub fn open_a_request(&mut self) {
+        self.send(READ, 0, 4 << 20, 512, &[]);
+        self.read(6 << 20, 512).unwrap();
     }
 
     /// Whether the server has closed the connection, after any replies that it still sent.
