@@ -293,6 +293,17 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_is_given_up_is_closed() {
+        let (mut sender, receiver, mut server) = pair();
+        sender.send(0, &Request::new(Op::Write, 0, 4 << 20)).unwrap();
+        drop((sender, receiver));
+        // The end comes although the last request is not whole.
+        let mut bytes = Vec::new();
+        server.read_to_end(&mut bytes).unwrap();
+        assert!(bytes.len() < HEAD_BYTES + (4 << 20));
+    }
+
+    #[test]
     fn what_waited_arrives_whole_and_in_order() {
         let (mut sender, _receiver, mut server) = pair();
         let sizes = [3 << 20, 4096, 1 << 20, 512];

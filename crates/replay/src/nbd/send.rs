@@ -145,6 +145,17 @@ impl Outbox {
     }
 }
 
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        // A connection that no device took over: what waits is not wanted.
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
+        let _ = self.socket.close();
+        let _ = thread.join();
+    }
+}
+
 /// Sends what waits, until the outbox is closed or the socket fails.
 fn drain(socket: &dyn Socket, shared: &Shared) {
     loop {
