@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from linnet import Trace
 from starter import COMMAND, close, starter
 
@@ -29,6 +30,10 @@ gc_stop_writes_below_blocks = 3
 gc_concurrent_per_plane = 1
 reserved_blocks_per_plane = 0
 """
+
+# How long an example takes says more about the machine than about the code. In CI Hypothesis does so by itself.
+settings.register_profile("linnet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("linnet")
 
 # A shell's background job ignores SIGINT, and so would the programs that the tests interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

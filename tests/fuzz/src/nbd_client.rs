@@ -16,6 +16,8 @@ use linnet_array::{Config, DeviceModel, policy};
 use linnet_replay::{Error, Options, replay};
 use linnet_types::{IoRecord, Op, Thresholds};
 
+use crate::{Problem, in_time};
+
 const SIZE_BYTES: u64 = 1 << 20;
 const IOS: u64 = 40;
 /// A server that is asked nothing for so long answers what it held back, and then leaves.
@@ -163,6 +165,10 @@ impl Session {
 
     /// Whether the replay came to its end.
     pub fn run(&self, script: &[u8]) -> Result<bool, String> {
+        in_time(|| self.attempt(script))
+    }
+
+    fn attempt(&self, script: &[u8]) -> Result<bool, Problem> {
         self.scripts.send(script.to_vec()).map_err(|e| e.to_string())?;
         let records: Vec<IoRecord> = (0..IOS)
             .map(|i| IoRecord::new(i * 1000, if i % 5 == 4 { Op::Write } else { Op::Read }, i * 4096, 512 << (i % 5)))
@@ -178,14 +184,15 @@ impl Session {
         match replay(&self.uris, &[&records, &[]], &[thresholds; 2], chosen, &options, &mut patient) {
             Ok(outcome) => {
                 let counters = outcome.counters;
-                let ended = outcome.latency_ns.len() as u64 + counters.reads_failed;
+                // A read that no server answered has a latency, too.
+                let ended = outcome.latency_ns.len() as u64;
                 if counters.reads + counters.writes != IOS || ended != counters.reads {
-                    return Err(format!("{ended} of {} reads ended, of {IOS} I/Os", counters.reads));
+                    return Err(format!("{ended} of {} reads ended, of {IOS} I/Os", counters.reads).into());
                 }
                 Ok(true)
             }
-            Err(Error::Interrupted { .. }) => Err("the replay did not end by itself".into()),
-            Err(error) if error.to_string().is_empty() => Err("an error without words".into()),
+            Err(Error::Interrupted { .. }) => Err(Problem::Late("the replay did not end by itself".into())),
+            Err(error) if error.to_string().is_empty() => Err("an error without words".to_string().into()),
             Err(_) => Ok(false),
         }
     }

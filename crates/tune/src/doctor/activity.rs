@@ -12,7 +12,7 @@ use crate::mounts::Dev;
 
 /// Mappings below this are of no interest: libraries and small indexes.
 const MAPPED_MIN_BYTES: u64 = 16 << 20;
-/// For looking at the mappings of all processes.
+/// For looking at the mappings of all processes but the first.
 const LOOK_AT_MOST: Duration = Duration::from_millis(500);
 
 /// A large memory-mapped file.
@@ -92,11 +92,13 @@ fn mapping(line: &str) -> Option<(Dev, u64, &str)> {
 
 fn mapped(host: &Host) -> (HashMap<Dev, Vec<Mapped>>, bool) {
     let mut found: HashMap<Dev, Vec<Mapped>> = HashMap::new();
+    let mut cut_short = false;
     let begun = Instant::now();
-    for process in host.names("/proc") {
-        let Ok(number) = process.parse::<u32>() else { continue };
-        if begun.elapsed() > LOOK_AT_MOST {
-            return (found, true);
+    let processes = host.names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
+    for (looked_at, process) in processes.enumerate() {
+        if looked_at > 0 && begun.elapsed() > LOOK_AT_MOST {
+            cut_short = true;
+            break;
         }
         // Processes of others are not readable without privileges.
         let Some(maps) = host.text(format!("/proc/{process}/maps")) else { continue };
@@ -106,13 +108,13 @@ fn mapped(host: &Host) -> (HashMap<Dev, Vec<Mapped>>, bool) {
         }
         for ((dev, path), bytes) in files.into_iter().filter(|(_, bytes)| *bytes >= MAPPED_MIN_BYTES) {
             let command = host.text(format!("/proc/{process}/comm")).unwrap_or_default();
-            found.entry(dev).or_default().push(Mapped { process: number, command, path: path.to_owned(), bytes });
+            found.entry(dev).or_default().push(Mapped { process, command, path: path.to_owned(), bytes });
         }
     }
     for files in found.values_mut() {
         files.sort_by_key(|file| (std::cmp::Reverse(file.bytes), file.process));
     }
-    (found, false)
+    (found, cut_short)
 }
 
 impl Activity {
