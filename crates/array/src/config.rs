@@ -52,10 +52,9 @@ pub struct Config {
     /// Budget of second copies sent together with the first. Default 1 per read and 256 in a row: every read can be
     /// cloned.
     pub clone_budget: Budget,
-    /// Age at which a device's state expires, so that a revoke becomes a probe. Default 10 ms: the order of a flush or
-    /// collection burst (1-30 ms). With a shorter age, several probes hit the same burst; with a longer one, a
-    /// recovered device idles while the others carry its load, and false revokes grow (by half from 10 to 100 ms on the
-    /// SSD model, with latencies unchanged).
+    /// The unit in which the age of a device's state is measured. Default 10 ms: the order of a flush or collection
+    /// burst (1-30 ms). After 100 of them without an answer a device is probed, and a slow verdict of a network
+    /// expires; of the trees of `linnet+hl`, which asks devices in order, after 5.
     pub age_ns: Nanos,
     /// Revokes of one device without a read completing there, after which one becomes a probe, even if the state is
     /// recent. Default 1,024: probes stay below 0.1 % of revokes.

@@ -211,7 +211,13 @@ impl Policy for Core {
     }
 
     fn settings(&self, given: Settings) -> Settings {
-        Settings { policy: self.policy, ..given }
+        if self.asks != Asks::NextNetwork {
+            return Settings { policy: self.policy, ..given };
+        }
+        // LinnOS revokes whatever its network calls slow, however old the last answer is (sections 3 and 4). It is asked for
+        // as few probes as the other policies.
+        let age_ns = given.age_ns.saturating_mul(u64::from(given.probe_ages));
+        Settings { policy: self.policy, age_ns, probe_ages: 1, ..given }
     }
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {

@@ -56,7 +56,9 @@ impl LatencyModel for Recovers {
 fn a_device_that_looks_slow_is_probed_and_recovers() {
     let models = learned(&[Some(revokes_above(1000)), None]);
     let mut devices = [20_000_000, 0].map(|slow_until_ns| Modelled::new(Recovers { slow_until_ns }));
-    let result = go("linnos", &mut devices, &reads(1000, 100_000), &models, two_replicas());
+    // A slow verdict expires after 100 times this, 10 ms.
+    let config = Config { age_ns: 100_000, ..two_replicas() };
+    let result = go("linnos", &mut devices, &reads(1000, 100_000), &models, config);
     let c = result.counters;
     // Four slow reads have completed at 2.3 ms; those in flight end at 4.2 ms. A probe at 14.2 ms is still slow; a
     // probe at 26.2 ms is fast.
