@@ -43,10 +43,7 @@ static struct linnet_inflight_record *record_of(struct linnet_event *event)
 			       container_of(event, struct linnet_inflight_record, arrival);
 }
 
-/*
- * What is left to do after the lock is released and interrupts are as they were before: on PREEMPT_RT, memory may not be
- * freed with interrupts off.
- */
+/* What is left to do after the lock is released and interrupts are as they were before. */
 struct rest {
 	struct llist_node *unused;
 	u32 turned;

@@ -111,6 +111,7 @@ static void put(struct linnet_hedged *read)
 		return;
 	if (!atomic_read(&read->answered)) {
 		read->io->tried |= read->failed;
+		read->io->hasty |= read->hasty;
 		if (linnet_is_answer(dm, read->opf, read->status)) {
 			read->bio->bi_status = read->status;
 			bio_endio(read->bio);
@@ -141,12 +142,18 @@ static void copy_ended(struct bio *bio)
 	struct linnet_dm *dm = hedges->dm;
 	blk_status_t status = bio->bi_status;
 	u64 now_ns = ktime_get_ns(), sent_ns = copy->sent_ns;
-	bool won = status == BLK_STS_OK && atomic_cmpxchg(&read->answered, 0, 1) == 0;
 	unsigned long flags;
+	bool won;
 
-	linnet_leg_end(&dm->legs[copy->leg], copy->record, copy->id, status);
-	if (dm->volume)
+	linnet_leg_end(&dm->legs[copy->leg], copy->record, true, copy->id, status);
+	if (dm->volume) {
 		linnet_volume_steered(dm->volume, copy->leg);
+		/* Its data may not be the volume's. That is no error of the leg, but no answer either, where one is wanted. */
+		if (!linnet_volume_trusted_since(dm->volume, copy->leg, copy->generation) && status == BLK_STS_OK &&
+		    !atomic_read(&read->answered))
+			status = BLK_STS_IOERR;
+	}
+	won = status == BLK_STS_OK && atomic_cmpxchg(&read->answered, 0, 1) == 0;
 	raw_spin_lock_irqsave(&cpu->lock, flags);
 	list_del_init(&read->waiting);
 	if (won)
@@ -162,6 +169,8 @@ static void copy_ended(struct bio *bio)
 	} else if (copy == read->copies || status != BLK_STS_AGAIN) {
 		/* A second copy that would have to wait says nothing: neither of its leg nor to the application. */
 		set_bit(copy->leg, &read->failed);
+		if (bio->bi_opf & read->failfast)
+			set_bit(copy->leg, &read->hasty);
 		WRITE_ONCE(read->status, status);
 	}
 	free_copy(hedges, copy);
@@ -209,12 +218,18 @@ bool linnet_hedge_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *
 	read->sector = dm_target_offset(dm->ti, io->iter.bi_sector);
 	read->size_bytes = bio->bi_iter.bi_size;
 	read->failed = 0;
+	read->hasty = 0;
 	atomic_set(&read->left, 1);
 	atomic_set(&read->answered, 0);
 	remember(read, bio, io);
 	if (!make_copy(read, &read->copies[0], bio->bi_bdev, bio->bi_iter.bi_sector)) {
 		forget(read);
 		goto unhedged;
+	}
+	if (dm->volume) {
+		read->copies[0].generation = io->generation;
+		/* When it ends, the leg may have been suspended, and its drive gone. */
+		bio_set_dev(bio, dm->volume->md->bdev);
 	}
 	read->copies[0].record = io->record;
 	read->copies[0].sent_ns = io->record ? io->record->arrival.at_ns : ktime_get_ns();
@@ -279,6 +294,8 @@ static u32 choose(struct linnet_hedged *read)
 	raw_spin_lock_irqsave(&cpu->lock, flags);
 	if (linnet_hedge_ask(&cpu->hedge, &dm->settings, decision->candidates, decision->count))
 		chosen = linnet_preferred(decision->policy, decision->candidates, decision->count);
+	/* A timer that is set beyond the end of time runs at once, for ever. */
+	cpu->hedge.delay_ns = min_t(u64, cpu->hedge.delay_ns, LINNET_LATENCY_NS_MAX);
 	raw_spin_unlock_irqrestore(&cpu->lock, flags);
 	return chosen;
 }
@@ -299,9 +316,13 @@ static void send_second(struct linnet_hedged *read)
 	if (chosen == LINNET_NO_REPLICA || atomic_read(&read->answered))
 		return;
 	leg = &dm->legs[chosen];
-	bdev = dm->volume ? linnet_volume_enter(dm->volume, leg) : leg->dev->bdev;
+	bdev = dm->volume ? linnet_volume_enter(dm->volume, leg, &copy->generation) : leg->dev->bdev;
 	if (!bdev)
 		return;
+	if (dm->volume && !linnet_leg_reaches(leg, read->sector + (read->size_bytes >> SECTOR_SHIFT))) {
+		linnet_member_leave(leg->member);
+		return;
+	}
 	sector = (dm->volume ? leg->member->start : 0) + leg->start + read->sector;
 	if (!make_copy(read, copy, bdev, sector)) {
 		this_cpu_inc(dm->counts->unhedged);
@@ -312,6 +333,11 @@ static void send_second(struct linnet_hedged *read)
 	/* No leg is left if this one fails, too. */
 	if (!dm->volume && !linnet_usable_legs(dm, READ_ONCE(read->failed) | BIT(read->copies[0].leg) | BIT(chosen)))
 		copy->bio.bi_opf &= ~read->failfast;
+#ifdef LINNET_BDEV_NOWAIT
+	/* This worker sends the copies of all reads: none is worth waiting for a place in a drive's queue. */
+	if (bdev_nowait(bdev))
+		copy->bio.bi_opf |= REQ_NOWAIT;
+#endif
 	copy->leg = chosen;
 	copy->id = linnet_next_id(dm);
 	copy->sent_ns = ktime_get_ns();
@@ -364,8 +390,11 @@ enum hrtimer_restart linnet_hedge_timer(struct hrtimer *timer)
 	if (!read) {
 		cpu->armed = false;
 	} else if (deadline_ns(cpu, read) > ktime_get_ns()) {
-		hrtimer_set_expires(timer, ns_to_ktime(deadline_ns(cpu, read)));
-		restart = HRTIMER_RESTART;
+		/* linnet_hedge_set may have started it again while this waited for the lock. Then it is in its place already. */
+		if (!hrtimer_is_queued(timer)) {
+			hrtimer_set_expires(timer, ns_to_ktime(deadline_ns(cpu, read)));
+			restart = HRTIMER_RESTART;
+		}
 	} else {
 		queue_work(cpu->hedges->queue, &cpu->work);
 	}

@@ -5,6 +5,7 @@
 
 #include <linux/mempool.h>
 
+#include "inflight.h"
 #include "linnet-dm.h"
 
 #define LINNET_HEDGE_KIB 64 /* of the largest read */
@@ -37,6 +38,7 @@ struct linnet_copy {
 	struct linnet_inflight_record *record;
 	u64 sent_ns;
 	u64 id;
+	u64 generation; /* above md: of the leg, when it was chosen */
 	sector_t sector; /* on the device */
 	u8 leg;
 	struct bio bio;
@@ -58,6 +60,7 @@ struct linnet_hedged {
 	atomic_t left;
 	atomic_t answered;
 	unsigned long failed; /* bit per leg at which a copy has failed */
+	unsigned long hasty;  /* of them, those whose driver was told by the target not to try again */
 	blk_status_t status;  /* of the last one */
 	struct linnet_copy copies[2];
 };

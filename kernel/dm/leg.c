@@ -111,14 +111,20 @@ void linnet_legs_turned(struct linnet_dm *dm, u32 legs)
 	}
 }
 
-void linnet_leg_end(struct linnet_leg *leg, struct linnet_inflight_record *record, u64 id, blk_status_t status)
+/* Nobody knows when it arrived, so it has no latency. */
+void linnet_leg_end_unrecorded(struct linnet_leg *leg, bool is_read, blk_status_t status)
 {
+	if (is_read && status == BLK_STS_OK)
+		this_cpu_inc(leg->counts->reads);
+	else
+		count_other(leg, status);
+}
+
+void linnet_record_end(struct linnet_inflight_record *record, u64 id, blk_status_t status)
+{
+	struct linnet_leg *leg = record->leg;
 	u64 now_ns = ktime_get_ns();
 
-	if (unlikely(!record)) {
-		count_other(leg, status);
-		return;
-	}
 	/* Another CPU's clock may be ahead of this one's. */
 	if (likely(record->is_read && status == BLK_STS_OK))
 		count_read(leg, now_ns > record->arrival.at_ns ? now_ns - record->arrival.at_ns : 0);

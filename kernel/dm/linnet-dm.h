@@ -136,11 +136,22 @@ void linnet_leg_free(struct linnet_leg *leg);
 struct linnet_inflight_record *linnet_leg_arrive(struct linnet_leg *leg, u64 now_ns, bool is_read, bool probe, sector_t sector,
 						 u32 size_bytes);
 
+/* An I/O with a record ended, and one without. */
+void linnet_record_end(struct linnet_inflight_record *record, u64 id, blk_status_t status);
+void linnet_leg_end_unrecorded(struct linnet_leg *leg, bool is_read, blk_status_t status);
+
 /*
  * It ended; the record may be NULL, and is gone. Counts and learns; consecutive errors take the leg out of service, a
  * success brings it back. Any context.
  */
-void linnet_leg_end(struct linnet_leg *leg, struct linnet_inflight_record *record, u64 id, blk_status_t status);
+static __always_inline void linnet_leg_end(struct linnet_leg *leg, struct linnet_inflight_record *record, bool is_read, u64 id,
+					   blk_status_t status)
+{
+	if (likely(record))
+		linnet_record_end(record, id, status);
+	else
+		linnet_leg_end_unrecorded(leg, is_read, status);
+}
 
 /* Legs, a bit each, were taken out of service or came back. */
 void linnet_legs_turned(struct linnet_dm *dm, u32 legs);
@@ -155,6 +166,12 @@ void linnet_leg_set_model(struct linnet_leg *leg, struct linnet_leg_model *leg_m
 const char *linnet_leg_name(const struct linnet_leg *leg);
 dev_t linnet_leg_number(const struct linnet_leg *leg);
 
+/* Above md, of a leg that was entered: whether sectors of the volume lie within it, up to `end`. */
+static inline bool linnet_leg_reaches(const struct linnet_leg *leg, sector_t end)
+{
+	return leg->start + end <= leg->member->sectors;
+}
+
 /* Points a bio at its position on the leg. */
 void linnet_leg_remap(const struct linnet_leg *leg, struct bio *bio);
 
@@ -166,6 +183,9 @@ void linnet_leg_model_free(struct linnet_leg_model *leg_model);
 
 /* Loads linnet/<name> for these legs (bits): for all of them or none. Under control. Sleeps. */
 int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name);
+
+/* Removes the models of these legs (bits). Under control. Sleeps. */
+void linnet_models_unload(struct linnet_dm *dm, u32 legs);
 
 /* Sets the policy and whether to revoke, with the incremental networks that they need. Under control. Sleeps. */
 int linnet_models_fit(struct linnet_dm *dm, u32 policy, bool revoke);
@@ -289,11 +309,14 @@ struct linnet_io {
 			unsigned short bio_flags;
 			blk_opf_t failfast; /* what the target has added of LINNET_FAILFAST */
 			u64 id;
+			u64 generation; /* above md: of the leg, when the read was steered there */
 		};
 	};
 	u8 leg;              /* the current leg, or LINNET_NO_LEG */
 	u8 tried;            /* bit per leg at which it has failed */
 	blk_status_t status; /* of the last one */
+	u8 hasty;            /* of `tried`, those whose driver was told by the target not to try again */
+	bool patient;        /* every leg has failed it: the target adds no such flag any more */
 };
 
 /* Per-bio data of the target linnet-leg. */
@@ -324,7 +347,10 @@ u64 linnet_hedge_delay_ns(struct linnet_dm *dm);
 void linnet_hedge_drain(struct linnet_dm *dm);
 void linnet_hedge_destroy(struct linnet_dm *dm);
 
-/* Sends a read that has failed at io->tried to another leg, or through md. Any context (target.c). */
+/*
+ * Sends a read that has failed at io->tried to another leg, or through md. Afterwards the read may have ended, and the
+ * target may be gone unless something else holds it. Any context (target.c).
+ */
 void linnet_send_again(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, blk_status_t status);
 
 /* Whether the I/O was turned away, which says nothing of the leg's state. */
@@ -385,8 +411,8 @@ int linnet_policy_of(const char *name); /* enum linnet_policy, or -EINVAL */
 
 /*
  * Decides on a read and records it at the chosen leg: io->leg, and io->id. The bio, unless it is readahead, is marked
- * with LINNET_FAILFAST if somebody else could serve it. Returns false, with io->status, if it is revoked or no leg is
- * left. Any process context.
+ * with LINNET_FAILFAST if somebody else could serve it. Where every leg has failed, those that failed with this mark are
+ * tried once more without it. Returns false, with io->status, if it is revoked or no leg is left. Any process context.
  */
 bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, bool may_revoke);
 

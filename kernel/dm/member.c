@@ -125,7 +125,7 @@ struct block_device *linnet_member_enter(struct linnet_member *member)
 
 	atomic_inc(&member->reading);
 	smp_mb__after_atomic(); /* pairs with shut(): it sees the read, or the read sees that bdev is NULL */
-	bdev = smp_load_acquire(&member->bdev); /* orders `start`, which belongs to it */
+	bdev = smp_load_acquire(&member->bdev); /* orders `start` and `sectors`, which belong to it */
 	if (!bdev)
 		linnet_member_leave(member);
 	return bdev;
@@ -196,7 +196,7 @@ static int member_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *er
 		rcu_read_unlock();
 	}
 	if (io->leg) {
-		linnet_leg_end(io->leg, io->record, 0, *error);
+		linnet_leg_end(io->leg, io->record, io->op == REQ_OP_READ, 0, *error);
 		if (atomic_dec_and_test(&member->recorded) && wq_has_sleeper(&member->drained))
 			wake_up(&member->drained);
 	}
@@ -225,10 +225,6 @@ static int member_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 
 	if (argc != 2 || sscanf(argv[1], "%llu%c", &start, &rest) != 1 || start != (sector_t)start) {
 		ti->error = "A leg is <device> <offset in sectors>";
-		return -EINVAL;
-	}
-	if (ti->begin) {
-		ti->error = "A leg is the only target of its device";
 		return -EINVAL;
 	}
 	passage = kzalloc(sizeof(*passage), GFP_KERNEL);
@@ -274,6 +270,7 @@ static void member_resume(struct dm_target *ti)
 	/* Trust that was given while the device was being suspended is no trust in the drive of its new table. */
 	distrust(passage->member);
 	passage->member->start = passage->start;
+	passage->member->sectors = ti->len;
 	smp_store_release(&passage->member->bdev, passage->drive->bdev);
 }
 
@@ -307,7 +304,8 @@ static int member_iterate_devices(struct dm_target *ti, iterate_devices_callout_
 struct target_type linnet_member_target = {
 	.name = "linnet-leg",
 	.version = LINNET_TARGET_VERSION,
-	.features = DM_TARGET_NOWAIT,
+	/* Another target of the device could change or move data that the volume finds at the leg's sectors. */
+	.features = DM_TARGET_SINGLETON | DM_TARGET_NOWAIT,
 	.module = THIS_MODULE,
 	.ctr = member_ctr,
 	.dtr = member_dtr,

@@ -41,17 +41,10 @@ static int load(struct linnet_dm *dm, const char *number, const char *name)
 static int unload(struct linnet_dm *dm, const char *number)
 {
 	struct linnet_leg *leg = number ? leg_of(dm, number) : NULL;
-	u32 k;
 
 	if (number && !leg)
 		return -EINVAL;
-	for (k = 0; k < dm->leg_count; k++) {
-		if (leg && leg->index != k)
-			continue;
-		linnet_leg_set_model(&dm->legs[k], NULL);
-		clear_bit(LINNET_LEG_BAD_MODEL, &dm->legs[k].flags);
-		dm->legs[k].model[0] = '\0';
-	}
+	linnet_models_unload(dm, leg ? BIT(leg->index) : U32_MAX);
 	linnet_dm_changed(dm);
 	return 0;
 }

@@ -219,18 +219,24 @@ void linnet_leg_model_free(struct linnet_leg_model *leg_model)
 	kfree(leg_model);
 }
 
+/* Sets the model of a leg, or none. Under control. */
+static void set_leg_model(struct linnet_dm *dm, u32 k, struct linnet_leg_model *leg_model)
+{
+	bool trees = leg_model && leg_model->loaded->has_trees, network = leg_model && leg_model->loaded->has_network;
+
+	linnet_leg_set_model(&dm->legs[k], leg_model);
+	WRITE_ONCE(dm->trees, (dm->trees & ~BIT(k)) | trees << k);
+	WRITE_ONCE(dm->networks, (dm->networks & ~BIT(k)) | network << k);
+}
+
 /* Legs without a new model keep their current one. Under control. */
 static void set_leg_models(struct linnet_dm *dm, struct linnet_leg_model **leg_models)
 {
 	u32 k;
 
-	for (k = 0; k < dm->leg_count; k++) {
-		if (!leg_models[k])
-			continue;
-		linnet_leg_set_model(&dm->legs[k], leg_models[k]);
-		WRITE_ONCE(dm->trees, (dm->trees & ~BIT(k)) | leg_models[k]->loaded->has_trees << k);
-		WRITE_ONCE(dm->networks, (dm->networks & ~BIT(k)) | leg_models[k]->loaded->has_network << k);
-	}
+	for (k = 0; k < dm->leg_count; k++)
+		if (leg_models[k])
+			set_leg_model(dm, k, leg_models[k]);
 }
 
 static void free_leg_models(struct linnet_leg_model **leg_models)
@@ -270,6 +276,19 @@ int linnet_models_load(struct linnet_dm *dm, u32 legs, const char *name)
 		strscpy(dm->legs[k].model, name, sizeof(dm->legs[k].model));
 	}
 	return 0;
+}
+
+void linnet_models_unload(struct linnet_dm *dm, u32 legs)
+{
+	u32 k;
+
+	for (k = 0; k < dm->leg_count; k++) {
+		if (!(legs & BIT(k)))
+			continue;
+		set_leg_model(dm, k, NULL);
+		clear_bit(LINNET_LEG_BAD_MODEL, &dm->legs[k].flags);
+		dm->legs[k].model[0] = '\0';
+	}
 }
 
 int linnet_models_fit(struct linnet_dm *dm, u32 policy, bool revoke)

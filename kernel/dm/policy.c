@@ -395,6 +395,13 @@ bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, b
 	u32 usable = linnet_usable_legs(dm, io->tried);
 	bool revocable = may_revoke && is_revocable(dm, bio);
 
+	if (unlikely(!usable && io->hasty)) {
+		/* Without the target those drivers would have tried again, and might have succeeded. */
+		io->tried &= ~io->hasty;
+		io->hasty = 0;
+		io->patient = true;
+		usable = linnet_usable_legs(dm, io->tried);
+	}
 	if (!usable) {
 		if (io->status == BLK_STS_OK)
 			io->status = BLK_STS_IOERR;
@@ -408,7 +415,7 @@ bool linnet_route(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, b
 		return false;
 	}
 	/* Above md, md is left when no leg is. */
-	io->failfast = is_power_of_2(usable) && !dm->volume ? 0 : LINNET_FAILFAST & ~bio->bi_opf;
+	io->failfast = (is_power_of_2(usable) && !dm->volume) || io->patient ? 0 : LINNET_FAILFAST & ~bio->bi_opf;
 	/* The block layer does so by itself, with every flag, and warns when a merged bio has only some of them. */
 	if (bio->bi_opf & REQ_RAHEAD)
 		io->failfast = 0;

@@ -30,7 +30,7 @@ static void probe_ended(struct bio *bio)
 	struct linnet_leg *leg = probe->leg;
 	struct linnet_dm *dm = leg->dm;
 
-	linnet_leg_end(leg, probe->record, probe->id, bio->bi_status);
+	linnet_leg_end(leg, probe->record, true, probe->id, bio->bi_status);
 	if (dm->volume)
 		linnet_volume_steered(dm->volume, leg->index);
 	bio_uninit(bio);
@@ -42,8 +42,13 @@ static void send(struct work_struct *work)
 	struct linnet_probe *probe = container_of(work, struct linnet_probe, work);
 	struct linnet_leg *leg = probe->leg;
 	struct linnet_dm *dm = leg->dm;
-	struct block_device *bdev = dm->volume ? linnet_volume_enter(dm->volume, leg) : leg->dev->bdev;
+	u64 generation; /* of no use: nobody gets the data */
+	struct block_device *bdev = dm->volume ? linnet_volume_enter(dm->volume, leg, &generation) : leg->dev->bdev;
 
+	if (bdev && dm->volume && !linnet_leg_reaches(leg, probe->sector + (probe->size_bytes >> SECTOR_SHIFT))) {
+		linnet_member_leave(leg->member);
+		bdev = NULL;
+	}
 	if (!bdev) {
 		this_cpu_inc(dm->counts->unprobed);
 		finish(leg);

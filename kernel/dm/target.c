@@ -12,6 +12,14 @@
 
 #include "linnet-dm.h"
 
+/*
+ * digest.c frees memory under a raw lock when a read is revoked, and keeps lists of a CPU to itself by softirqs that are
+ * off. Nothing of it has been run on such a kernel.
+ */
+#ifdef CONFIG_PREEMPT_RT
+#error "dm-linnet does not run on kernels with CONFIG_PREEMPT_RT"
+#endif
+
 /* Kernels before 6.5 have another name for the mode of a table's device. */
 #ifndef BLK_OPEN_WRITE
 #define BLK_OPEN_WRITE FMODE_WRITE
@@ -126,6 +134,8 @@ static int linnet_map(struct dm_target *ti, struct bio *bio)
 	io->leg = LINNET_NO_LEG;
 	io->tried = 0;
 	io->status = BLK_STS_OK;
+	io->hasty = 0;
+	io->patient = false;
 	if (bio_op(bio) == REQ_OP_READ)
 		return map_read(dm, bio, io);
 	if (dm->volume) {
@@ -145,29 +155,56 @@ void linnet_send_again(struct linnet_dm *dm, struct bio *bio, struct linnet_io *
 	io->status = status;
 	spin_lock_irqsave(&dm->resend_lock, flags);
 	bio_list_add(&dm->resend_bios, bio);
-	spin_unlock_irqrestore(&dm->resend_lock, flags);
+	/* Under the lock: once it is free, a worker that runs already may send the bio, and when that ends the target may go. */
 	queue_work(dm->queue, &dm->resend);
+	spin_unlock_irqrestore(&dm->resend_lock, flags);
+}
+
+/* It has failed at this leg. */
+static int failed(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, u32 leg, blk_status_t status)
+{
+	if (linnet_is_answer(dm, bio->bi_opf, status) || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
+		return DM_ENDIO_DONE;
+	io->tried |= BIT(leg);
+	if (io->failfast)
+		io->hasty |= BIT(leg);
+	linnet_send_again(dm, bio, io, status);
+	return DM_ENDIO_INCOMPLETE;
+}
+
+static int end_above_md(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, blk_status_t status)
+{
+	u32 leg = io->leg;
+
+	if (bio_op(bio) != REQ_OP_READ)
+		linnet_volume_end(dm->volume, io, status);
+	if (leg == LINNET_NO_LEG)
+		return DM_ENDIO_DONE;
+	linnet_leg_end(&dm->legs[leg], io->record, true, io->id, status);
+	linnet_volume_steered(dm->volume, leg);
+	io->leg = LINNET_NO_LEG;
+	if (unlikely(status != BLK_STS_OK))
+		return failed(dm, bio, io, leg, status);
+	if (likely(linnet_volume_trusted_since(dm->volume, leg, io->generation)))
+		return DM_ENDIO_DONE;
+	/* No error of the leg, but its data may not be the volume's. */
+	linnet_send_again(dm, bio, io, status);
+	return DM_ENDIO_INCOMPLETE;
 }
 
 static int linnet_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
 	struct linnet_dm *dm = ti->private;
+	u32 leg = io->leg;
 
-	if (dm->volume && bio_op(bio) != REQ_OP_READ)
-		linnet_volume_end(dm->volume, io, *error);
-	if (io->leg == LINNET_NO_LEG)
-		return DM_ENDIO_DONE;
-	linnet_leg_end(&dm->legs[io->leg], io->record, io->id, *error);
 	if (dm->volume)
-		linnet_volume_steered(dm->volume, io->leg);
-	if (*error != BLK_STS_OK)
-		io->tried |= BIT(io->leg);
-	io->leg = LINNET_NO_LEG;
-	if (likely(*error == BLK_STS_OK) || linnet_is_answer(dm, bio->bi_opf, *error) || bio_op(bio) != REQ_OP_READ || dm->leg_count == 1)
+		return end_above_md(dm, bio, io, *error);
+	if (leg == LINNET_NO_LEG)
 		return DM_ENDIO_DONE;
-	linnet_send_again(dm, bio, io, *error);
-	return DM_ENDIO_INCOMPLETE;
+	linnet_leg_end(&dm->legs[leg], io->record, bio_op(bio) == REQ_OP_READ, io->id, *error);
+	io->leg = LINNET_NO_LEG;
+	return likely(*error == BLK_STS_OK) ? DM_ENDIO_DONE : failed(dm, bio, io, leg, *error);
 }
 
 /* ---- lifetime ---- */

@@ -2,7 +2,8 @@
 /*
  * The target `linnet` above an md array (spec/md-volume.md). Writes, flushes and discards go to md unchanged; a write
  * is entered in the ledger while it is in flight, and waits while it overlaps another. A read goes to the drive below
- * a trusted leg, chosen as among read-only replicas (policy.c). In any doubt it goes through md.
+ * a trusted leg, chosen as among read-only replicas (policy.c). In any doubt it goes through md, also if the doubt came
+ * while it was at the drive.
  *
  * The ledger has one lock. It is taken when a write begins and ends here, and when its parts arrive and end at the
  * legs. Reads take none of it.
@@ -12,15 +13,35 @@
 
 #include "linnet-dm.h"
 
-/* Gives the lock back after a change of the ledger, and tells when a leg has become trusted or lost its trust. */
-static void unlock_changed(struct linnet_volume *volume, unsigned long flags)
-{
-	bool changed = volume->trusted != volume->ledger.trusted;
+#define HELD_WINDOW 128 /* held writes that are compared with another one at a time */
 
-	WRITE_ONCE(volume->trusted, volume->ledger.trusted);
+/*
+ * Gives the lock back, and tells when a leg has become trusted or lost its trust. What the ledger says is to be seen before
+ * anything that follows, above all before the write to a leg that made it say so: linnet_volume_trusted_since.
+ */
+static noinline void publish(struct linnet_volume *volume, unsigned long flags)
+{
+	const struct linnet_ledger *ledger = &volume->ledger;
+	bool changed = volume->trusted != ledger->trusted;
+	u32 k;
+
+	for (k = 0; k < ledger->count; k++)
+		WRITE_ONCE(volume->trusted_in[k], ledger->trusted & BIT(k) ? ledger->legs[k].generation : 0);
+	WRITE_ONCE(volume->trusted, ledger->trusted);
+	volume->published = ledger->generations;
+	smp_wmb();
 	spin_unlock_irqrestore(&volume->lock, flags);
 	if (changed)
 		linnet_dm_changed(volume->dm);
+}
+
+/* Gives the lock back after the ledger may have changed. */
+static __always_inline void unlock_changed(struct linnet_volume *volume, unsigned long flags)
+{
+	if (likely(volume->published == volume->ledger.generations && volume->trusted == volume->ledger.trusted))
+		spin_unlock_irqrestore(&volume->lock, flags);
+	else
+		publish(volume, flags);
 }
 
 /* ---- reads ---- */
@@ -44,11 +65,12 @@ static bool wants_steering(struct linnet_volume *volume, const struct bio *bio)
 	       dm_target_offset(volume->dm->ti, bio_end_sector(bio)) <= bdev_nr_sectors(volume->md->bdev);
 }
 
-struct block_device *linnet_volume_enter(struct linnet_volume *volume, struct linnet_leg *leg)
+struct block_device *linnet_volume_enter(struct linnet_volume *volume, struct linnet_leg *leg, u64 *generation)
 {
 	struct block_device *bdev = linnet_member_enter(leg->member);
 
-	if (bdev && !(READ_ONCE(volume->trusted) & BIT(leg->index))) {
+	*generation = READ_ONCE(volume->trusted_in[leg->index]);
+	if (bdev && !*generation) {
 		linnet_member_leave(leg->member);
 		bdev = NULL;
 	}
@@ -68,15 +90,20 @@ bool linnet_volume_steer(struct linnet_volume *volume, struct bio *bio, struct l
 		return false;
 	}
 	leg = &dm->legs[io->leg];
-	bdev = linnet_volume_enter(volume, leg);
+	bdev = linnet_volume_enter(volume, leg, &io->generation);
 	if (bdev) {
-		bio_set_dev(bio, bdev);
-		bio->bi_iter.bi_sector = leg->member->start + leg->start +
-					 dm_target_offset(dm->ti, bio->bi_iter.bi_sector);
-		return true;
+		sector_t sector = dm_target_offset(dm->ti, bio->bi_iter.bi_sector);
+
+		if (likely(linnet_leg_reaches(leg, sector + bio_sectors(bio)))) {
+			bio_set_dev(bio, bdev);
+			bio->bi_iter.bi_sector = leg->member->start + leg->start + sector;
+			return true;
+		}
+		linnet_member_leave(leg->member);
 	}
-	linnet_leg_end(leg, io->record, io->id, BLK_STS_AGAIN);
+	linnet_leg_end(leg, io->record, true, io->id, BLK_STS_AGAIN);
 	io->leg = LINNET_NO_LEG;
+	bio->bi_opf &= ~io->failfast; /* md is the last that could serve it */
 	return false;
 }
 
@@ -87,11 +114,11 @@ void linnet_volume_steered(struct linnet_volume *volume, u32 leg)
 
 /* ---- writes ---- */
 
-static bool held_overlaps(struct linnet_volume *volume, const struct linnet_extent *extent)
+static bool overlaps_any(const struct bio_list *writes, const struct linnet_extent *extent)
 {
 	struct bio *bio;
 
-	bio_list_for_each(bio, &volume->held) {
+	bio_list_for_each(bio, writes) {
 		const struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
 
 		if (io->write.extent.start < extent->end && extent->start < io->write.extent.end)
@@ -115,8 +142,14 @@ int linnet_volume_map(struct linnet_volume *volume, struct bio *bio, struct linn
 	extent->op = bio_op(bio);
 	extent->identity = extent->op == REQ_OP_WRITE ? bio->bi_io_vec : NULL;
 	spin_lock_irqsave(&volume->lock, flags);
-	if (linnet_ledger_overlaps(&volume->ledger, extent) || held_overlaps(volume, extent)) {
+	/*
+	 * A program may have any number of writes held back, as it need not wait for them. Interrupts are off here, so no
+	 * more than a window of them is compared: behind that, every write waits for its turn.
+	 */
+	if (volume->waiting >= HELD_WINDOW || linnet_ledger_overlaps(&volume->ledger, extent) ||
+	    overlaps_any(&volume->held, extent)) {
 		bio_list_add(&volume->held, bio);
+		volume->waiting++;
 		volume->held_count++;
 		spin_unlock_irqrestore(&volume->lock, flags);
 		return DM_MAPIO_SUBMITTED;
@@ -127,28 +160,32 @@ int linnet_volume_map(struct linnet_volume *volume, struct bio *bio, struct linn
 	return DM_MAPIO_REMAPPED;
 }
 
-/* Sends the writes that wait for none any more, each of the others after those that came before it. */
+/*
+ * Sends those of the first held writes that wait for none any more, each of the others after those that came before it.
+ * While any is held, a write is in flight, at whose end this runs again: the first that is held overlaps one, or is sent.
+ */
 static void release(struct work_struct *work)
 {
 	struct linnet_volume *volume = container_of(work, struct linnet_volume, release);
 	struct bio_list ready, waiting;
 	struct bio *bio;
+	u32 n;
 
 	bio_list_init(&ready);
+	bio_list_init(&waiting);
 	spin_lock_irq(&volume->lock);
-	waiting = volume->held;
-	bio_list_init(&volume->held);
-	while ((bio = bio_list_pop(&waiting))) {
+	for (n = 0; n < HELD_WINDOW && (bio = bio_list_pop(&volume->held)); n++) {
 		struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
 
-		if (linnet_ledger_overlaps(&volume->ledger, &io->write.extent) ||
-		    held_overlaps(volume, &io->write.extent)) {
-			bio_list_add(&volume->held, bio);
+		if (linnet_ledger_overlaps(&volume->ledger, &io->write.extent) || overlaps_any(&waiting, &io->write.extent)) {
+			bio_list_add(&waiting, bio);
 			continue;
 		}
 		linnet_ledger_begin(&volume->ledger, &io->write, &io->write.extent);
 		bio_list_add(&ready, bio);
+		volume->waiting--;
 	}
+	bio_list_merge_head(&volume->held, &waiting);
 	spin_unlock_irq(&volume->lock);
 	while ((bio = bio_list_pop(&ready))) {
 		/* No submitter waits any more, and one that is turned away now would not be asked again. */
@@ -181,9 +218,10 @@ void linnet_volume_end(struct linnet_volume *volume, struct linnet_io *io, blk_s
 /*
  * The sectors of the volume that a member's write changes: false if none, as for md's superblock and bitmap. A write
  * that only begins or ends among them is none of the volume's, and nothing of the volume's has the ledger's address.
+ * Inline, because each part of a write asks twice.
  */
-static bool extent_of(struct linnet_volume *volume, u32 leg, const struct linnet_member_io *io,
-		      struct linnet_extent *extent)
+static __always_inline bool extent_of(struct linnet_volume *volume, u32 leg, const struct linnet_member_io *io,
+				      struct linnet_extent *extent)
 {
 	u64 first = volume->dm->legs[leg].start, last = first + volume->dm->ti->len;
 	u64 start = io->start, end = io->start + io->sectors;

@@ -31,8 +31,9 @@ struct linnet_member {
 	unsigned int refs;
 	dev_t dev;
 	char name[LINNET_MEMBER_NAME_SIZE]; /* major:minor */
-	struct block_device *bdev; /* the drive; NULL while the device is suspended. `start` belongs to it */
+	struct block_device *bdev; /* the drive; NULL while the device is suspended. `start` and `sectors` belong to it */
 	sector_t start;
+	sector_t sectors;  /* length of the device */
 	atomic_t reading;  /* steered reads that may use bdev */
 	atomic_t recorded; /* I/Os of md that are recorded at the volume's leg */
 	wait_queue_head_t drained;
@@ -44,11 +45,15 @@ struct linnet_volume {
 	struct linnet_dm *dm;
 	struct dm_dev *md;
 	u32 attached; /* members, the first of the legs */
-	u8 trusted;   /* ledger.trusted, to be read without the lock */
+	/* What the ledger says, to be read without the lock: */
+	u8 trusted; /* bit per leg */
+	u64 trusted_in[LINNET_LEDGER_LEGS_MAX]; /* the generation in which the leg is trusted; 0: it is not */
 	u64 held_count;
 	spinlock_t lock;
 	struct linnet_ledger ledger; /* from here on: under the lock */
-	struct bio_list held; /* writes that wait for an overlapping one */
+	u64 published; /* ledger.generations when trusted_in was written */
+	struct bio_list held; /* writes that wait for an overlapping one, and those behind too many of them */
+	u32 waiting; /* how many */
 	struct work_struct release;
 };
 
@@ -68,8 +73,20 @@ void linnet_volume_suspend(struct linnet_volume *volume);
 void linnet_volume_through(struct linnet_volume *volume, struct bio *bio);
 /* Chooses a drive for a read and points the bio at it. Returns false if the read must go through md. */
 bool linnet_volume_steer(struct linnet_volume *volume, struct bio *bio, struct linnet_io *io);
-/* The drive below a leg that is still trusted, until linnet_volume_steered; else NULL. */
-struct block_device *linnet_volume_enter(struct linnet_volume *volume, struct linnet_leg *leg);
+/* The drive below a leg that is still trusted, until linnet_volume_steered, and the leg's generation; else NULL. */
+struct block_device *linnet_volume_enter(struct linnet_volume *volume, struct linnet_leg *leg, u64 *generation);
+/*
+ * Whether what a read has read is the volume's: the leg has been trusted all the while.
+ *
+ * The read may have waited in the drive's queue while md failed and removed the leg, which waits for md's own I/O only, and
+ * somebody wrote to the leg. Data of such a write are let through after trusted_in has changed (publish in volume.c). So
+ * if any of them was read, the change is seen here. Generations do not repeat: trust that was given meanwhile is no match.
+ */
+static inline bool linnet_volume_trusted_since(const struct linnet_volume *volume, u32 leg, u64 generation)
+{
+	smp_rmb(); /* what was read comes first */
+	return READ_ONCE(volume->trusted_in[leg]) == generation;
+}
 /* The read has ended there. */
 void linnet_volume_steered(struct linnet_volume *volume, u32 leg);
 /* Everything but reads. Return what .map returns; the end of such a bio. */

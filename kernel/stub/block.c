@@ -3,6 +3,8 @@
 #include "block.h"
 
 unsigned int stub_events;
+unsigned long stub_looked_at;
+sector_t stub_leg_sectors = STUB_LEG_SECTORS;
 struct target_type *stub_type, *stub_leg_type;
 struct dm_dev stub_devs[STUB_LEGS];
 static struct block_device bdevs[STUB_LEGS];
@@ -351,7 +353,7 @@ static struct dm_target *create(struct target_type *type, dev_t dev, char *words
 	ti->table->mode = readonly ? 0 : BLK_OPEN_WRITE;
 	ti->table->md.disk.dev = dev;
 	ti->type = type;
-	ti->len = 1 << 20;
+	ti->len = type == stub_leg_type ? stub_leg_sectors : 1 << 20;
 	*error = NULL;
 	if (type->ctr(ti, argc, argv)) {
 		*error = ti->error;

@@ -48,9 +48,11 @@ enum req_op {
 struct kobject { int stub; };
 struct device { struct kobject kobj; };
 struct gendisk { struct device device; dev_t dev; };
-struct block_device { dev_t bd_dev; char name[16]; sector_t sectors; unsigned int block_bytes; };
+struct block_device { dev_t bd_dev; char name[16]; sector_t sectors; unsigned int block_bytes; bool waits; };
 #define bdev_nr_sectors(b) ((b)->sectors)
 #define bdev_logical_block_size(b) ((b)->block_bytes)
+#define LINNET_BDEV_NOWAIT
+#define bdev_nowait(b) (!(b)->waits)
 struct cgroup_subsys_state { int references; };
 #define css_get(css) ((css)->references++)
 #define css_put(css) ((css)->references--)
@@ -94,7 +96,8 @@ void submit_bio_noacct(struct bio *bio);
 
 struct bio_list { struct bio *head, *tail; };
 #define bio_list_init(l) ((l)->head = (l)->tail = NULL)
-#define bio_list_for_each(b, l) for ((b) = (l)->head; (b); (b) = (b)->bi_next)
+extern unsigned long stub_looked_at; /* entries of lists of bios, one by one */
+#define bio_list_for_each(b, l) for ((b) = (l)->head; (b) && ++stub_looked_at; (b) = (b)->bi_next)
 #define bio_list_empty(l) (!(l)->head)
 static inline void bio_list_add(struct bio_list *l, struct bio *bio)
 {
@@ -104,6 +107,16 @@ static inline void bio_list_add(struct bio_list *l, struct bio *bio)
 	else
 		l->head = bio;
 	l->tail = bio;
+}
+static inline void bio_list_merge_head(struct bio_list *l, struct bio_list *first)
+{
+	if (!first->head)
+		return;
+	if (l->head)
+		first->tail->bi_next = l->head;
+	else
+		l->tail = first->tail;
+	l->head = first->head;
 }
 static inline struct bio *bio_list_pop(struct bio_list *l)
 {
@@ -132,6 +145,7 @@ void stub_firmware_file(const char *path);
 /* ---- device-mapper ---- */
 
 #define DM_NAME "device-mapper"
+#define DM_TARGET_SINGLETON 0x1
 #define DM_TARGET_NOWAIT 0x80
 #define DM_MAPIO_SUBMITTED 0
 #define DM_MAPIO_REMAPPED 1
@@ -270,7 +284,9 @@ extern unsigned long stub_own_sent; /* so far */
 void stub_complete_own(unsigned int i, blk_status_t status, u8 fill);
 /* dmsetup create and remove. If the table is refused, the target is NULL and *error has the reason. */
 struct dm_target *stub_create(char *words, bool readonly, char **error);
-/* The same for a device of the target linnet-leg, which gets the number 253:MINOR. */
+/* The same for a device of the target linnet-leg, which gets the number 253:MINOR and so many sectors. */
+#define STUB_LEG_SECTORS ((1 << 20) + 4096)
+extern sector_t stub_leg_sectors;
 struct dm_target *stub_create_leg(char *words, unsigned int minor);
 /* A further table of that device, which is not resumed (dmsetup load); and the end of a table that was suspended. */
 struct dm_target *stub_load_leg(char *words, unsigned int minor);

@@ -30,13 +30,35 @@ trust from before a leg has another drive|member.c|/^static void member_resume/,
 a drive is there before the trust has gone|member.c|/^static void member_resume/,/^}/{/distrust(/d;s/^\(\tsmp_store_release.*\)/\1\n\tdistrust(passage->member);/}
 trust stays while a leg is suspended|member.c|/^static void shut/,/^}/s/\tdistrust(member);/\t;/
 reads use the drive of a leg that is suspended|member.c|/^static void shut/,/^}/s/WRITE_ONCE(member->bdev, NULL);/;/
+a read of what others have written, at its end|target.c|s/if (likely(linnet_volume_trusted_since(.*)))$/if (1)/
+a copy of what others have written|hedge.c|s/if (!linnet_volume_trusted_since(.*) \&\& status/if (0 \&\& status/
+an answer that comes second is none|hedge.c|s/^\t\t    !atomic_read(&read->answered))$/\t\t    1)/
+trust that was regained is no loss|volume.h|s/READ_ONCE(volume->trusted_in\[leg\]) == generation/READ_ONCE(volume->trusted_in[leg]) != 0/
+a read beyond a leg|volume.c|s/if (likely(linnet_leg_reaches(.*))) {/if (1) {/
+a copy beyond a leg|hedge.c|s/if (dm->volume \&\& !linnet_leg_reaches(.*)) {/if (0) {/
+a probe beyond a leg|probe.c|s/if (bdev \&\& dm->volume \&\& !linnet_leg_reaches(.*)) {/if (0) {/
+a leg beside other targets|member.c|s/DM_TARGET_SINGLETON | //
+all held writes are compared|volume.c|s/if (volume->waiting >= HELD_WINDOW || /if (/
+the worker compares all held writes|volume.c|s/n < HELD_WINDOW \&\& //
+held writes change places|volume.c|s/bio_list_merge_head(&volume->held, &waiting);/while ((bio = bio_list_pop(\&waiting))) bio_list_add(\&volume->held, bio);/
 trust from while the volume was suspended|volume.c|/doubt_legs(volume, LINNET_DOUBT_NEW);/d
 a suspended volume keeps its trust|volume.c|/doubt_legs(volume, LINNET_DOUBT_SUSPENDED);/d
-REQ_FAILFAST for the last leg|policy.c|s/is_power_of_2(usable) \&\& !dm->volume ? 0 : //
+REQ_FAILFAST for the last leg|policy.c|s/(is_power_of_2(usable) \&\& !dm->volume) || //
+REQ_FAILFAST for a leg that is tried again|policy.c|s/ || io->patient ? 0/ ? 0/
+a replica that had no time to try again|policy.c|s/if (unlikely(!usable \&\& io->hasty))/if (0)/
+the same, of copies|hedge.c|/read->io->hasty |= read->hasty;/d
+a replica that had time is tried again|target.c|s/\tif (io->failfast)$/\tif (1)/
+REQ_FAILFAST at md|volume.c|/bio->bi_opf &= ~io->failfast;/d
 some of the flags of REQ_FAILFAST on readahead|policy.c|/if (bio->bi_opf & REQ_RAHEAD)/,+1d
 REQ_FAILFAST stays|target.c|s/REQ_NOWAIT | io->failfast/REQ_NOWAIT/
 a worker's read may not wait|target.c|s/REQ_POLLED | REQ_NOWAIT/REQ_POLLED/
 a worker's write may not wait|volume.c|/bi_opf &= ~REQ_NOWAIT;/d
+the worker waits for a drive|hedge.c|s/if (bdev_nowait(bdev))/if (0)/
+a second copy where no drive refuses|hedge.c|s/if (bdev_nowait(bdev))/if (1)/
+the time of a timer that is queued|hedge.c|s/if (!hrtimer_is_queued(timer))/if (1)/
+a delay of a file's|hedge-set.c|s/min_t(u64, delay_ns, LINNET_LATENCY_NS_MAX)/delay_ns/
+a delay without bounds|hedge.c|/min_t(u64, cpu->hedge.delay_ns/d
+a hedged read points at a drive|hedge.c|/bio_set_dev(bio, dm->volume->md->bdev);/d
 a second copy that would have to wait answers|hedge.c|s/ else if (copy == read->copies .*) {/ else {/
 reads that end wait for a decision|digest.c|s/if (likely(alone) && raw_spin_trylock(&dm->digest.lock))/if (likely(alone) \&\& (raw_spin_lock(\&dm->digest.lock), true))/
 a CPU forgets its own reads|policy.c|s/candidate->in_flight += own;/;/
@@ -53,6 +75,9 @@ a removed target reports the last ends|target.c|/^static void destroy/,/^}/{/lin
 a CPU is alone because it was the last|digest.c|/^static bool is_alone/,/^}/{s/others_ns + SHARED_NS &&/others_ns \&\&/;s/others_ns + SHARED_NS \/ 2/others_ns - SHARED_NS/}
 a CPU is alone though another had the lock|digest.c|s/if (unlikely(dm->digest.owner != smp_processor_id()))/if (0)/
 a record is lost|digest.c|s/cpu->free = llist_del_all(&cpu->returned);/llist_del_all(\&cpu->returned);/
+a target that is gone|target.c|/^void linnet_send_again/,/^}/{/queue_work/d;s/^\tspin_unlock.*/&\n\tqueue_work(dm->queue, \&dm->resend);/}
+a model that is gone is asked|model.c|s/^\tWRITE_ONCE(dm->\(trees\|networks\), \(.*\));/\tif (leg_model) WRITE_ONCE(dm->\1, \2);/
+a read without a record is a write|leg.c|s/if (is_read \&\& status == BLK_STS_OK)/if (0)/
 uevents on the queue on which reads wait|linnet-dm.h|s/schedule_work(&dm->event)/queue_work(dm->queue, \&dm->event)/
 an application's read is the probe|policy.c|s/if (!(decision->in_service & ~BIT(leg->index)))/if (1)/
 an application's read is the probe, without a decision|policy.c|s/while (wants_to_return(&dm->legs\[chosen\], now_ns) /while (0 /

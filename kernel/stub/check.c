@@ -183,10 +183,12 @@ int main(int argc, char **argv)
 	check_sharing();
 	check_status();
 	check_flags();
+	check_again();
 	check_volume();
 	check_trust_races();
 	check_hedges();
 	check_probes();
+	check_model_rules();
 	if (inputs) {
 		check_models(inputs);
 		check_reads(inputs);

@@ -52,17 +52,22 @@ void end_probes(struct dm_target *ti);
 /* Trusts both legs of a volume above md: by message, and a write that md sends to both. Their data begin at sector 2048. */
 void trust_both(struct dm_target *volume, struct dm_target *const legs[2]);
 
+/* The policy of the last decision that was traced. */
+extern u32 policy_traced;
+
 /* State of a replica in the status line. */
 char state_of(struct dm_target *ti, u32 leg);
 
 void check_tables(unsigned long inputs);
 void check_models(unsigned long inputs);
+void check_model_rules(void);
 void check_reads(unsigned long inputs);
 void check_revoke(void);
 void check_service(void);
 void check_sharing(void);
 void check_status(void);
 void check_flags(void);
+void check_again(void);
 void check_volume(void);
 void check_trust_races(void);
 void check_hedges(void);

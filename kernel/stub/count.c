@@ -14,12 +14,12 @@
 
 #define INFLIGHT 8
 
-__attribute__((noinline)) int measured_map(struct dm_target *ti, struct bio *bio)
+noinline int measured_map(struct dm_target *ti, struct bio *bio)
 {
 	return ti->type->map(ti, bio);
 }
 
-__attribute__((noinline)) int measured_end(struct dm_target *ti, struct bio *bio)
+noinline int measured_end(struct dm_target *ti, struct bio *bio)
 {
 	blk_status_t status = BLK_STS_OK;
 
@@ -89,7 +89,7 @@ static int volume(blk_opf_t opf, u32 count)
 	return 0;
 }
 
-__attribute__((noinline)) void measured_copy(struct bio *bio)
+noinline void measured_copy(struct bio *bio)
 {
 	bio->bi_end_io(bio);
 }

@@ -121,7 +121,7 @@ static u64 line_ns(void)
 
 /* ---- reads ---- */
 
-__attribute__((noinline)) static void one_read(struct submitter *s)
+noinline static void one_read(struct submitter *s)
 {
 	struct stub_bio *b = &s->bios[s->next++ % INFLIGHT];
 	const struct linnet_dm *dm = s->ti->private;

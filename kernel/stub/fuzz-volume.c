@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Random volumes above md (spec/md-volume.md), part of check fuzz. It plays the application, md and the drives: md
- * sends the parts of a write in any order, loses a leg, and rebuilds it; user space gives trust by the rule, with the
- * generation that it read some steps before. Each block of a drive has the number of the write that it holds. A steered
- * read must find the last write that was acknowledged before the read began, or a later one. Its data is what the
- * drive has when the read is submitted, the earliest that a drive may return.
+ * sends the parts of a write in any order, loses a leg, and rebuilds it; somebody else writes to a leg that md has given
+ * up; user space gives trust by the rule, with the generation that it read some steps before. Each block of a drive has
+ * the number of the write that it holds. A read whose answer is a drive's must have found the last write that was
+ * acknowledged before the read began, or a later one. What it finds is any that the drive has held from its submission to
+ * its end.
  */
 #include "check.h"
 #include "fuzz.h"
@@ -15,6 +16,8 @@
 #define BLOCKS 6 /* of 8 sectors; few, so that writes overlap */
 #define WRITES 6
 #define READS 6
+#define FOREIGN 0 /* what others have written; the volume's writes are numbered from 1 on */
+#define HELD 8
 
 struct write {
 	struct stub_bio *b, *parts[2];
@@ -27,12 +30,23 @@ struct read {
 	struct stub_bio *b;
 	struct bio_vec vec;
 	u32 block;
-	u64 acknowledged, found[2];
+	u64 acknowledged;
+	u64 held[2][HELD]; /* by each drive, since it was submitted */
+	u32 count[2];
+};
+
+/* A write that is not the volume's, to a leg that md has given up. */
+struct around {
+	struct stub_bio *b;
+	struct bio_vec vec;
+	u32 block;
+	bool done;
 };
 
 static struct dm_target *top, *legs[2];
 static struct write writes[WRITES];
 static struct read reads[READS];
+static struct around arounds[2];
 static u64 disk[2][BLOCKS], acknowledged[BLOCKS], version, seen[2];
 static bool lost[2];
 static u32 looked; /* steps of giving trust that are done */
@@ -47,6 +61,15 @@ static struct stub_bio *start(struct dm_target *ti, blk_opf_t opf, u64 sector, s
 	b->bio.bi_io_vec = vec;
 	stub_submit(ti, b);
 	return b;
+}
+
+/* A drive writes a block. */
+static void put(u32 k, u32 block, u64 held)
+{
+	disk[k][block] = held;
+	for (u32 i = 0; i < READS; i++)
+		if (reads[i].b && reads[i].block == block)
+			reads[i].held[k][reads[i].count[k] < HELD ? reads[i].count[k]++ : below(HELD)] = held;
 }
 
 static void write_block(struct write *w)
@@ -69,7 +92,7 @@ static void go_on(struct write *w)
 		bool bad = !below(16) && !lost[!k];
 
 		if (!bad || below(2))
-			disk[k][w->block] = w->version;
+			put(k, w->block, w->version);
 		lost[k] |= bad;
 		stub_complete(w->parts[k], bad ? BLK_STS_IOERR : BLK_STS_OK);
 		CHECK(w->parts[k]->ended == 1, "a part is lost");
@@ -97,10 +120,32 @@ static bool idle(void)
 	return true;
 }
 
+/* Somebody else writes to a leg, which md does not use any more: none of its own writes is there. */
+static void write_around(u32 k)
+{
+	struct around *a = &arounds[k];
+
+	for (u32 i = 0; i < WRITES; i++)
+		if (writes[i].b && writes[i].parts[k])
+			return;
+	if (!a->b && lost[k]) {
+		*a = (struct around){ .block = below(BLOCKS) };
+		a->b = start(legs[k], REQ_OP_WRITE, OFFSET + 8 * a->block, &a->vec);
+		volumes.foreign++;
+	} else if (a->b && !a->done) {
+		put(k, a->block, FOREIGN);
+		a->done = true;
+	} else if (a->b) {
+		stub_complete(a->b, BLK_STS_OK);
+		free(a->b);
+		a->b = NULL;
+	}
+}
+
 /* md takes a leg back: when its writes have ended, it copies all blocks from the other one. */
 static void rebuild(u32 k)
 {
-	if (!lost[k] || lost[!k])
+	if (!lost[k] || lost[!k] || arounds[k].b)
 		return;
 	for (u32 n = 0; n < 400 && !idle(); n++) {
 		go_on(&writes[n % WRITES]);
@@ -112,7 +157,7 @@ static void rebuild(u32 k)
 		struct bio_vec own = { 0 };
 		struct stub_bio *b = start(legs[k], REQ_OP_WRITE, OFFSET + 8 * block, &own);
 
-		disk[k][block] = disk[!k][block];
+		put(k, block, disk[!k][block]);
 		stub_complete(b, BLK_STS_OK);
 		free(b);
 	}
@@ -128,13 +173,14 @@ static void read_block(struct read *r)
 	r->acknowledged = acknowledged[r->block];
 	r->b = start(top, REQ_OP_READ, 8 * r->block, &r->vec);
 	for (u32 k = 0; k < 2; k++)
-		r->found[k] = disk[k][r->block];
+		r->held[k][r->count[k]++] = disk[k][r->block];
 	CHECK(r->b->below, "a read is at no device");
 }
 
 static void end_read(struct read *r)
 {
 	bool bad = !below(10);
+	u64 found = 0;
 	u32 at;
 
 	if (!r->b || !r->b->below)
@@ -145,16 +191,18 @@ static void end_read(struct read *r)
 		bad = false;
 	} else {
 		CHECK(at < 2 && r->b->bio.bi_iter.bi_sector == OFFSET + SHIFT + 8 * r->block, "a read's place");
-		CHECK(r->found[at] >= r->acknowledged, "a read of leg %u finds write %lu, but %lu was acknowledged", at,
-		      r->found[at], r->acknowledged);
+		found = r->held[at][below(r->count[at])];
 		volumes.steered++;
 	}
 	stub_complete(r->b, bad ? BLK_STS_MEDIUM : BLK_STS_OK);
-	if (bad) {
+	if (at != ARRAY && !r->b->ended) {
+		volumes.doubted += !bad;
 		stub_run_works();
-		CHECK(r->b->below && place(r->b) == ARRAY, "a read that failed is not with md");
+		CHECK(r->b->below && place(r->b) == ARRAY, "a read that failed, or may be wrong, is not with md");
 		return;
 	}
+	CHECK(at == ARRAY || found >= r->acknowledged, "a read of leg %u finds write %lu, but %lu was acknowledged", at, found,
+	      r->acknowledged);
 	CHECK(r->b->ended == 1 && r->b->bio.bi_status == BLK_STS_OK, "a read is lost");
 	free(r->b);
 	r->b = NULL;
@@ -197,6 +245,8 @@ static void suspend_leg(u32 k)
 	for (u32 i = 0; i < READS; i++)
 		if (reads[i].b)
 			return;
+	if (arounds[k].b)
+		return;
 	while (stub_own_count)
 		end_probe();
 	legs[k]->type->presuspend(legs[k]);
@@ -212,7 +262,7 @@ static void step(void)
 	stub_now += below(50) ? below(100000) : below(40) * NSEC_PER_MSEC;
 	if (stub_own_count && !below(4))
 		end_probe();
-	switch (below(24)) {
+	switch (below(26)) {
 	case 0: case 1: case 2: write_block(&writes[below(WRITES)]); break;
 	case 3: case 4: case 5: read_block(&reads[below(READS)]); break;
 	case 6: case 7: case 8: end_read(&reads[below(READS)]); break;
@@ -222,6 +272,7 @@ static void step(void)
 	case 14: if (!below(8)) suspend_leg(below(2)); break;
 	case 15: if (!below(8)) lost[below(2)] |= !lost[0] && !lost[1]; break;
 	case 16: rebuild(below(2)); break;
+	case 17: case 18: write_around(below(2)); break;
 	default: go_on(&writes[below(WRITES)]);
 	}
 }
@@ -230,11 +281,11 @@ void fuzz_volume(void)
 {
 	char *error;
 
-	memset(disk, 0, sizeof(disk));
-	memset(acknowledged, 0, sizeof(acknowledged));
+	version = 1;
+	for (u32 block = 0; block < BLOCKS; block++)
+		disk[0][block] = disk[1][block] = acknowledged[block] = version;
 	lost[0] = lost[1] = false;
 	looked = 0;
-	version = 0;
 	for (u32 k = 0; k < 2; k++) {
 		char words[32];
 
@@ -250,6 +301,8 @@ void fuzz_volume(void)
 		stub_run_works();
 		go_on(&writes[n % WRITES]);
 		end_read(&reads[n % READS]);
+		if (arounds[n % 2].b)
+			write_around(n % 2);
 		while (stub_own_count)
 			end_probe();
 	}

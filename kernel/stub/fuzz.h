@@ -4,7 +4,7 @@
 #define STUB_FUZZ_H
 
 /* What happened in the cases of volumes above md. */
-struct volume_counts { unsigned long cases, writes, steered, through, trusts, rebuilt; };
+struct volume_counts { unsigned long cases, writes, steered, through, doubted, foreign, trusts, rebuilt; };
 extern struct volume_counts volumes;
 
 /* One volume, from its table to its removal, by the random numbers that follow. */

@@ -10,6 +10,7 @@
 extern uint *const stub_param_hedge_kib;
 
 struct dm_target *hedging;
+blk_opf_t flags_of_reads = REQ_NOWAIT;
 
 /* The control group of the application. */
 static struct cgroup_subsys_state *group_of_reads;
@@ -20,7 +21,7 @@ struct app *start_read(u64 sector, u32 size)
 
 	for (u32 i = 0; i < ARRAY_SIZE(app->vecs); i++)
 		app->vecs[i] = (struct bio_vec){ &app->pages[i], PAGE_SIZE, 0 };
-	app->b = new_bio(REQ_OP_READ | REQ_NOWAIT, 0, sector, size);
+	app->b = new_bio(REQ_OP_READ | flags_of_reads, 0, sector, size);
 	app->b->bio.bi_css = group_of_reads;
 	app->b->bio.bi_io_vec = size <= SIZE ? app->vecs : NULL;
 	stub_submit(hedging, app->b);
@@ -81,7 +82,8 @@ struct app *hedged(u64 sector)
 	CHECK(stub_own_count == 2 && place(stub_own[0]) != place(stub_own[1]), "%u copies", stub_own_count);
 	if (stub_own_count != 2)
 		stub_die("no second copy");
-	CHECK(stub_own[0]->bi_opf & stub_own[1]->bi_opf & REQ_NOWAIT, "a copy of a read that may not wait would wait");
+	CHECK((stub_own[0]->bi_opf & REQ_NOWAIT) == flags_of_reads, "a copy of a read that may not wait would wait");
+	CHECK((stub_own[1]->bi_opf & REQ_NOWAIT) == (stub_own[1]->bi_bdev->waits ? 0 : REQ_NOWAIT), "the worker would wait");
 	CHECK(stub_own[0]->bi_iter.bi_size == SIZE && stub_own[1]->bi_iter.bi_size == SIZE, "sizes");
 	return app;
 }
@@ -279,6 +281,57 @@ static void check_plain(void)
 	CHECK(!stub_own_count, "a read that was answered is hedged");
 }
 
+/* The worker does not wait for the queue of a drive, where the drive can say that it is full. */
+static void check_worker(void)
+{
+	struct app *app;
+
+	flags_of_reads = 0;
+	for (u32 i = 0; i < 2; i++) {
+		for (u32 k = 0; k < 3; k++)
+			stub_devs[k].bdev->waits = i;
+		app = hedged(64);
+		if (!i) {
+			stub_complete_own(1, BLK_STS_AGAIN, 2);
+			CHECK(!app->b->ended, "a second copy that would have to wait is an answer");
+		} else {
+			stub_complete_own(1, BLK_STS_OK, 1);
+		}
+		stub_complete_own(0, BLK_STS_OK, 1);
+		got(app, 1, __LINE__);
+	}
+	for (u32 k = 0; k < 3; k++)
+		stub_devs[k].bdev->waits = false;
+	flags_of_reads = REQ_NOWAIT;
+}
+
+static void hedge_again(void)
+{
+	CHECK(tell(hedging, "hedge 50") == 0, "hedge");
+}
+
+/* A message starts the timer while its function, which wants to set it too, waits for the lock. */
+static void check_timer(void)
+{
+	struct app *apps[2];
+
+	late(LATENESS);
+	apps[0] = start_read(64, SIZE);
+	stub_now += NSEC_PER_MSEC;
+	apps[1] = start_read(72, SIZE);
+	stub_complete_own(0, BLK_STS_OK, 1);
+	got(apps[0], 1, __LINE__);
+	stub_now += count_of(hedging, "hedge_us", -1) * 1000 - NSEC_PER_MSEC / 2;
+	stub_meanwhile = hedge_again;
+	CHECK(stub_run_timers() == 1 && !stub_meanwhile && stub_own_count == 1, "the timer's function has not run");
+	CHECK(stub_run_timers() == 1 && !stub_run_timers(), "the timer does not run when the message has it run");
+	stub_now += NSEC_PER_MSEC;
+	CHECK(stub_run_timers() == 1, "it does not run when the second read is late");
+	stub_run_works();
+	stub_complete_own(0, BLK_STS_OK, 1);
+	got(apps[1], 1, __LINE__);
+}
+
 static bool slept;
 static void lose_at_last(void)
 {
@@ -309,6 +362,8 @@ void check_hedges(void)
 	check_orders();
 	check_both_fail();
 	check_plain();
+	check_worker();
+	check_timer();
 	check_suspend();
 	check_hedges_under_load();
 	stub_remove(hedging);

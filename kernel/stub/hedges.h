@@ -18,6 +18,9 @@ struct app {
 /* The target under test, with hedging on. */
 extern struct dm_target *hedging;
 
+/* What its reads carry: REQ_NOWAIT or nothing. */
+extern blk_opf_t flags_of_reads;
+
 struct app *start_read(u64 sector, u32 size);
 /* Checks that the read has ended well and holds this byte everywhere. The read may not be used after that. */
 void got(struct app *app, u8 fill, int line);

@@ -40,6 +40,7 @@ typedef u64 sector_t;
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #endif
+#define noinline __attribute__((__noinline__))
 #define __init
 #define __exit
 #define __must_check

@@ -261,6 +261,8 @@ static void fail_steered(void)
 
 static void check_above_md(void)
 {
+	struct linnet_member *member;
+	struct stub_bio *b;
 	char *error;
 
 	for (u32 k = 0; k < 2; k++) {
@@ -290,6 +292,14 @@ static void check_above_md(void)
 	legs[0]->type->resume(legs[0]);
 	trust_both(top, legs); /* md's write there ended well, so the leg is back in service */
 	fail_steered();
+	/* The leg has less than the read wants. */
+	member = ((struct linnet_dm *)top->private)->legs[0].member;
+	member->sectors = 2048 + (1 << 20) - 1;
+	b = start((1 << 20) - 8, 4096);
+	CHECK(where(b) == 1, "a read goes to %u", where(b));
+	finish(b, __LINE__);
+	stub_run_works();
+	CHECK(!stub_own_count && count_of(top, "unprobed", -1) == 2, "a probe goes beyond the leg");
 	goes_to(1, __LINE__);
 	stub_run_works();
 	CHECK(stub_own_count == 1, "%u probes", stub_own_count);

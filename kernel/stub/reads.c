@@ -29,6 +29,7 @@ struct flight {
 	struct linnet_flight flight;
 	u64 sector;
 	u32 size, tried, leg;
+	u32 hasty;  /* of `tried`, where the target had asked for no second try */
 	u32 usable; /* in the next decision */
 	bool in_flight;
 };
@@ -46,6 +47,7 @@ static struct account accounts[LEGS];
 static struct flight flights[FLIGHTS], *current;
 static struct linnet_settings settings;
 static bool watching;
+u32 policy_traced;
 static unsigned long decisions, others, probes, own_probes, returned;
 
 static struct plain *plain_of(const char *name)
@@ -194,6 +196,7 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routi
 	struct linnet_decision own;
 	bool probed = false;
 
+	policy_traced = d->policy;
 	if (!watching)
 		return;
 	find_probes();
@@ -300,7 +303,7 @@ static void send(struct dm_target *ti, struct flight *f)
 
 	f->size = 512u << below(9);
 	f->sector = below(1 << 18);
-	f->tried = 0;
+	f->tried = f->hasty = 0;
 	f->usable = (1u << LEGS) - 1;
 	f->b = new_bio(REQ_OP_READ | (below(4) ? 0 : REQ_NOWAIT), 0, ti->begin + f->sector, f->size);
 	current = f;
@@ -311,6 +314,7 @@ static void send(struct dm_target *ti, struct flight *f)
 
 static void end(struct flight *f, blk_status_t status)
 {
+	bool hasty = f->b->bio.bi_opf & LINNET_FAILFAST;
 	unsigned long before = decisions;
 
 	current = f;
@@ -319,6 +323,11 @@ static void end(struct flight *f, blk_status_t status)
 		CHECK(f->b->ended == 1 && f->b->bio.bi_status == BLK_STS_OK, "a read that went well");
 	} else {
 		f->tried |= 1u << f->leg;
+		f->hasty |= (u32)hasty << f->leg;
+		if (f->tried == (1u << LEGS) - 1) {
+			f->tried &= ~f->hasty;
+			f->hasty = 0;
+		}
 		f->usable = ~f->tried & ((1u << LEGS) - 1);
 		CHECK(!f->b->ended, "a read has failed though replicas are left");
 		stub_run_works(); /* the read's worker comes before that of probes */

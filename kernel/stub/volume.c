@@ -234,6 +234,133 @@ static void check_turned_away(void)
 	trust_legs();
 }
 
+/*
+ * A read waits in a drive's queue while md gives the leg up and somebody writes to it, and then succeeds. What it has read
+ * may be foreign. `again`: the leg is trusted again by then.
+ */
+static void check_foreign(bool again)
+{
+	struct stub_bio *b = start(top, REQ_OP_READ | REQ_NOWAIT, 64, 8, &vecs[7]), *other;
+	u64 failovers = count_of(top, "failovers", -1), errors;
+	u32 at = place(b);
+
+	CHECK(at < 2, "not steered");
+	errors = count_of(top, "errors", (int)at);
+	end(part(at, 64, 8, &vecs[4]), BLK_STS_OK);
+	if (again)
+		trust_legs();
+	stub_complete(b, BLK_STS_OK);
+	CHECK(!b->ended, "the answer is what somebody else has written");
+	stub_run_works();
+	CHECK(b->below && place(b) == ARRAY && b->bio.bi_iter.bi_sector == 64 && b->bio.bi_iter.bi_size == 4096 &&
+	      !(b->bio.bi_opf & (REQ_NOWAIT | LINNET_FAILFAST)), "goes to %u, flags %x", place(b), b->bio.bi_opf);
+	end(b, BLK_STS_OK);
+	CHECK(count_of(top, "failovers", -1) == failovers + 1 && count_of(top, "errors", (int)at) == errors, "counts");
+	trust_legs();
+	/* It concerns the leg of the read alone, and a read that fails has failed. */
+	b = start(top, REQ_OP_READ, 64, 8, &vecs[7]);
+	at = place(b);
+	other = start(top, REQ_OP_READ, 64, 8, &vecs[7]);
+	CHECK(at < 2 && place(other) == !at, "not steered");
+	write_to(1U << at, 8, &vecs[0]);
+	wants(!at, "untrusted", "short", __LINE__);
+	end(b, BLK_STS_OK);
+	stub_complete(other, BLK_STS_MEDIUM);
+	stub_run_works();
+	CHECK(place(other) == ARRAY && count_of(top, "errors", !at) > 0, "an error that does not count");
+	end(other, BLK_STS_OK);
+	tell(top, at ? "revive 0" : "revive 1");
+	trust_legs();
+}
+
+#define FLOOD 20000
+#define WINDOW 128 /* of held writes that are compared */
+
+/*
+ * A program sends writes that overlap, and does not wait. Each map and each run of the worker compares a bounded number of
+ * them, with interrupts off; and all are carried out, those of the same sectors in their order.
+ */
+static void check_flood(void)
+{
+	struct stub_bio **flood = calloc(FLOOD, sizeof(*flood));
+	u32 left = FLOOD, next[8], rounds = 0;
+	unsigned long before, most = 0;
+
+	for (u32 i = 0; i < FLOOD; i++) {
+		before = stub_looked_at;
+		/* The sectors of the last of four hundred are no others'. */
+		flood[i] = start(top, REQ_OP_WRITE, i % 400 == 399 ? 8000 + 8 * (i / 400) : 8 * (i % 8), 8, &vecs[i % 8]);
+		most = max(most, stub_looked_at - before);
+	}
+	CHECK(most <= WINDOW, "a write is compared with %lu others", most);
+	CHECK(count_of(top, "held", -1) >= FLOOD - 16, "held");
+	for (u32 k = 0; k < 8; k++)
+		next[k] = k;
+	for (most = 0; left && rounds < 2 * FLOOD; rounds++) {
+		for (u32 k = 0; k < 8; k++) {
+			while (next[k] < FLOOD && (next[k] % 400 == 399 || flood[next[k]]->ended))
+				next[k] += 8;
+			for (u32 i = next[k] + 8; i < min(next[k] + 64, (u32)FLOOD); i += 8)
+				CHECK(i % 400 == 399 || !flood[i]->below, "write %u goes before write %u", i, next[k]);
+			if (next[k] < FLOOD && flood[next[k]]->below)
+				stub_complete(flood[next[k]], BLK_STS_OK), left--;
+		}
+		for (u32 i = 399; i < FLOOD; i += 400)
+			if (flood[i]->below)
+				stub_complete(flood[i], BLK_STS_OK), left--;
+		before = stub_looked_at;
+		stub_run_works();
+		most = max(most, stub_looked_at - before);
+	}
+	CHECK(!left, "%u writes are held for ever", left);
+	CHECK(most <= WINDOW * WINDOW / 2, "the worker compares %lu", most);
+	for (u32 i = 0; i < FLOOD; i++) {
+		CHECK(flood[i]->ended == 1, "write %u", i);
+		free(flood[i]);
+	}
+	free(flood);
+	trust_legs();
+}
+
+/* Where four reads of the volume's last sectors go. */
+static u32 last_reads(void)
+{
+	struct stub_bio *b[4];
+	u32 seen = 0;
+
+	for (u32 i = 0; i < 4; i++) {
+		b[i] = start(top, REQ_OP_READ, (1 << 20) - 8, 8, &vecs[7]);
+		seen |= 1U << place(b[i]);
+		CHECK(place(b[i]) != ARRAY || !(b[i]->bio.bi_opf & LINNET_FAILFAST), "md does not try again");
+	}
+	for (u32 i = 0; i < 4; i++)
+		end(b[i], BLK_STS_OK);
+	return seen;
+}
+
+/* A leg that ends before the volume does: what lies beyond is not read past md, for there is somebody else's data. */
+static void check_length(void)
+{
+	CHECK(stub_leg_type->features & DM_TARGET_SINGLETON, "a leg need not be the only target of its device");
+	CHECK(last_reads() == 3, "not steered");
+	for (u32 i = 0; i < 2; i++) {
+		struct dm_target *reloaded;
+		char words[32];
+
+		snprintf(words, sizeof(words), "/dev/leg0 %u", SHIFT);
+		stub_leg_sectors = OFFSET + (1 << 20) - !i;
+		reloaded = stub_load_leg(words, 0);
+		stub_leg_sectors = STUB_LEG_SECTORS;
+		legs[0]->type->presuspend(legs[0]);
+		reloaded->type->resume(reloaded);
+		stub_discard(legs[0]);
+		legs[0] = reloaded;
+		trust_legs();
+		CHECK(reads() == 3, "not steered");
+		CHECK(i ? last_reads() == 3 : !(last_reads() & 1), "reads go beyond the leg, or not to its end");
+	}
+}
+
 /* A read that fails at a drive goes through md, which repairs it. */
 static void check_read_error(void)
 {
@@ -377,6 +504,10 @@ void check_volume(void)
 	check_doubts();
 	check_turned_away();
 	check_read_error();
+	check_foreign(false);
+	check_foreign(true);
+	check_flood();
+	check_length();
 	check_suspend();
 	check_losses();
 	check_refused();

@@ -125,11 +125,21 @@ void hrtimer_init(struct hrtimer *timer, int clock, enum hrtimer_mode mode)
 	timers = timer;
 }
 
+void hrtimer_set_expires(struct hrtimer *timer, ktime_t expires)
+{
+	BUG_ON(!timer->listed);
+	if (timer->set)
+		stub_die("the time of a timer that is queued is changed");
+	if (expires < 0)
+		stub_die("a timer that would run at once, for ever");
+	timer->expires = expires;
+}
+
 void hrtimer_start(struct hrtimer *timer, ktime_t expires, enum hrtimer_mode mode)
 {
 	(void)mode;
-	BUG_ON(!timer->listed);
-	timer->expires = expires;
+	timer->set = false;
+	hrtimer_set_expires(timer, expires);
 	timer->set = true;
 }
 

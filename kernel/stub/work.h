@@ -50,7 +50,9 @@ struct hrtimer {
 };
 void hrtimer_init(struct hrtimer *timer, int clock, enum hrtimer_mode mode);
 void hrtimer_start(struct hrtimer *timer, ktime_t expires, enum hrtimer_mode mode);
-#define hrtimer_set_expires(t, at) ((void)((t)->expires = (at)))
+/* Only while it is not queued: it would be at a wrong place of the kernel's tree. Nor before the beginning of time. */
+void hrtimer_set_expires(struct hrtimer *timer, ktime_t expires);
+#define hrtimer_is_queued(t) ((t)->set)
 int hrtimer_cancel(struct hrtimer *timer);
 /* Runs the timers whose time has come. Returns how many ran. */
 unsigned int stub_run_timers(void);
