@@ -139,14 +139,12 @@ pub fn drive<C: Clock, D: Device, O: Observer>(
     result.reads.arrive_ns.reserve(reads);
     result.reads.stream.reserve(reads);
     result.reads.tenant.reserve(reads);
-    let limit_ns = array.read_timeout_ns();
     let mut driver = Driver {
         array,
         clock,
         devices,
         timers: EventQueue::new(),
         late: HashMap::new(),
-        limit_ns,
         flights: Flights::default(),
         order: 0,
         ended: Vec::with_capacity(64),
@@ -186,8 +184,6 @@ struct Driver<'a, C, D, O> {
     timers: EventQueue<(u64, TimerId)>,
     /// By how much requests reached the array late, by tag; none in virtual time.
     late: HashMap<u64, Nanos>,
-    /// Time limit of a copy of a read.
-    limit_ns: Nanos,
     flights: Flights,
     /// Submits and timers so far.
     order: u64,
@@ -321,7 +317,8 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
     /// `at_ns` is when the event came that the outputs follow, at or before `now`.
     fn carry_out(&mut self, now: Nanos, at_ns: Nanos) {
         for i in 0..self.out.len() {
-            let output = self.as_seen(self.out[i], now - at_ns);
+            let mut output = self.out[i];
+            self.see(&mut output, now - at_ns);
             self.observer.output(now, &output);
             match output {
                 Output::Submit { device, copy, request, .. } => self.submit(now, device, copy, &request),
@@ -329,7 +326,7 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
                     self.result.reads.push(stream, tenant, arrive_ns, latency_ns);
                 }
                 Output::Fail { stream, tenant, op: Op::Read, arrive_ns, .. } => {
-                    let latency_ns = (now - arrive_ns).max(self.limit_ns);
+                    let latency_ns = (now - arrive_ns).max(self.array.read_timeout_ns());
                     self.result.reads.push(stream, tenant, arrive_ns, latency_ns);
                 }
                 Output::SetTimer { at_ns, timer } => {
@@ -350,24 +347,22 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         self.observer.step(now, &self.array);
     }
 
-    /// What the user sees of the end of a request that reached the array late, or whose answer was handled this late.
-    fn as_seen(&mut self, output: Output, behind_ns: Nanos) -> Output {
-        let (Output::Complete { tag, .. } | Output::Fail { tag, .. }) = output else { return output };
-        let late_ns = if self.late.is_empty() { 0 } else { self.late.remove(&tag).unwrap_or(0) };
+    /// Changes the end of a request to what the user sees, if it reached the array late or was handled this late.
+    fn see(&mut self, output: &mut Output, behind_ns: Nanos) {
         match output {
-            Output::Complete { tag, stream, tenant, op, arrive_ns, latency_ns } => Output::Complete {
-                tag,
-                stream,
-                tenant,
-                op,
-                arrive_ns: arrive_ns - late_ns,
-                latency_ns: (latency_ns + late_ns).saturating_sub(behind_ns),
-            },
-            Output::Fail { tag, stream, tenant, op, arrive_ns } => {
-                Output::Fail { tag, stream, tenant, op, arrive_ns: arrive_ns - late_ns }
+            Output::Complete { tag, arrive_ns, latency_ns, .. } => {
+                let late_ns = self.late_ns(*tag);
+                *arrive_ns -= late_ns;
+                *latency_ns = (*latency_ns + late_ns).saturating_sub(behind_ns);
             }
-            other => other,
+            Output::Fail { tag, arrive_ns, .. } => *arrive_ns -= self.late_ns(*tag),
+            _ => {}
         }
+    }
+
+    /// By how much a request that ends had reached the array late.
+    fn late_ns(&mut self, tag: u64) -> Nanos {
+        if self.late.is_empty() { 0 } else { self.late.remove(&tag).unwrap_or(0) }
     }
 
     fn submit(&mut self, now: Nanos, device: usize, copy: CopyId, request: &Request) {
@@ -392,7 +387,7 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
     /// Waits for copies that the array no longer waits for, because the log needs their latencies. Real devices, of which
     /// no answer is known in advance, are given up a read's time limit after the run.
     fn complete_log(&mut self) -> Result<(), Error> {
-        let limit = self.result.end_ns.saturating_add(self.limit_ns);
+        let limit = self.result.end_ns.saturating_add(self.array.read_timeout_ns());
         while self.log && self.flights.len() > 0 {
             let due = self.devices.iter_mut().filter_map(D::next_due).min();
             match self.clock.wait(due.or(Some(limit))) {
