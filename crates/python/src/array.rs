@@ -3,9 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use linnet_array::{
-    Config, Counters, DeviceModel, Error, Estimate, Observer, Policy, Progress as At, RunResult, WriteMode,
-};
+use linnet_array::{Config, Counters, DeviceModel, Error, Estimate, Observer, Policy, Progress as At, RunResult};
 use linnet_measure::Summary;
 use linnet_ssd::{DeviceParams, PRESETS, QUEUED_PRESETS, Ssd};
 use linnet_types::IoRecord;
@@ -18,7 +16,7 @@ use crate::drives::{DriveStats, Drives, parameters};
 use crate::errors;
 use crate::model::PyModel;
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, write_mode};
 use crate::trace::PyTrace;
 
 const TIMELINES: &str = "timelines";
@@ -167,7 +165,7 @@ impl PyArray {
 impl PyArray {
     /// The settings of a run on these devices; the rest are defaults.
     pub fn config(&self, seed: u64, failover_ns: u64, writes_to_all: bool) -> Config {
-        let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
+        let write_mode = write_mode(writes_to_all);
         Config { replicas: self.count, seed, failover_ns, write_mode, ..Config::default() }
     }
 

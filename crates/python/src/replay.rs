@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replays traces in real time on NBD exports.
 
-use linnet_array::{Config, DeviceModel, WriteMode};
+use linnet_array::Config;
 use linnet_replay::{Error, Options};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use crate::array::{ORACLE, PyRun, check_policy};
 use crate::errors;
 use crate::model::PyModel;
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, learned, write_mode};
 use crate::trace::PyTrace;
 
 /// Raises PolicyError for a policy that real drives with these models cannot run as what it is called: an unknown one,
@@ -21,12 +21,7 @@ pub fn check_replay_policy(name: &str, models: Vec<PyRef<'_, PyModel>>, drives: 
     if name == ORACLE {
         return Err(errors::PolicyError::new_err("oracle asks drives for answers in advance, and real ones give none"));
     }
-    let learned = if models.is_empty() {
-        vec![DeviceModel::default(); drives]
-    } else {
-        models.iter().map(|model| model.learned()).collect()
-    };
-    match linnet_array::missing(name, &learned) {
+    match linnet_array::missing(name, &learned(&models, drives)) {
         Some((device, what)) if models.is_empty() => {
             Err(errors::PolicyError::new_err(format!("{name} needs the {what} of drive {device}: give a model of it")))
         }
@@ -58,8 +53,7 @@ pub fn replay(
     if !(0.001..=1e6).contains(&time_scale) {
         return Err(PyValueError::new_err(format!("time_scale is {time_scale}; give 0.001 to 1000000")));
     }
-    let write_mode = if writes_to_all { WriteMode::All } else { WriteMode::Primary };
-    let config = Config { replicas: uris.len(), seed, write_mode, ..Config::default() };
+    let config = Config { replicas: uris.len(), seed, write_mode: write_mode(writes_to_all), ..Config::default() };
     let setup = Setup::new(&streams, &models, config)?;
     let policy = setup.policy(policy)?;
     let options = Options { array: config, time_scale };

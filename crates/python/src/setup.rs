@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use linnet_array::{Config, DeviceModel, Policy};
+use linnet_array::{Config, DeviceModel, Policy, WriteMode};
 use linnet_types::{IoRecord, Thresholds};
 use pyo3::prelude::*;
 
@@ -29,11 +29,7 @@ impl Setup {
                 models.len()
             )));
         }
-        let learned = if models.is_empty() {
-            vec![DeviceModel::default(); count]
-        } else {
-            models.iter().map(|model| model.learned()).collect()
-        };
+        let learned = learned(models, count);
         Ok(Setup { records: streams.iter().map(|trace| trace.records.clone()).collect(), learned, config })
     }
 
@@ -51,4 +47,18 @@ impl Setup {
     pub fn thresholds(&self) -> Vec<Thresholds> {
         self.learned.iter().map(|one| one.thresholds).collect()
     }
+}
+
+/// What the model of each device has: nothing where there are no models.
+pub fn learned(models: &[PyRef<'_, PyModel>], devices: usize) -> Vec<DeviceModel> {
+    if models.is_empty() {
+        vec![DeviceModel::default(); devices]
+    } else {
+        models.iter().map(|model| model.learned()).collect()
+    }
+}
+
+/// Where writes go.
+pub fn write_mode(writes_to_all: bool) -> WriteMode {
+    if writes_to_all { WriteMode::All } else { WriteMode::Primary }
 }

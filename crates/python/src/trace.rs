@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 
 use crate::errors;
 use crate::progress::Progress;
-use crate::trace_files::{shared, stopped, tenants};
+use crate::trace_files::{stopped, teller, tenants};
 
 /// Range of factors that re-rating to a target latency distribution searches.
 const FACTORS: (f64, f64) = (0.01, 1000.0);
@@ -95,13 +95,11 @@ impl PyTrace {
     ) -> PyResult<Self> {
         let tenant_from = tenants(tenant_from)?;
         let room = linnet_trace::free().map(|room| (room.bytes / BYTES_A_RECORD, room.limit));
-        let (progress, _) = shared(progress);
+        let progress = Arc::new(Mutex::new(Progress::new(progress)));
         // A trace that is far out of order is read twice, and each reading asks.
         let mut options = || {
-            let (format, asked) = (format.clone(), progress.clone());
-            let tell =
-                move |at: linnet_trace::Progress| asked.lock().is_ok_and(|mut p| p.tell((at.bytes, at.total_bytes)));
-            Options { format, lenient, tenant_from, records_max: room, progress: Some(Box::new(tell)) }
+            let (format, progress) = (format.clone(), Some(teller(progress.clone())));
+            Options { format, lenient, tenant_from, records_max: room, progress }
         };
         let read = py.detach(|| match most {
             None => linnet_trace::read_all(&path, options()).map(|trace| (trace, 1, None)),

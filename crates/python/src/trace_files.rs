@@ -106,8 +106,12 @@ type Teller = Box<dyn FnMut(linnet_trace::Progress) -> bool + Send>;
 /// A callback of Python's, and what a reader calls.
 pub fn shared(progress: Option<Py<PyAny>>) -> (Arc<Mutex<Progress>>, Teller) {
     let progress = Arc::new(Mutex::new(Progress::new(progress)));
-    let teller = progress.clone();
-    (progress, Box::new(move |at| teller.lock().is_ok_and(|mut progress| progress.tell((at.bytes, at.total_bytes)))))
+    (progress.clone(), teller(progress))
+}
+
+/// What one of several readers calls that share a callback.
+pub fn teller(progress: Arc<Mutex<Progress>>) -> Teller {
+    Box::new(move |at| progress.lock().is_ok_and(|mut progress| progress.tell((at.bytes, at.total_bytes))))
 }
 
 /// The exception of a callback that stopped a reader, or else the reader's own error.
