@@ -150,13 +150,14 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
         raise DmError(f"{len(wish.devices)} drives; an array has 2 to {REPLICAS_MAX}")
     plan = Plan(refusals=_taken(host, name))
     drives = [guard.device(host, path) for path in wish.devices]
+    named = {host.number(path) for path in wish.overwrite}
     plan.refusals += guard.same_twice(host, drives)
     plan.warnings += guard.shared_disks(host, drives)
     try:
         for drive in drives:
             plan.refusals += guard.in_use(host, drive)
         if not plan.refusals:
-            _overwritten(host, wish, drives, plan)
+            _overwritten(host, named, drives, plan)
     except DmError as error:
         if not dry_run:
             raise
@@ -170,7 +171,6 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     words = _arguments(host, plan, wish)
     _module(host, plan)
     # A superblock of another array would give the new leg to md before we do.
-    named = {host.number(path) for path in wish.overwrite}
     plan.steps += [Run(["wipefs", "--all", drive.path]) for drive in drives if drive.number in named]
     for k, drive in enumerate(drives):
         _leg(plan, name, k, drive.word, drive.size_bytes // SECTOR)
@@ -186,8 +186,7 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     return plan
 
 
-def _overwritten(host: Host, wish: Wish, drives: list[Device], plan: Plan) -> None:
-    named = {host.number(path) for path in wish.overwrite}
+def _overwritten(host: Host, named: set[tuple[int, int]], drives: list[Device], plan: Plan) -> None:
     for drive in drives:
         if drive.number not in named and (found := guard.data_on(host, drive)):
             plan.refusals.append(
