@@ -36,6 +36,14 @@ fn wait_for(handle: &Handle, what: &str, reached: impl Fn(&linnet_nbd::Stats) ->
     }
 }
 
+/// A client that does not read its reply of 4 MiB, which is all that the server has.
+fn who_holds_everything(handle: &Handle, socket: &Path) -> Client {
+    let mut deaf = connect(socket);
+    deaf.send(READ, 0, 0, 4 << 20, &[]);
+    wait_for(handle, "taken", |stats| stats.bytes_left == 0);
+    deaf
+}
+
 #[test]
 fn large_writes_do_not_wait_for_each_other() {
     const CLIENTS: usize = 8;
@@ -122,9 +130,7 @@ fn small_requests_need_nothing_of_the_budget() {
     let (builder, socket) = builder(Box::new(Plain(Fixed(0))));
     let handle = builder.bytes_max(READ_BYTES).start().unwrap();
     // One client holds everything, since it does not read its reply, and two wait in line.
-    let mut deaf = connect(&socket);
-    deaf.send(READ, 0, 0, 4 << 20, &[]);
-    wait_for(&handle, "taken", |stats| stats.bytes_left == 0);
+    let mut deaf = who_holds_everything(&handle, &socket);
     let mut reader = connect(&socket);
     reader.send(READ, 0, 0, 4 << 20, &[]);
     let mut writer = connect(&socket);
@@ -155,9 +161,7 @@ fn who_is_in_line_does_not_make_way() {
     let (builder, socket) = builder(Box::new(Plain(Fixed(0))));
     let handle = builder.bytes_max(READ_BYTES).connections_max(2).start().unwrap();
     let mut waiting = connect(&socket);
-    let mut deaf = connect(&socket);
-    deaf.send(READ, 0, 0, 4 << 20, &[]);
-    wait_for(&handle, "taken", |stats| stats.bytes_left == 0);
+    let mut deaf = who_holds_everything(&handle, &socket);
     begin_write(&mut waiting, BEGUN_BYTES);
     // One of them is idle: the one that has the memory and does not take its reply.
     served_at_last(&socket).read(0, 512).unwrap();
@@ -171,9 +175,7 @@ fn who_is_in_line_does_not_make_way() {
 fn who_leaves_the_line_leaves_nothing_behind() {
     let (builder, socket) = builder(Box::new(Plain(Fixed(0))));
     let handle = builder.bytes_max(READ_BYTES).start().unwrap();
-    let mut deaf = connect(&socket);
-    deaf.send(READ, 0, 0, 4 << 20, &[]);
-    wait_for(&handle, "taken", |stats| stats.bytes_left == 0);
+    let deaf = who_holds_everything(&handle, &socket);
     for _ in 0..4 {
         begin_write(&mut connect(&socket), BEGUN_BYTES);
         connect(&socket).send(READ, 0, 0, 4 << 20, &[]);
