@@ -12,10 +12,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linnet._native import Trace, TraceError
 from linnet.extras import require
+from linnet.mixing import mixed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,14 +126,5 @@ def without_ties(trace: Trace, seed: int) -> Trace:
     arrive = columns["arrive_ns"]
     if (arrive[1:] > arrive[:-1]).all():
         return trace
-    order = np.lexsort((_mixed(np.arange(len(arrive), dtype=np.uint64), seed), arrive))
+    order = np.lexsort((mixed(np.arange(len(arrive), dtype=np.uint64), seed), arrive))
     return Trace.from_columns(trace.name, **{name: column[order] for name, column in columns.items()})
-
-
-def _mixed(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """A hash of each number (the finaliser of SplitMix64)."""
-    with np.errstate(over="ignore"):
-        z = numbers + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))

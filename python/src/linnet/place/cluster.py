@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from linnet.mixing import mixed
 from linnet.place import moments
 from linnet.place.moments import Floats
 from linnet.place.slo import Tenant
@@ -105,7 +106,8 @@ class Cluster:
         self.staging = np.append(self.staging, np.array([s.staging for s in specs], np.bool_))
         self.open = np.append(self.open, np.ones(more, np.bool_))
         self.moments = np.vstack([self.moments, np.zeros((more, moments.WIDTH))])
-        self.state = np.append(self.state, _mix(kinds.astype(np.uint64)))
+        # Small numbers spread over 64 bits, so that sums of them do not collide.
+        self.state = np.append(self.state, mixed(kinds.astype(np.uint64)))
         self.slots = np.vstack([self.slots, np.full((more, self.slots.shape[1]), NONE, np.intp)])
 
     def remove_drive(self, name: str) -> None:
@@ -254,7 +256,7 @@ class Cluster:
     def _sum(self, drive: int) -> None:
         rows = np.sort(self.tenants_on(drive))
         self.moments[drive] = self.own[rows].sum(axis=0)
-        kind = _mix(self.kind[drive : drive + 1].astype(np.uint64))[0]
+        kind = mixed(self.kind[drive : drive + 1].astype(np.uint64))[0]
         with np.errstate(over="ignore"):
             self.state[drive] = kind + self.signature[rows].sum(dtype=np.uint64)
 
@@ -287,12 +289,3 @@ def signature(tenant: Tenant, features: Floats) -> np.uint64:
     """64 bits that are equal for tenants with the same features and SLOs, whatever their names."""
     said = hashlib.blake2b(features.tobytes() + repr(tenant.slos).encode(), digest_size=8)
     return np.uint64(int.from_bytes(said.digest(), "little"))
-
-
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Spread small numbers over 64 bits (the finaliser of SplitMix64), so that sums of them do not collide."""
-    with np.errstate(over="ignore"):
-        z = values + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
