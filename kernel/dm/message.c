@@ -31,6 +31,8 @@ static int load(struct linnet_dm *dm, const char *number, const char *name)
 
 	if ((number && !leg) || !linnet_model_name_ok(name))
 		return -EINVAL;
+	if (READ_ONCE(dm->suspending))
+		return -EBUSY;
 	error = linnet_models_load(dm, leg ? BIT(leg->index) : U32_MAX, name);
 	if (!error)
 		linnet_dm_changed(dm);

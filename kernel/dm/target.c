@@ -368,6 +368,26 @@ static void linnet_dtr(struct dm_target *ti)
 	destroy(ti->private);
 }
 
+/*
+ * A message is handled on the live table, which a suspend waits for. So a model must not be read from a file system on
+ * this very device while its I/O is held: a load that runs ends here, before I/O is held, and none begins until resume.
+ */
+static void linnet_presuspend(struct dm_target *ti)
+{
+	struct linnet_dm *dm = ti->private;
+
+	mutex_lock(&dm->control);
+	WRITE_ONCE(dm->suspending, true);
+	mutex_unlock(&dm->control);
+}
+
+static void linnet_presuspend_undo(struct dm_target *ti)
+{
+	struct linnet_dm *dm = ti->private;
+
+	WRITE_ONCE(dm->suspending, false);
+}
+
 static void linnet_postsuspend(struct dm_target *ti)
 {
 	struct linnet_dm *dm = ti->private;
@@ -382,6 +402,7 @@ static int linnet_preresume(struct dm_target *ti)
 {
 	struct linnet_dm *dm = ti->private;
 
+	linnet_presuspend_undo(ti);
 	return dm->volume ? linnet_volume_resume(dm->volume) : 0;
 }
 
@@ -446,6 +467,8 @@ static struct target_type linnet_target = {
 	.dtr = linnet_dtr,
 	.map = linnet_map,
 	.end_io = linnet_end_io,
+	.presuspend = linnet_presuspend,
+	.presuspend_undo = linnet_presuspend_undo,
 	.postsuspend = linnet_postsuspend,
 	.preresume = linnet_preresume,
 	.status = linnet_status,

@@ -91,6 +91,8 @@ a probe's error is no error|probe.c|s/probe->id, bio->bi_status/probe->id, BLK_S
 a probe's end is not recorded|probe.c|/\tlinnet_leg_end(leg, probe->record/d
 the submitter of a read sends the probe|probe.c|s/\tschedule_work(&probe->work);/\tsend(\&probe->work);/
 a probe keeps a drive from being suspended|probe.c|/linnet_volume_steered/s/linnet_volume_steered.*/(void)0;/
+a model is read while I/O is held|message.c|/^static int load(/,/^}/s/if (READ_ONCE(dm->suspending))/if (0)/
+a failed suspend leaves models unread|target.c|/^static void linnet_presuspend_undo/,/^}/s/suspending, false/suspending, true/
 a probe of a leg that is suspended|volume.c|/^struct block_device \*linnet_volume_enter/,/^}/s/linnet_member_enter(leg->member)/leg->member->bdev ?: volume->md->bdev/
 END
 echo "kernel/dm: $count broken copies, all noticed"

@@ -231,6 +231,15 @@ void check_models(unsigned long inputs)
 	put(NULL, files[0].bytes, files[0].size);
 	CHECK(tell(ti, "load m.linnet") == 0, "a good file");
 	CHECK(is_loaded(ti), "not loaded");
+	ti->type->presuspend(ti);
+	CHECK(tell(ti, "load m.linnet") == -EBUSY && tell(ti, "load 1 m.linnet") == -EBUSY && is_loaded(ti), "suspending");
+	CHECK(tell(ti, "unload") == 0 && !is_loaded(ti), "this reads no file");
+	ti->type->presuspend_undo(ti);
+	CHECK(tell(ti, "load m.linnet") == 0, "the suspend failed");
+	ti->type->presuspend(ti);
+	ti->type->postsuspend(ti);
+	CHECK(tell(ti, "load m.linnet") == -EBUSY, "suspended");
+	CHECK(ti->type->preresume(ti) == 0 && tell(ti, "load m.linnet") == 0 && is_loaded(ti), "resumed");
 	for (unsigned long n = 0; n < inputs / 10; n++) {
 		const struct file *file = &files[below(4)];
 		bool mended = below(2);
