@@ -3,8 +3,9 @@
 //!
 //! - **md-raid1**: Linux's `md` on drives that do not rotate (`drivers/md/raid1.c`, `choose_best_rdev`, since 6.9; the
 //!   rule is older). Submit to the drive with the fewest I/Os pending; the first drive of the array among equals. A read
-//!   that continues where a drive's last read ended stays there unless another drive is idle. md limits how much a
-//!   stream reads from one drive by the drive's optimal I/O size; here that size is 0, which many NVMe drives report.
+//!   that continues where a drive's last read ended goes to that drive, however long its queue is. md lets a stream
+//!   leave once it has read the drive's optimal I/O size there; many NVMe drives report none, as is assumed here, and
+//!   then it never does.
 //! - **spdk-raid1**: SPDK's `raid1` module (`raid1_submit_read_request`). Submit to the drive with the fewest blocks of
 //!   reads outstanding; the first drive among equals. Writes are not counted.
 
@@ -37,13 +38,9 @@ impl Policy for MdRaid1 {
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
         let request = ask.request;
-        let pending = |device: usize| ask.devices[device].in_flight();
-        let continues = |device: usize| self.next_bytes[device] == Some(request.offset_bytes);
-        // One is added on the drive that the stream reads, so that an idle drive wins against it.
-        let fewest = first_least(ask, |device| pending(device) + u32::from(continues(device)));
-        let stream = ask.candidates().filter(|&device| continues(device)).max();
-        let idle = pending(fewest) == 0 && !continues(fewest);
-        let chosen = stream.filter(|_| !idle).unwrap_or(fewest);
+        let continues = |&device: &usize| self.next_bytes[device] == Some(request.offset_bytes);
+        let stream = ask.candidates().filter(continues).min();
+        let chosen = stream.unwrap_or_else(|| first_least(ask, |device| ask.devices[device].in_flight()));
         self.next_bytes[chosen] = Some(request.offset_bytes + u64::from(request.size_bytes));
         Choice::Submit(Submit::to(chosen))
     }

@@ -5,10 +5,10 @@
 //!   the controller with the fewest I/Os in flight; the first among equals.
 //! - **nvme-latency**: the `latency` policy proposed for NVMe native multipath (N. Shroff, "nvme-multipath: introduce
 //!   latency I/O policy", linux-nvme, versions 4 to 6). Every 15 seconds the mean latency of each path enters a moving
-//!   average with weight 1/8. Each path gets credits in proportion to the inverse of its average, 64 in all; an I/O takes
-//!   one credit of its path, paths take turns, and when all credits are spent they are given again. We give at least
-//!   one credit to each path, because a path without I/Os could not show that it has recovered; and we average reads
-//!   alone, which is to the policy's advantage here.
+//!   average with weight 1/8; the first answer of a path is its first average, at once. Each path gets credits in
+//!   proportion to the inverse of its average, 64 in all; an I/O takes one credit of its path, paths take turns, and
+//!   when all credits are spent they are given again. We give at least one credit to each path, because a path without
+//!   I/Os could not show that it has recovered; and we average reads alone, which is to the policy's advantage here.
 //! - **dm-hst**: dm-multipath's `historical-service-time` (`drivers/md/dm-ps-historical-service-time.c`) with its default
 //!   arguments. The service time of an I/O counts from the end of the I/O before it on the path, if that is later than
 //!   its submission. It enters a moving average that keeps 972/1024 of the old value for an I/O below 16.8 ms, and the
@@ -110,6 +110,10 @@ impl Policy for NvmeLatency {
         let path = &mut self.paths[done.device];
         path.window_ns += u128::from(done.latency_ns);
         path.window_ios += 1;
+        if path.average_ns == 0.0 {
+            path.average_ns = done.latency_ns.max(1) as f64;
+            self.refill();
+        }
     }
 }
 
