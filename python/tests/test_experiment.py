@@ -67,6 +67,25 @@ def test_on_an_array_of_different_drives_all_trees_predict_the_same(small_drive:
     assert slow == own
 
 
+def test_a_continued_test_part_follows_the_training_part_and_is_measured_alone(small_drive: Path) -> None:
+    streams = [stream(seed, 0.3) for seed in range(3)]
+    cold, warm = (
+        Experiment(streams, Setup(preset=str(small_drive), fit=FIT, continued=continued)) for continued in (False, True)
+    )
+    whole = cold.array.run(warm.run_part, "ewma-hedged", [], **cold.run_settings())
+    apart, after = (one.run("ewma-hedged") for one in (cold, warm))
+    assert len(after.latency_ns) == len(apart.latency_ns) == after.row["reads"] > 500
+    # All reads of the run, less those that the first part alone would have.
+    assert len(whole.latency_ns()) - len(after.latency_ns) == sum(
+        int((trace.columns()["op"] == 0).sum()) for trace in warm.train_part
+    )
+    assert set(after.latency_ns) <= set(whole.latency_ns())
+    assert (after.latency_ns != apart.latency_ns).any()
+    for one in (cold, warm):
+        one.learn()
+    assert [len(found.report) for found in cold.fitted] == [len(found.report) for found in warm.fitted]
+
+
 def test_nothing_to_learn_from_at_all_is_an_error(small_drive: Path) -> None:
     with pytest.raises(LearnError, match="no device has reads to learn from"):
         Experiment([stream(seed, 1.0) for seed in range(3)], Setup(preset=str(small_drive), fit=FIT)).learn()

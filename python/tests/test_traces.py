@@ -160,6 +160,13 @@ def test_splitting_and_rerating_keep_every_record(made: Trace) -> None:
     first, second = made.split(0.5)
     assert len(first) + len(second) == len(made)
     assert sum(map(len, made.slices(3))) == len(made)
+    cut = int(made.columns()["arrive_ns"][len(made) // 2])
+    first, second = made.split_at(cut)
+    assert len(first) < len(made) and second.columns()["arrive_ns"][0] == 0
+    again = first.followed_by(second, cut)
+    assert all((column == again.columns()[name]).all() for name, column in made.columns().items())
+    with pytest.raises(ValueError, match=f"records after {cut - 1} ns"):
+        made.followed_by(second, cut - 1)
     faster = made.rerate(4)
     assert faster.columns()["arrive_ns"][-1] == pytest.approx(made.columns()["arrive_ns"][-1] / 4, abs=1)
     assert not faster.has_latency

@@ -56,6 +56,8 @@ pub struct Array {
     clone_rate: Rate,
     limits: [Limits; 2],
     counters: Counters,
+    /// The counts at the end of the warm-up.
+    warm: Option<Counters>,
     all: Mask,
     #[cfg(test)]
     pub(crate) canary: Option<Breakage>,
@@ -96,6 +98,7 @@ impl Array {
             clone_rate: config.clone_budget.rate(),
             limits: limits.map(Limits::new),
             counters: Counters::default(),
+            warm: (config.warm_up_ns == 0).then(Counters::default),
             policy,
             placement,
             all: ((1u16 << config.replicas) - 1) as Mask,
@@ -108,6 +111,16 @@ impl Array {
     /// Counts so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Counts since the end of the warm-up.
+    pub fn measured(&self) -> Counters {
+        self.counters.since(self.warm.as_ref().unwrap_or(&self.counters))
+    }
+
+    /// Requests that arrive before this time are in no result.
+    pub fn warm_up_ns(&self) -> Nanos {
+        self.config.warm_up_ns
     }
 
     /// The state of each device as the array knows it.
@@ -146,6 +159,9 @@ impl Array {
         outlook: &dyn Outlook,
         out: &mut Vec<Output>,
     ) {
+        if self.warm.is_none() && now >= self.config.warm_up_ns {
+            self.warm = Some(self.counters);
+        }
         let row = self.placement.row_of(stream);
         let index = self.slab.insert(tag, now, stream as u32, row as u32, *request);
         if !request.op.is_read() {

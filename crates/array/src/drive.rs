@@ -158,7 +158,7 @@ pub fn drive<C: Clock, D: Device, O: Observer>(
     };
     driver.run(&mut Arrivals::new(streams))?;
     driver.complete_log()?;
-    driver.result.counters = *driver.array.counters();
+    driver.result.counters = driver.array.measured();
     Ok(driver.result)
 }
 
@@ -322,6 +322,8 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
             self.observer.output(now, &output);
             match output {
                 Output::Submit { device, copy, request, .. } => self.submit(now, device, copy, &request),
+                Output::Complete { arrive_ns, .. } | Output::Fail { arrive_ns, .. }
+                    if arrive_ns < self.array.warm_up_ns() => {}
                 Output::Complete { stream, tenant, op: Op::Read, arrive_ns, latency_ns, .. } => {
                     self.result.reads.push(stream, tenant, arrive_ns, latency_ns);
                 }

@@ -133,9 +133,10 @@ impl PyArray {
 
     /// Runs one trace for each device under `policy`. `models` holds one for each device, or is empty: then policies
     /// that learn submit every read. `log` keeps every I/O as its device saw it. `progress(I/Os done)` may return False
-    /// to stop.
+    /// to stop. I/Os that arrive before `warm_up_ns` are served, but are in no result except the log and the statistics
+    /// of the devices.
     #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false, log = false,
-        progress = None, probe_share = 0.0))]
+        progress = None, probe_share = 0.0, warm_up_ns = 0))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -149,8 +150,9 @@ impl PyArray {
         log: bool,
         progress: Option<Py<PyAny>>,
         probe_share: f64,
+        warm_up_ns: u64,
     ) -> PyResult<PyRun> {
-        let config = Config { probe_share, ..self.config(seed, failover_ns, writes_to_all) };
+        let config = Config { probe_share, warm_up_ns, ..self.config(seed, failover_ns, writes_to_all) };
         let setup = Setup::new(&streams, &models, config)?;
         let policy = setup.policy(policy)?;
         let mut watcher = Watcher(Progress::new(progress));

@@ -287,11 +287,27 @@ impl PyTrace {
             return Err(PyValueError::new_err(format!("share is {share}; it lies between 0 and 1")));
         }
         let end = self.records.last().map_or(0, |r| r.arrive_ns);
-        let cut = (end as f64 * share) as Nanos;
-        let at = self.records.partition_point(|r| r.arrive_ns < cut);
+        Ok(self.split_at((end as f64 * share) as Nanos))
+    }
+
+    /// Splits the trace in two at this time; the second part also begins at 0.
+    fn split_at(&self, at_ns: u64) -> (PyTrace, PyTrace) {
+        let at = self.records.partition_point(|r| r.arrive_ns < at_ns);
         let (first, second) = self.records.split_at(at);
-        let rebased = second.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns - cut, ..*r }).collect();
-        Ok((self.derived(self.name.clone(), first.to_vec()), self.derived(self.name.clone(), rebased)))
+        let rebased = second.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns - at_ns, ..*r }).collect();
+        (self.derived(self.name.clone(), first.to_vec()), self.derived(self.name.clone(), rebased))
+    }
+
+    /// This trace, and from `at_ns` on the other one.
+    fn followed_by(&self, other: &PyTrace, at_ns: u64) -> PyResult<PyTrace> {
+        if self.records.last().is_some_and(|last| last.arrive_ns > at_ns) {
+            return Err(PyValueError::new_err(format!("{}: has records after {at_ns} ns", self.name)));
+        }
+        if other.records.last().is_some_and(|last| last.arrive_ns > linnet_trace::SPAN_MAX_NS.saturating_sub(at_ns)) {
+            return Err(PyValueError::new_err(format!("{} and {}: longer than 400 days", self.name, other.name)));
+        }
+        let later = other.records.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns + at_ns, ..*r });
+        Ok(self.derived(self.name.clone(), self.records.iter().copied().chain(later).collect()))
     }
 
     /// The trace at `factor` times its rate: times are divided by it. Latencies are dropped unless the factor is 1.

@@ -2,7 +2,8 @@
 """One experiment: train on the first part of the traces of a flash array in virtual time, and test on the rest.
 
 The order is that of a deployment. The baseline policy runs the training part, and each device's I/Os are logged. Then a
-model is fitted per device from its own log. Then every policy runs the test part, from the same preconditioned devices.
+model is fitted per device from its own log. Then every policy runs the test part, from the same preconditioned devices
+or, if the set-up says so, after it has run the training part.
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ class Setup:
     """Cost of a revoked read before it reaches the next replica."""
     writes_to_all: bool = False
     """Send writes to every replica instead of the stream's own device (the paper's set-up)."""
+    continued: bool = False
+    """The test part follows the training part in one run, of which only the test part is measured: the policy's
+    averages and the devices' queues are those of a system that runs. Otherwise each part starts with preconditioned
+    devices, and with averages and queues that are empty."""
     fit: FitSettings = field(default_factory=FitSettings)
     """Training; its ``train_share`` splits each trace by time."""
 
@@ -114,6 +119,11 @@ class Experiment:
         else:
             self.train_part = self.streams
             self.test_part = spread(test, setup.replicas)
+        self.warm_up_ns = 0
+        self.run_part = self.test_part
+        """What a policy runs; what arrives before ``warm_up_ns`` is not measured."""
+        if setup.continued:
+            self.run_part, self.warm_up_ns = joined(self.train_part, self.test_part)
         self.fitted: list[Fitted] = []
         self.profile_latency_ns: list[NDArray[np.uint64]] = []
         self._stop = threading.Event()
@@ -130,8 +140,13 @@ class Experiment:
         array gets no models, and policies do without, as the kernel target does when a model is missing
         (``spec/decision.md``, step 1).
         """
-        parts = (self.train_part, self.test_part)
-        logs, later = self._at_once("profiling", [(partial(self._log, part), part) for part in parts])
+        if self.setup.continued:
+            (whole,) = self._at_once("profiling", [(partial(self._log, self.run_part), self.run_part)])
+            halves = [log.split_at(self.warm_up_ns) for log in whole]
+            logs, later = [first for first, _ in halves], [second for _, second in halves]
+        else:
+            parts = (self.train_part, self.test_part)
+            logs, later = self._at_once("profiling", [(partial(self._log, part), part) for part in parts])
         self.profile_latency_ns = [np.sort(log.read_latencies()) for log in logs]
         without = _native.without_rows(logs, later)
         own = [device for device in range(len(logs)) if device not in without]
@@ -178,9 +193,9 @@ class Experiment:
         return self.array.run(part, "baseline", [], log=True, progress=self._guard(step), **self._array()).logs()
 
     def run(self, policy: str, step: Callable[[int], None] | None = None) -> Outcome:
-        """Run the test part under ``policy``."""
+        """Run the test part under ``policy``, after the training part if the set-up is ``continued``."""
         models = [f.model for f in self.fitted]
-        run = self.array.run(self.test_part, policy, models, progress=self._guard(step), **self._array())
+        run = self.array.run(self.run_part, policy, models, progress=self._guard(step), **self.run_settings())
         latency = run.latency_ns()
         latency.sort()
         row = {"trace": self.name, "preset": self.setup.preset, "policy": policy, "seed": self.setup.seed}
@@ -189,9 +204,9 @@ class Experiment:
         return Outcome(row | run.row(), latency)
 
     def probe(self, policy: str, probe_share: float) -> _native.Run:
-        """Run the test part with this probability of a sampled probe; ``probing()`` of the run has the estimates."""
+        """Run like :meth:`run` with this probability of a sampled probe; ``probing()`` of the run has the estimates."""
         models = [f.model for f in self.fitted]
-        return self.array.run(self.test_part, policy, models, probe_share=probe_share, **self._array())
+        return self.array.run(self.run_part, policy, models, probe_share=probe_share, **self.run_settings())
 
     def compare(self, chosen: Sequence[str] | None = None, workers: int = 2) -> list[Outcome]:
         """Run every policy of ``chosen`` (all by default), in the order given, except those of :meth:`left_out`."""
@@ -201,7 +216,7 @@ class Experiment:
             raise _native.PolicyError(f"{', '.join(absent)}: {absent[ORACLE]}")
         if not self.fitted:
             self.learn()
-        jobs = [(partial(self.run, name), self.test_part) for name in names]
+        jobs = [(partial(self.run, name), self.run_part) for name in names]
         return self._at_once(f"{len(names)} policies", jobs, workers)
 
     def _at_once(
@@ -244,6 +259,10 @@ class Experiment:
             return not self._stop.is_set()
 
         return report
+
+    def run_settings(self) -> dict[str, Any]:
+        """How :attr:`run_part` is run, as arguments of :meth:`linnet.Array.run`."""
+        return self._array() | {"warm_up_ns": self.warm_up_ns}
 
     def _array(self) -> dict[str, Any]:
         setup = self.setup
@@ -322,6 +341,13 @@ def spread(traces: Sequence[Trace], devices: int) -> list[Trace]:
         pieces = share + (i < more)
         slices += [trace] if pieces == 1 else trace.slices(pieces)
     return slices
+
+
+def joined(first: Sequence[Trace], second: Sequence[Trace]) -> tuple[list[Trace], int]:
+    """Each stream of one period followed by its stream of the next, and when that begins, in ns."""
+    lengths = (int(trace.columns()["arrive_ns"][-1]) for trace in first if len(trace))
+    begin_ns = max(lengths, default=0) + 1
+    return [own.followed_by(later, begin_ns) for own, later in zip(first, second, strict=True)], begin_ns
 
 
 def compare(

@@ -23,12 +23,12 @@ from linnet.traces import without_ties
 
 
 def row(trace: str, ratio: float, metric: str = "mean") -> dict[str, object]:
-    return {"trace": trace, "metric": metric, "ratio": ratio}
+    return {"trace": trace, "metric": metric, "ratio": ratio, "seed": 0}
 
 
 def test_reported_seeds_and_tuning_seeds_are_apart() -> None:
     assert not set(worth.reported_seeds(1_000)) & set(worth.split()["seeds"]["tuning"])
-    assert worth.reported_seeds(3) == [100, 101, 102]
+    assert worth.reported_seeds(3) == [100, 200, 300]
 
 
 def test_the_rules_have_no_model_and_the_rival_has_our_hedge_and_probe() -> None:
@@ -57,16 +57,31 @@ def test_cells_of_one_trace_do_not_narrow_the_interval() -> None:
     assert together["high95"] - together["low95"] > 2 * (apart["high95"] - apart["low95"])
 
 
-@pytest.mark.parametrize("sizes", [[1], [7], [3, 1, 5]])
-def test_an_interval_is_that_of_a_bootstrap_as_it_is_defined(sizes: list[int]) -> None:
-    logs = np.random.default_rng(3).normal(size=sum(sizes))
-    groups = np.split(np.random.default_rng(4).permutation(len(logs)), np.cumsum(sizes)[:-1])
-    chance = np.random.default_rng(0)
+def test_cells_of_one_seed_do_not_narrow_the_interval() -> None:
+    def width(seeds: int) -> float:
+        rows = [row(trace, 0.8 + 0.4 * (k % 2)) | {"seed": k % seeds} for trace in "abcd" for k in range(20)]
+        line = worth.summary(rows)[0]
+        return float(line["high95"] - line["low95"])
+
+    assert width(2) > 2 * width(20)
+
+
+def test_an_interval_is_that_of_a_bootstrap_over_traces_and_seeds() -> None:
+    chance = np.random.default_rng(3)
+    # Not every trace was run with every seed.
+    cells = [(trace, seed) for trace in "abc" for seed in range(4) if (trace, seed) != ("b", 2)] + [("c", 1)]
+    logs = chance.normal(size=len(cells))
+    low, high = worth.interval(logs, [trace for trace, _ in cells], [seed for _, seed in cells])
     means = []
-    for _ in range(worth.RESAMPLES):
-        drawn = chance.integers(len(groups), size=len(groups))
-        means.append(np.concatenate([logs[chance.choice(groups[k], size=len(groups[k]))] for k in drawn]).mean())
-    assert worth.interval(logs, groups) == tuple(np.exp(np.quantile(means, (0.025, 0.975))))
+    for _ in range(20_000):
+        traces, seeds = list(chance.choice(list("abc"), 3)), list(chance.integers(4, size=4))
+        times = [traces.count(trace) * seeds.count(seed) for trace, seed in cells]
+        if any(times):
+            means.append(np.average(logs, weights=times))
+    assert (low, high) == pytest.approx(tuple(np.exp(np.quantile(means, (0.025, 0.975)))), rel=0.08)
+    one = worth.interval(logs, ["a"] * len(cells), [7] * len(cells))
+    assert one[0] < float(np.exp(logs.mean())) < one[1]
+    assert worth.interval(logs[:1], ["a"], [7]) == pytest.approx((np.exp(logs[0]), np.exp(logs[0])))
 
 
 def test_ties_are_broken_by_a_hash_and_nothing_else_moves() -> None:

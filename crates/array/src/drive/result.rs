@@ -52,9 +52,9 @@ impl ReadLatencies {
 /// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunResult {
-    /// Latencies of reads as users saw them.
+    /// Latencies of reads as users saw them, of those that arrived after the warm-up.
     pub reads: ReadLatencies,
-    /// Counts.
+    /// Counts since the warm-up.
     pub counters: Counters,
     /// Hash of all inputs and outputs of the array, with their order and times.
     pub event_hash: u64,

@@ -217,3 +217,21 @@ fn streams_are_as_many_as_a_result_can_name() {
     let refused = run(&mut devices, &streams, &thresholds(&learned), policy, &options, &mut ());
     assert!(refused.expect_err("too many").to_string().contains("65535 streams"));
 }
+
+#[test]
+fn what_arrives_in_the_warm_up_is_served_and_in_no_result() {
+    // The tested device answers after 80 us, so the third read is still in flight when the warm-up ends.
+    let stream: Vec<IoRecord> =
+        (0..10).map(|n| record(n * 50_000, if n % 4 == 3 { Op::Write } else { Op::Read })).collect();
+    let go = |warm_up_ns| {
+        let config = Config { warm_up_ns, ..two_replicas() };
+        go("ewma-hedged", &mut [steady(80_000, 1), steady(80_000, 1)], &[&stream, &[]], config)
+    };
+    let (whole, part, none) = (go(0), go(150_001), go(450_001));
+    assert_eq!((whole.reads.latency_ns.len(), whole.counters.reads, whole.counters.writes), (8, 8, 2));
+    assert_eq!((part.counters.reads, part.counters.writes), (5, 1));
+    assert_eq!(part.reads.arrive_ns, whole.reads.arrive_ns[3..]);
+    assert_eq!(part.reads.latency_ns, whole.reads.latency_ns[3..]);
+    assert_eq!((part.counters.submits, part.log.clone(), part.event_hash), (6, whole.log, whole.event_hash));
+    assert_eq!((none.reads.latency_ns.len(), none.counters), (0, crate::Counters::default()));
+}

@@ -42,6 +42,7 @@ fn draw(seed: u64) -> Scenario {
         out_ns_max: 1_000_000 + chance.below(10_000_000),
         read_timeout_ns: 30_000_000 + chance.below(10_000_000),
         write_timeout_ns: 30_000_000 + chance.below(10_000_000),
+        warm_up_ns: 0,
         seed,
     };
     let networks: Vec<Option<Network>> = (0..count)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Binding of path scores: runs of an array under a path selector whose parts are switches.
 
+use linnet_array::Config;
 use linnet_study::{PathOptions, PathScores};
 use pyo3::prelude::*;
 
@@ -12,7 +13,7 @@ use crate::trace::PyTrace;
 /// Runs an array like `Array.run`, with reads sent by path scores. Raises PolicyError.
 #[pyfunction]
 #[pyo3(signature = (array, streams, *, cpus = 1, size_classes = false, sample_every = 1, in_flight = true,
-    shares = false, refresh_ns = 0, seed = 0, failover_ns = 15_000, writes_to_all = false))]
+    shares = false, refresh_ns = 0, seed = 0, failover_ns = 15_000, writes_to_all = false, warm_up_ns = 0))]
 #[allow(clippy::too_many_arguments)]
 pub fn scored_paths(
     py: Python<'_>,
@@ -27,8 +28,10 @@ pub fn scored_paths(
     seed: u64,
     failover_ns: u64,
     writes_to_all: bool,
+    warm_up_ns: u64,
 ) -> PyResult<PyRun> {
-    let setup = Setup::new(&streams, &[], array.config(seed, failover_ns, writes_to_all))?;
+    let config = Config { warm_up_ns, ..array.config(seed, failover_ns, writes_to_all) };
+    let setup = Setup::new(&streams, &[], config)?;
     let options = PathOptions { cpus: cpus.into(), size_classes, sample_every, in_flight, shares, refresh_ns };
     let policy = PathScores::new(options, array.count, seed);
     let (result, stats) =

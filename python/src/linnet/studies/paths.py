@@ -42,12 +42,8 @@ PEERS = ("nvme-queue-depth", "nvme-latency", "dm-hst", "md-raid1", "ewma-infligh
 
 def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
     """A row for each variant and peer on the test part of a cell."""
-    setup, array, streams = experiment.setup, experiment.array, experiment.test_part
-    common: dict[str, Any] = {
-        "seed": setup.seed,
-        "failover_ns": setup.failover_ns,
-        "writes_to_all": setup.writes_to_all,
-    }
+    setup, array, streams = experiment.setup, experiment.array, experiment.run_part
+    common = experiment.run_settings()
     runs = {name: scored_paths(array, streams, **options, **common) for name, options in VARIANTS.items()}
     runs |= {name: array.run(streams, name, [], **common) for name in PEERS}
     return [
@@ -78,13 +74,11 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     lines = []
     for variant in dict.fromkeys(row["variant"] for row in rows):
         own = [row for row in rows if row["variant"] == variant]
-        groups: dict[str, list[int]] = {}
-        for place, row in enumerate(own):
-            groups.setdefault(row["trace"], []).append(place)
+        traces, numbers = [row["trace"] for row in own], [row["seed"] for row in own]
         line: dict[str, Any] = {"variant": variant, "cells": len(own)}
         for metric in METRICS:
             logs = np.log([row[metric] / base[cell(row)][metric] for row in own])
-            low, high = interval(logs, [np.array(group) for group in groups.values()])
+            low, high = interval(logs, traces, numbers)
             short = metric.removesuffix("_us")
             line |= {short: float(np.exp(logs.mean())), f"{short}_low95": low, f"{short}_high95": high}
         lines.append(line)

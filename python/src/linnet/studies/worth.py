@@ -45,8 +45,8 @@ def split() -> dict[str, Any]:
 
 def reported_seeds(count: int) -> list[int]:
     """The first ``count`` seeds that nothing was tuned on."""
-    first = split()["seeds"]["reported_from"]
-    return list(range(first, first + count))
+    seeds = split()["seeds"]
+    return [seeds["reported_from"] + k * seeds["reported_step"] for k in range(count)]
 
 
 def rules() -> list[str]:
@@ -99,17 +99,13 @@ def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """For each metric: cells won by more than 5 %, lost by more than 2 %, and the geometric mean with its interval.
 
-    The interval holds 95 % of bootstrap samples. A sample draws traces with replacement, then cells of each: cells of
-    one trace are alike, and would make the interval too narrow if they were drawn one by one.
+    The interval is that of :func:`interval`.
     """
     lines = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
         own = [row for row in rows if row["metric"] == metric]
         ratios = np.array([row["ratio"] for row in own])
-        groups: dict[str, list[int]] = {}
-        for place, row in enumerate(own):
-            groups.setdefault(row["trace"], []).append(place)
-        low, high = interval(np.log(ratios), [np.array(group) for group in groups.values()])
+        low, high = interval(np.log(ratios), [row["trace"] for row in own], [row["seed"] for row in own])
         lines.append(
             {
                 "metric": metric,
@@ -124,18 +120,29 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return lines
 
 
-def interval(logs: NDArray[np.float64], groups: Sequence[NDArray[np.int64]]) -> tuple[float, float]:
-    """The geometric mean's 95 % interval, by a bootstrap over groups and over the members of each."""
+def interval(logs: NDArray[np.float64], traces: Sequence[str], seeds: Sequence[int]) -> tuple[float, float]:
+    """The geometric mean's 95 % interval, by a bootstrap over traces and seeds at once.
+
+    Cells of one trace are alike, and so are cells of one seed, which share drives. A sample draws traces and, apart
+    from them, seeds, both with replacement; a cell counts as often as its trace was drawn times as often as its seed
+    was (Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1, 2007). Cells of one trace and one seed are
+    drawn one by one.
+    """
     chance = np.random.default_rng(0)
-    own = [logs[group] for group in groups]
-    if len(own) == 1:
-        means = own[0][chance.integers(len(own[0]), size=(RESAMPLES, len(own[0])))].mean(axis=1)
+    trace_names, trace = np.unique(np.array(traces), return_inverse=True)
+    seed_names, seed = np.unique(np.array(seeds), return_inverse=True)
+    if len(trace_names) == len(seed_names) == 1:
+        means = logs[chance.integers(len(logs), size=(RESAMPLES, len(logs)))].mean(axis=1)
     else:
-        means = np.empty(RESAMPLES)
-        for sample in range(RESAMPLES):
-            drawn = chance.integers(len(own), size=len(own))
-            # As ``chance.choice`` draws them, without its checks.
-            parts = [own[k][chance.integers(len(own[k]), size=len(own[k]))] for k in drawn]
-            means[sample] = np.concatenate(parts).mean()
+        sums, counts = (np.zeros((len(trace_names), len(seed_names))) for _ in range(2))
+        np.add.at(sums, (trace, seed), logs)
+        np.add.at(counts, (trace, seed), 1)
+        of_traces, of_seeds = (
+            chance.multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(float)
+            for count in (len(trace_names), len(seed_names))
+        )
+        total, cells = (np.einsum("rt,ts,rs->r", of_traces, table, of_seeds) for table in (sums, counts))
+        # A sample may have only seeds that its traces were not run with.
+        means = total[cells > 0] / cells[cells > 0]
     low, high = np.exp(np.quantile(means, (0.025, 0.975)))
     return float(low), float(high)

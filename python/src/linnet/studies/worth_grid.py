@@ -78,12 +78,13 @@ class Cell:
             "asked_rate": self.rate,
             "ios": self.ios,
             "seconds": None if self.ios else self.seconds,
+            "continued": self.setup.continued,
         }
 
 
 def worth_setup(preset: str, replicas: int, seed: int, writes_to_all: bool) -> Setup:
     """The set-up of a cell. No compared policy asks the network of LinnOS, so one pass over its rows is enough."""
-    return Setup(preset, replicas, seed, writes_to_all=writes_to_all, fit=FitSettings(epochs=1))
+    return Setup(preset, replicas, seed, writes_to_all=writes_to_all, continued=True, fit=FitSettings(epochs=1))
 
 
 def every_cell(folder: Path, seeds: int, writes_to_all: bool, ios: int = IOS) -> tuple[list[Cell], list[str]]:
