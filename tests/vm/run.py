@@ -98,6 +98,19 @@ def read_case(path: Path) -> Case:
     return Case(path, **values)  # type: ignore[arg-type]
 
 
+def asked_cases(cases: list[Case], names: list[str]) -> list[Case]:
+    """The cases of these names or patterns; of ``NAME@KERNEL`` on that kernel alone."""
+    asked = []
+    for case in cases:
+        wanted = [kernel for name, _, kernel in (n.partition("@") for n in names) if case.path.match(f"{name}.sh")]
+        if "" in wanted:
+            asked.append(case)
+        elif wanted:
+            kernels = [k for k in wanted if not case.kernels or k in case.kernels]
+            asked.append(replace(case, kernels=tuple(kernels)))
+    return asked
+
+
 class Boot:
     """One machine that runs some cases of one kernel; booted again after a case that crashed it."""
 
@@ -317,7 +330,9 @@ def show(result: Result) -> None:
 def main() -> int:
     """Run the requested cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", action="append", default=[], help="only this case (a name or a pattern like fs-*)")
+    parser.add_argument(
+        "--case", action="append", default=[], help="only this case (a name or a pattern like fs-*, also NAME@KERNEL)"
+    )
     parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1, 6.12 or 6.1-debug")
     parser.add_argument("--jobs", type=int, default=2, help="machines at the same time")
     parser.add_argument("--slow", action="store_true", help="also the cases that take long")
@@ -331,7 +346,7 @@ def main() -> int:
     except CaseError as error:
         print(error, file=sys.stderr)
         return 2
-    asked = [c for c in cases if any(c.path.match(f"{name}.sh") for name in args.case)]
+    asked = asked_cases(cases, args.case)
     if args.case and not asked:
         print(f"no case is called {', '.join(args.case)}; --list shows them", file=sys.stderr)
         return 2
