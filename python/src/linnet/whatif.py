@@ -108,8 +108,10 @@ Rows = dict[str, dict[str, Any]]
 def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = None, seeds: int = SEEDS) -> Verdict:
     """Run an overview of policies on the preset most like the traces, and the short list at each share and seed.
 
-    ``setup.preset`` may be empty. Then it is chosen among those that were fitted to recorded drives.
+    ``setup.preset`` may be empty. Then it is chosen among those that were fitted to recorded drives. Each policy is
+    tested after it has run the training part, as on a system that runs.
     """
+    setup = replace(setup, continued=True)
     notes: list[str] = []
     factor = None
     if not setup.preset:

@@ -72,6 +72,13 @@ def compare_command(
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.", min=1)] = FitSettings.epochs,
     writes: WritesTo = Writes.all,
     writes_to_all: Annotated[bool, typer.Option("--writes-to-all", hidden=True)] = False,
+    continued: Annotated[
+        bool,
+        typer.Option(
+            "--continued",
+            help="Test each policy after it has run the training part, as on a system that runs.",
+        ),
+    ] = False,
     report: Report = None,
     format: Format = None,
     seed: Seed = 0,
@@ -79,7 +86,8 @@ def compare_command(
 ) -> None:
     """Compare admission policies on a flash array in virtual time, driven by traces.
 
-    The first half of each trace is for training; every policy then runs the second half. A workload is generated as two
+    The first half of each trace is for training; every policy then runs the second half, on drives as they were before
+    the first. A workload is generated as two
     busy periods, one for each purpose. If there are fewer traces than replicas, each trace is cut into equal time
     slices, one per device.
 
@@ -100,6 +108,7 @@ def compare_command(
             seed=seed,
             device_wide_share=share,
             writes_to_all=writes_to_all or writes is Writes.all,
+            continued=continued,
             fit=FitSettings(epochs=epochs),
         )
         inputs: list[tuple[str | None, list[Trace], list[Trace] | None]] = []
