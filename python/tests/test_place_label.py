@@ -238,6 +238,8 @@ def test_bad_plans_and_loads_are_refused(tmp_path):
         (Plan(workloads=5), "5 workloads"),
         (Plan(drive="sata", share=(0.0, 0.1)), "share"),
         (Plan(drive="970-evo"), "peak bandwidth"),
+        (Plan(drive="970-evo", peak=0.0), "peak 0"),
+        (Plan(peak=float("nan")), "peak nan"),
         (Plan(seconds=0.0), "0.0 s"),
     ]:
         with pytest.raises(TenantError, match=problem):

@@ -84,6 +84,8 @@ class Plan:
             raise TenantError(f"share {self.share[0]}-{self.share[1]}: give 0 to 10, the least first")
         if not 0.01 <= self.seconds <= 3600 or not 0 <= (self.warm_s or 0) <= 3600:
             raise TenantError(f"{self.seconds} s after {self.warm_s} s: give 0.01 to 3600 s after 0 to 3600 s")
+        if self.peak is not None and not 0 < self.peak < float("inf"):
+            raise TenantError(f"peak {self.peak:g}: give the drive's bandwidth in bytes per second, above 0")
         if self.peak is None and self.drive not in PEAKS:
             raise TenantError(f"drive {self.drive}: give its peak bandwidth; it is known for {', '.join(PEAKS)}")
 
