@@ -102,6 +102,10 @@ def test_compare_has_the_promised_rows_and_repeats_to_the_byte(linnet, small_dri
     assert [row["policy"] for row in rows] == ["baseline", "linnos+hl", "oracle"]
     assert all(set(row) >= ROW for row in rows)
     assert linnet(*command).stdout == first.stdout
+    found = json.loads(linnet(*command, "--continued").stdout)
+    assert found["parameters"][0]["continued"] and not json.loads(first.stdout)["parameters"][0]["continued"]
+    assert [row["reads"] for row in found["rows"]] == [row["reads"] for row in rows]
+    assert found["rows"][0]["mean_us"] != rows[0]["mean_us"]
 
 
 def test_wrong_input_is_one_clear_error(linnet, file: Path, tmp_path: Path) -> None:
