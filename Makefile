@@ -78,6 +78,7 @@ test-slow: slow-replay slow-python slow-rust slow-studies   ## tests that take a
 
 slow-replay: tools
 	@$(MAKE) --no-print-directory -C kernel/stub replay
+	@$(MAKE) --no-print-directory -C kernel/stub/tune check
 
 slow-python: build
 	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests --ignore python/tests/studies -m slow

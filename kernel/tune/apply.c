@@ -4,10 +4,11 @@
  * so it is set just before. Every value that was set is noted with the one before, and put back when the module goes.
  *
  * An entry of `changes` exists only while its struct file does: __fput removes it, before the file can be freed.
- * changes_lock covers the table, what an entry says, and all writing to ra_pages: while it is held, an entry that is in
- * the table has a live file, because __fput waits for the lock.
+ * changes_lock covers the table, what an entry says, and our writing to ra_pages: while it is held, an entry that is in
+ * the table has a live file, because __fput waits for the lock. Owners write to ra_pages without it.
  */
 #include <linux/backing-dev.h>
+#include <linux/build_bug.h>
 #include <linux/fcntl.h>
 #include <linux/hash.h>
 #include <linux/rculist.h>
@@ -64,8 +65,12 @@ static bool owner_decides(const struct file *open, u32 pages)
 
 static struct tune_change *note(struct file *open, u32 pages)
 {
-	struct tune_change *change = kzalloc(sizeof(*change), GFP_NOWAIT | __GFP_NOWARN), *there;
+	struct tune_change *change, *there;
 
+	/* A file without a reference has passed the hook that would remove its entry. */
+	if (READ_ONCE(count) >= TUNE_TABLE_MAX || file_count(open) == 0)
+		return NULL;
+	change = kzalloc(sizeof(*change), GFP_NOWAIT | __GFP_NOWARN);
 	if (!change)
 		return NULL;
 	change->open = open;
@@ -83,11 +88,23 @@ static struct tune_change *note(struct file *open, u32 pages)
 	return there;
 }
 
-static void set(struct tune_change *change, u32 pages)
+/* With changes_lock held. False, and nothing is changed, where the value is no longer ours: the owner has set it. */
+static bool set(struct tune_change *change, u32 pages)
 {
-	WRITE_ONCE(change->open->f_ra.ra_pages, pages);
-	change->set_pages = pages;
+	u32 ours = change->set_pages;
+
+	/*
+	 * Between the last fput and __fput the entry is still there, and from 6.12 on the work that ends the file uses memory
+	 * of f_ra: not that of ra_pages.
+	 */
+	BUILD_BUG_ON(offsetof(struct file_ra_state, ra_pages) < sizeof(struct callback_head));
+	if (cmpxchg(&change->open->f_ra.ra_pages, ours, pages) != ours)
+		return false;
+	if (pages == ours)
+		return true;
+	WRITE_ONCE(change->set_pages, pages);
 	atomic64_inc(pages == change->own_pages ? &tune_counters.restored : &tune_counters.changed);
+	return true;
 }
 
 /* With changes_lock held. */
@@ -99,11 +116,21 @@ static void leave(struct tune_change *change)
 	atomic64_inc(&tune_counters.left);
 }
 
+/*
+ * The value for an open file that had `own`. The target was decided for the value of the file's first reader. An open
+ * file that was further that way from the start keeps its own: the device's value may have changed in between.
+ */
+static u32 value_for(const struct tune_file *file, u32 target, u32 own)
+{
+	return target > READ_ONCE(file->own_pages) ? max(target, own) : min(target, own);
+}
+
 void tune_apply(struct file *open, struct tune_file *file, bool advised)
 {
-	u32 have = READ_ONCE(open->f_ra.ra_pages);
-	u32 want = READ_ONCE(tune_dry_run) ? 0 : READ_ONCE(file->target_pages);
+	u32 have = READ_ONCE(open->f_ra.ra_pages), pages;
+	u32 want = !file || READ_ONCE(tune_dry_run) ? 0 : READ_ONCE(file->target_pages);
 	struct tune_change *change;
+	bool hands_off;
 
 	if ((have == want && !advised) || (want == 0 && READ_ONCE(count) == 0))
 		goto seen;
@@ -115,32 +142,29 @@ void tune_apply(struct file *open, struct tune_file *file, bool advised)
 			atomic64_inc(&tune_counters.advised);
 			return;
 		}
+		if (value_for(file, want, have) == have && !advised)
+			goto seen;
 		change = note(open, have);
 		if (!change) {
-			atomic64_inc(&tune_counters.lost);
+			this_cpu_inc(tune_events.lost);
 			return;
 		}
 	}
 	if (READ_ONCE(change->left))
 		return;
-	raw_spin_lock(&changes_lock);
-	if (open->f_ra.ra_pages != change->set_pages) {
-		leave(change);
-	} else if (!change->left) {
-		bool hands_off = advised || mode_advised(open);
-		u32 pages = want && !hands_off ? want : change->own_pages;
-
-		if (change->set_pages != pages)
-			set(change, pages);
+	hands_off = advised || mode_advised(open);
+	pages = want && !hands_off ? value_for(file, want, change->own_pages) : change->own_pages;
+	if (hands_off || have != pages || READ_ONCE(change->set_pages) != pages) {
+		raw_spin_lock(&changes_lock);
 		/* A mapping with advice shares the value of its open file with read(). */
-		if (hands_off)
+		if (!change->left && (!set(change, pages) || hands_off))
 			leave(change);
+		raw_spin_unlock(&changes_lock);
 	}
-	raw_spin_unlock(&changes_lock);
 	have = change->own_pages;
 seen:
 	/* The worker takes decisions from the value that the first open file began with. */
-	if (!READ_ONCE(file->own_pages) && !owner_decides(open, have))
+	if (file && !READ_ONCE(file->own_pages) && !owner_decides(open, have))
 		WRITE_ONCE(file->own_pages, have);
 }
 
@@ -172,7 +196,7 @@ void tune_apply_restore(void)
 		/* What is found with changes_lock held is alive. */
 		raw_spin_lock(&changes_lock);
 		hlist_for_each_entry(change, &changes[b], node)
-			if (change->open->f_ra.ra_pages == change->set_pages && change->set_pages != change->own_pages)
+			if (!change->left)
 				set(change, change->own_pages);
 		raw_spin_unlock(&changes_lock);
 	}

@@ -27,7 +27,7 @@ static u64 decided;
 void tune_decide_wake(void)
 {
 	if (!test_bit(0, &awake) && !test_and_set_bit(0, &awake))
-		queue_delayed_work(queue, &looking, msecs_to_jiffies(clamp(READ_ONCE(tune_interval_ms), 10u, 10000u)));
+		queue_delayed_work(queue, &looking, msecs_to_jiffies(READ_ONCE(tune_interval_ms)));
 }
 
 /* Moves the counts of all readers into the window. What they remember of their place stays. */
@@ -85,24 +85,27 @@ static void carry_out(struct tune_file *file, u64 now, u32 reading, const char *
 
 static void decide(struct tune_file *file, u64 now)
 {
-	u32 own_kib = READ_ONCE(file->own_pages) * KIB_PER_PAGE;
+	u32 own_kib = min_t(u64, (u64)READ_ONCE(file->own_pages) * KIB_PER_PAGE, U32_MAX);
 	struct linnet_readahead_verdict verdict = {};
 	struct linnet_proposal proposal;
 	const char *by;
 	bool says;
 
-	if (!file->governed) {
-		/* Without readahead there is nothing to decide on: all was in memory. */
-		if (own_kib == 0)
-			return;
+	if (!file->governed && own_kib > 0) {
 		linnet_governor_init(&file->governor, now, own_kib);
 		file->governed = true;
 	}
 	take_counts(file);
+	/* Without readahead there is nothing to decide on: all was in memory. That says nothing of reads to come. */
+	if (!file->governed) {
+		memset(&file->governor.window, 0, sizeof(file->governor.window));
+		return;
+	}
 	linnet_pattern_of(&file->governor.window, 1, &file->pattern);
 	says = verdict_of(&file->pattern, &verdict, &by);
 	linnet_governor_step(&file->governor, now, &file->pattern, says ? &verdict : NULL, &proposal);
-	if (file->governor.began_ns == now) {
+	/* The window has ended. */
+	if (file->pattern.accesses > 0 && file->governor.window.accesses == 0) {
 		atomic64_inc(&tune_counters.windows);
 		tune_model_learn(&file->pattern);
 	}
@@ -175,7 +178,7 @@ void tune_decide_show(struct seq_file *out)
 int tune_decide_start(void)
 {
 	linnet_rule_init(&rule);
-	queue = alloc_workqueue("linnet_tune", WQ_UNBOUND | WQ_MEM_RECLAIM, 1);
+	queue = alloc_workqueue("linnet_tune", WQ_UNBOUND, 1);
 	return queue ? 0 : -ENOMEM;
 }
 

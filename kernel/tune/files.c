@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * State of each file that is read. Hooks add files; the worker alone removes them, so it may walk the list without a
- * lock. A file is known by device, inode number and generation: a number that is used again is another file.
+ * lock. A file is known by device, inode number and generation: a number that is used again is another file. On btrfs
+ * that is not enough: subvolumes have a device together and count alike, and a snapshot has its origin's generations, too.
+ * There a file is known by its inode in memory as well, and only while it has that.
  *
  * Hooks use no rhashtable: before 6.3 its locks end with local_bh_enable(), which may run softirqs for long, here with
  * preemption disabled and, in apply.c, a spinlock held.
  */
+#include <linux/hash.h>
 #include <linux/jhash.h>
+#include <linux/ktime.h>
+#include <linux/magic.h>
 #include <linux/rculist.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -51,6 +56,7 @@ static struct tune_file *add(const struct tune_key *key)
 	if (!file)
 		goto lost;
 	file->key = *key;
+	file->read_at_ns = ktime_get_ns(); /* so that it is not taken for one that was not read for long */
 	for (s = 0; s < TUNE_SHARDS; s++)
 		raw_spin_lock_init(&file->shards[s].lock);
 	raw_spin_lock(&list_lock);
@@ -65,7 +71,7 @@ static struct tune_file *add(const struct tune_key *key)
 		kmem_cache_free(cache, file);
 	return there ? there : file;
 lost:
-	atomic64_inc(&tune_counters.lost);
+	this_cpu_inc(tune_events.lost);
 	tune_decide_wake(); /* makes room */
 	return NULL;
 }
@@ -80,6 +86,8 @@ struct tune_file *tune_file_of(const struct inode *inode, bool create)
 	key.inode = inode->i_ino;
 	key.dev = inode->i_sb->s_dev;
 	key.generation = inode->i_generation;
+	if (inode->i_sb->s_magic == BTRFS_SUPER_MAGIC)
+		key.generation ^= hash_ptr(inode, 32);
 	file = find(&key);
 	return file || !create ? file : add(&key);
 }
@@ -95,7 +103,7 @@ struct tune_shard *tune_shard_lock(struct tune_file *file)
 void tune_shard_unlock(struct tune_file *file, struct tune_shard *shard)
 {
 	raw_spin_unlock(&shard->lock);
-	atomic64_inc(&tune_counters.events);
+	this_cpu_inc(tune_events.counted);
 	if (!test_bit(TUNE_ACTIVE, &file->flags)) {
 		set_bit(TUNE_ACTIVE, &file->flags);
 		tune_decide_wake();

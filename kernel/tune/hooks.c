@@ -6,8 +6,13 @@
  *
  * A kprobe at the entry of a function is an ftrace hook on kernels of distributions. Where it is a breakpoint, its handler
  * runs as in an NMI, and may neither allocate nor take a lock: then it is not attached.
+ *
+ * An administrator can turn all kprobes off while they are attached (kernel.ftrace_enabled, debugfs' kprobes/enabled).
+ * Then nothing is set. But the end of an open file must never be missed: what apply.c notes of it would outlive it. For
+ * that there is a permanent hook of ftrace, which stays on.
  */
 #define pr_fmt(fmt) "linnet_tune: " fmt
+#include <linux/ftrace.h>
 #include <linux/kprobes.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
@@ -19,6 +24,9 @@
 /* Hooks allocate and lock with preemption disabled, which such a kernel does not allow. */
 #ifdef CONFIG_PREEMPT_RT
 #error "linnet_tune does not run on kernels with CONFIG_PREEMPT_RT"
+#endif
+#ifndef CONFIG_DYNAMIC_FTRACE_WITH_REGS
+#error "linnet_tune needs CONFIG_FUNCTION_TRACER and CONFIG_DYNAMIC_FTRACE"
 #endif
 
 /* ---- what is demanded and brought ---- */
@@ -35,7 +43,8 @@ static void observe(const struct inode *inode, enum event event, u64 start, u64 
 	struct tune_file *file;
 
 	rcu_read_lock();
-	file = tune_file_of(inode, true);
+	/* Pages that are written come, too. So they do not begin a file's state: a demand does, or readahead for one. */
+	file = tune_file_of(inode, event != EVENT_ADD);
 	if (!file)
 		goto out;
 	shard = tune_shard_lock(file);
@@ -109,20 +118,28 @@ static int enter_map_pages(struct kprobe *probe, struct pt_regs *regs)
 
 /* ---- where values are set ---- */
 
+/* Whoever makes a file chooses its name: what could look like another column or line of debugfs is replaced. */
+static void take_name(struct tune_file *file, struct file *open)
+{
+	char *c;
+
+	snprintf(file->name, sizeof(file->name), "%pD", open);
+	for (c = file->name; *c; c++)
+		if ((unsigned char)*c <= ' ' || *c == 0x7f)
+			*c = '?';
+	smp_mb__before_atomic(); /* the name before the bit: tune_file_name */
+	set_bit(TUNE_NAME_READY, &file->flags);
+}
+
 static void before_readahead(struct file *open, bool advised)
 {
 	struct tune_file *file;
 
 	rcu_read_lock();
 	file = tune_file_of(open->f_mapping->host, true);
-	if (file) {
-		if (!test_bit(TUNE_NAMED, &file->flags) && !test_and_set_bit(TUNE_NAMED, &file->flags)) {
-			snprintf(file->name, sizeof(file->name), "%pD", open);
-			smp_mb__before_atomic(); /* the name before the bit: tune_file_name */
-			set_bit(TUNE_NAME_READY, &file->flags);
-		}
-		tune_apply(open, file, advised);
-	}
+	if (file && !test_bit(TUNE_NAMED, &file->flags) && !test_and_set_bit(TUNE_NAMED, &file->flags))
+		take_name(file, open);
+	tune_apply(open, file, advised);
 	rcu_read_unlock();
 }
 
@@ -150,10 +167,33 @@ static int enter_fault(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
-static int enter_fput(struct kprobe *probe, struct pt_regs *regs)
+/* ---- where open files end ---- */
+
+static void notrace enter_fput(unsigned long at, unsigned long from, struct ftrace_ops *ops, struct ftrace_regs *entry)
 {
-	tune_apply_forget((struct file *)regs_get_kernel_argument(regs, 0));
-	return 0;
+	tune_apply_forget((struct file *)regs_get_kernel_argument(ftrace_get_regs(entry), 0));
+}
+
+/* Permanent: it cannot be attached while ftrace is off, and ftrace cannot be turned off while it is attached. */
+static struct ftrace_ops fput_hook = {
+	.func = enter_fput,
+	.flags = FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_PERMANENT,
+};
+static bool fput_hooked;
+
+static int hook_fput(void)
+{
+	unsigned char name[] = "__fput";
+	int error = ftrace_set_filter(&fput_hook, name, sizeof(name) - 1, 1);
+
+	if (!error)
+		error = register_ftrace_function(&fput_hook);
+	if (error) {
+		ftrace_free_filter(&fput_hook);
+		pr_err("cannot attach to __fput (%d); needs CONFIG_FUNCTION_TRACER and kernel.ftrace_enabled=1\n", error);
+	}
+	fput_hooked = error == 0;
+	return error;
 }
 
 /* ---- finding, attaching ---- */
@@ -182,8 +222,6 @@ struct entry {
 };
 
 static struct entry entries[] = {
-	/* The first attached and the last to go: without it, an open file could end unseen. */
-	{ .probe = { .symbol_name = "__fput", .pre_handler = enter_fput }, -1, true },
 	{ .probe = { .symbol_name = "filemap_read", .pre_handler = enter_read }, TRACE_READ, true },
 	{ .probe = { .symbol_name = "filemap_map_pages", .pre_handler = enter_map_pages }, TRACE_MAP, true },
 	{ .probe = { .symbol_name = "filemap_fault", .pre_handler = enter_fault }, -1, true },
@@ -202,8 +240,11 @@ static void find(struct tracepoint *point, void *unused)
 
 int tune_hooks_start(void)
 {
-	int error, i;
+	/* The first attached and the last to go: without it, an open file could end unseen. */
+	int error = hook_fput(), i;
 
+	if (error)
+		return error;
 	for_each_kernel_tracepoint(find, NULL);
 	fault_is_traced = traces[TRACE_FAULT].found;
 	for (i = 0; i < ARRAY_SIZE(entries); i++) {
@@ -247,27 +288,30 @@ void tune_hooks_stop(void)
 	for (i = 0; i < ARRAY_SIZE(traces); i++)
 		if (traces[i].attached)
 			tracepoint_probe_unregister(traces[i].found, traces[i].call, NULL);
-	for (i = ARRAY_SIZE(entries) - 1; i > 0; i--)
+	for (i = 0; i < ARRAY_SIZE(entries); i++)
 		if (entries[i].attached)
 			unregister_kprobe(&entries[i].probe);
 	for (i = 0; i < ARRAY_SIZE(traces); i++)
 		traces[i].attached = false;
-	for (i = 1; i < ARRAY_SIZE(entries); i++)
+	for (i = 0; i < ARRAY_SIZE(entries); i++)
 		entries[i].attached = false;
 	tracepoint_synchronize_unregister();
 }
 
 void tune_hooks_end(void)
 {
-	if (entries[0].attached)
-		unregister_kprobe(&entries[0].probe);
-	entries[0].attached = false;
+	if (!fput_hooked)
+		return;
+	unregister_ftrace_function(&fput_hook);
+	ftrace_free_filter(&fput_hook);
+	fput_hooked = false;
 }
 
 void tune_hooks_show(struct seq_file *out)
 {
 	int i;
 
+	seq_puts(out, "ftrace __fput\n");
 	for (i = 0; i < ARRAY_SIZE(traces); i++)
 		if (traces[i].attached)
 			seq_printf(out, "tracepoint %s\n", traces[i].name);

@@ -4,7 +4,7 @@
  * (readahead.h, tune.h); this module has hooks, locks and lifetimes.
  *
  *   main.c      load and unload, parameters
- *   hooks.c     tracepoints and kprobes, found by name
+ *   hooks.c     tracepoints, kprobes and a hook of ftrace, found by name
  *   files.c     state of each file that is read: struct tune_file, by device, inode number and generation
  *   apply.c     the value of each open file: struct tune_change, by struct file
  *   decide.c    the worker: takes the counts of each file and proposes changes
@@ -19,6 +19,7 @@
  *   changes_lock      raw (apply.c); values that we set. Innermost.
  *   list_lock         raw (files.c); adding to and removing from the list of files. Innermost.
  *   tune_lock         mutex (decide.c); governors, the model and the log of decisions: the worker, parameters, debugfs.
+ *   load_lock         mutex (model.c); one model is loaded at a time. Outermost.
  */
 #ifndef LINNET_TUNE_MODULE_H
 #define LINNET_TUNE_MODULE_H
@@ -29,6 +30,7 @@
 #include <linux/list.h>
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
+#include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
@@ -38,7 +40,8 @@
 
 #define TUNE_SHARDS 4 /* readers of a file that are told apart, by thread */
 #define TUNE_NAME 40
-#define TUNE_HASH_BITS 10
+#define TUNE_HASH_BITS 12
+#define TUNE_TABLE_MAX (16 << TUNE_HASH_BITS) /* hooks look here at each read and each close: chains must stay short */
 #define TUNE_LOG 256  /* decisions kept for debugfs, a power of two */
 
 struct tune_key {
@@ -85,10 +88,14 @@ struct tune_decision {
 	bool dry;
 };
 
+/* Counted at each event, so every CPU has its own: one for all would be fought over at each read. */
+struct tune_events {
+	u64 counted;
+	u64 lost; /* that found no room or memory for their file */
+};
+
 /* Counters since the module was loaded. */
 struct tune_counters {
-	atomic64_t events;    /* that were counted */
-	atomic64_t lost;      /* that found no room or memory for their file */
 	atomic64_t windows;   /* that were decided on */
 	atomic64_t decisions;
 	atomic64_t rollbacks;
@@ -102,6 +109,7 @@ struct tune_counters {
 	atomic64_t refused;   /* rows that could not be learned */
 };
 
+DECLARE_PER_CPU(struct tune_events, tune_events);
 extern struct tune_counters tune_counters;
 extern struct mutex tune_lock;
 extern bool tune_dry_run;
@@ -134,7 +142,8 @@ unsigned int tune_file_count(void);
 
 /* apply.c */
 /*
- * Before the readahead code uses the value of an open file. `advised`: the mapping that is read has advice of its own.
+ * Before the readahead code uses the value of an open file. `file` is NULL where its file is not tuned: then it gets
+ * its own value back. `advised`: the mapping that is read has advice of its own. Call it under rcu_read_lock.
  */
 void tune_apply(struct file *open, struct tune_file *file, bool advised);
 /* An open file ends. */
@@ -151,15 +160,18 @@ void tune_decide_end(void);
 void tune_decide_wake(void);
 void tune_decide_show(struct seq_file *out);
 
-/* model.c. Start and end take tune_lock; the others are called under it. */
+/* model.c. Start and end take locks; the others are called under tune_lock. */
 int tune_model_start(void);
 void tune_model_end(void);
 /* Returns 1 and the value, or 0 without a model, or where it fails or is less sure than the floor in its file. */
 int tune_model_decide(const struct linnet_pattern *pattern, u32 *kib, u32 *confidence_ppm);
 void tune_model_learn(const struct linnet_pattern *pattern);
 void tune_model_show(struct seq_file *out);
-/* The model as a file, as it is now, to be freed by kvfree; NULL without a model or memory. */
-void *tune_model_bytes(size_t *size);
+/*
+ * The model as a file, as it is now, to be freed by kvfree; both stay as they are without a model. -ERANGE where no file
+ * can hold what was learned.
+ */
+int tune_model_bytes(void **bytes, size_t *size);
 extern const struct kernel_param_ops tune_model_ops, tune_learn_ops;
 
 /* devices.c */
@@ -167,6 +179,8 @@ bool tune_device_wanted(const struct super_block *sb);
 extern const struct kernel_param_ops tune_devices_ops;
 
 /* status.c */
+/* Those of all CPUs. */
+void tune_events_sum(struct tune_events *sum);
 void tune_status_start(void);
 void tune_status_end(void);
 extern const char *const tune_readings[LINNET_READINGS + 1];

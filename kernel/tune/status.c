@@ -9,11 +9,24 @@ const char *const tune_readings[LINNET_READINGS + 1] = { "random", "runs", "sequ
 
 static struct dentry *folder;
 
+void tune_events_sum(struct tune_events *sum)
+{
+	int cpu;
+
+	*sum = (struct tune_events){};
+	for_each_possible_cpu(cpu) {
+		sum->counted += READ_ONCE(per_cpu(tune_events, cpu).counted);
+		sum->lost += READ_ONCE(per_cpu(tune_events, cpu).lost);
+	}
+}
+
 static int status_show(struct seq_file *out, void *unused)
 {
+	struct tune_events sum;
+
+	tune_events_sum(&sum);
+	seq_printf(out, "events %llu\nlost %llu\n", sum.counted, sum.lost);
 #define COUNTER(name) seq_printf(out, #name " %lld\n", (long long)atomic64_read(&tune_counters.name))
-	COUNTER(events);
-	COUNTER(lost);
 	COUNTER(windows);
 	COUNTER(decisions);
 	COUNTER(rollbacks);
@@ -73,12 +86,17 @@ struct snapshot {
 static int model_open(struct inode *inode, struct file *file)
 {
 	struct snapshot *snapshot = kzalloc(sizeof(*snapshot), GFP_KERNEL);
+	int error;
 
 	if (!snapshot)
 		return -ENOMEM;
 	mutex_lock(&tune_lock);
-	snapshot->bytes = tune_model_bytes(&snapshot->size);
+	error = tune_model_bytes(&snapshot->bytes, &snapshot->size);
 	mutex_unlock(&tune_lock);
+	if (error) {
+		kfree(snapshot);
+		return error;
+	}
 	file->private_data = snapshot;
 	return 0;
 }

@@ -5,7 +5,7 @@
 static struct backing_dev_info bdi = { DEVICE_PAGES };
 static struct gendisk disk = { MKDEV(8, 0) };
 static struct block_device whole = { &disk };
-struct super_block stub_disk = { MKDEV(8, 1), &bdi, &whole };
+struct super_block stub_disk = { .s_dev = MKDEV(8, 1), .s_bdi = &bdi, .s_bdev = &whole };
 
 void stub_file_init(struct stub_file *file, unsigned long inode, unsigned long pages)
 {
@@ -28,15 +28,13 @@ struct file *stub_open_file(struct stub_file *file, const char *name)
 
 void stub_close(struct file *open)
 {
-	stub_kprobe("__fput", (unsigned long)open, 0, 0);
+	stub_ftrace("__fput", (unsigned long)open);
 	free(open);
 }
 
-/* As many pages as the open file's value says, once the hook has had its chance to set it. */
-static unsigned int bring(struct file *open, pgoff_t at, unsigned int least)
+void stub_write(struct file *open, pgoff_t at, unsigned int pages)
 {
 	struct stub_file *file = container_of(open->f_mapping, struct stub_file, mapping);
-	unsigned int pages = max(READ_ONCE(open->f_ra.ra_pages), least);
 	void (*added)(void *, struct folio *);
 
 	rcu_read_lock();
@@ -49,6 +47,14 @@ static unsigned int bring(struct file *open, pgoff_t at, unsigned int least)
 	rcu_read_unlock();
 	WRITE_ONCE(file->from, at);
 	WRITE_ONCE(file->to, at + pages);
+}
+
+/* As many pages as the open file's value says, once the hook has had its chance to set it. */
+static unsigned int bring(struct file *open, pgoff_t at, unsigned int least)
+{
+	unsigned int pages = max(READ_ONCE(open->f_ra.ra_pages), least);
+
+	stub_write(open, at, pages);
 	return pages;
 }
 

@@ -24,6 +24,8 @@ void stub_close(struct file *open);
 unsigned int stub_read(struct file *open, pgoff_t at, unsigned int pages);
 /* The same for a touch of a mapping with these flags. */
 unsigned int stub_touch(struct file *open, pgoff_t at, unsigned long vm_flags);
+/* write: pages come, and nobody demands them. */
+void stub_write(struct file *open, pgoff_t at, unsigned int pages);
 /* The demand alone, of pages that are in memory. */
 void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages);
 

@@ -38,8 +38,12 @@ typedef unsigned int gfp_t;
 #define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
+#define min_t(type, a, b) min((type)(a), (type)(b))
 #define max_t(type, a, b) max((type)(a), (type)(b))
 #define clamp(x, low, high) min(max(x, low), high)
+#define U32_MAX UINT32_MAX
+#define BUILD_BUG_ON(wrong) ((void)0) /* they are about Linux's own structures */
+#define notrace
 #define IS_ERR(p) ((uintptr_t)(p) >= (uintptr_t)-4095)
 #define PAGE_SHIFT 12
 #define PAGE_SIZE 4096ul
@@ -64,12 +68,20 @@ typedef struct { int n; } atomic_t;
 #define smp_mb__after_atomic() ((void)0) /* the operations on bits below are ordered by themselves */
 #define smp_mb__before_atomic() ((void)0)
 #define smp_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define cmpxchg(p, old, new) __sync_val_compare_and_swap(p, old, new)
 #define BIT(b) (1ul << (b))
 #define set_bit(b, p) ((void)__atomic_fetch_or(p, 1ul << (b), __ATOMIC_SEQ_CST))
 #define clear_bit(b, p) ((void)__atomic_fetch_and(p, ~(1ul << (b)), __ATOMIC_SEQ_CST))
 #define test_bit(b, p) (__atomic_load_n(p, __ATOMIC_RELAXED) >> (b) & 1)
 #define test_and_set_bit(b, p) (__atomic_fetch_or(p, 1ul << (b), __ATOMIC_SEQ_CST) >> (b) & 1)
 #define test_and_clear_bit(b, p) (__atomic_fetch_and(p, ~(1ul << (b)), __ATOMIC_SEQ_CST) >> (b) & 1)
+
+/* ---- variables of each CPU: here all threads have the same one ---- */
+#define DECLARE_PER_CPU(type, name) extern type name
+#define DEFINE_PER_CPU(type, name) type name
+#define per_cpu(name, cpu) (name)
+#define this_cpu_inc(word) ((void)__atomic_fetch_add(&(word), 1, __ATOMIC_RELAXED))
+#define for_each_possible_cpu(cpu) for (cpu = 0; cpu < 1; cpu++)
 
 /* ---- locks ---- */
 typedef pthread_mutex_t raw_spinlock_t;
@@ -197,11 +209,13 @@ struct backing_dev_info { unsigned long ra_pages; };
 struct gendisk { dev_t dev; };
 #define disk_devt(d) ((d)->dev)
 struct block_device { struct gendisk *bd_disk; };
-struct super_block { dev_t s_dev; struct backing_dev_info *s_bdi; struct block_device *s_bdev; };
+#define BTRFS_SUPER_MAGIC 0x9123683eul
+struct super_block { dev_t s_dev; struct backing_dev_info *s_bdi; struct block_device *s_bdev; unsigned long s_magic; };
 struct inode { unsigned int i_mode, i_generation; unsigned long i_ino; struct super_block *i_sb; long long size; };
 #define i_size_read(i) ((i)->size)
 struct address_space { struct inode *host; };
 struct file_ra_state { unsigned int ra_pages; };
+#define file_count(f) 1l
 struct file { struct file_ra_state f_ra; unsigned int f_mode, f_flags; struct address_space *f_mapping; const char *name; void *private_data; };
 struct folio { struct address_space *mapping; pgoff_t index; unsigned int pages; };
 #define folio_nr_pages(f) ((f)->pages)
@@ -224,7 +238,23 @@ struct kprobe {
 int register_kprobe(struct kprobe *probe);
 void unregister_kprobe(struct kprobe *probe);
 extern bool stub_breakpoints; /* whether kprobes are breakpoints, not hooks of ftrace */
+extern bool stub_kprobes_off; /* whether the administrator has turned all of them off */
 #define kprobe_ftrace(p) (!stub_breakpoints)
+#define CONFIG_DYNAMIC_FTRACE_WITH_REGS
+struct ftrace_regs { struct pt_regs regs; };
+#define ftrace_get_regs(r) (&(r)->regs)
+#define FTRACE_OPS_FL_SAVE_REGS 1u
+#define FTRACE_OPS_FL_PERMANENT 2u
+struct ftrace_ops {
+	void (*func)(unsigned long at, unsigned long from, struct ftrace_ops *ops, struct ftrace_regs *entry);
+	unsigned long flags;
+	const char *symbol; /* the stub's */
+};
+extern bool stub_ftrace_off;
+int ftrace_set_filter(struct ftrace_ops *ops, unsigned char *symbol, int size, int reset);
+void ftrace_free_filter(struct ftrace_ops *ops);
+int register_ftrace_function(struct ftrace_ops *ops);
+int unregister_ftrace_function(struct ftrace_ops *ops);
 struct tracepoint { const char *name; void *call; };
 void for_each_kernel_tracepoint(void (*call)(struct tracepoint *point, void *with), void *with);
 int tracepoint_probe_register(struct tracepoint *point, void *call, void *with);
@@ -256,7 +286,9 @@ struct kernel_param_ops {
 	int (*get)(char *buffer, const struct kernel_param *kp);
 };
 #define module_param_named(name, variable, type, mode) _Static_assert(1, "")
-#define module_param_cb(name, ops, with, mode) _Static_assert(1, "")
+#define module_param_cb(name, ops, with, mode) _Static_assert(1, ""); static const void *name##_set __attribute__((unused)) = ops
+int param_set_uint_minmax(const char *value, const struct kernel_param *kp, unsigned int least, unsigned int most);
+int param_get_uint(char *buffer, const struct kernel_param *kp);
 #define MODULE_PARM_DESC(name, text) _Static_assert(1, "")
 #define MODULE_DESCRIPTION(text) _Static_assert(1, "")
 #define MODULE_LICENSE(text) _Static_assert(1, "")
@@ -286,11 +318,14 @@ struct dentry *debugfs_create_dir(const char *name, struct dentry *in);
 void debugfs_create_file(const char *name, int mode, struct dentry *in, void *data, const struct file_operations *fops);
 void debugfs_remove_recursive(struct dentry *folder);
 ssize_t simple_read_from_buffer(void *to, size_t count, loff_t *at, const void *from, size_t size);
-/* What a file of debugfs says now; to be freed. NULL where it is not there. */
+/* What a file of debugfs says now; to be freed. NULL where it is not there or cannot be opened. */
 char *stub_show(const char *name, size_t *size);
 
 /* ---- what a check does ---- */
 void stub_kprobe(const char *symbol, unsigned long a, unsigned long b, unsigned long c);
+void stub_ftrace(const char *symbol, unsigned long a);
+/* If set, called once by the tracepoint that is attached last, which then cannot be attached. */
+extern void (*stub_on_last_trace)(void);
 /* The probe of a tracepoint, or NULL; call it between rcu_read_lock and rcu_read_unlock. */
 void *stub_trace(const char *name);
 extern bool stub_has_demands; /* whether the kernel has the tracepoints of 6.12 */

@@ -10,12 +10,21 @@ for name in random scan advised sequential both; do tune_file $name 32; done
 rm -f /run/go.* /run/paused.*
 
 expect "pages that a fault brings without the module" "$(reads random cold fault:4000)" 32
+# It does not load where ftrace is off, and keeps it on: else open files could end unseen.
+echo 0 >/proc/sys/kernel/ftrace_enabled
+refuses tune_module
+echo 1 >/proc/sys/kernel/ftrace_enabled
+refuses tune_module interval_ms=1
+refuses tune_module files_max=65537
 tune_module
+refuses bash -c "echo 0 >$PARAMETERS/files_max"
+refuses bash -c "echo 0 >/proc/sys/kernel/ftrace_enabled"
+expect "whether ftrace is on" "$(cat /proc/sys/kernel/ftrace_enabled)" 1
 cat $DEBUG/status
 expect "pages that the first fault brings" "$(reads random cold fault:4000)" 32
 
 # Two files at the same time, and a third one whose owner has given advice.
-background random until:/run/go.random:touch:60:1 done:/run/paused.random wait:/run/go.decided cold fault:5000 wait:/run/go.unloaded cold fault:6000
+background random until:/run/go.random:touch:60:1 done:/run/paused.random wait:/run/go.decided cold fault:5000 wait:/run/go.other cold fault:5200 wait:/run/go.device cold fault:5300 wait:/run/go.unloaded cold fault:6000
 background scan until:/run/go.scan:scan:8000 done:/run/paused.scan wait:/run/go.decided cold fault:5000
 background advised advise:random cold touch:60:2 touch:60:3 done:/run/go.advised
 background sequential until:/run/go.sequential:touch:60:4 done:/run/paused.sequential wait:/run/go.decided advise:sequential cold fault:5000 advise:normal cold fault:5000
@@ -52,11 +61,26 @@ expect "pages of a fault after it" "$(reads random cold fault:5700)" 2
 # Other devices are left alone.
 echo "$(drive 1)" >$PARAMETERS/devices
 expect "pages of a fault on a device that is not tuned" "$(reads random cold fault:5600)" 32
+# What was set there before returns.
+touch /run/go.other
+comes_to "pages that a fault of the random reader brings there" 32 answer random
 drive 0 >$PARAMETERS/devices
+touch /run/go.device
+comes_to "pages that it brings when its device is tuned again" 2 answer random
 refuses bash -c "echo /dev/nothing >$PARAMETERS/devices"
 expect_like "the devices" "$(cat $PARAMETERS/devices)" '^[0-9]+:[0-9]+$'
 
 expect_some "open files with a value of ours" "$(counter open_files)"
+# With all kprobes turned off nothing is set, but the end of an open file is still seen.
+reads random touch:20:6 done:/run/go.more wait:/run/go.off >/dev/null &
+short=$!
+comes_to "another reader" yes exists /run/go.more
+more=$(counter open_files)
+echo 0 >/sys/kernel/debug/kprobes/enabled
+touch /run/go.off
+wait $short
+expect "open files with a value of ours after one has ended" "$(counter open_files)" $((more - 1))
+echo 1 >/sys/kernel/debug/kprobes/enabled
 expect "events without room" "$(counter lost)" 0
 rmmod linnet_tune
 touch /run/go.unloaded

@@ -14,6 +14,8 @@ model m crates/tune/tests/readahead-1.linnet
 refuses tune_module model=nothing
 model half <(head -c 300 crates/tune/tests/readahead-1.linnet)
 refuses tune_module model=half
+model large <(head -c 200K /dev/zero)
+refuses tune_module model=large
 log_since | grep 'linnet_tune: model:'
 [ ! -d /sys/module/linnet_tune ] || fail "the module stayed after a refused model"
 

@@ -44,6 +44,11 @@ wait
 # More files than there is room for: they are counted, and nothing else.
 rmmod linnet_tune
 tune_module files_max=16
+# Those that are only written take none.
+for f in "$MNT"/many/*; do head -c 256K /dev/urandom >"$f"; done
+expect "files that are observed after writing" "$(counter files)" 0
+expect "events without room after writing" "$(counter lost)" 0
+sync
 for ((round = 0; round < 2; round++)); do
 	echo 3 >/proc/sys/vm/drop_caches
 	for f in "$MNT"/many/*; do cat "$f" >/dev/null; done
