@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The full comparison: every policy and the oracle, on Table 1 workloads and real traces, on both arrays.
 
-    .venv/bin/python bench/macro/compare_all.py [--out DIR] [--traces DIR] [--seed N]
+    .venv/bin/python bench/macro/compare_all.py [--out DIR] [--traces DIR] [--seed N,N]
 
-Writes compare.json (rows and models; the same seed gives the same bytes) and compare.md (the tables), which is kept in
-bench/runs/DATE-MACHINE.
+Writes compare.json (rows of each seed, and the models of the first; the same seeds give the same bytes) and compare.md
+(the tables, of geometric means over the seeds), which is kept in bench/runs/DATE-MACHINE.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ REAL = {
 }
 """Real traces and the factors by which their I/O rate is multiplied."""
 COLUMNS = ("mean_us", "p95_us", "p99_us", "p999_us", "p9999_us")
+SHARES = ("extra_io_share", "false_submit", "false_revoke")
 
 
 def experiments(traces: Path | None, base: Setup) -> Iterator[Experiment]:
@@ -65,11 +67,31 @@ def experiments(traces: Path | None, base: Setup) -> Iterator[Experiment]:
                 yield Experiment([trace.rerate(factor)], replace(base, preset=preset), f"{name} x{factor}")
 
 
-def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """Markdown: one table for each experiment, then hedging against LinnOS+HL, then inflection points."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+def geometric_mean(values: Iterable[float]) -> float:
+    """The geometric mean."""
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs))
+
+
+def over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each experiment and policy: geometric means of latencies, and means of shares, over the seeds."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
+        groups.setdefault((row["trace"], row["preset"], row["policy"]), []).append(row)
+    return [
+        own[0]
+        | {name: geometric_mean(row[name] for row in own) for name in COLUMNS}
+        | {name: sum(row[name] for row in own) / len(own) for name in SHARES}
+        for own in groups.values()
+    ]
+
+
+def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """Markdown: all experiments together, one table for each, hedging against LinnOS+HL, inflection points."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in over_seeds(rows):
         groups.setdefault((row["trace"], row["preset"]), []).append(row)
+    yield from together(list(groups.values()))
     yield "## Latency in us, and the gain on the mean as a share of the oracle's\n"
     for (trace, preset), group in groups.items():
         by = {r["policy"]: r for r in group}
@@ -80,7 +102,7 @@ def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) 
         for r in group:
             cells = [f"{r[c]:,.0f}" for c in COLUMNS]
             gain = share_of_gain(base["mean_us"], r["mean_us"], limit["mean_us"])
-            errors = [f"{100 * r[k]:.2f} %" for k in ("extra_io_share", "false_submit", "false_revoke")]
+            errors = [f"{100 * r[k]:.2f} %" for k in SHARES]
             yield (f"| {r['policy']} | " + " | ".join([*cells, gain, *errors]) + " |")
         yield ""
     yield "## In short: mean, and p99 below it, in us\n"
@@ -132,25 +154,40 @@ def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) 
             )
 
 
+def together(groups: list[list[dict[str, Any]]]) -> Iterator[str]:
+    """Geometric means over all experiments, relative to the baseline."""
+    yield "## Geometric means over all experiments, relative to the baseline\n"
+    yield "| policy | mean | p95 | p99 | p99.9 | p99.99 | extra I/O |"
+    yield "|---|---|---|---|---|---|---|"
+    found = [{row["policy"]: row for row in group} for group in groups]
+    for policy in found[0]:
+        cells = [f"{geometric_mean(by[policy][c] / by['baseline'][c] for by in found):.2f}" for c in COLUMNS]
+        extra = sum(by[policy]["extra_io_share"] for by in found) / len(found)
+        yield f"| {policy} | " + " | ".join([*cells, f"{100 * extra:.1f} %"]) + " |"
+    yield ""
+
+
 def merged(
-    kept: Path, seed: int, rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]
+    kept: Path, seeds: list[int], rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]
 ) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
-    """New rows in place of those of the same cell and policy, and the rest of an earlier run with this seed.
+    """New rows in place of those of the same cell and policy, and the rest of an earlier run with these seeds.
 
     Rows of a policy that ran both times must agree: that shows that the other rows still hold.
     """
     old = json.loads(kept.read_text())
-    if old["seed"] != seed:
-        raise SystemExit(f"{kept} has seed {old['seed']}, not {seed}")
-    new = {(r["trace"], r["preset"], r["policy"]): r for r in rows}
+    if old["seeds"] != seeds:
+        raise SystemExit(f"{kept} has seeds {old['seeds']}, not {seeds}")
+    new = {(r["seed"], r["trace"], r["preset"], r["policy"]): r for r in rows}
     for r in old["rows"]:
-        again = new.get((r["trace"], r["preset"], r["policy"]))
+        again = new.get((r["seed"], r["trace"], r["preset"], r["policy"]))
         if again and r["policy"] in ("baseline", "oracle") and again["mean_us"] != r["mean_us"]:
             raise SystemExit(f"{r['trace']} on {r['preset']}: the {r['policy']} is not what it was; run every policy")
     order = {name: i for i, name in enumerate(_native.policies())}
-    cells = list(dict.fromkeys((r["trace"], r["preset"]) for r in old["rows"]))
-    found = {(r["trace"], r["preset"], r["policy"]): r for r in old["rows"]} | new
-    kept_rows = sorted(found.values(), key=lambda r: (cells.index((r["trace"], r["preset"])), order[r["policy"]]))
+    cells = list(dict.fromkeys((r["seed"], r["trace"], r["preset"]) for r in old["rows"]))
+    found = {(r["seed"], r["trace"], r["preset"], r["policy"]): r for r in old["rows"]} | new
+    kept_rows = sorted(
+        found.values(), key=lambda r: (cells.index((r["seed"], r["trace"], r["preset"])), order[r["policy"]])
+    )
     return kept_rows, old["models"] | models
 
 
@@ -159,7 +196,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("build/bench/compare"))
     add_traces(parser)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", default="0", help="seeds of devices, periods and training, separated by commas")
     parser.add_argument("--share", type=float)
     parser.add_argument("--only", help="run only the experiments whose name begins with this")
     parser.add_argument(
@@ -168,26 +205,26 @@ def main() -> int:
     args = parser.parse_args()
     rows: list[dict[str, Any]] = []
     models: dict[str, list[dict[str, Any]]] = {}
-    base = Setup(seed=args.seed, device_wide_share=args.share)
-    for experiment in experiments(args.traces if args.traces.is_dir() else None, base):
-        name, preset = experiment.name, experiment.setup.preset
-        if args.only and not name.startswith(args.only):
-            continue
-        print(f"{name} on {preset}", file=sys.stderr, flush=True)
-        try:
-            rows += [outcome.row for outcome in experiment.compare(args.policy and args.policy.split(","))]
-        except _native.LearnError as error:
-            print(f"skipped: {name} on {preset}: {error}", file=sys.stderr)
-            continue
-        models[f"{name}|{preset}"] = [f.report for f in experiment.fitted]
+    seeds = [int(seed) for seed in args.seed.split(",")]
+    for seed in seeds:
+        base = Setup(seed=seed, device_wide_share=args.share)
+        for experiment in experiments(args.traces if args.traces.is_dir() else None, base):
+            name, preset = experiment.name, experiment.setup.preset
+            if args.only and not name.startswith(args.only):
+                continue
+            print(f"{name} on {preset}, seed {seed}", file=sys.stderr, flush=True)
+            try:
+                rows += [outcome.row for outcome in experiment.compare(args.policy and args.policy.split(","))]
+            except _native.LearnError as error:
+                print(f"skipped: {name} on {preset}, seed {seed}: {error}", file=sys.stderr)
+                continue
+            models.setdefault(f"{name}|{preset}", [f.report for f in experiment.fitted])
     args.out.mkdir(parents=True, exist_ok=True)
     if args.policy:
-        rows, models = merged(args.out / "compare.json", args.seed, rows, models)
+        rows, models = merged(args.out / "compare.json", seeds, rows, models)
     slim = {k: [{n: v for n, v in r.items() if n != "boost"} for r in reports] for k, reports in models.items()}
-    (args.out / "compare.json").write_text(
-        json.dumps({"seed": args.seed, "rows": rows, "models": slim}, indent=1) + "\n"
-    )
-    head = f"# Comparison, seed {args.seed}\n\nCommand: `{' '.join(['.venv/bin/python', *sys.argv])}`\n"
+    (args.out / "compare.json").write_text(json.dumps({"seeds": seeds, "rows": rows, "models": slim}, indent=1) + "\n")
+    head = f"# Comparison, seeds {args.seed}\n\nCommand: `{' '.join(['.venv/bin/python', *sys.argv])}`\n"
     (args.out / "compare.md").write_text("\n".join([head, *tables(rows, models)]) + "\n")
     return 0
 
