@@ -232,8 +232,8 @@ def has_stale_breakpoint(console: str) -> bool:
 
     The kernel patches its code, for instance where a tracepoint is, by way of an `int3`. QEMU 7.2 may still run its
     translation of that `int3` when the kernel has replaced it and waited for all CPUs (Red Hat bug 2216496). The kernel
-    then panics. In its report, the byte before the marked one is no `cc`. No module of ours patches code, so none can
-    cause this.
+    then panics. In its report, the byte before the marked one is no `cc`. Our modules have the kernel patch code, but
+    patch none themselves, so none can cause this.
     """
     oops = console.find("int3: 0000")
     code = re.search(r" Code: .* (\w\w) <\w\w>", console[oops:]) if oops >= 0 else None
