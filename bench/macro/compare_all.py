@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from linnet import _native
@@ -65,12 +65,6 @@ def experiments(traces: Path | None, base: Setup) -> Iterator[Experiment]:
         for factor in factors:
             for preset in ARRAYS.values():
                 yield Experiment([trace.rerate(factor)], replace(base, preset=preset), f"{name} x{factor}")
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """The geometric mean."""
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs))
 
 
 def over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

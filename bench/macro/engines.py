@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from compare_all import ARRAYS, MEAN_IOPS, REAL
@@ -63,12 +64,6 @@ def spearman(a: Iterable[float], b: Iterable[float]) -> float:
     mean = (len(x) + 1) / 2
     spread = math.sqrt(sum((i - mean) ** 2 for i in x) * sum((j - mean) ** 2 for j in y))
     return sum((i - mean) * (j - mean) for i, j in zip(x, y, strict=True)) / spread if spread else 0.0
-
-
-def geometric(values: Iterable[float]) -> float:
-    """Geometric mean."""
-    logs = [math.log(v) for v in values]
-    return math.exp(sum(logs) / len(logs))
 
 
 def row_of(name: str, preset: str, seed: int, experiments: tuple[Experiment, Experiment]) -> dict[str, Any]:
@@ -125,7 +120,7 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield "| policy | mean, timeline | queued | p99, timeline | queued | p99.9, timeline | queued |"
     yield "|---|---|---|---|---|---|---|"
     share = {
-        (e, m): [geometric(r[e][p][m] / r[e]["baseline"][m] for r in rows) for p in POLICIES]
+        (e, m): [geometric_mean(r[e][p][m] / r[e]["baseline"][m] for r in rows) for p in POLICIES]
         for e in ("timeline", "queued")
         for m in METRICS
     }

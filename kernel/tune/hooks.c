@@ -118,7 +118,7 @@ static int enter_map_pages(struct kprobe *probe, struct pt_regs *regs)
 
 /* ---- where values are set ---- */
 
-/* Whoever makes a file chooses its name: what could look like another column or line of debugfs is replaced. */
+/* Any user can choose a name: characters that would look like another column or line of debugfs are replaced. */
 static void take_name(struct tune_file *file, struct file *open)
 {
 	char *c;

@@ -105,8 +105,7 @@ def asked_cases(cases: list[Case], names: list[str]) -> list[Case]:
         wanted = [kernel for name, _, kernel in (n.partition("@") for n in names) if case.path.match(f"{name}.sh")]
         if "" in wanted:
             asked.append(case)
-        elif wanted:
-            kernels = [k for k in wanted if not case.kernels or k in case.kernels]
+        elif kernels := [k for k in wanted if not case.kernels or k in case.kernels]:
             asked.append(replace(case, kernels=tuple(kernels)))
     return asked
 

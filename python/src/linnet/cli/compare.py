@@ -87,9 +87,8 @@ def compare_command(
     """Compare admission policies on a flash array in virtual time, driven by traces.
 
     The first half of each trace is for training; every policy then runs the second half, on drives as they were before
-    the first. A workload is generated as two
-    busy periods, one for each purpose. If there are fewer traces than replicas, each trace is cut into equal time
-    slices, one per device.
+    the first. A workload is generated as two busy periods, one for each purpose. If there are fewer traces than
+    replicas, each trace is cut into equal time slices, one per device.
 
     Example: [bold]linnet compare -t msnfs.trace.zst --rerate 20 --policy baseline,linnos+hl,oracle[/]
     """
