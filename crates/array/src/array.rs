@@ -56,8 +56,8 @@ pub struct Array {
     clone_rate: Rate,
     limits: [Limits; 2],
     counters: Counters,
-    /// The counts at the end of the warm-up.
-    warm: Option<Counters>,
+    /// No request has arrived after the warm-up.
+    warming_up: bool,
     all: Mask,
     #[cfg(test)]
     pub(crate) canary: Option<Breakage>,
@@ -98,7 +98,7 @@ impl Array {
             clone_rate: config.clone_budget.rate(),
             limits: limits.map(Limits::new),
             counters: Counters::default(),
-            warm: (config.warm_up_ns == 0).then(Counters::default),
+            warming_up: config.warm_up_ns > 0,
             policy,
             placement,
             all: ((1u16 << config.replicas) - 1) as Mask,
@@ -108,14 +108,14 @@ impl Array {
         })
     }
 
-    /// Counts so far.
+    /// Counts so far, or since the end of the warm-up.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Counts since the end of the warm-up.
+    /// Counts since the end of the warm-up; none until then.
     pub fn measured(&self) -> Counters {
-        self.counters.since(self.warm.as_ref().unwrap_or(&self.counters))
+        if self.warming_up { Counters::default() } else { self.counters }
     }
 
     /// Requests that arrive before this time are in no result.
@@ -159,8 +159,9 @@ impl Array {
         outlook: &dyn Outlook,
         out: &mut Vec<Output>,
     ) {
-        if self.warm.is_none() && now >= self.config.warm_up_ns {
-            self.warm = Some(self.counters);
+        if self.warming_up && now >= self.config.warm_up_ns {
+            self.warming_up = false;
+            self.counters = Counters::default();
         }
         let row = self.placement.row_of(stream);
         let index = self.slab.insert(tag, now, stream as u32, row as u32, *request);
@@ -231,7 +232,13 @@ impl Array {
         slot.refused |= 1 << k;
         slot.copies -= 1;
         // A refused copy costs the device nothing, so one of the read's other copies no longer counts as extra.
-        self.counters.extra_io -= u64::from(slot.copies > 0);
+        let taken_back = u64::from(slot.copies > 0);
+        debug_assert!(
+            taken_back <= self.counters.extra_io || self.config.warm_up_ns > 0,
+            "a copy that was not counted"
+        );
+        // It may have been counted in the warm-up.
+        self.counters.extra_io = self.counters.extra_io.saturating_sub(taken_back);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let device = self.placement.device(slot.row, k);
         self.policy.lost(device, &slot.request);

@@ -52,34 +52,3 @@ pub struct Counters {
     /// Sampled probes: reads submitted to devices that the policy did not choose ([`crate::Config::probe_share`]).
     pub probing: Probing,
 }
-
-impl Counters {
-    /// What was counted after `before`. An event that belongs to an earlier request counts where it happens; a copy that
-    /// a device refuses later than its hedge was counted is the only one that takes a count back.
-    pub(crate) fn since(&self, before: &Counters) -> Counters {
-        Counters {
-            reads: self.reads - before.reads,
-            writes: self.writes - before.writes,
-            reads_failed: self.reads_failed - before.reads_failed,
-            writes_failed: self.writes_failed - before.writes_failed,
-            submits: self.submits - before.submits,
-            extra_io: self.extra_io.saturating_sub(before.extra_io),
-            extra_writes: self.extra_writes - before.extra_writes,
-            refusals: self.refusals - before.refusals,
-            predictions: self.predictions - before.predictions,
-            revokes: self.revokes - before.revokes,
-            forced_submits: self.forced_submits - before.forced_submits,
-            failovers: self.failovers - before.failovers,
-            hedges: self.hedges - before.hedges,
-            hedges_won: self.hedges_won - before.hedges_won,
-            probes: self.probes - before.probes,
-            budget_denied: self.budget_denied - before.budget_denied,
-            errors: self.errors - before.errors,
-            timeouts: self.timeouts - before.timeouts,
-            late: self.late - before.late,
-            false_submits: self.false_submits - before.false_submits,
-            false_revokes: self.false_revokes - before.false_revokes,
-            probing: self.probing.since(&before.probing),
-        }
-    }
-}

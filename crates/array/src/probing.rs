@@ -108,21 +108,6 @@ impl Probing {
         Some(Estimate { value, low: value - reach, high: value + reach })
     }
 
-    /// What was counted after `before`.
-    pub(crate) fn since(&self, before: &Probing) -> Probing {
-        let pair = |now: [u128; 2], before: [u128; 2]| [now[0] - before[0], now[1] - before[1]];
-        Probing {
-            draws: self.draws - before.draws,
-            probes: self.probes - before.probes,
-            answered: self.answered - before.answered,
-            fast: self.fast - before.fast,
-            fast_elsewhere: self.fast_elsewhere - before.fast_elsewhere,
-            reads: [self.reads[0] - before.reads[0], self.reads[1] - before.reads[1]],
-            latency_ns: pair(self.latency_ns, before.latency_ns),
-            latency_squares: pair(self.latency_squares, before.latency_squares),
-        }
-    }
-
     /// A read with a draw was answered.
     pub(crate) fn answered_read(&mut self, draw: Draw, latency_ns: Nanos) {
         let group = match draw {
