@@ -74,6 +74,10 @@ proptest! {
             }
             let told = peeked.peek(now, &asked);
             prop_assert_eq!(told, peeked.peek(now, &asked));
+            let limit = now + chance.below(2 * (done(told) - now));
+            let until = done(peeked.peek_until(now, &asked, limit));
+            let known = if done(told) > limit { (limit..=done(told)).contains(&until) } else { until == done(told) };
+            prop_assert!(known, "{until} for {told:?}, limit {limit}, {asked:?}");
             let answer = peeked.submit(now, &asked);
             prop_assert_eq!(told, answer, "{:?}", asked);
             prop_assert_eq!(answer, plain.submit(now, &asked), "{:?}", asked);

@@ -316,6 +316,23 @@ impl Machine {
         params.command_ns + flash_ns + self.geometry.link_ns(size_bytes.into()) + params.complete_ns
     }
 
+    /// Whether some flash read of these runs cannot complete by `limit`, if reads have priority. A peek starts the waiting
+    /// work of every die that it visits, so it visits all of them, late or not: what it leaves behind must not depend on
+    /// its limit.
+    fn overtakes_too_late(&mut self, arrive: Nanos, runs: &[Run], limit: Nanos) -> bool {
+        let suspend_ns = (self.params.read_priority == ReadPriority::Suspend).then_some(self.params.suspend_ns);
+        let mut late = false;
+        for run in runs {
+            if let Home::Unit(unit) = run.home {
+                let die = &mut self.dies[self.geometry.die_of_unit(unit) as usize];
+                die.catch_up(arrive);
+                let start = die.read_start(arrive, suspend_ns);
+                late |= start + self.geometry.read_ns(unit) + self.params.complete_ns > limit;
+            }
+        }
+        late
+    }
+
     /// The time at which the read would complete; if that is after `limit`, any time between the two.
     pub fn peek_read(&mut self, now: Nanos, request: &Request, limit: Nanos) -> Nanos {
         let (first, count) = self.pages_of(request);
@@ -335,16 +352,19 @@ impl Machine {
             };
             return end + self.params.complete_ns;
         }
-        // With priority, a peek starts the waiting work of every die that it visits, so it must visit all of them.
-        let limit = if self.params.read_priority == ReadPriority::None { limit } else { Nanos::MAX };
-        // Without priority, no flash read starts before its die is free, so a look at the dies often suffices.
+        // No flash read starts before its die is free, so a look at the dies often suffices.
         let arrive = self.read_arrives(now);
-        let too_late = |unit| {
-            let die = &self.dies[self.geometry.die_of_unit(unit) as usize];
-            die.read_start(arrive, None) + self.geometry.read_ns(unit) + self.params.complete_ns > limit
-        };
         let mut runs = std::mem::take(&mut self.runs);
-        let late = self.look_up(now, (first, count), &mut runs, too_late);
+        let late = if self.params.read_priority == ReadPriority::None {
+            let too_late = |unit| {
+                let die = &self.dies[self.geometry.die_of_unit(unit) as usize];
+                die.read_start(arrive, None) + self.geometry.read_ns(unit) + self.params.complete_ns > limit
+            };
+            self.look_up(now, (first, count), &mut runs, too_late)
+        } else {
+            self.look_up(now, (first, count), &mut runs, |_| false);
+            self.overtakes_too_late(arrive, &runs, limit)
+        };
         let mut done = limit.saturating_add(1);
         if !late {
             let mut undo = std::mem::take(&mut self.undo);
