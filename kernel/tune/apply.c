@@ -129,10 +129,10 @@ void tune_apply(struct file *open, struct tune_file *file, bool advised)
 {
 	u32 have = READ_ONCE(open->f_ra.ra_pages), pages;
 	u32 want = !file || READ_ONCE(tune_dry_run) ? 0 : READ_ONCE(file->target_pages);
+	bool hands_off = advised || mode_advised(open);
 	struct tune_change *change;
-	bool hands_off;
 
-	if ((have == want && !advised) || (want == 0 && READ_ONCE(count) == 0))
+	if ((have == want && !hands_off) || (want == 0 && READ_ONCE(count) == 0))
 		goto seen;
 	change = find(open);
 	if (!change) {
@@ -152,7 +152,6 @@ void tune_apply(struct file *open, struct tune_file *file, bool advised)
 	}
 	if (READ_ONCE(change->left))
 		return;
-	hands_off = advised || mode_advised(open);
 	pages = want && !hands_off ? value_for(file, want, change->own_pages) : change->own_pages;
 	if (hands_off || have != pages || READ_ONCE(change->set_pages) != pages) {
 		raw_spin_lock(&changes_lock);

@@ -82,6 +82,12 @@ static void values_follow(unsigned int has_demands)
 	CHECK(stub_touch(advised, 7, 0) == DEVICE_PAGES);
 	advised->f_mode = 0;
 	CHECK(stub_touch(advised, 700, 0) == 2);
+	/* Advice that comes when a value is set. */
+	advised->f_mode |= FMODE_RANDOM;
+	CHECK(stub_touch(advised, 7000, 0) == DEVICE_PAGES);
+	stub_close(advised);
+	advised = stub_open_file(&data, "data");
+	CHECK(stub_touch(advised, 700, 0) == 2);
 	CHECK(stub_touch(advised, 90, VM_SEQ_READ) == DEVICE_PAGES && stub_touch(advised, 900, 0) == DEVICE_PAGES);
 	stub_close(advised);
 	/* It is read in order from now on. */
