@@ -54,7 +54,7 @@ static bool mode_advised(const struct file *open)
 	return open->f_mode & FMODE_RANDOM;
 }
 
-/* Before the first change: does somebody not want this file's value to be touched? */
+/* Without a value of ours: does somebody not want this file's value to be touched? */
 static bool owner_decides(const struct file *open, u32 pages)
 {
 	u32 device = READ_ONCE(open->f_mapping->host->i_sb->s_bdi->ra_pages);
@@ -125,33 +125,32 @@ static u32 value_for(const struct tune_file *file, u32 target, u32 own)
 	return target > READ_ONCE(file->own_pages) ? max(target, own) : min(target, own);
 }
 
-void tune_apply(struct file *open, struct tune_file *file, bool advised)
+bool tune_apply(struct file *open, struct tune_file *file, bool advised)
 {
 	u32 have = READ_ONCE(open->f_ra.ra_pages), pages;
 	u32 want = !file || READ_ONCE(tune_dry_run) ? 0 : READ_ONCE(file->target_pages);
 	bool hands_off = advised || mode_advised(open);
 	struct tune_change *change;
 
-	if ((have == want && !hands_off) || (want == 0 && READ_ONCE(count) == 0))
-		goto seen;
-	change = find(open);
+	if (want > 0 && have == want && !hands_off)
+		return true;
+	change = READ_ONCE(count) > 0 ? find(open) : NULL;
 	if (!change) {
-		if (want == 0)
-			goto seen;
 		if (owner_decides(open, have)) {
-			atomic64_inc(&tune_counters.advised);
-			return;
+			if (want > 0)
+				atomic64_inc(&tune_counters.advised);
+			return false;
 		}
-		if (value_for(file, want, have) == have && !advised)
+		if (want == 0 || (value_for(file, want, have) == have && !advised))
 			goto seen;
 		change = note(open, have);
 		if (!change) {
 			this_cpu_inc(tune_events.lost);
-			return;
+			return false;
 		}
 	}
 	if (READ_ONCE(change->left))
-		return;
+		return false;
 	pages = want && !hands_off ? value_for(file, want, change->own_pages) : change->own_pages;
 	if (hands_off || have != pages || READ_ONCE(change->set_pages) != pages) {
 		raw_spin_lock(&changes_lock);
@@ -159,12 +158,17 @@ void tune_apply(struct file *open, struct tune_file *file, bool advised)
 		if (!change->left && (!set(change, pages) || hands_off))
 			leave(change);
 		raw_spin_unlock(&changes_lock);
+		if (READ_ONCE(change->left))
+			return false;
 	}
 	have = change->own_pages;
 seen:
+	if (advised)
+		return false;
 	/* The worker takes decisions from the value that the first open file began with. */
-	if (file && !READ_ONCE(file->own_pages) && !owner_decides(open, have))
+	if (file && !READ_ONCE(file->own_pages))
 		WRITE_ONCE(file->own_pages, have);
+	return true;
 }
 
 void tune_apply_forget(struct file *open)

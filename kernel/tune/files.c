@@ -92,10 +92,31 @@ struct tune_file *tune_file_of(const struct inode *inode, bool create)
 	return file || !create ? file : add(&key);
 }
 
+static struct tune_shard *shard_of_thread(struct tune_file *file)
+{
+	return &file->shards[current->pid % TUNE_SHARDS];
+}
+
+/* Two threads that share a word may take it from each other: then some reads of one are counted. */
+static pid_t *uncounted_of_thread(struct tune_shard *shard)
+{
+	return &shard->uncounted[current->pid / TUNE_SHARDS % TUNE_UNCOUNTED];
+}
+
+void tune_count_thread(struct tune_file *file, bool counted)
+{
+	pid_t *word = uncounted_of_thread(shard_of_thread(file));
+
+	if (counted == (READ_ONCE(*word) == current->pid))
+		WRITE_ONCE(*word, counted ? 0 : current->pid);
+}
+
 struct tune_shard *tune_shard_lock(struct tune_file *file)
 {
-	struct tune_shard *shard = &file->shards[current->pid % TUNE_SHARDS];
+	struct tune_shard *shard = shard_of_thread(file);
 
+	if (READ_ONCE(*uncounted_of_thread(shard)) == current->pid)
+		return NULL;
 	raw_spin_lock(&shard->lock);
 	return shard;
 }

@@ -48,6 +48,8 @@ static void observe(const struct inode *inode, enum event event, u64 start, u64 
 	if (!file)
 		goto out;
 	shard = tune_shard_lock(file);
+	if (!shard)
+		goto out;
 	switch (event) {
 	case EVENT_READ:
 		linnet_reads_read(&shard->reads, start, end);
@@ -134,12 +136,15 @@ static void take_name(struct tune_file *file, struct file *open)
 static void before_readahead(struct file *open, bool advised)
 {
 	struct tune_file *file;
+	bool ours;
 
 	rcu_read_lock();
 	file = tune_file_of(open->f_mapping->host, true);
 	if (file && !test_bit(TUNE_NAMED, &file->flags) && !test_and_set_bit(TUNE_NAMED, &file->flags))
 		take_name(file, open);
-	tune_apply(open, file, advised);
+	ours = tune_apply(open, file, advised);
+	if (file)
+		tune_count_thread(file, ours);
 	rcu_read_unlock();
 }
 
@@ -161,9 +166,10 @@ static int enter_fault(struct kprobe *probe, struct pt_regs *regs)
 	const struct vm_fault *fault = (const struct vm_fault *)regs_get_kernel_argument(regs, 0);
 	struct file *open = fault->vma->vm_file;
 
+	/* First whether this reader is counted. The tracepoint comes after this, too. */
+	before_readahead(open, fault->vma->vm_flags & (VM_RAND_READ | VM_SEQ_READ));
 	if (!fault_is_traced)
 		observe(open->f_mapping->host, EVENT_FAULT, fault->pgoff, (u64)fault->pgoff + 1);
-	before_readahead(open, fault->vma->vm_flags & (VM_RAND_READ | VM_SEQ_READ));
 	return 0;
 }
 

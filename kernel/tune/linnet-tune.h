@@ -39,6 +39,7 @@
 #include "tune.h"
 
 #define TUNE_SHARDS 4 /* readers of a file that are told apart, by thread */
+#define TUNE_UNCOUNTED 4 /* for each of them, threads that are not counted */
 #define TUNE_NAME 40
 #define TUNE_HASH_BITS 12
 #define TUNE_TABLE_MAX (16 << TUNE_HASH_BITS) /* hooks look here at each read and each close: chains must stay short */
@@ -52,6 +53,7 @@ struct tune_key {
 
 struct tune_shard {
 	raw_spinlock_t lock;
+	pid_t uncounted[TUNE_UNCOUNTED]; /* 0: none; without the lock */
 	struct linnet_reads reads;
 };
 
@@ -127,7 +129,12 @@ int tune_files_start(void);
 void tune_files_end(void);
 /* The state of a regular file on a device that is tuned; NULL for others. Call it under rcu_read_lock. */
 struct tune_file *tune_file_of(const struct inode *inode, bool create);
-/* Locks the counts that this thread's reads go to. */
+/*
+ * From now on, whether this thread's reads of the file are counted. They are not while it reads with a value that is its
+ * owner's: what they bring says nothing of the value that the file was given, nor is that for them.
+ */
+void tune_count_thread(struct tune_file *file, bool counted);
+/* Locks the counts that this thread's reads go to; NULL where they are not counted. */
 struct tune_shard *tune_shard_lock(struct tune_file *file);
 void tune_shard_unlock(struct tune_file *file, struct tune_shard *shard);
 /* For the worker, which alone removes files: next after `file`, or the first; NULL at the end. */
@@ -143,9 +150,10 @@ unsigned int tune_file_count(void);
 /* apply.c */
 /*
  * Before the readahead code uses the value of an open file. `file` is NULL where its file is not tuned: then it gets
- * its own value back. `advised`: the mapping that is read has advice of its own. Call it under rcu_read_lock.
+ * its own value back. `advised`: the mapping that is read has advice of its own. Call it under rcu_read_lock. Returns
+ * whether the file's target is for this open file; for others the owner's value is left.
  */
-void tune_apply(struct file *open, struct tune_file *file, bool advised);
+bool tune_apply(struct file *open, struct tune_file *file, bool advised);
 /* An open file ends. */
 void tune_apply_forget(struct file *open);
 /* Puts back every value that is still ours. */

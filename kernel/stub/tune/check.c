@@ -55,6 +55,14 @@ static void scan(struct file *open, unsigned int pages)
 		stub_read(open, at, 16);
 }
 
+static struct file *opened_with(struct stub_file *file, unsigned int own)
+{
+	struct file *open = stub_open_file(file, "again");
+
+	open->f_ra.ra_pages = own;
+	return open;
+}
+
 static void values_follow(unsigned int has_demands)
 {
 	struct stub_file data, other;
@@ -106,6 +114,54 @@ static void values_follow(unsigned int has_demands)
 	CHECK(open->f_ra.ra_pages == DEVICE_PAGES && beside->f_ra.ra_pages == DEVICE_PAGES);
 	stub_close(open);
 	stub_close(beside);
+}
+
+/* What readers with advice bring says nothing of the value of the others. */
+static void readers_with_advice_are_not_counted(unsigned int has_demands)
+{
+	struct file *open, *sequential, *plain;
+	struct stub_file data, scanned;
+
+	stub_has_demands = has_demands;
+	stub_file_init(&data, 13, 1 << 20);
+	stub_file_init(&scanned, 14, 1 << 20);
+	open = stub_open_file(&data, "data");
+	sequential = opened_with(&data, 2 * DEVICE_PAGES);
+	CHECK(stub_init() == 0);
+	/* Nobody else reads while the change is judged: it is not taken back for the pages that they bring. */
+	read_at_random(open, 40, true);
+	let_pass(SECOND / 10);
+	CHECK(atomic64_read(&tune_counters.decisions) == 1 && stub_touch(open, 5, 0) == 2);
+	for (int round = 0; round < 6; round++) {
+		stub_task.pid = 2 + 4 * (round % 2);
+		for (unsigned long n = 0; n < 40; n++)
+			CHECK(stub_touch(sequential, (n * 7919 + 3) % 60000 * 16, 0) == 2 * DEVICE_PAGES);
+		let_pass(SECOND);
+	}
+	CHECK(atomic64_read(&tune_counters.rollbacks) == 0);
+	stub_task.pid = 1;
+	CHECK(stub_touch(open, 5, 0) == 2);
+	/* Their scan does not make random reads look like runs, whether both are one thread's or two's. */
+	plain = stub_open_file(&scanned, "scanned");
+	stub_close(sequential);
+	sequential = opened_with(&scanned, 2 * DEVICE_PAGES);
+	for (int round = 0; round < 4; round++) {
+		for (unsigned int part = 0; part < 8; part++) {
+			stub_task.pid = round % 2 ? 1 : 5;
+			for (pgoff_t at = part * 512; at < part * 512 + 512; at += 16)
+				stub_read(sequential, at + 65536, 16);
+			stub_task.pid = 1;
+			for (pgoff_t n = part * 8; n < part * 8 + 8; n++)
+				stub_touch(plain, (n * 7919 + round) % 60000 * 16, 0);
+		}
+		let_pass(SECOND);
+	}
+	CHECK(stub_touch(plain, 5, 0) == 2 && stub_touch(sequential, 50000, 0) == 2 * DEVICE_PAGES);
+	stub_exit();
+	CHECK(open->f_ra.ra_pages == DEVICE_PAGES && plain->f_ra.ra_pages == DEVICE_PAGES);
+	stub_close(open);
+	stub_close(sequential);
+	stub_close(plain);
 }
 
 static void a_model_decides_and_learns(unsigned int unused_number)
@@ -259,14 +315,6 @@ static struct file *decided_on(struct stub_file *file, unsigned long inode, unsi
 	return open;
 }
 
-static struct file *opened_with(struct stub_file *file, unsigned int own)
-{
-	struct file *open = stub_open_file(file, "again");
-
-	open->f_ra.ra_pages = own;
-	return open;
-}
-
 /* The device's value changes, or the choice of devices does, while files are open. */
 static void the_administrator_has_his_way(unsigned int unused_number)
 {
@@ -383,7 +431,7 @@ static void *reader(void *number)
 {
 	unsigned int state = (unsigned int)(uintptr_t)number + 1;
 
-	stub_task.pid = (int)(uintptr_t)number;
+	stub_task.pid = 1 + (int)(uintptr_t)number;
 	while (!READ_ONCE(stop)) {
 		unsigned int draw = (state = state * 1103515245u + 12345u) >> 8;
 		struct file *own = stub_open_file(&shared[draw % SHARED], "storm");
@@ -468,8 +516,11 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	stub_firmware = argv[1];
+	stub_task.pid = 1;
 	apart(values_follow, true, sum);
 	apart(values_follow, false, sum); /* a kernel without the tracepoints for demands */
+	apart(readers_with_advice_are_not_counted, true, sum);
+	apart(readers_with_advice_are_not_counted, false, sum);
 	apart(a_model_decides_and_learns, 0, sum);
 	for (unsigned int one_in = 1; one_in < 8; one_in++)
 		apart(memory_may_fail, one_in, sum);

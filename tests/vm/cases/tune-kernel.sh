@@ -34,7 +34,9 @@ comes_to "how the scan is read" sequential reading scan
 decided scan 0
 comes_to "the end of the advised reads" yes exists /run/go.advised
 # A reader that opens the file with advice is left alone, whatever the file's other readers do.
-expect "pages of a fault beside advice SEQUENTIAL" "$(reads random advise:sequential cold fault:5500)" 64
+# What it brings is not counted: a second and more after the decision, when nobody else reads, it would be taken back.
+many="fault:3000 fault:3500 fault:4000 fault:4500 fault:5000 fault:5500"
+expect "pages of faults beside advice SEQUENTIAL" "$(echo $(reads random advise:sequential cold $many))" "64 64 64 64 64 64"
 expect "pages of faults in a mapping with MADV_SEQUENTIAL" "$(echo $(reads random cold madvise:sequential fault:5500 fault:6500))" "32 32"
 expect "pages of a fault by another reader of the file" "$(reads random cold fault:5500)" 2
 expect "pages of a fault in a new file" "$(reads both cold fault:5000)" 32
