@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::{Error, Input, Observer, Progress, RunOptions, RunResult, policy, run, run_on};
-use linnet_sim::{EventQueue, Lawful, VirtualClock};
-use linnet_types::{Clock, Device, End, Ended, Request};
+use linnet_sim::{EventQueue, FaultPlan, Faulty, Lawful, VirtualClock, Window};
+use linnet_types::{Clock, Device, End, Ended, Request, Waited};
 
 fn go<D: Device>(name: &str, devices: &mut [D], streams: &[&[IoRecord]], config: Config) -> RunResult {
     let learned = learned(&vec![None; devices.len()]);
@@ -234,4 +234,41 @@ fn what_arrives_in_the_warm_up_is_served_and_in_no_result() {
     assert_eq!(part.reads.latency_ns, whole.reads.latency_ns[3..]);
     assert_eq!((part.counters.submits, part.log.clone(), part.event_hash), (6, whole.log, whole.event_hash));
     assert_eq!((none.reads.latency_ns.len(), none.counters), (0, crate::Counters::default()));
+}
+
+/// A clock that wakes the driver a microsecond late, for what is due in the first 100 us.
+struct Late(VirtualClock);
+
+impl Clock for Late {
+    fn now(&mut self) -> Nanos {
+        self.0.now()
+    }
+
+    fn wait(&mut self, due: Option<Nanos>) -> Waited {
+        self.0.wait(due.map(|due| if due < 100_000 { due + 1_000 } else { due }))
+    }
+}
+
+#[test]
+fn a_late_arrival_counts_as_latency_and_a_late_look_at_the_answer_does_not() {
+    let go = |gone: Vec<Window>, read_timeout_ns| {
+        let config = Config { replicas: 1, read_timeout_ns, ..Config::default() };
+        let mut devices = [Faulty::new(steady(80_000, 1), FaultPlan { gone, ..FaultPlan::none() }, 0)];
+        let (learned, reads) = (learned(&[None]), [5_000, 95_000, 300_000].map(|at_ns| record(at_ns, Op::Read)));
+        let policy = policy("baseline", &learned, &config).expect("a known name");
+        let options = RunOptions { array: config, log: true };
+        let mut clock = Late(VirtualClock::new());
+        run_on(&mut clock, &mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut ())
+            .expect("the run succeeds")
+    };
+    let result = go(Vec::new(), 1_000_000);
+    assert_eq!(result.reads.arrive_ns, [5_000, 95_000, 300_000]);
+    assert_eq!(result.reads.latency_ns, [81_000, 81_000, 80_000]);
+    let log: Vec<_> = result.log[0].iter().map(|one| (one.arrive_ns, one.latency_ns)).collect();
+    assert_eq!(log, [6_000, 96_000, 300_000].map(|at_ns| (at_ns, Some(80_000))), "as the device saw them");
+    // A device that is gone fails at once. The driver takes a read up and sees its failure, each a microsecond late.
+    let gone = Window { start_ns: 0, end_ns: 1_000_000 };
+    let result = go(vec![gone], 1_500);
+    assert_eq!(result.reads.arrive_ns, [5_000, 95_000, 300_000]);
+    assert_eq!(result.reads.latency_ns, [2_000, 2_000, 1_500], "at least a copy's time limit");
 }
