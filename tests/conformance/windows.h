@@ -91,6 +91,16 @@ static void verdicts_at_limits(void)
 	check(verdict.confidence_ppm == linnet_certainty_ppm(p.accesses), "reads in order count one by one");
 	linnet_model_verdict(&rule, &p, LINNET_READAHEAD_DEFAULT_KIB, 7, &verdict);
 	check(verdict.reading == LINNET_READING_SEQUENTIAL && verdict.confidence_ppm == 7, "the default is for order");
+	/* Backwards is where more than half of the reads in order are. */
+	for (uint32_t more = 0; more <= 1; more++) {
+		const uint32_t reading = more ? LINNET_READING_REVERSE : LINNET_READING_SEQUENTIAL;
+
+		p.reverse_q16 = LINNET_Q16 / 2 + more;
+		linnet_model_verdict(&rule, &p, LINNET_READAHEAD_DEFAULT_KIB, 7, &verdict);
+		check(verdict.reading == reading, "the direction of the model's order");
+		p.run_pages_q16 = (uint64_t)rule.sequential_pages << 16;
+		check(linnet_rule_decide(&rule, &p, &verdict) == 1 && verdict.reading == reading, "the direction of the rule's");
+	}
 }
 
 #endif
