@@ -28,3 +28,26 @@ if (log_check) >/dev/null; then fail "a warning in a long log was not found"; fi
 dmesg -C
 if (log_check) >/dev/null; then fail "a log that has lost its beginning was taken for clean"; fi
 echo "$outer" >/dev/kmsg
+
+# A breakpoint that the emulator ran at a place that has none is told from one that was there, and from a null pointer.
+stale() {
+	python3 -c 'import sys; sys.path.insert(0, "tests/vm"); import run; print(*map(run.has_stale_breakpoint, sys.argv[1:]))' "$@"
+}
+first="[ 1.0] int3: 0000 [#1] PREEMPT SMP
+[ 1.0] RIP: 0010:filemap_fault+0x6/0x910
+[ 1.0] Code: 90 90 e8 <1b> a5 87"
+null="[ 1.0] BUG: kernel NULL pointer dereference, address: 0000000000000000
+[ 1.0] RIP: 0010:0x0
+[ 1.0] Code: Unable to access opcode bytes at 0xffffffffffffffd6.
+[ 1.0] RIP: 0033:0x7f165e9492ad
+[ 1.0] Code: 31 c0 0f 05 <48> 3d 00"
+second="$null
+[ 1.1] Unrecoverable kprobe detected.
+[ 1.1] RIP: 0010:reenter_kprobe.cold+0x14/0x16
+[ 1.1] Code: e8 e5 d1 00 00 <0f> 0b
+[ 1.1]  asm_exc_int3+0x35/0x40
+[ 1.1] RIP: 0010:filemap_read+0x1/0x340
+[ 1.1] Code: 00 00 e8 <db> 28 0a
+[ 1.1] RIP: 0033:0x7f165e9492ad
+[ 1.1] Code: 31 c0 0f 05 <48> 3d 00"
+expect "stale breakpoints" "$(stale "$first" "${first/e8/cc}" "$null" "$second" "${second/00 e8/00 cc}")" "True False False True False"
