@@ -17,7 +17,7 @@ fn config() -> Config {
         error_limit: 2,
         out_ns: 100,
         out_ns_max: 300,
-        hedge_budget: crate::Budget { share: 0.5, burst: 1 },
+        hedge_budget: crate::Budget { share: 0.5, burst: 2 },
         revoke_budget: crate::Budget { share: 0.25, burst: 1 },
         ..two_replicas()
     }
@@ -260,8 +260,8 @@ fn counters_add_up() {
         (Counters { revokes: 5, predictions: 5, ..sound }, "a last replica was revoked"),
         (Counters { hedges: 1, hedges_won: 2, ..more(2) }, "hedges do not add up"),
         (Counters { hedges: 2, ..more(1) }, "hedges do not add up"),
-        // Half a hedge for each read, and one.
-        (Counters { hedges: 4, ..more(4) }, "more hedges than their budget"),
+        // Half a hedge for each read, and two.
+        (Counters { hedges: 5, ..more(5) }, "more hedges than their budget"),
         // A quarter of a revoke for each read, and one.
         (Counters { revokes: 3, predictions: 3, ..sound }, "more revokes than their budget"),
         (Counters { false_submits: 1, false_revokes: 1, predictions: 1, ..sound }, "predictions do not add up"),
@@ -270,7 +270,8 @@ fn counters_add_up() {
         assert!(budget(counters).contains(text), "{counters:?}: {}", budget(counters));
     }
     for counters in [
-        Counters { hedges: 3, hedges_won: 3, ..more(3) },
+        Counters { extra_writes: 2, submits: 6, ..sound },
+        Counters { hedges: 4, hedges_won: 4, ..more(4) },
         Counters { hedges: 1, extra_io: 0, refusals: 1, revokes: 1, submits: 5, ..sound },
         Counters { revokes: 2, predictions: 2, false_submits: 1, false_revokes: 1, ..sound },
         Counters { revokes: 4, refusals: 2, predictions: 2, submits: 6, ..sound },
@@ -279,6 +280,15 @@ fn counters_add_up() {
     }
     // Four reads of two replicas may be revoked once each; this policy has no budget.
     assert_eq!(told(Revokes::Any, Counters { revokes: 4, predictions: 4, ..sound }), "");
+    // Of three replicas, each read may be revoked by two.
+    for (revokes, text) in [(8, ""), (9, "a last replica was revoked")] {
+        let mut three = Told(Checker::of(&Config { replicas: 3, ..config() }, 3, Revokes::Any));
+        for n in 0..4 {
+            three.reads(100 * n, n, 0);
+        }
+        let told = three.finish(Counters { revokes, predictions: revokes, ..sound });
+        assert!(if text.is_empty() { told.is_empty() } else { told.contains(text) }, "{told}");
+    }
     let revokes = Counters { revokes: 1, predictions: 1, ..sound };
     assert!(told(Revokes::None, revokes).contains("more revokes than their budget"));
 }
