@@ -217,7 +217,7 @@ impl Policy for Core {
         // LinnOS revokes whatever its network calls slow, however old the last answer is (sections 3 and 4). It is asked for
         // as few probes as the other policies.
         let age_ns = given.age_ns.saturating_mul(u64::from(given.probe_ages));
-        Settings { policy: self.policy, age_ns, probe_ages: 1, ..given }
+        Settings { policy: self.policy, age_ns, ..given }
     }
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {
