@@ -175,6 +175,12 @@ fn distance(asked: &str, known: &str) -> usize {
 mod tests {
     use super::*;
 
+    fn network(inputs: usize, outputs: usize) -> Network {
+        let (weights, biases) = (vec![1; inputs * outputs], vec![0; outputs]);
+        let layer = linnet_core::Layer { inputs, outputs, weights, biases };
+        Network::from_integers(vec![layer], vec![1]).expect("within bounds")
+    }
+
     #[test]
     fn every_name_makes_the_policy_of_that_name() {
         let learned = vec![DeviceModel::default(); 3];
@@ -219,6 +225,9 @@ mod tests {
         let rules = ["ewma-hedged", "dynamic-snitch", "hedge-p95", "hedge-ip", "heur-sim", "heur-adv"];
         assert!(rules.iter().all(|&rule| without.contains(&(rule, 0))), "{without:?}");
         assert_eq!(without.len(), rules.len() + 7);
+        let both = DeviceModel { thresholds, network: Some(network(DIGITS, 2)), ..DeviceModel::default() };
+        let only_network = DeviceModel { thresholds: Thresholds::default(), ..both.clone() };
+        assert_eq!(missing("linnos+h99", &[both, only_network]), Some((1, "network and 99th percentile")));
     }
 
     #[test]
@@ -237,10 +246,8 @@ mod tests {
     #[test]
     fn networks_of_another_shape_are_refused_with_their_device() {
         let shaped = |inputs, outputs| {
-            let (weights, biases) = (vec![1; inputs * outputs], vec![0; outputs]);
-            let layer = linnet_core::Layer { inputs, outputs, weights, biases };
-            let network = linnet_core::Network::from_integers(vec![layer], vec![1]).expect("within bounds");
-            let learned = [DeviceModel::default(), DeviceModel { network: Some(network), ..DeviceModel::default() }];
+            let network = Some(network(inputs, outputs));
+            let learned = [DeviceModel::default(), DeviceModel { network, ..DeviceModel::default() }];
             let config = Config { replicas: 2, ..Config::default() };
             policy("linnos", &learned, &config).map(drop)
         };
