@@ -110,7 +110,7 @@ impl Ask<'_> {
     }
 
     /// The candidates that linnet-best would probe: idle, and unread for a second by default.
-    pub(crate) fn forgotten(&self) -> impl Iterator<Item = usize> {
+    pub fn forgotten(&self) -> impl Iterator<Item = usize> {
         let known = self.known();
         let probed = move |k: &usize| known[*k].wants_probe(self.settings, linnet_core::Policy::Best, self.now_ns);
         bits(self.candidates).filter(probed).map(|k| self.device(k))
@@ -127,7 +127,7 @@ impl Ask<'_> {
     }
 
     /// What is known of the candidates, without models.
-    pub(crate) fn known(&self) -> [Candidate; REPLICAS_MAX] {
+    pub fn known(&self) -> [Candidate; REPLICAS_MAX] {
         self.described(self.candidates)
     }
 

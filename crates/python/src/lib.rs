@@ -67,6 +67,8 @@ mod _native {
     #[pymodule_export]
     use crate::study::history::{history_rows, train_network};
     #[pymodule_export]
+    use crate::study::informed::informed;
+    #[pymodule_export]
     use crate::study::paths::scored_paths;
     #[pymodule_export]
     use crate::study::{PyStudy, defects, wide_rows};

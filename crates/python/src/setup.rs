@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use linnet_array::{Config, DeviceModel, Policy, WriteMode};
+use linnet_core::Trees;
 use linnet_types::{IoRecord, Thresholds};
 use pyo3::prelude::*;
 
@@ -41,6 +42,11 @@ impl Setup {
     /// The records of each stream.
     pub fn streams(&self) -> Vec<&[IoRecord]> {
         self.records.iter().map(|records| records.as_slice()).collect()
+    }
+
+    /// The trees of each device.
+    pub fn trees(&self) -> Vec<Option<Trees>> {
+        self.learned.iter().map(|one| one.trees).collect()
     }
 
     /// The thresholds of each device.

@@ -6,6 +6,7 @@
 //! - [`HistorySet`] has the rows of networks that remember more or fewer reads than LinnOS's four.
 //! - [`WideSet`] has what a host can see when a read arrives, in some two hundred numbers.
 //! - [`study_drift`] compares a model trained once, one that drift handling maintains, and one that is always retrained.
+//! - [`Informed`] is linnet-best with foresight of a given accuracy in the place of its trees.
 //! - [`PathScores`] scores paths as path selectors do, with each part of the score a switch.
 //! - [`CounterfactualPolicy`] records what a host could have known of every replica, and what each replica would have answered.
 
@@ -15,6 +16,7 @@ mod defects;
 mod drift;
 mod heimdall;
 mod history;
+mod informed;
 mod paths;
 mod wide;
 
@@ -26,5 +28,6 @@ pub use heimdall::{
     HeimdallModel, HeimdallOptions, HeimdallSet, Paced, PeriodOptions, PeriodPoints, fit_heimdall, noise, slow_periods,
 };
 pub use history::{HistorySet, train_rows};
+pub use informed::{Compared, Informed, Scores};
 pub use paths::{PathOptions, PathScores};
 pub use wide::WideSet;

@@ -430,6 +430,18 @@ def counterfactual(
     failover_ns: int = 15_000,
     writes_to_all: bool = False,
 ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.uint8]]: ...
+def informed(
+    array: Array,
+    streams: Sequence[Trace],
+    models: Sequence[Model],
+    distance: float | None,
+    slow_above_ns: Sequence[int],
+    *,
+    seed: int = 0,
+    failover_ns: int = 15_000,
+    writes_to_all: bool = False,
+    warm_up_ns: int = 0,
+) -> tuple[Run, float | None, float]: ...
 def scored_paths(
     array: Array,
     streams: Sequence[Trace],

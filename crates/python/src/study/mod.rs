@@ -4,6 +4,7 @@
 pub mod counterfactual;
 pub mod drift;
 pub mod history;
+pub mod informed;
 pub mod paths;
 
 use linnet_learn::{BoostOptions, FitOptions, InflectionOptions};

@@ -250,6 +250,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "Measure what a reader loses to a neighbour that varies one property: the gray-box paper's Figures 3 to "
             "10.",
         ),
+        "informed": (
+            "linnet.studies.cli.informed:informed_command",
+            "Measure what linnet-best would gain from a model of a given accuracy, up to one that is always right.",
+        ),
         "packing": (
             "linnet.studies.cli.packing:packing_command",
             "Count the drives that workloads need at each SLO, and the tenants whose SLO each placement breaks.",

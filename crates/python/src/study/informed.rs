@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Binding of linnet-best with foresight in the place of its trees.
+
+use std::sync::PoisonError;
+
+use linnet_array::Config;
+use linnet_study::{Informed, Scores};
+use pyo3::prelude::*;
+
+use crate::array::{PyArray, PyRun};
+use crate::errors;
+use crate::model::PyModel;
+use crate::setup::Setup;
+use crate::trace::PyTrace;
+
+/// Runs an array like `Array.run` under linnet-best, with the scores of a model that is `distance` standard deviations
+/// apart on slow and on fast reads, or without `distance` with those of the models' trees; a read above `slow_above_ns` of
+/// its device is slow. Returns the run, the AUC of what was compared (None if all reads are alike), and the share of slow
+/// answers among all that could have been chosen. Raises PolicyError.
+#[pyfunction]
+#[pyo3(signature = (array, streams, models, distance, slow_above_ns, *, seed = 0, failover_ns = 15_000,
+    writes_to_all = false, warm_up_ns = 0))]
+#[allow(clippy::too_many_arguments)]
+pub fn informed(
+    py: Python<'_>,
+    array: &PyArray,
+    streams: Vec<PyRef<'_, PyTrace>>,
+    models: Vec<PyRef<'_, PyModel>>,
+    distance: Option<f64>,
+    slow_above_ns: Vec<u64>,
+    seed: u64,
+    failover_ns: u64,
+    writes_to_all: bool,
+    warm_up_ns: u64,
+) -> PyResult<(PyRun, Option<f64>, f64)> {
+    if !array.foresight() {
+        return Err(errors::PolicyError::new_err("it needs drives with foresight, and the queued model has none"));
+    }
+    if slow_above_ns.len() != array.count {
+        return Err(errors::PolicyError::new_err(format!(
+            "{} latencies above which a read is slow, for {} devices; give one for each",
+            slow_above_ns.len(),
+            array.count
+        )));
+    }
+    let config = Config { warm_up_ns, ..array.config(seed, failover_ns, writes_to_all) };
+    let settings = config.settings();
+    let setup = Setup::new(&streams, &models, config)?;
+    let delay_ns = setup.thresholds().iter().map(|one| one.latency_ns_p95).filter(|&ns| ns > 0).min();
+    let scores = distance.map_or_else(|| Scores::Trees(setup.trees()), Scores::Foresight);
+    let (policy, compared) = Informed::new(scores, slow_above_ns, &settings, delay_ns, seed, warm_up_ns);
+    let (result, stats) =
+        py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
+    let compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok((array.finished(&streams, result, stats), compared.auc(), compared.slow_share()))
+}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet study informed``."""
+
+from __future__ import annotations
+
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linnet.cli.options import AsJson
+from linnet.cli.output import Bars, print_json, table, warn
+from linnet.files import write_whole
+from linnet.studies.cli.options import Keep, Output, Page, Seeds, read_source
+from linnet.studies.informed import cell_rows, sample, summary, table_of
+from linnet.studies.worth_grid import IOS, SourceTraces, every_cell, run_cells
+
+
+def informed_command(
+    traces: Annotated[Path, typer.Option(help="The folder of traces.", exists=True, file_okay=False)],
+    cells: Annotated[int, typer.Option(help="Cells of the grid of linnet study worth, drawn at random.", min=1)] = 60,
+    seeds: Seeds = 5,
+    ios: Annotated[int, typer.Option(help="I/Os of each period, all devices together.", min=300)] = IOS,
+    keep: Keep = None,
+    page: Page = None,
+    output: Output = None,
+    json: AsJson = False,
+) -> None:
+    """Measure what linnet-best would gain from a model of a given accuracy, up to one that is always right.
+
+    Its trees are replaced by foresight with errors. Cells are drawn from the grid of [bold]linnet study worth[/], those
+    whose drives have foresight.
+
+    Example: [bold]linnet study informed --traces traces/ --cells 60 --page informed.md[/]
+    """
+    grid, lacking = every_cell(traces, seeds, True, ios)
+    for file in lacking:
+        warn(f"{traces / file} does not exist and is left out of the grid")
+    with Bars() as bars:
+        rows = run_cells(sample(grid, cells), SourceTraces(read_source), bars, keep, warn, cell_rows)
+    if not rows:
+        raise typer.BadParameter("no cell could be run", param_hint="--cells")
+    found = {"rows": rows, "summary": summary(rows)}
+    if output is not None:
+        write_whole(output, dumps(found, indent=1) + "\n")
+    if page is not None:
+        write_whole(page, table_of(found["summary"]))
+    if json:
+        print_json(found)
+        return
+    lines = found["summary"]
+    columns = [name for name in lines[0] if "95" not in name]
+    shown = [[f"{line[k]:.3f}" if isinstance(line[k], float) else line[k] for k in columns] for line in lines]
+    table("latency as a multiple of the rival's", columns, shown, left=1)
