@@ -203,7 +203,7 @@ impl Policy for Core {
     }
 
     fn tracks_inflight(&self) -> bool {
-        !self.trees.is_empty() && !self.constant
+        !self.constant && self.trees.iter().any(Option::is_some)
     }
 
     fn network(&self, device: usize) -> Option<&Network> {
