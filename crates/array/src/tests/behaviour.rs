@@ -223,6 +223,22 @@ fn heuristics_submit_to_devices_without_an_inflection_point() {
 }
 
 #[test]
+fn heuristics_decide_about_the_first_candidate_wherever_it_stands() {
+    for name in ["heur-sim", "heur-adv"] {
+        let mut policy = policy(name, &learned(&[None, None, None]), &Config::default()).expect("a known name");
+        for (in_flight, is_revoked) in [([0, 9, 0], true), ([9, 0, 0], false)] {
+            let scene = Scene::new(&in_flight);
+            let choice = policy.choose(&scene.ask(1, 0b110), &mut Chance::new(0), &mut linnet_core::Budget::default());
+            let expected = match choice {
+                Choice::Submit(submit) => !is_revoked && submit.replica == 1,
+                other => is_revoked && other == Choice::Revoke { hedge_after: None },
+            };
+            assert!(expected, "{name} {in_flight:?}: {choice:?}");
+        }
+    }
+}
+
+#[test]
 fn what_heur_sim_sees_does_not_expire() {
     for (name, expires) in [("heur-sim", false), ("heur-adv", true)] {
         let mut scene = Scene::new(&[9, 0]);
