@@ -136,6 +136,8 @@ bool tune_apply(struct file *open, struct tune_file *file, bool advised)
 		return true;
 	change = READ_ONCE(count) > 0 ? find(open) : NULL;
 	if (!change) {
+		if (!file)
+			return false;
 		if (owner_decides(open, have)) {
 			if (want > 0)
 				atomic64_inc(&tune_counters.advised);

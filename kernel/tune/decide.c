@@ -135,7 +135,7 @@ static void look(struct work_struct *work)
 			if (read)
 				file->read_at_ns = now;
 			decide(file, now);
-		} else if (now - file->read_at_ns >= idle) {
+		} else if (now >= file->read_at_ns + idle) { /* read_at_ns is later than `now` where a hook has just added it */
 			tune_file_forget(file);
 			atomic64_inc(&tune_counters.evicted);
 		}

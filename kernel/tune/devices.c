@@ -41,7 +41,8 @@ static int parse_one(const char *word, dev_t *device)
 
 	if (word[0] == '/')
 		return lookup_bdev(word, device);
-	if (sscanf(word, "%u:%u%c", &major, &minor, &rest) != 2 || major >= 1 << 12 || minor >= 1 << 20)
+	/* Widths, because sscanf lets longer numbers wrap around. */
+	if (sscanf(word, "%4u:%7u%c", &major, &minor, &rest) != 2 || major >= 1 << 12 || minor >= 1 << 20)
 		return -EINVAL;
 	*device = MKDEV(major, minor);
 	return 0;

@@ -12,6 +12,7 @@
 #include <linux/jhash.h>
 #include <linux/ktime.h>
 #include <linux/magic.h>
+#include <linux/random.h>
 #include <linux/rculist.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -24,10 +25,12 @@ static struct hlist_head buckets[1 << TUNE_HASH_BITS];
 static LIST_HEAD(list);
 static unsigned int count;
 static DEFINE_RAW_SPINLOCK(list_lock);
+/* Inode numbers may be anybody's choice (FUSE): nobody shall know which of them share a bucket. */
+static u32 seed;
 
 static struct hlist_head *bucket_of(const struct tune_key *key)
 {
-	return &buckets[jhash(key, sizeof(*key), 0) & (ARRAY_SIZE(buckets) - 1)];
+	return &buckets[jhash(key, sizeof(*key), seed) & (ARRAY_SIZE(buckets) - 1)];
 }
 
 static struct tune_file *find(const struct tune_key *key)
@@ -156,6 +159,7 @@ unsigned int tune_file_count(void)
 
 int tune_files_start(void)
 {
+	seed = get_random_u32();
 	cache = KMEM_CACHE(tune_file, 0);
 	return cache ? 0 : -ENOMEM;
 }

@@ -342,6 +342,8 @@ static void the_administrator_has_his_way(unsigned int unused_number)
 	CHECK(strstr(text, " a?name?and?more\n"));
 	free(text);
 	/* What was set on a device that is no longer tuned returns with the next read. */
+	CHECK(tune_devices_ops.set("4294967305:9", &unused) == -EINVAL);
+	CHECK(tune_devices_ops.set("9:4294967305", &unused) == -EINVAL);
 	CHECK(tune_devices_ops.set("9:9", &unused) == 0);
 	CHECK(stub_touch(open[1], 50000, 0) == DEVICE_PAGES && stub_touch(open[2], 1 << 17, 0) == DEVICE_PAGES / 2);
 	CHECK(tune_devices_ops.set("8:0", &unused) == 0);
@@ -354,6 +356,44 @@ static void the_administrator_has_his_way(unsigned int unused_number)
 	CHECK(tune_apply_count() == 0);
 	stub_kprobes_off = false;
 	stub_exit();
+}
+
+static struct stub_file late;
+static struct file *late_open;
+
+static void come_late(void)
+{
+	struct readahead_control control;
+
+	stub_now++;
+	if (late_open)
+		return;
+	stub_file_init(&late, 35, 1 << 20);
+	late_open = stub_open_file(&late, "late");
+	control = (struct readahead_control){ late_open, &late_open->f_ra };
+	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, 1, 0);
+}
+
+/* The worker has begun its round at a time before the file came, which is no long time without reads. */
+static void a_file_that_comes_meanwhile_stays(unsigned int unused)
+{
+	struct stub_file data[2];
+	struct file *open[2];
+
+	CHECK(stub_init() == 0);
+	for (unsigned int f = 0; f < 2; f++) {
+		stub_file_init(&data[f], 36 + f, 1 << 20);
+		open[f] = stub_open_file(&data[f], "data");
+		stub_touch(open[f], 5, 0);
+	}
+	stub_on_resched = come_late;
+	let_pass(SECOND / 10);
+	stub_on_resched = NULL;
+	CHECK(tune_file_count() == 3 && atomic64_read(&tune_counters.evicted) == 0);
+	stub_exit();
+	stub_close(open[0]);
+	stub_close(open[1]);
+	stub_close(late_open);
 }
 
 static void a_snapshot_is_another_file(unsigned int unused)
@@ -527,6 +567,7 @@ int main(int argc, char **argv)
 	apart(breakpoints_are_refused, 0, sum);
 	apart(files_come_and_go, 0, sum);
 	apart(the_administrator_has_his_way, 0, sum);
+	apart(a_file_that_comes_meanwhile_stays, 0, sum);
 	apart(a_snapshot_is_another_file, 0, sum);
 	apart(open_files_are_bounded, 0, sum);
 	apart(a_start_that_fails_puts_back, 0, sum);

@@ -170,6 +170,7 @@ int lookup_bdev(const char *path, dev_t *device)
 	return strcmp(path, "/dev/sda") ? -ENOENT : 0;
 }
 
+void (*stub_on_resched)(void);
 bool stub_breakpoints, stub_kprobes_off, stub_ftrace_off;
 void (*stub_on_last_trace)(void);
 static struct ftrace_ops *hook; /* there is one */

@@ -93,7 +93,8 @@ struct mutex { pthread_mutex_t lock; };
 #define DEFINE_MUTEX(name) struct mutex name = { PTHREAD_MUTEX_INITIALIZER }
 #define mutex_lock(m) pthread_mutex_lock(&(m)->lock)
 #define mutex_unlock(m) pthread_mutex_unlock(&(m)->lock)
-#define cond_resched() sched_yield()
+extern void (*stub_on_resched)(void); /* if set, called where the worker lets others run */
+#define cond_resched() (stub_on_resched ? stub_on_resched() : (void)sched_yield())
 struct task_struct { int pid; };
 extern __thread struct task_struct stub_task;
 #define current (&stub_task)
@@ -172,6 +173,7 @@ static inline u32 jhash(const void *key, u32 size, u32 hash)
 		hash = (hash ^ *bytes) * 16777619u;
 	return hash;
 }
+#define get_random_u32() 0x9747b28cu
 #define hash_ptr(p, bits) ((u32)((u64)(uintptr_t)(p) * 0x9e3779b97f4a7c15ull >> (64 - (bits))))
 
 /* ---- memory: one allocation in `stub_fail_one_in` fails, 0: none ---- */
