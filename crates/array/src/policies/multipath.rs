@@ -64,8 +64,7 @@ impl NvmeLatency {
         for path in &mut self.paths {
             if path.window_ios > 0 {
                 let mean_ns = path.window_ns as f64 / path.window_ios as f64;
-                let known = path.average_ns > 0.0;
-                path.average_ns = if known { KEPT * path.average_ns + (1.0 - KEPT) * mean_ns } else { mean_ns };
+                path.average_ns = KEPT * path.average_ns + (1.0 - KEPT) * mean_ns;
             }
             (path.window_ns, path.window_ios) = (0, 0);
         }
