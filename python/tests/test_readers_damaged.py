@@ -20,7 +20,7 @@ JOB = (
     "[global]\nbs=4k\niodepth=16\n[db]\nrw=randrw\nrwmixread=75\nrate_iops=750,1000\n[log]\nrw=write\nbs=6k\nrate=6m\n"
 )
 NUMBERS = ["0", "-1", "1e308", "1e999", "18446744073709551616", "NaN", "Infinity", "null", "true", '"12"', "[]", "{}"]
-CASES = 4000
+CASES = 1000
 
 
 def _values(found: object, chance: random.Random) -> object:
