@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 from common import LONG, ROOT, SHORT, WORK, Used, copy_sources, ends_well, tests_pass
 
@@ -77,6 +78,14 @@ class Library:
         return bool(ends_well(["cc", "-shared", *objects, "-o", str(self.to / f"lib{NAME}.so")], seconds))
 
 
+class Run(NamedTuple):
+    """Tests of one program."""
+
+    name: str
+    command: list[str]
+    crate: Path
+
+
 class RustTests:
     """The compiled tests."""
 
@@ -96,27 +105,32 @@ class RustTests:
         if told.returncode:
             raise CannotBuildError("the tests of crates/core and crates/array")
         messages = [json.loads(line) for line in told.stdout.splitlines()]
-        self.programs = [
-            (message["executable"], Path(message["manifest_path"]).parent, message["target"]["name"])
-            for message in messages
-            if message.get("executable")
-        ]
+        self.runs: list[Run] = []
+        for message in messages:
+            if message.get("executable"):
+                crate = Path(message["manifest_path"]).parent
+                for which in [SHORT, LONG] if crate.name == "array" else [SHORT]:
+                    name = f"crates/{crate.name} ({message['target']['name']})" + (" long" if which == LONG else "")
+                    self.runs.append(Run(name, [message["executable"], "--quiet", *which], crate))
         self.used: Used = {}
 
-    def failing(self, library: Path, which: list[str], seconds: float) -> str | None:
-        """The crate and the program of the first that does not pass on this library; None if all pass."""
-        for program, crate, name in self.programs:
-            if which == LONG and crate.name != "array":
-                continue
-            own = {"LD_LIBRARY_PATH": str(library)}
-            if not tests_pass([program, "--quiet", *which], crate, seconds, self.used, own):
-                return f"crates/{crate.name} ({name})" + (" long" if which == LONG else "")
+    def failing(self, library: Path, runs: list[Run], seconds: float) -> str | None:
+        """The name of the first that does not pass on this library; None if all pass."""
+        for name, command, crate in runs:
+            if not tests_pass(command, crate, seconds, self.used, {"LD_LIBRARY_PATH": str(library)}):
+                return name
         return None
 
+    def measure(self, library: Path, seconds: float) -> str | None:
+        """`failing`, of all; the first to run are the cheapest from now on."""
+        failing = self.failing(library, self.runs, seconds)
+        self.runs.sort(key=lambda run: self.used.get(tuple(run.command), 0))
+        return failing
+
     def short(self, library: Path, seconds: float) -> str | None:
-        """As `failing`, of short tests."""
-        return self.failing(library, SHORT, seconds)
+        """`failing`, of those that take less than a second of the processor."""
+        return self.failing(library, [run for run in self.runs if self.used[tuple(run.command)] < 1], seconds)
 
     def long(self, library: Path, seconds: float) -> str | None:
-        """As `failing`, of long ones."""
-        return self.failing(library, LONG, seconds)
+        """`failing`, of the others."""
+        return self.failing(library, [run for run in self.runs if self.used[tuple(run.command)] >= 1], seconds)

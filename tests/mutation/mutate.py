@@ -156,10 +156,9 @@ class Gate:
         if rust:
             self.rust, self.library = RustTests(), Library(work / "core", work / "lib")
             # The first run of each test sets its limit.
-            for tests in (self.rust.short, self.rust.long):
-                failing = tests(work / "lib", CLEAN_SECONDS_MAX)
-                if failing:
-                    raise CannotBuildError(f"{failing} fails")
+            failing = self.rust.measure(work / "lib", CLEAN_SECONDS_MAX)
+            if failing:
+                raise CannotBuildError(f"{failing} fails")
 
     def limit(self, unit: str) -> tuple[float, int]:
         """Seconds for each C check of a unit, and of the processor for each process of one."""
