@@ -24,7 +24,7 @@ CLEAN_SECONDS_MAX = 3600
 SECONDS_MIN = 60
 MEMORY_MAX = 8 << 30
 """A mutant may also ask for memory without end."""
-LONG = ["::sim_", "tests::probing"]
+LONG = ["::sim_", "tests::probing", "caught_up", "incremental_threads::", "train::", "every_flipped_bit"]
 """Rust tests with these words in their names take nearly all the time. They run where the others noticed nothing."""
 SHORT = [word for name in LONG for word in ("--skip", name)]
 Used = dict[tuple[str, ...], float]
