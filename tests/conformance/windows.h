@@ -99,7 +99,9 @@ static void verdicts_at_limits(void)
 		linnet_model_verdict(&rule, &p, LINNET_READAHEAD_DEFAULT_KIB, 7, &verdict);
 		check(verdict.reading == reading, "the direction of the model's order");
 		p.run_pages_q16 = (uint64_t)rule.sequential_pages << 16;
+		memset(&verdict, 0xa5, sizeof(verdict));
 		check(linnet_rule_decide(&rule, &p, &verdict) == 1 && verdict.reading == reading, "the direction of the rule's");
+		check(verdict.kib == 0, "what is read in order keeps the file's own value");
 	}
 }
 
