@@ -63,7 +63,7 @@ static void verdicts_at_limits(void)
 	struct linnet_readahead_verdict verdict;
 	struct linnet_rule rule;
 	/* Pages of a run, and the KiB of the ladder that hold half of it. */
-	const uint32_t runs[][2] = { { 7, 16 }, { 8, 16 }, { 9, 32 }, { 32, 64 }, { 33, 128 }, { 40000, 128 } };
+	const uint32_t runs[][2] = { { 4, 8 }, { 5, 16 }, { 8, 16 }, { 9, 32 }, { 32, 64 }, { 33, 128 }, { 40000, 128 } };
 
 	for (size_t i = 0; i < LINNET_READAHEAD_LEVELS; i++)
 		check(linnet_readahead_ladder[i] == 8u << i, "a step of the ladder");
@@ -75,6 +75,7 @@ static void verdicts_at_limits(void)
 	p.used_q16++;
 	check(linnet_scattered_ppm(&p) == linnet_certainty_ppm(2), "what was used was no waste");
 	linnet_rule_init(&rule);
+	rule.random_pages = 3;
 	rule.sequential_pages = 50000;
 	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
 		p.run_pages_q16 = (uint64_t)runs[i][0] << 16;
@@ -82,6 +83,10 @@ static void verdicts_at_limits(void)
 		check(linnet_rule_decide(&rule, &p, &verdict) == 1 && verdict.reading == LINNET_READING_RUNS, "runs");
 		check(verdict.kib == runs[i][1], "half a run");
 	}
+	memset(&verdict, 0xa5, sizeof(verdict));
+	p.run_pages_q16 = (uint64_t)rule.random_pages << 16;
+	check(linnet_rule_decide(&rule, &p, &verdict) == 1 && verdict.reading == LINNET_READING_RANDOM, "random reads");
+	check(verdict.kib == rule.random_kib, "the value for random reads");
 	memset(&verdict, 0xa5, sizeof(verdict));
 	linnet_model_verdict(&rule, &p, rule.random_kib, 1000000, &verdict);
 	check(verdict.reading == LINNET_READING_RANDOM && verdict.kib == rule.random_kib, "the smallest value is for random reads");

@@ -56,7 +56,7 @@ CHECKS = {
     "ledger": "check-ledger-model",
     **dict.fromkeys(("forest", "forest_file"), "check-place"),
     **dict.fromkeys(("cart", "govern", "knob", "normalise", "online", "ring", "small", "tree"), "check-tune"),
-    **dict.fromkeys(("pattern", "verdict"), "check-user check-tune"),
+    **dict.fromkeys(("pattern", "verdict"), "check-user check-debug check-tune"),
     **dict.fromkeys(("float", "loops", "loss", "prune_vectors", "quantise", "train"), ""),
 }
 # What is replaced, and by what; each match of each is a mutant.
