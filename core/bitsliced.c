@@ -57,6 +57,7 @@ void linnet_bitsliced_init(struct linnet_bitsliced *bitsliced, const struct linn
 							trees->leaf[2 * pair + 1][leaves / LINNET_TREE_LEAVES];
 	bitsliced->base = trees->base;
 	bitsliced->schema = trees->schema;
+	bitsliced->slow_score = trees->slow_score;
 }
 
 int32_t linnet_bitsliced_score(const struct linnet_bitsliced *bitsliced, const uint8_t features[LINNET_INFLIGHT_FEATURES])

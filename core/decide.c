@@ -172,13 +172,12 @@ static void follow_network(struct linnet_decision *decision, const struct linnet
 {
 	struct linnet_candidate *chosen = &decision->candidates[decision->choice.replica];
 	int by_trees = chosen->known && !(decision->asked >> decision->choice.replica & 1);
-	int slow = by_trees ? chosen->score > 0 : chosen->slow;
 
 	if (!chosen->known)
 		return;
 	decision->verdict = LINNET_SUBMIT;
-	decision->choice.predicted_fast = !slow;
-	if (!slow)
+	decision->choice.predicted_fast = !chosen->slow;
+	if (!chosen->slow)
 		return;
 	if (!linnet_may_revoke(settings, chosen, by_trees, decision->now_ns))
 		decision->choice.probe = 1;

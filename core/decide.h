@@ -100,10 +100,18 @@ struct linnet_candidate {
 	uint32_t in_flight;
 	uint8_t eligible;  /* 0 or 1, like all fields below: it may be chosen */
 	uint8_t known;     /* it has a model's prediction */
-	uint8_t slow;      /* its network predicts slow */
+	uint8_t slow;      /* the model that was asked predicts slow */
 	uint8_t probing;
 	uint32_t revokes_in_row;
 };
+
+/* The answer of a replica's trees, with the score above which a read is slow to them. */
+static inline void linnet_candidate_scored(struct linnet_candidate *candidate, int32_t score, int32_t slow_score)
+{
+	candidate->known = 1;
+	candidate->score = score;
+	candidate->slow = score > slow_score;
+}
 
 struct linnet_choice {
 	uint32_t replica;       /* LINNET_NO_REPLICA if none is eligible */

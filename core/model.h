@@ -230,7 +230,8 @@ struct linnet_trees {
 	uint8_t threshold[LINNET_TREE_LEVELS][LINNET_TREES]; /* 0..63 */
 	int16_t leaf[LINNET_TREES][LINNET_TREE_LEAVES];
 	int32_t base; /* within LINNET_TREE_BASE_MAX of 0 */
-	uint32_t schema; /* of the features: LINNET_SCHEMA_LINNET1 or 2 */
+	uint16_t schema;    /* of the features: LINNET_SCHEMA_LINNET1 or 2 */
+	int16_t slow_score; /* a read with a higher score is slow: it may be revoked */
 };
 
 /* 0, or LINNET_E_RANGE if a number is out of its range. Trees that pass can be scored without further checks. */
@@ -251,7 +252,8 @@ struct linnet_bitsliced {
 	uint8_t row[LINNET_INFLIGHT_FEATURES][LINNET_BUCKET_MAX + 1];   /* of `passed`, for each value of a feature */
 	int32_t leaf[LINNET_TREES / 2][LINNET_PAIR_LEAVES];             /* sums of a leaf of each of two trees */
 	int32_t base;
-	uint32_t schema;
+	uint16_t schema;
+	int16_t slow_score;
 };
 
 /* Lays out trees that have passed linnet_trees_check. */

@@ -38,8 +38,6 @@ int linnet_trees_check_block(const uint8_t *file, size_t at, size_t *offset)
 
 	if (get(file + at, 2) != LINNET_SCHEMA_LINNET1 && get(file + at, 2) != LINNET_SCHEMA_LINNET2)
 		return refuse(offset, at, LINNET_E_SCHEMA);
-	if (get(file + at + 2, 2) != 0)
-		return refuse(offset, at + 2, LINNET_E_FIELD);
 	if (base < -LINNET_TREE_BASE_MAX || base > LINNET_TREE_BASE_MAX)
 		return refuse(offset, at + 4, LINNET_E_FIELD);
 	for (size_t i = at + FEATURES; i < at + THRESHOLDS; i++)
@@ -61,7 +59,8 @@ void linnet_trees_read_block(struct linnet_trees *trees, const uint8_t *block)
 		for (int k = 0; k < LINNET_TREE_LEAVES; k++, leaf += 2)
 			trees->leaf[tree][k] = (int16_t)get(leaf, 2);
 	trees->base = (int32_t)get(block + 4, 4);
-	trees->schema = (uint32_t)get(block, 2);
+	trees->schema = (uint16_t)get(block, 2);
+	trees->slow_score = (int16_t)get(block + 2, 2);
 }
 
 /* Bindings in other languages mirror this. */

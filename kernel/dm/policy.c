@@ -134,8 +134,8 @@ static void ask_trees(const struct linnet_leg *leg, struct linnet_routing *routi
 	else
 		read_digest(leg, routing, schema, features);
 	candidate->eligible = eligible;
-	candidate->known = 1;
-	candidate->score = linnet_bitsliced_score(&leg_model->loaded->bitsliced, features);
+	linnet_candidate_scored(candidate, linnet_bitsliced_score(&leg_model->loaded->bitsliced, features),
+				leg_model->loaded->bitsliced.slow_score);
 }
 
 /* The prediction of the leg's network for the read. Under RCU and the lock. */

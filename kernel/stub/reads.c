@@ -102,8 +102,7 @@ static void score(struct account *own, u64 now_ns, struct linnet_candidate *c)
 		return;
 	linnet_replica_features(&own->replica, own->plain->trees.schema, now_ns, 512 * (own->start + current->sector), current->size,
 				features);
-	c->known = 1;
-	c->score = linnet_trees_score(&own->plain->trees, features);
+	linnet_candidate_scored(c, linnet_trees_score(&own->plain->trees, features), own->plain->trees.slow_score);
 }
 
 /* Computes the expected decision on the current read at this time. */

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import device_trace
-from linnet import read_trace, write_trace
+from linnet import Model, read_trace, write_trace
 
 STAT = {
     "records", "reads", "writes", "tenants", "duration_s", "iops_mean", "iops_max_10s", "read_bytes_mean",
@@ -80,6 +80,21 @@ def test_fit_and_evaluate_agree_on_the_held_out_half(linnet, file: Path, tmp_pat
     assert json.loads(given)["slow_above_us"] == 250
     for latency in ("0", "inf", "nan", "1e300"):
         assert linnet("fit", "--trace", file, "--out", model, "--slow-us", latency).returncode == 2, latency
+
+
+def test_a_rate_of_false_revokes_is_in_the_model(linnet, file: Path, tmp_path: Path) -> None:
+    surer, even = tmp_path / "surer.linnet", tmp_path / "even.linnet"
+    words = ("fit", "--trace", file, "--seed", 1, "--epochs", 1, "--json")
+    rates = [
+        json.loads(linnet(*words, "--out", surer, "--false-revoke", 0.5).stdout)["linnet"]["false_revoke"],
+        json.loads(linnet(*words, "--out", even).stdout)["linnet"]["false_revoke"],
+    ]
+    assert Model.load(even).slow_score == 0 and Model.load(surer).slow_score != 0
+    evaluated = json.loads(linnet("evaluate", "--model", surer, "--trace", file, "--json").stdout)
+    assert evaluated["linnet"]["false_revoke"] == pytest.approx(rates[0], abs=0.002)
+    assert linnet(*words, "--out", surer, "--false-revoke", 0).returncode == 2
+    few = one_line(linnet(*words, "--out", surer, "--false-revoke", 0.001), 1)
+    assert "choosing a rate of false revokes" in few
 
 
 def test_compare_has_the_promised_rows_and_repeats_to_the_byte(linnet, small_drive: Path, file: Path) -> None:

@@ -69,8 +69,8 @@ static void describe_candidate(struct linnet_decision *decision, uint32_t k, cha
 static void ask_candidate(const struct linnet_decision *decision, struct linnet_candidate *candidate, char **words)
 {
 	if (decision->asks_trees) {
+		linnet_candidate_scored(candidate, (int32_t)number(words[7]), 0);
 		candidate->known = (uint8_t)word(words, 2);
-		candidate->score = (int32_t)number(words[7]);
 		return;
 	}
 	candidate->known = word(words, 3) && word(words, 4);

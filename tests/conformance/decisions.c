@@ -237,8 +237,7 @@ static void compare(struct decision *d)
 	settings.policy = d->policy;
 	while ((k = linnet_decision_next(&d->ours, &settings, &full)) != LINNET_NO_REPLICA) {
 		if (d->ours.asks_trees) {
-			d->ours.candidates[k].known = 1;
-			d->ours.candidates[k].score = d->scores[k];
+			linnet_candidate_scored(&d->ours.candidates[k], d->scores[k], model.file.trees.slow_score);
 			continue;
 		}
 		d->ours.candidates[k].known = d->known >> k & 1;
@@ -255,7 +254,7 @@ static void compare(struct decision *d)
 	if ((d->ours.verdict == LINNET_REVOKE) != (d->verdict == LINNET_REVOKE))
 		differ(d, "verdict", d->replica, d->verdict, d->ours.verdict);
 	if (slow != d->slow)
-		differ(d, "slow by the network", d->replica, d->slow, slow);
+		differ(d, "slow", d->replica, d->slow, slow);
 }
 
 int main(int argc, char **argv)

@@ -4,7 +4,7 @@
 
 use linnet_types::Nanos;
 
-use crate::{Budget, Policy, Settings, ffi};
+use crate::{Budget, Policy, Settings, Trees, ffi};
 
 /// Maximum number of replicas of one read.
 pub const REPLICAS_MAX: usize = 8;
@@ -25,7 +25,7 @@ pub struct Candidate {
     pub eligible: bool,
     /// It has a model's prediction.
     pub known: bool,
-    /// Its network predicts slow.
+    /// The model that was asked predicts slow.
     pub slow: bool,
     /// A probe is in flight.
     pub probing: bool,
@@ -36,6 +36,12 @@ pub struct Candidate {
 const _: () = assert!(size_of::<Candidate>() == 32);
 
 impl Candidate {
+    /// Notes what its trees say of this read.
+    #[inline]
+    pub fn scored(&mut self, score: i32, trees: &Trees) {
+        (self.known, self.score, self.slow) = (true, score, score > trees.slow_score());
+    }
+
     /// Whether this policy sends a read as a probe to it although another is preferred.
     pub fn wants_probe(&self, settings: &Settings, policy: Policy, now: Nanos) -> bool {
         // SAFETY: the layouts are C's; so in every call below.

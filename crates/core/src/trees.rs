@@ -31,7 +31,8 @@ pub struct Trees {
     threshold: [[u8; TREES]; TREE_LEVELS],
     leaf: [[i16; TREE_LEAVES]; TREES],
     base: i32,
-    schema: u32,
+    schema: u16,
+    slow_score: i16,
 }
 
 impl Trees {
@@ -48,7 +49,8 @@ impl Trees {
             threshold: [[0; TREES]; TREE_LEVELS],
             leaf: [[0; TREE_LEAVES]; TREES],
             base,
-            schema: Schema::Linnet1 as u32,
+            schema: Schema::Linnet1 as u16,
+            slow_score: 0,
         };
         for (number, tree) in trees.iter().enumerate() {
             for level in 0..TREE_LEVELS {
@@ -70,12 +72,24 @@ impl Trees {
     /// The same trees on features of this schema.
     #[must_use]
     pub fn on(self, schema: Schema) -> Trees {
-        Trees { schema: schema as u32, ..self }
+        Trees { schema: schema as u16, ..self }
+    }
+
+    /// The same trees, to which a read is slow above this score, limited to 16 bits: it may then be revoked. The choice
+    /// among replicas does not depend on it.
+    #[must_use]
+    pub fn with_slow_score(self, above: i32) -> Trees {
+        Trees { slow_score: above.clamp(i16::MIN.into(), i16::MAX.into()) as i16, ..self }
+    }
+
+    /// The score above which a read is slow, 0 for even odds.
+    pub fn slow_score(&self) -> i32 {
+        self.slow_score.into()
     }
 
     /// The schema of the features that they compare.
     pub fn schema(&self) -> Schema {
-        if self.schema == Schema::Linnet2 as u32 { Schema::Linnet2 } else { Schema::Linnet1 }
+        if self.schema == Schema::Linnet2 as u16 { Schema::Linnet2 } else { Schema::Linnet1 }
     }
 
     /// One tree; `None` for a number of [`TREES`] or more.
@@ -90,6 +104,7 @@ impl Trees {
     /// Writes the block of a model file (`spec/model-file.md`).
     pub(crate) fn write(&self, file: &mut Vec<u8>) {
         file.extend(self.schema.to_le_bytes());
+        file.extend(self.slow_score.to_le_bytes());
         file.extend(self.base.to_le_bytes());
         file.extend(self.feature.as_flattened());
         file.extend(self.threshold.as_flattened());

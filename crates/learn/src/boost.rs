@@ -39,6 +39,9 @@ pub struct BoostOptions {
     pub seed: u64,
     /// Schema of the features.
     pub schema: Schema,
+    /// The share of reads that are fast and called slow: [`linnet_core::Trees::slow_score`] is the lowest score that keeps
+    /// it on reads that were not used to choose it. `None`: even odds.
+    pub false_revoke: Option<f64>,
 }
 
 impl Default for BoostOptions {
@@ -52,6 +55,7 @@ impl Default for BoostOptions {
             rows_max: 50_000,
             seed: 0,
             schema: Schema::default(),
+            false_revoke: None,
         }
     }
 }
@@ -65,7 +69,9 @@ impl BoostOptions {
         require(least(self.ridge), "ridge", self.ridge, "0 or more")?;
         require(least(self.curvature_min), "curvature_min", self.curvature_min, "0 or more")?;
         require(part(self.feature_share), "feature_share", self.feature_share, "above 0 and at most 1")?;
-        require(self.rows_max > 0, "rows_max", self.rows_max, "1 or more")
+        require(self.rows_max > 0, "rows_max", self.rows_max, "1 or more")?;
+        let asked = self.false_revoke.unwrap_or(0.5);
+        require(asked > 0.0 && asked < 1.0, "false_revoke", asked, "above 0 and below 1")
     }
 }
 
@@ -84,6 +90,23 @@ pub fn fit_trees(set: &InflightSet, options: &BoostOptions) -> Result<Trees, Err
     Ok(Trees::new(&trees, integer(base))?.on(set.schema))
 }
 
+/// The lowest score above which at most the share `asked` of these rows is fast.
+///
+/// # Errors
+/// [`Error::TooFewRows`] if that share is not one row.
+pub(crate) fn slow_score(trees: &Trees, held: &InflightSet, asked: f64) -> Result<i32, Error> {
+    let most = (asked * held.len() as f64) as usize;
+    if most == 0 {
+        let least = (1.0 / asked).ceil() as usize;
+        return Err(Error::TooFewRows { purpose: "choosing a rate of false revokes", rows: held.len(), least });
+    }
+    let mut fast: Vec<i32> =
+        held.features.iter().zip(&held.slow).filter(|(_, slow)| !**slow).map(|(row, _)| trees.score(row)).collect();
+    fast.sort_unstable_by(|a, b| b.cmp(a));
+    // Above the score of the fast read that comes next there are at most as many as allowed.
+    Ok(fast.get(most).copied().unwrap_or(i32::from(i16::MIN)))
+}
+
 /// Scores every row with the integer trees that serve.
 ///
 /// # Errors
@@ -93,7 +116,7 @@ pub fn evaluate_trees(trees: &Trees, set: &InflightSet) -> Result<Evaluation, Er
         return Err(Error::TooFewRows { purpose: "testing", rows: 0, least: 1 });
     }
     let scores: Vec<i64> = set.features.iter().map(|row| i64::from(trees.score(row))).collect();
-    let revoked: Vec<bool> = scores.iter().map(|&score| score > 0).collect();
+    let revoked: Vec<bool> = scores.iter().map(|&score| score > i64::from(trees.slow_score())).collect();
     Ok(figures(&set.slow, &revoked, roc_auc_integers(&scores, &set.slow)))
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use super::*;
+use crate::trees::{Periods, learn_trees, learn_trees_shared, score_of_rate};
 
 /// Rows whose odds of being slow depend on two features together, and on a third alone.
 fn rows(count: u64, seed: u64) -> InflightSet {
@@ -48,6 +49,29 @@ fn finds_what_made_the_reads_slow() {
         later.features.iter().map(|row| logistic(f64::from(trees.score(row)) / f64::from(TREE_ONE))).collect();
     let mean = odds.iter().sum::<f64>() / odds.len() as f64;
     assert!((mean - (1.0 - evaluated.base_rate)).abs() < 0.02, "{mean} of {}", 1.0 - evaluated.base_rate);
+}
+
+#[test]
+fn a_rate_of_false_revokes_is_had_on_later_rows() {
+    let devices = [1, 2].map(|seed| Periods { train: rows(8_000, seed), test: rows(8_000, seed + 10) });
+    let plain = learn_trees_shared(&devices, &BoostOptions::default()).unwrap();
+    for asked in [0.02, 0.1] {
+        let options = BoostOptions { false_revoke: Some(asked), ..BoostOptions::default() };
+        let made = learn_trees_shared(&devices, &options).unwrap();
+        for own in &made {
+            let had = own.test.false_revoke;
+            assert!((0.5 * asked..1.5 * asked).contains(&had), "asked {asked}, had {had}");
+            assert_eq!(own.trees.with_slow_score(0), plain[0].trees, "the trees are the same");
+        }
+        // One device has the rows of its own.
+        let above = score_of_rate(&devices[..1], &options).unwrap();
+        let own = learn_trees(&devices[0], above, &options).unwrap();
+        assert!((0.5 * asked..1.5 * asked).contains(&own.test.false_revoke), "{:?}", own.test);
+    }
+    let few = [Periods { train: rows(100, 3), test: rows(100, 4) }];
+    let options = BoostOptions { false_revoke: Some(0.01), ..BoostOptions::default() };
+    let refused = score_of_rate(&few, &options).unwrap_err().to_string();
+    assert!(refused.contains("25") && refused.contains("100"), "{refused}");
 }
 
 #[test]

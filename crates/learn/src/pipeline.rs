@@ -20,7 +20,7 @@ use crate::pooled::pool;
 use crate::predictions::Predicted;
 use crate::set::{Dropped, TrainingSet};
 use crate::thresholds::thresholds;
-use crate::trees::{EvaluatedTrees, Periods, learn_trees, learn_trees_shared};
+use crate::trees::{EvaluatedTrees, Periods, learn_trees, learn_trees_shared, score_of_rate};
 
 /// What the models of several devices share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -308,9 +308,15 @@ fn add_trees(
     };
     let rows = (0..devices).map(rows).collect::<Result<Vec<_>, _>>()?;
     let trees = match options.devices {
-        Devices::Apart => rows.iter().map(|own| learn_trees(own, &options.boost)).collect::<Result<_, _>>()?,
+        Devices::Apart => rows
+            .iter()
+            .map(|own| learn_trees(own, score_of_rate(std::slice::from_ref(own), &options.boost)?, &options.boost))
+            .collect::<Result<_, _>>()?,
         Devices::SharedTrees => learn_trees_shared(&rows, &options.boost)?,
-        Devices::Pooled => vec![learn_trees(&Periods::together(rows), &options.boost)?],
+        Devices::Pooled => {
+            let slow_score = score_of_rate(&rows, &options.boost)?;
+            vec![learn_trees(&Periods::together(rows), slow_score, &options.boost)?]
+        }
     };
     let models = networks.into_iter().zip(trees).enumerate();
     Ok(models.map(|(model, (network, trees))| network.with(trees, slow_above_ns(model))).collect())

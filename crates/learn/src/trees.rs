@@ -4,12 +4,15 @@
 use linnet_core::{Predictions, Schema, Trees};
 use linnet_types::{IoRecord, Nanos};
 
-use crate::boost::{BoostOptions, evaluate_trees, fit_trees};
+use crate::boost::{BoostOptions, evaluate_trees, fit_trees, slow_score};
 use crate::error::Error;
 use crate::evaluate::Evaluation;
 use crate::inflight_set::InflightSet;
 use crate::predictions::{Predicted, evaluate_predictions, fit_predictions};
 use crate::set::check_train_share;
+
+/// The share of the training rows, the latest, on which a rate of false revokes is found.
+const HELD_SHARE: f64 = 0.25;
 
 /// Trees and their figures on rows that were not used for learning.
 #[derive(Clone, Debug)]
@@ -75,12 +78,12 @@ impl Periods {
     }
 }
 
-/// Fits trees to a device's reads and evaluates them.
+/// Fits trees to a device's reads and evaluates them. A read is slow above `slow_score`.
 ///
 /// # Errors
 /// [`Error::TooFewRows`] if a part is empty.
-pub(crate) fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<EvaluatedTrees, Error> {
-    let trees = fit_trees(&device.train, options)?;
+pub(crate) fn learn_trees(device: &Periods, slow_score: i32, options: &BoostOptions) -> Result<EvaluatedTrees, Error> {
+    let trees = fit_trees(&device.train, options)?.with_slow_score(slow_score);
     let predictions = fit_predictions(&trees, &device.train)?;
     evaluated(trees, predictions, &device.test)
 }
@@ -92,11 +95,30 @@ pub(crate) fn learn_trees(device: &Periods, options: &BoostOptions) -> Result<Ev
 /// # Errors
 /// As [`learn_trees`].
 pub(crate) fn learn_trees_shared(devices: &[Periods], options: &BoostOptions) -> Result<Vec<EvaluatedTrees>, Error> {
-    let mut train = InflightSet::default();
-    devices.iter().for_each(|device| train.append(device.train.clone()));
-    let trees = fit_trees(&train, options)?;
+    let train = rows_of(devices, |device| device.train.clone());
+    let trees = fit_trees(&train, options)?.with_slow_score(score_of_rate(devices, options)?);
     let predictions = fit_predictions(&trees, &train)?;
     devices.iter().map(|device| evaluated(trees, predictions, &device.test)).collect()
+}
+
+/// The score above which a read is slow, for trees of all these devices: 0 without [`BoostOptions::false_revoke`].
+///
+/// It is found on the last part of each device's training rows, with trees that were fitted to the rows before: on rows
+/// that trees were fitted to, slow and fast ones look easier to separate than they are later.
+///
+/// # Errors
+/// [`Error::TooFewRows`] if the rate is less than one of these rows.
+pub(crate) fn score_of_rate(devices: &[Periods], options: &BoostOptions) -> Result<i32, Error> {
+    let Some(asked) = options.false_revoke else { return Ok(0) };
+    let earlier = rows_of(devices, |device| device.train.split_at_share(1.0 - HELD_SHARE).0);
+    let held = rows_of(devices, |device| device.train.split_at_share(1.0 - HELD_SHARE).1);
+    slow_score(&fit_trees(&earlier, options)?, &held, asked)
+}
+
+fn rows_of(devices: &[Periods], part: impl Fn(&Periods) -> InflightSet) -> InflightSet {
+    let mut all = InflightSet::default();
+    devices.iter().for_each(|device| all.append(part(device)));
+    all
 }
 
 fn evaluated(trees: Trees, predictions: Predictions, test: &InflightSet) -> Result<EvaluatedTrees, Error> {

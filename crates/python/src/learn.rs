@@ -60,7 +60,7 @@ pub fn without_rows(py: Python<'_>, traces: Vec<PyRef<'_, PyTrace>>, test: Vec<P
 /// device to test on; without it the last part of each trace is the test part.
 #[pyfunction]
 #[pyo3(signature = (traces, test, *, seed, epochs, batch, false_submit_weight, train_share, replicas, failover_ns,
-    max_rows, unbiased, pooled, shared_trees, mean_slow, slow_ns, schema, progress = None))]
+    max_rows, unbiased, pooled, shared_trees, mean_slow, slow_ns, schema, false_revoke, progress = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn fit<'py>(
     py: Python<'py>,
@@ -80,6 +80,7 @@ pub fn fit<'py>(
     mean_slow: bool,
     slow_ns: Option<u64>,
     schema: &str,
+    false_revoke: Option<f64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<(PyModel, Bound<'py, PyDict>)>> {
     let options = LearnOptions {
@@ -90,7 +91,7 @@ pub fn fit<'py>(
             max_rows,
             ..FitOptions::default()
         },
-        boost: BoostOptions { seed, schema: schema_of(schema)?, ..BoostOptions::default() },
+        boost: BoostOptions { seed, schema: schema_of(schema)?, false_revoke, ..BoostOptions::default() },
         devices: match (pooled, shared_trees) {
             (true, _) => Devices::Pooled,
             (_, true) => Devices::SharedTrees,

@@ -119,6 +119,12 @@ impl PyModel {
         self.model.predictions.each().map(Prediction::name).collect()
     }
 
+    /// The score above which its trees call a read slow, so that it may be revoked; none without trees. 0 is even odds.
+    #[getter]
+    fn slow_score(&self) -> Option<i32> {
+        self.model.trees.as_ref().map(linnet_core::Trees::slow_score)
+    }
+
     /// The trees' scores (n,) of features (n, 16) from `inflight_rows`: the logarithm of the odds that a read is slow,
     /// times 1024. Raises ModelError without trees.
     fn scores<'py>(&self, py: Python<'py>, features: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyArray1<i32>>> {

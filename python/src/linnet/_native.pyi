@@ -274,6 +274,8 @@ class Model:
     @property
     def schema(self) -> str | None: ...
     @property
+    def slow_score(self) -> int | None: ...
+    @property
     def has_latencies(self) -> bool: ...
     @property
     def predictions(self) -> list[str]: ...
@@ -504,6 +506,7 @@ def fit(
     mean_slow: bool,
     slow_ns: int | None,
     schema: str,
+    false_revoke: float | None,
     progress: Callable[[int, int, float], object] | None,
 ) -> list[tuple[Model, dict[str, Any]]]: ...
 def evaluate(

@@ -71,6 +71,11 @@ class FitSettings:
     schema: str = "linnet-1"
     """Features of the trees. ``linnet-2`` also counts reads in flight that begin on the same page; releases of the
     kernel module before it refuse such a file."""
+    false_revoke: float | None = None
+    """The share of reads that are fast and that the trees may call slow, which costs them a revoke; above 0, below 1.
+    The score for it is found on the last quarter of the training rows. By default reads at more than even odds are
+    slow. The choice among replicas does not depend on it; releases of the kernel module before it refuse such a
+    file."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,7 @@ def fit(
         mean_slow=mean_slow,
         slow_ns=slow_ns,
         schema=s.schema,
+        false_revoke=s.false_revoke,
         progress=progress,
     )
     return [Fitted(model, report) for model, report in fitted]

@@ -172,9 +172,11 @@ impl Core {
         while let Some(asked) = self.decision.next_to_ask(ask.settings, revokes) {
             match asked {
                 Asked::Trees(k) => {
-                    let score = seen.or_else(|| self.look(ask, ask.device(k))).map(|(score, _)| score);
-                    let candidate = self.decision.describe(k);
-                    (candidate.known, candidate.score) = (score.is_some(), score.unwrap_or(0));
+                    let device = ask.device(k);
+                    let score = seen.or_else(|| self.look(ask, device)).map(|(score, _)| score);
+                    if let (Some(score), Some(trees)) = (score, &self.trees[device]) {
+                        self.decision.describe(k).scored(score, trees);
+                    }
                 }
                 Asked::Network(k) => {
                     ask.devices[ask.device(k)].ask(ask.request.size_bytes, self.decision.describe(k));

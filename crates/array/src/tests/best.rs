@@ -189,6 +189,18 @@ fn in_order_a_slow_score_is_revoked_and_the_last_replica_is_not_asked() {
 }
 
 #[test]
+fn in_order_a_read_is_revoked_above_the_score_of_its_trees() {
+    let mut learned = learned(&[None, None, None]);
+    for (score, above, revokes) in
+        [(TREE_ONE, TREE_ONE, 0), (TREE_ONE, TREE_ONE - 1, 100), (-TREE_ONE, -TREE_ONE - 1, 100)]
+    {
+        learned.iter_mut().for_each(|device| device.trees = always(score).map(|trees| trees.with_slow_score(above)));
+        let c = in_order(&mut vec![steady(FAST_NS, 4); 3], &reads(50, 200_000), &learned, Config::default()).counters;
+        assert_eq!(c.revokes, revokes, "score {score}, slow above {above}");
+    }
+}
+
+#[test]
 fn in_order_hedges_go_by_the_predicted_latency_and_take_two_percent() {
     let mut learned = learned(&[None, None]);
     learned.iter_mut().for_each(|device| device.trees = always(0));

@@ -64,7 +64,7 @@ fn choices() {
             let (own, now) = (&candidates[k], decision.describe(k));
             now.known = own.known;
             match asked {
-                Asked::Trees(_) => now.score = own.score,
+                Asked::Trees(_) => (now.score, now.slow) = (own.score, own.score > 0),
                 Asked::Network(_) => now.slow = own.slow,
             }
             scored += u32::from(asked == Asked::Trees(k));

@@ -95,7 +95,6 @@ fn cases() -> Vec<Case> {
         ("no-network-input-max", "field", 14, forged(&trees, 14, &[9])),
         ("no-network-layers", "field", 20, forged(&trees, 20, &[1])),
         ("trees-schema", "schema", block, forged(&trees, block, &[1])),
-        ("trees-reserved", "field", block + 2, forged(&trees, block + 2, &[1])),
         ("trees-base", "field", block + 4, forged(&trees, block + 4, &[1, 0, 0, 0x40])),
         ("trees-feature", "field", block + 8, forged(&trees, block + 8, &[16])),
         ("trees-threshold", "field", both_block + 391, forged(&both, both_block + 391, &[64])),

@@ -133,6 +133,16 @@ def fit_command(
     slow_us: SlowUs = None,
     max_records: MaxRecords = RECORDS_MAX,
     schema: Annotated[str, typer.Option(help="Features of the trees: linnet-1 or linnet-2.")] = FitSettings.schema,
+    false_revoke: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="Revoke only as surely as this rate of false revokes allows, in percent of the reads.",
+            min=0.001,
+            max=50,
+            show_default="even odds",
+        ),
+    ] = None,
     format: Format = None,
     seed: Seed = 0,
     json: AsJson = False,
@@ -146,6 +156,10 @@ def fit_command(
     Drives of different types that serve the same reads have a model each. Policies compare the odds that their trees
     give, so give the same --slow-us to each: the geometric mean of their inflection points (`linnet label`).
 
+    A volume that may revoke reads, and the policy linnet+hl, revoke those that the trees call slow: by default at more
+    than even odds. With --false-revoke the score for a rate is found on the last quarter of the training rows, and the
+    table shows the rate that it has on the held-out part.
+
     Of a trace that exceeds --max-records, one of every 2, 4, 8, ... blocks of 8,192 consecutive records is used; a
     warning says how much that is. So memory is bounded for a trace of any length.
 
@@ -156,7 +170,14 @@ def fit_command(
         raise typer.BadParameter(f"unknown model {model!r}; known: linnos", param_hint="--model")
     if schema not in SCHEMAS:
         raise typer.BadParameter(f"unknown schema {schema!r}; known: {', '.join(SCHEMAS)}", param_hint="--schema")
-    settings = FitSettings(epochs, false_submit_weight=bias, train_share=train_share, max_rows=max_rows, schema=schema)
+    settings = FitSettings(
+        epochs,
+        false_submit_weight=bias,
+        train_share=train_share,
+        max_rows=max_rows,
+        schema=schema,
+        false_revoke=None if false_revoke is None else false_revoke / 100,
+    )
     with Bars() as bars:
         loaded = load_all(trace, format, bars, max_records)
         every = [one.every for one in loaded]
