@@ -129,7 +129,7 @@ def _policies(rows: Sequence[dict[str, Any]]) -> str:
 def _accuracy(models: Mapping[int, dict[str, Any]]) -> str:
     columns = [
         "device",
-        "training",
+        "model",
         "rows",
         "always fast",
         "accuracy",
@@ -140,13 +140,13 @@ def _accuracy(models: Mapping[int, dict[str, Any]]) -> str:
     ]
     lines = []
     for device, model in models.items():
-        for training in ("biased", "unbiased"):
-            result = model.get(training)
+        for name, part in (("linnos, biased", "biased"), ("linnos, unbiased", "unbiased"), ("linnet", "linnet")):
+            result = model.get(part)
             if result:
                 auc = "-" if result["roc_auc"] is None else f"{result['roc_auc']:.3f}"
                 rates = [_percent(result[k]) for k in ("base_rate", "accuracy", "balanced_accuracy")]
                 errors = [_percent(result[k]) for k in ("false_submit", "false_revoke")]
-                lines.append(("", [f"{device}", training, f"{result['rows']:,}", *rates, auc, *errors]))
+                lines.append(("", [f"{device}", name, f"{result['rows']:,}", *rates, auc, *errors]))
     return _table(columns, lines)
 
 
