@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What an experiment does with a device that has nothing to learn from."""
+"""What an experiment does with a device that has nothing to learn from, and with devices that stall."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from linnet import FitSettings, LearnError, Trace, write_trace
-from linnet.experiment import Experiment, Setup, borrowings
+from linnet import DeviceError, FitSettings, LearnError, Trace, write_trace
+from linnet._native import Array
+from linnet.experiment import ORACLE, Experiment, Setup, borrowings, periods
 from numpy.typing import NDArray
 
 
@@ -101,3 +103,16 @@ def test_command_and_report_say_whose_model_it_is(linnet, small_drive: Path, tmp
     assert done.returncode == 0, done.stderr
     assert "device 0 has no read to learn from, so it has the model of device 1" in done.stdout
     assert "the model of device 1" in page.read_text()
+
+
+def test_devices_that_stall_answer_late_and_a_peek_knows_it() -> None:
+    setup = Setup("consumer-deep", 3, 0, writes_to_all=True, fit=FitSettings(epochs=1))
+    train, test = periods("az-c", 20.0, setup)
+    rows = {}
+    for stalls in (0.0, 30.0):
+        experiment = Experiment(train, replace(setup, stalls_per_minute=stalls), "az-c", test=test)
+        rows[stalls] = {outcome.row["policy"]: outcome.row for outcome in experiment.compare(["baseline", ORACLE])}
+    assert rows[30.0]["baseline"]["p99_us"] > 10 * rows[0.0]["baseline"]["p99_us"]
+    assert rows[30.0][ORACLE]["p99_us"] < rows[30.0]["baseline"]["p99_us"] / 5, "it goes where nothing stalls"
+    with pytest.raises(DeviceError, match="601 stalls a minute; give 0 to 600"):
+        Array("consumer-deep", 3, 0, stalls_per_minute=601)

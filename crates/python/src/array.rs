@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use linnet_array::{Config, Counters, DeviceModel, Error, Estimate, Observer, Policy, Progress as At, RunResult};
 use linnet_measure::Summary;
+use linnet_sim::{Chance, FaultPlan};
 use linnet_ssd::{DeviceParams, PRESETS, QUEUED_PRESETS, Ssd};
 use linnet_types::IoRecord;
 use numpy::PyArray1;
@@ -50,6 +51,11 @@ fn of_preset(name: &str, device_wide_share: Option<f64>) -> PyResult<DeviceParam
     Ok(params)
 }
 
+/// Most stalls of a device a minute.
+const STALLS_MAX: f64 = 600.0;
+/// The stream of random numbers that stalls are drawn from.
+const STALLS: u64 = 0x57A1;
+
 /// The policy that needs foresight of every replica.
 pub const ORACLE: &str = "oracle";
 
@@ -63,21 +69,30 @@ pub struct PyArray {
     drives: Mutex<Drives>,
     pub(crate) count: usize,
     capacity_bytes: u64,
+    seed: u64,
+    stalls_per_minute: f64,
 }
 
 #[pymethods]
 impl PyArray {
     /// Builds and preconditions the devices; `device_wide_share` overrides the preset's. Device i has seed `seed` + i.
-    /// `preset` is one name for all devices, or as many as there are devices, separated by commas.
+    /// `preset` is one name for all devices, or as many as there are devices, separated by commas. Each device answers
+    /// nothing for 50 ms to a second at `stalls_per_minute` random times a minute, up to 600.
     #[new]
-    #[pyo3(signature = (preset, replicas, seed, device_wide_share = None))]
+    #[pyo3(signature = (preset, replicas, seed, device_wide_share = None, stalls_per_minute = 0.0))]
     fn new(
         py: Python<'_>,
         preset: String,
         replicas: usize,
         seed: u64,
         device_wide_share: Option<f64>,
+        stalls_per_minute: f64,
     ) -> PyResult<Self> {
+        if !(0.0..=STALLS_MAX).contains(&stalls_per_minute) {
+            return Err(errors::DeviceError::new_err(format!(
+                "{stalls_per_minute} stalls a minute; give 0 to {STALLS_MAX}"
+            )));
+        }
         Config { replicas, ..Config::default() }.validate(replicas).map_err(errors::policy)?;
         let mut params = Vec::new();
         for name in preset.split(',') {
@@ -101,7 +116,8 @@ impl PyArray {
             Drives::Queued(_) => of_each.iter().map(queued_capacity).min(),
         };
         let capacity_bytes = capacity_bytes.unwrap_or(0);
-        Ok(PyArray { preset, params, count: replicas, capacity_bytes, drives: Mutex::new(drives) })
+        let drives = Mutex::new(drives);
+        Ok(PyArray { preset, params, count: replicas, capacity_bytes, drives, seed, stalls_per_minute })
     }
 
     /// The devices' preset, the smallest capacity and the parameters that determine the read tail; for devices of
@@ -195,7 +211,19 @@ impl PyArray {
             });
         }
         let copies = self.drives.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        copies.run(setup, policy, log, observer)
+        copies.run(setup, policy, log, self.plans(setup), observer)
+    }
+
+    /// The stalls of each device during a run; none if the array has none.
+    fn plans(&self, setup: &Setup) -> Vec<FaultPlan> {
+        if self.stalls_per_minute == 0.0 {
+            return Vec::new();
+        }
+        let last_ns = setup.streams().iter().filter_map(|stream| stream.last()).map(|last| last.arrive_ns).max();
+        let stalls = Chance::new(self.seed).fork(STALLS);
+        let of_each = (0..self.count as u64)
+            .map(|device| FaultPlan::stalling(&mut stalls.fork(device), self.stalls_per_minute, last_ns.unwrap_or(0)));
+        of_each.collect()
     }
 }
 

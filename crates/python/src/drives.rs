@@ -2,9 +2,10 @@
 //! The drives of an array, of either engine of the SSD model.
 
 use linnet_array::{Error, Observer, Policy, RunOptions, RunResult};
-use linnet_sim::Modelled;
+use linnet_sim::{FaultPlan, Faulty, Modelled};
 use linnet_ssd::queued::{QueuedParams, QueuedSsd, QueuedStats};
 use linnet_ssd::{DeviceParams, Params, Ssd, Stats};
+use linnet_types::Device;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
@@ -56,30 +57,47 @@ impl Drives {
         })
     }
 
-    /// Runs an array on these drives, and returns the statistics of each.
+    /// Runs an array on these drives, and returns the statistics of each. `plans` has the faults of each drive, or is empty.
     pub fn run(
         self,
         setup: &Setup,
         policy: Box<dyn Policy>,
         log: bool,
+        plans: Vec<FaultPlan>,
         observer: &mut impl Observer,
     ) -> Result<(RunResult, Vec<DriveStats>), Error> {
         let options = RunOptions { array: setup.config, log };
-        let (streams, thresholds) = (setup.streams(), setup.thresholds());
         match self {
             Drives::Timelines(drives) => {
-                let mut devices: Vec<_> = drives.into_iter().map(Modelled::new).collect();
-                let result = linnet_array::run(&mut devices, &streams, &thresholds, policy, &options, observer)?;
-                let stats = devices.iter().map(|device| DriveStats::Timelines(Box::new(device.model().stats())));
-                Ok((result, stats.collect()))
+                let drives: Vec<_> = drives.into_iter().map(Modelled::new).collect();
+                let stats = |drive: &Modelled<Ssd>| DriveStats::Timelines(Box::new(drive.model().stats()));
+                run_with_faults(drives, plans, setup, policy, &options, observer, stats)
             }
-            Drives::Queued(mut devices) => {
-                let result = linnet_array::run(&mut devices, &streams, &thresholds, policy, &options, observer)?;
-                let stats = devices.iter().map(|device| DriveStats::Queued(Box::new(device.stats())));
-                Ok((result, stats.collect()))
+            Drives::Queued(drives) => {
+                let stats = |drive: &QueuedSsd| DriveStats::Queued(Box::new(drive.stats()));
+                run_with_faults(drives, plans, setup, policy, &options, observer, stats)
             }
         }
     }
+}
+
+fn run_with_faults<D: Device>(
+    mut drives: Vec<D>,
+    plans: Vec<FaultPlan>,
+    setup: &Setup,
+    policy: Box<dyn Policy>,
+    options: &RunOptions,
+    observer: &mut impl Observer,
+    stats: impl Fn(&D) -> DriveStats,
+) -> Result<(RunResult, Vec<DriveStats>), Error> {
+    let (streams, thresholds) = (setup.streams(), setup.thresholds());
+    if plans.is_empty() {
+        let result = linnet_array::run(&mut drives, &streams, &thresholds, policy, options, observer)?;
+        return Ok((result, drives.iter().map(stats).collect()));
+    }
+    let mut drives: Vec<_> = drives.into_iter().zip(plans).map(|(drive, plan)| Faulty::new(drive, plan, 0)).collect();
+    let result = linnet_array::run(&mut drives, &streams, &thresholds, policy, options, observer)?;
+    Ok((result, drives.iter().map(|drive| stats(drive.device())).collect()))
 }
 
 impl DriveStats {

@@ -37,6 +37,9 @@ impl Window {
     }
 }
 
+/// Shortest and longest drawn stall of [`FaultPlan::stalling`].
+const STALL_NS: (f64, f64) = (50e6, 1e9);
+
 /// Which faults a device has, and when.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultPlan {
@@ -56,6 +59,22 @@ impl FaultPlan {
     /// No fault at all.
     pub fn none() -> Self {
         FaultPlan::default()
+    }
+
+    /// Draws stalls that begin before `until_ns`: on average so many a minute, at times that do not depend on each other,
+    /// of 50 ms to a second, every order of magnitude as often.
+    pub fn stalling(chance: &mut Chance, per_minute: f64, until_ns: Nanos) -> Self {
+        let mut plan = FaultPlan::none();
+        if per_minute <= 0.0 {
+            return plan;
+        }
+        let mut start_ns = chance.exponential(60e9 / per_minute) as Nanos;
+        while start_ns < until_ns {
+            let length_ns = STALL_NS.0 * (STALL_NS.1 / STALL_NS.0).powf(chance.unit());
+            plan.stalls.push(Window { start_ns, end_ns: start_ns + length_ns as Nanos });
+            start_ns += 1 + chance.exponential(60e9 / per_minute) as Nanos;
+        }
+        plan
     }
 
     /// Draws a plan whose faults all end before `until_ns`: up to three stalls and two absences, each at most a tenth
@@ -299,6 +318,19 @@ mod tests {
 
     fn faulty(plan: FaultPlan, seed: u64) -> Faulty<Modelled<TestDevice>> {
         Faulty::new(Modelled::new(TestDevice::steady(100, 100)), plan, seed)
+    }
+
+    #[test]
+    fn stalls_are_as_many_and_as_long_as_asked_for() {
+        let (hour, mut chance) = (3_600_000_000_000, Chance::new(3));
+        let stalls = FaultPlan::stalling(&mut chance, 6.0, hour).stalls;
+        assert!((300..420).contains(&stalls.len()), "{} in an hour", stalls.len());
+        assert!(stalls.is_sorted_by_key(|stall| stall.start_ns) && stalls.iter().all(|stall| stall.start_ns < hour));
+        let length_ms: Vec<u64> = stalls.iter().map(|stall| (stall.end_ns - stall.start_ns) / 1_000_000).collect();
+        assert!(length_ms.iter().all(|ms| (50..=1_000).contains(ms)));
+        let short = length_ms.iter().filter(|&&ms| ms < 224).count();
+        assert!((0.4..0.6).contains(&(short as f64 / stalls.len() as f64)), "{short} below the geometric mean");
+        assert_eq!(FaultPlan::stalling(&mut chance, 0.0, hour), FaultPlan::none());
     }
 
     /// Submits the requests at their times, with their index as token, polls when due, and returns the ends.

@@ -306,7 +306,14 @@ class Study:
     def test(self) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]: ...
 
 class Array:
-    def __init__(self, preset: str, replicas: int, seed: int, device_wide_share: float | None = None) -> None: ...
+    def __init__(
+        self,
+        preset: str,
+        replicas: int,
+        seed: int,
+        device_wide_share: float | None = None,
+        stalls_per_minute: float = 0.0,
+    ) -> None: ...
     @property
     def engine(self) -> str: ...
     @property

@@ -65,6 +65,8 @@ class Setup:
     """The test part follows the training part in one run, of which only the test part is measured: the policy's
     averages and the devices' queues are those of a system that runs. Otherwise each part starts with preconditioned
     devices, and with averages and queues that are empty."""
+    stalls_per_minute: float = 0.0
+    """How often each device answers nothing for 50 ms to a second, at random times, from the first I/O on."""
     fit: FitSettings = field(default_factory=FitSettings)
     """Training; its ``train_share`` splits each trace by time."""
 
@@ -111,7 +113,7 @@ class Experiment:
         self.streams = spread(traces, setup.replicas)
         self.name = name or "+".join(t.name for t in traces)
         self.progress = progress or Progress()
-        self.array = Array(setup.preset, setup.replicas, setup.seed, setup.device_wide_share)
+        self.array = Array(setup.preset, setup.replicas, setup.seed, setup.device_wide_share, setup.stalls_per_minute)
         if test is None:
             parts = [s.split(setup.fit.train_share) for s in self.streams]
             self.train_part = [first for first, _ in parts]

@@ -22,6 +22,7 @@ from linnet.cli.options import (
     Seconds,
     Seed,
     Share,
+    Stalls,
     Traces,
     Writes,
     WritesTo,
@@ -79,6 +80,7 @@ def compare_command(
             help="Test each policy after it has run the training part, as on a system that runs.",
         ),
     ] = False,
+    stalls: Stalls = 0.0,
     report: Report = None,
     format: Format = None,
     seed: Seed = 0,
@@ -108,6 +110,7 @@ def compare_command(
             device_wide_share=share,
             writes_to_all=writes_to_all or writes is Writes.all,
             continued=continued,
+            stalls_per_minute=stalls,
             fit=FitSettings(epochs=epochs),
         )
         inputs: list[tuple[str | None, list[Trace], list[Trace] | None]] = []

@@ -95,6 +95,15 @@ Presets = Annotated[
     ),
 ]
 Seconds = Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)]
+Stalls = Annotated[
+    float,
+    typer.Option(
+        metavar="N",
+        help="Each device answers nothing for 50 ms to a second, N times a minute on average.",
+        min=0,
+        max=600,
+    ),
+]
 Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
 
 

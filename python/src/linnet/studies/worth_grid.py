@@ -79,12 +79,18 @@ class Cell:
             "ios": self.ios,
             "seconds": None if self.ios else self.seconds,
             "continued": self.setup.continued,
+            "stalls_per_minute": self.setup.stalls_per_minute or None,
         }
 
 
 def worth_setup(preset: str, replicas: int, seed: int, writes_to_all: bool) -> Setup:
     """The set-up of a cell. No compared policy asks the network of LinnOS, so one pass over its rows is enough."""
     return Setup(preset, replicas, seed, writes_to_all=writes_to_all, continued=True, fit=FitSettings(epochs=1))
+
+
+def with_stalls(cells: Sequence[Cell], per_minute: float) -> list[Cell]:
+    """The same cells, whose devices stall so often. Rates are those of the loads without stalls."""
+    return [replace(cell, setup=replace(cell.setup, stalls_per_minute=per_minute)) for cell in cells]
 
 
 def every_cell(folder: Path, seeds: int, writes_to_all: bool, ios: int = IOS) -> tuple[list[Cell], list[str]]:

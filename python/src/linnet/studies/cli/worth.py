@@ -17,6 +17,7 @@ from linnet.cli.options import (
     Replicas,
     Rerate,
     Seconds,
+    Stalls,
     Traces,
     Writes,
     WritesTo,
@@ -29,7 +30,7 @@ from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, cho
 from linnet.studies.grid import Source
 from linnet.studies.worth import LOST, reported_seeds, summary
 from linnet.studies.worth_fair import fair
-from linnet.studies.worth_grid import IOS, Cell, SourceTraces, every_cell, run_cells, worth_setup
+from linnet.studies.worth_grid import IOS, Cell, SourceTraces, every_cell, run_cells, with_stalls, worth_setup
 from linnet.studies.worth_page import page_of
 
 COLUMNS = ("trace", "preset", "seed", "metric", "best_rule", "best_rule_us", "learned_us", "oracle_us", "ratio")
@@ -61,6 +62,7 @@ def worth_command(
     limit: Annotated[
         int | None, typer.Option(help="With --everything: run the first cells only.", min=1, show_default="all")
     ] = None,
+    stalls: Stalls = 0.0,
     keep: Keep = None,
     page: Page = None,
     output: Output = None,
@@ -89,6 +91,7 @@ def worth_command(
             warn(f"{traces / file} does not exist and is left out of the grid")
     else:
         cells = asked_cells(trace, workload, checked_presets(preset), replicas, to_all, seeds, rerate, seconds)
+    cells = with_stalls(cells, stalls)
     with Bars() as bars:
         given = load_all(trace, format, bars) if trace and not everything else []
         rows = run_cells(cells, SourceTraces(read_source, given), bars, keep, warn)
