@@ -14,7 +14,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linnet_array::{Ask, Choice, Completion, Hedge, Policy, Submit};
-use linnet_core::{Budget, Hedging, Settings, TREE_ONE, Trees};
+use linnet_core::{Budget, Hedging, Schema, Settings, TREE_ONE, Trees, bucket};
 use linnet_measure::roc_auc;
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Outcome, is_slow};
@@ -25,6 +25,10 @@ const ODDS_MAX: f64 = 20.0;
 const NEW_SHARE: f64 = 1.0 / 1024.0;
 /// The share of slow reads before the first.
 const SHARE_AT_FIRST: f64 = 0.05;
+/// The log-odds of a device that owes an answer.
+const OVERDUE_ODDS: i32 = 4;
+/// The feature that is the age of the oldest read in flight, and its unit (`spec/features-linnet.md`).
+const OLDEST: (usize, Nanos) = (4, 2_048);
 /// linnet-best counts lower odds as these (`spec/decision.md`).
 const LEAST_ODDS: f64 = -2.0;
 
@@ -34,6 +38,9 @@ pub enum Scores {
     Foresight(f64),
     /// The trees of each device, as in linnet-best.
     Trees(Vec<Option<Trees>>),
+    /// No model: a device whose oldest read in flight is older than the hedge delay of the array has odds of e^4, any
+    /// other the least that count.
+    Overdue,
 }
 
 /// What the policy compared, and whether the read would have been slow, for each candidate of each read.
@@ -112,6 +119,12 @@ impl Informed {
                 });
                 return found.unwrap_or(0);
             }
+            Scores::Overdue => {
+                let features = ask.devices[device].features(Schema::Linnet1, ask.now_ns, ask.request);
+                let oldest = features.map_or(0, |features| features[OLDEST.0]);
+                let late = self.hedging.delay_ns().is_some_and(|delay_ns| oldest > bucket(delay_ns / OLDEST.1));
+                return if late { OVERDUE_ODDS * TREE_ONE } else { LEAST_ODDS as i32 * TREE_ONE };
+            }
         };
         let share = &mut self.slow_share[device];
         *share += NEW_SHARE * (f64::from(u8::from(slow)) - *share);
@@ -154,7 +167,7 @@ impl Policy for Informed {
     }
 
     fn tracks_inflight(&self) -> bool {
-        matches!(self.scores, Scores::Trees(_))
+        !matches!(self.scores, Scores::Foresight(_))
     }
 
     fn settings(&self, given: Settings) -> Settings {

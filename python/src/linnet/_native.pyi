@@ -446,6 +446,7 @@ def informed(
     distance: float | None,
     slow_above_ns: Sequence[int],
     *,
+    overdue: bool = False,
     seed: int = 0,
     failover_ns: int = 15_000,
     writes_to_all: bool = False,

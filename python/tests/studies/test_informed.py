@@ -24,10 +24,12 @@ def learnt() -> Experiment:
     return experiment
 
 
-def run(experiment: Experiment, between: float | None) -> tuple[Any, float | None, float]:
+def run(experiment: Experiment, between: float | None, overdue: bool = False) -> tuple[Any, float | None, float]:
     models = [fitted.model for fitted in experiment.fitted]
     slow_ns = [round(1000 * fitted.report["slow_above_us"]) for fitted in experiment.fitted]
-    return informed(experiment.array, experiment.run_part, models, between, slow_ns, **experiment.run_settings())
+    return informed(
+        experiment.array, experiment.run_part, models, between, slow_ns, overdue=overdue, **experiment.run_settings()
+    )
 
 
 def test_distances() -> None:
@@ -51,6 +53,15 @@ def test_what_is_always_right_compares_without_error(learnt: Experiment) -> None
     aucs = [found[auc][1] for auc in (0.5, 0.9, 1.0)]
     assert aucs == sorted(aucs) and aucs[2] == 1.0
     assert found[0.9][0].row()["mean_us"] < 0.95 * found[0.5][0].row()["mean_us"]
+
+
+def test_a_drive_that_owes_an_answer_is_avoided() -> None:
+    setup = Setup("consumer-deep", 3, 0, writes_to_all=True, stalls_per_minute=30.0, fit=FitSettings(epochs=1))
+    train, test = periods("az-c", 20.0, setup)
+    experiment = Experiment(train, setup, "az-c", test=test)
+    experiment.learn()
+    own = run(experiment, None, overdue=True)[0].row()
+    assert own["mean_us"] < 0.8 * experiment.run(HEDGED).row["mean_us"]
 
 
 def test_it_says_what_it_needs(learnt: Experiment) -> None:

@@ -14,11 +14,12 @@ use crate::setup::Setup;
 use crate::trace::PyTrace;
 
 /// Runs an array like `Array.run` under linnet-best, with the scores of a model that is `distance` standard deviations
-/// apart on slow and on fast reads, or without `distance` with those of the models' trees; a read above `slow_above_ns` of
+/// apart on slow and on fast reads, or without `distance` with those of the models' trees, or if `overdue` with those of a
+/// rule that avoids devices whose oldest read in flight is older than the hedge delay; a read above `slow_above_ns` of
 /// its device is slow. Returns the run, the AUC of what was compared (None if all reads are alike), and the share of slow
 /// answers among all that could have been chosen. Raises PolicyError.
 #[pyfunction]
-#[pyo3(signature = (array, streams, models, distance, slow_above_ns, *, seed = 0, failover_ns = 15_000,
+#[pyo3(signature = (array, streams, models, distance, slow_above_ns, *, overdue = false, seed = 0, failover_ns = 15_000,
     writes_to_all = false, warm_up_ns = 0))]
 #[allow(clippy::too_many_arguments)]
 pub fn informed(
@@ -28,6 +29,7 @@ pub fn informed(
     models: Vec<PyRef<'_, PyModel>>,
     distance: Option<f64>,
     slow_above_ns: Vec<u64>,
+    overdue: bool,
     seed: u64,
     failover_ns: u64,
     writes_to_all: bool,
@@ -47,7 +49,11 @@ pub fn informed(
     let settings = config.settings();
     let setup = Setup::new(&streams, &models, config)?;
     let delay_ns = setup.thresholds().iter().map(|one| one.latency_ns_p95).filter(|&ns| ns > 0).min();
-    let scores = distance.map_or_else(|| Scores::Trees(setup.trees()), Scores::Foresight);
+    let scores = match (overdue, distance) {
+        (true, _) => Scores::Overdue,
+        (_, Some(distance)) => Scores::Foresight(distance),
+        (_, None) => Scores::Trees(setup.trees()),
+    };
     let (policy, compared) = Informed::new(scores, slow_above_ns, &settings, delay_ns, seed, warm_up_ns);
     let (result, stats) =
         py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;

@@ -23,6 +23,8 @@ from linnet.studies.worth_grid import QUEUED, Cell
 AUCS = (0.5, 0.8, 0.9, 0.95, 0.98, 1.0)
 HEDGED = "ewma-hedged"
 BEST = "best rule"
+OVERDUE = "overdue rule"
+"""ewma-hedged that avoids drives whose oldest read in flight is older than the hedge delay."""
 
 
 def distance(auc: float) -> float:
@@ -51,8 +53,9 @@ def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
     slow_ns = [round(1000 * fitted.report["slow_above_us"]) for fitted in experiment.fitted]
     settings = experiment.run_settings()
     runs = {name: by[name] for name in (HEDGED, OURS, ORACLE)}
-    scores: dict[str, float | None] = {OURS: None} | {f"AUC {auc:g}": distance(auc) for auc in AUCS}
+    scores: dict[str, float | None] = {OURS: None, OVERDUE: None} | {f"AUC {auc:g}": distance(auc) for auc in AUCS}
     for name, between in scores.items():
+        settings["overdue"] = name == OVERDUE
         run, compared, slow = informed(experiment.array, experiment.run_part, models, between, slow_ns, **settings)
         runs[name] = run.row() | {"compared_auc": compared, "slow_share": slow}
     cell = {

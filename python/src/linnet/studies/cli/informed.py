@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from linnet.cli.options import AsJson
+from linnet.cli.options import AsJson, Stalls
 from linnet.cli.output import Bars, print_json, table, warn
 from linnet.files import write_whole
 from linnet.studies.cli.options import Keep, Output, Page, Seeds, read_source
 from linnet.studies.informed import cell_rows, sample, summary, table_of
-from linnet.studies.worth_grid import IOS, SourceTraces, every_cell, run_cells
+from linnet.studies.worth_grid import IOS, SourceTraces, every_cell, run_cells, with_stalls
 
 
 def informed_command(
@@ -22,6 +22,7 @@ def informed_command(
     cells: Annotated[int, typer.Option(help="Cells of the grid of linnet study worth, drawn at random.", min=1)] = 60,
     seeds: Seeds = 5,
     ios: Annotated[int, typer.Option(help="I/Os of each period, all devices together.", min=300)] = IOS,
+    stalls: Stalls = 0.0,
     keep: Keep = None,
     page: Page = None,
     output: Output = None,
@@ -38,7 +39,9 @@ def informed_command(
     for file in lacking:
         warn(f"{traces / file} does not exist and is left out of the grid")
     with Bars() as bars:
-        rows = run_cells(sample(grid, cells), SourceTraces(read_source), bars, keep, warn, cell_rows)
+        rows = run_cells(
+            with_stalls(sample(grid, cells), stalls), SourceTraces(read_source), bars, keep, warn, cell_rows
+        )
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--cells")
     found = {"rows": rows, "summary": summary(rows)}
