@@ -228,6 +228,17 @@ static void choose_by_all(const struct decision *d)
 		differ(d, "choice by all scores", d->replica, d->replica, choice.replica);
 }
 
+/*
+ * Whether the replica is slow to the model that the kernel asked. Which trees it asks may differ from those that are asked
+ * here: what is known of the replicas may have been renewed in the middle of the decision.
+ */
+static int is_slow(const struct decision *d, unsigned k)
+{
+	if (d->scored >> k & 1)
+		return d->scores[k] > model.file.trees.slow_score;
+	return d->ours.candidates[k].slow && !(d->ours.scored >> k & 1);
+}
+
 static void compare(struct decision *d)
 {
 	struct linnet_budget full = { 0 };
@@ -246,7 +257,7 @@ static void compare(struct decision *d)
 	if (d->ours.policy == LINNET_BEST)
 		choose_by_all(d);
 	for (k = 0; k < d->ours.count; k++)
-		slow |= (unsigned)d->ours.candidates[k].slow << k;
+		slow |= (unsigned)is_slow(d, k) << k;
 	if (d->ours.choice.replica != d->replica)
 		differ(d, "choice", d->replica, d->replica, d->ours.choice.replica);
 	if (d->ours.choice.probe != d->probe)
